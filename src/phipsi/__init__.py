@@ -36,6 +36,7 @@ _TABLE = {
     },
     ("Expressions", "compile.md"): {
         "operators": ". parse",
+        "operators.own_operators": "operator vector scalar riccati",
         "compiler": "compile explain",
         "backends.program": "Program",
         "backends.dense": "dense",

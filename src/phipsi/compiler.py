@@ -16,7 +16,7 @@ from phipsi.model.mechanisms import forest_of, of_mechanisms, tree_of
 from phipsi.model.model import Model
 from phipsi.model.points import ANY_POINTS, PointSet, checked_axes, point_set
 from phipsi.operators import as_expression
-from phipsi.operators.inputs import leaves_of
+from phipsi.operators.inputs import check_tables, leaves_of
 from phipsi.rewrite.identity import Identity
 from phipsi.sweeps.explanation import Explanation, explain_steps
 from phipsi.sweeps.legality import check_steps
@@ -177,6 +177,7 @@ def build(
     `sweeps/legality.py` says what is legal after each pass.
     """
     check_request(request, has_points=len(request.points) > 0)
+    check_tables(request.expressions, model)
     rewriting = rewrite_request(request, armature=model.has_armature, rules=rules)
     lowered = lower_request(request, rewriting.expressions, model, pairs=backend.pairs)
     steps = schedule(lowered.fields)

@@ -347,6 +347,10 @@ class ArrayArithmetic:
     def _Jr(self, x: Field) -> Array:
         return self.const(np.diag(self.model.armature[self.model.v_slices[self.k]]))
 
+    def _table(self, x: Field) -> Array:
+        table: Any = x.data
+        return self.const(table.at(self.model, self.k))
+
     def _gravity(self, x: Field) -> Array:
         return self.const(np.concatenate([np.zeros(3), -self.model.gravity]))[:, None]
 

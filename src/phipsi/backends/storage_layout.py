@@ -10,8 +10,7 @@ from phipsi.errors import InputError
 from phipsi.expressions.spaces import Space
 from phipsi.model.model import Model
 from phipsi.model.points import PointSet
-from phipsi.operators.catalogue import CATALOGUE
-from phipsi.operators.inputs import DIRECTIONS
+from phipsi.operators.inputs import DIRECTIONS, row_named
 from phipsi.sweeps.ir import Domain, Field
 from phipsi.sweeps.request import Lowered, Request
 
@@ -95,7 +94,8 @@ def input_shapes(request: Request, lowered: Lowered, m: Model) -> dict[str, tupl
         if name in ("pose", "placement"):
             shapes[name] = (m.n_bodies, 4, 4)
             continue
-        row = CATALOGUE[name]
+        row = row_named(name, request.expressions)
+        assert row is not None
         if name == "gravity":
             shapes[name] = (3,)
         elif name == "H":  # stored as its transpose, the hinge axes
@@ -138,7 +138,7 @@ def read_input(a: Array, x: Field, k: int, model: Model) -> Array:
     hinge = model.v_slices[k] if "r" in (rows, cols) else slice(0)
     width = hinge.stop - hinge.start if "r" in (rows, cols) else 0
     if x.type.domain is Domain.WORLD:
-        return a[..., None] if cols == "1" else a
+        return a[..., None, None] if rows == "1" else a[..., None] if cols == "1" else a
     if x.type.domain is Domain.ROW:
         return a[..., k : k + 1, None] if cols == "1" else a[..., k : k + 1, :]
     if cols == "1":

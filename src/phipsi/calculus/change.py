@@ -39,7 +39,7 @@ from phipsi.operators.catalogue import (
     place_of,
     with_arguments,
 )
-from phipsi.operators.inputs import leaves_of, needs_of
+from phipsi.operators.inputs import leaves_of, needs_of, own_rows
 from phipsi.rewrite.inverses import riccati_of
 
 VARIABLES: dict[str, Space] = {
@@ -59,6 +59,12 @@ VARIABLES: dict[str, Space] = {
 """The variables of derivatives, and the space of their changes.
 
 "inertia" stands for the ten inertial parameters of every body, in which M is linear."""
+
+
+def variable_space(wrt: str, expr: Expr) -> Space | None:
+    """The space of the changes of a variable: a known one, or an own vector in the expression."""
+    row = own_rows((expr,)).get(wrt)
+    return row.gives if row is not None and wrt in row.varies else VARIABLES.get(wrt)
 
 
 def _symbol(name: str, space: Space, definition: Callable[[Expr], Expr] | None = None) -> Expr:

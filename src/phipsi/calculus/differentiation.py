@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, cast, overload
 
 from phipsi.backends.program import Program
-from phipsi.calculus.change import VARIABLES
+from phipsi.calculus.change import VARIABLES, variable_space
 from phipsi.calculus.directional import Directional
 from phipsi.calculus.families import Family
 from phipsi.calculus.gradient import Gradient
@@ -16,7 +16,7 @@ from phipsi.compiler import compile
 from phipsi.errors import InputError, SpaceError, not_too_deep
 from phipsi.expressions import check
 from phipsi.expressions.node import Expr, identity
-from phipsi.expressions.spaces import EFFORTS, PARAMETERS, RATES, UNKNOWN
+from phipsi.expressions.spaces import EFFORTS, ONE, PARAMETERS, RATES, UNKNOWN, Space
 from phipsi.model.mechanisms import of_mechanisms
 from phipsi.model.model import Model
 from phipsi.model.points import PointSet
@@ -28,16 +28,17 @@ _ONE_DOF = re.compile(r"^(\w+)\[([^\],]+)(?:,\s*(\d+))?\]$")
 
 
 @overload
-def diff(expr: Family, wrt: str, along: Expr | str | None = None) -> Family: ...
+def diff(expr: Family, wrt: str | Expr, along: Expr | str | None = None) -> Family: ...
 @overload
-def diff(expr: Expr, wrt: str, along: Expr | str) -> Expr: ...
+def diff(expr: Expr, wrt: str | Expr, along: Expr | str) -> Expr: ...
 @overload
-def diff(expr: Expr, wrt: str, along: Expr | str | None = None) -> Any: ...  # which, it depends
-def diff(expr: Expr | Family, wrt: str, along: Expr | str | None = None) -> Expr | Family:
+def diff(expr: Expr, wrt: str | Expr, along: Expr | str | None = None) -> Any: ...  # it depends
+def diff(expr: Expr | Family, wrt: str | Expr, along: Expr | str | None = None) -> Expr | Family:
     """Differentiate an expression; the result is an expression of the same algebra.
 
     `wrt` is "q", "v", "vdot", "tau", "f_ext", "f0", or "inertia" for the ten inertial parameters of
-    every body (the order of `pp.inertial_parameters`). Derivatives by q are along the joint rates,
+    every body (the order of `pp.inertial_parameters`), or a vector or scalar of your own that is in
+    the expression, by its name or itself. Derivatives by q are along the joint rates,
     nv of them, never along components of quaternions: ``gdot = diff(g, "q") @ v`` for every g(q).
 
     - A vector gives an operator from the space of the variable: ``diff(y, "q") @ dq`` is the change
@@ -63,6 +64,10 @@ def diff(expr: Expr | Family, wrt: str, along: Expr | str | None = None) -> Expr
     >>> print(pp.diff(phi, "q", along="dq"))
     −φ E_φ cross(H* dq)* φ
     """
+    return _diff(expr, wrt.name if isinstance(wrt, Expr) else wrt, along)
+
+
+def _diff(expr: Expr | Family, wrt: str, along: Expr | str | None) -> Expr | Family:
     if isinstance(expr, Family):
         return _diff_family(expr, wrt, along)
     _check_expression(expr, "pp.diff")
@@ -71,15 +76,17 @@ def diff(expr: Expr | Family, wrt: str, along: Expr | str | None = None) -> Expr
         if along is not None:
             raise InputError(f"wrt={wrt!r} names one degree of freedom already; leave out along=")
         wrt, name, i = found.group(1), found.group(2).strip(), int(found.group(3) or 0)
-        along = _unit(wrt, name, i)
-    _check_variable(wrt)
+        along = _unit(wrt, name, i, expr)
+    space = _variable(wrt, expr)
     if along is None and expr.is_vector:
         try:
             with not_too_deep("differentiated"):
-                return Tangent(wrt)(expr)
+                return Tangent(wrt, space)(expr)
         except NoOperatorError:
-            if wrt not in _DIRECTIONS:
+            if space is not ONE and not _directions(wrt, space):
                 raise
+    if space is ONE and along is None:
+        along = identity(ONE)
     if along is None:
         direction = _direction(expr, wrt)
         return Family(_change(expr, wrt, direction), direction)
@@ -89,9 +96,9 @@ def diff(expr: Expr | Family, wrt: str, along: Expr | str | None = None) -> Expr
             f"along={type(along).__name__} is not an expression. For a direction given by numbers, "
             "differentiate along an input, such as along='dq', and pass the numbers to the program"
         )
-    if not direction.is_vector or direction.gives is not VARIABLES[wrt]:
+    if not direction.is_vector or direction.gives is not space:
         raise SpaceError(
-            f"along={direction} must be a vector of {VARIABLES[wrt].phrase}, because it is a "
+            f"along={direction} must be a vector of {space.phrase}, because it is a "
             f"change of {wrt}, but it is: {check.signature(direction)}"
         )
     return _change(expr, wrt, direction)
@@ -121,25 +128,30 @@ _DIRECTIONS = {
     "tau": ("dtau",),
     "inertia": ("dinertia",),
 }
+_OF_SPACES = {RATES: "q", EFFORTS: "tau", PARAMETERS: "inertia"}
 _UNITS = {RATES: unit_rate, EFFORTS: unit_effort, PARAMETERS: unit_inertia}
+
+
+def _directions(wrt: str, space: Space) -> tuple[str, ...]:
+    """The inputs that a variable can change along; for own vectors, those of their space."""
+    return _DIRECTIONS.get(wrt if wrt in VARIABLES else _OF_SPACES.get(space, ""), ())
 
 
 def _direction(expr: Expr, wrt: str, taken: Sequence[Expr] = ()) -> Expr:
     """The direction of a family: one that does not occur in the expression yet."""
-    _check_variable(wrt)
+    every = _directions(wrt, _variable(wrt, expr))
     used = {x.name for x in (*leaves_of(expr), *taken)}
-    free = [name for name in _DIRECTIONS.get(wrt, ()) if name not in used]
+    free = [name for name in every if name not in used]
     if not free:
-        known = ", ".join(_DIRECTIONS.get(wrt, ()))
+        known = ", ".join(every)
         why = f" ({known} already mean something else in it)" if known else ""
         raise InputError(f"say along what {wrt} changes{why}: pp.diff(expr, {wrt!r}, along=…)")
     return catalogue_leaf(free[0])
 
 
-def _unit(wrt: str, name: str, i: int) -> Expr:
+def _unit(wrt: str, name: str, i: int, expr: Expr) -> Expr:
     """The unit vector that ``wrt[name, i]`` names."""
-    _check_variable(wrt)
-    maker = _UNITS.get(VARIABLES[wrt])
+    maker = _UNITS.get(_variable(wrt, expr))
     if maker is None:
         raise InputError(
             f"wrt='{wrt}[{name}]': single components are known of q, v, vdot, tau, by the name of "
@@ -148,13 +160,16 @@ def _unit(wrt: str, name: str, i: int) -> Expr:
     return maker(name, i)
 
 
-def _check_variable(wrt: str) -> None:
-    if not isinstance(cast(object, wrt), str) or wrt not in VARIABLES:
+def _variable(wrt: str, expr: Expr) -> Space:
+    """The space of the changes of a variable, or an error with those that there are."""
+    space = variable_space(wrt, expr) if isinstance(cast(object, wrt), str) else None
+    if space is None:
         known = ", ".join(map(repr, VARIABLES))
         raise InputError(
             f"wrt={wrt!r} is not a variable of derivatives. Known are {known}, and one degree of "
             "freedom by the name of its joint: 'q[shoulder]'"
         )
+    return space
 
 
 def _check_expression(expr: Expr, function: str) -> None:
@@ -216,10 +231,10 @@ def gradient(expr: Expr, wrt: str) -> Expr:
     >>> print(gradient(D.inv @ tau, "tau"))
     D⁻¹
     """
-    _check_variable(wrt)
+    space = _variable(wrt, expr)
     with not_too_deep("differentiated"):
         try:
-            return Tangent(wrt)(expr).T
+            return Tangent(wrt, space)(expr).T
         except NoOperatorError:
             with_ = identity(expr.gives) if expr.is_scalar else operand(expr.gives.dual)
-            return Gradient(wrt)(expr, with_)
+            return Gradient(wrt, space)(expr, with_)

@@ -31,7 +31,6 @@ from phipsi.calculus.change import (
     MOTION,
     PARAMETER,
     RELATIVE,
-    VARIABLES,
     Symbols,
     U,
     change_in,
@@ -54,7 +53,7 @@ from phipsi.expressions.node import (
     total_of,
     zero,
 )
-from phipsi.expressions.spaces import ONE
+from phipsi.expressions.spaces import ONE, Space
 from phipsi.expressions.structure import (
     Structure,
     is_anticausal,
@@ -62,14 +61,10 @@ from phipsi.expressions.structure import (
     is_memoryless,
     is_strict,
 )
-from phipsi.operators.catalogue import (
-    change_along,
-    definition,
-    hinge_variation,
-    transition_step,
-)
+from phipsi.operators.catalogue import change_along, definition, hinge_variation
 from phipsi.operators.inputs import leaves_of
-from phipsi.rewrite.causal import diagonal_part, is_step, is_transition, one_step_factors
+from phipsi.operators.transitions import is_step, is_transition, transition_step
+from phipsi.rewrite.causal import diagonal_part, one_step_factors
 from phipsi.rewrite.collect import split_sign
 from phipsi.rewrite.expansion import Factors, expand_products
 
@@ -84,8 +79,8 @@ class Gradient:
     contains them has passed on its part.
     """
 
-    def __init__(self, wrt: str, of: Gradient | None = None) -> None:
-        self.wrt, self.space, self._of = wrt, VARIABLES[wrt], of
+    def __init__(self, wrt: str, space: Space, of: Gradient | None = None) -> None:
+        self.wrt, self.space, self._of = wrt, space, of
         self._symbols = Symbols(wrt)
         self._depends = lru_cache(None)(self._symbols.moves) if of is None else has_symbols
         self._parts: dict[Expr, Terms] = (
@@ -93,7 +88,7 @@ class Gradient:
         )
         self._terms: Terms = [] if of is None else of._terms
         self._waiting: dict[Expr, Terms] = {}
-        self._inner = Gradient(wrt, self) if of is None else self
+        self._inner = Gradient(wrt, space, self) if of is None else self
 
     def __call__(self, y: Expr, c: Expr) -> Expr:
         """The gradient of c* y, of c in the dual space of y."""

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from phipsi.calculus.change import (
     PARAMETER,
-    VARIABLES,
     Symbols,
     U,
     change_in,
@@ -31,7 +30,7 @@ from phipsi.calculus.change import (
 from phipsi.errors import SpaceError
 from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import Expr, identity, product, total_of, zero
-from phipsi.expressions.spaces import ONE
+from phipsi.expressions.spaces import ONE, Space
 from phipsi.operators.catalogue import H, V, definition, phi, v
 
 
@@ -45,10 +44,10 @@ class Tangent:
     Differentials of leaves are walked by a second one, `of`, which holds all but their symbols.
     """
 
-    def __init__(self, wrt: str, of: Tangent | None = None) -> None:
-        self.wrt, self.space, self._of = wrt, VARIABLES[wrt], of
+    def __init__(self, wrt: str, space: Space, of: Tangent | None = None) -> None:
+        self.wrt, self.space, self._of = wrt, space, of
         self._symbols = Symbols(wrt)
-        self._inner = Tangent(wrt, self) if of is None else self
+        self._inner = Tangent(wrt, space, self) if of is None else self
         self._depends = self._symbols.moves if of is None else has_symbols
         self._done: dict[Expr, Expr] = {}
 

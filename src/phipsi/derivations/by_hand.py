@@ -28,10 +28,10 @@ from phipsi.operators.catalogue import (
     family_of,
     hinge_inertia,
     place_of,
-    transition_step,
     with_arguments,
 )
 from phipsi.operators.inputs import leaves_of
+from phipsi.operators.transitions import transition_step
 from phipsi.rewrite.collect import collect as collect_prefixes
 from phipsi.rewrite.identity import Identity
 from phipsi.rewrite.patterns import families_of, find_in_product, instances, replace_in_sum

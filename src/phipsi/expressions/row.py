@@ -46,8 +46,11 @@ class Row:
     "point", "space", "place".
 
     A leaf outside the library brings its formulas along: `blocks(lowering, x)` builds the field of
-    its blocks for compiled programs, `matrix(configuration)` the matrix for `pp.dense`. `home` is
-    the module whose CATALOGUE has the row, for pickling.
+    its blocks for compiled programs, `matrix(configuration)` the matrix for `pp.dense`.
+    `inverse(lowering, x)` builds that of the blocks of X⁻¹, if they are known without inverting;
+    `positive` says whether the blocks are ≥ 0 (None: those of a symmetric leaf are). `home` is the
+    module whose CATALOGUE has the row, and `own` the contents of a row that has none, from which it
+    is built again when it is unpickled.
     """
 
     name: str
@@ -73,7 +76,10 @@ class Row:
     brackets: str = ""
     blocks: Callable[[Any, Any], Any] | None = None
     matrix: Callable[[Any], Any] | None = None
+    inverse: Callable[[Any, Any], Any] | None = None
+    positive: bool | None = None
     home: str = ""
+    own: Any = None
 
     @property
     def is_input(self) -> bool:
@@ -81,7 +87,13 @@ class Row:
         return self.needs == (self.name,)
 
     def __reduce__(self) -> Any:
+        if self.own is not None:
+            return (_row_with, (self.own,))
         return (row_of, (self.home, self.name)) if self.home else super().__reduce__()
+
+
+def _row_with(contents: Any) -> Row:
+    return contents.row()
 
 
 def row_of(home: str, name: str, table: str = "CATALOGUE") -> Any:

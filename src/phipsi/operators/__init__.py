@@ -13,6 +13,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 from phipsi.errors import ParseError, SpaceError
 from phipsi.expressions.functions import (
@@ -207,12 +208,13 @@ VOCABULARY = Vocabulary(
 )
 
 
-def parse(text: str, paper: str = "") -> Expr:
+def parse(text: str, paper: str = "", own: Sequence[Expr] = ()) -> Expr:
     r"""Read an expression as the papers print it, in Greek, ASCII or LaTeX.
 
     A product is juxtaposition or ``@``; ``*`` after an operator is its adjoint, ``⁻¹`` or ``^-1``
     its inverse; ``τ`` is the joint effort and ``π``, ``π̄`` are the papers' projections. LaTeX is
     what `Expr.latex` writes, and what papers have: ``\mathcal{M}^{-1}``, ``\bar\pi``.
+    `own` are operators and vectors of your own that the text may name.
 
     >>> import phipsi as pp
     >>> print(pp.parse("(I - H psi K)* D^-1 (I - H psi K)"))
@@ -226,9 +228,11 @@ def parse(text: str, paper: str = "") -> Expr:
     >>> print(pp.parse("(I − HΨL)ᵀ D⁻¹ (I − HΨL) T", paper="88-11"))
     (I − G* Λ_φ* shift* ψ* H*) D⁻¹ (I − H ψ shift Λ_φ G) τ
     """
-    if paper:
-        return parse_with(text, paper_vocabulary(paper_named(paper), VOCABULARY))
-    return parse_with(text, VOCABULARY)
+    words = paper_vocabulary(paper_named(paper), VOCABULARY) if paper else VOCABULARY
+    if own:
+        named = {word: x for x in own for word in (x.row.name, x.row.symbol)}
+        words = replace(words, leaves={**words.leaves, **named})
+    return parse_with(text, words)
 
 
 def as_expression(x: Expr | str) -> Expr:

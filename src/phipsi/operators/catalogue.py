@@ -519,41 +519,6 @@ def family_of(x: Expr) -> Riccati:
     return Riccati(*(x.args or _DEFAULT))
 
 
-def transition_step(x: Expr) -> Expr:
-    """The one-step operator E of a transition operator (I − E)⁻¹: E_φ of φ, E_ψ of ψ."""
-    return family_of(x).E_psi if x.row.riccati else E_phi
-
-
-def transition_with(step: Expr) -> Expr | None:
-    """The transition operator (I − E)⁻¹ of a one-step operator E; None if it has no name."""
-    if step is E_phi:
-        return phi
-    family = family_of(step) if step.op is Op.LEAF and step.row.riccati else None
-    return None if family is None or step is not family.E_psi else family.psi
-
-
-def strict_transition(x: Expr) -> Expr:
-    """T − I of a transition operator T: φ̃ of φ, ψ̃ of ψ."""
-    return _relative(x, x.row.transition)
-
-
-def plain_transition(x: Expr) -> Expr | None:
-    """φ for φ and φ̃, ψ for ψ and ψ̃; None for anything else."""
-    if x.op is not Op.LEAF:
-        return None
-    if x.row.transition:
-        return x
-    return _relative(x, _PLAIN[x.name]) if x.name in _PLAIN else None
-
-
-_PLAIN = {row.transition: name for name, row in CATALOGUE.items() if row.transition}
-
-
-def _relative(x: Expr, name: str) -> Expr:
-    """Another leaf of the family that x belongs to."""
-    return family_of(x).leaf(name) if x.row.riccati else catalogue_leaf(name)
-
-
 def _omega(f: Riccati) -> Expr:
     return f.psi.T @ f.H.T @ f.D.inv @ f.H @ f.psi
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from functools import lru_cache
+from typing import cast
 
-from phipsi.errors import SpaceError
+from phipsi.errors import InputError, SpaceError
 from phipsi.expressions.check import shown
 from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import Expr
-from phipsi.operators.catalogue import H, M, arguments_of, definition, phi
+from phipsi.expressions.row import Row
+from phipsi.model.model import Model
+from phipsi.operators.catalogue import CATALOGUE, H, M, arguments_of, definition, phi
 
 INPUT_ORDER = (
     "q", "v", "vdot", "tau", "f_ext", "f0", "free", "Udot", "dq", "dv", "dvdot", "dtau", "dinertia",
@@ -34,6 +37,45 @@ def leaves_of(x: Expr) -> set[Expr]:
             out.add(y)
         stack.extend(y.args)
     return out
+
+
+@lru_cache(maxsize=2**12)
+def own_rows(expressions: tuple[Expr, ...]) -> dict[str, Row]:
+    """The rows outside the catalogue in expressions and in definitions, by name.
+
+    In one computation a name means one operator: another one of the same name is an error.
+    """
+    out: dict[str, Row] = {}
+    seen: set[Expr] = set()
+    stack = [x for x in expressions if isinstance(cast(object, x), Expr)]  # others are rejected
+    while stack:
+        for y in leaves_of(stack.pop()) - seen:
+            seen.add(y)
+            if y.row.own is not None and out.setdefault(y.name, y.row) is not y.row:
+                raise InputError(
+                    f"two operators of your own are called {y.name}, with different contents:\n"
+                    f"    {_contents(out[y.name])}\n    {_contents(y.row)}\n"
+                    f"Give one of them another name, such as {y.name + '_2'!r}"
+                )
+            meaning = definition(y)
+            if meaning is not None:
+                stack.append(meaning)
+    return out
+
+
+def check_tables(expressions: tuple[Expr, ...], model: Model) -> None:
+    """Reject constant blocks that do not fit the bodies and joints of a model."""
+    for row in own_rows(expressions).values():
+        row.own.check_model(model)
+
+
+def _contents(row: Row) -> str:
+    return f"{row.name} : {row.takes.phrase} → {row.gives.phrase}, {row.own.value!r}"
+
+
+def row_named(name: str, expressions: tuple[Expr, ...]) -> Row | None:
+    """The row with this name: of the catalogue, or an own one in the expressions."""
+    return CATALOGUE.get(name) or own_rows(expressions).get(name)
 
 
 def inputs_of(expressions: Iterable[Expr], given: Collection[str] = ()) -> tuple[str, ...]:

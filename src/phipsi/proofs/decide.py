@@ -16,6 +16,8 @@ from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import Expr
 from phipsi.model import Model
 from phipsi.model.closures import ClosureSet
+from phipsi.operators.inputs import own_rows
+from phipsi.operators.own_blocks import Table
 from phipsi.proofs.degree import Degrees, chance
 from phipsi.proofs.digits import Digits, agree, long_decimals
 from phipsi.proofs.exact_array import NotRational
@@ -131,6 +133,7 @@ def modular(
     `states(i)` is the i-th point. LinAlgError (singular everywhere) and NotRational are raised.
     """
     left, points, singular, i = 1.0, 0, 0, 0
+    bits += _own_bits(identity) if bits else 0
     while True:
         state = states(i)
         i += 1
@@ -196,9 +199,22 @@ def bits_of(mechanism: Model) -> int:
         model.inertia_matrices, model.armature, model.gravity,
         *(x.translation for x in model.placements), *(x.rotation for x in model.placements),
     ]  # fmt: skip
+    return 53 + span_of(arrays)
+
+
+def _own_bits(identity: Identity) -> int:
+    """The size of the constants of own operators and vectors in an identity, in bits."""
+    both = tuple(x for x in (identity.before, identity.after) if x is not None)
+    tables = [row.own.value for row in own_rows(both).values()]
+    blocks = [x for t in tables if isinstance(t, Table) for x in t.blocks.values()]
+    return 53 + span_of(blocks) if blocks else 0
+
+
+def span_of(arrays: list[Array]) -> int:
+    """By how many powers of two the largest and the smallest number differ."""
     numbers = np.abs(np.concatenate([np.ravel(x) for x in arrays]))
     exponents = np.frexp(numbers[numbers > 0])[1]
-    return 53 + (int(exponents.max() - exponents.min()) if exponents.size else 0)
+    return int(exponents.max() - exponents.min()) if exponents.size else 0
 
 
 # ---- fifty digits -------------------------------------------------------------------------------

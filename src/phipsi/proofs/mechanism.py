@@ -20,6 +20,7 @@ from phipsi.model.closures import ClosureSet
 from phipsi.model.joint import Joint
 from phipsi.model.points import PointSet
 from phipsi.model.scalars import rotation_of_quaternion
+from phipsi.operators.own_blocks import Table
 from phipsi.spatial import matrix_to_quat, skew
 
 Array = Any  # exact arrays; their class is `kind`
@@ -60,6 +61,7 @@ class Mechanism:
 
     def __init__(self, model: Model, kind: Any, draw: Draw | None = None) -> None:
         self.plain, self.kind = model, kind
+        self._drawn: dict[Table, list[Array]] = {}
         self._numbers = numbers = _Own(kind) if draw is None else _Random(kind, draw)
         self.placements = [
             Placement(numbers.rotation(x.rotation), numbers.any(x.translation))
@@ -76,6 +78,20 @@ class Mechanism:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.plain, name)
+
+    def drawn_blocks(self, table: Table) -> list[Array]:
+        """The blocks of an own operator or vector, drawn once; symmetric ones stay symmetric."""
+        if table not in self._drawn:
+            make = self._numbers.any
+            if table.symmetric:
+                make = self._numbers.inertia if table.is_inertia else self._numbers.symmetric
+            bodies = range(self.plain.n_bodies or 1)
+            if isinstance(self._numbers, _Random):  # any blocks of these shapes
+                blocks = [np.ones(table.shape_at(self.plain, k)) for k in bodies]
+            else:
+                blocks = [table.at(self.plain, k) for k in bodies]
+            self._drawn[table] = [make(x) if x.size else self.kind.of(x) for x in blocks]
+        return self._drawn[table]
 
     def frames(self, closures: ClosureSet) -> PointSet:
         """The frames of loop closures; those on the world keep the numbers of the model."""
@@ -130,7 +146,7 @@ class _Own:
     def any(self, values: Any) -> Array:
         return self._kind.of(np.asarray(values, float))
 
-    where_any = inertia = any
+    where_any = inertia = symmetric = any
 
     def rotation(self, matrix: Array) -> Array:
         return _rotation(self._kind.of(matrix_to_quat(matrix)))
@@ -158,6 +174,10 @@ class _Random:
     def where_any(self, values: Any) -> Array:
         drawn = self._draw(*np.shape(values))
         return drawn * drawn * self._kind.of((np.asarray(values) != 0).astype(float))
+
+    def symmetric(self, matrix: Array) -> Array:
+        half = self._draw(*np.shape(matrix))  # ≥ 0: roots may be taken of what follows
+        return half @ half.T
 
     def inertia(self, matrix: Array) -> Array:
         out = self._kind.of(np.zeros((6, 6)))

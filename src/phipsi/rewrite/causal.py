@@ -18,28 +18,10 @@ from phipsi.expressions.node import (
     zero,
 )
 from phipsi.expressions.structure import is_anticausal, is_causal, is_memoryless, is_strict
-from phipsi.operators.catalogue import definition, transition_step
+from phipsi.operators.catalogue import definition
+from phipsi.operators.transitions import is_step, is_transition, transition_step
 
 Closes = Callable[[list[Expr], int, int], bool]
-
-
-def is_step(x: Expr) -> bool:
-    """True for a leaf that goes from every body to its parent, such as E_φ."""
-    return x.op is Op.LEAF and x.row.step
-
-
-def is_transition(x: Expr) -> bool:
-    """True for φ, ψ and the like: (I − E)⁻¹ of a step E."""
-    return x.op is Op.LEAF and bool(x.row.transition)
-
-
-def is_one_step(x: Expr) -> bool:
-    """True for a leaf that goes to the parent once, next to memoryless factors: E_φ, E_ψ, K."""
-    meaning = None if is_step(x) else definition(x)
-    if meaning is None:
-        return is_step(x)
-    moving = [y for y in meaning.factors if not is_memoryless(y.structure)]
-    return len(moving) == 1 and is_one_step(moving[0])
 
 
 def one_step_factors(e: Expr) -> tuple[Expr | None, Expr, Expr | None]:
@@ -55,6 +37,9 @@ def one_step_factors(e: Expr) -> tuple[Expr | None, Expr, Expr | None]:
     meaning = definition(e)
     if meaning is not None:
         return one_step_factors(meaning)
+    if e.op is Op.SUM and len(e.args) == 1:  # c E
+        before, step, after = one_step_factors(e.args[0])
+        return e.data[0] * (identity(e.gives) if before is None else before), step, after
     if e.op is Op.PRODUCT:
         moving = [i for i, y in enumerate(e.args) if not is_memoryless(y.structure)]
         if len(moving) == 1:

@@ -13,7 +13,8 @@ from math import prod
 from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import Expr, Number, product, term_order, total_of
 from phipsi.expressions.structure import is_memoryless
-from phipsi.operators.catalogue import meaning_of, plain_transition
+from phipsi.operators.catalogue import meaning_of
+from phipsi.operators.transitions import plain_transition
 
 _TAIL = 16
 Terms = list[tuple[Number, Expr]]

@@ -10,7 +10,8 @@ from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import Expr, Number
 from phipsi.expressions.structure import is_memoryless
 from phipsi.operators.catalogue import meaning_of
-from phipsi.rewrite.causal import contract, is_step
+from phipsi.operators.transitions import is_step
+from phipsi.rewrite.causal import contract
 from phipsi.rewrite.inverses import innovations_form
 
 _MOST_TERMS = 512
@@ -64,9 +65,10 @@ def expand_products(x: Expr) -> Terms:
     return [(c, tuple(contract(fs, _is_inside))) for c, fs in plain]
 
 
-def step_factors(e: Expr) -> Factors:
-    """A one-step operator as primitive factors (E_ψ is E_φ π̄)."""
-    return expand_products(e)[0][1]
+def step_factors(e: Expr) -> tuple[Number, Factors]:
+    """A one-step operator as a coefficient and primitive factors (E_ψ is E_φ π̄)."""
+    ((c, factors),) = expand_products(e)
+    return c, factors
 
 
 def _is_inside(factors: list[Expr], i: int, j: int) -> bool:

@@ -23,8 +23,9 @@ from phipsi.expressions.node import (
 )
 from phipsi.expressions.spaces import EFFORTS, FORCES, RATES
 from phipsi.expressions.structure import is_memoryless
-from phipsi.operators.catalogue import Riccati, definition, meaning_of, transition_step
-from phipsi.rewrite.causal import contract, diagonal_and_strict, is_transition
+from phipsi.operators.catalogue import Riccati, definition, meaning_of
+from phipsi.operators.transitions import is_transition, transition_step
+from phipsi.rewrite.causal import contract, diagonal_and_strict
 
 
 @lru_cache(maxsize=2**14)

@@ -33,15 +33,8 @@ from phipsi.expressions.functions import cross
 from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import Expr, Number, block_diagonal, product, total_of
 from phipsi.expressions.structure import is_anticausal, is_causal, is_memoryless
-from phipsi.operators.catalogue import (
-    E_phi,
-    H,
-    V,
-    phi,
-    plain_transition,
-    strict_transition,
-    v,
-)
+from phipsi.operators.catalogue import E_phi, H, V, phi, v
+from phipsi.operators.transitions import plain_transition, strict_transition
 from phipsi.rewrite.collect import split_sign
 from phipsi.rewrite.expansion import Factors, Terms, multiply_out
 from phipsi.rewrite.patterns import rebuild_inside

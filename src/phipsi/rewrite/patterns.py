@@ -13,18 +13,9 @@ from functools import lru_cache
 
 from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import Expr, Number, adjoint, product, rebuild, total_of
-from phipsi.operators.catalogue import (
-    E_phi,
-    H,
-    Jr,
-    M,
-    Riccati,
-    family_of,
-    phi,
-    strict_transition,
-    transition_with,
-)
+from phipsi.operators.catalogue import E_phi, H, Jr, M, Riccati, family_of, phi
 from phipsi.operators.inputs import leaves_of
+from phipsi.operators.transitions import strict_transition, transition_with
 from phipsi.rewrite.identity import Identity
 
 

@@ -24,8 +24,8 @@ from phipsi.expressions.structure import (
     is_strict,
     product_structure,
 )
-from phipsi.operators.catalogue import transition_step
-from phipsi.rewrite.causal import diagonal_part, is_step, is_transition
+from phipsi.operators.transitions import is_step, is_transition, transition_step
+from phipsi.rewrite.causal import diagonal_part
 from phipsi.rewrite.expansion import Factors, expand_products, step_factors
 from phipsi.sweeps.ir import Domain, Field, Type
 from phipsi.sweeps.memoryless_blocks import Blocks
@@ -88,20 +88,20 @@ def _ends(
         return step(left, _diagonal(blocks, inner, whole), right)
     if is_step(left) and is_transition(right):  # T* = I + T* E*
         e = transition_step(right)
-        tail = step_factors(adjoint(e) if inward else e)
+        c, tail = step_factors(adjoint(e) if inward else e)
         return b.add(
             [
                 (1, _diagonal(blocks, (outer_left, *inner), whole)),
-                (1, _diagonal(blocks, (outer_left, *inner, outer_right, *tail), whole)),
+                (c, _diagonal(blocks, (outer_left, *inner, outer_right, *tail), whole)),
             ]
         )
     if is_transition(left) and is_step(right):
         e = transition_step(left)
-        head = step_factors(e if inward else adjoint(e))
+        c, head = step_factors(e if inward else adjoint(e))
         return b.add(
             [
                 (1, _diagonal(blocks, (*inner, outer_right), whole)),
-                (1, _diagonal(blocks, (*head, outer_left, *inner, outer_right), whole)),
+                (c, _diagonal(blocks, (*head, outer_left, *inner, outer_right), whole)),
             ]
         )
     if is_transition(left) and is_transition(right):
@@ -118,10 +118,10 @@ def _lemma(
     if not is_memoryless(product(inner).structure):
         tl = left if inward else adjoint(left)
         tr = adjoint(right) if inward else right
-        el = step_factors(ea if inward else adjoint(ea))
-        er = step_factors(adjoint(eb) if inward else eb)
-        constant.append((1, _diagonal(blocks, (*el, tl, *inner), whole)))
-        constant.append((1, _diagonal(blocks, (*inner, tr, *er), whole)))
+        cl, el = step_factors(ea if inward else adjoint(ea))
+        cr, er = step_factors(adjoint(eb) if inward else eb)
+        constant.append((cl, _diagonal(blocks, (*el, tl, *inner), whole)))
+        constant.append((cr, _diagonal(blocks, (*inner, tr, *er), whole)))
     source = b.add(constant)
     step = blocks.step_in if inward else blocks.step_out
     type_ = Type(Domain.BODY, "6", "6", source.type.kind)

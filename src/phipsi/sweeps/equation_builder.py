@@ -142,6 +142,8 @@ class Builder:
             return s
         if s.op == "add" and len(s.args) == 1:
             return self.add([(c, self.congruence(a, u)) for c, u in terms_of(s)])
+        if a.op == "add" and len(a.args) == 1:
+            return self.add([(c * c, self.congruence(u, s)) for c, u in terms_of(a)])
         if a.op == "mul":  # two thin or structured congruences cost less than one full one
             return self.congruence(a.args[0], self.congruence(a.args[1], s))
         if a.op == "T" and a.args[0].op == "mul":

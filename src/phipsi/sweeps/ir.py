@@ -30,6 +30,8 @@ from enum import Enum
 from fractions import Fraction
 from typing import Any
 
+from phipsi.expressions.node import Expr
+
 Number = int | float | Fraction
 
 
@@ -229,10 +231,11 @@ class Field:
 
     `operation` is its row in the table of operations and `op` the name of it, `args` are fields,
     `data` the other parameters of the operation. `equation` is set for op "rec" only: the field is
-    defined by an equation that may contain the field itself behind `up` or `down`.
+    defined by an equation that may contain the field itself behind `up` or `down`. `named` is its
+    name in the printed recursion, a word or a leaf.
     """
 
-    __slots__ = ("args", "data", "equation", "label", "number", "op", "operation", "type")
+    __slots__ = ("args", "data", "equation", "named", "number", "op", "operation", "type")
 
     def __init__(
         self,
@@ -245,7 +248,12 @@ class Field:
         self.operation, self.op = operation, operation.name
         self.args, self.data, self.type, self.number = args, data, type_, number
         self.equation: Field | None = None
-        self.label = ""
+        self.named: str | Expr = ""
+
+    @property
+    def label(self) -> str:
+        """Its name in ASCII."""
+        return self.named.text("ascii") if isinstance(self.named, Expr) else self.named
 
     def __repr__(self) -> str:
         inside = ", ".join(f"%{a.number}" for a in self.args)

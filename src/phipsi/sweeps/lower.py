@@ -13,12 +13,13 @@ from phipsi.errors import InputError, LoweringError
 from phipsi.expressions import check
 from phipsi.expressions.check import shown
 from phipsi.expressions.kinds import Op
-from phipsi.expressions.node import Expr
+from phipsi.expressions.node import Expr, leaf
 from phipsi.expressions.spaces import UNKNOWN, Space
 from phipsi.expressions.structure import is_anticausal, is_causal, is_memoryless
 from phipsi.model.model import Model
-from phipsi.operators.catalogue import B, definition, meaning_of, transition_step
-from phipsi.rewrite.causal import is_block_operator, is_transition
+from phipsi.operators.catalogue import B, definition, meaning_of
+from phipsi.operators.transitions import is_transition, transition_step
+from phipsi.rewrite.causal import is_block_operator
 from phipsi.rewrite.inverses import inverse_form, riccati_of, split_diagonal
 from phipsi.sweeps.diagonal import diagonal_blocks
 from phipsi.sweeps.ir import Domain, Field, Type
@@ -89,8 +90,8 @@ class Lowering:
         key = (x, u)
         if key not in self._applied:
             out = self._apply(x, u)
-            if not out.label and x.op is Op.LEAF and x.is_vector:
-                out.label = x.name
+            if not out.named and x.op is Op.LEAF and x.is_vector and u is self.builder.one:
+                out.named = leaf(x.row)
             self._applied[key] = out
         return self._applied[key]
 
@@ -192,6 +193,8 @@ class Lowering:
             return self.blocks.given_field(x)
         if x.row.is_input:
             return b.leaf("input", field_type(x.gives), x.name)
+        if x.row.blocks is not None:
+            return x.row.blocks(self.blocks, x)
         if x.name in _VECTORS:
             return _VECTORS[x.name](self, x)
         meaning = definition(x)

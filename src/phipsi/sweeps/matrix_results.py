@@ -27,16 +27,15 @@ from phipsi.expressions.node import (
     total_of,
 )
 from phipsi.expressions.structure import is_anticausal, is_causal, is_memoryless
-from phipsi.operators.catalogue import (
-    B,
-    E_phi,
-    phi,
+from phipsi.operators.catalogue import B, E_phi, phi
+from phipsi.operators.inputs import leaves_of
+from phipsi.operators.transitions import (
+    is_one_step,
+    is_transition,
     plain_transition,
     strict_transition,
     transition_step,
 )
-from phipsi.operators.inputs import leaves_of
-from phipsi.rewrite.causal import is_one_step, is_transition
 from phipsi.rewrite.matrices import between_seeds, matrix_terms
 from phipsi.rewrite.rewriter import Rewriter
 from phipsi.sweeps.ir import Domain, Field, Kind, Type, all_of

@@ -8,8 +8,8 @@ from phipsi.errors import LoweringError
 from phipsi.expressions.check import shown
 from phipsi.expressions.functions import cross, cross_force, outer
 from phipsi.expressions.kinds import Op
-from phipsi.expressions.node import Expr, adjoint, product
-from phipsi.expressions.spaces import Space
+from phipsi.expressions.node import Expr, adjoint, leaf, product
+from phipsi.expressions.spaces import ONE, Space
 from phipsi.operators.catalogue import (
     B,
     M,
@@ -21,6 +21,7 @@ from phipsi.operators.catalogue import (
     family_of,
     place_of,
 )
+from phipsi.operators.own_blocks import Table
 from phipsi.rewrite.causal import one_step_factors
 from phipsi.sweeps.equation_builder import Builder
 from phipsi.sweeps.ir import Domain, Field, Kind, Operation, Type
@@ -64,8 +65,8 @@ class Blocks:
             two_sided = x.op in _MIRRORED or x.function is outer
             mirrored = self._blocks.get(x.T) if two_sided else None
             out = self._block(x) if mirrored is None else self.builder.transpose(mirrored)
-            if not out.label and x.op is Op.LEAF:
-                out.label = x.text("ascii")
+            if not out.named and x.op is Op.LEAF:
+                out.named = x
             self._blocks[x] = out
         return self._blocks[x]
 
@@ -87,6 +88,8 @@ class Blocks:
             inner = x.args[0]
             if inner.op is Op.LEAF and inner.name == "D":
                 return self.riccati(family_of(inner))["D^-1"]
+            if inner.op is Op.LEAF and inner.row.inverse and inner.name not in self.given:
+                return inner.row.inverse(self, inner)
             return b.inverse(self.block(inner), definite=False, owner=inner.text("ascii"))
         if x.op is Op.BD:
             return self._diagonal(self, x.args[0])
@@ -164,8 +167,16 @@ class Blocks:
             return b.transpose(b.leaf("input", Type(Domain.BODY, "6", "r"), "H"))
         cols = "1" if x.is_vector else block_size(x.takes)
         kind = Kind.SYMMETRIC if x.row.symmetric and not x.is_vector else Kind.GENERAL
-        type_ = Type(Domain.BODY, block_size(x.gives), cols, kind)
-        return b.leaf("input", type_, x.name)
+        domain = Domain.WORLD if x.gives is ONE else Domain.BODY
+        return b.leaf("input", Type(domain, block_size(x.gives), cols, kind), x.name)
+
+    def table(self, table: Table) -> Field:
+        """The constant blocks of an own operator or vector, or the number of an own scalar."""
+        rows, cols = block_size(table.gives), block_size(table.takes)
+        domain = Domain.WORLD if table.gives is ONE else Domain.BODY
+        kind = Kind.INERTIA if table.is_inertia else Kind.SYMMETRIC
+        kind = kind if table.symmetric else Kind.GENERAL
+        return self.builder.leaf("table", Type(domain, rows, cols, kind), table)
 
     def hinge_axes(self) -> Field:
         """H*(k), 6 × r, in body axes."""
@@ -196,7 +207,7 @@ class Blocks:
             self._pose = b.fixpoint(
                 _RIGID, lambda w: b.mul(b.down(w, world), self.hinge_transform())
             )
-            self._pose.label = "W"
+            self._pose.named = "W"
         return self._pose
 
     def root_pose(self) -> Field:
@@ -205,7 +216,7 @@ class Blocks:
         if self._root_pose is None:
             step = self.hinge_transform()
             self._root_pose = b.fixpoint(_RIGID, lambda w: b.apply("below_root", b.down(w), step))
-            self._root_pose.label = "X_root"
+            self._root_pose.named = "X_root"
         return self._root_pose
 
     def velocity(self) -> Field:
@@ -216,7 +227,7 @@ class Blocks:
         """B or its change along motions of the bodies, one transformation per point."""
         out = self._point_block(x)
         if out.op != "zero":
-            out.label = x.name
+            out.named = leaf(x.row)
         return out
 
     def swing_block(self, x: Expr) -> Field:
@@ -297,7 +308,7 @@ class Blocks:
             motion = self.point_motion(moving[0])
             twist = b.apply("relative_twist", relative, motion, b.shift("of_mate", motion))
             out = b.apply("closure_row_rate", seen, b.shift("of_point", twist))
-        out.label = x.name
+        out.named = leaf(x.row)
         return out
 
     def row_block(self, x: Expr) -> Field:
@@ -384,12 +395,12 @@ class Blocks:
             p = self.given_field(f.P)
         else:
             p = b.fixpoint(Type(Domain.BODY, "6", "6", Kind.SYMMETRIC), equation)
-        p.label = p.label or f.P.text("ascii")
+        p.named = p.named or f.P
         _, d, gain = hinge(p)
         out["P"], out["D"], out["G"], out["D^-1"] = p, d, gain, invert(p, d)
         out["D_half"] = b.apply("chol", d)
         for name in ("D", "G", "D_half"):
-            out[name].label = out[name].label or f.leaf(name).text("ascii")
+            out[name].named = out[name].named or f.leaf(name)
         self._families[f] = out
         return out
 
@@ -490,7 +501,9 @@ def _positive(x: Expr | int) -> bool:
     if x.op is Op.LEAF and x.row.riccati:
         family = family_of(x)
         return x.row.symmetric and _positive(family.M) and _positive(family.Jr)
-    return x.op is Op.LEAF and x.row.symmetric
+    if x.op is not Op.LEAF:
+        return False
+    return x.row.symmetric if x.row.positive is None else x.row.positive
 
 
 def block_size(space: Space) -> str:

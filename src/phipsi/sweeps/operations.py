@@ -168,6 +168,12 @@ def _input_form(to: Any, x: Field, at: str) -> str:
     return f"{name}({at})"
 
 
+def _table_form(to: Any, x: Field, at: str) -> str:
+    table: Any = x.data
+    name, power = table.latex if to.latex else table.symbol, table.power[to.latex]
+    return name + power if x.type.domain is Domain.WORLD else f"{name}{power}({at})"
+
+
 def _selection_form(to: Any, x: Field, at: str) -> str:
     return f"select_{x.data}({at})"
 
@@ -191,6 +197,7 @@ Operation(
     "Jr", "rotor inertia", **_LEAF, domain=Domain.BODY, rows="r", cols="r", kind=Kind.SYMMETRIC,
     form="Jr({at})", latex="J_r({at})",
 )  # fmt: skip
+Operation("table", "constant blocks of an own operator", **_LEAF, form=_table_form)
 Operation(
     "gravity", "[0; −g]", **_LEAF, domain=Domain.WORLD, rows="6", cols="1", form="[0; −g]",
     latex=r"\bar{g}",

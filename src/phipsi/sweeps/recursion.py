@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 
-from phipsi.operators import parse
-from phipsi.operators.catalogue import CATALOGUE, catalogue_leaf
+from phipsi.expressions.node import Expr
 from phipsi.sweeps.ir import (
     Binding,
     Domain,
@@ -92,19 +91,18 @@ class Recursion:
                 if naming is Naming.INLINE or x in equations:
                     continue
                 shared = uses.get(x, 0) > 1 and not _spelled_out(x)
-                if naming is not Naming.ALWAYS and not x.label and not shared:
+                if naming is not Naming.ALWAYS and not x.named and not shared:
                     continue
             self.names[x] = self._fresh(x, taken)
 
     def _fresh(self, x: Field, taken: dict[str, int]) -> str:
-        base = x.label
+        base = x.named
+        if isinstance(base, Expr):
+            base = base.text("latex" if self.latex else "greek")
         if not base:
             base = "y" if x in self.outputs else x.operation.letter
-        if base in CATALOGUE or "{" in base:
-            named = catalogue_leaf(base) if base in CATALOGUE else parse(base)
-            base = named.text("latex" if self.latex else "greek")
         taken[base] = taken.get(base, 0) + 1
-        if taken[base] == 1 and (x.label or len(self.outputs) == 1 and x in self.outputs):
+        if taken[base] == 1 and (x.named or len(self.outputs) == 1 and x in self.outputs):
             return base
         count = taken[base]
         return f"{base}_{{{count}}}" if self.latex else f"{base}{count}"

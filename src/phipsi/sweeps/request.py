@@ -15,7 +15,15 @@ from phipsi.model.model import Model
 from phipsi.model.points import PointSet
 from phipsi.operators import as_expression
 from phipsi.operators.catalogue import CATALOGUE
-from phipsi.operators.inputs import INPUT_ORDER, check_pairs, inputs_of, leaves_of, operands_of
+from phipsi.operators.inputs import (
+    INPUT_ORDER,
+    check_pairs,
+    inputs_of,
+    leaves_of,
+    operands_of,
+    own_rows,
+    row_named,
+)
 from phipsi.rewrite.identity import Identity
 from phipsi.rewrite.matrices import matrix_product, strip_marks
 from phipsi.rewrite.rewriter import Rewriting, rewrite, rewrite_by_rules
@@ -75,7 +83,7 @@ class Request:
         if blocks is not None and not isinstance(cast(object, blocks), Sequence):
             raise InputError(f"blocks={blocks!r} must be a sequence of pairs (row, column)")
         pairs = None if blocks is None else tuple(_pair(block) for block in blocks)
-        names = _strings("given", given)
+        names = _strings("given", [_name_of(x) for x in given] if _is_list(given) else given)
         return Request(
             expressions,
             single,
@@ -88,6 +96,14 @@ class Request:
             same_operand,
             _rules(rules),
         )
+
+
+def _is_list(given: Any) -> bool:
+    return isinstance(given, Sequence) and not isinstance(given, str)
+
+
+def _name_of(x: Any) -> Any:
+    return x.name if isinstance(x, Expr) and x.name else x
 
 
 def _strings(option: str, value: str | Sequence[str]) -> tuple[str, ...]:
@@ -174,8 +190,9 @@ def check_request(request: Request, *, has_points: bool, has_model: bool = True)
             raise InputError(f"mode={mode!r} is not one of {MODES}")
     if request.blocks is not None and "blocks" not in request.modes:
         raise InputError('blocks= is for mode="blocks"; this request has no such result')
+    own_rows(request.expressions)
     for name in request.given:
-        _check_given(name)
+        _check_given(name, request.expressions)
     for x in request.expressions:
         if not isinstance(cast(object, x), Expr):
             raise InputError(f"{x!r} is not an operator expression{check.advice(x)}")
@@ -233,7 +250,7 @@ def _check_operands(request: Request) -> None:
         )
 
 
-def _check_given(name: str) -> None:
+def _check_given(name: str, expressions: tuple[Expr, ...]) -> None:
     if name in ("placement", "gravity"):  # of the model: poses (n, 4, 4), and g (3,)
         return
     if name in _INPUTS:
@@ -243,7 +260,9 @@ def _check_given(name: str) -> None:
             f"given={name!r}: {name} stands for something else at every place, depending on its "
             "braces or brackets; only quantities that are the same everywhere can be given"
         )
-    row = CATALOGUE.get(name)
+    row = row_named(name, expressions)
+    if row is not None and row.own is not None and row.gives.index == "one":
+        return
     body = row is not None and (row.takes.index in ("joint", "body", "one") and row.gives.per_body)
     if not body or row is None or (row.takes.index != "one" and row.structure != 1):
         raise InputError(

@@ -27,7 +27,7 @@ from phipsi.model import Model
 from phipsi.model.mechanisms import forest_of, of_mechanisms
 from phipsi.model.points import PointSet, point_set
 from phipsi.operators import as_expression
-from phipsi.operators.inputs import INPUT_ORDER
+from phipsi.operators.inputs import INPUT_ORDER, check_tables
 
 Array = NDArray[Any]
 
@@ -95,7 +95,8 @@ def _inputs(
             raise InputError(
                 f"dense has no argument {name!r}; arguments of expressions are {known}"
             )
-    return collect(model, where, named, given), model, where
+    check_tables((expr,), model)
+    return collect(model, where, named, given, (expr,)), model, where
 
 
 def _shape(expr: Expr, model: Model, points: PointSet) -> tuple[int, ...]:

@@ -9,9 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.errors import InputError
+from phipsi.expressions.spaces import ONE
 from phipsi.model import Model
 from phipsi.model.points import PointSet
 from phipsi.model.scalars import NUMPY_OPS, ScalarOps
+from phipsi.operators.own_blocks import Table
 from phipsi.spatial import phi as rigid
 
 Array = NDArray[Any]
@@ -123,6 +125,26 @@ class Configuration:
         for k, s in enumerate(self.model.v_slices):
             axes = self.array(columns(k)).reshape(6, s.stop - s.start)
             out[s, 6 * k : 6 * k + 6] = axes.T
+        return out
+
+    def table(self, table: Table) -> Array:
+        """The matrix of an own operator or vector from its constant blocks."""
+        model, (rows, cols) = self.model, (table.gives, table.takes)
+        if rows is ONE:
+            return self.array(table.at(model, 0))
+        whole = [
+            1 if s is ONE else model.nv if s.width is None else s.width * model.n_bodies
+            for s in (rows, cols)
+        ]
+        out = self.zeros(*whole)
+        for k, hinge in enumerate(model.v_slices):
+            row, col = (
+                slice(0, 1) if s is ONE
+                else hinge if s.width is None
+                else slice(s.width * k, s.width * (k + 1))
+                for s in (rows, cols)
+            )  # fmt: skip
+            out[row, col] = table.at(model, k)
         return out
 
     def turn(self, k: int) -> Array:

@@ -13,12 +13,13 @@ from phipsi.errors import InputError, SpaceError
 from phipsi.expressions import check
 from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import Expr
+from phipsi.expressions.node import leaf as leaf_of
 from phipsi.expressions.spaces import UNKNOWN, Space
 from phipsi.expressions.structure import is_memoryless
 from phipsi.model import Model
 from phipsi.model.points import PointSet
 from phipsi.operators import parse
-from phipsi.operators.inputs import DIRECTIONS, check_pairs, leaves_of
+from phipsi.operators.inputs import DIRECTIONS, check_pairs, leaves_of, own_rows
 
 Array = NDArray[Any]
 
@@ -53,6 +54,7 @@ def check_expression(expr: Expr) -> None:
     if expr.takes is UNKNOWN:
         raise SpaceError(check.undetermined(expr))
     check_pairs(expr)
+    own_rows((expr,))
 
 
 def check_points(expr: Expr) -> None:
@@ -165,6 +167,7 @@ def collect(
     points: PointSet,
     arguments: Mapping[str, ArrayLike | None],
     given: Mapping[str | Expr, ArrayLike] | None,
+    expressions: tuple[Expr, ...] = (),
 ) -> Inputs:
     """Check all values and give them one batch shape and one number type."""
     n, nv = model.n_bodies, model.nv
@@ -187,7 +190,7 @@ def collect(
     }
     values: dict[Expr, tuple[Array, int]] = {}
     for key, value in (given or {}).items():
-        leaf = _leaf_named(key)
+        leaf = _leaf_named(key, expressions)
         shape = storage_shape(leaf, model, points)
         array = _checked(f"given[{leaf.text('ascii')!r}]", value, shape, model, points)
         values[leaf] = array, len(shape)
@@ -212,8 +215,9 @@ def collect(
     )
 
 
-def _leaf_named(key: str | Expr) -> Expr:
-    leaf = parse(key) if isinstance(key, str) else key
+def _leaf_named(key: str | Expr, expressions: tuple[Expr, ...]) -> Expr:
+    own = own_rows(expressions).get(key) if isinstance(key, str) else None
+    leaf = leaf_of(own) if own is not None else parse(key) if isinstance(key, str) else key
     if (leaf.args[0] if leaf.op is Op.ADJOINT else leaf).op is not Op.LEAF:
         raise InputError(f"given[{str(key)!r}] must be one operator or vector of the catalogue")
     return leaf

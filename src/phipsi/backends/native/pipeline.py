@@ -10,6 +10,7 @@ import os
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import llvmlite
 import numpy as np
@@ -40,12 +41,14 @@ from phipsi.backends.native.native_legality import check
 from phipsi.backends.native.tables import Tables, model_tables
 from phipsi.backends.native.targets.target import MachineCode, Target, machine_code, target_for
 from phipsi.backends.native.text import llvm_text as ir
+from phipsi.expressions.node import Expr
 from phipsi.expressions.row import Row
 from phipsi.loaded import LOADED
-from phipsi.operators.catalogue import CATALOGUE
-from phipsi.sweeps.ir import Domain, Field, Loop, Reads, Step, StepKind
+from phipsi.operators.inputs import row_named
+from phipsi.operators.own_blocks import Table
+from phipsi.sweeps.ir import Domain, Field, Loop, Reads, Step, StepKind, dependencies
 from phipsi.sweeps.operations import operation
-from phipsi.sweeps.request import Lowered, Result
+from phipsi.sweeps.request import Result
 
 _LARGE = 1 << 20  # bytes of scratch of a group
 
@@ -59,7 +62,7 @@ def compile_native(program: SweepProgram) -> tuple[Unit, MachineCode, np.ndarray
 def plan_native(program: SweepProgram) -> tuple[Unit, np.ndarray]:
     """The passes: the unit that code is written from, and the record it works on."""
     target = target_for(reproducible=program.reproducible)
-    tables = model_tables(program.model, program.points)
+    tables = model_tables(program.model, program.points, own_tables(program.lowered.fields))
     lowered, widest = program.lowered, max((c.nv for c in tables.codes), default=0)
 
     steps, results = own_steps(program.steps, lowered.results)
@@ -137,7 +140,7 @@ class Unit:
         self.program, self.target, self.tables = program, target, tables
         self.results, self.phases, self.plan = results, phases, plan
         lowered, model, points = program.lowered, program.model, program.points
-        self.slots = {name: _slot(name, i, lowered) for i, name in enumerate(lowered.inputs)}
+        self.slots = {name: _slot(name, i, program) for i, name in enumerate(lowered.inputs)}
         self.shapes = [program.input_shapes[n] for n in lowered.inputs]
         self.shapes += [_output_shape(r, program) for r in lowered.results]
         self.shapes.append(())
@@ -178,6 +181,7 @@ class Unit:
             self.tables.link_codes,
             self.tables.selections,
             self.tables.doubles.shape[1],
+            self.tables.own,
             self.target.lanes,
             self.target.fused,
         )
@@ -284,20 +288,36 @@ class Unit:
         return data
 
 
-def _slot(name: str, i: int, lowered: Lowered) -> Slot:
-    row = _row(name)
+def own_tables(results: list[Field]) -> list[Table]:
+    """The tables of constant blocks that fields are computed from, in a fixed order."""
+    found: dict[Any, None] = {}
+    seen, stack = set(results), list(reversed(results))
+    while stack:
+        x = stack.pop()
+        if x.op == "table":
+            found[x.data] = None
+        for y in reversed(dependencies(x)):
+            if y not in seen:
+                seen.add(y)
+                stack.append(y)
+    return list(found)
+
+
+def _slot(name: str, i: int, program: SweepProgram) -> Slot:
+    expressions, lowered = program.request.expressions, program.lowered
+    row = _row(name, expressions)
     if row is not None:
         return Slot(i, None if row.takes.index == "one" else row.takes, row.gives)
     others = ("q", "placement")
     if name in others:
         return Slot(i, None, None)
-    operands = [n for n in lowered.inputs if _row(n) is None and n not in others]
+    operands = [n for n in lowered.inputs if _row(n, expressions) is None and n not in others]
     return Slot(i, None, lowered.operands[operands.index(name)])
 
 
-def _row(name: str) -> Row | None:
+def _row(name: str, expressions: tuple[Expr, ...]) -> Row | None:
     """The leaf that an input is the value of."""
-    return CATALOGUE.get("unprescribed" if name == "free" else name)
+    return row_named("unprescribed" if name == "free" else name, expressions)
 
 
 def _output_shape(r: Result, program: SweepProgram) -> tuple[int, ...]:

@@ -9,6 +9,7 @@ Reasons: docs/decisions/0018.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,10 +17,12 @@ import numpy as np
 
 from phipsi.backends.failures import outboard_sizes
 from phipsi.backends.native.matrices.row_order import RowOrder, row_order
+from phipsi.expressions.spaces import ONE
 from phipsi.model.closures import NO_CLOSURES, ClosureSet
 from phipsi.model.joint import Joint, ParamKind
 from phipsi.model.model import Model
 from phipsi.model.points import PointSet
+from phipsi.operators.own_blocks import Table
 
 # layout of a body's constants
 PLACEMENT, INERTIA, TURN, TURN_ABOVE, ARMATURE, SIZES, PARAMS = 0, 12, 22, 31, 40, 46, 48
@@ -53,7 +56,8 @@ class Tables:
     """The constants of one model: of bodies, points, gravity, links and constraint rows.
 
     `link_codes` are the pieces of code that links need: (form, side). `selections` are the names of
-    the sets of bodies that points are marked with, bit by bit.
+    the sets of bodies that points are marked with, bit by bit. `own` says where the constant blocks
+    of own operators begin: in the row of a body, or for own scalars behind gravity.
     """
 
     codes: tuple[JointCode, ...]
@@ -68,6 +72,7 @@ class Tables:
     link_doubles: np.ndarray
     rows: RowOrder
     rows_with_hubs: RowOrder
+    own: dict[Table, int]
 
     @property
     def arrays(self) -> tuple[np.ndarray, ...]:
@@ -127,28 +132,55 @@ def _frame(z: np.ndarray) -> np.ndarray:
     return np.column_stack([x, np.cross(z, x), z])
 
 
-def model_tables(model: Model, points: PointSet) -> Tables:
-    """The tables of a model and its points."""
+def model_tables(model: Model, points: PointSet, own: Sequence[Table] = ()) -> Tables:
+    """The tables of a model, its points, and the constant blocks of own operators."""
     codes = joint_codes(model)
     turns = [_turn(j) for j in model.joints]
     closures = points.closures or NO_CLOSURES
     with_hubs = row_order(model, closures, with_hubs=True)
     names = tuple(sorted(closures.selections))
     links, link_codes = _links(closures)
+    doubles, world = _doubles(model, turns), np.concatenate([np.zeros(3), -model.gravity])
+    places: dict[Table, int] = {}
+    for table in own:
+        if table.gives is ONE:
+            places[table] = len(world)
+            world = np.append(world, table.at(model, 0))
+        else:
+            places[table] = doubles.shape[1]
+            doubles = np.hstack([doubles, _own_blocks(model, table, turns)])
     return Tables(
         codes,
         link_codes,
         names,
         _integers(model, {code.key: i for i, code in enumerate(codes)}, with_hubs),
-        _doubles(model, turns),
+        doubles,
         _point_integers(points, closures, names),
         _point_doubles(points, turns),
-        np.concatenate([np.zeros(3), -model.gravity]),
+        world,
         links,
         np.ascontiguousarray(closures.link_constant),
         row_order(model, closures, with_hubs=False),
         with_hubs,
+        places,
     )
+
+
+def _own_blocks(model: Model, table: Table, turns: list[np.ndarray]) -> np.ndarray:
+    """The numbers of constant blocks in the simple frames, in the order of `BodyCode._table`."""
+    rows: list[np.ndarray] = []
+    for k, turn in enumerate(turns):
+        block = table.at(model, k)
+        both = np.kron(np.eye(2), turn)
+        block = both.T @ block if table.gives.width == 6 else block
+        block = block @ both if table.takes.width == 6 else block
+        if table.is_inertia:
+            first = block[2, 4], block[0, 5], block[1, 3]
+            rows.append(np.array([block[5, 5], *first, *block[:3, :3][np.tril_indices(3)]]))
+        else:
+            rows.append(block[np.tril_indices(len(block))] if table.symmetric else block.ravel())
+    widest = max(map(len, rows), default=0)
+    return np.array([np.pad(row, (0, widest - len(row))) for row in rows]).reshape(-1, widest)
 
 
 def _integers(model: Model, kinds: dict[Any, int], hubs: RowOrder) -> np.ndarray:

@@ -19,7 +19,7 @@ from phipsi.backends.native.tables import JointCode
 from phipsi.backends.native.text.elementary import define_log
 from phipsi.backends.native.text.lane_arithmetic import Emitter, Lane, known
 from phipsi.sweeps.entries import Rows, add, identity, lower_half, transpose_rows
-from phipsi.sweeps.ir import Field, Kind, Reads
+from phipsi.sweeps.ir import Domain, Field, Kind, Reads
 
 
 @dataclass(frozen=True)
@@ -305,6 +305,14 @@ class BodyCode:
             for j in range(i + 1)
         ]
         return bl.Symmetric(entries, n)
+
+    def _table(self, x: Field) -> bl.Block:
+        table: Any = x.data
+        start = self.place.k.parts.own[table]
+        if x.type.domain is Domain.WORLD:
+            return bl.Dense([[self.place.gravity(start)]])
+        blank = self.zeros(x)
+        return blank.like([self.place.constant(start + i) for i in range(len(blank.entries))])
 
     def _gravity(self, x: Field) -> bl.Block:
         return bl.Dense([[0], [0], [0]] + [[self.place.gravity(3 + i)] for i in range(3)])

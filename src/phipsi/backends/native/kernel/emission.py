@@ -30,6 +30,7 @@ from phipsi.backends.native.text.lane_arithmetic import (
     write_loop,
 )
 from phipsi.expressions.spaces import Space
+from phipsi.operators.own_blocks import Table
 from phipsi.sweeps.ir import Domain, Field
 from phipsi.sweeps.request import Result
 
@@ -61,7 +62,8 @@ class Slot:
 class Parts:
     """What a kernel is written from, besides its phases.
 
-    `constants` is how many numbers the table of bodies has for each; `together`, how many columns
+    `constants` is how many numbers the table of bodies has for each, `own` where those of own
+    operators begin (numbers of own scalars are with gravity); `together`, how many columns
     of one configuration are computed at once.
     """
 
@@ -72,6 +74,7 @@ class Parts:
     link_codes: tuple[tuple[str, int], ...]
     selections: tuple[str, ...]
     constants: int
+    own: dict[Table, int]
     together: int
     fused: bool
 

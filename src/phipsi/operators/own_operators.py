@@ -1,0 +1,383 @@
+"""Own operators, vectors and scalars: values that compose with those of the catalogue.
+
+A row is built from an `Own`: names, spaces, structure, and a value, which is a `Table` of constant
+blocks or an expression. Rows with equal contents are one row, so that expressions and compiled
+programs are found again; nothing is registered anywhere.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+from weakref import WeakValueDictionary
+
+from phipsi.errors import InputError, SpaceError, did_you_mean
+from phipsi.expressions.check import shown, signature
+from phipsi.expressions.node import Expr, leaf, total_of
+from phipsi.expressions.render import latex_name
+from phipsi.expressions.row import Row
+from phipsi.expressions.spaces import ONE, SPACES, UNKNOWN, Space
+from phipsi.expressions.structure import (
+    ANTICAUSAL,
+    CAUSAL,
+    GENERAL,
+    MEMORYLESS,
+    Structure,
+    is_memoryless,
+)
+from phipsi.model.model import Model
+from phipsi.operators import VOCABULARY, parse
+from phipsi.operators.catalogue import Riccati
+from phipsi.operators.inputs import INPUT_ORDER
+from phipsi.operators.own_blocks import Table
+from phipsi.operators.recursions import check_structure, solution
+from phipsi.operators.transitions import is_one_step
+
+_ROWS: WeakValueDictionary[Own, Row] = WeakValueDictionary()
+_TAKEN = {"I", "x", "inertia", "placement", "p", "k", "c", *INPUT_ORDER, *VOCABULARY.functions}
+
+
+@dataclass(frozen=True)
+class Own:
+    """The contents of an own operator or vector; `value` is a table of blocks or an expression."""
+
+    name: str
+    symbol: str
+    latex: str
+    takes: Space
+    gives: Space
+    structure: Structure
+    symmetric: bool
+    value: Table | Expr
+    inverse: Table | None = None
+    meaning: str = ""
+    source: str = ""
+
+    def row(self) -> Row:
+        """The one row with these contents."""
+        found = _ROWS.get(self)
+        if found is None:
+            found = _ROWS[self] = self._row()
+        return found
+
+    def check_model(self, model: Model) -> None:
+        """Reject blocks that do not fit the bodies and joints of a model."""
+        if not isinstance(self.value, Table):
+            return
+        self.value.check_model(model)
+        if self.inverse is not None:
+            self.inverse.check_model(model)
+            for k, body in enumerate(model.body_names):
+                self.value.check_inverse(body, self.value.at(model, k), self.inverse.at(model, k))
+
+    def _row(self) -> Row:
+        table = self.value if isinstance(self.value, Table) else None
+        return Row(
+            self.name, self.symbol, self.latex, self.takes, self.gives, self.structure,
+            varies=(self.name,) if table and self.takes is ONE else (),
+            symmetric=self.symmetric,
+            meaning=self.meaning,
+            source=self.source,
+            compound=self._is_compound(),
+            definition=None if table else self._definition,
+            blocks=self._blocks if table else None,
+            matrix=self._matrix if table else None,
+            inverse=self._inverse if self.inverse else None,
+            positive=table.is_positive if table else None,
+            own=self,
+        )  # fmt: skip
+
+    def _is_compound(self) -> bool:
+        """Whether it is written out for the rules: not blocks, and not steps, which they know."""
+        if isinstance(self.value, Table) or is_memoryless(self.structure):
+            return False
+        return not is_one_step(self.value)
+
+    def _definition(self, x: Expr) -> Any:
+        return self.value
+
+    def _blocks(self, lowering: Any, x: Expr) -> Any:
+        return lowering.table(self.value)
+
+    def _inverse(self, lowering: Any, x: Expr) -> Any:
+        return lowering.table(self.inverse)
+
+    def _matrix(self, configuration: Any) -> Any:
+        return configuration.table(self.value)
+
+
+def operator(
+    name: str,
+    spaces: str | tuple[str | Space, str | Space],
+    block: Any = None,
+    *,
+    recursion: Callable[[Expr], Expr] | str | None = None,
+    own: Sequence[Expr] = (),
+    structure: str = "memoryless",
+    symmetric: bool = False,
+    inverse: Any = None,
+    symbol: str = "",
+    latex: str = "",
+    meaning: str = "",
+    source: str = "",
+) -> Expr:
+    """Introduce an operator of your own.
+
+    **Arguments:** `name`, as it is printed and given; `spaces`, from which it maps to which, as in
+    ``"motions -> forces"``; `block`, its value:
+
+    - numbers: one matrix for all bodies, a dictionary of matrices by the names of bodies (those not
+      named have zeros), one array with the blocks of all bodies; a number stands for that multiple
+      of the identity. Blocks are in body axes, angular part first. The operator is memoryless;
+    - an expression of other operators, which it becomes a name for.
+
+    Instead of a block, `recursion` gives the equation that the operator solves, over the children
+    or the parent of every body: a function of X with the right side of X = F(X), or the equation as
+    text, in which `own` are the other operators of yours. Known forms are X = B + A X,
+    X = B + X C, X = B + E X E* and X = B + bd(E* X E) with steps E to the parent, and Riccati
+    equations. `structure` says what it is: "memoryless", "causal" (tip to base) or "anticausal".
+
+    `symmetric` declares X = X*, which is checked; `inverse` is the block of X⁻¹, or True to have it
+    computed; `symbol` and `latex`, how it is printed; `meaning` and `source`, a few words.
+    **Returns:** an expression. It is a value: nothing is registered, and equal ones are the same.
+    In one expression a name means one operator. **Cost:** a table costs what a given quantity costs
+    to read, a name nothing.
+
+    >>> import phipsi as pp
+    >>> from phipsi.operators import mass_matrix
+    >>> C = pp.operator("C", "rates -> efforts", 0.1, symmetric=True, meaning="joint damping")
+    >>> print((mass_matrix + 0.01 * C).inv)
+    (ℳ + 0.01 C)⁻¹
+    >>> arm = pp.examples.planar_arm(2)
+    >>> pp.compile(C, arm)([3.0, 4.0]).tolist()
+    [0.3, 0.4]
+    >>> W = pp.operator("W", "motions -> forces", {"link2": 1.0}, symmetric=True)
+    >>> print(pp.operator("S", "motions -> forces", recursion="S = W + E_phi S E_phi*", own=[W]))
+    S
+    """
+    takes, gives = _spaces(name, spaces)
+    common = _common(name, symbol, latex, meaning, source)
+    if (block is None) == (recursion is None):
+        raise InputError(f"{name} has either a block or a recursion: {name} = F({name})")
+    if recursion is not None:
+        block = _solved(common, takes, gives, recursion, own, structure)
+    if isinstance(block, Expr):
+        return _named_expression(common, takes, gives, block, symmetric, inverse)
+    if symmetric and gives is not takes.dual:
+        raise SpaceError(
+            f"{name} : {takes.phrase} → {gives.phrase} cannot be symmetric: its adjoint is "
+            f"{gives.dual.phrase} → {takes.dual.phrase}. Leave out symmetric=True"
+        )
+    for space in (takes, gives):
+        if not space.per_body or space.is_curved:
+            raise SpaceError(
+                f"{name}: blocks of your own are between joint and body spaces, one for each body, "
+                f"and {space.phrase} are not. The spaces are {_listed()}"
+            )
+    table = Table(name, takes, gives, block, symmetric, common["symbol"], common["latex"])
+    known = None if inverse is None or inverse is False else table.inverted(inverse)
+    contents = Own(**common, takes=takes, gives=gives, structure=MEMORYLESS, symmetric=symmetric,
+              value=table, inverse=known)  # fmt: skip
+    return leaf(contents.row())
+
+
+def vector(
+    name: str,
+    space: str | Space,
+    block: Any = None,
+    *,
+    recursion: Callable[[Expr], Expr] | str | None = None,
+    own: Sequence[Expr] = (),
+    symbol: str = "",
+    latex: str = "",
+    meaning: str = "",
+    source: str = "",
+) -> Expr:
+    """Introduce a vector of your own: constants that can be given and differentiated by.
+
+    **Arguments:** `name`; `space`, such as "rates" or "motions"; `block`, one array for all bodies,
+    a dictionary of arrays by the names of bodies or joints (zeros for the others), one array with
+    the components of all bodies, (nv,) or (n, 6), a number for all components, or an expression;
+    or `recursion`, the equation z = u + A z that it solves. The other arguments are those of
+    `operator`. **Returns:** an expression.
+
+    With ``given=["k"]`` its components are an input of a program, and ``pp.diff(expr, "k")`` is the
+    derivative by them.
+
+    >>> import phipsi as pp
+    >>> k = pp.vector("k", "efforts", [1.0, 2.0], meaning="spring efforts")
+    >>> arm = pp.examples.planar_arm(2)
+    >>> pp.compile(2 * k, arm)().tolist()
+    [2.0, 4.0]
+    """
+    takes, gives = ONE, _space(name, space)
+    common = _common(name, symbol, latex, meaning, source)
+    if (block is None) == (recursion is None):
+        raise InputError(f"{name} has either a block or a recursion: {name} = F({name})")
+    if recursion is not None:
+        block = _solved(common, takes, gives, recursion, own, "general")
+    if isinstance(block, Expr):
+        return _named_expression(common, takes, gives, block, False, None)
+    if gives is not ONE and (not gives.per_body or gives.is_curved):
+        raise SpaceError(
+            f"{name}: components of your own belong to joints or bodies, not to {gives.phrase}. "
+            f"The spaces are {_listed()}"
+        )
+    table = Table(name, takes, gives, block, False, common["symbol"], common["latex"])
+    contents = Own(
+        **common, takes=takes, gives=gives, structure=GENERAL, symmetric=False, value=table
+    )
+    return leaf(contents.row())
+
+
+def scalar(name: str, value: Any, **words: Any) -> Expr:
+    """Introduce a number of your own, such as a time step: it can be given and differentiated by.
+
+    **Arguments:** `name`; `value`, a number or a scalar expression; the others are those of
+    `operator`. **Returns:** an expression that multiplies vectors from the right.
+
+    >>> import phipsi as pp
+    >>> h = pp.scalar("h", 0.5)
+    >>> v = pp.operators.v
+    >>> arm = pp.examples.planar_arm(2)
+    >>> pp.compile(v @ h, arm)([2.0, 4.0]).tolist()
+    [1.0, 2.0]
+    """
+    return vector(name, ONE, value, **words)
+
+
+def riccati(
+    H: Expr | None = None, M: Expr | None = None, E: Expr | None = None, J: Expr | int | None = None
+) -> Riccati:
+    """The Riccati family of other operators: P, D, G, K, π, π̄, E_ψ, ψ, ψ̃, Ω, Υ as its attributes.
+
+    P = M + E (P − G H P) E*, D = H P H* + J, G = P H* D⁻¹.
+
+    **Arguments:** `H` (body forces → joint efforts), `M` (motions → forces), `E` (one body to its
+    parent) and `J` (rates → efforts, or 0), each by default that of the catalogue: H, M, E_φ, Jr.
+    **Returns:** a `Riccati`. With it (J + H φ M φ* H*)⁻¹ = (I − H ψ K)* D⁻¹ (I − H ψ K).
+    **Source:** SOA eqs. 0.25–0.27 and Lemma 0.3, for any weights.
+
+    >>> import phipsi as pp
+    >>> C = pp.operator("C", "rates -> efforts", 0.1, symmetric=True)
+    >>> print(pp.riccati(J=pp.operators.Jr + C).D)
+    D{H; E_φ; M; C + Jr}
+    """
+    usual = Riccati()
+    return Riccati(
+        usual.H if H is None else H,
+        usual.E if E is None else E,
+        usual.M if M is None else M,
+        usual.Jr if J is None else J,
+    )
+
+
+# ---- checks --------------------------------------------------------------------------------------
+
+
+def _listed() -> str:
+    return ", ".join(n for n, s in SPACES.items() if s.per_body and not s.is_curved)
+
+
+def _space(name: str, space: str | Space) -> Space:
+    if isinstance(space, Space):
+        return space
+    if not isinstance(cast(object, space), str) or space.strip() not in SPACES:
+        word = space if isinstance(cast(object, space), str) else repr(space)
+        raise SpaceError(f"{name}: {word!r} is not a space. {did_you_mean(str(word), SPACES)}")
+    return SPACES[space.strip()]
+
+
+def _spaces(name: str, spaces: Any) -> tuple[Space, Space]:
+    parts: Any = spaces.replace("→", "->").split("->") if isinstance(spaces, str) else spaces
+    parts = list(cast("list[Any]", parts)) if isinstance(parts, (tuple, list)) else []
+    if len(parts) != 2:
+        raise SpaceError(
+            f"{name}: an operator maps from one space to another, "
+            f'spaces="motions -> forces", not {spaces!r}'
+        )
+    return _space(name, parts[0]), _space(name, parts[1])
+
+
+def _common(name: str, symbol: str, latex: str, meaning: str, source: str) -> dict[str, Any]:
+    """The names, checked: they must not mean something in the catalogue."""
+    if not isinstance(cast(object, name), str) or not name.isidentifier():
+        raise InputError(f"the name {name!r} must be an identifier, such as 'U'")
+    symbol = symbol or name
+    latex = latex or (name if len(name) == 1 else latex_name(name))
+    for word in dict.fromkeys((name, symbol)):
+        plain = unicodedata.normalize("NFC", word)
+        known = VOCABULARY.leaves.get(plain)
+        if known is not None or plain in _TAKEN:
+            means = f"{known.row.meaning}" if known is not None else "taken"
+            raise InputError(
+                f"{word!r} is the name of an operator or input already ({means}). Choose another "
+                f"one, such as {name + '_own'!r}"
+            )
+    return {"name": name, "symbol": symbol, "latex": latex, "meaning": meaning, "source": source}
+
+
+_STRUCTURES = {
+    "memoryless": MEMORYLESS,
+    "causal": CAUSAL,
+    "anticausal": ANTICAUSAL,
+    "general": GENERAL,
+}
+
+
+def _solved(
+    common: Mapping[str, Any],
+    takes: Space,
+    gives: Space,
+    recursion: Callable[[Expr], Expr] | str,
+    own: Sequence[Expr],
+    structure: str,
+) -> Expr:
+    """The expression that solves a recursion."""
+    name = common["name"]
+    if structure not in _STRUCTURES:
+        known = ", ".join(_STRUCTURES)
+        raise InputError(f"{name}: structure={structure!r} is not one of {known}")
+    kind = GENERAL if takes is ONE else _STRUCTURES[structure]
+    X = leaf(Row(name, common["symbol"], common["latex"], takes, gives, kind))
+    if isinstance(recursion, str):
+        left, equals, right = recursion.partition("=")
+        if not equals or parse(left, own=[X, *own]) is not X:
+            raise InputError(f"{name}: a recursion is an equation  {name} = …,  not {recursion!r}")
+        value = parse(right, own=[X, *own])
+    else:
+        value = recursion(X)
+    if not isinstance(cast(object, value), Expr):
+        raise InputError(f"{name}: the recursion must return an expression, not {value!r}")
+    value = value if value.takes is not UNKNOWN else total_of([(0, X), (1, value)])
+    if value.takes is not takes or value.gives is not gives:
+        raise SpaceError(
+            f"the recursion of {name} : {takes.phrase} → {gives.phrase} has the right side\n"
+            f"    {shown(value)} : {signature(value)}"
+        )
+    found = solution(X, value)
+    check_structure(X, found)
+    return found
+
+
+def _named_expression(
+    common: Mapping[str, Any], takes: Space, gives: Space, x: Expr, symmetric: bool, inverse: Any
+) -> Expr:
+    name = common["name"]
+    if x.takes is not takes or x.gives is not gives:
+        raise SpaceError(
+            f"{name} is declared {takes.phrase} → {gives.phrase}, but\n"
+            f"    {shown(x)} : {signature(x)}"
+        )
+    if symmetric and x.T is not x:
+        raise SpaceError(
+            f"{name} is declared symmetric, but {shown(x)} is not the same as its adjoint "
+            f"{shown(x.T)}"
+        )
+    if inverse is not None:
+        raise InputError(f"{name}: the inverse of an expression is written {name}.inv")
+    contents = Own(**common, takes=takes, gives=gives, structure=x.structure, symmetric=x.T is x,
+              value=x)  # fmt: skip
+    return leaf(contents.row())
