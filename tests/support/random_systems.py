@@ -102,7 +102,8 @@ def random_system(
     what was compiled for it, under the same settings.
     """
     settings = tuple(sorted(x for x in os.environ.items() if x[0].startswith("PHIPSI_")))
-    given = (bodies, tuple(kinds), spare, n_roots, independent, tuple(sorted(options.items())))
+    fixed = tuple((k, tuple(x) if isinstance(x, list) else x) for k, x in sorted(options.items()))
+    given = (bodies, tuple(kinds), spare, n_roots, independent, fixed)
     system, q = _random_system(seed, *given, settings)
     return system, q.copy()
 
