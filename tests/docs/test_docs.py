@@ -37,8 +37,13 @@ from phipsi.expressions.structure import structure_word
 from phipsi.operators.catalogue import CATALOGUE
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-TEXTS = [*PAGES, ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/*/*.md")]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *ROOT.glob("docs/papers/*.md")]
+TEXTS = [
+    ROOT / "README.md",
+    ROOT / "CHANGELOG.md",
+    ROOT / "CONTRIBUTING.md",
+    *ROOT.glob("docs/**/*.md"),
+]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 NEEDS = {"train_cart_pole.py": "gymnasium"}
 

@@ -36,7 +36,7 @@ from phipsi.operators.recursions import check_structure, solution
 from phipsi.operators.transitions import is_one_step
 
 _ROWS: WeakValueDictionary[Own, Row] = WeakValueDictionary()
-_TAKEN = {"I", "x", "inertia", "placement", "p", "k", "c", *INPUT_ORDER, *VOCABULARY.functions}
+_TAKEN = {"I", "x", "inertia", "placement", *INPUT_ORDER, *VOCABULARY.functions}
 
 
 @dataclass(frozen=True)
@@ -147,12 +147,12 @@ def operator(
 
     >>> import phipsi as pp
     >>> from phipsi.operators import mass_matrix
-    >>> C = pp.operator("C", "rates -> efforts", 0.1, symmetric=True, meaning="joint damping")
+    >>> C = pp.operator("C", "rates -> efforts", 0.5, symmetric=True, meaning="joint damping")
     >>> print((mass_matrix + 0.01 * C).inv)
-    (ℳ + 0.01 C)⁻¹
+    (0.01 C + ℳ)⁻¹
     >>> arm = pp.examples.planar_arm(2)
     >>> pp.compile(C, arm)([3.0, 4.0]).tolist()
-    [0.3, 0.4]
+    [1.5, 2.0]
     >>> W = pp.operator("W", "motions -> forces", {"link2": 1.0}, symmetric=True)
     >>> print(pp.operator("S", "motions -> forces", recursion="S = W + E_phi S E_phi*", own=[W]))
     S

@@ -74,7 +74,7 @@ class AdaptiveStep(Step):
 
 @final
 class Adaptive(Stepper):
-    """Steps of a SciPy solver."""
+    """Steps of a SciPy solver, up to `end`."""
 
     def __init__(
         self,
@@ -90,24 +90,30 @@ class Adaptive(Stepper):
         integrate = import_optional("scipy.integrate", f"integrator={method.name!r}", "scipy")
         self.equations, self.chart, self.method = equations, equations.chart, method
         self._class = getattr(integrate, method.solver or "")
-        self._end, self._rtol, self._atol = end, rtol, atol
+        self.end, self._rtol, self._atol = end, rtol, atol
         self._inside = look_inside
         self._nv = equations.model.nv
-        self._longest, self._short = 0.0, 0
+        self._longest, self._short, self._length = 0.0, 0, 0.0
         self.w = np.zeros(len(equations.quadratures))
         if equations.loops is not None:
             equations.loops.project_stages = method.recentre == "turn"
         self.restart(*start)
 
-    def restart(self, t: float, q: Array, v: Array) -> None:
-        """A new solver, which chooses its first step again."""
+    def restart(self, t: float, q: Array, v: Array, first: float | None = None) -> None:
+        """A new solver, which chooses its first step again unless it is given."""
         self.t, self.q, self.v = t, q, v
         self._base = q
         y = np.concatenate([self.chart.start(q), v, self.w])
+        options = {} if first is None else {"first_step": min(first, self.end - t)}
         with np.errstate(all="ignore"):
             self._solver = self._class(
-                self._derivative, t, y, self._end, rtol=self._rtol, atol=self._tolerance()
-            )
+                self._derivative, t, y, self.end, rtol=self._rtol, atol=self._tolerance(),
+                **options,
+            )  # fmt: skip
+
+    def begin_stretch(self) -> None:
+        """Go on to a new `end` after a jump of the accelerations, with steps as before."""
+        self.restart(self.t, self.q, self.v, self._length or None)
 
     def _derivative(self, t: float, y: Array) -> Array:
         nv = self._nv
@@ -152,6 +158,8 @@ class Adaptive(Stepper):
             self._project(solver, step, self.equations.loops)
         self.q, self.v, self.w = step.q1, step.v1, step.w1
         self.t = step.t1  # last: an interrupt before it leaves the state unused
+        # the last step of a stretch is as long as there is room for
+        self._length = max(step.t1 - step.t0, self._length if self.t >= self.end else 0.0)
         self._check_progress(step.t1 - step.t0)
         if not self.chart.is_flat and solver is self._solver:
             self._recentre(solver)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from functools import cached_property
 from typing import Any, final
 
@@ -24,6 +25,7 @@ from phipsi.simulation.compiled_laws import CompiledLaws, compiled_laws
 from phipsi.simulation.prescribed import Prescribed
 from phipsi.simulation.quadratures import Quadratures
 from phipsi.simulation.run_constraints import RunConstraints
+from phipsi.simulation.sampled_control import SampledControl
 
 Array = NDArray[Any]
 Controller = Callable[[float, Array, Array], Any]
@@ -189,6 +191,16 @@ class Equations:
             return given
         return self._converted(given, t)
 
+    def sample(self, sampled: SampledControl, t: float, q: Array, v: Array) -> None:
+        """Call a sampled controller once, with copies that it may keep."""
+        with first_call(self._name(), t) if t == 0 else nullcontext():
+            given = self._converted(sampled.function(t, q.copy(), v.copy()), t)
+        wrong = self._not_finite(given, t)
+        if wrong is not None:
+            raise wrong
+        sampled.take(given)
+        self.known_effort = None
+
     # ---- the rest ---------------------------------------------------------------------------
 
     def recorded_effort(self, t: float, q: Array, v: Array) -> Array:
@@ -241,12 +253,9 @@ class Equations:
             return None
         t, q, v = self.failure
         effort = self._zero if self.controller is None else self.control(t, q, v)
-        if not np.isfinite(effort).all():
-            where = int(np.flatnonzero(~np.isfinite(effort))[0])
-            return InputError(
-                f"{self._name()} returned {effort[where]} for joint {self.rate_name(where)} "
-                f"at t = {t:.6g} s; efforts must be finite."
-            )
+        wrong = self._not_finite(effort, t)
+        if wrong is not None:
+            return wrong
         try:
             state = self.forces.state(t, q, v)
             for element in self.forces.bound:
@@ -256,6 +265,16 @@ class Equations:
         except PhipsiError as error:
             return error
         return None
+
+    def _not_finite(self, effort: Array, t: float) -> InputError | None:
+        """What is wrong with the efforts of the controller, if a number is not finite."""
+        if np.isfinite(effort).all():
+            return None
+        where = int(np.flatnonzero(~np.isfinite(effort))[0])
+        return InputError(
+            f"{self._name()} returned {effort[where]} for joint {self.rate_name(where)} "
+            f"at t = {t:.6g} s; efforts must be finite."
+        )
 
     def rate_name(self, index: int) -> str:
         """The joint a rate belongs to, quoted, with the rate's number if it has several."""

@@ -27,6 +27,7 @@ from phipsi.simulation.prescribed import Prescribed
 from phipsi.simulation.progress import make_progress
 from phipsi.simulation.quadratures import Quadrature, Quadratures
 from phipsi.simulation.run_constraints import RunConstraints, checked_stabilization
+from phipsi.simulation.sampled_control import SampledControl, check_sampling
 from phipsi.simulation.stepper import Diverged, Step, Stepper
 from phipsi.simulation.topology import Change, changes_of
 from phipsi.trajectory.event_record import EventRecord
@@ -47,6 +48,8 @@ def simulate(
     duration: float,
     *,
     controller: Controller | None = None,
+    rate: float | None = None,
+    delay: int = 0,
     integrator: str = "dopri",
     dt: float = 1e-3,
     rtol: float = 1e-9,
@@ -70,7 +73,10 @@ def simulate(
     are those that keep its constraints, and every step ends on them.
 
     **Arguments:** `model`, a `Model` or a `System`; `q0` (nq,), `v0` (nv,); `duration`, s, from
-    t = 0; `controller(t, q, v)` returns tau (nv,), N·m or N (none: no efforts); `integrator`:
+    t = 0; `controller(t, q, v)` returns tau (nv,), N·m or N (none: no efforts); `rate`, samples of
+    the controller per second: it is then called once per sample, at increasing times from t = 0 on,
+    and its efforts are held in between, so that it may have a memory (without it, it is continuous
+    and called at every stage); `delay`, in samples; `integrator`:
     "dopri", "radau", "lsoda" choose their steps from `rtol` and `atol`; "rk4", "semi_implicit",
     "implicit_midpoint", "variational" (trees only: symplectic, keeps momenta) have the fixed step
     `dt`, s; `output_times`, increasing times in s at which
@@ -108,6 +114,9 @@ def simulate(
         )
     if controller is not None:
         check_signature(controller, f"controller {name_of(controller)!r}", "t", "q", "v")
+    method = checks.checked_method(integrator)
+    step = checks.checked_time(dt, "dt")
+    check_sampling(rate, delay, controller, None if method.is_adaptive else step)
     listed = [events] if isinstance(events, Event) else list(events)
     if topology or any(isinstance(e, Event) and changes_of(e.action) for e in listed):
         given = dict(
@@ -118,16 +127,19 @@ def simulate(
             baumgarte_rate=baumgarte_rate,
         )  # fmt: skip
         first = [topology] if isinstance(topology, Change) else list(topology)
+        if rate is not None:
+            raise InputError(
+                "rate= does not go with changes of topology, whose phases begin between samples; "
+                "leave it out, and hold the efforts in the controller"
+            )
         return simulate_changing(
             simulate, model, q0, v0, duration, events=listed, before=first, **given
         )
     system = model if isinstance(model, System) else None
     model = tree_of(model, simulate)
-    method = checks.checked_method(integrator)
     rows = 0 if system is None else system.n_rows
     checks.reject_unfit(method, rows=rows, prescribed=bool(prescribed))
     end = checks.checked_time(duration, "duration", zero=True)
-    step = checks.checked_time(dt, "dt")
     rtol, atol = checks.checked_tolerances(rtol, atol)
     times = checks.checked_output_times(output_times, end)
     moved = None if prescribed is None else Prescribed(model, prescribed)
@@ -136,14 +148,19 @@ def simulate(
         given = checked_stabilization(stabilization, constraint_tolerance, baumgarte_rate)
         loops = RunConstraints(Motion(system, None if moved is None else moved.free), *given)
     beside = Quadratures(model, quadratures, bool(work))
+    sampled = None
+    if controller is not None and rate is not None:
+        sampled = controller = SampledControl(controller, float(rate), int(delay), model.nv)
     equations = Equations(model, controller, _listed(forces), moved, loops, beside)
     q, v = checks.checked_state(model, equations.chart, q0, v0)
     if loops is not None:
         q, v = loops.start(q, v)
     try:
+        if sampled is not None:
+            equations.sample(sampled, 0.0, q, v)
         equations.check(0.0, q, v)
         watch = Watch(events, 0.0, q, v, end)
-        run = _Run(equations, method, watch, times, end, system)
+        run = _Run(equations, method, watch, times, end, system, sampled)
         with first_call("the run", 0.0):
             run.start(q, v, step, rtol, atol)
     except SimulationError as error:  # the last good state is the first
@@ -171,8 +188,9 @@ class _Run:
         times: Array | None,
         end: float,
         system: System | None = None,
+        sampled: SampledControl | None = None,
     ) -> None:
-        self.system = system
+        self.system, self.sampled = system, sampled
         self.equations, self.method, self.watch = equations, method, watch
         self.end, self.times, self._next = end, times, 0
         self.rows: list[tuple[float, Array, Array, Array, Array]] = []
@@ -187,7 +205,7 @@ class _Run:
         if self.method.is_adaptive:
             inside = self.dense is not None or bool(self.watch.events) or self.times is not None
             self.stepper = Adaptive(
-                self.equations, self.method, start, self.end, rtol, atol, look_inside=inside
+                self.equations, self.method, start, self._until(), rtol, atol, look_inside=inside
             )
         else:
             self.stepper = FixedSteps(self.equations, self.method, start, self.end, dt)
@@ -232,8 +250,29 @@ class _Run:
                 ended = self._happen(step, now)
                 if ended is not None:
                     return ended
+        if self._is_due(step.t1):
+            self._record_step(step, step.t1, at_end=False)  # with the efforts before it
+            self._sample(step.t1, step.q1, step.v1)
+            if isinstance(self.stepper, Adaptive):
+                self.stepper.begin_stretch()
         self._record_step(step, step.t1, at_end=True)
         return False
+
+    # ---- samples of the controller
+
+    def _until(self) -> float:
+        """Where the next stretch without a sample ends."""
+        return self.end if self.sampled is None else min(self.end, self.sampled.next_time)
+
+    def _is_due(self, t: float) -> bool:
+        return self.sampled is not None and t < self.end and self.sampled.is_due(t)
+
+    def _sample(self, t: float, q: Array, v: Array) -> None:
+        """Call the controller; accelerations jump, and the next stretch ends at its next sample."""
+        assert self.sampled is not None
+        self.equations.sample(self.sampled, t, q, v)
+        if isinstance(self.stepper, Adaptive):
+            self.stepper.end = self._until()
 
     def _happen(self, step: Step, now: list[Crossing]) -> bool | None:
         """Events at one time. None: the step goes on; else it ends here, True for the run too."""
@@ -264,6 +303,8 @@ class _Run:
             # energy that an action puts into springs is not work
             w = w.copy()
             w[0] -= self._stored(t, q, v) - self._stored(t, *first)
+        if "stop" not in actions and self._is_due(t):  # the sample sees the state after the event
+            self._sample(t, q, v)
         self._record_state(t, q, v, w)
         self.stepper.w = w
         if "stop" in actions:

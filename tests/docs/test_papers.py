@@ -1,0 +1,194 @@
+"""The pages docs/papers: every number of the papers is there, and every typed equation holds.
+
+A row of a page has the numbers, the equation as printed (in backticks what phipsi reads), what it
+is here, and names of the book. Equations are proved on a chain and on a tree without armature (the
+papers have none). Expressions without two sides are compiled and compared with dense matrices.
+"erratum" means that what is printed fails.
+"""
+
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from random_models import branching, chain
+
+import phipsi as pp
+from phipsi.expressions.node import SELECTABLE, Expr
+from phipsi.operators import parse
+from phipsi.operators.inputs import leaves_of
+from phipsi.rewrite.identities import RULES
+from phipsi.rewrite.identity import Identity
+from phipsi.sweeps.request import NEEDS_ROWS
+from phipsi.theorems.book import ERRATA, THEOREMS
+
+PAGES = Path(__file__).parents[2] / "docs" / "papers"
+KINDS = ("proved", "computed", "defined", "book", "erratum", "prose", "outside", "lost")
+BOOK = {x.name for x in (*THEOREMS, *RULES)}
+MISPRINTS = {x.name for x in ERRATA}
+SERIAL, TREE = chain(3, 5), branching(4, 3)
+PIN = pp.constraints.Spherical(name="pin", a=TREE.body_names[3], b="world")
+HAND = pp.constraints.Spherical(name="hand", a=TREE.body_names[2], b=TREE.body_names[1])
+SYSTEM = pp.System(TREE, [PIN, HAND], secondary=[TREE.body_names[1]])
+
+# every number of the papers; what was lost in a scan counts
+NUMBERS = {
+    "SOA": "0.1–0.37 .38–.50 Lemma-0.1–0.4 Lemma-.5–.7 Step-A–F",
+    "MM": "1–79 Identity-1–6 Algorithm-1–4",
+    "MC": "1–26 Lemma-1–5 Algorithm-FD",
+    "88-11": "2.1–2.32 3.1–3.23 4.1–4.23 5.1–5.17 a.1–a.51 b.1–b.10 Fact-4.1–4.2 Theorem-4.1 "
+    "Identity-5.1 Algorithm-FD1–FD4 Identities-A.1–A.7 Lemma-A.1 Corollary-A.1 "
+    "II-2.1–2.15 II-3.1–3.6 II-4.1–4.9 II-5.1–5.14 II-6.1–6.22 II-a.1–a.10 II-b.1–b.14 "
+    "Algorithm-CCFD Algorithm-RCCFD1–RCCFD3 Case-1–3",
+    "MS": "1.1–1.4 Identity-1.1 2.5–2.18 3.19–3.41 4.42–4.43 5.44–5.55 Lemma-2.1–2.4 Lemma-3.1–3.5 "
+    "Lemma-4.1–4.3 Lemma-5.1–5.5",
+}
+
+
+class Row(NamedTuple):
+    """One row of a page."""
+
+    page: str
+    numbers: str
+    printed: str
+    here: str
+    book: str
+
+    @property
+    def kind(self) -> str:
+        return self.here.split()[0].strip(",;:.") if self.here else ""
+
+    @property
+    def typed(self) -> list[str]:
+        return re.findall(r"`([^`]+)`", self.printed)
+
+    @property
+    def paper(self) -> str:
+        return f"{self.page} II" if self.numbers.startswith("II-") else self.page
+
+
+def expanded(numbers: str) -> list[str]:
+    """ "Lemma-0.1, 0.28–0.30" as single names: Lemma-0.1, 0.28, 0.29, 0.30."""
+    out: list[str] = []
+    for part in numbers.replace(",", " ").split():
+        first, _, last = part.partition("–")
+        if not last:
+            out.append(first)
+            continue
+        head, start = re.findall(r"^(.*?)([0-9]+|[A-Z])$", first)[0]
+        end = re.findall(r"(?:[0-9]+|[A-Z])$", last)[0]
+        if start.isdigit():
+            out += [f"{head}{i}" for i in range(int(start), int(end) + 1)]
+        else:
+            out += [head + chr(c) for c in range(ord(start), ord(end) + 1)]
+    return out
+
+
+@cache
+def rows(page: str) -> tuple[Row, ...]:
+    found: list[Row] = []
+    inside = False
+    for line in (PAGES / f"{page}.md").read_text().splitlines():
+        cells = [cell.strip() for cell in line.strip().removesuffix("|")[1:].split(" | ")]
+        inside = line.startswith("|") and (inside or line.startswith("| number | as printed |"))
+        if inside and cells[0] != "number" and not line.startswith("|---"):
+            found.append(Row(page, *cells))
+    return tuple(found)
+
+
+ALL = [row for page in NUMBERS for row in rows(page)]
+typed_rows = pytest.mark.parametrize(
+    "row", [r for r in ALL if r.typed], ids=lambda r: f"{r.page} {r.numbers}"
+)
+
+
+@pytest.mark.parametrize("page", NUMBERS)
+def test_no_number_is_left_out(page: str):
+    wanted, got = expanded(NUMBERS[page]), [n for row in rows(page) for n in expanded(row.numbers)]
+    assert sorted(set(wanted) - set(got)) == []
+    assert sorted(set(got) - set(wanted)) == []
+    assert len(got) == len(set(got)), sorted({n for n in got if got.count(n) > 1})
+
+
+@pytest.mark.parametrize("page", NUMBERS)
+def test_every_row_says_what_it_is(page: str):
+    for row in rows(page):
+        assert row.kind in KINDS, row
+        assert row.typed or row.kind not in ("proved", "computed"), row
+        names = re.findall(r"`([^`]+)`", row.book)
+        assert names or row.kind not in ("book", "erratum"), row
+        known = MISPRINTS if row.kind == "erratum" else BOOK
+        assert set(names) <= known, (row.numbers, set(names) - known)
+
+
+def claims(row: Row) -> list[Identity]:
+    """The equations in a row: a = b = c are two of them."""
+    out: list[Identity] = []
+    for text in row.typed:
+        sides = [parse(side, paper=row.paper) for side in text.split(" = ")]
+        out += [Identity(a, b, name=text) for a, b in zip(sides, sides[1:], strict=False)]
+    return out
+
+
+def about_rows(*sides: Expr) -> bool:
+    leaves = [leaf for x in sides for leaf in leaves_of(x)]
+    return any(x.name in NEEDS_ROWS or x.name in SELECTABLE and x.params for x in leaves)
+
+
+@typed_rows
+def test_what_is_typed_holds(row: Row):
+    holds: list[bool] = []
+    for claim in claims(row):
+        assert claim.lhs is not None and claim.rhs is not None
+        models = [SYSTEM] if about_rows(claim.lhs, claim.rhs) else [SERIAL, TREE]
+        holds += [bool(pp.prove(claim, model)) for model in models]
+    assert not all(holds) if row.kind == "erratum" else all(holds), (row.typed, holds)
+    for text in [t for t in row.typed if " = " not in t]:
+        computed(parse(text, paper=row.paper))
+
+
+def computed(x: Expr) -> None:
+    """What is compiled from an expression agrees with dense matrices; operators are applied."""
+    rng = np.random.default_rng(0)
+    points = [(TREE.body_names[k], (0.1, 0.2, 0.3)) for k in (1, 3)]
+    where: dict[str, Any] = {} if about_rows(x) else {"points": points}
+    model = TREE if where else SYSTEM
+    program = pp.compile(x, model, backend="reference", **where)
+    given: dict[str, Any] = {
+        name: rng.standard_normal(shape) for name, shape in program.input_shapes.items()
+    }
+    given["q"] = TREE.random_configuration(0)
+    inputs: dict[str, Any] = {name: given[name] for name in program.inputs}
+    got = program(**inputs)
+    operand = inputs.pop("x", None)
+    want = pp.dense(x, model, **where, **inputs)
+    if operand is not None:
+        want = want @ np.ravel(operand)
+    assert np.allclose(np.ravel(got), np.ravel(want), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "wrong", ["ℳ = (ℐ + H Ψ G) D (ℐ + H Ψ G)*", "θ̈ = ℳ⁻¹ T", "φ = ψ", "ℳ = ℳ + 1e-18 D"]
+)
+def test_wrong_equations_are_noticed(wrong: str):
+    with pytest.raises(AssertionError):
+        test_what_is_typed_holds(Row("MM", "1", f"`{wrong}`", "proved", ""))
+
+
+def test_missing_numbers_are_noticed(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(NUMBERS, "MC", "1–27 Lemma-1–5 Algorithm-FD")
+    with pytest.raises(AssertionError, match="27"):
+        test_no_number_is_left_out("MC")
+
+
+def test_most_of_the_papers_is_typed():
+    assert len(ALL) >= 260 and sum(len(row.typed) for row in ALL) >= 250
+    assert len([n for page in NUMBERS for n in expanded(NUMBERS[page])]) >= 500
+
+
+def test_every_misprint_is_explained_on_the_page_of_its_paper():
+    for misprint in ERRATA:
+        page = next(page for page in NUMBERS if misprint.source.startswith(page))
+        assert misprint.name in (PAGES / f"{page}.md").read_text(), misprint.name
