@@ -86,6 +86,7 @@ from phipsi.motion.linearization import linearize
 from phipsi.motion.rollout import rollout
 from phipsi.motion.step_derivatives import step_derivatives
 from phipsi.operators import parse
+from phipsi.operators.own_operators import operator, riccati, scalar, vector
 from phipsi.rewrite.identity import Identity
 from phipsi.simulation import topology
 from phipsi.simulation.contact_margins import contact_events
@@ -173,6 +174,7 @@ __all__ = [
     "mass_matrix_inverse",
     "momentum",
     "operational_space_inertia",
+    "operator",
     "operators",
     "parse",
     "policy",
@@ -182,9 +184,11 @@ __all__ = [
     "regressor",
     "regressors",
     "report",
+    "riccati",
     "rollout",
     "rollout_gradient",
     "save_urdf",
+    "scalar",
     "sensitivities",
     "signals",
     "simplify",
@@ -194,5 +198,6 @@ __all__ = [
     "table",
     "tip_force_correction",
     "topology",
+    "vector",
     "vjp",
 ]
