@@ -25,7 +25,7 @@ STEPS = 25
 LAWS = {
     "joints": [JointSpring(None, 3.0, rest=[0.1, 0.2, 0.3]), JointDamper(None, 0.2),
                JointFriction(None, 0.1, 0.5)],
-    "stops": [JointStop(None, 50.0, 0.3, lower=-0.3, upper=0.4)],
+    "stops": [JointStop(ARM.joint_names, 50.0, 0.3, lower=-0.3, upper=0.4)],
     "stribeck": [StribeckFriction(None, 0.4, 0.2, 0.3, 0.1, 0.2)],
     "points": [PointSpring("tip", ("world", (1.0, 2.0, 0.0)), 5.0, 0.4, 0.3),
                Wrench("tip", np.arange(6.0))],
@@ -75,9 +75,9 @@ def test_gradients_are_differences(name, integrator):
         )
         for k, w in WEIGHTS.items()
     )
-    tolerance = 1e-2 if name == "stops" else 1e-7  # kinks: differences see both sides
-    assert_allclose(wanted, slope, rtol=tolerance, atol=tolerance)
+    assert_allclose(wanted, slope, rtol=1e-9, atol=1e-9)
     assert abs(slope) > 1e-2
+    assert abs((1 + 1e-6) * wanted - slope) > 1e-9 * (1 + abs(slope))  # a millionth is seen
 
 
 def _moved(h, dq, dv, given, change):

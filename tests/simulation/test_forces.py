@@ -378,3 +378,12 @@ def test_an_element_of_the_user_is_checked():
         pp.simulate(ARM, [0, 0], [0, 0], 0.1, forces=Bad(np.zeros(3)))
     with pytest.raises(pp.errors.InputError, match=r"Bad\(\): efforts is inf at joint 'joint2'"):
         pp.simulate(ARM, [0, 0], [0, 0], 0.1, forces=Bad(np.array([0, np.inf])))
+
+
+def test_stops_of_all_joints_with_given_limits():
+    """None stands for all joints that can have a limit, also where the model has none."""
+    arm = pp.examples.planar_arm(2)
+    assert not np.isfinite(arm.upper).any()
+    stop = pp.forces.JointStop(None, 1e3, lower=-0.2, upper=[0.1, 0.3]).bind(arm)
+    state = pp.forces.State(arm, 0.0, np.array([0.3, -0.4]), np.zeros(2))
+    np.testing.assert_allclose(stop.efforts(state), [-1e3 * 0.2, 1e3 * 0.2])

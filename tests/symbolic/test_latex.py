@@ -5,8 +5,10 @@ import random
 import pytest
 from expression_texts import EQUATIONS, by_space, fitting
 
+import phipsi as pp
 from phipsi.errors import ParseError, PhipsiError, SpaceError
-from phipsi.operators import parse, unit_rate
+from phipsi.expressions.node import Expr
+from phipsi.operators import Jr, R, Riccati, parse, unit_rate
 from phipsi.operators.catalogue import hinge_variation
 
 
@@ -135,3 +137,49 @@ def test_random_texts_are_read_back_from_latex(seed: int):
     except PhipsiError:
         return
     assert parse(x.latex()) is x and parse(str(x)) is x
+
+
+# ---- families with numbers -----------------------------------------------------------------------
+
+FREE, LIGHT = Riccati(Jr=0), Riccati(M=R, Jr=0)
+NESTED = Riccati(E=FREE.E_psi)
+
+
+@pytest.mark.parametrize(
+    ("x", "printed"),
+    [
+        (FREE.psi, "ψ{H; E_φ; M; 0}"),
+        (FREE.psi @ LIGHT.K, "ψ{H; E_φ; M; 0} K{H; E_φ; R; 0}"),
+        (FREE.psi @ FREE.K, "ψ₁ K₁ where ₁ is {H; E_φ; M; 0}"),
+        (FREE.P + LIGHT.P - FREE.P @ FREE.psi.T, None),
+        (NESTED.psi @ NESTED.K, "ψ₂ K₂ where ₁ is {H; E_φ; M; 0}, ₂ is {H; E_ψ₁; M; Jr}"),
+        (
+            NESTED.psi @ NESTED.K @ FREE.D,
+            "ψ₂ K₂ D₁ where ₁ is {H; E_φ; M; 0}, ₂ is {H; E_ψ₁; M; Jr}",
+        ),
+        (FREE.D_half.T @ FREE.D_half.inv.T, None),
+        (Riccati(Jr=Jr + FREE.D).psi @ FREE.psi, None),
+    ],
+)
+def test_families_that_occur_twice_have_a_number_and_a_legend(x: Expr, printed: str | None):
+    assert printed is None or str(x) == printed
+    assert all(parse(x.text(style)) is x for style in ("greek", "ascii", "latex"))
+    assert "where" not in x.text("ascii")
+
+
+def test_the_legend_is_in_explanations():
+    said = str(pp.explain(FREE.psi @ FREE.K))
+    assert "ψ₁ K₁ where ₁ is {H; E_φ; M; 0}" in said
+
+
+def test_legends_are_bounded():
+    lines = ["₁ is {H; E_φ; M; 0}"]
+    for new, old in zip("₂₃₄₅₆₇₈₉", "₁₂₃₄₅₆₇₈", strict=True):
+        lines.append(f"{new} is {{H; E_ψ{old}; P{old}; D{old}}}")
+    assert parse(f"ψ₄ where {', '.join(lines[:4])}").name == "psi"
+    with pytest.raises(PhipsiError, match="written out the text is longer"):
+        parse(f"{'ψ₉ ' * 20} where {', '.join(lines)}")
+    with pytest.raises(ParseError):
+        parse("ψ₁ where ₂ is {H; E_φ; M; 0}")
+    with pytest.raises(ParseError):
+        parse("ψ where where where")

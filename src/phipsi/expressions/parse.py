@@ -16,6 +16,7 @@ from phipsi.errors import LoweringError, ParseError, SpaceError
 from phipsi.expressions.coefficients import Number, times
 from phipsi.expressions.kinds import Op
 from phipsi.expressions.latex import from_latex, is_latex, script_letter
+from phipsi.expressions.legend import without_legend
 from phipsi.expressions.node import (
     SELECTABLE,
     Expr,
@@ -87,6 +88,9 @@ def parse_with(text: str, words: Vocabulary) -> Expr:
         raise ParseError(f"parse reads text such as 'H phi M', not {type(text).__name__}")
     if len(text) > LONGEST:
         raise ParseError(f"a text of {len(text):,} characters is too long; {LONGEST:,} are allowed")
+    text = without_legend(text, LONGEST)
+    if len(text) > LONGEST:
+        raise ParseError(f"written out the text is longer than {LONGEST:,} characters")
     reader = _Reader(text, words)
     try:
         out = reader.sum()
@@ -144,7 +148,10 @@ _names = cache(_Names)
 
 
 def _without_latex(latex: str) -> str:
-    return from_latex(latex, (), _NOTHING, lambda why, _: ValueError(f"{latex}: {why}"))[0]
+    try:
+        return from_latex(latex, (), _NOTHING, lambda why, _: ValueError(f"{latex}: {why}"))[0]
+    except ValueError:  # the LaTeX of an operator from outside, which is read by its name only
+        return latex
 
 
 def letters(text: str) -> str:

@@ -9,6 +9,7 @@ from fractions import Fraction
 
 from phipsi.expressions.kinds import Node, Op
 from phipsi.expressions.latex import latex_name
+from phipsi.expressions.legend import with_legend
 from phipsi.expressions.spaces import UNKNOWN
 
 _ADJOINT = {"greek": "*", "ascii": "*", "latex": "^{*}"}
@@ -31,7 +32,7 @@ def render(x: Node, style: str) -> str:
         return f"{sign}_{{\\text{{{spaces}}}}}" if style == "latex" else f"{sign}[{spaces}]"
     if x.op is Op.SUM and len(x.args) == 1 and x.args[0].op is Op.IDENTITY:
         return _number(x.data[0], style) + render(x.args[0], style)
-    return _node(x, style)
+    return with_legend(x, _node(x, style), style, render_argument)
 
 
 def _number(c: int | float | Fraction, style: str) -> str:

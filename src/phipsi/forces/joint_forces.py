@@ -293,9 +293,10 @@ class JointStop(_OnRates):
     Beyond a limit by d > 0 the stop pushes back with max(0, k d (1 + α ḋ)), after Hunt and
     Crossley: no jump at contact, and never pulling. It stores ½ k d².
 
-    **Arguments:** `joints`, a name, names, or None for all that have limits; `stiffness` k, N·m/rad
-    or N/m; `dissipation` α, s/rad or s/m (0: elastic); `lower`, `upper`, the model's limits by
-    default. Only for joints whose rates are the derivatives of their coordinates.
+    **Arguments:** `joints`, a name, names, or None for all that have limits in the model, and with
+    `lower` or `upper` for all that can have some; `stiffness` k, N·m/rad or N/m; `dissipation` α,
+    s/rad or s/m (0: elastic); `lower`, `upper`, the model's limits by default. Only for joints
+    whose rates are the derivatives of their coordinates.
 
     >>> import phipsi as pp
     >>> arm = pp.examples.planar_arm(1)
@@ -325,6 +326,10 @@ class JointStop(_OnRates):
         """Look up the joints and their limits."""
         who = repr(self)
         names = [self.joints] if isinstance(self.joints, str) else self.joints
+        given = self.numbers["lower"] is not None or self.numbers["upper"] is not None
+        if names is None and given:  # limits for all that can have one
+            pairs = zip(model.joint_names, model.joints, strict=True)
+            names = [name for name, joint in pairs if joint.is_additive and joint.nv]
         names = _limited(model) if names is None else names
         out, rates, field = self._bound(model, names)
         for name in names:
@@ -338,7 +343,7 @@ class JointStop(_OnRates):
         out._q, out._v = np.array(where, dtype=int), rates
         out._k, out._alpha = field("stiffness"), field("dissipation")
         lower, upper = model.lower[where], model.upper[where]
-        if self.numbers["lower"] is not None or self.numbers["upper"] is not None:
+        if given:
             lower, upper = field("lower", None, -np.inf), field("upper", None, np.inf)
         if (lower > upper).any():
             raise InputError(f"{who}: lower is above upper, so no configuration is inside.")
