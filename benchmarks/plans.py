@@ -115,15 +115,7 @@ def main() -> None:
         "",
         f"{groups} cases with several plans: in {good} the chosen one is within 10 % of the fastest; the worst is {max(worst) - 1:.0%} slower.",
     ]
-    amounts, seconds = np.array(works, dtype=float), np.array(times)
-    system = np.column_stack([amounts, np.ones(len(seconds))]) / seconds[:, None]
-    rates, _ = nnls(system, np.ones(len(seconds)))
-    lines += [
-        "",
-        "Fitted picoseconds: "
-        + ", ".join(f"{k} {1e3 * r:.3g}" for k, r in zip(works[0]._fields, rates, strict=False)),
-    ]
-    print("\n".join(lines[-3:]))
+    print(lines[-1])
     if write:
         Path(__file__).with_suffix(".md").write_text(
             "# Plans\n\nWritten by `benchmarks/plans.py`.\n\n" + "\n".join(lines) + "\n"

@@ -108,7 +108,14 @@ def test_differentiation_gives_text_that_is_read_again():
 
 def test_proofs_and_identities():
     assert answer("prove", "psi K H phi = phi - psi")["holds"] is True
-    assert answer("prove", "psi K H phi = phi + psi")["holds"] is False
+    wrong = answer("prove", "psi K H phi = phi + psi")
+    assert wrong["holds"] is False and wrong["here"] is False
+    assert "ModelBuilder" in wrong["counterexample"]
+    assert answer("prove", "H G = I")["holds_if"] == "Jr = 0"
+    derived = answer("derive", "J mass_matrix^-1 J* = B* Omega B")
+    assert derived["complete"] and "definition of J" in derived["steps"][0]["why"]
+    assert pp.parse(derived["steps"][-1]["text"]) is pp.parse("B* Omega B")
+    assert not answer("derive", "psi K H phi = phi + psi")["complete"]
     listed = answer("identities")["identities"]
     assert len(listed) == len(pp.identities())
 
@@ -293,8 +300,14 @@ def test_claims_are_proved_and_nonsense_is_explained(tab: Any, bench: Workbench)
     until(tab, "'turn' in document.body.dataset")
     typed(tab, "psi K H phi = phi - psi")
     assert "proved" in tab.inner_text("#verdict")
+    tab.evaluate("delete document.body.dataset.turn")
+    tab.click("#derive")
+    until(tab, "'turn' in document.body.dataset")
+    assert "Derivation" in tab.inner_text("#verdict")
+    assert tab.locator("#verdict .katex").count() > 1
     typed(tab, "psi K H phi = phi + psi")
     assert "false" in tab.inner_text("#verdict")
+    assert "ModelBuilder" in tab.inner_text("#verdict")
     typed(tab, "phi M H")
     assert "cannot compose" in tab.inner_text("#error")
     assert tab.is_hidden("#value") and tab.is_hidden("#read")

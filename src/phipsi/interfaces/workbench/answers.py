@@ -17,6 +17,7 @@ from phipsi.backends.dense import dense
 from phipsi.backends.program import Program
 from phipsi.calculus.differentiation import diff
 from phipsi.compiler import compile, explain
+from phipsi.derivations.derive import derive
 from phipsi.errors import InputError, LoweringError, PhipsiError
 from phipsi.expressions.check import signature
 from phipsi.expressions.node import Expr
@@ -110,6 +111,7 @@ class Answers:
             "code": self.code,
             "differentiate": self.differentiate,
             "prove": self.prove,
+            "derive": self.derive,
             "identities": self.identities,
             "robots": lambda _: {"robots": list(self.robots)},
         }
@@ -276,9 +278,31 @@ class Answers:
     # ---- identities ----------------------------------------------------------------------------
 
     def prove(self, question: Question) -> Answer:
-        """Whether a claim holds on the robot, exactly."""
-        found = prove(question.text, self.robot(question))
-        return {"holds": found.holds, "reason": found.reason}
+        """Whether a claim holds in general and on the robot, exactly; if not, a counterexample."""
+        general, here = prove(question.text), prove(question.text, self.robot(question))
+        shown = "" if general.counterexample is None else str(general.counterexample)
+        return {
+            "holds": general.holds,
+            "reason": general.reason,
+            "holds_if": general.holds_if,
+            "here": here.holds,
+            "reason_here": here.reason,
+            "counterexample": shown,
+        }
+
+    def derive(self, question: Question) -> Answer:
+        """A chain of named identities from the left side of a claim to the right."""
+        found = derive(question.text)
+        return {
+            "complete": bool(found),
+            "reason": found.reason,
+            "condition": found.condition,
+            "start": _latex(found.lhs),
+            "steps": [
+                {"latex": _latex(step.expression), "text": str(step.expression), "why": step.reason}
+                for step in found.steps
+            ],
+        }
 
     def identities(self, question: Question) -> Answer:
         """All identities of the library, to search in."""

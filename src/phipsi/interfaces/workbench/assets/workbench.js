@@ -213,21 +213,29 @@ function offerCode() {
 
 function drawVerdict(answer) {
   if (answer.error) return complain(answer);
-  const word = answer.holds === true ? "proved" : answer.holds === false ? "false" : "does not apply";
+  const word = answer.holds ? "proved" : answer.holds_if ? `false in general; true if ${answer.holds_if}` : "false";
   const parts = [make("p", word, answer.holds ? "good" : "wrong"), make("pre", answer.reason)];
+  const here = { true: "it holds", false: "it fails", null: "it does not apply" }[String(answer.here)];
+  parts.push(make("h3", "On this robot"), make("pre", `${here}: ${answer.reason_here}`));
   if (answer.counterexample) parts.push(make("h3", "Counterexample"), make("pre", answer.counterexample));
   show("verdict", "Proof", parts);
 }
 
 function drawDerivation(answer) {
   if (answer.error) return complain(answer);
-  const steps = make("ol");
-  for (const step of answer.steps) {
-    const item = make("li");
-    item.append(typeset(step.latex, false, step.text), make("span", step.why, "source"));
-    steps.append(item);
-  }
-  show("verdict", "Derivation", [steps], answer.note || "");
+  if (!answer.complete) return show("verdict", "Derivation", [make("p", "not found", "wrong"), make("pre", answer.reason)]);
+  const table = make("table");
+  const line = (latex, text, why) => {
+    const row = make("tr"), cell = make("td");
+    cell.append(typeset(latex, false, text));
+    row.append(cell, make("td", why, "source"));
+    table.append(row);
+  };
+  line(answer.start, "", "");
+  for (const step of answer.steps) line(`= ${step.latex}`, step.text, step.why);
+  const box = make("div", "", "typeset");
+  box.append(table);
+  show("verdict", "Derivation", [box], answer.condition && `if ${answer.condition}`);
 }
 
 // ---- the turns ---------------------------------------------------------------------------------
