@@ -67,7 +67,8 @@ fuzz: setup  ## more random cases than make test:  make fuzz FUZZ=100000
 	  $(BIN)/python -m pytest -n auto --dist worksteal --timeout 0 \
 	  tests/numeric/test_random_expressions.py tests/backends/test_native_expressions.py \
 	  tests/backends/test_native_contract.py tests/backends/test_native_derivatives.py \
-	  tests/backends/test_native_memory.py tests/interfaces/test_fuzz.py
+	  tests/backends/test_native_memory.py tests/backends/test_native_zeros.py \
+	  tests/interfaces/test_fuzz.py
 
 prove: setup  ## prove every identity exactly and refute its twins; writes docs/proofs.md
 	$(BIN)/python scripts/prove.py

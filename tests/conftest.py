@@ -56,6 +56,12 @@ os.environ["TMPDIR"] = tempfile.tempdir = _TEMPORARY
 mujoco.set_mju_user_warning(lambda message: None)  # pyright: ignore[reportAttributeAccessIssue]
 
 
+@pytest.fixture
+def machine_code(monkeypatch: pytest.MonkeyPatch):
+    """What is compiled runs as users run it; for tests that run it often."""
+    monkeypatch.setenv("PHIPSI_BACKEND", "native")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Examples in the docstrings of `phipsi.gym` need Gymnasium."""
     if importlib.util.find_spec("gymnasium") is None:

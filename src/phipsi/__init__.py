@@ -9,7 +9,7 @@
 [1.714286, -4.285714]
 """
 
-import importlib.util
+import importlib
 import sys
 
 import phipsi.loaded  # noqa: F401  first of all: it notes the time
@@ -56,7 +56,10 @@ _TABLE = {
         "rewrite.identity": "Identity",
         "theorems": "equal identities prove",
     },
-    ("Derivations", "derivations.md"): {"derivations.by_hand": "simplify"},
+    ("Derivations", "derivations.md"): {
+        "derivations.by_hand": "simplify",
+        "derivations.derive": "derive Derivation",
+    },
     ("Kinematics", "notation.md"): {
         "algorithms.kinematics.motions": (
             "body_accelerations body_poses body_velocities frame_accelerations frame_poses "
@@ -134,7 +137,7 @@ def __getattr__(name: str) -> object:
     """Load what is asked for, once; from then on it is an ordinary attribute."""
     if name in _HOMES:
         path, inner = _HOMES[name]
-    elif name.isidentifier() and importlib.util.find_spec(f"{__name__}.{name}"):
+    elif name.isidentifier() and _is_module(name):
         path, inner = name, ""  # a module that is not public, such as phipsi.sweeps
     else:
         from phipsi.interfaces.other_names import name_here
@@ -147,6 +150,12 @@ def __getattr__(name: str) -> object:
     value = importlib.import_module(f"{__name__}.{path}")
     globals()[name] = value = getattr(value, inner) if inner else value
     return value
+
+
+def _is_module(name: str) -> bool:
+    import importlib.util  # half of the time of ``import phipsi``
+
+    return importlib.util.find_spec(f"{__name__}.{name}") is not None
 
 
 def __dir__() -> list[str]:

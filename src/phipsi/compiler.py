@@ -6,9 +6,10 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from importlib import import_module
-from typing import Any, cast
+from typing import Any, cast, final
 
 from phipsi.backends.backend import Backend, SweepProgram, backend_of
+from phipsi.backends.options import CallOptions, named, with_names
 from phipsi.backends.program import Program
 from phipsi.errors import InputError, not_too_deep
 from phipsi.expressions.node import Expr
@@ -91,6 +92,57 @@ def compile(
             return build(request, tree, runs_in, reproducible=reproducible, rules=proved)
 
     return tree.cached((compile, request, runs_in.key, reproducible), once)
+
+
+@final
+class Form:
+    """What a named function evaluates: a constant of its module.
+
+    `expressions`, or a function that builds them when they are first needed; `mode` as for
+    `compile`; `kind`, the `NamedTuple` of several results. A mechanism keeps the program under the
+    form itself, so that a warm call finds it without building a key.
+    """
+
+    __slots__ = ("expressions", "kind", "mode")
+
+    def __init__(
+        self,
+        expressions: Expr | tuple[Expr, ...] | Callable[[], Expr | tuple[Expr, ...]],
+        mode: str = "apply",
+        kind: type[tuple[Any, ...]] | None = None,
+    ) -> None:
+        self.expressions, self.mode, self.kind = expressions, mode, kind
+
+    def program(self, mechanism: Model, function: Callable[..., Any] | None) -> Program:
+        """Compile the form for a mechanism; `function` as for `program_of`."""
+        found = self.expressions
+        expr = found if isinstance(found, (Expr, tuple)) else found()
+        program = program_of(expr, mechanism, self.mode, function)
+        return mechanism.cached(self, lambda: program)
+
+
+def evaluate(
+    form: Form,
+    function: Callable[..., Any] | None,
+    mechanism: Model,
+    args: tuple[Any, ...],
+    options: CallOptions,
+) -> Any:
+    """The result of a named function that evaluates one form; `function` as for `program_of`.
+
+    Every warm call passes here, so the shortest way of `Program.evaluate` is written out.
+    """
+    try:
+        program = mechanism.cache[form]
+    except (KeyError, AttributeError):
+        program = form.program(mechanism, function)
+    kind = form.kind
+    if not options:
+        found = program.direct(*args)
+        if found is not None:
+            return found if kind is None else with_names(kind, found)
+    found = program(*args, **options)
+    return found if kind is None else named(kind, found, options)
 
 
 def program_of(

@@ -52,9 +52,10 @@ class VectorEnvironment(_Base):
 
     **Arguments:** `simulator`, with `episodes`: their end is a termination, their limit a
     truncation, and an action is held for `episodes.every` steps; `starts`, a function of a random
-    generator and a number n, which returns n starts: arrays (n, ...) of "q", "v" or states of laws
-    by name; `num_envs`; `action`, the parameter of a law by name that actions are; `observation`
-    and `reward`, quantities by name out of `episodes.keep`; `low` and `high`, limits of actions;
+    generator and a number n, which returns n starts: arrays (n, ...) of "q", "v", states of laws,
+    and parameters that `episodes` redraw, by name; `num_envs`; `action`, the parameter of a law by
+    name that actions are; `observation` and `reward`, quantities by name out of `episodes.keep`;
+    `low` and `high`, limits of actions;
     `pool`, how many starts are drawn at `reset`, of which each episode takes one; `threads`;
     `parameters` of laws, (num_envs, ...) for copies that differ.
 
@@ -144,7 +145,9 @@ class VectorEnvironment(_Base):
         sim, found = self.simulator, dict(self._starts(rng, count))
         q, v = found.pop("q", sim.model.neutral()), found.pop("v", np.zeros(sim.model.nv))
         q, v = (np.broadcast_to(x, (count, np.shape(x)[-1])) for x in (q, v))
-        state = sim.start(q, v, parameters=parameters or {}, restart=restart)
+        redrawn = sim.episodes.redraw if sim.episodes is not None else ()
+        drawn = {name: found.pop(name) for name in redrawn if name in found}
+        state = sim.start(q, v, parameters={**(parameters or {}), **drawn}, restart=restart)
         for name, value in found.items():
             if name not in state.laws:
                 known = ", ".join(map(repr, ("q", "v", *state.laws)))

@@ -1,8 +1,13 @@
 """When this process loaded the package, and its public names for earlier layers."""
 
+from __future__ import annotations
+
 import sys
 import time
-from typing import Any
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # typing takes four times as long to load as the rest of ``import phipsi``
+    from typing import Any
 
 LOADED = time.time()
 """Sources that change after this time may not be the ones that run."""

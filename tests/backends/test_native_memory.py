@@ -270,7 +270,7 @@ def test_nothing_but_llvm_keeps_memory_when_code_is_compiled():
     kept scratch, module or pass manager (llvmlite 0.50's passes, no longer run, kept 437 KB each),
     not a leak of a few pages.
     """
-    growth, alive, llvm = map(float, run(GROWTH, str(CYCLES // 25), "fresh").split())
+    growth, alive, llvm = map(float, run(GROWTH, str(CYCLES // 12), "fresh").split())
     assert alive == 0
     assert growth < llvm + 64.0, f"{growth:.2f} KB per cycle, of which {llvm:.2f} in LLVM"
 

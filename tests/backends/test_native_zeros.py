@@ -54,7 +54,11 @@ def points_of(model: pp.Model) -> PointSet:
     return point_set(model, [*((name, (0.1, 0.2, 0.3)) for name in names), "world"], "world")
 
 
-@pytest.mark.parametrize("name", ["tree", "forest", "welded root"])
+# which zeros are left alone is in the text: LLVM's optimisation is tried on one of the forests
+QUICK = [pytest.param(name, marks=pytest.mark.quick_code) for name in ("tree", "forest")]
+
+
+@pytest.mark.parametrize("name", [*QUICK, "welded root"])
 @pytest.mark.parametrize("form", list(FORMS))
 def test_batches_are_single_calls(name: str, form: str):
     model = model_of(name)
@@ -79,6 +83,7 @@ def test_batches_are_single_calls(name: str, form: str):
                 np.testing.assert_array_equal(whole[i], one)
 
 
+@pytest.mark.quick_code
 @pytest.mark.parametrize("adjoint", [False, True])
 @pytest.mark.parametrize("seed", range(6))
 def test_links_of_a_row_are_added_where_their_paths_meet(seed: int, adjoint: bool):

@@ -41,20 +41,24 @@ class Case:
         self.v = admissible(self.system, self.q, self.rng)
         self.tau = self.rng.standard_normal(model.nv)
         self.stages = pp.Stages()
-        self.run(self.system)
+        self.first = self.stages.dynamics(self.system, self.q, self.v, self.tau)
 
     def run(self, system, q=None, v=None, tau=None) -> Counter:
         """What is executed for a system and state; its accelerations are right."""
         given = (self.q if q is None else q, self.v if v is None else v)
         effort = self.tau if tau is None else tau
         before = Counter(self.stages.counts)
-        vdot, f = self.stages.dynamics(system, *given, effort)
+        self.compare(self.stages.dynamics(system, *given, effort), system, *given, effort)
+        return self.stages.counts - before
+
+    def compare(self, found, system, q, v, effort) -> None:
+        """Accelerations and loads found are right."""
+        (vdot, f), given = found, (q, v)
         exact = pp.forward_dynamics(system, *given, effort)
         assert_allclose(vdot, exact, rtol=0, atol=1e-8 * max(1, np.abs(exact).max()))
         rows = system.jacobian(given[0])  # rows may depend on each other: the loads are unique
         load = rows.T @ pp.constraint_forces(system, *given, effort)
         assert_allclose(rows.T @ f, load, rtol=0, atol=1e-8 * max(1, np.abs(load).max()))
-        return self.stages.counts - before
 
     def moved(self, *bodies: str) -> np.ndarray:
         """Other coordinates of the joints of these bodies, the others to the last bit."""
@@ -116,6 +120,7 @@ def test_at_first_everything_is_executed_once_and_then_nothing_but_D_and_E(seed)
         bodies = [case.model.body_names[i] for i in case.model.tree.subtree(k)]
         wanted += whole(case.system, root, bodies)
     assert case.stages.counts == wanted
+    case.compare(case.first, case.system, case.q, case.v, case.tau)
     assert case.run(case.system) == always(case.system)
 
 

@@ -7,18 +7,30 @@ from pathlib import Path
 
 import pytest
 
+import phipsi.theorems
 from phipsi.examples import planar_arm, random_tree, seven_joint_arm
 from phipsi.interfaces.cli.commands import app, draw_tree
 from phipsi.interfaces.formats.load import load
 from phipsi.interfaces.formats.urdf.write_urdf import save_urdf
 from phipsi.interfaces.report.model_checks import check_model
 from phipsi.model import ModelBuilder
+from phipsi.theorems import identities
 
 DATA = Path(__file__).parent / "data"
 
 
 def call(*arguments: str) -> int:
     return app(list(arguments), result_action="return_value")
+
+
+@pytest.fixture
+def few_identities(monkeypatch: pytest.MonkeyPatch):
+    """A part of the book, for tests of what else is checked.
+
+    All of it is proved in `test_check_passes_on_good_files`, and in docs/importing.md.
+    """
+    some = identities()[::40]
+    monkeypatch.setattr(phipsi.theorems, "identities", lambda: some)
 
 
 def test_info_draws_the_tree(capsys: pytest.CaptureFixture[str]):
@@ -47,6 +59,7 @@ def test_check_passes_on_good_files(capsys: pytest.CaptureFixture[str], name: st
     assert "FAIL" not in out
 
 
+@pytest.mark.usefixtures("few_identities")
 def test_check_fails_with_the_numbers(capsys: pytest.CaptureFixture[str], tmp_path: Path):
     path = tmp_path / "bad.urdf"
     text = (DATA / "arm.urdf").read_text()
@@ -69,6 +82,7 @@ def test_check_names_a_joint_with_nothing_to_move(tmp_path: Path):
     assert "'j'" in results["inverse dynamics undoes forward dynamics"].detail
 
 
+@pytest.mark.usefixtures("few_identities")
 def test_check_lists_every_finding(capsys: pytest.CaptureFixture[str]):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -78,6 +92,7 @@ def test_check_lists_every_finding(capsys: pytest.CaptureFixture[str]):
     assert findings and all(f"note  {finding}\n" in out for finding in findings)
 
 
+@pytest.mark.usefixtures("few_identities")
 def test_a_mesh_that_is_not_opened_is_no_failure(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ):
@@ -88,6 +103,7 @@ def test_a_mesh_that_is_not_opened_is_no_failure(
     assert "skip  meshes outside the package are not opened: 1 file\n" in capsys.readouterr().out
 
 
+@pytest.mark.usefixtures("few_identities")
 def test_what_is_left_out_is_a_failure(capsys: pytest.CaptureFixture[str], tmp_path: Path):
     path = tmp_path / "x.sdf"
     link = "<link name='a'><gravity>false</gravity></link>"

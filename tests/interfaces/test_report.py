@@ -243,7 +243,8 @@ def test_the_page_of_a_system_tells_of_its_constraints(tmp_path: Path):
     assert mark["shown"] == [[0.0, pytest.approx(0.1)]]
 
 
-def passing_dock(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def passing_dock(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two bodies welded from 1 to 2 s, hinged all the time to others; a third comes at 2 s."""
     b = pp.ModelBuilder(gravity=(0, 0, 0))
     ball = pp.SpatialInertia(1.0, (0, 0, 0), 0.02)
@@ -259,11 +260,11 @@ def passing_dock(tmp_path: Path) -> Path:
         events=[top.at(1.0, top.Attach(dock, as_is=True)), top.at(2.0, top.Detach("dock")),
                 top.at(2.5, top.Replace(into=["late"]))],
     )  # fmt: skip
-    return pp.report(run, tmp_path / "dock.html")
+    return pp.report(run, tmp_path_factory.mktemp("dock") / "dock.html")
 
 
-def test_what_comes_and_goes_shows_only_while_it_is_there(tmp_path: Path):
-    solids = data_of(passing_dock(tmp_path))["scene"]["solids"]
+def test_what_comes_and_goes_shows_only_while_it_is_there(passing_dock: Path):
+    solids = data_of(passing_dock)["scene"]["solids"]
     pins = [s for s in solids if s["color"] == list(PIN)]
     assert [s.get("shown") for s in pins] == [None, None, [[1.0, 2.0]]]  # both ends of the stay
     late = [s for s in solids if s["body"] == 2]
@@ -355,11 +356,11 @@ def test_it_runs_in_a_browser_and_asks_for_nothing(browser: Any, page: Path, tmp
     tab.close()
 
 
-def test_the_pin_of_a_dock_appears_and_vanishes(browser: Any, tmp_path: Path):
+def test_the_pin_of_a_dock_appears_and_vanishes(browser: Any, tmp_path: Path, passing_dock: Path):
     import matplotlib.image
 
     tab = browser.new_page(viewport={"width": 1200, "height": 800})
-    tab.goto(passing_dock(tmp_path).as_uri())
+    tab.goto(passing_dock.as_uri())
     until(tab, "clock.playing && clock.now > 0")
     green = []
     for t in (0.5, 1.5, 2.2):

@@ -138,6 +138,11 @@ def test_what_cannot_be_a_rule(rules, options, text):
         pp.compile("H phi", ARM, rules=rules, **options)
 
 
+def test_a_rule_that_inverts_what_is_singular_here_is_rejected():
+    with pytest.raises(InputError, match="cannot be used for this model: .* singular"):
+        pp.compile("(I - proj_bar)^-1", ARM, rules=["(I - proj_bar)^-1 = psi"])
+
+
 def test_programs_are_kept_by_their_rules():
     plain, ruled = (pp.compile("H phi - H psi", ARM, rules=r) for r in ([], [LONG]))
     assert plain is pp.compile("H phi - H psi", ARM)

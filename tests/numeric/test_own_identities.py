@@ -2,9 +2,12 @@
 
 import contextlib
 import io
+from fractions import Fraction
+from itertools import islice
 
 import numpy as np
 import pytest
+from mutated import Mutant, mutants, true_identities, why_still_true
 
 import phipsi as pp
 from phipsi.errors import InputError, SingularMatrixError, SpaceError
@@ -232,3 +235,52 @@ def test_what_is_not_found_has_close_matches():
     with pytest.raises(InputError, match="by text"):
         pp.identities(3)  # pyright: ignore[reportArgumentType]
     assert len(pp.identities(" ")) == len(pp.identities())
+
+
+# ---- many ----------------------------------------------------------------------------------------
+
+
+def test_mutated_identities_are_refuted():
+    """Some of the 1,000 of `make prove`, whose results are in docs/proofs.md."""
+    refuted = 0
+    for mutant in islice(mutants(seed=5), 50):
+        try:
+            proof = pp.prove(mutant.identity)
+        except pp.PhipsiError as error:  # not a claim
+            assert "singular on all" in str(error) or "mixes" in str(error)
+            continue
+        if proof:
+            assert why_still_true(mutant), mutant
+            continue
+        refuted += 1
+        found = proof.counterexample
+        assert found is not None and found.lhs != found.rhs, mutant
+    assert refuted >= 40
+
+
+def test_true_identities_are_proved():
+    """Random expressions equal what the rewriter makes of them; not so with another factor."""
+    for identity in islice(true_identities(seed=3), 6):
+        assert pp.prove(identity), identity
+        wrong = pp.Identity(identity.sides[0], Fraction(1 + 10**12, 10**12) * identity.sides[1])
+        assert pp.prove(wrong).holds is False or pp.prove(f"{identity.lhs} = 0"), wrong
+
+
+def test_mutants_that_are_true_have_a_reason():
+    """bd does not see that one of two gains is a step behind."""
+    origin = next(x for x in pp.identities() if x.name == "P <= R")
+    lhs, rhs = pp.parse("R - P"), pp.parse("bd(phi K D G* phi*)")
+    old = pp.parse("bd(phi K D K* phi*)")
+    mutant = Mutant(pp.Identity(lhs, rhs), "K became G", origin, old, rhs)
+    assert pp.prove(mutant.identity)
+    assert why_still_true(mutant) == "bd(φ K D K* φ*) = bd(φ K D G* φ*)"
+    origin = pp.Identity("phi", "phi")
+    false = Mutant(pp.Identity("phi", "psi"), "", origin, pp.parse("phi"), pp.parse("psi"))
+    assert not why_still_true(false)
+
+
+def test_where_inverses_do_not_exist():
+    """π is invertible only where every joint is free; the proof says on how few that is."""
+    proof = pp.prove("(I - proj_bar)^-1 = psi")
+    assert proof and proof.undefined > 20 and "others it inverts a matrix" in proof.reason
+    assert not pp.prove("M^-1 M = I").undefined

@@ -4,5 +4,5 @@ import pytest
 
 
 @pytest.fixture(autouse=True)
-def native_backend(monkeypatch):
-    monkeypatch.setenv("PHIPSI_BACKEND", "native")
+def _machine_code(machine_code: None):
+    """For every test of this folder."""

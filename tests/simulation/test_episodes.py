@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from known_systems import four_bar
 from numpy.testing import assert_array_equal
 from random_models import random_tree
 
@@ -257,3 +258,93 @@ def _empty(sim):
 
 def _same(sim):
     return sim.start(restart=sim.start())
+
+
+# ---- parameters ----------------------------------------------------------------------------------
+
+
+def redrawing(arm, **options):
+    options = {"redraw": ("inertia", "task.bound")} | options
+    episodes = pp.Episodes("task.wide", limit=0.4, every=3, keep=KEPT, **options)
+    return pp.Simulator(arm, LAWS, H, given=("inertia",), episodes=episodes)
+
+
+def robots(model, count, seed=3):
+    rng = np.random.default_rng(seed)
+    own = pp.inertial_parameters(model).reshape(-1, 10)
+    scales = rng.uniform(0.5, 2.0, (count, model.n_bodies, 1))
+    return {"inertia": scales * own, "task.bound": rng.uniform(0.4, 0.8, count)}
+
+
+def test_parameters_come_with_the_start(arm):
+    """Equal to single runs of the robots that were drawn; of others, it is not."""
+    sim, pool, values = redrawing(arm), starts(arm, 7, 1), robots(arm, 7)
+    q, v = starts(arm, 5)
+    state = sim.start(q, v, restart=sim.start(*pool, parameters=values))
+    plain = pp.Simulator(arm, LAWS, H, given=("inertia",))
+    singles = [plain.start(q[i], v[i]) for i in range(5)]
+    counts = np.zeros(5)
+    for k in range(80):
+        sim.step(state, steps=3)
+        for i, one in enumerate(singles):
+            plain.step(one, steps=3)
+            bound = values["task.bound"] if counts[i] else [0.6]
+            bound = bound[row_of(counts[i], i, 7) if counts[i] else 0]
+            over = abs(one.q[0]) > bound or float(one.t) >= 0.4 - H / 2
+            assert state.laws["episode.over"][i] == over
+            if over:
+                counts[i] += 1
+                n = row_of(counts[i], i, 7)
+                singles[i] = plain.start(
+                    pool[0][n], pool[1][n], parameters={"inertia": values["inertia"][n]}
+                )
+                singles[i].steps = 3 * (k + 1)
+                assert_array_equal(state.own["inertia"][i], values["inertia"][n])
+                assert state.own["task.bound"][i] == values["task.bound"][n]
+            assert_array_equal(state.q[i], singles[i].q)
+    assert counts.min() >= 2
+    assert (state.q != starts(arm, 5)[0]).any()
+
+
+def test_redrawn_parameters_in_any_batch_and_in_pieces(arm):
+    sim, q = redrawing(arm), starts(arm, 6)[0]
+    pool = sim.start(*starts(arm, 7, 1), parameters=robots(arm, 7))
+    whole, pieces, alone = (sim.start(x, restart=pool) for x in (q, q, q[:1]))
+    sim.step(whole, steps=150, threads=2)
+    for n in (30, 60, 60):
+        sim.step(pieces, steps=n)
+    sim.step(alone, steps=150)
+    for name in ("inertia", "task.bound"):
+        assert_array_equal(pieces.own[name], whole.own[name])
+        assert_array_equal(alone.own[name][0], whole.own[name][0])
+    assert_array_equal(pieces.q, whole.q)
+    assert_array_equal(alone.q[0], whole.q[0])
+    again = whole.copy()
+    run = sim.rollout(whole, steps=90, record=("q",))
+    sim.step(again, steps=90)
+    assert_array_equal(run.q[:, -1], again.q)
+    assert len(np.unique(whole.own["task.bound"])) > 2
+
+
+def test_robots_of_closed_chains_are_redrawn():
+    system = four_bar()
+    episodes = pp.Episodes(limit=0.02, redraw="inertia")
+    sim = pp.Simulator(system, (), 2e-3, given=("inertia",), episodes=episodes)
+    q = system.assemble([1.0, -1.0, -1.5])
+    own = pp.inertial_parameters(system.model).reshape(-1, 10)
+    heavy = own * np.array([1.0, 3.0])[:, None, None]
+    heavy[1, 0] *= 2
+    state = sim.start(np.tile(q, (8, 1)), restart=sim.start(q, parameters={"inertia": heavy}))
+    sim.step(state, steps=30)
+    assert set(state.own["inertia"][:, 0, 0]) == set(heavy[:, 0, 0])
+    assert np.abs(system.residual(state.q)).max() < 1e-10
+
+
+def test_bad_parameters_to_redraw(arm):
+    with pytest.raises(PhipsiError, match=r"'task.bond' is not a parameter.*Did you mean 'task.b"):
+        redrawing(arm, redraw=("task.bond",))
+    with pytest.raises(PhipsiError, match="must be names of parameters"):
+        redrawing(arm, redraw=(3,))
+    sim = redrawing(arm)
+    with pytest.raises(PhipsiError, match=r"redraw 'inertia', but all starts have the same value"):
+        sim.start(restart=sim.start(np.zeros((4, 2))))

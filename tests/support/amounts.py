@@ -14,4 +14,4 @@ def amount(variable: str, few: int) -> int:
 EXPRESSIONS = amount("PHIPSI_FUZZ", 640)  # against the dense oracle
 NATIVE_EXPRESSIONS = amount("PHIPSI_FUZZ_NATIVE", 100)  # machine code against the reference
 FILE_MUTANTS = amount("PHIPSI_FUZZ_FILES", 1200)  # of every robot file
-MEMORY_CYCLES = amount("PHIPSI_CYCLES", 500)  # programs that come and go
+MEMORY_CYCLES = amount("PHIPSI_CYCLES", 250)  # programs that come and go

@@ -89,7 +89,9 @@ FRAGMENTS = (
     "{", "}", "{0}", "{0; 0; 0; 0}", "{H; E_φ; M; 0}", "(",
     ")", "((((", "))))", "[", "]", ";", ",", "\x1b[31m", "\x00", "\u202e", "̀", "\ud800", "\n",
     "\t", "½", "~", "@", "·", "−", "+", "bd(", "cross(", "outer(", "logdet(", "half(", "as_matrix(",
-    "vee(", "I", "ϕ", "°", "𝓜",
+    "vee(", "I", "ϕ", "°", "𝓜", r"\phi", r"\bar", r"\bar{", r"\left(", r"\right)", r"_{P}", "_{",
+    r"^{\top}", r"\mathcal{M}", r"\frac12 ", r"\tfrac{1}{2}", r"\langle ", r"\rangle", "\\", "'",
+    "ᵀ", " where ₁ is {H; E_φ; M; 0}", "₁", '["', "inv(", r"\text{where}",
 )  # fmt: skip
 
 
@@ -212,9 +214,10 @@ def outcome(text: str, *, run: bool = False) -> str:
     stage = "parse"
     try:
         x = pp.parse(text)
-        again = pp.parse(x.text("ascii"))
-        if again is not x:
-            raise Bad(f"{x.text('ascii')!r} is read as {again.text('ascii')!r}")
+        for style in ("ascii", "greek", "latex"):
+            again = pp.parse(x.text(style))
+            if again is not x:
+                raise Bad(f"{x.text(style)!r} is read as {again.text('ascii')!r}")
         stage = "explain"
         said = str(pp.explain(x))
         if not said:

@@ -8,6 +8,11 @@ a random motion of the freedom they leave.
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
 import numpy as np
 from random_models import random_axis, random_pose, random_tree
 
@@ -81,22 +86,41 @@ def random_constraint(model: pp.Model, q, kind: str, name: str, rng) -> c.Constr
 
 
 def random_system(
-    seed: int,
+    seed: Any,
     bodies: int,
-    kinds,
+    kinds: Sequence[str],
     *,
     spare: int = 1,
     n_roots: int = 1,
     independent: bool = False,
-    **options,
+    **options: Any,
 ) -> tuple[pp.System, np.ndarray]:
     """A system of a random tree, and a configuration at which all constraints hold.
 
     Kinds that would leave fewer than `spare` degrees of freedom are left out, with `independent`
-    also those whose rows the others imply in part.
+    also those whose rows the others imply in part. Tests with the same seed share the system and
+    what was compiled for it, under the same settings.
     """
+    settings = tuple(sorted(x for x in os.environ.items() if x[0].startswith("PHIPSI_")))
+    fixed = tuple((k, tuple(x) if isinstance(x, list) else x) for k, x in sorted(options.items()))
+    given = (bodies, tuple(kinds), spare, n_roots, independent, fixed)
+    system, q = _random_system(seed, *given, settings)
+    return system, q.copy()
+
+
+@lru_cache(maxsize=64)
+def _random_system(
+    seed: Any,
+    bodies: int,
+    kinds: Sequence[str],
+    spare: int,
+    n_roots: int,
+    independent: bool,
+    options: Sequence[tuple[str, Any]],
+    settings: Any,
+) -> tuple[pp.System, np.ndarray]:
     rng = np.random.default_rng(seed)
-    model = random_tree(rng, bodies, n_roots=n_roots, **options)
+    model = random_tree(rng, bodies, n_roots=n_roots, **dict(options))
     q = model.random_configuration(rng)
     room, chosen = model.nv - spare, []
     for i, kind in enumerate(kinds):

@@ -110,9 +110,9 @@ def test_rewrite(text, identity, reverse, at, after):
     assert words_of(x).key == words_of(parse(after)).key
 
 
-@pytest.mark.parametrize("identity", [i for i in known_identities() if i.before and not i.sweeps])
+@pytest.mark.parametrize("identity", [i for i in known_identities() if i.lhs and not i.sweeps])
 def test_every_identity_rewrites_its_own_sides(identity):
-    assert words_of(identity.before.rewrite(identity)).key == words_of(identity.after).key
+    assert words_of(identity.lhs.rewrite(identity)).key == words_of(identity.rhs).key
 
 
 def test_collect_and_subs():

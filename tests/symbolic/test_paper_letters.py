@@ -1,5 +1,6 @@
 """The letters of the papers: read as each paper means them, explained where unknown."""
 
+import numpy as np
 import pytest
 
 import phipsi as pp
@@ -73,3 +74,15 @@ def test_the_gain_of_88_11_compiles_to_the_same_program():
     q, tau = [0.1, 0.2, 0.3], [1.0, 2.0, 3.0]
     programs = [pp.compile(x, arm, backend="reference") for x in (theirs, ours)]
     assert (programs[0](q, tau) == programs[1](q, tau)).all()
+
+
+def test_the_weight_of_the_shift_is_compiled_and_differentiated():
+    tree = pp.examples.random_tree(seed=1, n=4)
+    rng = np.random.default_rng(0)
+    q, (v, u) = tree.random_configuration(rng), rng.standard_normal((2, tree.nv))
+    x = parse("Lam_phi b")
+    want = pp.dense(x, tree, q, v)
+    assert np.allclose(np.ravel(pp.compile(x, tree, backend="reference")(q, v)), want)
+    along = pp.dense(x, tree, q + 1e-30j * tree.qdot(q, u), v).imag / 1e-30
+    assert np.allclose(pp.dense(pp.diff(x, "q", along="dq"), tree, q, v, dq=u), along)
+    assert bool(pp.prove("E_φ = shift Λ_φ", tree)) and not bool(pp.prove("E_φ = Λ_φ shift", tree))

@@ -3,7 +3,7 @@
 A named function passes them on as they are, and pays nothing where none is given:
 
     def mass_matrix(model: Model, q: Any, **options: Unpack[CallOptions]) -> Array:
-        return program_of(MASS_MATRIX, model, "dense")(q, **options)
+        return evaluate(MASS_MATRIX, mass_matrix, model, (q,), options)
 
 One that does more than evaluate a single program passes them to `Calls`.
 """
@@ -181,8 +181,12 @@ def _stored(parts: tuple[Any, ...], out: Any) -> tuple[Any, ...]:
     return tuple(out)
 
 
-def named(kind: Any, found: Any, options: CallOptions) -> Any:
+def named(kind: type[tuple[Any, ...]], found: Any, options: CallOptions) -> Any:
     """The results of one program with names; with `on_error` also the status."""
     if options.get("on_error", "raise") == "raise":
-        return kind(*found)
-    return kind(*found[0]), found[1]
+        return with_names(kind, found)
+    return with_names(kind, found[0]), found[1]
+
+
+with_names = tuple.__new__
+"""``with_names(kind, results)``: ``kind(*results)`` of a `NamedTuple`, without Python code."""

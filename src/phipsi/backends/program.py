@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from operator import index
 from threading import Lock
@@ -13,10 +14,9 @@ from phipsi.backends.arguments import bind_arguments, check_finite, flat, of_bad
 from phipsi.backends.array_algebra import result_dtype
 from phipsi.backends.backend import Array, Arrays, Backend, Loaded, SweepProgram, backend_of
 from phipsi.backends.failures import CONTRADICTION, DOUBTFUL, is_failure, warn_of_doubts
-from phipsi.backends.options import check_on_error
+from phipsi.backends.options import CallOptions, check_on_error
 from phipsi.backends.reference import error_at
 from phipsi.errors import InputError
-from phipsi.laws.program_calls import has_traced, recorded_call
 from phipsi.rewrite.rewriter import Rewriting
 from phipsi.sweeps.explanation import Explanation, explain_steps
 
@@ -34,7 +34,8 @@ class Program:
     result is an array, or a tuple of arrays if several expressions were compiled.
 
     **Attributes:** `inputs`, the names in order; `model`; `steps`, the scheduled sweeps; `backend`,
-    where it runs ("native", or "reference" for what has no machine code).
+    where it runs ("native", or "reference" for what has no machine code); `direct`, the shortest
+    way for one configuration in plain arrays, which returns None for anything else.
     """
 
     def __init__(self, source: SweepProgram, rewriting: Rewriting, backend: Backend) -> None:
@@ -49,7 +50,7 @@ class Program:
 
     def __getstate__(self) -> dict[str, Any]:
         """Without the machine code, which is compiled again where it is needed."""
-        left = ("_loaded", "_lock", "_direct", "_quick", "resolve")
+        left = ("_loaded", "_lock", "direct", "_quick", "resolve")
         return {k: v for k, v in vars(self).items() if k not in left}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -60,7 +61,7 @@ class Program:
     def _unload(self) -> None:
         self._loaded: Loaded | None = None
         self._lock = Lock()
-        self._direct: Callable[..., Any] = self._first
+        self.direct: Callable[..., Any] = self._first
         self._quick: Callable[..., Any] = self._first
 
     @property
@@ -126,19 +127,19 @@ class Program:
         """
         if not named and on_error == "raise":
             if out is None and threads == 1:
-                answer = self._direct(*args)
+                answer = self.direct(*args)
                 if answer is not None:
                     return answer
             try:
                 answer = self._quick(args, threads, out)
             except InputError:
-                if not has_traced(args):
+                if not _has_traced(args):
                     raise
-                return recorded_call(self, args, named)
+                return _recorded(self, args, named)
             if answer is not None:
                 return answer
-        if has_traced((*args, *named.values())):
-            return recorded_call(self, args, named)
+        if _has_traced((*args, *named.values())):
+            return _recorded(self, args, named)
         check_on_error(on_error)
         threads = _whole(threads)
         arrays, batch = bind_arguments(self.source, args, named)
@@ -160,6 +161,14 @@ class Program:
         answer = results[0] if self.request.single else tuple(results)
         return answer if on_error == "raise" else (answer, status)
 
+    def evaluate(self, args: tuple[Any, ...], options: CallOptions) -> Any:
+        """A call with the options of a named function, which mostly are none."""
+        if not options:
+            answer = self.direct(*args)
+            if answer is not None:
+                return answer
+        return self(*args, **options)
+
     def fast(self, *args: Any) -> Any:
         """The result for plain arguments; None if one is out of the ordinary or an element fails.
 
@@ -167,12 +176,12 @@ class Program:
         """
         if self._loaded is None:
             self._first()
-        answer = self._direct(*args)
+        answer = self.direct(*args)
         return self._quick(args, 1, None) if answer is None else answer
 
     def _first(self, *_: Any) -> None:
         """The first call: load the program, and let its short cuts take the next ones."""
-        self._direct, self._quick = self.loaded.direct, self.loaded.quick
+        self.direct, self._quick = self.loaded.direct, self.loaded.quick
 
     @property
     def _reference(self) -> Loaded:
@@ -209,6 +218,19 @@ class Program:
         out = np.array(status)
         out[doubtful] = verdict
         return out
+
+
+def _has_traced(values: Sequence[Any]) -> bool:
+    """Whether one of the arguments is a traced value of a law; there are none before laws."""
+    laws = sys.modules.get("phipsi.laws.program_calls")
+    return laws is not None and laws.has_traced(values)
+
+
+def _recorded(program: Program, args: Sequence[Any], named: dict[str, Any]) -> Any:
+    """The results as further traced values."""
+    from phipsi.laws.program_calls import recorded_call
+
+    return recorded_call(program, args, named)
 
 
 def _whole(threads: Any) -> int:

@@ -30,9 +30,9 @@ def find_identities(wanted: Identity | str) -> list[Identity]:
         raise InputError(f"an identity, its name or its source, not {type(wanted).__name__}")
     plain = _plain(wanted)
     found = [x for of in (_names, _sources) for x in known_identities() if plain in of(x)]
-    usable = [x for x in found if x.before is not None and not x.sweeps]
+    usable = [x for x in found if x.lhs is not None and not x.sweeps]
     if usable:
-        return list({(x.before, x.after): x for x in reversed(usable)}.values())[::-1]
+        return list({x.sides: x for x in reversed(usable)}.values())[::-1]
     if found:
         _two_sides(found[0])
     known = {part: None for x in known_identities() for part in (x.name, *x.source.split("; "))}
@@ -40,7 +40,7 @@ def find_identities(wanted: Identity | str) -> list[Identity]:
 
 
 def _two_sides(x: Identity) -> None:
-    if x.before is None or x.after is None or x.sweeps:
+    if x.lhs is None or x.sweeps:
         raise InputError(
             f"identity {x.name!r} is not an equation between two expressions, so it cannot be "
             f"used as a step:\n    {x}"

@@ -73,18 +73,18 @@ class Words:
 
     def plus(self, factor: Number, other: Words, left: Word = (), right: Word = ()) -> Words:
         """This sum plus factor · left · other · right."""
-        out = dict(self.terms)
+        out, scalar = dict(self.terms), self.takes is ONE and self.gives is ONE
         for word, c in other.terms.items():
-            _add(out, _turned(reduced((*left, *word, *right)), self.takes, self.gives), factor * c)
+            joined = reduced(left + word + right)
+            _add(out, _turned(joined) if scalar else joined, factor * c)
         return Words(out, self.takes, self.gives)
 
     def adjoint(self) -> Words:
         """The sum of the adjoint words."""
         takes, gives = self.gives.dual, self.takes.dual
-        flipped = {
-            _turned(tuple(adjoint(x) for x in reversed(word)), takes, gives): c
-            for word, c in self.terms.items()
-        }
+        if takes is ONE and gives is ONE:
+            return self
+        flipped = {tuple(map(adjoint, reversed(w))): c for w, c in self.terms.items()}
         return Words(flipped, takes, gives)
 
 
@@ -93,17 +93,19 @@ def _add(terms: dict[Word, Number], word: Word, c: Number) -> None:
     if total == 0:
         terms.pop(word, None)
     else:
-        terms[word] = tidy(total)
+        terms[word] = total if type(total) is int else tidy(total)
 
 
 def quotient(a: Number, b: Number) -> Number:
     """a / b, exact unless one of them is a float."""
+    if b == 1 or b == -1:
+        return a * b
     return tidy(a / b if isinstance(a, float) or isinstance(b, float) else Fraction(a) / b)
 
 
-def _turned(word: Word, takes: Space, gives: Space) -> Word:
+def _turned(word: Word) -> Word:
     """A scalar is its own adjoint: the one of both words that comes first in the alphabet."""
-    if takes is not ONE or gives is not ONE or len(word) < 2:
+    if len(word) < 2:
         return word
     other = tuple(adjoint(x) for x in reversed(word))
     return min(word, other, key=lambda w: [x.text("ascii") for x in w])
@@ -165,13 +167,14 @@ def _letter(x: Expr) -> Words:
 
 def _collected(x: Expr, terms: Iterable[tuple[Number, Word, Number]]) -> Words:
     out: dict[Word, Number] = {}
+    scalar = x.takes is ONE and x.gives is ONE
     for c, word, d in terms:
-        _add(out, _turned(word, x.takes, x.gives), c * d)
+        _add(out, _turned(word) if scalar else word, c * d)
     return Words(out, x.takes, x.gives)
 
 
 def _product(x: Expr) -> Words:
-    factors = list(reduced(x.args))
+    factors = reduced(x.factors)
     partial: dict[Word, Number] = {(): 1}
     for y in factors:
         new: dict[Word, Number] = {}
@@ -188,14 +191,20 @@ def _product(x: Expr) -> Words:
 
 
 def _inverse(x: Expr) -> Words:
+    if x.args[0].op is Op.PRODUCT and all(map(_is_square, x.args[0].args)):
+        return _product(product(map(inverse, reversed(x.args[0].args))))
     inner = _words(x.args[0])
     if len(inner.terms) == 1:
         ((word, c),) = inner.terms.items()
-        if all(y.takes.index == y.gives.index and not y.is_vector for y in word):
+        if all(map(_is_square, word)):
             return Words({tuple(map(inverse, reversed(word))): quotient(1, c)}, x.takes, x.gives)
     if inner.is_zero:
         raise InputError(f"{shown(x)} is the inverse of zero")
     return _letter(inverse(inner.expression()))
+
+
+def _is_square(x: Expr) -> bool:
+    return x.takes.index == x.gives.index and not x.is_vector
 
 
 def _of_parts(

@@ -59,6 +59,12 @@ outer = Function(
     adjoint=lambda x: outer(x.args[1], x.args[0]),
     pull=lambda x, Z: (Z.T @ x.args[1], Z @ x.args[0]),
 )  # fmt: skip
+diag = Function(
+    "diag", (EFFORTS,), RATES, EFFORTS, "diagonal_matrix",
+    "The memoryless operator from joint rates to joint efforts with a vector on its diagonal.",
+    adjoint=lambda x: x,
+    pull=lambda x, Z: (diagonal(Z),),
+)  # fmt: skip
 
 # ---- of memoryless operators ---------------------------------------------------------------------
 
@@ -66,6 +72,11 @@ half = Function(
     "half", ((NORMALISED, NORMALISED),), NORMALISED, NORMALISED, "half",
     "Lower triangles of hinge blocks with half their diagonals: with its adjoint it gives X.",
     pull=lambda x, Z: (half(Z.T).T,),
+)  # fmt: skip
+diagonal = Function(
+    "diagonal", ((EFFORTS, RATES),), ONE, RATES, "diagonal_column",
+    "The vector of joint rates with the diagonal entries of a memoryless operator.",
+    pull=lambda x, w: (diag(w),),
 )  # fmt: skip
 vee = Function(
     "vee", ((MOTIONS, MOTIONS),), ONE, FORCES, "vee",
@@ -105,7 +116,7 @@ def open_place(x: Expr) -> int:
 FUNCTIONS = {
     f.name: f
     for f in (
-        cross, cross_force, regress, inertia_of, outer,
-        half, vee, vee_force, inertia_trace, dH_trace,
+        cross, cross_force, regress, inertia_of, outer, diag,
+        half, diagonal, vee, vee_force, inertia_trace, dH_trace,
     )
 }  # fmt: skip

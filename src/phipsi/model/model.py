@@ -131,6 +131,8 @@ class Model(Value):
     cache: dict[Hashable, Any]
     constraints: tuple[Any, ...] = ()
     closures: ClosureSet = NO_CLOSURES
+    n_rows: int = 0
+    """Number of constraint rows."""
 
     def __init__(self, description: Description) -> None:
         bodies = description.bodies
@@ -179,11 +181,6 @@ class Model(Value):
     def model(self) -> Model:
         """The tree of the mechanism, without constraints: of a tree the model itself."""
         return self
-
-    @property
-    def n_rows(self) -> int:
-        """Number of constraint rows."""
-        return self.closures.n_rows
 
     @property
     def row_names(self) -> tuple[str, ...]:

@@ -61,13 +61,16 @@ def is_one(x: Scalar) -> bool:
     return type(x) is int and x == 1
 
 
+# `is_zero` and `is_one` are written out where they are asked millions of times.
+
+
 def add(*terms: Scalar) -> Scalar:
     """Sum, without the structural zeros."""
     total: Scalar = 0
     for term in terms:
-        if is_zero(term):
+        if type(term) is int and term == 0:
             continue
-        total = term if is_zero(total) else total + term
+        total = term if type(total) is int and total == 0 else total + term
     return total
 
 
@@ -78,23 +81,29 @@ def neg(x: Scalar) -> Scalar:
 
 def sub(a: Scalar, b: Scalar) -> Scalar:
     """Return a − b, without structural zeros."""
-    if is_zero(b):
+    if type(b) is int and b == 0:
         return a
-    return -b if is_zero(a) else a - b
+    return -b if type(a) is int and a == 0 else a - b
 
 
 def mul(a: Scalar, b: Scalar) -> Scalar:
     """Return a · b; structural zeros absorb and structural ones vanish."""
-    if is_zero(a) or is_zero(b):
-        return 0
-    if is_one(a):
-        return b
-    return a if is_one(b) else a * b
+    if type(a) is int:
+        if a == 0 or is_zero(b):
+            return 0
+        if a == 1:
+            return b
+    if type(b) is int:
+        if b == 0:
+            return 0
+        if b == 1:
+            return a
+    return a * b
 
 
 def dot(a: Vector, b: Vector) -> Scalar:
     """Inner product."""
-    return add(*(mul(x, y) for x, y in zip(a, b, strict=True)))
+    return add(*[mul(x, y) for x, y in zip(a, b, strict=True)])
 
 
 def plus(a: Vector, b: Vector) -> list[Scalar]:

@@ -31,7 +31,8 @@ class Episodes:
     **Arguments:** `end`, a recorded scalar by name (``"<law>.<output>"``), or several: an episode
     ends where one of them is not 0; `limit`, the time t at which it ends too, s; `every`, check
     after so many steps, during which a learner holds its action; `keep`, recorded quantities by
-    name, which are computed at every check.
+    name, which are computed at every check; `redraw`, parameters of laws and of `given` by name,
+    that every episode has its own of.
 
     After a check, `SimulatorState.laws` has, for every trajectory, by name:
 
@@ -42,8 +43,9 @@ class Episodes:
     - "episode.final.<name>", a quantity of `keep` before the trajectory starts again, which is the
       last value of the episode if it is over; "episode.<name>", the same after it.
 
-    Where an episode is over, q, v, t and the states of laws are taken from one of the starts of
-    ``sim.start(…, restart=starts)``. Its number is computed from those of the trajectory and the
+    Where an episode is over, q, v, t, the states of laws and the parameters in `redraw` are taken
+    from one of the starts of ``sim.start(…, restart=starts)``: ``state.own`` has the parameters of
+    the present episodes. Its number is computed from those of the trajectory and the
     episode, so it is the same in any batch, in any number of lanes and threads, and in a run that
     goes on from another. A sampled law takes a sample in the first step of an episode, so `every`
     must be a multiple of the steps between its samples. **Cost:** the law once per check, and
@@ -65,13 +67,15 @@ class Episodes:
     limit: float | None = None
     every: int = 1
     keep: Sequence[str] = ()
+    redraw: Sequence[str] = ()
 
     def __post_init__(self) -> None:
-        for name in ("end", "keep"):
+        for name in ("end", "keep", "redraw"):
             value = getattr(self, name)
             names = (value,) if isinstance(value, str) else tuple(value)
             if not all(isinstance(x, str) for x in names):
-                raise InputError(f"{name}={value!r} must be names of recorded quantities")
+                what = "parameters" if name == "redraw" else "recorded quantities"
+                raise InputError(f"{name}={value!r} must be names of {what}")
             object.__setattr__(self, name, names)
         if self.limit is not None:
             checked_time(self.limit, "limit")
@@ -125,7 +129,7 @@ class Episodes:
             {name: as_node(x) for name, x in checks.items()},
             "episode.over",
             as_node(np.where(row < starts, row, 0.0)),
-            states,
+            (*states, *self.redraw),
             {f"episode.{name}": record(name) for name in self.keep},
         )
 
@@ -140,7 +144,7 @@ def shared_of(restart: Restart | None, states: Mapping[str, Node]) -> dict[str, 
 def starts_of(
     restart: Restart | None, own: Mapping[str, Array], given: Mapping[str, Array] | None
 ) -> dict[str, Array]:
-    """The same as arrays: rows of states that are `given`, or a copy of a state's `own`."""
+    """The same as arrays: rows that are `given`, or a copy of a state's `own`."""
     if restart is None:
         if given is None:
             return {}

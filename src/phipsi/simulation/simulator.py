@@ -35,7 +35,12 @@ from phipsi.motion.step_graph import INERTIA, StepGraph
 from phipsi.motion.tableaux import METHODS, SIMULATED
 from phipsi.simulation.episodes import Episodes, shared_of, starts_of
 from phipsi.simulation.progress import make_progress
-from phipsi.simulation.simulator_results import SimulatorGradient, SimulatorRun
+from phipsi.simulation.simulator_results import (
+    SimulatorGradient,
+    SimulatorRun,
+    own_rows,
+    weights_of,
+)
 
 if TYPE_CHECKING:
     from phipsi.motion.run_code import Plan
@@ -124,6 +129,8 @@ class Simulator:
         for name, shape in self._graph.parameters.items():
             known = inertial_parameters(self.model).reshape(shape) if name == INERTIA else None
             self.parameters[name], self._shapes[name] = known, shape
+        redrawn = () if episodes is None else episodes.redraw
+        self._redrawn = {n: given_node(n, self._shape(n)) for n in redrawn}
         self._plans: dict[Any, Plan] = {}
         self._gradients: dict[Any, RunGradient] = {}
 
@@ -191,25 +198,35 @@ class Simulator:
         flat = [x.reshape(math.prod(batch), x.shape[-1]) for x in whole]
         Motion(self._mechanism).check_start(*flat, names=("q", "v"))
         check_determined(self._mechanism, flat[0], self._circuit.rows)
-        own = {n: x for n, x in values.items() if x.ndim > len(self._shapes[n])}
+        varied = {n for n, x in values.items() if x.ndim > len(self._shapes[n])}
+        own = {n: x for n, x in values.items() if n in varied or n in self._redrawn}
         numbers = {"q": places, "v": rates, "t": times} | self._first
-        states = {name: _spread(x, batch, node) for (name, x), node in self._with_nodes(numbers)}
-        kept = {n: _own(x, batch, self._shapes[n]) for n, x in own.items()}
+        states = {n: own_rows(numbers[n], batch, x.shape) for n, x in self._states.items()}
+        kept = {n: own_rows(x, batch, self._shapes[n]) for n, x in own.items()}
         shared = {n: np.array(x, order="C") for n, x in values.items() if n not in own}
         if restart is not None and getattr(restart, "simulator", None) is not self:
             raise InputError("restart= must be a state of this simulator:  sim.start(many_q)")
-        pool = starts_of(self._restart, states, None if restart is None else restart._rows)
-        return SimulatorState(self, batch, states, kept, shared, pool)
+        known = self._redrawn if restart is None else restart.varied
+        for name in (x for x in self._redrawn if x not in known):
+            raise InputError(
+                f"episodes redraw {name!r}, but all starts have the same value of it. Say\n"
+                f"    restart=sim.start(…, parameters={{{name!r}: …}})    # one for each start"
+            )
+        rows = None if restart is None else {**restart._rows, **restart.own}
+        pool = starts_of(self._restart, {**states, **kept}, rows)
+        return SimulatorState(self, batch, states, kept, shared, pool, frozenset(varied))
 
-    def _with_nodes(self, numbers: Mapping[str, Any]) -> Iterable[tuple[tuple[str, Any], Node]]:
-        return (((name, numbers[name]), node) for name, node in self._states.items())
+    def _shape(self, name: str) -> Shape:
+        """That of a parameter."""
+        if name in self._shapes:
+            return self._shapes[name]
+        known = ", ".join(map(repr, self._shapes)) or "none"
+        hint = did_you_mean(str(name), list(self._shapes))
+        raise InputError(f"{name!r} is not a parameter of this simulator: {known}. {hint}")
 
     def _parameters(self, given: Mapping[str, ArrayLike]) -> dict[str, Array]:
         for name in given:
-            if name not in self._shapes:
-                known = ", ".join(map(repr, self._shapes)) or "none"
-                hint = did_you_mean(str(name), list(self._shapes))
-                raise InputError(f"{name!r} is not a parameter of this simulator: {known}. {hint}")
+            self._shape(name)
         out: dict[str, Array] = {}
         for name, shape in self._shapes.items():
             value = given.get(name, self.parameters[name])
@@ -237,12 +254,13 @@ class Simulator:
             for s in self._circuit.samplings:
                 nodes = self._graph.values(start, list(s.updates.values()))
                 samples.append(Sample(s.period, dict(zip(s.updates, nodes, strict=True))))
-            pools = shared_of(self._restart, self._states)
+            states = {**self._states, **self._redrawn}  # restarts change these parameters
+            pools = shared_of(self._restart, states)
             self._plans[key] = Plan(
                 self._graph.native,
-                self._states,
+                states,
                 {"tau": self.model.nv},
-                {n: size for n, size in sizes.items() if n in key[0]},
+                {n: size for n, size in sizes.items() if n in key[0] and n not in states},
                 {n: size for n, size in sizes.items() if n not in key[0]} | pools,
                 tuple(samples),
                 {name: self._record(name) for name in records},
@@ -407,7 +425,7 @@ class Simulator:
         kept, batch = steps // every + 1, state.batch
         records = {name: self._record(name) for name in of}
         weights = {
-            name: _weights(name, of[name], batch, (kept, *node.shape))
+            name: weights_of(name, of[name], batch, (kept, *node.shape))
             for name, node in records.items()
         }
         by = [*self._circuit.of_kind("parameter"), *(x for x in _BODIES if x in self._shapes)]
@@ -455,7 +473,9 @@ class SimulatorState:
     """Where the trajectories of a `Simulator` are; `sim.start` makes it, `sim.step` advances it.
 
     **Attributes:** `q` (..., nq), `v` (..., nv), `t` (...), and `laws`, the states of laws by name:
-    arrays that can be written to; `steps`, how many have been taken; `status` (n,) and `failed_at`
+    arrays that can be written to; `own` and `shared`, parameters by name, (n, *shape) those that
+    every trajectory has its own of, and `varied`, those that were given for each of them;
+    `steps`, how many have been taken; `status` (n,) and `failed_at`
     (n,), of all trajectories in a row: 0, or why and in which step it stopped.
     """
 
@@ -467,9 +487,11 @@ class SimulatorState:
         own: dict[str, Array],
         shared: dict[str, Array],
         starts: dict[str, Array],
+        varied: frozenset[str] = frozenset(),
     ) -> None:
         self.simulator, self.batch, self.count = simulator, batch, math.prod(batch)
         self._rows, self.own, self.shared, self._starts = states, own, shared, starts
+        self.varied = varied
         shaped = {n: x.reshape(*batch, *x.shape[1:]) for n, x in states.items()}
         self.q, self.v, self.t = shaped["q"], shaped["v"], shaped["t"].reshape(batch)
         nodes = simulator._states
@@ -493,7 +515,8 @@ class SimulatorState:
         """The same state in memory of its own."""
         rows = {name: x.copy() for name, x in self._rows.items()}
         own, shared = ({n: x.copy() for n, x in part.items()} for part in (self.own, self.shared))
-        out = SimulatorState(self.simulator, self.batch, rows, own, shared, self._starts)
+        parts = rows, own, shared, self._starts, self.varied
+        out = SimulatorState(self.simulator, self.batch, *parts)
         out.efforts[:], out.steps = self.efforts, self.steps
         out.status[:], out.failed_at[:] = self.status, self.failed_at
         return out
@@ -574,26 +597,3 @@ class SimulatorState:
         """What went wrong first, in which trajectory and step."""
         sim = self.simulator
         return failure(sim._mechanism, self.batch, self.status, self.failed_at, sim.dt, found)
-
-
-def _spread(x: Any, batch: tuple[int, ...], node: Node) -> Array:
-    """Rows (n, *shape) of a state, every trajectory its own."""
-    return _own(np.asarray(x, dtype=np.float64), batch, node.shape)
-
-
-def _own(x: Array, batch: tuple[int, ...], shape: Shape) -> Array:
-    whole = np.broadcast_to(x, (*batch, *shape))
-    return np.array(whole.reshape(math.prod(batch), *(shape or (1,))), order="C")
-
-
-def _weights(name: str, given: ArrayLike, batch: tuple[int, ...], shape: tuple[int, ...]) -> Array:
-    """Weights (n, kept, *shape) of a record."""
-    array = real_array(f"of[{name!r}]", given)
-    try:
-        whole = np.broadcast_to(array, (*batch, *shape))
-    except ValueError:
-        raise InputError(
-            f"of[{name!r}] has shape {array.shape}, which does not broadcast to the records, "
-            f"{(*batch, *shape)}"
-        ) from None
-    return np.array(whole.reshape(math.prod(batch), *shape), order="C")

@@ -1,11 +1,14 @@
-"""Results of a Simulator: recorded runs and gradients."""
+"""Results of a Simulator: recorded runs and gradients, and the shapes of what they need."""
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple, final
 
-from numpy.typing import NDArray
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
+from phipsi.backends.arguments import real_array
 from phipsi.errors import InputError
 
 Array = NDArray[Any]
@@ -85,3 +88,24 @@ class SimulatorRun:
     def __repr__(self) -> str:
         names = ", ".join(self._found)
         return f"<run of {self.state!r}: {names}>"
+
+
+def own_rows(x: ArrayLike, batch: tuple[int, ...], shape: tuple[int, ...]) -> Array:
+    """Rows (n, *shape) of a state or parameter, every trajectory its own."""
+    whole = np.broadcast_to(np.asarray(x, dtype=np.float64), (*batch, *shape))
+    return np.array(whole.reshape(math.prod(batch), *(shape or (1,))), order="C")
+
+
+def weights_of(
+    name: str, given: ArrayLike, batch: tuple[int, ...], shape: tuple[int, ...]
+) -> Array:
+    """Weights (n, kept, *shape) of a record."""
+    array = real_array(f"of[{name!r}]", given)
+    try:
+        whole = np.broadcast_to(array, (*batch, *shape))
+    except ValueError:
+        raise InputError(
+            f"of[{name!r}] has shape {array.shape}, which does not broadcast to the records, "
+            f"{(*batch, *shape)}"
+        ) from None
+    return np.array(whole.reshape(math.prod(batch), *shape), order="C")

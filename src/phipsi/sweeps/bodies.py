@@ -211,6 +211,11 @@ def diag(a: Arithmetic, x: Field) -> Block:
     return a.symmetric([column[i] if i == j else 0 for i in range(n) for j in range(i + 1)], n)
 
 
+def diagonal(a: Arithmetic, x: Field) -> Block:
+    """The diagonal as a column."""
+    return a.dense([[row[i]] for i, row in enumerate(a.rows(x.args[0]))], 1)
+
+
 def hinge_scale(a: Arithmetic, x: Field) -> Block:
     """The largest articulated inertia in the units of each hinge direction, r × 1.
 

@@ -300,6 +300,14 @@ Operation(
     "diag", "a column on the diagonal", body=bodies.diag, rows="r", cols="r", kind=Kind.SYMMETRIC,
     linear=(0,), naming=Naming.INLINE, form="free({at})",
 )  # fmt: skip
+Operation(
+    "diagonal_matrix", "a column on the diagonal", body=bodies.diag, rows="r", cols="r",
+    kind=Kind.SYMMETRIC, linear=(0,), naming=Naming.INLINE, **_call("diag"),
+)  # fmt: skip
+Operation(
+    "diagonal_column", "the diagonal as a column", body=bodies.diagonal, rows="r", cols="1",
+    linear=(0,), **_call("diagonal"),
+)  # fmt: skip
 
 # ---- six-vectors, rigid transformations, inertias ------------------------------------------------
 

@@ -47,6 +47,7 @@ from phipsi.theorems.book_index import all_identities, identity_named
 Array = NDArray[Any]
 
 _POSE, _HINGE_INERTIA, _TAU = parse("pose"), parse("D"), parse("tau")
+_ENOUGH = 3  # mechanisms on which an exact proof has to succeed
 _IN_DIGITS = 5  # mechanisms, where square roots are taken
 
 
@@ -58,7 +59,8 @@ class Proof:
     this tree whatever its numbers are, `here` whether it holds for this model: with its own
     numbers, in every state, or in the state that was given. `holds` is that of `here`; it is None
     if the mechanism does not meet the identity's condition. Without a model, `in_general` is about
-    all `mechanisms` that were tried, and `holds` is that of it. If it fails, `counterexample` has a
+    all `mechanisms` that were tried, except those on which it is `undefined` because it inverts a
+    singular matrix, and `holds` is that of it. If it fails, `counterexample` has a
     mechanism with numbers, without a model the smallest one found, and `holds_if` is a condition
     under which it holds, if one of the known ones is enough.
     """
@@ -69,6 +71,7 @@ class Proof:
     in_general: Verdict | None = None
     here: Verdict | None = None
     mechanisms: int = 1
+    undefined: int = 0
     holds_if: str = ""
     _witness: Sample | None = field(default=None, repr=False, compare=False)
     _any_efforts: bool = field(default=False, repr=False, compare=False)
@@ -183,7 +186,14 @@ def _everywhere(
     tried = _Tried(identity, seed, any_efforts)
     failed = tried.first_failure()
     if failed is None:
-        return Proof(identity, True, tried.words(), tried.verdict(), mechanisms=tried.count)
+        return Proof(
+            identity,
+            True,
+            tried.words(),
+            tried.verdict(),
+            mechanisms=tried.count,
+            undefined=tried.undefined,
+        )
     saved = tried.saved_by() if save else ""
     if saved:
         reason = (
@@ -223,27 +233,34 @@ class _Tried:
                 "pp.prove(identity, system)"
             )
         self.method, self.count, self._points, self._chance = "exact", 0, 0, 0.0
-        self._largest = 0
+        self._largest = self.undefined = 0
 
     def first_failure(self) -> Sample | None:
         """The smallest mechanism on which the identity fails, if it does on one of them."""
         try:
             return self._search(self._pool, self._exactly)
         except NotRational:
-            self.method, self.count = "50 digits", 0
+            self.method, self.count, self.undefined = "50 digits", 0, 0
             few = self._pool[:: max(1, len(self._pool) // _IN_DIGITS)]
             return self._search(few, self._in_digits)
 
     def _search(self, pool: list[Sample], decide: Any) -> Sample | None:
+        too_large: list[NotRational] = []
         for one in pool:
             try:
                 holds = decide(one)
             except np.linalg.LinAlgError:  # singular on this mechanism: it says nothing about it
+                self.undefined += 1
+                continue
+            except NotRational as error:  # a root, or a degree that is too large on this mechanism
+                too_large.append(error)
                 continue
             self.count += 1
             self._largest = max(self._largest, one.model.n_bodies)
             if not holds:
                 return one
+        if too_large and self.count < _ENOUGH:
+            raise too_large[0]
         if not self.count:
             raise SingularMatrixError(
                 f"identity {self._identity.name!r} inverts a matrix that is singular on all "
@@ -277,7 +294,15 @@ class _Tried:
     def words(self) -> str:
         """On what the identity was proved."""
         which = f" with {self._identity.condition}" if self._identity.condition else " of all kinds"
-        return f"on {self.count} mechanisms{which}, up to {self._largest} bodies ({self.verdict()})"
+        where = (
+            ""
+            if not self.undefined
+            else (f"; on {self.undefined} others it inverts a matrix that is singular")
+        )
+        return (
+            f"on {self.count} mechanisms{which}, up to {self._largest} bodies "
+            f"({self.verdict()}){where}"
+        )
 
     # ---- a condition that saves it --------------------------------------------------------------
 

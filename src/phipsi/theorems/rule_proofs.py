@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 
-from phipsi.errors import InputError
+from phipsi.errors import InputError, SingularMatrixError
 from phipsi.expressions.check import shown
 from phipsi.expressions.kinds import Op
 from phipsi.model import Model
@@ -103,18 +103,38 @@ def _everywhere(identity: Identity) -> Proof:
     return prove_for_any_efforts(identity)
 
 
+def _on_the_model(identity: Identity, mechanism: Model) -> Proof:
+    try:
+        return prove(identity, mechanism)
+    except SingularMatrixError as error:
+        raise InputError(
+            f"the rule {identity.name!r} cannot be used for this model: {error}"
+        ) from error
+
+
+def _about_points(identity: Identity) -> bool:
+    """Whether it is about points, which a proof draws and a program is given."""
+    leaves = [leaf for side in identity.sides for leaf in leaves_of(side)]
+    return any("point" in (leaf.takes.index, leaf.gives.index) for leaf in leaves)
+
+
 def _proof(identity: Identity, mechanism: Model | None, given: Sequence[str]) -> str:
     """How the rule was proved, in short."""
     proof = _everywhere(identity)
-    if proof:
+    if proof and (not proof.undefined or mechanism is None or _about_points(identity)):
         return f"proved on {proof.mechanisms} mechanisms"
     about_tau = any(x.name == "tau" for side in identity.sides for x in leaves_of(side))
     if mechanism is not None and not about_tau:
-        here = prove(identity, mechanism)
+        here = _on_the_model(identity, mechanism)
         if here.in_general is not None and here.in_general.holds and here:
             return "proved on this tree"
         if here and not given:
             return "proved for this model"
+    if proof:
+        raise InputError(
+            f"the rule {identity.name!r} cannot be used for this model: it is proved where all "
+            f"inverses exist, and is not true or not defined here"
+        )
     _, _, numbers = str(proof.counterexample or "").partition("\n")
     raise InputError(
         f"the rule {identity.name!r} cannot be used, because it is not true: it fails "

@@ -124,6 +124,7 @@ class System(Model):
             _tree=model,
             constraints=listed,
             closures=closures,
+            n_rows=closures.n_rows,
             rates=wanted,
             rows=ClosureRows(model, closures, wanted, coordinates),
             stages=Stages() if stages is None else stages,

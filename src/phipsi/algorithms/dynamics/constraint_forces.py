@@ -26,7 +26,7 @@ from phipsi.backends.arguments import state_arrays
 from phipsi.backends.failures import CONTRADICTION
 from phipsi.backends.options import CallOptions, Calls
 from phipsi.backends.program import Program
-from phipsi.compiler import compile, program_of
+from phipsi.compiler import Form, compile, evaluate, program_of
 from phipsi.errors import InputError
 from phipsi.model.mechanisms import of_mechanisms, tree_of
 from phipsi.model.model import Model
@@ -35,6 +35,7 @@ from phipsi.operators import A
 Array = NDArray[Any]
 Inputs = dict[str, Array]
 WITHOUT_OPTIONS = Calls({})
+_ROW_MATRIX = Form(ROW_MATRIX, "dense")
 
 
 class Dynamics(NamedTuple):
@@ -276,11 +277,11 @@ def delassus_matrix(model: Model, q: ArrayLike, **options: Unpack[CallOptions]) 
            [0.   , 3.429, 0.   ],
            [0.   , 0.   , 0.   ]])
     """
-    tree_of(model, delassus_matrix)
-    if not model.n_rows:
+    if not getattr(model, "n_rows", 0):
+        model = tree_of(model, delassus_matrix)
         (q,) = state_arrays(model.model, q=q)
         return Calls(options).finish(np.zeros((*q.shape[:-1], 0, 0)), q.shape[:-1])
-    return program_of(ROW_MATRIX, model, "dense")(q, **options)
+    return evaluate(_ROW_MATRIX, None, model, (q,), options)
 
 
 def _program(

@@ -25,10 +25,10 @@ from phipsi.algorithms.forms import (
     ROW_ACCELERATIONS,
 )
 from phipsi.backends.arguments import state_arrays
-from phipsi.backends.options import CallOptions, Calls, named
+from phipsi.backends.options import CallOptions, Calls
 from phipsi.calculus.differentiation import diff
 from phipsi.calculus.directional import substitute
-from phipsi.compiler import program_of
+from phipsi.compiler import Form, evaluate, program_of
 from phipsi.expressions.node import Expr
 from phipsi.expressions.spaces import ROW_FORCES
 from phipsi.model.mechanisms import of_mechanisms, of_trees, tree_of
@@ -70,6 +70,10 @@ def forward_dynamics_operators() -> tuple[Expr, Expr, Expr]:
     return -(as_matrix(inverse) @ as_matrix(by_q)), -(as_matrix(inverse) @ as_matrix(by_v)), inverse
 
 
+_OF_EFFORTS = Form(inverse_dynamics_operators, "dense", EffortDerivatives)
+_OF_ACCELERATIONS = Form(forward_dynamics_operators, "dense", AccelerationDerivatives)
+
+
 @of_trees(
     "which efforts a motion needs depends on which joints are driven",
     "Derivatives of its accelerations:  pp.forward_dynamics_derivatives(system, q, v, tau)",
@@ -102,9 +106,8 @@ def inverse_dynamics_derivatives(
     array([[ 0.    , -0.4794],
            [ 0.4794,  0.    ]])
     """
-    operators = inverse_dynamics_operators()
-    program = program_of(operators, model, "dense", inverse_dynamics_derivatives)
-    return named(EffortDerivatives, program(q, v, vdot, **options), options)
+    args = (q, v, vdot)
+    return evaluate(_OF_EFFORTS, inverse_dynamics_derivatives, model, args, options)
 
 
 @of_mechanisms
@@ -141,14 +144,10 @@ def forward_dynamics_derivatives(
     array([[0.2143, 0.2143],
            [0.2143, 0.2143]])
     """
-    if not getattr(model, "constraints", ()):
-        operators = forward_dynamics_operators()
-        program = program_of(operators, model, "dense", forward_dynamics_derivatives)
-        return named(AccelerationDerivatives, program(q, v, tau, **options), options)
-    tree = tree_of(model, forward_dynamics_derivatives)
-    if not model.n_rows:
-        return forward_dynamics_derivatives(tree, q, v, tau, **options)
-    calls = Calls(options)
+    if not getattr(model, "n_rows", 0):
+        args = (q, v, tau)
+        return evaluate(_OF_ACCELERATIONS, forward_dynamics_derivatives, model, args, options)
+    tree, calls = tree_of(model, forward_dynamics_derivatives), Calls(options)
     q, v, tau = state_arrays(tree, finite=calls.raises, q=q, v=v, tau=tau)
     vdot, f = constrained_motion(model, q, v, tau, calls=calls)
     solve = partial(_with_constraints, model)

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from phipsi.algorithms.kinematics.motions import VELOCITY_MAP, VELOCITY_MAP_DOT
 from phipsi.backends.options import CallOptions, Calls
 from phipsi.backends.program import Program
-from phipsi.compiler import program_of
+from phipsi.compiler import Form, evaluate, program_of
 from phipsi.errors import InputError, ModelError
 from phipsi.expressions.node import Expr
 from phipsi.model.mechanisms import of_given_motion, tree_of
@@ -30,6 +30,7 @@ CENTROIDAL_MOMENTUM, CENTROIDAL_MOMENTUM_MATRIX = to_com @ MOMENTUM, to_com @ MO
 MOMENTUM_MATRIX_DOT = total(M @ VELOCITY_MAP_DOT - cross(V).T @ M @ VELOCITY_MAP)
 # The whole mechanism as one rigid body about the world's origin: the inertia [[·, m c~], [·, m I]]
 WHOLE_INERTIA = total(M @ total(I).T)
+_KINETIC_ENERGY, _MOMENTUM = Form(KINETIC_ENERGY), Form(MOMENTUM)
 
 
 @of_given_motion
@@ -48,7 +49,7 @@ def kinetic_energy(
     >>> float(kinetic_energy(planar_arm(1), [0.3], [3.0]))
     1.5
     """
-    return program_of(KINETIC_ENERGY, model, "apply", kinetic_energy)(q, v, **options)
+    return evaluate(_KINETIC_ENERGY, kinetic_energy, model, (q, v), options)
 
 
 @of_given_motion
@@ -137,10 +138,11 @@ def momentum(
     array([0. , 0. , 1. , 0. , 1.5, 0. ])
     """
     if about == "origin":
-        return program_of(MOMENTUM, model, "apply", momentum)(q, v, **options)
+        return evaluate(_MOMENTUM, momentum, model, (q, v), options)
     if about != "com":
         raise InputError(f"about={about!r} is neither 'origin' nor 'com'")
-    return _about(CENTROIDAL_MOMENTUM, MOMENTUM, model, "apply", momentum)(q, v, **options)
+    program = _about(CENTROIDAL_MOMENTUM, MOMENTUM, model, "apply", momentum)
+    return program.evaluate((q, v), options)
 
 
 @of_given_motion
@@ -159,7 +161,7 @@ def centroidal_momentum_matrix(model: Model, q: ArrayLike, **options: Unpack[Cal
     array([0.    , 0.    , 0.0833, 0.    , 0.5   , 0.    ])
     """
     pair = (CENTROIDAL_MOMENTUM_MATRIX, MOMENTUM_MATRIX)
-    return _about(*pair, model, "dense", centroidal_momentum_matrix)(q, **options)
+    return _about(*pair, model, "dense", centroidal_momentum_matrix).evaluate((q,), options)
 
 
 @of_given_motion

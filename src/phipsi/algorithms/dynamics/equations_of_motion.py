@@ -30,7 +30,7 @@ from phipsi.algorithms.forms import (
 from phipsi.backends.arguments import state_arrays
 from phipsi.backends.options import CallOptions, Calls
 from phipsi.backends.program import Program
-from phipsi.compiler import compile, program_at, program_of
+from phipsi.compiler import Form, compile, evaluate, program_at, program_of
 from phipsi.errors import InputError
 from phipsi.expressions.node import Expr
 from phipsi.model.mechanisms import mechanism_of, of_given_motion, of_mechanisms, of_trees, tree_of
@@ -62,12 +62,13 @@ def _program(
     return compile(expr, tree, points=points, rewrite=rewrite), loads
 
 
+_PLAIN_INVERSE, _PLAIN_FORWARD = Form(INVERSE_DYNAMICS), Form(FORWARD_DYNAMICS)
+_EXTERNAL_INVERSE, _EXTERNAL_FORWARD = (Form(loaded(form, True)) for form in (inverse, forward))
+_MASS_MATRIX = Form(mass_matrix_operator, "dense")
+_MASS_MATRIX_INVERSE = Form(MASS_MATRIX_INVERSE, "dense")
+_BIAS_FORCES, _GRAVITY_FORCES = Form(BIAS_FORCES), Form(GRAVITY_FORCES)
 # Where `program_of` and `program_at` keep the programs of trees. A system with constraints has none
 # of them, because its way is another one.
-_PLAIN_INVERSE, _PLAIN_FORWARD = (INVERSE_DYNAMICS, "apply"), (FORWARD_DYNAMICS, "apply")
-_EXTERNAL_INVERSE, _EXTERNAL_FORWARD = (
-    (loaded(form, True), "apply") for form in (inverse, forward)
-)
 _PLAIN_REACTIONS, _EXTERNAL_REACTIONS = (
     (loaded(reactions, external), "apply", "as_written") for external in (False, True)
 )
@@ -197,19 +198,16 @@ def inverse_dynamics(
     >>> bool(abs(pp.forward_dynamics(four_bar, q, rest, held)).max() < 1e-9)
     True
     """
-    if actuated is weights is None and not multipliers:
+    if actuated is weights is None and not multipliers and not getattr(model, "n_rows", 0):
         if f_ext is points is f0 is None:
-            program = _kept(model, _PLAIN_INVERSE)
-            if program is not None:
-                return program(q, v, vdot, **options)
-        elif points is f0 is None:
-            program = _kept(model, _EXTERNAL_INVERSE)
-            if program is not None:
-                return program(q, v, vdot, f_ext, **options)
-        elif f0 is not None:
+            return evaluate(_PLAIN_INVERSE, inverse_dynamics, model, (q, v, vdot), options)
+        if points is f0 is None:
+            args = (q, v, vdot, f_ext)
+            return evaluate(_EXTERNAL_INVERSE, inverse_dynamics, model, args, options)
+        if f0 is not None:
             program, loads = _kept_at(inverse, model, f_ext, points, f0)
             if program is not None:
-                return program(q, v, vdot, *loads, **options)
+                return program.evaluate((q, v, vdot, *loads), options)
     tree = tree_of(model, inverse_dynamics)
     program, loads = _program(inverse, tree if model.n_rows else model, f_ext, points, f0)
     if not model.n_rows and actuated is weights is None and not multipliers:
@@ -292,20 +290,19 @@ def forward_dynamics(
     """
     if algorithm is Udot is None and not multipliers:
         if f_ext is points is f0 is None:
-            program = _kept(model, _PLAIN_FORWARD)
-            if program is not None:
-                return program(q, v, tau, **options)
+            if not getattr(model, "n_rows", 0):
+                return evaluate(_PLAIN_FORWARD, forward_dynamics, model, (q, v, tau), options)
             program = _kept(model, constrained_motion)
             if program is not None and not options:
                 return program(q, v, tau)[0]
         elif points is f0 is None:
-            program = _kept(model, _EXTERNAL_FORWARD)
-            if program is not None:
-                return program(q, v, tau, f_ext, **options)
+            if not getattr(model, "n_rows", 0):
+                args = (q, v, tau, f_ext)
+                return evaluate(_EXTERNAL_FORWARD, forward_dynamics, model, args, options)
         elif f0 is not None:
             program, loads = _kept_at(forward, model, f_ext, points, f0)
             if program is not None:
-                return program(q, v, tau, *loads, **options)
+                return program.evaluate((q, v, tau, *loads), options)
     tree = tree_of(model, forward_dynamics)
     if model.n_rows or multipliers:
         return _with_constraints(
@@ -362,7 +359,7 @@ def mass_matrix(model: Model, q: ArrayLike, **options: Unpack[CallOptions]) -> A
     array([[2.6667, 0.8333],
            [0.8333, 0.3333]])
     """
-    return program_of(mass_matrix_operator, model, "dense", mass_matrix)(q, **options)
+    return evaluate(_MASS_MATRIX, mass_matrix, model, (q,), options)
 
 
 @of_trees(
@@ -388,7 +385,7 @@ def mass_matrix_inverse(model: Model, q: ArrayLike, **options: Unpack[CallOption
     array([[ 1.7143, -4.2857],
            [-4.2857, 13.7143]])
     """
-    return program_of(MASS_MATRIX_INVERSE, model, "dense", mass_matrix_inverse)(q, **options)
+    return evaluate(_MASS_MATRIX_INVERSE, mass_matrix_inverse, model, (q,), options)
 
 
 @of_trees(
@@ -410,7 +407,7 @@ def bias_forces(model: Model, q: ArrayLike, v: ArrayLike, **options: Unpack[Call
     >>> bias_forces(planar_arm(2), [0.0, 1.5708], [1.0, 1.0]).round(3)
     array([13.215,  0.5  ])
     """
-    return program_of(BIAS_FORCES, model, "apply", bias_forces)(q, v, **options)
+    return evaluate(_BIAS_FORCES, bias_forces, model, (q, v), options)
 
 
 @of_trees(
@@ -432,7 +429,7 @@ def gravity_forces(model: Model, q: ArrayLike, **options: Unpack[CallOptions]) -
     >>> gravity_forces(planar_arm(2), [0.0, 0.0])
     array([19.62 ,  4.905])
     """
-    return program_of(GRAVITY_FORCES, model, "apply", gravity_forces)(q, **options)
+    return evaluate(_GRAVITY_FORCES, gravity_forces, model, (q,), options)
 
 
 @of_mechanisms

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from phipsi.algorithms.forms import BIAS_FORCES, GRAVITY_FORCES
 from phipsi.backends.options import CallOptions, Calls
 from phipsi.calculus.differentiation import diff
-from phipsi.compiler import program_of
+from phipsi.compiler import Form, evaluate, program_of
 from phipsi.expressions.node import Expr
 from phipsi.model.mechanisms import of_trees
 from phipsi.model.model import Model
@@ -21,6 +21,7 @@ Array = NDArray[Any]
 _COLOUR = I + H @ phi @ K
 _WHITEN = I - H @ psi @ K
 RATES_OF_INNOVATIONS = _WHITEN.T @ D_half.T.inv
+_RATES = Form(RATES_OF_INNOVATIONS)
 
 
 @cache
@@ -53,7 +54,7 @@ def innovations_rates(
     >>> innovations_rates(arm, q, innovations(arm, q, [1.0, -2.0], [0.0, 0.0]).nu).round(9)
     array([ 1., -2.])
     """
-    return program_of(RATES_OF_INNOVATIONS, model, "apply", innovations_rates)(q, nu, **options)
+    return evaluate(_RATES, innovations_rates, model, (q, nu), options)
 
 
 @of_trees(_COUPLED, _INSTEAD)

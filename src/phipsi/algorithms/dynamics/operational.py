@@ -7,8 +7,8 @@ from typing import Any, NamedTuple, Unpack
 
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.backends.options import CallOptions, named
-from phipsi.compiler import program_at, program_of
+from phipsi.backends.options import CallOptions
+from phipsi.compiler import Form, evaluate, program_at
 from phipsi.model.mechanisms import of_trees
 from phipsi.model.model import Model
 from phipsi.operators import D_half, H, I, J, K, Lambda, f0, logdet, mass_matrix, phi, psi, tau, v
@@ -21,6 +21,7 @@ OPERATIONAL_SPACE_INERTIA = Lambda.inv
 EPSILON = D_half.inv @ (I - H @ psi @ K) @ tau
 NU = D_half.T @ (I + H @ phi @ K).T @ v
 LOG_DET = logdet(mass_matrix)
+_LOG_DET = Form(LOG_DET)
 
 
 @of_trees(
@@ -55,7 +56,7 @@ def operational_space_inertia(
     """
     return program_at(
         OPERATIONAL_SPACE_INERTIA, model, points, axes, operational_space_inertia, "dense"
-    )(q, **options)
+    ).evaluate((q,), options)
 
 
 @of_trees(
@@ -87,7 +88,8 @@ def tip_force_correction(
     >>> tip_force_correction(planar_arm(1), [0.0], ["tip"], [[0, 0, 0, 0, 1.0, 0]]).round(12)
     array([-3.])
     """
-    return program_at(FORCE_CORRECTION, model, points, axes, tip_force_correction)(q, f0, **options)
+    program = program_at(FORCE_CORRECTION, model, points, axes, tip_force_correction)
+    return program.evaluate((q, f0), options)
 
 
 class Innovations(NamedTuple):
@@ -98,6 +100,9 @@ class Innovations(NamedTuple):
 
     epsilon: Array
     nu: Array
+
+
+_INNOVATIONS = Form((EPSILON, NU), "apply", Innovations)
 
 
 @of_trees(
@@ -124,8 +129,7 @@ def innovations(
     >>> bool(abs(nu @ nu - 2 * kinetic_energy(arm, q, v)) < 1e-12)
     True
     """
-    program = program_of((EPSILON, NU), model, "apply", innovations)
-    return named(Innovations, program(q, v, tau, **options), options)
+    return evaluate(_INNOVATIONS, innovations, model, (q, v, tau), options)
 
 
 @of_trees(
@@ -147,4 +151,4 @@ def log_det_mass_matrix(model: Model, q: ArrayLike, **options: Unpack[CallOption
     >>> round(float(log_det_mass_matrix(planar_arm(2), [0.0, 0.0])), 4)
     -1.6376
     """
-    return program_of(LOG_DET, model, "apply", log_det_mass_matrix)(q, **options)
+    return evaluate(_LOG_DET, log_det_mass_matrix, model, (q,), options)

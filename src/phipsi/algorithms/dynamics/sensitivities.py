@@ -16,7 +16,7 @@ from phipsi.algorithms.forms import BIAS_FORCES, MASS_MATRIX_INVERSE
 from phipsi.backends.options import CallOptions, Calls
 from phipsi.calculus.differentiation import diff
 from phipsi.calculus.families import Family, along_units
-from phipsi.compiler import program_at, program_of
+from phipsi.compiler import Form, evaluate, program_at, program_of
 from phipsi.errors import InputError
 from phipsi.expressions.node import Expr
 from phipsi.model.mechanisms import of_trees, tree_of
@@ -45,6 +45,7 @@ Points = Sequence[Any]
 # theory/sensitivities 3 (E7)
 _B = Fraction(1, 2) * (-cross(V).T @ M - M @ cross(V) - cross_force(M @ V))
 CORIOLIS_MATRIX = H @ phi @ (M @ phi.T @ (cross(V) @ H.T + Hdot.T) + _B @ phi.T @ H.T)
+_CORIOLIS_MATRIX = Form(CORIOLIS_MATRIX, "dense")
 # ℳ⁻¹, how it moves the parents (carried to the children), and the momenta that it gives
 _INVERSE_ROWS = (
     MASS_MATRIX_INVERSE,
@@ -135,7 +136,7 @@ def christoffel_symbols(
     model = tree_of(model, christoffel_symbols)
     program = program_of(_by_rates(), model, "dense")
     if v is not None:
-        return program(q, v, **options)
+        return program.evaluate((q, v), options)
     levels, calls = _dof_levels(model), Calls(options)
     if not levels.worth_it:
         return calls.finish(calls(partial(along_units, program, {"q": q}, "v")))
@@ -166,7 +167,7 @@ def coriolis_matrix(
     array([[-0.2397, -0.4794],
            [ 0.2397,  0.    ]])
     """
-    return program_of(CORIOLIS_MATRIX, model, "dense", coriolis_matrix)(q, v, **options)
+    return evaluate(_CORIOLIS_MATRIX, coriolis_matrix, model, (q, v), options)
 
 
 @of_trees(_MOVES_ALONE, _DERIVATIVES)
@@ -230,7 +231,8 @@ def log_det_mass_matrix_gradient(
     array([0.    , 0.8351])
     """
     gradient = _log_det_gradient(wrt)
-    return program_of(gradient, model, "apply", log_det_mass_matrix_gradient)(q, **options)
+    program = program_of(gradient, model, "apply", log_det_mass_matrix_gradient)
+    return program.evaluate((q,), options)
 
 
 @of_trees(

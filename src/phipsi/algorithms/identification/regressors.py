@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.backends.options import CallOptions, Calls
-from phipsi.compiler import program_of
+from phipsi.compiler import Form, evaluate, program_of
 from phipsi.model.mechanisms import of_given_motion, of_trees, tree_of
 from phipsi.model.model import Model
 from phipsi.operators import H, V, a, cross, gravity, phi, pose, regress, vdot
@@ -18,6 +18,7 @@ Array = NDArray[Any]
 
 _ALPHA = phi.T @ (H.T @ vdot + a + gravity)
 REGRESSOR = H @ phi @ (regress(_ALPHA) - cross(V).T @ regress(V))
+_REGRESSOR = Form(REGRESSOR, "dense")
 KINETIC_REGRESSOR = Fraction(1, 2) * regress(V).T @ V
 
 INERTIAL = ("m", "mcx", "mcy", "mcz", "Jxx", "Jyy", "Jzz", "Jxy", "Jxz", "Jyz")
@@ -61,6 +62,8 @@ def regressor(
     >>> (Y @ inertial_parameters(arm)).round(4)     # m g l / 2 + m l² / 3 · 2
     array([5.5717])
     """
+    if not (armature or viscous or coulomb):
+        return evaluate(_REGRESSOR, regressor, model, (q, v, vdot), options)
     model, calls = tree_of(model, regressor), Calls(options)
     out = calls(program_of(REGRESSOR, model, "dense"), q, v, vdot)
     rates, accelerations = np.asarray(v), np.asarray(vdot)
@@ -69,10 +72,9 @@ def regressor(
         *([rates] if viscous else []),
         *([np.sign(np.real(rates))] if coulomb else []),
     ]
-    if more:
-        eye = np.eye(model.nv)
-        columns = [np.broadcast_to(x[..., None] * eye, (*out.shape[:-1], model.nv)) for x in more]
-        out = np.concatenate([out, *columns], axis=-1)
+    eye = np.eye(model.nv)
+    columns = [np.broadcast_to(x[..., None] * eye, (*out.shape[:-1], model.nv)) for x in more]
+    out = np.concatenate([out, *columns], axis=-1)
     return calls.finish(out)
 
 

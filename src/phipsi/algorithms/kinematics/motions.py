@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.backends.options import CallOptions, Calls
-from phipsi.compiler import program_at, program_of
+from phipsi.compiler import Form, evaluate, program_at, program_of
 from phipsi.expressions.node import Expr
 from phipsi.model.mechanisms import of_given_motion, tree_of
 from phipsi.model.model import Model
@@ -46,6 +46,9 @@ POINT_ACCELERATIONS = B.T @ ACCELERATIONS
 JACOBIAN_DOT = Bdot.T @ VELOCITY_MAP + B.T @ VELOCITY_MAP_DOT
 JACOBIAN_DOT_V = Bdot.T @ V + B.T @ phi.T @ a
 
+_POSES, _VELOCITIES = Form(pose), Form(V)
+_ACCELERATIONS, _CLASSICAL_ACCELERATIONS = Form(ACCELERATIONS), Form(CLASSICAL_ACCELERATIONS)
+
 
 @of_given_motion
 def body_poses(model: Model, q: ArrayLike, **options: Unpack[CallOptions]) -> Array:
@@ -63,7 +66,7 @@ def body_poses(model: Model, q: ArrayLike, **options: Unpack[CallOptions]) -> Ar
     >>> body_poses(planar_arm(2), [0.0, 0.5])[1, :3, 3]
     array([1., 0., 0.])
     """
-    return program_of(pose, model, "apply", body_poses)(q, **options)
+    return evaluate(_POSES, body_poses, model, (q,), options)
 
 
 @of_given_motion
@@ -90,7 +93,7 @@ def frame_poses(
     names = _listed(model, points, frame_poses)
     if not len(names):
         return _no_frames(pose, model, frame_poses, options, q)
-    return program_at(frame_pose, model, names, "world", frame_poses)(q, **options)
+    return program_at(frame_pose, model, names, "world", frame_poses).evaluate((q,), options)
 
 
 @of_given_motion
@@ -110,7 +113,7 @@ def body_velocities(
     >>> body_velocities(planar_arm(2), [0.0, 0.0], [1.0, 1.0])[1]
     array([0., 0., 2., 0., 1., 0.])
     """
-    return program_of(V, model, "apply", body_velocities)(q, v, **options)
+    return evaluate(_VELOCITIES, body_velocities, model, (q, v), options)
 
 
 @of_given_motion
@@ -141,7 +144,8 @@ def frame_velocities(
     names = _listed(model, points, frame_velocities)
     if not len(names):
         return _no_frames(V, model, frame_velocities, options, q, v)
-    return program_at(POINT_VELOCITIES, model, names, axes, frame_velocities)(q, v, **options)
+    program = program_at(POINT_VELOCITIES, model, names, axes, frame_velocities)
+    return program.evaluate((q, v), options)
 
 
 @of_given_motion
@@ -169,8 +173,8 @@ def body_accelerations(
     >>> body_accelerations(planar_arm(2), [0.0, 0.0], [1.0, 0.0], [0.0, 0.0], classical=True)[1]
     array([ 0.,  0.,  0., -1.,  0.,  0.])
     """
-    expr = CLASSICAL_ACCELERATIONS if classical else ACCELERATIONS
-    return program_of(expr, model, "apply", body_accelerations)(q, v, vdot, **options)
+    form = _CLASSICAL_ACCELERATIONS if classical else _ACCELERATIONS
+    return evaluate(form, body_accelerations, model, (q, v, vdot), options)
 
 
 @of_given_motion
@@ -209,7 +213,7 @@ def frame_accelerations(
         return _no_frames(ACCELERATIONS, model, frame_accelerations, options, q, v, vdot)
     if not classical:
         program = program_at(POINT_ACCELERATIONS, model, names, axes, frame_accelerations)
-        return program(q, v, vdot, **options)
+        return program.evaluate((q, v, vdot), options)
     calls, pair = Calls(options), (POINT_ACCELERATIONS, POINT_VELOCITIES)
     out, motion = calls(program_at(pair, model, names, axes, frame_accelerations), q, v, vdot)
     out[..., 3:] += np.cross(motion[..., :3], motion[..., 3:])
@@ -241,7 +245,7 @@ def jacobian(
     array([[1., 1.],
            [2., 1.]])
     """
-    return program_at(J, model, points, axes, jacobian, "dense")(q, **options)
+    return program_at(J, model, points, axes, jacobian, "dense").evaluate((q,), options)
 
 
 @of_given_motion
@@ -268,7 +272,8 @@ def jacobian_dot(
     >>> jacobian_dot(planar_arm(2), [0.0, 0.0], [1.0, 0.0], [("link2", (1, 0, 0))])[3]
     array([-2., -1.])
     """
-    return program_at(JACOBIAN_DOT, model, points, axes, jacobian_dot, "dense")(q, v, **options)
+    program = program_at(JACOBIAN_DOT, model, points, axes, jacobian_dot, "dense")
+    return program.evaluate((q, v), options)
 
 
 @of_given_motion

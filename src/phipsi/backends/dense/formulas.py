@@ -266,6 +266,16 @@ def half(c: Configuration, x: Array) -> Array:
     return np.tril(x) - np.diag(np.diag(x)) / 2
 
 
+def diag(c: Configuration, x: Array) -> Array:
+    """A vector on the diagonal."""
+    return np.diag(x[:, 0]) if len(x) else c.zeros(0, 0)
+
+
+def diagonal(c: Configuration, x: Array) -> Array:
+    """The diagonal as a vector."""
+    return np.diag(x)[:, None] if len(x) else c.zeros(0, 1)
+
+
 LEAVES: dict[str, Callable[[Configuration], Array]] = {
     "H": hinge_map,
     "Hdot": hinge_map_rate,
@@ -311,6 +321,8 @@ OF_ONE: dict[str, Callable[[Configuration, Array], Array]] = {
     "inertia_of": inertia_of,
     "regress": regress,
     "half": half,
+    "diag": diag,
+    "diagonal": diagonal,
 }
 """Functions of one value."""
 

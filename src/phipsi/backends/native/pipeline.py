@@ -342,18 +342,17 @@ def sources_digest(*rooms: str) -> str:
     Sources that have changed since they were imported are not the ones that run: what such a
     process compiles must not be found by others.
     """
-    digest = hashlib.sha256()
-    here = Path(__file__).parent
-    package = here.parent.parent
-    folders = (
-        here,
-        here.parent,
-        *(package / name for name in ("spatial", "model", "sweeps", "laws", *rooms)),
-    )
-    paths = sorted(path for folder in folders for path in folder.rglob("*.py"))
-    for path in paths:
-        digest.update(path.read_bytes())
-    if max(path.stat().st_mtime for path in paths) > LOADED:
+    digest, last = hashlib.sha256(), 0.0
+    package = Path(__file__).parents[2]
+    for room in ("backends", "laws", "model", "spatial", "sweeps", *rooms):
+        for folder, inside, names in os.walk(package / room):
+            inside[:] = sorted({*inside} - {"__pycache__"})
+            for name in sorted(names):
+                if name.endswith(".py"):
+                    with open(os.path.join(folder, name), "rb") as file:
+                        last = max(last, os.fstat(file.fileno()).st_mtime)
+                        digest.update(file.read())
+    if last > LOADED:
         digest.update(f"{os.getpid()} {LOADED}".encode())
     return f"llvmlite {llvmlite.__version__} {digest.hexdigest()}"
 

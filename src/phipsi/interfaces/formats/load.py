@@ -7,11 +7,11 @@ import re
 from importlib import import_module
 from typing import cast
 
-from phipsi.algorithms.constrained.system import System
 from phipsi.errors import FileError, InputError, ModelError
 from phipsi.interfaces.formats.files import MAX_BYTES, read_bytes
 from phipsi.interfaces.formats.folders import AllowedFolders, PackageDirs
 from phipsi.interfaces.formats.load_options import Base, Options
+from phipsi.loaded import public
 from phipsi.model import Model
 
 _OPENING = re.compile(rb"<([A-Za-z_][A-Za-z0-9_:.-]*)|<\?|<!--")
@@ -79,7 +79,7 @@ def load(
     if not parsed.constraints:
         return tree
     try:
-        return System(tree, parsed.constraints)
+        return public("System")(tree, parsed.constraints)
     except ModelError as error:
         raise FileError(file, 1, "", str(error)) from error
 

@@ -19,7 +19,7 @@ from phipsi.backends.workers import batch_pieces
 from phipsi.model.numbers import as_numbers, surely_numbers
 
 Array = np.ndarray
-_FLOAT64, _ARRAY = np.dtype(np.float64), np.ndarray
+_FLOAT64, _ARRAY, _count_nonzero = np.dtype(np.float64), np.ndarray, np.count_nonzero
 _KEPT_TASKS = 8
 _SHORT = 1 << 20  # bytes of scratch of one configuration, up to which a call may hold the GIL
 
@@ -76,7 +76,8 @@ class MachineFunction:
         for a in args:
             kind = type(a)
             if kind is _ARRAY and a.dtype is _FLOAT64:
-                own = own or a.size >= self._many
+                if a.size >= self._many:
+                    own = True
             elif not (kind is list and a and type(a[0]) is float or surely_numbers(a)):
                 args = tuple(map(as_numbers, self.names, args))
                 break
@@ -87,7 +88,7 @@ class MachineFunction:
         if found is None:
             return None
         *results, status = found
-        if status.any() if status.ndim else status:
+        if _count_nonzero(status) if status.ndim else status:  # three times as fast as `any`
             return None
         if self._pick is not None:
             results = self._pick(results)
@@ -97,13 +98,14 @@ class MachineFunction:
         """The same with results in arrays of the caller or in `result_memory`, and in threads."""
         if self._pick is not None and out is not None:
             return None
-        arrays = [a if type(a) is _ARRAY else np.asarray(a, dtype=np.float64) for a in args]
-        batches = [a.shape[: a.ndim - rank] for a, rank in zip(arrays, self._ranks, strict=True)]
-        batch = batches[0] if batches else ()
-        same = batches.count(batch) == len(batches)
-        if not same:
-            batch = np.broadcast_shapes(*batches)
-        wanted = [(*batch, *s) for s in self.output_shapes]
+        arrays, batches = [], set[tuple[int, ...]]()
+        for a, rank in zip(args, self._ranks, strict=True):
+            x = a if type(a) is _ARRAY else np.asarray(a, dtype=np.float64)
+            arrays.append(x)
+            batches.add(x.shape[: x.ndim - rank])
+        same = len(batches) == 1
+        batch = batches.pop() if same else np.broadcast_shapes(*batches)
+        wanted = [batch + s for s in self.output_shapes]
         if out is None:
             results = [empty(s) for s in wanted]
         else:

@@ -1,0 +1,458 @@
+"""`derive`: a chain of named identities from one expression to another, printed like a proof."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache, reduce
+from types import EllipsisType
+from typing import Any
+
+import numpy as np
+
+from phipsi.derivations.by_hand import fold
+from phipsi.derivations.lookup import find_identities
+from phipsi.derivations.named_equations import (
+    Equation,
+    alphabet,
+    book,
+    cancellations,
+    definitions,
+    difference,
+    equations_for,
+    is_relevant,
+    scaled_key,
+    spread,
+    written_out,
+)
+from phipsi.derivations.normal_form import Words, words_of
+from phipsi.derivations.printing import as_latex, as_text, neat
+from phipsi.derivations.search import Found, Move, Search
+from phipsi.errors import InputError
+from phipsi.expressions.kinds import Op
+from phipsi.expressions.node import Expr, Number, identity
+from phipsi.operators.catalogue import definition
+from phipsi.operators.inputs import leaves_of
+from phipsi.proofs.decide import equal as same_arrays
+from phipsi.proofs.decide import sides
+from phipsi.proofs.exact_array import NotRational
+from phipsi.proofs.samples import Sample, samples, samples_with_rows
+from phipsi.rewrite.identity import Identity
+from phipsi.theorems.prove import Proof, prove
+from phipsi.theorems.words import word
+
+MOST = 30_000
+"""The most forms that one leg of a derivation looks at: a few seconds."""
+_SAMPLES = 3
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step: the expression after it, and the identity that it uses.
+
+    `place` is what was replaced. `moves` are the multiples of the identity that were subtracted;
+    there are none if only definitions were written out.
+    """
+
+    expression: Expr
+    name: str
+    source: str = ""
+    place: str = ""
+    moves: tuple[Move, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.expression}   {self.reason}"
+
+    @property
+    def reason(self) -> str:
+        """The identity and its source."""
+        return f"{self.name} [{self.source}]" if self.source else self.name
+
+
+@dataclass(frozen=True)
+class Derivation:
+    """A chain of identities from `lhs` to `rhs`; true if it is complete.
+
+    It prints like a proof in a paper, as text and as LaTeX. If the sides are not equal, or no chain
+    was found, `reason` says so, and `steps` is how far it came from the left side.
+    """
+
+    lhs: Expr
+    rhs: Expr
+    steps: tuple[Step, ...]
+    condition: str = ""
+    reason: str = ""
+    title: str = ""
+    proof: Proof | None = None
+    tried: int = 0
+
+    def __bool__(self) -> bool:
+        return not self.reason
+
+    def __str__(self) -> str:
+        return as_text(self)
+
+    def latex(self) -> str:
+        """The derivation as an ``align*`` environment."""
+        return as_latex(self)
+
+    def _repr_latex_(self) -> str:
+        return self.latex()
+
+    @property
+    def names(self) -> list[str]:
+        """The identities, in the order of the steps."""
+        return [step.name for step in self.steps]
+
+    def check(self) -> bool:
+        """Verify every step again, exactly: an error names the first that is wrong.
+
+        The change from each expression to the next must be the multiples of the identity, word by
+        word; each identity and each step must hold on sample mechanisms modulo random primes.
+        """
+        if not self:
+            raise InputError(f"there is no derivation to check: {self.reason}")
+        before = self.lhs
+        for i, step in enumerate(self.steps, 1):
+            if not _is_sum_of(step, before):
+                raise InputError(f"step {i} is not the identity {step.name!r}:\n    {step}")
+            claims = [(before, step.expression), *((m.equation.sides) for m in step.moves)]
+            for lhs, rhs in claims:
+                if not holds_on_samples(lhs, rhs, self.condition):
+                    raise InputError(f"step {i} is wrong: {lhs} = {rhs} does not hold")
+            before = step.expression
+        if words_of(before).key != words_of(self.rhs).key:
+            raise InputError(f"the last expression is not the right side: {before}")
+        return True
+
+
+def _is_sum_of(step: Step, before: Expr) -> bool:
+    """Whether a step subtracts the multiples that it says, and nothing else."""
+    if not step.moves:
+        return written_out(before) is written_out(step.expression)
+    words = words_of(before)
+    for move in step.moves:
+        words = move.applied(words)
+        if not move.follows():
+            return False
+    return words.key == words_of(step.expression).key
+
+
+@lru_cache(maxsize=2**12)
+def holds_on_samples(lhs: Expr, rhs: Expr, condition: str, most: int = _SAMPLES) -> bool:
+    """Whether two expressions are equal on a few sample mechanisms, modulo a random prime."""
+    claim = Identity(lhs, rhs, condition)
+    if claim.lhs is claim.rhs:
+        return True
+    rows = any("row" in (y.takes.index, y.gives.index) for y in leaves_of(lhs) | leaves_of(rhs))
+    pool = samples_with_rows() if rows else samples(0, condition)
+    meeting = [one for one in pool if not one.unmet(condition)][::-1]
+    tried = 0
+    for one in meeting:
+        try:
+            if not _equal_on(claim, one):
+                return False
+        except np.linalg.LinAlgError:
+            continue
+        except NotRational:
+            return bool(prove(claim))
+        tried += 1
+        if tried == most:
+            break
+    return True
+
+
+def _equal_on(claim: Identity, one: Sample) -> bool:
+    return same_arrays(*sides(claim, one.state(0, 0).fresh()))
+
+
+# ---- the public function -------------------------------------------------------------------------
+
+
+def derive(
+    lhs: Expr | str | Identity,
+    rhs: Expr | str | None = None,
+    *,
+    using: Sequence[Identity | str | EllipsisType] | None = None,
+    through: Sequence[Expr | str] = (),
+    condition: str | None = None,
+    most: int = MOST,
+) -> Derivation:
+    """Find a chain of named identities from one expression to another.
+
+    **Arguments:** `lhs` and `rhs`, expressions or text, or one text ``"lhs = rhs"``, or an identity
+    or its name; `using`, the identities that may be used next to the definitions (``...`` in the
+    list stands for the whole book); `through`, expressions on the way, in order, to follow a given
+    derivation; `condition`, such as ``"Jr = 0"``, found by itself if not given; `most`, how many
+    forms each leg looks at.
+    **Returns:** a `Derivation`, true if it is complete. The identity that says the same as the
+    claim is not used unless `using` names it. If the sides are not equal, the derivation says so
+    with a counterexample; if no chain is found, it says how far it came. **Cost:** no numbers but a
+    few exact evaluations on small mechanisms; mostly below a second. **Source:** derived.
+
+    >>> import phipsi as pp
+    >>> print(pp.derive("J mass_matrix^-1 J* = B* Omega B"))
+    operational compliance:  J ℳ⁻¹ J* = B* Ω B
+    <BLANKLINE>
+        J ℳ⁻¹ J*
+      = B* φ* H* ℳ⁻¹ H φ B   definition of J [SOA eq. 0.18]
+      = B* Ω B               Omega (b) [SOA eq. 0.34; MC eq. 20]
+    """
+    claim = _claim(lhs, rhs, condition)
+    given = isinstance(lhs, Identity) or rhs is None and "=" not in str(lhs)
+    title = claim.name if given else next((x.name for x in book() if _says(x, claim)), "")
+    if condition is None and not claim.condition:
+        failed, claim = _conditioned(claim)
+        if failed is not None:
+            return Derivation(*claim.sides, (), "", _refuted(failed), title, failed)
+    elif not holds_on_samples(*claim.sides, claim.condition):
+        failed = prove(claim)
+        if not failed:
+            return Derivation(*claim.sides, (), claim.condition, _refuted(failed), title, failed)
+    points = [claim.sides[0], *(_parsed(x) for x in through), claim.sides[1]]
+    for point in points[1:-1]:
+        if not holds_on_samples(claim.sides[0], point, claim.condition):
+            raise InputError(f"the point {point} on the way is not equal to {claim.sides[0]}")
+    allowed = _allowed(using, claim)
+    steps: list[Step] = []
+    tried = 0
+    for before, after in zip(points, points[1:], strict=False):
+        leg = _leg(before, after, claim, allowed, most, using is not None)
+        tried += leg.tried
+        steps += leg.steps
+        if leg.reason:
+            return replace(leg, lhs=points[0], rhs=points[-1], steps=tuple(steps), title=title)
+    return Derivation(*claim.sides, tuple(steps), claim.condition, "", title, None, tried)
+
+
+def _parsed(x: Expr | str) -> Expr:
+    return word(x) if isinstance(x, str) else x
+
+
+def _claim(lhs: Any, rhs: Any, condition: str | None) -> Identity:
+    if isinstance(lhs, Identity) or (isinstance(lhs, str) and rhs is None and "=" not in lhs):
+        if rhs is not None:
+            raise InputError("an identity has both sides: pp.derive(identity)")
+        found = find_identities(lhs)[0]
+        return found if condition is None else replace(found, condition=condition)
+    if rhs is None:
+        parts = lhs.split("=") if isinstance(lhs, str) else []
+        if len(parts) != 2:
+            raise InputError(
+                'derive needs two sides: pp.derive(lhs, rhs), or pp.derive("lhs = rhs") with one '
+                "equals sign"
+            )
+        lhs, rhs = parts
+    return Identity(_parsed(lhs), _parsed(rhs), condition or "")
+
+
+def _says(x: Identity, claim: Identity) -> bool:
+    """Whether an identity is the claim, up to a factor, the adjoint and the name of ℳ."""
+    return _key(*x.sides) == _key(*claim.sides)
+
+
+@lru_cache(maxsize=2**11)
+def _key(lhs: Expr, rhs: Expr) -> object:
+    return scaled_key(difference(fold(lhs), fold(rhs)))
+
+
+def _conditioned(claim: Identity) -> tuple[Proof | None, Identity]:
+    """The claim with the condition it needs, or the proof that it is false."""
+    if holds_on_samples(*claim.sides, ""):
+        return None, claim
+    proof = prove(claim)
+    if proof:
+        return None, claim
+    return (None, replace(claim, condition=proof.holds_if)) if proof.holds_if else (proof, claim)
+
+
+def _refuted(proof: Proof) -> str:
+    return f"the sides are not equal: {proof.reason}"
+
+
+def _allowed(using: Any, claim: Identity) -> list[Identity]:
+    """The identities that may be used, own ones after a proof."""
+    if using is None:
+        return [x for x in book() if x.kind == "definition" or _may_use(x, claim)]
+    out = list(definitions())
+    for one in using:
+        if one is ...:
+            out += [x for x in book() if _may_use(x, claim)]
+            continue
+        own = isinstance(one, str) and "=" in one and one != "Jr = 0"
+        found = [_claim(one, None, None)] if own else find_identities(one)
+        for x in found:
+            if (own or x not in book()) and not prove(x):
+                raise InputError(f"{x} cannot be used, because it is false: {prove(x).reason}")
+        out += found
+    return out
+
+
+def _may_use(x: Identity, claim: Identity) -> bool:
+    """Not the claim itself, and not what is in the book a second time with other letters."""
+    return not x.name.endswith("[MM form]") and not _says(x, claim)
+
+
+# ---- one leg -------------------------------------------------------------------------------------
+
+
+def _leg(
+    lhs: Expr,
+    rhs: Expr,
+    claim: Identity,
+    allowed: Sequence[Identity],
+    most: int,
+    named: bool,
+) -> Derivation:
+    if difference(lhs, rhs).is_zero:
+        last = () if lhs is rhs else (Step(rhs, "multiply out"),)
+        return Derivation(lhs, rhs, last, claim.condition)
+    tried = 0
+    for out in (False, True):
+        ends = (written_out(lhs), written_out(rhs)) if out else (lhs, rhs)
+        start = difference(*ends)
+        if start.is_zero:
+            return Derivation(lhs, rhs, (Step(rhs, "definitions"),), claim.condition, tried=tried)
+        rows = [x if not out else replace_sides(x, *map(written_out, x.sides)) for x in allowed]
+        search = Search(_equations(rows, ends, claim, named))
+        inverses = [([move], 0.1) for move in _inverses(*ends)]
+        of_sum = any(x.op is Op.INVERSE and x.args[0].op is Op.SUM for x in ends)
+        begins = [*inverses, ([], 0.4)] if of_sum else [([], 0.1), *inverses, ([], 0.3)]
+        by_definition = not out and difference(written_out(lhs), written_out(rhs)).is_zero
+        for begin, share in begins[:-1] if by_definition else begins:
+            found = search.run(start, max(1, int(share * most)), begin)
+            tried += found.tried
+            if found.moves is not None:
+                steps = _chain(lhs, rhs, ends, found.moves)
+                return Derivation(lhs, rhs, steps, claim.condition, tried=tried)
+    return _unfinished(lhs, rhs, ends, found, claim, tried)
+
+
+def replace_sides(x: Identity, lhs: Expr, rhs: Expr) -> Identity:
+    """An identity with its sides written in another way."""
+    return replace(x, lhs=lhs, rhs=rhs)
+
+
+def _equations(
+    rows: Sequence[Identity], ends: tuple[Expr, Expr], claim: Identity, named: bool
+) -> list[Equation]:
+    """The equations for one leg; if the user did not name them, without one that is the leg."""
+    letters = alphabet(ends)
+    key = scaled_key(difference(*ends))
+    every = equations_for([*rows, *cancellations(ends)], ends, claim.condition)
+    return [
+        e
+        for e in every
+        if is_relevant(e, letters)
+        and (named or e.key != key or e.identity.kind in ("definition", "condition", "law"))
+    ]
+
+
+def _inverses(lhs: Expr, rhs: Expr) -> list[Move]:
+    """X⁻¹ = Y from X⁻¹ = X⁻¹ X Y: the first move of the papers' proofs of inverses."""
+    out: list[Move] = []
+    for one, other, sign in ((lhs, rhs, 1), (rhs, lhs, -1)):
+        if one.op is not Op.INVERSE:
+            continue
+        inner = one.args[0]
+        meaning = definition(inner) if inner.op is Op.LEAF else inner
+        if meaning is None:
+            continue
+        unit = identity(one.gives)
+        law = Identity(spread(one, meaning), unit, name="insert an inverse", kind="law")
+        equation = Equation(law, *law.sides)
+        multiples = tuple((sign * c, (), w) for w, c in words_of(other).terms.items())
+        out.append(Move(equation, equation.words, (), multiples))
+    return out
+
+
+def _chain(
+    lhs: Expr, rhs: Expr, ends: tuple[Expr, Expr], moves: Sequence[Move]
+) -> tuple[Step, ...]:
+    """The moves as steps from the left side to the right one."""
+    states = [words_of(x) for x in ends]
+    paths: tuple[list[Move], list[Move]] = ([], [])
+    for move in moves:
+        on_left = [m for m in move.multiples if m[1] + move.pivot + m[2] in states[0].terms]
+        on_right = [m for m in move.multiples if m not in on_left]
+        for side, multiples, sign in ((0, on_left, 1), (1, on_right, -1)):
+            if multiples:
+                part = replace(move, multiples=tuple(multiples))
+                states[side] = part.applied(states[side], sign)
+                paths[side].append(part)
+    assert states[0].key == states[1].key
+    in_order = [*paths[0], *reversed(paths[1])]
+    orders = [_grouped(in_order), _gathered(in_order)]
+    return _steps(lhs, rhs, ends, min(orders, key=len))
+
+
+def _grouped(moves: Sequence[Move]) -> list[tuple[Move, ...]]:
+    """Moves with the same identity that follow each other, as one step."""
+    groups: list[tuple[Move, ...]] = []
+    for move in moves:
+        if groups and groups[-1][-1].equation.name == move.equation.name:
+            groups[-1] = (*groups[-1], move)
+        else:
+            groups.append((move,))
+    return groups
+
+
+def _gathered(moves: Sequence[Move]) -> list[tuple[Move, ...]]:
+    """All moves with the same identity as one step; the order is free, and opposite ones cancel."""
+    names: dict[str, dict[tuple[object, ...], tuple[Move, Number]]] = {}
+    for move in moves:
+        group = names.setdefault(move.equation.name, {})
+        for factor, left, right in move.multiples:
+            key = (move.words.key, left, right)
+            total = factor + (group[key][1] if key in group else 0)
+            group[key] = (replace(move, multiples=((total, left, right),)), total)
+    kept = (tuple(move for move, c in group.values() if c) for group in names.values())
+    return [group for group in kept if group]
+
+
+def _steps(
+    lhs: Expr,
+    rhs: Expr,
+    ends: tuple[Expr, Expr],
+    groups: Sequence[tuple[Move, ...]],
+) -> tuple[Step, ...]:
+    """Expressions for the sums of words, as short as they were, and the reasons."""
+    line: list[tuple[Words, tuple[Move, ...]]] = []
+    words = words_of(ends[0])
+    for group in groups:
+        words = reduce(lambda w, move: move.applied(w), group, words)
+        line.append((words, group))
+    shown = [ends[0], *(words.expression() for words, _ in line)]
+    for i, (words, moves) in enumerate(line, 1):
+        shown[i] = neat(words, shown[i - 1], moves)
+    shown[-1] = ends[1]
+    for i in range(len(line) - 1, 0, -1):
+        back = neat(line[i - 1][0], shown[i + 1], line[i][1])
+        shown[i] = min(shown[i], back, key=lambda x: len(str(x)))
+    steps = [Step(ends[0], "definitions")] if words_of(lhs).key != words_of(ends[0]).key else []
+    for x, (_, moves) in zip(shown[1:], line, strict=True):
+        first = moves[0].equation.identity
+        place = str(words_of(x).product(moves[0].pivot)) if moves[0].pivot else ""
+        steps.append(Step(x, first.name, first.source, place, tuple(moves)))
+    if words_of(rhs).key != words_of(ends[1]).key:
+        steps.append(Step(rhs, "definitions"))
+    elif steps:
+        steps[-1] = replace(steps[-1], expression=rhs)
+    return tuple(steps)
+
+
+def _unfinished(
+    lhs: Expr, rhs: Expr, ends: tuple[Expr, Expr], found: Found, claim: Identity, tried: int
+) -> Derivation:
+    states = [words_of(x) for x in ends]
+    for move in found.nearest:
+        for m in move.multiples:
+            side = 0 if m[1] + move.pivot + m[2] in states[0].terms else 1
+            states[side] = replace(move, multiples=(m,)).applied(states[side], 1 - 2 * side)
+    reason = (
+        f"no chain was found among {tried} forms; the nearest two are\n"
+        f"    from the left    {states[0].expression()}\n"
+        f"    from the right   {states[1].expression()}\n"
+        "Give a form on the way, through=[…], more identities, using=[..., …], or a larger most=…."
+    )
+    return Derivation(lhs, rhs, (), claim.condition, reason, tried=tried)

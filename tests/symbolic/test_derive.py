@@ -1,0 +1,108 @@
+"""derive: the papers' derivations, each step re-verified; refutations; chains that are wrong."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+import phipsi as pp
+from phipsi.derivations.paper_derivations import DERIVATIONS, derivation_of
+from phipsi.derivations.printing import latex_text
+from phipsi.errors import InputError, SpaceError
+from phipsi.operators import parse
+
+
+@pytest.mark.parametrize("row", DERIVATIONS, ids=lambda row: row.name)
+def test_the_papers_derivations(row):
+    found = row.derivation()
+    assert found, str(found)
+    assert found.check()
+    assert found.condition == row.condition
+    assert found.steps and found.steps[-1].expression is found.rhs
+
+
+def test_the_table():
+    assert len(DERIVATIONS) >= 40
+    assert len({row.name for row in DERIVATIONS}) == len(DERIVATIONS)
+    papers = {row.source.split()[0] for row in DERIVATIONS}
+    assert {"SOA", "MM", "MC", "88-11", "MS"} <= papers
+
+
+def test_no_derivation_rests_on_itself():
+    """Without its premises a claim cannot be derived; with none, Lemma 0.4 is not reached."""
+    row = next(row for row in DERIVATIONS if row.name == "H G")
+    assert row.derivation().names[-1] == "Jr = 0"
+    short = pp.derive("mass_matrix = (I + H phi K) D (I + H phi K)*", using=[], most=2000)
+    assert not short and "no chain was found" in short.reason
+
+
+def test_text_and_latex():
+    found = pp.derive("φ* H* ℳ⁻¹ H φ = Ω", using=["Omega"])
+    lines = str(found).splitlines()
+    assert lines[0] == "Omega (b):  φ* H* ℳ⁻¹ H φ = Ω"
+    assert lines[2:] == [
+        "    φ* H* ℳ⁻¹ H φ",
+        "  = ψ* H* D⁻¹ H ψ   Omega [SOA eq. 0.34; MC eq. 20]",
+        "  = Ω               definition of Ω [SOA eq. 0.34]",
+    ]
+    latex = found.latex()
+    assert latex.isascii() and latex.count("{") == latex.count("}")
+    assert latex.startswith("\\begin{align*}") and latex.count("&=") == len(found.steps)
+    assert latex_text("definition of φ̃ [eq_1]") == r"definition of $\tilde{\phi}$ [eq\_1]"
+
+
+def test_what_is_false_is_refuted():
+    found = pp.derive("φ = ψ")
+    assert not found and found.proof is not None and found.proof.counterexample is not None
+    assert "the sides are not equal" in str(found)
+    with pytest.raises(InputError, match="no derivation to check"):
+        found.check()
+
+
+def test_conditions_are_found_and_used():
+    found = pp.derive("H G", "I")
+    assert found.condition == "Jr = 0" and found.check()
+    strict = pp.derive("H G", "I", condition="serial")
+    assert not strict and "not equal" in strict.reason
+
+
+def test_own_identities_and_points_on_the_way():
+    own = pp.Identity("psi K H phi", "phi - psi", name="mine")
+    found = pp.derive("H psi K H phi", "H phi - H psi", using=[own])
+    assert found.names == ["mine"] and found.check()
+    through = pp.derive("H psi K H phi", "H phi - H psi", using=[own], through=["H (phi - psi)"])
+    assert through and through.steps[0].expression is parse("H (φ − ψ)")
+    with pytest.raises(InputError, match="because it is false"):
+        pp.derive("phi", "phi E_phi + I", using=[pp.Identity("phi", "psi")])
+    with pytest.raises(InputError, match="is not equal"):
+        pp.derive("phi", "phi E_phi + I", through=["psi"])
+
+
+def test_a_forged_step_is_found():
+    found = derivation_of("Omega")
+    wrong = list(found.steps)
+    wrong[0] = replace(wrong[0], expression=2 * wrong[0].expression)
+    with pytest.raises(InputError, match="step 1 is not the identity"):
+        replace(found, steps=tuple(wrong)).check()
+    moved = [replace(wrong[0], expression=found.steps[0].expression, moves=found.steps[1].moves)]
+    with pytest.raises(InputError, match="step 1 is not the identity"):
+        replace(found, steps=(*moved, *found.steps[1:])).check()
+    with pytest.raises(InputError, match="not the right side"):
+        replace(found, steps=found.steps[:-1]).check()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "text"),
+    [
+        (("phi",), InputError, "there is no identity 'phi'"),
+        (("phi = psi = phi",), InputError, "one equals sign"),
+        (("phi", "M"), SpaceError, "between the same spaces"),
+        ((pp.Identity("phi", "psi"), "psi"), InputError, "both sides"),
+    ],
+)
+def test_errors(arguments, error, text: str):
+    with pytest.raises(error, match=text):
+        pp.derive(*arguments)
+    with pytest.raises(InputError, match="there is no derivation 'Lemma 9'"):
+        derivation_of("Lemma 9")
