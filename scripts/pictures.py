@@ -60,7 +60,7 @@ def workbench(folder: Path) -> None:
 
     shots = {
         "workbench": ("ℳ⁻¹ τ", "#cost svg"),
-        "workbench-claim": ("ψ K H φ = φ + ψ", "#verdict"),
+        "workbench-claim": ("ψ K H φ = φ + ψ", "#verdict pre"),
     }
     with Workbench() as bench, sync_playwright() as play:
         browser = play.chromium.launch(

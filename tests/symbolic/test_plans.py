@@ -130,3 +130,13 @@ def test_explain_lists_the_plans():
     assert "plans" not in str(pp.explain("J mass_matrix^-1 J*", MODELS["tree"], mode="dense"))
     with pytest.raises(pp.errors.InputError, match="plans are compared on a model"):
         pp.explain("mass_matrix", plan=True)
+
+
+def test_notebooks_show_it_typeset():
+    tree = MODELS["tree"]
+    shown = pp.explain("mass_matrix^-1 tau", tree, plan=True)._repr_markdown_()
+    assert shown.startswith("$$") and "| plan | ns |" in shown and "innovations" in shown
+    proof = pp.prove("psi K H phi = phi + psi")
+    text = proof._repr_markdown_()
+    assert "**fails**" in text and "```python" in text and r"\phi" in text
+    assert pp.Identity("H G", "I", "Jr = 0")._repr_markdown_().endswith("if Jr = 0")

@@ -98,8 +98,15 @@ class Identity:
         condition = f"   if {self.condition}" if self.condition else ""
         return f"{name}{sides}{condition}" + (f"   [{self.source}]" if self.source else "")
 
-    before = property(lambda self: self.lhs)
-    after = property(lambda self: self.rhs)
+    def _repr_markdown_(self) -> str:
+        """Typeset in a notebook."""
+        sides = self.statement
+        if self.lhs is not None and self.rhs is not None:
+            sides = f"${self.lhs.text('latex')} = {self.rhs.text('latex')}$"
+        parts = [f"**{self.name}**" if self.name != self.statement else "", sides]
+        parts += [f"if {self.condition}" if self.condition else ""]
+        parts += [f"[{self.source}]" if self.source else ""]
+        return " &nbsp; ".join(part for part in parts if part)
 
     @property
     def sides(self) -> tuple[Expr, Expr]:

@@ -58,6 +58,10 @@ class Explanation:
     def _repr_latex_(self) -> str | None:
         return str(self) if self.latex else None
 
+    def _repr_markdown_(self) -> str:
+        """Typeset in a notebook."""
+        return _markdown(self)
+
 
 def explain_steps(
     expressions: Sequence[Expr],
@@ -166,6 +170,25 @@ def _latex(e: Explanation) -> str:
         lines += [rf"\paragraph{{{sweep.heading}}}", r"\begin{align*}"]
         lines.append(" \\\\\n".join(f"  {line}" for line in sweep.equations))
         lines.append(r"\end{align*}")
+    return "\n".join(lines)
+
+
+def _markdown(e: Explanation) -> str:
+    lines = [f"$${x.text('latex')}$$" for x in e.expressions]
+    for s in e.rewrites:
+        source = f" [{s.source}]" if s.source else ""
+        lines.append(f"- {s.name}{source}: ${s.before.text('latex')} = {s.after.text('latex')}$")
+    if e.rewrites:
+        lines += ["", "computed as", *(f"$${x.text('latex')}$$" for x in e.lowered)]
+    for i, sweep in enumerate(e.sweeps, 1):
+        lines += ["", f"{i}. {sweep.heading}", "", "```text", *sweep.equations, "```"]
+    lines += ["", f"{e.order}, {_flops(e)}"]
+    if e.plans:
+        lines += ["", "| plan | ns | flops | numbers kept |", "|---|---|---|---|"]
+        lines += [
+            f"| {p.name} | {p.nanoseconds:,.0f} | {p.work.flops:,} | {p.work.words:,} |"
+            for p in e.plans
+        ]
     return "\n".join(lines)
 
 

@@ -76,6 +76,14 @@ class Proof:
     _witness: Sample | None = field(default=None, repr=False, compare=False)
     _any_efforts: bool = field(default=False, repr=False, compare=False)
 
+    def _repr_markdown_(self) -> str:
+        """Typeset in a notebook: the identity, the verdict, and a counterexample as code."""
+        word = {True: "**holds**", False: "**fails**", None: "does not apply"}[self.holds]
+        parts = [self.identity._repr_markdown_(), f"{word}: {self.reason}"]
+        if self.counterexample is not None:
+            parts.append(f"```python\n{self.counterexample.code}\n```")
+        return "\n\n".join(parts)
+
     def __bool__(self) -> bool:
         return self.holds is True
 

@@ -310,10 +310,10 @@ class Answers:
             "identities": [
                 {
                     "name": one.name,
-                    "text": one.statement or f"{one.before} = {one.after}",
+                    "text": one.statement or f"{one.lhs} = {one.rhs}",
                     "latex": ""
-                    if one.before is None or one.after is None
-                    else f"{_latex(one.before)} = {_latex(one.after)}",
+                    if one.lhs is None or one.rhs is None
+                    else f"{_latex(one.lhs)} = {_latex(one.rhs)}",
                     "condition": one.condition,
                     "source": one.source,
                     "kind": one.kind,
