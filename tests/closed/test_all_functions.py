@@ -132,6 +132,7 @@ MECHANISMS = {
 OPERATORS = {
     "compile": lambda m: pp.compile(mass_matrix.inv @ tau, m)(Q, TAU),
     "dense": lambda m: pp.dense(mass_matrix.inv @ tau, m, Q, tau=TAU),
+    "simplify": lambda m: str(pp.simplify(mass_matrix.inv @ mass_matrix @ v, m)),
     "explain": lambda m: str(pp.explain(mass_matrix.inv @ tau, m)),
     "prove": lambda m: str(pp.prove("H G", m)),
     "vjp": lambda m: pp.vjp(mass_matrix @ v, m)(Q, V, TAU),
@@ -298,8 +299,8 @@ def test_a_system_without_constraints_is_its_tree(call):
 @pytest.mark.parametrize("call", ALL)
 @pytest.mark.parametrize("wrong", [Q, [0.1, 0.2, 0.3], None], ids=["array", "list", "None"])
 def test_the_model_comes_first(call, wrong):
-    if call in (OPERATORS["explain"], OPERATORS["prove"]) and wrong is None:
-        return  # the recursion, or the proof, of any tree
+    if call in (OPERATORS[n] for n in ("explain", "prove", "simplify")) and wrong is None:
+        return  # the recursion, the proof, or the cost, of any tree
     with pytest.raises(pp.PhipsiError, match="model|system"):
         call(wrong)
 

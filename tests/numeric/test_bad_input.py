@@ -139,7 +139,7 @@ REFUSED = {
     "body of a graph": (lambda: pp.System.from_graph({"a": 3}, []), "not a pp.SpatialInertia"),
     "derivative of a number": (lambda: pp.diff(3, "q"), "not an operator expression"),
     "text": (lambda: pp.parse(3), "not int"),
-    "proof on nothing": (lambda: pp.prove("H G", None), "then a model"),
+    "proof on nothing": (lambda: pp.prove("H G", "arm"), "then a model"),
     "identify a model": (lambda: pp.identify(ARM, *SAMPLES, EFFORTS), "base_parameters"),
     "noise": (lambda: pp.identify(BASE, *SAMPLES, EFFORTS, noise=[1, 2]), r"noise has shape"),
     "noise of NaN": (lambda: pp.identify(BASE, *SAMPLES, EFFORTS, noise=np.nan), "noise is nan"),

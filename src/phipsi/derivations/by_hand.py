@@ -21,6 +21,7 @@ from phipsi.expressions.node import Expr, Number, product, rebuild, total_of
 from phipsi.expressions.node import identity as identity_on
 from phipsi.expressions.spaces import UNKNOWN
 from phipsi.model import Model
+from phipsi.model.mechanisms import of_mechanisms
 from phipsi.operators import mass_matrix, parse
 from phipsi.operators.catalogue import (
     Riccati,
@@ -376,12 +377,13 @@ def _collect_left(x: Expr, common: Expr) -> Expr | None:
     return total_of([*rest, (1, common @ inner)])
 
 
-def simplify(x: Expr | str, model: Model | None = None) -> Expr:
+@of_mechanisms
+def simplify(expr: Expr | str, model: Model | None = None) -> Expr:
     """The cheapest form of an expression that the engine knows, by its own count of flops.
 
     The forms are the expression as written, rewritten by the rules, and both with common factors
     collected.
-    **Arguments:** `x`, an expression or text; `model`, whose flops count; without one, those per
+    **Arguments:** `expr`, an expression or text; `model`, whose flops count; without one, those per
     body of any tree with one-dof hinges.
     **Returns:** an equal expression between the same spaces. **Cost:** no numbers are computed;
     every form is lowered once.
@@ -390,7 +392,12 @@ def simplify(x: Expr | str, model: Model | None = None) -> Expr:
     >>> print(pp.simplify("(I - H psi K) H phi M phi* H*"))
     H ψ M φ* H*
     """
-    x = parse(x) if isinstance(x, str) else x
+    x = parse(expr) if isinstance(expr, str) else expr
+    if model is not None and not isinstance(cast(object, model), Model):
+        raise InputError(
+            f"simplify takes an expression, then a model: pp.simplify(expr, model), not "
+            f"{type(model).__name__}"
+        )
     armature = model is None or model.has_armature
     found = rewrite_one(x, frozenset(), armature=armature, apply=True).expressions[0]
     forms = dict.fromkeys((x, found, collect_prefixes(x), collect_prefixes(found)))

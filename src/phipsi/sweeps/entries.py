@@ -59,16 +59,17 @@ def mul_add(x: Entry, y: Entry, z: Entry) -> Entry:
     """x y + z."""
     if is_zero(z):
         return mul(x, y)
-    if isinstance(x, (int, float)) and x in _KNOWN:
-        return _KNOWN[x](z, y)
-    if isinstance(y, (int, float)) and y in _KNOWN:
-        return _KNOWN[y](z, x)
-    if is_fused(x):
-        return x.times_plus(y, z)
-    return y.times_plus(x, z) if is_fused(y) else x * y + z
-
-
-_KNOWN = {0: lambda z, _: z, 1: add, -1: sub}  # z + c y for a factor c that is known now
+    for a, b in ((x, y), (y, x)):
+        if isinstance(a, (int, float)):  # known now
+            if a == 0:
+                return z
+            if a == 1:
+                return add(z, b)
+            if a == -1:
+                return sub(z, b)
+    if not is_fused(x):
+        x, y = y, x
+    return x.times_plus(y, z) if is_fused(x) else x * y + z
 
 
 def mul_sub(z: Entry, x: Entry, y: Entry) -> Entry:
