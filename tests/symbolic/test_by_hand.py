@@ -11,12 +11,12 @@ from random_models import branching
 
 import phipsi as pp
 from phipsi.derivations.by_hand import occurs, replace
-from phipsi.derivations.lookup import known_identities
 from phipsi.derivations.normal_form import words_of
 from phipsi.errors import InputError, SpaceError
 from phipsi.expressions.node import Expr
 from phipsi.operators import mass_matrix, parse
 from phipsi.proofs.decide import equal, modular_state
+from phipsi.theorems.book_index import all_identities
 
 TREE = branching(4, 8, armature=True)
 STATE = modular_state(TREE, 0, 0, False)
@@ -110,7 +110,7 @@ def test_rewrite(text, identity, reverse, at, after):
     assert words_of(x).key == words_of(parse(after)).key
 
 
-@pytest.mark.parametrize("identity", [i for i in known_identities() if i.lhs and not i.sweeps])
+@pytest.mark.parametrize("identity", [i for i in all_identities() if i.lhs and not i.sweeps])
 def test_every_identity_rewrites_its_own_sides(identity):
     assert words_of(identity.lhs.rewrite(identity)).key == words_of(identity.rhs).key
 

@@ -12,7 +12,6 @@ from functools import reduce
 from typing import cast
 
 from phipsi.compiler import explain
-from phipsi.derivations.lookup import find_identities
 from phipsi.derivations.normal_form import Word, Words, quotient, words_of
 from phipsi.errors import InputError, LoweringError, SpaceError
 from phipsi.expressions.check import shown, signature
@@ -37,6 +36,7 @@ from phipsi.rewrite.collect import collect as collect_prefixes
 from phipsi.rewrite.identity import Identity
 from phipsi.rewrite.patterns import families_of, find_in_product, instances, replace_in_sum
 from phipsi.rewrite.rewriter import rewrite_one
+from phipsi.theorems.book_index import equations_named
 
 Place = Expr | str | Sequence[int] | None
 
@@ -247,7 +247,7 @@ def rewrite(
     show: bool = False,
 ) -> Expr:
     """See `Expr.rewrite`."""
-    rules = find_identities(identity)
+    rules = equations_named(identity)
     cases = [(rule, _pairs(rule, x, reverse)) for rule in rules]
     used: list[Identity] = []
 

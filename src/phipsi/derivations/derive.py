@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from phipsi.derivations.by_hand import fold
-from phipsi.derivations.lookup import find_identities
 from phipsi.derivations.named_equations import (
     Equation,
     alphabet,
@@ -38,6 +37,7 @@ from phipsi.proofs.decide import sides
 from phipsi.proofs.exact_array import NotRational
 from phipsi.proofs.samples import Sample, samples, samples_with_rows
 from phipsi.rewrite.identity import Identity
+from phipsi.theorems.book_index import equations_named
 from phipsi.theorems.prove import Proof, prove
 from phipsi.theorems.words import word
 
@@ -233,7 +233,7 @@ def _claim(lhs: Any, rhs: Any, condition: str | None) -> Identity:
     if isinstance(lhs, Identity) or (isinstance(lhs, str) and rhs is None and "=" not in lhs):
         if rhs is not None:
             raise InputError("an identity has both sides: pp.derive(identity)")
-        found = find_identities(lhs)[0]
+        found = equations_named(lhs)[0]
         return found if condition is None else replace(found, condition=condition)
     if rhs is None:
         parts = lhs.split("=") if isinstance(lhs, str) else []
@@ -280,7 +280,7 @@ def _allowed(using: Any, claim: Identity) -> list[Identity]:
             out += [x for x in book() if _may_use(x, claim)]
             continue
         own = isinstance(one, str) and "=" in one and one != "Jr = 0"
-        found = [_claim(one, None, None)] if own else find_identities(one)
+        found = [_claim(one, None, None)] if own else equations_named(one)
         for x in found:
             if (own or x not in book()) and not prove(x):
                 raise InputError(f"{x} cannot be used, because it is false: {prove(x).reason}")

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from functools import cache, cached_property, lru_cache
 
 from phipsi.derivations.by_hand import fold, substitute
-from phipsi.derivations.lookup import known_identities
 from phipsi.derivations.normal_form import Word, Words, quotient, words_of
 from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import Expr, Number, identity, total_of
@@ -29,6 +28,7 @@ from phipsi.operators.transitions import plain_transition, transition_step
 from phipsi.proofs.state import any_motion
 from phipsi.rewrite.identity import Identity
 from phipsi.rewrite.patterns import families_of, instances
+from phipsi.theorems.book_index import all_identities
 
 # fmt: off
 _BY_EQUATION = [
@@ -126,7 +126,7 @@ def definitions() -> tuple[Identity, ...]:
 @cache
 def book() -> tuple[Identity, ...]:
     """The definitions, and the identities with two sides; what says the same stands once."""
-    sides = [x for x in known_identities() if x.lhs is not None and not x.sweeps]
+    sides = [x for x in all_identities() if x.lhs is not None and not x.sweeps]
     out: dict[object, Identity] = {}
     for x in (*definitions(), *sides):
         key = (scaled_key(difference(*x.sides)), x.condition)

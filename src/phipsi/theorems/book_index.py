@@ -47,9 +47,8 @@ def identities(query: str = "") -> list[Identity]:
         found = list(reading(query))
         if found:
             return list({x.rule or x.name: x for x in reversed(found)}.values())[::-1]
-    known = {part: None for x in all_identities() for part in (x.name, *x.source.split("; "))}
     raise InputError(
-        f"there is no identity {query!r}. {did_you_mean(query, known)} You can ask for a name, a "
+        f"there is no identity {query!r}. {_close_to(query)} You can ask for a name, a "
         f"number of a paper ('SOA 0.28'), an operator ('psi') or a pattern ('H psi * H*')."
     )
 
@@ -63,6 +62,40 @@ def identity_named(name: str) -> Identity:
             f'two sides:  pp.prove("phi - psi = psi K H phi")'
         )
     return known[name]
+
+
+def equations_named(wanted: Identity | str) -> list[Identity]:
+    r"""The equations between expressions with this name or number in a paper; names first.
+
+    >>> print(*equations_named("SOA Lemma 0.4"), sep="\n")
+    Lemma 0.4 / Lemma 4:  (I − H ψ K) H φ = H ψ   [SOA Lemma 0.4; 88-11 a.35]
+    """
+    if isinstance(wanted, Identity):
+        _check_two_sides(wanted)
+        return [wanted]
+    if not isinstance(cast(object, wanted), str):
+        raise InputError(f"an identity, its name or its source, not {type(wanted).__name__}")
+    found = [*_by_name(wanted), *_by_source(wanted)]
+    usable = [x for x in found if x.lhs is not None and not x.sweeps]
+    if usable:
+        return list({x.sides: x for x in reversed(usable)}.values())[::-1]
+    if found:
+        _check_two_sides(found[0])
+    raise InputError(f"there is no identity {wanted!r}. {_close_to(wanted)}")
+
+
+def _check_two_sides(x: Identity) -> None:
+    if x.lhs is None or x.sweeps:
+        raise InputError(
+            f"identity {x.name!r} is not an equation between two expressions, so it cannot be "
+            f"used as a step:\n    {x}"
+        )
+
+
+def _close_to(query: str) -> str:
+    """Names and numbers that are written almost like a query."""
+    known = {part: None for x in all_identities() for part in (x.name, *x.source.split("; "))}
+    return did_you_mean(query, known)
 
 
 def all_identities() -> tuple[Identity, ...]:
