@@ -185,6 +185,15 @@ def log_det_gradient(f: Riccati) -> Expr:
 # ---- messages ------------------------------------------------------------------------------------
 
 
+def no_formula_rule(x: Expr, y: Expr) -> str:
+    """Text for a formula of one body through an argument of which no derivative is known."""
+    return (
+        f"no derivative is known for the formula  {x}  through its argument  {y}.\n"
+        "Differentiate along directions instead, as pp.diff(expr, 'q', along='dq') does, or write "
+        "the block as an expression of operators"
+    )
+
+
 def no_rule(x: Expr) -> str:
     """Text for a leaf without a derivative."""
     hint = {
