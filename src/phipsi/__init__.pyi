@@ -64,6 +64,7 @@ from phipsi.calculus.differentiation import diff, vjp
 from phipsi.compiler import compile, explain
 from phipsi.control import controllers, references
 from phipsi.derivations.by_hand import simplify
+from phipsi.derivations.derive import Derivation, derive
 from phipsi.errors import PhipsiError
 from phipsi.interfaces.bridges import conventions
 from phipsi.interfaces.formats.load import load
@@ -99,6 +100,7 @@ from phipsi.trajectory.trajectory import Trajectory
 
 __version__: str
 __all__ = [
+    "Derivation",
     "Episodes",
     "Event",
     "GraphJoint",
@@ -136,6 +138,7 @@ __all__ = [
     "coriolis_matrix",
     "delassus_matrix",
     "dense",
+    "derive",
     "diagonal_coriolis",
     "diff",
     "equal",

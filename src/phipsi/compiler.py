@@ -19,8 +19,9 @@ from phipsi.model.points import ANY_POINTS, PointSet, checked_axes, point_set
 from phipsi.operators import as_expression
 from phipsi.operators.inputs import check_tables, leaves_of
 from phipsi.rewrite.identity import Identity
+from phipsi.sweeps.costs import STANDARD
 from phipsi.sweeps.explanation import Explanation, explain_steps
-from phipsi.sweeps.legality import check_steps
+from phipsi.sweeps.plans import plans_of
 from phipsi.sweeps.request import (
     NEEDS_POINTS,
     Request,
@@ -28,7 +29,7 @@ from phipsi.sweeps.request import (
     lower_request,
     rewrite_request,
 )
-from phipsi.sweeps.schedule import plan_buffers, schedule
+from phipsi.sweeps.schedule import schedule
 
 
 @of_mechanisms
@@ -230,18 +231,15 @@ def build(
     """
     check_request(request, has_points=len(request.points) > 0)
     check_tables(request.expressions, model)
-    rewriting = rewrite_request(request, armature=model.has_armature, rules=rules)
-    lowered = lower_request(request, rewriting.expressions, model, pairs=backend.pairs)
-    steps = schedule(lowered.fields)
-    check_steps("schedule", steps, lowered.fields)
-    steps = plan_buffers(steps, lowered.fields)
-    check_steps("plan buffers", steps, lowered.fields)
+    processor = STANDARD if reproducible else backend.processor
+    plans = plans_of(request, model, pairs=backend.pairs, processor=processor, rules=rules)
+    plan = plans[0]
     by_column = None
     if request.columns and not backend.columns:
         single = replace(request, columns=False)
         by_column = build(single, model, backend, reproducible=reproducible, rules=rules).source
-    source = SweepProgram(request, lowered, steps, model, reproducible, by_column)
-    return Program(source, rewriting, backend)
+    source = SweepProgram(request, plan.lowered, plan.steps, model, reproducible, by_column)
+    return Program(source, plan.rewriting, backend, tuple(p.cost for p in plans))
 
 
 @of_mechanisms
@@ -256,6 +254,7 @@ def explain(
     axes: str | None = None,
     given: Sequence[str] = (),
     rules: Sequence[Identity | str] = (),
+    plan: bool = False,
 ) -> Explanation:
     """How an expression is computed: the rewrites, the sweeps, the recursion per body, the cost.
 
@@ -263,7 +262,7 @@ def explain(
     Without a model the recursion is that of any tree; with one, the flops are those of the model.
     ``mode="dense"`` explains the matrix instead of its product with a vector (needs a model).
     `points`, `axes`, `given` and `rules` are those of `compile`; without points, those of B and J
-    are any.
+    are any. With `plan`, the forms that were compared on the model are listed with their costs.
 
     >>> import phipsi as pp
     >>> from phipsi.operators import phi, H, v
@@ -292,7 +291,9 @@ def explain(
             given=given,
             rules=rules,
         )
-        return program.explain(latex=latex)
+        return program.explain(latex=latex, plan=plan)
+    if plan:
+        raise InputError("plans are compared on a model: pp.explain(expr, model, plan=True)")
     if mode != "apply":
         raise InputError(
             "the explanation of a matrix needs a model: pp.explain(expr, model, mode=…)"

@@ -12,6 +12,7 @@ from random_models import random_tree
 import phipsi as pp
 from phipsi import compiler
 from phipsi.operators import V
+from phipsi.sweeps import plans
 from phipsi.sweeps.entries import cross, dot, mul
 from phipsi.sweeps.ir import Field, Operation
 
@@ -31,7 +32,7 @@ def trial(a, u):
 def with_trial(monkeypatch, tmp_path):
     """Programs return trial(x) instead of x."""
     monkeypatch.setenv("PHIPSI_CACHE", str(tmp_path))
-    lower = compiler.lower_request
+    lower = plans.lower_request
 
     def lowered(*args, **options):
         found = lower(*args, **options)
@@ -40,7 +41,8 @@ def with_trial(monkeypatch, tmp_path):
         results = tuple(replace(r, field=x) for r, x in zip(found.results, made, strict=True))
         return replace(found, results=results)
 
-    monkeypatch.setattr(compiler, "lower_request", lowered)
+    for place in (compiler, plans):
+        monkeypatch.setattr(place, "lower_request", lowered)
 
 
 @pytest.mark.parametrize("backend", ["reference", "native"])

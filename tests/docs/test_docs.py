@@ -45,7 +45,10 @@ TEXTS = [
     *ROOT.glob("docs/**/*.md"),
 ]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
-NEEDS = {"train_cart_pole.py": "gymnasium"}
+NEEDS = {
+    "train_cart_pole.py": "gymnasium",
+    "train_with_stable_baselines.py": "stable_baselines3",
+}
 
 # ---- blocks ------------------------------------------------------------------------------------
 

@@ -26,6 +26,7 @@ from phipsi.errors import InputError
 from phipsi.model.closures import ClosureSet
 from phipsi.model.model import Model
 from phipsi.model.points import PointSet
+from phipsi.sweeps.costs import STANDARD
 from phipsi.sweeps.ir import Step, StepKind
 from phipsi.sweeps.request import Lowered, Request
 
@@ -138,6 +139,11 @@ class Backend(ABC):
     def accepts(self, program: SweepProgram) -> bool:
         """Whether this backend can run a program."""
         return True
+
+    @property
+    def processor(self) -> str:
+        """The row of `sweeps.costs.PROCESSORS` by which it chooses between plans."""
+        return STANDARD
 
     @property
     def key(self) -> Any:

@@ -18,6 +18,7 @@ from phipsi.backends.options import CallOptions, check_on_error
 from phipsi.backends.reference import error_at
 from phipsi.errors import InputError
 from phipsi.rewrite.rewriter import Rewriting
+from phipsi.sweeps.costs import PlanCost
 from phipsi.sweeps.explanation import Explanation, explain_steps
 
 if TYPE_CHECKING:
@@ -33,13 +34,20 @@ class Program:
     Call it with its `inputs` in order, or by keyword; leading axes are batches and broadcast. The
     result is an array, or a tuple of arrays if several expressions were compiled.
 
-    **Attributes:** `inputs`, the names in order; `model`; `steps`, the scheduled sweeps; `backend`,
-    where it runs ("native", or "reference" for what has no machine code); `direct`, the shortest
-    way for one configuration in plain arrays, which returns None for anything else.
+    **Attributes:** `inputs`, the names in order; `model`; `steps`, the scheduled sweeps; `plans`,
+    the costs of all forms that were compared, this one first; `backend`, where it runs ("native",
+    or "reference" for what has no machine code); `direct`, the shortest way for one configuration
+    in plain arrays, which returns None for anything else.
     """
 
-    def __init__(self, source: SweepProgram, rewriting: Rewriting, backend: Backend) -> None:
-        self.source, self.rewriting = source, rewriting
+    def __init__(
+        self,
+        source: SweepProgram,
+        rewriting: Rewriting,
+        backend: Backend,
+        plans: tuple[PlanCost, ...] = (),
+    ) -> None:
+        self.source, self.rewriting, self.plans = source, rewriting, plans
         self.request, self.lowered = source.request, source.lowered
         self.model, self.steps, self.inputs = source.model, source.steps, source.inputs
         self._runs_in = backend if backend.accepts(source) else backend_of("reference")
@@ -97,7 +105,7 @@ class Program:
         plural = "" if sweeps == 1 else "s"
         return f"<Program {what}: ({', '.join(self.inputs)}) in {sweeps} sweep{plural}>"
 
-    def explain(self, *, latex: bool = False) -> Explanation:
+    def explain(self, *, latex: bool = False, plan: bool = False) -> Explanation:
         """The rewrites, the sweeps and the recursion of this program; see `phipsi.explain`."""
         return explain_steps(
             self.request.expressions,
@@ -107,6 +115,7 @@ class Program:
             self.lowered.fields,
             self.model,
             latex=latex,
+            plans=self.plans if plan else (),
         )
 
     def __call__(

@@ -90,6 +90,21 @@ class Rewriting:
     steps: tuple[RewriteStep, ...] = ()
 
 
+@dataclass(frozen=True)
+class FinalForm:
+    """The choices that no rule makes, because their cost depends on the model.
+
+    `collect`: common factors are taken out if that saves recursions; `by_paths`: matrices are split
+    into parts whose blocks lie on paths, where that is possible.
+    """
+
+    collect: bool = True
+    by_paths: bool = True
+
+
+USUAL = FinalForm()
+
+
 def rewrite(
     expressions: Sequence[Expr],
     modes: Sequence[str],
@@ -97,12 +112,13 @@ def rewrite(
     *,
     armature: bool,
     rules: tuple[Identity, ...] = (),
+    form: FinalForm = USUAL,
 ) -> Rewriting:
     """Rewrite expressions that are applied or written out as matrices, each by its mode."""
     known = frozenset(given)
     pairs = zip(expressions, modes, strict=True)
     found = [
-        rewrite_one(x, known, armature=armature, apply=mode == "apply", rules=rules)
+        rewrite_one(x, known, armature=armature, apply=mode == "apply", rules=rules, form=form)
         for x, mode in pairs
     ]
     return _together(found)
@@ -130,9 +146,10 @@ def rewrite_one(
     armature: bool,
     apply: bool,
     rules: tuple[Identity, ...] = (),
+    form: FinalForm = USUAL,
 ) -> Rewriting:
     """One expression rewritten: the same for all models, so that the next one need not wait."""
-    rewriter = Rewriter(armature, given, apply, rules)
+    rewriter = Rewriter(armature, given, apply, rules, form)
     return Rewriting((rewriter.run(x),), tuple(rewriter.steps))
 
 
@@ -149,6 +166,7 @@ class Rewriter:
     given: frozenset[str]
     apply: bool
     rules: tuple[Identity, ...] = ()
+    form: FinalForm = USUAL
     steps: list[RewriteStep] = field(default_factory=list[RewriteStep])
     _done: dict[Expr, Expr] = field(default_factory=dict[Expr, Expr])
     _meant: dict[Expr, Expr] = field(default_factory=dict[Expr, Expr])
@@ -211,7 +229,7 @@ class Rewriter:
 
     def _collect(self, x: Expr) -> Expr:
         """Common factors taken out, if that saves recursions."""
-        if count_products(x) > _MOST_PRODUCTS:
+        if not self.form.collect or count_products(x) > _MOST_PRODUCTS:
             return x
         y = collect(x)
         if count_recursions(y) >= count_recursions(x):
@@ -220,7 +238,7 @@ class Rewriter:
 
     def _split_for_matrix(self, x: Expr) -> Expr | None:
         """Lemma A.1 for a matrix, if every block then lies on a path."""
-        found = matrix_form(x, self.given)
+        found = matrix_form(x, self.given) if self.form.by_paths else None
         if found is None or not (on_paths(found[0]) or between_seeds(x)):
             return None
         y, splits = found

@@ -9,6 +9,7 @@ from phipsi.expressions.node import Expr
 from phipsi.model.model import Model
 from phipsi.operators.catalogue import CATALOGUE
 from phipsi.rewrite.rewriter import RewriteStep
+from phipsi.sweeps.costs import PlanCost
 from phipsi.sweeps.ir import Domain, Field, Step, StepKind
 from phipsi.sweeps.operations import flops
 from phipsi.sweeps.recursion import Recursion
@@ -34,7 +35,8 @@ class Explanation:
 
     **Attributes:** `expressions` as given, `lowered` after rewriting, `rewrites` (name, before,
     after, source), `sweeps` (kind, heading, equations), `flops` (per evaluation, or per body with a
-    one-dof hinge if no model was given), `order` in the number of bodies N, `latex`.
+    one-dof hinge if no model was given), `order` in the number of bodies N, `latex`, and `plans`:
+    if asked for, the forms that were compared on the model, the one taken first.
     """
 
     expressions: tuple[Expr, ...]
@@ -45,6 +47,7 @@ class Explanation:
     order: str
     latex: bool
     bodies: int | None
+    plans: tuple[PlanCost, ...] = ()
 
     def __str__(self) -> str:
         return _latex(self) if self.latex else _text(self)
@@ -65,6 +68,7 @@ def explain_steps(
     model: Model | None,
     *,
     latex: bool,
+    plans: Sequence[PlanCost] = (),
 ) -> Explanation:
     """The explanation of scheduled steps."""
     recursion = Recursion(steps, outputs, latex=latex)
@@ -80,6 +84,7 @@ def explain_steps(
         order=order_of(steps),
         latex=latex,
         bodies=None if model is None else model.n_bodies,
+        plans=tuple(plans),
     )
 
 
@@ -131,6 +136,9 @@ def _text(e: Explanation) -> str:
     if any(line.startswith("W(k) = ") for sweep in e.sweeps for line in sweep.equations):
         lines += ["", "W(k) is φ(world, k), the pose of body k in the world"]
     lines += ["", f"cost  {e.order}, {_flops(e)}"]
+    if e.plans:
+        lines += ["", "plans (time of one configuration in a batch, estimated)"]
+        lines += [f"  {'>' if i == 0 else ' '} {plan}" for i, plan in enumerate(e.plans)]
     return "\n".join(lines)
 
 

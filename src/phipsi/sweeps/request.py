@@ -26,7 +26,7 @@ from phipsi.operators.inputs import (
 )
 from phipsi.rewrite.identity import Identity
 from phipsi.rewrite.matrices import matrix_product, strip_marks
-from phipsi.rewrite.rewriter import Rewriting, rewrite, rewrite_by_rules
+from phipsi.rewrite.rewriter import USUAL, FinalForm, Rewriting, rewrite, rewrite_by_rules
 from phipsi.sweeps.ir import Field, Type
 from phipsi.sweeps.lower import DOMAINS, Lowering, Options
 from phipsi.sweeps.matrix_results import columns_matrix, lower_matrix, whole_matrix
@@ -34,7 +34,6 @@ from phipsi.sweeps.memoryless_blocks import block_size
 
 MODES = ("apply", "dense", "blocks")
 REWRITES = ("full", "as_written")
-SHALLOW = 24  # rates on the longest path for which Gram products are cheaper than pairs
 FLAT_DEPTH = 32  # bodies on the longest path for which the root's frame keeps 13 digits
 NEEDS_POINTS = {"B", "Bdot", "J", "Lambda", "f0", "frame_pose"}
 _INPUTS = {*INPUT_ORDER, "operand"}
@@ -280,26 +279,40 @@ def _check_poses(x: Expr) -> None:
 
 
 def rewrite_request(
-    request: Request, *, armature: bool, rules: tuple[Identity, ...] = ()
+    request: Request,
+    *,
+    armature: bool,
+    rules: tuple[Identity, ...] = (),
+    form: FinalForm = USUAL,
 ) -> Rewriting:
     """Every expression in its cheapest form; "as_written" applies no rules but the user's."""
     if request.rewrite == "as_written":
         return rewrite_by_rules(request.expressions, rules)
     return rewrite(
-        request.expressions, request.modes, request.given, armature=armature, rules=rules
+        request.expressions,
+        request.modes,
+        request.given,
+        armature=armature,
+        rules=rules,
+        form=form,
     )
 
 
 def lower_request(
-    request: Request, expressions: tuple[Expr, ...], model: Model | None, *, pairs: str = "all"
+    request: Request,
+    expressions: tuple[Expr, ...],
+    model: Model | None,
+    *,
+    pairs: str = "all",
+    grams: bool = False,
 ) -> Lowered:
-    """Lower all expressions with shared equations."""
+    """Lower all expressions with shared equations; `pairs` and `grams` are those of `Options`."""
     armature = model is None or model.has_armature
     given = dict.fromkeys(request.given, "")
     options = Options(
         flat=_flat(model),
         simplify=request.rewrite == "full",
-        grams=pairs == "symmetric" and _shallow(model),
+        grams=grams,
         several=sum(mode == "dense" for mode in request.modes) > 1,
         pairs=pairs,
     )
@@ -340,16 +353,6 @@ def _flat(model: Model | None) -> bool:
     cost digits.
     """
     return model is not None and max(model.tree.depth, default=0) < FLAT_DEPTH
-
-
-def _shallow(model: Model | None) -> bool:
-    """Whether sums over the joints above two others are shorter than what pairs of paths cost."""
-    if model is None:
-        return False
-    above = [0] * model.n_bodies
-    for k, p in enumerate(model.parent):
-        above[k] = model.joints[k].nv + (above[p] if p >= 0 else 0)
-    return max(above, default=0) <= SHALLOW
 
 
 def _operator_count(request: Request) -> int:

@@ -11,6 +11,7 @@ from phipsi.backends.backend import Array, Arrays, Backend, Loaded, SweepProgram
 from phipsi.backends.failures import NO_MEMORY
 from phipsi.backends.native.calls.machine_function import MachineFunction
 from phipsi.backends.native.pipeline import can_run, compile_native, plan_native
+from phipsi.backends.native.targets.target import host_target
 from phipsi.backends.result_memory import empty
 
 
@@ -21,6 +22,11 @@ class NativeBackend(Backend):
     name = "native"
     pairs = "symmetric"
     columns = False
+
+    @property
+    def processor(self) -> str:
+        """That of this machine's vectors."""
+        return f"{host_target().lanes} lanes"
 
     def accepts(self, program: SweepProgram) -> bool:
         """Whether there is machine code for a program."""

@@ -17,6 +17,7 @@ from phipsi.backends.dense import dense
 from phipsi.backends.program import Program
 from phipsi.calculus.differentiation import diff
 from phipsi.compiler import compile, explain
+from phipsi.derivations.derive import derive
 from phipsi.errors import InputError, LoweringError, PhipsiError
 from phipsi.expressions.check import signature
 from phipsi.expressions.node import Expr
@@ -110,6 +111,7 @@ class Answers:
             "code": self.code,
             "differentiate": self.differentiate,
             "prove": self.prove,
+            "derive": self.derive,
             "identities": self.identities,
             "robots": lambda _: {"robots": list(self.robots)},
         }
@@ -243,20 +245,25 @@ class Answers:
         return {"pictures": pictures}
 
     def cost(self, question: Question) -> Answer:
-        """Operations of each form on chains of growing length."""
-        x = question.expression
-        forms: list[Answer] = []
-        for rewrite, name in (("full", "rewritten"), ("as_written", "as written")):
-            found: list[list[int]] = []
-            try:
-                for n in _CHAINS:
-                    chain = examples.planar_arm(n)
-                    found.append([n, explain(x, chain, rewrite=rewrite).flops])
-            except LoweringError as error:
-                forms.append({"name": name, "points": found, "why": str(error)})
-                continue
-            forms.append({"name": name, "points": found})
-        return {"forms": forms}
+        """The plans on the robot, and the estimated time of each on chains of growing length."""
+        x, robot = question.expression, self.robot(question)
+        forms: dict[str, list[list[float]]] = {}
+        for n in _CHAINS:
+            for plan in explain(x, examples.planar_arm(n), plan=True, mode=_mode(x)).plans:
+                forms.setdefault(plan.name, []).append([n, plan.nanoseconds])
+        compared = explain(x, robot, plan=True, mode=_mode(x), points=_points(x, robot)).plans
+        return {
+            "forms": [{"name": name, "points": points} for name, points in forms.items()],
+            "plans": [
+                {
+                    "name": plan.name,
+                    "flops": plan.work.flops,
+                    "words": plan.work.words,
+                    "nanoseconds": plan.nanoseconds,
+                }
+                for plan in compared
+            ],
+        }
 
     def code(self, question: Question) -> Answer:
         """The code that is compiled to machine code, and how large that is."""
@@ -271,9 +278,31 @@ class Answers:
     # ---- identities ----------------------------------------------------------------------------
 
     def prove(self, question: Question) -> Answer:
-        """Whether a claim holds on the robot, exactly."""
-        found = prove(question.text, self.robot(question))
-        return {"holds": found.holds, "reason": found.reason}
+        """Whether a claim holds in general and on the robot, exactly; if not, a counterexample."""
+        general, here = prove(question.text), prove(question.text, self.robot(question))
+        shown = "" if general.counterexample is None else str(general.counterexample)
+        return {
+            "holds": general.holds,
+            "reason": general.reason,
+            "holds_if": general.holds_if,
+            "here": here.holds,
+            "reason_here": here.reason,
+            "counterexample": shown,
+        }
+
+    def derive(self, question: Question) -> Answer:
+        """A chain of named identities from the left side of a claim to the right."""
+        found = derive(question.text)
+        return {
+            "complete": bool(found),
+            "reason": found.reason,
+            "condition": found.condition,
+            "start": _latex(found.lhs),
+            "steps": [
+                {"latex": _latex(step.expression), "text": str(step.expression), "why": step.reason}
+                for step in found.steps
+            ],
+        }
 
     def identities(self, question: Question) -> Answer:
         """All identities of the library, to search in."""
@@ -327,13 +356,16 @@ def _points(x: Expr, robot: Model) -> list[str] | None:
     return [robot.body_names[-1]] if names & NEEDS_POINTS and robot.n_bodies else None
 
 
+def _mode(x: Expr) -> str:
+    """An operator is shown as its matrix."""
+    return "apply" if x.is_vector or x.is_scalar else "dense"
+
+
 def _program(x: Expr, robot: Model) -> tuple[Program, list[str] | None]:
     """The program of a value: the matrix of an operator, or if it has none its product."""
     points = _points(x, robot)
-    if x.is_vector or x.is_scalar:
-        return compile(x, robot, points=points), points
     try:
-        return compile(x, robot, mode="dense", points=points), points
+        return compile(x, robot, mode=_mode(x), points=points), points
     except LoweringError:
         return compile(x, robot, points=points), points
 

@@ -167,15 +167,13 @@ function drawBlocks(answer) {
 
 function drawCost(answer) {
   if (answer.error) return show("cost", "Cost", [make("pre", answer.error)]);
-  const forms = answer.forms.filter((form) => form.points.length);
-  const all = forms.flatMap((form) => form.points);
-  if (!all.length) return show("cost", "Cost", [make("pre", answer.forms[0].why || "")]);
+  const forms = answer.forms, all = forms.flatMap((form) => form.points);
   const width = 420, height = 200, left = 56, bottom = 26;
   const logs = (k) => all.map((p) => Math.log10(Math.max(p[k], 1)));
   const [x0, x1] = [Math.min(...logs(0)), Math.max(...logs(0))], [y0, y1] = [Math.floor(Math.min(...logs(1))), Math.ceil(Math.max(...logs(1)) + 0.01)];
   const px = (x) => left + (width - left - 12) * (Math.log10(x) - x0) / (x1 - x0 || 1);
   const py = (y) => height - bottom - (height - bottom - 10) * (Math.log10(Math.max(y, 1)) - y0) / (y1 - y0 || 1);
-  const svg = draw("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "operations against the number of bodies" });
+  const svg = draw("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "time against the number of bodies" });
   for (let power = y0; power <= y1; power += 1) {
     const label = draw("text", { x: left - 8, y: py(10 ** power) + 4, "text-anchor": "end" });
     label.textContent = `1e${power}`;
@@ -190,12 +188,13 @@ function drawCost(answer) {
     svg.append(draw("polyline", { points: form.points.map(([n, y]) => `${px(n)},${py(y)}`).join(" "), class: i ? "curve other" : "curve" }));
   });
   const table = make("table");
-  for (const form of answer.forms) {
-    const row = make("tr"), last = form.points.at(-1);
-    row.append(make("th", form.name), make("td", last ? `${last[1].toLocaleString("en")} flops for ${last[0]} bodies` : ""), make("td", form.why || "", "source"));
+  answer.plans.forEach((plan, i) => {
+    const row = make("tr");
+    row.append(make("th", i ? plan.name : `▸ ${plan.name}`), make("td", `${number(plan.nanoseconds)} ns`));
+    row.append(make("td", `${plan.flops.toLocaleString("en")} flops, ${plan.words.toLocaleString("en")} numbers kept`, "source"));
     table.append(row);
-  }
-  show("cost", "Plans and their cost", [svg, table], "on chains of N bodies");
+  });
+  show("cost", "Plans and their cost", [svg, make("h3", "on this robot"), table], "estimated ns of one configuration, on chains of N bodies");
 }
 
 function offerCode() {
@@ -214,21 +213,29 @@ function offerCode() {
 
 function drawVerdict(answer) {
   if (answer.error) return complain(answer);
-  const word = answer.holds === true ? "proved" : answer.holds === false ? "false" : "does not apply";
+  const word = answer.holds ? "proved" : answer.holds_if ? `false in general; true if ${answer.holds_if}` : "false";
   const parts = [make("p", word, answer.holds ? "good" : "wrong"), make("pre", answer.reason)];
+  const here = { true: "it holds", false: "it fails", null: "it does not apply" }[String(answer.here)];
+  parts.push(make("h3", "On this robot"), make("pre", `${here}: ${answer.reason_here}`));
   if (answer.counterexample) parts.push(make("h3", "Counterexample"), make("pre", answer.counterexample));
   show("verdict", "Proof", parts);
 }
 
 function drawDerivation(answer) {
   if (answer.error) return complain(answer);
-  const steps = make("ol");
-  for (const step of answer.steps) {
-    const item = make("li");
-    item.append(typeset(step.latex, false, step.text), make("span", step.why, "source"));
-    steps.append(item);
-  }
-  show("verdict", "Derivation", [steps], answer.note || "");
+  if (!answer.complete) return show("verdict", "Derivation", [make("p", "not found", "wrong"), make("pre", answer.reason)]);
+  const table = make("table");
+  const line = (latex, text, why) => {
+    const row = make("tr"), cell = make("td");
+    cell.append(typeset(latex, false, text));
+    row.append(cell, make("td", why, "source"));
+    table.append(row);
+  };
+  line(answer.start, "", "");
+  for (const step of answer.steps) line(`= ${step.latex}`, step.text, step.why);
+  const box = make("div", "", "typeset");
+  box.append(table);
+  show("verdict", "Derivation", [box], answer.condition && `if ${answer.condition}`);
 }
 
 // ---- the turns ---------------------------------------------------------------------------------

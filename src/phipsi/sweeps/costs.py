@@ -1,0 +1,141 @@
+"""What scheduled steps cost on a model: operations, numbers moved, bodies visited, and time.
+
+Times are those of one configuration in a large batch, by constants that were measured once for each
+width of vectors (`benchmarks/plans.py` measures them again). They rank the forms of one expression;
+they do not predict a stopwatch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass
+from typing import NamedTuple
+
+from phipsi.model.model import Model
+from phipsi.sweeps.ir import Domain, Field, Kind, Reads, Step, StepKind
+from phipsi.sweeps.operations import flops
+
+
+class Work(NamedTuple):
+    """What one evaluation takes.
+
+    `sweeps`, `columns`, `paths` and `meetings` are operations: in loops over the bodies, in loops
+    that carry whole matrices from body to body, along paths, and where two paths meet or share
+    bodies. `words` are numbers that one loop keeps for another, `visits` bodies that loops pass.
+    """
+
+    sweeps: int = 0
+    columns: int = 0
+    paths: int = 0
+    meetings: int = 0
+    words: int = 0
+    visits: int = 0
+
+    @property
+    def flops(self) -> int:
+        """All operations."""
+        return self.sweeps + self.columns + self.paths + self.meetings
+
+
+@dataclass(frozen=True)
+class Processor:
+    """Picoseconds of one configuration for each kind of work, in lanes side by side."""
+
+    sweeps: float
+    columns: float
+    paths: float
+    meetings: float
+    words: float
+    visits: float
+
+    def nanoseconds(self, work: Work) -> float:
+        """The time of one configuration in a large batch."""
+        rates = astuple(self)
+        return 1e-3 * sum(rate * amount for rate, amount in zip(rates, work, strict=True))
+
+
+# measured on one core, see benchmarks/plans.py
+PROCESSORS = {
+    #                    sweeps columns paths meetings words visits
+    "8 lanes": Processor(5.2, 30.0, 10.1, 23.9, 3.1, 3770.0),
+    "4 lanes": Processor(9.0, 40.0, 17.0, 40.0, 5.0, 5000.0),
+    "2 lanes": Processor(17.0, 40.0, 32.0, 75.0, 9.0, 8000.0),
+}
+STANDARD = "4 lanes"
+"""The one whose choices every machine makes if results must be the same everywhere."""
+
+
+class PlanCost(NamedTuple):
+    """A plan by its name, its work, and the estimated time of one configuration in a batch."""
+
+    name: str
+    work: Work
+    nanoseconds: float
+
+    def __str__(self) -> str:
+        flops, words = self.work.flops, self.work.words
+        return f"{self.name}: {self.nanoseconds:,.0f} ns ({flops:,} flops, {words:,} numbers kept)"
+
+
+class _Sizes:
+    """Sizes of a model that sums over bodies, paths and pairs of paths need."""
+
+    def __init__(self, model: Model) -> None:
+        tree = model.tree
+        self.widths = [joint.nv for joint in model.joints]
+        self.rates = max(model.nv, 1)
+        below = list(self.widths)  # rates of the body and of all bodies outboard of it
+        for k in tree.tip_to_base():
+            if tree.parent[k] >= 0:
+                below[tree.parent[k]] += below[k]
+        self.below = below
+        self.path_bodies = sum(depth + 1 for depth in tree.depth)
+        self.between_roots = sum(below[k] ** 2 for k in tree.roots)
+
+
+def work_of(steps: Sequence[Step], model: Model) -> Work:
+    """The work of all steps on a model."""
+    sizes = _Sizes(model)
+    amounts = zip(*(_step_work(step, sizes) for step in steps), strict=True)
+    return Work(*map(sum, amounts)) if steps else Work()
+
+
+def _step_work(step: Step, sizes: _Sizes) -> Work:
+    if step.kind is StepKind.PAIRS:
+        products = sum(_pair_flops(x, sizes) for x in step.fields)
+        return Work(meetings=products, words=sizes.between_roots)
+    kept = [x for x in step.fields if x not in step.local]
+    if step.kind is StepKind.PATH:  # the rates of the bodies where paths start are the columns
+        places = list(zip(sizes.widths, sizes.below, strict=True))
+        return Work(
+            paths=sum(flops(x, r, 1) * below for x in step.fields for r, below in places),
+            words=sum(_entries(x, r, 1) * below for x in kept for r, below in places),
+            visits=sizes.path_bodies,
+        )
+    widths = sizes.widths if step.domain is Domain.BODY else [1]
+    cost = {x: sum(flops(x, r, sizes.rates) for r in widths) for x in step.fields}
+    wide = sum(amount for x, amount in cost.items() if x.type.cols.startswith("all:"))
+    return Work(
+        sweeps=sum(cost.values()) - wide,
+        columns=wide,
+        words=sum(_entries(x, r, sizes.rates) for x in kept for r in widths),
+        visits=len(widths),
+    )
+
+
+def _pair_flops(x: Field, sizes: _Sizes) -> int:
+    """Products of all pairs of paths, of which a symmetric matrix needs half."""
+    if x.operation.reads is Reads.PATHS:  # a sum over the bodies that two paths share
+        inner = 2 * sum(r * b * b for r, b in zip(sizes.widths, sizes.below, strict=True))
+    else:  # one product where the paths meet, and the block there times every path below
+        inner = 11 * sizes.between_roots + 66 * sum(sizes.below)
+    return inner // 2
+
+
+def _entries(x: Field, r: int, columns: int) -> int:
+    rows, cols = (_size(s, r, columns) for s in (x.type.rows, x.type.cols))
+    return rows * (rows + 1) // 2 if x.type.kind is Kind.SYMMETRIC else rows * cols
+
+
+def _size(s: str, r: int, columns: int) -> int:
+    return r if s in ("r", "q") else int(s) if s.isdigit() else columns

@@ -1,0 +1,133 @@
+"""Plans: the forms in which a request can be computed, and the cheapest of them on a model.
+
+Rules always remove work, whatever the model is. A few choices do not: whether common factors are
+collected, whether a matrix comes from the blocks on paths or from columns, whether two paths are
+multiplied where they meet or summed along their common part, and whether the rules are worth it for
+expressions that share parts. Each choice is a row of `CHOICES`; all are lowered, costed
+(`costs.py`), and the cheapest is taken. The choice depends on the model and the mode, never on the
+size of a batch, so that a configuration keeps its bits in whatever batch it runs.
+
+Reasons: docs/decisions/0040.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from phipsi.errors import LoweringError
+from phipsi.model.model import Model
+from phipsi.rewrite.identity import Identity
+from phipsi.rewrite.rewriter import USUAL, FinalForm, Rewriting
+from phipsi.sweeps.costs import PROCESSORS, PlanCost, Work, work_of
+from phipsi.sweeps.ir import Step
+from phipsi.sweeps.legality import check_steps
+from phipsi.sweeps.request import Lowered, Request, lower_request, rewrite_request
+from phipsi.sweeps.schedule import plan_buffers, schedule
+
+_WORTH = 0.97  # of the usual plan's time, from which on another one is taken
+
+
+class Choice(NamedTuple):
+    """One way to compute: its name, the final form, "full" or "as_written", and Gram products."""
+
+    name: str
+    form: FinalForm = USUAL
+    rewrite: str = "full"
+    grams: bool = False
+
+
+CHOICES = (
+    Choice("rewritten"),
+    Choice("rewritten, summed along common paths", grams=True),
+    Choice("rewritten, factors not collected", FinalForm(collect=False)),
+    Choice("rewritten, matrices by columns", FinalForm(by_paths=False)),
+    Choice("as written", rewrite="as_written"),
+)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One way to compute a request on a model, and its cost.
+
+    **Attributes:** `name`; the `rewriting`, the `lowered` fields and the `steps`; the `work` of one
+    evaluation; `nanoseconds`, the estimated time of one configuration in a large batch.
+    """
+
+    name: str
+    rewriting: Rewriting
+    lowered: Lowered
+    steps: list[Step]
+    work: Work
+    nanoseconds: float
+
+    @property
+    def cost(self) -> PlanCost:
+        """What is remembered of it."""
+        return PlanCost(self.name, self.work, self.nanoseconds)
+
+
+def plans_of(
+    request: Request,
+    model: Model,
+    *,
+    pairs: str,
+    processor: str,
+    rules: tuple[Identity, ...] = (),
+) -> list[Plan]:
+    """All plans that differ, the one to take first, the others by their cost."""
+    found: list[Plan] = []
+    seen: set[tuple[object, ...]] = set()
+    for choice in CHOICES:
+        asked = request
+        if choice.rewrite != request.rewrite:
+            if request.rewrite == "as_written" or rules:
+                continue
+            asked = replace(request, rewrite=choice.rewrite)
+        elif request.rewrite == "as_written":
+            choice = choice._replace(form=USUAL)
+        try:
+            plan = _plan(choice, asked, model, pairs, processor, rules, seen)
+        except LoweringError:
+            if not found:
+                raise
+            continue
+        if plan is not None:
+            found.append(plan)
+    usual = found[0]
+    best = min(found, key=lambda plan: plan.nanoseconds)
+    if best.nanoseconds > _WORTH * usual.nanoseconds:
+        best = usual
+    others = sorted((p for p in found if p is not best), key=lambda plan: plan.nanoseconds)
+    return [best, *others]
+
+
+def _plan(
+    choice: Choice,
+    request: Request,
+    model: Model,
+    pairs: str,
+    processor: str,
+    rules: tuple[Identity, ...],
+    seen: set[tuple[object, ...]],
+) -> Plan | None:
+    """The plan of a choice; None if it is one of those that were seen."""
+    if choice.grams and (pairs != "symmetric" or "dense" not in request.modes):
+        return None
+    rewriting = rewrite_request(request, armature=model.has_armature, rules=rules, form=choice.form)
+    key = (rewriting.expressions, request.rewrite, choice.grams)
+    if key in seen:
+        return None
+    seen.add(key)
+    lowered = lower_request(request, rewriting.expressions, model, pairs=pairs, grams=choice.grams)
+    steps = schedule(lowered.fields)
+    check_steps("schedule", steps, lowered.fields)
+    steps = plan_buffers(steps, lowered.fields)
+    check_steps("plan buffers", steps, lowered.fields)
+    work = work_of(steps, model)
+    if work in seen:
+        return None
+    seen.add(work)
+    return Plan(
+        choice.name, rewriting, lowered, steps, work, PROCESSORS[processor].nanoseconds(work)
+    )

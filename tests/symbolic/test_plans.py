@@ -1,0 +1,132 @@
+"""Plans: every form computes the same, the cheapest is taken, and costs count what is there."""
+
+import numpy as np
+import pytest
+
+import phipsi as pp
+from phipsi.backends.backend import SweepProgram, backend_of
+from phipsi.backends.program import Program
+from phipsi.model.points import point_set
+from phipsi.sweeps.costs import PROCESSORS, STANDARD, Processor, Work, work_of
+from phipsi.sweeps.plans import CHOICES, Plan, plans_of
+from phipsi.sweeps.request import Request
+
+EXPRESSIONS = [
+    "mass_matrix",
+    "mass_matrix^-1",
+    "J mass_matrix^-1 J*",
+    "mass_matrix^-1 (tau - H phi (b + M phi* a))",
+    "phi M phi* H* + psi K H phi M phi* H*",
+    "H phi M phi* H* mass_matrix^-1 tau",
+]
+MODELS = {
+    "arm": pp.examples.planar_arm(3),
+    "tree": pp.examples.random_tree(3, 6),
+    "quadruped": pp.examples.quadruped(),
+}
+
+
+def found_plans(
+    text: str, model: pp.Model, mode: str, processor: str = STANDARD
+) -> tuple[Request, list[Plan]]:
+    x = pp.parse(text)
+    where = point_set(model, [model.body_names[-1]], None)
+    request = Request.make(x, mode, None, False, (), "full", where)
+    return request, plans_of(request, model, pairs="symmetric", processor=processor)
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("text", EXPRESSIONS)
+def test_all_plans_compute_the_same(name: str, text: str):
+    model, x = MODELS[name], pp.parse(text)
+    for mode in ("apply",) if x.is_vector else ("apply", "dense"):
+        request, plans = found_plans(text, model, mode)
+        values = []
+        for plan in plans:
+            source = SweepProgram(request, plan.lowered, plan.steps, model, False, None)
+            program = Program(source, plan.rewriting, backend_of("reference"))
+            rng = np.random.default_rng(0)
+            given = {
+                name: model.random_configuration(rng) if name == "q" else rng.normal(size=shape)
+                for name, shape in program.input_shapes.items()
+            }
+            values.append(program(*(given[name] for name in program.inputs)))
+        for value in values[1:]:
+            np.testing.assert_allclose(
+                value, values[0], rtol=0, atol=1e-9 * np.abs(values[0]).max()
+            )
+
+
+def test_the_cheapest_is_taken_and_the_others_are_listed():
+    model = MODELS["quadruped"]
+    for text in EXPRESSIONS:
+        _, plans = found_plans(text, model, "apply")
+        assert len({plan.name for plan in plans}) == len(plans)
+        assert {plan.name for plan in plans} <= {choice.name for choice in CHOICES}
+        least = min(plan.nanoseconds for plan in plans)
+        assert plans[0].nanoseconds <= least / 0.97
+        rest = [plan.nanoseconds for plan in plans[1:]]
+        assert rest == sorted(rest)
+
+
+def test_another_processor_may_choose_otherwise(monkeypatch: pytest.MonkeyPatch):
+    model = MODELS["quadruped"]
+    usual = found_plans("mass_matrix", model, "dense")[1][0].name
+    assert usual == "rewritten"
+    odd = Processor(1, 0, 1e6, 1e6, 0, 0)  # paths are dear, columns cost nothing
+    monkeypatch.setitem(PROCESSORS, "odd", odd)
+    other = found_plans("mass_matrix", model, "dense", "odd")[1][0].name
+    assert other != usual
+
+
+def test_long_chains_take_another_plan_than_short_ones():
+    names = [
+        found_plans("mass_matrix^-1", pp.examples.planar_arm(n), "dense")[1][0].name
+        for n in (4, 200)
+    ]
+    assert names[0] != names[1]
+
+
+def test_the_choice_does_not_depend_on_the_batch_and_keeps_bits():
+    model = MODELS["arm"]
+    q = model.random_configuration(0, 40)
+    whole = pp.mass_matrix_inverse(model, q)
+    for i in (0, 7, 39):
+        np.testing.assert_array_equal(pp.mass_matrix_inverse(model, q[i]), whole[i])
+
+
+def test_reproducible_programs_take_the_standard_plan(monkeypatch: pytest.MonkeyPatch):
+    class Odd(type(backend_of("reference"))):  # type: ignore[misc]
+        """The reference on a processor that loves columns."""
+
+    model = pp.examples.planar_arm(5)
+    monkeypatch.setitem(PROCESSORS, "odd", Processor(1, 0, 1e6, 1e6, 0, 0))
+    monkeypatch.setattr(type(backend_of("reference")), "processor", "odd")
+    usual = pp.compile("mass_matrix", model, mode="dense", backend="reference")
+    same = pp.compile("mass_matrix", model, mode="dense", backend="reference", reproducible=True)
+    assert usual.plans[0].name != same.plans[0].name == "rewritten"
+
+
+def test_work_is_counted_by_hand():
+    # φ* H* v on a chain: one loop, per body one product with H* (6 × 1) and one shift and sum
+    x, n = pp.parse("phi* H* v"), 5
+    program = pp.compile(x, pp.examples.planar_arm(n), backend="reference")
+    work = work_of(program.steps, program.model)
+    assert work.flops == work.sweeps == pp.explain(x, program.model).flops
+    assert work.visits == n and work.paths == work.meetings == work.columns == 0
+    assert work.words == 6 * n  # the result is all that is kept
+
+
+def test_costs_are_linear_in_the_work():
+    one, two = Work(1, 2, 3, 4, 5, 6), Work(2, 4, 6, 8, 10, 12)
+    for processor in PROCESSORS.values():
+        assert processor.nanoseconds(two) == pytest.approx(2 * processor.nanoseconds(one))
+
+
+def test_explain_lists_the_plans():
+    text = str(pp.explain("J mass_matrix^-1 J*", MODELS["tree"], plan=True, mode="dense"))
+    assert "plans (time of one configuration" in text and "  > rewritten" in text
+    assert "as written" in text
+    assert "plans" not in str(pp.explain("J mass_matrix^-1 J*", MODELS["tree"], mode="dense"))
+    with pytest.raises(pp.errors.InputError, match="plans are compared on a model"):
+        pp.explain("mass_matrix", plan=True)
