@@ -238,6 +238,7 @@ def two_columns(D):
             ["'Mm' is not a quantity of one body", "Did you mean"],
         ),
         (lambda phi: phi, "forces -> forces", ["'phi' is not memoryless"]),
+        (lambda c=1.0: c, "forces -> forces", ["needs a quantity of the body"]),
         (lambda *x: x, "forces -> forces", ["has no name"]),
         (lambda D: "no", "rates -> efforts", ["'no', which is not a number"]),
     ],

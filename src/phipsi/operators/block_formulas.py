@@ -197,6 +197,11 @@ def _arguments(
         if why:
             raise InputError(f"{place}{p.name!r} {why}")
         args.append(known[p.name])
+    if not args:
+        raise InputError(
+            f"{place}a formula needs a quantity of the body as an argument, such as M or D. "
+            "Constant blocks are given as numbers: block=np.eye(6)"
+        )
     return args, constants
 
 
