@@ -27,7 +27,7 @@ def mixed(M, H, D, P, V, h, c=2.5):
 
 
 def soft(D, v, h):
-    return h * D + np.diag(np.sqrt(1 + v * v))
+    return h * D + np.diag(np.sqrt(1 + v * v) + np.exp(-v * v) * np.tanh(2 * v))
 
 
 MIXED = pp.operator("Mix", "motions -> forces", mixed, own=[h])
@@ -122,7 +122,8 @@ def test_it_is_printed():
 
 def test_proofs():
     def other(v, D, h):
-        return D * h + np.diag((1 + v**2) ** 0.5)
+        ratio = (np.exp(4 * v) - 1) / (np.exp(4 * v) + 1)
+        return D * h + np.diag((1 + v**2) ** 0.5 + ratio / np.exp(v**2))
 
     def angles(v):
         return np.diag(np.sin(2 * v))
@@ -199,8 +200,8 @@ def branch(D):
     return 2 * D
 
 
-def exponential(D):
-    return np.exp(D)
+def inverse_sine(D):
+    return np.arcsinh(D)
 
 
 def narrow(M):
@@ -227,7 +228,11 @@ def two_columns(D):
     ("function", "spaces", "words"),
     [
         (branch, "rates -> efforts", ["in branch", "if D[0, 0] > 1", "branches on a value"]),
-        (exponential, "rates -> efforts", ["in exponential", "np.exp is not among the functions"]),
+        (
+            inverse_sine,
+            "rates -> efforts",
+            ["in inverse_sine", "np.arcsinh is not among the functions"],
+        ),
         (narrow, "motions -> forces", ["narrow", "shape (3, 3)", "(6, 6)"]),
         (infinite, "rates -> efforts", ["in infinite", "inf is not finite"]),
         (converted, "rates -> efforts", ["in converted", "needs the number itself"]),

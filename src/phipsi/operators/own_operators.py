@@ -135,11 +135,11 @@ def operator(
       named have zeros), one array with the blocks of all bodies; a number stands for that multiple
       of the identity. Blocks are in body axes, angular part first. The operator is memoryless;
     - an expression of other operators, which it becomes a name for;
-    - a function in plain arithmetic (+ − * / @ **, indices, np.sqrt, np.sin, np.cos), which returns
-      the block of a body from quantities of that body. Its arguments are named as these: memoryless
-      operators such as M, H, D, P are matrices, vectors such as v and V have one axis, and those in
-      `own` likewise; an argument with a default value is a constant. It is called once for every
-      width of a joint, on entries that are not known yet.
+    - a function in plain arithmetic (+ − * / @ **, indices, np.sqrt, np.sin, np.cos, np.exp,
+      np.tanh), which returns the block of a body from quantities of that body. Its arguments are
+      named as these: memoryless operators such as M, H, D, P are matrices, vectors such as v and V
+      have one axis, and those in `own` likewise; an argument with a default value is a constant. It
+      is called once for every width of a joint, on entries that are not known yet.
 
     Instead of a block, `recursion` gives the equation that the operator solves, over the children
     or the parent of every body: a function of X with the right side of X = F(X), or the equation as

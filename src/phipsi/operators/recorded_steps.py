@@ -18,7 +18,8 @@ import numpy as np
 Step = tuple[Any, ...]
 """An operation and its operands: whole numbers are earlier steps, floats are constants."""
 
-FUNCTIONS = ("sqrt", "sin", "cos")
+FUNCTIONS = {"sqrt": 1, "sin": 8, "cos": 8, "exp": 8, "tanh": 8}
+"""The functions of one number, and how many operations they are counted as."""
 
 
 class Unfit(Exception):
@@ -137,7 +138,7 @@ class Entry:
             return self.tape.put(name, self.at)
         if name == "sqrt" and self.at < 0:
             reject(f"a formula takes the root of the constant {self.at}", "Roots need numbers ≥ 0")
-        return Entry(self.tape, getattr(math, name)(self.at))
+        return Entry(self.tape, _finite(float(getattr(np, name)(self.at))))
 
     def sqrt(self) -> Entry:
         """Square root."""
@@ -151,6 +152,14 @@ class Entry:
         """Cosine."""
         return self._function("cos")
 
+    def exp(self) -> Entry:
+        """The exponential."""
+        return self._function("exp")
+
+    def tanh(self) -> Entry:
+        """The hyperbolic tangent."""
+        return self._function("tanh")
+
     def conjugate(self) -> Entry:
         """The number itself: it is real."""
         return self
@@ -158,7 +167,7 @@ class Entry:
     def _unknown(self, *_: Any) -> NoReturn:
         reject(
             "the formula branches on a value, or compares values, that are known only when it runs",
-            "A formula is one expression for all values, in + − * / @ ** np.sqrt np.sin np.cos: "
+            "A formula is one expression for all values, in + − * / @ ** and functions of NumPy: "
             "compute what decides outside of it, and give it as a table or an own scalar",
         )
 
@@ -167,8 +176,8 @@ class Entry:
     def _no_number(self, *_: Any) -> NoReturn:
         reject(
             "the formula needs the number itself, which is known only when it runs",
-            "Use np.sqrt, np.sin and np.cos instead of functions of math, and arithmetic instead "
-            "of float(…) or int(…)",
+            "Use np.sqrt, np.sin, np.exp … instead of functions of math, and arithmetic instead of "
+            "float(…) or int(…)",
         )
 
     __float__ = __int__ = __index__ = __complex__ = _no_number
@@ -276,7 +285,7 @@ class Program:
     @property
     def flops(self) -> int:
         """Floating-point operations."""
-        return sum(step[0] != "entry" for step in self.steps)
+        return sum(FUNCTIONS.get(name, 1) for name, *_ in self.steps if name != "entry")
 
 
 def _of_step(x: int | float, values: list[Any], constant: float | None = None) -> Any:
@@ -310,6 +319,8 @@ _BY_ONE: dict[str, Callable[[Any, Any], Any]] = {
     "sqrt": lambda f, x: 0.5 / f,
     "sin": lambda f, x: x.cos(),
     "cos": lambda f, x: -x.sin(),
+    "exp": lambda f, x: f,
+    "tanh": lambda f, x: 1.0 - f * f,
 }
 
 

@@ -395,6 +395,13 @@ class _PlainOps(ResidueOps):
         """No cosine is rational."""
         raise NotRational("a cosine modulo a prime")
 
+    @staticmethod
+    def exp(x: Residue) -> Residue:
+        """No exponential is rational."""
+        raise NotRational("an exponential modulo a prime")
+
+    tanh = exp
+
 
 Residues.ops = FUNCTIONS[Residue] = ResidueOps()
 Residues.plain_ops = _PlainOps()

@@ -99,8 +99,8 @@ class Configuration:
         return NUMPY_OPS if self.kind is np.ndarray else self.kind.ops
 
     @property
-    def plain_ops(self) -> ScalarOps:
-        """The same functions of any number, which need not be an angle of the configuration."""
+    def plain_ops(self) -> Any:
+        """These and others of any number, which need not be an angle of the configuration."""
         return getattr(self.kind, "plain_ops", self.ops)
 
     def eye(self, size: int) -> Array:
