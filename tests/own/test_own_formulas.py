@@ -186,9 +186,19 @@ def test_gradients(x, weight, wrt):
     assert abs(gradient @ u - 2 * wanted) > 1e-3
 
 
-def test_the_gradient_by_a_number_of_all_bodies_is_rejected():
-    with pytest.raises(SpaceError, match="no derivative is known for the formula"):
+def test_derivatives_by_own_quantities():
+    wanted = pp.dense(D, TREE, Q[0]) @ RATES[0]
+    assert_allclose(pp.dense(pp.diff(SOFT @ v, "h"), TREE, Q[0], RATES[0]), wanted, rtol=1e-12)
+    with pytest.raises(SpaceError, match=r"no derivative is known[^$]*pp.diff\(expr, 'h'\)"):
         pp.vjp(SOFT @ v, TREE, "h")
+    k = pp.vector("k", "efforts", np.ones(TREE.nv))
+    x = pp.operator("Uk", "rates -> efforts", lambda D, k: D * (k @ k), own=[k]) @ v
+    gradient = pp.vjp(x, TREE, "k")(Q[0], RATES[0], RATES[1])
+    wanted = [  # k @ k changes by 2 with every component of the same joint
+        2 * RATES[1][hinge] @ pp.dense(D, TREE, Q[0])[hinge, hinge] @ RATES[0][hinge]
+        for hinge in TREE.v_slices
+    ]
+    assert_allclose(gradient, np.repeat(wanted, [j.nv for j in TREE.joints]), rtol=1e-10)
 
 
 # ---- errors --------------------------------------------------------------------------------------
