@@ -226,6 +226,12 @@ def converted(D):
     return float(D[0, 0])
 
 
+def endless(D):
+    x = D[0, 0]
+    while True:
+        x = x * x + 1
+
+
 def by_zero(D):
     return D / 0.0
 
@@ -246,6 +252,7 @@ def two_columns(D):
         (narrow, "motions -> forces", ["narrow", "shape (3, 3)", "(6, 6)"]),
         (infinite, "rates -> efforts", ["in infinite", "inf is not finite"]),
         (converted, "rates -> efforts", ["in converted", "needs the number itself"]),
+        (endless, "rates -> efforts", ["in endless", "more than 20,000 steps"]),
         (by_zero, "rates -> efforts", ["in by_zero", "divides by the constant 0"]),
         (
             lambda Mm: Mm,

@@ -18,6 +18,7 @@ import numpy as np
 Step = tuple[Any, ...]
 """An operation and its operands: whole numbers are earlier steps, floats are constants."""
 
+MOST_STEPS = 20_000
 FUNCTIONS = {"sqrt": 1, "sin": 8, "cos": 8, "exp": 8, "tanh": 8}
 """The functions of one number, and how many operations they are counted as."""
 
@@ -45,6 +46,11 @@ class Tape:
         """The entry that this step gives."""
         text = repr(step)
         if text not in self._known:
+            if len(self.steps) >= MOST_STEPS:
+                reject(
+                    f"the formula has more than {MOST_STEPS:,} steps",
+                    "Compute parts of it as operators of their own",
+                )
             self._known[text] = len(self.steps)
             self.steps.append(step)
         return Entry(self, self._known[text])
