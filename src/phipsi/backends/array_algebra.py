@@ -32,6 +32,14 @@ class Scalars:
         """Square root, elementwise."""
         return _call("sqrt", x)
 
+    def exp(self, x: Any) -> Any:
+        """Exponential, elementwise."""
+        return _call("exp", x)
+
+    def tanh(self, x: Any) -> Any:
+        """Hyperbolic tangent, elementwise."""
+        return _call("tanh", x)
+
     def log(self, x: Any) -> Any:
         """Natural logarithm, elementwise."""
         return _call("log", x)

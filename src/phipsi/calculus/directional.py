@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from phipsi.calculus.change import log_det_change, no_rule
+from phipsi.calculus.change import log_det_change, no_formula_rule, no_rule
 from phipsi.errors import SpaceError
 from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import Expr, rebuild, total_of, zero
 from phipsi.expressions.spaces import ONE, PARAMETERS, RATES
+from phipsi.expressions.structure import is_memoryless
+from phipsi.operators.block_formulas import Formula
 from phipsi.operators.catalogue import H, definition, family_of, phi, place_of, with_arguments
 
 
@@ -49,6 +51,8 @@ class Directional:
             return log_det_change(x, self)
         if x.op is Op.AS_MATRIX:
             return self(x.args[0])
+        if isinstance(x.function, Formula):
+            return self._formula(x)
         terms: list[tuple[int, Expr]] = [(0, x)]
         for i, y in enumerate(x.args):
             change = self(y)
@@ -57,6 +61,16 @@ class Directional:
         if x.function is not None and x.function.differential is not None:
             terms.append((1, x.function.differential(x, self)))
         return total_of(terms)
+
+    def _formula(self, x: Expr) -> Expr:
+        """The change of a formula, linear in those of its arguments."""
+        changes = [self(y) for y in x.args]
+        if all(dy.op is Op.ZERO for dy in changes):
+            return zero(x.takes, x.gives)
+        for y, dy in zip(x.args, changes, strict=True):
+            if dy.op is not Op.ZERO and not y.is_vector and not is_memoryless(dy.structure):
+                raise SpaceError(no_formula_rule(x, y))
+        return x.function.change(x.args, changes)  # type: ignore[union-attr]
 
     def _leaf(self, x: Expr) -> Expr:
         if x.name in self.along:

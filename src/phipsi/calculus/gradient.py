@@ -37,6 +37,7 @@ from phipsi.calculus.change import (
     has_symbols,
     log_det_change,
     log_det_family,
+    no_formula_rule,
     no_rule,
     swaps,
 )
@@ -61,6 +62,7 @@ from phipsi.expressions.structure import (
     is_memoryless,
     is_strict,
 )
+from phipsi.operators.block_formulas import Formula
 from phipsi.operators.catalogue import change_along, definition, hinge_variation
 from phipsi.operators.inputs import leaves_of
 from phipsi.operators.transitions import is_step, is_transition, transition_step
@@ -178,9 +180,22 @@ class Gradient:
 
     def _function(self, x: Expr, weight: Expr) -> None:
         """Pass on the change of f(…) to its arguments, which it is linear in."""
+        if isinstance(x.function, Formula):
+            self._formula(x, x.function, weight)
+            return
         if x.function is None or x.function.pull is None:
             raise SpaceError(no_gradient(x))
         for y, w in zip(x.args, x.function.pull(x, weight), strict=True):
+            (self._vector if y.is_vector else self._blocks)(y, w)
+
+    def _formula(self, x: Expr, formula: Formula, weight: Expr) -> None:
+        """Pass on the change of a formula of one body to its arguments."""
+        for i, y in enumerate(x.args):
+            if not self._depends(y):
+                continue
+            if y.is_scalar:  # its weight is a sum over the bodies
+                raise SpaceError(no_formula_rule(x, y))
+            w = formula.weight(x.args, i, weight)
             (self._vector if y.is_vector else self._blocks)(y, w)
 
     def _hinge_trace(self, z: Expr, w: Expr) -> None:

@@ -32,6 +32,7 @@ from phipsi.expressions.node import (
 )
 from phipsi.expressions.spaces import ONE, Space
 from phipsi.expressions.structure import Structure, is_memoryless
+from phipsi.operators.block_formulas import Formula
 from phipsi.operators.catalogue import place_of, with_arguments
 
 Word = tuple[Expr, ...]
@@ -150,6 +151,8 @@ def _words(x: Expr) -> Words:
         return _letter(logdet(_words(x.args[0]).expression()))
     if x.op is Op.FUNCTION:
         function, hole = x.data
+        if isinstance(function, Formula):
+            return _letter(x)
         parts = tuple(_words(y) for y in x.args)
         return _of_parts(x, parts, lambda args: (function(*args, hole=hole),))
     if x.op is Op.ADJOINT:

@@ -29,6 +29,7 @@ from phipsi.expressions.structure import (
 )
 from phipsi.model.model import Model
 from phipsi.operators import VOCABULARY, parse
+from phipsi.operators.block_formulas import Formula, formula_block
 from phipsi.operators.catalogue import Riccati
 from phipsi.operators.inputs import INPUT_ORDER
 from phipsi.operators.own_blocks import Table
@@ -65,6 +66,8 @@ class Own:
     def check_model(self, model: Model) -> None:
         """Reject blocks that do not fit the bodies and joints of a model."""
         if not isinstance(self.value, Table):
+            if isinstance(self.value.function, Formula):
+                self.value.function.check_model(model)
             return
         self.value.check_model(model)
         if self.inverse is not None:
@@ -131,7 +134,12 @@ def operator(
     - numbers: one matrix for all bodies, a dictionary of matrices by the names of bodies (those not
       named have zeros), one array with the blocks of all bodies; a number stands for that multiple
       of the identity. Blocks are in body axes, angular part first. The operator is memoryless;
-    - an expression of other operators, which it becomes a name for.
+    - an expression of other operators, which it becomes a name for;
+    - a function in plain arithmetic (+ − * / @ **, indices, np.sqrt, np.sin, np.cos, np.exp,
+      np.tanh), which returns the block of a body from quantities of that body. Its arguments are
+      named as these: memoryless operators such as M, H, D, P are matrices, vectors such as v and V
+      have one axis, and those in `own` likewise; an argument with a default value is a constant. It
+      is called once for every width of a joint, on entries that are not known yet.
 
     Instead of a block, `recursion` gives the equation that the operator solves, over the children
     or the parent of every body: a function of X with the right side of X = F(X), or the equation as
@@ -163,19 +171,18 @@ def operator(
         raise InputError(f"{name} has either a block or a recursion: {name} = F({name})")
     if recursion is not None:
         block = _solved(common, takes, gives, recursion, own, structure)
-    if isinstance(block, Expr):
-        return _named_expression(common, takes, gives, block, symmetric, inverse)
     if symmetric and gives is not takes.dual:
         raise SpaceError(
             f"{name} : {takes.phrase} → {gives.phrase} cannot be symmetric: its adjoint is "
             f"{gives.dual.phrase} → {takes.dual.phrase}. Leave out symmetric=True"
         )
-    for space in (takes, gives):
-        if not space.per_body or space.is_curved:
-            raise SpaceError(
-                f"{name}: blocks of your own are between joint and body spaces, one for each body, "
-                f"and {space.phrase} are not. The spaces are {_listed()}"
-            )
+    if callable(block) and not isinstance(block, Expr):
+        _check_blocks(name, takes, gives)
+        known = {**VOCABULARY.leaves, **{x.name: x for x in own}}
+        block = formula_block(common, takes, gives, block, symmetric, known)
+    if isinstance(block, Expr):
+        return _named_expression(common, takes, gives, block, symmetric, inverse)
+    _check_blocks(name, takes, gives)
     table = Table(name, takes, gives, block, symmetric, common["symbol"], common["latex"])
     known = None if inverse is None or inverse is False else table.inverted(inverse)
     contents = Own(**common, takes=takes, gives=gives, structure=MEMORYLESS, symmetric=symmetric,
@@ -288,6 +295,15 @@ def _space(name: str, space: str | Space) -> Space:
         word = space if isinstance(cast(object, space), str) else repr(space)
         raise SpaceError(f"{name}: {word!r} is not a space. {did_you_mean(str(word), SPACES)}")
     return SPACES[space.strip()]
+
+
+def _check_blocks(name: str, *spaces: Space) -> None:
+    for space in spaces:
+        if not space.per_body or space.is_curved:
+            raise SpaceError(
+                f"{name}: blocks of your own are between joint and body spaces, one for each body, "
+                f"and {space.phrase} are not. The spaces are {_listed()}"
+            )
 
 
 def _spaces(name: str, spaces: Any) -> tuple[Space, Space]:

@@ -23,7 +23,9 @@ from phipsi.expressions.node import Expr
 from phipsi.model import Model
 from phipsi.model.points import PointSet
 from phipsi.operators import parse
+from phipsi.operators.block_formulas import Formula
 from phipsi.operators.catalogue import Riccati, definition, family_of
+from phipsi.proofs.exact_array import NotRational
 
 _PRIMES = 50_697_537  # between 2³⁰ and 2³¹
 _BITS_PER_DEGREE = 2  # of coefficients: the entries of a rotation, of degree two, have norm four
@@ -88,6 +90,8 @@ class Degrees:
             return self._leaf(x)
         if x.op in (Op.IDENTITY, Op.ZERO):
             return _NONE
+        if isinstance(x.function, Formula):
+            raise NotRational(f"the degree of the formula {x} is not known")
         return self._times(*x.args)
 
     def _times(self, *factors: Expr, also: Degree = _NONE) -> Degree:

@@ -213,6 +213,15 @@ class DecimalOps:
     sin = staticmethod(sine)
     cos = staticmethod(cosine)
     sqrt = staticmethod(_root)
+    exp = staticmethod(Decimal.exp)
+
+    @staticmethod
+    def tanh(x: Decimal) -> Decimal:
+        """Hyperbolic tangent, with digits in reserve for what cancels near zero."""
+        with localcontext() as context:
+            context.prec = 2 * DIGITS + 10
+            small = (-2 * abs(x)).exp()
+            return ((1 - small) / (1 + small)).copy_sign(x)
 
 
 class NumberOps:

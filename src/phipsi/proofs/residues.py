@@ -382,7 +382,29 @@ class ResidueOps:
         return x.sqrt()
 
 
+class _PlainOps(ResidueOps):
+    """Functions of any number: only those of the angles of joints are drawn independently."""
+
+    @staticmethod
+    def sin(x: Residue) -> Residue:
+        """No sine is rational."""
+        raise NotRational("a sine modulo a prime")
+
+    @staticmethod
+    def cos(x: Residue) -> Residue:
+        """No cosine is rational."""
+        raise NotRational("a cosine modulo a prime")
+
+    @staticmethod
+    def exp(x: Residue) -> Residue:
+        """No exponential is rational."""
+        raise NotRational("an exponential modulo a prime")
+
+    tanh = exp
+
+
 Residues.ops = FUNCTIONS[Residue] = ResidueOps()
+Residues.plain_ops = _PlainOps()
 
 
 @cache

@@ -112,6 +112,14 @@ class Arithmetic(Protocol):
         """Square root."""
         ...
 
+    def exp(self, x: Entry) -> Entry:
+        """Exponential."""
+        ...
+
+    def tanh(self, x: Entry) -> Entry:
+        """Hyperbolic tangent."""
+        ...
+
     def pick(self, s: Entry, series: tuple[float, ...], closed: Callable[..., Any]) -> Entry:
         """A power series in s, or ``closed(s, self)`` beyond its range; see exponential.py."""
         ...

@@ -204,6 +204,28 @@ def half(a: Arithmetic, x: Field) -> Block:
     )
 
 
+def formula(a: Arithmetic, x: Field) -> Block:
+    """The block of a formula, which is written in the axes of the body."""
+    data: Any = x.data
+    turn = a.turn()
+    blocks = [_turned(a.rows(y), y.type.rows, y.type.cols, turn) for y in x.args]
+    rows = data.program(a.joint.nv).run(blocks, a.number, a)
+    rows = _turned(rows, x.type.rows, x.type.cols, transpose_rows(turn))
+    if x.type.kind is Kind.SYMMETRIC:
+        return a.symmetric(lower_half(rows), len(rows))
+    return a.dense(rows, len(rows[0]) if rows else 0)
+
+
+def _turned(block: Rows, rows: str, cols: str, turn: Rows) -> Rows:
+    """A block in other axes, on the sides that have six components."""
+    if rows == "6":
+        block = matmul(turn, block[:3]) + matmul(turn, block[3:])
+    if cols == "6":
+        block = transpose_rows(block)
+        block = transpose_rows(matmul(turn, block[:3]) + matmul(turn, block[3:]))
+    return block
+
+
 def diag(a: Arithmetic, x: Field) -> Block:
     """A column on the diagonal."""
     column = a.column(x.args[0])

@@ -10,6 +10,7 @@ from phipsi.expressions.functions import cross, cross_force, outer
 from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import Expr, adjoint, leaf, product
 from phipsi.expressions.spaces import ONE, Space
+from phipsi.operators.block_formulas import Formula
 from phipsi.operators.catalogue import (
     B,
     M,
@@ -101,6 +102,10 @@ class Blocks:
         """The blocks of a function of vectors and of memoryless operators."""
         b, (function, hole) = self.builder, x.data
         args = [self.vector(y) if y.is_vector else self.block(y) for y in x.args]
+        if isinstance(function, Formula):
+            kind = Kind.SYMMETRIC if function.symmetric else Kind.GENERAL
+            type_ = Type(Domain.BODY, block_size(x.gives), block_size(x.takes), kind)
+            return b.make("formula", tuple(args), function, type_)
         if function is not outer:
             return b.apply(function.operation, *args, data=hole)
         left, right = args

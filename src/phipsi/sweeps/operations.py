@@ -97,6 +97,11 @@ def _factor_cost(x: Field, size: Size) -> int:
     return max(1, size(x.type.rows) ** 3 // 3)
 
 
+def _formula_cost(x: Field, size: Size) -> int:
+    formula: Any = x.data
+    return formula.flops(size("r"))
+
+
 def _cross_cost(x: Field, size: Size) -> int:
     return 27 * size(x.type.cols)
 
@@ -172,6 +177,12 @@ def _table_form(to: Any, x: Field, at: str) -> str:
     table: Any = x.data
     name, power = table.latex if to.latex else table.symbol, table.power[to.latex]
     return name + power if x.type.domain is Domain.WORLD else f"{name}{power}({at})"
+
+
+def _formula_form(to: Any, x: Field, at: str) -> str:
+    formula: Any = x.data
+    inside = ", ".join(to.text(y, at) for y in x.args)
+    return f"{formula.latex if to.latex else formula.name}({inside})"
 
 
 def _selection_form(to: Any, x: Field, at: str) -> str:
@@ -279,6 +290,10 @@ Operation(
 Operation(
     "sym", "X + X*", body=bodies.sym, linear=(0,), cost=_entries, form="{0~} + {0*}",
     binding=Binding.SUM,
+)  # fmt: skip
+Operation(
+    "formula", "blocks of an own operator, entry by entry", body=bodies.formula,
+    variant=Variant.JOINT, cost=_formula_cost, form=_formula_form,
 )  # fmt: skip
 Operation("inv", "the inverse", cost=_inverse_cost, naming=Naming.INLINE, form="{0^}")
 Operation(

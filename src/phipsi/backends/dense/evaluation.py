@@ -28,9 +28,10 @@ from phipsi.errors import InputError, SingularHingeError, SingularMatrixError, S
 from phipsi.expressions.check import shown
 from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import Expr
-from phipsi.expressions.spaces import Space
+from phipsi.expressions.spaces import ONE, Space
 from phipsi.model import Model
 from phipsi.model.points import PointSet
+from phipsi.operators.block_formulas import Formula
 from phipsi.operators.catalogue import Riccati, catalogue_leaf, definition, family_of
 
 Array = NDArray[Any]
@@ -203,8 +204,33 @@ class Evaluation:
         columns = [(m.T if adjoint else m) @ values[0] for m in moved]
         return np.hstack([self.at.zeros(self.size(x.gives), 0), *columns])
 
+    def _formula(self, x: Expr, formula: Formula) -> Array:
+        """The blocks of a formula, body by body."""
+        at, model = self.at, self.model
+        values = [(y, self.value(y)) for y in x.args]
+        out = at.zeros(self.size(x.gives), self.size(x.takes))
+
+        def part(space: Space, k: int) -> slice:
+            return slice(0, 1) if space is ONE else block_of(space, model, k)
+
+        def number(c: float) -> Any:
+            return at.scalars(at.array([c]))[0]
+
+        for k, joint in enumerate(model.joints):
+            blocks = [
+                [at.scalars(row) for row in value[part(y.gives, k), part(y.takes, k)]]
+                for y, value in values
+            ]
+            with np.errstate(all="ignore"):
+                rows = formula.program(joint.nv).run(blocks, number, at.plain_ops)
+            shape = (len(rows), len(rows[0]) if rows else 0)
+            out[part(x.gives, k), part(x.takes, k)] = at.array(rows).reshape(shape)
+        return out
+
     def _function(self, x: Expr) -> Array:
         function, hole = x.data
+        if isinstance(function, Formula):
+            return self._formula(x, function)
         if function.name in OF_ONE:
             return OF_ONE[function.name](self.at, self.value(x.args[0]))
         if function.name not in TRACES:

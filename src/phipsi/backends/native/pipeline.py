@@ -344,7 +344,7 @@ def sources_digest(*rooms: str) -> str:
     """
     digest, last = hashlib.sha256(), 0.0
     package = Path(__file__).parents[2]
-    for room in ("backends", "laws", "model", "spatial", "sweeps", *rooms):
+    for room in ("backends", "laws", "model", "operators", "spatial", "sweeps", *rooms):
         for folder, inside, names in os.walk(package / room):
             inside[:] = sorted({*inside} - {"__pycache__"})
             for name in sorted(names):

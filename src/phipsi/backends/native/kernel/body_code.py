@@ -17,6 +17,7 @@ from phipsi.backends.native.kernel.plan import is_remade, is_zero, root, shown
 from phipsi.backends.native.matrices.columns import Columns
 from phipsi.backends.native.tables import JointCode
 from phipsi.backends.native.text.elementary import define_log
+from phipsi.backends.native.text.elementary_functions import define
 from phipsi.backends.native.text.lane_arithmetic import Emitter, Lane, known
 from phipsi.sweeps.entries import Rows, add, identity, lower_half, transpose_rows
 from phipsi.sweeps.ir import Domain, Field, Kind, Reads
@@ -190,6 +191,19 @@ class BodyCode:
     def sqrt(self, x: Any) -> Any:
         """Square root."""
         return self.emitter.intrinsic("sqrt", self.emitter.lift(x))
+
+    def exp(self, x: Any) -> Any:
+        """Exponential."""
+        return self._elementary("exp", x)
+
+    def tanh(self, x: Any) -> Any:
+        """Hyperbolic tangent."""
+        return self._elementary("tanh", x)
+
+    def _elementary(self, name: str, x: Lane) -> Lane:
+        e = self.emitter
+        function = define(e.builder.module, name, e.lanes, fused=e.fused)
+        return Lane(e, e.builder.call(function, [x.value]))
 
     def pick(self, s: Any, series: tuple[float, ...], closed: Callable[..., Any]) -> Any:
         """A power series in s, or the closed form beyond its range."""
