@@ -26,6 +26,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import urllib.request
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -193,8 +195,9 @@ def runs(command: str) -> None:
 FILES = {"arm.urdf": pp.examples.seven_joint_arm}
 
 
-def run_phipsi(command: str) -> str:
-    """Run a command in a folder of its own and return what it prints."""
+@contextlib.contextmanager
+def started(command: str) -> Iterator[tuple[list[str], dict[str, Any]]]:
+    """The words of a command, and a folder with the files it may ask for."""
     with tempfile.TemporaryDirectory() as folder:
         shutil.copytree(ROOT / "examples", Path(folder) / "examples")
         shutil.copytree(ROOT / "tests" / "interfaces" / "data" / "cell", Path(folder) / "cell")
@@ -202,7 +205,13 @@ def run_phipsi(command: str) -> str:
             pp.save_urdf(make(), Path(folder) / name)
         words = [sys.executable, "-m", "phipsi.interfaces.cli", *shlex.split(command)[1:]]
         env = {**os.environ, "PHIPSI_BACKEND": "native", "COLUMNS": "100"}
-        run = subprocess.run(words, cwd=folder, capture_output=True, text=True, env=env)
+        yield words, {"cwd": folder, "env": env, "text": True}
+
+
+def run_phipsi(command: str) -> str:
+    """Run a command in a folder of its own and return what it prints."""
+    with started(command) as (words, options):
+        run = subprocess.run(words, capture_output=True, **options)
     assert run.returncode == 0, f"{command}\n{run.stdout}\n{run.stderr}"
     return "\n".join(line.rstrip() for line in run.stdout.splitlines())
 
@@ -212,7 +221,21 @@ def runs_phipsi(command: str) -> None:
     run_phipsi(command)
 
 
+def serves(command: str) -> None:
+    """Start a page's server, which runs until it is ended, and open its address."""
+    with started(f"{command} --no-open") as (words, options):
+        with subprocess.Popen(words, stdout=subprocess.PIPE, **options) as server:
+            try:
+                assert server.stdout is not None
+                address = server.stdout.readline().strip()
+                with urllib.request.urlopen(address.partition("#")[0], timeout=30) as page:
+                    assert b"<title>phipsi" in page.read()
+            finally:
+                server.terminate()
+
+
 SHELL = {
+    r"phipsi workbench.*": serves,
     r"phipsi .*": runs_phipsi,
     r"make( [\w-]+)?( [A-Z]+=\S+)*": has_target,
     r"python (-m phipsi(\.\w+)?( .*)?|-c .*)": runs,
