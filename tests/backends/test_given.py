@@ -194,7 +194,7 @@ def oracle(
 def test_which_quantities_can_be_given():
     assert set(ALONE) >= {"H", "M", "Jr", "Hdot", "R", "proj", "Upsilon", "V", "a", "b", "pose"}
     assert {*ARTICULATED, "gravity"} <= set(QUANTITIES)
-    inputs = {"v", "dq", "dinertia", "free", "operand", "unit_rate", "dHT", "phi"}
+    inputs = {"v", "dq", "dinertia", "free", "operand", "unit_rate", "dHT", "phi", "Lam_phi"}
     assert not inputs & set(QUANTITIES)
 
 

@@ -38,6 +38,7 @@ FLAT_DEPTH = 32  # bodies on the longest path for which the root's frame keeps 1
 NEEDS_POINTS = {"B", "Bdot", "J", "Lambda", "f0", "frame_pose"}
 _INPUTS = {*INPUT_ORDER, "operand"}
 _NO_QUANTITIES = {n for n, row in CATALOGUE.items() if row.brackets in ("place", "component")}
+_PARTS = {"Lam_phi": "E_phi = shift Lam_phi, which follows from the joints and placements"}
 NEEDS_ROWS = {"A", "A_grasp", "Adot", "U", "Udot", "dA", "dAT"}
 
 
@@ -258,6 +259,11 @@ def _check_given(name: str, expressions: tuple[Expr, ...]) -> None:
         raise InputError(
             f"given={name!r}: {name} stands for something else at every place, depending on its "
             "braces or brackets; only quantities that are the same everywhere can be given"
+        )
+    if name in _PARTS:
+        raise InputError(
+            f"given={name!r}: {name} is a part of {_PARTS[name]}; another value would contradict "
+            "it. Give the placements instead: given=('placement',)"
         )
     row = row_named(name, expressions)
     if row is not None and row.own is not None and row.gives.index == "one":
