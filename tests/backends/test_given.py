@@ -286,3 +286,18 @@ def test_velocities_given_are_not_brought_in():
     assert "V" not in {leaf.name for leaf in leaves_of(program.rewriting.expressions[0])}
     again = pp.compile(x, model, mode="dense")
     assert "V" in {leaf.name for leaf in leaves_of(again.rewriting.expressions[0])}
+
+
+@pytest.mark.parametrize("backend", ["native", "reference"])
+def test_a_symmetric_quantity_must_be_given_symmetric(backend: str):
+    arm = pp.examples.seven_joint_arm()
+    program = pp.compile(ops.M @ ops.V, arm, given=["M"], backend=backend)
+    q, v = arm.random_configuration(0), np.ones(7)
+    good = pp.compile(ops.M, arm, mode="blocks")()
+    np.testing.assert_allclose(program(q, v, good), pp.compile(ops.M @ ops.V, arm)(q, v))
+    for off in (1.0, 1e-6):
+        bad = good.copy()
+        bad[2, 0, 3] += off
+        for _ in range(2):  # the first call and later ones
+            with pytest.raises(pp.errors.InputError, match="given block of body 'upper_arm_roll'"):
+                program(q, v, bad)

@@ -236,3 +236,26 @@ def test_one_name_means_one_operator():
     named = pp.operator("hidden", "rates -> efforts", other)
     with pytest.raises(InputError, match="called C"):
         pp.compile(C + named, TREE)
+
+
+def test_riccati_weights_must_be_symmetric():
+    weight = 3 * np.eye(6) + np.triu(np.ones((6, 6)), 1)
+    lopsided = pp.operator("W_n", "motions -> forces", weight)
+    with pytest.raises(pp.errors.SpaceError, match="symmetric=True"):
+        pp.riccati(M=lopsided)
+    even = pp.operator("W_s", "motions -> forces", weight + weight.T, symmetric=True)
+    arm = pp.examples.planar_arm(2)
+    family = pp.riccati(M=even)
+    q = arm.random_configuration(0)
+    found = pp.compile(family.P, arm, mode="dense")(q)
+    np.testing.assert_allclose(found, pp.dense(family.P, arm, q), rtol=0, atol=1e-11)
+
+
+def test_a_proof_on_a_model_knows_its_bodies():
+    from phipsi.operators import H, mass_matrix, phi
+
+    arm = pp.examples.seven_joint_arm()
+    spelt = pp.operator("Q_1", "motions -> forces", {"elbow": np.eye(6)}, symmetric=True)
+    claim = pp.Identity(mass_matrix + H @ phi @ spelt @ phi.T @ H.T, mass_matrix)
+    with pytest.raises(pp.errors.InputError, match="elbow_pitch"):
+        pp.prove(claim, arm)

@@ -89,12 +89,15 @@ def test_near_a_singularity_the_run_stops():
 
 
 def test_a_task_that_loops_do_not_allow_stops_the_run():
-    """A four-bar has one degree of freedom, and its tip is pinned to the ground."""
+    """A four-bar has one degree of freedom, and its tip is pinned to the ground.
+
+    The efforts are infinite, or huge where rounding makes the singular task a regular one.
+    """
     pin = pp.constraints.Revolute((0, 0, 1), name="pin", a="tip", b=("world", (1.5, 0, 0)))
     system = pp.System(pp.examples.planar_arm(3), [pin])
     control = pp.controllers.OperationalSpace(
         system, "tip", np.eye(4), 1.0, 1.0, components=(3,), actuated=["joint1"]
     )
     sim = pp.Simulator(system, [control], H)
-    with pytest.raises(SimulationError, match="no longer finite"):
+    with pytest.raises(SimulationError, match="no longer finite|cannot be closed again"):
         sim.rollout(sim.start(system.assemble([1.0, -1.0, -1.5])), steps=3)

@@ -151,6 +151,27 @@ def check_finite(program: SweepProgram, arrays: Mapping[str, Array]) -> None:
         raise InputError(f"{name} is {a[index]} at {where}{batch}; inputs must be finite")
 
 
+_ROUNDING = 1e-9  # of the largest number of a block, by which its two halves may differ
+
+
+def check_symmetric(program: SweepProgram, arrays: Mapping[str, Array]) -> None:
+    """Reject given blocks of a symmetric operator that are not symmetric, naming the body."""
+    for name in program.symmetric_inputs:
+        a = arrays[name]
+        if a.shape[-1] != a.shape[-2]:
+            continue
+        apart = np.abs(a - np.swapaxes(a, -1, -2)).max(axis=(-1, -2), initial=0.0)
+        bad = np.argwhere(apart > _ROUNDING * np.abs(a).max(axis=(-1, -2), initial=0.0))
+        if len(bad):
+            index = tuple(int(i) for i in bad[0])
+            named = program.input_shapes[name][0] == program.model.n_bodies and a.ndim > 2
+            where = f" of body {program.model.body_names[index[-1]]!r}" if named else ""
+            raise InputError(
+                f"{name} is symmetric, but the given block{where} is not: it differs from its "
+                f"transpose by {apart[index]:.3g}. Give the symmetric part: (X + X.mT) / 2"
+            )
+
+
 def of_bad_inputs(
     program: SweepProgram, arrays: Mapping[str, Array], batch: tuple[int, ...], status: Array
 ) -> Array:

@@ -26,6 +26,7 @@ from phipsi.errors import InputError
 from phipsi.model.closures import ClosureSet
 from phipsi.model.model import Model
 from phipsi.model.points import PointSet
+from phipsi.operators.inputs import row_named
 from phipsi.sweeps.costs import STANDARD
 from phipsi.sweeps.ir import Step, StepKind
 from phipsi.sweeps.request import Lowered, Request
@@ -70,6 +71,16 @@ class SweepProgram:
     def input_shapes(self) -> dict[str, tuple[int, ...]]:
         """Trailing shape of every input; −1 stands for a number of columns that is free."""
         return layout.input_shapes(self.request, self.lowered, self.model)
+
+    @cached_property
+    def symmetric_inputs(self) -> tuple[str, ...]:
+        """Given operators that are symmetric, of which programs read one half only."""
+        rows = {name: row_named(name, self.request.expressions) for name in self.request.given}
+        return tuple(
+            name
+            for name, row in rows.items()
+            if row is not None and row.symmetric and len(self.input_shapes[name]) > 1
+        )
 
     @cached_property
     def picks(self) -> list[list[tuple[slice, slice]] | None]:

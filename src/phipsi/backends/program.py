@@ -10,9 +10,24 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from phipsi.backends.arguments import bind_arguments, check_finite, flat, of_bad_inputs, store
+from phipsi.backends.arguments import (
+    bind_arguments,
+    check_finite,
+    check_symmetric,
+    flat,
+    of_bad_inputs,
+    store,
+)
 from phipsi.backends.array_algebra import result_dtype
-from phipsi.backends.backend import Array, Arrays, Backend, Loaded, SweepProgram, backend_of
+from phipsi.backends.backend import (
+    Array,
+    Arrays,
+    Backend,
+    Loaded,
+    SweepProgram,
+    backend_of,
+    never,
+)
 from phipsi.backends.failures import CONTRADICTION, DOUBTFUL, is_failure, warn_of_doubts
 from phipsi.backends.options import CallOptions, check_on_error
 from phipsi.backends.reference import error_at
@@ -154,6 +169,7 @@ class Program:
         arrays, batch = bind_arguments(self.source, args, named)
         if on_error == "raise":
             check_finite(self.source, arrays)
+        check_symmetric(self.source, arrays)
         real = result_dtype(list(arrays.values())) == np.float64
         loaded = self.loaded if real or self._runs_in.any_numbers else self._reference
         results, status = loaded.run(arrays, batch, threads)
@@ -190,7 +206,9 @@ class Program:
 
     def _first(self, *_: Any) -> None:
         """The first call: load the program, and let its short cuts take the next ones."""
-        self.direct, self._quick = self.loaded.direct, self.loaded.quick
+        short = not self.source.symmetric_inputs  # those are checked in every call
+        self.direct = self.loaded.direct if short else never
+        self._quick = self.loaded.quick if short else never
 
     @property
     def _reference(self) -> Loaded:

@@ -491,6 +491,11 @@ class Riccati:
                     f"Riccati({name}=…) must be an operator {takes.phrase} → {gives.phrase}"
                     f"{', or 0' if name == 'Jr' else ''}, but it is\n    {what}"
                 )
+            if name in ("M", "Jr") and x.T is not x:
+                raise SpaceError(
+                    f"Riccati({name}=…) must be symmetric, because P and D are, and {shown(x)} is "
+                    f"not known to be. Declare it: pp.operator(…, symmetric=True)"
+                )
             if name != "E" and not is_memoryless(x.structure):
                 raise SpaceError(f"Riccati({name}=…) must be memoryless, but {shown(x)} is not")
         if self.E.structure != STRICTLY_CAUSAL:

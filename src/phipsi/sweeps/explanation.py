@@ -9,7 +9,7 @@ from phipsi.expressions.node import Expr
 from phipsi.model.model import Model
 from phipsi.operators.catalogue import CATALOGUE
 from phipsi.rewrite.rewriter import RewriteStep
-from phipsi.sweeps.costs import PlanCost
+from phipsi.sweeps.costs import PlanCost, work_of
 from phipsi.sweeps.ir import Domain, Field, Step, StepKind
 from phipsi.sweeps.operations import flops
 from phipsi.sweeps.recursion import Recursion
@@ -94,19 +94,9 @@ def explain_steps(
 
 def count_flops(steps: list[Step], model: Model | None) -> int:
     """Operations of one evaluation; without a model, of one body with a one-dof hinge."""
-    total = 0
-    widths = [1] if model is None else [j.nv for j in model.joints]
-    columns = 6 if model is None else max(model.nv, 1)
-    paths = len(widths) if model is None else sum(d + 1 for d in model.tree.depth)
-    for step in steps:
-        for x in step.fields:
-            if step.kind is StepKind.PATH:
-                total += paths * flops(x, 1, 6)
-            elif step.domain is Domain.BODY:
-                total += sum(flops(x, r, columns) for r in widths)
-            else:
-                total += flops(x, 1, columns)
-    return total
+    if model is not None:
+        return work_of(steps, model).flops
+    return sum(flops(x, 1, 6) for step in steps for x in step.fields)
 
 
 def order_of(steps: list[Step]) -> str:

@@ -24,7 +24,7 @@ from phipsi.model import Model
 from phipsi.model.mechanisms import of_mechanisms
 from phipsi.model.points import ANY_POINTS
 from phipsi.operators import parse
-from phipsi.operators.inputs import leaves_of
+from phipsi.operators.inputs import check_tables, leaves_of
 from phipsi.proofs.counterexample import Counterexample, find_counterexample
 from phipsi.proofs.decide import (
     GOAL,
@@ -155,6 +155,7 @@ def prove(
     if why:
         return Proof(identity, None, why)
     given = None if q is None and v is None else _state_given(parts(model)[0], q, v)
+    check_tables(tuple(x for x in (identity.lhs, identity.rhs) if x is not None), parts(model)[0])
     try:
         return _decided(identity, model, seed, given)
     except np.linalg.LinAlgError as error:
