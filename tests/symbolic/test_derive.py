@@ -52,10 +52,17 @@ def test_text_and_latex():
     assert latex_text("definition of φ̃ [eq_1]") == r"definition of $\tilde{\phi}$ [eq\_1]"
 
 
+def test_a_chain_that_is_not_found_is_not_typeset_as_one():
+    short = pp.derive("mass_matrix = (I + H phi K) D (I + H phi K)*", using=[], most=10)
+    assert r"\text{no chain was found}" in short.latex() and " ≠ " not in str(short)
+
+
 def test_what_is_false_is_refuted():
     found = pp.derive("φ = ψ")
     assert not found and found.proof is not None and found.proof.counterexample is not None
-    assert "the sides are not equal" in str(found)
+    assert "the sides are not equal" in str(found) and str(found).startswith("φ ≠ ψ")
+    assert found._repr_latex_() == found.latex()
+    assert r"\phi &\neq \psi && \text{the sides are not equal}" in found.latex()
     with pytest.raises(InputError, match="no derivation to check"):
         found.check()
 

@@ -25,7 +25,7 @@ from phipsi.model.mechanisms import of_mechanisms
 from phipsi.model.points import ANY_POINTS
 from phipsi.operators import parse
 from phipsi.operators.inputs import leaves_of
-from phipsi.proofs.counterexample import Counterexample, find_counterexample
+from phipsi.proofs.counterexample import Counterexample, can_be_shown, find_counterexample
 from phipsi.proofs.decide import (
     GOAL,
     Verdict,
@@ -211,7 +211,8 @@ def _everywhere(
         )
     else:
         reason = "in general" if not identity.condition else f"with {identity.condition}"
-    reason = f"{reason} (counterexample with {failed})"
+    shown = can_be_shown(identity, failed, any_efforts)
+    reason = f"{reason} ({'counterexample' if shown else 'for example'} with {failed})"
     verdict = Verdict(False, tried.method, 0.0, 1)
     return Proof(
         identity,
