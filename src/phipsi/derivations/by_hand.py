@@ -185,14 +185,16 @@ def _inside(x: Expr, at: Place, change: Callable[[Expr], Expr]) -> Expr:
                 f"{shown(part)} does not occur in\n    {shown(x)}\n{_nearest(x, [part])}"
             )
         return replace(x, part, change(part))
-    path = list(at) if isinstance(cast(object, at), Sequence) else [at]
-    if not all(isinstance(cast(object, i), int) for i in path):
+    if isinstance(cast(object, at), int):
+        raise InputError(f"a place is a path of numbers of parts: at=({at},)")
+    if not isinstance(cast(object, at), Sequence) or not all(
+        isinstance(cast(object, i), int) for i in at
+    ):
         raise InputError(
             f"at={at!r} is not a place: a subexpression, its text, at='P', or a path of numbers of "
             "parts, at=(0, 1)"
         )
-    if not isinstance(cast(object, at), Sequence):
-        raise InputError(f"a place is a path of numbers of parts: at=({at},)")
+    path = list(at)
     if not path:
         return change(x)
     if not 0 <= path[0] < len(x.args):
