@@ -201,3 +201,49 @@ def test_nothing_at_all():
     assert SYSTEM.assemble(np.zeros((0, 3))).shape == (0, 3)
     assert pp.regressors.kinetic_energy_regressor(ARM, np.zeros((0, 3)), O).shape == (0, 30)
     assert pp.regressors.potential_energy_regressor(ARM, np.zeros((0, 3))).shape == (0, 30)
+
+
+# ---- the algebra ---------------------------------------------------------------------------------
+
+_STEP = ("X_own", "motions -> forces")
+ALGEBRA = {
+    "subs, text": (lambda: M.subs("M"), r"x\.subs\(\{'vdot': 'v'\}\)"),
+    "subs, number": (lambda: M.subs({3: "M"}), "subs needs expressions or text"),
+    "subs, by a number": (lambda: M.subs({"M": 3}), "subs needs expressions or text"),
+    "expand, no place": (lambda: mass_matrix.expand("mass_matrix", at=3.3), r"at=\(0, 1\)"),
+    "expand, no path": (lambda: mass_matrix.expand("mass_matrix", at=3), r"at=\(3,\)"),
+    "simplify": (lambda: pp.simplify(3), "simplify needs expressions or text"),
+    "parse, paper": (lambda: pp.parse("phi", paper=3), "paper='SOA', not 3"),
+    "parse, own text": (lambda: pp.parse("phi", own="C"), r"own=\[C\]"),
+    "parse, own number": (lambda: pp.parse("phi", own=3), r"own=\[C\]"),
+    "parse, own numbers": (lambda: pp.parse("phi", own=[3]), r"own=\[C\]"),
+    "parse, equation": (lambda: pp.parse("H G = I"), r'pp\.prove\("H G = I"\).*pp\.Identity\("H G'),
+    "text": (lambda: phi.text("unicode"), "'greek', 'ascii', 'latex'"),
+    "Identity": (lambda: pp.Identity("H", "H", 3), "a condition is text"),
+    "equal": (lambda: pp.equal("phi", "psi", ARM), r'pp\.prove\("phi = psi", model\)'),
+    **{
+        f"prove, seed {seed}": (lambda seed=seed: pp.prove("phi = psi", seed=seed), "seed=0, not")
+        for seed in (-1, "a", 1.5, None, True)
+    },
+    "dense, list": (lambda: pp.dense("M", ARM, O, given=["M"]), "given={'M': array}"),
+    "dense, number": (lambda: pp.dense("M", ARM, O, given={3: 1}), "given={'M': array}"),
+    "vjp": (lambda: pp.vjp(LOAD, ARM, 3), r"pp\.vjp\(expr, model, \('q', 'v'\)\)"),
+    "recursion": (lambda: pp.operator(*_STEP, recursion=3), "recursion=lambda X_own: "),
+    "recursion of nothing": (lambda: pp.operator(*_STEP, recursion=lambda: M), "of one argument"),
+    "latex": (lambda: pp.operator(*_STEP, 1.0, latex=3), "latex='3', not 3"),
+}
+
+
+@pytest.mark.parametrize("name", ALGEBRA)
+def test_the_algebra_rejects_arguments_of_the_wrong_kind(name):
+    call, message = ALGEBRA[name]
+    with pytest.raises(pp.errors.PhipsiError, match=message):
+        call()
+
+
+def test_an_error_in_a_recursion_stays_what_it_is():
+    def wrong(X):
+        raise TypeError("mine")
+
+    with pytest.raises(TypeError, match="^mine$"):
+        pp.operator(*_STEP, recursion=wrong)

@@ -179,6 +179,33 @@ def test_a_model_of_ones_own_is_its_counterexample():
     assert pp.prove("H G = I", pp.examples.seven_joint_arm()).counterexample is None
 
 
+def _printed(code: str, **names: object) -> list[float]:
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        exec(code, dict(names))
+    return [float(x) for x in out.getvalue().split()]
+
+
+@pytest.mark.parametrize(
+    "text", ["unit_rate[j0] = v", "regress(V) = 0", "total(M V) = to_com total(M V)"]
+)
+def test_a_counterexample_that_is_announced_is_there(text):
+    proof = pp.prove(text)
+    found = proof.counterexample
+    assert "counterexample with 1 body" in proof.reason and found is not None
+    assert _printed(found.code) == pytest.approx([float(found.lhs), float(found.rhs)])
+
+
+def test_a_counterexample_with_operators_of_ones_own():
+    k = pp.vector("k", "efforts", 1.0)
+    proof = pp.prove(pp.Identity(k, 2 * k))
+    assert proof.counterexample is not None and "counterexample" in proof.reason
+    assert _printed(proof.counterexample.code, k=k) == [1.0, 2.0]
+    of_a_model = pp.vector("k", "efforts", {"link1": 1.0})  # not a body of the samples
+    proof = pp.prove(pp.Identity(of_a_model, 2 * of_a_model))
+    assert not proof and proof.counterexample is None and "counterexample" not in proof.reason
+
+
 def test_a_condition_may_not_be_enough():
     proof = pp.prove(pp.Identity("H G", "2 I", "Jr = 0"))
     assert proof.holds is False and not proof.holds_if and "with Jr = 0" in proof.reason

@@ -52,10 +52,17 @@ def test_text_and_latex():
     assert latex_text("definition of φ̃ [eq_1]") == r"definition of $\tilde{\phi}$ [eq\_1]"
 
 
+def test_a_chain_that_is_not_found_is_not_typeset_as_one():
+    short = pp.derive("mass_matrix = (I + H phi K) D (I + H phi K)*", using=[], most=10)
+    assert r"\text{no chain was found}" in short.latex() and " ≠ " not in str(short)
+
+
 def test_what_is_false_is_refuted():
     found = pp.derive("φ = ψ")
     assert not found and found.proof is not None and found.proof.counterexample is not None
-    assert "the sides are not equal" in str(found)
+    assert "the sides are not equal" in str(found) and str(found).startswith("φ ≠ ψ")
+    assert found._repr_latex_() == found.latex()
+    assert r"\phi &\neq \psi && \text{the sides are not equal}" in found.latex()
     with pytest.raises(InputError, match="no derivation to check"):
         found.check()
 
@@ -106,3 +113,33 @@ def test_errors(arguments, error, text: str):
         pp.derive(*arguments)
     with pytest.raises(InputError, match="there is no derivation 'Lemma 9'"):
         derivation_of("Lemma 9")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"most": "x"}, "most=30000, not 'x'"),
+        ({"most": -5}, "not -5"),
+        ({"most": 2.5}, "not 2.5"),
+        ({"using": "Omega"}, r"using=\['Omega'\]"),
+        ({"using": 3}, "using is a list"),
+        ({"through": "phi"}, r"through=\['phi'\]"),
+        ({"through": parse("phi")}, "through is a list"),
+    ],
+)
+def test_options_of_the_wrong_kind(options, message):
+    with pytest.raises(InputError, match=message):
+        pp.derive("Omega", **options)
+
+
+def test_a_name_of_several_equations_is_rejected():
+    for name in ("SOA", "MM", "SOA 0.34"):
+        with pytest.raises(InputError, match=f"several equations match '{name}': '"):
+            pp.derive(name)
+    assert pp.derive("SOA 0.28").title == "Lemma 0.1 / Lemma 1"
+    assert pp.derive("Lemma 4").title == "Lemma 0.4 / Lemma 4"
+
+
+def test_what_is_trivial_has_no_name():
+    assert str(pp.derive("P = P")).startswith("P = P")
+    assert pp.derive("mass_matrix = Jr + H phi M phi* H*").title == "definition of ℳ"

@@ -211,6 +211,10 @@ def vjp(
     _check_expression(expr, "pp.vjp")
     if not expr.is_vector:
         raise SpaceError(f"vjp needs a vector expression, but {expr} is: {check.signature(expr)}")
+    if not isinstance(cast(object, wrt), (str, Sequence)):
+        raise InputError(
+            f"variables are named by text, not {wrt!r}: pp.vjp(expr, model, ('q', 'v'))"
+        )
     names = (wrt,) if isinstance(wrt, str) else tuple(wrt)
     if not names:
         raise InputError("say by what to differentiate: pp.vjp(expr, model, ('q', 'v'))")

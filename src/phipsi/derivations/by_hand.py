@@ -14,7 +14,7 @@ from typing import cast
 from phipsi.compiler import explain
 from phipsi.derivations.normal_form import Word, Words, quotient, words_of
 from phipsi.errors import InputError, LoweringError, SpaceError
-from phipsi.expressions.check import shown, signature
+from phipsi.expressions.check import advice, shown, signature
 from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import Expr, Number, product, rebuild, total_of
 from phipsi.expressions.node import identity as identity_on
@@ -185,6 +185,15 @@ def _inside(x: Expr, at: Place, change: Callable[[Expr], Expr]) -> Expr:
                 f"{shown(part)} does not occur in\n    {shown(x)}\n{_nearest(x, [part])}"
             )
         return replace(x, part, change(part))
+    if isinstance(cast(object, at), int):
+        raise InputError(f"a place is a path of numbers of parts: at=({at},)")
+    if not isinstance(cast(object, at), Sequence) or not all(
+        isinstance(cast(object, i), int) for i in at
+    ):
+        raise InputError(
+            f"at={at!r} is not a place: a subexpression, its text, at='P', or a path of numbers of "
+            "parts, at=(0, 1)"
+        )
     path = list(at)
     if not path:
         return change(x)
@@ -212,10 +221,11 @@ def occurs(x: Expr, part: Expr) -> bool:
 
 def subs(x: Expr, new: Mapping[Expr | str, Expr | str]) -> Expr:
     """See `Expr.subs`."""
+    if not isinstance(cast(object, new), Mapping):
+        raise InputError(f"subs takes a dictionary, old: new, not {new!r}: x.subs({{'vdot': 'v'}})")
     chosen: dict[Expr, Expr] = {}
     for old, other in new.items():
-        before = parse(old) if isinstance(old, str) else old
-        after = parse(other) if isinstance(other, str) else other
+        before, after = _expression(old, "subs"), _expression(other, "subs")
         if after.takes is UNKNOWN:  # a lone I or 0 is the one between the spaces of the other
             after = total_of([(0, before), (1, after)])
         if (before.takes, before.gives) != (after.takes, after.gives):
@@ -377,6 +387,15 @@ def _collect_left(x: Expr, common: Expr) -> Expr | None:
     return total_of([*rest, (1, common @ inner)])
 
 
+def _expression(x: Expr | str, function: str) -> Expr:
+    found = parse(x) if isinstance(x, str) else x
+    if not isinstance(cast(object, found), Expr):
+        raise InputError(
+            f"{function} needs expressions or text that pp.parse reads, not {x!r}{advice(x)}"
+        )
+    return found
+
+
 @of_mechanisms
 def simplify(expr: Expr | str, model: Model | None = None) -> Expr:
     """The cheapest form of an expression that the engine knows, by its own count of flops.
@@ -392,7 +411,7 @@ def simplify(expr: Expr | str, model: Model | None = None) -> Expr:
     >>> print(pp.simplify("(I - H psi K) H phi M phi* H*"))
     H ψ M φ* H*
     """
-    x = parse(expr) if isinstance(expr, str) else expr
+    x = _expression(expr, "simplify")
     if model is not None and not isinstance(cast(object, model), Model):
         raise InputError(
             f"simplify takes an expression, then a model: pp.simplify(expr, model), not "

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, reduce
 from types import EllipsisType
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -44,6 +44,7 @@ from phipsi.theorems.words import word
 MOST = 30_000
 """The most forms that one leg of a derivation looks at: a few seconds."""
 _SAMPLES = 3
+_SHOWN = 4  # names in an error
 
 
 @dataclass(frozen=True)
@@ -198,9 +199,13 @@ def derive(
       = B* φ* H* ℳ⁻¹ H φ B   definition of J [SOA eq. 0.18]
       = B* Ω B               Omega (b) [SOA eq. 0.34; MC eq. 20]
     """
+    if not isinstance(cast(object, most), (int, np.integer)) or isinstance(most, bool) or most < 1:
+        raise InputError(f"most is a number of forms, such as most={MOST}, not {most!r}")
+    using = None if using is None else _listed("using", using)
+    through = _listed("through", through)
     claim = _claim(lhs, rhs, condition)
     given = isinstance(lhs, Identity) or rhs is None and "=" not in str(lhs)
-    title = claim.name if given else next((x.name for x in book() if _says(x, claim)), "")
+    title = claim.name if given else _title(claim)
     if condition is None and not claim.condition:
         failed, claim = _conditioned(claim)
         if failed is not None:
@@ -225,15 +230,52 @@ def derive(
     return Derivation(*claim.sides, tuple(steps), claim.condition, "", title, None, tried)
 
 
+def _listed(option: str, given: Any) -> list[Any]:
+    """The list that an option takes; one text is not a list of its letters."""
+    if isinstance(given, (str, Expr, Identity, EllipsisType)):
+        one = "..." if given is ... else repr(given if isinstance(given, str) else str(given))
+        raise InputError(f"{option} is a list: {option}=[{one}]")
+    try:
+        return list(given)
+    except TypeError:
+        example = "['Omega']" if option == "using" else "['H phi M phi* H*']"
+        raise InputError(f"{option} is a list, {option}={example}, not {given!r}") from None
+
+
+def _title(claim: Identity) -> str:
+    """The name of a claim in the book; x = x has none."""
+    if difference(*claim.sides).is_zero:
+        return ""
+    return next((x.name for x in book() if _says(x, claim)), "")
+
+
 def _parsed(x: Expr | str) -> Expr:
-    return word(x) if isinstance(x, str) else x
+    found = word(x) if isinstance(x, str) else x
+    if not isinstance(cast(object, found), Expr):
+        raise InputError(f"derive needs expressions or text, not {x!r}: pp.derive(lhs, rhs)")
+    return found
+
+
+def _one_named(wanted: Identity | str) -> Identity:
+    """The one equation with a name or number; several different ones are an error."""
+    found = equations_named(wanted)
+    exact = [x for x in found if wanted in (x.name, *x.name.split(" / "))]
+    different = list({_key(*x.sides): x.name for x in reversed(exact or found)}.values())[::-1]
+    if len(different) > 1:
+        some = ", ".join(map(repr, different[:_SHOWN]))
+        more = f" and {len(different) - _SHOWN} more" if len(different) > _SHOWN else ""
+        raise InputError(
+            f"several equations match {wanted!r}: {some}{more}. Name one of them: "
+            f"pp.derive({different[0]!r})"
+        )
+    return (exact or found)[0]
 
 
 def _claim(lhs: Any, rhs: Any, condition: str | None) -> Identity:
     if isinstance(lhs, Identity) or (isinstance(lhs, str) and rhs is None and "=" not in lhs):
         if rhs is not None:
             raise InputError("an identity has both sides: pp.derive(identity)")
-        found = equations_named(lhs)[0]
+        found = _one_named(lhs)
         return found if condition is None else replace(found, condition=condition)
     if rhs is None:
         parts = lhs.split("=") if isinstance(lhs, str) else []

@@ -27,7 +27,8 @@ def as_text(d: Any) -> str:
     """The derivation as lines, one for each step."""
     head = f"{d.title}:  " if d.title else ""
     condition = f"   if {d.condition}" if d.condition else ""
-    lines = [f"{head}{d.lhs} = {d.rhs}{condition}", ""]
+    sign = "≠" if _is_refuted(d) else "="
+    lines = [f"{head}{d.lhs} {sign} {d.rhs}{condition}", ""]
     if d.reason:
         lines += [d.reason]
         return "\n".join(lines)
@@ -43,14 +44,27 @@ def as_text(d: Any) -> str:
 
 
 def as_latex(d: Any) -> str:
-    """The derivation as an ``align*`` environment."""
-    first = d.lhs.text("latex")
+    """The derivation as an ``align*`` environment; a claim that is not derived says so."""
+    first, last = d.lhs.text("latex"), d.rhs.text("latex")
+    if _is_refuted(d):
+        rows = [rf"{first} &\neq {last} && \text{{the sides are not equal}}"]
+        return _aligned(rows)
     rows = [
         rf"{first if i == 0 else ''} &= {step.expression.text('latex')}"
         rf" && \text{{{latex_text(step.reason)}}}"
         for i, step in enumerate(d.steps)
-    ] or [rf"{first} &= {d.rhs.text('latex')}"]
+    ]
+    if d.reason:
+        rows.append(rf"{'' if rows else first} &= {last} && \text{{no chain was found}}")
+    return _aligned(rows or [rf"{first} &= {last}"])
+
+
+def _aligned(rows: Sequence[str]) -> str:
     return "\\begin{align*}\n" + " \\\\\n".join(rows) + "\n\\end{align*}"
+
+
+def _is_refuted(d: Any) -> bool:
+    return d.proof is not None and not d.proof
 
 
 def latex_text(text: str) -> str:

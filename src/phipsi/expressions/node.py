@@ -17,7 +17,7 @@ from threading import RLock
 from typing import Any, cast
 from weakref import WeakValueDictionary
 
-from phipsi.errors import LoweringError, SpaceError, not_too_deep
+from phipsi.errors import InputError, LoweringError, SpaceError, not_too_deep
 from phipsi.expressions import check, render
 from phipsi.expressions.check import shown
 from phipsi.expressions.coefficients import Number, as_number, reciprocal, tidy, times
@@ -205,6 +205,11 @@ class Expr(Manipulable):
     def text(self, style: str = "greek") -> str:
         """The expression as text: style "greek" (default), "ascii" or "latex"."""
         if style not in self._keys:
+            if style not in render.STYLES:
+                raise InputError(
+                    f"{style!r} is not a style of text. The styles are "
+                    f"{', '.join(map(repr, render.STYLES))}: x.text('greek')"
+                )
             with not_too_deep("printed or put in order"):
                 self._keys[style] = render.render(self, style)
         return self._keys[style]

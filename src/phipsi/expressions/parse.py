@@ -179,6 +179,12 @@ class _Reader:
                 "this was not expected here; superscripts are * or T (adjoint), -1 (inverse), "
                 "-* or -T (both), and whole powers"
             )
+        if c == "=" and self.text.count("=") == 1:
+            left, right = (side.strip() for side in self.source.split("=", 1))
+            return self.error(
+                f'this is an equation, and an expression has no "=": pp.prove("{left} = {right}") '
+                f'decides it, pp.Identity("{left}", "{right}") states it'
+            )
         return self.error("this was not expected here; an operator, a number, + or − would fit")
 
     def _error_at(self, why: str, place: int) -> ParseError:

@@ -12,6 +12,7 @@ from phipsi.expressions.latex import latex_name
 from phipsi.expressions.legend import with_legend
 from phipsi.expressions.spaces import UNKNOWN
 
+STYLES = ("greek", "ascii", "latex")
 _ADJOINT = {"greek": "*", "ascii": "*", "latex": "^{*}"}
 _INVERSE = {"greek": "⁻¹", "ascii": "^-1", "latex": "^{-1}"}
 _INVERSE_ADJOINT = {"greek": "⁻¹*", "ascii": "^-1*", "latex": "^{-*}"}

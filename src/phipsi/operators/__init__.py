@@ -12,10 +12,11 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
+from typing import cast
 
-from phipsi.errors import ParseError, SpaceError
+from phipsi.errors import InputError, ParseError, SpaceError
 from phipsi.expressions.functions import (
     FUNCTIONS,
     cross,
@@ -31,6 +32,7 @@ from phipsi.expressions.functions import (
     vee,
     vee_force,
 )
+from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import Expr, as_matrix, block_diagonal, identity, inverse, leaf, logdet
 from phipsi.expressions.parse import Vocabulary, parse_with, visible
 from phipsi.expressions.spaces import SPACES, UNKNOWN
@@ -232,9 +234,21 @@ def parse(text: str, paper: str = "", own: Sequence[Expr] = ()) -> Expr:
     """
     words = paper_vocabulary(paper_named(paper), VOCABULARY) if paper else VOCABULARY
     if own:
-        named = {word: x for x in own for word in (x.row.name, x.row.symbol)}
+        named = {word: x for x in own_leaves(own) for word in (x.row.name, x.row.symbol)}
         words = replace(words, leaves={**words.leaves, **named})
     return parse_with(text, words)
+
+
+def own_leaves(own: Sequence[Expr]) -> tuple[Expr, ...]:
+    """The operators and vectors in the option `own`, checked."""
+    listed = isinstance(cast(object, own), Collection) and not isinstance(own, str)
+    if not listed or not all(isinstance(cast(object, x), Expr) and x.op is Op.LEAF for x in own):
+        raise InputError(
+            f"own is a list of operators and vectors of your own, not {own!r}:\n"
+            '    C = pp.operator("C", "rates -> efforts", 0.5)\n'
+            '    pp.parse("C v", own=[C])'
+        )
+    return tuple(own)
 
 
 def as_expression(x: Expr | str) -> Expr:

@@ -7,6 +7,7 @@ programs are found again; nothing is registered anywhere.
 
 from __future__ import annotations
 
+import inspect
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,7 +29,7 @@ from phipsi.expressions.structure import (
     is_memoryless,
 )
 from phipsi.model.model import Model
-from phipsi.operators import VOCABULARY, parse
+from phipsi.operators import VOCABULARY, own_leaves, parse
 from phipsi.operators.block_formulas import Formula, formula_block
 from phipsi.operators.catalogue import Riccati
 from phipsi.operators.inputs import INPUT_ORDER
@@ -178,7 +179,7 @@ def operator(
         )
     if callable(block) and not isinstance(block, Expr):
         _check_blocks(name, takes, gives)
-        known = {**VOCABULARY.leaves, **{x.name: x for x in own}}
+        known = {**VOCABULARY.leaves, **{x.name: x for x in own_leaves(own)}}
         block = formula_block(common, takes, gives, block, symmetric, known)
     if isinstance(block, Expr):
         return _named_expression(common, takes, gives, block, symmetric, inverse)
@@ -321,6 +322,10 @@ def _common(name: str, symbol: str, latex: str, meaning: str, source: str) -> di
     """The names, checked: they must not mean something in the catalogue."""
     if not isinstance(cast(object, name), str) or not name.isidentifier():
         raise InputError(f"the name {name!r} must be an identifier, such as 'U'")
+    texts = {"symbol": symbol, "latex": latex, "meaning": meaning, "source": source}
+    for option, text in texts.items():
+        if not isinstance(cast(object, text), str):
+            raise InputError(f"{name}: {option} is text, {option}={str(text)!r}, not {text!r}")
     symbol = symbol or name
     latex = latex or (name if len(name) == 1 else latex_name(name))
     for word in dict.fromkeys((name, symbol)):
@@ -360,11 +365,12 @@ def _solved(
     X = leaf(Row(name, common["symbol"], common["latex"], takes, gives, kind))
     if isinstance(recursion, str):
         left, equals, right = recursion.partition("=")
+        own = own_leaves(own)
         if not equals or parse(left, own=[X, *own]) is not X:
             raise InputError(f"{name}: a recursion is an equation  {name} = …,  not {recursion!r}")
         value = parse(right, own=[X, *own])
     else:
-        value = recursion(X)
+        value = _called(name, recursion, X)
     if not isinstance(cast(object, value), Expr):
         raise InputError(f"{name}: the recursion must return an expression, not {value!r}")
     value = value if value.takes is not UNKNOWN else total_of([(0, X), (1, value)])
@@ -376,6 +382,24 @@ def _solved(
     found = solution(X, value)
     check_structure(X, found)
     return found
+
+
+def _called(name: str, recursion: Callable[[Expr], Expr], X: Expr) -> Expr:
+    """The right side that a function of X returns."""
+    advice = f"recursion=lambda {name}: …  or  recursion='{name} = …'"
+    if not callable(recursion):
+        raise InputError(
+            f"{name}: a recursion is a function of {name} or text, not {recursion!r}: {advice}"
+        )
+    try:
+        inspect.signature(recursion).bind(X)
+    except TypeError as error:
+        raise InputError(
+            f"{name}: a recursion is a function of one argument, {name} ({error}): {advice}"
+        ) from None
+    except ValueError:
+        pass  # a function of C without a known signature
+    return recursion(X)
 
 
 def _named_expression(

@@ -14,6 +14,7 @@ import unicodedata
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
+from typing import cast
 
 from phipsi.errors import InputError, did_you_mean
 from phipsi.expressions.node import Expr
@@ -128,6 +129,8 @@ PAPERS = tuple(LETTERS)
 
 def paper_named(name: str) -> str:
     """The short name of a paper in docs/theory/sources.md; "JPL 88-11" is 88-11."""
+    if not isinstance(cast(object, name), str):
+        raise InputError(f"a paper is named by text, paper={PAPERS[0]!r}, not {name!r}")
     short = name.removeprefix("JPL ").replace("Part II", "II").replace("Part I", "").strip()
     for known in PAPERS:
         if short.upper() == known.upper():

@@ -77,6 +77,21 @@ def find_counterexample(
     return None
 
 
+def own_names(identity: Identity) -> list[str]:
+    """The names of the user's own operators and vectors in an identity."""
+    sides = [] if identity.check is not None else identity.sides
+    return sorted({x.name for side in sides for x in leaves_of(side) if x.row.own is not None})
+
+
+def can_be_shown(identity: Identity, sample: Sample, own_efforts: bool) -> bool:
+    """Whether `find_counterexample` finds numbers; it is only run where they may be missing."""
+    if identity.check is not None or sample.model.n_bodies > _MOST_BODIES:
+        return False
+    if not own_names(identity):
+        return True
+    return find_counterexample(identity, sample, 0, own_efforts) is not None
+
+
 def _short_numbers(sample: Sample, rng: np.random.Generator, own_efforts: bool) -> dict[str, Any]:
     """A state whose numbers have few digits."""
     model, rows = sample.model, 0 if sample.closures is None else sample.closures.n_rows
@@ -102,7 +117,8 @@ def _largest_difference(
     try:
         mechanism = Mechanism(sample.model, Digits)
         state = State(mechanism, (0, 0, 2), sample.closures, given)
-        left, right = (np.asarray(state.dense(x)) for x in identity.sides)
+        values = (np.asarray(state.dense(x)) for x in identity.sides)
+        left, right = (Digits.of(x).view(np.ndarray) for x in values)
     except (np.linalg.LinAlgError, TypeError):
         return None
     gaps = np.asarray(np.abs(left - right))
@@ -184,10 +200,12 @@ def _code(
         lines.append(f"model = pp.System(model, [{joined}])")
     given = ", ".join(f"{name}={_plain(x)}" for name, x in state.items())
     left, right = identity.sides
-    lines += [
-        f"state = dict({given})",
-        f"claim = pp.Identity({str(left)!r}, {str(right)!r})",
-    ]
+    own = own_names(identity)
+    texts = [repr(str(side)) for side in (left, right)]
+    if own:
+        lines.append(f"own = [{', '.join(own)}]  # yours")
+        texts = [f"pp.parse({text}, own=own)" for text in texts]
+    lines += [f"state = dict({given})", f"claim = pp.Identity({', '.join(texts)})"]
     gap, size = abs(lhs - rhs), max(abs(lhs), abs(rhs))
     if gap * 10**_FLOAT_DIGITS < size:  # floats cannot tell them apart
         lines.append("print(pp.prove(claim, model))")

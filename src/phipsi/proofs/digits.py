@@ -120,7 +120,9 @@ def _decimal(x: Any) -> Decimal:
         return x if type(x) is Decimal else Decimal(x)
     if isinstance(x, Fraction):
         return Decimal(x.numerator) / Decimal(x.denominator)
-    return Decimal(x.item() if isinstance(x, np.generic) else x)
+    while isinstance(x, (np.generic, np.ndarray)):  # an entry may be an array without axes
+        x = x.item()
+    return Decimal(x)
 
 
 class Number(Decimal):

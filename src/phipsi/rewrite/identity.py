@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from phipsi.errors import InputError, SpaceError, did_you_mean
 from phipsi.expressions.check import advice, shown, signature
@@ -246,6 +246,11 @@ CONDITIONS: dict[str, Callable[[Model], str]] = {
 
 
 def _checked_condition(condition: str) -> str:
+    if not isinstance(cast(object, condition), str):
+        raise InputError(
+            f'a condition is text, such as "Jr = 0" or "serial", not {type(condition).__name__}. '
+            f"The known ones are {', '.join(CONDITIONS)}"
+        )
     parts = [part.strip() for part in condition.split(",")] if condition.strip() else []
     for part in parts:
         if part not in CONDITIONS:

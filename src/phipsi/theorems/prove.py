@@ -25,7 +25,7 @@ from phipsi.model.mechanisms import of_mechanisms
 from phipsi.model.points import ANY_POINTS
 from phipsi.operators import parse
 from phipsi.operators.inputs import check_tables, leaves_of
-from phipsi.proofs.counterexample import Counterexample, find_counterexample
+from phipsi.proofs.counterexample import Counterexample, can_be_shown, find_counterexample
 from phipsi.proofs.decide import (
     GOAL,
     Verdict,
@@ -133,6 +133,9 @@ def prove(
     >>> bool(pp.prove("H φ K H ψ = H φ − H ψ + 1e-18 H φ", arm))
     False
     """
+    whole = isinstance(cast(object, seed), (int, np.integer)) and not isinstance(seed, bool)
+    if not whole or seed < 0:
+        raise InputError(f"the seed is a whole number from 0 on, seed=0, not {seed!r}")
     if isinstance(identity, str):
         identity = stated(identity)
     if not isinstance(cast(object, identity), Identity):
@@ -177,6 +180,11 @@ def equal(x: Expr | str, y: Expr | str, condition: str = "") -> Proof:
     >>> bool(pp.equal("H G", "I")), bool(pp.equal("H G", "I", "Jr = 0"))
     (False, True)
     """
+    if isinstance(cast(object, condition), Model):
+        raise InputError(
+            "equal decides on all mechanisms and takes no model. On one model: "
+            f'pp.prove("{x} = {y}", model)'
+        )
     return _everywhere(Identity(x, y, condition), 0, any_efforts=True, save=False)
 
 
@@ -212,7 +220,8 @@ def _everywhere(
         )
     else:
         reason = "in general" if not identity.condition else f"with {identity.condition}"
-    reason = f"{reason} (counterexample with {failed})"
+    shown = can_be_shown(identity, failed, any_efforts)
+    reason = f"{reason} ({'counterexample' if shown else 'for example'} with {failed})"
     verdict = Verdict(False, tried.method, 0.0, 1)
     return Proof(
         identity,

@@ -189,6 +189,8 @@ def collect(
         if value is not None
     }
     values: dict[Expr, tuple[Array, int]] = {}
+    if given is not None and not isinstance(cast(object, given), Mapping):
+        raise InputError(f"given has the values by name: given={{'M': array}}, not {given!r}")
     for key, value in (given or {}).items():
         leaf = _leaf_named(key, expressions)
         shape = storage_shape(leaf, model, points)
@@ -218,6 +220,8 @@ def collect(
 def _leaf_named(key: str | Expr, expressions: tuple[Expr, ...]) -> Expr:
     own = own_rows(expressions).get(key) if isinstance(key, str) else None
     leaf = leaf_of(own) if own is not None else parse(key) if isinstance(key, str) else key
+    if not isinstance(cast(object, leaf), Expr):
+        raise InputError(f"given[{key!r}]: a value is given by name, given={{'M': array}}")
     if (leaf.args[0] if leaf.op is Op.ADJOINT else leaf).op is not Op.LEAF:
         raise InputError(f"given[{str(key)!r}] must be one operator or vector of the catalogue")
     return leaf
