@@ -1,8 +1,9 @@
 """What scheduled steps cost on a model: operations, numbers moved, bodies visited, and time.
 
-Times are those of one configuration in a large batch, by constants that were measured once for each
-width of vectors (`benchmarks/plans.py` measures them again). They rank the forms of one expression;
-they do not predict a stopwatch.
+Times are those of one configuration in a large batch, by constants for each width of vectors. They
+were set by hand so that the choices agree with `benchmarks/plans.py`, which runs all plans: those of
+8 lanes began as a fit to measured times, those of 4 and 2 lanes are scaled from them. They rank the
+forms of one expression; they do not predict a stopwatch.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ class Processor:
         return 1e-3 * sum(rate * amount for rate, amount in zip(rates, work, strict=True))
 
 
-# measured on one core, see benchmarks/plans.py
+# set by hand, judged by benchmarks/plans.py
 PROCESSORS = {
     #                    sweeps columns paths meetings words visits
     "8 lanes": Processor(5.2, 30.0, 10.1, 23.9, 3.1, 3770.0),
