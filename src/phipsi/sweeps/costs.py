@@ -1,9 +1,9 @@
 """What scheduled steps cost on a model: operations, numbers moved, bodies visited, and time.
 
 Times are those of one configuration in a large batch, by constants for each width of vectors. They
-were set by hand so that the choices agree with `benchmarks/plans.py`, which runs all plans: those of
-8 lanes began as a fit to measured times, those of 4 and 2 lanes are scaled from them. They rank the
-forms of one expression; they do not predict a stopwatch.
+were set by hand so that the choices agree with `benchmarks/plans.py`, which runs all plans: for 8
+lanes they began as a fit to measured times, for 4 and 2 lanes they are scaled from those. They rank
+the forms of one expression; they do not predict a stopwatch.
 """
 
 from __future__ import annotations
