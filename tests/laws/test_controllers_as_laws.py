@@ -1,5 +1,6 @@
 """Controllers in circuits: the controllers themselves, traced."""
 
+import known_mechanisms
 import numpy as np
 import pytest
 from circuits_by_hand import slope
@@ -23,16 +24,7 @@ from phipsi.motion.step_calls import ProgramCall
 ARM = pp.examples.seven_joint_arm()
 
 
-def free_flyer():
-    b = pp.ModelBuilder()
-    ball = pp.SpatialInertia(1, com_B=(0.1, 0.2, 0), moment_about_com_B=1)
-    b.add_body("base", joint=pp.joints.Free(), inertia=ball)
-    b.add_body("ball", parent="base", joint=pp.joints.Spherical(), inertia=ball)
-    b.add_body("arm", parent="ball", joint=pp.joints.Revolute((0, 1, 0)), inertia=ball)
-    return b.build()
-
-
-FLYER = free_flyer()
+FLYER = known_mechanisms.jointed_flyer()
 CASES = {
     "computed torque": (ARM, lambda m: ComputedTorque(m, 0.1 * np.arange(7), kp=25, kd=10)),
     "damping": (ARM, lambda m: ComputedTorque(m, np.zeros(7), 25, 10, compensate_damping=True)),

@@ -4,6 +4,7 @@ The adjoint of an element's graph against differences of order eight of its valu
 once (Richardson), along random changes of configuration, rates and every number of the element.
 """
 
+import known_mechanisms
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -20,16 +21,7 @@ RNG = np.random.default_rng(5)
 WALL = ("world", (1.0, 2.0, 0.0))
 
 
-def flyer():
-    b = pp.ModelBuilder()
-    ball = pp.SpatialInertia(1, com_B=(0.1, 0.2, 0), moment_about_com_B=1)
-    b.add_body("base", joint=pp.joints.Free(), inertia=ball)
-    b.add_body("ball", parent="base", joint=pp.joints.Spherical(), inertia=ball)
-    b.add_body("arm", parent="ball", joint=pp.joints.Revolute((0, 1, 0)), inertia=ball)
-    return b.build()
-
-
-FLYER = flyer()
+FLYER = known_mechanisms.jointed_flyer()
 POLICY = {
     "0.weight": RNG.standard_normal((5, 6)), "0.bias": np.zeros(5),
     "2.weight": RNG.standard_normal((3, 5)), "2.bias": np.zeros(3),

@@ -1,5 +1,6 @@
 """Laws that read what all laws do together: efforts at joints, loads of constraints."""
 
+import known_systems
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -273,26 +274,8 @@ def test_unknown_names():
         circuit(SYSTEM, [react.bind(f=previous(constraint_loads(), initial=[0, 0]), k=1.0)], DT)
 
 
-def parallelogram():
-    """Three equal cranks under one bar: rows along the bar can replace each other."""
-    b = pp.ModelBuilder(gravity=(0, -9.81, 0))
-    b.add_body("crank0", joint=pp.joints.Revolute(Z), inertia=ROD)
-    b.add_body(
-        "bar", parent="crank0", joint=pp.joints.Revolute(Z), placement=pp.Pose(None, X),
-        inertia=pp.SpatialInertia(1.0, (1, 0, 0), 0.3),
-    )  # fmt: skip
-    pins = []
-    for i in (1, 2):
-        b.add_body(
-            f"crank{i}", joint=pp.joints.Revolute(Z), placement=pp.Pose(None, (i, 0, 0)),
-            inertia=ROD,
-        )  # fmt: skip
-        pins.append(c.Revolute(Z, name=f"pin{i}", a=(f"crank{i}", X), b=("bar", (i, 0, 0))))
-    return pp.System(b.build(), pins), np.array([0.8, -0.8, 0.8, 0.8])
-
-
 def test_loads_that_are_not_determined():
-    system, q = parallelogram()
+    system, q = known_systems.parallelogram()
     sim = pp.Simulator(system, [FEEL])
     with pytest.raises(InputError, match=r"of 'pin1.x', 'pin2.x', which are not determined"):
         sim.start(q)

@@ -42,24 +42,6 @@ def door():
     return system, system.model.neutral()
 
 
-def parallelogram():
-    """Three equal cranks under one bar: ten rows of which three are independent."""
-    b = pp.ModelBuilder(gravity=(0, -9.81, 0))
-    b.add_body("crank0", joint=pp.joints.Revolute(Z), inertia=ROD)
-    b.add_body(
-        "bar", parent="crank0", joint=pp.joints.Revolute(Z), placement=pp.Pose(None, X),
-        inertia=pp.SpatialInertia(1.0, (1, 0, 0), 0.3),
-    )  # fmt: skip
-    pins = []
-    for i in (1, 2):
-        b.add_body(
-            f"crank{i}", joint=pp.joints.Revolute(Z), placement=pp.Pose(None, (i, 0, 0)),
-            inertia=ROD,
-        )  # fmt: skip
-        pins.append(c.Revolute(Z, name=f"pin{i}", a=(f"crank{i}", X), b=("bar", (i, 0, 0))))
-    return pp.System(b.build(), pins), np.array([0.8, -0.8, 0.8, 0.8])
-
-
 def carried():
     """Two four-bars on a free body, and rods of fixed length between them."""
     system, q = known_systems.n_four_bar(2)[:2]
@@ -85,7 +67,7 @@ MECHANISMS = {
     "bicycle": riding,
     "two four-bars": carried,
     "door": door,
-    "parallelogram": parallelogram,
+    "parallelogram": known_systems.parallelogram,
 }
 
 

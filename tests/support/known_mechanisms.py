@@ -32,6 +32,18 @@ def floating_body(moments=(1.0, 2.0, 3.0)) -> Model:
 M_A, L_A, I_AX = 0.010, 0.075, 50e-7
 M_B, L_B = 0.100, 0.20
 I_BX, I_BY, I_BZ = 2500e-7, 500e-7, 2000e-7
+
+
+def jointed_flyer() -> Model:
+    """A free body, a ball joint and a hinge, with the same body on each."""
+    b = ModelBuilder()
+    ball = SpatialInertia(1, com_B=(0.1, 0.2, 0), moment_about_com_B=1)
+    b.add_body("base", joint=joints.Free(), inertia=ball)
+    b.add_body("ball", parent="base", joint=joints.Spherical(), inertia=ball)
+    b.add_body("arm", parent="ball", joint=joints.Revolute((0, 1, 0)), inertia=ball)
+    return b.build()
+
+
 G = 9.81
 
 

@@ -87,6 +87,26 @@ def n_four_bar(n: int) -> tuple[pp.System, np.ndarray, np.ndarray]:
     return pp.System(model, loops), q, v
 
 
+def parallelogram() -> tuple[pp.System, np.ndarray]:
+    """Three equal cranks under one bar: ten rows of which three are independent."""
+    x, z = (1, 0, 0), (0, 0, 1)
+    rod = pp.SpatialInertia(1.0, (0.5, 0, 0), (0.01, 0.1, 0.1))
+    b = pp.ModelBuilder(gravity=(0, -9.81, 0))
+    b.add_body("crank0", joint=pp.joints.Revolute(z), inertia=rod)
+    b.add_body(
+        "bar", parent="crank0", joint=pp.joints.Revolute(z), placement=pp.Pose(None, x),
+        inertia=pp.SpatialInertia(1.0, (1, 0, 0), 0.3),
+    )  # fmt: skip
+    pins = []
+    for i in (1, 2):
+        b.add_body(
+            f"crank{i}", joint=pp.joints.Revolute(z), placement=pp.Pose(None, (i, 0, 0)),
+            inertia=rod,
+        )  # fmt: skip
+        pins.append(c.Revolute(z, name=f"pin{i}", a=(f"crank{i}", x), b=("bar", (i, 0, 0))))
+    return pp.System(b.build(), pins), np.array([0.8, -0.8, 0.8, 0.8])
+
+
 def bricard() -> pp.System:
     """A04: five rods, six revolutes; closed at q = 0, where Grübler counts 0 freedoms."""
     points = np.array([(0, 0, 0), (1, 0, 0), (1, -1, 0), (1, -1, 1), (0, -1, 1), (0, 0, 1.0)])

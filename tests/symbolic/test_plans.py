@@ -96,9 +96,6 @@ def test_the_choice_does_not_depend_on_the_batch_and_keeps_bits():
 
 
 def test_reproducible_programs_take_the_standard_plan(monkeypatch: pytest.MonkeyPatch):
-    class Odd(type(backend_of("reference"))):  # type: ignore[misc]
-        """The reference on a processor that loves columns."""
-
     model = pp.examples.planar_arm(5)
     monkeypatch.setitem(PROCESSORS, "odd", Processor(1, 0, 1e6, 1e6, 0, 0))
     monkeypatch.setattr(type(backend_of("reference")), "processor", "odd")

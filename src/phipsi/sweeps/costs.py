@@ -13,8 +13,8 @@ from dataclasses import astuple, dataclass
 from typing import NamedTuple
 
 from phipsi.model.model import Model
-from phipsi.sweeps.ir import Domain, Field, Kind, Reads, Step, StepKind
-from phipsi.sweeps.operations import flops
+from phipsi.sweeps.ir import Domain, Field, Reads, Step, StepKind
+from phipsi.sweeps.operations import entries, flops
 
 
 class Work(NamedTuple):
@@ -110,7 +110,7 @@ def _step_work(step: Step, sizes: _Sizes) -> Work:
         places = list(zip(sizes.widths, sizes.below, strict=True))
         return Work(
             paths=sum(flops(x, r, 1) * below for x in step.fields for r, below in places),
-            words=sum(_entries(x, r, 1) * below for x in kept for r, below in places),
+            words=sum(entries(x, r, 1) * below for x in kept for r, below in places),
             visits=sizes.path_bodies,
         )
     widths = sizes.widths if step.domain is Domain.BODY else [1]
@@ -119,7 +119,7 @@ def _step_work(step: Step, sizes: _Sizes) -> Work:
     return Work(
         sweeps=sum(cost.values()) - wide,
         columns=wide,
-        words=sum(_entries(x, r, sizes.rates) for x in kept for r in widths),
+        words=sum(entries(x, r, sizes.rates) for x in kept for r in widths),
         visits=len(widths),
     )
 
@@ -131,12 +131,3 @@ def _pair_flops(x: Field, sizes: _Sizes) -> int:
     else:  # one product where the paths meet, and the block there times every path below
         inner = 11 * sizes.between_roots + 66 * sum(sizes.below)
     return inner // 2
-
-
-def _entries(x: Field, r: int, columns: int) -> int:
-    rows, cols = (_size(s, r, columns) for s in (x.type.rows, x.type.cols))
-    return rows * (rows + 1) // 2 if x.type.kind is Kind.SYMMETRIC else rows * cols
-
-
-def _size(s: str, r: int, columns: int) -> int:
-    return r if s in ("r", "q") else int(s) if s.isdigit() else columns

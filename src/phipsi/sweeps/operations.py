@@ -50,14 +50,18 @@ _RIGID = (Kind.RIGID, Kind.RIGID_T)
 
 def flops(x: Field, r: int, columns: int = 1) -> int:
     """Floating-point operations to evaluate a field at one body with an r-dof hinge."""
-
-    def size(s: str) -> int:
-        if s in ("r", "q"):
-            return r
-        return int(s) if s.isdigit() else columns
-
     cost = x.operation.cost
-    return cost if isinstance(cost, int) else cost(x, size)
+    return cost if isinstance(cost, int) else cost(x, _sizes(r, columns))
+
+
+def entries(x: Field, r: int, columns: int = 1) -> int:
+    """Numbers of the block of a field at one body with an r-dof hinge."""
+    return _entries(x, _sizes(r, columns))
+
+
+def _sizes(r: int, columns: int) -> Size:
+    """The sizes of blocks at such a body, by the words of their types."""
+    return lambda s: r if s in ("r", "q") else int(s) if s.isdigit() else columns
 
 
 def _entries(x: Field, size: Size) -> int:

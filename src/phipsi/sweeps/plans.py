@@ -84,8 +84,6 @@ def plans_of(
             if request.rewrite == "as_written" or rules:
                 continue
             asked = replace(request, rewrite=choice.rewrite)
-        elif request.rewrite == "as_written":
-            choice = choice._replace(form=USUAL)
         try:
             plan = _plan(choice, asked, model, pairs, processor, rules, seen)
         except LoweringError:

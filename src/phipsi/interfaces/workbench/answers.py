@@ -22,15 +22,7 @@ from phipsi.errors import InputError, LoweringError, PhipsiError
 from phipsi.expressions.check import signature
 from phipsi.expressions.node import Expr
 from phipsi.expressions.spaces import Space
-from phipsi.expressions.structure import (
-    ANTICAUSAL,
-    CAUSAL,
-    MEMORYLESS,
-    RELATED,
-    STRICTLY_ANTICAUSAL,
-    STRICTLY_CAUSAL,
-    Structure,
-)
+from phipsi.expressions.structure import structure_word
 from phipsi.model import Model
 from phipsi.operators import parse
 from phipsi.operators.catalogue import CATALOGUE
@@ -43,15 +35,6 @@ _LONGEST_LATEX = 30_000
 _LONGEST_CODE = 200_000
 _MOST_BODIES = 60  # for dense matrices
 _MOST_NUMBERS = 900  # of a matrix that is shown
-_STRUCTURES = {
-    Structure.ZERO: "zero",
-    MEMORYLESS: "memoryless: blocks on the diagonal",
-    STRICTLY_CAUSAL: "strictly causal: tip to base, without the diagonal",
-    STRICTLY_ANTICAUSAL: "strictly anticausal: base to tip, without the diagonal",
-    CAUSAL: "causal: tip to base",
-    ANTICAUSAL: "anticausal: base to tip",
-    RELATED: "between bodies on one path",
-}
 _CHAINS = (1, 2, 4, 8, 16, 32, 64)
 
 Answer = dict[str, Any]
@@ -154,7 +137,7 @@ class Answers:
             "latex": _latex(x),
             "text": str(x),
             "signature": signature(x),
-            "structure": "" if x.is_vector else _STRUCTURES.get(x.structure, "general"),
+            "structure": "" if x.is_vector else structure_word(x.structure),
             "operators": _glossary([x]),
         }
 
