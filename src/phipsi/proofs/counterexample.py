@@ -78,7 +78,7 @@ def find_counterexample(
 def own_names(identity: Identity) -> list[str]:
     """The names of the user's own operators and vectors in an identity."""
     sides = [] if identity.check is not None else identity.sides
-    return sorted({x.name for side in sides for x in leaves_of(side) if x.row.own is not None})
+    return sorted({x.name for side in sides for x in leaves_of(side) if x.row.is_own})
 
 
 def can_be_shown(identity: Identity, sample: Sample, own_efforts: bool) -> bool:

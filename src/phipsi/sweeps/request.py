@@ -274,7 +274,7 @@ def _check_given(name: str, expressions: tuple[Expr, ...]) -> None:
             "it. Give the placements instead: given=('placement',)"
         )
     row = row_named(name, expressions)
-    if row is not None and row.own is not None and row.gives.index == "one":
+    if row is not None and row.is_own and row.gives.index == "one":
         return
     body = row is not None and (row.takes.index in ("joint", "body", "one") and row.gives.per_body)
     if not body or row is None or (row.takes.index != "one" and row.structure != 1):
