@@ -21,6 +21,7 @@ PACKAGE = "phipsi"
 LAYERS = [
     "loaded",
     "errors",
+    "records",
     "spatial",
     "model",
     "constraints",

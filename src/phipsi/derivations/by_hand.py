@@ -7,7 +7,6 @@ step.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import reduce
 from typing import cast
 
@@ -32,6 +31,7 @@ from phipsi.operators.catalogue import (
 )
 from phipsi.operators.inputs import leaves_of
 from phipsi.operators.transitions import transition_step
+from phipsi.records import dataclass
 from phipsi.rewrite.collect import collect as collect_prefixes
 from phipsi.rewrite.identity import Identity
 from phipsi.rewrite.patterns import families_of, find_in_product, instances, replace_in_sum

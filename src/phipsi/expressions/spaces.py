@@ -7,7 +7,7 @@ operator ``A : X → Y`` has the adjoint ``A* : Y' → X'`` where ' is the dual.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from phipsi.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ Armature: docs/decisions/0012.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, final
 
 import numpy as np
@@ -18,6 +18,7 @@ from phipsi.model.inertia import SpatialInertia
 from phipsi.model.joint import Joint
 from phipsi.model.pose import Pose
 from phipsi.model.value import plain, vector3
+from phipsi.records import dataclass
 
 WORLD_NAME = "world"
 Numbers = tuple[float, ...]

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -24,6 +23,7 @@ import numpy as np
 from phipsi.errors import InputError
 from phipsi.model.model import Model
 from phipsi.model.points import PointSet
+from phipsi.records import dataclass
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from threading import RLock
 from types import MappingProxyType
 from typing import Any, Self, TypeVar, cast, final
@@ -39,6 +39,7 @@ from phipsi.model.tree import WORLD, Tree
 from phipsi.model.validate import InertiaPolicy, validate
 from phipsi.model.value import Value, read_only
 from phipsi.model.weld_fixed_joints import assemble, parent_indices
+from phipsi.records import dataclass
 
 FloatArray = NDArray[np.float64]
 Result = TypeVar("Result")

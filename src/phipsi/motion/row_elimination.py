@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
@@ -26,6 +25,7 @@ from phipsi.backends.native.text.lane_arithmetic import DOUBLE, POINTER, Emitter
 from phipsi.compiler import compile
 from phipsi.errors import PhipsiError
 from phipsi.operators import mass_matrix
+from phipsi.records import dataclass
 
 MOST_PRODUCTS = 12000
 """Systems that need more products than this in one elimination are solved by sweeps."""

@@ -19,7 +19,6 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
@@ -28,6 +27,7 @@ from numpy.typing import NDArray
 from phipsi.motion.chart import Blocks, Chart, ChartBlocks
 from phipsi.motion.motion import Motion
 from phipsi.motion.tableaux import Method
+from phipsi.records import dataclass
 
 Array = NDArray[Any]
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple, cast, final
 
@@ -33,6 +32,7 @@ from phipsi.model.model import Model
 from phipsi.motion.chart import chart_of
 from phipsi.motion.lagrangian import RATES_OF_MOMENTA
 from phipsi.operators import H, phi, pose
+from phipsi.records import dataclass
 from phipsi.spatial.exponential import SERIES_BELOW, polynomial
 from phipsi.spatial.groups import Group
 

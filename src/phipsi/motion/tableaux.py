@@ -14,7 +14,7 @@ that of its coefficients.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from phipsi.records import dataclass
 
 
 @dataclass(frozen=True)

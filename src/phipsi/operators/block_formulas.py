@@ -11,7 +11,7 @@ import inspect
 import linecache
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,7 @@ from phipsi.operators.recorded_steps import (
     reject,
     used_steps,
 )
+from phipsi.records import dataclass
 
 _WIDTHS = range(7)  # of a joint
 _ROOT = str(Path(__file__).resolve().parents[1])

@@ -30,7 +30,6 @@ The Riccati family: P solves P = M + E P⁺ E* with P⁺ = π̄ P, which is stat
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Protocol
 
@@ -75,6 +74,7 @@ from phipsi.expressions.structure import (
     Structure,
     is_memoryless,
 )
+from phipsi.records import dataclass
 
 CATALOGUE: dict[str, Row] = {}
 

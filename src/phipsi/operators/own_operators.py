@@ -10,7 +10,6 @@ from __future__ import annotations
 import inspect
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, cast
 from weakref import WeakValueDictionary
 
@@ -36,6 +35,7 @@ from phipsi.operators.inputs import INPUT_ORDER
 from phipsi.operators.own_blocks import Table
 from phipsi.operators.recursions import check_structure, solution
 from phipsi.operators.transitions import is_one_step
+from phipsi.records import dataclass
 
 _ROWS: WeakValueDictionary[Own, Row] = WeakValueDictionary()
 _TAKEN = {"I", "x", "inertia", "placement", *INPUT_ORDER, *VOCABULARY.functions}

@@ -9,11 +9,12 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NoReturn, cast
 
 import numpy as np
+
+from phipsi.records import dataclass
 
 Step = tuple[Any, ...]
 """An operation and its operands: whole numbers are earlier steps, floats are constants."""

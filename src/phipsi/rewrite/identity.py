@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -14,6 +14,7 @@ from phipsi.expressions.node import Expr, zero
 from phipsi.expressions.spaces import UNKNOWN
 from phipsi.model import Model
 from phipsi.operators import parse
+from phipsi.records import dataclass
 
 
 class Claim(NamedTuple):

@@ -14,7 +14,6 @@ Reasons: docs/decisions/0010.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from phipsi.expressions.kinds import Op
@@ -36,6 +35,7 @@ from phipsi.operators.transitions import (
     strict_transition,
     transition_step,
 )
+from phipsi.records import dataclass
 from phipsi.rewrite.matrices import between_seeds, matrix_terms
 from phipsi.rewrite.rewriter import Rewriter
 from phipsi.sweeps.ir import Domain, Field, Kind, Type, all_of

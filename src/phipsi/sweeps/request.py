@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, cast
 
 from phipsi.errors import InputError, LoweringError, SpaceError
@@ -24,6 +23,7 @@ from phipsi.operators.inputs import (
     own_rows,
     row_named,
 )
+from phipsi.records import dataclass
 from phipsi.rewrite.identity import Identity
 from phipsi.rewrite.matrices import matrix_product, strip_marks
 from phipsi.rewrite.rewriter import USUAL, FinalForm, Rewriting, rewrite, rewrite_by_rules

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property, partial
 from itertools import combinations
 from typing import Any, cast
@@ -41,6 +41,7 @@ from phipsi.proofs.digits import long_decimals
 from phipsi.proofs.exact_array import NotRational
 from phipsi.proofs.samples import Sample, samples, samples_with_rows
 from phipsi.proofs.state import State
+from phipsi.records import dataclass
 from phipsi.rewrite.identity import CONDITIONS, Identity, claim, unmet
 from phipsi.theorems.book_index import all_identities, identity_named
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, cast, final
 
 import numpy as np
@@ -31,6 +30,7 @@ from phipsi.model.closures import Closure, closure_set
 from phipsi.model.inertia import SpatialInertia
 from phipsi.model.model import Model
 from phipsi.model.value import read_only
+from phipsi.records import dataclass
 
 Array = NDArray[Any]
 POSITION_TOLERANCE = 1e-10

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
@@ -13,6 +12,7 @@ from phipsi.algorithms.identification.physical_parameters import physical_parame
 from phipsi.backends.arguments import real_array
 from phipsi.errors import InputError, SingularMatrixError, shown
 from phipsi.model.model import Model
+from phipsi.records import dataclass
 
 Array = NDArray[Any]
 

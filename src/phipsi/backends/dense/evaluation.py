@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from copy import copy
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -33,6 +32,7 @@ from phipsi.model import Model
 from phipsi.model.points import PointSet
 from phipsi.operators.block_formulas import Formula
 from phipsi.operators.catalogue import Riccati, catalogue_leaf, definition, family_of
+from phipsi.records import dataclass
 
 Array = NDArray[Any]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 from functools import reduce
 from typing import Any, final
 
@@ -19,6 +18,7 @@ from phipsi.backends.native.tables import JointCode
 from phipsi.backends.native.text.elementary import define_log
 from phipsi.backends.native.text.elementary_functions import define
 from phipsi.backends.native.text.lane_arithmetic import Emitter, Lane, known
+from phipsi.records import dataclass
 from phipsi.sweeps.entries import Rows, add, identity, lower_half, transpose_rows
 from phipsi.sweeps.ir import Domain, Field, Kind, Reads
 

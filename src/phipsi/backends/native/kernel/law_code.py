@@ -7,7 +7,6 @@ small is decided by shape alone, so that the code of a law does not depend on it
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
@@ -24,6 +23,7 @@ from phipsi.backends.native.text.lane_arithmetic import (
     write_loop,
 )
 from phipsi.laws.graph import Node, in_order
+from phipsi.records import dataclass
 
 SMALL = 24
 """Arrays of at most so many entries are registers."""
