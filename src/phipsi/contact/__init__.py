@@ -1,0 +1,1 @@
+"""Contact with friction: where bodies touch, the law of their impulses, and its solution."""
