@@ -1,1 +1,1 @@
-"""Contact with friction: where bodies touch, the law of their impulses, and its solution."""
+"""Contact: where bodies touch, and the impulses of unilateral contacts with dry friction."""

@@ -12,7 +12,7 @@ from phipsi.backends.native.kernel.law_code import LawCode
 from phipsi.backends.native.lane_function import LaneFunction, LaneKernel
 from phipsi.backends.options import CallOptions, Calls
 from phipsi.compiler import compile, default_backend
-from phipsi.contact.geometry.slots import slot_geometry
+from phipsi.contact.geometry.slots import Slots, slot_geometry
 from phipsi.errors import InputError
 from phipsi.laws import law_operations as ops
 from phipsi.laws.calls import listing
@@ -70,7 +70,7 @@ def contact_points(contacts: Any, q: ArrayLike, **options: Unpack[CallOptions]) 
         none = np.zeros((*batch, 0, 3))
         return ContactPoints(np.zeros((*batch, 0)), none, none, none, ())
     function = listed.model.cached((contact_points, listed), lambda: _Function(listed))
-    return ContactPoints(*function(q, options), listed.slot_names)
+    return function(q, options)
 
 
 def _contacts_of(given: Any) -> Contacts:
@@ -87,6 +87,7 @@ class _Function:
     """Poses of the bodies by a program, then the formulas: in machine code, or on arrays."""
 
     def __init__(self, contacts: Contacts) -> None:
+        self._names = contacts.slot_names
         names = [contacts.model.body_names[i] for i in contacts.bodies]
         self._poses = compile(frame_pose, contacts.model, points=names)
         X = ops.given("X", (len(names), 4, 4))
@@ -96,14 +97,22 @@ class _Function:
             native = compile(frame_pose, contacts.model, points=names, backend="native").native
             self._fast = None if native is None else _code(native, self._nodes)
 
-    def __call__(self, q: Any, options: CallOptions) -> Sequence[Array]:
-        if self._fast is not None and not options:
-            found = self._fast.fast(q)
+    def __call__(self, q: Any, options: CallOptions) -> Any:
+        fast = self._fast
+        if fast is not None and options.get("on_error", "raise") == "raise":
+            threads, out = options.get("threads", 1), options.get("out")
+            found = fast.quick((q,), threads, out) if options else fast.fast(q)
             if found is not None:
-                return found
+                return self._named(found)
         calls = Calls(options)
-        X = calls(self._poses, q)
-        return calls.finish(tuple(evaluate(self._nodes, {"X": X})))
+        X = calls(self._poses, q)  # explains what is wrong with q
+        values = evaluate(self._nodes, {"X": X}) if fast is None else fast.ufunc(q)[:-1]
+        found = calls.finish(Slots(*values))
+        return self._named(found) if calls.raises else (self._named(found[0]), found[1])
+
+    def _named(self, found: Sequence[Array]) -> ContactPoints:
+        gap, normal, x_a, x_b = found
+        return ContactPoints(gap, normal, x_a, x_b, self._names)
 
 
 def _code(native: Any, nodes: Sequence[Node]) -> LaneFunction:

@@ -93,6 +93,14 @@ class ModelBuilder:
         the shape's frame in the body; `material`, by default the one that `Contacts` is given;
         `group` and `mask`, bits: two shapes may touch if the group of each has a bit in common with
         the mask of the other. A shape has no inertia.
+
+        >>> import phipsi as pp
+        >>> builder = pp.ModelBuilder()
+        >>> body = builder.add_body("ball", inertia=pp.SpatialInertia(mass=1.0))
+        >>> builder.add_shape("skin", "ball", pp.shapes.Sphere(0.1), material=pp.Material(0.3))
+        >>> builder.add_shape("floor", "world", pp.shapes.Plane())
+        >>> [shape.name for shape in builder.build().shapes]
+        ['skin', 'floor']
         """
         self._shapes.append(make_shape(name, body, shape, placement, material, group, mask))
 

@@ -1,12 +1,8 @@
 """Shapes that bodies touch each other with, and the materials of their surfaces.
 
 >>> import phipsi as pp
->>> builder = pp.ModelBuilder()
->>> body = builder.add_body("ball", joint=pp.joints.Free(), inertia=pp.SpatialInertia(mass=1.0))
->>> builder.add_shape("skin", "ball", pp.shapes.Sphere(0.1), material=pp.Material(friction=0.3))
->>> builder.add_shape("floor", "world", pp.shapes.Plane())
->>> [shape.name for shape in builder.build().shapes]
-['skin', 'floor']
+>>> pp.shapes.Capsule(0.05, 0.3)
+Capsule(radius=0.05, length=0.3)
 
 | shape | frame |
 |---|---|
@@ -201,7 +197,7 @@ def _vertices(given: ArrayLike) -> NDArray[np.float64]:
     try:
         points = np.asarray(given, dtype=np.float64)
     except (TypeError, ValueError):
-        points = np.zeros(0)
+        points = np.zeros((0, 0))
     if points.ndim != 2 or points.shape[1] != 3 or len(points) < 4:
         raise ModelError(
             f"ConvexMesh: vertices must be an array (n, 3) of at least 4 points in m, but the "
@@ -357,7 +353,7 @@ def make_shape(
         if not isinstance(text, str) or not text:
             raise ModelError(f"{what} must be a non-empty string, not {text!r}.")
     who = f"shape {name!r}"
-    if isinstance(shape, type) and issubclass(shape, Shape):
+    if shape in KINDS.values():
         raise ModelError(f"{who}: shape is the class {shape.__name__}; give its sizes too.")
     for what, value, wanted, example in (
         ("shape", shape, Shape, "pp.shapes.Sphere(0.1)"),
