@@ -99,8 +99,10 @@ class StepGraph:
     def parameters(self) -> dict[str, tuple[int, ...]]:
         """The shapes of the quantities named in `given`."""
         shapes: dict[str, tuple[int, ...]] = {INERTIA: (self.model.n_bodies, 10)}
-        for native in self._dynamics.natives:
-            shapes |= native.program.input_shapes
+        if self._system is None:
+            shapes |= self.native.program.input_shapes
+        else:
+            shapes |= {x: self._dynamics.given_shape(x) for x in self._given}
         return {x: tuple(shapes[x]) for x in self._named}
 
     def values(self, place: Place, nodes: Sequence[Node]) -> list[Node]:
