@@ -126,10 +126,10 @@ def _traced(
     if not rows or not cols:
         return Program((), ((),) * rows)
     shapes = [block_shape(kind_of(x), width) for x in args]
-    given = [Traced(argument(n, shape), owned=True) for n, shape in enumerate(shapes)]
     names = [x for x in inspect.signature(function).parameters if x not in constants]
     place = place_of(function)
     try:
+        given = [Traced(argument(n, shape), owned=True) for n, shape in enumerate(shapes)]
         found = traced_call(function, **dict(zip(names, given, strict=True)), **constants)
         return recorded(scalars(_block(found, rows, cols, takes is ONE, place)))
     except LawError as error:
