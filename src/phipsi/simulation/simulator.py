@@ -14,14 +14,17 @@ from phipsi.algorithms.identification.regressors import inertial_parameters
 from phipsi.backends.arguments import joint_array, real_array
 from phipsi.backends.options import OnError, check_on_error
 from phipsi.circuits.wire_laws import circuit
+from phipsi.contact.contact_rows import slot_materials
+from phipsi.contact.impulses import MATERIALS, contact_states
 from phipsi.errors import InputError, SimulationError, did_you_mean, warn
 from phipsi.laws.circuit import Circuit
 from phipsi.laws.graph import Node, Shape
 from phipsi.laws.law_operations import given as given_node
-from phipsi.model.mechanisms import mechanism_of, of_mechanisms
+from phipsi.model.mechanisms import mechanism_of, of_contacts, of_mechanisms
 from phipsi.model.model import Model
 from phipsi.motion.chart import chart_of
 from phipsi.motion.checks import (
+    check_contacts,
     check_determined,
     check_quaternions,
     checked_time,
@@ -54,6 +57,7 @@ _FIRST_PIECE = 10_000  # steps of all trajectories, before it is known how long 
 _PIECE = 0.1  # s that machine code runs before it looks at Ctrl-C and the progress bar
 
 
+@of_contacts
 @of_mechanisms
 @final
 class Simulator:
@@ -103,6 +107,7 @@ class Simulator:
             hint = did_you_mean(str(integrator), SIMULATED)
             raise InputError(f"a Simulator has the integrators {known}, not {integrator!r}. {hint}")
         reject_unfit(METHODS[integrator], rows=self._mechanism.n_rows)
+        check_contacts(METHODS[integrator], self._mechanism)
         self.integrator = integrator
         self._circuit = (
             laws if isinstance(laws, Circuit) else circuit(self._mechanism, laws, self.dt)
@@ -111,6 +116,8 @@ class Simulator:
         place = step_of(self._graph, METHODS[integrator])
         self._states: dict[str, Node] = {"q": place.q, "v": place.v, "t": place.t, **place.states}
         self._first = {n: np.asarray(x.value) for n, x in self._circuit.of_kind("state").items()}
+        if self._mechanism.contacts is not None:
+            self._first |= contact_states(self._mechanism.contacts)
         self.episodes, self._restart = episodes, None
         if episodes is not None:
             if not isinstance(episodes, Episodes):
@@ -128,6 +135,8 @@ class Simulator:
         }
         for name, shape in self._graph.parameters.items():
             known = inertial_parameters(self.model).reshape(shape) if name == INERTIA else None
+            if name == MATERIALS:
+                known = slot_materials(self._mechanism.contacts)
             self.parameters[name], self._shapes[name] = known, shape
         redrawn = () if episodes is None else episodes.redraw
         self._redrawn = {n: given_node(n, self._shape(n)) for n in redrawn}
