@@ -39,6 +39,7 @@ LAYERS = [
     "algorithms",
     "examples",
     "demo",
+    "contact",
     "circuits",
     "motion",
     "forces",
