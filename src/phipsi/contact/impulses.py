@@ -29,6 +29,8 @@ from phipsi.model.contact_pairs import Contacts
 
 Array = NDArray[Any]
 
+GAPS = "contact.gaps"
+"""Gaps of all slots (k,), m."""
 IMPULSES = "contact.impulses"
 """Impulses of the last step at all slots (k, 6): [moment; force] on side a in world axes, N·s."""
 MATERIALS = "contact.materials"

@@ -15,7 +15,7 @@ from phipsi.backends.arguments import joint_array, real_array
 from phipsi.backends.options import OnError, check_on_error
 from phipsi.circuits.wire_laws import circuit
 from phipsi.contact.contact_rows import slot_materials
-from phipsi.contact.impulses import MATERIALS, contact_states
+from phipsi.contact.impulses import GAPS, IMPULSES, MATERIALS, TOTALS, WORST, contact_states
 from phipsi.errors import InputError, SimulationError, did_you_mean, warn
 from phipsi.laws.circuit import Circuit
 from phipsi.laws.graph import Node, Shape
@@ -31,6 +31,7 @@ from phipsi.motion.checks import (
     reject_unfit,
     whole_number,
 )
+from phipsi.motion.contact_steps import ContactSteps
 from phipsi.motion.graph_steps import step_of
 from phipsi.motion.motion import Motion
 from phipsi.motion.rollout import failure, per_step_efforts
@@ -150,7 +151,8 @@ class Simulator:
     def recordable(self) -> tuple[str, ...]:
         """Names of quantities that `rollout` can record."""
         ends = [name for name in self._states if name.startswith("episode.")]
-        return ("q", "v", "t", "tau", "vdot", *self._circuit.records, *ends)
+        touching = () if self._mechanism.contacts is None else (GAPS, IMPULSES, WORST, TOTALS)
+        return ("q", "v", "t", "tau", "vdot", *self._circuit.records, *touching, *ends)
 
     def shape_of(self, name: str) -> Shape:
         """The shape of a quantity that `rollout` can record."""
@@ -163,6 +165,10 @@ class Simulator:
         if name in ("tau", "vdot"):
             forces = graph.forces(start)
             return forces.efforts if name == "tau" else graph.accelerations(start, forces)
+        if name == GAPS and self._mechanism.contacts is not None:
+            return ContactSteps(graph, self._mechanism.contacts).touching(start.q).gap
+        if name in (IMPULSES, WORST, TOTALS) and name in start.states:
+            return start.states[name]
         if name in self._circuit.records:
             return graph.values(start, [self._circuit.records[name]])[0]
         if name in self.recordable:
