@@ -111,7 +111,8 @@ def test_b7_a_heavy_box_stands_on_a_light_one(mass: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("tangent", "friction", "what"), [(0.30, 0.5, "stays"), (0.36, 0.5, "tips"), (0.30, 0.25, "slides")]
+    ("tangent", "friction", "what"),
+    [(0.30, 0.5, "stays"), (0.36, 0.5, "tips"), (0.30, 0.25, "slides")],
 )
 def test_b8_a_box_stays_tips_or_slides(tangent: float, friction: float, what: str) -> None:
     b, h, angle, dt = 0.05, 0.15, np.arctan(tangent), 1e-4
@@ -197,7 +198,9 @@ def test_b17_a_spinning_ball_hits_the_floor(e: float, slide: float, friction: fl
     push, m = (1 + e) * 2.0 * down, 2.0
     at_floor = slide - r * spin
     side = -np.sign(at_floor) * min(2 / 7 * m * abs(at_floor), friction * push)
-    np.testing.assert_allclose(np.abs(found.impulses[-1][0, 3:]), np.abs([side, 0, push]), atol=1e-9)
+    np.testing.assert_allclose(
+        np.abs(found.impulses[-1][0, 3:]), np.abs([side, 0, push]), atol=1e-9
+    )
 
 
 def test_b18_spin_about_the_normal_is_slowed_by_torsion() -> None:

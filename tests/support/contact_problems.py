@@ -25,7 +25,9 @@ class Scene:
     the axes of the floor.
     """
 
-    def __init__(self, *, slope: float = 0.0, friction: float = 0.5, floor: bool = True, **more: Any):
+    def __init__(
+        self, *, slope: float = 0.0, friction: float = 0.5, floor: bool = True, **more: Any
+    ):
         self.builder = pp.ModelBuilder()
         self.rotation = about_y(slope)
         self.material = pp.Material(friction, **more)
@@ -62,7 +64,9 @@ class Scene:
         pose = pp.Pose(R, self.rotation @ np.asarray(at, float))
         self._q.append(np.concatenate([pose.quaternion, pose.translation]))
         back = R.T @ self.rotation
-        self._v.append(np.concatenate([back @ np.asarray(omega, float), back @ np.asarray(v, float)]))
+        self._v.append(
+            np.concatenate([back @ np.asarray(omega, float), back @ np.asarray(v, float)])
+        )
 
     def system(self, **options: Any) -> tuple[Any, np.ndarray, np.ndarray]:
         """The system with its contacts, and the state that it starts from."""

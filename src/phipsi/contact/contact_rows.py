@@ -1,8 +1,12 @@
 """Rows of contacts: from slots of touching shapes to the problem of their impulses.
 
-A slot has the axes R_c = [t1 t2 n] and rows [roll1 roll2 spin; t1 t2 n] = R_c* [ω; v + ω × r] of the
-motion of a's witness point against b's, r from the origin of the body's frame. C has a row for each
-of them, with blocks at the two bodies of its slot; W = C Λ C*, Λ the admittance at these frames.
+A slot has the axes [t1 t2 n] and rows of the motion of a's witness point against b's,
+[roll1 roll2 spin; t1 t2 n], as many as its material needs. With r from the origin of a body's frame
+to the witness point, a row is [r × t; t] for sliding along t, and [t; 0] for turning about it. All
+rows together are C = C_a − C_b, six numbers each at two bodies; W = C Λ C*, Λ the admittance at
+the frames.
+
+Formulas are for one configuration, in plain arithmetic: they run on arrays, and traced in graphs.
 
 **Source:** theory/contact 1 (K1g), 3.
 """
@@ -15,38 +19,58 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.contact.cone_problem import INACTIVE, ROWS, ConeLayout, ConeProblem
+from phipsi.contact.cone_problem import INACTIVE, ROWS, ConeLayout
 from phipsi.model.contact_pairs import Contacts
 from phipsi.model.value import read_only
 
 Array = NDArray[Any]
 
+GAPS = "contact.gaps"
+"""Gaps of all slots (k,), m."""
+IMPULSES = "contact.impulses"
+"""Impulses of the last step at all slots (k, 6): [moment; force] on side a in world axes, N·s."""
+MATERIALS = "contact.materials"
+"""Materials of all slots (k, 6): friction, torsion, rolling, restitution, stiffness, dissipation."""
+WORST = "contact.worst"
+"""The largest of all steps (4,): overlap m, residual m/s, gain of energy J, factorisations."""
+TOTALS = "contact.totals"
+"""Sums over all steps (2,): energy dissipated J, steps whose residual is above the tolerance."""
+
 FRICTION, TORSION, ROLLING, RESTITUTION, STIFFNESS, DISSIPATION = range(6)
 """Columns of the materials of slots."""
 _LETTERS = "abs12n"
+_AXIS = dict(zip(_LETTERS, (0, 1, 2, 0, 1, 2), strict=True))
+_SLIDES = "12n"
+_FIRM = 1e30
+"""Stiffness (N/m) from which a contact is rigid."""
 
 
-class SlotArrays(NamedTuple):
-    """Slots at a configuration, batched: `origins` (..., m, 3) of the bodies' frames; gaps (..., k),
-    normals from b to a, and witness points (..., k, 3), world axes.
-    """
-
-    origins: Array
-    gap: Array
-    normal: Array
-    x_a: Array
-    x_b: Array
+def contact_states(contacts: Contacts) -> dict[str, Array]:
+    """States of a run with contacts by name, with their first values."""
+    return {IMPULSES: np.zeros((contacts.n_slots, 6)), WORST: np.zeros(4), TOTALS: np.zeros(2)}
 
 
 @cache
 def slot_materials(contacts: Contacts) -> Array:
-    """Materials of the slots (k, 6), in the order of the columns above."""
+    """Materials of the slots (k, 6); rigid ones have a stiffness beyond all that counts."""
     rows = [
-        (m.friction, m.torsion, m.rolling, m.restitution, m.stiffness, m.dissipation)
+        (
+            m.friction,
+            m.torsion,
+            m.rolling,
+            m.restitution,
+            min(m.stiffness, 2 * _FIRM),
+            m.dissipation,
+        )
         for pair in contacts.pairs
         for m in [pair.material] * pair.slots
     ]
     return read_only(np.array(rows, dtype=float).reshape(-1, 6))
+
+
+def is_rigid(materials: Any) -> Any:
+    """Which slots (k,) do not give."""
+    return materials[:, STIFFNESS] >= _FIRM
 
 
 @cache
@@ -63,102 +87,120 @@ def layout_of(contacts: Contacts) -> ConeLayout:
     return ConeLayout(tuple(kinds))
 
 
-def contact_axes(normal: Array) -> Array:
-    """R_c = [t1 t2 n] (..., 3, 3); t1 is perpendicular to the world axis least along n."""
-    along = np.eye(3)[np.argmin(np.abs(normal), axis=-1)]
-    t2 = np.cross(normal, along)
-    t2 = t2 / np.linalg.norm(t2, axis=-1, keepdims=True)
-    return np.stack([np.cross(t2, normal), t2, normal], axis=-1)
+class RowTable(NamedTuple):
+    """For every row: its slot, which axis it is about, whether it slides, its bodies (−1: world)."""
+
+    slot: Array
+    axis: Array
+    slides: Array
+    a: Array
+    b: Array
 
 
-def row_matrix(contacts: Contacts, layout: ConeLayout, slots: SlotArrays) -> Array:
-    """C (..., rows, 6m), from motions of the bodies' frames to those of the rows."""
-    m, batch = len(contacts.bodies), slots.gap.shape[:-1]
-    turned = np.swapaxes(contact_axes(slots.normal), -1, -2)
-    whole = np.zeros((*batch, contacts.n_slots, 6, m, 6))
-    for side, sign, x in ((0, 1.0, slots.x_a), (1, -1.0, slots.x_b)):
-        bodies = contacts.slot_bodies[:, side]
-        for i in np.flatnonzero(bodies >= 0):
-            body, R = bodies[i], sign * turned[..., i, :, :]
-            r = x[..., i, :] - slots.origins[..., body, :]
-            whole[..., i, :3, body, :3] += R
-            whole[..., i, 3:, body, 3:] += R
-            # R (ω × r) row by row is (r × t)·ω for the axes t
-            whole[..., i, 3:, body, :3] += np.cross(r[..., None, :], R)
-    rows = [
-        (i, _LETTERS.index(letter))
-        for i, kind in enumerate(layout.contacts)
-        for letter in ROWS[kind]
-    ]
-    at, which = (list(x) for x in zip(*rows, strict=True)) if rows else ([], [])
-    return whole[..., at, which, :, :].reshape(*batch, len(rows), 6 * m)
+@cache
+def row_table(contacts: Contacts, layout: ConeLayout) -> RowTable:
+    """The rows of a layout on the slots of contacts."""
+    rows = [(i, letter) for i, kind in enumerate(layout.contacts) for letter in ROWS[kind]]
+    slot = np.array([i for i, _ in rows], dtype=int)
+    axis = np.array([_AXIS[x] for _, x in rows], dtype=int)
+    slides = np.array([x in _SLIDES for _, x in rows], dtype=bool)
+    return RowTable(slot, axis, slides, *contacts.slot_bodies[slot].T)
 
 
-class Rows(NamedTuple):
-    """The problem of a step, C, and the velocities of the rows before the step."""
+def contact_axes(normal: Any) -> Any:
+    """[t1, t2, n] (k, 3, 3), axis by axis; continuous in n but where n passes −z."""
+    x, y, z = normal[:, 0], normal[:, 1], normal[:, 2]
+    sign = np.where(z < 0.0, -1.0, 1.0)
+    a = -1.0 / (sign + z)
+    b = x * y * a
+    t1 = np.stack([1.0 + sign * x * x * a, sign * b, -sign * x], axis=-1)
+    t2 = np.stack([b, sign + y * y * a, -y], axis=-1)
+    return np.stack([t1, t2, normal], axis=1)
 
-    problem: ConeProblem
-    C: Array
-    before: Array
-    restitution: Array
+
+class RowBlocks(NamedTuple):
+    """C at the bodies of side a and of side b, (n, 6) each, the sign of b included."""
+
+    a: Any
+    b: Any
 
 
-def problem_of_step(
+def row_blocks(contacts: Contacts, layout: ConeLayout, origins: Any, slots: Any) -> RowBlocks:
+    """The rows, from the origins (m, 3) of bodies and slots (gap, normal, x_a, x_b)."""
+    table = row_table(contacts, layout)
+    axes = contact_axes(slots.normal)[table.slot, table.axis]
+    parts = []
+    for bodies, point, sign in ((table.a, slots.x_a, 1.0), (table.b, slots.x_b, -1.0)):
+        host = np.maximum(bodies, 0)
+        there = np.where(bodies >= 0, sign, 0.0)[:, None]
+        slides = np.where(table.slides, 1.0, 0.0)[:, None]
+        turn = np.cross(point[table.slot] - origins[host], axes)
+        if not table.slides.all():
+            turn = turn * slides + axes * (1.0 - slides)
+        parts.append(np.concatenate([turn * there, axes * (slides * there)], axis=1))
+    return RowBlocks(*parts)
+
+
+def row_rates(contacts: Contacts, layout: ConeLayout, blocks: RowBlocks, motions: Any) -> Any:
+    """C V (n,) of the motions V (m, 6) of the bodies' frames."""
+    table = row_table(contacts, layout)
+    total = None
+    for bodies, block in ((table.a, blocks.a), (table.b, blocks.b)):
+        if (bodies >= 0).any():
+            term = np.sum(block * motions[np.maximum(bodies, 0)], axis=1)
+            total = term if total is None else total + term
+    return total
+
+
+class ProblemParts(NamedTuple):
+    """Numbers of a problem: b (n,), s (k,), s without restitution, compliance (k,), coefficients."""
+
+    b: Any
+    s: Any
+    inelastic: Any
+    compliance: Any
+    coefficients: Any
+    near: Any
+
+
+def problem_parts(
     contacts: Contacts,
-    slots: SlotArrays,
-    admittance: Array,
-    before: Array,
-    free: Array,
-    materials: Array,
-    h: Array,
-) -> Rows:
-    """The impulses of a step as a problem.
+    layout: ConeLayout,
+    gap: Any,
+    free: Any,
+    before: Any,
+    materials: Any,
+    h: Any,
+) -> ProblemParts:
+    """What the impulses of a step have to obey.
 
-    **Arguments:** `admittance` Λ (..., 6m, 6m); `before` and `free` (..., m, 6), motions of frames
-    at the start of the step, and after it without contacts; `materials` (..., k, 6); `h` (...), s.
-    Compliance adds R = 1/(h (h k + d)) to the normal's diagonal, with s = g k/(h k + d); rigid
-    contacts have R = 0 and s = max(g, 0)/h. A slot further away than the margin is not there.
+    `free` and `before` (n,), velocities of rows without contacts and before the step. Compliance
+    adds R = 1/(h (h k + d)) to the normal's diagonal, with s = g k/(h k + d); rigid contacts have
+    R = 0 and s = max(g, 0)/h, and those that close within the step rebound, s = e u_n. A slot that
+    is further away than the margin is not there.
     """
-    layout = layout_of(contacts)
-    C = row_matrix(contacts, layout, slots)
-    W = C @ admittance @ np.swapaxes(C, -1, -2)
-    b, u = ((C @ x.reshape(*x.shape[:-2], -1, 1))[..., 0] for x in (free, before))
-    k, d, step = materials[..., STIFFNESS], materials[..., DISSIPATION], np.asarray(h)[..., None]
-    rigid = np.isinf(k)
-    with np.errstate(invalid="ignore"):
-        firm = np.where(rigid, 1.0, step * k + d)
-        s = np.where(rigid, np.maximum(slots.gap, 0.0) / step, slots.gap * k / firm)
-        more = np.where(rigid, 0.0, 1.0 / (step * firm))
-    normals = layout.normals
-    W[..., normals, normals] += more
-    near = slots.gap + step * np.minimum(b[..., normals], 0.0) < contacts.margin
-    closing = near & rigid & (slots.gap + step * u[..., normals] <= 0) & (u[..., normals] < 0)
-    e = np.where(closing, materials[..., RESTITUTION], 0.0)
-    coefficients = layout.coefficients(*(materials[..., i] for i in (FRICTION, TORSION, ROLLING)))
-    s = np.where(near, np.where(e > 0, 0.0, s), 2 * INACTIVE)
-    return Rows(ConeProblem(layout, W, b, s, coefficients), C, u, e)
+    table, normals = row_table(contacts, layout), layout.normals
+    k, d, rigid = materials[:, STIFFNESS], materials[:, DISSIPATION], is_rigid(materials)
+    firm = np.where(rigid, 1.0, h * k + d)
+    soft = np.where(rigid, np.maximum(gap, 0.0) / h, gap * (k / firm))
+    compliance = np.where(rigid, 0.0, 1.0 / (h * firm))
+    near = gap + h * np.minimum(free[normals], 0.0) < contacts.margin
+    inelastic = np.where(near, soft, 2 * INACTIVE)
+    closing = rigid & (gap + h * before[normals] <= 0.0) & (before[normals] < 0.0) & near
+    bounces = closing & (materials[:, RESTITUTION] > 0.0)
+    s = np.where(bounces, materials[:, RESTITUTION] * before[normals], inelastic)
+    every = np.where(bounces, 0.0, inelastic)
+    columns = {"s": TORSION, "a": ROLLING, "b": ROLLING}
+    chosen = np.array([columns.get(x, FRICTION) for x in layout.letters], dtype=int)
+    is_normal = np.array([x == "n" for x in layout.letters])
+    coefficients = np.where(is_normal, 1.0, materials[table.slot, chosen])
+    return ProblemParts(free, s, every, compliance, coefficients, near)
 
 
-def world_impulses(contacts: Contacts, normal: Array, p: Array) -> Array:
-    """[moment; force] (..., k, 6) on side a in world axes, of the impulses (..., rows)."""
-    layout = layout_of(contacts)
-    six = np.zeros((*p.shape[:-1], contacts.n_slots, 6))
-    row = 0
-    for i, kind in enumerate(layout.contacts):
-        for letter in ROWS[kind]:
-            six[..., i, _LETTERS.index(letter)] = p[..., row]
-            row += 1
-    axes = contact_axes(normal)
-    pairs = six.reshape(*six.shape[:-1], 2, 3)
-    return np.einsum("...kij,...krj->...kri", axes, pairs).reshape(six.shape)
-
-
-def row_impulses(contacts: Contacts, normal: Array, world: Array) -> Array:
-    """The inverse of `world_impulses`, for the rows that there are."""
-    layout, axes = layout_of(contacts), contact_axes(normal)
-    pairs = world.reshape(*world.shape[:-1], 2, 3)
-    six = np.einsum("...kij,...kri->...krj", axes, pairs).reshape(world.shape)
-    found = [
-        six[..., i, _LETTERS.index(x)] for i, kind in enumerate(layout.contacts) for x in ROWS[kind]
-    ]
-    return np.stack(found, axis=-1) if found else np.zeros((*world.shape[:-2], 0))
+def row_impulses(contacts: Contacts, layout: ConeLayout, normal: Any, world: Any) -> Any:
+    """Impulses of rows (n,) from [moment; force] (k, 6) in world axes."""
+    table = row_table(contacts, layout)
+    axes = contact_axes(normal)[table.slot, table.axis]
+    first = np.where(table.slides, 3, 0)
+    places = first[:, None] + np.arange(3)
+    return np.sum(axes * world[table.slot[:, None], places], axis=1)

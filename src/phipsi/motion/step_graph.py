@@ -12,7 +12,7 @@ from phipsi.algorithms.dynamics.hybrid import HYBRID_ACCELERATIONS
 from phipsi.algorithms.forms import FORWARD_DYNAMICS, forward, loaded
 from phipsi.backends.failures import DOUBTFUL
 from phipsi.compiler import compile
-from phipsi.contact.impulses import MATERIALS, contact_states
+from phipsi.contact.contact_rows import MATERIALS, contact_states
 from phipsi.errors import InputError
 from phipsi.expressions.node import Expr
 from phipsi.laws import law_operations as ops

@@ -14,12 +14,20 @@ from phipsi.algorithms.identification.regressors import inertial_parameters
 from phipsi.backends.arguments import joint_array, real_array
 from phipsi.backends.options import OnError, check_on_error
 from phipsi.circuits.wire_laws import circuit
-from phipsi.contact.contact_rows import slot_materials
-from phipsi.contact.impulses import GAPS, IMPULSES, MATERIALS, TOTALS, WORST, contact_states
+from phipsi.contact.contact_rows import (
+    GAPS,
+    IMPULSES,
+    MATERIALS,
+    TOTALS,
+    WORST,
+    contact_states,
+    slot_materials,
+)
 from phipsi.errors import InputError, SimulationError, did_you_mean, warn
 from phipsi.laws.circuit import Circuit
 from phipsi.laws.graph import Node, Shape
 from phipsi.laws.law_operations import given as given_node
+from phipsi.laws.trace import as_node
 from phipsi.model.mechanisms import mechanism_of, of_contacts, of_mechanisms
 from phipsi.model.model import Model
 from phipsi.motion.chart import chart_of
@@ -166,7 +174,7 @@ class Simulator:
             forces = graph.forces(start)
             return forces.efforts if name == "tau" else graph.accelerations(start, forces)
         if name == GAPS and self._mechanism.contacts is not None:
-            return ContactSteps(graph, self._mechanism.contacts).touching(start.q).gap
+            return as_node(ContactSteps(graph, self._mechanism.contacts).slots(start.q)[0].gap)
         if name in (IMPULSES, WORST, TOTALS) and name in start.states:
             return start.states[name]
         if name in self._circuit.records:

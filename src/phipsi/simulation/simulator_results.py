@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from phipsi.backends.arguments import real_array
 from phipsi.contact.certificate import Certificate
-from phipsi.contact.impulses import TOTALS, WORST
+from phipsi.contact.contact_rows import TOTALS, WORST
 from phipsi.errors import InputError
 
 Array = NDArray[Any]
