@@ -209,7 +209,7 @@ def _inside(x: Expr, at: Place, change: Callable[[Expr], Expr]) -> Expr:
 
 def _own_in(x: Expr) -> list[Expr]:
     """The operators of the user in x, which text about it may name."""
-    return [y for y in leaves_of(x) if y.row.own is not None]
+    return [y for y in leaves_of(x) if y.row.is_own]
 
 
 def parts_of(x: Expr) -> Iterator[Expr]:
