@@ -67,14 +67,15 @@ def test_b4_a_bouncing_ball_comes_to_rest(e: float) -> None:
     scene = Scene(friction=0.5, restitution=e)
     scene.add("ball", SPHERE(0.1), 1.0, (0, 0, 1.1))
     system, q, v = scene.system()
-    dt, end = 2e-4, np.sqrt(2 / G) * (1 + e) / (1 - e)
-    found = run(system, q, v, dt, round((end + 0.1) / dt))
-    height = scene.place(found.q)[:, 2] - 0.1
-    first = round(np.sqrt(2 / G) / dt)
-    assert height[first:].max() == pytest.approx(e**2, abs=2e-3)
-    still = np.flatnonzero(np.abs(found.v).max(-1) > 1e-6)[-1] * dt
-    assert still == pytest.approx(end, abs=5e-3)
-    assert abs(height[-1]) < 1e-9
+    end, errors = np.sqrt(2 / G) * (1 + e) / (1 - e), []
+    for dt in (4e-4, 2e-4):
+        found = run(system, q, v, dt, round((end + 0.1) / dt))
+        height = scene.place(found.q)[:, 2] - 0.1
+        assert height[round(np.sqrt(2 / G) / dt) :].max() == pytest.approx(e**2, abs=10 * dt)
+        errors.append(np.flatnonzero(np.abs(found.v).max(-1) > 1e-6)[-1] * dt - end)
+        assert abs(height[-1]) < 1e-9
+    assert abs(errors[1]) < 0.03
+    assert 1.4 < errors[0] / errors[1] < 2.6  # of first order
 
 
 def test_b5_equal_balls_exchange_their_speed() -> None:
@@ -95,19 +96,6 @@ def test_b5_three_balls_that_touch() -> None:
     found = run(system.with_gravity((0, 0, 0)), q, v, 1e-4, 1)
     speeds = found.v[-1].reshape(3, 6)[:, 3]
     np.testing.assert_allclose(speeds, [-1 / 3, 2 / 3, 2 / 3], atol=1e-12)
-
-
-@pytest.mark.parametrize("mass", [1.0, 1e3, 1e6])
-def test_b7_a_heavy_box_stands_on_a_light_one(mass: float) -> None:
-    scene = Scene(friction=0.5)
-    scene.add("light", BOX((0.2, 0.2, 0.2)), 1.0, (0, 0, 0.1))
-    scene.add("heavy", BOX((0.2, 0.2, 0.2)), mass, (0, 0, 0.3))
-    system, q, v = scene.system()
-    found = run(system, q, v, 5e-3, 200)
-    assert np.abs(found.q[-1] - q).max() < 1e-9
-    floor = [i for i, pair in enumerate(found.pairs) if "floor" in pair]
-    force = found.impulses[-1][floor, 5].sum() / 5e-3
-    assert abs(force) == pytest.approx((1 + mass) * G, rel=1e-8)
 
 
 @pytest.mark.parametrize(
@@ -144,30 +132,6 @@ def test_b9_a_ball_on_a_slope_rolls_or_slides(friction: float) -> None:
             5 * friction * G * np.cos(angle) / (2 * 0.1),
         )
     assert (speed / 0.1, spin / 0.1) == pytest.approx(wanted, rel=1e-9)
-
-
-@pytest.mark.parametrize("force", [9.0, 30.0])
-def test_b11_a_block_on_a_block_that_is_pulled(force: float) -> None:
-    floor, upper = 0.2, 0.5
-    scene = Scene(friction=floor)
-    # the geometric mean of the two coefficients is that of the pair
-    below = pp.Material(floor)
-    above = pp.Material(upper**2 / floor)
-    scene.add("lower", BOX((0.6, 0.4, 0.1)), 2.0, (0, 0, 0.05), material=below)
-    scene.add("upper", BOX((0.1, 0.1, 0.1)), 1.0, (0, 0, 0.15), material=above)
-    system, q, v = scene.system(exclude=[("upper", "floor")])
-    tau = np.zeros(12)
-    tau[3] = force
-    # the force acts at the height of the floor, so that nothing tips
-    tau[1] = -force * 0.05
-    found = run(system, q, v, 1e-3, 10, tau)
-    speeds = [scene.velocity(found.q[-1], found.v[-1], i)[0] / 1e-2 for i in range(2)]
-    together = (force - floor * 3 * G) / 3
-    if together <= upper * G:
-        wanted = [together, together]
-    else:
-        wanted = [(force - upper * G - floor * 3 * G) / 2, upper * G]
-    np.testing.assert_allclose(speeds, wanted, rtol=1e-6)
 
 
 def test_b16_a_rocking_block_changes_its_edge() -> None:

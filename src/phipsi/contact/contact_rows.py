@@ -30,7 +30,7 @@ GAPS = "contact.gaps"
 IMPULSES = "contact.impulses"
 """Impulses of the last step at all slots (k, 6): [moment; force] on side a in world axes, N·s."""
 MATERIALS = "contact.materials"
-"""Materials of all slots (k, 6): friction, torsion, rolling, restitution, stiffness, dissipation."""
+"""Materials of all slots (k, 6), columns as below."""
 WORST = "contact.worst"
 """The largest of all steps (4,): overlap m, residual m/s, gain of energy J, factorisations."""
 TOTALS = "contact.totals"
@@ -88,7 +88,7 @@ def layout_of(contacts: Contacts) -> ConeLayout:
 
 
 class RowTable(NamedTuple):
-    """For every row: its slot, which axis it is about, whether it slides, its bodies (−1: world)."""
+    """For every row: its slot, its axis, whether it slides or turns, its bodies (−1: the world)."""
 
     slot: Array
     axis: Array
@@ -153,7 +153,7 @@ def row_rates(contacts: Contacts, layout: ConeLayout, blocks: RowBlocks, motions
 
 
 class ProblemParts(NamedTuple):
-    """Numbers of a problem: b (n,), s (k,), s without restitution, compliance (k,), coefficients."""
+    """b (n,), s (k,), s without rebound, compliance (k,), coefficients (n,), near slots (k,)."""
 
     b: Any
     s: Any

@@ -2,7 +2,7 @@
 
     v_f = v + h vdot                       without contacts, in the axes at the start of the step
     u = W p + C J v_f,  p ∈ K, …           the impulses p of all contacts together (contact/)
-    v⁺ = v_f + ℳ⁻¹ J* C* p                 Signorini's and Coulomb's laws hold at the end of the step
+    v⁺ = v_f + ℳ⁻¹ J* C* p                 Signorini's and Coulomb's laws hold at its end
     q⁺ = q ∘ (h v⁺) ∘ exp(ℳ⁻¹ J* C_n* z)   z ≥ 0 moves overlapping bodies apart, without velocity
 
 W = C Λ C*: Λ = J ℳ⁻¹ J* at the frames of the bodies with shapes is a program of the algebra, and C
@@ -51,7 +51,6 @@ from phipsi.laws.graph import Node
 from phipsi.laws.law_values import evaluate
 from phipsi.laws.trace import Traced, as_node
 from phipsi.model.contact_pairs import Contacts
-from phipsi.model.mechanisms import mechanism_of, of_contacts, of_mechanisms
 from phipsi.model.model import Model
 from phipsi.motion.chart import chart_of
 from phipsi.motion.checks import check_contacts, check_quaternions, checked_time
@@ -255,8 +254,6 @@ class ContactStep:
     solved: Array
 
 
-@of_contacts
-@of_mechanisms
 def contact_step(
     system: Model,
     q: ArrayLike,
@@ -268,8 +265,8 @@ def contact_step(
 ) -> ContactStep:
     """One step of time stepping: the state after dt, with the impulses of all contacts.
 
-    ℳ (v⁺ − v − dt vdot) = J* C* p with Signorini's and Coulomb's laws at the end of the step, solved
-    for all contacts together, to rounding; then bodies that overlap are moved apart without
+    ℳ (v⁺ − v − dt vdot) = J* C* p with Signorini's and Coulomb's laws at the end of the step,
+    solved for all contacts together, to rounding; then bodies that overlap are moved apart without
     velocity.
 
     **Arguments:** `system`, with `contacts=`; `q` (..., nq), `v` (..., nv); `tau` (..., nv), N·m or
@@ -280,7 +277,8 @@ def contact_step(
 
     >>> import phipsi as pp
     >>> b = pp.ModelBuilder()
-    >>> ball = b.add_body("ball", joint=pp.joints.Free(), inertia=pp.SpatialInertia.sphere(0.1, mass=1))
+    >>> solid = pp.SpatialInertia.sphere(0.1, mass=1)
+    >>> ball = b.add_body("ball", joint=pp.joints.Free(), inertia=solid)
     >>> b.add_shape("skin", "ball", pp.shapes.Sphere(0.1))
     >>> b.add_shape("floor", "world", pp.shapes.Plane())
     >>> model = b.build()
@@ -289,9 +287,13 @@ def contact_step(
     >>> (step.impulses[0, 3:] / 1e-3).round(6)            # N, the weight of the ball
     array([0.  , 0.  , 9.81])
     """
-    mechanism = mechanism_of(system, contact_step)
-    check_contacts(METHODS["time_stepping"], mechanism)
-    model, contacts = mechanism.model, mechanism.contacts
+    if not isinstance(system, Model):
+        raise InputError(
+            f"contact_step takes the system first, not {type(system).__name__}:\n"
+            "    contact_step(system, q, v, tau, dt)"
+        )
+    check_contacts(METHODS["time_stepping"], system)
+    model, contacts = system.model, system.contacts
     h = checked_time(dt, "dt")
     places, rates = joint_array(model, "q", q, "nq"), joint_array(model, "v", v, "nv")
     efforts = np.zeros(model.nv) if tau is None else joint_array(model, "tau", tau, "nv")
@@ -310,7 +312,7 @@ def contact_step(
             f"the leading axes of q {places.shape}, v {rates.shape}, tau {efforts.shape} and "
             f"impulses {last.shape} do not broadcast"
         ) from None
-    graph = StepGraph(mechanism, circuit(mechanism, (), h))
+    graph = StepGraph(system, circuit(system, (), h))
     end = ContactSteps(graph, contacts).step(graph.start)
     zeros = {name: x for name, x in contact_states(contacts).items() if name != IMPULSES}
     known = {"q": places, "v": rates, "tau": efforts, IMPULSES: last, **zeros}

@@ -474,10 +474,9 @@ class System(Model):
         touching = ""
         if self.contacts is not None:
             touching = f", {_count(len(self.contacts.pairs), 'pair')} of shapes that may touch"
-        return (
-            f"<System: {self.model.n_bodies} bodies, nv = {self.model.nv}, "
-            f"{_count(len(names), 'constraint')} with {_count(self.n_rows, 'row')}{listed}{touching}>"
-        )
+        rows = f"{_count(len(names), 'constraint')} with {_count(self.n_rows, 'row')}"
+        size = f"{self.model.n_bodies} bodies, nv = {self.model.nv}"
+        return f"<System: {size}, {rows}{listed}{touching}>"
 
 
 def _count(n: int, what: str) -> str:
