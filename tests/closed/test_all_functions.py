@@ -179,8 +179,8 @@ BUILT_ON_TREES = {
     "contact_events": lambda m: pp.contact_events(m),
     "contact_step": lambda m: pp.contact_step(m, Q, V, TAU),
 }
-# Which shapes may touch: those of the tree.
-SHAPES = {"Contacts"}
+# Values that are the same for a system and its tree.
+OF_EITHER = {"Contacts": lambda m: pp.Contacts(m, ground=True)}
 # What functions return or are handed by `simulate`; nobody makes them from a system.
 RESULTS = {"Scenario", "Trajectory", "forces.State"}
 RESULTS |= {"topology.Topology"}
@@ -241,7 +241,7 @@ def _names(module):
 def test_no_public_function_is_missing():
     known = {name: kind for kind, rows in TABLE.items() for name in rows}
     found = dict(_public())
-    assert set(found) == {*known, *BUILT_ON_TREES, *SHAPES, *RESULTS, *NAMES}
+    assert set(found) == {*known, *BUILT_ON_TREES, *OF_EITHER, *RESULTS, *NAMES}
     for name, kind in known.items():
         assert LOOPS[found[name]].kind == kind, name
         if kind == "of_trees":
@@ -288,6 +288,11 @@ def test_a_tree_has_constraints_too_none(call):
 def test_what_is_built_on_a_tree(name):
     with pytest.raises(pp.PhipsiError):
         BUILT_ON_TREES[name](SYSTEM)
+
+
+@pytest.mark.parametrize("name", OF_EITHER)
+def test_what_is_the_same_for_a_system_and_its_tree(name):
+    assert OF_EITHER[name](SYSTEM) == OF_EITHER[name](SYSTEM.model)
 
 
 TOUCHING = pp.System(ARM, contacts=pp.Contacts(ARM, ground=True))

@@ -111,4 +111,5 @@ def run(system: Any, q: Any, v: Any, dt: float, steps: int, tau: Any = None) -> 
     found = sim.rollout(sim.start(q, v), tau, steps=steps, record=names, progress=False)
     contacts = system.contacts
     pairs = tuple(contacts.pairs[i].name for i in contacts.slot_pair)
-    return Run(found.q, found.v, *(found[x] for x in names[2:]), pairs)
+    impulses, worst, totals = (found[x] for x in names[2:])
+    return Run(found.q, found.v, impulses, worst, totals, pairs)

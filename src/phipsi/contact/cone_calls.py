@@ -10,16 +10,10 @@ from phipsi.backends.native.kernel.law_code import Area
 from phipsi.backends.native.pipeline import sources_digest
 from phipsi.backends.native.text import llvm_text as ir
 from phipsi.backends.native.text.lane_arithmetic import I64, i64, write_cases, write_loop
-from phipsi.contact.cone_code import (
-    KINDS,
-    Kind,
-    Numbers,
-    cone_function,
-    padded,
-    work_size,
-)
+from phipsi.contact.cone_code import KINDS, Kind, cone_function, work_size
 from phipsi.contact.cone_problem import INACTIVE, ROWS, Array, ConeLayout, ConeProblem
 from phipsi.contact.cone_solver import solve
+from phipsi.contact.lane_elimination import Numbers, padded
 from phipsi.laws.calls import Callee
 from phipsi.laws.graph import Node
 

@@ -318,11 +318,12 @@ def contact_step(
     known = {"q": places, "v": rates, "tau": efforts, IMPULSES: last, **zeros}
     known |= {"t": np.zeros(()), "h": np.full((), h), MATERIALS: slot_materials(contacts)}
     shaped = {n: np.broadcast_to(x, (*batch, *_inner(n, x))) for n, x in known.items()}
-    names = (IMPULSES, WORST, TOTALS)
-    found = evaluate([end.q, end.v, *(end.states[n] for n in names)], shaped)
-    overlap, residual, _, iterations = np.moveaxis(found[3], -1, 0)
-    lost, unsolved = np.moveaxis(found[4], -1, 0)
-    return ContactStep(*found[:3], overlap, residual, lost, iterations.astype(int), unsolved == 0)
+    wanted = [end.q, end.v, *(end.states[n] for n in (IMPULSES, WORST, TOTALS))]
+    new_q, new_v, world, worst, totals = evaluate(wanted, shaped)
+    overlap, residual, _, iterations = np.moveaxis(worst, -1, 0)
+    lost, unsolved = np.moveaxis(totals, -1, 0)
+    counts = iterations.astype(int)
+    return ContactStep(new_q, new_v, world, overlap, residual, lost, counts, unsolved == 0)
 
 
 def _inner(name: str, x: Array) -> tuple[int, ...]:

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple, final
 import numpy as np
 
 from phipsi.algorithms.constrained.system import System
-from phipsi.algorithms.dynamics.hybrid import HYBRID_ACCELERATIONS
-from phipsi.algorithms.forms import FORWARD_DYNAMICS, forward, loaded
+from phipsi.algorithms.dynamics.hybrid import hybrid_form
+from phipsi.algorithms.forms import FORWARD_DYNAMICS, body_forces, forward, loaded
 from phipsi.backends.failures import DOUBTFUL
 from phipsi.compiler import compile
 from phipsi.contact.contact_rows import MATERIALS, contact_states
@@ -84,7 +84,7 @@ class StepGraph:
         external = circuit.loads is not None
         if self._system is None:
             form = loaded(forward, external=True) if external else FORWARD_DYNAMICS
-            form = HYBRID_ACCELERATIONS if prescribed else form
+            form = hybrid_form(body_forces(external)) if prescribed else form
             self._dynamics: Any = ProgramCall((form,), model, given=self._given)
         else:
             unfit = [x for x in self._given if x not in _OF_SYSTEMS]
@@ -105,8 +105,10 @@ class StepGraph:
     def parameters(self) -> dict[str, tuple[int, ...]]:
         """The shapes of the quantities named in `given`."""
         shapes: dict[str, tuple[int, ...]] = {INERTIA: (self.model.n_bodies, 10)}
-        for native in self._dynamics.natives:
-            shapes |= native.program.input_shapes
+        if self._system is None:
+            shapes |= self.native.program.input_shapes
+        else:
+            shapes |= {x: self._dynamics.given_shape(x) for x in self._given}
         found = {x: tuple(shapes[x]) for x in self._named}
         return found if self.contacts is None else {**found, MATERIALS: (self.contacts.n_slots, 6)}
 

@@ -86,10 +86,10 @@ class SimulatorRun:
                 "this run has no contacts to certify; contacts are part of the system:\n"
                 "    pp.Simulator(pp.System(model, contacts=pp.Contacts(model)), …)"
             )
-        worst = np.moveaxis(laws[WORST], -1, 0)
+        overlap, residual, gain, iterations = np.moveaxis(laws[WORST], -1, 0)
         lost, unsolved = np.moveaxis(laws[TOTALS], -1, 0)
-        counts = [x.astype(int) for x in (worst[3], unsolved)]
-        return Certificate(*worst[:3], counts[0], lost, counts[1], self.state.steps)
+        counts = iterations.astype(int), lost, unsolved.astype(int)
+        return Certificate(overlap, residual, gain, *counts, steps=self.state.steps)
 
     @property
     def status(self) -> Array:
