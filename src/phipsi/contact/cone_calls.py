@@ -22,8 +22,7 @@ from phipsi.laws.graph import Node
 class ConeCall(Callee):
     """The impulses of a contact problem.
 
-    W, b, s, coefficients, start → p, residual, iterations, status; see `solve`. In machine code
-    by Newton's method alone: a lane that needs the interior point has the status `UNSOLVED`.
+    W, b, s, coefficients, start → p, residual, iterations, status; see `solve`.
     """
 
     def __init__(self, layout: ConeLayout, tolerance: float = 1e-10) -> None:
