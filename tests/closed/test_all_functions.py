@@ -178,6 +178,8 @@ BUILT_ON_TREES = {
     "System": lambda m: pp.System(m, []),
     "contact_events": lambda m: pp.contact_events(m),
 }
+# Values that are the same for a system and its tree.
+OF_EITHER = {"Contacts": lambda m: pp.Contacts(m, ground=True)}
 # What functions return or are handed by `simulate`; nobody makes them from a system.
 RESULTS = {"Scenario", "Trajectory", "forces.State"}
 RESULTS |= {"topology.Topology"}
@@ -238,7 +240,7 @@ def _names(module):
 def test_no_public_function_is_missing():
     known = {name: kind for kind, rows in TABLE.items() for name in rows}
     found = dict(_public())
-    assert set(found) == {*known, *BUILT_ON_TREES, *RESULTS, *NAMES}
+    assert set(found) == {*known, *BUILT_ON_TREES, *OF_EITHER, *RESULTS, *NAMES}
     for name, kind in known.items():
         assert LOOPS[found[name]].kind == kind, name
         if kind == "of_trees":
@@ -285,6 +287,11 @@ def test_a_tree_has_constraints_too_none(call):
 def test_what_is_built_on_a_tree(name):
     with pytest.raises(pp.PhipsiError):
         BUILT_ON_TREES[name](SYSTEM)
+
+
+@pytest.mark.parametrize("name", OF_EITHER)
+def test_what_is_the_same_for_a_system_and_its_tree(name):
+    assert OF_EITHER[name](SYSTEM) == OF_EITHER[name](SYSTEM.model)
 
 
 ALL = [p for kind in ("of_given_motion", "of_mechanisms", "of_trees") for p in _rows(kind)]

@@ -35,6 +35,7 @@ from phipsi.model.joint import Joint
 from phipsi.model.layout import LAYOUT, Layout
 from phipsi.model.names import Names, Point
 from phipsi.model.pose import Pose
+from phipsi.model.shapes import BodyShape
 from phipsi.model.tree import WORLD, Tree
 from phipsi.model.validate import InertiaPolicy, validate
 from phipsi.model.value import Value, read_only
@@ -216,6 +217,11 @@ class Model(Value):
     def geometry(self) -> tuple[Shape, ...]:
         """Visual and collision shapes of the file, for viewers; dynamics does not use them."""
         return self.description.extras.geometry
+
+    @property
+    def shapes(self) -> tuple[BodyShape, ...]:
+        """Shapes with which bodies touch each other, each on a body or the world."""
+        return self.description.shapes
 
     @property
     def diagnosis(self) -> tuple[Finding, ...]:

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple, final
 import numpy as np
 
 from phipsi.algorithms.constrained.system import System
-from phipsi.algorithms.dynamics.hybrid import HYBRID_ACCELERATIONS
-from phipsi.algorithms.forms import FORWARD_DYNAMICS, forward, loaded
+from phipsi.algorithms.dynamics.hybrid import hybrid_form
+from phipsi.algorithms.forms import FORWARD_DYNAMICS, body_forces, forward, loaded
 from phipsi.backends.failures import DOUBTFUL
 from phipsi.compiler import compile
 from phipsi.errors import InputError
@@ -78,7 +78,7 @@ class StepGraph:
         external = circuit.loads is not None
         if self._system is None:
             form = loaded(forward, external=True) if external else FORWARD_DYNAMICS
-            form = HYBRID_ACCELERATIONS if prescribed else form
+            form = hybrid_form(body_forces(external)) if prescribed else form
             self._dynamics: Any = ProgramCall((form,), model, given=self._given)
         else:
             unfit = [x for x in self._given if x not in _OF_SYSTEMS]
