@@ -222,7 +222,8 @@ def test_the_same_in_machine_code(name: str):
 def test_rules_that_ask_the_model_are_seen(monkeypatch: pytest.MonkeyPatch):
     """The twin: conditions that look at the model only drop a given Jr, or bring it in."""
     monkeypatch.setattr(rewriter, "ROTORS", frozenset[str]())
-    monkeypatch.setattr(rewriter, "rewrite_one", rewriter.rewrite_one.__wrapped__)  # not kept
+    for kept in ("rewrite_one", "use_all_rules"):
+        monkeypatch.setattr(rewriter, kept, getattr(rewriter, kept).__wrapped__)
     model, where, at = mechanism.__wrapped__(armature=False)
     given = {"Jr": another("Jr", model, where, at)}
     want = oracle(EXPRESSIONS, model, where, at, given)

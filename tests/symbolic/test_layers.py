@@ -40,6 +40,7 @@ LAYERS = [
     "algorithms",
     "examples",
     "demo",
+    "contact",
     "circuits",
     "motion",
     "forces",

@@ -115,12 +115,11 @@ def rewrite(
     form: FinalForm = USUAL,
 ) -> Rewriting:
     """Rewrite expressions that are applied or written out as matrices, each by its mode."""
-    known = frozenset(given)
-    pairs = zip(expressions, modes, strict=True)
-    found = [
-        rewrite_one(x, known, armature=armature, apply=mode == "apply", rules=rules, form=form)
-        for x, mode in pairs
-    ]
+    known, found = frozenset(given), list[Rewriting]()
+    for x, mode in zip(expressions, modes, strict=True):
+        apply = mode == "apply"
+        mine = FinalForm(form.collect) if apply or x.is_vector else form  # paths: of matrices only
+        found.append(rewrite_one(x, known, armature=armature, apply=apply, rules=rules, form=mine))
     return _together(found)
 
 
@@ -149,8 +148,18 @@ def rewrite_one(
     form: FinalForm = USUAL,
 ) -> Rewriting:
     """One expression rewritten: the same for all models, so that the next one need not wait."""
-    rewriter = Rewriter(armature, given, apply, rules, form)
-    return Rewriting((rewriter.run(x),), tuple(rewriter.steps))
+    ruled = use_all_rules(x, given, armature, apply, rules)
+    rewriter = Rewriter(armature, given, apply, rules, form, list(ruled.steps))
+    return Rewriting((rewriter.finish(*ruled.expressions),), tuple(rewriter.steps))
+
+
+@lru_cache(maxsize=512)
+def use_all_rules(
+    x: Expr, given: frozenset[str], armature: bool, apply: bool, rules: tuple[Identity, ...]
+) -> Rewriting:
+    """What all final forms of an expression have in common."""
+    rewriter = Rewriter(armature, given, apply, rules)
+    return Rewriting((rewriter.simplify_parts(x),), tuple(rewriter.steps))
 
 
 @dataclass
@@ -178,11 +187,21 @@ class Rewriter:
 
     def run(self, x: Expr) -> Expr:
         """The cheapest form the rules reach, pass by pass."""
+        return self.finish(self.simplify_parts(x))
+
+    def simplify_parts(self, x: Expr) -> Expr:
+        """x with all rules applied; two matrices that are multiplied are simplified separately."""
         self._whole = self._whole or x
         if not self.apply and (parts := matrix_product(x)) is not None:
             c, left, right = parts
-            return c * product(as_matrix(self.run(y)) for y in (left, right))
-        x = self.simplify(strip_marks(x))
+            return c * product(as_matrix(self.simplify_parts(y)) for y in (left, right))
+        return self.simplify(strip_marks(x))
+
+    def finish(self, x: Expr) -> Expr:
+        """x in its final form, after the rules."""
+        if not self.apply and (parts := matrix_product(x)) is not None:
+            c, left, right = parts
+            return c * product(as_matrix(self.finish(y)) for y in (left, right))
         matrix = None if self.apply or x.is_vector else self._split_for_matrix(x)
         return self._collect(x) if matrix is None else matrix
 

@@ -8,6 +8,7 @@ the forms of one expression; they do not predict a stopwatch.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass
 from typing import NamedTuple
@@ -83,13 +84,18 @@ class _Sizes:
 
     def __init__(self, model: Model) -> None:
         tree = model.tree
-        self.widths = [joint.nv for joint in model.joints]
+        widths = [joint.nv for joint in model.joints]
+        self.widths = Counter(widths)  # rates of a body → bodies
         self.rates = max(model.nv, 1)
-        below = list(self.widths)  # rates of the body and of all bodies outboard of it
+        below = list(widths)  # rates of the body and of all bodies outboard of it
         for k in tree.tip_to_base():
             if tree.parent[k] >= 0:
                 below[tree.parent[k]] += below[k]
-        self.below = below
+        self.below: Counter[int] = Counter()  # rates of a body → columns that pass such bodies
+        self.shared = 0  # products of rates that two paths share
+        for width, columns in zip(widths, below, strict=True):
+            self.below[width] += columns
+            self.shared += width * columns**2
         self.path_bodies = sum(depth + 1 for depth in tree.depth)
         self.between_roots = sum(below[k] ** 2 for k in tree.roots)
 
@@ -107,27 +113,27 @@ def _step_work(step: Step, sizes: _Sizes) -> Work:
         return Work(meetings=products, words=sizes.between_roots)
     kept = [x for x in step.fields if x not in step.local]
     if step.kind is StepKind.PATH:  # the rates of the bodies where paths start are the columns
-        places = list(zip(sizes.widths, sizes.below, strict=True))
+        columns = sizes.below.items()
         return Work(
-            paths=sum(flops(x, r, 1) * below for x in step.fields for r, below in places),
-            words=sum(entries(x, r, 1) * below for x in kept for r, below in places),
+            paths=sum(n * flops(x, r, 1) for x in step.fields for r, n in columns),
+            words=sum(n * entries(x, r, 1) for x in kept for r, n in columns),
             visits=sizes.path_bodies,
         )
-    widths = sizes.widths if step.domain is Domain.BODY else [1]
-    cost = {x: sum(flops(x, r, sizes.rates) for r in widths) for x in step.fields}
+    widths = sizes.widths if step.domain is Domain.BODY else {1: 1}
+    cost = {x: sum(n * flops(x, r, sizes.rates) for r, n in widths.items()) for x in step.fields}
     wide = sum(amount for x, amount in cost.items() if x.type.cols.startswith("all:"))
     return Work(
         sweeps=sum(cost.values()) - wide,
         columns=wide,
-        words=sum(entries(x, r, sizes.rates) for x in kept for r in widths),
-        visits=len(widths),
+        words=sum(n * entries(x, r, sizes.rates) for x in kept for r, n in widths.items()),
+        visits=sum(widths.values()),
     )
 
 
 def _pair_flops(x: Field, sizes: _Sizes) -> int:
     """Products of all pairs of paths, of which a symmetric matrix needs half."""
     if x.operation.reads is Reads.PATHS:  # a sum over the bodies that two paths share
-        inner = 2 * sum(r * b * b for r, b in zip(sizes.widths, sizes.below, strict=True))
+        inner = 2 * sizes.shared
     else:  # one product where the paths meet, and the block there times every path below
-        inner = 11 * sizes.between_roots + 66 * sum(sizes.below)
+        inner = 11 * sizes.between_roots + 66 * sizes.below.total()
     return inner // 2
