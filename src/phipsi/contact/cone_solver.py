@@ -28,11 +28,8 @@ from phipsi.contact.cone_problem import (
     ConeSolution,
     Scaled,
 )
-from phipsi.contact.interior_point import interior_point
-from phipsi.contact.newton import ITERATIONS, newton
-
-_POLISHING = 12  # iterations of Newton's method from a point that is nearly a solution
-_STARTS = (1.0, 30.0, 3.0, 1000.0, 0.1)  # of the interior point, one after the other
+from phipsi.contact.interior_point import STARTS, interior_point
+from phipsi.contact.newton import ITERATIONS, POLISHING, newton
 
 
 def solve(
@@ -67,7 +64,7 @@ def solve(
     todo = np.flatnonzero(finite)
     scaled = whole.taken(todo)
     y = first[todo] / np.where(scaled.dead, 1.0, scaled.sigma)
-    for size in (0.0, *_STARTS):
+    for size in (0.0, *STARTS):
         if not todo.size:
             break
         if size:
@@ -75,7 +72,7 @@ def solve(
             inside, used = interior_point(unit, size)
             count[todo] += used
             y = inside * unit.sigma / np.where(scaled.dead, 1.0, scaled.sigma)
-        y, found, used = newton(scaled, y, tolerance, _POLISHING if size else ITERATIONS)
+        y, found, used = newton(scaled, y, tolerance, POLISHING if size else ITERATIONS)
         p[todo], left[todo] = y * scaled.sigma, found
         count[todo] += used
         good = found <= np.maximum(tolerance, scaled.rounding(y))
