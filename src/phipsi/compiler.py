@@ -48,6 +48,8 @@ def compile(
     reproducible: bool = False,
     same_operand: bool = False,
     rules: Sequence[Identity | str] = (),
+    paper: str = "",
+    own: Sequence[Expr] = (),
 ) -> Program:
     """Turn operator expressions, or text that `parse` reads, into a program for one model.
 
@@ -64,7 +66,7 @@ def compile(
     own. `same_operand` applies all operators of a tuple to one and
     the same operand. `rules` are identities (`pp.Identity`), names or claims as text that are used
     from left to right, here only, before the rules of the library; each is proved first, and
-    rejected if that fails.
+    rejected if that fails. `paper` and `own` say how text is read, as for `parse`.
 
     >>> import phipsi as pp
     >>> from phipsi.operators import mass_matrix
@@ -84,7 +86,9 @@ def compile(
         )
     runs_in = backend_of(backend or default_backend())
     where = point_set(model, points, axes)
-    request = Request.make(expr, mode, blocks, columns, given, rewrite, where, same_operand, rules)
+    request = Request.make(
+        expr, mode, blocks, columns, given, rewrite, where, same_operand, rules, paper, own
+    )
     tree = model
 
     def once() -> Program:
@@ -255,14 +259,17 @@ def explain(
     given: Sequence[str] = (),
     rules: Sequence[Identity | str] = (),
     plan: bool = False,
+    paper: str = "",
+    own: Sequence[Expr] = (),
 ) -> Explanation:
     """How an expression is computed: the rewrites, the sweeps, the recursion per body, the cost.
 
     The expression may be text that `parse` reads.
     Without a model the recursion is that of any tree; with one, the flops are those of the model.
     ``mode="dense"`` explains the matrix instead of its product with a vector (needs a model).
-    `points`, `axes`, `given` and `rules` are those of `compile`; without points, those of B and J
-    are any. With `plan`, the forms that were compared on the model are listed with their costs.
+    `points`, `axes`, `given`, `rules`, `paper` and `own` are those of `compile`; without points,
+    those of B and J are any. With `plan`, the forms that were compared on the model are listed with
+    their costs.
 
     >>> import phipsi as pp
     >>> from phipsi.operators import phi, H, v
@@ -278,7 +285,7 @@ def explain(
     """
     if model is not None:
         tree, at = forest_of(model, points, axes)
-        names = {leaf.name for x in _tuple(expr) for leaf in leaves_of(x)}
+        names = {leaf.name for x in _tuple(expr, paper, own) for leaf in leaves_of(x)}
         if at is None and names & NEEDS_POINTS and tree.n_bodies:
             points = [tree.body_names[-1]]
         program = compile(
@@ -290,6 +297,8 @@ def explain(
             axes=axes,
             given=given,
             rules=rules,
+            paper=paper,
+            own=own,
         )
         return program.explain(latex=latex, plan=plan)
     if plan:
@@ -299,7 +308,9 @@ def explain(
             "the explanation of a matrix needs a model: pp.explain(expr, model, mode=…)"
         )
     where = ANY_POINTS if axes is None else replace(ANY_POINTS, axes=checked_axes(axes))
-    request = Request.make(expr, mode, None, False, given, rewrite, where, rules=rules)
+    request = Request.make(
+        expr, mode, None, False, given, rewrite, where, rules=rules, paper=paper, own=own
+    )
     check_request(request, has_points=True, has_model=False)
     with not_too_deep("explained"):
         proved = _proved_rules(request, None)
@@ -317,7 +328,10 @@ def explain(
     )
 
 
-def _tuple(expr: Expr | str | Sequence[Expr | str]) -> tuple[Expr, ...]:
+def _tuple(
+    expr: Expr | str | Sequence[Expr | str], paper: str, own: Sequence[Expr]
+) -> tuple[Expr, ...]:
     """The expressions among the arguments; `compile` rejects the others."""
     some = (expr,) if isinstance(expr, str) or not isinstance(expr, Sequence) else tuple(expr)
-    return tuple(as_expression(x) for x in some if isinstance(cast(object, x), Expr | str))
+    texts = (x for x in some if isinstance(cast(object, x), Expr | str))
+    return tuple(as_expression(x, paper, own) for x in texts)

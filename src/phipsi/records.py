@@ -87,9 +87,15 @@ def _compiled(
         if method is not None:
             method.__module__, method.__qualname__ = cls.__module__, f"{cls.__qualname__}.{name}"
     if init:
-        types = {f.name: f.type for f in known if f.init}
+        types = {f.name: f.type for f in _parameters(cls, known) if f.init}
         made["__init__"].__annotations__ = {**types, "return": None}
     return made
+
+
+def _parameters(cls: Any, known: tuple[Field[Any], ...]) -> list[Field[Any]]:
+    """The fields, and those that are passed to `__post_init__` only, in the order of the class."""
+    every = cls.__dataclass_fields__.values()
+    return [f for f in every if f in known or "InitVar" in str(f.type)]
 
 
 def _init_text(
@@ -97,8 +103,8 @@ def _init_text(
 ) -> str:
     """The method that sets the fields, then calls `__post_init__`; `space` gets the defaults."""
     store = "_set(self, {0!r}, {1})" if frozen else "self.{0} = {1}"
-    by_place, by_name, body = ["self"], ["*"], [""]
-    for f in known:
+    by_place, by_name, body, passed = ["self"], ["*"], [""], list[str]()
+    for f in _parameters(cls, known):
         made = f.default_factory is not MISSING
         if made:
             space[f"_make_{f.name}"] = f.default_factory
@@ -109,11 +115,14 @@ def _init_text(
             (by_name if f.kw_only else by_place).append(f.name + default)
             if made:
                 body.append(f"if {f.name} is _FACTORY: {f.name} = _make_{f.name}()")
-            body.append(store.format(f.name, f.name))
+            if f in known:
+                body.append(store.format(f.name, f.name))
+            else:
+                passed.append(f.name)
         elif made:
             body.append(store.format(f.name, f"_make_{f.name}()"))
     if hasattr(cls, "__post_init__"):
-        body.append("self.__post_init__()")
+        body.append(f"self.__post_init__({', '.join(passed)})")
     heads = by_place + (by_name if len(by_name) > 1 else [])
     lines = "\n ".join(body if len(body) > 1 else ["", "pass"])
     return f"def __init__({', '.join(heads)}):{lines}\n"

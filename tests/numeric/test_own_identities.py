@@ -169,7 +169,9 @@ def test_refuted_with_the_smallest_mechanism_and_a_condition(claim):
     lhs, rhs = map(float, printed.getvalue().split())
     np.testing.assert_allclose([lhs, rhs], [float(found.lhs), float(found.rhs)], atol=1e-12)
     assert abs(lhs - rhs) > 1e-6
-    assert str(found).count("builder.add_body") == bodies and found.entry in str(found)
+    head, code = str(found).split("\n\n", 1)  # the code is printed as it is pasted
+    assert code == found.code and found.entry in head
+    assert code.count("builder.add_body") == bodies
 
 
 def test_a_model_of_ones_own_is_its_counterexample():

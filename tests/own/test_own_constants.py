@@ -4,10 +4,11 @@ import pickle
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 from random_models import model_from_parents
 
 import phipsi as pp
-from phipsi.errors import InputError, SpaceError
+from phipsi.errors import InputError, LoweringError, SpaceError
 from phipsi.operators import H, Jr, M, mass_matrix, phi, tau
 
 RNG = np.random.default_rng(7)
@@ -84,7 +85,7 @@ def test_given_values_replace_the_constants(backend):
 
 def test_derivatives_by_own_vectors_and_scalars():
     y = (mass_matrix + C).inv @ (tau - k) @ h
-    kinks = np.asarray(k.row.own.value.blocks[None])
+    kinks = np.asarray(k.row.value.blocks[None])
 
     def at(given):
         return pp.dense(y, TREE, Q, tau=X, given=given)
@@ -259,3 +260,63 @@ def test_a_proof_on_a_model_knows_its_bodies():
     claim = pp.Identity(mass_matrix + H @ phi @ spelt @ phi.T @ H.T, mass_matrix)
     with pytest.raises(pp.errors.InputError, match="elbow_pitch"):
         pp.prove(claim, arm)
+
+
+# ---- errors that say what differs ----------------------------------------------------------------
+
+
+def _own(*args, **words):
+    return pp.operator("C_two", "rates -> efforts", *args, **words)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "words"),
+    [
+        (_own(0.1), _own(0.2), ["the block has 0.", "0.1 in ", "0.2 in "]),
+        (
+            _own({"a": 1.0}),
+            _own({"b": 1.0}),
+            ["a table with blocks of a", "a table with blocks of b"],
+        ),
+        (_own(0.1), _own(0.1, meaning="drag"), ["meaning: ", "'drag' in ", "'' in "]),
+        (_own(0.1), _own(0.1, symmetric=True), ["symmetric: ", "False in ", "True in "]),
+        (_own(np.array([[1.0]])), _own(np.array([[2.0]])), ["at (0, 0)", "1.0", "2.0"]),
+        (_own(0.1), _own(Jr), ["is one block for all bodies", "is Jr"]),
+        (_own(Jr), _own(2 * Jr), ["is Jr", "is 2 Jr"]),
+        (
+            _own(lambda D, c=1.5: c * D),
+            _own(lambda D, c=2.5: c * D),
+            ["mul(1.5, …) in ", "mul(2.5, …) in "],
+        ),
+        (
+            pp.scalar("C_two", 1.0),
+            pp.scalar("C_two", 2.0),
+            ["is the number 1.0", "is the number 2.0"],
+        ),
+    ],
+)
+def test_two_operators_of_one_name_say_how_they_differ(one, other, words):
+    with pytest.raises(pp.PhipsiError, match="are called C_two") as error:
+        pp.compile(one + other, pp.examples.planar_arm(1))
+    _, *lines, last = str(error.value).splitlines()
+    assert all(word in "\n".join(lines) for word in words) and len(set(lines)) == len(lines)
+    assert "'C_two_2'" in last
+
+
+@pytest.mark.parametrize("block", [0.4, lambda D: 2 * D], ids=["table", "formula"])
+def test_an_inverse_asks_for_the_declaration_of_symmetry(block):
+    arm, q = pp.examples.planar_arm(2), np.array([0.3, -0.2])
+    plain = pp.operator("C_sym", "rates -> efforts", block)
+    with pytest.raises(LoweringError, match="C_sym is not declared symmetric") as error:
+        pp.compile((mass_matrix + plain).inv, arm)
+    assert 'pp.operator("C_sym", "rates -> efforts", …, symmetric=True)' in str(error.value)
+    declared = pp.operator("C_sym", "rates -> efforts", block, symmetric=True)
+    x = (mass_matrix + declared).inv
+    assert_allclose(pp.compile(x, arm, mode="dense")(q), pp.dense(x, arm, q), rtol=1e-12)
+
+
+def test_own_rows_are_rows():
+    """No second class: an own operator has a row with the fields of the catalogue's."""
+    C = _own(0.1, symmetric=True)
+    assert type(C.row) is type(Jr.row) and C.row.is_own and not Jr.row.is_own
+    assert pickle.loads(pickle.dumps(C)) is C

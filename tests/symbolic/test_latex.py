@@ -74,6 +74,40 @@ def test_odd_names_of_users_are_read_back(name: str):
         ("½ v⊤ ℳ v + ¼ v* D v", "1/2 v* ℳ v + 1/4 v* D v"),
         ("φ⁻ᵀ H* v", "φ⁻¹* H* v"),
         ("φ^-T H* v", "φ⁻¹* H* v"),
+        *(
+            (rf"\phi^{{{both}}} H^* v", "φ⁻¹* H* v")
+            for both in (
+                "-*",
+                "*-1",
+                "-1*",
+                "-T",
+                r"-\mathrm{T}",
+                r"-\top",
+                r"\ast -1",
+                r"\mathrm T{-1}",
+            )
+        ),
+        *(
+            (f"H^{t} v", "H* v")
+            for t in (
+                r"{\mathrm T}",
+                r"{\mathrm{T}}",
+                r"\mathrm{T}",
+                r"{\rm T}",
+                r"{\mathsf{T}}",
+                r"\intercal",
+            )
+        ),
+        (r"\left\{ I - H\psi K \right\}^{*} \biggl\{D^{-1}\tau\biggr\}", "(I − H ψ K)* D⁻¹ τ"),
+        (r"H\{\phi M\} \lbrace\phi^*\rbrace", "H φ M φ*"),
+        (r"P\left\{H; \mathcal E_\phi; M; 0\right\} \phi^*", "P{H; E_φ; M; 0} φ*"),
+        (r"\delta H^{*}\{v\}\delta q", "dHT{v} dq"),
+        (r"\[ H\thinspace\phi\, M\hspace{2pt}\phi^*\mkern3mu \left. V \right. \]", "H φ M φ* V"),
+        ("H\u2009φ\u202fM\u200aφ*", "H φ M φ*"),
+        (r"{\cal M} + {\mathcal M}^{*} + \mathcal M - \mathcal{M}", "2 ℳ"),
+        (r"{\mathcal E}_{\phi}^* {\tilde\phi}^*", "E_φ* φ̃*"),
+        (r"\operatorname*{bd}(\phi)\bm{\psi}\pmb\phi", "bd(φ) ψ φ"),
+        (r"D^{\frac12} + D^{\frac{1}{2}} - D^{1/2}", "D½"),
     ],
 )
 def test_reading_latex_and_text_of_papers(latex: str, plain: str):
@@ -91,6 +125,11 @@ def test_reading_latex_and_text_of_papers(latex: str, plain: str):
         (r"\frac{\tau}{D}", 0, r"X\^\{-1\}"),
         (r"H\left(\phi", 11, "expected '\\)'"),
         (r"H{\phi", 1, "never closed"),
+        (r"H\kernel\phi", 1, "not a letter or sign"),
+        (r"H\phi^", 6, "the text ends before"),
+        (r"\frac{1}", 8, "the text ends before"),
+        (r"H\{\phi", 7, "expected '\\)'"),
+        (r"\phi^{*-2}", 4, "superscripts are"),
         (r"H\phi}", 5, "closes nothing"),
         (r"\bar", 4, "a letter is missing"),
         (r"H\phi ½2 M", 7, "two numbers"),
@@ -107,6 +146,11 @@ def test_errors_point_into_the_latex(text: str, column: int, why: str):
 @pytest.mark.parametrize(
     "text",
     [
+        r"\{" * 40_000,
+        r"\{H" * 9_000 + r"\}" * 9_000,
+        r"H^\mathrm" * 9_000,
+        r"{\mathcal " * 9_000,
+        r"\hspace{" * 12_000,
         r"\bar" * 20_000,
         r"\bar{" * 16_000 + "x" + "}" * 16_000,
         "{" * 40_000 + "}" * 40_000,

@@ -1,5 +1,7 @@
 """The letters of the papers: read as each paper means them, explained where unknown."""
 
+import operator
+
 import numpy as np
 import pytest
 
@@ -58,6 +60,56 @@ def test_unknown_letters_are_answered_with_their_name_here(text: str, said: str)
     with pytest.raises(ParseError, match=said):
         parse(text)
     assert explain_letter("no such letter", pp.operators.VOCABULARY) == ""
+
+
+C = pp.operator("C", "rates -> efforts", 0.5)  # the papers' C is a bias
+READERS = {
+    "Identity": lambda text, **how: pp.Identity(text, text, **how).sides[0],
+    "prove": lambda text, **how: pp.prove(
+        f"{text} = {text}", **(how or {"own": [C]})
+    ).identity.sides[0],
+    "equal": lambda text, **how: pp.equal(text, text, **how).identity.sides[0],
+    "derive": lambda text, **how: pp.derive(text, text, **how).lhs,
+    "through": lambda text, **how: pp.derive(text, text, through=[text], **how).lhs,
+    "explain": lambda text, **how: pp.explain(text, **how).expressions[0],
+    "on a model": lambda text, **how: pp.explain(text, ARM, **how).expressions[0],
+    "compile": lambda text, **how: pp.compile(
+        text, ARM, backend="reference", **how
+    ).request.expressions[0],
+    "dense": lambda text, **how: pp.dense(text, ARM, [0.1, 0.2], **how),
+    "simplify": lambda text, **how: pp.simplify(text, **how),
+}
+ARM = pp.examples.planar_arm(2)
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_every_function_reads_text_through_the_same_door(reader: str):
+    read = READERS[reader]
+    same = np.array_equal if reader == "dense" else operator.is_
+    assert same(read("H Ψ", paper="MM"), read("H ψ E_φ"))
+    assert same(read("H Ψ", paper="88-11"), read("H ψ shift"))
+    assert same(read("C", own=[C]), read(C)) and same(read("C", paper="SOA", own=[C]), read(C))
+    with pytest.raises(ParseError, match="is not an operator of the catalogue|letter of papers"):
+        read("U1 v", own=[C])
+    with pytest.raises(InputError, match="is not one of the papers"):
+        read("H", paper="SOB")
+    with pytest.raises(InputError, match="own is a list of operators"):
+        read("H", own=C)
+
+
+def test_rules_and_identities_to_use_may_name_operators_of_ones_own():
+    halves = "C = 1/2 C + 1/2 C"
+    assert pp.derive("C v = 1/2 C v + 1/2 C v", own=[C], using=[halves])
+    program = pp.compile("C C^-1 C v", ARM, own=[C], rules=["C C^-1 C = C"], backend="reference")
+    assert "C C^-1 C = C" in str(program.explain())
+    with pytest.raises(InputError, match="not true"):
+        pp.compile("C C^-1 C v", ARM, own=[C], rules=["C C^-1 = 2 I"], backend="reference")
+
+
+def test_text_about_an_expression_may_name_the_operators_in_it():
+    x = parse("C v + C vdot", own=[C])
+    assert x.collect("C") is C @ parse("v + vdot")
+    assert x.subs({"C v": "D v"}) is parse("D v") + C @ parse("vdot")
 
 
 def test_papers_have_names():

@@ -5,8 +5,8 @@ import dataclasses
 import inspect
 import pickle
 from collections.abc import Callable
-from dataclasses import KW_ONLY, field
-from typing import Any
+from dataclasses import KW_ONLY, InitVar, field
+from typing import Any, ClassVar
 
 import pytest
 
@@ -53,6 +53,17 @@ def classes(decorate: Any) -> list[type]:
         b: int = 2
 
     @decorate(frozen=True)
+    class Passed:
+        limit: ClassVar[int] = 3
+        a: int
+        _: KW_ONLY
+        more: InitVar[int] = 4
+        b: int = 5
+
+        def __post_init__(self, more: int) -> None:
+            object.__setattr__(self, "b", self.b + more + self.limit)
+
+    @decorate(frozen=True)
     class OwnEquality:
         a: int
 
@@ -73,7 +84,7 @@ def classes(decorate: Any) -> list[type]:
         def __init__(self, *names: str) -> None:
             object.__setattr__(self, "names", names)
 
-    return [Plain, Checked, Identical, Slotted, Changing, OwnEquality, Empty, OwnInit]
+    return [Plain, Checked, Identical, Slotted, Changing, Passed, OwnEquality, Empty, OwnInit]
 
 
 def seen(action: Callable[[], Any]) -> str:
@@ -108,6 +119,7 @@ def behaviour(cls: Any) -> list[str]:
         lambda: delattr(one, "a"),
         lambda: cls(),
         lambda: cls(1, nonsense=2),
+        lambda: cls(1, more=7).b,
         lambda: cls(*range(9)),
     ):
         found.append(seen(action))

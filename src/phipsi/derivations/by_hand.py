@@ -20,7 +20,7 @@ from phipsi.expressions.node import identity as identity_on
 from phipsi.expressions.spaces import UNKNOWN
 from phipsi.model import Model
 from phipsi.model.mechanisms import of_mechanisms
-from phipsi.operators import mass_matrix, parse
+from phipsi.operators import as_expression, mass_matrix
 from phipsi.operators.catalogue import (
     Riccati,
     definition,
@@ -179,7 +179,7 @@ def _inside(x: Expr, at: Place, change: Callable[[Expr], Expr]) -> Expr:
     if at is None:
         return change(x)
     if isinstance(at, (str, Expr)):
-        part = parse(at) if isinstance(at, str) else at
+        part = as_expression(at, own=_own_in(x))
         if not occurs(x, part):
             raise InputError(
                 f"{shown(part)} does not occur in\n    {shown(x)}\n{_nearest(x, [part])}"
@@ -207,6 +207,11 @@ def _inside(x: Expr, at: Place, change: Callable[[Expr], Expr]) -> Expr:
     return with_parts(x, args)
 
 
+def _own_in(x: Expr) -> list[Expr]:
+    """The operators of the user in x, which text about it may name."""
+    return [y for y in leaves_of(x) if y.row.own is not None]
+
+
 def parts_of(x: Expr) -> Iterator[Expr]:
     """x and all its parts."""
     yield x
@@ -225,7 +230,7 @@ def subs(x: Expr, new: Mapping[Expr | str, Expr | str]) -> Expr:
         raise InputError(f"subs takes a dictionary, old: new, not {new!r}: x.subs({{'vdot': 'v'}})")
     chosen: dict[Expr, Expr] = {}
     for old, other in new.items():
-        before, after = _expression(old, "subs"), _expression(other, "subs")
+        before, after = (_expression(y, "subs", own=_own_in(x)) for y in (old, other))
         if after.takes is UNKNOWN:  # a lone I or 0 is the one between the spaces of the other
             after = total_of([(0, before), (1, after)])
         if (before.takes, before.gives) != (after.takes, after.gives):
@@ -362,7 +367,7 @@ def collect(
         raise InputError(f"side={side!r} is not 'left' or 'right'")
     if factor is None:
         return _done(Change(x, collect_prefixes(x), "collect common factors"), show)
-    common = parse(factor) if isinstance(factor, str) else factor
+    common = _expression(factor, "collect", own=_own_in(x))
     for form in (x, words_of(x).expression()):
         if side != "right" and (after := _collect_left(form, common)) is not None:
             return _done(Change(x, after, f"collect {common}"), show)
@@ -387,8 +392,8 @@ def _collect_left(x: Expr, common: Expr) -> Expr | None:
     return total_of([*rest, (1, common @ inner)])
 
 
-def _expression(x: Expr | str, function: str) -> Expr:
-    found = parse(x) if isinstance(x, str) else x
+def _expression(x: Expr | str, function: str, paper: str = "", own: Sequence[Expr] = ()) -> Expr:
+    found = as_expression(x, paper, own)
     if not isinstance(cast(object, found), Expr):
         raise InputError(
             f"{function} needs expressions or text that pp.parse reads, not {x!r}{advice(x)}"
@@ -397,13 +402,19 @@ def _expression(x: Expr | str, function: str) -> Expr:
 
 
 @of_mechanisms
-def simplify(expr: Expr | str, model: Model | None = None) -> Expr:
+def simplify(
+    expr: Expr | str,
+    model: Model | None = None,
+    *,
+    paper: str = "",
+    own: Sequence[Expr] = (),
+) -> Expr:
     """The cheapest form of an expression that the engine knows, by its own count of flops.
 
     The forms are the expression as written, rewritten by the rules, and both with common factors
     collected.
     **Arguments:** `expr`, an expression or text; `model`, whose flops count; without one, those per
-    body of any tree with one-dof hinges.
+    body of any tree with one-dof hinges; `paper` and `own`, how text is read, as for `parse`.
     **Returns:** an equal expression between the same spaces. **Cost:** no numbers are computed;
     every form is lowered once.
 
@@ -411,7 +422,7 @@ def simplify(expr: Expr | str, model: Model | None = None) -> Expr:
     >>> print(pp.simplify("(I - H psi K) H phi M phi* H*"))
     H ψ M φ* H*
     """
-    x = _expression(expr, "simplify")
+    x = _expression(expr, "simplify", paper, own)
     if model is not None and not isinstance(cast(object, model), Model):
         raise InputError(
             f"simplify takes an expression, then a model: pp.simplify(expr, model), not "

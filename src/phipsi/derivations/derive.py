@@ -30,6 +30,8 @@ from phipsi.derivations.search import Found, Move, Search
 from phipsi.errors import InputError
 from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import Expr, Number, identity
+from phipsi.expressions.parse import Vocabulary
+from phipsi.operators import as_expression, vocabulary
 from phipsi.operators.catalogue import definition
 from phipsi.operators.inputs import leaves_of
 from phipsi.proofs.decide import equal as same_arrays
@@ -40,7 +42,7 @@ from phipsi.records import dataclass
 from phipsi.rewrite.identity import Identity
 from phipsi.theorems.book_index import equations_named
 from phipsi.theorems.prove import Proof, prove
-from phipsi.theorems.words import word
+from phipsi.theorems.words import vocabulary as words_of_tables
 
 MOST = 30_000
 """The most forms that one leg of a derivation looks at: a few seconds."""
@@ -179,14 +181,16 @@ def derive(
     through: Sequence[Expr | str] = (),
     condition: str | None = None,
     most: int = MOST,
+    paper: str = "",
+    own: Sequence[Expr] = (),
 ) -> Derivation:
     """Find a chain of named identities from one expression to another.
 
     **Arguments:** `lhs` and `rhs`, expressions or text, or one text ``"lhs = rhs"``, or an identity
     or its name; `using`, the identities that may be used next to the definitions (``...`` in the
     list stands for the whole book); `through`, expressions on the way, in order, to follow a given
-    derivation; `condition`, such as ``"Jr = 0"``, found by itself if not given; `most`, how many
-    forms each leg looks at.
+    derivation; `condition`, such as ``"Jr = 0"``, found if not given; `most`, how many forms each
+    leg looks at; `paper` and `own`, how text is read, as for `parse`.
     **Returns:** a `Derivation`, true if it is complete. The identity that says the same as the
     claim is not used unless `using` names it. If the sides are not equal, the derivation says so
     with a counterexample; if no chain is found, it says how far it came. **Cost:** no numbers but a
@@ -204,7 +208,8 @@ def derive(
         raise InputError(f"most is a number of forms, such as most={MOST}, not {most!r}")
     using = None if using is None else _listed("using", using)
     through = _listed("through", through)
-    claim = _claim(lhs, rhs, condition)
+    words = vocabulary(paper, own, words_of_tables())
+    claim = _claim(lhs, rhs, condition, words)
     given = isinstance(lhs, Identity) or rhs is None and "=" not in str(lhs)
     title = claim.name if given else _title(claim)
     if condition is None and not claim.condition:
@@ -215,11 +220,11 @@ def derive(
         failed = prove(claim)
         if not failed:
             return Derivation(*claim.sides, (), claim.condition, _refuted(failed), title, failed)
-    points = [claim.sides[0], *(_parsed(x) for x in through), claim.sides[1]]
+    points = [claim.sides[0], *(_parsed(x, words) for x in through), claim.sides[1]]
     for point in points[1:-1]:
         if not holds_on_samples(claim.sides[0], point, claim.condition):
             raise InputError(f"the point {point} on the way is not equal to {claim.sides[0]}")
-    allowed = _allowed(using, claim)
+    allowed = _allowed(using, claim, words)
     steps: list[Step] = []
     tried = 0
     for before, after in zip(points, points[1:], strict=False):
@@ -250,8 +255,8 @@ def _title(claim: Identity) -> str:
     return next((x.name for x in book() if _says(x, claim)), "")
 
 
-def _parsed(x: Expr | str) -> Expr:
-    found = word(x) if isinstance(x, str) else x
+def _parsed(x: Expr | str, words: Vocabulary) -> Expr:
+    found = as_expression(x, base=words)
     if not isinstance(cast(object, found), Expr):
         raise InputError(f"derive needs expressions or text, not {x!r}: pp.derive(lhs, rhs)")
     return found
@@ -272,7 +277,7 @@ def _one_named(wanted: Identity | str) -> Identity:
     return (exact or found)[0]
 
 
-def _claim(lhs: Any, rhs: Any, condition: str | None) -> Identity:
+def _claim(lhs: Any, rhs: Any, condition: str | None, words: Vocabulary) -> Identity:
     if isinstance(lhs, Identity) or (isinstance(lhs, str) and rhs is None and "=" not in lhs):
         if rhs is not None:
             raise InputError("an identity has both sides: pp.derive(identity)")
@@ -286,7 +291,7 @@ def _claim(lhs: Any, rhs: Any, condition: str | None) -> Identity:
                 "equals sign"
             )
         lhs, rhs = parts
-    return Identity(_parsed(lhs), _parsed(rhs), condition or "")
+    return Identity(_parsed(lhs, words), _parsed(rhs, words), condition or "")
 
 
 def _says(x: Identity, claim: Identity) -> bool:
@@ -313,7 +318,7 @@ def _refuted(proof: Proof) -> str:
     return f"the sides are not equal: {proof.reason}"
 
 
-def _allowed(using: Any, claim: Identity) -> list[Identity]:
+def _allowed(using: Any, claim: Identity, words: Vocabulary) -> list[Identity]:
     """The identities that may be used, own ones after a proof."""
     if using is None:
         return [x for x in book() if x.kind == "definition" or _may_use(x, claim)]
@@ -323,7 +328,7 @@ def _allowed(using: Any, claim: Identity) -> list[Identity]:
             out += [x for x in book() if _may_use(x, claim)]
             continue
         own = isinstance(one, str) and "=" in one and one != "Jr = 0"
-        found = [_claim(one, None, None)] if own else equations_named(one)
+        found = [_claim(one, None, None, words)] if own else equations_named(one)
         for x in found:
             if (own or x not in book()) and not prove(x):
                 raise InputError(f"{x} cannot be used, because it is false: {prove(x).reason}")

@@ -11,6 +11,8 @@ import re
 import unicodedata
 from collections.abc import Callable, Container
 
+from phipsi.errors import PhipsiError
+
 _LETTERS = {
     **{sign: rf"\{sign}" for sign in "_%&#${}"},
     "\\": r"\backslash{}",
@@ -26,7 +28,8 @@ _IN_NAMES = re.compile(
 )
 _IS_LATEX = re.compile(r"\\|[_^]\s*\{|(?:^|[\s(])\{|\$")
 _TOKEN = re.compile(
-    r"\\[A-Za-z]+|\\.|[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?(?:/[0-9]+)?"
+    r"\\(?:left|right)\s*\.|\\(?:[hv]space|[hm]skip|m?kern)\*?\s*(?:\{[^{}]*\}|-?[0-9.]+\s*[a-z]{2})"
+    r"|\\operatorname\*|\\[A-Za-z]+|\\.|[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?(?:/[0-9]+)?"
     r"|[^\W\d_ᵀ¹²³⁰-⁹¼-¾⅐-⅞](?:[^\W_ᵀ]|[\u0300-\u036f½]|_(?=[^\W_]))*(?:~(?![^\s)*^]))?|\S",
     re.DOTALL,
 )
@@ -46,15 +49,21 @@ _ACCENTS = {
     r"\bar": "\u0304", r"\overline": "\u0304", r"\tilde": "\u0303", r"\widetilde": "\u0303",
     r"\dot": "\u0307", r"\ddot": "\u0308", r"\hat": "\u0302", r"\widehat": "\u0302",
 }  # fmt: skip
-_UPRIGHT = (r"\mathrm", r"\text", r"\operatorname", r"\mathit", r"\mathsf", r"\mathbf",
-            r"\boldsymbol")  # fmt: skip
-_SCRIPT = (r"\mathcal", r"\mathscr")
-_FRACTIONS = (r"\frac", r"\tfrac", r"\dfrac")
-_DROPPED = frozenset(
-    [r"\left", r"\right", r"\big", r"\Big", r"\bigl", r"\bigr", r"\Bigl", r"\Bigr", r"\bigg",
-     r"\,", r"\;", r"\:", r"\!", "\\ ", r"\quad", r"\qquad", r"\displaystyle", r"\textstyle", "$",
-     "~"]
+_UPRIGHT = (
+    r"\mathrm", r"\text", r"\operatorname", r"\operatorname*", r"\mathit", r"\mathsf", r"\mathbf",
+    r"\boldsymbol", r"\bm", r"\pmb", r"\textrm", r"\textit", r"\mathnormal", r"\rm", r"\bf",
 )  # fmt: skip
+_SCRIPT = (r"\mathcal", r"\mathscr", r"\cal")
+_FRACTIONS = (r"\frac", r"\tfrac", r"\dfrac")
+_SIZES = re.compile(r"\\(?:left|right|[bB]igg?[lr]?)")  # of parentheses
+_DROPPED = re.compile(
+    rf"{_SIZES.pattern}(?:\s*\.)?|\\[,;:!/\s()\[\]]|\\q?quad|\\(?:display|text)style|[$~]"
+    r"|\\(?:neg)?(?:thin|med|thick)space|\\en(?:space|skip)|\\(?:[hv]space|[hm]skip|m?kern)(?![A-Za-z]).*",
+    re.DOTALL,
+)
+_GROUPS = {r"\{": r"\}", r"\lbrace": r"\rbrace"}  # braces that are printed
+_HALF = re.compile(r"\\[dt]?frac\s*(?:\{\s*(\d+)\s*\}\s*\{\s*(\d+)\s*\}|(\d)\s*(\d))")
+_FONTS = re.compile(rf"\s*(?:{'|'.join(map(re.escape, _UPRIGHT))})(?![A-Za-z])")
 _OPENS, _CLOSES = "([{", ")]}"
 _DEEPEST = 12  # accents and subscripts inside each other
 _LETTER = re.compile(r"[^\W\d_ᵀ¹²³⁰-⁹¼-¾⅐-⅞]")
@@ -130,6 +139,7 @@ class _Translation:
         self._read(at, len(text))
         self.tokens.append(("", len(text)))
         self.closing = self._pairs()
+        self.families = self._families()
         self.at = 0
         self.out: list[str] = []
         self.places: list[int] = []
@@ -138,7 +148,7 @@ class _Translation:
         self.tokens += [
             (found.group(), found.start())
             for found in _TOKEN.finditer(self.text, start, end)
-            if found.group() not in _DROPPED
+            if not _DROPPED.fullmatch(found.group())
         ]
 
     def _pairs(self) -> dict[int, int]:
@@ -166,11 +176,14 @@ class _Translation:
 
     def whole(self) -> tuple[str, list[int]]:
         braces: list[str] = []
+        printed: list[str] = []
         while self.at < len(self.tokens) - 1:
             token, place = self.tokens[self.at]
             if self.at in self.copied:
                 self.emit(token, place)
                 self.at += 1
+                self._scripts()
+            elif token == "{" and self._one_symbol():
                 self._scripts()
             elif token == "{":
                 after_name = self._follows_directly(place)
@@ -179,6 +192,15 @@ class _Translation:
                 self.at += 1
             elif token == "}":
                 self.emit(braces.pop(), place, glued=True)
+                self.at += 1
+                self._scripts()
+            elif token in _GROUPS and not self._has_arguments(place):
+                printed.append(token)
+                self.emit(" (", place, glued=True)
+                self.at += 1
+            elif printed and token == _GROUPS[printed[-1]]:
+                printed.pop()
+                self.emit(")", place, glued=True)
                 self.at += 1
                 self._scripts()
             elif token in ("^", "_"):
@@ -194,6 +216,44 @@ class _Translation:
                 self.at += 1
         places = [*self.places, len(self.text)]
         return "".join(self.out), places
+
+    def _one_symbol(self) -> bool:
+        r"""Read braces around one letter, {\mathcal E}_{\phi}, as if they were not there."""
+        start, end = self.at, self.closing[self.at]
+        tokens = self.tokens[start : end + 1]
+        name = tokens[1][0]
+        if end - start > _DEEPEST or not (name in _ACCENTS or name in _SCRIPT or name in _SIGNS):
+            return False
+        self.at += 1
+        try:
+            symbol = self.symbol(0)
+        except (PhipsiError, ValueError):
+            symbol = ""
+        if self.at == end and symbol and _LETTER.match(symbol):
+            self.at = end + 1
+            self.emit(symbol, tokens[0][1])
+            return True
+        self.at, self.tokens[start : end + 1] = start, tokens
+        return False
+
+    def _has_arguments(self, place: int) -> bool:
+        """Whether printed braces are those of a family or derivative; others are parentheses."""
+        name = next((x.strip() for x in reversed(self.out[-2:]) if x[0] != "^"), "")
+        rate = "\u0307" in name and self._follows_directly(place)
+        return self.at in self.families or rate or name[:1] in ("d", "δ")
+
+    def _families(self) -> set[int]:
+        """The printed braces with a semicolon in them, among the tokens."""
+        opened: list[int] = []
+        found: set[int] = set()
+        for i, (token, _) in enumerate(self.tokens):
+            if token in _GROUPS:
+                opened.append(i)
+            elif token in _GROUPS.values() and opened:
+                opened.pop()
+            elif token == ";" and opened:
+                found.add(opened[-1])
+        return found
 
     def _follows_directly(self, place: int) -> bool:
         """Whether a name stands directly before this place, so that braces are its own."""
@@ -211,6 +271,8 @@ class _Translation:
     def _argument_text(self) -> str:
         """The text of a group in braces, or of one character."""
         token, place = self.tokens[self.at]
+        if not token:
+            raise self.wrong("the text ends before what is raised, lowered or divided here", place)
         if token == "{":
             end = self.closing[self.at]
             self.at = end + 1
@@ -325,7 +387,10 @@ class _Translation:
             self.emit(text, place, glued=True)
 
     def _superscript(self) -> str:
-        inside = self._argument_text()
+        if self.tokens[self.at][0] in _UPRIGHT:  # ^\mathrm{T}
+            self.at += 1
+        inside = _HALF.sub(lambda m: "/".join(filter(None, m.groups())), self._argument_text())
+        inside = _FONTS.sub("", inside)
         for command, sign in _SIGNS.items():
             if command in inside and sign in "*T'":
                 inside = inside.replace(command, sign)

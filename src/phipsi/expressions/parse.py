@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import field
 from difflib import get_close_matches
 from fractions import Fraction
-from functools import cache
+from functools import lru_cache
 from typing import cast
 
 from phipsi.errors import LoweringError, ParseError, SpaceError
@@ -62,7 +62,7 @@ _NUMBER = re.compile(
 _WORD = re.compile(r"[^\W\dᵀ](?:[^\Wᵀ]|[\u0300-\u036f½])*~?")
 _POSTFIX = re.compile(
     r"(?P<adjoint>\*|\.T\b|['′ᵀ⊤]|\^\{[*T']\}|\^[*'⊤]|\^T\b)|(?P<inverse>\.inv\b)"
-    r"|(?P<both>\^\{-[*T']\}|\^-[*⊤]|\^-T\b|⁻[*ᵀ])"
+    r"|(?P<both>\^\{(?:-[*T']|-1[*T']|[*T']-1)\}|\^-[*⊤]|\^-T\b|⁻[*ᵀ])"
     r"|\^(?P<power>-?[0-9]+)|\^\{(?P<braced>-?[0-9]+)\}|(?P<raised>⁻?[⁰¹²³⁴⁵⁶⁷⁸⁹]+)"
 )
 _INSIDE = re.compile(  # names in quotes may hold brackets; none is longer than this
@@ -145,7 +145,7 @@ class _Names:
         self.known = self.leaves.keys() | self.functions.keys() | {"I"}
 
 
-_names = cache(_Names)
+_names = lru_cache(maxsize=128)(_Names)
 
 
 def _without_latex(latex: str) -> str:

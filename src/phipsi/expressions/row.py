@@ -49,8 +49,9 @@ class Row:
     its blocks for compiled programs, `matrix(configuration)` the matrix for `pp.dense`.
     `inverse(lowering, x)` builds that of the blocks of X⁻¹, if they are known without inverting;
     `positive` says whether the blocks are ≥ 0 (None: those of a symmetric leaf are). `home` is the
-    module whose CATALOGUE has the row, and `own` the contents of a row that has none, from which it
-    is built again when it is unpickled.
+    module whose CATALOGUE has the row. A row without one is an own row: `value` is what the user
+    gave, a table of blocks or an expression, `inverse_value` the table of X⁻¹, and `remake` the
+    function and arguments that build the row again when it is unpickled.
     """
 
     name: str
@@ -79,21 +80,24 @@ class Row:
     inverse: Callable[[Any, Any], Any] | None = None
     positive: bool | None = None
     home: str = ""
-    own: Any = None
+    value: Any = None
+    inverse_value: Any = None
+    remake: tuple[Any, ...] = ()
 
     @property
     def is_input(self) -> bool:
         """True for a leaf whose value is an input of the same name: v, tau, dq, …."""
         return self.needs == (self.name,)
 
+    @property
+    def is_own(self) -> bool:
+        """True for a row of a user: it is a value, and no catalogue has it."""
+        return self.value is not None
+
     def __reduce__(self) -> Any:
-        if self.own is not None:
-            return (_row_with, (self.own,))
+        if self.remake:
+            return self.remake
         return (row_of, (self.home, self.name)) if self.home else super().__reduce__()
-
-
-def _row_with(contents: Any) -> Row:
-    return contents.row()
 
 
 def row_of(home: str, name: str, table: str = "CATALOGUE") -> Any:

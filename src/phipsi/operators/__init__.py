@@ -14,6 +14,7 @@ import math
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import cast
 
 from phipsi.errors import InputError, ParseError, SpaceError
@@ -232,11 +233,23 @@ def parse(text: str, paper: str = "", own: Sequence[Expr] = ()) -> Expr:
     >>> print(pp.parse("(I − HΨL)ᵀ D⁻¹ (I − HΨL) T", paper="88-11"))
     (I − G* Λ_φ* shift* ψ* H*) D⁻¹ (I − H ψ shift Λ_φ G) τ
     """
-    words = paper_vocabulary(paper_named(paper), VOCABULARY) if paper else VOCABULARY
-    if own:
-        named = {word: x for x in own_leaves(own) for word in (x.row.name, x.row.symbol)}
-        words = replace(words, leaves={**words.leaves, **named})
-    return parse_with(text, words)
+    return parse_with(text, vocabulary(paper, own))
+
+
+def vocabulary(
+    paper: str = "", own: Sequence[Expr] = (), base: Vocabulary = VOCABULARY
+) -> Vocabulary:
+    """The names that a text may use: those of `base`, of a paper, and operators of your own."""
+    return _vocabulary(paper_named(paper) if paper else "", own_leaves(own), base)
+
+
+@lru_cache(maxsize=64)
+def _vocabulary(paper: str, own: tuple[Expr, ...], base: Vocabulary) -> Vocabulary:
+    words = paper_vocabulary(paper, base) if paper else base
+    if not own:
+        return words
+    named = {word: x for x in own for word in (x.row.name, x.row.symbol)}
+    return replace(words, leaves={**words.leaves, **named})
 
 
 def own_leaves(own: Sequence[Expr]) -> tuple[Expr, ...]:
@@ -251,9 +264,12 @@ def own_leaves(own: Sequence[Expr]) -> tuple[Expr, ...]:
     return tuple(own)
 
 
-def as_expression(x: Expr | str) -> Expr:
-    """An expression unchanged, text as `parse` reads it; for functions that take either."""
-    return parse(x) if isinstance(x, str) else x
+def as_expression(
+    x: Expr | str, paper: str = "", own: Sequence[Expr] = (), base: Vocabulary = VOCABULARY
+) -> Expr:
+    """An expression unchanged, text as `parse` reads it: the door of functions that take both."""
+    words = vocabulary(paper, own, base) if paper or own else base
+    return parse_with(x, words) if isinstance(x, str) else x
 
 
 __all__ = [

@@ -109,6 +109,17 @@ class Formula(Function):
     def _each(self, make: Callable[[Program, int], Program]) -> tuple[Program | str, ...]:
         return tuple(p if isinstance(p, str) else make(p, r) for r, p in enumerate(self.programs))
 
+    def differences(self, other: Formula) -> str:
+        """The first step in which it differs from a formula that is printed alike, for an error."""
+        for one, twin in zip(self.programs, other.programs, strict=True):
+            if one == twin or isinstance(one, str) or isinstance(twin, str):
+                continue
+            for a, b in zip(one.steps, twin.steps, strict=False):
+                if a != b:
+                    return f"{_step_text(a)} in one, {_step_text(b)} in the other"
+            return f"{len(one.steps)} operations in one, {len(twin.steps)} in the other"
+        return "the functions fail for different joints"
+
     def check_model(self, model: Model) -> None:
         """Reject joints for which the formula fails."""
         for name, joint in zip(model.joint_names, model.joints, strict=True):
@@ -301,6 +312,12 @@ def _check_symmetry(name: str, f: Formula, args: list[Expr], place: str) -> None
                 f"entry ({i}, {j}) is {found[i, j]:.6g} and entry ({j}, {i}) is "
                 f"{found[j, i]:.6g}.\nLeave out symmetric=True, or return (X + X.T) / 2"
             )
+
+
+def _step_text(step: tuple[Any, ...]) -> str:
+    """A recorded operation, with the constants in it."""
+    numbers = ", ".join(repr(x) if isinstance(x, float) else "…" for x in step[1:])
+    return f"{step[0]}({numbers})"
 
 
 # ---- errors --------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from functools import lru_cache
-from typing import cast
+from typing import Any, cast
 
 from phipsi.errors import InputError, SpaceError
 from phipsi.expressions.check import shown
@@ -13,6 +13,7 @@ from phipsi.expressions.node import Expr
 from phipsi.expressions.row import Row
 from phipsi.model.model import Model
 from phipsi.operators.catalogue import CATALOGUE, H, M, arguments_of, definition, phi
+from phipsi.operators.own_blocks import Table
 
 INPUT_ORDER = (
     "q", "v", "vdot", "tau", "f_ext", "f0", "free", "Udot", "dq", "dv", "dvdot", "dtau", "dinertia",
@@ -51,10 +52,10 @@ def own_rows(expressions: tuple[Expr, ...]) -> dict[str, Row]:
     while stack:
         for y in leaves_of(stack.pop()) - seen:
             seen.add(y)
-            if y.row.own is not None and out.setdefault(y.name, y.row) is not y.row:
+            if y.row.is_own and out.setdefault(y.name, y.row) is not y.row:
                 raise InputError(
                     f"two operators of your own are called {y.name}, with different contents:\n"
-                    f"    {_contents(out[y.name])}\n    {_contents(y.row)}\n"
+                    f"{_differences(out[y.name], y.row)}\n"
                     f"Give one of them another name, such as {y.name + '_2'!r}"
                 )
             meaning = definition(y)
@@ -64,13 +65,44 @@ def own_rows(expressions: tuple[Expr, ...]) -> dict[str, Row]:
 
 
 def check_tables(expressions: tuple[Expr, ...], model: Model) -> None:
-    """Reject constant blocks that do not fit the bodies and joints of a model."""
+    """Reject blocks that do not fit the bodies and joints of a model."""
     for row in own_rows(expressions).values():
-        row.own.check_model(model)
+        parts: list[Any] = [row.value, row.inverse_value, getattr(row.value, "function", None)]
+        for part in parts:
+            if hasattr(part, "check_model"):
+                part.check_model(model)
+        if row.inverse_value is not None:
+            for k, body in enumerate(model.body_names):
+                blocks = (table.at(model, k) for table in (row.value, row.inverse_value))
+                row.value.check_inverse(body, *blocks)
 
 
-def _contents(row: Row) -> str:
-    return f"{row.name} : {row.takes.phrase} → {row.gives.phrase}, {row.own.value!r}"
+def _differences(one: Row, other: Row) -> str:
+    """A line for everything in which two own rows of the same name differ."""
+    fields = ("symbol", "latex", "takes", "gives", "symmetric", "meaning", "source")
+    pairs = [(name, getattr(one, name), getattr(other, name)) for name in fields]
+    out = [f"{name}: {x!r} in one, {y!r} in the other" for name, x, y in pairs if x != y]
+    value: Any = one.value
+    twin: Any = other.value
+    if value != twin:
+        if isinstance(value, Table) and isinstance(twin, Table):
+            out += value.differences(twin)
+        else:
+            texts = [x.words if isinstance(x, Table) else f"{shown(x)}" for x in (value, twin)]
+            out.append(f"one is {texts[0]}, the other is {texts[1]}")
+            if texts[0] == texts[1]:
+                out[-1] = f"{texts[0]}: {_other_steps(value, twin)}"
+    if one.inverse_value != other.inverse_value:
+        out.append("the inverses that are given")
+    return "\n".join(f"    {line}" for line in out)
+
+
+def _other_steps(x: Any, y: Any) -> str:
+    """The difference of two expressions that are printed alike."""
+    for a, b in zip((x, *x.args), (y, *y.args), strict=False):
+        if hasattr(a.function, "differences") and a.function != b.function:
+            return a.function.differences(b.function)
+    return "they contain different operators of one name"
 
 
 def row_named(name: str, expressions: tuple[Expr, ...]) -> Row | None:

@@ -68,6 +68,31 @@ class Table:
         words = self.symmetric, self.symbol, self.latex, self.power
         return Table, (self.name, self.takes, self.gives, block, *words)
 
+    @property
+    def words(self) -> str:
+        """What it is, in an error."""
+        if self.gives is ONE:
+            return f"the number {float(self.blocks[''])}"
+        named = [key for key in self.blocks if key]
+        if named:
+            return f"a table with blocks of {', '.join(named)}"
+        return "a table of all bodies" if None in self.blocks else "one block for all bodies"
+
+    def differences(self, other: Table) -> list[str]:
+        """The first number in which it differs from a table of the same name, for an error."""
+        if self.gives is ONE or self.blocks.keys() != other.blocks.keys():
+            return [f"one is {self.words}, the other is {other.words}"]
+        for key, x in self.blocks.items():
+            y = other.blocks[key]
+            where = f"the block of {key!r}" if key else "the block" if key == "" else "the array"
+            if x.shape != y.shape:
+                return [f"{where} has shape {x.shape} in one, {y.shape} in the other"]
+            if not np.array_equal(x, y):
+                at = tuple(int(i) for i in np.argwhere(x != y)[0])
+                entry = f" at {at}" if at else ""
+                return [f"{where} has {x[at]}{entry} in one, {y[at]} in the other"]
+        return []
+
     # ---- numbers as they are given ---------------------------------------------------------------
 
     @property

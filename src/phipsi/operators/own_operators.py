@@ -1,8 +1,8 @@
 """Own operators, vectors and scalars: values that compose with those of the catalogue.
 
-A row is built from an `Own`: names, spaces, structure, and a value, which is a `Table` of constant
-blocks or an expression. Rows with equal contents are one row, so that expressions and compiled
-programs are found again; nothing is registered anywhere.
+An own row is a `Row` as those of the catalogue are, with a value: a `Table` of constant blocks or
+an expression. Rows with equal contents are one row, so that expressions and compiled programs are
+found again; nothing is registered anywhere.
 """
 
 from __future__ import annotations
@@ -27,89 +27,76 @@ from phipsi.expressions.structure import (
     Structure,
     is_memoryless,
 )
-from phipsi.model.model import Model
 from phipsi.operators import VOCABULARY, own_leaves, parse
-from phipsi.operators.block_formulas import Formula, formula_block
+from phipsi.operators.block_formulas import formula_block
 from phipsi.operators.catalogue import Riccati
 from phipsi.operators.inputs import INPUT_ORDER
 from phipsi.operators.own_blocks import Table
 from phipsi.operators.recursions import check_structure, solution
 from phipsi.operators.transitions import is_one_step
-from phipsi.records import dataclass
 
-_ROWS: WeakValueDictionary[Own, Row] = WeakValueDictionary()
+_ROWS: WeakValueDictionary[tuple[Any, ...], Row] = WeakValueDictionary()
 _TAKEN = {"I", "x", "inertia", "placement", *INPUT_ORDER, *VOCABULARY.functions}
 
 
-@dataclass(frozen=True)
-class Own:
-    """The contents of an own operator or vector; `value` is a table of blocks or an expression."""
-
-    name: str
-    symbol: str
-    latex: str
-    takes: Space
-    gives: Space
-    structure: Structure
-    symmetric: bool
-    value: Table | Expr
-    inverse: Table | None = None
-    meaning: str = ""
-    source: str = ""
-
-    def row(self) -> Row:
-        """The one row with these contents."""
-        found = _ROWS.get(self)
-        if found is None:
-            found = _ROWS[self] = self._row()
+def own_row(
+    name: str,
+    symbol: str,
+    latex: str,
+    takes: Space,
+    gives: Space,
+    structure: Structure,
+    value: Table | Expr,
+    meaning: str = "",
+    source: str = "",
+    symmetric: bool = False,
+    inverse: Table | None = None,
+) -> Row:
+    """The one row with these contents; its value is a table of blocks or an expression."""
+    contents = (
+        name, symbol, latex, takes, gives, structure, value, meaning, source, symmetric, inverse,
+    )  # fmt: skip
+    found = _ROWS.get(contents)
+    if found is not None:
         return found
+    common: dict[str, Any] = {
+        "meaning": meaning, "source": source, "symmetric": symmetric, "value": value,
+        "inverse_value": inverse, "remake": (own_row, contents),
+    }  # fmt: skip
+    if isinstance(value, Table):
+        common |= {
+            "varies": (name,) if takes is ONE else (),
+            "blocks": _blocks_of(value),
+            "matrix": _matrix_of(value),
+            "inverse": None if inverse is None else _blocks_of(inverse),
+            "positive": value.is_positive,
+        }
+    else:  # written out for the rules, unless they know it: blocks, and steps to the parent
+        known = is_memoryless(structure) or is_one_step(value)
+        common |= {"definition": _constant(value), "compound": not known}
+    made = Row(name, symbol, latex, takes, gives, structure, **common)
+    return _ROWS.setdefault(contents, made)
 
-    def check_model(self, model: Model) -> None:
-        """Reject blocks that do not fit the bodies and joints of a model."""
-        if not isinstance(self.value, Table):
-            if isinstance(self.value.function, Formula):
-                self.value.function.check_model(model)
-            return
-        self.value.check_model(model)
-        if self.inverse is not None:
-            self.inverse.check_model(model)
-            for k, body in enumerate(model.body_names):
-                self.value.check_inverse(body, self.value.at(model, k), self.inverse.at(model, k))
 
-    def _row(self) -> Row:
-        table = self.value if isinstance(self.value, Table) else None
-        return Row(
-            self.name, self.symbol, self.latex, self.takes, self.gives, self.structure,
-            varies=(self.name,) if table and self.takes is ONE else (),
-            symmetric=self.symmetric,
-            meaning=self.meaning,
-            source=self.source,
-            compound=self._is_compound(),
-            definition=None if table else self._definition,
-            blocks=self._blocks if table else None,
-            matrix=self._matrix if table else None,
-            inverse=self._inverse if self.inverse else None,
-            positive=table.is_positive if table else None,
-            own=self,
-        )  # fmt: skip
+def _blocks_of(table: Table) -> Callable[[Any, Expr], Any]:
+    def blocks(lowering: Any, x: Expr) -> Any:
+        return lowering.table(table)
 
-    def _is_compound(self) -> bool:
-        """Whether it is written out for the rules: not blocks, and not steps, which they know."""
-        if isinstance(self.value, Table) or is_memoryless(self.structure):
-            return False
-        return not is_one_step(self.value)
+    return blocks
 
-    def _definition(self, x: Expr) -> Any:
-        return self.value
 
-    def _blocks(self, lowering: Any, x: Expr) -> Any:
-        return lowering.table(self.value)
+def _matrix_of(table: Table) -> Callable[[Any], Any]:
+    def matrix(configuration: Any) -> Any:
+        return configuration.table(table)
 
-    def _inverse(self, lowering: Any, x: Expr) -> Any:
-        return lowering.table(self.inverse)
+    return matrix
 
-    def _matrix(self, configuration: Any) -> Any:
-        return configuration.table(self.value)
+
+def _constant(value: Expr) -> Callable[[Expr], Expr]:
+    def definition(x: Expr) -> Expr:
+        return value
+
+    return definition
 
 
 def operator(
@@ -186,9 +173,10 @@ def operator(
     _check_blocks(name, takes, gives)
     table = Table(name, takes, gives, block, symmetric, common["symbol"], common["latex"])
     known = None if inverse is None or inverse is False else table.inverted(inverse)
-    contents = Own(**common, takes=takes, gives=gives, structure=MEMORYLESS, symmetric=symmetric,
-              value=table, inverse=known)  # fmt: skip
-    return leaf(contents.row())
+    return leaf(
+        own_row(**common, takes=takes, gives=gives, structure=MEMORYLESS, value=table,
+                symmetric=symmetric, inverse=known)
+    )  # fmt: skip
 
 
 def vector(
@@ -234,10 +222,7 @@ def vector(
             f"The spaces are {_listed()}"
         )
     table = Table(name, takes, gives, block, False, common["symbol"], common["latex"])
-    contents = Own(
-        **common, takes=takes, gives=gives, structure=GENERAL, symmetric=False, value=table
-    )
-    return leaf(contents.row())
+    return leaf(own_row(**common, takes=takes, gives=gives, structure=GENERAL, value=table))
 
 
 def scalar(name: str, value: Any, **words: Any) -> Expr:
@@ -418,6 +403,7 @@ def _named_expression(
         )
     if inverse is not None:
         raise InputError(f"{name}: the inverse of an expression is written {name}.inv")
-    contents = Own(**common, takes=takes, gives=gives, structure=x.structure, symmetric=x.T is x,
-              value=x)  # fmt: skip
-    return leaf(contents.row())
+    return leaf(
+        own_row(**common, takes=takes, gives=gives, structure=x.structure, value=x,
+                symmetric=x.T is x)
+    )  # fmt: skip

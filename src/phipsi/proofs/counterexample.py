@@ -49,10 +49,8 @@ class Counterexample:
 
     def __str__(self) -> str:
         left, right = _told_apart(self.lhs, self.rhs)
-        return (
-            f"{describe(self.model)}\n    {self.entry}: {left} on the left, {right} on the right\n"
-            + "\n".join(f"    {line}".rstrip() for line in self.code.splitlines())
-        )
+        values = f"{self.entry}: {left} on the left, {right} on the right"
+        return f"{describe(self.model)}\n    {values}\n\n{self.code}"
 
 
 def find_counterexample(
@@ -80,7 +78,7 @@ def find_counterexample(
 def own_names(identity: Identity) -> list[str]:
     """The names of the user's own operators and vectors in an identity."""
     sides = [] if identity.check is not None else identity.sides
-    return sorted({x.name for side in sides for x in leaves_of(side) if x.row.own is not None})
+    return sorted({x.name for side in sides for x in leaves_of(side) if x.row.is_own})
 
 
 def can_be_shown(identity: Identity, sample: Sample, own_efforts: bool) -> bool:
@@ -204,7 +202,7 @@ def _code(
     texts = [repr(str(side)) for side in (left, right)]
     if own:
         lines.append(f"own = [{', '.join(own)}]  # yours")
-        texts = [f"pp.parse({text}, own=own)" for text in texts]
+        texts.append("own=own")
     lines += [f"state = dict({given})", f"claim = pp.Identity({', '.join(texts)})"]
     gap, size = abs(lhs - rhs), max(abs(lhs), abs(rhs))
     if gap * 10**_FLOAT_DIGITS < size:  # floats cannot tell them apart

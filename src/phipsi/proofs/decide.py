@@ -205,7 +205,7 @@ def bits_of(mechanism: Model) -> int:
 def _own_bits(identity: Identity) -> int:
     """The size of the constants of own operators and vectors in an identity, in bits."""
     both = tuple(x for x in (identity.lhs, identity.rhs) if x is not None)
-    tables = [row.own.value for row in own_rows(both).values()]
+    tables = [row.value for row in own_rows(both).values()]
     blocks = [x for t in tables if isinstance(t, Table) for x in t.blocks.values()]
     return 53 + span_of(blocks) if blocks else 0
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from dataclasses import KW_ONLY
+from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, InitVar
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -13,7 +13,7 @@ from phipsi.expressions.check import advice, shown, signature
 from phipsi.expressions.node import Expr, zero
 from phipsi.expressions.spaces import UNKNOWN
 from phipsi.model import Model
-from phipsi.operators import parse
+from phipsi.operators import as_expression
 from phipsi.records import dataclass
 
 
@@ -32,7 +32,8 @@ class Identity:
     decimals in text are exact, and a lone I or 0 is the one between the spaces of the other side.
     `condition`, the mechanisms it is about: "" for all, or a list such as ``"Jr = 0, serial"`` of
     the conditions in `CONDITIONS`. `name`, by default the equation itself; `source`, where it comes
-    from.
+    from. `paper` and `own` say how text is read, as for `parse`: with the letters of a paper, and
+    with operators of your own.
 
     >>> import phipsi as pp
     >>> gain = pp.Identity("H G", "I", "Jr = 0", name="gain", source="SOA")
@@ -63,6 +64,8 @@ class Identity:
     rigid: bool = False
     sweeps: str = ""
     rule: str = ""
+    paper: InitVar[str] = ""
+    own: InitVar[Sequence[Expr]] = ()
 
     if TYPE_CHECKING:
 
@@ -81,12 +84,13 @@ class Identity:
             rigid: bool = False,
             sweeps: str = "",
             rule: str = "",
+            paper: str = "",
+            own: Sequence[Expr] = (),
         ) -> None: ...
 
-    def __post_init__(self) -> None:
-        given = (self.lhs, self.rhs)
+    def __post_init__(self, paper: str, own: Sequence[Expr]) -> None:
         if self.check is None:
-            lhs, rhs = _two_sides(*given, self.name)
+            lhs, rhs = _two_sides(self.lhs, self.rhs, self.name, paper, own)
             object.__setattr__(self, "lhs", lhs)
             object.__setattr__(self, "rhs", rhs)
             if not self.name:
@@ -117,8 +121,8 @@ class Identity:
         return self.lhs, self.rhs
 
 
-def claim(text: str) -> Identity:
-    """The identity that a text with one equals sign states.
+def claim(text: str, paper: str = "", own: Sequence[Expr] = ()) -> Identity:
+    """The identity that a text with one equals sign states; `paper` and `own` as for `parse`.
 
     >>> print(claim("H φ − H ψ = H φ K H ψ"))
     H φ − H ψ = H φ K H ψ
@@ -126,13 +130,14 @@ def claim(text: str) -> Identity:
     sides = text.split("=")
     if len(sides) != 2:
         raise InputError(f"a claim has one equals sign, and there are {len(sides) - 1} in {text!r}")
-    return Identity(sides[0], sides[1], name=text, statement=text)
+    return Identity(sides[0], sides[1], name=text, statement=text, paper=paper, own=own)
 
 
-def _two_sides(lhs: Any, rhs: Any, name: str) -> tuple[Expr, Expr]:
+def _two_sides(lhs: Any, rhs: Any, name: str, paper: str, own: Sequence[Expr]) -> tuple[Expr, Expr]:
     both: list[Expr] = []
     for side in (lhs, rhs):
-        x = parse(_with_fractions(side.strip())) if isinstance(side, str) else side
+        text = _with_fractions(side.strip()) if isinstance(side, str) else side
+        x: Any = as_expression(text, paper, own)
         if not isinstance(x, Expr):
             what = "nothing" if x is None else f"{x!r}{advice(x)}"
             raise InputError(

@@ -17,6 +17,7 @@ from phipsi.expressions.spaces import UNKNOWN, Space
 from phipsi.expressions.structure import is_anticausal, is_causal, is_memoryless
 from phipsi.model.model import Model
 from phipsi.operators.catalogue import B, definition, meaning_of
+from phipsi.operators.inputs import leaves_of
 from phipsi.operators.transitions import is_transition, transition_step
 from phipsi.records import dataclass
 from phipsi.rewrite.causal import is_block_operator
@@ -343,9 +344,14 @@ _VECTORS: dict[str, Callable[[Lowering, Expr], Field]] = {
 
 def no_inverse(x: Expr) -> str:
     """Text for an inverse that no rule brings to O(N)."""
-    hint = ""
+    hint = _undeclared(x)
     plain = x.args[0] if x.op is Op.SUM and len(x.args) == 1 else x
-    if plain.op is Op.PRODUCT and plain.args[0].name == "H" and plain.args[-1].text() == "H*":
+    if (
+        not hint
+        and plain.op is Op.PRODUCT
+        and plain.args[0].name == "H"
+        and plain.args[-1].text() == "H*"
+    ):
         hint = (
             "\n    the factor rule needs   H φ X φ* H*   with X memoryless"
             " — is a φ* missing before H*?"
@@ -356,3 +362,15 @@ def no_inverse(x: Expr) -> str:
         "    strictly anticausal, of W + H φ X φ* H*, and of products of these.\n"
         "    To compute it densely, O(N³):   pp.dense(expr, model, q)"
     )
+
+
+def _undeclared(x: Expr) -> str:
+    """Own operators that may be symmetric and are not declared so."""
+    lines = [
+        f"\n    the factor rule needs symmetric blocks; {y} is not declared symmetric. If it is:"
+        f'\n        {y} = pp.operator("{y.name}", "{y.takes.name} -> {y.gives.name}", …, '
+        "symmetric=True)"
+        for y in sorted(leaves_of(x), key=str)
+        if y.row.is_own and y.gives is y.takes.dual and is_memoryless(y.structure) and y.T is not y
+    ]
+    return "".join(lines)

@@ -24,7 +24,7 @@ from phipsi.operators.inputs import (
     row_named,
 )
 from phipsi.records import dataclass
-from phipsi.rewrite.identity import Identity
+from phipsi.rewrite.identity import Identity, claim
 from phipsi.rewrite.matrices import matrix_product, strip_marks
 from phipsi.rewrite.rewriter import USUAL, FinalForm, Rewriting, rewrite, rewrite_by_rules
 from phipsi.sweeps.ir import Field, Type
@@ -68,6 +68,8 @@ class Request:
         points: PointSet,
         same_operand: bool = False,
         rules: Sequence[Identity | str] = (),
+        paper: str = "",
+        own: Sequence[Expr] = (),
     ) -> Request:
         """Collect the arguments; single expressions and modes become tuples, text is read."""
         single = isinstance(expr, Expr | str)
@@ -77,7 +79,7 @@ class Request:
                 f"{expr!r} is neither an operator expression nor a sequence of them{advice}"
             )
         several = (expr,) if isinstance(expr, Expr | str) else tuple(expr)
-        expressions = tuple(as_expression(x) for x in several)
+        expressions = tuple(as_expression(x, paper, own) for x in several)
         modes = _strings("mode", mode)
         modes = modes * len(expressions) if isinstance(mode, str) else modes
         if blocks is not None and not isinstance(cast(object, blocks), Sequence):
@@ -94,7 +96,7 @@ class Request:
             rewrite,
             points,
             same_operand,
-            _rules(rules),
+            _rules(rules, paper, own),
         )
 
 
@@ -116,7 +118,10 @@ def _strings(option: str, value: str | Sequence[str]) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _rules(rules: Sequence[Identity | str]) -> tuple[Identity | str, ...]:
+def _rules(
+    rules: Sequence[Identity | str], paper: str, own: Sequence[Expr]
+) -> tuple[Identity | str, ...]:
+    """The rules; names and claims in letters of the library stay text until they are proved."""
     if isinstance(rules, str) or not isinstance(cast(object, rules), Sequence):
         raise InputError(f"rules= takes a list of identities: rules=[{rules!r}]")
     for rule in rules:
@@ -125,7 +130,10 @@ def _rules(rules: Sequence[Identity | str]) -> tuple[Identity | str, ...]:
                 f"rules= takes identities, their names or claims as text, not "
                 f'{type(rule).__name__}:  rules=[pp.Identity("H G", "I", "Jr = 0")]'
             )
-    return tuple(rules)
+    special = bool(paper or own)
+    return tuple(
+        claim(x, paper, own) if special and isinstance(x, str) and "=" in x else x for x in rules
+    )
 
 
 def _pair(block: Any) -> tuple[Any, Any]:
@@ -266,7 +274,7 @@ def _check_given(name: str, expressions: tuple[Expr, ...]) -> None:
             "it. Give the placements instead: given=('placement',)"
         )
     row = row_named(name, expressions)
-    if row is not None and row.own is not None and row.gives.index == "one":
+    if row is not None and row.is_own and row.gives.index == "one":
         return
     body = row is not None and (row.takes.index in ("joint", "body", "one") and row.gives.per_body)
     if not body or row is None or (row.takes.index != "one" and row.structure != 1):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import field, replace
 from functools import cached_property, partial
 from itertools import combinations
@@ -108,12 +108,15 @@ def prove(
     v: ArrayLike | None = None,
     *,
     seed: int = 0,
+    paper: str = "",
+    own: Sequence[Expr] = (),
 ) -> Proof:
     """Decide whether an identity holds, on all kinds of mechanisms or on one.
 
-    **Arguments:** `identity`, its name, or a claim as text, ``"H φ K H ψ = H φ − H ψ"``, whose
-    decimals are exact; `model`, or a system for claims about its rows A; `q` (nq,) and `v` (nv,),
-    if it is to be decided in this state only. Everything that is not given is random, from the
+    **Arguments:** `identity`, its name or number in a paper, ``"SOA 0.28"``, or a claim as text,
+    ``"H φ K H ψ = H φ − H ψ"``, whose decimals are exact; `model`, or a system for claims about its
+    rows A; `q` (nq,) and `v` (nv,), if it is to be decided in this state only; `paper` and `own`,
+    how a claim is read, as for `parse`. Everything that is not given is random, from the
     seed, and loops are open; tau is the effort of the equations of motion.
     **Returns:** a `Proof`, true if the identity holds. Without a model it was tried on chains,
     trees, forests and free bases of all joint types, with rotors and without, small ones first. If
@@ -138,7 +141,7 @@ def prove(
     if not whole or seed < 0:
         raise InputError(f"the seed is a whole number from 0 on, seed=0, not {seed!r}")
     if isinstance(identity, str):
-        identity = stated(identity)
+        identity = stated(identity, paper, own)
     if not isinstance(cast(object, identity), Identity):
         raise InputError(
             f"prove needs an identity, its name, or a claim as text, not "
@@ -166,13 +169,21 @@ def prove(
         raise _singular(identity, model, seed) from error
 
 
-def equal(x: Expr | str, y: Expr | str, condition: str = "") -> Proof:
+def equal(
+    x: Expr | str,
+    y: Expr | str,
+    condition: str = "",
+    *,
+    paper: str = "",
+    own: Sequence[Expr] = (),
+) -> Proof:
     """Whether two expressions are equal on every mechanism, exactly.
 
     The inputs are any: unlike in `prove`, tau need not be the effort that belongs to vdot.
 
     **Arguments:** `x` and `y`, expressions or text, between the same spaces; `condition`, as that
-    of an `Identity`. **Returns:** a `Proof`, true if they are equal; it has the reason.
+    of an `Identity`; `paper` and `own`, how text is read, as for `parse`.
+    **Returns:** a `Proof`, true if they are equal; it has the reason.
     **Cost:** of an expression of a few factors, some milliseconds on each of 28 small mechanisms.
 
     >>> import phipsi as pp
@@ -186,7 +197,8 @@ def equal(x: Expr | str, y: Expr | str, condition: str = "") -> Proof:
             "equal decides on all mechanisms and takes no model. On one model: "
             f'pp.prove("{x} = {y}", model)'
         )
-    return _everywhere(Identity(x, y, condition), 0, any_efforts=True, save=False)
+    claimed = Identity(x, y, condition, paper=paper, own=own)
+    return _everywhere(claimed, 0, any_efforts=True, save=False)
 
 
 def prove_for_any_efforts(identity: Identity) -> Proof:
@@ -448,12 +460,12 @@ def _gap(identity: Identity, model: Model, seed: int) -> float:
 # ---- claims and states ---------------------------------------------------------------------------
 
 
-def stated(text: str) -> Identity:
-    """An identity by its name, or a claim as text."""
+def stated(text: str, paper: str = "", own: Sequence[Expr] = ()) -> Identity:
+    """An identity by its name or number, or a claim as text."""
     if "=" not in text:
         return identity_named(text)
     try:
-        return claim(text)
+        return claim(text, paper, own)
     except PhipsiError:
         if any(text == identity.name for identity in all_identities()):  # "0 <= P"
             return identity_named(text)

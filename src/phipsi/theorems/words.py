@@ -61,9 +61,7 @@ def vocabulary(convention: str = "") -> Vocabulary:
 
 
 def _with(words: dict[str, Expr]) -> Vocabulary:
-    known = VOCABULARY
-    leaves = {**known.leaves, **words}
-    return Vocabulary(leaves, known.functions, known.instance, known.with_params)
+    return replace(VOCABULARY, leaves={**VOCABULARY.leaves, **words})
 
 
 def word(text: str, convention: str = "") -> Expr:

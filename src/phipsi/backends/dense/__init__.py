@@ -48,6 +48,8 @@ def dense(
     points: Sequence[Any] | PointSet | None = None,
     order: str = "base_to_tip",
     axes: str = "body",
+    paper: str = "",
+    own: Sequence[Expr] = (),
     **directions: ArrayLike,
 ) -> Array:
     """Evaluate an expression, or text that `parse` reads, as a dense matrix, vector or number.
@@ -57,12 +59,13 @@ def dense(
     nv), real or complex, batched on leading axes; `given` maps names of leaves to values in storage
     layout that are used instead of computing them; `points` are ``[(body_or_frame, offset), …]`` or
     a `PointSet`, which also has axes; `order` "base_to_tip" (as stored) or "tip_to_base" (the
-    papers'); `axes` of body quantities: "body" or "inertial" (world axes, about the same points).
+    papers'); `axes` of body quantities: "body" or "inertial" (world axes, about the same points);
+    `paper` and `own`, how text is read, as for `parse`.
     **Returns:** operators (..., rows, cols) with body i in rows 6i … 6i+5, vectors (..., dim),
     scalars (...), poses (..., n, 4, 4).
     **Cost:** O(N³) per configuration; meant for checking and for small models.
     """
-    expr = as_expression(expr)
+    expr = as_expression(expr, paper, own)
     check_arrangement(order, axes)
     named = {"q": q, "v": v, "vdot": vdot, "tau": tau, "f_ext": f_ext, "f0": f0, "free": free}
     inputs, model, where = _inputs(expr, model, points, {**named, **directions}, given)
