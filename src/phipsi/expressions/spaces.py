@@ -10,7 +10,7 @@ from __future__ import annotations
 from phipsi.records import dataclass
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Space:
     """One space: the meaning of its vectors, its dual, and the index set of its blocks.
 

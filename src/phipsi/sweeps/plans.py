@@ -4,8 +4,10 @@ Rules always remove work, whatever the model is. A few choices do not: whether c
 collected, whether a matrix comes from the blocks on paths or from columns, whether two paths are
 multiplied where they meet or summed along their common part, and whether the rules are worth it for
 expressions that share parts. Each choice is a row of `CHOICES`; all are lowered, costed
-(`costs.py`), and the cheapest is taken. The choice depends on the model and the mode, never on the
-size of a batch, so that a configuration keeps its bits in whatever batch it runs.
+(`costs.py`), and the cheapest is taken. A choice that changes nothing is not lowered, and one of
+which the first results alone cost more than a whole plan is given up. The choice depends on the
+model and the mode, never on the size of a batch, so that a configuration keeps its bits in whatever
+batch it runs.
 
 Reasons: docs/decisions/0040.
 """
@@ -13,6 +15,7 @@ Reasons: docs/decisions/0040.
 from __future__ import annotations
 
 from dataclasses import replace
+from math import inf
 from typing import NamedTuple
 
 from phipsi.errors import LoweringError
@@ -20,8 +23,8 @@ from phipsi.model.model import Model
 from phipsi.records import dataclass
 from phipsi.rewrite.identity import Identity
 from phipsi.rewrite.rewriter import USUAL, FinalForm, Rewriting
-from phipsi.sweeps.costs import PROCESSORS, PlanCost, Work, work_of
-from phipsi.sweeps.ir import Step
+from phipsi.sweeps.costs import PROCESSORS, PlanCost, Work, least_work, work_of
+from phipsi.sweeps.ir import Field, Step
 from phipsi.sweeps.legality import check_steps
 from phipsi.sweeps.request import Lowered, Request, lower_request, rewrite_request
 from phipsi.sweeps.schedule import plan_buffers, schedule
@@ -44,23 +47,33 @@ CHOICES = (
     Choice("rewritten, factors not collected", FinalForm(collect=False)),
     Choice("rewritten, matrices by columns", FinalForm(by_paths=False)),
     Choice("as written", rewrite="as_written"),
+    Choice("as written, summed along common paths", rewrite="as_written", grams=True),
 )
+
+
+class _TooExpensive(Exception):
+    """A part of a plan costs more than another plan."""
 
 
 @dataclass(frozen=True)
 class Plan:
     """One way to compute a request on a model, and its cost.
 
-    **Attributes:** `name`; the `rewriting`, the `lowered` fields and the `steps`; the `work` of one
-    evaluation; `nanoseconds`, the estimated time of one configuration in a large batch.
+    **Attributes:** the `choice`; the `rewriting`, the `lowered` fields and the `steps`; the `work`
+    of one evaluation; `nanoseconds`, the estimated time of one configuration in a large batch.
     """
 
-    name: str
+    choice: Choice
     rewriting: Rewriting
     lowered: Lowered
     steps: list[Step]
     work: Work
     nanoseconds: float
+
+    @property
+    def name(self) -> str:
+        """That of the choice."""
+        return self.choice.name
 
     @property
     def cost(self) -> PlanCost:
@@ -76,7 +89,7 @@ def plans_of(
     processor: str,
     rules: tuple[Identity, ...] = (),
 ) -> list[Plan]:
-    """All plans that differ, the one to take first, the others by their cost."""
+    """The plans that differ, the one to take first, the others by their cost."""
     found: list[Plan] = []
     seen: set[tuple[object, ...]] = set()
     for choice in CHOICES:
@@ -85,8 +98,13 @@ def plans_of(
             if request.rewrite == "as_written" or rules:
                 continue
             asked = replace(request, rewrite=choice.rewrite)
+        if choice.grams and not (pairs == "symmetric" and _has_gram(found, choice)):
+            continue
+        most = min((plan.nanoseconds for plan in found), default=inf)
         try:
-            plan = _plan(choice, asked, model, pairs, processor, rules, seen)
+            plan = _plan(choice, asked, model, pairs, processor, rules, seen, most)
+        except _TooExpensive:
+            continue
         except LoweringError:
             if not found:
                 raise
@@ -101,6 +119,12 @@ def plans_of(
     return [best, *others]
 
 
+def _has_gram(found: list[Plan], choice: Choice) -> bool:
+    """Whether the same plan without Gram products has a matrix that could be one."""
+    same = (p for p in found if p.choice[1:] == (choice.form, choice.rewrite, False))
+    return any(p.lowered.has_gram for p in same)
+
+
 def _plan(
     choice: Choice,
     request: Request,
@@ -109,16 +133,28 @@ def _plan(
     processor: str,
     rules: tuple[Identity, ...],
     seen: set[tuple[object, ...]],
+    most: float,
 ) -> Plan | None:
     """The plan of a choice; None if it is one of those that were seen."""
-    if choice.grams and (pairs != "symmetric" or "dense" not in request.modes):
-        return None
     rewriting = rewrite_request(request, armature=model.has_armature, rules=rules, form=choice.form)
     key = (rewriting.expressions, request.rewrite, choice.grams)
     if key in seen:
         return None
     seen.add(key)
-    lowered = lower_request(request, rewriting.expressions, model, pairs=pairs, grams=choice.grams)
+    times = PROCESSORS[processor]
+
+    def watch(fields: list[Field]) -> None:
+        if times.nanoseconds(least_work(fields, model)) > most:
+            raise _TooExpensive
+
+    lowered = lower_request(
+        request,
+        rewriting.expressions,
+        model,
+        pairs=pairs,
+        grams=choice.grams,
+        watch=None if most == inf else watch,
+    )
     steps = schedule(lowered.fields)
     check_steps("schedule", steps, lowered.fields)
     steps = plan_buffers(steps, lowered.fields)
@@ -127,6 +163,4 @@ def _plan(
     if work in seen:
         return None
     seen.add(work)
-    return Plan(
-        choice.name, rewriting, lowered, steps, work, PROCESSORS[processor].nanoseconds(work)
-    )
+    return Plan(choice, rewriting, lowered, steps, work, times.nanoseconds(work))
