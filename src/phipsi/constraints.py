@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, final
 
 import numpy as np
@@ -32,7 +32,6 @@ from phipsi.model.model import Model
 from phipsi.model.pose import Pose
 from phipsi.model.tree import WORLD
 from phipsi.model.value import plain, read_only, vector3
-from phipsi.records import dataclass
 
 Array = NDArray[Any]
 End = str | tuple[str, Pose | ArrayLike]

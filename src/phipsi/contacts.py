@@ -24,7 +24,7 @@ whether it does is for the inequalities of `cones`, each a·w ≥ |C w| for the 
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, final
 
 import numpy as np
@@ -35,7 +35,6 @@ from phipsi.errors import ModelError
 from phipsi.model.closures import Closure
 from phipsi.model.joint import unit_axis
 from phipsi.model.model import Model
-from phipsi.records import dataclass
 
 Array = NDArray[Any]
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib import import_module
 from typing import Any, ClassVar
@@ -26,7 +27,6 @@ from phipsi.model.closures import ClosureSet
 from phipsi.model.model import Model
 from phipsi.model.points import PointSet
 from phipsi.operators.inputs import row_named
-from phipsi.records import dataclass
 from phipsi.sweeps.costs import STANDARD
 from phipsi.sweeps.ir import Step, StepKind
 from phipsi.sweeps.request import Lowered, Request

@@ -6,6 +6,7 @@ When a hinge is singular: docs/decisions/0011.
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,6 @@ from phipsi.model.closure_names import named
 from phipsi.model.closures import ClosureSet
 from phipsi.model.model import Model
 from phipsi.model.scalars import NUMPY_OPS
-from phipsi.records import dataclass
 
 HINGE, BLOCK, SMALL, NOT_FINITE, CONTRADICTION, DOUBTFUL, NO_MEMORY = 1, 2, 3, 4, 5, 6, 7
 # a pivot of D below this fraction of the body's largest articulated inertia is rounding error

@@ -7,6 +7,7 @@ step.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import reduce
 from typing import cast
 
@@ -31,7 +32,6 @@ from phipsi.operators.catalogue import (
 )
 from phipsi.operators.inputs import leaves_of
 from phipsi.operators.transitions import transition_step
-from phipsi.records import dataclass
 from phipsi.rewrite.collect import collect as collect_prefixes
 from phipsi.rewrite.identity import Identity
 from phipsi.rewrite.patterns import families_of, find_in_product, instances, replace_in_sum
@@ -209,7 +209,7 @@ def _inside(x: Expr, at: Place, change: Callable[[Expr], Expr]) -> Expr:
 
 def _own_in(x: Expr) -> list[Expr]:
     """The operators of the user in x, which text about it may name."""
-    return [y for y in leaves_of(x) if y.row.own is not None]
+    return [y for y in leaves_of(x) if y.row.is_own]
 
 
 def parts_of(x: Expr) -> Iterator[Expr]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache, reduce
 from types import EllipsisType
 from typing import Any, cast
@@ -38,7 +38,6 @@ from phipsi.proofs.decide import equal as same_arrays
 from phipsi.proofs.decide import sides
 from phipsi.proofs.exact_array import NotRational
 from phipsi.proofs.samples import Sample, samples, samples_with_rows
-from phipsi.records import dataclass
 from phipsi.rewrite.identity import Identity
 from phipsi.theorems.book_index import equations_named
 from phipsi.theorems.prove import Proof, prove

@@ -8,7 +8,7 @@ family that occurs.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache, cached_property, lru_cache
 
 from phipsi.derivations.by_hand import fold, substitute
@@ -26,7 +26,6 @@ from phipsi.operators.catalogue import (
 from phipsi.operators.inputs import leaves_of
 from phipsi.operators.transitions import plain_transition, transition_step
 from phipsi.proofs.state import any_motion
-from phipsi.records import dataclass
 from phipsi.rewrite.identity import Identity
 from phipsi.rewrite.patterns import families_of, instances
 from phipsi.theorems.book_index import all_identities

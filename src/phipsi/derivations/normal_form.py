@@ -9,6 +9,7 @@ A bd(X) B with memoryless A and B.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from itertools import product as choices_of
@@ -33,7 +34,6 @@ from phipsi.expressions.spaces import ONE, Space
 from phipsi.expressions.structure import Structure, is_memoryless
 from phipsi.operators.block_formulas import Formula
 from phipsi.operators.catalogue import place_of, with_arguments
-from phipsi.records import dataclass
 
 Word = tuple[Expr, ...]
 MOST_WORDS = 4096

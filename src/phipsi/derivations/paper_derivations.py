@@ -9,11 +9,11 @@ the equation of R). Letters and conventions: `theorems/words.py`.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cache
 
 from phipsi.derivations.derive import Derivation, derive
 from phipsi.errors import InputError, did_you_mean
-from phipsi.records import dataclass
 from phipsi.rewrite.identity import Identity
 from phipsi.theorems.words import theorem, word
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import lru_cache, reduce
 from heapq import heappop, heappush
 from itertools import count
@@ -21,7 +22,6 @@ from phipsi.derivations.normal_form import Word, Words, quotient, words_of
 from phipsi.errors import PhipsiError
 from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import Expr, Number, adjoint
-from phipsi.records import dataclass
 
 MOST_INNER = 60
 _PER_MOVE = 2.5  # letters that a move may cost

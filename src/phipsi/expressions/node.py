@@ -10,6 +10,7 @@ Reasons: docs/decisions/0006.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
 from numbers import Real
 from operator import index
 from threading import RLock
@@ -34,7 +35,6 @@ from phipsi.expressions.structure import (
     product_structure,
     sum_structure,
 )
-from phipsi.records import dataclass
 
 MOST_NODES = 100_000
 """The most operations and operators in one expression, written out."""

@@ -6,7 +6,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
-from dataclasses import field
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from fractions import Fraction
 from functools import lru_cache
@@ -28,7 +28,6 @@ from phipsi.expressions.node import (
 )
 from phipsi.expressions.render import LATEX_CALLS
 from phipsi.expressions.spaces import SPACES, Space
-from phipsi.records import dataclass
 
 
 @dataclass(frozen=True, eq=False)

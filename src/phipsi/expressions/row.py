@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, NamedTuple
 
 from phipsi.expressions.spaces import Space
 from phipsi.expressions.structure import Structure
-from phipsi.records import dataclass
 
 
 class Form(NamedTuple):

@@ -7,7 +7,7 @@ operator ``A : X → Y`` has the adjoint ``A* : Y' → X'`` where ' is the dual.
 
 from __future__ import annotations
 
-from phipsi.records import dataclass
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True, eq=False)

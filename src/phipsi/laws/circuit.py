@@ -7,7 +7,7 @@ says what must be given, which programs of the algebra it reads, and what comes 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from phipsi.expressions.node import Expr
@@ -15,7 +15,6 @@ from phipsi.laws.graph import Array, Node, Shape
 from phipsi.laws.law_operations import given
 from phipsi.laws.law_values import evaluate
 from phipsi.model.points import PointSet
-from phipsi.records import dataclass
 
 KINDS = ("time", "q", "v", "effort", "parameter", "state", "result", "noise")
 

@@ -11,12 +11,11 @@ from __future__ import annotations
 import math
 import weakref
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-
-from phipsi.records import dataclass
 
 Shape = tuple[int, ...]
 Array = NDArray[Any]

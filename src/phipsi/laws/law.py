@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypedDict, Unpack, final, overload
 
 import numpy as np
@@ -14,7 +14,6 @@ from phipsi.expressions.node import Expr
 from phipsi.laws.graph import Array
 from phipsi.laws.law_errors import fail, place_of, short
 from phipsi.laws.signals import Signal
-from phipsi.records import dataclass
 
 RESERVED = ("t", "q", "v", "tau_given")
 """Arguments that every law may have: time (s), configuration, rates, efforts given from outside."""

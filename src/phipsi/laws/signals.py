@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,6 @@ import numpy as np
 from phipsi.errors import LawError
 from phipsi.expressions.node import Expr
 from phipsi.laws.graph import Array
-from phipsi.records import dataclass
 
 __all__ = [
     "Signal",

@@ -15,14 +15,13 @@ of the two frames, also where it is not closed. General rows A V̂ = U have a co
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from phipsi.model.points import PointSet
 from phipsi.model.pose import Pose
-from phipsi.records import dataclass
 
 ANGULAR = {
     "none": (),

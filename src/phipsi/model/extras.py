@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from math import inf
 from typing import Any, final
 
 from phipsi.errors import ParseError
 from phipsi.model.pose import Pose
 from phipsi.model.value import plain
-from phipsi.records import dataclass
 
 Numbers = tuple[float, ...]
 

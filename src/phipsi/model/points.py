@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -10,7 +11,6 @@ import numpy as np
 from phipsi.errors import InputError, ModelError
 from phipsi.model.names import Point
 from phipsi.model.pose import Pose
-from phipsi.records import dataclass
 
 AXES = ("world", "body", "spatial")
 

@@ -8,6 +8,7 @@ derivatives by q, v, tau, states and parameters come from the adjoint of their g
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
@@ -28,7 +29,6 @@ from phipsi.motion.entry_names import rates_of
 from phipsi.motion.step_calls import ProgramCall, lower
 from phipsi.motion.step_graph import StepGraph
 from phipsi.operators import H, f_ext, phi
-from phipsi.records import dataclass
 
 Array = NDArray[Any]
 

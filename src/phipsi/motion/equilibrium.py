@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
@@ -32,7 +33,6 @@ from phipsi.motion.acting_laws import ActingLaws
 from phipsi.motion.chart import chart_of
 from phipsi.motion.checks import check_quaternions, checked_time, whole_number
 from phipsi.motion.entry_names import entry_names, rates_of
-from phipsi.records import dataclass
 
 Array = NDArray[Any]
 _UNKNOWN = re.compile(r"^(.+?)(?:\[(.+)\])?$")

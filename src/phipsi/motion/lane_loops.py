@@ -8,6 +8,7 @@ instead of arrays.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from phipsi.backends.native import tables
@@ -26,7 +27,6 @@ from phipsi.backends.native.text.lane_arithmetic import (
     write_cases,
     write_loop,
 )
-from phipsi.records import dataclass
 from phipsi.spatial.groups import Group
 
 Values = list[Any]

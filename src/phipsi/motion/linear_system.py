@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, final
 
 import numpy as np
@@ -12,7 +12,6 @@ from phipsi.backends.arguments import real_array
 from phipsi.errors import InputError, SingularMatrixError, shown
 from phipsi.motion.checks import checked_time
 from phipsi.motion.optional_imports import import_optional
-from phipsi.records import dataclass
 
 Array = NDArray[Any]
 

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -42,7 +43,6 @@ from phipsi.motion.linear_system import LinearSystem
 from phipsi.motion.motion import Motion
 from phipsi.operators import J
 from phipsi.operators import v as rates
-from phipsi.records import dataclass
 
 Array = NDArray[Any]
 _DETERMINED = 1e-8  # in natural size: below it, the chosen joints do not determine the others

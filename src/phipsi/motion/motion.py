@@ -14,6 +14,7 @@ parameters change them like efforts −(∂ℳ/∂π) x do.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
@@ -35,7 +36,6 @@ from phipsi.compiler import default_backend
 from phipsi.errors import InputError, SimulationError
 from phipsi.model.model import Model
 from phipsi.motion.chart import chart_of
-from phipsi.records import dataclass
 
 Array = NDArray[Any]
 Solve = tuple[Array, Array, Array]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, final
 
@@ -33,7 +33,6 @@ from phipsi.backends.native.text.lane_arithmetic import (
 from phipsi.laws.calls import listing, natives_of
 from phipsi.laws.graph import Node, in_order
 from phipsi.motion.lane_loops import LaneCode, Part
-from phipsi.records import dataclass
 
 # Words of a job; then three for each port (address, bytes per trajectory, bytes per step or
 # record), and the data and the scratch memory of every kernel that the run calls.

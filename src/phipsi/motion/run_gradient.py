@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, final
 
 import numpy as np
@@ -35,7 +35,6 @@ from phipsi.motion.run_memory import RunMemory
 from phipsi.motion.step_calls import lower
 from phipsi.motion.step_graph import StepGraph
 from phipsi.motion.tableaux import Method
-from phipsi.records import dataclass
 
 Array = NDArray[Any]
 _MOST_NUMBERS = 5e7  # kept for the steps between two checkpoints: 400 MB

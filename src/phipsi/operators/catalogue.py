@@ -30,6 +30,7 @@ The Riccati family: P solves P = M + E P⁺ E* with P⁺ = π̄ P, which is stat
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Protocol
 
@@ -74,7 +75,6 @@ from phipsi.expressions.structure import (
     Structure,
     is_memoryless,
 )
-from phipsi.records import dataclass
 
 CATALOGUE: dict[str, Row] = {}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
@@ -19,7 +20,6 @@ from phipsi.proofs.digits import AGREE, Digits, long_decimals
 from phipsi.proofs.mechanism import Mechanism
 from phipsi.proofs.samples import Sample, describe
 from phipsi.proofs.state import State
-from phipsi.records import dataclass
 from phipsi.rewrite.identity import Identity
 
 Array = NDArray[Any]

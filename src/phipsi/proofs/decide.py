@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
@@ -23,7 +24,6 @@ from phipsi.proofs.exact_array import NotRational
 from phipsi.proofs.mechanism import Mechanism
 from phipsi.proofs.residues import field, random_prime
 from phipsi.proofs.state import State, drawing
-from phipsi.records import dataclass
 from phipsi.rewrite.identity import Identity
 
 Array = NDArray[Any]

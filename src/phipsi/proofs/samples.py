@@ -7,6 +7,7 @@ all numbers. The numbers here are short ones, for counterexamples that can be re
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cache, lru_cache
 
 import numpy as np
@@ -33,7 +34,6 @@ from phipsi.proofs.digits import Digits
 from phipsi.proofs.mechanism import Mechanism
 from phipsi.proofs.residues import field, random_prime
 from phipsi.proofs.state import State, drawing
-from phipsi.records import dataclass
 from phipsi.rewrite.identity import unmet
 
 Axis = tuple[float, float, float]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import KW_ONLY, InitVar
+from dataclasses import KW_ONLY, InitVar, dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -14,7 +14,6 @@ from phipsi.expressions.node import Expr, zero
 from phipsi.expressions.spaces import UNKNOWN
 from phipsi.model import Model
 from phipsi.operators import as_expression
-from phipsi.records import dataclass
 
 
 class Claim(NamedTuple):

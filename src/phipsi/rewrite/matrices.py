@@ -26,6 +26,7 @@ that move along the tree become two, so that every block of a derivative lies on
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import dataclass
 from functools import lru_cache
 
 from phipsi.expressions.functions import cross
@@ -34,7 +35,6 @@ from phipsi.expressions.node import Expr, Number, block_diagonal, product, total
 from phipsi.expressions.structure import is_anticausal, is_causal, is_memoryless
 from phipsi.operators.catalogue import E_phi, H, V, phi, v
 from phipsi.operators.transitions import plain_transition, strict_transition
-from phipsi.records import dataclass
 from phipsi.rewrite.collect import split_sign
 from phipsi.rewrite.expansion import Factors, Terms, multiply_out
 from phipsi.rewrite.patterns import rebuild_inside

@@ -8,6 +8,7 @@ uses.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import lru_cache
 
 from phipsi.expressions.kinds import Op
@@ -15,7 +16,6 @@ from phipsi.expressions.node import Expr, Number, adjoint, product, rebuild, tot
 from phipsi.operators.catalogue import E_phi, H, Jr, M, Riccati, family_of, phi
 from phipsi.operators.inputs import leaves_of
 from phipsi.operators.transitions import strict_transition, transition_with
-from phipsi.records import dataclass
 from phipsi.rewrite.identity import Identity
 
 

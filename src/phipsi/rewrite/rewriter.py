@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 from phipsi.errors import LoweringError
@@ -28,7 +28,6 @@ from phipsi.expressions.node import (
 from phipsi.expressions.spaces import EFFORTS, RATES
 from phipsi.expressions.structure import is_memoryless
 from phipsi.operators.catalogue import CATALOGUE, Jr, Riccati, definition, family_of
-from phipsi.records import dataclass
 from phipsi.rewrite.collect import collect, count_products, count_recursions, split_sign
 from phipsi.rewrite.expansion import products_of
 from phipsi.rewrite.given_rules import apply_rules, rule_instances

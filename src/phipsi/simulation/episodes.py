@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
@@ -14,7 +15,6 @@ from phipsi.laws.law_operations import constant, given
 from phipsi.laws.signals import uniform_numbers
 from phipsi.laws.trace import Traced, as_node
 from phipsi.motion.checks import checked_time, whole_number
-from phipsi.records import dataclass
 
 if TYPE_CHECKING:
     from phipsi.motion.run_code import Restart

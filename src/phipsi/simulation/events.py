@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
@@ -18,7 +19,6 @@ from numpy.typing import NDArray
 from phipsi.errors import InputError
 from phipsi.motion.optional_imports import import_optional
 from phipsi.motion.user_functions import check_signature, first_call
-from phipsi.records import dataclass
 from phipsi.simulation.equations import locked
 from phipsi.simulation.stepper import Diverged, Step
 

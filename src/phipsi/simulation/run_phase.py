@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, final
 
@@ -13,7 +14,6 @@ from numpy.typing import NDArray
 from phipsi.algorithms.constrained.stages import Stages
 from phipsi.algorithms.constrained.system import System
 from phipsi.forces.force import Elements, Force, State
-from phipsi.records import dataclass
 from phipsi.simulation.topology import Change, Topology
 from phipsi.trajectory.trajectory import Trajectory
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, cast, final
 
 import numpy as np
@@ -33,7 +33,6 @@ from phipsi.errors import InputError, ModelError, did_you_mean
 from phipsi.model.model import Model
 from phipsi.model.pose import Pose
 from phipsi.motion.checks import checked_time
-from phipsi.records import dataclass
 from phipsi.simulation.events import Event
 
 Array = NDArray[Any]

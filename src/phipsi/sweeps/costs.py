@@ -10,11 +10,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import astuple
+from dataclasses import astuple, dataclass
 from typing import NamedTuple
 
 from phipsi.model.model import Model
-from phipsi.records import dataclass
 from phipsi.sweeps.ir import Domain, Field, Reads, Step, StepKind
 from phipsi.sweeps.operations import entries, flops
 from phipsi.sweeps.schedule import reachable, runs_in

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from phipsi.expressions.node import Expr
 from phipsi.model.model import Model
 from phipsi.operators.catalogue import CATALOGUE
-from phipsi.records import dataclass
 from phipsi.rewrite.rewriter import RewriteStep
 from phipsi.sweeps.costs import PlanCost, work_of
 from phipsi.sweeps.ir import Domain, Field, Step, StepKind

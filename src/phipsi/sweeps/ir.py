@@ -25,13 +25,12 @@ Reasons: docs/decisions/0007.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import Enum
 from fractions import Fraction
 from typing import Any
 
 from phipsi.expressions.node import Expr
-from phipsi.records import dataclass
 
 Number = int | float | Fraction
 

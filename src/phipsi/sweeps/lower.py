@@ -7,6 +7,7 @@ theory/open-chains 14.2. There is one rule per kind of factor and none for whole
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
 
 from phipsi.errors import InputError, LoweringError
 from phipsi.expressions import check
@@ -19,7 +20,6 @@ from phipsi.model.model import Model
 from phipsi.operators.catalogue import B, definition, meaning_of
 from phipsi.operators.inputs import leaves_of
 from phipsi.operators.transitions import is_transition, transition_step
-from phipsi.records import dataclass
 from phipsi.rewrite.causal import is_block_operator
 from phipsi.rewrite.inverses import inverse_form, riccati_of, split_diagonal
 from phipsi.sweeps.diagonal import diagonal_blocks

@@ -14,6 +14,7 @@ Reasons: docs/decisions/0010.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from phipsi.expressions.kinds import Op
@@ -35,7 +36,6 @@ from phipsi.operators.transitions import (
     strict_transition,
     transition_step,
 )
-from phipsi.records import dataclass
 from phipsi.rewrite.matrices import between_seeds, matrix_terms
 from phipsi.rewrite.rewriter import Rewriter
 from phipsi.sweeps.ir import Domain, Field, Kind, Type, all_of

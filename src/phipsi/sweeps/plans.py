@@ -14,13 +14,12 @@ Reasons: docs/decisions/0040.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import inf
 from typing import NamedTuple
 
 from phipsi.errors import LoweringError
 from phipsi.model.model import Model
-from phipsi.records import dataclass
 from phipsi.rewrite.identity import Identity
 from phipsi.rewrite.rewriter import USUAL, FinalForm, Rewriting
 from phipsi.sweeps.costs import PROCESSORS, PlanCost, Work, least_work, work_of

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, cast
 
 from phipsi.errors import InputError, LoweringError, SpaceError
@@ -23,7 +24,6 @@ from phipsi.operators.inputs import (
     own_rows,
     row_named,
 )
-from phipsi.records import dataclass
 from phipsi.rewrite.identity import Identity, claim
 from phipsi.rewrite.matrices import matrix_product, strip_marks
 from phipsi.rewrite.rewriter import USUAL, FinalForm, Rewriting, rewrite, rewrite_by_rules

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from numpy.typing import NDArray
-
-from phipsi.records import dataclass
 
 Array = NDArray[Any]
 

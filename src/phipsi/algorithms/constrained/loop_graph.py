@@ -7,6 +7,7 @@ of k of them adds 6 − k rows, while its k coordinates leave q.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple, cast, final
 
 import numpy as np
@@ -21,7 +22,6 @@ from phipsi.model.inertia import SpatialInertia
 from phipsi.model.joint import Joint
 from phipsi.model.model import Model
 from phipsi.model.pose import Pose
-from phipsi.records import dataclass
 
 Place = str | tuple[str, Any]
 

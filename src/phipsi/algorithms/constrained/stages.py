@@ -21,6 +21,7 @@ released. `counts` says how often each step was executed.
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, final
 
@@ -57,7 +58,6 @@ from phipsi.operators import (
     phi,
     psi,
 )
-from phipsi.records import dataclass
 
 Array = NDArray[Any]
 

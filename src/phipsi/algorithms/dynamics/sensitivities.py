@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache, partial
 from typing import Any, Unpack
@@ -35,7 +36,6 @@ from phipsi.operators import (
     phi,
 )
 from phipsi.operators.catalogue import hinge_variation
-from phipsi.records import dataclass
 from phipsi.spatial import crm
 
 Array = NDArray[Any]

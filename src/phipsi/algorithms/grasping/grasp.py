@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
@@ -21,7 +22,6 @@ from phipsi.contacts import Cone, Contact
 from phipsi.errors import InputError, ModelError, SingularMatrixError
 from phipsi.model.model import Model
 from phipsi.operators import A
-from phipsi.records import dataclass
 
 Array = NDArray[Any]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
@@ -12,7 +13,6 @@ from phipsi.algorithms.identification.physical_parameters import physical_parame
 from phipsi.backends.arguments import real_array
 from phipsi.errors import InputError, SingularMatrixError, shown
 from phipsi.model.model import Model
-from phipsi.records import dataclass
 
 Array = NDArray[Any]
 

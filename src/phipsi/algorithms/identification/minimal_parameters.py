@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, TypedDict
 
 import numpy as np
@@ -16,7 +17,6 @@ from phipsi.backends.arguments import real_array
 from phipsi.errors import InputError
 from phipsi.model.mechanisms import of_trees, tree_of
 from phipsi.model.model import Model
-from phipsi.records import dataclass
 
 Array = NDArray[Any]
 

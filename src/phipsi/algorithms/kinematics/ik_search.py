@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, NamedTuple, final
 
 import numpy as np
@@ -10,7 +11,6 @@ from numpy.typing import NDArray
 
 from phipsi.algorithms.kinematics.bounded_steps import StepCoordinates, bounded_steps
 from phipsi.algorithms.kinematics.ik_problem import Residuals, Targets
-from phipsi.records import dataclass
 
 Array = NDArray[Any]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
@@ -19,7 +20,6 @@ from phipsi.model import Model
 from phipsi.model.points import PointSet
 from phipsi.operators import parse
 from phipsi.operators.inputs import DIRECTIONS, check_pairs, leaves_of, own_rows
-from phipsi.records import dataclass
 
 Array = NDArray[Any]
 

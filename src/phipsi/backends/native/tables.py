@@ -10,6 +10,7 @@ Reasons: docs/decisions/0018.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,6 @@ from phipsi.model.joint import Joint, ParamKind
 from phipsi.model.model import Model
 from phipsi.model.points import PointSet
 from phipsi.operators.own_blocks import Table
-from phipsi.records import dataclass
 
 # layout of a body's constants
 PLACEMENT, INERTIA, TURN, TURN_ABOVE, ARMATURE, SIZES, PARAMS = 0, 12, 22, 31, 40, 46, 48

@@ -20,7 +20,7 @@ MuJoCo and Drake: [x, y, θ], v = q̇. Continuous joint: an angle, in Pinocchio 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, final
 
 import numpy as np
@@ -32,7 +32,6 @@ from phipsi.interfaces.formats.mjcf.joint_chains import FREE_WITH_ARMATURE
 from phipsi.model import Joint, Model, Pose, joints
 from phipsi.model.mechanisms import of_given_motion, tree_of
 from phipsi.model.model import JointView
-from phipsi.records import dataclass
 from phipsi.spatial import matrix_to_quat, quat_multiply, quat_to_matrix
 
 __all__ = [

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from phipsi.interfaces.cli.common import SOURCE, Base, Source, aligned, command, say
-from phipsi.records import dataclass
 
 if TYPE_CHECKING:
     from phipsi.model import Model

@@ -11,12 +11,11 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, ParamSpec
 
 from cyclopts import Parameter
-
-from phipsi.records import dataclass
 
 if TYPE_CHECKING:
     from phipsi.model import Model

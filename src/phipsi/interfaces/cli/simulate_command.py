@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -22,7 +22,6 @@ from phipsi.interfaces.cli.common import (
     complain,
     say,
 )
-from phipsi.records import dataclass
 
 if TYPE_CHECKING:
     from phipsi.interfaces.scenarios.scenario import Scenario

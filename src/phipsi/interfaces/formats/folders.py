@@ -11,13 +11,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import final
 
 from phipsi.errors import ModelError
 from phipsi.interfaces.formats.document import parse_xml
 from phipsi.interfaces.formats.files import read_bytes, unused
-from phipsi.records import dataclass
 
 _PACKAGE_NAME = re.compile(r"[A-Za-z0-9_.-]+")
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import time
+from dataclasses import dataclass
 from typing import Literal, final
 
 from phipsi.errors import ModelError
-from phipsi.records import dataclass
 
 Base = Literal["fixed", "free"]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import final
 
 import numpy as np
@@ -32,7 +32,6 @@ from phipsi.model.builder import ModelBuilder
 from phipsi.model.extras import Coupling, Extras, Finding, Rating, Shape
 from phipsi.model.validate import check_body
 from phipsi.model.weld_fixed_joints import parent_indices
-from phipsi.records import dataclass
 
 ROOT_JOINT = "root_joint"
 _LOOP_HINT = (

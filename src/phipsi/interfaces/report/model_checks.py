@@ -7,6 +7,7 @@ for result in check_model(model):
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import final
 
 import numpy as np
@@ -19,7 +20,6 @@ from phipsi.algorithms.dynamics.equations_of_motion import (
 from phipsi.errors import PhipsiError, SingularHingeError
 from phipsi.model import Model
 from phipsi.model.extras import INERTIA_KINDS, Finding
-from phipsi.records import dataclass
 
 _EPS = 2.220446049250313e-16
 _SHOWN = 20

@@ -10,7 +10,7 @@ ball; links lead to them as they lead to joints. Meshes are not drawn.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, final
 
 import numpy as np
@@ -20,7 +20,6 @@ from phipsi.model import Model, Pose, joints
 from phipsi.model.closures import Closure
 from phipsi.model.extras import Shape
 from phipsi.model.tree import WORLD
-from phipsi.records import dataclass
 
 Array = NDArray[Any]
 Color = tuple[float, float, float]

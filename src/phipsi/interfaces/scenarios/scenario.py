@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
 
@@ -20,7 +21,6 @@ from numpy.typing import NDArray
 from phipsi.errors import InputError
 from phipsi.forces.force import Force
 from phipsi.model import Model
-from phipsi.records import dataclass
 from phipsi.simulation.events import Event
 from phipsi.simulation.run import simulate
 from phipsi.trajectory.trajectory import Trajectory

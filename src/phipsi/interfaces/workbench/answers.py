@@ -7,6 +7,7 @@ JSON can hold; an error of the library is the answer ``{"error": its text}``.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,6 @@ from phipsi.model import Model
 from phipsi.operators import parse
 from phipsi.operators.catalogue import CATALOGUE
 from phipsi.operators.inputs import leaves_of
-from phipsi.records import dataclass
 from phipsi.sweeps.request import NEEDS_POINTS
 from phipsi.theorems import identities, prove
 

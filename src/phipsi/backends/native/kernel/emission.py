@@ -9,6 +9,7 @@ in use.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, final
 
 from phipsi.backends.native import data_record as record
@@ -30,7 +31,6 @@ from phipsi.backends.native.text.lane_arithmetic import (
 )
 from phipsi.expressions.spaces import Space
 from phipsi.operators.own_blocks import Table
-from phipsi.records import dataclass
 from phipsi.sweeps.ir import Domain, Field
 from phipsi.sweeps.request import Result
 

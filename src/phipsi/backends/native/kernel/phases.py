@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import dataclass
 from typing import Any
 
 from phipsi.backends.native.kernel.plan import is_column
-from phipsi.records import dataclass
 from phipsi.sweeps.ir import Field, Loop, Reads, Step, StepKind, dependencies
 
 

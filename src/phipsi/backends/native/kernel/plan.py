@@ -7,11 +7,10 @@ in the body records if another step or another body reads it; everything else st
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from phipsi.expressions.spaces import space_named
-from phipsi.records import dataclass
 from phipsi.sweeps.ir import Domain, Field, Keep, Kind, Loop, Reads, Step, dependencies, parts_of
 
 # operations that read the record of another body, point, link or row

@@ -13,13 +13,14 @@ starts and at bodies with several children; it is not read elsewhere.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from phipsi.backends.native.data_record import GROUP_SIZE
 from phipsi.model.closures import NO_CLOSURES
 from phipsi.model.model import Model
 from phipsi.model.points import PointSet
-from phipsi.records import dataclass
 
 
 @dataclass(frozen=True, eq=False)

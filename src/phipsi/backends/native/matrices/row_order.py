@@ -20,11 +20,12 @@ Reasons: docs/decisions/0023.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from phipsi.model.closures import ClosureSet
 from phipsi.model.model import Model
-from phipsi.records import dataclass
 
 # layout of a row's integers: address of entry (row, place p) is base + p; the place of the row; the
 # first place of its stretch; the width of its stretch; the block; and, by place, the row there

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 from weakref import WeakValueDictionary
@@ -14,7 +14,6 @@ import llvmlite.binding as llvm
 
 from phipsi.backends.native.targets import code_cache as disk
 from phipsi.errors import InputError
-from phipsi.records import dataclass
 
 FULL_EFFORT = 3
 

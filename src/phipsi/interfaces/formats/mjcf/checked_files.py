@@ -11,7 +11,7 @@ import math
 import os
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import final
 
 from phipsi.errors import FileError
@@ -23,7 +23,6 @@ from phipsi.interfaces.formats.mjcf.mujoco_text import (
     attributes_for_mujoco,
     is_left_out,
 )
-from phipsi.records import dataclass
 
 MAX_ASSET_BYTES = 200_000_000
 MAX_USED_BYTES = 400_000_000  # where several meshes use one file, it counts for each

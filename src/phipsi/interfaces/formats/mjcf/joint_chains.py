@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
@@ -11,7 +12,6 @@ from numpy.typing import NDArray
 
 from phipsi.interfaces.formats.body_frames import hinge_shift
 from phipsi.model import Joint, Pose, joints
-from phipsi.records import dataclass
 from phipsi.spatial import so3_exp
 
 _FREE, _BALL, _SLIDE, _HINGE = range(4)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container
+from dataclasses import dataclass
 from math import radians
 from typing import final
 
@@ -12,7 +13,6 @@ from phipsi.interfaces.formats.files import where
 from phipsi.interfaces.formats.shared_elements import pose_of
 from phipsi.model import Pose
 from phipsi.model.rotations import rotation_of_rpy
-from phipsi.records import dataclass
 
 MODEL = "__model__"
 WORLD = ""  # the frame that everything is in at last

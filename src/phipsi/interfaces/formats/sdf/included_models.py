@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from typing import final
 
 from phipsi.errors import did_you_mean
@@ -12,7 +13,6 @@ from phipsi.interfaces.formats.folders import AllowedFolders, Rejected
 from phipsi.interfaces.formats.sdf.frame_graph import FrameGraph, Node, read_pose
 from phipsi.model import Pose
 from phipsi.model.body import WORLD_NAME
-from phipsi.records import dataclass
 
 _MAX_INCLUDES = 50
 _CONFIG_BYTES = 100_000

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import final
 
 from phipsi.errors import ModelError, did_you_mean
@@ -18,7 +19,6 @@ from phipsi.interfaces.formats.shared_elements import (
 from phipsi.model import joints
 from phipsi.model.body import LimitsArgument
 from phipsi.model.extras import Rating
-from phipsi.records import dataclass
 
 _UNLIMITED = 1e16
 # How each is built from its axes, and how many it has; a screw also needs its pitch.

@@ -1,0 +1,1 @@
+"""Contact: where bodies touch, and the impulses of unilateral contacts with dry friction."""

@@ -1,0 +1,169 @@
+"""Solving contact problems: Newton's method, interior point where it fails, and restitution.
+
+>>> import numpy as np
+>>> from phipsi.contact.cone_problem import ConeLayout, ConeProblem
+>>> layout = ConeLayout(("point",))
+>>> sliding = np.array([1.0, 0.0, -0.0981])  # a point of 1 kg falls onto a floor and slides
+>>> problem = ConeProblem(layout, np.eye(3), sliding, np.zeros(1), layout.coefficients(0.5))
+>>> solve(problem).p.round(5)
+array([-0.04905,  0.     ,  0.0981 ])
+
+**Source:** theory/contact 3, 5.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from phipsi.contact.cone_problem import (
+    NOT_FINITE,
+    SOLVED,
+    UNSOLVED,
+    Array,
+    ConeProblem,
+    ConeSolution,
+    Scaled,
+)
+from phipsi.contact.interior_point import STARTS, interior_point
+from phipsi.contact.newton import ITERATIONS, POLISHING, newton
+
+
+def solve(
+    problem: ConeProblem, start: ArrayLike | None = None, *, tolerance: float = 1e-10
+) -> ConeSolution:
+    """The impulses of a contact problem.
+
+    Proximal Newton; where that fails, interior point and Newton from its result. Where impulses are
+    not unique (a table on four legs) they are the least, the limit of equal compliances. Where
+    velocities are not either (wedged bodies), `start` decides between the solutions.
+
+    **Arguments:** `start` (..., n), impulses of the last step: fewer iterations, and bodies at rest
+    stay at rest. `tolerance` of the residual in m/s; a residual that is rounding beside
+    |W| |p| + |b| is accepted as well. **Returns:** arrays with the leading axes of the problem.
+    Each problem gets the same bits in every batch. `status` reports those that were not solved;
+    nothing is raised.
+
+    **Cost:** 4–8 factorisations of n × n. **Source:** theory/contact 5.
+    """
+    flat, batch, n = problem.flat(), problem.batch, problem.layout.n_rows
+    whole = Scaled(flat)
+    finite = np.ones(len(flat.b), bool)
+    for x in (flat.W, flat.b, flat.coefficients):
+        finite &= np.isfinite(x).reshape(len(x), -1).all(axis=1)
+    finite &= ~np.isnan(flat.s).any(axis=1)
+    first = np.zeros_like(flat.b)
+    if start is not None:
+        first = np.array(np.broadcast_to(start, (*batch, n)), float).reshape(-1, n)
+        first = np.where(np.isfinite(first), first, 0.0)
+    p, left = np.zeros_like(flat.b), np.full(len(flat.b), np.nan)
+    count, status = np.zeros(len(p), int), np.where(finite, UNSOLVED, NOT_FINITE)
+    todo = np.flatnonzero(finite)
+    scaled = whole.taken(todo)
+    y = first[todo] / np.where(scaled.dead, 1.0, scaled.sigma)
+    for size in (0.0, *STARTS):
+        if not todo.size:
+            break
+        if size:
+            unit = Scaled(_taken(flat, todo), unit=True)
+            inside, used = interior_point(unit, size)
+            count[todo] += used
+            y = inside * unit.sigma / np.where(scaled.dead, 1.0, scaled.sigma)
+        y, found, used = newton(scaled, y, tolerance, POLISHING if size else ITERATIONS)
+        p[todo], left[todo] = y * scaled.sigma, found
+        count[todo] += used
+        good = found <= np.maximum(tolerance, scaled.rounding(y))
+        status[todo[good]] = SOLVED
+        todo, scaled = todo[~good], scaled.taken(~good)
+    parts = (left, count, status)
+    return ConeSolution(p.reshape(*batch, n), *(x.reshape(batch) for x in parts))
+
+
+class Rebound(NamedTuple):
+    """Impulses with restitution, and the `share` f (...) of it that was possible, mostly one."""
+
+    solution: ConeSolution
+    share: Array
+
+
+def solve_with_restitution(
+    problem: ConeProblem,
+    restitution: ArrayLike,
+    approach: ArrayLike,
+    start: ArrayLike | None = None,
+    *,
+    threshold: float = 1e-3,
+    tolerance: float = 1e-10,
+) -> Rebound:
+    """Impulses at contacts that rebound, u_n⁺ = −e u_n⁻, without gain of energy.
+
+    Newton's law with friction can create energy. Then the restitution of all contacts of a
+    problem is reduced by one factor, the largest f in [0, 1] for which p*b + ½ p*W p ≤ 0.
+
+    **Arguments:** `restitution` e (..., n_heads); `approach` (..., n_heads), the normal velocities
+    u_n⁻ before the impact; contacts faster than `threshold` (m/s) rebound. **Source:** K11.
+    """
+    batch = problem.batch
+    k = problem.layout.n_heads
+    e = np.broadcast_to(restitution, (*batch, k)).reshape(-1, k)
+    before = np.broadcast_to(approach, (*batch, k)).reshape(-1, k)
+    flat = problem.flat()
+    aim = np.where((before < -threshold) & (e > 0), e * before, 0.0)
+
+    def rebound(which: Array, share: Array, first: ArrayLike | None) -> ConeSolution:
+        part, wanted = _taken(flat, which), share[:, None] * aim[which]
+        s = np.where((wanted < 0) & (part.s <= 0), wanted, part.s)
+        return solve(replace(part, s=s), first, tolerance=tolerance)
+
+    every = np.arange(len(flat.b))
+    guess = None
+    if start is not None:
+        guess = np.broadcast_to(start, (*batch, flat.b.shape[1])).reshape(flat.b.shape)
+    found, share = rebound(every, np.ones(len(every)), guess), np.ones(len(every))
+    todo = np.flatnonzero(_gain(flat, found.p) > 0)
+    low, high = np.zeros(len(todo)), np.ones(len(todo))
+    if todo.size:
+        best = rebound(todo, low, guess if guess is None else guess[todo])
+        used = found.iterations[todo] + best.iterations
+        for _ in range(_BISECTIONS):
+            middle = 0.5 * (low + high)
+            trial = rebound(todo, middle, best.p)
+            used = used + trial.iterations
+            fine = (_gain(_taken(flat, todo), trial.p) <= 0) & trial.is_solved
+            low, high = np.where(fine, middle, low), np.where(fine, high, middle)
+            best = _chosen(fine, trial, best)
+        share[todo] = low
+        for name in ("p", "residual", "status"):
+            getattr(found, name)[todo] = getattr(best, name)
+        found.iterations[todo] = used
+    n = flat.b.shape[1]
+    parts = (x.reshape(batch) for x in (found.residual, found.iterations, found.status))
+    return Rebound(ConeSolution(found.p.reshape(*batch, n), *parts), share.reshape(batch))
+
+
+_BISECTIONS = 40
+
+
+def _gain(problem: ConeProblem, p: Array) -> Array:
+    """The kinetic energy (B,) that impulses create beyond rounding, p*b + ½ p*W p."""
+    half = 0.5 * (problem.W @ p[..., None])[..., 0]
+    rounding = np.sum(np.abs(p) * (np.abs(problem.b) + np.abs(half)), axis=1)
+    return np.sum(p * (problem.b + half), axis=1) - 1e-14 * rounding
+
+
+def _chosen(which: Array, one: ConeSolution, other: ConeSolution) -> ConeSolution:
+    return ConeSolution(
+        np.where(which[:, None], one.p, other.p),
+        *(
+            np.where(which, getattr(one, name), getattr(other, name))
+            for name in ("residual", "iterations", "status")
+        ),
+    )
+
+
+def _taken(problem: ConeProblem, which: Array) -> ConeProblem:
+    parts = (problem.W, problem.b, problem.s, problem.coefficients)
+    return ConeProblem(problem.layout, *(x[which] for x in parts))

@@ -1,0 +1,183 @@
+"""Proximal semismooth Newton: the impulses of contacts, on arrays.
+
+A round solves the problem with W + ε I and b − ε c, which has one solution of least impulses where
+W is singular; the next has c = p, until the residual of W itself is at the tolerance. Inside,
+Newton's method on the map of Alart and Curnier. Steps are full unless |F| exceeds the largest of
+its last four values: along self-stresses of an indeterminate problem |F| is tiny but curved, and a
+monotone search stalls there.
+
+**Source:** theory/contact 5.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from phipsi.contact.cone_problem import ROUNDING, Array, Scaled
+
+PROXIMAL = 1e-9
+"""ε beside the mean of the diagonal of W."""
+ITERATIONS, ROUNDS, HALVINGS, MEMORY = 24, 8, 6, 4
+POLISHING = 12
+"""Iterations from a point that is nearly a solution."""
+INNER = 4 * float(np.finfo(float).eps)
+"""Where F is rounding, beside the largest |W| |y| + |b|."""
+
+
+def newton(
+    problem: Scaled, start: Array, tolerance: float, iterations: int = ITERATIONS
+) -> tuple[Array, Array, Array]:
+    """Scaled impulses y (B, n), their residuals (B,), the factorisations (B,).
+
+    The start of a round is the result of the one before. Each problem is iterated by itself.
+    """
+    first = np.where(problem.dead, 0.0, start)
+    count = np.zeros(len(first), int)
+    best = problem.inside(first)
+    left = problem.residual(best)
+    state = _Round(problem, first)
+    limit = np.maximum(tolerance, problem.rounding(best))
+    done = state.has_ended() & (left <= limit)
+    todo = np.flatnonzero(~done)
+    state.keep(~done)
+    for _ in range(iterations):
+        if not todo.size:
+            break
+        count[todo] += 1
+        state.step()
+        y = state.problem.inside(state.y)
+        worth = state.problem.residual(y)
+        limit = np.maximum(tolerance, state.problem.rounding(y))
+        good = worth <= limit
+        state.ended |= good & state.stalled
+        better = ~(worth > left[todo]) | (state.ended & good)
+        best[todo[better]], left[todo[better]] = y[better], worth[better]
+        over = (state.ended & good) | (state.rounds >= ROUNDS)
+        state.next_round(state.ended)
+        keep = ~(over | state.lost)
+        todo = todo[keep]
+        state.keep(keep)
+    return best, left, count
+
+
+class _Round:
+    """Iterates of problems that are not solved yet."""
+
+    def __init__(self, problem: Scaled, y: Array) -> None:
+        self.problem, self.y = problem, y
+        live = np.maximum((~problem.dead).sum(axis=1), 1)
+        self.eps = PROXIMAL * np.einsum("bii->b", problem.W) / live
+        self.eps = np.where(self.eps > 0, self.eps, 1.0)
+        self.W = problem.W + self.eps[:, None, None] * np.eye(y.shape[1])
+        self.c = np.zeros_like(y)
+        self.rounds = np.zeros(len(y), int)
+        self.memory = np.full((len(y), MEMORY), np.inf)
+        self.lost = np.zeros(len(y), bool)
+        self.ended = self.stalled = np.zeros(len(y), bool)
+        self.F, self.J = self._map(y)
+
+    def keep(self, which: Array) -> None:
+        self.problem = self.problem.taken(which)
+        for name in ("y", "eps", "W", "c", "rounds", "memory", "lost", "ended", "F", "J"):
+            setattr(self, name, getattr(self, name)[which])
+
+    def next_round(self, which: Array) -> None:
+        self.rounds[which] += 1
+        self.c[which] = self.y[which]
+        self.memory[which] = np.inf
+        self.F, self.J = self._map(self.y)
+
+    def step(self) -> None:
+        """One Newton step of every problem."""
+        size = _norm(self.F)
+        self.memory = np.concatenate([self.memory[:, 1:], size[:, None]], axis=1)
+        known = np.where(np.isfinite(self.memory), self.memory, -np.inf)
+        limit = known.max(axis=1)
+        d, self.lost = _solved(self.J, -self.F)
+        length = np.ones(len(d))
+        y = self.y + d
+        F, J = self._map(y)
+        for _ in range(HALVINGS):
+            worse = ~(_norm(F) <= limit) & ~self.lost
+            if not worse.any():
+                break
+            length[worse] /= 2
+            y = self.y + length[:, None] * d
+            F, J = self._map(y)
+        self.y, self.F, self.J = y, F, J
+        self.stalled = _norm(F) > 0.5 * size
+        self.ended = self.has_ended()
+
+    def has_ended(self) -> Array:
+        """Where F is rounding."""
+        scale = self.problem.rounding(self.y) * (INNER / ROUNDING)
+        return np.abs(self.F).max(axis=1, initial=0.0) <= scale
+
+    def _map(self, y: Array) -> tuple[Array, Array]:
+        """The map of Alart and Curnier (B, n), and its derivative (B, n, n)."""
+        x, g, r = self.problem, self.problem.groups, self.problem.r
+        layout = x.layout
+        z = (self.W @ y[..., None])[..., 0] + x.b - self.eps[:, None] * self.c
+        batch, n = y.shape
+        rows = np.arange(n)
+        F, by_y, by_z = y / r, np.zeros((batch, n + 1, n + 1)), np.zeros((batch, n + 1, n + 1))
+        by_y[:, rows, rows] = 1.0 / r
+        # normals: u_n + s where they are closed
+        normals = layout.normals
+        top = y[:, normals] - r[:, normals] * (z[:, normals] + x.s)
+        closed = top > 0
+        F[:, normals] = np.where(closed, z[:, normals] + x.s, F[:, normals])
+        by_y[:, normals, normals] = np.where(closed, 0.0, by_y[:, normals, normals])
+        by_z[:, normals, normals] = closed
+        # groups: sliding where the velocity asks for more than the bound
+        if len(g.rows):
+            r_g = g.of(r)[:, :, :1]
+            x_g, y_g, z_g = g.of(y) - r_g * g.of(z), g.of(y), g.of(z)
+            size = np.linalg.norm(x_g, axis=-1)
+            bound = (
+                np.where(g.has_head, x.c * np.maximum(top, 0)[:, g.heads], x.c)
+                if len(normals)
+                else x.c
+            )
+            slides = (size > bound) | (bound <= 0)
+            e = x_g / np.where(size > 0, size, 1.0)[..., None]
+            part = np.where(slides, bound / np.where(size > 0, size, 1.0), 1.0)  # of x_g
+            F_g = np.where(slides[..., None], (y_g - bound[..., None] * e) / r_g, z_g)
+            g.put(F_g, F)
+            turn = part[..., None, None] * np.eye(3) - np.where(slides, part, 0.0)[
+                ..., None, None
+            ] * (e[..., :, None] * e[..., None, :])
+            i, j = g.rows[:, :, None], g.rows[:, None, :]
+            by_y[:, i, j] = (np.eye(3) - turn) / r_g[..., None]
+            by_z[:, i, j] = turn
+            if len(normals):
+                lean = np.where(slides & g.has_head & closed[:, g.heads], x.c, 0.0)[..., None] * e
+                head = normals[g.heads][:, None]
+                with_head = g.has_head[:, None] & (g.rows < n)
+                a, h = g.rows[with_head], np.broadcast_to(head, g.rows.shape)[with_head]
+                by_y[:, a, h] = -(lean / r_g)[:, with_head]
+                by_z[:, a, h] = lean[:, with_head]
+        by_y, by_z = by_y[:, :n, :n], by_z[:, :n, :n]
+        F = np.where(x.dead, y / r, F)
+        by_y = np.where(x.dead[:, :, None], np.eye(n) / r[:, :, None], by_y)
+        by_z = np.where(x.dead[:, :, None], 0.0, by_z)
+        return F, by_y + by_z @ self.W
+
+
+def _norm(F: Array) -> Array:
+    return np.sqrt(np.sum(F * F, axis=1))
+
+
+def _solved(J: Array, right: Array) -> tuple[Array, Array]:
+    """J⁻¹ right, and where J is singular or not finite."""
+    try:
+        d = np.linalg.solve(J, right[..., None])[..., 0]
+    except np.linalg.LinAlgError:
+        d = np.zeros_like(right)
+        for i in range(len(J)):
+            try:
+                d[i] = np.linalg.solve(J[i], right[i])
+            except np.linalg.LinAlgError:
+                d[i] = np.nan
+    lost = ~np.isfinite(np.abs(d).max(axis=1, initial=0.0))
+    return np.where(lost[:, None], 0.0, d), lost
