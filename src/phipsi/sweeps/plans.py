@@ -14,18 +14,29 @@ Reasons: docs/decisions/0040.
 
 from __future__ import annotations
 
+from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import inf
+from threading import Lock
 from typing import NamedTuple
 
 from phipsi.errors import LoweringError
+from phipsi.expressions.node import Expr
 from phipsi.model.model import Model
 from phipsi.rewrite.identity import Identity
 from phipsi.rewrite.rewriter import USUAL, FinalForm, Rewriting
 from phipsi.sweeps.costs import PROCESSORS, PlanCost, Work, least_work, work_of
 from phipsi.sweeps.ir import Field, Step
 from phipsi.sweeps.legality import check_steps
-from phipsi.sweeps.request import Lowered, Request, lower_request, rewrite_request
+from phipsi.sweeps.request import (
+    Lowered,
+    Request,
+    fields_of,
+    lower_request,
+    rewrite_request,
+    traits_of,
+)
 from phipsi.sweeps.schedule import plan_buffers, schedule
 
 _WORTH = 0.97  # of the usual plan's time, from which on another one is taken
@@ -143,23 +154,49 @@ def _plan(
     times = PROCESSORS[processor]
 
     def watch(fields: list[Field]) -> None:
-        if times.nanoseconds(least_work(fields, model)) > most:
+        if most < inf and times.nanoseconds(least_work(fields, model)) > most:
             raise _TooExpensive
 
-    lowered = lower_request(
-        request,
-        rewriting.expressions,
-        model,
-        pairs=pairs,
-        grams=choice.grams,
-        watch=None if most == inf else watch,
-    )
-    steps = schedule(lowered.fields)
-    check_steps("schedule", steps, lowered.fields)
-    steps = plan_buffers(steps, lowered.fields)
-    check_steps("plan buffers", steps, lowered.fields)
+    lowered, steps = _steps_of(request, rewriting.expressions, model, pairs, choice.grams, watch)
     work = work_of(steps, model)
     if work in seen:
         return None
     seen.add(work)
     return Plan(choice, rewriting, lowered, steps, work, times.nanoseconds(work))
+
+
+_KNOWN: OrderedDict[tuple[object, ...], tuple[Lowered, list[Step]]] = OrderedDict()
+_MOST_KNOWN = 256
+_LOOKING = Lock()
+
+
+def _steps_of(
+    request: Request,
+    expressions: tuple[Expr, ...],
+    model: Model,
+    pairs: str,
+    grams: bool,
+    watch: Callable[[list[Field]], None],
+) -> tuple[Lowered, list[Step]]:
+    """The fields and the steps, which models have in common: the next one need not wait."""
+    key = (*traits_of(request, expressions, model), expressions, pairs, grams)
+    with _LOOKING:
+        known = _KNOWN.get(key)
+        if known is not None:
+            _KNOWN.move_to_end(key)
+    if known is not None:
+        results = known[0].results
+        for count in range(1, len(results)):
+            watch(fields_of(results[:count]))
+        return known
+    lowered = lower_request(request, expressions, model, pairs=pairs, grams=grams, watch=watch)
+    steps = schedule(lowered.fields)
+    check_steps("schedule", steps, lowered.fields)
+    steps = plan_buffers(steps, lowered.fields)
+    check_steps("plan buffers", steps, lowered.fields)
+    if not lowered.has_names:
+        with _LOOKING:
+            _KNOWN[key] = lowered, steps
+            while len(_KNOWN) > _MOST_KNOWN:
+                _KNOWN.popitem(last=False)
+    return lowered, steps

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -169,12 +169,14 @@ class Result:
 class Lowered:
     """The fields of a program before scheduling, and the names of its inputs in order.
 
-    `has_gram` says whether one of its matrices is C* S C, and could be computed from C.
+    `has_names` says that they hold numbers of joints or bodies that were named; `has_gram`, that
+    one of the matrices is C* S C and could be computed from C.
     """
 
     results: tuple[Result, ...]
     inputs: tuple[str, ...]
     operands: tuple[Space, ...]
+    has_names: bool = False
     has_gram: bool = False
 
     @property
@@ -373,7 +375,21 @@ def lower_request(
     names = inputs_of(request.expressions, request.given) + request.given
     operand_names = [f"x{i}" if several else "x" for i in range(len(operands))]
     inputs = (*names, *operand_names)
-    return Lowered(tuple(results), inputs, tuple(operands), low.has_gram)
+    return Lowered(tuple(results), inputs, tuple(operands), low.has_names, low.has_gram)
+
+
+def traits_of(
+    request: Request, expressions: tuple[Expr, ...], model: Model
+) -> tuple[Hashable, ...]:
+    """All that `lower_request` reads of a request and a model, except names."""
+    pairs = zip(expressions, request.modes, strict=True)
+    matrices = [x for x, mode in pairs if mode != "apply" and not x.is_vector]
+    return (
+        *(request.expressions, request.modes, request.blocks is None, request.columns),
+        *(request.given, request.rewrite, request.points.axes, request.same_operand),
+        *(model.has_armature, _flat(model)),
+        *(_flips(x, model, request.points) for x in matrices),
+    )
 
 
 def _flat(model: Model | None) -> bool:
@@ -411,6 +427,14 @@ def _matrix(low: Lowering, x: Expr, model: Model, points: PointSet, picked: bool
     blocks = lower_matrix(low, x)
     if blocks is not None:
         return Result(blocks, "blocks", x.takes, x.gives, picked)
+    flip = _flips(x, model, points)
+    y = x.T if flip else x
+    layout = "matrix of adjoint" if flip else "matrix"
+    return Result(columns_matrix(low, y), layout, x.takes, x.gives, picked)
+
+
+def _flips(x: Expr, model: Model, points: PointSet) -> bool:
+    """Whether the adjoint has fewer columns."""
     sizes = {
         "joint": model.nv,
         "body": 6 * model.n_bodies,
@@ -420,7 +444,4 @@ def _matrix(low: Lowering, x: Expr, model: Model, points: PointSet, picked: bool
         "world": 6,
         "one": 1,
     }
-    flip = sizes[x.gives.index] < sizes[x.takes.index]
-    y = x.T if flip else x
-    layout = "matrix of adjoint" if flip else "matrix"
-    return Result(columns_matrix(low, y), layout, x.takes, x.gives, picked)
+    return sizes[x.gives.index] < sizes[x.takes.index]
