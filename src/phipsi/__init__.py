@@ -92,6 +92,12 @@ _TABLE = {
         "algorithms.constrained.stages": "Stages",
     },
     ("Grasping", "grasping.md"): {"algorithms.grasping.grasp": "Grasp", "contacts": "."},
+    ("Contact", "contact.md"): {
+        "model.shapes": ". Material",
+        "model.contact_pairs": "Contacts",
+        "contact.contact_points": "contact_points",
+        "motion.contact_steps": "contact_step",
+    },
     ("Simulation", "simulation.md"): {
         "simulation.run": "simulate",
         "motion.rollout": "rollout",

@@ -62,6 +62,7 @@ from phipsi.backends.dense import dense
 from phipsi.backends.program import Program
 from phipsi.calculus.differentiation import diff, vjp
 from phipsi.compiler import compile, explain
+from phipsi.contact.contact_points import contact_points
 from phipsi.control import controllers, references
 from phipsi.derivations.by_hand import simplify
 from phipsi.derivations.derive import Derivation, derive
@@ -76,11 +77,14 @@ from phipsi.laws import signals, standard_laws
 from phipsi.laws.law import Law, law
 from phipsi.laws.numpy_functions import table
 from phipsi.laws.policy import policy
-from phipsi.model import joints
+from phipsi.model import joints, shapes
 from phipsi.model.builder import ModelBuilder
+from phipsi.model.contact_pairs import Contacts
 from phipsi.model.inertia import SpatialInertia
 from phipsi.model.model import Model
 from phipsi.model.pose import Pose
+from phipsi.model.shapes import Material
+from phipsi.motion.contact_steps import contact_step
 from phipsi.motion.equilibrium import equilibrium
 from phipsi.motion.gradients import rollout_gradient
 from phipsi.motion.linearization import linearize
@@ -100,6 +104,7 @@ from phipsi.trajectory.trajectory import Trajectory
 
 __version__: str
 __all__ = [
+    "Contacts",
     "Derivation",
     "Episodes",
     "Event",
@@ -107,6 +112,7 @@ __all__ = [
     "Grasp",
     "Identity",
     "Law",
+    "Material",
     "Model",
     "ModelBuilder",
     "PhipsiError",
@@ -132,6 +138,8 @@ __all__ = [
     "constraint_impulse",
     "constraints",
     "contact_events",
+    "contact_points",
+    "contact_step",
     "contacts",
     "controllers",
     "conventions",
@@ -193,6 +201,7 @@ __all__ = [
     "save_urdf",
     "scalar",
     "sensitivities",
+    "shapes",
     "signals",
     "simplify",
     "simulate",

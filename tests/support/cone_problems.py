@@ -122,10 +122,11 @@ def violations(problem: ConeProblem, p: np.ndarray) -> np.ndarray:
         excess = np.linalg.norm(pushed, axis=1) - top
         worst.append(np.maximum(excess, 0) * scale)
         speed = np.linalg.norm(moved, axis=1)
-        # of velocity and lack of impulse the smaller, as for the normal
+        # |u| p_g/bound + u, or the lack of impulse, as for the normal
         direction = moved / np.where(speed > 0, speed, 1.0)[:, None]
-        lack = np.linalg.norm(pushed + top[:, None] * direction, axis=1) * scale
-        worst.append(np.minimum(speed, lack))
+        lack = np.linalg.norm(pushed + top[:, None] * direction, axis=1)
+        part = np.where(top > 0, speed * lack / np.where(top > 0, top, 1.0), np.inf)
+        worst.append(np.minimum(part, lack * scale))
     return np.max(worst, axis=0).reshape(problem.batch)
 
 

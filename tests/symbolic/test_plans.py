@@ -1,5 +1,7 @@
 """Plans: every form computes the same, the cheapest is taken, and costs count what is there."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -7,6 +9,7 @@ import phipsi as pp
 from phipsi.backends.backend import SweepProgram, backend_of
 from phipsi.backends.program import Program
 from phipsi.model.points import point_set
+from phipsi.sweeps import plans as planning
 from phipsi.sweeps.costs import PROCESSORS, STANDARD, Processor, Work, work_of
 from phipsi.sweeps.plans import CHOICES, Plan, plans_of
 from phipsi.sweeps.request import Request
@@ -137,3 +140,39 @@ def test_notebooks_show_it_typeset():
     text = proof._repr_markdown_()
     assert "**fails**" in text and "```python" in text and r"\phi" in text
     assert pp.Identity("H G", "I", "Jr = 0")._repr_markdown_().endswith("if Jr = 0")
+
+
+# ---- models share steps --------------------------------------------------------------------------
+
+
+def steps_of(text: str, model: pp.Model, points: list[str] | None = None, **options: Any):
+    return pp.compile(pp.parse(text), model, points=points, backend="reference", **options).steps
+
+
+def test_models_share_the_steps_of_an_expression():
+    arm, tree = pp.examples.planar_arm(3), pp.examples.random_tree(4, 5)
+    assert steps_of("H phi M phi* H*", arm) is steps_of("H phi M phi* H*", tree)
+    assert steps_of("H phi M phi* H*", arm) is not steps_of("H phi M phi* H*", arm, mode="dense")
+
+
+def test_what_a_model_changes_is_not_shared():
+    arm = pp.examples.seven_joint_arm()
+    points = [arm.body_names[-1], arm.body_names[3]]
+    # one point has six rows, less than columns: the matrix is that of the adjoint
+    few, many = (steps_of("J", arm, points[:n], mode="dense") for n in (1, 2))
+    assert few is not many
+    # names of joints are numbers in the steps
+    named = [steps_of("phi* H* unit_rate[joint3]", pp.examples.planar_arm(n)) for n in (3, 4)]
+    assert named[0] is not named[1]
+    without, with_rotors = (
+        steps_of("mass_matrix^-1", pp.examples.seven_joint_arm(armature=x)) for x in (0.0, 0.1)
+    )
+    assert without is not with_rotors
+
+
+def test_at_most_so_many_are_kept(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(planning, "_MOST_KNOWN", 3)
+    model = pp.examples.planar_arm(3)
+    for i in range(5):
+        pp.compile(pp.parse(f"{i + 2} phi M phi* H* v"), model, backend="reference")
+    assert len(planning._KNOWN) == 3

@@ -36,7 +36,7 @@ ROWS = {"normal": "n", "point": "12n", "torsion": "s12n", "rolling": "abs12n"}
 INACTIVE = 1e9
 """A contact whose s is at least this (m/s) is not there."""
 
-ROUNDING = 16 * np.finfo(float).eps
+ROUNDING = 16 * float(np.finfo(float).eps)
 """Largest residual that is rounding, beside the largest |W| |p| + |b|."""
 
 SOLVED, UNSOLVED, NOT_FINITE = 0, 1, 2
@@ -265,12 +265,13 @@ class Scaled:
         self._steps()
 
     def _steps(self) -> None:
-        """1 / λ_max of the block of every contact."""
+        """For every contact 1 / mean of the diagonal of its block: about 1 / λ_max."""
         layout, W = self.layout, self.W
         size = np.empty_like(self.b)
         for rows in contact_rows(layout):
-            block = W[:, rows, rows]
-            size[:, rows] = np.linalg.eigvalsh(block)[:, -1:] if block.shape[1] > 1 else block[:, 0]
+            own = np.einsum("bii->bi", W[:, rows, rows])
+            live = np.maximum((~self.dead[:, rows]).sum(axis=1), 1)
+            size[:, rows] = (own.sum(axis=1) / live)[:, None]
         self.r = 1.0 / np.where(size > 0, size, 1.0)
         own = np.einsum("bii->bi", W)
         own = np.where(own > 0, own, 1.0)

@@ -13,12 +13,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from phipsi.contact.cone_problem import Array, Scaled
+from phipsi.contact.cone_problem import ROUNDING, Array, Scaled
 
 PROXIMAL = 1e-9
 """ε beside the mean of the diagonal of W."""
 ITERATIONS, ROUNDS, HALVINGS, MEMORY = 24, 8, 6, 4
-_INNER = 4 * np.finfo(float).eps  # where F is rounding, beside the largest |W| |y| + |b|
+POLISHING = 12
+"""Iterations from a point that is nearly a solution."""
+INNER = 4 * float(np.finfo(float).eps)
+"""Where F is rounding, beside the largest |W| |y| + |b|."""
 
 
 def newton(
@@ -32,8 +35,11 @@ def newton(
     count = np.zeros(len(first), int)
     best = problem.inside(first)
     left = problem.residual(best)
-    todo = np.arange(len(first))
     state = _Round(problem, first)
+    limit = np.maximum(tolerance, problem.rounding(best))
+    done = state.has_ended() & (left <= limit)
+    todo = np.flatnonzero(~done)
+    state.keep(~done)
     for _ in range(iterations):
         if not todo.size:
             break
@@ -99,9 +105,13 @@ class _Round:
             y = self.y + length[:, None] * d
             F, J = self._map(y)
         self.y, self.F, self.J = y, F, J
-        z = (np.abs(self.W) @ np.abs(y)[..., None])[..., 0] + np.abs(self.problem.b)
         self.stalled = _norm(F) > 0.5 * size
-        self.ended = np.abs(F).max(axis=1, initial=0.0) <= _INNER * z.max(axis=1, initial=0.0)
+        self.ended = self.has_ended()
+
+    def has_ended(self) -> Array:
+        """Where F is rounding."""
+        scale = self.problem.rounding(self.y) * (INNER / ROUNDING)
+        return np.abs(self.F).max(axis=1, initial=0.0) <= scale
 
     def _map(self, y: Array) -> tuple[Array, Array]:
         """The map of Alart and Curnier (B, n), and its derivative (B, n, n)."""

@@ -17,6 +17,7 @@ from phipsi.model.extras import Extras
 from phipsi.model.inertia import SpatialInertia
 from phipsi.model.joint import Joint
 from phipsi.model.pose import Pose
+from phipsi.model.shapes import BodyShape
 from phipsi.model.value import plain, vector3
 
 WORLD_NAME = "world"
@@ -65,7 +66,7 @@ class Description:
     `parts` are the bodies as a file listed them, before those on fixed joints were welded; empty
     if nobody asked to keep them. `extras` is what else the file said. `world_inertia` is the
     inertia of everything that is welded to the world, in world axes about its origin: it moves
-    only when the mechanism is attached to a body of another one.
+    only when the mechanism is attached to a body of another one. `shapes` are those that touch.
     """
 
     bodies: tuple[Body, ...]
@@ -74,6 +75,7 @@ class Description:
     parts: tuple[Body, ...] = field(default=(), hash=False)
     extras: Extras = field(default=Extras(), hash=False)
     world_inertia: SpatialInertia = SpatialInertia()
+    shapes: tuple[BodyShape, ...] = field(default=(), hash=False)
 
 
 def make_body(

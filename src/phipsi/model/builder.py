@@ -23,6 +23,7 @@ from phipsi.model.joint import Joint
 from phipsi.model.joints import Revolute
 from phipsi.model.model import Model
 from phipsi.model.pose import Pose
+from phipsi.model.shapes import ALL, BodyShape, Material, Shape, make_shape
 from phipsi.model.validate import InertiaPolicy, validate
 from phipsi.model.weld_fixed_joints import assemble
 
@@ -40,6 +41,7 @@ class ModelBuilder:
         self._gravity = checked_gravity(gravity)
         self._bodies: list[Body] = []
         self._frames: list[Frame] = []
+        self._shapes: list[BodyShape] = []
 
     def add_body(
         self,
@@ -74,6 +76,34 @@ class ModelBuilder:
         """Name a frame fixed in a body or in "world"; `placement` is its pose there."""
         self._frames.append(make_frame(name, body, placement))
 
+    def add_shape(
+        self,
+        name: str,
+        body: str,
+        shape: Shape,
+        placement: Pose = NO_PLACEMENT,
+        *,
+        material: Material | None = None,
+        group: int = 1,
+        mask: int = ALL,
+    ) -> None:
+        """Give a body, or "world", a shape with which it touches others.
+
+        **Arguments:** `name`, of its own; `shape`, from `phipsi.shapes`; `placement`, the pose of
+        the shape's frame in the body; `material`, by default the one that `Contacts` is given;
+        `group` and `mask`, bits: two shapes may touch if the group of each has a bit in common with
+        the mask of the other. A shape has no inertia.
+
+        >>> import phipsi as pp
+        >>> builder = pp.ModelBuilder()
+        >>> body = builder.add_body("ball", inertia=pp.SpatialInertia(mass=1.0))
+        >>> builder.add_shape("skin", "ball", pp.shapes.Sphere(0.1), material=pp.Material(0.3))
+        >>> builder.add_shape("floor", "world", pp.shapes.Plane())
+        >>> [shape.name for shape in builder.build().shapes]
+        ['skin', 'floor']
+        """
+        self._shapes.append(make_shape(name, body, shape, placement, material, group, mask))
+
     def build(self, inertia: InertiaPolicy = "error") -> Model:
         """Check everything and return the frozen model. Cost: O(n).
 
@@ -84,7 +114,9 @@ class ModelBuilder:
 
     def describe(self, inertia: InertiaPolicy = "error") -> Description:
         """The description that `build` uses: checked, welded, and stored depth first."""
-        description = Description(tuple(self._bodies), tuple(self._frames), self._gravity)
+        description = Description(
+            tuple(self._bodies), tuple(self._frames), self._gravity, shapes=tuple(self._shapes)
+        )
         validate(description, inertia)
         return assemble(description)
 

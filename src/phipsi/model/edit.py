@@ -195,10 +195,12 @@ def attached(
         "body or frame": {b.name for b in description.bodies}
         | {f.name for f in description.frames},
         "joint": {b.joint_name for b in description.bodies},
+        "shape": {s.name for s in description.shapes},
     }
     coming = {
         "body or frame": [b.name for b in other.bodies] + [f.name for f in other.frames],
         "joint": [b.joint_name for b in other.bodies],
+        "shape": [s.name for s in other.shapes],
     }
     for what, names in coming.items():
         clashes = [prefix + name for name in names if prefix + name in taken[what]]
@@ -238,6 +240,12 @@ def attached(
         else Frame(prefix + f.name, prefix + f.body, f.placement)
         for f in other.frames
     ]
+    shapes = [
+        replace(s, name=prefix + s.name, body=body, placement=X_body @ s.placement)
+        if s.body == WORLD_NAME
+        else replace(s, name=prefix + s.name, body=prefix + s.body)
+        for s in other.shapes
+    ]
     loaded = with_payload(description, body, other.world_inertia.transformed(X_body))
     return replace(
         loaded,
@@ -245,6 +253,7 @@ def attached(
         frames=(*description.frames, *frames),
         parts=parts,
         extras=loaded.extras.attached(other.extras, prefix, moved_shape),
+        shapes=(*description.shapes, *shapes),
     )
 
 
@@ -313,6 +322,7 @@ def _only(description: Description, stays: Callable[[str], bool]) -> Description
         frames=tuple(f for f in description.frames if stays(f.body)),
         parts=tuple(b for b in description.parts if stays(b.name)),
         extras=replace(extras, geometry=shapes),
+        shapes=tuple(s for s in description.shapes if stays(s.body)),
     )
 
 

@@ -35,6 +35,7 @@ from phipsi.model.joint import Joint
 from phipsi.model.layout import LAYOUT, Layout
 from phipsi.model.names import Names, Point
 from phipsi.model.pose import Pose
+from phipsi.model.shapes import BodyShape
 from phipsi.model.tree import WORLD, Tree
 from phipsi.model.validate import InertiaPolicy, validate
 from phipsi.model.value import Value, read_only
@@ -133,6 +134,8 @@ class Model(Value):
     closures: ClosureSet = NO_CLOSURES
     n_rows: int = 0
     """Number of constraint rows."""
+    contacts: Any = None
+    """Which shapes may touch, of a system with contacts."""
 
     def __init__(self, description: Description) -> None:
         bodies = description.bodies
@@ -216,6 +219,11 @@ class Model(Value):
     def geometry(self) -> tuple[Shape, ...]:
         """Visual and collision shapes of the file, for viewers; dynamics does not use them."""
         return self.description.extras.geometry
+
+    @property
+    def shapes(self) -> tuple[BodyShape, ...]:
+        """Shapes with which bodies touch each other, each on a body or the world."""
+        return self.description.shapes
 
     @property
     def diagnosis(self) -> tuple[Finding, ...]:

@@ -22,6 +22,7 @@ from phipsi.model.extras import EXTRA_KEYS, extras_from_dict, extras_to_dict
 from phipsi.model.inertia import SpatialInertia
 from phipsi.model.joint import Joint
 from phipsi.model.pose import Pose
+from phipsi.model.shapes import shape_from_dict, shape_to_dict
 
 FORMAT = "phipsi-model"
 VERSION = 1
@@ -43,6 +44,7 @@ def to_dict(description: Description) -> dict[str, Any]:
         "frames": _encoded(description.frames),
         **({"parts": _encoded(description.parts)} if description.parts else {}),
         **({} if welded.is_zero else {"world_inertia": _encoded(welded)}),
+        **({"shapes": [*map(shape_to_dict, description.shapes)]} if description.shapes else {}),
         **extras_to_dict(description.extras),
     }
 
@@ -80,7 +82,7 @@ def from_dict(data: Mapping[str, Any]) -> Description:
         data,
         "the model",
         ("format", "version", "gravity", "bodies"),
-        ("frames", "parts", "world_inertia", *EXTRA_KEYS),
+        ("frames", "parts", "world_inertia", "shapes", *EXTRA_KEYS),
     )
     return Description(
         bodies=tuple(_body_from_dict(body) for body in _items(top, "bodies")),
@@ -89,6 +91,7 @@ def from_dict(data: Mapping[str, Any]) -> Description:
         parts=tuple(_body_from_dict(body) for body in _items(top, "parts")),
         extras=extras_from_dict(top),
         world_inertia=_inertia_from_dict(top, "world_inertia", "the bodies welded to the world"),
+        shapes=tuple(shape_from_dict(shape) for shape in _items(top, "shapes")),
     )
 
 

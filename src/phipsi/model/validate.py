@@ -47,6 +47,7 @@ def check_names(description: Description) -> None:
     _reject_duplicates("body", (body.name for body in description.bodies))
     _reject_duplicates("joint", (body.joint_name for body in description.bodies))
     _reject_duplicates("frame", (frame.name for frame in description.frames))
+    _reject_duplicates("shape", (shape.name for shape in description.shapes))
     bodies = {body.name for body in description.bodies}
     for frame in description.frames:
         if frame.name in bodies:
@@ -72,6 +73,12 @@ def check_attachment(description: Description) -> None:
             raise ModelError(
                 f"frame {frame.name!r} is on {frame.body!r}, which is not a body. "
                 + _hint(frame.body, index, frames)
+            )
+    for shape in description.shapes:
+        if shape.body != WORLD_NAME and shape.body not in index:
+            raise ModelError(
+                f"shape {shape.name!r} is on {shape.body!r}, which is not a body. "
+                + _hint(shape.body, index, frames)
             )
     parents = [index.get(body.parent, WORLD) for body in description.bodies]
     order = depth_first(parents)

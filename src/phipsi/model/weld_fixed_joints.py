@@ -31,7 +31,7 @@ def sort_depth_first(description: Description) -> Description:
 def weld(description: Description) -> Description:
     """Merge every body whose joint has no freedom into the body (or world) it is fixed to.
 
-    Its inertia is added there, bodies and frames on it move there with their placements composed,
+    Its inertia is added there, bodies, frames and shapes on it move there with placements composed,
     and its name stays as a frame.
     """
     bodies = description.bodies
@@ -56,6 +56,12 @@ def weld(description: Description) -> Description:
         Frame(frame.name, host[frame.body][0], host[frame.body][1] @ frame.placement)
         for frame in description.frames
     ]
+    shapes = [
+        replace(shape, body=host[shape.body][0], placement=host[shape.body][1] @ shape.placement)
+        if host[shape.body][0] != shape.body
+        else shape
+        for shape in description.shapes
+    ]
     return replace(
         description,
         bodies=tuple(
@@ -65,4 +71,5 @@ def weld(description: Description) -> Description:
         ),
         frames=(*moved, *welded),
         world_inertia=gained[WORLD_NAME],
+        shapes=tuple(shapes),
     )

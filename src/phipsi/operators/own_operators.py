@@ -28,8 +28,8 @@ from phipsi.expressions.structure import (
     is_memoryless,
 )
 from phipsi.operators import VOCABULARY, own_leaves, parse
-from phipsi.operators.block_formulas import formula_block
 from phipsi.operators.catalogue import Riccati
+from phipsi.operators.formula_tracing import formula_block
 from phipsi.operators.inputs import INPUT_ORDER
 from phipsi.operators.own_blocks import Table
 from phipsi.operators.recursions import check_structure, solution
@@ -99,6 +99,19 @@ def _constant(value: Expr) -> Callable[[Expr], Expr]:
     return definition
 
 
+def with_any_blocks(x: Expr) -> Expr:
+    """An own operator or vector of the same name and spaces with a table: a proof draws its blocks.
+
+    The table is of zeros.
+    """
+    row = x.row
+    words = row.name, row.symbol, row.latex
+    number = Table(row.name, row.takes, row.gives, {}, row.symmetric, *words[1:])
+    return leaf(
+        own_row(*words, row.takes, row.gives, row.structure, number, symmetric=row.symmetric)
+    )
+
+
 def operator(
     name: str,
     spaces: str | tuple[str | Space, str | Space],
@@ -123,11 +136,11 @@ def operator(
       named have zeros), one array with the blocks of all bodies; a number stands for that multiple
       of the identity. Blocks are in body axes, angular part first. The operator is memoryless;
     - an expression of other operators, which it becomes a name for;
-    - a function in plain arithmetic (+ − * / @ **, indices, np.sqrt, np.sin, np.cos, np.exp,
-      np.tanh), which returns the block of a body from quantities of that body. Its arguments are
+    - a function in plain arithmetic and NumPy's functions (as laws are written: np.where instead
+      of if), which returns the block of a body from quantities of that body. Its arguments are
       named as these: memoryless operators such as M, H, D, P are matrices, vectors such as v and V
       have one axis, and those in `own` likewise; an argument with a default value is a constant. It
-      is called once for every width of a joint, on entries that are not known yet.
+      is called once for every width of a joint, on blocks that are not known yet.
 
     Instead of a block, `recursion` gives the equation that the operator solves, over the children
     or the parent of every body: a function of X with the right side of X = F(X), or the equation as

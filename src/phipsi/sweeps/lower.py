@@ -77,6 +77,7 @@ class Lowering:
         whole_matrix: Callable[[Lowering, Expr, bool], Field],
     ) -> None:
         self.given, self.armature, self.model, self.options = given, armature, model, options
+        self.has_names = False  # whether names were looked up in the model
         self.blocks = Blocks(given, axes, armature, self.vector, diagonal_blocks)
         self.builder = self.blocks.builder
         self._whole_matrix = whole_matrix
@@ -208,6 +209,7 @@ class Lowering:
         joint, i = (*x.params, 0)[:2]
         if self.model is None:
             return x.params
+        self.has_names = True
         k = self.model.joint_index(str(joint))
         hinge = self.model.v_slices[k]
         if not isinstance(i, int) or not 0 <= i < hinge.stop - hinge.start:
@@ -227,6 +229,7 @@ class Lowering:
                 f"inertia[{shown(body)}, {i}]: a body has ten inertial parameters, numbered from "
                 "0: m, m c (3), Jxx, Jyy, Jzz, Jxy, Jxz, Jyz"
             )
+        self.has_names = True
         return 10 * self.model.body_index(str(body)) + i
 
     def _functional(self, x: Expr, u: Field) -> Field:

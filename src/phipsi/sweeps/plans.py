@@ -12,17 +12,20 @@ Reasons: docs/decisions/0040.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from dataclasses import dataclass, replace
+from threading import Lock
 from typing import NamedTuple
 
 from phipsi.errors import LoweringError
+from phipsi.expressions.node import Expr
 from phipsi.model.model import Model
 from phipsi.rewrite.identity import Identity
 from phipsi.rewrite.rewriter import USUAL, FinalForm, Rewriting
 from phipsi.sweeps.costs import PROCESSORS, PlanCost, Work, work_of
 from phipsi.sweeps.ir import Step
 from phipsi.sweeps.legality import check_steps
-from phipsi.sweeps.request import Lowered, Request, lower_request, rewrite_request
+from phipsi.sweeps.request import Lowered, Request, lower_request, rewrite_request, traits_of
 from phipsi.sweeps.schedule import plan_buffers, schedule
 
 _WORTH = 0.97  # of the usual plan's time, from which on another one is taken
@@ -117,11 +120,7 @@ def _plan(
     if key in seen:
         return None
     seen.add(key)
-    lowered = lower_request(request, rewriting.expressions, model, pairs=pairs, grams=choice.grams)
-    steps = schedule(lowered.fields)
-    check_steps("schedule", steps, lowered.fields)
-    steps = plan_buffers(steps, lowered.fields)
-    check_steps("plan buffers", steps, lowered.fields)
+    lowered, steps = _steps_of(request, rewriting.expressions, model, pairs, choice.grams)
     work = work_of(steps, model)
     if work in seen:
         return None
@@ -129,3 +128,30 @@ def _plan(
     return Plan(
         choice.name, rewriting, lowered, steps, work, PROCESSORS[processor].nanoseconds(work)
     )
+
+
+_KNOWN: OrderedDict[tuple[object, ...], tuple[Lowered, list[Step]]] = OrderedDict()
+_MOST_KNOWN = 256
+_LOOKING = Lock()
+
+
+def _steps_of(
+    request: Request, expressions: tuple[Expr, ...], model: Model, pairs: str, grams: bool
+) -> tuple[Lowered, list[Step]]:
+    """The fields and the steps, which models have in common: the next one need not wait."""
+    key = (*traits_of(request, expressions, model), expressions, pairs, grams)
+    with _LOOKING:
+        if key in _KNOWN:
+            _KNOWN.move_to_end(key)
+            return _KNOWN[key]
+    lowered = lower_request(request, expressions, model, pairs=pairs, grams=grams)
+    steps = schedule(lowered.fields)
+    check_steps("schedule", steps, lowered.fields)
+    steps = plan_buffers(steps, lowered.fields)
+    check_steps("plan buffers", steps, lowered.fields)
+    if not lowered.has_names:
+        with _LOOKING:
+            _KNOWN[key] = lowered, steps
+            while len(_KNOWN) > _MOST_KNOWN:
+                _KNOWN.popitem(last=False)
+    return lowered, steps

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -167,11 +167,15 @@ class Result:
 
 @dataclass(frozen=True)
 class Lowered:
-    """The fields of a program before scheduling, and the names of its inputs in order."""
+    """The fields of a program before scheduling, and the names of its inputs in order.
+
+    `has_names` says that they hold numbers of joints or bodies that were named.
+    """
 
     results: tuple[Result, ...]
     inputs: tuple[str, ...]
     operands: tuple[Space, ...]
+    has_names: bool = False
 
     @property
     def fields(self) -> list[Field]:
@@ -357,7 +361,22 @@ def lower_request(
         operands.extend(x.gives for x in operands_of(request.expressions))
     names = inputs_of(request.expressions, request.given) + request.given
     operand_names = [f"x{i}" if several else "x" for i in range(len(operands))]
-    return Lowered(tuple(results), (*names, *operand_names), tuple(operands))
+    inputs = (*names, *operand_names)
+    return Lowered(tuple(results), inputs, tuple(operands), low.has_names)
+
+
+def traits_of(
+    request: Request, expressions: tuple[Expr, ...], model: Model
+) -> tuple[Hashable, ...]:
+    """All that `lower_request` reads of a request and a model, except names."""
+    pairs = zip(expressions, request.modes, strict=True)
+    matrices = [x for x, mode in pairs if mode != "apply" and not x.is_vector]
+    return (
+        *(request.expressions, request.modes, request.blocks is None, request.columns),
+        *(request.given, request.rewrite, request.points.axes, request.same_operand),
+        *(model.has_armature, _flat(model)),
+        *(_flips(x, model, request.points) for x in matrices),
+    )
 
 
 def _flat(model: Model | None) -> bool:
@@ -395,6 +414,14 @@ def _matrix(low: Lowering, x: Expr, model: Model, points: PointSet, picked: bool
     blocks = lower_matrix(low, x)
     if blocks is not None:
         return Result(blocks, "blocks", x.takes, x.gives, picked)
+    flip = _flips(x, model, points)
+    y = x.T if flip else x
+    layout = "matrix of adjoint" if flip else "matrix"
+    return Result(columns_matrix(low, y), layout, x.takes, x.gives, picked)
+
+
+def _flips(x: Expr, model: Model, points: PointSet) -> bool:
+    """Whether the adjoint has fewer columns."""
     sizes = {
         "joint": model.nv,
         "body": 6 * model.n_bodies,
@@ -404,7 +431,4 @@ def _matrix(low: Lowering, x: Expr, model: Model, points: PointSet, picked: bool
         "world": 6,
         "one": 1,
     }
-    flip = sizes[x.gives.index] < sizes[x.takes.index]
-    y = x.T if flip else x
-    layout = "matrix of adjoint" if flip else "matrix"
-    return Result(columns_matrix(low, y), layout, x.takes, x.gives, picked)
+    return sizes[x.gives.index] < sizes[x.takes.index]

@@ -1,0 +1,62 @@
+"""Shapes at their poses, contact points, and the vectors that formulas of pairs are written with.
+
+Formulas are written for one configuration in NumPy's arithmetic without branches on numbers, so
+that they can be traced: the same lines run on arrays, in lanes, and have derivatives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+INACTIVE = 1e6
+"""The gap (m) of a slot without a contact; its points and its normal are finite all the same."""
+_SHORT = 1e-30  # m²; a vector with a smaller square has no direction
+
+
+class Placed(NamedTuple):
+    """A shape in the world.
+
+    `p`, its numbers (`Shape.numbers`); `R` (3, 3), its axes; `x` (3,), the origin of its frame.
+    """
+
+    p: Any
+    R: Any
+    x: Any
+
+
+class Slot(NamedTuple):
+    """A contact point: `gap`, and unit `normal` from b to a, `x_a` and `x_b` (3,), world axes.
+
+    gap = normal · (x_a − x_b), negative where the shapes overlap.
+    """
+
+    gap: Any
+    normal: Any
+    x_a: Any
+    x_b: Any
+
+
+Formula = Callable[[Placed, Placed], Sequence[Slot]]
+
+
+def unit(d: Any, otherwise: Any) -> tuple[Any, Any]:
+    """The direction of a vector and its length; `otherwise` if it has no direction."""
+    square = d @ d
+    there = square > _SHORT
+    length = np.sqrt(np.where(there, square, 1.0))
+    return np.where(there, d / length, otherwise), np.where(there, length, 0.0)
+
+
+def between_balls(x_a: Any, r_a: Any, x_b: Any, r_b: Any, otherwise: Any) -> Slot:
+    """The contact of two balls about points; `otherwise` is the normal if these coincide."""
+    n, distance = unit(x_a - x_b, otherwise)
+    return Slot(distance - r_a - r_b, n, x_a - r_a * n, x_b + r_b * n)
+
+
+def nearest_on_axis(point: Any, b: Placed) -> Any:
+    """The point of a capsule's segment that is nearest to a point; its numbers are (r, l/2)."""
+    z = b.R[:, 2]
+    return b.x + np.clip((point - b.x) @ z, -b.p[1], b.p[1]) * z

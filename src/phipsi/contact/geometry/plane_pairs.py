@@ -1,0 +1,71 @@
+"""Contacts of shapes with a plane: b, z of its frame is its outward normal.
+
+The normal of every slot is the plane's. Points of the shape are its lowest ones: of a box the four
+lowest corners, of a cylinder points on its rims.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from phipsi.contact.geometry.placed_shapes import Placed, Slot, unit
+
+_DIAGONALS = np.array([[1, 1, 1], [-1, 1, 1], [1, -1, 1], [1, 1, -1]], dtype=float)
+"""The signs of a box's corners at one end of every diagonal."""
+_X = np.array([1.0, 0.0])
+_THIRDS = np.array([[0.5, 0.75**0.5], [-1.0, 0.0], [0.5, -(0.75**0.5)]])
+
+
+def _below(point: Any, plane: Placed) -> Slot:
+    """The contact of a point of a with a plane."""
+    n = plane.R[:, 2]
+    gap = n @ (point - plane.x)
+    return Slot(gap, n, point, point - gap * n)
+
+
+def sphere_plane(a: Placed, b: Placed) -> list[Slot]:
+    """The lowest point."""
+    return [_below(a.x - a.p[0] * b.R[:, 2], b)]
+
+
+def capsule_plane(a: Placed, b: Placed) -> list[Slot]:
+    """The lowest points of both ends."""
+    r, half = a.p[0], a.p[1]
+    return [_below(a.x + s * half * a.R[:, 2] - r * b.R[:, 2], b) for s in (1.0, -1.0)]
+
+
+def box_plane(a: Placed, b: Placed) -> list[Slot]:
+    """The four lowest corners: of every diagonal, the lower end.
+
+    A corner belongs to one diagonal, so that it keeps its slot whatever face is below.
+    """
+    n = b.R[:, 2]
+    down = a.R.T @ n
+    slots = []
+    for signs in _DIAGONALS:
+        arm = signs * a.p
+        side = np.where(arm @ down > 0.0, -1.0, 1.0)
+        slots.append(_below(a.x + a.R @ (side * arm), b))
+    return slots
+
+
+def ellipsoid_plane(a: Placed, b: Placed) -> list[Slot]:
+    """The lowest point x − R S² R* n/|S R* n|."""
+    s = a.p * (a.R.T @ b.R[:, 2])
+    return [_below(a.x - a.R @ (a.p * s / np.sqrt(s @ s)), b)]
+
+
+def cylinder_plane(a: Placed, b: Placed) -> list[Slot]:
+    """The lowest points of both rims, and three points fixed on the lower rim, a third turn apart.
+
+    A cylinder that lies on the plane touches it with the first two, one that stands with the
+    lowest and the fixed points of one rim.
+    """
+    r, half = a.p[0], a.p[1]
+    down = a.R.T @ b.R[:, 2]
+    u, _ = unit(-down[:2], _X)
+    low = np.where(down[2] > 0.0, -half, half)
+    places = [(u, half), (u, -half), *((e, low) for e in _THIRDS)]
+    return [_below(a.x + a.R @ np.stack([r * e[0], r * e[1], z]), b) for e, z in places]

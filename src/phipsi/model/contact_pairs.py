@@ -1,0 +1,462 @@
+"""Contacts: which shapes of a mechanism may touch, in which slots, and with which friction.
+
+Every pair of shapes has a fixed number of slots, one per contact point. A slot belongs to a feature
+of the shapes (a corner, an end of a capsule), so that a point keeps its slot while things move.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import combinations, product
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phipsi.errors import InputError, ModelError, did_you_mean, warn
+from phipsi.model.body import WORLD_NAME
+from phipsi.model.model import Model
+from phipsi.model.pose import Pose
+from phipsi.model.shapes import (
+    BodyShape,
+    Box,
+    Capsule,
+    Cylinder,
+    Ellipsoid,
+    Material,
+    Plane,
+    Shape,
+    Sphere,
+    make_shape,
+)
+from phipsi.model.tree import WORLD
+from phipsi.model.value import Value
+
+GROUND = "ground"
+"""The name of the plane that `ground=` adds."""
+
+# Pairs of kinds that have a formula (phipsi.contact.geometry), and how many slots they have.
+SLOTS: dict[tuple[str, str], int] = {
+    ("Sphere", "Plane"): 1,
+    ("Capsule", "Plane"): 2,
+    ("Cylinder", "Plane"): 5,
+    ("Ellipsoid", "Plane"): 1,
+    ("Box", "Plane"): 4,
+    ("Sphere", "Sphere"): 1,
+    ("Sphere", "Capsule"): 1,
+    ("Sphere", "Cylinder"): 1,
+    ("Sphere", "Box"): 1,
+}
+_COMBINED: dict[str, Callable[[float, float], float]] = {
+    "geometric": lambda x, y: math.sqrt(x * y),
+    "minimum": min,
+    "maximum": max,
+    "mean": lambda x, y: (x + y) / 2,
+    "product": lambda x, y: x * y,
+}
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class ContactPair:
+    """Two shapes that may touch.
+
+    **Attributes:** `name`, "a|b"; `a`, `b`, the shapes; `body_a`, `body_b`, numbers of their bodies
+    in the model, −1 for the world; `material`, of both together; `first`, `slots`: the pair has the
+    slots `first` to `first + slots − 1`.
+    """
+
+    name: str
+    a: BodyShape
+    b: BodyShape
+    body_a: int
+    body_b: int
+    material: Material
+    first: int
+    slots: int
+
+
+@final
+class Contacts(Value):
+    """The pairs of shapes of a mechanism that may touch.
+
+    **Arguments:** `model`, with shapes (`ModelBuilder.add_shape`); `pairs`, "auto" for all that may
+    touch, or a list of pairs of names, of shapes or bodies; `exclude`, pairs that do not touch, or
+    single names that touch nothing; `ground`, True for the plane z = 0 of the world, or the `Pose`
+    of another plane (z is its outward normal), called "ground"; `material`, of shapes that have
+    none of their own, by default ``Material()``; `combine`, how friction, torsion, rolling and
+    restitution of two materials x, y become those of the pair: "geometric" √(x y), "minimum",
+    "maximum", "mean" or "product"; `margin` (m), the gap below which a contact is listed; `points`,
+    the most contact points of a pair of meshes.
+
+    With "auto", two shapes may touch if they are on different bodies, one of which moves; if their
+    groups and masks agree; and if one body is not the parent of the other (the world counts as the
+    parent of none). Stiffnesses act in series: 1/k = 1/k_a + 1/k_b; each surface takes its part of
+    the deformation, so that d = (k/k_a)² d_a + (k/k_b)² d_b.
+
+    **Attributes:** `model`, the tree; `shapes`; `pairs`, `ContactPair` each; `n_slots`; `bodies`,
+    numbers of the moving bodies of pairs, increasing; `slot_pair` (n_slots,), the number of the
+    pair; `slot_bodies` (n_slots, 2), places in `bodies` of the sides a and b, −1 for the world.
+
+    >>> import phipsi as pp
+    >>> builder = pp.ModelBuilder()
+    >>> body = builder.add_body("box", joint=pp.joints.Free(), inertia=pp.SpatialInertia(mass=1.0))
+    >>> builder.add_shape("box", "box", pp.shapes.Box((0.2, 0.2, 0.1)))
+    >>> contacts = pp.Contacts(builder.build(), ground=True, material=pp.Material(friction=0.4))
+    >>> contacts
+    <Contacts: 1 pair with 4 slots: 'box|ground'>
+    >>> contacts.pairs[0].material.friction
+    0.4
+    """
+
+    __slots__ = (
+        "bodies", "margin", "model", "n_slots", "pairs", "points", "shapes", "slot_bodies",
+        "slot_pair", "__weakref__",
+    )  # fmt: skip
+    model: Model
+    shapes: tuple[BodyShape, ...]
+    pairs: tuple[ContactPair, ...]
+    margin: float
+    points: int
+    bodies: tuple[int, ...]
+    n_slots: int
+    slot_pair: NDArray[np.int64]
+    slot_bodies: NDArray[np.int64]
+
+    def __init__(
+        self,
+        model: Model,
+        *,
+        pairs: str | Sequence[tuple[str, str]] = "auto",
+        exclude: Sequence[Any] = (),
+        ground: bool | Pose | None = None,
+        material: Material | None = None,
+        combine: str = "geometric",
+        margin: float = 0.02,
+        points: int = 4,
+    ) -> None:
+        if not isinstance(model, Model):
+            raise InputError(
+                f"Contacts needs a model first: pp.Contacts(model, ground=True), not "
+                f"{type(model).__name__}."
+            )
+        tree = model.model
+        shapes = _all_shapes(tree, ground)
+        default = _default(material)
+        choose = _Chooser(tree, shapes)
+        wanted = choose.automatic() if pairs == "auto" else choose.listed(pairs)
+        without = choose.excluded(exclude)
+        wanted = [pair for pair in wanted if pair not in without]
+        rule = _rule(combine)
+        _check_formulas(shapes, wanted)
+        made: list[ContactPair] = []
+        first = 0
+        for i, j in wanted:
+            a, b = shapes[i], shapes[j]
+            both = _combined(a.material or default, b.material or default, rule)
+            slots = SLOTS[a.shape.kind, b.shape.kind]
+            hosts = (choose.hosts[i], choose.hosts[j])
+            made.append(ContactPair(f"{a.name}|{b.name}", a, b, *hosts, both, first, slots))
+            first += slots
+        self._fill(tree, shapes, tuple(made), _margin(margin), _points(points))
+
+    def _fill(
+        self,
+        model: Model,
+        shapes: tuple[BodyShape, ...],
+        pairs: tuple[ContactPair, ...],
+        margin: float,
+        points: int,
+    ) -> None:
+        moving = sorted({x for p in pairs for x in (p.body_a, p.body_b)} - {WORLD})
+        place = {body: i for i, body in enumerate(moving)} | {WORLD: -1}
+        sides = [(place[p.body_a], place[p.body_b]) for p in pairs for _ in range(p.slots)]
+        self._set(
+            model=model,
+            shapes=shapes,
+            pairs=pairs,
+            margin=margin,
+            points=points,
+            bodies=tuple(moving),
+            n_slots=len(sides),
+            slot_pair=_fixed([k for k, p in enumerate(pairs) for _ in range(p.slots)], (-1,)),
+            slot_bodies=_fixed(sides, (-1, 2)),
+        )
+
+    def on(self, model: Model) -> Contacts:
+        """The same pairs on a changed copy of the model with the same bodies and shapes."""
+        if model.body_names != self.model.body_names or model.shapes != self.model.shapes:
+            raise InputError(
+                "the contacts of a system are those of its bodies and shapes, and this change "
+                "gives it others. Change the model first, then choose what may touch:\n"
+                "    pp.System(changed, contacts=pp.Contacts(changed))"
+            )
+        return _again(model, self.shapes, self.pairs, self.margin, self.points)
+
+    @property
+    def slot_names(self) -> tuple[str, ...]:
+        """The name of the pair of every slot."""
+        return tuple(self.pairs[i].name for i in self.slot_pair)
+
+    def _key(self) -> tuple[Any, ...]:
+        return self.model, self.pairs, self.margin, self.points
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _again, (self.model, self.shapes, self.pairs, self.margin, self.points)
+
+    def __repr__(self) -> str:
+        shown = ", ".join(repr(p.name) for p in self.pairs[:3])
+        more = ", …" if len(self.pairs) > 3 else ""
+        count = f"{len(self.pairs)} pair{'' if len(self.pairs) == 1 else 's'}"
+        return f"<Contacts: {count} with {self.n_slots} slots{': ' if shown else ''}{shown}{more}>"
+
+
+def _again(*parts: Any) -> Contacts:
+    """The pairs that were pickled."""
+    found = object.__new__(Contacts)
+    found._fill(*parts)
+    return found
+
+
+def _fixed(values: Any, shape: tuple[int, ...]) -> NDArray[np.int64]:
+    array = np.array(values, dtype=np.int64).reshape(shape)
+    array.flags.writeable = False
+    return array
+
+
+# ---- shapes --------------------------------------------------------------------------------------
+
+
+def _all_shapes(model: Model, ground: Any) -> tuple[BodyShape, ...]:
+    """Those of the model, of its file, and the ground."""
+    shapes = [*model.shapes]
+    taken = {s.name for s in shapes}
+    shapes += _of_file(model, taken)
+    if ground is None or ground is False:
+        return tuple(shapes)
+    if ground is not True and not isinstance(ground, Pose):
+        raise InputError(
+            f"Contacts: ground={ground!r} must be True for the plane z = 0, or the Pose of a plane "
+            f"whose outward normal is its z. For example:\n"
+            f"    ground=pp.Pose.from_rpy((0.0, 0.35, 0.0))"
+        )
+    if GROUND in taken:
+        raise ModelError(
+            f"Contacts: the model has a shape {GROUND!r} already, so ground= cannot add one of "
+            f"that name. Leave out ground=, or rename the shape."
+        )
+    X = Pose() if ground is True else ground
+    return (*shapes, make_shape(GROUND, WORLD_NAME, Plane(), X))
+
+
+_KINDS: dict[str, Callable[..., Shape]] = {
+    "sphere": lambda size: Sphere(*size),
+    "capsule": lambda size: Capsule(*size),
+    "cylinder": lambda size: Cylinder(*size),
+    "ellipsoid": Ellipsoid,
+    "box": Box,
+    "plane": lambda size: Plane(),
+}
+
+
+def _of_file(model: Model, taken: set[str]) -> list[BodyShape]:
+    """The collision shapes of the model's file; a warning lists those that are left out."""
+    out: list[BodyShape] = []
+    left: list[str] = []
+    for record in model.geometry:
+        if record.role != "collision":
+            continue
+        if record.kind not in _KINDS:
+            left.append(f"{record.link!r} ({record.kind})")
+            continue
+        host, X = model.resolve_point(record.link)
+        name = _unused(record.name or f"{record.link}_{record.kind}", taken)
+        body = WORLD_NAME if host == WORLD else model.body_names[host]
+        out.append(make_shape(name, body, _KINDS[record.kind](record.size), X @ record.placement))
+    if left:
+        shown = ", ".join(left[:5]) + (f" and {len(left) - 5} more" if len(left) > 5 else "")
+        warn(
+            f"Contacts: collision meshes of the file are not read, so that these links touch "
+            f"nothing with them: {shown}. Give such a link a shape of its own with "
+            f"builder.add_shape, for example pp.shapes.ConvexMesh(vertices)."
+        )
+    return out
+
+
+def _unused(name: str, taken: set[str]) -> str:
+    """The name, with a number if another shape has it."""
+    found, number = name, 2
+    while found in taken:
+        found, number = f"{name}_{number}", number + 1
+    taken.add(found)
+    return found
+
+
+# ---- pairs ---------------------------------------------------------------------------------------
+
+Pair = tuple[int, int]
+
+
+@final
+class _Chooser:
+    """Finds pairs of shapes, as numbers (a, b) in their list, by name or by rule."""
+
+    def __init__(self, model: Model, shapes: Sequence[BodyShape]) -> None:
+        self.model, self.shapes = model, shapes
+        self.hosts = [WORLD if s.body == WORLD_NAME else model.body_index(s.body) for s in shapes]
+        self.named: dict[str, list[int]] = {}
+        for i, s in enumerate(shapes):
+            self.named.setdefault(s.body, []).append(i)
+        for name, (host, _) in model.frames.items():  # a welded body means what carries it
+            body = WORLD_NAME if host == WORLD else model.body_names[host]
+            self.named.setdefault(name, self.named.get(body, []))
+        for i, s in enumerate(shapes):  # a shape's own name before a body's
+            self.named[s.name] = [i]
+
+    def automatic(self) -> list[Pair]:
+        """All that may touch."""
+        n = len(self.shapes)
+        return [(i, j) for i, j in map(self.sorted, combinations(range(n), 2)) if self._may(i, j)]
+
+    def _may(self, i: int, j: int) -> bool:
+        a, b, parent = self.shapes[i], self.shapes[j], self.model.parent
+        hosts = {self.hosts[i], self.hosts[j]}
+        if len(hosts) == 1 or (isinstance(a.shape, Plane) and isinstance(b.shape, Plane)):
+            return False
+        if WORLD not in hosts and any({x, parent[x]} == hosts for x in hosts):
+            return False
+        return bool(a.group & b.mask and b.group & a.mask)
+
+    def sorted(self, pair: Pair) -> Pair:
+        """The pair with the shape first that formulas take first."""
+        return min(pair, key=self._rank), max(pair, key=self._rank)
+
+    def _rank(self, i: int) -> Pair:
+        return self.shapes[i].shape.order, i
+
+    def listed(self, pairs: Any) -> list[Pair]:
+        """The pairs that a user lists."""
+        if isinstance(pairs, str) or not isinstance(pairs, Iterable):
+            raise InputError(
+                f'Contacts: pairs={pairs!r} must be "auto" or a list of pairs of names, '
+                f'for example pairs=[("foot", "ground")].'
+            )
+        found: dict[Pair, None] = {}
+        for entry in pairs:
+            names = self._pair(entry, "pairs")
+            for i, j in product(*(self._shapes_of(x, "pairs") for x in names)):
+                if self.hosts[i] == self.hosts[j]:
+                    a, b = self.shapes[i], self.shapes[j]
+                    raise InputError(
+                        f"Contacts: pairs has {a.name!r} with {b.name!r}, which are on the same "
+                        f"body {a.body!r} and never move against each other. Leave the pair out."
+                    )
+                found[self.sorted((i, j))] = None
+        return list(found)
+
+    def excluded(self, exclude: Any) -> set[Pair]:
+        """The pairs that a user excludes."""
+        if isinstance(exclude, str) or not isinstance(exclude, Iterable):
+            raise InputError(
+                f"Contacts: exclude={exclude!r} must be a list of names and pairs of names, for "
+                f'example exclude=["sensor", ("left_foot", "right_foot")].'
+            )
+        found: set[Pair] = set()
+        everything = range(len(self.shapes))
+        for entry in exclude:
+            if isinstance(entry, str):
+                sides: Any = (self._shapes_of(entry, "exclude"), everything)
+            else:
+                sides = tuple(self._shapes_of(x, "exclude") for x in self._pair(entry, "exclude"))
+            found |= {self.sorted(pair) for pair in product(*sides)}
+        return found
+
+    def _pair(self, entry: Any, what: str) -> tuple[str, str]:
+        if isinstance(entry, tuple | list) and len(entry) == 2:
+            return entry[0], entry[1]
+        raise InputError(f"Contacts: {what} has {entry!r}, which is not a pair of names.")
+
+    def _shapes_of(self, name: Any, what: str) -> list[int]:
+        found = self.named.get(name) if isinstance(name, str) else None
+        if found:
+            return found
+        if name in self.model.body_names or (found is not None and name in self.model.frames):
+            raise InputError(
+                f"Contacts: {what} names the body {name!r}, which has no shapes. Give it one:\n"
+                f"    builder.add_shape({name + '_shape'!r}, {name!r}, pp.shapes.Sphere(0.05))"
+            )
+        raise InputError(
+            f"Contacts: {what} names {name!r}, which is not a shape or body. "
+            + did_you_mean(str(name), [x for x, found in self.named.items() if found])
+        )
+
+
+def _check_formulas(shapes: Sequence[BodyShape], pairs: Sequence[Pair]) -> None:
+    """Reject pairs that have no formula."""
+    missing = [
+        (shapes[i], shapes[j])
+        for i, j in pairs
+        if (shapes[i].shape.kind, shapes[j].shape.kind) not in SLOTS
+    ]
+    if not missing:
+        return
+    a, b = missing[0]
+    with_a = sorted({x for pair in SLOTS if a.shape.kind in pair for x in pair} - {a.shape.kind})
+    if (a.shape.kind, a.shape.kind) in SLOTS:
+        with_a.append(a.shape.kind)
+    listed = ", ".join(f"({x.name!r}, {y.name!r})" for x, y in missing[:4])
+    more = f"  # and {len(missing) - 4} more" if len(missing) > 4 else ""
+    raise InputError(
+        f"Contacts: there is no formula for {a.shape.kind} {a.name!r} (on {a.body!r}) against "
+        f"{b.shape.kind} {b.name!r} (on {b.body!r}). {a.shape.kind} has formulas with "
+        f"{', '.join(with_a)}. Use such shapes (capsules and spheres come close to many), or "
+        f"exclude the pair:\n    exclude=[{listed}]{more}"
+    )
+
+
+# ---- materials -----------------------------------------------------------------------------------
+
+
+def _default(material: Any) -> Material:
+    if material is None or isinstance(material, Material):
+        return material or Material()
+    raise InputError(
+        f"Contacts: material={material!r} must be a Material, for example "
+        f"material=pp.Material(friction=0.8)."
+    )
+
+
+def _rule(combine: Any) -> Callable[[float, float], float]:
+    if combine in _COMBINED:
+        return _COMBINED[combine]
+    raise InputError(f"Contacts: combine={combine!r}. " + did_you_mean(str(combine), _COMBINED))
+
+
+def _combined(a: Material, b: Material, rule: Callable[[float, float], float]) -> Material:
+    """The material of two surfaces together."""
+    values = {x: rule(getattr(a, x), getattr(b, x)) for x in _BY_RULE}
+    compliance = 1 / a.stiffness + 1 / b.stiffness
+    k = 1 / compliance if compliance else math.inf
+    d = sum((k / x.stiffness) ** 2 * x.dissipation for x in (a, b)) if compliance else 0.0
+    return Material(**values, stiffness=k, dissipation=d)
+
+
+_BY_RULE = ("friction", "torsion", "rolling", "restitution")
+
+
+def _margin(given: Any) -> float:
+    try:
+        margin = float(given)
+    except (TypeError, ValueError):
+        margin = math.nan
+    if not (math.isfinite(margin) and margin > 0):
+        raise InputError(f"Contacts: margin={given!r} must be a length above 0, in m.")
+    return margin
+
+
+def _points(given: Any) -> int:
+    if isinstance(given, bool) or not isinstance(given, int) or not 1 <= given <= 8:
+        raise InputError(f"Contacts: points={given!r} must be a whole number, 1 to 8.")
+    return given

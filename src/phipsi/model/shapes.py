@@ -1,0 +1,415 @@
+"""Shapes that bodies touch each other with, and the materials of their surfaces.
+
+>>> import phipsi as pp
+>>> pp.shapes.Capsule(0.05, 0.3)
+Capsule(radius=0.05, length=0.3)
+
+| shape | frame |
+|---|---|
+| `Sphere(radius)` | at its centre |
+| `Capsule(radius, length)` | at its centre; z along the axis; `length` without the round ends |
+| `Cylinder(radius, length)` | at its centre; z along the axis |
+| `Ellipsoid(half_axes)`, `Box(edges)` | at the centre, along the axes or edges |
+| `ConvexMesh(vertices, faces)` | that of the vertices |
+| `Plane()` | z is the outward normal; everything below z = 0 is inside |
+
+Lengths are in m.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar, final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from phipsi.errors import ModelError, ParseError, did_you_mean
+from phipsi.model.pose import Pose
+from phipsi.model.value import plain
+
+__all__ = ["Box", "Capsule", "ConvexMesh", "Cylinder", "Ellipsoid", "Plane", "Shape", "Sphere"]
+
+Numbers = tuple[float, ...]
+ALL = (1 << 31) - 1
+"""The mask of a shape that may touch shapes of every group."""
+_HERE = Pose()
+_FLAT = 1e-9  # of the size of a mesh: how far a vertex may stand out of a face
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The base of all shapes: a region fixed in a frame of its own."""
+
+    order: ClassVar[int] = 0
+    """In a pair of shapes, the one with the smaller number is a."""
+
+    @property
+    def kind(self) -> str:
+        """The name of its class."""
+        return type(self).__name__
+
+    @property
+    def numbers(self) -> Numbers:
+        """The numbers that formulas of pairs take: half lengths, radii."""
+        return ()
+
+
+def _sizes(kind: str, what: str, given: Any, count: int) -> Numbers:
+    """Positive, finite lengths, or an error that names the shape."""
+    try:
+        array = np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        array = np.zeros(0)
+    wanted = "a number" if count == 1 else f"{count} numbers"
+    if array.shape != (() if count == 1 else (count,)):
+        raise ModelError(f"{kind}: {what} must be {wanted} in m, not {given!r}.")
+    values: Numbers = tuple(array.reshape(-1).tolist())
+    for x in values:
+        if not (math.isfinite(x) and x > 0):
+            why = "is not finite" if not math.isfinite(x) else "must be above 0"
+            hint = f" For example {what}={abs(x):g}." if math.isfinite(x) and x < 0 else ""
+            raise ModelError(f"{kind}: {what}={given!r}: {x:g} m {why}.{hint}")
+    return values
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Sphere(Shape):
+    """A ball about the origin of its frame; `radius` in m."""
+
+    order: ClassVar[int] = 1
+    radius: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "radius", _sizes("Sphere", "radius", self.radius, 1)[0])
+
+    @property
+    def numbers(self) -> Numbers:
+        """The radius."""
+        return (self.radius,)
+
+
+@dataclass(frozen=True, slots=True)
+class _Round(Shape):
+    """Around the z axis: `radius` and `length` in m."""
+
+    radius: float
+    length: float
+
+    def __post_init__(self) -> None:
+        for what in ("radius", "length"):
+            object.__setattr__(self, what, _sizes(self.kind, what, getattr(self, what), 1)[0])
+
+    @property
+    def numbers(self) -> Numbers:
+        """The radius and half the length."""
+        return self.radius, self.length / 2
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Capsule(_Round):
+    """All points within `radius` of a segment of `length` along z, about its middle; m."""
+
+    order: ClassVar[int] = 2
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Cylinder(_Round):
+    """A cylinder about z with flat ends, centred; `radius` and `length` in m."""
+
+    order: ClassVar[int] = 3
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Ellipsoid(Shape):
+    """Σ (x_i/half_axes_i)² ≤ 1; `half_axes` (3,) in m."""
+
+    order: ClassVar[int] = 4
+    half_axes: Numbers
+
+    def __init__(self, half_axes: ArrayLike) -> None:
+        object.__setattr__(self, "half_axes", _sizes("Ellipsoid", "half_axes", half_axes, 3))
+
+    @property
+    def numbers(self) -> Numbers:
+        """The half axes."""
+        return self.half_axes
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Box(Shape):
+    """A box about the origin of its frame, along its axes; `edges` (3,), whole lengths in m."""
+
+    order: ClassVar[int] = 5
+    edges: Numbers
+
+    def __init__(self, edges: ArrayLike) -> None:
+        object.__setattr__(self, "edges", _sizes("Box", "edges", edges, 3))
+
+    @property
+    def numbers(self) -> Numbers:
+        """Half the edges."""
+        return tuple(x / 2 for x in self.edges)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class ConvexMesh(Shape):
+    """The convex hull of points.
+
+    **Arguments:** `vertices` (n, 3), m, not all in one plane; `faces` (m, 3), numbers of the
+    vertices of triangles, counterclockwise seen from outside, or None. With faces the mesh is
+    checked: closed surfaces that are concave or inside out are rejected. Without, the shape is the
+    hull of the vertices, whatever their order.
+    """
+
+    order: ClassVar[int] = 6
+    vertices: tuple[Numbers, ...]
+    faces: tuple[tuple[int, ...], ...] | None = None
+
+    def __init__(self, vertices: ArrayLike, faces: ArrayLike | None = None) -> None:
+        points = _vertices(vertices)
+        object.__setattr__(self, "vertices", plain(points))
+        listed = None if faces is None else _faces(faces, points)
+        object.__setattr__(self, "faces", listed)
+
+    @property
+    def numbers(self) -> Numbers:
+        """The coordinates of all vertices."""
+        return tuple(x for vertex in self.vertices for x in vertex)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Plane(Shape):
+    """A half-space: its surface is z = 0 of its frame, its outward normal is z."""
+
+    order: ClassVar[int] = 8
+
+
+def _vertices(given: ArrayLike) -> NDArray[np.float64]:
+    try:
+        points = np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        points = np.zeros((0, 0))
+    if points.ndim != 2 or points.shape[1] != 3 or len(points) < 4:
+        raise ModelError(
+            f"ConvexMesh: vertices must be an array (n, 3) of at least 4 points in m, but the "
+            f"shape is {points.shape}."
+        )
+    bad = np.argwhere(~np.isfinite(points))
+    if len(bad):
+        i, j = bad[0]
+        raise ModelError(f"ConvexMesh: vertices[{i}][{j}] = {points[i, j]} is not finite.")
+    spread = np.linalg.svd(points - points.mean(axis=0), compute_uv=False)
+    if spread[2] <= 1e-9 * spread[0]:
+        raise ModelError(
+            f"ConvexMesh: all {len(points)} vertices lie in one plane, so the mesh has no inside. "
+            f"Give it a thickness, or use pp.shapes.Box((…, …, thickness))."
+        )
+    return points
+
+
+def _faces(given: ArrayLike, points: NDArray[np.float64]) -> tuple[tuple[int, ...], ...]:
+    faces = np.asarray(given)
+    if faces.ndim != 2 or faces.shape[1] != 3 or faces.dtype.kind not in "iu":
+        raise ModelError(
+            f"ConvexMesh: faces must be whole numbers (m, 3), three vertices of every triangle, "
+            f"but the shape is {faces.shape} and the type {faces.dtype}."
+        )
+    if faces.size and not (0 <= faces.min() and faces.max() < len(points)):
+        raise ModelError(
+            f"ConvexMesh: faces name the vertices {faces.min()} to {faces.max()}, but there are "
+            f"{len(points)}, numbered from 0."
+        )
+    a, b, c = (points[faces[:, i]] for i in range(3))
+    normals = np.cross(b - a, c - a)
+    areas = np.linalg.norm(normals, axis=1)
+    size = np.ptp(points, axis=0).max()
+    good = areas > 1e-12 * size**2
+    centre = points.mean(axis=0)
+    if np.einsum("ij,ij->", normals, a - centre) <= 0:
+        raise ModelError(
+            "ConvexMesh: the mesh is inside out: its faces are clockwise seen from outside, so its "
+            "volume is negative. Turn them over:\n"
+            "    pp.shapes.ConvexMesh(vertices, np.asarray(faces)[:, ::-1])"
+        )
+    n = normals[good] / areas[good, None]
+    heights = (points @ n.T) - np.einsum("ij,ij->i", n, a[good])
+    if heights.size and heights.max() > _FLAT * size:
+        vertex, face = np.unravel_index(heights.argmax(), heights.shape)
+        raise ModelError(
+            f"ConvexMesh: the mesh is concave: vertex {vertex} stands {heights.max():.3g} m out of "
+            f"face {int(np.flatnonzero(good)[face])}. Contact needs convex parts. Either use the "
+            f"hull of the vertices,\n"
+            f"    pp.shapes.ConvexMesh(vertices)\n"
+            f"or decompose the mesh into convex parts, for example with the package coacd:\n"
+            f"    parts = coacd.run_coacd(coacd.Mesh(vertices, faces))\n"
+            f"    for i, (points, _) in enumerate(parts):\n"
+            f'        builder.add_shape(f"part{{i}}", body, pp.shapes.ConvexMesh(points))'
+        )
+    return plain(faces)
+
+
+# ---- materials -----------------------------------------------------------------------------------
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Material:
+    """The surface of a shape, as contact laws see it.
+
+    **Arguments:** `friction`, Coulomb's coefficient μ; `torsion` and `rolling`, lengths (m): times
+    the normal force they are the largest moments about the normal and across it; `restitution`,
+    between 0 and 1, the part of the closing velocity with which bodies part; `stiffness` (N/m),
+    inf for a rigid surface; `dissipation` (N·s/m) of a surface with finite stiffness.
+
+    >>> import phipsi as pp
+    >>> pp.Material(0.8, restitution=0.3).stiffness
+    inf
+    """
+
+    friction: float = 0.5
+    torsion: float = field(default=0.0, kw_only=True)
+    rolling: float = field(default=0.0, kw_only=True)
+    restitution: float = field(default=0.0, kw_only=True)
+    stiffness: float = field(default=math.inf, kw_only=True)
+    dissipation: float = field(default=0.0, kw_only=True)
+
+    def __post_init__(self) -> None:
+        for one in fields(self):
+            object.__setattr__(self, one.name, self._checked(one.name, getattr(self, one.name)))
+        if self.dissipation and math.isinf(self.stiffness):
+            raise ModelError(
+                f"Material: dissipation={self.dissipation:g} N·s/m acts on the deformation of a "
+                f"surface, and stiffness is inf: a rigid one. Give the stiffness as well, for "
+                f"example\n    pp.Material(stiffness=1e5, dissipation={self.dissipation:g})"
+            )
+
+    @staticmethod
+    def _checked(name: str, given: Any) -> float:
+        try:
+            x = float(given)
+        except (TypeError, ValueError):
+            raise ModelError(f"Material: {name}={given!r} is not a number.") from None
+        if math.isnan(x) or (math.isinf(x) and name != "stiffness"):
+            raise ModelError(f"Material: {name}={x} is not finite.")
+        if x < 0:
+            why = {
+                "friction": "friction would push a sliding body on",
+                "restitution": "bodies would pass through each other",
+                "stiffness": "the surface would pull",
+            }.get(name, "it would feed energy in")
+            raise ModelError(f"Material: {name}={x:g} is negative, but then {why}. Give ≥ 0.")
+        if name == "stiffness" and x == 0:
+            raise ModelError("Material: stiffness=0 never carries a load; leave out the shape.")
+        if name == "restitution" and x > 1:
+            raise ModelError(
+                f"Material: restitution={x:g} is above 1, so that a ball would rise higher with "
+                f"every bounce. Give 0 to 1."
+            )
+        return x
+
+
+# ---- shapes of bodies ----------------------------------------------------------------------------
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class BodyShape:
+    """A shape fixed in a body or in "world".
+
+    **Attributes:** `name`; `body`; `shape`; `placement`, its pose in the body; `material`, or None
+    for the one that `Contacts` takes by default; `group` and `mask`, bits: two shapes may touch if
+    the group of each has a bit in common with the mask of the other.
+    """
+
+    name: str
+    body: str
+    shape: Shape
+    placement: Pose = Pose()
+    material: Material | None = None
+    group: int = 1
+    mask: int = ALL
+
+
+def make_shape(
+    name: Any,
+    body: Any,
+    shape: Any,
+    placement: Any = _HERE,
+    material: Any = None,
+    group: Any = 1,
+    mask: Any = ALL,
+) -> BodyShape:
+    """Return a record with checked types; `validate` looks whether its body exists."""
+    for what, text in (("a shape's name", name), (f"the body of shape {name!r}", body)):
+        if not isinstance(text, str) or not text:
+            raise ModelError(f"{what} must be a non-empty string, not {text!r}.")
+    who = f"shape {name!r}"
+    if shape in KINDS.values():
+        raise ModelError(f"{who}: shape is the class {shape.__name__}; give its sizes too.")
+    for what, value, wanted, example in (
+        ("shape", shape, Shape, "pp.shapes.Sphere(0.1)"),
+        ("placement", placement, Pose, "pp.Pose(translation=(0, 0, 0.1))"),
+    ):
+        if not isinstance(value, wanted):
+            raise ModelError(f"{who}: {what} must be a {wanted.__name__}, not {value!r}. "
+                             f"For example:\n    {example}")  # fmt: skip
+    if material is not None and not isinstance(material, Material):
+        raise ModelError(
+            f"{who}: material must be a Material, not {material!r}. For example:\n"
+            f"    material=pp.Material(friction=0.8)"
+        )
+    for what, bits in (("group", group), ("mask", mask)):
+        if isinstance(bits, bool) or not isinstance(bits, int | np.integer) or not 0 <= bits <= ALL:
+            raise ModelError(f"{who}: {what}={bits!r} must be bits, a whole number 0 … 2³¹ − 1.")
+    return BodyShape(name, body, shape, placement, material, int(group), int(mask))
+
+
+# ---- storage -------------------------------------------------------------------------------------
+
+KINDS: dict[str, type[Shape]] = {
+    one.__name__: one for one in (Sphere, Capsule, Cylinder, Ellipsoid, Box, ConvexMesh, Plane)
+}
+
+
+def shape_to_dict(record: BodyShape) -> dict[str, Any]:
+    """Return plain dicts, lists, strings and numbers; an infinite stiffness is null."""
+    sizes = {one.name: getattr(record.shape, one.name) for one in fields(record.shape)}
+    out: dict[str, Any] = {"name": record.name, "body": record.body}
+    out["shape"] = {"type": record.shape.kind} | {n: x for n, x in sizes.items() if x is not None}
+    X = record.placement
+    out["placement"] = {"rotation": X.rotation.tolist(), "translation": X.translation.tolist()}
+    if record.material is not None:
+        values = {one.name: getattr(record.material, one.name) for one in fields(record.material)}
+        out["material"] = {n: None if math.isinf(x) else x for n, x in values.items()}
+    return out | {"group": record.group, "mask": record.mask}
+
+
+def shape_from_dict(data: Any) -> BodyShape:
+    """Inverse of `shape_to_dict`."""
+    where = f"shape {data.get('name')!r}" if isinstance(data, dict) else "a shape"
+    try:
+        values = dict(data)
+        sizes = dict(values["shape"])
+        kind = sizes.pop("type")
+        if kind not in KINDS:
+            raise ParseError(
+                f"{where} has the type {kind!r}, which does not exist. "
+                + did_you_mean(str(kind), KINDS)
+            )
+        values["shape"] = KINDS[kind](**sizes)
+        values["placement"] = Pose(**values.get("placement", {}))
+        if values.get("material") is not None:
+            given = {n: math.inf if x is None else x for n, x in values["material"].items()}
+            values["material"] = Material(**given)
+        return make_shape(**values)
+    except (TypeError, KeyError, AttributeError) as error:
+        raise ParseError(f"{where} is not in the format of a model: {error!r}.") from error

@@ -1,0 +1,202 @@
+"""Contact problems in machine code: the reference again, the same bits in every company."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from compiled_graphs import compiled
+from cone_problems import jammed_problems, random_problems, stack, violations
+from numpy.testing import assert_allclose, assert_array_equal
+
+from phipsi.contact import cone_code
+from phipsi.contact.cone_calls import ConeCall
+from phipsi.contact.cone_problem import (
+    INACTIVE,
+    NOT_FINITE,
+    UNSOLVED,
+    ConeLayout,
+    ConeProblem,
+    residual,
+)
+from phipsi.contact.cone_solver import solve
+from phipsi.contact.newton import ITERATIONS
+from phipsi.laws import law_operations as ops
+from phipsi.laws.calls import call
+
+LANES = 4
+MIXED = ConeLayout(("rolling", "point", "torsion", "normal"), stops=1, limits=2)
+
+
+def solver(layout, lanes=LANES, fused=False):
+    """A function of problems, (B, ...) each, in groups of lanes; the last group is filled up."""
+    n, k = layout.n_rows, layout.n_heads
+    shapes = {"W": (n, n), "b": (n,), "s": (k,), "mu": (n,), "start": (n,)}
+    nodes = [ops.given(name, shape) for name, shape in shapes.items()]
+    run = compiled(call(ConeCall(layout), *nodes), lanes, fused)
+
+    def solved(problem, start=None):
+        flat = problem.flat()
+        count = len(flat.b)
+        first = np.zeros((count, n)) if start is None else start
+        given = dict(zip(shapes, (flat.W, flat.b, flat.s, flat.coefficients, first), strict=True))
+        found = []
+        for i in range(0, count, lanes):
+            which = np.minimum(np.arange(i, i + lanes), count - 1)
+            found.append(run({name: x[which] for name, x in given.items()}))
+        return [np.concatenate(x)[:count] for x in zip(*found, strict=True)]
+
+    return solved
+
+
+@pytest.fixture(scope="module")
+def of_points():
+    """Solvers of point contacts, by number."""
+    known = {}
+
+    def find(layout):
+        if layout not in known:
+            known[layout] = solver(layout)
+        return known[layout]
+
+    return find
+
+
+def mixed_problems(rng, count):
+    """All kinds of contacts, stops and limits."""
+    n, k = MIXED.n_rows, MIXED.n_heads
+    G = rng.standard_normal((count, n, n + 4))
+    coefficients = MIXED.coefficients(
+        rng.uniform(0.1, 1, (count, 4)), rng.uniform(0.01, 0.5, (count, 4)),
+        rng.uniform(0.01, 0.3, (count, 4)), rng.uniform(0.05, 0.5, (count, 2)),
+    )  # fmt: skip
+    s = rng.uniform(0, 0.5, (count, k)) * (rng.random((count, k)) < 0.3)
+    b = rng.standard_normal((count, n))
+    return ConeProblem(MIXED, G @ G.swapaxes(1, 2), b, s, coefficients)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda rng: random_problems(rng, 1, 12),
+        lambda rng: random_problems(rng, 4, 30),
+        lambda rng: random_problems(rng, 8, 12, 3.0),
+        lambda rng: mixed_problems(rng, 30),
+        lambda rng: stack([1.0, 1e3, 1.0], 0.01),
+        lambda rng: stack([1.0, 1.0], 0.01, push=1.0),
+    ],
+)
+def test_machine_code_solves_as_the_reference(of_points, make):
+    problem = make(np.random.default_rng(1))
+    p, error, iterations, status = of_points(problem.layout)(problem)
+    known = solve(problem.flat())
+    assert not status.any()
+    size = np.abs(known.p).max(axis=1, keepdims=True) + 1e-9
+    indeterminate = problem.batch == ()  # self-stresses of stacks are known to rounding / ε
+    assert_allclose(p / size, known.p / size, atol=1e-3 if indeterminate else 1e-8)
+    assert_allclose(error, residual(problem.flat(), p), rtol=1e-3, atol=1e-13)
+    assert violations(problem.flat(), p).max() <= 2e-9
+    assert np.abs(iterations - known.iterations).max() <= 2
+
+
+def test_every_lane_and_company_gives_the_same_bits(of_points):
+    rng = np.random.default_rng(2)
+    problem = random_problems(rng, 4, 12)
+    s = problem.s.copy()
+    s[rng.random(s.shape) < 0.4] = 2 * INACTIVE  # other contacts in each lane
+    problem = replace(problem, s=s)
+    whole = of_points(problem.layout)(problem)
+    assert not whole[3].any()
+    alone = solver(problem.layout, lanes=1)(problem)
+    order = rng.permutation(12)
+    mixed = of_points(problem.layout)(ConeProblem(problem.layout, *(
+        x[order] for x in (problem.W, problem.b, problem.s, problem.coefficients)
+    )))  # fmt: skip
+    for one, other, moved in zip(whole, alone, mixed, strict=True):
+        assert_array_equal(one, other)
+        assert_array_equal(one[order], moved)
+    gone = np.repeat(s >= INACTIVE, 3, axis=1)
+    assert gone.any() and not whole[0][gone].any()
+
+
+def test_a_start_at_the_solution_needs_no_search(of_points):
+    problem = random_problems(np.random.default_rng(3), 4, 8)
+    first = of_points(problem.layout)(problem)
+    again = of_points(problem.layout)(problem, first[0])
+    assert not again[3].any() and again[2].max() <= 2
+    assert_allclose(again[0], first[0], atol=1e-12)
+
+
+def test_jammed_bodies_need_the_interior_point(of_points):
+    problem = jammed_problems(np.random.default_rng(4), 8, 24)
+    p, error, iterations, status = of_points(problem.layout)(problem)
+    assert not status.any() and iterations.max() > ITERATIONS
+    assert violations(problem, p).max() <= 2e-9
+    assert_allclose(error, residual(problem, p), rtol=1e-3, atol=1e-13)
+
+
+def test_the_interior_point_alone_solves_all_kinds(monkeypatch):
+    monkeypatch.setattr(cone_code, "ITERATIONS", 0)  # of Newton's method, at first
+    problem = mixed_problems(np.random.default_rng(1), 12)
+    s = problem.s.copy()
+    s[5, [0, 2]] = s[6, 1] = 2 * INACTIVE
+    problem = replace(problem, s=s)
+    found, alone = solver(MIXED)(problem), solver(MIXED, lanes=1)(problem)
+    assert not found[3].any() and 5 <= found[2].min() <= found[2].max() <= 30
+    assert violations(problem, found[0]).max() <= 2e-9
+    for one, other in zip(found, alone, strict=True):
+        assert_array_equal(one, other)
+
+
+def test_lanes_that_fail_say_so_and_disturb_no_other(of_points, monkeypatch):
+    plain = random_problems(np.random.default_rng(5), 4, 4)
+    b = plain.b.copy()
+    b[2, 3] = np.nan
+    spoiled, whole = of_points(plain.layout)(replace(plain, b=b)), of_points(plain.layout)(plain)
+    assert spoiled[3].tolist() == [0, 0, NOT_FINITE, 0]
+    assert_array_equal(spoiled[0][[0, 1, 3]], whole[0][[0, 1, 3]])
+    monkeypatch.setattr(cone_code, "ITERATIONS", 4)
+    monkeypatch.setattr(cone_code, "STARTS", ())
+    problem = random_problems(np.random.default_rng(5), 4, 24)
+    p, error, _, status = solver(problem.layout)(problem)
+    assert 0 < status.sum() < 24
+    assert_array_equal(status == UNSOLVED, residual(problem, p) > 1e-10)
+    assert_allclose(error, residual(problem, p), rtol=1e-3, atol=1e-13)
+
+
+def test_nothing_touches(of_points):
+    problem = random_problems(np.random.default_rng(6), 4, 4)
+    found = of_points(problem.layout)(replace(problem, s=np.full((4, 4), 2 * INACTIVE)))
+    for x in found:
+        assert not x.any()
+
+
+def test_rebounds_create_no_energy():
+    rng = np.random.default_rng(4)
+    problem = random_problems(rng, 3, 40)
+    before = problem.b[:, problem.layout.normals]
+    calm = np.where(np.arange(40)[:, None] % 5 == 0, problem.s, 0.0)  # some cannot rebound
+    s = np.where((before < 0) & (calm == 0), before, calm)
+    calm[7, 1] = s[7, 1] = 2 * INACTIVE
+    problem = replace(problem, s=s)
+    callee = ConeCall(problem.layout, rebounds=True)
+    shapes = {"W": (9, 9), "b": (9,), "s": (3,), "calm": (3,), "mu": (9,), "start": (9,)}
+    nodes = [ops.given(name, shape) for name, shape in shapes.items()]
+    arrays = (problem.W, problem.b, s, calm, problem.coefficients, np.zeros((40, 9)))
+    found = []
+    for lanes in (4, 1):
+        run, parts = compiled(call(callee, *nodes), lanes, False), []
+        for i in range(0, 40, lanes):
+            given = (x[i : i + lanes] for x in arrays)
+            parts.append(run(dict(zip(shapes, given, strict=True))))
+        found.append([np.concatenate(x) for x in zip(*parts, strict=True)])
+    for one, other in zip(*found, strict=True):
+        assert_array_equal(one, other)
+    p, _, _, status, share = found[0]
+    known = callee.arrays(*arrays)
+    assert not status.any() and 2 <= (share < 1).sum() < 40
+    assert_allclose(share, known[4], atol=1e-9)
+    assert_allclose(p, known[0], atol=1e-8)
+    gain = 0.5 * np.sum(p * (problem.velocities(p) + problem.b), axis=1)
+    assert gain.max() <= 1e-12
+    part = replace(problem, s=calm + share[:, None] * (s - calm))
+    assert violations(part, p).max() <= 1e-9

@@ -1,0 +1,107 @@
+"""contact_points: machine code, arrays and one configuration after the other agree."""
+
+import numpy as np
+import pytest
+
+import phipsi as pp
+from phipsi.contact.contact_points import _Function
+from phipsi.contact.geometry.slots import FORMULAS, slot_geometry
+from phipsi.errors import InputError
+
+S = pp.shapes
+SHAPES = {
+    "Sphere": S.Sphere(0.1), "Capsule": S.Capsule(0.05, 0.3), "Cylinder": S.Cylinder(0.1, 0.2),
+    "Ellipsoid": S.Ellipsoid((0.1, 0.2, 0.3)), "Box": S.Box((0.2, 0.3, 0.4)),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def contacts():
+    """Two bodies of every kind, with placements, in all pairs that have a formula."""
+    rng = np.random.default_rng(0)
+    builder = pp.ModelBuilder()
+    for kind, shape in SHAPES.items():
+        for i in range(2):
+            name = f"{kind}{i}"
+            builder.add_body(name, joint=pp.joints.Free(), inertia=pp.SpatialInertia(mass=1.0))
+            at = pp.Pose.from_rpy(rng.normal(size=3), rng.normal(size=3) * 0.1) if i else pp.Pose()
+            builder.add_shape(name, name, shape, at)
+    pairs = [(f"{a}0", "ground" if b == "Plane" else f"{b}1") for a, b in FORMULAS]
+    return pp.Contacts(builder.build(), pairs=pairs, ground=pp.Pose.from_rpy((0.1, 0.2, 0)))
+
+
+def test_machine_code_and_arrays_agree(contacts, monkeypatch):
+    q = contacts.model.random_configuration(1, (3, 7))
+    X = pp.body_poses(contacts.model, q)[..., list(contacts.bodies), :, :]
+    monkeypatch.setenv("PHIPSI_BACKEND", "native")
+    fast = _Function(contacts)
+    assert fast._fast is not None
+    found = fast(q, {})
+    plain = pp.contact_points(contacts, q)
+    for x, y in zip(found[:4], plain[:4], strict=True):
+        assert x.shape == y.shape and x.shape[:2] == (3, 7)
+        np.testing.assert_allclose(x, y, atol=1e-14)
+    one = slot_geometry(contacts, X[1, 2])
+    for x, y in zip(found[:4], one, strict=True):
+        np.testing.assert_allclose(x[1, 2], y, atol=1e-14)
+    # the same bits in any batch
+    for x, y in zip(found[:4], fast(q[1, 2], {}), strict=False):
+        assert (x[1, 2] == y).all()
+
+
+def test_options_of_a_call(contacts):
+    q = contacts.model.random_configuration(1, 3)
+    q[1, 0] = np.nan
+    with pytest.raises(InputError, match="q"):
+        pp.contact_points(contacts, q)
+    masked, status = pp.contact_points(contacts, q, on_error="mask")
+    assert status.tolist()[1] != 0 and status[0] == status[2] == 0
+    assert np.isnan(masked.gap[1]).all() and np.isfinite(masked.gap[[0, 2]]).all()
+    fine = q[[0, 2]]
+    into = pp.contact_points(contacts, fine)
+    again = pp.contact_points(contacts, fine, out=tuple(np.empty_like(x) for x in into[:4]))
+    assert all((x == y).all() for x, y in zip(into[:4], again, strict=False))
+    with pytest.raises(InputError, match="nq|numbers|shape"):
+        pp.contact_points(contacts, q[:, :-1])
+    with pytest.raises(
+        InputError, match=r"pp.contact_points\(pp.Contacts\(model, ground=True\), q\)"
+    ):
+        pp.contact_points(contacts.model, q)
+
+
+def test_no_pairs():
+    nothing = pp.Contacts(pp.examples.planar_arm(2), ground=True)
+    found = pp.contact_points(nothing, np.zeros((5, 2)))
+    assert found.gap.shape == (5, 0) and found.normal.shape == (5, 0, 3)
+
+
+def test_mujoco_finds_the_same_gaps(contacts):
+    """Distances of primitives; MuJoCo's tolerance is that of its own iterations, 1e-6."""
+    mujoco = pytest.importorskip("mujoco")
+    sizes = {"Sphere": "0.1", "Capsule": "0.05 0.15", "Cylinder": "0.1 0.1",
+             "Ellipsoid": "0.1 0.2 0.3", "Box": "0.1 0.15 0.2"}  # fmt: skip
+    rng = np.random.default_rng(3)
+    for a, b in [pair for pair in FORMULAS if pair[1] != "Plane"]:
+        geoms = "".join(
+            f'<body><freejoint/><geom type="{k.lower()}" size="{sizes[k]}" mass="1"/></body>'
+            for k in (a, b)
+        )
+        peer = mujoco.MjModel.from_xml_string(f"<mujoco><worldbody>{geoms}</worldbody></mujoco>")
+        data = mujoco.MjData(peer)
+        builder = pp.ModelBuilder()
+        for name, kind in (("a", a), ("b", b)):
+            builder.add_body(name, joint=pp.joints.Free(), inertia=pp.SpatialInertia(mass=1.0))
+            builder.add_shape(name, name, SHAPES[kind])
+        model = builder.build()
+        ours = pp.Contacts(model)
+        q = model.random_configuration(rng, 100)
+        X = pp.body_poses(model, q)
+        gaps = pp.contact_points(ours, q).gap.min(axis=-1)
+        for i in range(100):
+            for j in range(2):
+                data.qpos[7 * j : 7 * j + 3] = X[i, j, :3, 3]
+                mujoco.mju_mat2Quat(data.qpos[7 * j + 3 : 7 * j + 7], X[i, j, :3, :3].ravel())
+            mujoco.mj_kinematics(peer, data)
+            theirs = mujoco.mj_geomDistance(peer, data, 0, 1, 10.0, np.zeros(6))
+            if gaps[i] > 0:
+                assert gaps[i] == pytest.approx(theirs, abs=1e-5), (a, b)
