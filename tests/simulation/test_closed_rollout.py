@@ -5,6 +5,7 @@ import itertools
 import known_systems
 import numpy as np
 import pytest
+from amounts import seeds
 from random_systems import KINDS, admissible, random_system
 
 import phipsi as pp
@@ -142,7 +143,7 @@ def test_all_kinds_are_tried():
     assert {kind for kinds in GROUPS for kind in kinds} == set(KINDS)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(4))
 def test_random_systems(seed, monkeypatch, numpy_steps):
     kinds = [KINDS[(3 * seed + 5 * j) % len(KINDS)] for j in range(3)]
     system, q = random_system(seed, 8, kinds, n_roots=1 + seed % 2, independent=True)
@@ -393,7 +394,7 @@ def residual_of(record, system, q):
     return g
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(4))
 def test_the_record_gives_the_residual_of_open_loops(seed):
     kinds = [KINDS[(seed + 4 * j) % len(KINDS)] for j in range(4)]
     system, _ = random_system(seed, 9, kinds)

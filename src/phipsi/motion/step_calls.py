@@ -321,6 +321,10 @@ def _euler(group: Group, q: Any, v: Any, vdot: Any, h: Any, ops_: Any) -> Sequen
     return group.euler(q, v, vdot, h[0], ops_)
 
 
+def _pushed(group: Group, v: Any, vdot: Any, h: Any, ops_: Any) -> Sequence[Any]:
+    return (group.pushed(v, vdot, h[0]),)
+
+
 def _middle(group: Group, q: Any, w: Any, h: Any, ops_: Any) -> Sequence[Any]:
     return (group.middle(q, w, h[0], ops_),)
 
@@ -340,6 +344,7 @@ def _after(group: Group, q: Any, w: Any, h: Any, p: Any, force: Any, ops_: Any) 
 MOVE = Formula("move", ("q", "v"), ("q",), _move)
 RATE = Formula("rate", ("v", "v"), ("v",), _rate)
 EULER = Formula("euler", ("q", "v", "v", "one"), ("q", "v"), _euler)
+PUSHED = Formula("pushed", ("v", "v", "one"), ("v",), _pushed)
 MIDDLE = Formula("middle", ("q", "v", "one"), ("q",), _middle)
 END = Formula("end", ("q", "v", "one"), ("q",), _end)
 WANTED = Formula("wanted", ("v", "one", "v", "v", "v"), ("v",), _wanted)
@@ -520,6 +525,13 @@ def euler_step(model: Model, q: Node, v: Node, vdot: Node, h: Node) -> tuple[Nod
         return ops.apply("add", q, ops.apply("mul", h, new)), new
     q1, v1 = call(GroupCall(EULER, model), q, v, vdot, h)
     return q1, v1
+
+
+def pushed_rates(model: Model, v: Node, vdot: Node, h: Node) -> Node:
+    """The rates after a semi-implicit step in the axes at its start; contacts act on these."""
+    if is_flat(model):
+        return _along(v, h, vdot)
+    return call(GroupCall(PUSHED, model), v, vdot, h)[0]
 
 
 def _along(x: Node, h: Node, rate: Node) -> Node:
