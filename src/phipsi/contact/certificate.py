@@ -45,7 +45,7 @@ class Certificate:
             if np.ndim(x) and count > 1:
                 place = np.unravel_index(int(np.argmax(x)), np.shape(x))
                 where = f"   in trajectory {', '.join(map(str, place))}"
-            return f"{np.max(x, initial=-np.inf):10.3g} {unit}{where}"
+            return f"{float(np.max(x)) if count else 0.0:10.3g} {unit}{where}"
 
         lines = [
             f"contacts of {many}, {self.steps} steps",

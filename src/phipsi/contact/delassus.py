@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from phipsi.backends.native.text import llvm_text as ir
 from phipsi.backends.native.text.lane_arithmetic import I64, i64
-from phipsi.contact.cone_code import Numbers
 from phipsi.contact.cone_problem import INACTIVE, ConeLayout
 from phipsi.contact.contact_rows import row_table
+from phipsi.contact.lane_elimination import Numbers
 from phipsi.laws.calls import Callee
 from phipsi.laws.graph import Node
 from phipsi.model.contact_pairs import Contacts
