@@ -168,3 +168,35 @@ def test_nothing_touches(of_points):
     found = of_points(problem.layout)(replace(problem, s=np.full((4, 4), 2 * INACTIVE)))
     for x in found:
         assert not x.any()
+
+
+def test_rebounds_create_no_energy():
+    rng = np.random.default_rng(4)
+    problem = random_problems(rng, 3, 40)
+    before = problem.b[:, problem.layout.normals]
+    calm = np.where(np.arange(40)[:, None] % 5 == 0, problem.s, 0.0)  # some cannot rebound
+    s = np.where((before < 0) & (calm == 0), before, calm)
+    calm[7, 1] = s[7, 1] = 2 * INACTIVE
+    problem = replace(problem, s=s)
+    callee = ConeCall(problem.layout, rebounds=True)
+    shapes = {"W": (9, 9), "b": (9,), "s": (3,), "calm": (3,), "mu": (9,), "start": (9,)}
+    nodes = [ops.given(name, shape) for name, shape in shapes.items()]
+    arrays = (problem.W, problem.b, s, calm, problem.coefficients, np.zeros((40, 9)))
+    found = []
+    for lanes in (4, 1):
+        run, parts = compiled(call(callee, *nodes), lanes, False), []
+        for i in range(0, 40, lanes):
+            given = (x[i : i + lanes] for x in arrays)
+            parts.append(run(dict(zip(shapes, given, strict=True))))
+        found.append([np.concatenate(x) for x in zip(*parts, strict=True)])
+    for one, other in zip(*found, strict=True):
+        assert_array_equal(one, other)
+    p, _, _, status, share = found[0]
+    known = callee.arrays(*arrays)
+    assert not status.any() and 2 <= (share < 1).sum() < 40
+    assert_allclose(share, known[4], atol=1e-9)
+    assert_allclose(p, known[0], atol=1e-8)
+    gain = 0.5 * np.sum(p * (problem.velocities(p) + problem.b), axis=1)
+    assert gain.max() <= 1e-12
+    part = replace(problem, s=calm + share[:, None] * (s - calm))
+    assert violations(part, p).max() <= 1e-9
