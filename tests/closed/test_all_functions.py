@@ -177,6 +177,7 @@ BUILT_ON_TREES = {
     "Grasp": lambda m: pp.Grasp(m, object="link3", contacts=[]),
     "System": lambda m: pp.System(m, []),
     "contact_events": lambda m: pp.contact_events(m),
+    "contact_step": lambda m: pp.contact_step(m, Q, V, TAU),
 }
 # Values that are the same for a system and its tree.
 OF_EITHER = {"Contacts": lambda m: pp.Contacts(m, ground=True)}
@@ -292,6 +293,26 @@ def test_what_is_built_on_a_tree(name):
 @pytest.mark.parametrize("name", OF_EITHER)
 def test_what_is_the_same_for_a_system_and_its_tree(name):
     assert OF_EITHER[name](SYSTEM) == OF_EITHER[name](SYSTEM.model)
+
+
+TOUCHING = pp.System(ARM, contacts=pp.Contacts(ARM, ground=True))
+
+
+@pytest.mark.parametrize("call", _rows("of_given_motion"))
+def test_contacts_do_not_change_what_is_about_the_given_motion(call):
+    for ours, theirs in zip(_flat(call(TOUCHING)), _flat(call(ARM)), strict=True):
+        assert_array_equal(ours, theirs)
+
+
+UNAWARE = [
+    p for kind in ("of_mechanisms", "of_trees") for p in _rows(kind) if p.id not in OPERATORS
+]
+
+
+@pytest.mark.parametrize("call", UNAWARE)
+def test_what_contact_forces_would_change_is_rejected(call):
+    with pytest.raises(pp.errors.InputError, match="contact"):
+        call(TOUCHING)
 
 
 ALL = [p for kind in ("of_given_motion", "of_mechanisms", "of_trees") for p in _rows(kind)]

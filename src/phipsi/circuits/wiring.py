@@ -241,7 +241,7 @@ class Wiring:
             names, several = zip(*forms, strict=True)
             modes = ("apply",) * len(forms)
             evaluations.append(Evaluation(several, names, modes, None, operands, constrained=True))
-        return _ordered(_replaced(replace(made, evaluations=tuple(evaluations)), known))
+        return _ordered(replaced(replace(made, evaluations=tuple(evaluations)), known))
 
     # ---- points
 
@@ -352,7 +352,7 @@ class Wiring:
         return self._with_totals(made) if self._totals else made
 
 
-def _replaced(made: Circuit, known: Mapping[Node, Node]) -> Circuit:
+def replaced(made: Circuit, known: Mapping[Node, Node]) -> Circuit:
     """A circuit with other nodes in the places of some."""
 
     def one(node: Node | None) -> Node | None:

@@ -256,13 +256,14 @@ def constrained_step(
     motion: Motion, method: Method, q: Array, v: Array, tau: Array, dt: float
 ) -> tuple[Array, Array]:
     """States (n, nq), (n, nv) after a step and its projection."""
-    none = np.zeros((len(v), 0))
+    chart = motion.chart
 
-    def rates(_: int, q: Array, v: Array) -> tuple[Array, Array]:
-        return motion.accelerations(q, v, tau), none
+    def slope(_: int, y: Array) -> Array:
+        z, rates = y[:, : chart.nv], y[:, chart.nv :]
+        vdot = motion.accelerations(chart.point(q, z), rates, tau)
+        return np.concatenate([chart.rate(z, rates), vdot], axis=-1)
 
-    q, v, _ = take_step(method, Values(motion.chart, q, v, rates), dt)
-    end = motion.project(q, v)
+    end = motion.project(*take_step(method, Values(chart, q, v, slope), dt)[:2])
     return end.q, end.v
 
 

@@ -78,9 +78,9 @@ def take_step(method: Method, numbers: Arithmetic, h: float) -> Any:
 
 @final
 class Values(Arithmetic):
-    """The state after a step, and what `n` quadratures gain.
+    """The state after a step, and what `n` quadratures w gain.
 
-    ``rates(i, q, v)`` returns vdot (..., nv) and the rates of the quadratures (..., n) in stage i.
+    ``slope(i, y)`` returns [ż, vdot, ẇ] (..., 2 nv + n) of y = [z, v, w] in stage i.
     """
 
     def __init__(
@@ -88,10 +88,10 @@ class Values(Arithmetic):
         chart: Chart,
         q: Array,
         v: Array,
-        rates: Callable[[int, Array, Array], tuple[Array, Array]],
+        slope: Callable[[int, Array], Array],
         n: int = 0,
     ) -> None:
-        self._chart, self._q, self._v, self._rates, self._n = chart, q, v, rates, n
+        self._chart, self._q, self._v, self._slope = chart, q, v, slope
         first, last = slice(0, chart.nv), slice(chart.nv, 2 * chart.nv)
         # a plain slice is twice as fast as one behind an ellipsis: most steps are of one state
         self._z, self._at_v = (first, last) if v.ndim == 1 else ((..., first), (..., last))
@@ -102,10 +102,7 @@ class Values(Arithmetic):
 
     def slope(self, i: int, y: Array) -> Array:
         """[ż, vdot, ẇ]."""
-        chart, z, v = self._chart, y[self._z], y[self._at_v]
-        vdot, gain = self._rates(i, chart.point(self._q, z), v)
-        rate = chart.rate(z, v)
-        return np.concatenate([rate, vdot, gain] if self._n else [rate, vdot], axis=-1)
+        return self._slope(i, y)
 
     def end(self, y: Array) -> tuple[Array, Array, Array]:
         """q⁺, v⁺, and the gain of the quadratures."""
@@ -114,8 +111,9 @@ class Values(Arithmetic):
 
     def euler(self, h: float) -> tuple[Array, Array, Array]:
         """The same, by a semi-implicit step."""
-        vdot, gain = self._rates(0, self._q, self._v)
-        return (*self._chart.euler(self._q, self._v, vdot, h), h * gain)
+        slope = self._slope(0, self.start)
+        gain = h * slope[..., 2 * self._chart.nv :]
+        return (*self._chart.euler(self._q, self._v, slope[self._at_v], h), gain)
 
 
 # ---- tangents -----------------------------------------------------------------------------------

@@ -116,13 +116,7 @@ class Adaptive(Stepper):
         self.restart(self.t, self.q, self.v, self._length or None)
 
     def _derivative(self, t: float, y: Array) -> Array:
-        nv = self._nv
-        z, v = y[:nv], y[nv : 2 * nv]
-        out = np.empty(len(y))
-        out[:nv] = self.chart.rate(z, v)
-        at = self.chart.point(self._base, z)
-        out[nv : 2 * nv], out[2 * nv :] = self.equations.rates(t, at, v)
-        return out
+        return self.equations.derivative(t, self._base, y)
 
     def _tolerance(self) -> Any:
         """Absolute tolerances: z of curved joints starts at 0, its size is that of q."""

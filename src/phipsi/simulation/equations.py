@@ -11,8 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.algorithms.dynamics.equations_of_motion import inverse_dynamics
-from phipsi.algorithms.dynamics.hybrid import HYBRID_ACCELERATIONS, hybrid_form
-from phipsi.algorithms.forms import FORWARD_DYNAMICS, body_forces, closed_form, forward, loaded
 from phipsi.backends.failures import is_failure
 from phipsi.compiler import compile
 from phipsi.errors import InputError, PhipsiError
@@ -20,8 +18,16 @@ from phipsi.forces.force import Elements, Force, State, provides
 from phipsi.model.model import Model
 from phipsi.motion.chart import Chart
 from phipsi.motion.entry_names import place_name
+from phipsi.motion.motion import TOLERANCE
 from phipsi.motion.user_functions import first_call, name_of
-from phipsi.simulation.compiled_laws import CompiledLaws, compiled_laws
+from phipsi.simulation.compiled_equations import (
+    CompiledEquations,
+    CompiledStage,
+    Stretch,
+    Stretched,
+    accelerations,
+    is_traced,
+)
 from phipsi.simulation.prescribed import Prescribed
 from phipsi.simulation.quadratures import Quadratures
 from phipsi.simulation.run_constraints import RunConstraints
@@ -30,10 +36,8 @@ from phipsi.simulation.sampled_control import SampledControl
 Array = NDArray[Any]
 Controller = Callable[[float, Array, Array], Any]
 
-_WORTH_COMPILING = 2000  # evaluations, as long as they take in Python: then laws are compiled
-
-WITH_FORCES = loaded(forward, external=True)
-HYBRID_WITH_FORCES = hybrid_form(body_forces(external=True))
+_NOTHING = np.zeros(0)
+_WORTH_COMPILING = 2000  # evaluations: a run with as many before is compiled
 
 
 @final
@@ -63,9 +67,8 @@ class Equations:
         self.model, self.controller = model, controller
         self.chart = Chart(model)
         self.forces = Elements(forces, model)
-        forms = (FORWARD_DYNAMICS, WITH_FORCES), (HYBRID_ACCELERATIONS, HYBRID_WITH_FORCES)
-        form = forms[prescribed is not None][self.forces.act_on_bodies]
-        self._program = compile(form, model)
+        self._form = prescribed is not None, self.forces.act_on_bodies
+        self._program = compile(accelerations(False, *self._form)[0], model)
         native = self._program.native
         self._call = self._reference if native is None else native.ufunc
         self._direct = (lambda *_: None) if native is None else native.direct
@@ -80,20 +83,43 @@ class Equations:
     def laws_may_have_changed(self) -> None:
         """An action of an event may have changed numbers of controllers: trace them again."""
         self._count, self._compiled = 0, None
+        self._stage: CompiledStage | None = None
 
-    def compiled(self) -> CompiledLaws | None:
-        """Controller and force elements as code, if all of them can be and nothing else acts."""
-        alone = self.prescribed is None and self.loops is None and not len(self.quadratures)
-        if not alone or self._program.native is None:
+    def compiled(self) -> CompiledEquations | None:
+        """The equations as code; None where there is no machine code, or none for these."""
+        if self._program.native is None or not self._nv:
             return None
-        return compiled_laws(self.model, self.controller, self._given_forces)
+        if self.loops is not None and not self.loops.may_compile:
+            return None
+        system = None if self.loops is None else self.loops.system
+        given = self.controller, self._given_forces, self.prescribed, system, self.quadratures
+        return CompiledEquations(self.model, *given)
+
+    def stretch(self, method: str, dt: float) -> Stretch | None:
+        """Many fixed steps in machine code; None if they cannot be."""
+        found = self.compiled()
+        if found is None or not found.can_stretch:
+            return None
+        loops = self.loops
+        if loops is None:
+            return found.stretch(method, dt)
+        if not loops.projects or loops.tolerance < TOLERANCE:
+            return None
+        take = found.stretch(method, dt)
+
+        def closed(t: float, q: Array, v: Array, w: Array, steps: int) -> Stretched | None:
+            if not loops.is_far:
+                return None
+            found = take(t, q, v, w, steps)
+            return None if found is None else found.until(loops.regular_until(found.q))
+
+        return closed
 
     @cached_property
     def _closed(self) -> Callable[..., tuple[Array, Array, Any]]:
         """Accelerations and multipliers in one program, where the rows are regular."""
         assert self.loops is not None
-        form = closed_form(None, self.forces.act_on_bodies, False)
-        program = compile(form, self.loops.system)
+        program = compile(accelerations(True, *self._form), self.loops.system)
         if program.native is None:
             return lambda *inputs: _flat(program(*inputs, on_error="mask"))
         return program.native.ufunc
@@ -101,29 +127,98 @@ class Equations:
     @property
     def is_plain(self) -> bool:
         """Whether nothing acts but gravity, and there is machine code for it."""
-        alone = self.controller is None and not self.forces and self.prescribed is None
-        alone = alone and self.loops is None and not len(self.quadratures)
-        return alone and self._program.native is not None
+        return self._is_bare and self.controller is None and self._program.native is not None
+
+    @property
+    def _is_bare(self) -> bool:
+        """Whether nothing acts but gravity and perhaps a controller."""
+        alone = not self.forces and self.prescribed is None
+        return alone and self.loops is None and not len(self.quadratures)
+
+    @property
+    def _is_direct(self) -> bool:
+        """Whether a stage is no more than a call of forward dynamics, and of a user's function."""
+        return self._is_bare and self.chart.is_flat and not is_traced(self.controller)
 
     # ---- the hot path -----------------------------------------------------------------------
 
+    def derivative(self, t: float, base: Array, y: Array) -> Array:
+        """ẏ of y = [z, v, w] about a configuration `base`: [ż, vdot, ẇ], NaN where it fails."""
+        if self._is_compiled():
+            found = self._from_stage(t, base, y)
+            if found is not None:
+                return found
+        nv, out = self._nv, np.empty(len(y))
+        z, v = y[:nv], y[nv : 2 * nv]
+        out[:nv] = self.chart.rate(z, v)
+        out[nv : 2 * nv], out[2 * nv :] = self._rates(t, self.chart.point(base, z), v)
+        return out
+
     def acceleration(self, t: float, q: Array, v: Array) -> Array:
         """Return vdot (nv,), or NaN where it cannot be computed."""
-        if self.loops is not None:
-            if not (np.isfinite(q).all() and np.isfinite(v).all()):
-                return np.full(self._nv, np.nan)
-            q, v = self.loops.stage(q, v)
-        return self._at(t, q, v)
+        return self.rates(t, q, v)[0]
 
     def rates(self, t: float, q: Array, v: Array) -> tuple[Array, Array]:
         """Return vdot (nv,), and ẇ of the quadratures at the same state."""
-        if not len(self.quadratures):
-            return self.acceleration(t, q, v), np.zeros(0)
-        if not (np.isfinite(q).all() and np.isfinite(v).all()):
-            return np.full(self._nv, np.nan), np.full(len(self.quadratures), np.nan)
+        if self._is_compiled():
+            y = np.concatenate([self.chart.start(q), v, np.zeros(len(self.quadratures))])
+            found = self._from_stage(t, q, y)
+            if found is not None:
+                return found[self._nv : 2 * self._nv], found[2 * self._nv :]
+        return self._rates(t, q, v)
+
+    def _is_compiled(self) -> bool:
+        """Whether machine code evaluates the next stage; it is compiled for a long run."""
+        self._count += 1
+        if self._count == _WORTH_COMPILING and not self._is_direct:
+            self._compiled = self.compiled()
+            self._stage = None if self._compiled is None else self._compiled.stage()
+        return self._stage is not None and (self.loops is None or self.loops.compiles)
+
+    def _from_stage(self, t: float, base: Array, y: Array) -> Array | None:
+        """ẏ by machine code, with what functions of the user give; None where that fails."""
+        stage, compiled = self._stage, self._compiled
+        assert stage is not None and compiled is not None
+        if compiled.is_complete:
+            out = stage(t, base, y)
+        else:
+            q = locked(self.chart.point(base, y[: self._nv]))
+            v = locked(y[self._nv : 2 * self._nv])
+            self._give(stage, compiled, t, q, v)
+            out = stage(t, base, y)
+            if out is not None:
+                self.quadratures.fill(out, compiled.own_quadratures, t, q, v)
+        if self.loops is not None and np.count_nonzero(stage.multipliers) > self.loops.rank:
+            return None  # drift has hidden that some rows depend on others
+        return out
+
+    def _give(
+        self, stage: CompiledStage, compiled: CompiledEquations, t: float, q: Array, v: Array
+    ) -> None:
+        """The values of functions of the user, for machine code."""
+        if compiled.own_controller:
+            stage.tau[:] = self.control(t, q, v)
+        if compiled.own_forces is not None:
+            own = compiled.own_forces
+            effort = stage.tau if compiled.own_controller else self._zero
+            stage.tau[:], loads = own.acting(own.state(t, q, v), effort)
+            if loads:
+                stage.loads[:] = loads[0]
+        if compiled.own_accelerations:
+            assert self.prescribed is not None
+            traced = compiled.traced_accelerations
+            stage.vdot[:] = self.prescribed.accelerations(t, q, v, traced)
+
+    def _rates(self, t: float, q: Array, v: Array) -> tuple[Array, Array]:
+        """The same in Python, with compiled forward dynamics."""
+        n = len(self.quadratures)
+        if (n or self.loops is not None) and not (np.isfinite(q).all() and np.isfinite(v).all()):
+            return np.full(self._nv, np.nan), np.full(n, np.nan)
         if self.loops is not None:
             q, v = self.loops.stage(q, v)
         vdot = self._at(t, q, v)
+        if not n:
+            return vdot, _NOTHING
         power = self._power(q, v, vdot) if self.quadratures.has_work else 0.0
         return vdot, self.quadratures.rates(t, locked(q), locked(v), power)
 
@@ -150,14 +245,6 @@ class Equations:
             self.failure = (t, np.array(q), np.array(v))
 
     def _at(self, t: float, q: Array, v: Array) -> Array:
-        self._count += 1
-        if self._count == _WORTH_COMPILING:
-            laws = self.compiled()
-            self._compiled = None if laws is None else laws.accelerations()
-        if self._compiled is not None:
-            vdot = self._compiled(t, q, v)
-            if vdot is not None:
-                return vdot
         effort, loads = self.acting(t, q, v)
         inputs = self._inputs(t, q, v, effort, loads)
         if self.loops is not None and self.loops.compiles:

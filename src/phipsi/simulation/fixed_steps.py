@@ -18,6 +18,7 @@ from phipsi.motion.implicit import largest, solve
 from phipsi.motion.rollout import COMPILED, rollout
 from phipsi.motion.stage_loop import Values, take_step
 from phipsi.motion.tableaux import Method
+from phipsi.simulation.compiled_equations import Stretch, Stretched
 from phipsi.simulation.equations import Equations
 from phipsi.simulation.stepper import Array, Diverged, Step, Stepper, check_speed
 from phipsi.simulation.variational import variational
@@ -28,8 +29,6 @@ Advance = Callable[[float, Array, Array, float], tuple[Array, Array, Array]]
 _STRETCH = 500  # steps that run in machine code at once, between checks of events and Ctrl-C
 _WORTH_COMPILING = 200  # steps: the laws of a run with as many before it are compiled
 _AFTER_EVENT = 50  # steps before that: many events in a row would compile laws as often
-Stretch = Callable[[float, Array, Array, int], tuple[Array, Array, Array | None]]
-"""(t, q, v, steps) → q, v and efforts of the controller after every step."""
 
 
 @final
@@ -44,7 +43,7 @@ class FixedStep(Step):
         v0: Array,
         w0: Array,
         t1: float,
-        end: tuple[Array, Array] | None = None,
+        end: tuple[Array, Array, Array] | None = None,
     ) -> None:
         self._advance, self.t0, self.t1, self._q0, self._v0 = advance, t0, t1, q0, v0
         self.samples, self._w0 = (t1,), w0
@@ -52,7 +51,7 @@ class FixedStep(Step):
             self.q1, self.v1, gain = advance(t0, q0, v0, t1 - t0)
             self.w1 = w0 + gain
         else:
-            (self.q1, self.v1), self.w1 = end, w0
+            self.q1, self.v1, self.w1 = end
 
     def at(self, t: float) -> tuple[Array, Array]:
         """State by a shorter step."""
@@ -101,7 +100,7 @@ class FixedSteps(Stepper):
         """Go on from here to the next multiple of dt."""
         self.t, self.q, self.v = t, q, v
         self._next = math.floor(t / self._dt * (1 + 1e-12)) + 1
-        self._ready: Iterator[tuple[Array, Array, Array | None]] = iter(())
+        self._ready: Iterator[tuple[Array, Array, Array, Array | None]] = iter(())
         if self._stretch != self._plain:
             self._stretch, self._since = None, 0
 
@@ -118,7 +117,7 @@ class FixedSteps(Stepper):
         self._next += 1
         return step
 
-    def _from_machine_code(self, t1: float) -> tuple[Array, Array] | None:
+    def _from_machine_code(self, t1: float) -> tuple[Array, Array, Array] | None:
         """The state at the end of this step, from a stretch of steps done at once."""
         whole = abs(t1 - self.t - self._dt) <= 1e-9 * self._dt
         if not self._compiles or not whole or self._next >= self._count:
@@ -129,31 +128,33 @@ class FixedSteps(Stepper):
             if stretch is None:
                 return None
             steps = min(_STRETCH, self._count - self._next)
-            try:
-                q, v, tau = stretch(self.t, self.q, self.v, steps)
-            except SimulationError:  # step by step, which finds where and why
-                self._compiles = False
+            taken = stretch(self.t, self.q, self.v, self.w, steps)
+            if taken is None:  # step by step, which finds where and why
+                self._compiles = self._equations.loops is not None
                 return None
-            efforts = [None] * steps if tau is None else tau[1:]
-            self._ready = iter(zip(q[1:], v[1:], efforts, strict=True))
+            q, v, w, tau = taken
+            efforts = [None] * (len(q) - 1) if tau is None else tau[1:]
+            self._ready = iter(zip(q[1:], v[1:], w[1:], efforts, strict=True))
             found = next(self._ready)
-        q1, v1, effort = found
+        q1, v1, w1, effort = found
         self._equations.known_effort = None if effort is None else (q1, v1, effort)
-        return q1, v1
+        return q1, v1, w1
 
-    def _plain(self, t: float, q: Array, v: Array, steps: int) -> tuple[Array, Array, None]:
+    def _plain(self, t: float, q: Array, v: Array, w: Array, steps: int) -> Stretched | None:
         """Nothing acts but gravity."""
-        model = self._equations.model
-        zero = np.zeros(model.nv)
-        return *rollout(model, q, v, zero, self._dt, steps, integrator=self._method.name), None
+        model, none = self._equations.model, np.zeros((steps + 1, 0))
+        zero, name = np.zeros(model.nv), self._method.name
+        try:
+            return Stretched(*rollout(model, q, v, zero, self._dt, steps, integrator=name), none)
+        except SimulationError:
+            return None
 
     def _laws(self) -> Stretch | None:
         """With the laws of the run as code, if the run is long."""
         self._since += 1
         if self._since != _AFTER_EVENT + 1 or self._count - self._next < _WORTH_COMPILING:
             return None
-        laws = self._equations.compiled()
-        self._stretch = None if laws is None else laws.stretch(self._method.name, self._dt)
+        self._stretch = self._equations.stretch(self._method.name, self._dt)
         return self._stretch
 
 
@@ -182,10 +183,10 @@ def _explicit(equations: Equations, method: Method) -> Advance:
     times = (0.0,) if method.tableau is None else method.tableau.c
 
     def advance(t: float, q: Array, v: Array, h: float) -> tuple[Array, Array, Array]:
-        def rates(i: int, q: Array, v: Array) -> tuple[Array, Array]:
-            return equations.rates(t + times[i] * h, q, v)
+        def slope(i: int, y: Array) -> Array:
+            return equations.derivative(t + times[i] * h, q, y)
 
-        return take_step(method, Values(chart, q, v, rates, n), h)
+        return take_step(method, Values(chart, q, v, slope, n), h)
 
     return advance
 

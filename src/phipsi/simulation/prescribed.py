@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Container, Mapping
 from typing import Any, final
 
 import numpy as np
@@ -20,7 +21,9 @@ Array = NDArray[Any]
 class Prescribed:
     """The accelerations of some joints.
 
-    `free` (nv,) is 1 for the other degrees of freedom; see `phipsi.algorithms.dynamics.hybrid`.
+    **Attributes:** `free` (nv,), 1 for the other degrees of freedom; see
+    `phipsi.algorithms.dynamics.hybrid`; `numbers` (nv,), the accelerations given as numbers, zero
+    elsewhere.
     """
 
     def __init__(self, model: Model, given: Mapping[str, Any]) -> None:
@@ -30,7 +33,7 @@ class Prescribed:
                 f"{{'{model.joint_names[0] if model.n_bodies else 'elbow'}': 0.0}}, not {given!r}"
             )
         self.free = free_mask(model, list(given))
-        self._start = np.zeros(model.nv)
+        self.numbers = np.zeros(model.nv)
         self._functions: list[tuple[str, slice, Any]] = []
         for name, value in given.items():
             place = model.v_slice(name)
@@ -39,19 +42,27 @@ class Prescribed:
                 check_signature(value, who, "t", "q", "v")
                 self._functions.append((name, place, value))
             else:
-                self._start[place] = _numbers(name, value, place)
+                self.numbers[place] = _numbers(name, value, place)
 
-    def accelerations(self, t: float, q: Array, v: Array) -> Array:
-        """(nv,): the prescribed accelerations, zero elsewhere."""
+    @property
+    def functions(self) -> list[tuple[str, Any]]:
+        """The accelerations given as functions, with the names of their joints."""
+        return [(name, function) for name, _, function in self._functions]
+
+    def accelerations(self, t: float, q: Array, v: Array, without: Container[str] = ()) -> Array:
+        """(nv,): the prescribed accelerations, zero elsewhere and at functions `without`."""
         if not self._functions:
-            return self._start
-        out = self._start.copy()
+            return self.numbers
+        out = self.numbers.copy()
         for name, place, function in self._functions:
-            out[place] = _numbers(name, function(t, q, v), place)
+            if name not in without:
+                out[place] = _numbers(name, function(t, q, v), place)
         return out
 
 
-def _numbers(name: str, value: Any, place: slice) -> Array:
+def _numbers(name: str, value: Any, place: slice) -> Any:
+    if isinstance(value, float) and math.isfinite(value) and place.stop - place.start == 1:
+        return value
     try:
         array = np.asarray(value, dtype=np.float64)
         array = np.broadcast_to(array, (place.stop - place.start,))

@@ -12,7 +12,7 @@ that energy − energy[0] = work.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, final
 
 import numpy as np
@@ -32,7 +32,8 @@ Quadrature = Callable[[float, Array, Array], Any] | Force
 class Quadratures:
     """What is integrated beside the state of a run.
 
-    **Attributes:** `names`, with "work" first if the work is wanted; `has_work`.
+    **Attributes:** `names`, with "work" first if the work is wanted; `has_work`; `given`, functions
+    and force elements by name.
     """
 
     def __init__(self, model: Model, given: Mapping[str, Quadrature] | None, work: bool) -> None:
@@ -42,7 +43,7 @@ class Quadratures:
                 f"    quadratures={{'impulse': lambda t, q, v: abs(v[0])}}"
             )
         self._functions: list[Callable[[float, Array, Array], Any]] = []
-        listed = dict(given or {})
+        self.given = listed = dict(given or {})
         for name, x in listed.items():
             if name == WORK or not isinstance(name, str):
                 raise InputError(
@@ -71,19 +72,24 @@ class Quadratures:
     def rates(self, t: float, q: Array, v: Array, power: float) -> Array:
         """ẇ (n,) at a state; `power` is that of all efforts and forces."""
         out = np.empty(len(self.names))
-        first = int(self.has_work)
-        if first:
+        if self.has_work:
             out[0] = power
-        for i, function in enumerate(self._functions, first):
-            given = function(t, q, v)
-            try:
-                out[i] = given
-            except (TypeError, ValueError):
-                raise InputError(
-                    f"quadrature {self.names[i]!r} gave {given!r} at t = {t:.6g} s; its function "
-                    f"must return one number."
-                ) from None
+        self.fill(out, range(len(self._functions)), t, q, v)
         return out
+
+    def fill(self, out: Array, which: Iterable[int], t: float, q: Array, v: Array) -> None:
+        """Write the rates of some functions, by number, into an array that ends with all rates."""
+        first = len(out) - len(self._functions)
+        for i in which:
+            given = self._functions[i](t, q, v)
+            try:
+                out[first + i] = given
+            except (TypeError, ValueError):
+                name = list(self.given)[i]
+                raise InputError(
+                    f"quadrature {name!r} gave {given!r} at t = {t:.6g} s; its function must "
+                    f"return one number."
+                ) from None
 
 
 def power_of(element: Force, model: Model) -> Callable[[float, Array, Array], Any]:

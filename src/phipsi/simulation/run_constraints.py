@@ -87,13 +87,19 @@ class RunConstraints:
         self._has_other_side = True
         self.is_close = False  # to a singular configuration
         self.is_regular = False  # whether rows without pivoting are as good as singular values
+        self.is_far = False  # from singular configurations
         self._unseen = 0  # steps that may pass without computing the singular values
         self.project_stages = False  # for a solver whose state cannot be projected
 
     @property
     def compiles(self) -> bool:
         """Whether compiled forward dynamics, which does not decide rank, may be used here."""
-        return self.is_regular and self.method != "baumgarte" and self._all_move
+        return self.is_regular and self.may_compile
+
+    @property
+    def may_compile(self) -> bool:
+        """Whether it may be used anywhere."""
+        return self.method != "baumgarte" and not (self.project_stages and self.projects)
 
     @property
     def drives(self) -> bool:
@@ -290,9 +296,19 @@ class RunConstraints:
         self.is_close = smallest < _STEADY
         self._steady = not self.is_close  # the next step can hardly change the rank
         self._careful = self.projects and 0 < self._rank and smallest < _NEAR
-        self.is_regular = smallest > _NEAR
+        self.is_regular, self.is_far = smallest > _NEAR, smallest > _FAR
         # far from singular configurations, deciding now and then is enough
-        self._unseen = _LOOK if smallest > _FAR else 0
+        self._unseen = _LOOK if self.is_far else 0
+
+    def regular_until(self, q: Array) -> int:
+        """How many of the steps that have led through configurations (steps + 1, nq) are good.
+
+        Those before a state that is not far from singular configurations.
+        """
+        looked = np.arange(1, len(q), _LOOK + 1)
+        at = self.motion.metric(q[looked])
+        bad = (at.smallest <= _FAR) | (at.rank != self._rank)
+        return int(looked[np.argmax(bad)]) - 1 if bad.any() else len(q) - 1
 
     def contradiction(self, q: Array, v: Array, free: Array) -> str:
         """Rows whose accelerations no motion has, as a sentence; empty if there are none."""

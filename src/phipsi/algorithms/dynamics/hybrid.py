@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
 from phipsi.algorithms.constrained.constraint_rows import rows_of
 from phipsi.algorithms.dynamics.constraint_forces import Dynamics
-from phipsi.algorithms.forms import A_G, INVERSE_DYNAMICS
+from phipsi.algorithms.forms import A_G, INVERSE_DYNAMICS, ROW_DRIFT
 from phipsi.backends.arguments import state_arrays
 from phipsi.backends.options import CallOptions, Calls
 from phipsi.compiler import program_of
@@ -30,7 +30,7 @@ from phipsi.errors import InputError, did_you_mean
 from phipsi.expressions.node import Expr
 from phipsi.model.mechanisms import of_mechanisms, tree_of
 from phipsi.model.model import Model
-from phipsi.operators import H, I, Jr, M, b, phi, prescribed, tau, unprescribed, vdot
+from phipsi.operators import A, H, I, J, Jr, M, b, phi, prescribed, tau, unprescribed, vdot
 
 Array = NDArray[Any]
 
@@ -49,6 +49,17 @@ def hybrid_form(w: Expr) -> Expr:
 
 
 HYBRID_ACCELERATIONS = hybrid_form(b)
+
+
+def hybrid_closed_form(w: Expr) -> tuple[Expr, Expr]:
+    """All accelerations that keep constraints, and the multipliers, as functions of w.
+
+    v̇ = v̇_f − Y J* A* f with Y = S* (S ℳ S* + prescribed)⁻¹ S and (A J Y J* A*) f = A J v̇_f − U.
+    """
+    free = hybrid_form(w)
+    spread = FREE_MASS_MATRIX.inv @ unprescribed @ J.T @ A.T
+    f = (A @ J @ unprescribed.T @ spread).inv @ (A @ J @ free + ROW_DRIFT)
+    return free - spread @ f, f
 
 
 def free_mask(model: Model, prescribed: Sequence[str] | Mapping[str, Any] | ArrayLike) -> Array:
