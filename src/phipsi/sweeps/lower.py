@@ -81,6 +81,7 @@ class Lowering:
         self.blocks = Blocks(given, axes, armature, self.vector, diagonal_blocks)
         self.builder = self.blocks.builder
         self._whole_matrix = whole_matrix
+        self.has_gram = False  # whether a matrix is C* S C, and `grams` changes something
         self._applied: dict[tuple[Expr, Field], Field] = {}
 
     def vector(self, x: Expr) -> Field:
