@@ -247,11 +247,10 @@ class Expr(Manipulable):
 
     __deepcopy__ = __copy__
 
-    def __setattr__(self, name: str, value: object) -> None:
+    def __setattr__(self, name: str, value: object = None) -> None:
         raise AttributeError("expressions are immutable; build a new one instead")
 
-    def __delattr__(self, name: str) -> None:
-        raise AttributeError("expressions are immutable; build a new one instead")
+    __delattr__ = __setattr__
 
 
 _INTERNED: WeakValueDictionary[tuple[object, ...], Expr] = WeakValueDictionary()
@@ -271,9 +270,7 @@ def intern(
     found = _INTERNED.get(key)
     if found is not None:
         return found
-    size = 1
-    for y in args:
-        size += y.size
+    size = 1 + sum(y.size for y in args)
     if size > MOST_NODES:
         raise LoweringError(check.too_large(size, MOST_NODES))
     node = object.__new__(Expr)
