@@ -15,6 +15,8 @@ from functools import cache
 class Structure(IntFlag):
     """A set of block positions; see the module's text."""
 
+    __hash__ = int.__hash__  # that of enumerations is written in Python
+
     ZERO = 0
     DIAGONAL = 1
     INWARD = 2  # row body is a strict ancestor of the column body
@@ -44,6 +46,12 @@ _COMPOSE: dict[tuple[Structure, Structure], Structure] = {
     (Structure.OUTWARD, Structure.INWARD): GENERAL,
 }
 _ATOMS = (Structure.DIAGONAL, Structure.INWARD, Structure.OUTWARD, Structure.UNRELATED)
+
+
+@cache
+def sum_structure(left: Structure, right: Structure) -> Structure:
+    """Positions that ``left + right`` may fill."""
+    return left | right
 
 
 @cache

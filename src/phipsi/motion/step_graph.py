@@ -24,7 +24,7 @@ from phipsi.laws.substitution import substituted
 from phipsi.model.contact_pairs import Contacts
 from phipsi.model.model import Model
 from phipsi.motion.step_calls import ProgramCall, inertias
-from phipsi.operators import H, Jr, phi
+from phipsi.operators import H, J, Jr, Lambda, mass_matrix, phi
 
 INERTIA = "inertia"
 """The name of the inertial parameters (n, 10) of `inertial_parameters`, given by trajectories."""
@@ -203,14 +203,21 @@ class StepGraph:
             inputs["f_ext"] = forces.loads
         return self._with_inertia(program, inputs, inertia)
 
-    def at_points(
-        self, forms: Sequence[Expr], points: Any, q: Node, inertia: Node | None, **inputs: Node
-    ) -> tuple[Node, ...]:
-        """Expressions about points, matrices and products, `inertia` added to that of rotors."""
-        modes = tuple("apply" if x.is_vector or inputs else "dense" for x in forms)
-        options: Any = {"given": self._given, "points": points, "mode": modes}
+    def dynamics_at(
+        self, points: Any, place: Place, forces: Forces, inertia: Node | None
+    ) -> tuple[Node, Node]:
+        """Accelerations of a tree, and Λ (6m, 6m) at points: one program, which shares sweeps."""
+        forms = (*self._dynamics.forms, Lambda)
+        options: Any = {"given": self._given, "points": points, "mode": ("apply", "dense")}
         program = ProgramCall(forms, self.model, **options)
-        return self._with_inertia(program, {"q": q, **inputs}, inertia)
+        vdot, admittance = self._evaluated(program, place, forces, inertia)
+        return vdot, admittance
+
+    def pushed_at(self, points: Any, q: Node, wrenches: Node, inertia: Node | None) -> Node:
+        """(ℳ + diag(inertia))⁻¹ J* wrenches (nv,), of wrenches (m, 6) at points of a tree."""
+        options: Any = {"given": self._given, "points": points}
+        program = ProgramCall((mass_matrix.inv @ J.T,), self.model, **options)
+        return self._with_inertia(program, {"q": q, "x": wrenches}, inertia)[0]
 
     def _with_inertia(
         self, program: ProgramCall, inputs: dict[str, Node], inertia: Node | None

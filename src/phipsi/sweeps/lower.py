@@ -81,6 +81,7 @@ class Lowering:
         self.blocks = Blocks(given, axes, armature, self.vector, diagonal_blocks)
         self.builder = self.blocks.builder
         self._whole_matrix = whole_matrix
+        self.has_gram = False  # whether a matrix is C* S C, and `grams` changes something
         self._applied: dict[tuple[Expr, Field], Field] = {}
 
     def vector(self, x: Expr) -> Field:
@@ -340,6 +341,7 @@ _VECTORS: dict[str, Callable[[Lowering, Expr], Field]] = {
     "gravity": _gravity,
     "s_gauge": lambda low, x: low.builder.apply("gauge", low.blocks.velocity()),
     "pose": lambda low, x: low.builder.apply("pose_matrix", low.blocks.pose()),
+    "coordinates": lambda low, x: low.builder.apply("joint_coordinates"),
     "moved": lambda low, x: low.builder.apply("moved_joint"),
     "frame_pose": lambda low, x: low.builder.apply("frame_matrix", low.blocks.pose()),
 }

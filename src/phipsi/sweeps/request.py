@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -36,7 +36,7 @@ MODES = ("apply", "dense", "blocks")
 REWRITES = ("full", "as_written")
 FLAT_DEPTH = 32  # bodies on the longest path for which the root's frame keeps 13 digits
 NEEDS_POINTS = {"B", "Bdot", "J", "Lambda", "f0", "frame_pose"}
-_INPUTS = {*INPUT_ORDER, "operand"}
+_INPUTS = {*INPUT_ORDER, "coordinates", "operand"}
 _NO_QUANTITIES = {n for n, row in CATALOGUE.items() if row.brackets in ("place", "component")}
 _PARTS = {"Lam_phi": "E_phi = shift Lam_phi, which follows from the joints and placements"}
 NEEDS_ROWS = {"A", "A_grasp", "Adot", "U", "Udot", "dA", "dAT"}
@@ -169,18 +169,25 @@ class Result:
 class Lowered:
     """The fields of a program before scheduling, and the names of its inputs in order.
 
-    `has_names` says that they hold numbers of joints or bodies that were named.
+    `has_names` says that they hold numbers of joints or bodies that were named; `has_gram`, that
+    one of the matrices is C* S C and could be computed from C.
     """
 
     results: tuple[Result, ...]
     inputs: tuple[str, ...]
     operands: tuple[Space, ...]
     has_names: bool = False
+    has_gram: bool = False
 
     @property
     def fields(self) -> list[Field]:
         """The fields to compute."""
-        return [x for r in self.results for x in (r.field, r.left) if x is not None]
+        return fields_of(self.results)
+
+
+def fields_of(results: Sequence[Result]) -> list[Field]:
+    """The fields of results."""
+    return [x for r in results for x in (r.field, r.left) if x is not None]
 
 
 def check_request(request: Request, *, has_points: bool, has_model: bool = True) -> None:
@@ -323,8 +330,12 @@ def lower_request(
     *,
     pairs: str = "all",
     grams: bool = False,
+    watch: Callable[[list[Field]], None] | None = None,
 ) -> Lowered:
-    """Lower all expressions with shared equations; `pairs` and `grams` are those of `Options`."""
+    """Lower all expressions with shared equations; `pairs` and `grams` are those of `Options`.
+
+    `watch` sees the fields so far after every result but the last, and ends the work by raising.
+    """
     armature = model is None or model.has_armature
     given = dict.fromkeys(request.given, "")
     options = Options(
@@ -357,12 +368,14 @@ def lower_request(
         else:
             assert model is not None
             results.append(_matrix(low, x, model, request.points, mode == "blocks"))
+        if watch is not None and len(results) < len(expressions):
+            watch(fields_of(results))
     if not operands:
         operands.extend(x.gives for x in operands_of(request.expressions))
     names = inputs_of(request.expressions, request.given) + request.given
     operand_names = [f"x{i}" if several else "x" for i in range(len(operands))]
     inputs = (*names, *operand_names)
-    return Lowered(tuple(results), inputs, tuple(operands), low.has_names)
+    return Lowered(tuple(results), inputs, tuple(operands), low.has_names, low.has_gram)
 
 
 def traits_of(

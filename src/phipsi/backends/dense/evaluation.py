@@ -227,7 +227,8 @@ class Evaluation:
             with np.errstate(all="ignore"):
                 rows = formula.program(joint.nv).run(blocks, number, ops)
             shape = (len(rows), len(rows[0]) if rows else 0)
-            out[part(x.gives, k), part(x.takes, k)] = at.array(rows).reshape(shape)
+            here = part(x.gives, k), part(x.takes, k)
+            out[here] = out[here] + at.array(rows).reshape(shape)  # a number is a sum
         return out
 
     def _function(self, x: Expr) -> Array:
