@@ -46,15 +46,16 @@ class ConstrainedSolve(Callee):
     """P (n, n), G (m, n), c (n, k), e (m, k), scales (m,) → x (n, k), f (m, k).
 
     `scales` are one over the natural sizes of the rows. Where P does not determine the motion, the
-    results are not numbers. f is zero on rows that are dropped, up to w e.
+    results are not numbers, and a run stops with `status` + 8 (i + 1), i the first entry of x that
+    is not determined; with 0 nothing is noted. f is zero on rows that are dropped, up to w e.
     """
 
-    def __init__(self, n: int, m: int, k: int) -> None:
-        self.sizes = n, m, k
+    def __init__(self, n: int, m: int, k: int, status: int = 0) -> None:
+        self.sizes, self.status = (n, m, k), status
         self.shapes = (n, k), (m, k)
         # code in the cache belongs to this text of the formulas
-        self.name = f"constrained solve {n} {m} {k} {sources_digest('control')}"
-        self.key = self.sizes
+        self.name = f"constrained solve {n} {m} {k} {status} {sources_digest('control')}"
+        self.key = *self.sizes, status
 
     def pull(
         self, args: tuple[Node, ...], results: tuple[Node, ...], weights: Sequence[Node | None]
@@ -103,9 +104,15 @@ class ConstrainedSolve(Callee):
         n, m, k = self.sizes
         function = self._function(code.module, code.e)
         results = [code.area(n * k), code.area(m * k)]
-        work = code.area(sum(self._work))
-        areas = [*map(code.stored, args), *results, work]
-        code.e.builder.call(function, [x.base for x in areas])
+        work, missing = code.area(sum(self._work)), code.area(1)
+        areas = [*map(code.stored, args), *results, work, missing]
+        b, e = code.e.builder, code.e
+        b.call(function, [x.base for x in areas])
+        if self.status and code.host is not None:
+            number = b.load(missing.base, align=8, typ=e.integers)
+            status = b.add(b.mul(number, e.integer(8)), e.integer(self.status))
+            fine = b.icmp_signed("==", number, e.integer(0))
+            code.host.note(b.select(fine, e.integer(0), status))
         return results
 
     @property
@@ -120,11 +127,11 @@ class ConstrainedSolve(Callee):
         name = f"phipsi_constrained_solve_{n}_{m}_{k}_{of.lanes}"
         if name in module.globals:
             return module.globals[name]
-        function = ir.Function(module, ir.FunctionType(ir.VOID, [POINTER] * 8), name)
+        function = ir.Function(module, ir.FunctionType(ir.VOID, [POINTER] * 9), name)
         function.linkage = "internal"
         e = Emitter(of.lanes, fused=of.fused)
         e.builder = b = ir.IRBuilder(function.append_basic_block("entry"))
-        P, G, c, wanted, scales, x, f, work = map(Area, function.args)
+        P, G, c, wanted, scales, x, f, work, missing = map(Area, function.args)
         starts = [0, *accumulate(self._work)]
         rows, L, Y, T, back, own, gains, owns, z, g = (
             Area(b.at(work.base, 8 * e.lanes * start)) for start in starts[:-1]
@@ -147,8 +154,17 @@ class ConstrainedSolve(Callee):
 
         at.each(n, lambda i: at.each(at.next(i), lambda j: augmented(i, j)))
 
+        b.store(e.integer(0), missing.base, align=8)
+
         def determined(i: Any, pivot: Lane) -> Any:
-            return e.compare(">", pivot, code.entry(own, i) * _SINGULAR)
+            good = e.compare(">", pivot, code.entry(own, i) * _SINGULAR)
+            # the first one; a pivot that is not a number has another reason
+            known = b.load(missing.base, align=8, typ=e.integers)
+            new = b.and_(b.icmp_signed("==", known, e.integer(0)), b.not_(good))
+            new = b.and_(new, e.compare("==", pivot, pivot))
+            found = b.select(new, e.splat_integer(at.next(i)), known)
+            b.store(found, missing.base, align=8)
+            return good
 
         at.cholesky(L, n, own, back, determined, float("nan"))
         at.forward(L, back, n, m, lambda i, r: at(rows, r, i, n), Y)

@@ -23,6 +23,7 @@ from phipsi.laws.calls import call
 from phipsi.laws.trace import Traced, as_node
 from phipsi.model.mechanisms import mechanism_of
 from phipsi.model.model import Model
+from phipsi.motion.rollout import UNDRIVEN
 from phipsi.operators import A, J, mass_matrix
 
 Array = NDArray[Any]
@@ -62,7 +63,7 @@ class DrivenMechanism:
         if isinstance(q, Traced):
             self._check_drives()
             P = np.diag(self.driven)
-            return self.driven * self._solved(q, P, tau, np.zeros(self._n_rows))
+            return self.driven * self._solved(q, P, tau, np.zeros(self._n_rows), UNDRIVEN)
         batch = np.broadcast_shapes(np.shape(q)[:-1], tau.shape[:-1])
         at, load = self.metric(q, batch), _flat(tau, batch)
         return self._drives.replacing(at, load).reshape(*batch, self.tree.nv)
@@ -78,7 +79,7 @@ class DrivenMechanism:
         if isinstance(q, Traced):
             (mass,) = called(self.tree, mass_matrix, q, mode="dense")
             P = mass * np.outer(self.driven, self.driven)
-            return self._solved(q, P, P @ u, -self._drift(q, v))
+            return self._solved(q, P, P @ u, -self._drift(q, v), UNDRIVEN)
         batch = np.broadcast_shapes(np.shape(q)[:-1], np.shape(v)[:-1], u.shape[:-1])
         at, wanted, driven = self.metric(q, batch), _flat(u, batch), self._drives.rates
         own = at.solve(-self._rows.bias(at.q, _flat(v, batch)))  # of the constraints themselves
@@ -142,15 +143,18 @@ class DrivenMechanism:
             return np.zeros(1)
         return called(self._whole, ROW_DRIFT, q, v)[0]
 
-    def _solved(self, q: Any, P: Any, c: Any, e: Any) -> Any:
-        """x with P x + G* f = c, G x = e, of traced quantities: a vector, or columns."""
+    def _solved(self, q: Any, P: Any, c: Any, e: Any, status: int = 0) -> Any:
+        """x with P x + G* f = c, G x = e, of traced quantities: a vector, or columns.
+
+        Where P does not determine the motion, a run stops with `status`.
+        """
         if len(c.shape) == 1:
-            return self._solved(q, P, c.reshape(-1, 1), e.reshape(-1, 1))[:, 0]
+            return self._solved(q, P, c.reshape(-1, 1), e.reshape(-1, 1), status)[:, 0]
         if self._rows.n_rows:
             (G,) = called(self._whole, A @ J, q, mode="dense")
         else:
             G = np.zeros((1, self.tree.nv))
-        callee = ConstrainedSolve(self.tree.nv, self._n_rows, c.shape[1])
+        callee = ConstrainedSolve(self.tree.nv, self._n_rows, c.shape[1], status)
         return Traced(call(callee, *map(as_node, (P, G, c, e, self._scales)))[0])
 
     @property
