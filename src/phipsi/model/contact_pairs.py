@@ -301,7 +301,7 @@ def _of_file(model: Model, taken: set[str]) -> list[tuple[BodyShape, str]]:
         warn(
             f"Contacts: collision meshes of the file are not read, so that these links touch "
             f"nothing with them: {shown}. Give such a link a shape of its own with "
-            f"builder.add_shape, for example pp.shapes.ConvexMesh(vertices)."
+            f"model.with_shape(name, link, pp.shapes.ConvexMesh(vertices))."
         )
     return out
 
@@ -429,7 +429,7 @@ class _Chooser:
         if name in self.model.body_names or (found is not None and name in self.model.frames):
             raise InputError(
                 f"Contacts: {what} names the body {name!r}, which has no shapes. Give it one:\n"
-                f"    builder.add_shape({name + '_shape'!r}, {name!r}, pp.shapes.Sphere(0.05))"
+                f"    model.with_shape({name + '_shape'!r}, {name!r}, pp.shapes.Sphere(0.05))"
             )
         raise InputError(
             f"Contacts: {what} names {name!r}, which is not a shape or body. "
