@@ -219,7 +219,7 @@ class Model(Value):
 
     @property
     def geometry(self) -> tuple[Shape, ...]:
-        """Visual and collision shapes of the file, for viewers; dynamics does not use them."""
+        """Visual and collision shapes of the file, for viewers; `Contacts` uses the latter."""
         return self.description.extras.geometry
 
     @property
