@@ -42,7 +42,7 @@ from phipsi.calculus.change import (
 )
 from phipsi.calculus.tangent import name_velocity
 from phipsi.errors import SpaceError
-from phipsi.expressions.functions import cross, dH_trace, open_place, outer
+from phipsi.expressions.functions import cross, dH_trace, open_place, outer, scaled, trace
 from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import (
     Expr,
@@ -181,6 +181,11 @@ class Gradient:
         """Pass on the change of f(…) to its arguments, which it is linear in."""
         if isinstance(x.function, Formula):
             self._formula(x, x.function, weight)
+            return
+        if x.function is scaled:
+            s, X = x.args
+            self._vector(s, trace(weight @ X))
+            self._blocks(X, scaled(s, weight))
             return
         if x.function is None or x.function.pull is None:
             raise SpaceError(no_gradient(x))

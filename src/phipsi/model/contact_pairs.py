@@ -23,6 +23,7 @@ from phipsi.model.shapes import (
     BodyShape,
     Box,
     Capsule,
+    ConvexMesh,
     Cylinder,
     Ellipsoid,
     Material,
@@ -44,10 +45,14 @@ SLOTS: dict[tuple[str, str], int] = {
     ("Cylinder", "Plane"): 5,
     ("Ellipsoid", "Plane"): 1,
     ("Box", "Plane"): 4,
+    ("ConvexMesh", "Plane"): 4,
     ("Sphere", "Sphere"): 1,
     ("Sphere", "Capsule"): 1,
     ("Sphere", "Cylinder"): 1,
     ("Sphere", "Box"): 1,
+    ("Capsule", "Capsule"): 3,
+    ("Capsule", "Box"): 3,
+    ("Box", "Box"): 5,
 }
 _COMBINED: dict[str, Callable[[float, float], float]] = {
     "geometric": lambda x, y: math.sqrt(x * y),
@@ -77,6 +82,11 @@ class ContactPair:
     first: int
     slots: int
 
+    @property
+    def group(self) -> tuple[Any, ...]:
+        """Equal for pairs that one loop computes: kinds, and what moves."""
+        return _group(self.a, self.b)
+
 
 @final
 class Contacts(Value):
@@ -89,7 +99,7 @@ class Contacts(Value):
     none of their own, by default ``Material()``; `combine`, how friction, torsion, rolling and
     restitution of two materials x, y become those of the pair: "geometric" √(x y), "minimum",
     "maximum", "mean" or "product"; `margin` (m), the gap below which a contact is listed; `points`,
-    the most contact points of a pair of meshes.
+    the most contact points of a mesh, 1 to 4.
 
     With "auto", two shapes may touch if they are on different bodies, one of which moves; if their
     groups and masks agree; and if one body is not the parent of the other (the world counts as the
@@ -146,9 +156,10 @@ class Contacts(Value):
         shapes = _all_shapes(tree, ground)
         default = _default(material)
         choose = _Chooser(tree, shapes)
+        margin, points = _margin(margin), _points(points)
         wanted = choose.automatic() if pairs == "auto" else choose.listed(pairs)
         without = choose.excluded(exclude)
-        wanted = [pair for pair in wanted if pair not in without]
+        wanted = _by_group(shapes, [pair for pair in wanted if pair not in without])
         rule = _rule(combine)
         _check_formulas(shapes, wanted)
         made: list[ContactPair] = []
@@ -157,10 +168,11 @@ class Contacts(Value):
             a, b = shapes[i], shapes[j]
             both = _combined(a.material or default, b.material or default, rule)
             slots = SLOTS[a.shape.kind, b.shape.kind]
+            slots = min(slots, points) if isinstance(a.shape, ConvexMesh) else slots
             hosts = (choose.hosts[i], choose.hosts[j])
             made.append(ContactPair(f"{a.name}|{b.name}", a, b, *hosts, both, first, slots))
             first += slots
-        self._fill(tree, shapes, tuple(made), _margin(margin), _points(points))
+        self._fill(tree, shapes, tuple(made), margin, points)
 
     def _fill(
         self,
@@ -280,7 +292,7 @@ def _of_file(model: Model, taken: set[str]) -> list[BodyShape]:
         warn(
             f"Contacts: collision meshes of the file are not read, so that these links touch "
             f"nothing with them: {shown}. Give such a link a shape of its own with "
-            f"builder.add_shape, for example pp.shapes.ConvexMesh(vertices)."
+            f"model.with_shape(name, link, pp.shapes.ConvexMesh(vertices))."
         )
     return out
 
@@ -385,12 +397,24 @@ class _Chooser:
         if name in self.model.body_names or (found is not None and name in self.model.frames):
             raise InputError(
                 f"Contacts: {what} names the body {name!r}, which has no shapes. Give it one:\n"
-                f"    builder.add_shape({name + '_shape'!r}, {name!r}, pp.shapes.Sphere(0.05))"
+                f"    model.with_shape({name + '_shape'!r}, {name!r}, pp.shapes.Sphere(0.05))"
             )
         raise InputError(
             f"Contacts: {what} names {name!r}, which is not a shape or body. "
             + did_you_mean(str(name), [x for x, found in self.named.items() if found])
         )
+
+
+def _group(*sides: BodyShape) -> tuple[Any, ...]:
+    return tuple((s.shape.kind, len(s.shape.numbers), s.body == WORLD_NAME) for s in sides)
+
+
+def _by_group(shapes: Sequence[BodyShape], pairs: Sequence[Pair]) -> list[Pair]:
+    """The pairs of a group one after the other, groups in the order of their first pairs."""
+    groups: dict[Any, list[Pair]] = {}
+    for i, j in pairs:
+        groups.setdefault(_group(shapes[i], shapes[j]), []).append((i, j))
+    return [pair for group in groups.values() for pair in group]
 
 
 def _check_formulas(shapes: Sequence[BodyShape], pairs: Sequence[Pair]) -> None:
@@ -457,6 +481,6 @@ def _margin(given: Any) -> float:
 
 
 def _points(given: Any) -> int:
-    if isinstance(given, bool) or not isinstance(given, int) or not 1 <= given <= 8:
-        raise InputError(f"Contacts: points={given!r} must be a whole number, 1 to 8.")
+    if isinstance(given, bool) or not isinstance(given, int) or not 1 <= given <= 4:
+        raise InputError(f"Contacts: points={given!r} must be a whole number, 1 to 4.")
     return given

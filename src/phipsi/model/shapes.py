@@ -338,6 +338,11 @@ class BodyShape:
     group: int = 1
     mask: int = ALL
 
+    @property
+    def is_turned(self) -> bool:
+        """Whether its axes are not those of the body."""
+        return not np.array_equal(self.placement.rotation, np.eye(3))
+
 
 def make_shape(
     name: Any,
