@@ -147,7 +147,7 @@ def test_lanes_that_fail_say_so_and_disturb_no_other(of_points, monkeypatch):
     assert spoiled[3].tolist() == [0, 0, NOT_FINITE, 0]
     assert_array_equal(spoiled[0][[0, 1, 3]], whole[0][[0, 1, 3]])
     monkeypatch.setattr(cone_code, "ITERATIONS", 4)
-    monkeypatch.setattr(cone_code, "STARTS", ())
+    monkeypatch.setattr(cone_code, "ATTEMPTS", cone_code.ATTEMPTS[:1])
     problem = random_problems(np.random.default_rng(5), 4, 24)
     p, error, _, status = solver(problem.layout)(problem)
     assert 0 < status.sum() < 24

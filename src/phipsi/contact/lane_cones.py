@@ -50,11 +50,11 @@ KINDS = {
 
 R, INVERSE, DEPTH, C, CLOSED, GROUPS = range(6)
 """Numbers kept of every contact: r, 1/r, D, c, whether it is closed; for Newton's method
-`PER_GROUP` of each group; for the interior point five from `HEAD` on."""
+`PER_GROUP` of each group; for the interior point nine from `HEAD` on."""
 PER_GROUP = 3
 HEAD = GROUPS + 2 * PER_GROUP
-PER_CONTACT = HEAD + 5
-VECTORS = 15
+PER_CONTACT = HEAD + 9
+VECTORS = 16
 """Arrays with a number for each row."""
 
 
