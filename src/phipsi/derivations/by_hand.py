@@ -396,7 +396,7 @@ def _expression(x: Expr | str, function: str, paper: str = "", own: Sequence[Exp
     found = as_expression(x, paper, own)
     if not isinstance(cast(object, found), Expr):
         raise InputError(
-            f"{function} needs expressions or text that pp.parse reads, not {x!r}{advice(x)}"
+            f"{function} needs expressions or text such as 'H phi M', not {x!r}{advice(x)}"
         )
     return found
 
