@@ -294,10 +294,10 @@ def fold(x: Expr) -> Expr:
 
 def _not_applicable(rule: Identity, pairs: list[tuple[Expr, Expr]], part: Expr) -> str:
     before, after = pairs[0]
-    turned = any(_among_words(part, [(new, old)]) is not part for old, new in pairs)
+    reversible = any(_among_words(part, [(new, old)]) is not part for old, new in pairs)
     hint = (
         f"Its other side does: use the identity with reverse={before is rule.lhs}."
-        if turned
+        if reversible
         else _nearest(part, [old for old, _ in pairs])
     )
     return (

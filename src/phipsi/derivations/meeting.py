@@ -127,9 +127,9 @@ def _forms(
     """x with a side of an equation replaced: as it stands, its adjoint, and both."""
     mark = _marker(old)
     plain = replace_in(x, old, mark)
-    turned = x if old.T is old else replace_in(x, old.T, mark.T)
-    both = plain if turned is x else replace_in(plain, old.T, mark.T)
-    for marked in dict.fromkeys((both, plain, turned)):
+    transposed = x if old.T is old else replace_in(x, old.T, mark.T)
+    both = plain if transposed is x else replace_in(plain, old.T, mark.T)
+    for marked in dict.fromkeys((both, plain, transposed)):
         if marked is x:
             continue
         moves = _moves(equation, marked, mark, old, new)

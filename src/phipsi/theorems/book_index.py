@@ -123,7 +123,7 @@ def equations_named(wanted: Identity | str) -> list[Identity]:
         raise InputError(
             f'{wanted!r} is a claim, not a name. State it as  pp.Identity("{lhs}", "{rhs}")'
         )
-    found = [*_by_name(wanted), *_by_source(wanted)]
+    found = [*_by_name(wanted), *_by_source(wanted)] or list(_by_number(wanted))
     usable = [x for x in found if x.lhs is not None and not x.sweeps]
     if usable:
         return list({x.sides: x for x in reversed(usable)}.values())[::-1]
