@@ -290,6 +290,11 @@ def test_pairs_without_a_formula_are_named():
         pp.Contacts(model, ground=True)
     text = str(caught.value)
     assert "Ellipsoid 's0' (on 'b0') against Ellipsoid 's2' (on 'b2')" in text
+    with pytest.warns(PhipsiWarning, match=r"1 pairs .* \('s0', 's2'\)"):
+        fewer = pp.Contacts(model, ground=True, missing="warn")
+    assert "s0|s2" not in names(fewer) and len(fewer.pairs) == 3
+    with pytest.raises(InputError, match="missing='skip' is neither"):
+        pp.Contacts(model, missing="skip")
     suggested = eval(text.partition("exclude=")[2])
     assert names(pp.Contacts(model, ground=True, exclude=suggested))
 

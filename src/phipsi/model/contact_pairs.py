@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
-from typing import Any, final
+from typing import Any, Literal, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -99,7 +99,8 @@ class Contacts(Value):
     none of their own, by default ``Material()``; `combine`, how friction, torsion, rolling and
     restitution of two materials x, y become those of the pair: "geometric" √(x y), "minimum",
     "maximum", "mean" or "product"; `margin` (m), the gap below which a contact is listed; `points`,
-    the most contact points of a mesh, 1 to 4.
+    the most contact points of a mesh, 1 to 4; `missing`, "warn" leaves out pairs that have no
+    formula and lists them.
 
     With "auto", two shapes may touch if they are on different bodies, one of which moves; if their
     groups and masks agree; if one body is not the parent of the other (bodies without inertia and
@@ -147,6 +148,7 @@ class Contacts(Value):
         combine: str = "geometric",
         margin: float = 0.02,
         points: int = 4,
+        missing: Literal["error", "warn"] = "error",
     ) -> None:
         if not isinstance(model, Model):
             raise InputError(
@@ -165,7 +167,7 @@ class Contacts(Value):
             wanted = choose.listed(pairs)
         wanted = _by_group(shapes, [pair for pair in wanted if pair not in without])
         rule = _rule(combine)
-        _check_formulas(shapes, wanted)
+        wanted = _with_formulas(shapes, wanted, missing)
         made: list[ContactPair] = []
         first = 0
         for i, j in wanted:
@@ -449,26 +451,35 @@ def _by_group(shapes: Sequence[BodyShape], pairs: Sequence[Pair]) -> list[Pair]:
     return [pair for group in groups.values() for pair in group]
 
 
-def _check_formulas(shapes: Sequence[BodyShape], pairs: Sequence[Pair]) -> None:
-    """Reject pairs that have no formula."""
-    missing = [
-        (shapes[i], shapes[j])
-        for i, j in pairs
-        if (shapes[i].shape.kind, shapes[j].shape.kind) not in SLOTS
-    ]
-    if not missing:
-        return
-    a, b = missing[0]
-    with_a = sorted({x for pair in SLOTS if a.shape.kind in pair for x in pair} - {a.shape.kind})
-    if (a.shape.kind, a.shape.kind) in SLOTS:
-        with_a.append(a.shape.kind)
-    listed = ", ".join(f"({x.name!r}, {y.name!r})" for x, y in missing[:4])
-    more = f"  # and {len(missing) - 4} more" if len(missing) > 4 else ""
+def _with_formulas(shapes: Sequence[BodyShape], pairs: list[Pair], missing: Any) -> list[Pair]:
+    """The pairs that have a formula; the others are an error, or are listed in a warning."""
+    if missing not in ("error", "warn"):
+        raise InputError(f'Contacts: missing={missing!r} is neither "error" nor "warn".')
+
+    def has_formula(pair: Pair) -> bool:
+        return (shapes[pair[0]].shape.kind, shapes[pair[1]].shape.kind) in SLOTS
+
+    others = [(shapes[i], shapes[j]) for i, j in pairs if not has_formula((i, j))]
+    if not others:
+        return pairs
+    listed = ", ".join(f"({a.name!r}, {b.name!r})" for a, b in others[:4])
+    more = f"  # and {len(others) - 4} more" if len(others) > 4 else ""
+    if missing == "warn":
+        warn(
+            f"Contacts: {len(others)} pairs have kinds without a formula and do not touch: "
+            f"{listed}{more}."
+        )
+        return [pair for pair in pairs if has_formula(pair)]
+    a, b = others[0]
+    kind = a.shape.kind
+    known = sorted({y if x == kind else x for x, y in SLOTS if kind in (x, y)})
     raise InputError(
-        f"Contacts: there is no formula for {a.shape.kind} {a.name!r} (on {a.body!r}) against "
-        f"{b.shape.kind} {b.name!r} (on {b.body!r}). {a.shape.kind} has formulas with "
-        f"{', '.join(with_a)}. Use such shapes (capsules and spheres come close to many), or "
-        f"exclude the pair:\n    exclude=[{listed}]{more}"
+        f"Contacts: there is no formula for {kind} {a.name!r} (on {a.body!r}) against "
+        f"{b.shape.kind} {b.name!r} (on {b.body!r}). {kind} has formulas with {', '.join(known)}. "
+        f"Use such shapes (capsules and spheres come close to many), or leave out the "
+        f"{len(others)} pairs without a formula:\n"
+        f'    missing="warn"\n'
+        f"or exclude pairs:\n    exclude=[{listed}]{more}"
     )
 
 
