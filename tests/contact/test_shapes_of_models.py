@@ -57,6 +57,9 @@ def chain(*shapes):
         (lambda: S.ConvexMesh(CUBE, outward(CUBE, FACES)[:, ::-1]), "inside out"),
         (lambda: S.ConvexMesh([*CUBE, [0, 0, 2]], outward(CUBE, FACES)),
          r"(?s)concave: vertex 8 stands 1 m out of.*ConvexMesh\(vertices\).*coacd.run_coacd"),
+        (lambda: S.HeightField(np.zeros((2, 5)), 1), r"at least 3 by 3, .* shape is \(2, 5\)"),
+        (lambda: S.HeightField(np.full((3, 3), np.nan), 1), r"heights\[0\]\[0\] = nan is not"),
+        (lambda: S.HeightField(np.zeros((3, 3)), 0), "HeightField: spacing=.* must be above 0"),
         (lambda: pp.Material(-0.1), "friction=-0.1 is negative"),
         (lambda: pp.Material("x"), "friction='x' is not a number"),
         (lambda: pp.Material(math.inf), "friction=inf is not finite"),
@@ -190,7 +193,8 @@ def test_shapes_are_part_of_what_a_model_is():
     assert pp.Model.from_dict(bare) != model
     every = {"Sphere": S.Sphere(1), "Capsule": S.Capsule(1, 2), "Cylinder": S.Cylinder(1, 2),
              "Ellipsoid": S.Ellipsoid((1, 2, 3)), "Box": S.Box((1, 2, 3)), "Plane": S.Plane(),
-             "ConvexMesh": S.ConvexMesh(CUBE, outward(CUBE, FACES))}  # fmt: skip
+             "ConvexMesh": S.ConvexMesh(CUBE, outward(CUBE, FACES)),
+             "HeightField": S.HeightField(np.eye(3, 4), 0.5)}  # fmt: skip
     assert every.keys() == KINDS.keys()
     stored = chain(*every.values()).to_dict()
     assert (
@@ -259,6 +263,15 @@ def test_pairs_by_name():
     bare = pp.examples.planar_arm(2)
     with pytest.raises(InputError, match="the body 'link1', which has no shapes"):
         pp.Contacts(bare, exclude=["link1"])
+
+
+def test_balls_too_large_for_a_height_field():
+    builder = pp.ModelBuilder()
+    builder.add_body("foot", joint=FREE, inertia=ONE)
+    builder.add_shape("foot", "foot", S.Sphere(0.3))
+    builder.add_shape("terrain", "world", S.HeightField(np.zeros((4, 4)), (0.5, 1.0)))
+    with pytest.raises(InputError, match="half the spacing 0.5 m .* of 0.6 m or more"):
+        pp.Contacts(builder.build())
 
 
 def test_groups_and_masks():

@@ -26,6 +26,7 @@ from phipsi.model.shapes import (
     ConvexMesh,
     Cylinder,
     Ellipsoid,
+    HeightField,
     Material,
     Plane,
     Shape,
@@ -53,6 +54,9 @@ SLOTS: dict[tuple[str, str], int] = {
     ("Capsule", "Capsule"): 3,
     ("Capsule", "Box"): 3,
     ("Box", "Box"): 5,
+    ("Sphere", "HeightField"): 1,
+    ("Capsule", "HeightField"): 2,
+    ("Box", "HeightField"): 4,
 }
 _COMBINED: dict[str, Callable[[float, float], float]] = {
     "geometric": lambda x, y: math.sqrt(x * y),
@@ -369,7 +373,7 @@ class _Chooser:
     def _may(self, i: int, j: int) -> bool:
         a, b = self.shapes[i], self.shapes[j]
         hosts = {self.hosts[i], self.hosts[j]}
-        if len(hosts) == 1 or (isinstance(a.shape, Plane) and isinstance(b.shape, Plane)):
+        if len(hosts) == 1 or all(isinstance(x.shape, Plane | HeightField) for x in (a, b)):
             return False
         if WORLD not in hosts and any({x, self.parent[x]} == hosts for x in hosts):
             return False
@@ -440,7 +444,11 @@ class _Chooser:
 
 
 def _group(*sides: BodyShape) -> tuple[Any, ...]:
-    return tuple((s.shape.kind, len(s.shape.numbers), s.body == WORLD_NAME) for s in sides)
+    return tuple(
+        (s.shape if isinstance(s.shape, HeightField) else s.shape.kind,
+         len(s.shape.numbers), s.body == WORLD_NAME)
+        for s in sides
+    )  # fmt: skip
 
 
 def _by_group(shapes: Sequence[BodyShape], pairs: Sequence[Pair]) -> list[Pair]:
@@ -459,6 +467,8 @@ def _with_formulas(shapes: Sequence[BodyShape], pairs: list[Pair], missing: Any)
     def has_formula(pair: Pair) -> bool:
         return (shapes[pair[0]].shape.kind, shapes[pair[1]].shape.kind) in SLOTS
 
+    for i, j in pairs:
+        _check_radius(shapes[i], shapes[j])
     others = [(shapes[i], shapes[j]) for i, j in pairs if not has_formula((i, j))]
     if not others:
         return pairs
@@ -481,6 +491,19 @@ def _with_formulas(shapes: Sequence[BodyShape], pairs: list[Pair], missing: Any)
         f'    missing="warn"\n'
         f"or exclude pairs:\n    exclude=[{listed}]{more}"
     )
+
+
+def _check_radius(a: BodyShape, b: BodyShape) -> None:
+    """A ball on a height field rests on triangles around one point of the grid."""
+    if not isinstance(a.shape, Sphere | Capsule) or not isinstance(b.shape, HeightField):
+        return
+    least = min(b.shape.spacing)
+    if 2 * a.shape.radius > least:
+        raise InputError(
+            f"Contacts: {a.name!r} has the radius {a.shape.radius:g} m, more than half the spacing "
+            f"{least:g} m of the height field {b.name!r}: it could touch triangles that are not "
+            f"looked at. Use a spacing of {2 * a.shape.radius:g} m or more, or smaller balls."
+        )
 
 
 # ---- materials -----------------------------------------------------------------------------------
