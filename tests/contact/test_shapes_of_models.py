@@ -378,6 +378,36 @@ def test_meshes_of_a_file_are_reported():
     assert names(contacts) == ["s0|ground"]
 
 
+def test_shapes_are_written_to_urdf(tmp_path):
+    """The same gaps after writing and reading; what URDF cannot state is an error."""
+    builder = pp.ModelBuilder()
+    at = pp.Pose.from_rpy((0.1, 0.2, 0.3), (0.1, 0.0, 0.2))
+    builder.add_body("arm", joint=pp.joints.Revolute(axis=(0, 1, 0)), inertia=ONE)
+    for name, shape in {"ball": S.Sphere(0.1), "cap": S.Capsule(0.1, 0.3), "box": S.Box((1, 2, 3)),
+                        "can": S.Cylinder(0.2, 0.3)}.items():  # fmt: skip
+        builder.add_shape(name, "arm", shape, at)
+    model = builder.build()
+    pp.save_urdf(model, tmp_path / "arm.urdf")
+    again = pp.load(tmp_path / "arm.urdf")
+    both = [pp.Contacts(m, ground=True) for m in (model, again)]
+    assert names(both[0]) == names(both[1]) and len(both[0].pairs) == 4
+    gaps = [pp.contact_points(c, [[0.3], [1.0]]).gap for c in both]
+    np.testing.assert_allclose(*gaps, atol=1e-12)
+    builder.add_shape("egg", "arm", S.Ellipsoid((1, 2, 3)))
+    with pytest.raises(ModelError, match="link 'arm': URDF has no ellipsoid"):
+        pp.save_urdf(builder.build(), tmp_path / "egg.urdf")
+
+
+def test_shapes_are_drawn():
+    from phipsi.interfaces.report.shapes_and_colors import solids_of
+
+    builder = pp.ModelBuilder()
+    builder.add_body("arm", joint=FREE, inertia=ONE)
+    builder.add_shape("ball", "arm", S.Sphere(0.25), pp.Pose(translation=(0, 0, 1)))
+    (solid,) = solids_of(builder.build())
+    assert (solid.mesh, solid.scale, solid.position[2]) == ("sphere", (0.25,) * 3, 1.0)
+
+
 SDF = """<sdf version="1.8"><model name="m"><link name="ball"><collision name="skin">
 <geometry><sphere><radius>0.1</radius></sphere></geometry>
 <surface><friction><ode><mu>MU</mu></ode></friction>
