@@ -24,6 +24,10 @@ from phipsi.backends.reference import evaluate
 Number = Any  # a term, or a number that is known
 
 
+class NotUnrolledError(Exception):
+    """An operation that terms do not have, such as a choice by the value of one."""
+
+
 @final
 class Term:
     """An operation on terms and known numbers; `number` counts the terms of one `Terms`."""
@@ -92,6 +96,11 @@ class Term:
             return -(other / self.args[0])
         return 0.0 if other == 0 else self.terms.make("div", float(other), self)
 
+    def _undecided(self, *_: Any) -> Any:
+        raise NotUnrolledError("what depends on the value of a term")
+
+    __lt__ = __le__ = __gt__ = __ge__ = __abs__ = __float__ = _undecided
+
 
 def _ordered(x: Term, y: Term) -> tuple[Term, Term]:
     return (x, y) if x.number <= y.number else (y, x)
@@ -99,22 +108,17 @@ def _ordered(x: Term, y: Term) -> tuple[Term, Term]:
 
 @final
 class _Functions:
-    """The functions of terms that the reference backend calls."""
+    """The functions of terms that the reference backend calls: those that there is code for."""
 
-    @staticmethod
-    def sin(x: Term) -> Term:
-        return x.terms.make("sin", x)
+    matmul = staticmethod(np.matmul)
 
-    @staticmethod
-    def cos(x: Term) -> Term:
-        return x.terms.make("cos", x)
-
-    @staticmethod
-    def sqrt(x: Term) -> Term:
-        return x.terms.make("sqrt", x)
+    def __getattr__(self, name: str) -> Callable[[Term], Term]:
+        if name not in _WRITERS:
+            raise NotUnrolledError(name)
+        return lambda x: x.terms.make(name, x)
 
 
-FUNCTIONS[Term] = _Functions
+FUNCTIONS[Term] = _Functions()
 
 
 @final
