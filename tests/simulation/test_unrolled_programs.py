@@ -10,9 +10,9 @@ import random_models
 import phipsi as pp
 from phipsi.model.joint import AdditiveJoint
 from phipsi.model.scalars import from_columns, rotation_about
-from phipsi.motion import closure_terms
+from phipsi.motion import closure_terms, unrolled_programs
 from phipsi.motion.row_elimination import Elimination
-from phipsi.motion.unrolled_programs import NotUnrolledError, Term, Terms, needed
+from phipsi.motion.unrolled_programs import NotUnrolled, Term, Terms, needed
 from phipsi.spatial.exponential import sinc
 
 OPERATIONS = {
@@ -148,7 +148,7 @@ def test_joints_of_users():
 @pytest.mark.parametrize("choice", [abs, float, lambda x: x > 0])
 def test_what_depends_on_the_value_of_a_term_is_rejected(choice):
     (x,) = Terms().inputs("x", (1,))
-    with pytest.raises(NotUnrolledError):
+    with pytest.raises(NotUnrolled):
         choice(x)
 
 
@@ -220,3 +220,19 @@ def test_equal_systems_have_equal_keys():
     assert again is not None
     assert other is not None
     assert first.key == again.key != other.key
+
+
+def test_gradients_are_those_of_programs_with_loops(monkeypatch):
+    """Weights go back through programs that are written without loops."""
+    found = []
+    for most in (24, 0):
+        monkeypatch.setattr(unrolled_programs, "MOST_BODIES", most)
+        system = four_bar()
+        q, v = system.project(system.assemble([1.0, -1.0, -1.5]), [0.5, 0.0, 0.0])
+        sim = pp.Simulator(system, dt=2e-3, integrator="semi_implicit")
+        weights = np.random.default_rng(0).standard_normal((4, 3))
+        found.append(sim.gradient(sim.start(q, v), np.ones((3, 3)), 3, of={"q": weights}))
+    for name in ("q", "v", "tau"):
+        x, y = (getattr(one, name) for one in found)
+        np.testing.assert_allclose(x, y, rtol=1e-10, atol=1e-13)
+        assert np.abs(x).max() > 1e-7

@@ -20,16 +20,21 @@ from phipsi.backends.array_algebra import Scalars
 from phipsi.compiler import compile
 from phipsi.model.model import Model
 from phipsi.motion.row_elimination import Elimination, elimination_of
-from phipsi.motion.unrolled_programs import NotUnrolledError, Number, Terms, listing, needed
+from phipsi.motion.unrolled_programs import (
+    MOST_BODIES,
+    MOST_TERMS,
+    NotUnrolled,
+    Number,
+    Terms,
+    listing,
+    needed,
+)
 from phipsi.operators import A, J, mass_matrix, pose, tau
 
 ELIMINATION = ((BIAS_FORCES - tau, ROW_DRIFT, mass_matrix, A @ J), (pose, mass_matrix, A @ J))
 MODES = (("apply", "apply", "dense", "dense"), ("apply", "dense", "dense"))
 
 _SCALARS = Scalars(np.dtype(object))
-
-MOST_BODIES, MOST_TERMS = 24, 6000
-"""Systems with more bodies, or more operations in a step, are not unrolled."""
 
 
 @final
@@ -84,7 +89,7 @@ def _unrolled(system: System, given: Sequence[str], elimination: Elimination) ->
     try:
         load, drift, mass, motion = terms.results(program.source)
         residual = _residual_entries(system, terms.inputs("q", (system.nq,)))
-    except NotUnrolledError:  # a joint of a user, whose formula chooses by the value of q
+    except NotUnrolled:  # a joint of a user, whose formula chooses by the value of q
         return None
     shapes = {x: tuple(program.input_shapes[x]) for x in ("q", "v", "tau", *given)}
     rates = system.rows.rates
