@@ -341,8 +341,8 @@ class Recursion:
         text = self.text(x, at)
         if x.operation.binding is not Binding.ATOM and x not in self.names:
             return (rf"\left({text}\right)" if self.latex else f"({text})") + power
-        head, bracket, tail = text.partition("(")
-        return f"{head}{power}{bracket}{tail}"
+        name = self.names.get(x) or text.partition("(")[0]
+        return f"{name}{power}{text[len(name) :]}"
 
     def _body(self, x: Field, at: str) -> str:
         row = x.operation
