@@ -157,3 +157,10 @@ def test_wrong_structures_are_rejected():
         pp.operator("Z", FF)
     with pytest.raises(SpaceError, match="carry every body to its parent"):
         pp.riccati(E=E_phi.T.T @ N + N)
+
+
+def test_a_recursion_that_treats_operators_as_arrays():
+    with pytest.raises(pp.PhipsiError, match="Y_np is an operator there, and not an array"):
+        pp.operator("Y_np", "motions -> forces", recursion=lambda X: np.minimum(X, 1))
+    with pytest.raises(pp.PhipsiError, match=r"^cannot add the number 1"):
+        pp.operator("Y_np", "motions -> forces", recursion=lambda X: X + 1)
