@@ -12,6 +12,7 @@ from phipsi.backends.native.text.lane_arithmetic import I64, Lane, fold_loop, i6
 from phipsi.contact.cone_adjoint import AdjointCall
 from phipsi.contact.cone_code import cone_function
 from phipsi.contact.cone_problem import Array, ConeLayout, ConeProblem
+from phipsi.contact.cone_smoothing import SmoothedCall
 from phipsi.contact.cone_solver import BISECTIONS, GAINED, solve, solve_rebound
 from phipsi.contact.contact_group import ContactGroup, code_version
 from phipsi.laws import law_operations as ops
@@ -25,15 +26,22 @@ class ConeCall(Callee):
 
     W, b, s, coefficients, start → p, residual, iterations, status; see `solve`. With `rebounds`,
     one more argument after s, those without restitution, and one more result, the share of
-    restitution that creates no energy; see `solve_rebound`.
+    restitution that creates no energy; see `solve_rebound`. With `smoothing` (J), derivatives are
+    those of smoothed impulses, in which the share of restitution is fixed; see `smoothed_adjoint`.
     """
 
     def __init__(
-        self, layout: ConeLayout, tolerance: float = 1e-10, *, rebounds: bool = False
+        self,
+        layout: ConeLayout,
+        tolerance: float = 1e-10,
+        *,
+        rebounds: bool = False,
+        smoothing: float = 0.0,
     ) -> None:
         self.layout, self.tolerance, self.rebounds = layout, tolerance, rebounds
+        self.smoothing = smoothing
         self.shapes = ((layout.n_rows,), *[()] * (4 if rebounds else 3))
-        self.key = (layout, tolerance, rebounds)
+        self.key = (layout, tolerance, rebounds, smoothing)
         self.name = f"cones {self.key} {code_version()}"
 
     def arrays(self, *args: Array) -> Sequence[Array]:
@@ -59,13 +67,25 @@ class ConeCall(Callee):
         p, weight = results[0], weights[0]
         if weight is None:
             return [None] * len(args)
+        share = one = ops.constant(1.0)
+        now = moved = s
+        if self.rebounds:
+            share, moved = results[4], ops.apply("sub", s, calm[0])
+            now = ops.apply("add", calm[0], ops.apply("mul", share, moved))
+
+        def parts(x: Node) -> list[Node]:
+            """Weights of s with and without restitution."""
+            shares = (share, ops.apply("sub", one, share)) if self.rebounds else (one,)
+            return [ops.apply("mul", y, x) for y in shares]
+
+        if self.smoothing:
+            smoothed = SmoothedCall(self.layout, self.smoothing)
+            p, to_b, to_s, to_mu, _ = call(smoothed, W, b, now, coefficients, weight)
+            return [_outer(to_b, p), to_b, *parts(to_s), to_mu, None]
         adjoint = AdjointCall(self.layout)
         if not self.rebounds:
             to_b, to_s, to_mu = call(adjoint, W, b, s, coefficients, p, weight)
             return [_outer(to_b, p), to_b, to_s, to_mu, None]
-        share, one = results[4], ops.constant(1.0)
-        moved = ops.apply("sub", s, calm[0])
-        now = ops.apply("add", calm[0], ops.apply("mul", share, moved))
         first = call(adjoint, W, b, now, coefficients, p, weight)
         u = ops.apply("add", ops.matmul(W, p), b)
         energy = call(adjoint, W, b, now, coefficients, p, u)
@@ -81,8 +101,7 @@ class ConeCall(Callee):
         half = ops.apply("add", energy[0], ops.apply("mul", ops.constant(0.5), p))
         to_s, to_mu = joined(first[1], energy[1]), joined(first[2], energy[2])
         to_W = _outer(joined(first[0], half), p)
-        ends = (ops.apply("mul", x, to_s) for x in (share, ops.apply("sub", one, share)))
-        return [to_W, to_b, *ends, to_mu, None]
+        return [to_W, to_b, *parts(to_s), to_mu, None]
 
     def write(self, code: Any, args: Sequence[Any]) -> Sequence[Any]:
         """Gather the contacts that are there in some lane, solve, and scatter."""

@@ -13,12 +13,16 @@ on those before it is dropped by the criterion of programs (`failures`).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from itertools import accumulate
 from typing import Any, cast, final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
+from phipsi.algorithms.constrained.constraint_rows import rows_of
+from phipsi.algorithms.forms import ROW_DRIFT
 from phipsi.backends.failures import ROW_FLOOR, ROW_TOLERANCE
 from phipsi.backends.native.kernel.law_code import Area, LawCode
 from phipsi.backends.native.pipeline import sources_digest
@@ -31,12 +35,16 @@ from phipsi.backends.native.text.lane_arithmetic import (
     i64,
     write_loop,
 )
+from phipsi.control.compiled_control import called
 from phipsi.laws import law_operations as ops
 from phipsi.laws.calls import Callee, call
 from phipsi.laws.graph import Node
 from phipsi.laws.trace import Traced, as_node
+from phipsi.model.model import Model
+from phipsi.operators import A, J
 
 Array = NDArray[Any]
+_SAMPLES = 3
 
 _SINGULAR = 1e-13  # of a pivot of B, of its own entry: there P x does not determine the motion
 
@@ -200,6 +208,47 @@ class ConstrainedSolve(Callee):
         at.each(m, lambda a: at.each(k, lambda q: force(a, q)))
         b.ret_void()
         return function
+
+
+@final
+class RowEquations:
+    """The equations P x + G* f = c, G x = e of a mechanism, of traced quantities.
+
+    A tree has one row, which is zero.
+    """
+
+    def __init__(self, mechanism: Model) -> None:
+        self._mechanism, self._rows = mechanism, rows_of(mechanism)
+        self.nv, self.n_rows = mechanism.model.nv, max(1, self._rows.n_rows)
+
+    @cached_property
+    def _scales(self) -> Array:
+        """One over the natural sizes of the rows, at random configurations."""
+        if not self._rows.n_rows:
+            return np.ones(1)
+        model = self._mechanism.model
+        q = model.random_configuration(np.random.default_rng(0), (_SAMPLES,))
+        return 1 / ConstraintMetric(self._rows, q).size.mean(axis=0)
+
+    def drift(self, q: Any, v: Any) -> Any:
+        """Ġ v."""
+        if not self._rows.n_rows:
+            return np.zeros(1)
+        return called(self._mechanism, ROW_DRIFT, q, v)[0]
+
+    def solved(self, q: Any, P: Any, c: Any, e: Any, status: int = 0) -> Any:
+        """x, a vector or columns as c and e are.
+
+        Where P does not determine the motion, a run stops with `status`.
+        """
+        if len(c.shape) == 1:
+            return self.solved(q, P, c.reshape(-1, 1), e.reshape(-1, 1), status)[:, 0]
+        if self._rows.n_rows:
+            (G,) = called(self._mechanism, A @ J, q, mode="dense")
+        else:
+            G = np.zeros((1, self.nv))
+        callee = ConstrainedSolve(self.nv, self.n_rows, c.shape[1], status)
+        return Traced(call(callee, *map(as_node, (P, G, c, e, self._scales)))[0])
 
 
 @final

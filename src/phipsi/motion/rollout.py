@@ -379,9 +379,9 @@ def _flag(per_step: Any, effort: Array) -> bool:
     return bool(per_step)
 
 
-UNDRIVEN, SINGULAR_TASK = (BLOCK + (kind << 32) for kind in (1, 2))
-"""Status of controllers in runs, to which 8 (number + 1) is added: the number of a rate that moves
-without a drive, or of the body whose frame cannot follow its task."""
+UNDRIVEN, SINGULAR_TASK, OPEN_PATH = (BLOCK + (kind << 32) for kind in (1, 2, 3))
+"""Status of controllers in runs. To the first two 8 (number + 1) is added: the number of a rate
+that moves without a drive, or of the body whose frame cannot follow its task."""
 
 _REASONS = {
     BLOCK: "a block of an operator that a law reads is singular, and has no inverse",
@@ -425,6 +425,11 @@ def failure(
             f"operational-space control of a frame on body {model.body_names[body]!r} is near a "
             "singularity: joint efforts hardly accelerate the frame in some direction of its task. "
             "Ask for fewer components=, or keep the path away; pp.simulate(…) damps the task there"
+        )
+    elif kind == OPEN_PATH >> 32:
+        why = (
+            "the loops cannot be closed with the independent joints where the reference of a "
+            "controller has them: the mechanism does not reach so far"
         )
     elif code == HINGE:
         why = (
