@@ -78,9 +78,12 @@ def _terms(X: Expr, x: Expr) -> Terms:
 
 
 def _unscaled(X: Expr, factors: Factors) -> Factors:
-    """Factors in which a number times X is that multiple of I, and X."""
+    """Factors in which a number times X, or a vector X times a number, is s I times X."""
     out: list[Expr] = []
-    for y in factors:
+    for i, y in enumerate(factors):
+        numbers = factors[i + 1 :]
+        if y is X and X.is_vector and numbers and all(z.is_scalar for z in numbers):
+            return (*out, scaled(product(numbers), identity(X.gives)), X)
         if y.function is scaled and _has(X, y.args[1]):
             s, inner = y.args
             out += [scaled(s, identity(inner.gives)), *_unscaled(X, inner.factors)]
