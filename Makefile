@@ -61,14 +61,12 @@ format: setup  ## format the code and fix what ruff can fix
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# The tests whose cases `make test` draws a part of, and the code that it compiles in a hurry.
+# The tests whose cases `make test` draws a part of (tests/support/amounts.py), and the code that it
+# compiles in a hurry.
 fuzz: setup  ## more random cases than make test:  make fuzz FUZZ=100000
 	PHIPSI_FUZZ=$(FUZZ) PHIPSI_FUZZ_NATIVE=$(NATIVE) PHIPSI_FUZZ_FILES=$(FILES) PHIPSI_LLVM_EFFORT=3 \
 	  $(BIN)/python -m pytest -n auto --dist worksteal --timeout 0 \
-	  tests/numeric/test_random_expressions.py tests/backends/test_native_expressions.py \
-	  tests/backends/test_native_contract.py tests/backends/test_native_derivatives.py \
-	  tests/backends/test_native_memory.py tests/backends/test_native_zeros.py \
-	  tests/interfaces/test_fuzz.py
+	  $$(grep -lE '^from amounts import|quick_code' tests/*/test_*.py)
 
 prove: setup  ## prove every identity exactly and refute its twins; writes docs/proofs.md
 	$(BIN)/python scripts/prove.py

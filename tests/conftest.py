@@ -1,5 +1,6 @@
 """Settings shared by all tests."""
 
+import gc
 import importlib.util
 import os
 import shutil
@@ -19,6 +20,11 @@ os.environ.setdefault("PHIPSI_LLVM_EFFORT", "0")
 
 # What every pass of the compiler makes is checked (sweeps/legality.py).
 os.environ.setdefault("PHIPSI_CHECK", "1")
+
+# All code of one run is kept, for the processes of the run and for the next one, beside the code
+# that the user's own programs need.
+os.environ.setdefault("PHIPSI_CACHE", os.path.expanduser("~/.cache/phipsi-tests"))
+os.environ.setdefault("PHIPSI_CACHE_MB", "1024")
 
 # "ci" draws the same examples in every run, so a red test stays red until it is repaired.
 # "explore" draws new ones:  pytest --hypothesis-profile=explore
@@ -60,6 +66,13 @@ mujoco.set_mju_user_warning(lambda message: None)  # pyright: ignore[reportAttri
 def machine_code(monkeypatch: pytest.MonkeyPatch):
     """What is compiled runs as users run it; for tests that run it often."""
     monkeypatch.setenv("PHIPSI_BACKEND", "native")
+
+
+def pytest_collection_finish() -> None:
+    """Modules and tests live to the end of the run: the garbage collector need not visit them."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

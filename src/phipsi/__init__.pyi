@@ -84,6 +84,7 @@ from phipsi.model.inertia import SpatialInertia
 from phipsi.model.model import Model
 from phipsi.model.pose import Pose
 from phipsi.model.shapes import Material
+from phipsi.motion.contact_steps import contact_step
 from phipsi.motion.equilibrium import equilibrium
 from phipsi.motion.gradients import rollout_gradient
 from phipsi.motion.linearization import linearize
@@ -138,6 +139,7 @@ __all__ = [
     "constraints",
     "contact_events",
     "contact_points",
+    "contact_step",
     "contacts",
     "controllers",
     "conventions",

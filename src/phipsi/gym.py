@@ -30,7 +30,8 @@ from phipsi.model.model import Model
 from phipsi.motion.checks import whole_number
 from phipsi.motion.optional_imports import import_optional
 from phipsi.simulation.episodes import Episodes
-from phipsi.simulation.simulator import Simulator, SimulatorState
+from phipsi.simulation.simulator import Simulator
+from phipsi.simulation.simulator_state import SimulatorState
 
 __all__ = ["VectorEnvironment", "cart_pole_swing_up", "free_flyer_docking", "reaching_arm"]
 

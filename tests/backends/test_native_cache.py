@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from phipsi.backends.native.targets import code_cache as cache
+from phipsi.backends.native.targets.target import Target, host_target, machine_code
 from phipsi.errors import PhipsiWarning
 
 CODE = bytes(range(256)) * 40
@@ -92,6 +94,40 @@ def test_it_can_be_turned_off(
     cache.folder.cache_clear()
     cache.write("a", CODE)
     assert cache.read("a") is None and not list(tmp_path.iterdir())
+
+
+TEXT = "define double @f(double %x) {{\n  %y = fadd double %x, {}\n  ret double %y\n}}\n"
+
+
+def test_code_is_found_by_its_text(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    compiled: list[str] = []
+    compile_ = Target.object_code
+
+    def counted(self: Target, text: str) -> bytes:
+        compiled.append(text)
+        return compile_(self, text)
+
+    monkeypatch.setattr(Target, "object_code", counted)
+    one, two = TEXT.format("1.0"), TEXT.format("2.0")
+
+    def value(key: str, text: str) -> float:
+        code = machine_code(key, host_target(), lambda: text)
+        return ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)(code.address("f"))(3.0)
+
+    assert value("a", one) == 4.0 and value("b", one) == 4.0  # as from other sources
+    assert compiled == [one]
+    assert value("c", two) == 5.0 and compiled == [one, two]
+    assert len(list(folder.glob("*.bin"))) == 5  # two codes, three keys
+    monkeypatch.setenv("PHIPSI_LLVM_EFFORT", "2")  # is other code
+    assert value("a", one) == 4.0 and compiled == [one, two, one]
+
+
+def test_a_key_without_its_code_is_no_key(folder: Path):
+    cache.write("code", CODE)
+    cache.refer("a", "code")
+    assert cache.read("a") == CODE
+    (folder / "code.bin").unlink()
+    assert cache.read("a") is None
 
 
 WRITER = """

@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 
 from phipsi.backends.native.targets import code_cache as cache
+from phipsi.errors import InputError
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(cache, "folder", lambda: tmp_path)
-    monkeypatch.setattr(cache, "LIMIT", 10_000)
+    monkeypatch.setenv("PHIPSI_CACHE_MB", f"{10_000 / 2**20}")
     return tmp_path
 
 
@@ -44,3 +45,11 @@ def test_other_files_are_left_alone(folder: Path):
 def test_a_program_larger_than_the_limit_is_simply_not_kept(folder: Path):
     cache.write("huge", bytes(20_000))
     assert cache.read("huge") is None
+
+
+def test_the_limit_is_a_setting(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delenv("PHIPSI_CACHE_MB")
+    assert cache.limit() == 256 * 2**20
+    monkeypatch.setenv("PHIPSI_CACHE_MB", "much")
+    with pytest.raises(InputError, match="PHIPSI_CACHE_MB='much' must be a number of megabytes"):
+        cache.limit()

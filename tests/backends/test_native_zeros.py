@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from amounts import seeds
 from random_models import random_tree
 from random_systems import KINDS, random_system
 
@@ -85,7 +86,7 @@ def test_batches_are_single_calls(name: str, form: str):
 
 @pytest.mark.quick_code
 @pytest.mark.parametrize("adjoint", [False, True])
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", seeds(6))
 def test_links_of_a_row_are_added_where_their_paths_meet(seed: int, adjoint: bool):
     system, _ = random_system(seed, 7, KINDS[2 * (seed % 3) :])
     rng = np.random.default_rng(seed)

@@ -177,7 +177,10 @@ BUILT_ON_TREES = {
     "Grasp": lambda m: pp.Grasp(m, object="link3", contacts=[]),
     "System": lambda m: pp.System(m, []),
     "contact_events": lambda m: pp.contact_events(m),
+    "contact_step": lambda m: pp.contact_step(m, Q, V, TAU),
 }
+# Values that are the same for a system and its tree.
+OF_EITHER = {"Contacts": lambda m: pp.Contacts(m, ground=True)}
 # What functions return or are handed by `simulate`; nobody makes them from a system.
 RESULTS = {"Scenario", "Trajectory", "forces.State"}
 RESULTS |= {"topology.Topology"}
@@ -238,7 +241,7 @@ def _names(module):
 def test_no_public_function_is_missing():
     known = {name: kind for kind, rows in TABLE.items() for name in rows}
     found = dict(_public())
-    assert set(found) == {*known, *BUILT_ON_TREES, *RESULTS, *NAMES}
+    assert set(found) == {*known, *BUILT_ON_TREES, *OF_EITHER, *RESULTS, *NAMES}
     for name, kind in known.items():
         assert LOOPS[found[name]].kind == kind, name
         if kind == "of_trees":
@@ -285,6 +288,31 @@ def test_a_tree_has_constraints_too_none(call):
 def test_what_is_built_on_a_tree(name):
     with pytest.raises(pp.PhipsiError):
         BUILT_ON_TREES[name](SYSTEM)
+
+
+@pytest.mark.parametrize("name", OF_EITHER)
+def test_what_is_the_same_for_a_system_and_its_tree(name):
+    assert OF_EITHER[name](SYSTEM) == OF_EITHER[name](SYSTEM.model)
+
+
+TOUCHING = pp.System(ARM, contacts=pp.Contacts(ARM, ground=True))
+
+
+@pytest.mark.parametrize("call", _rows("of_given_motion"))
+def test_contacts_do_not_change_what_is_about_the_given_motion(call):
+    for ours, theirs in zip(_flat(call(TOUCHING)), _flat(call(ARM)), strict=True):
+        assert_array_equal(ours, theirs)
+
+
+UNAWARE = [
+    p for kind in ("of_mechanisms", "of_trees") for p in _rows(kind) if p.id not in OPERATORS
+]
+
+
+@pytest.mark.parametrize("call", UNAWARE)
+def test_what_contact_forces_would_change_is_rejected(call):
+    with pytest.raises(pp.errors.InputError, match="contact"):
+        call(TOUCHING)
 
 
 ALL = [p for kind in ("of_given_motion", "of_mechanisms", "of_trees") for p in _rows(kind)]

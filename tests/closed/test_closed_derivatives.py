@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from amounts import seeds
 from numpy.testing import assert_allclose
 from random_systems import KINDS, admissible, random_system
 
@@ -11,7 +12,7 @@ from phipsi.algorithms.forms import closed_form
 STEP = 1e-30
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", seeds(6))
 def test_derivatives_agree_with_complex_steps(seed):
     """The whole solution is analytic in q, v and tau where the rows are independent."""
     rng = np.random.default_rng(seed)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from amounts import seeds
 from numpy.testing import assert_allclose
 from random_grasps import FREE, KINDS, Plain, random_grasp
 from random_models import model_from_parents, random_pose
@@ -68,7 +69,7 @@ def test_machine_code_agrees(seed):
     near(vdot[plain.arms], plain.b9(tau[plain.arms])[1])
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(4))
 def test_the_rigid_grasp_has_its_kkt_form_and_closed_solutions(seed):
     """2.11, 3.1–3.6, 4.9 and the O(l) form with M_C + Σ A* Λ⁻¹ A."""
     kinds = ("Rigid",) * (2 + seed % 3)
@@ -158,7 +159,7 @@ def test_two_arms_that_hold_each_other(seed):
 # ---- the soft finger ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(4))
 def test_the_spin_row_is_the_relative_spin_about_the_objects_normal(seed):
     grasp, q, _ = random_grasp(seed, ("SoftFinger", "Point"))
     rng = np.random.default_rng(seed)
@@ -324,7 +325,7 @@ def polyhedral(f0, N, cones, faces: int, outer: bool) -> bool:
     return found.status == 0
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", seeds(40))
 def test_feasibility_agrees_with_linear_programs(seed):
     """Outer polygons feasible where inner ones are; the cone lies between."""
     rng = np.random.default_rng(seed)

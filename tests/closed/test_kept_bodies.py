@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from amounts import seeds
 from numpy.testing import assert_allclose
 from random_models import ALL, JOINTS, random_inertia, random_pose, random_tree
 
@@ -100,7 +101,7 @@ def check(kept: KeptBodies, mechanism: Mechanism, dense: bool) -> None:
         assert_allclose(found[2][:, at], exact, rtol=0, atol=1e-11 * lost)
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", seeds(8))
 def test_random_sequences_of_changes(seed):
     mechanism, kept = Mechanism(seed, armature=seed % 3 == 0), KeptBodies()
     check(kept, mechanism, dense=True)

@@ -5,6 +5,7 @@ The same as a row v_k = 0 added to the equations, and as the sweep with the hing
 
 import numpy as np
 import pytest
+from amounts import seeds
 from numpy.testing import assert_allclose
 from random_models import ALL, JOINTS, random_inertia, random_pose, random_tree
 from random_systems import KINDS, random_system
@@ -51,7 +52,7 @@ def test_it_is_the_masked_sweep(seed):
     near(vdot, masked.vdot[at_v])
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", seeds(10))
 def test_it_is_the_row_v_k_is_zero(seed):
     """ℳ v̇ = τ − bias − E* f with E v̇ = 0, in dense algebra, loops included."""
     rng = np.random.default_rng(seed)
@@ -131,7 +132,7 @@ def test_what_is_left_of_constraints():
     assert system.with_locked("joint2", q).row_names == system.row_names
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", seeds(6))
 def test_a_lock_in_a_run_jumps_as_by_the_row(seed):
     """All joint types, several at once, with loops: the mass-metric projection, dense."""
     rng = np.random.default_rng([seed, 5])

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from amounts import seeds
 from random_systems import KINDS, admissible, random_system
 
 import phipsi as pp
@@ -47,7 +48,7 @@ def moved(model, values, wrt, u):
     return {**values, wrt: values[wrt] + 1j * STEP * change}
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", seeds(8))
 @pytest.mark.parametrize("name", VECTORS)
 def test_vectors_with_rows(name, seed):
     expr, (system, values, rng) = VECTORS[name], drawn(seed)
@@ -66,7 +67,7 @@ def test_vectors_with_rows(name, seed):
             close(run(L, values) @ u, expected.reshape(-1))
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", seeds(6))
 def test_the_dense_oracle_agrees(seed):
     """Also where A changes along two motions, of which the free one may be the first."""
     system, values, rng = drawn(seed)

@@ -9,6 +9,7 @@ from dataclasses import replace
 import mpmath as mp
 import numpy as np
 import pytest
+from amounts import seeds
 from known_systems import add_four_bar
 from numpy.testing import assert_allclose
 from random_systems import KINDS, admissible, random_system
@@ -90,7 +91,7 @@ def test_four_bars_in_all_planes_need_the_same_effort():
     assert caught > 6  # the old way fails on these mechanisms
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", seeds(6))
 def test_random_systems_with_constraints_given_twice(seed):
     """Whatever rows follow from others, efforts give the motion back that they were asked for."""
     rng = np.random.default_rng(seed)

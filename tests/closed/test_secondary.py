@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from amounts import seeds
 from numpy.testing import assert_allclose
 from random_grasps import random_grasp
 from random_models import model_from_parents, random_pose
@@ -36,7 +37,7 @@ def test_a_held_object_moves_with_its_own_and_the_arms_inertia(seed, kinds):
     assert len(split(grasp).blocks) == len(kinds)  # one block per arm
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(4))
 def test_loops_inside_the_secondary_and_inside_the_primary_system(seed):
     """Q_S rows have A_P = 0 and stay a small KKT block; two arms joined by a loop share a block."""
     rng = np.random.default_rng(seed)

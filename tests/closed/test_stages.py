@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from amounts import seeds
 from known_systems import twin_gears
 from numpy.testing import assert_allclose
 from random_models import random_tree
@@ -17,7 +18,7 @@ def near(found, wanted, tolerance=1e-9):
     assert_allclose(found, wanted, rtol=0, atol=tolerance * max(1.0, np.abs(wanted).max(initial=0)))
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", seeds(6))
 @pytest.mark.parametrize("armature", [False, True])
 def test_steps_one_by_one_give_the_dense_solution(seed, armature):
     rng = np.random.default_rng(seed)

@@ -18,6 +18,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from amounts import seeds
 from numpy.testing import assert_allclose
 from random_models import random_inertia
 from random_systems import admissible, random_system
@@ -26,7 +27,7 @@ import phipsi as pp
 from phipsi.constraints import Distance
 
 KINDS = ("Spherical", "PointOnLine", "Distance", "Universal", "Distance", "PointOnLine")
-SEEDS = range(6)
+SEEDS = seeds(6)
 
 
 class Case:

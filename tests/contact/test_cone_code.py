@@ -8,9 +8,18 @@ from compiled_graphs import compiled
 from cone_problems import jammed_problems, random_problems, stack, violations
 from numpy.testing import assert_allclose, assert_array_equal
 
+from phipsi.contact import cone_code
 from phipsi.contact.cone_calls import ConeCall
-from phipsi.contact.cone_problem import INACTIVE, NOT_FINITE, ConeLayout, ConeProblem, residual
+from phipsi.contact.cone_problem import (
+    INACTIVE,
+    NOT_FINITE,
+    UNSOLVED,
+    ConeLayout,
+    ConeProblem,
+    residual,
+)
 from phipsi.contact.cone_solver import solve
+from phipsi.contact.newton import ITERATIONS
 from phipsi.laws import law_operations as ops
 from phipsi.laws.calls import call
 
@@ -117,19 +126,41 @@ def test_a_start_at_the_solution_needs_no_search(of_points):
     assert_allclose(again[0], first[0], atol=1e-12)
 
 
-def test_lanes_that_fail_say_so_and_disturb_no_other(of_points):
+def test_jammed_bodies_need_the_interior_point(of_points):
     problem = jammed_problems(np.random.default_rng(4), 8, 24)
-    p, error, _, status = of_points(problem.layout)(problem)
-    good = status == 0
-    assert good.any() and not good.all()  # the interior point is outside
-    assert violations(problem, p)[good].max() <= 2e-9 and error[good].max() <= 1e-9
-    assert (residual(problem, p)[~good] > 1e-10).all()
+    p, error, iterations, status = of_points(problem.layout)(problem)
+    assert not status.any() and iterations.max() > ITERATIONS
+    assert violations(problem, p).max() <= 2e-9
+    assert_allclose(error, residual(problem, p), rtol=1e-3, atol=1e-13)
+
+
+def test_the_interior_point_alone_solves_all_kinds(monkeypatch):
+    monkeypatch.setattr(cone_code, "ITERATIONS", 0)  # of Newton's method, at first
+    problem = mixed_problems(np.random.default_rng(1), 12)
+    s = problem.s.copy()
+    s[5, [0, 2]] = s[6, 1] = 2 * INACTIVE
+    problem = replace(problem, s=s)
+    found, alone = solver(MIXED)(problem), solver(MIXED, lanes=1)(problem)
+    assert not found[3].any() and 5 <= found[2].min() <= found[2].max() <= 30
+    assert violations(problem, found[0]).max() <= 2e-9
+    for one, other in zip(found, alone, strict=True):
+        assert_array_equal(one, other)
+
+
+def test_lanes_that_fail_say_so_and_disturb_no_other(of_points, monkeypatch):
     plain = random_problems(np.random.default_rng(5), 4, 4)
     b = plain.b.copy()
     b[2, 3] = np.nan
     spoiled, whole = of_points(plain.layout)(replace(plain, b=b)), of_points(plain.layout)(plain)
     assert spoiled[3].tolist() == [0, 0, NOT_FINITE, 0]
     assert_array_equal(spoiled[0][[0, 1, 3]], whole[0][[0, 1, 3]])
+    monkeypatch.setattr(cone_code, "ITERATIONS", 4)
+    monkeypatch.setattr(cone_code, "STARTS", ())
+    problem = random_problems(np.random.default_rng(5), 4, 24)
+    p, error, _, status = solver(problem.layout)(problem)
+    assert 0 < status.sum() < 24
+    assert_array_equal(status == UNSOLVED, residual(problem, p) > 1e-10)
+    assert_allclose(error, residual(problem, p), rtol=1e-3, atol=1e-13)
 
 
 def test_nothing_touches(of_points):
@@ -137,3 +168,35 @@ def test_nothing_touches(of_points):
     found = of_points(problem.layout)(replace(problem, s=np.full((4, 4), 2 * INACTIVE)))
     for x in found:
         assert not x.any()
+
+
+def test_rebounds_create_no_energy():
+    rng = np.random.default_rng(4)
+    problem = random_problems(rng, 3, 40)
+    before = problem.b[:, problem.layout.normals]
+    calm = np.where(np.arange(40)[:, None] % 5 == 0, problem.s, 0.0)  # some cannot rebound
+    s = np.where((before < 0) & (calm == 0), before, calm)
+    calm[7, 1] = s[7, 1] = 2 * INACTIVE
+    problem = replace(problem, s=s)
+    callee = ConeCall(problem.layout, rebounds=True)
+    shapes = {"W": (9, 9), "b": (9,), "s": (3,), "calm": (3,), "mu": (9,), "start": (9,)}
+    nodes = [ops.given(name, shape) for name, shape in shapes.items()]
+    arrays = (problem.W, problem.b, s, calm, problem.coefficients, np.zeros((40, 9)))
+    found = []
+    for lanes in (4, 1):
+        run, parts = compiled(call(callee, *nodes), lanes, False), []
+        for i in range(0, 40, lanes):
+            given = (x[i : i + lanes] for x in arrays)
+            parts.append(run(dict(zip(shapes, given, strict=True))))
+        found.append([np.concatenate(x) for x in zip(*parts, strict=True)])
+    for one, other in zip(*found, strict=True):
+        assert_array_equal(one, other)
+    p, _, _, status, share = found[0]
+    known = callee.arrays(*arrays)
+    assert not status.any() and 2 <= (share < 1).sum() < 40
+    assert_allclose(share, known[4], atol=1e-9)
+    assert_allclose(p, known[0], atol=1e-8)
+    gain = 0.5 * np.sum(p * (problem.velocities(p) + problem.b), axis=1)
+    assert gain.max() <= 1e-12
+    part = replace(problem, s=calm + share[:, None] * (s - calm))
+    assert violations(part, p).max() <= 1e-9

@@ -6,6 +6,7 @@ import mujoco
 import numpy as np
 import pinocchio as pin
 import pytest
+from amounts import seeds
 from peers import InPinocchio, pinocchio_tree
 
 from phipsi import body_poses, forward_dynamics, inverse_dynamics, load
@@ -153,7 +154,7 @@ def test_planar_rates_of_mujoco_and_drake_are_those_of_the_coordinates():
         np.testing.assert_array_equal(to(model, q).q, [q[1], q[2], q[0]])
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", seeds(5))
 def test_dynamics_of_pinocchio(seed: int):
     model = pinocchio_tree(seed, 6)
     peer = InPinocchio(model)

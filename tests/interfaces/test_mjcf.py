@@ -7,6 +7,7 @@ from pathlib import Path
 import mujoco
 import numpy as np
 import pytest
+from amounts import seeds
 
 from phipsi import body_poses, forward_dynamics, frame_poses, inverse_dynamics, mass_matrix
 from phipsi.errors import ModelError, PhipsiWarning
@@ -75,7 +76,7 @@ def machine() -> Model:
     return load(MACHINE)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(4))
 def test_all_features_agree_with_mujoco(machine: Model, seed: int):
     agrees(machine, MACHINE, seed)
 

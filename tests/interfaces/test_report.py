@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from amounts import seeds
 from browser_pages import until
 
 import phipsi as pp
@@ -168,7 +169,7 @@ def test_shapes_of_a_file_are_drawn(name: str, tmp_path: Path):
     assert pp.report(run, tmp_path / "x.html").is_file()
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", seeds(6))
 def test_any_mechanism_can_be_drawn(seed: int, tmp_path: Path):
     tree = pp.examples.random_tree(seed, 9)
     for solid in solids_of(tree):

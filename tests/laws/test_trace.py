@@ -137,7 +137,7 @@ BAD = {
     "out": (lambda x: np.sin(x, out=np.zeros(4)), "out= cannot be traced"),
     "float": (lambda x: float(x[0]), "needs the number itself"),
     "index": (lambda x: [1, 2, 3][x[0]], "needs the number itself"),
-    "array": (lambda x: np.asarray(x), "needs the number itself"),
+    "array": (lambda x: np.asarray(x, dtype=float), "needs the number itself"),
     "axes": (lambda x: x.sum(axis=1), "axis 1 of an array"),
     "argument in place": (changes_in_place, "entries of an argument"),
     "part in place": (changes_a_part, "under a name of its own"),

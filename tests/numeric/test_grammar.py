@@ -110,6 +110,12 @@ WITH_LOOPS = {
     "joint_reactions": (pp.joint_reactions, CLOSED, REST, EFFORTS),
     "kinetic_energy": (pp.kinetic_energy, CLOSED, EFFORTS),
 }  # fmt: skip
+# Of a mechanism whose shapes touch.
+FALLING = pp.ModelBuilder()
+FALLING.add_body("box", joint=pp.joints.Free(), inertia=pp.SpatialInertia(mass=1.0))
+FALLING.add_shape("box", "box", pp.shapes.Box((0.2, 0.3, 0.4)))
+TOUCHING = pp.Contacts(FALLING.build(), ground=True)
+WITH_CONTACTS = {"contact_points": (TOUCHING.model.random_configuration(RNG, 5),)}
 # These take a state and no options: runs have their own, the others evaluate no program.
 WITHOUT_OPTIONS = {
     "dense", "equilibrium", "from_drake", "from_mujoco", "from_pinocchio", "inverse_kinematics",
@@ -124,7 +130,7 @@ def parts(result):
 
 def test_no_function_with_options_is_missing():
     takes = {n for n, f in ALL.items() if "options" in inspect.signature(f).parameters}
-    assert takes == {*CALLS, *SEVERAL, *(n for n in WITH_LOOPS if "," not in n)}
+    assert takes == {*CALLS, *SEVERAL, *WITH_CONTACTS, *(n for n in WITH_LOOPS if "," not in n)}
     states = {n for n, f in OF_MODELS.items() if {"q", "q0"} & set(inspect.signature(f).parameters)}
     assert states - takes == WITHOUT_OPTIONS
 
@@ -173,6 +179,11 @@ def test_options_with_loops(name):
         assert_allclose(np.delete(x, 2, axis=0), np.delete(y, 2, axis=0), rtol=1e-9, atol=1e-9)
     with pytest.raises(pp.errors.InputError, match="finite"):
         function(FOUR_BAR, q, *arguments[1:])
+
+
+@pytest.mark.parametrize("name", WITH_CONTACTS)
+def test_options_with_contacts(name):
+    check_options(ALL[name], TOUCHING, WITH_CONTACTS[name])
 
 
 def check_options(function, model, arguments):

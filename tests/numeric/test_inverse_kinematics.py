@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from amounts import seeds
 from hypothesis import given
 from hypothesis import strategies as st
 from peers import InPinocchio
@@ -113,7 +114,7 @@ def test_slopes_of_residuals_on_random_trees(model, seed):
     check_slopes(model, [f"f{model.n_bodies - 1}", "b0"], seed)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", seeds(5))
 def test_slopes_with_limits_on_planar_coordinates(seed):
     check_slopes(with_limited_planar(), ["hand"], seed)
 

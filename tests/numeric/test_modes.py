@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from amounts import seeds
 from numpy.testing import assert_allclose, assert_array_equal
 from random_models import model_from_parents, random_tree
 
@@ -337,7 +338,7 @@ def test_results_belong_to_the_caller():
     assert not (again[1] == 7.0).any()
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(4))
 def test_adjoints_by_dot_products(seed: int):
     model = random_tree(seed, 5, armature=True)
     rng = np.random.default_rng(seed)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from amounts import seeds
 from random_models import model_from_parents
 from random_systems import KINDS, admissible, random_system
 
@@ -140,7 +141,7 @@ def test_steps_of_mechanisms(name, integrator):
     check_step(*MECHANISMS[name](), integrator)
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", seeds(8))
 def test_steps_of_random_systems(seed):
     rng = np.random.default_rng(seed)
     kinds = [KINDS[i] for i in rng.permutation(len(KINDS))[:3]]

@@ -5,13 +5,15 @@ import itertools
 import known_systems
 import numpy as np
 import pytest
+from amounts import seeds
 from random_systems import KINDS, admissible, random_system
 
 import phipsi as pp
 from phipsi import constraints as c
+from phipsi.algorithms.constrained import constraint_rows
 from phipsi.backends.native.text.lane_arithmetic import write_loop
 from phipsi.errors import InputError
-from phipsi.motion import closure_calls, closure_code, rollout, row_elimination, run_code
+from phipsi.motion import closure_code, closure_terms, rollout, row_elimination, run_code
 
 X, Y, Z = (1, 0, 0), (0, 1, 0), (0, 0, 1)
 ROD = pp.SpatialInertia(1.0, (0.5, 0, 0), (0.01, 0.1, 0.1))
@@ -141,7 +143,7 @@ def test_all_kinds_are_tried():
     assert {kind for kinds in GROUPS for kind in kinds} == set(KINDS)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(4))
 def test_random_systems(seed, monkeypatch, numpy_steps):
     kinds = [KINDS[(3 * seed + 5 * j) % len(KINDS)] for j in range(3)]
     system, q = random_system(seed, 8, kinds, n_roots=1 + seed % 2, independent=True)
@@ -154,6 +156,17 @@ def test_large_systems_are_solved_by_sweeps(name, monkeypatch, numpy_steps):
     system, q = MECHANISMS[name]()
     assert row_elimination.elimination_of(system) is None
     assert len(closure_code.closure_programs(system)) == len(closure_code.SWEEPS)
+    compare(monkeypatch, numpy_steps, system, q, 100, 1e-3, 1e-10)
+
+
+@pytest.mark.parametrize("name", ["four-bar", "gears"])
+def test_terms_from_programs_give_the_same_steps(name, monkeypatch, numpy_steps):
+    """As for systems of many bodies, which are not unrolled."""
+    system, _ = MECHANISMS[name]()
+    assert isinstance(closure_terms.way_of(system), closure_terms.Unrolled)
+    monkeypatch.setattr(closure_terms, "MOST_BODIES", 0)
+    system, q = MECHANISMS[name]()
+    assert isinstance(closure_terms.way_of(system), row_elimination.Elimination)
     compare(monkeypatch, numpy_steps, system, q, 100, 1e-3, 1e-10)
 
 
@@ -381,7 +394,7 @@ def residual_of(record, system, q):
     return g
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(4))
 def test_the_record_gives_the_residual_of_open_loops(seed):
     kinds = [KINDS[(seed + 4 * j) % len(KINDS)] for j in range(4)]
     system, _ = random_system(seed, 9, kinds)
@@ -393,18 +406,17 @@ def test_the_record_gives_the_residual_of_open_loops(seed):
 
 
 @pytest.mark.parametrize("name", ["four-bar", "Stewart platform", "gears"])
-def test_a_wrong_number_in_the_record_is_noticed(name, monkeypatch, numpy_steps):
+def test_a_wrong_number_in_the_table_is_noticed(name, monkeypatch, numpy_steps):
+    """Of the residuals, which code without loops and records both take from it."""
     system, q = MECHANISMS[name]()
     q0, v0 = states(system, q, 3)
-    right = closure_calls.closure_record
+    right = constraint_rows.ClosureRows.residual_table
 
-    def wrong(system, given=()):
-        record = right(system, given)
-        start = int(record[8]) // 8
-        record[start : start + system.n_rows].view(np.float64)[:] += 1e-4
-        return record
+    def wrong(self):
+        found = right(self)
+        return found._replace(start=found.start + 1e-4)
 
-    monkeypatch.setattr(closure_calls, "closure_record", wrong)
+    monkeypatch.setattr(constraint_rows.ClosureRows, "residual_table", wrong)
     with pytest.raises(AssertionError):
         compare(monkeypatch, numpy_steps, system, q0[0], 40, 1e-3, 1e-10)
 
@@ -420,8 +432,8 @@ def test_without_its_projection_the_loops_open(skipped, monkeypatch, numpy_steps
     else:
         start = closure_code.Closures.__init__
 
-        def without(self, r, system):
-            start(self, r, system)
+        def without(self, r, way):
+            start(self, r, way)
             correct, place = self.solution.correct, getattr(self, skipped)
 
             def zero(final):

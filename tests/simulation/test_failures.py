@@ -303,6 +303,8 @@ def test_ctrl_c_leaves_a_usable_trajectory(integrator):
 
 
 def test_a_real_signal():
+    # a shell without jobs starts what runs in the background deaf to it, and Python leaves it so
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     timer = threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT))
     timer.start()
     with pytest.warns(pp.errors.PhipsiWarning, match="interrupted"):

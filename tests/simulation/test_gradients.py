@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from amounts import seeds
 from random_models import ALL, chain, model_from_parents
 
 import phipsi as pp
@@ -94,7 +95,7 @@ def test_chart_matrices(size):
 
 
 @pytest.mark.parametrize("integrator", INTEGRATORS)
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(4))
 def test_step_on_curved_joints(integrator, seed):
     model = mixed(seed) if seed else model_from_parents([-1, 0, 1, 1, 3, -1, 5], 5, ALL)
     q, v, tau = state(model, seed)

@@ -7,6 +7,7 @@ from typing import Any
 import mujoco
 import numpy as np
 import pytest
+from amounts import seeds
 from circuits_by_hand import H, parameter, slope, start, state, traced
 from known_systems import four_bar
 from numpy.testing import assert_allclose, assert_array_equal
@@ -42,7 +43,7 @@ def by_hand(model, q, v, T, C, h=H, rotors: Any = 0.0):
     return chart_of(model).euler(q, v, np.linalg.solve(M + h * np.diag(C), T), h)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", seeds(6))
 def test_equal_to_dense_matrices(seed):
     """On trees with all joints, with and without rotors; coupled dampers: the diagonal only."""
     model = random_tree(seed, 2 + seed, armature=bool(seed % 2))

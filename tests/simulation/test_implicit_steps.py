@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from amounts import seeds
 from circuits_by_hand import laws_with_everything, parameter, slope, start, state, traced
 from known_systems import four_bar
 from numpy.testing import assert_allclose, assert_array_equal
@@ -36,7 +37,7 @@ def filtered_damper(nv: int, c: float = 0.5) -> Circuit:
 # ---- the equations ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", seeds(5))
 def test_midpoint_satisfies_its_equation(seed):
     """With dense matrices at the middle, on trees with all joints; states of laws as well."""
     model, h = random_tree(seed, 2 + seed, armature=bool(seed % 2)), 0.01

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from amounts import seeds
 from known_mechanisms import BOOT_START, baby_boot, boot_series, floating_body, pendulum
 from random_models import ALL, branching, chain, model_from_parents, random_tree
 from scipy.integrate import solve_ivp
@@ -94,7 +95,7 @@ def test_agrees_with_scipy_in_quaternion_components(integrator):
 # ---- conservation -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(4))
 def test_energy_of_random_trees(seed):
     model = random_tree(seed, 7, armature=seed % 2 == 1)
     rng = np.random.default_rng(seed)

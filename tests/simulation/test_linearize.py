@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from amounts import seeds
 from numpy.testing import assert_allclose
 from random_models import ALL, chain, model_from_parents
 from scipy import signal
@@ -38,7 +39,7 @@ def state(model, seed=0):
 # ---- trees ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(4))
 def test_matrices_are_rates_of_the_flow(seed):
     """A and B are the derivatives by time of the derivatives of a motion, on all joint types."""
     model = model_from_parents([-1, 0, 1, 1, 3, -1, 5], seed, ALL, armature=True)

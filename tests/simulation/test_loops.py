@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from amounts import seeds
 from known_systems import Z, four_bar, n_four_bar
 from numpy.testing import assert_allclose
 from random_systems import KINDS, admissible, kkt, random_system
@@ -21,7 +22,7 @@ def worst(run: pp.Trajectory) -> float:
     return float(np.abs(run.constraint_residuals).max())
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", seeds(8))
 def test_accelerations_are_those_of_the_dense_equations(seed, monkeypatch):
     """With singular values, and compiled where the rows are regular."""
     monkeypatch.setenv("PHIPSI_BACKEND", "reference")
@@ -123,7 +124,7 @@ def test_baumgarte_follows_its_own_equation():
     assert_allclose(run.constraint_residuals[:, 0], exact, atol=1e-13)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(4))
 def test_random_systems_keep_energy_and_constraints(seed, monkeypatch):
     """Trees of all joint types with loops, in gravity."""
     monkeypatch.setenv("PHIPSI_BACKEND", "reference")

@@ -4,6 +4,7 @@ import csv
 
 import numpy as np
 import pytest
+from amounts import seeds
 from known_mechanisms import slider
 from numpy.testing import assert_allclose
 from random_models import random_tree
@@ -90,7 +91,7 @@ def test_tighter_tolerances_give_better_integrals(integrator, seed):
 # ---- work ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", seeds(6))
 def test_energy_changes_by_the_work(seed):
     """Motors, dampers, friction, a wrench; springs store their part."""
     model, q, v, forces, controller = loaded(seed)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from amounts import seeds
 from random_models import ALL, branching
 
 import phipsi as pp
@@ -27,7 +28,7 @@ def states(model: Model, batch: int, seed: int = 0) -> tuple[np.ndarray, np.ndar
 
 
 @METHODS
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(4))
 def test_rollout_does_the_steps_of_simulate(integrator: str, seed: int):
     """Two codes for one formula: Python steps around forward dynamics, and the compiled loop."""
     model = every_joint(seed)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from amounts import seeds
 from circuits_by_hand import H, laws_with_everything, parameter, slope, start, traced
 from numpy.testing import assert_allclose, assert_array_equal
 from random_models import random_tree
@@ -37,7 +38,7 @@ def setup(seed, integrator):
 
 
 @pytest.mark.parametrize("integrator", ["rk4", "semi_implicit"])
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", seeds(5))
 def test_by_everything(seed, integrator):
     """By the initial state, of laws too, inputs and parameters; on trees with all joints."""
     model, sim, (q0, v0, tau), weights, value, rng = setup(seed, integrator)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from amounts import seeds
 from circuits_by_hand import H, laws_with_everything, parameter, start, traced
 from known_systems import stewart
 from numpy.testing import assert_allclose, assert_array_equal
@@ -46,7 +47,7 @@ def wanted_step(model, efforts, loads, integrator, t, q, v, h=H):
 
 
 @pytest.mark.parametrize("integrator", ["rk4", "semi_implicit"])
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", seeds(6))
 def test_efforts_and_forces_by_hand(seed, integrator):
     """Laws of time, rates and parameters, on trees with all joints."""
     model = random_tree(seed, 2 + seed)

@@ -5,6 +5,13 @@ The cases are seeded: the first ones of a long run are those of a short one.
 
 import os
 
+ALL = "PHIPSI_FUZZ" in os.environ
+
+
+def seeds(count: int) -> range:
+    """The seeds of a test: half of so many, all of them in `make fuzz`."""
+    return range(count if ALL else -(-count // 2))
+
 
 def amount(variable: str, few: int) -> int:
     """So many, unless the environment names another number."""

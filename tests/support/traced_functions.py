@@ -42,6 +42,15 @@ FUNCTIONS = {
     ),
     "vectors": lambda x, y, a, s: np.cross(a[:, :3], x[:3]) + np.zeros_like(a, shape=(3, 3)),
     "list": lambda x, y, a, s: np.stack([x[0] * s, y[1], 2.0 * x[2]]),
+    "array": lambda x, y, a, s: np.array([x[0] * s, y[1], 2.0]) + np.sin(np.array([s, *x[:2]])),
+    "rows of an array": lambda x, y, a, s: a * np.array([x, y, x * y]) + np.asarray(a),
+    "entries": lambda x, y, a, s: (
+        np.cumsum(x) + np.prod(2 + y) + np.append(np.diff(x), s) + np.kron(x[:2], y[:2])
+    ),
+    "blocks": lambda x, y, a, s: (
+        np.diag(x) @ np.block([[a, np.ones((3, 1)) * s]])[:, :4].T + np.trace(np.outer(x, y))
+    ),
+    "halves": lambda x, y, a, s: np.take(np.tril(a) - np.triu(a[::-1]), [0, 2], axis=0) * s,
 }
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from sources import tree_of
 
 import phipsi
 
@@ -26,10 +27,10 @@ LAYERS = [
     "constraints",
     "contacts",
     "expressions",
+    "laws",
     "operators",
     "rewrite",
     "sweeps",
-    "laws",
     "backends",
     "compiler",
     "calculus",
@@ -81,10 +82,10 @@ def imported_modules(tree: ast.AST, parts: list[str]) -> Iterator[tuple[int, lis
                 yield node.lineno, [*base, alias.name]
 
 
-def breaches(source: str, parts: list[str]) -> Iterator[str]:
+def breaches(tree: ast.AST, parts: list[str]) -> Iterator[str]:
     """Imports of a later layer in the module named by `parts`."""
     mine = parts[1]
-    for line, target in imported_modules(ast.parse(source), parts):
+    for line, target in imported_modules(tree, parts):
         if target[0] != PACKAGE:
             continue
         where = f"{'/'.join(parts)}.py:{line} imports {'.'.join(target)}"
@@ -105,7 +106,7 @@ def test_imports_flow_downhill():
         breach
         for path in sources()
         if path != ROOT / "__init__.py"
-        for breach in breaches(path.read_text(encoding="utf-8"), module_parts(path))
+        for breach in breaches(tree_of(path), module_parts(path))
     ]
     assert not found, "\n".join(found)
 
@@ -139,7 +140,7 @@ def test_imports_flow_downhill():
     ],
 )
 def test_the_checker_sees_uphill_imports(module: str, source: str, legal: bool):
-    found = list(breaches(source, [PACKAGE, *module.split(".")]))
+    found = list(breaches(ast.parse(source), [PACKAGE, *module.split(".")]))
     assert legal == (not found), found
 
 
@@ -313,7 +314,7 @@ def test_names_of_other_libraries_exist_here():
 
 def test_every_error_is_public():
     """What the library raises on purpose can be caught by name."""
-    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in sources()]
+    trees = [tree_of(path) for path in sources()]
     classes = (node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
     names = {node.name for node in classes if node.name.endswith(("Error", "Warning"))}
     assert names - set(phipsi.errors.__all__) == {"NoOperatorError"}  # caught inside the library

@@ -1,5 +1,7 @@
 """Plans: every form computes the same, the cheapest is taken, and costs count what is there."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -7,7 +9,8 @@ import phipsi as pp
 from phipsi.backends.backend import SweepProgram, backend_of
 from phipsi.backends.program import Program
 from phipsi.model.points import point_set
-from phipsi.sweeps.costs import PROCESSORS, STANDARD, Processor, Work, work_of
+from phipsi.sweeps import plans as planning
+from phipsi.sweeps.costs import PROCESSORS, STANDARD, Processor, Work, least_work, work_of
 from phipsi.sweeps.plans import CHOICES, Plan, plans_of
 from phipsi.sweeps.request import Request
 
@@ -40,9 +43,9 @@ def found_plans(
 def test_all_plans_compute_the_same(name: str, text: str):
     model, x = MODELS[name], pp.parse(text)
     for mode in ("apply",) if x.is_vector else ("apply", "dense"):
-        request, plans = found_plans(text, model, mode)
+        request, found = found_plans(text, model, mode)
         values = []
-        for plan in plans:
+        for plan in found:
             source = SweepProgram(request, plan.lowered, plan.steps, model, False, None)
             program = Program(source, plan.rewriting, backend_of("reference"))
             rng = np.random.default_rng(0)
@@ -60,12 +63,12 @@ def test_all_plans_compute_the_same(name: str, text: str):
 def test_the_cheapest_is_taken_and_the_others_are_listed():
     model = MODELS["quadruped"]
     for text in EXPRESSIONS:
-        _, plans = found_plans(text, model, "apply")
-        assert len({plan.name for plan in plans}) == len(plans)
-        assert {plan.name for plan in plans} <= {choice.name for choice in CHOICES}
-        least = min(plan.nanoseconds for plan in plans)
-        assert plans[0].nanoseconds <= least / 0.97
-        rest = [plan.nanoseconds for plan in plans[1:]]
+        _, found = found_plans(text, model, "apply")
+        assert len({plan.name for plan in found}) == len(found)
+        assert {plan.name for plan in found} <= {choice.name for choice in CHOICES}
+        least = min(plan.nanoseconds for plan in found)
+        assert found[0].nanoseconds <= least / 0.97
+        rest = [plan.nanoseconds for plan in found[1:]]
         assert rest == sorted(rest)
 
 
@@ -93,6 +96,46 @@ def test_the_choice_does_not_depend_on_the_batch_and_keeps_bits():
     whole = pp.mass_matrix_inverse(model, q)
     for i in (0, 7, 39):
         np.testing.assert_array_equal(pp.mass_matrix_inverse(model, q[i]), whole[i])
+
+
+SEVERAL = ("mass_matrix^-1", "as_matrix(mass_matrix^-1) as_matrix(mass_matrix)", "mass_matrix")
+
+
+def test_what_is_given_up_costs_more(monkeypatch: pytest.MonkeyPatch):
+    model = MODELS["quadruped"]
+    request = Request.make(SEVERAL, "dense", None, False, (), "full", point_set(model, (), None))
+    few = plans_of(request, model, pairs="symmetric", processor=STANDARD)
+    monkeypatch.setattr(planning, "least_work", lambda fields, model: Work())
+    every = plans_of(request, model, pairs="symmetric", processor=STANDARD)
+    names = {plan.name for plan in few}
+    assert names < {plan.name for plan in every}
+    assert [p.cost for p in few] == [p.cost for p in every if p.name in names]
+    assert all(p.nanoseconds > few[0].nanoseconds for p in every if p.name not in names)
+
+
+@pytest.mark.parametrize("text", EXPRESSIONS)
+def test_the_least_work_is_less_than_that_of_the_schedule(text: str):
+    for model in MODELS.values():
+        for mode in ("apply",) if pp.parse(text).is_vector else ("apply", "dense"):
+            for plan in found_plans(text, model, mode)[1]:
+                least = least_work(plan.lowered.fields, model)
+                assert least.flops == plan.work.flops and least.visits > 0
+                assert all(a <= b for a, b in zip(least, plan.work, strict=True))
+
+
+def test_gram_products_in_both_ways_to_rewrite():
+    model = MODELS["quadruped"]
+    for rewrite in ("full", "as_written"):
+        program = pp.compile("mass_matrix^-1", model, mode="dense", rewrite=rewrite)
+        assert "summed along common paths" not in program.plans[0].name  # the reference: all pairs
+        native = pp.compile(
+            "mass_matrix^-1", model, mode="dense", rewrite=rewrite, backend="native"
+        )
+        assert native.plans[0].name.endswith(", summed along common paths")
+        q = model.random_configuration(1)
+        np.testing.assert_allclose(native(q), program(q), rtol=1e-9, atol=1e-9)
+    plain = pp.compile("mass_matrix", model, mode="dense", backend="native")
+    assert not any("summed" in plan.name for plan in plain.plans)  # nothing to sum
 
 
 def test_reproducible_programs_take_the_standard_plan(monkeypatch: pytest.MonkeyPatch):
@@ -137,3 +180,39 @@ def test_notebooks_show_it_typeset():
     text = proof._repr_markdown_()
     assert "**fails**" in text and "```python" in text and r"\phi" in text
     assert pp.Identity("H G", "I", "Jr = 0")._repr_markdown_().endswith("if Jr = 0")
+
+
+# ---- models share steps --------------------------------------------------------------------------
+
+
+def steps_of(text: str, model: pp.Model, points: list[str] | None = None, **options: Any):
+    return pp.compile(pp.parse(text), model, points=points, backend="reference", **options).steps
+
+
+def test_models_share_the_steps_of_an_expression():
+    arm, tree = pp.examples.planar_arm(3), pp.examples.random_tree(4, 5)
+    assert steps_of("H phi M phi* H*", arm) is steps_of("H phi M phi* H*", tree)
+    assert steps_of("H phi M phi* H*", arm) is not steps_of("H phi M phi* H*", arm, mode="dense")
+
+
+def test_what_a_model_changes_is_not_shared():
+    arm = pp.examples.seven_joint_arm()
+    points = [arm.body_names[-1], arm.body_names[3]]
+    # one point has six rows, less than columns: the matrix is that of the adjoint
+    few, many = (steps_of("J", arm, points[:n], mode="dense") for n in (1, 2))
+    assert few is not many
+    # names of joints are numbers in the steps
+    named = [steps_of("phi* H* unit_rate[joint3]", pp.examples.planar_arm(n)) for n in (3, 4)]
+    assert named[0] is not named[1]
+    without, with_rotors = (
+        steps_of("mass_matrix^-1", pp.examples.seven_joint_arm(armature=x)) for x in (0.0, 0.1)
+    )
+    assert without is not with_rotors
+
+
+def test_at_most_so_many_are_kept(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(planning, "_MOST_KNOWN", 3)
+    model = pp.examples.planar_arm(3)
+    for i in range(5):
+        pp.compile(pp.parse(f"{i + 2} phi M phi* H* v"), model, backend="reference")
+    assert len(planning._KNOWN) == 3

@@ -5,13 +5,15 @@ Complex numbers are never conjugated, so that complex-step derivatives pass thro
 
 from __future__ import annotations
 
+import operator
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from phipsi.backends.failures import ROW_FLOOR, ROW_TOLERANCE
+from phipsi.operators.recorded_steps import Numbers
 
 
 class Scalars:
@@ -32,13 +34,11 @@ class Scalars:
         """Square root, elementwise."""
         return _call("sqrt", x)
 
-    def exp(self, x: Any) -> Any:
-        """Exponential, elementwise."""
-        return _call("exp", x)
-
-    def tanh(self, x: Any) -> Any:
-        """Hyperbolic tangent, elementwise."""
-        return _call("tanh", x)
+    def entrywise(self, name: str, args: Sequence[Any], data: Any) -> Any:
+        """An operation of laws on single numbers, elementwise."""
+        if all(np.asarray(x).dtype != object for x in args):
+            return Numbers.entrywise(name, args, data)
+        return np.vectorize(lambda *xs: _on_objects(name, xs, data), otypes=[object])(*args)
 
     def log(self, x: Any) -> Any:
         """Natural logarithm, elementwise."""
@@ -54,6 +54,44 @@ def _call(name: str, x: Any) -> Any:
         return np.vectorize(lambda e: _object_function(name, e)(e), otypes=[object])(x)
     return _object_function(name, x)(x)
 
+
+def _on_objects(name: str, xs: tuple[Any, ...], data: Any) -> Any:
+    """An operation of laws on numbers of other libraries."""
+    kind = next((type(x) for x in xs if not isinstance(x, (int, float))), float)
+    if kind in FUNCTIONS:
+        return FUNCTIONS[kind].entrywise(name, xs, data)
+    if kind is float:
+        return float(Numbers.entrywise(name, xs, data))
+    package = kind.__module__.split(".")[0]
+    module: Any = sys.modules.get(package)
+    if package not in ("sympy", "mpmath") or name == "curve":
+        raise TypeError(f"{name} of {kind.__name__} is not known; use SymPy or mpmath numbers")
+    if name in _RELATIONS or name == "where":
+        holds = _RELATIONS[name](*xs) if name in _RELATIONS else xs[0] != 0
+        yes, no = xs[1:] if name == "where" else (1, 0)
+        if package == "sympy":
+            return module.Piecewise((yes, holds), (no, True))
+        return yes if holds else no
+    if name in ("minimum", "maximum"):
+        less = xs[0] < xs[1] if name == "minimum" else xs[1] < xs[0]
+        return (
+            module.Piecewise((xs[0], less), (xs[1], True))
+            if package == "sympy"
+            else (xs[0] if less else xs[1])
+        )
+    if name == "power":
+        return xs[0] ** xs[1]
+    return abs(xs[0]) if name == "abs" else getattr(module, name.replace("arc", "a"))(*xs)
+
+
+_RELATIONS: dict[str, Callable[..., Any]] = {
+    "less": operator.lt,
+    "less_equal": operator.le,
+    "equal": lambda x, y: (x <= y) & (y <= x),
+    "both": lambda x, y: (x != 0) & (y != 0),
+    "either": lambda x, y: (x != 0) | (y != 0),
+    "not": lambda x: (x <= 0) & (0 <= x),
+}
 
 FUNCTIONS: dict[type, Any] = {}
 """Classes of numbers, and an object with the functions of them; SymPy and mpmath are known."""

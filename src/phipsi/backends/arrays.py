@@ -60,7 +60,7 @@ class ArrayArithmetic:
         self.closures = points.closures or NO_CLOSURES
         self.scalars = Scalars(dtype)
         self.sin, self.cos, self.sqrt = self.scalars.sin, self.scalars.cos, self.scalars.sqrt
-        self.exp, self.tanh = self.scalars.exp, self.scalars.tanh
+        self.entrywise = self.scalars.entrywise
         self.failures: list[Failure] = []
         self.values: dict[Field, Any] = {}
         self.k = 0

@@ -187,10 +187,10 @@ def log_det_gradient(f: Riccati) -> Expr:
 
 def no_formula_rule(x: Expr, y: Expr) -> str:
     """Text for a formula of one body through an argument of which no derivative is known."""
-    instead = "Write the block as an expression of operators"
-    if y.is_scalar:
-        instead = f"Differentiate by the number itself:  pp.diff(expr, {y.text('ascii')!r})"
-    return f"no derivative is known for the formula  {x}  through its argument  {y}.\n{instead}"
+    return (
+        f"no derivative is known for the formula  {x}  through its argument  {y}.\n"
+        "Write the block as an expression of operators"
+    )
 
 
 def no_rule(x: Expr) -> str:

@@ -37,7 +37,6 @@ from phipsi.calculus.change import (
     has_symbols,
     log_det_change,
     log_det_family,
-    no_formula_rule,
     no_rule,
     swaps,
 )
@@ -193,8 +192,6 @@ class Gradient:
         for i, y in enumerate(x.args):
             if not self._depends(y):
                 continue
-            if y.is_scalar:  # its weight is a sum over the bodies
-                raise SpaceError(no_formula_rule(x, y))
             w = formula.weight(x.args, i, weight)
             (self._vector if y.is_vector else self._blocks)(y, w)
 

@@ -28,11 +28,8 @@ from phipsi.contact.cone_problem import (
     ConeSolution,
     Scaled,
 )
-from phipsi.contact.interior_point import interior_point
-from phipsi.contact.newton import ITERATIONS, newton
-
-_POLISHING = 12  # iterations of Newton's method from a point that is nearly a solution
-_STARTS = (1.0, 30.0, 3.0, 1000.0, 0.1)  # of the interior point, one after the other
+from phipsi.contact.interior_point import STARTS, interior_point
+from phipsi.contact.newton import ITERATIONS, POLISHING, newton
 
 
 def solve(
@@ -67,7 +64,7 @@ def solve(
     todo = np.flatnonzero(finite)
     scaled = whole.taken(todo)
     y = first[todo] / np.where(scaled.dead, 1.0, scaled.sigma)
-    for size in (0.0, *_STARTS):
+    for size in (0.0, *STARTS):
         if not todo.size:
             break
         if size:
@@ -75,7 +72,7 @@ def solve(
             inside, used = interior_point(unit, size)
             count[todo] += used
             y = inside * unit.sigma / np.where(scaled.dead, 1.0, scaled.sigma)
-        y, found, used = newton(scaled, y, tolerance, _POLISHING if size else ITERATIONS)
+        y, found, used = newton(scaled, y, tolerance, POLISHING if size else ITERATIONS)
         p[todo], left[todo] = y * scaled.sigma, found
         count[todo] += used
         good = found <= np.maximum(tolerance, scaled.rounding(y))
@@ -109,29 +106,39 @@ def solve_with_restitution(
     **Arguments:** `restitution` e (..., n_heads); `approach` (..., n_heads), the normal velocities
     u_n⁻ before the impact; contacts faster than `threshold` (m/s) rebound. **Source:** K11.
     """
-    batch = problem.batch
-    k = problem.layout.n_heads
-    e = np.broadcast_to(restitution, (*batch, k)).reshape(-1, k)
-    before = np.broadcast_to(approach, (*batch, k)).reshape(-1, k)
-    flat = problem.flat()
-    aim = np.where((before < -threshold) & (e > 0), e * before, 0.0)
+    e, before = np.asarray(restitution), np.asarray(approach)
+    wanted = np.where((before < -threshold) & (e > 0), e * before, 0.0)
+    s = np.where((wanted < 0) & (problem.s <= 0), wanted, problem.s)
+    calm = np.where((wanted < 0) & (problem.s <= 0), 0.0, problem.s)
+    return solve_rebound(replace(problem, s=s), calm, start, tolerance=tolerance)
 
-    def rebound(which: Array, share: Array, first: ArrayLike | None) -> ConeSolution:
-        part, wanted = _taken(flat, which), share[:, None] * aim[which]
-        s = np.where((wanted < 0) & (part.s <= 0), wanted, part.s)
-        return solve(replace(part, s=s), first, tolerance=tolerance)
 
-    every = np.arange(len(flat.b))
-    guess = None
-    if start is not None:
-        guess = np.broadcast_to(start, (*batch, flat.b.shape[1])).reshape(flat.b.shape)
-    found, share = rebound(every, np.ones(len(every)), guess), np.ones(len(every))
+def solve_rebound(
+    problem: ConeProblem, calm: Array, start: ArrayLike | None = None, *, tolerance: float = 1e-10
+) -> Rebound:
+    """The same for given s: those with all restitution in `problem`, those without in `calm`.
+
+    Those of share f are calm + f (s − calm).
+    """
+    flat, batch, k = problem.flat(), problem.batch, problem.layout.n_heads
+    n, count = flat.b.shape[1], len(flat.b)
+    calm = np.broadcast_to(calm, (*batch, k)).reshape(-1, k)
+    guess = np.zeros((*batch, n)) if start is None else np.asarray(start, float)
+    first = np.broadcast_to(guess, (*batch, n)).reshape(-1, n)
+
+    def rebound(which: Array, share: Array, start: Array) -> ConeSolution:
+        part = _taken(flat, which)
+        s = calm[which] + share[:, None] * (part.s - calm[which])
+        return solve(replace(part, s=s), start, tolerance=tolerance)
+
+    share = np.ones(count)
+    found = rebound(np.arange(count), share, first)
     todo = np.flatnonzero(_gain(flat, found.p) > 0)
-    low, high = np.zeros(len(todo)), np.ones(len(todo))
     if todo.size:
-        best = rebound(todo, low, guess if guess is None else guess[todo])
+        low, high = np.zeros(len(todo)), np.ones(len(todo))
+        best = rebound(todo, low, first[todo])
         used = found.iterations[todo] + best.iterations
-        for _ in range(_BISECTIONS):
+        for _ in range(BISECTIONS):
             middle = 0.5 * (low + high)
             trial = rebound(todo, middle, best.p)
             used = used + trial.iterations
@@ -142,19 +149,19 @@ def solve_with_restitution(
         for name in ("p", "residual", "status"):
             getattr(found, name)[todo] = getattr(best, name)
         found.iterations[todo] = used
-    n = flat.b.shape[1]
     parts = (x.reshape(batch) for x in (found.residual, found.iterations, found.status))
     return Rebound(ConeSolution(found.p.reshape(*batch, n), *parts), share.reshape(batch))
 
 
-_BISECTIONS = 40
+BISECTIONS, GAINED = 40, 1e-14
+"""Of the share of restitution; a gain of energy beside its terms that is rounding."""
 
 
 def _gain(problem: ConeProblem, p: Array) -> Array:
     """The kinetic energy (B,) that impulses create beyond rounding, p*b + ½ p*W p."""
     half = 0.5 * (problem.W @ p[..., None])[..., 0]
     rounding = np.sum(np.abs(p) * (np.abs(problem.b) + np.abs(half)), axis=1)
-    return np.sum(p * (problem.b + half), axis=1) - 1e-14 * rounding
+    return np.sum(p * (problem.b + half), axis=1) - GAINED * rounding
 
 
 def _chosen(which: Array, one: ConeSolution, other: ConeSolution) -> ConeSolution:

@@ -12,7 +12,7 @@ from phipsi.backends.native.kernel.law_code import LawCode
 from phipsi.backends.native.lane_function import LaneFunction, LaneKernel
 from phipsi.backends.options import CallOptions, Calls
 from phipsi.compiler import compile, default_backend
-from phipsi.contact.geometry.slots import Slots, slot_geometry
+from phipsi.contact.geometry.slots import slot_geometry
 from phipsi.errors import InputError
 from phipsi.laws import law_operations as ops
 from phipsi.laws.calls import listing
@@ -30,15 +30,13 @@ class ContactPoints(NamedTuple):
     """Contact points, one per slot of `Contacts`.
 
     **Attributes:** `gap` (..., k), m, negative where shapes overlap; `normal` (..., k, 3), unit,
-    from b to a; `point_a`, `point_b` (..., k, 3), m, on the surfaces; all in world axes; `pairs`,
-    the name of every slot's pair.
+    from b to a; `point_a`, `point_b` (..., k, 3), m, on the surfaces; all in world axes.
     """
 
     gap: Array
     normal: Array
     point_a: Array
     point_b: Array
-    pairs: tuple[str, ...]
 
 
 def contact_points(contacts: Any, q: ArrayLike, **options: Unpack[CallOptions]) -> ContactPoints:
@@ -48,7 +46,8 @@ def contact_points(contacts: Any, q: ArrayLike, **options: Unpack[CallOptions]) 
     is exactly the normal component of the relative velocity of the witness points.
 
     **Arguments:** `contacts`, `Contacts` or a system that has them; `q` (..., nq).
-    **Returns:** `ContactPoints`, one entry per slot. A slot without a contact has the gap 1e6 m.
+    **Returns:** `ContactPoints`, one entry per slot; `contacts.slot_names` are the names of their
+    pairs. A slot without a contact has the gap 1e6 m.
     **Cost:** one base-to-tip sweep and a formula per pair, in machine code.
     **Source:** theory/contact 1 and 8.
 
@@ -58,17 +57,16 @@ def contact_points(contacts: Any, q: ArrayLike, **options: Unpack[CallOptions]) 
     ...                         inertia=pp.SpatialInertia(mass=1.0))
     >>> builder.add_shape("skin", "ball", pp.shapes.Sphere(0.1))
     >>> contacts = pp.Contacts(builder.build(), ground=True)
-    >>> found = pp.contact_points(contacts, [[0.5], [0.08]])
-    >>> found.gap.round(12).tolist()
-    [[0.4], [-0.02]]
-    >>> found.pairs
+    >>> contacts.slot_names
     ('skin|ground',)
+    >>> pp.contact_points(contacts, [[0.5], [0.08]]).gap.round(12).tolist()
+    [[0.4], [-0.02]]
     """
     listed = _contacts_of(contacts)
     if not listed.n_slots:
         batch = np.shape(np.asarray(q, dtype=np.float64))[:-1]
         none = np.zeros((*batch, 0, 3))
-        return ContactPoints(np.zeros((*batch, 0)), none, none, none, ())
+        return ContactPoints(np.zeros((*batch, 0)), none, none, none)
     function = listed.model.cached((contact_points, listed), lambda: _Function(listed))
     return function(q, options)
 
@@ -87,7 +85,6 @@ class _Function:
     """Poses of the bodies by a program, then the formulas: in machine code, or on arrays."""
 
     def __init__(self, contacts: Contacts) -> None:
-        self._names = contacts.slot_names
         names = [contacts.model.body_names[i] for i in contacts.bodies]
         self._poses = compile(frame_pose, contacts.model, points=names)
         X = ops.given("X", (len(names), 4, 4))
@@ -103,16 +100,11 @@ class _Function:
             threads, out = options.get("threads", 1), options.get("out")
             found = fast.quick((q,), threads, out) if options else fast.fast(q)
             if found is not None:
-                return self._named(found)
+                return ContactPoints(*found)
         calls = Calls(options)
         X = calls(self._poses, q)  # explains what is wrong with q
         values = evaluate(self._nodes, {"X": X}) if fast is None else fast.ufunc(q)[:-1]
-        found = calls.finish(Slots(*values))
-        return self._named(found) if calls.raises else (self._named(found[0]), found[1])
-
-    def _named(self, found: Sequence[Array]) -> ContactPoints:
-        gap, normal, x_a, x_b = found
-        return ContactPoints(gap, normal, x_a, x_b, self._names)
+        return calls.finish(ContactPoints(*values))
 
 
 def _code(native: Any, nodes: Sequence[Node]) -> LaneFunction:

@@ -18,8 +18,12 @@ import numpy as np
 from phipsi.contact.cone_problem import Array, Scaled
 
 ITERATIONS = 40
-_BOUNDARY = 0.99  # of the way to the boundary that a step may take
-_CENTRED = 1e-14  # κ beside its start, where iterations end
+STARTS = (1.0, 30.0, 3.0, 1000.0, 0.1)
+"""Sizes of first points that are tried one after the other."""
+BOUNDARY = 0.99
+"""Part of the way to the boundary that a step may take."""
+CENTRED, CARRIED, SHORTEST = 1e-14, 1e-9, 1e-9
+"""Where iterations end: κ, the error of the equations, the length of a step."""
 
 
 def interior_point(problem: Scaled, size: float = 1.0) -> tuple[Array, Array]:
@@ -176,13 +180,13 @@ class _Cones:
         right = -product - self._jordan(dY, dZ)
         right[:, self.h] += (centre * kappa)[:, None]
         dY, dZ = direction(right)
-        length = np.minimum(1.0, _BOUNDARY * reach(dY, dZ))[:, None]
+        length = np.minimum(1.0, BOUNDARY * reach(dY, dZ))[:, None]
         finite = np.isfinite(np.abs(dY).max(axis=1) + np.abs(dZ).max(axis=1))
         self.Y = np.where(finite[:, None], self.Y + length * dY, self.Y)
         self.Z = np.where(finite[:, None], self.Z + length * dZ, self.Z)
         kappa = self._jordan(self.Y, self.Z)[:, self.h].sum(axis=1) / cones
         off = np.abs(q).max(axis=1) * (1.0 - length[:, 0])
-        return ~finite | ((kappa <= _CENTRED) & (off <= 1e-9)) | (length[:, 0] < 1e-9)
+        return ~finite | ((kappa <= CENTRED) & (off <= CARRIED)) | (length[:, 0] < SHORTEST)
 
 
 def _solved(matrix: Array, right: Array) -> Array:

@@ -18,6 +18,8 @@ from phipsi.contact.cone_problem import ROUNDING, Array, Scaled
 PROXIMAL = 1e-9
 """ε beside the mean of the diagonal of W."""
 ITERATIONS, ROUNDS, HALVINGS, MEMORY = 24, 8, 6, 4
+POLISHING = 12
+"""Iterations from a point that is nearly a solution."""
 INNER = 4 * float(np.finfo(float).eps)
 """Where F is rounding, beside the largest |W| |y| + |b|."""
 

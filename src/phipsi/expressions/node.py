@@ -33,6 +33,7 @@ from phipsi.expressions.structure import (
     inverse_structure,
     is_memoryless,
     product_structure,
+    sum_structure,
 )
 
 MOST_NODES = 100_000
@@ -338,7 +339,7 @@ def total_of(terms: Iterable[tuple[Number, Expr]]) -> Expr:
     kept.sort(key=lambda t: (t[1] < 0, *term_order(t[0])))
     structure = Structure.ZERO
     for y, _ in kept:
-        structure |= y.structure
+        structure = sum_structure(structure, y.structure)
     args, coeffs = tuple(y for y, _ in kept), tuple(c for _, c in kept)
     return intern(Op.SUM, args, coeffs, takes, gives, structure)
 

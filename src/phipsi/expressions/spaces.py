@@ -10,9 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Space:
     """One space: the meaning of its vectors, its dual, and the index set of its blocks.
+
+    There is one object of each, so they are compared and hashed by identity.
 
     `index` is the set the blocks run over: "joint", "body" and "parameter" (one block per body),
     "point", "row", "world" (one block in all) or "one" (scalars). `width` is the size of a block;

@@ -15,6 +15,8 @@ from functools import cache
 class Structure(IntFlag):
     """A set of block positions; see the module's text."""
 
+    __hash__ = int.__hash__  # that of enumerations is written in Python
+
     ZERO = 0
     DIAGONAL = 1
     INWARD = 2  # row body is a strict ancestor of the column body
@@ -44,6 +46,12 @@ _COMPOSE: dict[tuple[Structure, Structure], Structure] = {
     (Structure.OUTWARD, Structure.INWARD): GENERAL,
 }
 _ATOMS = (Structure.DIAGONAL, Structure.INWARD, Structure.OUTWARD, Structure.UNRELATED)
+
+
+@cache
+def sum_structure(left: Structure, right: Structure) -> Structure:
+    """Positions that ``left + right`` may fill."""
+    return left | right
 
 
 @cache
@@ -80,19 +88,25 @@ def inverse_structure(s: Structure) -> Structure:
     return GENERAL
 
 
+# subsets in tuples: `|` of flags is a Python function, and expressions ask often
+_PARTS_OF_MEMORYLESS = (Structure.ZERO, MEMORYLESS)
+_PARTS_OF_CAUSAL = (*_PARTS_OF_MEMORYLESS, STRICTLY_CAUSAL, CAUSAL)
+_PARTS_OF_ANTICAUSAL = (*_PARTS_OF_MEMORYLESS, STRICTLY_ANTICAUSAL, ANTICAUSAL)
+
+
 def is_memoryless(s: Structure) -> bool:
     """True if only diagonal blocks can be non-zero."""
-    return s | MEMORYLESS == MEMORYLESS
+    return s in _PARTS_OF_MEMORYLESS
 
 
 def is_causal(s: Structure) -> bool:
     """True for a tip-to-base operator (memoryless ones included)."""
-    return s | CAUSAL == CAUSAL
+    return s in _PARTS_OF_CAUSAL
 
 
 def is_anticausal(s: Structure) -> bool:
     """True for a base-to-tip operator (memoryless ones included)."""
-    return s | ANTICAUSAL == ANTICAUSAL
+    return s in _PARTS_OF_ANTICAUSAL
 
 
 def is_strict(s: Structure) -> bool:

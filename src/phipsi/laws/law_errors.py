@@ -1,4 +1,4 @@
-"""Errors of laws: they name the line of the law."""
+"""Errors of traced functions: they name the line of the user's code."""
 
 from __future__ import annotations
 

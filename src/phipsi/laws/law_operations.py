@@ -1,7 +1,7 @@
 """The operations of laws: a row each, with its value on arrays and its derivatives.
 
 Entrywise operations take arguments of one shape, or scalars. Truth is 1 and falsehood is 0. Code
-for lanes is in `backends/native/kernel/law_code.py`; a row without code there fails its test.
+for lanes is in `backends/native/kernel/entry_code.py`; a row without code there fails its test.
 """
 
 from __future__ import annotations
@@ -254,7 +254,7 @@ def curve(x: Node, knots: Array, coefficients: Array) -> Node:
 
 def _curve(x: Array, *, data: Any) -> Array:
     knots, coefficients = data
-    piece = np.clip(np.searchsorted(knots, x, side="right") - 1, 0, len(coefficients) - 1)
+    piece = np.clip(np.searchsorted(knots, np.real(x), side="right") - 1, 0, len(coefficients) - 1)
     s, out = x - knots[piece], np.zeros_like(x)
     for j in reversed(range(coefficients.shape[1])):
         out = out * s + coefficients[piece, j]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from phipsi.laws.graph import Array, Node, in_order
+from phipsi.laws.law_operations import OPERATIONS
 
 
 def evaluate(results: Sequence[Node], values: Mapping[str, Array]) -> list[Array]:
@@ -42,3 +44,43 @@ def _like(value: Array, y: Node, x: Node) -> Array:
     """A scalar argument with the axes of the result."""
     missing = len(x.shape) - len(y.shape)
     return value.reshape(value.shape + (1,) * missing) if missing else value
+
+
+# ---- one operation -------------------------------------------------------------------------------
+
+
+def entry_value(name: str, args: Sequence[Any], data: Any = None) -> Any:
+    """An operation on single numbers, or arrays of them, real or complex.
+
+    Complex numbers are never conjugated, so that complex steps give derivatives: choices are made
+    by their real parts.
+    """
+    with np.errstate(all="ignore"):
+        if name == "curve":
+            data = tuple(np.asarray(x) for x in data)
+        elif any(np.iscomplexobj(x) for x in args):
+            if name in _OF_COMPLEX:
+                return _OF_COMPLEX[name](*args)
+            if name in _STEPS:
+                args = [np.real(x) for x in args]
+        return OPERATIONS[name].array(*map(np.asarray, args), data=data)
+
+
+_STEPS = ("sign", "floor", "less", "less_equal", "equal", "both", "either", "not")
+
+
+def _complex_angle(y: Any, x: Any) -> Any:
+    """The angle of (x, y): that of the real parts, and the changes of the arcs of quotients."""
+    steep = np.abs(np.real(y)) > np.abs(np.real(x))
+    sign = np.where(np.real(y) < 0, -1.0, 1.0)
+    flat = np.arctan(y / x) + np.where(np.real(x) < 0, np.pi * sign, 0.0)
+    return np.where(steep, np.pi / 2 * sign - np.arctan(x / y), flat)
+
+
+_OF_COMPLEX: dict[str, Callable[..., Any]] = {
+    "abs": lambda x: np.where(np.real(x) < 0, -x, x),
+    "minimum": lambda x, y: np.where(np.real(x) <= np.real(y), x, y),
+    "maximum": lambda x, y: np.where(np.real(x) >= np.real(y), x, y),
+    "where": lambda c, x, y: np.where(np.real(c) != 0, x, y),
+    "arctan2": _complex_angle,
+}

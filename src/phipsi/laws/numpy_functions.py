@@ -238,6 +238,42 @@ def _extreme(name: str) -> Callable[..., Traced]:
     return of
 
 
+def _by_entries(function: Callable[..., Any]) -> Callable[..., Traced]:
+    """A function that moves, adds and multiplies entries, run by NumPy on arrays of objects."""
+
+    def of(*args: Any, **options: Any) -> Traced:
+        try:
+            return Traced(as_node(function(*map(_objects, args), **options)))
+        except (IndexError, ValueError) as error:
+            fail(f"np.{function.__name__}: {error}")
+
+    return of
+
+
+def _objects(x: Any) -> Any:
+    if isinstance(x, list | tuple):
+        return type(x)(map(_objects, x))
+    return np.asarray(x) if isinstance(x, Traced) else x
+
+
+def _method(row: Any) -> Callable[[Traced], Any]:
+    return lambda x: row(x) if callable(row) else entrywise(row, x)
+
+
+def _fill_diagonal(x: Any, value: Any, wrap: bool = False) -> None:
+    if x.ndim != 2 or wrap:
+        fail("np.fill_diagonal takes a matrix")
+    i = np.arange(min(x.shape))
+    x[i, i] = value
+
+
+def _select(conditions: Sequence[Any], choices: Sequence[Any], default: Any = 0.0) -> Traced:
+    out: Any = default
+    for condition, choice in reversed(list(zip(conditions, choices, strict=True))):
+        out = _where(condition, choice, out)
+    return Traced(as_node(out))
+
+
 def _floor_divide(x: Any, y: Any) -> Traced:
     return entrywise("floor", entrywise("div", x, y))
 
@@ -357,4 +393,18 @@ FUNCTIONS |= {
     np.outer: lambda x, y: (Traced(as_node(x)).reshape(-1, 1) * Traced(as_node(y)).reshape(1, -1)),  # type: ignore[operator]
     np.shape: lambda x: as_node(x).shape, np.ndim: lambda x: len(as_node(x).shape),
     np.size: lambda x: as_node(x).size,
+    np.fill_diagonal: _fill_diagonal, np.select: _select,
 }  # fmt: skip
+FUNCTIONS |= {
+    function: _by_entries(function)
+    for function in (
+        np.diag, np.diagflat, np.trace, np.kron, np.block, np.vstack, np.hstack, np.column_stack,
+        np.triu, np.tril, np.cumsum, np.prod, np.tensordot, np.append, np.insert, np.delete,
+        np.diff, np.take, np.rot90, np.fliplr, np.flipud, np.polyval, np.linalg.matrix_power,
+    )
+}  # fmt: skip
+for _name in (
+    "sqrt exp log sin cos tan arcsin arccos arctan sinh cosh tanh square rint floor ceil sign"
+).split():
+    # NumPy calls these on the entries of an array of objects
+    setattr(Traced, _name, _method(UFUNCS[_name]))

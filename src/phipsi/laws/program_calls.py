@@ -10,10 +10,9 @@ from typing import Any
 from phipsi.laws.graph import Node
 from phipsi.laws.law_errors import fail
 from phipsi.laws.trace import Traced, as_node
-from phipsi.sweeps.request import Request
 
-Evaluate = Callable[[Any, Request, Mapping[str, Node]], Sequence[Traced]]
-"""Model, what was compiled, and operands → results."""
+Evaluate = Callable[[Any, Any, Mapping[str, Node]], Sequence[Traced]]
+"""Model, the request that was compiled, and operands → results."""
 _EVALUATE: ContextVar[Evaluate | None] = ContextVar("evaluate", default=None)
 
 
@@ -37,7 +36,7 @@ def recorded_call(program: Any, args: Sequence[Any], named: Mapping[str, Any]) -
     evaluate = _EVALUATE.get()
     if evaluate is None:
         fail("a program is called with values that are known only when a law runs")
-    request: Request = program.request
+    request: Any = program.request
     inputs: Sequence[str] = program.inputs
     values = dict(zip(inputs, args, strict=False)) | dict(named)
     missing = [name for name in inputs if name not in values]

@@ -1,8 +1,8 @@
-"""Tracing: a law runs once on `Traced` values, which record what is done to them.
+"""Tracing: a function of a user runs once on `Traced` values, which record what is done to them.
 
 They take Python's operators and NumPy's functions, as arrays would. Whatever needs to know a value
 (an `if`, a conversion to a number, a function that looks at entries) is an error that names the
-line of the law and shows how to write it.
+line of the function and shows how to write it. Laws and the formulas of own operators are traced.
 
 Reasons: docs/decisions/0036.
 """
@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, NoReturn, final
 
 import numpy as np
@@ -19,11 +21,22 @@ from phipsi.laws import law_operations as ops
 from phipsi.laws.graph import Node, Shape
 from phipsi.laws.law_errors import fail, short
 
+_ROOM: ContextVar[list[int] | None] = ContextVar("room", default=None)
 UFUNCS: dict[str, Any] = {}
 METHODS: dict[Any, Callable[..., Any]] = {}
 REARRANGING: set[Any] = set()
 FUNCTIONS: dict[Any, Callable[..., Any]] = {}
 """How NumPy's functions are traced; `numpy_functions.py` fills these tables."""
+
+
+@contextmanager
+def at_most(count: int) -> Iterator[None]:
+    """Inside, a function may compute so many traced values: a loop without an end is reported."""
+    token = _ROOM.set([count, count])
+    try:
+        yield
+    finally:
+        _ROOM.reset(token)
 
 
 @final
@@ -41,6 +54,14 @@ class Traced:
     is_traced = True
 
     def __init__(self, node: Node, *, owned: bool | None = None) -> None:
+        room = _ROOM.get()
+        if room is not None:
+            room[0] -= 1
+            if room[0] < 0:
+                fail(
+                    f"the function computes more than {room[1]:,} steps",
+                    "end its loops, or compute parts of it apart",
+                )
         self._node = node
         self._owned = node.operation.name != "input" if owned is None else owned
         self._owed = False  # a part that was changed in place and is not yet back in its array
@@ -150,7 +171,7 @@ class Traced:
         return Traced(self.node, owned=True)
 
     def astype(self, dtype: Any) -> Traced:
-        """A copy, or whether entries are not zero; numbers of laws are float64."""
+        """A copy, or whether entries are not zero; traced numbers are float64."""
         if np.dtype(dtype) == np.bool_:
             return ~entrywise("equal", self, 0.0)
         check_dtype(dtype)
@@ -200,23 +221,42 @@ class Traced:
 
     def __bool__(self) -> NoReturn:
         fail(
-            "the law branches on a value that is known only when it runs",
+            "the function branches on a value that is known only when it runs",
             "write  np.where(condition, a, b)  instead of  a if condition else b;  "
             "np.maximum(a, b)  instead of  max(a, b);  "
-            "(a < b) & (b < c)  instead of  a < b < c",
+            "(a < b) & (b < c)  instead of  a < b < c;  "
+            "np.stack([a, b])  instead of  np.array([a, b])  for arrays that are compared",
         )
 
     def _known_only_later(self, *_: Any) -> NoReturn:
         fail(
-            "the law needs the number itself, which is known only when it runs",
+            "the function needs the number itself, which is known only when it runs",
             "use np.sin, np.sqrt, np.abs … instead of functions of math, arithmetic instead of "
-            "float(…) or int(…), the value itself instead of np.asarray(…), np.stack([a, b]) "
-            "instead of np.array([a, b]), and np.zeros_like(x) instead of np.zeros(n) for arrays "
-            "whose entries are assigned",
+            "float(…) or int(…), arrays without dtype=float, np.stack([a, b]) or np.array([a, b]) "
+            "for an array of values, and np.zeros_like(x) instead of np.zeros(n) for arrays whose "
+            "entries are assigned",
         )
 
     __float__ = __int__ = __index__ = __complex__ = _known_only_later
-    item = tolist = __array__ = __round__ = __trunc__ = _known_only_later
+    item = tolist = __round__ = __trunc__ = _known_only_later
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        """The entries as an array of objects, for np.array([a, b]) of traced values.
+
+        An array that NumPy would share, np.asarray(x), can be read only: a change of it would not
+        be seen in x.
+        """
+        if dtype is not None and np.dtype(dtype) != object:
+            self._known_only_later()
+        out = np.empty(self.shape, dtype=object)
+        for i in np.ndindex(*self.shape):
+            out[i] = self[i] if i else self
+        out.setflags(write=bool(copy))
+        return out
+
+    def conjugate(self) -> Traced:
+        """The array itself: its numbers are real."""
+        return self
 
     # ---- operators
 
@@ -240,7 +280,7 @@ class Traced:
             fail(f"np.{ufunc.__name__} with {how} cannot be traced")
         row = UFUNCS.get(ufunc.__name__)
         if row is None:
-            fail(f"np.{ufunc.__name__} is not among the functions of laws", _listed())
+            fail(f"np.{ufunc.__name__} is not among the functions that are traced", _listed())
         return row(*inputs) if callable(row) else entrywise(row, *inputs)
 
     def __array_function__(
@@ -251,7 +291,7 @@ class Traced:
             return first.rearranged(lambda numbers: function(numbers, *args[1:], **kwargs))
         traced = FUNCTIONS.get(function)
         if traced is None:
-            fail(f"np.{function.__name__} is not among the functions of laws", _listed())
+            fail(f"np.{function.__name__} is not among the functions that are traced", _listed())
         try:
             return traced(*args, **kwargs)
         except TypeError as error:
@@ -310,11 +350,24 @@ def as_node(x: Any) -> Node:
         array = np.asarray(x)
     except ValueError:
         fail(f"{short(x)} has rows of several lengths")
+    if array.dtype == object and any(isinstance(y, Traced) for y in array.flat):
+        return _gathered(array)
     if array.dtype.kind not in "biuf":
         fail(f"{type(x).__name__} {short(x)} is not a number or an array of numbers")
     if not np.isfinite(array).all():
         fail(f"the constant {short(x)} is not finite")
     return ops.constant(array)
+
+
+def _gathered(array: Any) -> Node:
+    """The node of an array of objects: the array that its entries were taken from, if it is one."""
+    parts = [as_node(y) for y in array.flat]
+    first = parts[0]
+    if all(y.operation.name == "pick" and y.args == first.args for y in parts):
+        return ops.pick(first.args[0], np.array([y.data for y in parts]).reshape(array.shape))
+    if any(y.shape for y in parts):
+        fail(f"{short(array)} has entries that are arrays")
+    return ops.join(parts, array.shape)
 
 
 def as_array(x: Any) -> Any:
@@ -334,6 +387,8 @@ def entrywise(name: str, *args: Any) -> Traced:
         if name != "add":
             fail("comparisons cannot be subtracted", "make numbers of them:  1.0 * (x > 0)")
         name = "either"  # NumPy's sum of truths
+    if name == "div" and nodes[1].operation.name == "constant" and not nodes[1].data.all():
+        fail("the function divides by the constant 0", "divide by another number")
     if name == "power":
         out = ops.power(*(_fitted(x, shape) for x in nodes))
     else:
@@ -353,7 +408,7 @@ def is_truth(x: Node) -> bool:
 def check_dtype(dtype: Any) -> None:
     """Reject kinds of numbers that round or cut off."""
     if dtype is not None and np.dtype(dtype) != np.float64:
-        fail(f"numbers of laws are float64, and stay so, not {np.dtype(dtype)}")
+        fail(f"traced numbers are float64, and stay so, not {np.dtype(dtype)}")
 
 
 def _fitted(x: Node, shape: Shape) -> Node:
@@ -370,4 +425,6 @@ def holds_traced(x: Any) -> bool:
     """Whether a value is traced, or a list in which one is."""
     if isinstance(x, Traced):
         return True
+    if isinstance(x, np.ndarray):
+        return x.dtype == object and any(map(holds_traced, x.flat))
     return isinstance(x, (list, tuple)) and any(map(holds_traced, x))

@@ -185,6 +185,16 @@ class Contacts(Value):
             slot_bodies=_fixed(sides, (-1, 2)),
         )
 
+    def on(self, model: Model) -> Contacts:
+        """The same pairs on a changed copy of the model with the same bodies and shapes."""
+        if model.body_names != self.model.body_names or model.shapes != self.model.shapes:
+            raise InputError(
+                "the contacts of a system are those of its bodies and shapes, and this change "
+                "gives it others. Change the model first, then choose what may touch:\n"
+                "    pp.System(changed, contacts=pp.Contacts(changed))"
+            )
+        return _again(model, self.shapes, self.pairs, self.margin, self.points)
+
     @property
     def slot_names(self) -> tuple[str, ...]:
         """The name of the pair of every slot."""

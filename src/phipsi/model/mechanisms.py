@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -35,6 +35,7 @@ class Loops:
     kind: str
     why: str = ""
     instead: str = ""
+    contacts: bool = False
 
 
 LOOPS: dict[Callable[..., Any], Loops] = {}
@@ -62,11 +63,26 @@ def of_trees(why: str, instead: str = "") -> Callable[[Function], Function]:
     return note
 
 
+def of_contacts(function: Function) -> Function:
+    """Note that contact forces are taken into account too."""
+    LOOPS[function] = replace(LOOPS[function], contacts=True)
+    return function
+
+
 def tree_of(mechanism: Any, function: Callable[..., Any]) -> Model:
     """The tree that a function works on, or an error if constraints would change its answer."""
     if not isinstance(mechanism, Model):
         raise _model_first(mechanism, function)
     rule = LOOPS[function]
+    if mechanism.contacts is not None and not (rule.contacts or rule.kind == "of_given_motion"):
+        raise InputError(
+            f"{function.__name__} does not know the forces between bodies that touch, and this "
+            f"system has contacts. Motions with contact:\n"
+            f"    pp.contact_step(system, q, v, tau, dt)\n"
+            f"    pp.Simulator(system, laws, dt, integrator='time_stepping')\n"
+            f"For bodies that pass through each other, give system.model, or a system without "
+            f"contacts=."
+        )
     if rule.kind == "of_trees" and mechanism.n_rows:
         names = [repr(c.name) for c in mechanism.constraints]
         shown = ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
@@ -96,7 +112,7 @@ def forest_of(
 def mechanism_of(mechanism: Any, function: Callable[..., Any]) -> Model:
     """The mechanism itself, checked; of a system without constraints, its tree."""
     tree = tree_of(mechanism, function)
-    return mechanism if mechanism.n_rows else tree
+    return mechanism if mechanism.n_rows or mechanism.contacts is not None else tree
 
 
 def _model_first(given: Any, function: Callable[..., Any]) -> InputError:

@@ -134,6 +134,8 @@ class Model(Value):
     closures: ClosureSet = NO_CLOSURES
     n_rows: int = 0
     """Number of constraint rows."""
+    contacts: Any = None
+    """Which shapes may touch, of a system with contacts."""
 
     def __init__(self, description: Description) -> None:
         bodies = description.bodies

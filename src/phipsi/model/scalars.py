@@ -46,8 +46,6 @@ class NumpyOps:
     sin = staticmethod(np.sin)
     cos = staticmethod(np.cos)
     sqrt = staticmethod(np.sqrt)
-    exp = staticmethod(np.exp)
-    tanh = staticmethod(np.tanh)
 
 
 NUMPY_OPS = NumpyOps()

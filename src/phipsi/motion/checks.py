@@ -147,6 +147,26 @@ def reject_unfit(method: Method, *, rows: int = 0, prescribed: bool = False) -> 
     )
 
 
+def check_contacts(method: Method, mechanism: Model) -> None:
+    """Reject a system with contacts where impulses are not known, and where they have no loops."""
+    touching = mechanism.contacts is not None
+    if touching and not method.touches:
+        raise InputError(
+            f"integrator={method.name!r} does not know the impulses between bodies that touch. Use "
+            f"the one that does:\n    integrator='time_stepping'"
+        )
+    if method.touches and not touching:
+        raise InputError(
+            "integrator='time_stepping' needs a system whose bodies may touch:\n"
+            "    pp.System(model, contacts=pp.Contacts(model))"
+        )
+    if touching and mechanism.n_rows:
+        raise InputError(
+            f"contacts of a system with {mechanism.n_rows} constraint rows: the rows have to be "
+            "eliminated from the contact problem first, which time stepping cannot do yet"
+        )
+
+
 def checked_time(value: Any, what: str, *, zero: bool = False, backwards: bool = False) -> float:
     """A finite time in s, positive unless `zero` is allowed, or of any sign if `backwards` is."""
     kind = f"a finite number of seconds{'' if backwards else ','}"

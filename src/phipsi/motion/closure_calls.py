@@ -49,12 +49,13 @@ from phipsi.laws.law_values import evaluate
 from phipsi.motion.closure_code import (
     Closures,
     Eliminated,
+    InOnePiece,
     closure_programs,
     closure_record,
     closure_size,
 )
+from phipsi.motion.closure_terms import Unrolled, way_of
 from phipsi.motion.motion import NEWTON, Motion, Projection
-from phipsi.motion.row_elimination import elimination_of
 from phipsi.motion.step_calls import (
     ProgramCall,
     kernel_source,
@@ -81,7 +82,7 @@ class _ClosedChain(Callee):
 
     def __init__(self, system: System, given: Sequence[str] = ()) -> None:
         self.system, self.given = system, tuple(given)
-        self.elimination = elimination_of(system, self.given)
+        self.way = way_of(system, self.given)
         self.key = (self.what, id(system), self.given)
         self.record = closure_record(system, self.given)
         natives = [kernel_source(program) for program in closure_programs(system, self.given)]
@@ -89,7 +90,7 @@ class _ClosedChain(Callee):
             raise InputError(f"there is no machine code for the constraints of {system!r}")
         self.natives: Sequence[Any] = tuple(natives)
         # the numbers of the record are part of the code, and what is not zero
-        way = "sweeps" if self.elimination is None else self.elimination.key
+        way = "sweeps" if self.way is None else self.way.key
         text = f"{hashlib.sha256(self.record.tobytes()).hexdigest()} {way}"
         self.name = f"{self.what} {text}"
 
@@ -102,7 +103,8 @@ class _ClosedChain(Callee):
 
     def given_shape(self, name: str) -> tuple[int, ...]:
         """The shape of a quantity that is given."""
-        shapes = (x.program.input_shapes for x in self.natives)
+        shapes = [x.program.input_shapes for x in self.natives]
+        shapes += [self.way.shapes] if isinstance(self.way, Unrolled) else []
         return next(tuple(x[name]) for x in shapes if name in x)
 
     def _given(self, code: Any, args: Sequence[Any], names: Sequence[str]) -> _Room:
@@ -183,14 +185,14 @@ class SolutionCall(_ClosedChain):
         self.shapes = (system.nv,), (system.n_rows,)
         super().__init__(system, given)
         self._program: ProgramCall | None = None
-        if self.elimination is None:
+        if self.way is None:
             options: Any = {"given": self.given, "allowed": _OPEN}
             self._program = ProgramCall(_SOLUTION, system, **options)
             self.natives = self._program.natives
 
     def prepare(self, host: Any) -> Any:
         """Nothing for sweeps, which are one call."""
-        return None if self.elimination is None else super().prepare(host)
+        return None if self.way is None else super().prepare(host)
 
     def arrays(self, *args: Array) -> Sequence[Array]:
         """With dense matrices."""
@@ -208,7 +210,7 @@ class SolutionCall(_ClosedChain):
         for place, size in ((room.tau, nv), (room.closures.g, rows)):
             write_loop(room.b, i64(size), lambda i, x=place: room.store(-room.load(x, i), x, i))
         solution = room.closures.solution
-        assert isinstance(solution, Eliminated)
+        assert isinstance(solution, (Eliminated, InOnePiece))
         solution.solve()
         return room.results(code, (room.closures.x, nv), (room.closures.f, rows))
 
@@ -483,7 +485,7 @@ class _Room:
         self.failed = host.failed
         words = [int(x) for x in call.record]
         self.record = ir.Table(host.module, I64, words, f"closures_{number}")
-        self._place = host.area(closure_size(system, call.elimination))
+        self._place = host.area(closure_size(system, call.way))
         for name in _TOOLS:
             setattr(self, name, getattr(host, name))
         nq, nv, rows = system.nq, system.nv, system.n_rows
@@ -491,7 +493,7 @@ class _Room:
         for name in call.given:
             size = math.prod(call.given_shape(name))
             self.places[name] = (host.area(size), size)
-        self.closures = Closures(self, call.elimination)
+        self.closures = Closures(self, call.way)
         self.places["g"] = (self.closures.g, rows)
 
     copy: Callable[..., None]

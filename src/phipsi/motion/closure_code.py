@@ -3,9 +3,11 @@
 Lanes are trajectories, as in lane_loops.py. A step needs the accelerations of closed chains; the
 poses of the bodies, from which residuals g are computed here; and two changes in the mass metric
 (see motion.py): x with G x = −g, the step of Newton's method, and y with G (v + y) = rates. Small
-systems are solved by straight-line code (row_elimination.py), others by O(N) programs.
+systems are solved by straight-line code (row_elimination.py), others by O(N) programs. The terms of
+small systems are straight-line code too, with the numbers of the model in it (closure_terms.py), or
+come from programs.
 
-Both drop rows that follow from those before them, and note a doubt where such a row asks for
+All drop rows that follow from those before them, and note a doubt where such a row asks for
 something else than they give. At the start of a step and in the projection of rates the loops are
 closed to rounding, so a doubt there is one about the rank: the lane stops. In between the loops are
 open by the error of a stage, and redundant rows disagree by as much: that is not a doubt.
@@ -23,16 +25,33 @@ import numpy as np
 
 from phipsi.algorithms.constrained.assembly import ROUNDING
 from phipsi.algorithms.constrained.system import System
-from phipsi.algorithms.forms import BIAS_FORCES, ROW_DRIFT, VELOCITY_CHANGE, closed_form
+from phipsi.algorithms.forms import VELOCITY_CHANGE, closed_form
 from phipsi.backends.failures import CONTRADICTION, DOUBTFUL
 from phipsi.backends.native.text import llvm_text as ir
-from phipsi.backends.native.text.lane_arithmetic import DOUBLE, I64, Lane, i64, write_loop
+from phipsi.backends.native.text.lane_arithmetic import (
+    DOUBLE,
+    I64,
+    Emitter,
+    Lane,
+    i64,
+    write_loop,
+)
 from phipsi.backends.program import Program
 from phipsi.compiler import compile
+from phipsi.motion.closure_terms import ELIMINATION, MODES, Unrolled, Way, way_of
 from phipsi.motion.lane_loops import Part
 from phipsi.motion.motion import NEWTON, TOLERANCE
-from phipsi.motion.row_elimination import Elimination, RightSide, elimination_of, write_solution
-from phipsi.operators import A, J, mass_matrix, pose, tau
+from phipsi.motion.row_elimination import (
+    Elimination,
+    LaneMemory,
+    RightSide,
+    Solver,
+    begin_function,
+    elimination_of,
+    write_solution,
+)
+from phipsi.motion.unrolled_programs import Number, write_terms
+from phipsi.operators import pose
 
 OPEN = 7
 """Status of a lane whose loops are not closed by the projection; kernels use smaller numbers."""
@@ -41,9 +60,6 @@ NEAR = 1e-12
 than that."""
 
 SWEEPS = (closed_form(None, False, False), VELOCITY_CHANGE, pose)
-ELIMINATION = ((BIAS_FORCES - tau, ROW_DRIFT, mass_matrix, A @ J), (pose, mass_matrix, A @ J))
-_MODES = (("apply", "apply", "dense", "dense"), ("apply", "dense", "dense"))
-
 # Words of a record: numbers, then where its tables begin, in bytes from its start.
 _ROWS, _CLOSURES, _TERMS, _COUPLED, _BODIES, _AT = range(6)
 _TABLES: tuple[str, ...] = ("ends", "terms", "coupled", "start", "rates", "floors")
@@ -51,11 +67,17 @@ _END, _TERM, _PAIR, _POSE, _ENTRIES = 13, 15, 3, 16, 13  # numbers of an item
 
 
 def closure_programs(system: System, given: Sequence[str] = ()) -> list[Program]:
-    """The programs of a step: for small systems those of the terms, for others the solutions."""
+    """The programs of a step: for small systems those of the terms, for others the solutions.
+
+    Code without loops calls none; the one that there is has the tables of the joints.
+    """
     options: Any = {"backend": "native", "given": tuple(given)}
-    if elimination_of(system, given) is None:
+    way = way_of(system, given)
+    if isinstance(way, Unrolled):
+        return [compile(pose, system, backend="native")]
+    if way is None:
         return [compile(form, system, **options) for form in SWEEPS]
-    pairs = zip(ELIMINATION, _MODES, strict=True)
+    pairs = zip(ELIMINATION, MODES, strict=True)
     return [compile(forms, system, mode=modes, **options) for forms, modes in pairs]
 
 
@@ -85,11 +107,11 @@ def _words(integers: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(integers, dtype=np.int64).view(np.float64)
 
 
-def closure_size(system: System, elimination: Elimination | None) -> int:
+def closure_size(system: System, way: Way) -> int:
     """Numbers per lane that the projection needs."""
     rows, nv = system.n_rows, system.nv
     own = 3 * rows + 2 * nv + _POSE * (system.n_bodies + 1) + _ENTRIES * len(system.rows.pairs)
-    if elimination is None:
+    if way is None:
         return own + nv
     return own + nv * nv + rows * nv + nv + rows + 2
 
@@ -97,8 +119,9 @@ def closure_size(system: System, elimination: Elimination | None) -> int:
 class Solution(Protocol):
     """Solves the equations of a step: accelerations, the step of Newton's method, the change of v.
 
-    `look` computes the poses at q and all else that `correct` needs, which writes both corrections
-    and notes failures: doubts about rows only in the `final` lanes, whose loops are closed.
+    `look` computes residuals at q, the largest one, and all else that `correct` needs, which writes
+    both corrections and notes failures: doubts about rows only in the `final` lanes, whose loops
+    are closed.
     """
 
     def accelerate(self, stage: int) -> None:
@@ -106,7 +129,7 @@ class Solution(Protocol):
         ...
 
     def look(self) -> None:
-        """Poses."""
+        """Residuals, into `g`, and the largest, into `error`."""
         ...
 
     def correct(self, final: Any) -> None:
@@ -127,11 +150,16 @@ class Sweeps:
         places: Any = {"v": self._rest, "Udot": c.g}
         self._newton = r.program(1, [c.x], places, allowed=(DOUBTFUL, CONTRADICTION))
         self._nearest = r.program(1, [c.y], {"Udot": c.rates})
-        self.look, self._y = r.program(2, [c.poses]), c.y
+        self._poses, self._c, self._y = r.program(2, [c.poses]), c, c.y
 
     def accelerate(self, stage: int) -> None:
         """The kernel, in a stage."""
         self._later() if stage else self._strict()
+
+    def look(self) -> None:
+        """From the poses."""
+        self._poses()
+        self._c.write_residual()
 
     def correct(self, final: Any) -> None:
         """Two solutions."""
@@ -155,7 +183,7 @@ class Eliminated:
         load, drift = r.area(nv), r.area(rows)
         self._status = [r.area(i64(1)) for _ in range(2)]
         self._terms = r.program(0, [load, drift, mass, motion])
-        self.look = r.program(1, [c.poses, mass, motion])
+        self._matrices, self._c = r.program(1, [c.poses, mass, motion]), c
         first, second = self._status
         matrices = [mass, motion, c.table("floors")]
         self._moving = [*matrices, load, drift, r.vdot, first, c.f]
@@ -183,31 +211,136 @@ class Eliminated:
         self.r.b.call(self._accelerations, self._moving)
         self.r.note_status(self._status[0], (DOUBTFUL,) if stage else ())
 
+    def look(self) -> None:
+        """From the poses, with both matrices."""
+        self._matrices()
+        self._c.write_residual()
+
     def solve(self) -> None:
         """ℳ x + G* f = c, G x = u at q, with −c in `tau` and −u in `g`: into `x` and `f`."""
-        self.look()
+        self._matrices()
         self.r.b.call(self._accelerations, self._given)
         self.r.note_status(self._status[0], (DOUBTFUL, CONTRADICTION))
 
     def correct(self, final: Any) -> None:
         """One elimination for both."""
-        r, (first, second) = self.r, self._status
-        r.b.call(self._corrections, self._near)
-        r.note_status(first, (DOUBTFUL, CONTRADICTION))
-        before = r.bad()
-        r.note_status(second)
-        r.set_bad(r.b.select(final, r.bad(), before))
+        self.r.b.call(self._corrections, self._near)
+        _note_corrections(self.r, self._status, final)
+
+
+def _note_corrections(r: Any, places: Sequence[Any], final: Any) -> None:
+    """The statuses of both corrections: of x, and in the `final` lanes of y."""
+    first, second = places
+    r.note_status(first, (DOUBTFUL, CONTRADICTION))
+    before = r.bad()
+    r.note_status(second)
+    r.set_bad(r.b.select(final, r.bad(), before))
+
+
+@final
+class InOnePiece:
+    """By code without loops from q and v to the solution."""
+
+    def __init__(self, c: Closures, way: Unrolled) -> None:
+        self.r, self.c, self.way = c.r, c, way
+        self._status = [c.r.area(i64(1)) for _ in range(2)]
+        self._inputs = [c.r.places[name][0] for name in way.shapes]
+
+    def _function(
+        self, name: str, outputs: int, entries: Sequence[Number]
+    ) -> tuple[LaneMemory, list[Any], list[Lane], Solver]:
+        """A function of inputs and outputs: its memory, outputs, entries, and the solver."""
+        r, way, count = self.r, self.way, len(self.way.shapes)
+        at, pointers = begin_function(
+            r.module, r.lanes, r.e.fused, count + outputs, f"{name}_{r.number}"
+        )
+        where = dict(zip(way.shapes, pointers, strict=False))
+        keys = [(x, i, j) for x in ("mass", "motion") for i, j in np.ndindex(getattr(way, x).shape)]
+        whole = [*entries, *(getattr(way, x)[i, j] for x, i, j in keys)]
+        lanes = write_terms(whole, at.e, lambda name, i: at.load(where[name], i))
+        known = dict(zip(keys, lanes[len(entries) :], strict=True))
+        solver = Solver(
+            at.e,
+            way.elimination,
+            lambda i, j: known["mass", i, j],
+            lambda i, j: known["motion", i, j],
+            [at.e.constant(x) for x in way.elimination.floors],
+        )
+        return at, pointers[count:], lanes[: len(entries)], solver
+
+    @cached_property
+    def _accelerations(self) -> ir.Function:
+        way, rows = self.way, self.way.elimination.rows
+        entries = [*way.load, *way.drift[list(rows)]]
+        at, out, found, solver = self._function("accelerations", 3, entries)
+        nv = len(way.load)
+        at.store_solution(solver.solve(found[nv:], found[:nv]), *out)
+        at.b.ret_void()
+        return at.b.function
+
+    @cached_property
+    def _corrections(self) -> ir.Function:
+        """g, the largest of them, and both corrections."""
+        way, rows = self.way, self.way.elimination.rows
+        at, (gaps, error, *out), g, solver = self._function("corrections", 6, list(way.residual))
+        e, largest = at.e, at.e.constant(0.0)
+        for i, x in enumerate(g):
+            at.store(x, gaps, i)
+            largest = larger(e, largest, x)
+        at.store(largest, error, 0)
+        at.store_solution(solver.solve([g[i] for i in rows]), *out[:2])
+        v = [at.load(self._v(at), k) for k in range(len(way.load))]
+        wanted = [e.constant(way.rates[i]) for i in rows]
+        at.store_solution(solver.solve(solver.gaps(v, wanted)), *out[2:])
+        at.b.ret_void()
+        return at.b.function
+
+    def _v(self, at: LaneMemory) -> Any:
+        return at.b.function.args[list(self.way.shapes).index("v")]
+
+    @cached_property
+    def _solution(self) -> ir.Function:
+        """With −c and e in memory."""
+        rows, nv = self.way.elimination.rows, len(self.way.load)
+        at, (load, right, *out), _, solver = self._function("solution", 5, ())
+        given = [at.load(right, i) for i in rows]
+        at.store_solution(solver.solve(given, [at.load(load, k) for k in range(nv)]), *out)
+        at.b.ret_void()
+        return at.b.function
+
+    def accelerate(self, stage: int) -> None:
+        """One call, in a stage."""
+        places = [self.r.vdot, self._status[0], self.c.f]
+        self.r.b.call(self._accelerations, [*self._inputs, *places])
+        self.r.note_status(self._status[0], (DOUBTFUL,) if stage else ())
+
+    def look(self) -> None:
+        """Residuals and both corrections, in one call."""
+        c, (first, second) = self.c, self._status
+        places = [c.g, c.error, c.x, first, c.y, second]
+        self.r.b.call(self._corrections, [*self._inputs, *places])
+
+    def correct(self, final: Any) -> None:
+        """What went wrong."""
+        _note_corrections(self.r, self._status, final)
+
+    def solve(self) -> None:
+        """ℳ x + G* f = c, G x = u at q, with −c in `tau` and −u in `g`: into `x` and `f`."""
+        c, first = self.c, self._status[0]
+        places = [self.r.tau, c.g, c.x, first, c.f]
+        self.r.b.call(self._solution, [*self._inputs, *places])
+        self.r.note_status(first, (DOUBTFUL, CONTRADICTION))
 
 
 @final
 class Closures:
     """Writes the constrained accelerations and the projection of a step.
 
-    **Attributes:** `g`, residuals; `rates` of the rows; `f`, their multipliers; `x`, `y`,
-    corrections of q and v; `poses`.
+    **Attributes:** `g`, residuals; `error`, the largest of them; `rates` of the rows; `f`, their
+    multipliers; `x`, `y`, corrections of q and v; `poses`.
     """
 
-    def __init__(self, r: Any, system: Elimination | None) -> None:
+    def __init__(self, r: Any, way: Way) -> None:
         self.r, self.b, self.e = r, r.b, r.e
         record = r.record
         words = [r.b.load(r.b.at(record, 8 * i), typ=I64) for i in range(_AT + len(_TABLES))]
@@ -217,10 +350,14 @@ class Closures:
         self.x, self.y = r.area(r.nv), r.area(r.nv)
         self.poses = r.area(r.b.mul(r.b.add(self._n[_BODIES], i64(1)), i64(_POSE)))
         self._entries = r.area(r.b.mul(self._n[_CLOSURES], i64(_ENTRIES)))
-        self._error = r.b.alloca(r.e.vector)
+        self.error = r.b.alloca(r.e.vector)
         self._last, self._done = r.b.alloca(r.e.integers), r.b.alloca(r.e.integers)
-        self.solution: Solution = Sweeps(self) if system is None else Eliminated(self, system)
         self._write_constants()
+        self.solution: Solution
+        if isinstance(way, Unrolled):
+            self.solution = InOnePiece(self, way)
+        else:
+            self.solution = Sweeps(self) if way is None else Eliminated(self, way)
 
     def _write_constants(self) -> None:
         """What stays in working memory: the rates of the rows and the world's pose."""
@@ -247,22 +384,18 @@ class Closures:
     def _numbers(self, table: str, i: Any, first: int, count: int) -> list[Lane]:
         return [self._number(table, self.b.add(i, i64(first + k))) for k in range(count)]
 
-    def _residual(self) -> None:
-        """g at q, and the largest of every lane; not a number if one of them is not."""
-        r, b = self.r, self.b
-        self.solution.look()
+    def write_residual(self) -> None:
+        """g at q from the poses, and the largest of every lane."""
+        r, b, e = self.r, self.b, self.e
         write_loop(b, self._n[_ROWS], lambda i: r.store(self._number("start", i), self.g, i))
         write_loop(b, self._n[_CLOSURES], self._closure)
         write_loop(b, self._n[_TERMS], self._term)
         write_loop(b, self._n[_COUPLED], self._coupled)
-        b.store(self.e.constant(0.0).value, self._error)
+        b.store(e.constant(0.0).value, self.error)
 
         def largest(i: Any) -> None:
-            error, g = Lane(self.e, b.load(self._error, typ=self.e.vector)), r.load(self.g, i)
-            # 0 g is not a number where g is infinite or not a number, and then stays so
-            now = self.e.select(self.e.compare(">", error, _size(g)), error, _size(g))
-            zero = self.e.constant(0.0)
-            b.store((now + error * zero + g * zero).value, self._error)
+            error = Lane(e, b.load(self.error, typ=e.vector))
+            b.store(larger(e, error, r.load(self.g, i)).value, self.error)
 
         write_loop(b, self._n[_ROWS], largest)
 
@@ -322,8 +455,8 @@ class Closures:
         def iterate(i: Any) -> None:
             done = b.icmp_signed("==", b.load(self._done, typ=e.integers), ones)
             with b.if_then(b.not_(r.all(done))):
-                self._residual()
-                error = Lane(e, b.load(self._error, typ=e.vector))
+                self.solution.look()
+                error = Lane(e, b.load(self.error, typ=e.vector))
                 last = b.icmp_signed("==", b.load(self._last, typ=e.integers), ones)
                 closed = e.compare("<=", error, TOLERANCE)
                 last = b.and_(last, closed)
@@ -363,5 +496,9 @@ def _dot(x: Any, y: Any) -> Any:
     return total
 
 
-def _size(x: Lane) -> Lane:
-    return x.emitter.intrinsic("fabs", x)
+def larger(e: Emitter, error: Lane, g: Lane) -> Lane:
+    """The larger of an error and |g|; not a number if one of them is not, nor if g is infinite."""
+    size, zero = e.intrinsic("fabs", g), e.constant(0.0)
+    now = e.select(e.compare(">", error, size), error, size)
+    # 0 g is not a number where g is infinite or not a number, and then stays so
+    return now + error * zero + g * zero

@@ -12,9 +12,9 @@ natural size, and noted if it asks for something else than they give.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 
@@ -140,32 +140,101 @@ def write_solution(
 ) -> ir.Function:
     """``void name(ℳ, G, floors, pointers of every right-hand side …)``."""
     count = 3 + sum(side.pointers for side in sides)
-    function = ir.Function(module, ir.FunctionType(ir.VOID, [POINTER] * count), name)
-    b = ir.IRBuilder(function.append_basic_block("entry"))
-    e = Emitter(lanes, fused=fused)
-    e.builder = b
-    code = _Solution(e, system, function.args[:3])
+    at, pointers = begin_function(module, lanes, fused, count, name)
+    mass, motion, floors = pointers[:3]
+    nv = len(system.mass)
+    solver = Solver(
+        at.e,
+        system,
+        lambda i, j: at.load(mass, i * nv + j),
+        lambda i, j: at.load(motion, i * nv + j),
+        [at.number(floors, i) for i in range(len(system.floors))],
+    )
     first = 3
     for side in sides:
-        code.solve(side, function.args[first : first + side.pointers])
+        given = pointers[first : first + side.pointers]
+        load = None
+        if side.loaded:
+            base = given.pop(0)
+            load = [at.load(base, k) for k in range(nv)]
+        right = [at.load(given[0], i) for i in (range(nv) if side.by_rates else system.rows)]
+        if side.by_rates:
+            right = solver.gaps(right, [at.load(given[1], i) for i in system.rows])
+        out = given[1 + side.by_rates :]
+        at.store_solution(solver.solve(right, load), *out)
         first += side.pointers
-    b.ret_void()
-    return function
+    at.b.ret_void()
+    return at.b.function
 
 
-class _Solution:
+def begin_function(
+    module: ir.Module, lanes: int, fused: bool, count: int, name: str
+) -> tuple[LaneMemory, list[Any]]:
+    """A function of so many pointers: what its code is written with, and the pointers."""
+    function = ir.Function(module, ir.FunctionType(ir.VOID, [POINTER] * count), name)
+    e = Emitter(lanes, fused=fused)
+    e.builder = ir.IRBuilder(function.append_basic_block("entry"))
+    return LaneMemory(e), list(function.args)
+
+
+class Solved(NamedTuple):
+    """A solution: x (nv,), its status, and f of all rows."""
+
+    x: list[Any]
+    status: Any
+    f: list[Any]
+
+
+@final
+class LaneMemory:
+    """Numbers in memory, a vector of lanes each."""
+
+    def __init__(self, e: Emitter) -> None:
+        self.e, self.b = e, e.builder
+
+    def load(self, base: Any, i: int) -> Lane:
+        """Number i of every lane."""
+        where = self.b.at(base, 8 * self.e.lanes * i)
+        return Lane(self.e, self.b.load(where, align=8, typ=self.e.vector))
+
+    def store(self, x: Any, base: Any, i: int) -> None:
+        """Number i of every lane."""
+        where = self.b.at(base, 8 * self.e.lanes * i)
+        self.b.store(self.e.lift(x).value, where, align=8)
+
+    def number(self, base: Any, i: int) -> Lane:
+        """Number i of a table, the same in every lane."""
+        return self.e.splat(self.b.load(self.b.at(base, 8 * i), typ=DOUBLE))
+
+    def store_solution(self, found: Solved, x: Any, status: Any, f: Any = None) -> None:
+        """A solution at these places."""
+        self.b.store(found.status, status, align=8)
+        for values, place in ((found.x, x), (found.f, f)):
+            for i, value in enumerate(values if place is not None else ()):
+                self.store(value, place, i)
+
+
+@final
+class Solver:
     """The factors of ℳ and of the rows, in registers.
 
-    Reciprocals have the other sign, so that nothing is subtracted: LLVM looks for the best place of
-    every sign in a chain of products, and the time it takes doubles with each of them.
+    ``mass(i, j)`` and ``motion(row, j)`` are entries of ℳ and G, of which those that are not zero
+    are asked for; `floors` those of the elimination. Reciprocals have the other sign, so that
+    nothing is subtracted: LLVM looks for the best place of every sign in a chain of products, and
+    the time it takes doubles with each of them.
     """
 
-    def __init__(self, e: Emitter, system: Elimination, places: Sequence[Any]) -> None:
+    def __init__(
+        self,
+        e: Emitter,
+        system: Elimination,
+        mass: Callable[[int, int], Lane],
+        motion: Callable[[int, int], Lane],
+        floors: Sequence[Lane],
+    ) -> None:
         self.e, self.system, self.nv = e, system, len(system.mass)
-        mass, motion, floors = places
-        nv = self.nv
         self.G = [
-            {k: self._load(motion, row * nv + k) for k in rates}
+            {k: motion(row, k) for k in rates}
             for row, rates in zip(system.rows, system.motions, strict=True)
         ]
         self._factor_mass(mass)
@@ -173,39 +242,25 @@ class _Solution:
         self.scaled = [{k: x * self.recips[k] for k, x in y.items()} for y in self.Y]  # −D⁻¹ Y
         self._factor_rows(self._floors(mass, floors))
 
-    # ---- numbers
-
-    def _load(self, base: Any, i: int) -> Lane:
-        b = self.e.builder
-        where = b.at(base, 8 * self.e.lanes * i)
-        return Lane(self.e, b.load(where, align=8, typ=self.e.vector))
-
-    def _store(self, x: Any, base: Any, i: int) -> None:
-        b = self.e.builder
-        b.store(self.e.lift(x).value, b.at(base, 8 * self.e.lanes * i), align=8)
-
-    def _number(self, base: Any, i: int) -> Lane:
-        b = self.e.builder
-        return self.e.splat(b.load(b.at(base, 8 * i), typ=DOUBLE))
-
     def _size(self, x: Lane) -> Lane:
         return self.e.intrinsic("fabs", x)
 
     # ---- ℳ = L D L*, from the last rate to the first
 
-    def _factor_mass(self, place: Any) -> None:
+    def _factor_mass(self, mass: Callable[[int, int], Lane]) -> None:
         """−D⁻¹ and −L, without its diagonal."""
         nv = self.nv
-        left = {(k, k): self._load(place, k * nv + k) for k in range(nv)}
+        own = [mass(k, k) for k in range(nv)]
+        left = {(k, k): x for k, x in enumerate(own)}
         for i, others in enumerate(self.system.mass):
-            left |= {(i, j): self._load(place, i * nv + j) for j in others}
+            left |= {(i, j): mass(i, j) for j in others}
         self.recips: list[Any] = [None] * nv
         self.L: list[dict[int, Lane]] = [{} for _ in range(nv)]
         b, e = self.e.builder, self.e
         self.light: Any = None  # lanes in which a joint has nothing to move
         for k in reversed(range(nv)):
-            pivot, own = left[k, k], self._load(place, k * nv + k)
-            bad = b.not_(e.compare(">", pivot, own * failures.HINGE_TOLERANCE))
+            pivot = left[k, k]
+            bad = b.not_(e.compare(">", pivot, own[k] * failures.HINGE_TOLERANCE))
             self.light = bad if self.light is None else b.or_(self.light, bad)
             self.recips[k] = -1.0 / pivot
             below = {j: left[k, j] for j in range(k) if (k, j) in left}
@@ -226,14 +281,14 @@ class _Solution:
 
     # ---- the rows
 
-    def _floors(self, mass: Any, place: Any) -> list[Lane]:
+    def _floors(self, mass: Callable[[int, int], Lane], numbers: Sequence[Lane]) -> list[Lane]:
         """Below which a pivot is rounding error: with given inertias, in proportion to 1/ℳ."""
         e, rows = self.e, self.system.rows
-        floors = [self._number(place, row) for row in rows]
+        floors = [numbers[row] for row in rows]
         if not self.system.is_given:
             return floors
-        own = [self._load(mass, k * (self.nv + 1)) for k in range(self.nv)]
-        known = [self._number(place, self.system.n_rows + k) for k in range(self.nv)]
+        own = [mass(k, k) for k in range(self.nv)]
+        known = numbers[self.system.n_rows :]
         ratios = [x / y for x, y in zip(known, own, strict=True)]
         for p, rates in enumerate(self.system.motions):
             largest = ratios[rates[0]]
@@ -268,42 +323,29 @@ class _Solution:
             self.used.append(good)
             self.row_recips.append(e.select(good, -1.0 / e.select(good, pivot, 1.0), 0.0))
 
-    def solve(self, side: RightSide, places: Sequence[Any]) -> None:
-        """x and the status of one right-hand side."""
-        e, b, given = self.e, self.e.builder, list(places)
-        load: dict[int, Lane] = {}
-        if side.loaded:
-            base = given.pop(0)
-            load = self._carried({k: self._load(base, k) for k in range(self.nv)})
-        right = self._right(side, given)
+    def solve(self, right: Sequence[Lane], load: Sequence[Lane] | None = None) -> Solved:
+        """x with G x = −e for the rows that move, e being `right`, and c = −`load`."""
+        e, b = self.e, self.e.builder
+        right = list(right)
+        carried = {} if load is None else self._carried(dict(enumerate(load)))
         for p, row in enumerate(self.scaled):
             for k, x in row.items():
-                if k in load:
-                    right[p] = _added(x, load[k], right[p])
+                if k in carried:
+                    right[p] = _added(x, carried[k], right[p])
         f, status = self._multipliers(right)
         zero = e.constant(0.0)
-        total = zero
-        for k, value in enumerate(self._motion(load, f)):
-            self._store(value, given[0], k)
+        total, x = zero, self._motion(carried, f)
+        for value in x:
             total = e.lift(value).times_plus(zero, total)
         status = b.select(e.compare("==", total, 0.0), status, e.integer(failures.NOT_FINITE))
         status = b.select(self.light, e.integer(failures.HINGE), status)
-        b.store(status, given[1], align=8)
-        if side.multipliers:
-            known = dict(zip(self.system.rows, f, strict=True))
-            for row in range(self.system.n_rows):
-                self._store(known.get(row, 0.0), given[2], row)
+        known = dict(zip(self.system.rows, f, strict=True))
+        return Solved(x, status, [known.get(row, 0.0) for row in range(self.system.n_rows)])
 
-    def _right(self, side: RightSide, given: list[Any]) -> list[Lane]:
-        """e; what it is computed from is taken from what is given."""
-        rows = self.system.rows
-        if not side.by_rates:
-            base = given.pop(0)
-            return [self._load(base, i) for i in rows]
-        v, wanted = given.pop(0), given.pop(0)
-        rates = {k: self._load(v, k) for k in range(self.nv)}
-        found = [_product(row, rates) for row in self.G]
-        return [x - self._load(wanted, i) for x, i in zip(found, rows, strict=True) if x]
+    def gaps(self, v: Sequence[Lane], wanted: Sequence[Lane]) -> list[Lane]:
+        """e = G v − wanted of the rows that move."""
+        found = [_product(row, dict(enumerate(v))) for row in self.G]
+        return [x - y for x, y in zip(found, wanted, strict=True) if x]
 
     def _multipliers(self, right: list[Lane]) -> tuple[list[Lane], Any]:
         """f, and a status where a dependent row asks for something else than the others."""

@@ -32,9 +32,13 @@ from phipsi.laws.trace import Traced, as_node
 from phipsi.model.model import Model
 from phipsi.motion.chart import chart_of
 from phipsi.motion.lagrangian import RATES_OF_MOMENTA
-from phipsi.operators import H, phi, pose
+from phipsi.operators import H, J, frame_pose, phi, pose
+from phipsi.operators.catalogue import catalogue_leaf
+from phipsi.operators.inputs import needs_of
+from phipsi.operators.own_operators import operator
 from phipsi.spatial.exponential import SERIES_BELOW, polynomial
 from phipsi.spatial.groups import Group
+from phipsi.sweeps.entries import cross
 
 # ---- programs -----------------------------------------------------------------------------------
 
@@ -99,52 +103,132 @@ class ProgramCall(Callee):
         """The vector–Jacobian products, by programs too."""
         given = dict(zip(self.inputs, args, strict=True))
         out: dict[str, Node] = {}
-        for form, result, weight in zip(self.forms, results, weights, strict=True):
-            if weight is None:
-                continue
-            for name, w in self._products(form, given, result, weight).items():
-                out[name] = w if name not in out else ops.apply("add", out[name], w)
+        modes = self.native.program.request.modes
+        for form, mode, result, weight in zip(self.forms, modes, results, weights, strict=True):
+            if weight is not None:
+                _add_to(out, self._products(form, mode, given, result, weight))
         return [out.get(name) for name in self.inputs]
 
     def _products(
-        self, form: Expr, given: dict[str, Node], result: Node, weight: Node
+        self, form: Expr, mode: str, given: dict[str, Node], result: Node, weight: Node
     ) -> dict[str, Node]:
-        if form == pose:
-            return {"q": lifted(self.model, given["q"], self._turned(given, result, weight))}
-        if not form.is_vector:
-            raise InputError(
-                f"the gradient needs the derivative of {form}, which a law reads, and that is not "
-                "a vector. Let the law read a vector, such as the product with one"
-            )
-        names = [x for x in self.inputs if x in _DIFFERENTIABLE]
-        options = {name: x for name, x in self.options.items() if name != "mode"}
-        out = products(form, self.model, names, given, weight, **options)
+        if form in (pose, frame_pose):
+            of_poses = self._of_bodies if form is pose else self._of_frames
+            return {"q": lifted(self.model, given["q"], of_poses(given, result, weight))}
+        if form.is_vector:
+            out = self._along(form, given, weight)
+        elif mode == "apply":
+            out = self._of_product(form, given, weight)
+        else:
+            out = self._of_matrix(form, given, weight)
         if "q" in out:
             out["q"] = lifted(self.model, given["q"], out["q"])
         if "Jr" in given and form in _INVERSES:
             out["Jr"] = of_rotors(self.model, given["Jr"].shape, out["tau"], result)
         return out
 
-    def _turned(self, given: dict[str, Node], poses: Node, weight: Node) -> Node:
+    def _along(self, form: Expr, given: Mapping[str, Node], weight: Node) -> dict[str, Node]:
+        """The derivative of weight · form by all inputs of this program."""
+        names = [x for x in self.inputs if x in _DIFFERENTIABLE]
+        options = {name: x for name, x in self.options.items() if name != "mode"}
+        return products(form, self.model, names, given, weight, **options)
+
+    def _of_matrix(self, form: Expr, given: Mapping[str, Node], weight: Node) -> dict[str, Node]:
+        """The derivative of Σ Wᵢⱼ Xᵢⱼ = Σⱼ (W eⱼ)* X eⱼ, from the smaller side of X."""
+        sides = [(form, weight), (form.T, ops.transpose(weight))] if len(weight.shape) == 2 else []
+        known = ((X, W, _column_of(X)) for X, W in sides)
+        fit = [(X, W, column) for X, W, column in known if column is not None]
+        alone = ProgramCall((form,), self.model, **{**self.options, "mode": ("dense",)})
+        if not fit or "Jr" in alone.inputs:
+            raise InputError(_no_derivative(form))
+        X, W, (name, u) = min(fit, key=lambda x: x[1].shape[1])
+        rows, columns = W.shape
+        out: dict[str, Node] = {}
+        for j in range(columns):
+            inputs = {**given, name: ops.constant(np.eye(columns)[j])}
+            column = ops.pick(W, j + columns * np.arange(rows))
+            _add_to(out, self._along(X @ u, inputs, column))
+        return out
+
+    def _of_product(self, form: Expr, given: Mapping[str, Node], weight: Node) -> dict[str, Node]:
+        """The derivative of w* X x: that of w* X u at u = x, and X* w by x."""
+        column = _column_of(form)
+        if column is None or "same_operand" in self.options:
+            raise InputError(_no_derivative(form))
+        name, u = column
+        options = {key: x for key, x in self.options.items() if key != "mode"}
+        back = ProgramCall((form.T,), self.model, **options)
+        place = {**given, "x": weight}
+        (by_x,) = call(back, *(place[x] for x in back.inputs))
+        return {**self._along(form @ u, {**given, name: given["x"]}, weight), "x": by_x}
+
+    def _of_bodies(self, given: dict[str, Node], poses: Node, weight: Node) -> Node:
         """The gradient of poses X (n, 4, 4) along the rates: H φ f with the moments and forces.
 
         A body that moves by ξ in its own axes has δX = X [ξ]^; so the weights of ξ are those of
         R* W, for the rotation their skew part.
         """
-        n = self.model.n_bodies
-        X, W = (Traced(ops.pick(x, np.arange(x.size))) for x in (poses, weight))
         rows = []
-        for k in range(n):
-            at = [[16 * k + 4 * i + j for j in range(4)] for i in range(3)]
-            R, bar = X[np.array(at)][:, :3], W[np.array(at)]
-            S = cast(Any, R.T) @ bar
+        for R, bar in _entries_of_poses(poses, weight):
+            S = cast(Any, R[:, :3].T) @ bar
             rows.append([S[2, 1] - S[1, 2], S[0, 2] - S[2, 0], S[1, 0] - S[0, 1]])
             rows[-1] += [S[0, 3], S[1, 3], S[2, 3]]
+        return self._carried(H @ phi, given, rows)
+
+    def _of_frames(self, given: dict[str, Node], poses: Node, weight: Node) -> Node:
+        """The gradient of poses X (p, 4, 4) of points along the rates: J* f.
+
+        A frame that moves by [ω; u] in world axes has δR = ω~ R and δp = u; so the moment is the
+        sum of R eⱼ × W eⱼ.
+        """
+        rows = []
+        for X, bar in _entries_of_poses(poses, weight):
+            moments = [cross(X[:, j], bar[:, j]) for j in range(3)]
+            rows.append([sum(x) for x in zip(*moments, strict=True)])
+            rows[-1] += [bar[i, 3] for i in range(3)]
+        return self._carried(J.T, given, rows, points=self.options["points"])
+
+    def _carried(
+        self, form: Expr, given: dict[str, Node], rows: Sequence[Any], **options: Any
+    ) -> Node:
+        """Efforts of forces, six entries in each row."""
         forces = as_node([x for row in rows for x in row])
-        forces = ops.pick(forces, np.arange(6 * n).reshape(n, 6))
-        program = ProgramCall((H @ phi,), self.model)
-        place = {"q": given["q"], "x": forces}
+        program = ProgramCall((form,), self.model, **options)
+        place = {"q": given["q"], "x": ops.pick(forces, np.arange(forces.size).reshape(-1, 6))}
         return call(program, *(place[x] for x in program.inputs))[0]
+
+
+def _no_derivative(form: Expr) -> str:
+    return (
+        f"the gradient needs the derivative of {form}, which a law reads, and that is not known. "
+        "Let the law read a vector, such as the product with one"
+    )
+
+
+def _add_to(out: dict[str, Node], more: Mapping[str, Node]) -> None:
+    for name, w in more.items():
+        out[name] = w if name not in out else ops.apply("add", out[name], w)
+
+
+_AS_MOTION = operator("as_motion", "forces -> motions", np.eye(6))
+_VECTORS = {
+    name: catalogue_leaf(name) for name in ("dvdot", "dv", "dq", "dtau", "f_ext", "f0", "Udot")
+}
+_COLUMNS = (*_VECTORS.items(), ("f_ext", _AS_MOTION @ _VECTORS["f_ext"]))
+"""Vectors that can stand for a column, each with the name of its input."""
+
+
+def _column_of(X: Expr) -> tuple[str, Expr] | None:
+    """A vector that X can be applied to and that is not in it, with the name of its input."""
+    used = needs_of(X)
+    return next(((n, u) for n, u in _COLUMNS if u.gives is X.takes and n not in used), None)
+
+
+def _entries_of_poses(poses: Node, weight: Node) -> list[tuple[Any, Any]]:
+    """Of every pose and its weights, the first three rows."""
+    X, W = (Traced(ops.pick(x, np.arange(x.size))) for x in (poses, weight))
+    rows = np.arange(12).reshape(3, 4)
+    return [(X[16 * k + rows], W[16 * k + rows]) for k in range(poses.shape[0])]
 
 
 def products(
@@ -161,8 +245,10 @@ def products(
     """
     gradients = tuple(gradient(form, "inertia" if x == "M" else x) for x in names)
     callee = ProgramCall(gradients, model, **options, same_operand=True)
-    place = {**inputs, "x": weight}
-    out = dict(zip(names, call(callee, *(place[x] for x in callee.inputs)), strict=True))
+    place, shapes = {**inputs, "x": weight}, callee.native.program.input_shapes
+    args = [ops.pick(y, np.arange(y.size).reshape(shapes[x])) for x in callee.inputs
+            for y in (place[x],)]  # fmt: skip
+    out = dict(zip(names, call(callee, *args), strict=True))
     if "M" in out:
         out["M"] = _of_inertias(out["M"], model.n_bodies)
     return out
@@ -235,6 +321,10 @@ def _euler(group: Group, q: Any, v: Any, vdot: Any, h: Any, ops_: Any) -> Sequen
     return group.euler(q, v, vdot, h[0], ops_)
 
 
+def _pushed(group: Group, v: Any, vdot: Any, h: Any, ops_: Any) -> Sequence[Any]:
+    return (group.pushed(v, vdot, h[0]),)
+
+
 def _middle(group: Group, q: Any, w: Any, h: Any, ops_: Any) -> Sequence[Any]:
     return (group.middle(q, w, h[0], ops_),)
 
@@ -254,6 +344,7 @@ def _after(group: Group, q: Any, w: Any, h: Any, p: Any, force: Any, ops_: Any) 
 MOVE = Formula("move", ("q", "v"), ("q",), _move)
 RATE = Formula("rate", ("v", "v"), ("v",), _rate)
 EULER = Formula("euler", ("q", "v", "v", "one"), ("q", "v"), _euler)
+PUSHED = Formula("pushed", ("v", "v", "one"), ("v",), _pushed)
 MIDDLE = Formula("middle", ("q", "v", "one"), ("q",), _middle)
 END = Formula("end", ("q", "v", "one"), ("q",), _end)
 WANTED = Formula("wanted", ("v", "one", "v", "v", "v"), ("v",), _wanted)
@@ -434,6 +525,13 @@ def euler_step(model: Model, q: Node, v: Node, vdot: Node, h: Node) -> tuple[Nod
         return ops.apply("add", q, ops.apply("mul", h, new)), new
     q1, v1 = call(GroupCall(EULER, model), q, v, vdot, h)
     return q1, v1
+
+
+def pushed_rates(model: Model, v: Node, vdot: Node, h: Node) -> Node:
+    """The rates after a semi-implicit step in the axes at its start; contacts act on these."""
+    if is_flat(model):
+        return _along(v, h, vdot)
+    return call(GroupCall(PUSHED, model), v, vdot, h)[0]
 
 
 def _along(x: Node, h: Node, rate: Node) -> Node:

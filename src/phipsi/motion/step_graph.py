@@ -12,6 +12,7 @@ from phipsi.algorithms.dynamics.hybrid import hybrid_form
 from phipsi.algorithms.forms import FORWARD_DYNAMICS, body_forces, forward, loaded
 from phipsi.backends.failures import DOUBTFUL
 from phipsi.compiler import compile
+from phipsi.contact.contact_rows import MATERIALS, contact_states
 from phipsi.errors import InputError
 from phipsi.expressions.node import Expr
 from phipsi.laws import law_operations as ops
@@ -20,9 +21,10 @@ from phipsi.laws.circuit import Circuit, Evaluation
 from phipsi.laws.graph import Node
 from phipsi.laws.law_diagonals import diagonal
 from phipsi.laws.substitution import substituted
+from phipsi.model.contact_pairs import Contacts
 from phipsi.model.model import Model
 from phipsi.motion.step_calls import ProgramCall, inertias
-from phipsi.operators import H, Jr, phi
+from phipsi.operators import H, J, Jr, Lambda, mass_matrix, phi
 
 INERTIA = "inertia"
 """The name of the inertial parameters (n, 10) of `inertial_parameters`, given by trajectories."""
@@ -72,7 +74,11 @@ class StepGraph:
         self._given = tuple(dict.fromkeys("M" if x == INERTIA else x for x in given))
         self._system = mechanism if isinstance(mechanism, System) and mechanism.n_rows else None
         self.tau = ops.given("tau", (model.nv,))
+        self.contacts: Contacts | None = mechanism.contacts
         states = {name: x.node for name, x in circuit.of_kind("state").items()}
+        if self.contacts is not None:
+            first = contact_states(self.contacts)
+            states |= {name: ops.given(name, x.shape) for name, x in first.items()}
         t, q, v = (ops.given(*x) for x in (("t", ()), ("q", (model.nq,)), ("v", (model.nv,))))
         self.start = Place(t, q, v, states)
         external = circuit.loads is not None
@@ -99,9 +105,12 @@ class StepGraph:
     def parameters(self) -> dict[str, tuple[int, ...]]:
         """The shapes of the quantities named in `given`."""
         shapes: dict[str, tuple[int, ...]] = {INERTIA: (self.model.n_bodies, 10)}
-        for native in self._dynamics.natives:
-            shapes |= native.program.input_shapes
-        return {x: tuple(shapes[x]) for x in self._named}
+        if self._system is None:
+            shapes |= self.native.program.input_shapes
+        else:
+            shapes |= {x: self._dynamics.given_shape(x) for x in self._given}
+        found = {x: tuple(shapes[x]) for x in self._named}
+        return found if self.contacts is None else {**found, MATERIALS: (self.contacts.n_slots, 6)}
 
     def values(self, place: Place, nodes: Sequence[Node]) -> list[Node]:
         """Nodes of the circuit at a place, with what they read of the algebra."""
@@ -192,10 +201,31 @@ class StepGraph:
         inputs = {"q": place.q, "v": place.v, "tau": forces.efforts, "vdot": forces.efforts}
         if forces.loads is not None:
             inputs["f_ext"] = forces.loads
+        return self._with_inertia(program, inputs, inertia)
+
+    def dynamics_at(
+        self, points: Any, place: Place, forces: Forces, inertia: Node | None
+    ) -> tuple[Node, Node]:
+        """Accelerations of a tree, and Λ (6m, 6m) at points: one program, which shares sweeps."""
+        forms = (*self._dynamics.forms, Lambda)
+        options: Any = {"given": self._given, "points": points, "mode": ("apply", "dense")}
+        program = ProgramCall(forms, self.model, **options)
+        vdot, admittance = self._evaluated(program, place, forces, inertia)
+        return vdot, admittance
+
+    def pushed_at(self, points: Any, q: Node, wrenches: Node, inertia: Node | None) -> Node:
+        """(ℳ + diag(inertia))⁻¹ J* wrenches (nv,), of wrenches (m, 6) at points of a tree."""
+        options: Any = {"given": self._given, "points": points}
+        program = ProgramCall((mass_matrix.inv @ J.T,), self.model, **options)
+        return self._with_inertia(program, {"q": q, "x": wrenches}, inertia)[0]
+
+    def _with_inertia(
+        self, program: ProgramCall, inputs: dict[str, Node], inertia: Node | None
+    ) -> tuple[Node, ...]:
         if inertia is not None:
             if "Jr" not in self._given:
-                names = (*self._given, "Jr")
-                program = ProgramCall(program.forms, program.model, given=names)
+                options = {**program.options, "given": (*self._given, "Jr")}
+                program = ProgramCall(program.forms, program.model, **options)
             inputs["Jr"] = self._rotors(inertia, program.native.program.input_shapes["Jr"])
         return self._called(program, inputs)
 

@@ -7,6 +7,7 @@ configuration at t (see chart.py), then makes the end point the new base. With �
     semi-implicit      v⁺ = v + h vdot(t, q, v),   q⁺ = q ∘ exp(h v⁺)
     implicit damping   (ℳ + h C) (v⁺ − v) = h ℳ vdot(t, q, v),   C = −∂tau/∂v of laws, its diagonal
     variational        the discrete Euler–Lagrange equations of variational.py
+    time stepping      implicit damping with the impulses of contacts, contact_steps.py
 
 On a group the Runge–Kutta method is the Munthe-Kaas method with the exact dexp⁻¹, so its order is
 that of its coefficients.
@@ -47,6 +48,7 @@ class Method:
     None for semi-implicit Euler and for SciPy's; `conserves`, whether it steps momenta by a
     variational principle, so that it is symplectic and keeps momenta to rounding; `damps`, whether
     it takes joint damping implicitly, from the derivatives of laws, which a `Simulator` has;
+    `touches`, whether bodies that touch push each other;
     `solver`, the class in `scipy.integrate` of an adaptive method; `degree` of the polynomials of
     its dense output; `recentre`, whether SciPy's object can go on from changed coordinates ("step":
     after every step) or has to be built again ("turn": when a rotation has become large);
@@ -58,6 +60,7 @@ class Method:
     tableau: Tableau | None = None
     conserves: bool = False
     damps: bool = False
+    touches: bool = False
     solver: str | None = None
     degree: int = 0
     recentre: str = "step"
@@ -75,7 +78,9 @@ COMPILED = ("semi_implicit", "rk4", "variational")
 DIFFERENTIABLE = ("semi_implicit", "rk4")
 """Integrators whose steps have derivatives, and that go with constraints and prescribed joints."""
 
-SIMULATED = ("rk4", "semi_implicit", "implicit_damping", "implicit_midpoint", "variational")
+SIMULATED = (
+    "rk4", "semi_implicit", "implicit_damping", "implicit_midpoint", "variational", "time_stepping",
+)  # fmt: skip
 """Integrators of `Simulator`."""
 
 METHODS: dict[str, Method] = {
@@ -92,6 +97,10 @@ METHODS: dict[str, Method] = {
         Method(
             "implicit_damping", 1, damps=True,
             remark="semi-implicit Euler with joint damping implicit; in a Simulator",
+        ),
+        Method(
+            "time_stepping", 1, damps=True, touches=True,
+            remark="the same with contacts: impulses with exact Coulomb friction",
         ),
         Method("implicit_midpoint", 2, tableau=MIDPOINT_TABLEAU, remark="symmetric, implicit"),
         Method(

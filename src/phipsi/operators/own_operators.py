@@ -28,8 +28,8 @@ from phipsi.expressions.structure import (
     is_memoryless,
 )
 from phipsi.operators import VOCABULARY, own_leaves, parse
-from phipsi.operators.block_formulas import formula_block
 from phipsi.operators.catalogue import Riccati
+from phipsi.operators.formula_tracing import formula_block
 from phipsi.operators.inputs import INPUT_ORDER
 from phipsi.operators.own_blocks import Table
 from phipsi.operators.recursions import check_structure, solution
@@ -99,6 +99,19 @@ def _constant(value: Expr) -> Callable[[Expr], Expr]:
     return definition
 
 
+def with_any_blocks(x: Expr) -> Expr:
+    """An own operator or vector of the same name and spaces with a table: a proof draws its blocks.
+
+    The table is of zeros.
+    """
+    row = x.row
+    words = row.name, row.symbol, row.latex
+    number = Table(row.name, row.takes, row.gives, {}, row.symmetric, *words[1:])
+    return leaf(
+        own_row(*words, row.takes, row.gives, row.structure, number, symmetric=row.symmetric)
+    )
+
+
 def operator(
     name: str,
     spaces: str | tuple[str | Space, str | Space],
@@ -123,11 +136,11 @@ def operator(
       named have zeros), one array with the blocks of all bodies; a number stands for that multiple
       of the identity. Blocks are in body axes, angular part first. The operator is memoryless;
     - an expression of other operators, which it becomes a name for;
-    - a function in plain arithmetic (+ − * / @ **, indices, np.sqrt, np.sin, np.cos, np.exp,
-      np.tanh), which returns the block of a body from quantities of that body. Its arguments are
+    - a function in plain arithmetic and NumPy's functions (as laws are written: np.where instead
+      of if), which returns the block of a body from quantities of that body. Its arguments are
       named as these: memoryless operators such as M, H, D, P are matrices, vectors such as v and V
       have one axis, and those in `own` likewise; an argument with a default value is a constant. It
-      is called once for every width of a joint, on entries that are not known yet.
+      is called once for every width of a joint, on blocks that are not known yet.
 
     Instead of a block, `recursion` gives the equation that the operator solves, over the children
     or the parent of every body: a function of X with the right side of X = F(X), or the equation as
@@ -166,8 +179,7 @@ def operator(
         )
     if callable(block) and not isinstance(block, Expr):
         _check_blocks(name, takes, gives)
-        known = {**VOCABULARY.leaves, **{x.name: x for x in own_leaves(own)}}
-        block = formula_block(common, takes, gives, block, symmetric, known)
+        block = _by_formula(common, takes, gives, block, own, symmetric)
     if isinstance(block, Expr):
         return _named_expression(common, takes, gives, block, symmetric, inverse)
     _check_blocks(name, takes, gives)
@@ -191,11 +203,12 @@ def vector(
     meaning: str = "",
     source: str = "",
 ) -> Expr:
-    """Introduce a vector of your own: constants that can be given and differentiated by.
+    """Introduce a vector of your own.
 
     **Arguments:** `name`; `space`, such as "rates" or "motions"; `block`, one array for all bodies,
     a dictionary of arrays by the names of bodies or joints (zeros for the others), one array with
-    the components of all bodies, (nv,) or (n, 6), a number for all components, or an expression;
+    the components of all bodies, (nv,) or (n, 6), a number for all components, an expression, or a
+    function of quantities of one body that returns its components, written as for `operator`;
     or `recursion`, the equation z = u + A z that it solves. The other arguments are those of
     `operator`. **Returns:** an expression.
 
@@ -207,6 +220,9 @@ def vector(
     >>> arm = pp.examples.planar_arm(2)
     >>> pp.compile(2 * k, arm)().tolist()
     [2.0, 4.0]
+    >>> drag = pp.vector("drag", "efforts", lambda v: -0.5 * v * abs(v))
+    >>> pp.compile(drag, arm)([2.0, -4.0]).tolist()
+    [-2.0, 8.0]
     """
     takes, gives = ONE, _space(name, space)
     common = _common(name, symbol, latex, meaning, source)
@@ -221,6 +237,9 @@ def vector(
             f"{name}: components of your own belong to joints or bodies, not to {gives.phrase}. "
             f"The spaces are {_listed()}"
         )
+    if callable(block):
+        block = _by_formula(common, takes, gives, block, own)
+        return _named_expression(common, takes, gives, block, False, None)
     table = Table(name, takes, gives, block, False, common["symbol"], common["latex"])
     return leaf(own_row(**common, takes=takes, gives=gives, structure=GENERAL, value=table))
 
@@ -228,8 +247,9 @@ def vector(
 def scalar(name: str, value: Any, **words: Any) -> Expr:
     """Introduce a number of your own, such as a time step: it can be given and differentiated by.
 
-    **Arguments:** `name`; `value`, a number or a scalar expression; the others are those of
-    `operator`. **Returns:** an expression that multiplies vectors from the right.
+    **Arguments:** `name`; `value`, a number, a scalar expression, or a function of quantities of
+    one body, whose results are summed over the bodies; the others are those of `operator`.
+    **Returns:** an expression that multiplies vectors from the right.
 
     >>> import phipsi as pp
     >>> h = pp.scalar("h", 0.5)
@@ -237,6 +257,9 @@ def scalar(name: str, value: Any, **words: Any) -> Expr:
     >>> arm = pp.examples.planar_arm(2)
     >>> pp.compile(v @ h, arm)([2.0, 4.0]).tolist()
     [1.0, 2.0]
+    >>> power = pp.scalar("power", lambda v: v @ v)
+    >>> float(pp.compile(power, arm)([2.0, 4.0]))
+    20.0
     """
     return vector(name, ONE, value, **words)
 
@@ -323,6 +346,18 @@ def _common(name: str, symbol: str, latex: str, meaning: str, source: str) -> di
                 f"one, such as {name + '_own'!r}"
             )
     return {"name": name, "symbol": symbol, "latex": latex, "meaning": meaning, "source": source}
+
+
+def _by_formula(
+    common: Mapping[str, Any],
+    takes: Space,
+    gives: Space,
+    function: Callable[..., Any],
+    own: Sequence[Expr],
+    symmetric: bool = False,
+) -> Expr:
+    known = {**VOCABULARY.leaves, **{x.name: x for x in own_leaves(own)}}
+    return formula_block(common, takes, gives, function, symmetric, known)
 
 
 _STRUCTURES = {

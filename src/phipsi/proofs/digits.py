@@ -7,9 +7,10 @@ that more than half of the digits are a reserve against cancellation.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import operator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from decimal import Decimal, getcontext, localcontext
+from decimal import ROUND_FLOOR, Decimal, getcontext, localcontext
 from fractions import Fraction
 from functools import cache
 from typing import Any, final
@@ -209,21 +210,75 @@ _OF_ONE: dict[str, Callable[[Decimal], Any]] = {
 }
 
 
+def _tanh(x: Decimal) -> Decimal:
+    """Hyperbolic tangent, with digits in reserve for what cancels near zero."""
+    with localcontext() as context:
+        context.prec = 2 * DIGITS + 10
+        small = (-2 * abs(x)).exp()
+        return ((1 - small) / (1 + small)).copy_sign(x)
+
+
+def _sinh(x: Decimal) -> Decimal:
+    with localcontext() as context:
+        context.prec = 2 * DIGITS + 10
+        return (x.exp() - (-x).exp()) / 2
+
+
+def _arctan(x: Decimal) -> Decimal:
+    """Half the angle, again and again, until the series is short."""
+    with localcontext() as context:
+        context.prec = DIGITS + 20
+        for _ in range(8):
+            x = x / (1 + (1 + x * x).sqrt())
+        total, power, k = Decimal(0), x, 1
+        while abs(power) > _small():
+            total, power, k = total + power / k, -power * x * x, k + 2
+        return 256 * total
+
+
+def _arctan2(y: Decimal, x: Decimal) -> Decimal:
+    if not x:
+        return (_pi(DIGITS) / 2).copy_sign(y) if y else Decimal(0)
+    turn = _pi(DIGITS).copy_sign(y) if x < 0 else 0
+    return _arctan(y / x) + turn
+
+
+def _curve(x: Decimal, data: Any) -> Decimal:
+    knots, coefficients = data
+    piece = max(i for i in range(len(coefficients)) if i == 0 or x >= Decimal(knots[i]))
+    s, out = x - Decimal(knots[piece]), Decimal(0)
+    for c in reversed(coefficients[piece]):
+        out = out * s + Decimal(c)
+    return out
+
+
+_ENTRYWISE: dict[str, Callable[..., Any]] = {
+    **_OF_ONE,
+    "exp": Decimal.exp, "tanh": _tanh, "sinh": _sinh,
+    "cosh": lambda x: (x.exp() + (-x).exp()) / 2, "tan": lambda x: sine(x) / cosine(x),
+    "arctan": _arctan, "arctan2": _arctan2,
+    "arcsin": lambda x: _arctan2(x, _root((1 - x) * (1 + x))),
+    "arccos": lambda x: _arctan2(_root((1 - x) * (1 + x)), x),
+    "power": lambda x, y: x**y, "abs": abs, "sign": lambda x: (x > 0) - (x < 0),
+    "floor": lambda x: x.to_integral_value(ROUND_FLOOR), "minimum": min, "maximum": max,
+    "less": operator.lt, "less_equal": operator.le, "equal": operator.eq,
+    "both": lambda x, y: bool(x and y), "either": lambda x, y: bool(x or y),
+    "not": operator.not_, "where": lambda c, x, y: x if c else y,
+}  # fmt: skip
+
+
 class DecimalOps:
-    """Functions of decimal numbers, for the formulas of the joints."""
+    """Functions of decimal numbers, for the formulas of joints and of one body."""
 
     sin = staticmethod(sine)
     cos = staticmethod(cosine)
     sqrt = staticmethod(_root)
-    exp = staticmethod(Decimal.exp)
 
     @staticmethod
-    def tanh(x: Decimal) -> Decimal:
-        """Hyperbolic tangent, with digits in reserve for what cancels near zero."""
-        with localcontext() as context:
-            context.prec = 2 * DIGITS + 10
-            small = (-2 * abs(x)).exp()
-            return ((1 - small) / (1 + small)).copy_sign(x)
+    def entrywise(name: str, args: Sequence[Any], data: Any) -> Decimal:
+        """An operation of laws on single numbers; truth is 1."""
+        xs = [_decimal(x) for x in args]
+        return Decimal(_curve(xs[0], data) if name == "curve" else _ENTRYWISE[name](*xs))
 
 
 class NumberOps:
@@ -232,6 +287,11 @@ class NumberOps:
     sin = staticmethod(lambda x: Number(sine(Decimal(x))))
     cos = staticmethod(lambda x: Number(cosine(Decimal(x))))
     sqrt = staticmethod(lambda x: Number(_root(Decimal(x))))
+
+    @staticmethod
+    def entrywise(name: str, args: Sequence[Any], data: Any) -> Number:
+        """An operation of laws on single numbers; truth is 1."""
+        return Number(DecimalOps.entrywise(name, args, data))
 
 
 Digits.ops, Digits.number, FUNCTIONS[Number] = DecimalOps(), Number, NumberOps()

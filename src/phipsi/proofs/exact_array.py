@@ -26,7 +26,6 @@ class ExactArray(np.ndarray):
 
     is_exact: ClassVar[bool] = True
     ops: ClassVar[Any]  # sine, cosine and square root of the scalars
-    plain_ops: ClassVar[Any]  # the same of numbers that are not angles of joints, if they differ
     number: ClassVar[Callable[[Any], Any]] = staticmethod(lambda scalar: scalar)
     """A scalar as a number that computes with floats too, for arrays of objects."""
     __array_priority__ = 100.0  # pyright: ignore[reportAssignmentType]

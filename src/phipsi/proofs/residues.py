@@ -10,10 +10,10 @@ the residue is: θ, sin θ and cos θ are otherwise independent, and so they are
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 
@@ -381,30 +381,13 @@ class ResidueOps:
         """No square root is rational."""
         return x.sqrt()
 
-
-class _PlainOps(ResidueOps):
-    """Functions of any number: only those of the angles of joints are drawn independently."""
-
     @staticmethod
-    def sin(x: Residue) -> Residue:
-        """No sine is rational."""
-        raise NotRational("a sine modulo a prime")
-
-    @staticmethod
-    def cos(x: Residue) -> Residue:
-        """No cosine is rational."""
-        raise NotRational("a cosine modulo a prime")
-
-    @staticmethod
-    def exp(x: Residue) -> Residue:
-        """No exponential is rational."""
-        raise NotRational("an exponential modulo a prime")
-
-    tanh = exp
+    def entrywise(name: str, args: Sequence[Any], data: Any) -> NoReturn:
+        """No function of laws is rational; sines above are those of the angles of joints."""
+        raise NotRational(f"{name} of a number modulo a prime")
 
 
 Residues.ops = FUNCTIONS[Residue] = ResidueOps()
-Residues.plain_ops = _PlainOps()
 
 
 @cache

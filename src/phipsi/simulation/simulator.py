@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
@@ -14,20 +14,32 @@ from phipsi.algorithms.identification.regressors import inertial_parameters
 from phipsi.backends.arguments import joint_array, real_array
 from phipsi.backends.options import OnError, check_on_error
 from phipsi.circuits.wire_laws import circuit
-from phipsi.errors import InputError, SimulationError, did_you_mean, warn
+from phipsi.contact.contact_rows import (
+    GAPS,
+    IMPULSES,
+    MATERIALS,
+    TOTALS,
+    WORST,
+    contact_states,
+    slot_materials,
+)
+from phipsi.errors import InputError, did_you_mean, warn
 from phipsi.laws.circuit import Circuit
 from phipsi.laws.graph import Node, Shape
 from phipsi.laws.law_operations import given as given_node
-from phipsi.model.mechanisms import mechanism_of, of_mechanisms
+from phipsi.laws.trace import as_node
+from phipsi.model.mechanisms import mechanism_of, of_contacts, of_mechanisms
 from phipsi.model.model import Model
 from phipsi.motion.chart import chart_of
 from phipsi.motion.checks import (
+    check_contacts,
     check_determined,
     check_quaternions,
     checked_time,
     reject_unfit,
     whole_number,
 )
+from phipsi.motion.contact_steps import ContactSteps
 from phipsi.motion.graph_steps import step_of
 from phipsi.motion.motion import Motion
 from phipsi.motion.rollout import failure, per_step_efforts
@@ -41,19 +53,19 @@ from phipsi.simulation.simulator_results import (
     own_rows,
     weights_of,
 )
+from phipsi.simulation.simulator_state import SimulatorState
 
 if TYPE_CHECKING:
     from phipsi.motion.run_code import Plan
     from phipsi.motion.run_gradient import RunGradient
-    from phipsi.motion.run_memory import RunMemory
 
 Array = NDArray[Any]
 _BODIES = (INERTIA, "M")  # parameters of bodies by which there are gradients
-_FEW = 64  # trajectories whose step is so short that the interpreter is held
 _FIRST_PIECE = 10_000  # steps of all trajectories, before it is known how long they take
 _PIECE = 0.1  # s that machine code runs before it looks at Ctrl-C and the progress bar
 
 
+@of_contacts
 @of_mechanisms
 @final
 class Simulator:
@@ -103,6 +115,7 @@ class Simulator:
             hint = did_you_mean(str(integrator), SIMULATED)
             raise InputError(f"a Simulator has the integrators {known}, not {integrator!r}. {hint}")
         reject_unfit(METHODS[integrator], rows=self._mechanism.n_rows)
+        check_contacts(METHODS[integrator], self._mechanism)
         self.integrator = integrator
         self._circuit = (
             laws if isinstance(laws, Circuit) else circuit(self._mechanism, laws, self.dt)
@@ -111,6 +124,8 @@ class Simulator:
         place = step_of(self._graph, METHODS[integrator])
         self._states: dict[str, Node] = {"q": place.q, "v": place.v, "t": place.t, **place.states}
         self._first = {n: np.asarray(x.value) for n, x in self._circuit.of_kind("state").items()}
+        if self._mechanism.contacts is not None:
+            self._first |= contact_states(self._mechanism.contacts)
         self.episodes, self._restart = episodes, None
         if episodes is not None:
             if not isinstance(episodes, Episodes):
@@ -128,6 +143,8 @@ class Simulator:
         }
         for name, shape in self._graph.parameters.items():
             known = inertial_parameters(self.model).reshape(shape) if name == INERTIA else None
+            if name == MATERIALS:
+                known = slot_materials(self._mechanism.contacts)
             self.parameters[name], self._shapes[name] = known, shape
         redrawn = () if episodes is None else episodes.redraw
         self._redrawn = {n: given_node(n, self._shape(n)) for n in redrawn}
@@ -141,7 +158,8 @@ class Simulator:
     def recordable(self) -> tuple[str, ...]:
         """Names of quantities that `rollout` can record."""
         ends = [name for name in self._states if name.startswith("episode.")]
-        return ("q", "v", "t", "tau", "vdot", *self._circuit.records, *ends)
+        touching = () if self._mechanism.contacts is None else (GAPS, IMPULSES, WORST, TOTALS)
+        return ("q", "v", "t", "tau", "vdot", *self._circuit.records, *touching, *ends)
 
     def shape_of(self, name: str) -> Shape:
         """The shape of a quantity that `rollout` can record."""
@@ -154,6 +172,10 @@ class Simulator:
         if name in ("tau", "vdot"):
             forces = graph.forces(start)
             return forces.efforts if name == "tau" else graph.accelerations(start, forces)
+        if name == GAPS and self._mechanism.contacts is not None:
+            return as_node(ContactSteps(graph, self._mechanism.contacts).slots(start.q)[0].gap)
+        if name in (IMPULSES, WORST, TOTALS) and name in start.states:
+            return start.states[name]
         if name in self._circuit.records:
             return graph.values(start, [self._circuit.records[name]])[0]
         if name in self.recordable:
@@ -410,6 +432,8 @@ class Simulator:
         >>> found.tau.shape, bool(found.tau[0, 0] > 0)
         ((50, 2), True)
         """
+        if self._mechanism.contacts is not None:
+            raise InputError("there are no gradients through contacts yet")
         from phipsi.motion.run_gradient import RunGradient
 
         if state.simulator is not self:
@@ -466,134 +490,3 @@ class Simulator:
                 for n, x in found.parameters.items()
             },
         )
-
-
-@final
-class SimulatorState:
-    """Where the trajectories of a `Simulator` are; `sim.start` makes it, `sim.step` advances it.
-
-    **Attributes:** `q` (..., nq), `v` (..., nv), `t` (...), and `laws`, the states of laws by name:
-    arrays that can be written to; `own` and `shared`, parameters by name, (n, *shape) those that
-    every trajectory has its own of, and `varied`, those that were given for each of them;
-    `steps`, how many have been taken; `status` (n,) and `failed_at`
-    (n,), of all trajectories in a row: 0, or why and in which step it stopped.
-    """
-
-    def __init__(
-        self,
-        simulator: Simulator,
-        batch: tuple[int, ...],
-        states: dict[str, Array],
-        own: dict[str, Array],
-        shared: dict[str, Array],
-        starts: dict[str, Array],
-        varied: frozenset[str] = frozenset(),
-    ) -> None:
-        self.simulator, self.batch, self.count = simulator, batch, math.prod(batch)
-        self._rows, self.own, self.shared, self._starts = states, own, shared, starts
-        self.varied = varied
-        shaped = {n: x.reshape(*batch, *x.shape[1:]) for n, x in states.items()}
-        self.q, self.v, self.t = shaped["q"], shaped["v"], shaped["t"].reshape(batch)
-        nodes = simulator._states
-        self.laws = {
-            n: x.reshape((*batch, *nodes[n].shape))
-            for n, x in shaped.items()
-            if n not in ("q", "v", "t")
-        }
-        self.efforts = np.zeros((self.count, simulator.model.nv))
-        self.steps = 0
-        self.status, self.failed_at = (np.zeros(self.count, dtype=np.int64) for _ in range(2))
-        self._advance: Callable[[], Any] | None = None
-        self._memory: RunMemory | None = None  # kept as long as `_advance` works on it
-        self._threads = 0  # of the memory, if several steps were taken at once
-
-    def __repr__(self) -> str:
-        which = f"{self.count} trajectories" if self.batch else "one trajectory"
-        return f"<state of {which} after {self.steps} steps>"
-
-    def copy(self) -> SimulatorState:
-        """The same state in memory of its own."""
-        rows = {name: x.copy() for name, x in self._rows.items()}
-        own, shared = ({n: x.copy() for n, x in part.items()} for part in (self.own, self.shared))
-        parts = rows, own, shared, self._starts, self.varied
-        out = SimulatorState(self.simulator, self.batch, *parts)
-        out.efforts[:], out.steps = self.efforts, self.steps
-        out.status[:], out.failed_at[:] = self.status, self.failed_at
-        return out
-
-    def take(self, other: SimulatorState) -> None:
-        """Become equal to another state, in the memory that is there."""
-        fits = other.simulator is self.simulator and other.batch == self.batch
-        if not fits or other.own.keys() != self.own.keys():
-            raise InputError(
-                f"out={self!r} is not a state of this simulator like {other!r}; make one with\n"
-                "    out = state.copy()"
-            )
-        for name, x in other.arrays().items():
-            np.copyto(self.arrays()[name], x)
-        self.efforts[:], self.steps = other.efforts, other.steps
-        self.status[:], self.failed_at[:] = other.status, other.failed_at
-        if self._memory is not None:
-            self._memory.number(self.steps)
-
-    def arrays(self) -> dict[str, Array]:
-        """Rows of states and parameters by name."""
-        return {**self._rows, **self.own, **self.shared}
-
-    def memory(self, plan: Plan, threads: int = 1) -> RunMemory:
-        """This state as the memory of a run."""
-        from phipsi.motion.run_memory import RunMemory
-
-        out = RunMemory(
-            plan, {**self.arrays(), **self._starts, "tau": self.efforts}, self.count, threads
-        )
-        out.status[:], out.failed_at[:] = self.status, self.failed_at
-        return out
-
-    def set_efforts(self, tau: ArrayLike) -> None:
-        """Efforts (..., nv) from now on, besides those of the laws."""
-        try:
-            self.efforts.reshape(*self.batch, -1)[...] = tau
-        except (TypeError, ValueError):
-            array = joint_array(self.simulator.model, "tau", tau, "nv")
-            raise InputError(
-                f"tau has shape {array.shape}, which does not broadcast to the batch {self.batch}"
-            ) from None
-
-    def advance(self) -> None:
-        """One step."""
-        advance = self._advance
-        if advance is None:
-            advance = self._advance = self._stepper()
-        self.steps += 1
-        if advance():
-            raise self.failure(None)
-
-    def advance_by(self, steps: int, threads: int) -> None:
-        """Several steps."""
-        sim = self.simulator
-        if self._threads != threads:
-            self._advance, self._threads = None, threads
-            self._memory = self.memory(sim._plan(self.own, ()), threads)
-            self.status, self.failed_at = self._memory.status, self._memory.failed_at
-        assert self._memory is not None
-        fine = not self.count or self._memory.run(sim.dt, steps, self.steps, records=False)
-        self.steps += steps
-        if not fine:
-            raise self.failure(None)
-
-    def _stepper(self) -> Callable[[], Any]:
-        sim = self.simulator
-        if not self.count:
-            return lambda: 0
-        self._threads = 0
-        memory = self._memory = self.memory(sim._plan(self.own, ()))
-        self.status, self.failed_at = memory.status, memory.failed_at
-        if self.count <= _FEW:
-            return memory.stepper(sim.dt, self.steps)
-        return lambda: not memory.run(sim.dt, 1, self.steps - 1, records=False)
-
-    def failure(self, found: Any) -> SimulationError:
-        """What went wrong first, in which trajectory and step."""
-        sim = self.simulator
-        return failure(sim._mechanism, self.batch, self.status, self.failed_at, sim.dt, found)

@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.backends.arguments import real_array
+from phipsi.contact.certificate import Certificate
+from phipsi.contact.contact_rows import TOTALS, WORST
 from phipsi.errors import InputError
 
 Array = NDArray[Any]
@@ -74,6 +76,20 @@ class SimulatorRun:
     def v(self) -> Array:
         """Rates (..., kept, nv)."""
         return self["v"]
+
+    @property
+    def certificate(self) -> Certificate:
+        """How far the steps were from the laws of contact, from the start of the state on."""
+        laws = self.state.laws
+        if WORST not in laws:
+            raise InputError(
+                "this run has no contacts to certify; contacts are part of the system:\n"
+                "    pp.Simulator(pp.System(model, contacts=pp.Contacts(model)), …)"
+            )
+        overlap, residual, gain, iterations = np.moveaxis(laws[WORST], -1, 0)
+        lost, unsolved = np.moveaxis(laws[TOTALS], -1, 0)
+        counts = iterations.astype(int), lost, unsolved.astype(int)
+        return Certificate(overlap, residual, gain, *counts, steps=self.state.steps)
 
     @property
     def status(self) -> Array:

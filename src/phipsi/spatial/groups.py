@@ -105,6 +105,10 @@ class Group(ABC):
         """The shortest z (..., nv) with q0 ∘ exp(z) = q1."""
 
     @abstractmethod
+    def pushed(self, v: Numbers, vdot: Numbers, h: Any) -> Numbers:
+        """The rates after h in the axes at its start, which do not turn with the body."""
+
+    @abstractmethod
     def euler(
         self, q: Numbers, v: Numbers, vdot: Numbers, h: Any, ops: Any
     ) -> tuple[Numbers, Numbers]:
@@ -159,10 +163,13 @@ class _Flat(Group):
         """Angles are not wrapped: turns count."""
         return np.asarray(q1, dtype=np.float64) - np.asarray(q0, dtype=np.float64)
 
+    def pushed(self, v: Numbers, vdot: Numbers, h: Any) -> Numbers:
+        return plus(v, h, vdot)
+
     def euler(
         self, q: Numbers, v: Numbers, vdot: Numbers, h: Any, ops: Any
     ) -> tuple[Numbers, Numbers]:
-        new = plus(v, h, vdot)
+        new = self.pushed(v, vdot, h)
         return plus(q, h, new), new
 
     def middle(self, q: Numbers, w: Numbers, h: Any, ops: Any) -> Numbers:
@@ -267,16 +274,21 @@ class _Rigid(Group):
         u = on_arrays(way, rotation.scaled(a[..., :n]), b[..., n:] - a[..., n:], w)
         return np.concatenate([np.broadcast_to(w, (*u.shape[:-1], w.shape[-1])), u], axis=-1)
 
+    def pushed(self, v: Numbers, vdot: Numbers, h: Any) -> Numbers:
+        (omega, u), (change, push) = self._rates(v), self._rates(vdot)
+        spin = plus(omega, h, change)
+        if not self.space:
+            return spin
+        return (*spin, *plus(u, h, add(push, self.rotation.spin(omega, u))))
+
     def euler(
         self, q: Numbers, v: Numbers, vdot: Numbers, h: Any, ops: Any
     ) -> tuple[Numbers, Numbers]:
-        rotation, (r, x), (omega, u) = self.rotation, self._places(q), self._rates(v)
-        change, push = self._rates(vdot)
-        spin = plus(omega, h, change)
+        rotation, (r, x) = self.rotation, self._places(q)
+        spin, s = self._rates(self.pushed(v, vdot, h))
         turned = rotation.turn(r, times(h, spin), ops)
         if not self.space:
             return turned, spin
-        s = plus(u, h, add(push, rotation.spin(omega, u)))
         place = plus(x, h, rotation.apply(r, s, ops))
         by = rotation.between(r, spin, 0, h)
         return (*turned, *place), (*spin, *rotation.back(by, s, ops))

@@ -112,12 +112,8 @@ class Arithmetic(Protocol):
         """Square root."""
         ...
 
-    def exp(self, x: Entry) -> Entry:
-        """Exponential."""
-        ...
-
-    def tanh(self, x: Entry) -> Entry:
-        """Hyperbolic tangent."""
+    def entrywise(self, name: str, args: Vector, data: Any) -> Entry:
+        """An operation of laws on single numbers, by its name in `laws/law_operations.py`."""
         ...
 
     def pick(self, s: Entry, series: tuple[float, ...], closed: Callable[..., Any]) -> Entry:

@@ -58,6 +58,12 @@ def joint_transform(a: Arithmetic, x: Field) -> Block:
     return a.rigid_block(turn, list(arm))
 
 
+def coordinates(a: Arithmetic, x: Field) -> Block:
+    """q of a joint with q̇ = v; of others, which nothing reads, zeros."""
+    entries = a.coordinates("q") if a.joint.is_additive else [0] * a.joint.nv
+    return a.dense([[entry] for entry in entries], 1)
+
+
 def moved(a: Arithmetic, x: Field) -> Block:
     """q ∘ exp(v)."""
     q, v = a.coordinates("q"), a.coordinates("v")

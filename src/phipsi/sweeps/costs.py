@@ -16,6 +16,7 @@ from typing import NamedTuple
 from phipsi.model.model import Model
 from phipsi.sweeps.ir import Domain, Field, Reads, Step, StepKind
 from phipsi.sweeps.operations import entries, flops
+from phipsi.sweeps.schedule import reachable, runs_in
 
 
 class Work(NamedTuple):
@@ -105,6 +106,19 @@ def work_of(steps: Sequence[Step], model: Model) -> Work:
     sizes = _Sizes(model)
     amounts = zip(*(_step_work(step, sizes) for step in steps), strict=True)
     return Work(*map(sum, amounts)) if steps else Work()
+
+
+def least_work(fields: Sequence[Field], model: Model) -> Work:
+    """Work that every schedule of the fields takes: each once, and one loop of each kind."""
+    loops: dict[Domain, list[Field]] = {}
+    for x in reachable(fields):
+        loops.setdefault(runs_in(x), []).append(x)
+    kinds = {Domain.PATH: StepKind.PATH, Domain.PAIR: StepKind.PAIRS}
+    steps = [
+        Step(kinds.get(domain, StepKind.MEMORYLESS), domain, found, frozenset(found))
+        for domain, found in loops.items()
+    ]
+    return work_of(steps, model)
 
 
 def _step_work(step: Step, sizes: _Sizes) -> Work:

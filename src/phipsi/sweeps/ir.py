@@ -141,6 +141,20 @@ class Variant(Enum):
     LINK = "link"  # each form of constraint row
 
 
+class StepKind(Enum):
+    """The six kinds of step of a program."""
+
+    MEMORYLESS = "memoryless"
+    TIP_TO_BASE = "tip_to_base"
+    BASE_TO_TIP = "base_to_tip"
+    PATH = "path"
+    PAIRS = "pairs"
+    SMALL = "small"
+
+
+_DIRECTIONS = {Reads.CHILDREN: StepKind.TIP_TO_BASE, Reads.PARENT: StepKind.BASE_TO_TIP}
+
+
 class Binding(Enum):
     """How tightly a printed form holds together; brackets follow from it."""
 
@@ -167,7 +181,8 @@ class Operation:
     other way, for those that move blocks; `variant`, what its code depends on besides its
     arguments; `solves`, the kind of whole matrix that it solves with, "dense" or "rows"; `body`,
     its definition in the arithmetic of a backend, or None if every backend has its own way to move
-    the data.
+    the data. From these follow `elsewhere`, whether it needs more than the blocks of the body,
+    point, link or row it is at, and `step`, the direction of the sweep that it needs.
 
     A new row is known by its name from then on.
     """
@@ -193,11 +208,17 @@ class Operation:
     naming: Naming = Naming.SHARED
     letter: str = "w"
     body: Body | None = None
+    elsewhere: bool = field(init=False)
+    step: StepKind | None = field(init=False)
 
     def __post_init__(self) -> None:
         if self.name in _OPERATIONS:
             raise ValueError(f"there is an operation {self.name!r} already")
         _OPERATIONS[self.name] = self
+        # attributes, because schedules ask for them often
+        elsewhere = self.reads is not Reads.HERE or self.runs is not Loop.OWN
+        object.__setattr__(self, "elsewhere", elsewhere)
+        object.__setattr__(self, "step", _DIRECTIONS.get(self.reads))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Operation.named, (self.name,)
@@ -211,16 +232,6 @@ class Operation:
     def exists(name: str) -> bool:
         """True if there is an operation with this name."""
         return name in _OPERATIONS
-
-    @property
-    def elsewhere(self) -> bool:
-        """True if it needs more than the blocks of the body, point, link or row it is at."""
-        return self.reads is not Reads.HERE or self.runs is not Loop.OWN
-
-    @property
-    def step(self) -> StepKind | None:
-        """The direction of the sweep that it needs."""
-        return _DIRECTIONS.get(self.reads)
 
 
 _OPERATIONS: dict[str, Operation] = {}
@@ -281,20 +292,6 @@ def parts_of(x: Field) -> list[tuple[Any, Field]]:
     """The parts of a matrix of blocks, each with the field that has its blocks."""
     data: Any = x.data
     return list(zip(data, x.args, strict=True))
-
-
-class StepKind(Enum):
-    """The six kinds of step of a program."""
-
-    MEMORYLESS = "memoryless"
-    TIP_TO_BASE = "tip_to_base"
-    BASE_TO_TIP = "base_to_tip"
-    PATH = "path"
-    PAIRS = "pairs"
-    SMALL = "small"
-
-
-_DIRECTIONS = {Reads.CHILDREN: StepKind.TIP_TO_BASE, Reads.PARENT: StepKind.BASE_TO_TIP}
 
 
 @dataclass

@@ -77,9 +77,11 @@ class Lowering:
         whole_matrix: Callable[[Lowering, Expr, bool], Field],
     ) -> None:
         self.given, self.armature, self.model, self.options = given, armature, model, options
+        self.has_names = False  # whether names were looked up in the model
         self.blocks = Blocks(given, axes, armature, self.vector, diagonal_blocks)
         self.builder = self.blocks.builder
         self._whole_matrix = whole_matrix
+        self.has_gram = False  # whether a matrix is C* S C, and `grams` changes something
         self._applied: dict[tuple[Expr, Field], Field] = {}
 
     def vector(self, x: Expr) -> Field:
@@ -208,6 +210,7 @@ class Lowering:
         joint, i = (*x.params, 0)[:2]
         if self.model is None:
             return x.params
+        self.has_names = True
         k = self.model.joint_index(str(joint))
         hinge = self.model.v_slices[k]
         if not isinstance(i, int) or not 0 <= i < hinge.stop - hinge.start:
@@ -227,6 +230,7 @@ class Lowering:
                 f"inertia[{shown(body)}, {i}]: a body has ten inertial parameters, numbered from "
                 "0: m, m c (3), Jxx, Jyy, Jzz, Jxy, Jxz, Jyz"
             )
+        self.has_names = True
         return 10 * self.model.body_index(str(body)) + i
 
     def _functional(self, x: Expr, u: Field) -> Field:
@@ -337,6 +341,7 @@ _VECTORS: dict[str, Callable[[Lowering, Expr], Field]] = {
     "gravity": _gravity,
     "s_gauge": lambda low, x: low.builder.apply("gauge", low.blocks.velocity()),
     "pose": lambda low, x: low.builder.apply("pose_matrix", low.blocks.pose()),
+    "coordinates": lambda low, x: low.builder.apply("joint_coordinates"),
     "moved": lambda low, x: low.builder.apply("moved_joint"),
     "frame_pose": lambda low, x: low.builder.apply("frame_matrix", low.blocks.pose()),
 }

@@ -108,7 +108,7 @@ def lower_matrix(low: Lowering, x: Expr, *, local: bool = False) -> Field | None
 
 def _gram(low: Lowering, x: Expr, terms: list[tuple[Number, Factors]]) -> Field | None:
     """S ± S X ± X* S + X* S X = C* S C with C = I ± X, for trees where that costs less."""
-    if not low.options.grams or len(terms) != 4 or x.takes.index != "joint":
+    if len(terms) != 4 or x.takes.index != "joint":
         return None
     found = {product(factors): c for c, factors in terms}
     middles = [y for y in found if is_memoryless(y.structure) and y.T is y]
@@ -121,6 +121,9 @@ def _gram(low: Lowering, x: Expr, terms: list[tuple[Number, Factors]]) -> Field 
         inner = product(y.factors[len(s.factors) :])
         whole = {s: 1, y: sign, y.T: sign, inner.T @ s @ inner: 1}
         if abs(sign) != 1 or whole != found:
+            return None
+        low.has_gram = True
+        if not low.options.grams:
             return None
         b = low.builder
         operator, seed = _seeded(low, inner.factors)

@@ -105,7 +105,8 @@ class Blocks:
         if isinstance(function, Formula):
             kind = Kind.SYMMETRIC if function.symmetric else Kind.GENERAL
             type_ = Type(Domain.BODY, block_size(x.gives), block_size(x.takes), kind)
-            return b.make("formula", tuple(args), function, type_)
+            blocks = b.make("formula", tuple(args), function, type_)
+            return b.shift("total", blocks) if x.is_scalar else blocks
         if function is not outer:
             return b.apply(function.operation, *args, data=hole)
         left, right = args

@@ -255,6 +255,11 @@ Operation(
     kind=Kind.RIGID, variant=Variant.JOINT, form="joint({at})",
 )  # fmt: skip
 Operation(
+    "joint_coordinates", "the coordinates of a joint with q̇ = v", body=bodies.coordinates,
+    domain=Domain.BODY, rows="r", cols="1", cost=0, variant=Variant.JOINT, naming=Naming.INLINE,
+    form="q({at})",
+)  # fmt: skip
+Operation(
     "moved_joint", "the coordinates of a joint after unit time at its rates", body=bodies.moved,
     domain=Domain.BODY, rows="q", cols="1", cost=20, variant=Variant.JOINT, naming=Naming.INLINE,
     form="q({at}) ∘ exp v({at})", latex=r"q({at}) \circ \exp v({at})",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -36,7 +36,7 @@ MODES = ("apply", "dense", "blocks")
 REWRITES = ("full", "as_written")
 FLAT_DEPTH = 32  # bodies on the longest path for which the root's frame keeps 13 digits
 NEEDS_POINTS = {"B", "Bdot", "J", "Lambda", "f0", "frame_pose"}
-_INPUTS = {*INPUT_ORDER, "operand"}
+_INPUTS = {*INPUT_ORDER, "coordinates", "operand"}
 _NO_QUANTITIES = {n for n, row in CATALOGUE.items() if row.brackets in ("place", "component")}
 _PARTS = {"Lam_phi": "E_phi = shift Lam_phi, which follows from the joints and placements"}
 NEEDS_ROWS = {"A", "A_grasp", "Adot", "U", "Udot", "dA", "dAT"}
@@ -167,16 +167,27 @@ class Result:
 
 @dataclass(frozen=True)
 class Lowered:
-    """The fields of a program before scheduling, and the names of its inputs in order."""
+    """The fields of a program before scheduling, and the names of its inputs in order.
+
+    `has_names` says that they hold numbers of joints or bodies that were named; `has_gram`, that
+    one of the matrices is C* S C and could be computed from C.
+    """
 
     results: tuple[Result, ...]
     inputs: tuple[str, ...]
     operands: tuple[Space, ...]
+    has_names: bool = False
+    has_gram: bool = False
 
     @property
     def fields(self) -> list[Field]:
         """The fields to compute."""
-        return [x for r in self.results for x in (r.field, r.left) if x is not None]
+        return fields_of(self.results)
+
+
+def fields_of(results: Sequence[Result]) -> list[Field]:
+    """The fields of results."""
+    return [x for r in results for x in (r.field, r.left) if x is not None]
 
 
 def check_request(request: Request, *, has_points: bool, has_model: bool = True) -> None:
@@ -319,8 +330,12 @@ def lower_request(
     *,
     pairs: str = "all",
     grams: bool = False,
+    watch: Callable[[list[Field]], None] | None = None,
 ) -> Lowered:
-    """Lower all expressions with shared equations; `pairs` and `grams` are those of `Options`."""
+    """Lower all expressions with shared equations; `pairs` and `grams` are those of `Options`.
+
+    `watch` sees the fields so far after every result but the last, and ends the work by raising.
+    """
     armature = model is None or model.has_armature
     given = dict.fromkeys(request.given, "")
     options = Options(
@@ -353,11 +368,28 @@ def lower_request(
         else:
             assert model is not None
             results.append(_matrix(low, x, model, request.points, mode == "blocks"))
+        if watch is not None and len(results) < len(expressions):
+            watch(fields_of(results))
     if not operands:
         operands.extend(x.gives for x in operands_of(request.expressions))
     names = inputs_of(request.expressions, request.given) + request.given
     operand_names = [f"x{i}" if several else "x" for i in range(len(operands))]
-    return Lowered(tuple(results), (*names, *operand_names), tuple(operands))
+    inputs = (*names, *operand_names)
+    return Lowered(tuple(results), inputs, tuple(operands), low.has_names, low.has_gram)
+
+
+def traits_of(
+    request: Request, expressions: tuple[Expr, ...], model: Model
+) -> tuple[Hashable, ...]:
+    """All that `lower_request` reads of a request and a model, except names."""
+    pairs = zip(expressions, request.modes, strict=True)
+    matrices = [x for x, mode in pairs if mode != "apply" and not x.is_vector]
+    return (
+        *(request.expressions, request.modes, request.blocks is None, request.columns),
+        *(request.given, request.rewrite, request.points.axes, request.same_operand),
+        *(model.has_armature, _flat(model)),
+        *(_flips(x, model, request.points) for x in matrices),
+    )
 
 
 def _flat(model: Model | None) -> bool:
@@ -395,6 +427,14 @@ def _matrix(low: Lowering, x: Expr, model: Model, points: PointSet, picked: bool
     blocks = lower_matrix(low, x)
     if blocks is not None:
         return Result(blocks, "blocks", x.takes, x.gives, picked)
+    flip = _flips(x, model, points)
+    y = x.T if flip else x
+    layout = "matrix of adjoint" if flip else "matrix"
+    return Result(columns_matrix(low, y), layout, x.takes, x.gives, picked)
+
+
+def _flips(x: Expr, model: Model, points: PointSet) -> bool:
+    """Whether the adjoint has fewer columns."""
     sizes = {
         "joint": model.nv,
         "body": 6 * model.n_bodies,
@@ -404,7 +444,4 @@ def _matrix(low: Lowering, x: Expr, model: Model, points: PointSet, picked: bool
         "world": 6,
         "one": 1,
     }
-    flip = sizes[x.gives.index] < sizes[x.takes.index]
-    y = x.T if flip else x
-    layout = "matrix of adjoint" if flip else "matrix"
-    return Result(columns_matrix(low, y), layout, x.takes, x.gives, picked)
+    return sizes[x.gives.index] < sizes[x.takes.index]

@@ -84,11 +84,14 @@ class _Left:
     def __init__(self, fields: list[Field]) -> None:
         self.done: set[Field] = set()
         self.places: dict[Domain, list[Field]] = {}
-        self.users: dict[Field, list[Field]] = {}
+        self.users: dict[Field, list[Field]] = {x: [] for x in fields}
+        self.missing: dict[Field, int] = {}  # how many of its dependencies are not done
         for x in fields:
             self.places.setdefault(runs_in(x), []).append(x)
-            for y in dependencies(x):
-                self.users.setdefault(y, []).append(x)
+            needed = dependencies(x)
+            self.missing[x] = len(needed)
+            for y in needed:
+                self.users[y].append(x)
 
     def __len__(self) -> int:
         return sum(map(len, self.places.values()))
@@ -96,22 +99,28 @@ class _Left:
     def take(self, step: Step) -> None:
         """Mark the fields of a step as done."""
         self.done.update(step.fields)
+        for y in step.fields:
+            for x in self.users[y]:
+                self.missing[x] -= 1
         rest = [x for x in self.places[step.domain] if x not in self.done]
         self.places[step.domain] = rest
 
     def closure(self, domain: Domain, direction: StepKind | None) -> list[Field]:
         """The largest set of fields that one step can compute (cycles through it count)."""
-        here, done = self.places.get(domain, []), self.done
-        candidates = {x for x in here if x.operation.step in (None, direction)}
+        here, done, missing = self.places.get(domain), self.done, self.missing
+        if not here:
+            return []
+        candidates = {x for x in here if x.operation.step is None or x.operation.step is direction}
         bad = {
             x
             for x in candidates
+            if missing[x]
             for y in dependencies(x)
             if y not in done and (y not in candidates or _waits(x, y))
         }
         while bad:
             candidates -= bad
-            bad = {x for y in bad for x in self.users.get(y, ()) if x in candidates}
+            bad = {x for y in bad for x in self.users[y] if x in candidates}
         return [x for x in here if x in candidates]
 
 
@@ -132,10 +141,7 @@ def _greedy(fields: list[Field], first: StepKind) -> list[Step]:
                 f"other, with {len(fields):,} blocks. Compile a part of the expression separately, "
                 "and make its value an input of the rest"
             )
-        step = _next_step(left, direction) or _next_step(left, _OTHER[direction])
-        if step is None:
-            ready = left.closure(Domain.BODY, None)
-            step = Step(StepKind.MEMORYLESS, Domain.BODY, ready) if ready else None
+        step = _next_step(left, direction)
         if step is None:
             rest = [x for some in left.places.values() for x in some]
             raise LoweringError(
@@ -154,10 +160,12 @@ def _next_step(left: _Left, direction: StepKind) -> Step | None:
         ready = left.closure(domain, StepKind.TIP_TO_BASE if domain is Domain.PATH else None)
         if ready:
             return Step(kind, domain, ready)
-    ready = left.closure(Domain.BODY, direction)
-    if any(x.operation.step is direction for x in ready):
-        return Step(direction, Domain.BODY, ready)
-    return None
+    for way in (direction, _OTHER[direction]):
+        ready = left.closure(Domain.BODY, way)
+        if any(x.operation.step is way for x in ready):
+            return Step(way, Domain.BODY, ready)
+    ready = left.closure(Domain.BODY, None)
+    return Step(StepKind.MEMORYLESS, Domain.BODY, ready) if ready else None
 
 
 def _in_order(step: Step) -> list[Field]:

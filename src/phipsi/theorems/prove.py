@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from phipsi.backends.dense import dense
 from phipsi.backends.dense.given_values import collect
+from phipsi.calculus.directional import substitute
 from phipsi.errors import (
     InputError,
     PhipsiError,
@@ -24,7 +25,10 @@ from phipsi.model import Model
 from phipsi.model.mechanisms import of_mechanisms
 from phipsi.model.points import ANY_POINTS
 from phipsi.operators import parse
+from phipsi.operators.block_formulas import Formula
+from phipsi.operators.catalogue import definition
 from phipsi.operators.inputs import check_tables, leaves_of
+from phipsi.operators.own_operators import with_any_blocks
 from phipsi.proofs.counterexample import Counterexample, can_be_shown, find_counterexample
 from phipsi.proofs.decide import (
     GOAL,
@@ -212,9 +216,16 @@ def _everywhere(
     identity: Identity, seed: int, *, any_efforts: bool = False, save: bool = True
 ) -> Proof:
     """Decide an identity on all kinds of mechanisms that meet its condition."""
+    free = _with_any_blocks(identity)
+    if free is not identity:
+        general = _everywhere(free, seed, any_efforts=any_efforts, save=False)
+        if general.holds:
+            return replace(general, identity=identity)
     tried = _Tried(identity, seed, any_efforts)
     failed = tried.first_failure()
     if failed is None:
+        if tried.method != "exact":
+            _check_cases(identity)
         return Proof(
             identity,
             True,
@@ -377,6 +388,55 @@ def _combinations() -> Iterator[tuple[str, ...]]:
 _IMPLIED = {("serial", "one root"), ("one dof", "revolute"), ("one dof", "prismatic")}
 
 
+# ---- formulas of one body ------------------------------------------------------------------------
+
+
+def _with_any_blocks(identity: Identity) -> Identity:
+    """The identity with any blocks in place of own operators and vectors given by formulas."""
+    if identity.lhs is None or identity.rhs is None or identity.check is not None:
+        return identity
+    leaves = {x for side in identity.sides for x in leaves_of(side)}
+    values = {
+        x: with_any_blocks(x)
+        for x in leaves
+        if isinstance(getattr(x.row.value, "function", None), Formula)
+    }
+    if not values:
+        return identity
+    lhs, rhs = (substitute(side, values) for side in (identity.lhs, identity.rhs))
+    return replace(identity, lhs=lhs, rhs=rhs)
+
+
+def _formulas(identity: Identity) -> set[Formula]:
+    """The formulas of one body in an identity and in the definitions of its operators."""
+    found: set[Formula] = set()
+    seen: set[Expr] = set()
+    stack = [side for side in (identity.lhs, identity.rhs) if side is not None]
+    while stack:
+        x = stack.pop()
+        if x in seen:
+            continue
+        seen.add(x)
+        if isinstance(x.function, Formula):
+            found.add(x.function)
+        meaning = definition(x)
+        stack += [*x.args, *([] if meaning is None else [meaning])]
+    return found
+
+
+def _check_cases(identity: Identity) -> None:
+    """Reject a claim about formulas that choose between cases: not all of them were tried."""
+    for f in sorted(_formulas(identity), key=lambda f: f.name):
+        cases = f.cases
+        if cases:
+            raise InputError(
+                f"identity {identity.name!r} holds in the states that were tried, but that is not "
+                f"a proof: the formula {f.name} chooses between cases ({', '.join(cases)}), and "
+                f"those that were not met may differ.\nProve it for any blocks in place of "
+                f"{f.name}, or in one state: pp.prove(identity, model, q, v)"
+            )
+
+
 # ---- on a model ----------------------------------------------------------------------------------
 
 
@@ -386,12 +446,16 @@ def _decided(
     seed: int,
     given: dict[str, Array] | None,
 ) -> Proof:
-    general, here = _in_general(identity, model, seed), None
+    general, here = _in_general(_with_any_blocks(identity), model, seed), None
+    if not general.holds:
+        general = _in_general(identity, model, seed)
     if given is not None:
         here = in_digits(identity, model, seed, given=given)
         return Proof(identity, here.holds, _words(general, here, "in this state"), general, here)
-    if general.method != "exact":
+    if general.method != "exact" or _formulas(identity):
         here = in_digits(identity, model, seed)
+        if here.holds and general.method != "exact":
+            _check_cases(identity)
     else:
         # an identity of all numbers holds for these, unless a matrix has no inverse with them:
         # one point shows that

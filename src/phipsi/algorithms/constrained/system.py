@@ -28,6 +28,7 @@ from phipsi.errors import ConvergenceError, InputError, ModelError
 from phipsi.model.body import Description
 from phipsi.model.closure_names import loop_bodies
 from phipsi.model.closures import Closure, closure_set
+from phipsi.model.contact_pairs import Contacts
 from phipsi.model.inertia import SpatialInertia
 from phipsi.model.model import Model
 from phipsi.model.value import read_only
@@ -66,9 +67,10 @@ class System(Model):
     about the given motion are those of the tree; those that constraint forces would change are
     rejected with the reason.
 
-    **Arguments:** `model`, a tree or forest; `constraints`, from `phipsi.constraints`; `primary`,
-    `secondary`, names of bodies: a selection for the operators ``A["P"]``, ``Lambda["S"]`` (if only
-    one is given, the other is the rest); `stages`, those of a system this one differs from: what
+    **Arguments:** `model`, a tree or forest; `constraints`, from `phipsi.constraints`; `contacts`,
+    which shapes may touch, `pp.Contacts(model)`; `primary`, `secondary`, names of bodies: a
+    selection for the operators ``A["P"]``, ``Lambda["S"]`` (if only one is given, the other is the
+    rest); `stages`, those of a system this one differs from: what
     the two have in common is then not computed again by `system.stages.dynamics` and `impulse`.
     **Attributes:** `model`; `constraints`; `closures`, the resolved rows; `row_names`; `rates`
     (rows,), what A J v must be: zero except for `Rows` with rates; `stages`, which also counts the
@@ -88,6 +90,7 @@ class System(Model):
     """
 
     constraints: tuple[Constraint, ...]
+    contacts: Contacts | None
     rates: Array
     rows: ClosureRows
     stages: Stages
@@ -97,8 +100,9 @@ class System(Model):
     def __init__(
         self,
         model: Model,
-        constraints: Iterable[Constraint],
+        constraints: Iterable[Constraint] = (),
         *,
+        contacts: Contacts | None = None,
         primary: Sequence[str] | None = None,
         secondary: Sequence[str] | None = None,
         stages: Stages | None = None,
@@ -109,6 +113,7 @@ class System(Model):
                 f"not {type(model).__name__}; see pp.ModelBuilder and pp.load"
             )
         listed = _checked(constraints)
+        _check_contacts(contacts, model)
         found = [c.closure(model) for c in listed]
         closures = closure_set(found, _selections(model, primary, secondary))
         rates = [c.prescribed(len(x.rows)) for c, x in zip(listed, found, strict=True)]
@@ -123,13 +128,14 @@ class System(Model):
         self._set(
             _tree=model,
             constraints=listed,
+            contacts=contacts,
             closures=closures,
             n_rows=closures.n_rows,
             rates=wanted,
             rows=ClosureRows(model, closures, wanted, coordinates),
             stages=Stages() if stages is None else stages,
             cache={},
-            _hash=hash((hash(model), closures)),
+            _hash=hash((hash(model), closures, contacts)),
         )
 
     @classmethod
@@ -209,6 +215,7 @@ class System(Model):
         return System(
             model,
             constraints,
+            contacts=None if self.contacts is None else self.contacts.on(model),
             primary=bodies.get("P"),
             secondary=bodies.get("S"),
             stages=self.stages,
@@ -223,10 +230,11 @@ class System(Model):
         )
 
     def _key(self) -> tuple[Any, ...]:
-        return (self.description, self.closures, self.rates.tobytes())
+        return (self.description, self.closures, self.rates.tobytes(), self.contacts)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _again, (self.model, self.constraints, self.closures.selections, self.cut_joints)
+        parts = self.model, self.constraints, self.closures.selections, self.cut_joints
+        return _again, (*parts, self.contacts)
 
     @property
     def model(self) -> Model:
@@ -463,10 +471,12 @@ class System(Model):
         names = [repr(c.name) for c in self.constraints]
         shown = ", ".join(names[:6]) + (", …" if len(names) > 6 else "")
         listed = f": {shown}" if names else ""
-        return (
-            f"<System: {self.model.n_bodies} bodies, nv = {self.model.nv}, "
-            f"{_count(len(names), 'constraint')} with {_count(self.n_rows, 'row')}{listed}>"
-        )
+        touching = ""
+        if self.contacts is not None:
+            touching = f", {_count(len(self.contacts.pairs), 'pair')} of shapes that may touch"
+        rows = f"{_count(len(names), 'constraint')} with {_count(self.n_rows, 'row')}"
+        size = f"{self.model.n_bodies} bodies, nv = {self.model.nv}"
+        return f"<System: {size}, {rows}{listed}{touching}>"
 
 
 def _count(n: int, what: str) -> str:
@@ -478,10 +488,12 @@ def _again(
     constraints: tuple[Constraint, ...],
     selections: Mapping[str, frozenset[int]],
     cut_joints: tuple[str, ...],
+    contacts: Contacts | None,
 ) -> System:
     """The system that was pickled."""
     bodies = {key: [model.body_names[k] for k in sorted(x)] for key, x in selections.items()}
-    system = System(model, constraints, primary=bodies.get("P"), secondary=bodies.get("S"))
+    chosen: Any = {"primary": bodies.get("P"), "secondary": bodies.get("S")}
+    system = System(model, constraints, contacts=contacts, **chosen)
     system._set(cut_joints=cut_joints)
     return system
 
@@ -516,6 +528,21 @@ def _checked(constraints: Any) -> tuple[Constraint, ...]:
             )
         seen.add(c.name)
     return listed
+
+
+def _check_contacts(contacts: Any, model: Model) -> None:
+    if contacts is None:
+        return
+    if not isinstance(contacts, Contacts):
+        raise InputError(
+            f"contacts={contacts!r} must be  pp.Contacts(model), or None for bodies that pass "
+            "through each other"
+        )
+    if contacts.model != model:
+        raise InputError(
+            "contacts= are those of another model; take them for this one:\n"
+            "    pp.System(model, contacts=pp.Contacts(model))"
+        )
 
 
 def _selections(

@@ -98,11 +98,6 @@ class Configuration:
         """Sine, cosine and square root of these scalars."""
         return NUMPY_OPS if self.kind is np.ndarray else self.kind.ops
 
-    @property
-    def plain_ops(self) -> Any:
-        """These and others of any number, which need not be an angle of the configuration."""
-        return getattr(self.kind, "plain_ops", self.ops)
-
     def eye(self, size: int) -> Array:
         """The identity matrix of the right number type."""
         return self.array(np.eye(size))

@@ -33,6 +33,7 @@ from phipsi.model import Model
 from phipsi.model.points import PointSet
 from phipsi.operators.block_formulas import Formula
 from phipsi.operators.catalogue import Riccati, catalogue_leaf, definition, family_of
+from phipsi.operators.recorded_steps import Numbers
 
 Array = NDArray[Any]
 
@@ -210,6 +211,8 @@ class Evaluation:
         values = [(y, self.value(y)) for y in x.args]
         out = at.zeros(self.size(x.gives), self.size(x.takes))
 
+        ops: Any = Numbers if at.kind is np.ndarray else at.ops
+
         def part(space: Space, k: int) -> slice:
             return slice(0, 1) if space is ONE else block_of(space, model, k)
 
@@ -222,9 +225,10 @@ class Evaluation:
                 for y, value in values
             ]
             with np.errstate(all="ignore"):
-                rows = formula.program(joint.nv).run(blocks, number, at.plain_ops)
+                rows = formula.program(joint.nv).run(blocks, number, ops)
             shape = (len(rows), len(rows[0]) if rows else 0)
-            out[part(x.gives, k), part(x.takes, k)] = at.array(rows).reshape(shape)
+            here = part(x.gives, k), part(x.takes, k)
+            out[here] = out[here] + at.array(rows).reshape(shape)  # a number is a sum
         return out
 
     def _function(self, x: Expr) -> Array:

@@ -35,7 +35,8 @@ from phipsi.motion.checks import whole_number
 from phipsi.motion.gradients import rollout_gradient
 from phipsi.motion.rollout import rollout
 from phipsi.operators import J
-from phipsi.simulation.simulator import Simulator, SimulatorState
+from phipsi.simulation.simulator import Simulator
+from phipsi.simulation.simulator_state import SimulatorState
 
 Array = NDArray[Any]
 

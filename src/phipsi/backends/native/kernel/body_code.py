@@ -11,13 +11,13 @@ from phipsi.backends.failures import BLOCK, HINGE
 from phipsi.backends.native import tables
 from phipsi.backends.native.kernel import block_inverses as solve
 from phipsi.backends.native.kernel import lane_blocks as bl
+from phipsi.backends.native.kernel.entry_code import entry_code
 from phipsi.backends.native.kernel.kernel_inputs import Inputs, block_size
 from phipsi.backends.native.kernel.place import Place
 from phipsi.backends.native.kernel.plan import is_remade, is_zero, root, shown
 from phipsi.backends.native.matrices.columns import Columns
 from phipsi.backends.native.tables import JointCode
 from phipsi.backends.native.text.elementary import define_log
-from phipsi.backends.native.text.elementary_functions import define
 from phipsi.backends.native.text.lane_arithmetic import Emitter, Lane, known
 from phipsi.sweeps.entries import Rows, add, identity, lower_half, transpose_rows
 from phipsi.sweeps.ir import Domain, Field, Kind, Reads
@@ -192,18 +192,11 @@ class BodyCode:
         """Square root."""
         return self.emitter.intrinsic("sqrt", self.emitter.lift(x))
 
-    def exp(self, x: Any) -> Any:
-        """Exponential."""
-        return self._elementary("exp", x)
-
-    def tanh(self, x: Any) -> Any:
-        """Hyperbolic tangent."""
-        return self._elementary("tanh", x)
-
-    def _elementary(self, name: str, x: Lane) -> Lane:
-        e = self.emitter
-        function = define(e.builder.module, name, e.lanes, fused=e.fused)
-        return Lane(e, e.builder.call(function, [x.value]))
+    def entrywise(self, name: str, args: Sequence[Any], data: Any) -> Any:
+        """An operation of laws on single numbers."""
+        if name in ("sin", "cos", "sqrt"):
+            return getattr(self, name)(*args)
+        return entry_code(self.emitter, name, [self.emitter.lift(x) for x in args], data)
 
     def pick(self, s: Any, series: tuple[float, ...], closed: Callable[..., Any]) -> Any:
         """A power series in s, or the closed form beyond its range."""

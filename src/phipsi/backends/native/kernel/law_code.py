@@ -12,9 +12,8 @@ from typing import Any, final
 
 import numpy as np
 
+from phipsi.backends.native.kernel.entry_code import entry_code
 from phipsi.backends.native.text import llvm_text as ir
-from phipsi.backends.native.text.elementary import define_log, define_sincos
-from phipsi.backends.native.text.elementary_functions import FUNCTIONS, define
 from phipsi.backends.native.text.lane_arithmetic import (
     DOUBLE,
     Emitter,
@@ -181,41 +180,9 @@ class LawCode:
 
         def one(i: Any) -> Lane:
             entries = [self.entry(v, i if whole else 0) for v, whole in args]
-            return self.e.lift(self.scalar(x, entries))
+            return self.e.lift(entry_code(self.e, x.operation.name, entries, x.data))
 
         return self._over(x.size, one)
-
-    def scalar(self, x: Node, args: list[Lane]) -> Lane:
-        """One entry of an entrywise operation."""
-        name, e = x.operation.name, self.e
-        if name in _ARITHMETIC:
-            return _ARITHMETIC[name](e, *args)
-        if name == "curve":
-            return self._curve(x, args[0])
-        if name in ("sin", "cos"):
-            function = define_sincos(self.module, e.lanes, fused=e.fused)
-            pair = e.builder.call(function, [args[0].value])
-            return Lane(e, e.builder.extract_value(pair, int(name == "cos")))
-        if name == "log":
-            function = define_log(self.module, e.lanes, fused=e.fused)
-        else:
-            assert name in FUNCTIONS, f"{name} has no machine code"
-            function = define(self.module, name, e.lanes, fused=e.fused)
-        return Lane(e, e.builder.call(function, [y.value for y in args]))
-
-    def _curve(self, x: Node, at: Lane) -> Lane:
-        """A piecewise polynomial: the coefficients are chosen knot by knot."""
-        knots, coefficients = x.data
-        e = self.e
-        chosen = [e.constant(float(c)) for c in (knots[0], *coefficients[0])]
-        for knot, row in zip(knots[1 : len(coefficients)], coefficients[1:], strict=True):
-            beyond = e.compare(">=", at, float(knot))
-            new = [float(c) for c in (knot, *row)]
-            chosen = [e.select(beyond, n, old) for n, old in zip(new, chosen, strict=True)]
-        s, out = at - chosen[0], chosen[-1]
-        for c in chosen[-2:0:-1]:
-            out = out * s + c
-        return e.select(e.compare("==", at, at), out, at)
 
     # ---- calls
 
@@ -345,49 +312,3 @@ def _products(x: Sequence[Lane], y: Sequence[Lane]) -> Lane:
     for a, b in zip(x[1:], y[1:], strict=True):
         out = a.times_plus(b, out)
     return out
-
-
-def _relation(name: str) -> Callable[..., Lane]:
-    return lambda e, x, y: e.select(e.compare(name, x, y), 1.0, 0.0)
-
-
-def _either(e: Emitter, x: Lane, y: Lane) -> Lane:
-    return _not(e, _both(e, _not(e, x), _not(e, y)))
-
-
-def _both(e: Emitter, x: Lane, y: Lane) -> Lane:
-    return e.select(_true(e, x), e.select(_true(e, y), 1.0, 0.0), 0.0)
-
-
-def _not(e: Emitter, x: Lane) -> Lane:
-    return e.select(_true(e, x), 0.0, 1.0)
-
-
-def _true(e: Emitter, x: Lane) -> Any:
-    """Not zero; NaN is true, as in NumPy."""
-    return e.builder.fcmp_unordered("!=", x.value, e.constant(0.0).value)
-
-
-def _sign(e: Emitter, x: Lane) -> Lane:
-    return e.select(e.compare(">", x, 0.0), 1.0, e.select(e.compare("<", x, 0.0), -1.0, x))
-
-
-def _least(relation: str) -> Callable[..., Lane]:
-    """The smaller or larger number; NaN if one is."""
-
-    def choose(e: Emitter, x: Lane, y: Lane) -> Lane:
-        chosen = e.select(e.compare(relation, x, y), x, y)
-        return e.select(e.compare("==", x, x), chosen, x)
-
-    return choose
-
-
-_ARITHMETIC: dict[str, Callable[..., Any]] = {
-    "add": lambda e, x, y: x + y, "sub": lambda e, x, y: x - y, "mul": lambda e, x, y: x * y,
-    "div": lambda e, x, y: x / y, "neg": lambda e, x: -x,
-    "abs": lambda e, x: e.intrinsic("fabs", x), "sign": _sign,
-    "floor": lambda e, x: e.intrinsic("floor", x), "sqrt": lambda e, x: e.intrinsic("sqrt", x),
-    "minimum": _least("<"), "maximum": _least(">"), "less": _relation("<"),
-    "less_equal": _relation("<="), "equal": _relation("=="), "both": _both, "either": _either,
-    "not": _not, "where": lambda e, c, x, y: e.select(_true(e, c), x, y),
-}  # fmt: skip

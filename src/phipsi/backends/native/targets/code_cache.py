@@ -1,16 +1,18 @@
 """The disk cache of machine code.
 
-One file per program, named by a key that covers everything the code depends on. Files are written
-under a temporary name and renamed, so that two processes never see half a file; they hold their key
-and a digest, so that a damaged or renamed one is ignored.
+Code has the digest of its LLVM text as key, and is found by it when other sources write the same
+text. The key of a program covers everything its text depends on; its file names the key of the
+code, so that no text is written for a program that is known. Files are written under a temporary
+name and renamed, so that two processes never see half a file; they hold their key and a digest, so
+that a damaged or renamed one is ignored.
 
 What is loaded is executed. So the folder and its files must belong to the user and be writable by
 nobody else, and nobody else may be able to exchange the folder: the folders above it belong to the
 user or the system, and are not writable by others or sticky, as /tmp is. Otherwise the cache is not
 used, with a warning.
 
-``PHIPSI_CACHE=0`` (or off) turns it off, another value is the folder to use. Above `LIMIT` bytes
-the files that were not used for longest are removed.
+``PHIPSI_CACHE=0`` (or off) turns it off, another value is the folder to use. Above 256 MB, or what
+``PHIPSI_CACHE_MB`` says, the files that were not used for longest are removed.
 """
 
 from __future__ import annotations
@@ -24,15 +26,16 @@ import warnings
 from functools import cache
 from pathlib import Path
 
-from phipsi.errors import PhipsiWarning
+from phipsi.errors import InputError, PhipsiWarning
 
-_MAGIC = b"phipsi machine code 2\n"
+_MAGIC = b"phipsi machine code 3\n"
+_SAME = b"the code of "  # before the key that has it; object code begins otherwise
 _DIGEST = 32
 _OFF = ("0", "off", "no", "false", "none")
 _NEW = ".new-"  # what temporary names begin with
 _ABANDONED = 3600  # s after which no process is writing a file any more
 _OTHERS = stat.S_IWGRP | stat.S_IWOTH
-LIMIT = 256 * 2**20  # about five thousand programs
+LIMIT = 256  # MB, about five thousand programs
 _room: dict[Path, float] = {}  # bytes that this process may still write before it looks again
 
 
@@ -157,6 +160,13 @@ def _warn(text: str) -> None:
 
 def read(key: str) -> bytes | None:
     """The code with this key, or None if it is not there, damaged, or not the user's own."""
+    found = _read(key)
+    if found is None or not found.startswith(_SAME):
+        return found
+    return _read(found[len(_SAME) :].decode())
+
+
+def _read(key: str) -> bytes | None:
     where = folder()
     if where is None:
         return None
@@ -189,6 +199,20 @@ def _head(key: str) -> bytes:
     return _MAGIC + key.encode() + b"\n"
 
 
+def refer(key: str, other: str) -> None:
+    """Keep that the code of a key is that of another one."""
+    write(key, _SAME + other.encode())
+
+
+def limit() -> float:
+    """The bytes that the folder may hold."""
+    setting = os.environ.get("PHIPSI_CACHE_MB", str(LIMIT))
+    try:
+        return max(float(setting), 0.0) * 2**20
+    except ValueError:
+        raise InputError(f"PHIPSI_CACHE_MB={setting!r} must be a number of megabytes") from None
+
+
 def write(key: str, code: bytes) -> None:
     """Keep the code; a full or read-only disk is not an error."""
     where = folder()
@@ -206,12 +230,13 @@ def write(key: str, code: bytes) -> None:
             raise
         _room[where] = _room.get(where, 0) - len(code)
         if _room[where] <= 0:
-            _room[where] = (LIMIT - _tidy(where, LIMIT)) / 4  # other processes write too
+            most = limit()
+            _room[where] = (most - _tidy(where, most)) / 4  # other processes write too
     except OSError:
         return
 
 
-def _tidy(where: Path, limit: int) -> int:
+def _tidy(where: Path, most: float) -> int:
     """Remove what killed processes left, and the files used longest ago if there are too many.
 
     Then three quarters of the limit are left. Returns the bytes that are left; looking at every
@@ -225,10 +250,10 @@ def _tidy(where: Path, limit: int) -> int:
             (where / name).unlink(missing_ok=True)
     files = [(status, name) for status, name in listed if name.endswith(".bin")]
     total = sum(status.st_size for status, _ in files)
-    if total <= limit:
+    if total <= most:
         return total
     for status, name in sorted(files, key=lambda f: f[0].st_mtime_ns):
-        if total <= 0.75 * limit:
+        if total <= 0.75 * most:
             break
         (where / name).unlink(missing_ok=True)  # another process may have been faster
         total -= status.st_size

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -10,6 +11,7 @@ from functools import cache
 from typing import Any
 from weakref import WeakValueDictionary
 
+import llvmlite
 import llvmlite.binding as llvm
 
 from phipsi.backends.native.targets import code_cache as disk
@@ -130,10 +132,21 @@ def machine_code(key: str, target: Target, emit: Callable[[], str]) -> MachineCo
     if found is None:
         binary = disk.read(key)
         if binary is None:
-            binary = target.object_code(emit())
-            disk.write(key, binary)
+            text = emit()
+            same = _text_key(text, target, effort)
+            binary = disk.read(same)
+            if binary is None:
+                binary = target.object_code(text)
+                disk.write(same, binary)
+            disk.refer(key, same)
         found = _LOADED.setdefault(key, MachineCode(binary, target))
     return found
+
+
+def _text_key(text: str, target: Target, effort: int) -> str:
+    """Everything that object code depends on, as one digest."""
+    compiler = f"{llvmlite.__version__} {llvm.llvm_version_info} {target} {effort}\n"
+    return hashlib.sha256((compiler + text).encode()).hexdigest()
 
 
 _LIBC = ctypes.CDLL(None)

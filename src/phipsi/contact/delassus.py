@@ -1,0 +1,212 @@
+"""W = C Λ C*, the velocities that impulses of contact rows give each other, as a call in graphs.
+
+Rows have six numbers at each of two bodies, so that an entry is a product with a 6 × 6 block of Λ.
+Blocks between bodies of different trees are zero. In machine code only rows of slots are computed
+that are there in some lane; other entries of W are not written.
+
+**Source:** theory/contact 1 (K1a–c, K1g).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phipsi.backends.native.text import llvm_text as ir
+from phipsi.backends.native.text.lane_arithmetic import I64, i64
+from phipsi.contact.cone_problem import INACTIVE, ConeLayout
+from phipsi.contact.contact_rows import row_table
+from phipsi.contact.lane_elimination import Numbers
+from phipsi.laws.calls import Callee
+from phipsi.laws.graph import Node
+from phipsi.model.contact_pairs import Contacts
+
+Array = NDArray[Any]
+
+
+@final
+class Delassus(Callee):
+    """C_a, C_b (n, 6), Λ (6m, 6m), s (k,), compliance (k,) → W (n, n)."""
+
+    def __init__(self, contacts: Contacts, layout: ConeLayout) -> None:
+        self.contacts, self.layout = contacts, layout
+        n = layout.n_rows
+        self.shapes = ((n, n),)
+        self._firsts = [*layout.firsts, n]
+        self._bodies = contacts.slot_bodies.tolist()
+        self._reached = _reached(contacts).astype(int).tolist()
+        text = repr((self._firsts, self._bodies, self._reached))
+        self.key = ("delassus", text)
+        self.name = f"delassus {hashlib.sha256(text.encode()).hexdigest()}"
+
+    def arrays(self, *args: Array) -> Sequence[Array]:
+        """With the whole of C."""
+        a, b, admittance, s, compliance = args
+        table = row_table(self.contacts, self.layout)
+        n, m = self.layout.n_rows, len(self.contacts.bodies)
+        batch = np.broadcast_shapes(a.shape[:-2], admittance.shape[:-2], compliance.shape[:-1])
+        C = np.zeros((*batch, n, m, 6))
+        rows = np.arange(n)
+        for bodies, block in ((table.a, a), (table.b, b)):
+            there = bodies >= 0
+            C[..., rows[there], bodies[there], :] += block[..., there, :]
+        C = C.reshape(*batch, n, 6 * m)
+        W = C @ admittance @ np.swapaxes(C, -1, -2)
+        W = 0.5 * (W + np.swapaxes(W, -1, -2))
+        normals = self.layout.normals
+        W[..., normals, normals] += compliance
+        return [W]
+
+    def pull(
+        self, args: tuple[Node, ...], results: tuple[Node, ...], weights: Sequence[Node | None]
+    ) -> Sequence[Node | None]:
+        """Not known yet."""
+        raise NotImplementedError("gradients through contacts")
+
+    def write(self, code: Any, args: Sequence[Any]) -> Sequence[Any]:
+        """Loops over pairs of slots that are there."""
+        a, b, admittance, s, compliance = (code.stored(x).base for x in args)
+        writer = _Writer(code, self, (a, b), admittance)
+        return [writer.write(s, compliance)]
+
+
+def _reached(contacts: Contacts) -> Array:
+    """Which bodies the impulses of a slot move: those of the trees of its two bodies (k, m)."""
+    parent = contacts.model.parent
+    roots = []
+    for body in contacts.bodies:
+        while parent[body] >= 0:
+            body = parent[body]
+        roots.append(body)
+    root = np.array([*roots, -1])  # the world comes last, as place −1
+    return (root[contacts.slot_bodies][:, :, None] == root[:-1]).any(axis=1)
+
+
+def _table(module: Any, words: list[int]) -> Any:
+    """Whole numbers that are part of the code."""
+    text = hashlib.sha256(repr(words).encode()).hexdigest()[:16]
+    name = f"phipsi_rows_{text}"
+    known = next((x for x in module.tables if x.name == f"@{name}"), None)
+    return known or ir.Table(module, I64, words or [0], name)
+
+
+@final
+class _Writer(Numbers):
+    """Writes the code."""
+
+    def __init__(self, code: Any, callee: Delassus, sides: Sequence[Any], admittance: Any) -> None:
+        super().__init__(code.e)
+        self.code, self.sides, self.admittance = code, sides, admittance
+        self.n, self.k = callee.layout.n_rows, len(callee.layout.contacts)
+        self.m = len(callee.contacts.bodies)
+        self.firsts = _table(code.module, callee._firsts)
+        self.bodies = _table(code.module, [x for pair in callee._bodies for x in pair])
+        self.reached = _table(code.module, [x for row in callee._reached for x in row])
+        self.W, self.y = code.area(max(1, self.n**2)), code.area(6 * max(1, self.m))
+        self.there = code.area(max(1, -(-self.k // code.e.lanes))).base
+
+    def write(self, s: Any, compliance: Any) -> Any:
+        """All rows; then the compliance of normals."""
+        e, b = self.e, self.b
+
+        def mark(i: Any) -> None:
+            active = self.any(e.compare("<", self.load(s, i), INACTIVE))
+            self.put_word(b.zext(active, I64), self.there, i)
+
+        self.between(0, self.k, mark)
+
+        def slot(i: Any) -> None:
+            self.if_there(i, lambda: self._rows_of(i, compliance))
+
+        self.between(0, self.k, slot)
+        return self.W
+
+    def if_there(self, i: Any, body: Any) -> None:
+        """Code for a slot that is there in some lane."""
+        is_there = self.b.icmp_signed("!=", self.word(self.there, i), i64(0))
+        with self.b.if_then(is_there):
+            body()
+
+    def _ends(self, i: Any) -> tuple[Any, Any]:
+        return self.word(self.firsts, i), self.word(self.firsts, self.plus(i, 1))
+
+    def _sides_of(self, i: Any) -> list[Any]:
+        return [self.word(self.bodies, self.plus(self.b.mul(i, i64(2)), t)) for t in (0, 1)]
+
+    def _rows_of(self, i: Any, compliance: Any) -> None:
+        first, end = self._ends(i)
+        hosts = self._sides_of(i)
+
+        def row(r: Any) -> None:
+            self._reach(i, r, hosts)
+            last = self.plus(i, 1)
+            self.between(0, last, lambda j: self.if_there(j, lambda: self._products(r, j)))
+
+        self.between(first, end, row)
+        normal = self.b.sub(end, i64(1))
+        place = self.plus(self.b.mul(normal, i64(self.n)), normal)
+        self.store(self.load(self.W.base, place) + self.load(compliance, i), self.W.base, place)
+
+    def _reach(self, i: Any, r: Any, hosts: list[Any]) -> None:
+        """y = Λ C_r*: the motions that an impulse of row r gives all bodies."""
+        b, y = self.b, self.y.base
+        rows = [
+            [self.load(side, self.plus(b.mul(r, i64(6)), t)) for t in range(6)]
+            for side in self.sides
+        ]
+
+        def body(c: Any) -> None:
+            start = b.mul(c, i64(6))
+            for t in range(6):
+                self.store(0.0, y, self.plus(start, t))
+            place = self.plus(b.mul(i, i64(self.m)), c)
+            moves = b.icmp_signed("!=", self.word(self.reached, place), i64(0))
+            with b.if_then(moves):
+                for host, numbers in zip(hosts, rows, strict=True):
+                    with b.if_then(b.icmp_signed(">=", host, i64(0))):
+                        self._add(numbers, host, start)
+
+        self.between(0, self.m, body)
+
+    def _add(self, numbers: list[Any], host: Any, start: Any) -> None:
+        """The part of one side in y of a body: columns of Λ's block, which is symmetric."""
+        b = self.b
+        sums = [self.load(self.y.base, self.plus(start, t)) for t in range(6)]
+        for u, x in enumerate(numbers):
+            line = b.mul(self.plus(b.mul(host, i64(6)), u), i64(6 * self.m))
+            for t in range(6):
+                entry = self.load(self.admittance, self.plus(self.plus(line, start), t))
+                sums[t] = x.times_plus(entry, sums[t])
+        for t in range(6):
+            self.store(sums[t], self.y.base, self.plus(start, t))
+
+    def _products(self, r: Any, j: Any) -> None:
+        """Entries of row r with all rows of slot j, and their mirror images."""
+        b = self.b
+        first, end = self._ends(j)
+        hosts = self._sides_of(j)
+        for t, (side, host) in enumerate(zip(self.sides, hosts, strict=True)):
+
+            def column(c: Any, side: Any = side, host: Any = host, t: int = t) -> None:
+                place = self.plus(b.mul(r, i64(self.n)), c)
+                total = self.e.constant(0.0) if t == 0 else self.load(self.W.base, place)
+                self.store(total, self.W.base, place)
+
+                def product() -> None:
+                    out = self.load(self.W.base, place)
+                    for u in range(6):
+                        x = self.load(side, self.plus(b.mul(c, i64(6)), u))
+                        y = self.load(self.y.base, self.plus(b.mul(host, i64(6)), u))
+                        out = x.times_plus(y, out)
+                    self.store(out, self.W.base, place)
+
+                with b.if_then(b.icmp_signed(">=", host, i64(0))):
+                    product()
+                mirror = self.plus(b.mul(c, i64(self.n)), r)
+                self.store(self.load(self.W.base, place), self.W.base, mirror)
+
+            self.between(first, end, column)

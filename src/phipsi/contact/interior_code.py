@@ -1,0 +1,524 @@
+"""Machine code of the interior point; see `interior_point`.
+
+Heads of side groups (rolling, limits) are eliminated inside their contact, and the equations of a
+contact are divided by Arw(y) T, so that the matrix is W with blocks on its diagonal:
+
+    W dy + T⁻¹ Arw(y)⁻¹ Arw(z) dy = T⁻¹ Arw(y)⁻¹ (κ e − y ∘ z) − ρ
+
+with ρ the error of z = W y + b + (s + |z_t|) e_n. It is eliminated without pivoting.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple, final
+
+from phipsi.backends.native.text.lane_arithmetic import I64, Lane, i64, write_loop
+from phipsi.contact.interior_point import BOUNDARY, CARRIED, CENTRED, ITERATIONS, SHORTEST
+from phipsi.contact.lane_cones import HEAD, C, ConeLanes, Kind
+from phipsi.contact.lane_elimination import eliminate
+
+# numbers of a contact: the known y of a limit; z of the head of the side group, its change, that of
+# the predictor; the unit of impulse
+_BETA, _SIDE, _SIDE_STEP, _SIDE_GUESS, _UNIT = range(HEAD, HEAD + 5)
+
+Vector = list[Lane]
+
+
+class _Side(NamedTuple):
+    """The side group of a contact: its rows, y and z of its head."""
+
+    rows: tuple[int, ...]
+    beta: Lane
+    w: Lane
+
+
+class _Local(NamedTuple):
+    """Equations of a contact: W dy + D dy = right − ρ."""
+
+    D: dict[tuple[int, int], Lane]
+    right: dict[int, Lane]
+
+
+@final
+class InteriorCode:
+    """Writes the iterations on a problem of lanes; they end with y."""
+
+    def __init__(self, m: ConeLanes) -> None:
+        self.m, self.e, self.b = m, m.e, m.b
+        self.Y, self.Z, self.step_Y, self.step_Z, self.guess_Y, self.guess_Z, self.tau = m.vectors[
+            7:14
+        ]
+        self.speed, self.kappa, self.target, self.reach, self.off, self.cones = (
+            m.b.alloca(m.e.vector) for _ in range(6)
+        )
+        self.live = m.b.alloca(m.e.mask)
+
+    # ---- contacts
+
+    def main(self, kind: Kind) -> tuple[int, ...]:
+        """The group of the first cone."""
+        return kind.groups[0] if kind.has_head and kind.groups else ()
+
+    def side(self, kind: Kind, i: Any, Y: Sequence[Lane]) -> _Side | None:
+        """The group with a head of its own."""
+        m = self.m
+        if not kind.has_head:
+            return _Side(kind.groups[0], m.load(m.of(i, _BETA)), m.load(m.of(i, _SIDE)))
+        if len(kind.groups) == 2:
+            return _Side(kind.groups[1], Y[0], m.load(m.of(i, _SIDE)))
+        return None
+
+    def is_there(self, first: Any) -> Any:
+        """Whether a lane has the contact."""
+        return self.e.compare(">", self.m.load(self.m.sigma, first), 0.0)
+
+    def state(self, base: Any, kind: Kind, first: Any) -> Vector:
+        """Numbers of all rows of a contact."""
+        return self.m.rows(base, first, range(len(kind.letters)))
+
+    # ---- the beginning
+
+    def begin(self, size: Lane) -> None:
+        """Units, and the first point."""
+        m, e = self.m, self.e
+        m.store(0.0, self.speed)
+        write_loop(self.b, m.n, lambda i: m.store(0.0, self.tau, i))
+        for base in (self.Y, self.Z):
+            write_loop(self.b, m.n, lambda i, x=base: m.store(0.0, x, i))
+        m.each_contact(self._units)
+        speed = m.load(self.speed)
+        m.store(e.select(e.compare(">", speed, 0.0), speed, 1.0), self.speed)
+        m.store(0.0, self.cones)
+        m.each_contact(lambda kind, i, first: self._first(kind, i, first, size))
+
+    def _units(self, kind: Kind, i: Any, first: Any) -> None:
+        m, e, b = self.m, self.e, self.b
+        scales, largest = [], e.constant(0.0)
+        for t in range(len(kind.letters)):
+            row = m.plus(first, t)
+            scale = m.load(m.of(i, C)) if t in self.main(kind) else e.constant(1.0)
+            own = m.load(m.W, m.plus(b.mul(row, m.n), row)) * scale * scale
+            largest = m.larger(largest, own)
+            scales.append(scale)
+        unit = 1.0 / m.root(e.select(e.compare(">", largest, 0.0), largest, 1.0))
+        m.store(unit, m.of(i, _UNIT))
+        speed = m.load(self.speed)
+        for t, scale in enumerate(scales):
+            row = m.plus(first, t)
+            m.store(unit * scale, self.tau, row)
+            speed = m.larger(speed, m.size(unit * scale * m.load(m.free, row)))
+        m.store(speed, self.speed)
+
+    def _first(self, kind: Kind, i: Any, first: Any, size: Lane) -> None:
+        m, e = self.m, self.e
+        count = e.constant(0.0)
+        if kind.has_head:
+            m.store(size, self.Y, first)
+            m.store(size, self.Z, first)
+            count = count + 1.0
+        else:
+            limit = m.load(m.of(i, C)) / (m.load(m.of(i, _UNIT)) * m.load(self.speed))
+            m.store(m.larger(limit, e.constant(1e-300)), m.of(i, _BETA))
+        if not kind.has_head or len(kind.groups) == 2:
+            m.store(size, m.of(i, _SIDE))
+            count = count + 1.0
+        there = e.select(self.is_there(first), count, 0.0)
+        m.store(m.load(self.cones) + there, self.cones)
+
+    # ---- velocities
+
+    def scaled(self, row: Any) -> tuple[Lane, Lane]:
+        """τ · speed, τ / speed of a row."""
+        m = self.m
+        tau, speed = m.load(self.tau, row), m.load(self.speed)
+        return tau * speed, tau / speed
+
+    def velocities(self, steps: bool) -> None:
+        """z = W y + b of the problem at Y, or where the step leads."""
+        m = self.m
+
+        def one(i: Any) -> None:
+            x = m.load(self.Y, i)
+            x = x + m.load(self.step_Y, i) if steps else x
+            m.store(x * self.scaled(i)[0], m.new, i)
+
+        write_loop(self.b, m.n, one)
+        m.multiply(m.new)
+
+    def speeds(self, kind: Kind, i: Any, first: Any) -> Vector:
+        """u of a contact in its units, with s at the normal."""
+        m = self.m
+        out = [
+            m.load(m.z, m.plus(first, t)) * self.scaled(m.plus(first, t))[1]
+            for t in range(len(kind.letters))
+        ]
+        if kind.has_head:
+            unit = m.load(m.of(i, _UNIT)) / m.load(self.speed)
+            out[0] = out[0] + m.load(m.s, i) * unit
+        return out
+
+    def errors(self, kind: Kind, i: Any, first: Any, Z: Vector, side: _Side | None) -> Vector:
+        """ρ of a contact."""
+        rho = [u - z for u, z in zip(self.speeds(kind, i, first), Z, strict=True)]
+        if kind.has_head:
+            for group in kind.groups:
+                rho[0] = rho[0] + self.m.length([Z[t] for t in group])
+            if side is not None:
+                rho[0] = rho[0] - side.w
+        return rho
+
+    def direction(self, z: Vector) -> Vector:
+        """z / |z|, or zero."""
+        e, size = self.e, self.m.length(z)
+        inverse = 1.0 / e.select(e.compare(">", size, 0.0), size, 1.0)
+        return [x * inverse for x in z]
+
+    # ---- products
+
+    def products(self, kind: Kind, Y: Vector, Z: Vector, side: _Side | None, other: Any) -> Any:
+        """Y ∘ Z of the first cone by rows, and of the side group by rows, with its head's."""
+        main: dict[int, Lane] = {}
+        if kind.has_head:
+            group = self.main(kind)
+            total = Y[0] * Z[0]
+            for t in group:
+                total = Y[t].times_plus(Z[t], total)
+                main[t] = Y[0].times_plus(Z[t], Z[0] * Y[t])
+            main[0] = total
+        beside: dict[int, Lane] = {}
+        head: Any = None
+        if side is not None:
+            beta, w = (side.beta, side.w) if other is None else other
+            head = beta * w
+            for t in side.rows:
+                head = Y[t].times_plus(Z[t], head)
+                beside[t] = beta.times_plus(Z[t], w * Y[t])
+        return main, beside, head
+
+    def local(self, kind: Kind, i: Any, first: Any, corrected: bool) -> _Local:
+        """The equations of a contact; those of one that a lane does not have are dy = 0."""
+        e = self.e
+        Y, Z = self.state(self.Y, kind, first), self.state(self.Z, kind, first)
+        side = self.side(kind, i, Y)
+        r_main, r_side, r_head = self.right(kind, i, first, Y, Z, side, corrected)
+        D: dict[tuple[int, int], Lane] = {}
+        right: dict[int, Lane] = {}
+        extra: dict[int, Lane] = {}  # of dz_n, by rows and without dy (−1)
+        if side is not None:
+            self._of_side(kind, Y, Z, side, (r_side, r_head), D, right, extra)
+        if kind.has_head:
+            group = self.main(kind)
+            rows = (0, *group)
+            at = self.direction([Z[t] for t in group]) if group else []
+            for u in rows:
+                column = {t: Z[u] if t == 0 else Z[t] if u == 0 else e.constant(0.0) for t in rows}
+                column[u] = Z[0]
+                for t, x in self._divided(Y, column, group, at).items():
+                    D[t, u] = x
+            right |= self._divided(Y, r_main, group, at)
+            for u, x in extra.items():
+                if u < 0:
+                    right[0] = right[0] - x
+                else:
+                    D[0, u] = D[0, u] + x if (0, u) in D else x
+        rho = self.errors(kind, i, first, Z, side)
+        there = self.is_there(first)
+        D = {at: e.select(there, x, 1.0 if at[0] == at[1] else 0.0) for at, x in D.items()}
+        return _Local(D, {t: e.select(there, x - rho[t], 0.0) for t, x in right.items()})
+
+    def right(
+        self, kind: Kind, i: Any, first: Any, Y: Vector, Z: Vector, side: Any, corrected: bool
+    ) -> Any:
+        """κ e − y ∘ z, without the product of the predictor's changes if they are known."""
+        m = self.m
+        main, beside, head = self.products(kind, Y, Z, side, None)
+        target = m.load(self.target)
+        main, beside = ({t: -x for t, x in y.items()} for y in (main, beside))
+        head = None if head is None else target - head
+        if kind.has_head:
+            main[0] = main[0] + target
+        if corrected:
+            dY, dZ = (self.state(x, kind, first) for x in (self.guess_Y, self.guess_Z))
+            other = None
+            if side is not None:
+                zero = self.e.constant(0.0)
+                other = dY[0] if kind.has_head else zero, m.load(m.of(i, _SIDE_GUESS))
+            more, aside, over = self.products(kind, dY, dZ, side, other)
+            main = {t: x - more[t] for t, x in main.items()}
+            beside = {t: x - aside[t] for t, x in beside.items()}
+            head = None if head is None else head - over
+        return main, beside, head
+
+    def _divided(self, Y: Vector, a: dict[int, Lane], group: Any, at: Vector) -> dict[int, Lane]:
+        """T⁻¹ Arw(y)⁻¹ a."""
+        total, square = Y[0] * a[0], Y[0] * Y[0]
+        for t in group:
+            total, square = total - Y[t] * a[t], square - Y[t] * Y[t]
+        head = total / square
+        out = {t: (a[t] - Y[t] * head) / Y[0] for t in group}
+        for t, x in zip(group, at, strict=True):
+            head = head - x * out[t]
+        return {0: head, **out}
+
+    def _of_side(
+        self, kind: Kind, Y: Vector, Z: Vector, side: _Side, r: Any, D: Any, right: Any, extra: Any
+    ) -> None:
+        """Rows of the side group, and what it adds to the equation of the normal."""
+        e, rows, beta, w = self.e, side.rows, side.beta, side.w
+        inverse = 1.0 / beta
+        square = beta * beta
+        for t in rows:
+            square = square - Y[t] * Y[t]
+
+        def divided(v: dict[int, Lane]) -> dict[int, Lane]:
+            """(β − y y*/β)⁻¹ v."""
+            total = e.constant(0.0)
+            for t in rows:
+                total = Y[t].times_plus(v[t], total)
+            part = total / square
+            return {t: (v[t] + Y[t] * part) * inverse for t in rows}
+
+        def along(v: dict[int, Lane], x: Vector) -> Lane:
+            total = e.constant(0.0)
+            for t in rows:
+                total = x[t].times_plus(v[t], total)
+            return total
+
+        ends, head = r
+        given = divided({t: ends[t] - Y[t] * head * inverse for t in rows})
+        at = dict(zip(rows, self.direction([Z[t] for t in rows]), strict=True))
+        lean = [at.get(t, e.constant(0.0)) for t in range(len(Y))]
+        for t, x in given.items():
+            right[t] = x
+        extra[-1] = along(given, lean) - (head - along(given, Y)) * inverse
+        for u in rows:
+            zero = e.constant(0.0)
+            column = divided({t: (w if t == u else zero) - Y[t] * Z[u] * inverse for t in rows})
+            for t, x in column.items():
+                D[t, u] = x
+            extra[u] = -along(column, lean) - (along(column, Y) - Z[u]) * inverse
+        if kind.has_head:
+            column = divided({t: Z[t] - Y[t] * w * inverse for t in rows})
+            for t, x in column.items():
+                D[t, 0] = x
+            extra[0] = -along(column, lean) - (along(column, Y) - w) * inverse
+
+    # ---- steps
+
+    def solve(self, corrected: bool) -> None:
+        """The change of Y, from the equations; then those of Z and of side heads."""
+        m, b = self.m, self.b
+        columns = m.plus(m.n, 1)
+
+        def row(i: Any) -> None:
+            mine = m.load(self.tau, i)
+            source, target = m.at(m.W, b.mul(i, m.n)), m.at(m.J, b.mul(i, columns))
+            write_loop(
+                b,
+                m.n,
+                lambda j: m.store(m.load(source, j) * (mine * m.load(self.tau, j)), target, j),
+            )
+            m.store(0.0, target, m.n)
+
+        write_loop(b, m.n, row)
+        self.velocities(steps=False)
+        m.each_contact(lambda kind, i, first: self._put(kind, i, first, corrected))
+        self._pad()
+        eliminate(m, m.J, m.n, self.step_Y)
+        self.velocities(steps=True)
+        m.store(math.inf, self.reach)
+        m.each_contact(lambda kind, i, first: self._change(kind, i, first, corrected))
+
+    def _pad(self) -> None:
+        """Rows beyond those of contacts, whose diagonal is zero, are those of I."""
+        m, b, e = self.m, self.b, self.e
+        columns = m.plus(m.n, 1)
+
+        def one(i: Any) -> None:
+            place = m.at(m.J, m.plus(b.mul(i, columns), i))
+            x = m.load(place)
+            m.store(e.select(e.compare("==", x, 0.0), 1.0, x), place)
+
+        write_loop(b, m.n, one)
+
+    def _put(self, kind: Kind, i: Any, first: Any, corrected: bool) -> None:
+        m, b = self.m, self.b
+        columns = m.plus(m.n, 1)
+        found = self.local(kind, i, first, corrected)
+        J = [m.at(m.J, b.mul(m.plus(first, t), columns)) for t in range(len(kind.letters))]
+        for (t, u), x in found.D.items():
+            place = m.at(J[t], m.plus(first, u))
+            m.store(m.load(place) + x, place)
+        for t, x in found.right.items():
+            m.store(x, J[t], m.n)
+
+    def _change(self, kind: Kind, i: Any, first: Any, corrected: bool) -> None:
+        """dZ = where the step leads − Z, and how far the step may go."""
+        m, e = self.m, self.e
+        Y, Z = self.state(self.Y, kind, first), self.state(self.Z, kind, first)
+        dY, side = self.state(self.step_Y, kind, first), self.side(kind, i, Y)
+        u = self.speeds(kind, i, first)
+        dZ = [a - z for a, z in zip(u, Z, strict=True)]
+        dw: Any = None
+        d_beta = dY[0] if kind.has_head else e.constant(0.0)
+        if side is not None:
+            _, _, head = self.right(kind, i, first, Y, Z, side, corrected)
+            total = head - side.w * d_beta
+            for t in side.rows:
+                total = total - Y[t] * dZ[t] - Z[t] * dY[t]
+            dw = total / side.beta
+            m.store(dw, m.of(i, _SIDE_STEP))
+        if kind.has_head:
+            for group in kind.groups:
+                z = [Z[t] for t in group]
+                dZ[0] = dZ[0] + m.length(z)
+                for t, x in zip(group, self.direction(z), strict=True):
+                    dZ[0] = x.times_plus(dZ[t], dZ[0])
+            if side is not None:
+                dZ[0] = dZ[0] - side.w - dw
+        for t, x in enumerate(dZ):
+            m.store(x, self.step_Z, m.plus(first, t))
+        reach = e.constant(math.inf)
+        if kind.has_head:
+            group = self.main(kind)
+            for x, d in ((Y, dY), (Z, dZ)):
+                mine = [x[t] for t in group], [d[t] for t in group]
+                reach = self._nearer(reach, *mine, x[0], d[0])
+        if side is not None:
+            of = side.rows
+            mine = [Y[t] for t in of], [dY[t] for t in of]
+            reach = self._nearer(reach, *mine, side.beta, d_beta)
+            mine = [Z[t] for t in of], [dZ[t] for t in of]
+            reach = self._nearer(reach, *mine, side.w, dw)
+        old = m.load(self.reach)
+        near = self.b.and_(self.is_there(first), self.b.not_(e.compare(">=", reach, old)))
+        m.store(e.select(near, reach, old), self.reach)
+
+    def _nearer(self, reach: Lane, x: Vector, d: Vector, h: Lane, k: Lane) -> Lane:
+        """The longest step that stays in a cone, if it is shorter than another."""
+        m, e, b = self.m, self.e, self.b
+        half, a, size = h * k, k * k, e.constant(0.0)
+        for p, q in zip(x, d, strict=True):
+            half, a, size = half - p * q, a - q * q, p.times_plus(p, size)
+        size = m.root(size)
+        c = m.larger((h - size) * (h + size), e.constant(0.0))
+        root = half * half - a * c
+        below = m.root(m.larger(root, e.constant(0.0))) - half
+        hit = b.and_(e.compare(">=", root, 0.0), e.compare(">", below, 0.0))
+        found = e.select(hit, c / e.select(hit, below, 1.0), math.inf)
+        finite = e.compare("==", root, root)
+        return e.select(finite, e.select(e.compare("<", found, reach), found, reach), root)
+
+    def _gap(self, kind: Kind, i: Any, first: Any, length: Any) -> None:
+        """Add y*z of a contact, where a step of this length leads."""
+        m, e = self.m, self.e
+        Y, Z = self.state(self.Y, kind, first), self.state(self.Z, kind, first)
+        side = self.side(kind, i, Y)
+        other = None
+        if length is not None:
+            dY, dZ = (self.state(x, kind, first) for x in (self.step_Y, self.step_Z))
+            Y = [d.times_plus(length, x) for d, x in zip(dY, Y, strict=True)]
+            Z = [d.times_plus(length, x) for d, x in zip(dZ, Z, strict=True)]
+            if side is not None:
+                w = m.load(m.of(i, _SIDE_STEP)).times_plus(length, side.w)
+                other = Y[0] if kind.has_head else side.beta, w
+        main, _, head = self.products(kind, Y, Z, side, other)
+        total = main.get(0, e.constant(0.0))
+        total = total if head is None else total + head
+        total = e.select(self.is_there(first), total, 0.0)
+        m.store(m.load(self.kappa) + total, self.kappa)
+
+    def gap(self, length: Any = None) -> Lane:
+        """κ, the mean of y*z of all cones."""
+        m = self.m
+        m.store(0.0, self.kappa)
+        m.each_contact(lambda kind, i, first: self._gap(kind, i, first, length))
+        return m.load(self.kappa) / m.larger(m.load(self.cones), self.e.constant(1.0))
+
+    def iterate(self, which: Any, size: Lane, count: Any) -> None:
+        """From a first point of this size, in some lanes, to y; `count` is added to."""
+        m, e, b = self.m, self.e, self.b
+        self.begin(size)
+        b.store(which, self.live)
+        turn = b.alloca(I64)
+        b.store(i64(0), turn)
+
+        def goes_on() -> Any:
+            more = b.icmp_signed("<", b.load(turn, typ=I64), i64(ITERATIONS))
+            return b.and_(more, m.any(b.load(self.live, typ=e.mask)))
+
+        def once() -> None:
+            b.store(b.add(b.load(turn, typ=I64), i64(1)), turn)
+            live = b.load(self.live, typ=e.mask)
+            m.store(m.load(count) + e.select(live, 1.0, 0.0), count)
+            self.step(live)
+
+        m.repeat(goes_on, once)
+
+        def one(i: Any) -> None:
+            y = m.load(self.Y, i) * self.scaled(i)[0]
+            there = b.and_(which, e.compare(">", m.load(m.sigma, i), 0.0))
+            old = e.select(which, 0.0, m.load(m.y, i))
+            m.store(e.select(there, y, old), m.y, i)
+
+        write_loop(b, m.n, one)
+
+    def step(self, live: Any) -> None:
+        """A predictor and a corrector."""
+        m, e, b = self.m, self.e, self.b
+        kappa = self.gap()
+        m.store(0.0, self.target)
+        self.solve(corrected=False)
+        length = self._least(m.load(self.reach), 1.0)
+        ahead = self.gap(length)
+        centre = self._least(m.larger(ahead / kappa, e.constant(0.0)), 1.0)
+        m.store(centre * centre * centre * kappa, self.target)
+        for source, target in ((self.step_Y, self.guess_Y), (self.step_Z, self.guess_Z)):
+            write_loop(b, m.n, lambda i, x=source, y=target: m.store(m.load(x, i), y, i))
+        m.each_contact(self._keep_side)
+        self.solve(corrected=True)
+        length = self._least(m.load(self.reach) * BOUNDARY, 1.0)
+        m.store(0.0, self.off)
+        self.velocities(steps=False)
+        m.each_contact(self._largest_error)
+        fine = b.and_(live, e.compare(">=", length, 0.0))
+        for base, change in ((self.Y, self.step_Y), (self.Z, self.step_Z)):
+
+            def one(i: Any, base: Any = base, change: Any = change) -> None:
+                old = m.load(base, i)
+                new = m.load(change, i).times_plus(length, old)
+                m.store(e.select(fine, new, old), base, i)
+
+            write_loop(b, m.n, one)
+        m.each_contact(lambda kind, i, first: self._move_side(kind, i, fine, length))
+        kappa = self.gap()
+        off = m.load(self.off) * (1.0 - length)
+        over = b.and_(e.compare("<=", kappa, CENTRED), e.compare("<=", off, CARRIED))
+        over = b.or_(over, b.not_(e.compare(">=", length, SHORTEST)))
+        b.store(b.and_(fine, b.not_(over)), self.live)
+
+    def _least(self, x: Lane, bound: float) -> Lane:
+        """The smaller number, not a number where x is not."""
+        return self.e.select(self.e.compare(">", x, bound), bound, x)
+
+    def _keep_side(self, kind: Kind, i: Any, first: Any) -> None:
+        m = self.m
+        if not kind.has_head or len(kind.groups) == 2:
+            m.store(m.load(m.of(i, _SIDE_STEP)), m.of(i, _SIDE_GUESS))
+
+    def _move_side(self, kind: Kind, i: Any, fine: Any, length: Lane) -> None:
+        m = self.m
+        if not kind.has_head or len(kind.groups) == 2:
+            old = m.load(m.of(i, _SIDE))
+            new = m.load(m.of(i, _SIDE_STEP)).times_plus(length, old)
+            m.store(self.e.select(fine, new, old), m.of(i, _SIDE))
+
+    def _largest_error(self, kind: Kind, i: Any, first: Any) -> None:
+        m = self.m
+        Y, Z = self.state(self.Y, kind, first), self.state(self.Z, kind, first)
+        there, worst = self.is_there(first), m.load(self.off)
+        for x in self.errors(kind, i, first, Z, self.side(kind, i, Y)):
+            worst = m.larger(worst, self.e.select(there, m.size(x), 0.0))
+        m.store(worst, self.off)

@@ -1,0 +1,304 @@
+"""Contact problems of a group of lanes in memory: scaled, with their cones and residuals.
+
+The problem of a group has the contacts that are there in any of its lanes. Rows of a contact follow
+each other, the normal first. Contacts that a lane does not have add zeros to its sums, so that a
+lane gets the same bits in any company.
+
+**Source:** theory/contact 5.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from phipsi.backends.native.text.lane_arithmetic import (
+    I64,
+    POINTER,
+    Emitter,
+    Lane,
+    fold_loop,
+    i64,
+    write_cases,
+    write_loop,
+)
+from phipsi.contact.cone_problem import INACTIVE, ROUNDING
+from phipsi.contact.lane_elimination import BLOCK, Numbers
+from phipsi.contact.newton import PROXIMAL
+
+
+class Kind(NamedTuple):
+    """Rows of a contact in the order of elimination, as letters of `ROWS`; its groups of rows."""
+
+    letters: str
+    groups: tuple[tuple[int, ...], ...]
+
+    @property
+    def has_head(self) -> bool:
+        """Whether the first row is a normal."""
+        return self.letters[0] == "n"
+
+
+KINDS = {
+    "normal": Kind("n", ()),
+    "point": Kind("n12", ((1, 2),)),
+    "torsion": Kind("ns12", ((1, 2, 3),)),
+    "rolling": Kind("ns12ab", ((1, 2, 3), (4, 5))),
+    "limit": Kind("l", ((0,),)),
+}
+
+R, INVERSE, DEPTH, C, CLOSED, GROUPS = range(6)
+"""Numbers kept of every contact: r, 1/r, D, c, whether it is closed; for Newton's method
+`PER_GROUP` of each group; for the interior point five from `HEAD` on."""
+PER_GROUP = 3
+HEAD = GROUPS + 2 * PER_GROUP
+PER_CONTACT = HEAD + 5
+VECTORS = 15
+"""Arrays with a number for each row."""
+
+
+ARGUMENTS = [POINTER] * 7 + [I64] * 2 + [POINTER]
+"""W, b, s, coefficients, y, results, contacts; how many contacts and rows; working memory."""
+
+
+class ConeLanes(Numbers):
+    """A problem of lanes in memory, and what both methods do with it.
+
+    **Attributes:** of the problem `W`, `free` (b), `s`, `mu`, `y`, `contacts`, `k`, `n`; `z` =
+    W y + b; `sigma`; vectors of rows for the methods; `eps`; `scale`, the largest |W| |y| + |b|;
+    `found`, the residual.
+    """
+
+    def __init__(self, e: Emitter, args: Sequence[Any], kinds: Sequence[Kind]) -> None:
+        super().__init__(e)
+        self.kinds = kinds
+        self.W, self.free, self.s, self.mu, self.y, self.results, self.contacts = args[:7]
+        self.k, self.n, self.J = args[7:]
+        b = self.b
+        vectors = self.at(self.J, b.mul(self.n, self.plus(self.n, 1)))
+        each = b.mul(self.n, i64(self.bytes))
+        self.vectors = []
+        for _ in range(VECTORS):
+            self.vectors.append(vectors)
+            vectors = b.at(vectors, each)
+        self.kept = vectors
+        self.z, self.sigma, self.d, self.new = self.vectors[:4]
+        self.eps, self.scale, self.found = (b.alloca(e.vector) for _ in range(3))
+
+    # ---- contacts
+
+    def each_contact(self, body: Callable[[Kind, Any, Any], None]) -> None:
+        """Code for every contact: body(kind, its number, its first row)."""
+
+        def one(i: Any) -> None:
+            place = self.b.mul(i, i64(2))
+            kind, first = (
+                self.word(self.contacts, place),
+                self.word(self.contacts, self.plus(place, 1)),
+            )
+            if len(self.kinds) == 1:
+                body(self.kinds[0], i, first)
+            else:
+                write_cases(self.b, kind, len(self.kinds), lambda j: body(self.kinds[j], i, first))
+
+        write_loop(self.b, self.k, one)
+
+    def of(self, contact: Any, what: int) -> Any:
+        """The place of a number of a contact."""
+        return self.at(self.kept, self.plus(self.b.mul(contact, i64(PER_CONTACT)), what))
+
+    def rows(self, base: Any, first: Any, rows: Sequence[int]) -> list[Lane]:
+        """Numbers of rows of a contact."""
+        return [self.load(base, self.plus(first, t)) for t in rows]
+
+    def length(self, x: Sequence[Lane]) -> Lane:
+        """|x|."""
+        return self.root(_square(x))
+
+    def scale_problem(self) -> None:
+        """Round groups, and steps of projections."""
+        e, b = self.e, self.b
+        write_loop(b, self.n, lambda i: self.store(0.0, self.sigma, i))
+        self.each_contact(self._scales)
+
+        def row(i: Any) -> None:
+            mine = self.load(self.sigma, i)
+            start = self.at(self.W, b.mul(i, self.n))
+            self.store(self.load(self.free, i) * mine, self.free, i)
+            write_loop(
+                b,
+                self.n,
+                lambda j: self.store(
+                    self.load(start, j) * (mine * self.load(self.sigma, j)), start, j
+                ),
+            )
+            there = e.compare(">", mine, 0.0)
+            y = self.load(self.y, i) / e.select(there, mine, 1.0)
+            fine = b.and_(there, e.compare("<", self.size(y), math.inf))
+            self.store(e.select(fine, y, 0.0), self.y, i)
+
+        write_loop(b, self.n, row)
+        for place in (self.eps, self.scale):
+            self.store(0.0, place)
+        self.each_contact(self._steps)
+        live = self.load(self.scale)
+        eps = self.load(self.eps) * PROXIMAL / self.larger(live, e.constant(1.0))
+        self.store(e.select(e.compare(">", eps, 0.0), eps, 1.0), self.eps)
+
+    def _scales(self, kind: Kind, i: Any, first: Any) -> None:
+        e = self.e
+        there: Any = None
+        if kind.has_head:
+            s = self.load(self.s, i)
+            there = e.compare("<", s, INACTIVE)
+            self.store(e.select(there, s, 1.0), self.s, i)
+            self.store(e.select(there, 1.0, 0.0), self.sigma, first)
+        for number, group in enumerate(kind.groups):
+            mu = self.rows(self.mu, first, group)
+            largest = mu[0]
+            for x in mu[1:]:
+                largest = self.larger(largest, x)
+            if number == 0:
+                self.store(largest, self.of(i, C))
+            unit = e.select(e.compare(">", largest, 0.0), largest, 1.0)
+            for t, x in zip(group, mu, strict=True):
+                if not kind.has_head:
+                    scale = e.constant(1.0)
+                else:
+                    scale = x if number else x / unit
+                scale = e.select(e.compare(">", x, 0.0), scale, 0.0)
+                if there is not None:
+                    scale = e.select(there, scale, 0.0)
+                self.store(scale, self.sigma, self.plus(first, t))
+
+    def _steps(self, kind: Kind, i: Any, first: Any) -> None:
+        e, b = self.e, self.b
+        total, live = e.constant(0.0), e.constant(0.0)
+        for t in range(len(kind.letters)):
+            row = self.plus(first, t)
+            own = self.load(self.W, self.plus(b.mul(row, self.n), row))
+            there = e.compare(">", self.load(self.sigma, row), 0.0)
+            total, live = total + own, live + e.select(there, 1.0, 0.0)
+            if t == 0:
+                own = e.select(e.compare(">", own, 0.0), own, 1.0)
+                self.store(1.0 / own, self.of(i, DEPTH))
+        for x, place in ((total, self.eps), (live, self.scale)):
+            self.store(self.load(place) + x, place)
+        mean = total / self.larger(live, e.constant(1.0))
+        mean = e.select(e.compare(">", mean, 0.0), mean, 1.0)
+        self.store(mean, self.of(i, INVERSE))
+        self.store(1.0 / mean, self.of(i, R))
+
+    def multiply(self, y: Any) -> None:
+        """z = W y + b, and the largest |W| |y| + |b|."""
+        e, b = self.e, self.b
+        self.store(0.0, self.scale)
+
+        def rows(i: Any) -> None:
+            starts = [self.at(self.W, b.mul(self.plus(i, t), self.n)) for t in range(BLOCK)]
+            own = [self.load(self.free, self.plus(i, t)) for t in range(BLOCK)]
+            first = [x.value for x in own] + [self.size(x).value for x in own]
+
+            def more(j: Any, sums: list[Any]) -> list[Any]:
+                x = self.load(y, j)
+                size, offset = self.size(x), b.mul(j, i64(self.bytes))
+                out, sizes = [], []
+                for t, start in enumerate(starts):
+                    w = Lane(e, b.load(b.at(start, offset), align=8, typ=e.vector))
+                    out.append(w.times_plus(x, Lane(e, sums[t])).value)
+                    sizes.append(self.size(w).times_plus(size, Lane(e, sums[BLOCK + t])).value)
+                return out + sizes
+
+            last = fold_loop(b, self.n, 1, first, more)
+            largest = self.load(self.scale)
+            for t in range(BLOCK):
+                self.store(Lane(e, last[t]), self.z, self.plus(i, t))
+                largest = self.larger(largest, Lane(e, last[BLOCK + t]))
+            self.store(largest, self.scale)
+
+        write_loop(b, self.n, rows, BLOCK)
+
+    def limit(self, tolerance: float) -> Lane:
+        """The residual that can be asked for."""
+        return self.larger(self.load(self.scale) * float(ROUNDING), self.e.constant(tolerance))
+
+    def residual(self, y: Any) -> None:
+        """The natural residual at y, whose z is known."""
+        self.store(0.0, self.found)
+        self.each_contact(lambda kind, i, first: self._residual(kind, i, first, y))
+        self.store(self.root(self.load(self.found)), self.found)
+
+    def _residual(self, kind: Kind, i: Any, first: Any, base: Any) -> None:
+        e = self.e
+        D, every = self.load(self.of(i, DEPTH)), range(len(kind.letters))
+        y, z = self.rows(base, first, every), self.rows(self.z, first, every)
+        slopes = self.coefficients(kind, i)
+        x_n: Any = None
+        if kind.has_head:
+            w = z[0] + self.load(self.s, i)
+            for c, group in zip(slopes, kind.groups, strict=True):
+                w = c.times_plus(self.length([z[t] for t in group]), w)
+            x_n = y[0] - D * w
+        x = [y[t] - D * z[t] for t in every]
+        near = self.nearest(kind, slopes, x_n, x)
+        off = e.constant(0.0)
+        for a, p in zip(y, near, strict=True):
+            part = (a - p) / D
+            off = part.times_plus(part, off)
+        self.store(self.larger(self.load(self.found), off), self.found)
+
+    def coefficients(self, kind: Kind, i: Any) -> list[Lane]:
+        """c of every group."""
+        return [
+            self.load(self.of(i, C)) if number == 0 else self.e.constant(1.0)
+            for number in range(len(kind.groups))
+        ]
+
+    def nearest(self, kind: Kind, slopes: list[Lane], x_n: Any, x: list[Lane]) -> list[Lane]:
+        """The nearest point of the cone; see `project`."""
+        e = self.e
+        sizes = [self.length([x[t] for t in group]) for group in kind.groups]
+        out = list(x)
+        if kind.has_head:
+            top = self.larger(x_n, e.constant(0.0))
+            for some in range(1, 2 ** len(kind.groups)):
+                over, under = x_n, e.constant(1.0)
+                for j, (c, size) in enumerate(zip(slopes, sizes, strict=True)):
+                    if some >> j & 1:
+                        over, under = c.times_plus(size, over), c.times_plus(c, under)
+                top = self.larger(top, over / under)
+            out[0] = top
+        for c, size, group in zip(slopes, sizes, kind.groups, strict=True):
+            bound = c * out[0] if kind.has_head else c
+            outside = e.compare(">", size, bound)
+            factor = e.select(outside, bound / e.select(outside, size, 1.0), 1.0)
+            for t in group:
+                out[t] = x[t] * factor
+        return out
+
+    def move_inside(self, which: Any) -> None:
+        """Impulses on the cones, in some lanes: the nearest, none at contacts that are open."""
+        self.multiply(self.y)
+        self.each_contact(lambda kind, i, first: self._inside(kind, i, first, which))
+        self.multiply(self.y)
+
+    def _inside(self, kind: Kind, i: Any, first: Any, which: Any) -> None:
+        e = self.e
+        every = range(len(kind.letters))
+        y = self.rows(self.y, first, every)
+        closed: Any = None
+        if kind.has_head:
+            speed = self.load(self.z, first) + self.load(self.s, i)
+            closed = e.compare(">", y[0] - self.load(self.of(i, DEPTH)) * speed, 0.0)
+        near = self.nearest(kind, self.coefficients(kind, i), y[0], y)
+        for t, x in enumerate(near):
+            x = x if closed is None else e.select(closed, x, 0.0)
+            self.store(e.select(which, x, y[t]), self.y, self.plus(first, t))
+
+
+def _square(x: Sequence[Lane]) -> Lane:
+    total = x[0] * x[0]
+    for y in x[1:]:
+        total = y.times_plus(y, total)
+    return total

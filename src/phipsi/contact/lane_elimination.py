@@ -1,0 +1,194 @@
+"""Numbers of lanes in memory, and the solution of equations there, with loops of any length."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from phipsi.backends.native.text import llvm_text as ir
+from phipsi.backends.native.text.lane_arithmetic import (
+    I64,
+    Emitter,
+    Lane,
+    fold_loop,
+    i64,
+    write_loop,
+)
+
+BLOCK = 3
+"""Rows that are eliminated at once: sizes are multiples of it."""
+
+
+def padded(rows: int) -> int:
+    """The next multiple of `BLOCK`."""
+    return -(-rows // BLOCK) * BLOCK
+
+
+class Numbers:
+    """Numbers in memory and masks, for a writer of loops."""
+
+    def __init__(self, e: Emitter) -> None:
+        self.e, self.b, self.bytes = e, e.builder, 8 * e.lanes
+
+    def at(self, base: Any, i: Any) -> Any:
+        """The address of number i."""
+        return self.b.at(base, self.b.mul(_number(i), i64(self.bytes)))
+
+    def load(self, base: Any, i: Any = 0) -> Lane:
+        """Number i."""
+        return Lane(self.e, self.b.load(self.at(base, i), align=8, typ=self.e.vector))
+
+    def store(self, x: Any, base: Any, i: Any = 0) -> None:
+        """Number i."""
+        self.b.store(self.e.lift(x).value, self.at(base, i), align=8)
+
+    def word(self, base: Any, i: Any) -> Any:
+        """Integer i, shared by all lanes."""
+        return self.b.load(self.b.at(base, self.b.mul(_number(i), i64(8))), typ=I64)
+
+    def put_word(self, x: Any, base: Any, i: Any) -> None:
+        """Integer i, shared by all lanes."""
+        self.b.store(_number(x), self.b.at(base, self.b.mul(_number(i), i64(8))))
+
+    def plus(self, i: Any, j: Any) -> Any:
+        """The sum of integers."""
+        return self.b.add(_number(i), _number(j))
+
+    def any(self, mask: Any) -> Any:
+        """Whether a condition holds in some lane."""
+        width = ir.IntType(self.e.lanes)
+        return self.b.icmp_unsigned("!=", self.b.bitcast(mask, width), ir.Constant(width, 0))
+
+    def never(self) -> Any:
+        """The condition that holds in no lane."""
+        return self.e.compare("<", 0.0, 0.0)
+
+    def larger(self, x: Any, y: Any) -> Lane:
+        """The larger number; not a number where x is not."""
+        e = self.e
+        return e.select(e.compare("<=", x, y), y, x)
+
+    def root(self, x: Lane) -> Lane:
+        """The square root."""
+        return self.e.intrinsic("sqrt", x)
+
+    def size(self, x: Lane) -> Lane:
+        """The absolute value."""
+        return self.e.intrinsic("fabs", x)
+
+    def repeat(self, condition: Callable[[], Any], body: Callable[[], None]) -> None:
+        """While the condition holds: body."""
+        b = self.b
+        head, inside, after = (b.function.append_basic_block(n) for n in ("while", "do", "end"))
+        b.branch(head)
+        b.position_at_end(head)
+        b.cbranch(condition(), inside, after)
+        b.position_at_end(inside)
+        body()
+        b.branch(head)
+        b.position_at_end(after)
+
+    def between(self, first: Any, end: Any, body: Callable[[Any], None], step: int = 1) -> None:
+        """For i in range(first, end, step): body(i)."""
+        b, first = self.b, _number(first)
+        count = b.sub(_number(end), first)
+        write_loop(b, count, lambda i: body(b.add(first, i)), step)
+
+
+def _number(i: Any) -> Any:
+    return i64(i) if isinstance(i, int) else i
+
+
+def eliminate(m: Numbers, J: Any, n: Any, d: Any) -> None:
+    """D = J⁻¹ times the last column of J, (n, n + 1), by blocks of rows; J is changed.
+
+    Each number is changed in the order of the rows, whichever blocks they are in: rows of I between
+    them change no bits.
+    """
+    e, b = m.e, m.b
+    columns = m.plus(n, 1)
+    wide = b.mul(columns, i64(m.bytes))
+
+    def shifted(base: Any, offset: Any) -> Lane:
+        return Lane(e, b.load(b.at(base, offset), align=8, typ=e.vector))
+
+    def block(k: Any) -> None:
+        start = m.at(J, b.mul(k, columns))
+        rows = [start]
+        for _ in range(BLOCK - 1):
+            rows.append(b.at(rows[-1], wide))
+        places = [b.mul(m.plus(k, t), i64(m.bytes)) for t in range(BLOCK)]
+        a = [[shifted(row, place) for place in places] for row in rows]
+        scales, factors = [], {}
+        for t in range(BLOCK):
+            scales.append(1.0 / a[t][t])
+            for u in range(t + 1, BLOCK):
+                factors[u, t] = -(a[u][t] * scales[t])
+                for v in range(t + 1, BLOCK):
+                    a[u][v] = factors[u, t].times_plus(a[t][v], a[u][v])
+        for t in range(BLOCK):
+            b.store(scales[t].value, b.at(rows[t], places[t]), align=8)
+            for v in range(t + 1, BLOCK):
+                b.store(a[t][v].value, b.at(rows[t], places[v]), align=8)
+        after = m.plus(k, BLOCK)
+
+        def own(j: Any) -> None:
+            offset = b.mul(j, i64(m.bytes))
+            x = [shifted(row, offset) for row in rows]
+            for u in range(1, BLOCK):
+                for t in range(u):
+                    x[u] = factors[u, t].times_plus(x[t], x[u])
+                b.store(x[u].value, b.at(rows[u], offset), align=8)
+
+        m.between(after, columns, own)
+
+        def others(i: Any) -> None:
+            below = [m.at(J, b.mul(i, columns))]
+            for _ in range(BLOCK - 1):
+                below.append(b.at(below[-1], wide))
+            parts = []
+            for row in below:
+                x, mine = [shifted(row, place) for place in places], []
+                for t in range(BLOCK):
+                    mine.append(-(x[t] * scales[t]))
+                    for v in range(t + 1, BLOCK):
+                        x[v] = mine[t].times_plus(a[t][v], x[v])
+                parts.append(mine)
+
+            def column(j: Any) -> None:
+                offset = b.mul(j, i64(m.bytes))
+                top = [shifted(row, offset) for row in rows]
+                for row, mine in zip(below, parts, strict=True):
+                    x = shifted(row, offset)
+                    for factor, y in zip(mine, top, strict=True):
+                        x = factor.times_plus(y, x)
+                    b.store(x.value, b.at(row, offset), align=8)
+
+            m.between(after, columns, column)
+
+        m.between(after, n, others, BLOCK)
+
+    write_loop(b, n, block, BLOCK)
+
+    def back(i: Any) -> None:
+        k = b.sub(b.sub(n, i64(BLOCK)), i)
+        rows = [m.at(J, b.mul(m.plus(k, t), columns)) for t in range(BLOCK)]
+        first = [m.load(row, n).value for row in rows]
+
+        def more(j: Any, sums: list[Any]) -> list[Any]:
+            column = b.sub(b.sub(n, i64(1)), j)
+            x = m.load(d, column)
+            offset = b.mul(column, i64(m.bytes))
+            return [
+                (-shifted(row, offset)).times_plus(x, Lane(e, s)).value
+                for row, s in zip(rows, sums, strict=True)
+            ]
+
+        sums = [Lane(e, x) for x in fold_loop(b, i, 1, first, more)]
+        for t in reversed(range(BLOCK)):
+            x = sums[t] * m.load(rows[t], m.plus(k, t))
+            m.store(x, d, m.plus(k, t))
+            for u in range(t):
+                sums[u] = (-m.load(rows[u], m.plus(k, t))).times_plus(x, sums[u])
+
+    write_loop(b, n, back, BLOCK)

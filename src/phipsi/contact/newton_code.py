@@ -1,0 +1,272 @@
+"""Machine code of proximal Newton; see `newton`. A lane that is done is left alone."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, final
+
+from phipsi.backends.native.text.lane_arithmetic import I64, Lane, i64, write_loop
+from phipsi.contact.lane_cones import (
+    CLOSED,
+    GROUPS,
+    INVERSE,
+    PER_GROUP,
+    C,
+    ConeLanes,
+    Kind,
+    R,
+)
+from phipsi.contact.lane_elimination import BLOCK, eliminate
+from phipsi.contact.newton import HALVINGS, INNER, MEMORY, ROUNDS
+
+
+@final
+class NewtonCode:
+    """Writes the iterations on a problem of lanes."""
+
+    def __init__(self, m: ConeLanes, tolerance: float) -> None:
+        self.m, self.e, self.b, self.tolerance = m, m.e, m.b, tolerance
+        b, e = self.b, self.e
+        self.F, self.c, self.E = m.vectors[4:7]
+        self.norm, self.largest, self.count, self.rounds = (b.alloca(e.vector) for _ in range(4))
+        self.memory = b.alloca(e.vector, size=MEMORY)
+        self.live, self.ended = b.alloca(e.mask), b.alloca(e.mask)
+        m.store(0.0, self.count)
+
+    def iterate(self, which: Any, most: Any) -> Any:
+        """Iterate in some lanes, `most` times at most; in which lanes y is finite."""
+        m, e, b = self.m, self.e, self.b
+        write_loop(b, m.n, lambda i: m.store(0.0, self.c, i))
+        m.store(0.0, self.rounds)
+        self.forget(None)
+        self.evaluate(m.y)
+        good = b.and_(which, e.compare("<", m.load(self.norm), math.inf))
+        b.store(good, self.live)
+        ended = b.and_(good, self.has_ended())
+        b.store(ended, self.ended)
+        with b.if_then(m.any(ended)):
+            self.judge(m.never())
+        turn = b.alloca(I64)
+        b.store(i64(0), turn)
+
+        def goes_on() -> Any:
+            more = b.icmp_signed("<", b.load(turn, typ=I64), most)
+            return b.and_(more, m.any(b.load(self.live, typ=e.mask)))
+
+        def once() -> None:
+            b.store(b.add(b.load(turn, typ=I64), i64(1)), turn)
+            self.step()
+
+        m.repeat(goes_on, once)
+        return good
+
+    # ---- the map of Alart and Curnier
+
+    def evaluate(self, y: Any) -> None:
+        """z = W y + b, F, and what its derivative needs; |F|, the largest |F|, |W| |y| + |b|."""
+        m = self.m
+        m.multiply(y)
+        for place in (self.norm, self.largest):
+            m.store(0.0, place)
+        m.each_contact(lambda kind, i, first: self._map(kind, i, first, y))
+        m.store(m.root(m.load(self.norm)), self.norm)
+
+    def _map(self, kind: Kind, i: Any, first: Any, base: Any) -> None:
+        m, e, b = self.m, self.e, self.b
+        r, inverse = m.load(m.of(i, R)), m.load(m.of(i, INVERSE))
+        eps = m.load(m.eps)
+        every = range(len(kind.letters))
+        y, c = m.rows(base, first, every), m.rows(self.c, first, every)
+        z = [
+            eps.times_plus(a - o, x)
+            for a, o, x in zip(y, c, m.rows(m.z, first, every), strict=True)
+        ]
+        F: list[Any] = [None] * len(every)
+        closed: Any = None
+        top = e.constant(0.0)
+        if kind.has_head:
+            speed = z[0] + m.load(m.s, i)
+            top = y[0] - r * speed
+            closed = e.compare(">", top, 0.0)
+            F[0] = e.select(closed, speed, y[0] * inverse)
+            top = e.select(closed, top, 0.0)
+            m.store(e.select(closed, 1.0, 0.0), m.of(i, CLOSED))
+        for number, group in enumerate(kind.groups):
+            coefficient = m.load(m.of(i, C)) if number == 0 else e.constant(1.0)
+            bound = top * coefficient if kind.has_head else coefficient
+            x = [y[t] - r * z[t] for t in group]
+            size = m.length(x)
+            slides = b.or_(e.compare(">", size, bound), e.compare("<=", bound, 0.0))
+            scale = 1.0 / e.select(e.compare(">", size, 0.0), size, 1.0)
+            part = e.select(slides, bound * scale, 1.0)
+            for t, a in zip(group, x, strict=True):
+                direction = a * scale
+                m.store(direction, self.E, m.plus(first, t))
+                F[t] = e.select(slides, (y[t] - bound * direction) * inverse, z[t])
+            lean = e.constant(0.0)
+            if kind.has_head:
+                lean = e.select(b.and_(slides, closed), coefficient, 0.0)
+            for j, value in enumerate((part, e.select(slides, part, 0.0), lean)):
+                m.store(value, m.of(i, GROUPS + PER_GROUP * number + j))
+        norm, largest = m.load(self.norm), m.load(self.largest)
+        for t, f in enumerate(F):
+            m.store(f, self.F, m.plus(first, t))
+            norm, largest = f.times_plus(f, norm), m.larger(largest, m.size(f))
+        m.store(norm, self.norm)
+        m.store(largest, self.largest)
+
+    def derivative(self) -> None:
+        """J, with −F as its last column; rows beyond those of contacts are those of I."""
+        m, b = self.m, self.b
+        columns = m.plus(m.n, 1)
+
+        def clear(i: Any) -> None:
+            start = m.at(m.J, b.mul(i, columns))
+            write_loop(b, columns, lambda j: m.store(0.0, start, j))
+            m.store(1.0, start, i)
+
+        last = b.sub(m.n, i64(BLOCK))  # what is padded is in the last block
+        with b.if_then(b.icmp_signed(">=", last, i64(0))):
+            m.between(last, m.n, clear)
+        m.each_contact(self._rows_of_derivative)
+
+    def _rows_of_derivative(self, kind: Kind, i: Any, first: Any) -> None:
+        m, e, b, count = self.m, self.e, self.b, len(kind.letters)
+        columns = m.plus(m.n, 1)
+        inverse, eps = m.load(m.of(i, INVERSE)), m.load(m.eps)
+        by_z: dict[tuple[int, int], Lane] = {}
+        by_y: dict[tuple[int, int], Lane] = {}
+        if kind.has_head:
+            closed = by_z[0, 0] = m.load(m.of(i, CLOSED))
+            by_y[0, 0] = (1.0 - closed) * inverse
+        for number, group in enumerate(kind.groups):
+            part, turned, lean = (
+                m.load(m.of(i, GROUPS + PER_GROUP * number + j)) for j in range(3)
+            )
+            at = dict(zip(group, m.rows(self.E, first, group), strict=True))
+            for t in group:
+                for u in group:
+                    x = -(turned * at[t]) * at[u]
+                    by_z[t, u] = x + part if t == u else x
+                    by_y[t, u] = (1.0 - by_z[t, u] if t == u else -x) * inverse
+                if kind.has_head:
+                    by_z[t, 0] = lean * at[t]
+                    by_y[t, 0] = -(by_z[t, 0] * inverse)
+        W = [m.at(m.W, b.mul(m.plus(first, t), m.n)) for t in range(count)]
+        J = [m.at(m.J, b.mul(m.plus(first, t), columns)) for t in range(count)]
+
+        def column(j: Any) -> None:
+            offset = b.mul(j, i64(m.bytes))
+            w = [Lane(e, b.load(b.at(x, offset), align=8, typ=e.vector)) for x in W]
+            for t in range(count):
+                total: Any = None
+                for u in range(count):
+                    if (t, u) in by_z:
+                        x = by_z[t, u]
+                        total = x * w[u] if total is None else x.times_plus(w[u], total)
+                b.store(total.value, b.at(J[t], offset), align=8)
+
+        write_loop(b, m.n, column)
+        for (t, u), x in by_z.items():
+            place = m.at(J[t], m.plus(first, u))
+            m.store(m.load(place) + eps.times_plus(x, by_y[t, u]), place)
+        for t in range(count):
+            m.store(-m.load(self.F, m.plus(first, t)), J[t], m.n)
+
+    # ---- iterations
+
+    def forget(self, which: Any) -> None:
+        """The last norms, in some lanes."""
+        m = self.m
+        for i in range(MEMORY):
+            old = m.load(self.memory, i)
+            new = self.e.constant(-math.inf)
+            m.store(new if which is None else self.e.select(which, new, old), self.memory, i)
+
+    def step(self) -> None:
+        """One Newton step of all lanes that are not done, and what follows from it."""
+        m, e, b = self.m, self.e, self.b
+        live = b.load(self.live, typ=e.mask)
+        m.store(m.load(self.count) + e.select(live, 1.0, 0.0), self.count)
+        before = m.load(self.norm)
+        limit = before
+        for i in range(MEMORY - 1):
+            x = m.load(self.memory, i + 1)
+            m.store(x, self.memory, i)
+            limit = m.larger(limit, x)
+        m.store(before, self.memory, MEMORY - 1)
+        self.derivative()
+        eliminate(m, m.J, m.n, m.d)
+        length, halved = b.alloca(e.vector), b.alloca(I64)
+        m.store(1.0, length)
+        b.store(i64(0), halved)
+
+        def moved() -> None:
+            part = m.load(length)
+
+            def one(i: Any) -> None:
+                old = m.load(m.y, i)
+                new = m.load(m.d, i).times_plus(part, old)
+                m.store(e.select(live, new, old), m.new, i)
+
+            write_loop(b, m.n, one)
+            self.evaluate(m.new)
+
+        def worse() -> Any:
+            fine = e.compare("<=", m.load(self.norm), limit)
+            return b.and_(live, b.not_(fine))
+
+        def again() -> Any:
+            more = b.icmp_signed("<", b.load(halved, typ=I64), i64(HALVINGS))
+            return b.and_(more, m.any(worse()))
+
+        def halve() -> None:
+            part = m.load(length)
+            m.store(e.select(worse(), part * 0.5, part), length)
+            b.store(b.add(b.load(halved, typ=I64), i64(1)), halved)
+            moved()
+
+        moved()
+        m.repeat(again, halve)
+        norm = m.load(self.norm)
+        fine = b.and_(live, e.compare("<", norm, math.inf))
+        write_loop(
+            b,
+            m.n,
+            lambda i: m.store(e.select(fine, m.load(m.new, i), m.load(m.y, i)), m.y, i),
+        )
+        stalled = e.compare(">", norm, before * 0.5)
+        ended = self.has_ended()
+        b.store(fine, self.live)
+        b.store(b.and_(fine, ended), self.ended)
+        asked = b.and_(fine, b.or_(ended, stalled))
+        with b.if_then(m.any(asked)):
+            self.judge(stalled)
+
+    def has_ended(self) -> Any:
+        """Where F is rounding."""
+        m = self.m
+        return self.e.compare("<=", m.load(self.largest), m.load(m.scale) * INNER)
+
+    def judge(self, stalled: Any) -> None:
+        """Where the residual of W is at the tolerance; the next round elsewhere."""
+        m, e, b = self.m, self.e, self.b
+        m.residual(m.y)
+        live, ended = (b.load(x, typ=e.mask) for x in (self.live, self.ended))
+        good = b.and_(live, e.compare("<=", m.load(m.found), m.limit(self.tolerance)))
+        ended = b.or_(ended, b.and_(good, stalled))
+        rounds = m.load(self.rounds)
+        over = b.or_(b.and_(ended, good), e.compare(">=", rounds, float(ROUNDS)))
+        m.store(rounds + e.select(ended, 1.0, 0.0), self.rounds)
+        live = b.and_(live, b.not_(over))
+        b.store(live, self.live)
+        following = b.and_(ended, live)
+        with b.if_then(m.any(following)):
+
+            def one(i: Any) -> None:
+                x = e.select(following, m.load(m.y, i), m.load(self.c, i))
+                m.store(x, self.c, i)
+
+            write_loop(b, m.n, one)
+            self.forget(following)
+            self.evaluate(m.y)

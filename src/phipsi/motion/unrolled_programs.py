@@ -1,0 +1,218 @@
+"""Programs as code without loops: the reference backend runs once, on terms instead of numbers.
+
+A term is an operation on terms and known numbers. Equal terms are the same object, and a known 0 or
+1 costs nothing; so whatever the numbers of a model make zero, such as all that leaves the plane of
+a planar mechanism, is not in the code. Only what results need is written.
+
+Signs stand outside: a term is a product, a sum or a difference of terms without a sign, so that the
+code has no negation. LLVM looks for the best place of each negation in a chain of products.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, final
+
+import numpy as np
+
+from phipsi.backends.array_algebra import FUNCTIONS
+from phipsi.backends.backend import SweepProgram
+from phipsi.backends.native.text.elementary_functions import LaneNumbers
+from phipsi.backends.native.text.lane_arithmetic import Emitter, Lane
+from phipsi.backends.reference import evaluate
+
+Number = Any  # a term, or a number that is known
+
+
+@final
+class Term:
+    """An operation on terms and known numbers; `number` counts the terms of one `Terms`."""
+
+    __slots__ = ("args", "name", "number", "terms")
+
+    def __init__(self, terms: Terms, name: str, args: tuple[Any, ...], number: int) -> None:
+        self.terms, self.name, self.args, self.number = terms, name, args, number
+
+    def __neg__(self) -> Number:
+        return self.args[0] if self.name == "neg" else self.terms.make("neg", self)
+
+    def __add__(self, other: Number) -> Number:
+        if not isinstance(other, Term):
+            if other == 0:
+                return self
+            if self.name == "neg":
+                return self.terms.make("sub", float(other), self.args[0])
+            return self.terms.make("add", self, float(other))
+        if other.name == "neg":
+            return self - other.args[0]
+        if self.name == "neg":
+            return other - self.args[0]
+        return self.terms.make("add", *_ordered(self, other))
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Number) -> Number:
+        if other is self:
+            return 0.0
+        if not isinstance(other, Term) or other.name == "neg":
+            return self + -other
+        if self.name == "neg":
+            return -(self.args[0] + other)
+        return self.terms.make("sub", self, other)
+
+    def __rsub__(self, other: Number) -> Number:
+        return -self + other
+
+    def __mul__(self, other: Number) -> Number:
+        if self.name == "neg":
+            return -(self.args[0] * other)
+        if isinstance(other, Term):
+            if other.name == "neg":
+                return -(self * other.args[0])
+            return self.terms.make("mul", *_ordered(self, other))
+        if other == 0:
+            return 0.0
+        if other < 0:
+            return -(self * -other)
+        return self if other == 1 else self.terms.make("mul", self, float(other))
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, other: Number) -> Number:
+        if self.name == "neg":
+            return -(self.args[0] / other)
+        if not isinstance(other, Term):
+            return self if other == 1 else self.terms.make("div", self, float(other))
+        return (
+            -(self / other.args[0]) if other.name == "neg" else self.terms.make("div", self, other)
+        )
+
+    def __rtruediv__(self, other: Number) -> Number:
+        if self.name == "neg":
+            return -(other / self.args[0])
+        return 0.0 if other == 0 else self.terms.make("div", float(other), self)
+
+
+def _ordered(x: Term, y: Term) -> tuple[Term, Term]:
+    return (x, y) if x.number <= y.number else (y, x)
+
+
+@final
+class _Functions:
+    """The functions of terms that the reference backend calls."""
+
+    @staticmethod
+    def sin(x: Term) -> Term:
+        return x.terms.make("sin", x)
+
+    @staticmethod
+    def cos(x: Term) -> Term:
+        return x.terms.make("cos", x)
+
+    @staticmethod
+    def sqrt(x: Term) -> Term:
+        return x.terms.make("sqrt", x)
+
+
+FUNCTIONS[Term] = _Functions
+
+
+@final
+class Terms:
+    """All terms of some results."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[Any, ...], Term] = {}
+
+    def make(self, name: str, *args: Any) -> Term:
+        """The term of this operation: the known one, if there is one."""
+        key = (name, *(x.number if isinstance(x, Term) else ("known", x) for x in args))
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = Term(self, name, args, len(self._known))
+        return found
+
+    def inputs(self, name: str, shape: Sequence[int]) -> np.ndarray:
+        """The entries of an input."""
+        count = int(np.prod(shape, dtype=int))
+        entries = [self.make("input", name, i) for i in range(count)]
+        return np.array([*entries, None], dtype=object)[:-1].reshape(shape)
+
+    def results(self, program: SweepProgram) -> list[np.ndarray]:
+        """What a program gives, from its inputs."""
+        given = {x: self.inputs(x, program.input_shapes[x]) for x in program.inputs}
+        found, _ = evaluate(program, given, ())
+        return [np.asarray(x, dtype=object) for x in found]
+
+
+def _operands(x: Term) -> tuple[Any, ...]:
+    """Of what a term is computed: x y + z is one operation."""
+    if x.name == "add":
+        y, z = x.args
+        if isinstance(z, Term) and z.name == "mul":
+            return (*z.args, y)
+        if y.name == "mul":
+            return (*y.args, z)
+    elif x.name == "sub":
+        y, z = x.args
+        if isinstance(z, Term) and z.name == "mul" and not isinstance(z.args[1], Term):
+            return (z.args[0], -z.args[1], y)
+    return x.args
+
+
+def needed(results: Iterable[Number]) -> list[Term]:
+    """The terms that results need, each after its operands."""
+    found: dict[int, Term] = {}
+    stack = [x for x in results if isinstance(x, Term)]
+    while stack:
+        x = stack.pop()
+        if x.number not in found:
+            found[x.number] = x
+            stack += [y for y in _operands(x) if isinstance(y, Term)]
+    return [found[i] for i in sorted(found)]
+
+
+def listing(results: Sequence[Number]) -> str:
+    """A line for every term that results need, and the results."""
+
+    def name(x: Number) -> str:
+        return f"#{x.number}" if isinstance(x, Term) else repr(x)
+
+    lines = [f"{name(x)} {x.name} {' '.join(map(name, x.args))}" for x in needed(results)]
+    return "\n".join([*lines, " ".join(map(name, results))])
+
+
+def write_terms(
+    results: Sequence[Number], e: Emitter, load: Callable[[str, int], Lane]
+) -> list[Lane]:
+    """The code of results; ``load(name, i)`` reads an entry of an input."""
+    numbers, lanes = LaneNumbers(e), dict[int, Lane]()
+
+    def lane(x: Number) -> Lane:
+        if not isinstance(x, Term):
+            return e.constant(float(x))
+        if x.name == "neg":  # only of results: a plain 0 would be folded to a negation
+            return e.constant(0.0) - lane(x.args[0])
+        if x.number not in lanes:  # an input, read where it is used first
+            lanes[x.number] = load(*x.args)
+        return lanes[x.number]
+
+    for x in needed(results):
+        if x.name not in ("input", "neg"):
+            args = [lane(y) for y in _operands(x)]
+            fused = len(args) == 3
+            lanes[x.number] = (
+                args[0].times_plus(*args[1:]) if fused else _WRITERS[x.name](numbers, args)
+            )
+    return [lane(x) for x in results]
+
+
+_WRITERS: Mapping[str, Callable[[LaneNumbers, list[Lane]], Lane]] = {
+    "add": lambda _, args: args[0] + args[1],
+    "sub": lambda _, args: args[0] - args[1],
+    "mul": lambda _, args: args[0] * args[1],
+    "div": lambda _, args: args[0] / args[1],
+    "sin": lambda numbers, args: numbers.sin(args[0]),
+    "cos": lambda numbers, args: numbers.cos(args[0]),
+    "sqrt": lambda numbers, args: numbers.sqrt(args[0]),
+}

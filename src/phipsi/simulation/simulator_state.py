@@ -1,0 +1,152 @@
+"""The state of a Simulator: where its trajectories are, in memory that machine code works on."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from phipsi.backends.arguments import joint_array
+from phipsi.errors import InputError, SimulationError
+from phipsi.motion.rollout import failure
+
+if TYPE_CHECKING:
+    from phipsi.motion.run_code import Plan
+    from phipsi.motion.run_memory import RunMemory
+
+Array = NDArray[Any]
+_FEW = 64  # trajectories whose step is so short that the interpreter is held
+
+
+@final
+class SimulatorState:
+    """Where the trajectories of a `Simulator` are; `sim.start` makes it, `sim.step` advances it.
+
+    **Attributes:** `q` (..., nq), `v` (..., nv), `t` (...), and `laws`, the states of laws by name:
+    arrays that can be written to; `own` and `shared`, parameters by name, (n, *shape) those that
+    every trajectory has its own of, and `varied`, those that were given for each of them;
+    `steps`, how many have been taken; `status` (n,) and `failed_at`
+    (n,), of all trajectories in a row: 0, or why and in which step it stopped.
+    """
+
+    def __init__(
+        self,
+        simulator: Any,
+        batch: tuple[int, ...],
+        states: dict[str, Array],
+        own: dict[str, Array],
+        shared: dict[str, Array],
+        starts: dict[str, Array],
+        varied: frozenset[str] = frozenset(),
+    ) -> None:
+        self.simulator, self.batch, self.count = simulator, batch, math.prod(batch)
+        self._rows, self.own, self.shared, self._starts = states, own, shared, starts
+        self.varied = varied
+        shaped = {n: x.reshape(*batch, *x.shape[1:]) for n, x in states.items()}
+        self.q, self.v, self.t = shaped["q"], shaped["v"], shaped["t"].reshape(batch)
+        nodes = simulator._states
+        self.laws = {
+            n: x.reshape((*batch, *nodes[n].shape))
+            for n, x in shaped.items()
+            if n not in ("q", "v", "t")
+        }
+        self.efforts = np.zeros((self.count, simulator.model.nv))
+        self.steps = 0
+        self.status, self.failed_at = (np.zeros(self.count, dtype=np.int64) for _ in range(2))
+        self._advance: Callable[[], Any] | None = None
+        self._memory: RunMemory | None = None  # kept as long as `_advance` works on it
+        self._threads = 0  # of the memory, if several steps were taken at once
+
+    def __repr__(self) -> str:
+        which = f"{self.count} trajectories" if self.batch else "one trajectory"
+        return f"<state of {which} after {self.steps} steps>"
+
+    def copy(self) -> SimulatorState:
+        """The same state in memory of its own."""
+        rows = {name: x.copy() for name, x in self._rows.items()}
+        own, shared = ({n: x.copy() for n, x in part.items()} for part in (self.own, self.shared))
+        parts = rows, own, shared, self._starts, self.varied
+        out = SimulatorState(self.simulator, self.batch, *parts)
+        out.efforts[:], out.steps = self.efforts, self.steps
+        out.status[:], out.failed_at[:] = self.status, self.failed_at
+        return out
+
+    def take(self, other: SimulatorState) -> None:
+        """Become equal to another state, in the memory that is there."""
+        fits = other.simulator is self.simulator and other.batch == self.batch
+        if not fits or other.own.keys() != self.own.keys():
+            raise InputError(
+                f"out={self!r} is not a state of this simulator like {other!r}; make one with\n"
+                "    out = state.copy()"
+            )
+        for name, x in other.arrays().items():
+            np.copyto(self.arrays()[name], x)
+        self.efforts[:], self.steps = other.efforts, other.steps
+        self.status[:], self.failed_at[:] = other.status, other.failed_at
+        if self._memory is not None:
+            self._memory.number(self.steps)
+
+    def arrays(self) -> dict[str, Array]:
+        """Rows of states and parameters by name."""
+        return {**self._rows, **self.own, **self.shared}
+
+    def memory(self, plan: Plan, threads: int = 1) -> RunMemory:
+        """This state as the memory of a run."""
+        from phipsi.motion.run_memory import RunMemory
+
+        out = RunMemory(
+            plan, {**self.arrays(), **self._starts, "tau": self.efforts}, self.count, threads
+        )
+        out.status[:], out.failed_at[:] = self.status, self.failed_at
+        return out
+
+    def set_efforts(self, tau: ArrayLike) -> None:
+        """Efforts (..., nv) from now on, besides those of the laws."""
+        try:
+            self.efforts.reshape(*self.batch, -1)[...] = tau
+        except (TypeError, ValueError):
+            array = joint_array(self.simulator.model, "tau", tau, "nv")
+            raise InputError(
+                f"tau has shape {array.shape}, which does not broadcast to the batch {self.batch}"
+            ) from None
+
+    def advance(self) -> None:
+        """One step."""
+        advance = self._advance
+        if advance is None:
+            advance = self._advance = self._stepper()
+        self.steps += 1
+        if advance():
+            raise self.failure(None)
+
+    def advance_by(self, steps: int, threads: int) -> None:
+        """Several steps."""
+        sim = self.simulator
+        if self._threads != threads:
+            self._advance, self._threads = None, threads
+            self._memory = self.memory(sim._plan(self.own, ()), threads)
+            self.status, self.failed_at = self._memory.status, self._memory.failed_at
+        assert self._memory is not None
+        fine = not self.count or self._memory.run(sim.dt, steps, self.steps, records=False)
+        self.steps += steps
+        if not fine:
+            raise self.failure(None)
+
+    def _stepper(self) -> Callable[[], Any]:
+        sim = self.simulator
+        if not self.count:
+            return lambda: 0
+        self._threads = 0
+        memory = self._memory = self.memory(sim._plan(self.own, ()))
+        self.status, self.failed_at = memory.status, memory.failed_at
+        if self.count <= _FEW:
+            return memory.stepper(sim.dt, self.steps)
+        return lambda: not memory.run(sim.dt, 1, self.steps - 1, records=False)
+
+    def failure(self, found: Any) -> SimulationError:
+        """What went wrong first, in which trajectory and step."""
+        sim = self.simulator
+        return failure(sim._mechanism, self.batch, self.status, self.failed_at, sim.dt, found)

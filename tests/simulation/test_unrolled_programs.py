@@ -1,0 +1,165 @@
+"""Programs as code without loops: their terms against dense matrices, and what is folded."""
+
+import operator
+
+import known_systems
+import numpy as np
+import pytest
+
+import phipsi as pp
+from phipsi.motion import closure_terms
+from phipsi.motion.unrolled_programs import Term, Terms, needed
+
+OPERATIONS = {
+    "neg": operator.neg, "add": operator.add, "sub": operator.sub, "mul": operator.mul,
+    "div": operator.truediv, "sin": np.sin, "cos": np.cos, "sqrt": np.sqrt,
+}  # fmt: skip
+
+
+def values(entries, **inputs):
+    """Entries as numbers."""
+    known = {}
+
+    def value(x):
+        return known[x.number] if isinstance(x, Term) else x
+
+    for x in everything(entries):
+        if x.name == "input":
+            name, i = x.args
+            known[x.number] = np.ravel(inputs[name])[i]
+        else:
+            known[x.number] = OPERATIONS[x.name](*map(value, x.args))
+    return np.array([value(x) for x in entries.ravel()], dtype=float).reshape(entries.shape)
+
+
+def everything(entries):
+    """All terms, also those that are part of another instruction."""
+    found, stack = {}, [x for x in entries.ravel() if isinstance(x, Term)]
+    while stack:
+        x = stack.pop()
+        found[x.number] = x
+        stack += [y for y in x.args if isinstance(y, Term) and y.number not in found]
+    return [found[i] for i in sorted(found)]
+
+
+def four_bar():
+    return known_systems.four_bar()
+
+
+def spatial():
+    """Axes in all directions, and joints of several degrees of freedom."""
+    b = pp.ModelBuilder()
+    inertia = pp.SpatialInertia(1.0, (0.1, 0.2, 0.3), (0.1, 0.2, 0.25))
+    turn = pp.Pose.from_rpy((0.3, 0.2, 0.5), (0.1, 0.4, 0.2))
+    b.add_body("a", joint=pp.joints.Revolute((1, 2, 2)), placement=turn, inertia=inertia)
+    b.add_body("b", parent="a", joint=pp.joints.Cylindrical((0, 1, 1)), placement=turn,
+               inertia=inertia)  # fmt: skip
+    b.add_body("c", parent="b", joint=pp.joints.Prismatic((1, 0, 1)), inertia=inertia, armature=0.2)
+    ends = {"a": ("c", (0.2, 0.1, 0)), "b": ("world", (0.5, 0, 0.3))}
+    rod = pp.constraints.Distance(0.4, name="rod", **ends)
+    pin = pp.constraints.PointOnLine((0, 1, 0), name="pin", a=("b", (0.3, 0, 0)), b="world")
+    return pp.System(b.build(), [rod, pin])
+
+
+def turning():
+    """Quaternions, of a free body and of a ball joint."""
+    return known_systems.governor(False)[0]
+
+
+SYSTEMS = {
+    "four-bar": four_bar, "governor": turning, "gears": known_systems.twin_gears,
+    "spatial": spatial, "Bricard": known_systems.bricard,
+}  # fmt: skip
+
+
+def gap(system):
+    """How far the terms are from other ways to their numbers."""
+    found = closure_terms.way_of(system)
+    assert isinstance(found, closure_terms.Unrolled)
+    rng, model = np.random.default_rng(3), system.model
+    q = model.random_configuration(rng)
+    at = {"q": q, "v": rng.standard_normal(model.nv), "tau": rng.standard_normal(model.nv)}
+    bias = pp.inverse_dynamics(model, q, at["v"], np.zeros(model.nv))
+    pairs = [
+        (found.load, bias - at["tau"]),
+        (found.mass, pp.mass_matrix(model, q)),
+        (found.motion, system.jacobian(q)),
+        (found.drift, system.rows.bias(q, at["v"])),
+        (found.residual, system.residual(q)),
+    ]
+    return max(np.abs(values(x, **at) - y).max() for x, y in pairs)
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_terms_are_those_of_the_system(name):
+    assert gap(SYSTEMS[name]()) < 1e-12
+
+
+WRONG = {"__sub__": lambda x, y: x + y, "__neg__": lambda x: x, "__rsub__": lambda x, y: x + y}
+
+
+@pytest.mark.parametrize("broken", WRONG)
+def test_a_wrong_operation_is_noticed(broken, monkeypatch):
+    monkeypatch.setattr(Term, broken, WRONG[broken])
+    assert gap(four_bar()) > 1e-6
+
+
+def test_what_leaves_the_plane_is_not_there():
+    found = closure_terms.way_of(four_bar())
+    assert isinstance(found, closure_terms.Unrolled)
+    out_of_plane = [0, 1, 4]
+    for entries in (found.motion, found.drift, found.residual):
+        assert (entries[out_of_plane] == 0).all()
+    assert len(needed(found.entries)) < 250
+    names = [x.name for x in everything(np.array(found.entries, dtype=object))]
+    assert names.count("sin") == names.count("cos") == 3
+
+
+def test_given_inertias_are_inputs():
+    system = four_bar()
+    found = closure_terms.way_of(system, ("M", "Jr"))
+    assert isinstance(found, closure_terms.Unrolled)
+    rng = np.random.default_rng(0)
+    q, model = system.model.random_configuration(rng), system.model
+    half = rng.standard_normal((3, 6, 6))
+    M, rotors = half @ half.swapaxes(1, 2), rng.random((3, 1, 1))
+    program = pp.compile(pp.operators.mass_matrix, model, mode="dense", given=("M", "Jr"))
+    known = {"q": q, "M": M, "Jr": rotors}
+    wanted = program(*(known[x] for x in program.inputs))
+    np.testing.assert_allclose(values(found.mass, **known), wanted, rtol=1e-12)
+
+
+@pytest.mark.parametrize("limit", ["MOST_BODIES", "MOST_TERMS"])
+def test_large_systems_are_not_unrolled(limit, monkeypatch):
+    monkeypatch.setattr(closure_terms, limit, 2)
+    assert not isinstance(closure_terms.way_of(four_bar()), closure_terms.Unrolled)
+
+
+def test_signs_and_known_numbers_are_folded():
+    terms = Terms()
+    x, y = terms.inputs("x", (2,))
+    assert x * 0 == 0
+    assert x - x == 0
+    assert x * 1 is x
+    assert 0 + x is x
+    assert -(0 - x) is x
+    assert x + y is y + x
+    assert x - (-y) is x + y
+    assert -x - y is -(x + y)
+    assert (-x) * (-y) is x * y
+    assert -2 * x is -(2 * x)
+    assert (-x) / y is -(x / y)
+    assert 1 / -x is -(1 / x)
+    assert x - y is not y - x
+
+
+def test_equal_systems_have_equal_keys():
+    """The key of stored code has every number in it, and no address."""
+    first, again, other = (
+        closure_terms.way_of(known_systems.four_bar(mass=mass)) for mass in (1.0, 1.0, 1.5)
+    )
+    assert first is not again
+    assert first is not None
+    assert again is not None
+    assert other is not None
+    assert first.key == again.key != other.key

@@ -1,0 +1,115 @@
+"""Contact problems with known answers, B1–B22 of theory/contact section 9, as systems."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import phipsi as pp
+
+G = 9.81
+
+
+def about_y(angle: float) -> np.ndarray:
+    """Rotation by an angle about y, (3, 3)."""
+    c, s = np.cos(angle), np.sin(angle)
+    return np.array([[c, 0, s], [0, 1, 0], [-s, 0, c]])
+
+
+class Scene:
+    """A world with a floor, to which free bodies with shapes are added.
+
+    The floor is inclined by `slope` (rad): it descends along its own x axis. Bodies are placed in
+    the axes of the floor.
+    """
+
+    def __init__(
+        self, *, slope: float = 0.0, friction: float = 0.5, floor: bool = True, **more: Any
+    ):
+        self.builder = pp.ModelBuilder()
+        self.rotation = about_y(slope)
+        self.material = pp.Material(friction, **more)
+        self._q: list[np.ndarray] = []
+        self._v: list[np.ndarray] = []
+        if floor:
+            self.builder.add_shape(
+                "floor", "world", pp.shapes.Plane(), pp.Pose(self.rotation), material=self.material
+            )
+
+    def add(
+        self,
+        name: str,
+        shape: Any,
+        mass: float,
+        at: Any,
+        v: Any = (0, 0, 0),
+        omega: Any = (0, 0, 0),
+        *,
+        turned: Any = None,
+        inertia: Any = None,
+        material: Any = None,
+    ) -> None:
+        """A free body with one shape; v and omega in the axes of the floor."""
+        R = self.rotation if turned is None else self.rotation @ turned
+        if inertia is None:
+            solid = pp.SpatialInertia
+            if isinstance(shape, pp.shapes.Sphere):
+                inertia = solid.sphere(shape.radius, mass=mass)
+            else:
+                inertia = solid.box(shape.edges, mass=mass)
+        self.builder.add_body(name, joint=pp.joints.Free(), inertia=inertia)
+        self.builder.add_shape(name, name, shape, material=material or self.material)
+        pose = pp.Pose(R, self.rotation @ np.asarray(at, float))
+        self._q.append(np.concatenate([pose.quaternion, pose.translation]))
+        back = R.T @ self.rotation
+        self._v.append(
+            np.concatenate([back @ np.asarray(omega, float), back @ np.asarray(v, float)])
+        )
+
+    def system(self, **options: Any) -> tuple[Any, np.ndarray, np.ndarray]:
+        """The system with its contacts, and the state that it starts from."""
+        model = self.builder.build()
+        contacts = pp.Contacts(model, **options)
+        empty = np.zeros(0)
+        q, v = (np.concatenate([empty, *x]) for x in (self._q, self._v))
+        return pp.System(model, contacts=contacts), q, v
+
+    def place(self, q: np.ndarray, body: int = 0) -> np.ndarray:
+        """Where a body is, in the axes of the floor (..., 3)."""
+        return q[..., 7 * body + 4 : 7 * body + 7] @ self.rotation
+
+    def velocity(self, q: np.ndarray, v: np.ndarray, body: int = 0) -> np.ndarray:
+        """How a body's centre moves, in the axes of the floor (..., 3)."""
+        w, x, y, z = np.moveaxis(q[..., 7 * body : 7 * body + 4], -1, 0)
+        R = np.array([
+            [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
+            [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
+            [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
+        ])  # fmt: skip
+        u = v[..., 6 * body + 3 : 6 * body + 6]
+        return np.einsum("ij...,...j->...i", R, u) @ self.rotation
+
+
+@dataclass(frozen=True)
+class Run:
+    """States (steps + 1, …) and impulses (steps + 1, slots, 6) of a run; the pair of every slot."""
+
+    q: np.ndarray
+    v: np.ndarray
+    impulses: np.ndarray
+    worst: np.ndarray
+    totals: np.ndarray
+    pairs: tuple[str, ...]
+
+
+def run(system: Any, q: Any, v: Any, dt: float, steps: int, tau: Any = None) -> Run:
+    """Fixed steps in machine code."""
+    sim = pp.Simulator(system, dt=dt, integrator="time_stepping")
+    names = ("q", "v", "contact.impulses", "contact.worst", "contact.totals")
+    found = sim.rollout(sim.start(q, v), tau, steps=steps, record=names, progress=False)
+    contacts = system.contacts
+    pairs = tuple(contacts.pairs[i].name for i in contacts.slot_pair)
+    impulses, worst, totals = (found[x] for x in names[2:])
+    return Run(found.q, found.v, impulses, worst, totals, pairs)
