@@ -32,9 +32,9 @@ from phipsi.algorithms.forms import IMPULSE
 from phipsi.backends.failures import is_failure
 from phipsi.compiler import compile
 from phipsi.errors import InputError
-from phipsi.model.closure_names import ends
 from phipsi.laws import law_operations as ops
 from phipsi.laws.calls import call
+from phipsi.model.closure_names import ends
 from phipsi.motion.closure_calls import ProjectionCall
 from phipsi.motion.motion import TOLERANCE, Motion, not_closed
 from phipsi.motion.run_code import Plan
