@@ -32,7 +32,7 @@ from phipsi.model.value import plain
 __all__ = ["Box", "Capsule", "ConvexMesh", "Cylinder", "Ellipsoid", "Plane", "Shape", "Sphere"]
 
 Numbers = tuple[float, ...]
-ALL = (1 << 31) - 1
+ALL = (1 << 64) - 1
 """The mask of a shape that may touch shapes of every group."""
 _HERE = Pose()
 _FLAT = 1e-9  # of the size of a mesh: how far a vertex may stand out of a face
@@ -338,6 +338,11 @@ class BodyShape:
     group: int = 1
     mask: int = ALL
 
+    @property
+    def is_turned(self) -> bool:
+        """Whether its axes are not those of the body."""
+        return not np.array_equal(self.placement.rotation, np.eye(3))
+
 
 def make_shape(
     name: Any,
@@ -369,7 +374,7 @@ def make_shape(
         )
     for what, bits in (("group", group), ("mask", mask)):
         if isinstance(bits, bool) or not isinstance(bits, int | np.integer) or not 0 <= bits <= ALL:
-            raise ModelError(f"{who}: {what}={bits!r} must be bits, a whole number 0 … 2³¹ − 1.")
+            raise ModelError(f"{who}: {what}={bits!r} must be bits, a whole number 0 … 2⁶⁴ − 1.")
     return BodyShape(name, body, shape, placement, material, int(group), int(mask))
 
 
@@ -380,6 +385,17 @@ KINDS: dict[str, type[Shape]] = {
 }
 
 
+def material_to_dict(material: Material) -> dict[str, float | None]:
+    """Return plain numbers; an infinite stiffness is null."""
+    values = {one.name: getattr(material, one.name) for one in fields(material)}
+    return {name: None if math.isinf(x) else x for name, x in values.items()}
+
+
+def material_from_dict(data: dict[str, float | None]) -> Material:
+    """Inverse of `material_to_dict`."""
+    return Material(**{name: math.inf if x is None else x for name, x in data.items()})
+
+
 def shape_to_dict(record: BodyShape) -> dict[str, Any]:
     """Return plain dicts, lists, strings and numbers; an infinite stiffness is null."""
     sizes = {one.name: getattr(record.shape, one.name) for one in fields(record.shape)}
@@ -388,8 +404,7 @@ def shape_to_dict(record: BodyShape) -> dict[str, Any]:
     X = record.placement
     out["placement"] = {"rotation": X.rotation.tolist(), "translation": X.translation.tolist()}
     if record.material is not None:
-        values = {one.name: getattr(record.material, one.name) for one in fields(record.material)}
-        out["material"] = {n: None if math.isinf(x) else x for n, x in values.items()}
+        out["material"] = material_to_dict(record.material)
     return out | {"group": record.group, "mask": record.mask}
 
 
@@ -408,8 +423,7 @@ def shape_from_dict(data: Any) -> BodyShape:
         values["shape"] = KINDS[kind](**sizes)
         values["placement"] = Pose(**values.get("placement", {}))
         if values.get("material") is not None:
-            given = {n: math.inf if x is None else x for n, x in values["material"].items()}
-            values["material"] = Material(**given)
+            values["material"] = material_from_dict(values["material"])
         return make_shape(**values)
     except (TypeError, KeyError, AttributeError) as error:
         raise ParseError(f"{where} is not in the format of a model: {error!r}.") from error

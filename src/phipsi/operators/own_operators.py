@@ -65,7 +65,7 @@ def own_row(
     }  # fmt: skip
     if isinstance(value, Table):
         common |= {
-            "varies": (name,) if takes is ONE else (),
+            "varies": (name,),
             "blocks": _blocks_of(value),
             "matrix": _matrix_of(value),
             "inverse": None if inverse is None else _blocks_of(inverse),

@@ -232,6 +232,27 @@ def _turned(block: Rows, rows: str, cols: str, turn: Rows) -> Rows:
     return block
 
 
+def scaled(a: Arithmetic, x: Field) -> Block:
+    """A number times a block, in the kind of the block."""
+    (s,), block = a.column(x.args[0]), x.args[1]
+    if x.type.kind is Kind.INERTIA:
+        m, h, moment = a.inertia(block)
+        return a.inertia_block([mul(s, e) for e in (m, *h, *lower_half(moment))])
+    rows = [[mul(s, e) for e in row] for row in a.rows(block)]
+    if x.type.kind is Kind.SYMMETRIC:
+        return a.symmetric(lower_half(rows), len(rows))
+    return a.dense(rows, len(rows[0]) if rows else 0)
+
+
+def trace(a: Arithmetic, x: Field) -> Block:
+    """The sum of the diagonal of a block."""
+    rows = a.rows(x.args[0])
+    total: Entry = 0
+    for i, row in enumerate(rows):
+        total = add(total, row[i])
+    return a.dense([[total]], 1)
+
+
 def diag(a: Arithmetic, x: Field) -> Block:
     """A column on the diagonal."""
     column = a.column(x.args[0])

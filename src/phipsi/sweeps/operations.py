@@ -329,6 +329,14 @@ Operation(
     kind=Kind.SYMMETRIC, linear=(0,), naming=Naming.INLINE, **_call("diag"),
 )  # fmt: skip
 Operation(
+    "scaled_block", "a number times a block", body=bodies.scaled, linear=(0, 1), cost=_entries,
+    form="{0} {1}", binding=Binding.PRODUCT,
+)  # fmt: skip
+Operation(
+    "block_trace", "the sum of a diagonal", body=bodies.trace, domain=Domain.BODY, rows="1",
+    cols="1", linear=(0,), **_call("tr", r"\operatorname{tr}"),
+)  # fmt: skip
+Operation(
     "diagonal_column", "the diagonal as a column", body=bodies.diagonal, rows="r", cols="1",
     linear=(0,), **_call("diagonal"),
 )  # fmt: skip

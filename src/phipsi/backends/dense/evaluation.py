@@ -26,6 +26,7 @@ from phipsi.backends.dense.world_rows import frames_of, rows, rows_rate
 from phipsi.backends.failures import singular_hinge_text
 from phipsi.errors import InputError, SingularHingeError, SingularMatrixError, SpaceError
 from phipsi.expressions.check import shown
+from phipsi.expressions.functions import scaled, trace
 from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import Expr
 from phipsi.expressions.spaces import ONE, Space
@@ -235,6 +236,10 @@ class Evaluation:
         function, hole = x.data
         if isinstance(function, Formula):
             return self._formula(x, function)
+        if function is scaled:
+            return self.value(x.args[0])[0, 0] * self.value(x.args[1])
+        if function is trace:
+            return self.at.array([[np.trace(self.value(x.args[0]))]])
         if function.name in OF_ONE:
             return OF_ONE[function.name](self.at, self.value(x.args[0]))
         if function.name not in TRACES:
