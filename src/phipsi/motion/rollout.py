@@ -391,8 +391,9 @@ _REASONS = {
         "fast rotations need steps well below their period"
     ),
     NO_MEMORY: (  # the number of UNSOLVED and OPEN in runs
-        "the equation of the implicit step was not solved by iteration; the step is too long for "
-        "this motion, or forces that couple joints are too stiff for it. Use a smaller dt"
+        "the equation of the implicit step was not solved by iteration, nor by Newton's method: "
+        "the step is too long for this motion. Use a smaller dt, or integrator="
+        "'implicit_damping', which solves no equation"
     ),
 }
 
