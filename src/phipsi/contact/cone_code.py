@@ -55,7 +55,7 @@ class _Attempts(ConeLanes):
     ) -> None:
         super().__init__(e, args, kinds)
         self.tolerance = tolerance
-        self.kept_y, self.best_y = self.vectors[14:16]
+        self.kept_y, self.best_y = self.vectors[14], self.vectors[18]
         self.newton, self.interior = NewtonCode(self, tolerance), InteriorCode(self)
 
     def write(self) -> None:
@@ -91,9 +91,9 @@ class _Attempts(ConeLanes):
             with b.if_then(b.not_(is_first)):
                 with b.if_else(is_convex) as (held, free):
                     with held:
-                        self.interior.hold_sliding(b.sub(turn, i64(first)))
+                        self.interior.convex.hold_sliding(b.sub(turn, i64(first)))
                     with free:
-                        self.interior.let_slide()
+                        self.interior.convex.let_slide()
                 self.interior.iterate(which, self.load(starts, turn), self.newton.count)
                 b.store(judged(which), known)
                 self.store(self.load(self.found), error)
@@ -133,8 +133,9 @@ class _Attempts(ConeLanes):
         status = e.select(failed, float(UNSOLVED), float(SOLVED))
         self.store(self.load(self.newton.count), self.results, 1)
         self.store(e.select(fine, status, float(NOT_FINITE)), self.results, 2)
-        write_loop(
-            b,
-            self.n,
-            lambda i: self.store(self.load(self.best_y, i) * self.load(self.sigma, i), self.y, i),
-        )
+        zero = e.constant(0.0)  # x + 0 has no negative zeros
+
+        def unscale(i: Any) -> None:
+            self.store(self.load(self.best_y, i) * self.load(self.sigma, i) + zero, self.y, i)
+
+        write_loop(b, self.n, unscale)

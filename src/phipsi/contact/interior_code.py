@@ -15,11 +15,11 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, final
 
 from phipsi.backends.native.text.lane_arithmetic import I64, Lane, i64, write_loop
+from phipsi.contact.convex_code import SLIDING, ConvexCode
 from phipsi.contact.interior_point import (
     BOUNDARY,
     CARRIED,
     CENTRED,
-    CONVEX_CENTRED,
     ITERATIONS,
     LEVEL,
     SHORTEST,
@@ -30,8 +30,6 @@ from phipsi.contact.lane_elimination import eliminate
 # numbers of a contact: the known y of a limit; z of the head of the side group, its change, that of
 # the predictor; the unit of impulse
 _BETA, _SIDE, _SIDE_STEP, _SIDE_GUESS, _UNIT = range(HEAD, HEAD + 5)
-# of convex problems: what stands for Σ |z_g|, what it was, how far it was off then and is now
-_SLIDING, _BEFORE, _OFF_BEFORE, _OFF = range(HEAD + 5, HEAD + 9)
 
 Vector = list[Lane]
 
@@ -61,10 +59,10 @@ class InteriorCode:
         self.Y, self.Z, self.step_Y, self.step_Z, self.guess_Y, self.guess_Z, self.tau = m.vectors[
             7:14
         ]
-        self.speed, self.kappa, self.target, self.reach, self.off, self.cones, self.slides = (
-            m.b.alloca(m.e.vector) for _ in range(7)
+        self.speed, self.kappa, self.target, self.reach, self.off, self.cones = (
+            m.b.alloca(m.e.vector) for _ in range(6)
         )
-        self.centred = m.b.alloca(m.e.vector)
+        self.convex = ConvexCode(m)
         self.live, self.solved = m.b.alloca(m.e.mask), m.b.alloca(m.e.mask)
 
     # ---- contacts
@@ -89,59 +87,6 @@ class InteriorCode:
     def state(self, base: Any, kind: Kind, first: Any) -> Vector:
         """Numbers of all rows of a contact."""
         return self.m.rows(base, first, range(len(kind.letters)))
-
-    # ---- convex problems
-
-    def let_slide(self) -> None:
-        """|z_t| follows from z: the problem itself."""
-        m = self.m
-        m.store(1.0, self.slides)
-        m.store(CENTRED, self.centred)
-        m.each_contact(lambda kind, i, first: m.store(0.0, m.of(i, _SLIDING)))
-
-    def hold_sliding(self, number: Any) -> None:
-        """The convex problem of this number: what stands for Σ |z_g|; see `Rounds`."""
-        m, e, b = self.m, self.e, self.b
-        m.store(0.0, self.slides)
-        m.store(CONVEX_CENTRED, self.centred)
-        total, square = b.alloca(e.vector), b.alloca(e.vector)
-        for place in (total, square):
-            m.store(0.0, place)
-
-        def error(kind: Kind, i: Any, first: Any) -> None:
-            found = e.constant(0.0)
-            if kind.has_head:
-                for c, group in zip(m.coefficients(kind, i), kind.groups, strict=True):
-                    found = c.times_plus(m.length(m.rows(m.z, first, group)), found)
-            off = found - m.load(m.of(i, _SLIDING))
-            turn = off - m.load(m.of(i, _OFF_BEFORE))
-            m.store(off, m.of(i, _OFF))
-            m.store(off.times_plus(turn, m.load(total)), total)
-            m.store(turn.times_plus(turn, m.load(square)), square)
-
-        def clear(kind: Kind, i: Any, first: Any) -> None:
-            for what in (_SLIDING, _BEFORE, _OFF_BEFORE):
-                m.store(0.0, m.of(i, what))
-
-        def advance(kind: Kind, i: Any, first: Any) -> None:
-            now, before, off, old = (
-                m.load(m.of(i, x)) for x in (_SLIDING, _BEFORE, _OFF, _OFF_BEFORE)
-            )
-            there = m.load(square)
-            part = m.load(total) / e.select(e.compare(">", there, 0.0), there, 1.0)
-            is_second = b.icmp_signed("==", number, i64(1))
-            part = Lane(e, b.select(is_second, e.constant(0.0).value, part.value))
-            new = now + off - part * (now - before + off - old)
-            m.store(now, m.of(i, _BEFORE))
-            m.store(off, m.of(i, _OFF_BEFORE))
-            m.store(m.larger(new, e.constant(0.0)), m.of(i, _SLIDING))
-
-        with b.if_else(b.icmp_signed("==", number, i64(0))) as (begins, goes_on):
-            with begins:
-                m.each_contact(clear)
-            with goes_on:
-                m.each_contact(error)
-                m.each_contact(advance)
 
     # ---- the beginning
 
@@ -221,7 +166,7 @@ class InteriorCode:
         ]
         if kind.has_head:
             unit = m.load(m.of(i, _UNIT)) / m.load(self.speed)
-            out[0] = out[0] + (m.load(m.s, i) + m.load(m.of(i, _SLIDING))) * unit
+            out[0] = out[0] + (m.load(m.s, i) + m.load(m.of(i, SLIDING))) * unit
         return out
 
     def errors(self, kind: Kind, i: Any, first: Any, Z: Vector, side: _Side | None) -> Vector:
@@ -236,12 +181,12 @@ class InteriorCode:
 
     def slid(self, z: Vector) -> Lane:
         """|z|, or zero in convex problems."""
-        return self.m.length(z) * self.m.load(self.slides)
+        return self.m.length(z) * self.m.load(self.convex.slides)
 
     def direction(self, z: Vector) -> Vector:
         """The derivative of `slid`: z / |z|, or zero."""
         e, size = self.e, self.m.length(z)
-        inverse = self.m.load(self.slides) / e.select(e.compare(">", size, 0.0), size, 1.0)
+        inverse = self.m.load(self.convex.slides) / e.select(e.compare(">", size, 0.0), size, 1.0)
         return [x * inverse for x in z]
 
     # ---- products
@@ -383,7 +328,7 @@ class InteriorCode:
         self.velocities(steps=False)
         m.each_contact(lambda kind, i, first: self._put(kind, i, first, corrected))
         self.pad()
-        eliminate(m, m.J, m.n, self.step_Y)
+        eliminate(m, m.J, m.n, self.step_Y, m.ends)
         self.velocities(steps=True)
         m.store(math.inf, self.reach)
         m.each_contact(lambda kind, i, first: self._change(kind, i, first, corrected))
@@ -577,7 +522,7 @@ class InteriorCode:
             least = m.larger(self.floor() * LEVEL, e.constant(CENTRED))
             centred = e.compare("<=", m.load(self.kappa), least)
         else:
-            centred = e.compare("<=", kappa, m.load(self.centred))
+            centred = e.compare("<=", kappa, m.load(self.convex.centred))
         over = b.and_(centred, e.compare("<=", off, CARRIED))
         b.store(b.or_(b.load(self.solved, typ=e.mask), b.and_(fine, over)), self.solved)
         over = b.or_(over, b.not_(e.compare(">=", length, SHORTEST)))
