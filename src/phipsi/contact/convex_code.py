@@ -9,14 +9,14 @@ from phipsi.contact.interior_point import CENTRED, CONVEX_CENTRED
 from phipsi.contact.lane_cones import HEAD, ConeLanes, Kind
 
 SLIDING, _BEFORE, _OFF_BEFORE, _OFF = range(HEAD + 5, HEAD + 9)
-"""Numbers of a contact: what stands for Σ |z_g|, what it was, how far it was off then and is now."""
+"""Numbers of a contact: what stands for Σ |z_g|; what it was; how far it was off then, and is."""
 
 
 @final
 class ConvexCode:
     """Writes what an interior point begins with.
 
-    **Attributes:** `slides`, 1 where |z_g| follows from z and 0 in convex problems; `centred`, the κ
+    **Attributes:** `slides`, 1 where |z_g| follows from z, 0 in convex problems; `centred`, the κ
     at which iterations end.
     """
 
