@@ -114,6 +114,18 @@ def visible(text: str) -> str:
     )
 
 
+def _written_product(factors: list[Expr]) -> Expr:
+    """The product of factors as they are written; a number by name may stand anywhere."""
+    try:
+        return product(factors)
+    except SpaceError:
+        numbers = [x for x in factors if x.is_scalar]
+        others = [x for x in factors if not x.is_scalar]
+        if not numbers or not others:
+            raise
+        return product(others) * product(numbers)
+
+
 class _Names:
     """The names of a vocabulary as they are looked up, with those that are printed in LaTeX.
 
@@ -276,7 +288,7 @@ class _Reader:
                 return zero()
             raise self.error("an operator is missing here")
         with self.placed(start):
-            return total_of([(coefficient, product(factors))])
+            return total_of([(coefficient, _written_product(factors))])
 
     def number(self, found: re.Match[str]) -> Number:
         """A number of bounded length: fractions and whole numbers are exact."""
