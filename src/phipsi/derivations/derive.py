@@ -11,7 +11,7 @@ from typing import Any, cast
 import numpy as np
 
 from phipsi.derivations.by_hand import fold
-from phipsi.derivations.meeting import meeting
+from phipsi.derivations.meeting import Meeting
 from phipsi.derivations.named_equations import (
     Equation,
     alphabet,
@@ -373,8 +373,9 @@ def _leg(
         by_definition = not out and difference(written_out(lhs), written_out(rhs)).is_zero
         last = [] if by_definition else [([], 0.3)]
         again = {1: 0, len(begins): _AGAIN} if not out else {}
+        meeting = Meeting(lhs, rhs, equations)
         for i, (begin, share) in enumerate([*begins, *last]):
-            groups = meeting(lhs, rhs, equations, again[i]) if i in again else None
+            groups = meeting.chain(again[i]) if i in again else None
             if groups is not None:
                 steps = _steps(lhs, rhs, ends, groups)
                 return Derivation(lhs, rhs, steps, claim.condition, tried=tried)

@@ -43,27 +43,36 @@ class Reached:
 Forms = dict[frozenset[tuple[Word, Number]], Reached]
 
 
-def meeting(
-    lhs: Expr, rhs: Expr, equations: Sequence[Equation], again: int = 0
-) -> tuple[tuple[Move, ...], ...] | None:
-    """The steps from one side to the other, by one or two identities; None if there are none.
+class Meeting:
+    """The forms of two sides, as far as they were looked for."""
 
-    A further identity is used on so many forms of each side, the shortest: `again`.
-    """
-    ends = [Reached(x, words_of(x), ()) for x in (lhs, rhs)]
-    left, right = ({end.words.key: end} for end in ends)
-    for seen, end in ((left, ends[0]), (right, ends[1])):
-        seen.update(forms_of(end, equations))
-        if found := _common(left, right):
-            return found
-    for seen in (left, right):
-        shortest = sorted(list(seen.values())[1:], key=lambda form: size_of(form.words))
-        for form in shortest[:again]:
-            for key, one in forms_of(form, equations).items():
-                seen.setdefault(key, one)
-            if found := _common(left, right):
-                return found
-    return None
+    def __init__(self, lhs: Expr, rhs: Expr, equations: Sequence[Equation]) -> None:
+        self._equations = equations
+        ends = [Reached(x, words_of(x), ()) for x in (lhs, rhs)]
+        self._sides: list[Forms] = [{end.words.key: end} for end in ends]
+        self._used: set[Reached] = set()
+
+    def chain(self, again: int = 0) -> tuple[tuple[Move, ...], ...] | None:
+        """The steps from one side to the other, by one or two identities; None if there are none.
+
+        A further identity is used on so many forms of each side, the shortest: `again`.
+        """
+        for most in (1, 1 + again):
+            for seen in self._sides:
+                for form in sorted(seen.values(), key=_order)[:most]:
+                    if form in self._used:
+                        continue
+                    self._used.add(form)
+                    for key, one in forms_of(form, self._equations).items():
+                        seen.setdefault(key, one)
+                    if found := _common(*self._sides):
+                        return found
+        return None
+
+
+def _order(form: Reached) -> tuple[int, float]:
+    """The side itself, then what one identity leads to, the shortest first."""
+    return len(form.steps), size_of(form.words)
 
 
 def _common(left: Forms, right: Forms) -> tuple[tuple[Move, ...], ...] | None:
