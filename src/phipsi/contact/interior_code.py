@@ -15,7 +15,15 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, final
 
 from phipsi.backends.native.text.lane_arithmetic import I64, Lane, i64, write_loop
-from phipsi.contact.interior_point import BOUNDARY, CARRIED, CENTRED, ITERATIONS, LEVEL, SHORTEST
+from phipsi.contact.interior_point import (
+    BOUNDARY,
+    CARRIED,
+    CENTRED,
+    ITERATIONS,
+    LEVEL,
+    ROUNDED,
+    SHORTEST,
+)
 from phipsi.contact.lane_cones import HEAD, C, ConeLanes, Kind
 from phipsi.contact.lane_elimination import eliminate
 
@@ -506,7 +514,7 @@ class InteriorCode:
         if self.level:
             m.store(0.0, self.kappa)
             m.each_contact(self._largest_gap)
-            least = m.larger(self.floor() * LEVEL, e.constant(CENTRED))
+            least = m.larger(self.floor() * LEVEL, e.constant(ROUNDED))
             centred = e.compare("<=", m.load(self.kappa), least)
         else:
             centred = e.compare("<=", kappa, CENTRED)

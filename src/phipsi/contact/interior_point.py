@@ -17,14 +17,16 @@ import numpy as np
 
 from phipsi.contact.cone_problem import Array, Scaled
 
-ITERATIONS = 40
+ITERATIONS = 50
 STARTS = (1.0, 30.0, 3.0, 1000.0, 0.1)
 """Sizes of first points that are tried one after the other."""
 BOUNDARY = 0.99
 """Part of the way to the boundary that a step may take."""
-CENTRED, CARRIED, SHORTEST, LEVEL = 1e-14, 1e-9, 1e-9, 1e-9
-"""Where iterations end: κ, the error of the equations, the length of a step; y ∘ z − κ e beside a κ
-that is kept."""
+CENTRED, CARRIED, SHORTEST = 1e-21, 1e-9, 1e-9
+"""Where iterations end: κ, the error of the equations, the length of a step. A contact that touches
+without force has p and u of √κ."""
+LEVEL, ROUNDED = 1e-9, 1e-14
+"""Error of y ∘ z = κ e for a κ that is kept, beside it or beside one."""
 
 
 def interior_point(problem: Scaled, size: float = 1.0) -> tuple[Array, Array]:
@@ -195,7 +197,7 @@ class Cones:
         product = self._jordan(self.Y, self.Z)
         kappa = product[:, self.h].sum(axis=1) / cones
         product[:, self.h] -= self.floor[:, None]
-        level = np.abs(product).max(axis=1) <= np.maximum(LEVEL * self.floor, CENTRED)
+        level = np.abs(product).max(axis=1) <= np.maximum(LEVEL * self.floor, ROUNDED)
         off = np.abs(q).max(axis=1) * (1.0 - length[:, 0])
         self.solved = np.where(self.floor > 0, level, kappa <= CENTRED) & (off <= CARRIED)
         return ~finite | self.solved | (length[:, 0] < SHORTEST)
