@@ -9,7 +9,16 @@ from typing import Any, final
 
 from phipsi.errors import ParseError
 from phipsi.model.pose import Pose
-from phipsi.model.shapes import ALL, Material, material_from_dict, material_to_dict
+from phipsi.model.shapes import (
+    ALL,
+    BodyShape,
+    ConvexMesh,
+    HeightField,
+    Material,
+    Plane,
+    material_from_dict,
+    material_to_dict,
+)
 from phipsi.model.value import plain
 
 Numbers = tuple[float, ...]
@@ -154,6 +163,20 @@ class Extras:
                 ),
             ),
         )
+
+
+def as_file_shape(shape: BodyShape) -> Shape:
+    """A shape of a body as files state it: a collision shape of its link."""
+    own = shape.shape
+    kind, half = own.kind.lower(), own.numbers
+    if isinstance(own, ConvexMesh | HeightField | Plane):
+        size: Numbers = ()
+    else:
+        size = tuple(2 * x for x in half) if kind == "box" else half
+        size = (half[0], 2 * half[1]) if kind in ("capsule", "cylinder") else size
+    material = shape.material
+    return Shape(shape.body, "collision", kind, size, shape.placement, shape.name,
+                 material=material, group=shape.group, mask=shape.mask)  # fmt: skip
 
 
 # The kinds of findings that concern the inertia of one body.
