@@ -21,11 +21,13 @@ from phipsi.contact.cone_problem import (
     ConeLayout,
     ConeProblem,
     Groups,
+    Scaled,
     project,
     residual,
     tolerance_of,
 )
 from phipsi.contact.cone_solver import solve, solve_with_restitution
+from phipsi.contact.interior_point import STARTS, interior_point
 from phipsi.errors import InputError
 
 # ---- corpora: problem, most factorisations (median, largest)
@@ -126,6 +128,24 @@ def test_laws_and_residual_say_the_same():
         if slides.size:
             other = replace(problem, coefficients=problem.coefficients * (1 + 1e-6))
             assert residual(other, p) > 1e-8 and violations(other, p) > 1e-8
+
+
+def test_the_interior_point_finds_contacts_that_touch_without_force():
+    """They are between two modes: p_n and u_n of the interior point are both √κ."""
+    rng = np.random.default_rng(10)
+    for _ in range(10):
+        problem, p, modes = made_of_modes(rng, 5)
+        graze = np.flatnonzero(modes == 0)
+        u = problem.velocities(p)
+        b = problem.b.copy()
+        rows = problem.layout.normals[graze]
+        b[rows] -= u[rows] + problem.s[graze]  # now u_n + s = 0 and p_n = 0
+        problem = replace(problem, b=b)
+        assert residual(problem, p) <= 1e-13
+        unit = Scaled(problem.flat(), unit=True)
+        found = [interior_point(unit, size)[0][0] * unit.sigma[0] for size in STARTS[:3]]
+        best = min(float(residual(problem, x)) for x in found)
+        assert best <= 5e-9 * np.abs(b).max()
 
 
 def test_projection_is_nearest_and_splits():

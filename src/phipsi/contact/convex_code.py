@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, final
 
 from phipsi.backends.native.text.lane_arithmetic import Lane, i64
-from phipsi.contact.interior_point import CENTRED, CONVEX_CENTRED
 from phipsi.contact.lane_cones import HEAD, ConeLanes, Kind
 
 SLIDING, _BEFORE, _OFF_BEFORE, _OFF = range(HEAD + 5, HEAD + 9)
@@ -16,28 +15,23 @@ SLIDING, _BEFORE, _OFF_BEFORE, _OFF = range(HEAD + 5, HEAD + 9)
 class ConvexCode:
     """Writes what an interior point begins with.
 
-    **Attributes:** `slides`, 1 where |z_g| follows from z, 0 in convex problems; `centred`, the κ
-    at which iterations end.
+    **Attributes:** `slides`, 1 where |z_g| follows from z, 0 in convex problems.
     """
 
     def __init__(self, m: ConeLanes) -> None:
         self.m, self.e, self.b = m, m.e, m.b
-        self.slides, self.centred, self._total, self._square = (
-            m.b.alloca(m.e.vector) for _ in range(4)
-        )
+        self.slides, self._total, self._square = (m.b.alloca(m.e.vector) for _ in range(3))
 
     def let_slide(self) -> None:
         """|z_t| follows from z: the problem itself."""
         m = self.m
         m.store(1.0, self.slides)
-        m.store(CENTRED, self.centred)
         m.each_contact(lambda kind, i, first: m.store(0.0, m.of(i, SLIDING)))
 
     def hold_sliding(self, number: Any) -> None:
         """The convex problem of this number: what stands for Σ |z_g|; see `Rounds`."""
         m, e, b = self.m, self.e, self.b
         m.store(0.0, self.slides)
-        m.store(CONVEX_CENTRED, self.centred)
         total, square = self._total, self._square
         for place in (total, square):
             m.store(0.0, place)

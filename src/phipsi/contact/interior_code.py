@@ -22,6 +22,7 @@ from phipsi.contact.interior_point import (
     CENTRED,
     ITERATIONS,
     LEVEL,
+    ROUNDED,
     SHORTEST,
 )
 from phipsi.contact.lane_cones import HEAD, C, ConeLanes, Kind
@@ -519,10 +520,10 @@ class InteriorCode:
         if self.level:
             m.store(0.0, self.kappa)
             m.each_contact(self._largest_gap)
-            least = m.larger(self.floor() * LEVEL, e.constant(CENTRED))
+            least = m.larger(self.floor() * LEVEL, e.constant(ROUNDED))
             centred = e.compare("<=", m.load(self.kappa), least)
         else:
-            centred = e.compare("<=", kappa, m.load(self.convex.centred))
+            centred = e.compare("<=", kappa, CENTRED)
         over = b.and_(centred, e.compare("<=", off, CARRIED))
         b.store(b.or_(b.load(self.solved, typ=e.mask), b.and_(fine, over)), self.solved)
         over = b.or_(over, b.not_(e.compare(">=", length, SHORTEST)))

@@ -13,7 +13,7 @@ from any start. Their solutions give the next number; these rounds converge wher
 or land on many points at once, and Newton's method and the interior point above do not. Two rounds
 give the direction of the next (Anderson's method).
 
-**Source:** theory/contact 5, 7 (K3b, K3c, K37); Acary et al. 2011 for the convex rounds.
+**Source:** theory/contact 2 (K3b, K3c), 5, 7 (K37); Acary and others 2011 for convex problems.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import numpy as np
 
 from phipsi.contact.cone_problem import Array, Scaled
 
-ITERATIONS = 40
+ITERATIONS = 50
 STARTS = (1.0, 30.0, 3.0, 1000.0, 0.1)
 """Sizes of first points that are tried one after the other."""
 CONVEX_ROUNDS = 8
@@ -52,11 +52,11 @@ CONVEX = range(2, 2 + CONVEX_ROUNDS)
 """The numbers of the convex attempts."""
 BOUNDARY = 0.99
 """Part of the way to the boundary that a step may take."""
-CENTRED, CARRIED, SHORTEST, LEVEL = 1e-14, 1e-9, 1e-9, 1e-9
-"""Where iterations end: κ, the error of the equations, the length of a step; y ∘ z − κ e beside a κ
-that is kept."""
-CONVEX_CENTRED = 1e-20
-"""κ where convex problems end: no Newton's method follows."""
+CENTRED, CARRIED, SHORTEST = 1e-21, 1e-9, 1e-9
+"""Where iterations end: κ, the error of the equations, the length of a step. A contact that touches
+without force has p and u of √κ."""
+LEVEL, ROUNDED = 1e-9, 1e-14
+"""Error of y ∘ z = κ e for a κ that is kept, beside it or beside one."""
 
 
 def interior_point(
@@ -261,10 +261,9 @@ class Cones:
         product = self._jordan(self.Y, self.Z)
         kappa = product[:, self.h].sum(axis=1) / cones
         product[:, self.h] -= self.floor[:, None]
-        level = np.abs(product).max(axis=1) <= np.maximum(LEVEL * self.floor, CENTRED)
+        level = np.abs(product).max(axis=1) <= np.maximum(LEVEL * self.floor, ROUNDED)
         off = np.abs(q).max(axis=1) * (1.0 - length[:, 0])
-        centred = kappa <= (CONVEX_CENTRED if self.is_convex else CENTRED)
-        self.solved = np.where(self.floor > 0, level, centred) & (off <= CARRIED)
+        self.solved = np.where(self.floor > 0, level, kappa <= CENTRED) & (off <= CARRIED)
         return ~finite | self.solved | (length[:, 0] < SHORTEST)
 
 
