@@ -73,7 +73,7 @@ def contact_points(contacts: Any, q: ArrayLike, **options: Unpack[CallOptions]) 
 
 
 def _contacts_of(given: Any) -> Contacts:
-    found = given if isinstance(given, Contacts) else getattr(given, "contacts", None)
+    found = given if isinstance(given, Contacts) else getattr(given, "contact_pairs", None)
     if isinstance(found, Contacts):
         return found
     raise InputError(

@@ -74,7 +74,7 @@ def tree_of(mechanism: Any, function: Callable[..., Any]) -> Model:
     if not isinstance(mechanism, Model):
         raise _model_first(mechanism, function)
     rule = LOOPS[function]
-    if mechanism.contacts is not None and not (rule.contacts or rule.kind == "of_given_motion"):
+    if mechanism.contact_pairs is not None and not (rule.contacts or rule.kind == "of_given_motion"):
         raise InputError(
             f"{function.__name__} does not know the forces between bodies that touch, and this "
             f"system has contacts. Motions with contact:\n"
@@ -112,7 +112,7 @@ def forest_of(
 def mechanism_of(mechanism: Any, function: Callable[..., Any]) -> Model:
     """The mechanism itself, checked; of a system without constraints, its tree."""
     tree = tree_of(mechanism, function)
-    return mechanism if mechanism.n_rows or mechanism.contacts is not None else tree
+    return mechanism if mechanism.n_rows or mechanism.contact_pairs is not None else tree
 
 
 def _model_first(given: Any, function: Callable[..., Any]) -> InputError:

@@ -136,8 +136,8 @@ class Model(Value):
     closures: ClosureSet = NO_CLOSURES
     n_rows: int = 0
     """Number of constraint rows."""
-    contacts: Any = None
-    """Which shapes may touch, of a system with contacts."""
+    contact_pairs: Any = None
+    """Which shapes may touch: the `Contacts` of a system that has them."""
 
     def __init__(self, description: Description) -> None:
         bodies = description.bodies

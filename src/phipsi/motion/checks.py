@@ -149,7 +149,7 @@ def reject_unfit(method: Method, *, rows: int = 0, prescribed: bool = False) -> 
 
 def check_contacts(method: Method, mechanism: Model) -> None:
     """Reject a system with contacts where impulses are not known, and where they have no loops."""
-    touching = mechanism.contacts is not None
+    touching = mechanism.contact_pairs is not None
     if touching and not method.touches:
         raise InputError(
             f"integrator={method.name!r} does not know the impulses between bodies that touch. Use "

@@ -273,7 +273,7 @@ class ContactStep:
 
 
 def contact_step(
-    system: Model,
+    model: Model,
     q: ArrayLike,
     v: ArrayLike,
     tau: ArrayLike | None = None,
@@ -287,8 +287,8 @@ def contact_step(
     solved for all contacts together, to rounding; then bodies that overlap are moved apart without
     velocity.
 
-    **Arguments:** `system`, with `contacts=`; `q` (..., nq), `v` (..., nv); `tau` (..., nv), N·m or
-    N, zero if None; `dt`, s; `impulses` (..., k, 6), those of the last step, from which the search
+    **Arguments:** `model`, a system with `contacts=`; `q` (..., nq), `v` (..., nv); `tau` (..., nv),
+    N·m or N, zero if None; `dt`, s; `impulses` (..., k, 6), those of the last step, from which the search
     begins: with them, bodies at rest stay at rest also where another solution exists.
     **Cost:** O(N) for the mechanism, and O(c³) for c points that touch.
     **Source:** theory/contact 3.
@@ -305,13 +305,13 @@ def contact_step(
     >>> (step.impulses[0, 3:] / 1e-3).round(6)            # N, the weight of the ball
     array([0.  , 0.  , 9.81])
     """
-    if not isinstance(system, Model):
+    if not isinstance(model, Model):
         raise InputError(
-            f"contact_step takes the system first, not {type(system).__name__}:\n"
-            "    contact_step(system, q, v, tau, dt)"
+            f"contact_step takes the model first, not {type(model).__name__}:\n"
+            "    contact_step(model, q, v, tau, dt)"
         )
-    check_contacts(METHODS["time_stepping"], system)
-    model, contacts = system.model, system.contacts
+    check_contacts(METHODS["time_stepping"], model)
+    contacts = model.contact_pairs
     h = checked_time(dt, "dt")
     places, rates = joint_array(model, "q", q, "nq"), joint_array(model, "v", v, "nv")
     efforts = np.zeros(model.nv) if tau is None else joint_array(model, "tau", tau, "nv")
@@ -330,7 +330,7 @@ def contact_step(
             f"the leading axes of q {places.shape}, v {rates.shape}, tau {efforts.shape} and "
             f"impulses {last.shape} do not broadcast"
         ) from None
-    graph = StepGraph(system, circuit(system, (), h))
+    graph = StepGraph(model, circuit(model, (), h))
     end = ContactSteps(graph, contacts).step(graph.start)
     zeros = {name: x for name, x in contact_states(contacts).items() if name != IMPULSES}
     known = {"q": places, "v": rates, "tau": efforts, IMPULSES: last, **zeros}

@@ -75,7 +75,7 @@ class StepGraph:
         self._given = tuple(dict.fromkeys("M" if x == INERTIA else x for x in given))
         self._system = mechanism if isinstance(mechanism, System) and mechanism.n_rows else None
         self.tau = ops.given("tau", (model.nv,))
-        self.contacts: Contacts | None = mechanism.contacts
+        self.contacts: Contacts | None = mechanism.contact_pairs
         states = {name: x.node for name, x in circuit.of_kind("state").items()}
         if self.contacts is not None:
             first = contact_states(self.contacts)

@@ -124,8 +124,8 @@ class Simulator:
         place = step_of(self._graph, METHODS[integrator])
         self._states: dict[str, Node] = {"q": place.q, "v": place.v, "t": place.t, **place.states}
         self._first = {n: np.asarray(x.value) for n, x in self._circuit.of_kind("state").items()}
-        if self._mechanism.contacts is not None:
-            self._first |= contact_states(self._mechanism.contacts)
+        if self._mechanism.contact_pairs is not None:
+            self._first |= contact_states(self._mechanism.contact_pairs)
         self.episodes, self._restart = episodes, None
         if episodes is not None:
             if not isinstance(episodes, Episodes):
@@ -144,7 +144,7 @@ class Simulator:
         for name, shape in self._graph.parameters.items():
             known = inertial_parameters(self.model).reshape(shape) if name == INERTIA else None
             if name == MATERIALS:
-                known = slot_materials(self._mechanism.contacts)
+                known = slot_materials(self._mechanism.contact_pairs)
             self.parameters[name], self._shapes[name] = known, shape
         redrawn = () if episodes is None else episodes.redraw
         self._redrawn = {n: given_node(n, self._shape(n)) for n in redrawn}
@@ -158,7 +158,7 @@ class Simulator:
     def recordable(self) -> tuple[str, ...]:
         """Names of quantities that `rollout` can record."""
         ends = [name for name in self._states if name.startswith("episode.")]
-        touching = () if self._mechanism.contacts is None else (GAPS, IMPULSES, WORST, TOTALS)
+        touching = () if self._mechanism.contact_pairs is None else (GAPS, IMPULSES, WORST, TOTALS)
         return ("q", "v", "t", "tau", "vdot", *self._circuit.records, *touching, *ends)
 
     def shape_of(self, name: str) -> Shape:
@@ -172,8 +172,8 @@ class Simulator:
         if name in ("tau", "vdot"):
             forces = graph.forces(start)
             return forces.efforts if name == "tau" else graph.accelerations(start, forces)
-        if name == GAPS and self._mechanism.contacts is not None:
-            return as_node(ContactSteps(graph, self._mechanism.contacts).slots(start.q)[0].gap)
+        if name == GAPS and self._mechanism.contact_pairs is not None:
+            return as_node(ContactSteps(graph, self._mechanism.contact_pairs).slots(start.q)[0].gap)
         if name in (IMPULSES, WORST, TOTALS) and name in start.states:
             return start.states[name]
         if name in self._circuit.records:

@@ -90,7 +90,7 @@ class System(Model):
     """
 
     constraints: tuple[Constraint, ...]
-    contacts: Contacts | None
+    contact_pairs: Contacts | None
     rates: Array
     rows: ClosureRows
     stages: Stages
@@ -128,7 +128,7 @@ class System(Model):
         self._set(
             _tree=model,
             constraints=listed,
-            contacts=contacts,
+            contact_pairs=contacts,
             closures=closures,
             n_rows=closures.n_rows,
             rates=wanted,
@@ -215,7 +215,7 @@ class System(Model):
         return System(
             model,
             constraints,
-            contacts=None if self.contacts is None else self.contacts.on(model),
+            contacts=None if self.contact_pairs is None else self.contact_pairs.on(model),
             primary=bodies.get("P"),
             secondary=bodies.get("S"),
             stages=self.stages,
@@ -230,11 +230,11 @@ class System(Model):
         )
 
     def _key(self) -> tuple[Any, ...]:
-        return (self.description, self.closures, self.rates.tobytes(), self.contacts)
+        return (self.description, self.closures, self.rates.tobytes(), self.contact_pairs)
 
     def __reduce__(self) -> tuple[Any, ...]:
         parts = self.model, self.constraints, self.closures.selections, self.cut_joints
-        return _again, (*parts, self.contacts)
+        return _again, (*parts, self.contact_pairs)
 
     @property
     def model(self) -> Model:
@@ -472,8 +472,8 @@ class System(Model):
         shown = ", ".join(names[:6]) + (", …" if len(names) > 6 else "")
         listed = f": {shown}" if names else ""
         touching = ""
-        if self.contacts is not None:
-            touching = f", {_count(len(self.contacts.pairs), 'pair')} of shapes that may touch"
+        if self.contact_pairs is not None:
+            touching = f", {_count(len(self.contact_pairs.pairs), 'pair')} of shapes that may touch"
         rows = f"{_count(len(names), 'constraint')} with {_count(self.n_rows, 'row')}"
         size = f"{self.model.n_bodies} bodies, nv = {self.model.nv}"
         return f"<System: {size}, {rows}{listed}{touching}>"
