@@ -44,13 +44,13 @@ demo: $(LIBRARY)  ## show the library's main job
 	$(BIN)/phipsi demo --out build/demo
 
 # One BLAS thread per test process: the matrices are small, and there is a process per core.
-test fuzz: export OPENBLAS_NUM_THREADS := 1
+test test-fast fuzz: export OPENBLAS_NUM_THREADS := 1
 
 test: setup  ## all tests and docstring examples
 	$(BIN)/python -m pytest -n auto --dist worksteal
 
 test-fast: setup  ## the tests without numerics, a few seconds
-	$(BIN)/python -m pytest tests/symbolic
+	$(BIN)/python -m pytest -n auto --dist worksteal tests/symbolic
 
 lint: setup  ## ruff and pyright
 	$(BIN)/ruff check .

@@ -169,7 +169,7 @@ def test_a_fresh_process_gives_the_same_bits(reproducible: bool, tmp_path: Path)
             check=True,
         )
         assert done.stdout.strip() == mine
-    assert len(list(cache.iterdir())) == 1  # one program, one file, no leftovers
+    assert len(list(cache.iterdir())) == 2  # one program, its key and its code, no leftovers
 
 
 @pytest.mark.parametrize("effort", ["0", "1"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from dataclasses import replace
 
 import numpy as np
@@ -43,6 +44,7 @@ def with_trial(monkeypatch, tmp_path):
 
     for place in (compiler, plans):
         monkeypatch.setattr(place, "lower_request", lowered)
+    monkeypatch.setattr(plans, "_KNOWN", OrderedDict())  # neither found nor left for others
 
 
 @pytest.mark.parametrize("backend", ["reference", "native"])

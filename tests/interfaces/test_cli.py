@@ -1,11 +1,13 @@
 """The command line: what it prints and its exit codes."""
 
+import re
 import subprocess
 import sys
 import warnings
 from pathlib import Path
 
 import pytest
+from amounts import ALL
 
 import phipsi.theorems
 from phipsi.examples import planar_arm, random_tree, seven_joint_arm
@@ -51,12 +53,21 @@ def test_info_with_a_free_base(capsys: pytest.CaptureFixture[str]):
     assert "root_joint: free, 6 dof → base, 4 kg" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("name", ["arm.urdf", "rig.sdf", "machine.xml"])
-def test_check_passes_on_good_files(capsys: pytest.CaptureFixture[str], name: str):
+GOOD = ["arm.urdf", "rig.sdf", "machine.xml"]
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_check_passes_on_good_files(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, name: str
+):
+    """With a third of the book each, and all of it in `make fuzz`."""
+    some = identities() if ALL else identities()[GOOD.index(name) :: len(GOOD)]
+    monkeypatch.setattr(phipsi.theorems, "identities", lambda: some)
     assert call("check", str(DATA / name)) == 0
     out = capsys.readouterr().out
-    assert "pass  operator identities: 3" in out and "all checks pass" in out
-    assert "FAIL" not in out
+    assert "all checks pass" in out and "FAIL" not in out
+    (proved,) = re.findall(r"pass  operator identities: (\d+)", out)
+    assert 0.85 * len(some) < int(proved) <= len(some)  # some are about other trees
 
 
 @pytest.mark.usefixtures("few_identities")

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Sequence
 from typing import Any, final
 
 from phipsi.backends.native.text import llvm_text as ir
 from phipsi.backends.native.text.lane_arithmetic import I64, Emitter, i64, write_loop
-from phipsi.contact.cone_problem import NOT_FINITE, SOLVED, UNSOLVED
+from phipsi.contact.cone_problem import ACCEPTED, NOT_FINITE, SOLVED, UNSOLVED
 from phipsi.contact.interior_code import InteriorCode
-from phipsi.contact.interior_point import STARTS
+from phipsi.contact.interior_point import ATTEMPTS, CONVEX
 from phipsi.contact.lane_cones import ARGUMENTS, KINDS, PER_CONTACT, VECTORS, ConeLanes, Kind
 from phipsi.contact.newton import ITERATIONS, POLISHING
 from phipsi.contact.newton_code import NewtonCode
@@ -47,14 +48,14 @@ def cone_function(
 
 @final
 class _Attempts(ConeLanes):
-    """Newton's method first; then interior points from several starts, each followed by Newton."""
+    """Attempts one after the other, in the order of `ATTEMPTS`."""
 
     def __init__(
         self, e: Emitter, args: Sequence[Any], kinds: Sequence[Kind], tolerance: float
     ) -> None:
         super().__init__(e, args, kinds)
         self.tolerance = tolerance
-        self.kept_y = self.vectors[14]
+        self.kept_y, self.best_y = self.vectors[14], self.vectors[18]
         self.newton, self.interior = NewtonCode(self, tolerance), InteriorCode(self)
 
     def write(self) -> None:
@@ -66,28 +67,39 @@ class _Attempts(ConeLanes):
         for place in (todo, began):
             b.store(e.compare("==", 0.0, 0.0), place)
         b.store(i64(0), number)
-        starts = self.table([0.0, *STARTS])
+        starts = self.table([x.size for x in ATTEMPTS])
+        first, end = CONVEX.start, CONVEX.stop
 
         def goes_on() -> Any:
-            more = b.icmp_signed("<=", b.load(number, typ=I64), i64(len(STARTS)))
+            more = b.icmp_signed("<", b.load(number, typ=I64), i64(len(ATTEMPTS)))
             return b.and_(more, self.any(b.load(todo, typ=e.mask)))
 
         def judged(which: Any) -> Any:
             """Where y, moved onto the cones, is a solution."""
             self.move_inside(which)
             self.residual(self.y)
-            return b.and_(which, e.compare("<=", self.load(self.found), self.limit(self.tolerance)))
+            accepted = self.limit(max(self.tolerance, ACCEPTED))
+            return b.and_(which, e.compare("<=", self.load(self.found), accepted))
 
         def attempt() -> None:
             turn, which = b.load(number, typ=I64), b.load(todo, typ=e.mask)
             is_first = b.icmp_signed("==", turn, i64(0))
             b.store(self.never(), known)
+            is_convex = b.and_(
+                b.icmp_signed(">=", turn, i64(first)), b.icmp_signed("<", turn, i64(end))
+            )
             with b.if_then(b.not_(is_first)):
+                with b.if_else(is_convex) as (held, free):
+                    with held:
+                        self.interior.convex.hold_sliding(b.sub(turn, i64(first)))
+                    with free:
+                        self.interior.convex.let_slide()
                 self.interior.iterate(which, self.load(starts, turn), self.newton.count)
                 b.store(judged(which), known)
                 self.store(self.load(self.found), error)
                 write_loop(b, self.n, lambda i: self.store(self.load(self.y, i), self.kept_y, i))
-            most = b.select(is_first, i64(ITERATIONS), i64(POLISHING))
+            after = b.select(is_convex, i64(0), i64(POLISHING))
+            most = b.select(is_first, i64(ITERATIONS), after)
             finite = self.newton.iterate(which, most)
             with b.if_then(is_first):
                 b.store(finite, began)
@@ -102,19 +114,28 @@ class _Attempts(ConeLanes):
             write_loop(b, self.n, one)
             found = e.select(before, self.load(error), self.load(self.found))
             old = self.load(self.results, 0)
-            self.store(e.select(which, found, old), self.results, 0)
+            better = b.and_(which, b.not_(e.compare(">=", found, old)))
+            self.store(e.select(better, found, old), self.results, 0)
+
+            def keep(i: Any) -> None:
+                y = e.select(better, self.load(self.y, i), self.load(self.best_y, i))
+                self.store(y, self.best_y, i)
+
+            write_loop(b, self.n, keep)
             going = b.and_(which, b.load(began, typ=e.mask))
             b.store(b.and_(going, b.not_(b.or_(good, before))), todo)
             b.store(b.add(turn, i64(1)), number)
 
-        self.store(0.0, self.results, 0)
+        self.store(math.inf, self.results, 0)
+        write_loop(b, self.n, lambda i: self.store(0.0, self.best_y, i))
         self.repeat(goes_on, attempt)
         failed, fine = b.load(todo, typ=e.mask), b.load(began, typ=e.mask)
         status = e.select(failed, float(UNSOLVED), float(SOLVED))
         self.store(self.load(self.newton.count), self.results, 1)
         self.store(e.select(fine, status, float(NOT_FINITE)), self.results, 2)
-        write_loop(
-            b,
-            self.n,
-            lambda i: self.store(self.load(self.y, i) * self.load(self.sigma, i), self.y, i),
-        )
+        zero = e.constant(0.0)  # x + 0 has no negative zeros
+
+        def unscale(i: Any) -> None:
+            self.store(self.load(self.best_y, i) * self.load(self.sigma, i) + zero, self.y, i)
+
+        write_loop(b, self.n, unscale)

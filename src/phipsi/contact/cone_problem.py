@@ -36,6 +36,9 @@ ROWS = {"normal": "n", "point": "12n", "torsion": "s12n", "rolling": "abs12n"}
 INACTIVE = 1e9
 """A contact whose s is at least this (m/s) is not there."""
 
+ACCEPTED = 1e-10
+"""Residual (m/s) of a problem that counts as solved, also where less was asked for."""
+
 ROUNDING = 16 * float(np.finfo(float).eps)
 """Largest residual that is rounding, beside the largest |W| |p| + |b|."""
 
@@ -324,6 +327,13 @@ class Scaled:
         out[:, normals] = y_n
         g.put(y_g, out)
         return np.where(self.dead, 0.0, out)
+
+    def sliding(self, y: Array) -> Array:
+        """Σ c |z_g| of every head (B, n_heads)."""
+        g, out = self.groups, np.zeros((len(y), self.layout.n_heads))
+        speed = self.c * np.linalg.norm(g.of(self.velocities(y)), axis=-1)
+        np.add.at(out, (slice(None), g.heads), np.where(g.has_head, speed, 0.0))
+        return out
 
     def rounding(self, y: Array) -> Array:
         """Below which a residual (B,) is rounding."""

@@ -214,6 +214,7 @@ class _Smoothed(ConeLanes):
         write_loop(b, self.n, begin)
         write_loop(b, self.k, lambda i: self.store(0.0, self.to_s, i))
         self.scale_problem()
+        inside.convex.let_slide()
         todo, count = b.alloca(e.mask), b.alloca(e.vector)
         b.store(e.compare("==", 0.0, 0.0), todo)
         self.store(0.0, count)
@@ -263,7 +264,7 @@ class _Smoothed(ConeLanes):
 
         self.each_contact(block)
         inside.pad()
-        eliminate(self, self.J, self.n, self.d)
+        eliminate(self, self.J, self.n, self.d, self.ends)
 
         def back(i: Any) -> None:
             x = -(self.load(self.d, i) * inside.scaled(i)[1])

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from phipsi.contact.cone_problem import (
+    ACCEPTED,
     NOT_FINITE,
     SOLVED,
     UNSOLVED,
@@ -28,7 +29,7 @@ from phipsi.contact.cone_problem import (
     ConeSolution,
     Scaled,
 )
-from phipsi.contact.interior_point import STARTS, interior_point
+from phipsi.contact.interior_point import ATTEMPTS, Rounds, interior_point
 from phipsi.contact.newton import ITERATIONS, POLISHING, newton
 
 
@@ -37,20 +38,21 @@ def solve(
 ) -> ConeSolution:
     """The impulses of a contact problem.
 
-    Proximal Newton; where that fails, interior point and Newton from its result. Where impulses are
-    not unique (a table on four legs) they are the least, the limit of equal compliances. Where
-    velocities are not either (wedged bodies), `start` decides between the solutions.
+    Proximal Newton; where that fails, interior point and Newton from its result; where that fails
+    too, some convex problems. Where impulses are not unique (a table on four legs) they are the
+    least, the limit of equal compliances. Where velocities are not either (wedged bodies), `start`
+    decides between the solutions.
 
     **Arguments:** `start` (..., n), impulses of the last step: fewer iterations, and bodies at rest
-    stay at rest. `tolerance` of the residual in m/s; a residual that is rounding beside
-    |W| |p| + |b| is accepted as well. **Returns:** arrays with the leading axes of the problem.
-    Each problem gets the same bits in every batch. `status` reports those that were not solved;
-    nothing is raised.
+    stay at rest. `tolerance` of the residual in m/s, at which Newton's method ends; what is below
+    `ACCEPTED`, or rounding beside |W| |p| + |b|, counts as solved as well. **Returns:** arrays with
+    the leading axes of the problem. Each problem gets the same bits in every batch. `status`
+    reports those that were not solved; nothing is raised.
 
     **Cost:** 4–8 factorisations of n × n. **Source:** theory/contact 5.
     """
     flat, batch, n = problem.flat(), problem.batch, problem.layout.n_rows
-    whole = Scaled(flat)
+    whole, accepted = Scaled(flat), max(tolerance, ACCEPTED)
     finite = np.ones(len(flat.b), bool)
     for x in (flat.W, flat.b, flat.coefficients):
         finite &= np.isfinite(x).reshape(len(x), -1).all(axis=1)
@@ -64,20 +66,30 @@ def solve(
     todo = np.flatnonzero(finite)
     scaled = whole.taken(todo)
     y = first[todo] / np.where(scaled.dead, 1.0, scaled.sigma)
-    for size in (0.0, *STARTS):
+    rounds = Rounds(flat.layout.n_heads, len(todo))
+    for attempt in ATTEMPTS:
         if not todo.size:
             break
-        if size:
+        if attempt.size:
             unit = Scaled(_taken(flat, todo), unit=True)
-            inside, used = interior_point(unit, size)
+            given = rounds.sliding if attempt.is_convex else None
+            inside, used = interior_point(unit, attempt.size, given)
             count[todo] += used
             y = inside * unit.sigma / np.where(scaled.dead, 1.0, scaled.sigma)
-        y, found, used = newton(scaled, y, tolerance, POLISHING if size else ITERATIONS)
-        p[todo], left[todo] = y * scaled.sigma, found
-        count[todo] += used
-        good = found <= np.maximum(tolerance, scaled.rounding(y))
+        if attempt.is_convex:
+            y = scaled.inside(y)
+            found = scaled.residual(y)
+            rounds.advance(scaled.sliding(y))
+        else:
+            most = POLISHING if attempt.size else ITERATIONS
+            y, found, used = newton(scaled, y, tolerance, most)
+            count[todo] += used
+        better = ~(found >= left[todo])
+        p[todo[better]], left[todo[better]] = (y * scaled.sigma)[better], found[better]
+        good = found <= np.maximum(accepted, scaled.rounding(y))
         status[todo[good]] = SOLVED
         todo, scaled = todo[~good], scaled.taken(~good)
+        rounds.keep(~good)
     parts = (left, count, status)
     return ConeSolution(p.reshape(*batch, n), *(x.reshape(batch) for x in parts))
 

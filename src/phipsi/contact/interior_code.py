@@ -15,7 +15,15 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, final
 
 from phipsi.backends.native.text.lane_arithmetic import I64, Lane, i64, write_loop
-from phipsi.contact.interior_point import BOUNDARY, CARRIED, CENTRED, ITERATIONS, LEVEL, SHORTEST
+from phipsi.contact.convex_code import SLIDING, ConvexCode
+from phipsi.contact.interior_point import (
+    BOUNDARY,
+    CARRIED,
+    CENTRED,
+    ITERATIONS,
+    LEVEL,
+    SHORTEST,
+)
 from phipsi.contact.lane_cones import HEAD, C, ConeLanes, Kind
 from phipsi.contact.lane_elimination import eliminate
 
@@ -54,6 +62,7 @@ class InteriorCode:
         self.speed, self.kappa, self.target, self.reach, self.off, self.cones = (
             m.b.alloca(m.e.vector) for _ in range(6)
         )
+        self.convex = ConvexCode(m)
         self.live, self.solved = m.b.alloca(m.e.mask), m.b.alloca(m.e.mask)
 
     # ---- contacts
@@ -157,7 +166,7 @@ class InteriorCode:
         ]
         if kind.has_head:
             unit = m.load(m.of(i, _UNIT)) / m.load(self.speed)
-            out[0] = out[0] + m.load(m.s, i) * unit
+            out[0] = out[0] + (m.load(m.s, i) + m.load(m.of(i, SLIDING))) * unit
         return out
 
     def errors(self, kind: Kind, i: Any, first: Any, Z: Vector, side: _Side | None) -> Vector:
@@ -165,15 +174,19 @@ class InteriorCode:
         rho = [u - z for u, z in zip(self.speeds(kind, i, first), Z, strict=True)]
         if kind.has_head:
             for group in kind.groups:
-                rho[0] = rho[0] + self.m.length([Z[t] for t in group])
+                rho[0] = rho[0] + self.slid([Z[t] for t in group])
             if side is not None:
                 rho[0] = rho[0] - side.w
         return rho
 
+    def slid(self, z: Vector) -> Lane:
+        """|z|, or zero in convex problems."""
+        return self.m.length(z) * self.m.load(self.convex.slides)
+
     def direction(self, z: Vector) -> Vector:
-        """z / |z|, or zero."""
+        """The derivative of `slid`: z / |z|, or zero."""
         e, size = self.e, self.m.length(z)
-        inverse = 1.0 / e.select(e.compare(">", size, 0.0), size, 1.0)
+        inverse = self.m.load(self.convex.slides) / e.select(e.compare(">", size, 0.0), size, 1.0)
         return [x * inverse for x in z]
 
     # ---- products
@@ -315,7 +328,7 @@ class InteriorCode:
         self.velocities(steps=False)
         m.each_contact(lambda kind, i, first: self._put(kind, i, first, corrected))
         self.pad()
-        eliminate(m, m.J, m.n, self.step_Y)
+        eliminate(m, m.J, m.n, self.step_Y, m.ends)
         self.velocities(steps=True)
         m.store(math.inf, self.reach)
         m.each_contact(lambda kind, i, first: self._change(kind, i, first, corrected))
@@ -379,7 +392,7 @@ class InteriorCode:
         if kind.has_head:
             for group in kind.groups:
                 z = [Z[t] for t in group]
-                dZ[0] = dZ[0] + m.length(z)
+                dZ[0] = dZ[0] + self.slid(z)
                 for t, x in zip(group, self.direction(z), strict=True):
                     dZ[0] = x.times_plus(dZ[t], dZ[0])
             if side is not None:
@@ -509,7 +522,7 @@ class InteriorCode:
             least = m.larger(self.floor() * LEVEL, e.constant(CENTRED))
             centred = e.compare("<=", m.load(self.kappa), least)
         else:
-            centred = e.compare("<=", kappa, CENTRED)
+            centred = e.compare("<=", kappa, m.load(self.convex.centred))
         over = b.and_(centred, e.compare("<=", off, CARRIED))
         b.store(b.or_(b.load(self.solved, typ=e.mask), b.and_(fine, over)), self.solved)
         over = b.or_(over, b.not_(e.compare(">=", length, SHORTEST)))

@@ -8,10 +8,17 @@ and the Jordan product y ∘ z = [y_n z_t + z_n y_t; y*z]. A group beside the fi
 (rolling), or without a head (a limit), has a head of its own whose y is known, that of its contact
 or one, and whose z is unknown; the heads of one contact share u_n + s + Σ |z_g|.
 
-**Source:** theory/contact 5, 7 (K3b, K3c, K37).
+The last resort are **convex** problems, in which a known number stands for Σ |z_g|: they are solved
+from any start. Their solutions give the next number; these rounds converge where bodies are wedged
+or land on many points at once, and Newton's method and the interior point above do not. Two rounds
+give the direction of the next (Anderson's method).
+
+**Source:** theory/contact 5, 7 (K3b, K3c, K37); Acary et al. 2011 for the convex rounds.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,19 +27,47 @@ from phipsi.contact.cone_problem import Array, Scaled
 ITERATIONS = 40
 STARTS = (1.0, 30.0, 3.0, 1000.0, 0.1)
 """Sizes of first points that are tried one after the other."""
+CONVEX_ROUNDS = 8
+"""Convex problems that are solved one after the other."""
+
+
+class Attempt(NamedTuple):
+    """How a problem is tried: Newton's method (size 0), or the interior point.
+
+    `size` of the first point; `is_convex`, of a convex problem. If it is not, Newton's method
+    follows.
+    """
+
+    size: float
+    is_convex: bool = False
+
+
+ATTEMPTS = (
+    Attempt(0.0),
+    Attempt(STARTS[0]),
+    *[Attempt(STARTS[0], is_convex=True)] * CONVEX_ROUNDS,
+    *map(Attempt, STARTS[1:]),
+)
+CONVEX = range(2, 2 + CONVEX_ROUNDS)
+"""The numbers of the convex attempts."""
 BOUNDARY = 0.99
 """Part of the way to the boundary that a step may take."""
 CENTRED, CARRIED, SHORTEST, LEVEL = 1e-14, 1e-9, 1e-9, 1e-9
 """Where iterations end: κ, the error of the equations, the length of a step; y ∘ z − κ e beside a κ
 that is kept."""
+CONVEX_CENTRED = 1e-20
+"""κ where convex problems end: no Newton's method follows."""
 
 
-def interior_point(problem: Scaled, size: float = 1.0) -> tuple[Array, Array]:
+def interior_point(
+    problem: Scaled, size: float = 1.0, sliding: Array | None = None
+) -> tuple[Array, Array]:
     """Scaled impulses (B, n), and the factorisations (B,).
 
-    `size` of the first point, beside the largest free velocity: there is no best one.
+    `size` of the first point, beside the largest free velocity: there is no best one. With
+    `sliding` (B, n_heads), that stands for Σ |z_g|, and the problem is convex.
     """
-    cones = Cones(problem, size)
+    cones = Cones(problem, size, sliding=sliding)
     todo = np.arange(len(problem.b))
     out, count = np.zeros_like(problem.b), np.zeros(len(problem.b), int)
     for _ in range(ITERATIONS):
@@ -46,6 +81,31 @@ def interior_point(problem: Scaled, size: float = 1.0) -> tuple[Array, Array]:
     return out, count
 
 
+class Rounds:
+    """The number that stands for Σ |z_g| in the next convex problem, from those before it."""
+
+    def __init__(self, heads: int, batch: int) -> None:
+        self.sliding = np.zeros((batch, heads))
+        self._before: tuple[Array, Array] | None = None
+
+    def advance(self, found: Array) -> None:
+        """From Σ |z_g| (B, heads) of the solution."""
+        error = found - self.sliding
+        new = found
+        if self._before is not None:
+            change, turn = self.sliding - self._before[0], error - self._before[1]
+            square = (turn * turn).sum(axis=1)
+            part = (error * turn).sum(axis=1) / np.where(square > 0, square, 1.0)
+            new = np.maximum(found - part[:, None] * (change + turn), 0.0)
+        self._before, self.sliding = (self.sliding, error), new
+
+    def keep(self, which: Array) -> None:
+        """Go on with some problems."""
+        self.sliding = self.sliding[which]
+        if self._before is not None:
+            self._before = self._before[0][which], self._before[1][which]
+
+
 class Cones:
     """Points inside the cones: Y, Z (B, N + 1), rows first, then heads of side groups, then zero.
 
@@ -53,7 +113,9 @@ class Cones:
     (J), iterations end there.
     """
 
-    def __init__(self, problem: Scaled, size: float, kappa: float = 0.0) -> None:
+    def __init__(
+        self, problem: Scaled, size: float, kappa: float = 0.0, sliding: Array | None = None
+    ) -> None:
         g, layout = problem.groups, problem.layout
         n, first = layout.n_rows, {}
         for j, (head, has_head) in enumerate(zip(g.heads, g.has_head, strict=True)):
@@ -79,7 +141,9 @@ class Cones:
         self.floor = kappa / speed**2
         self.W = unit[:, :, None] * problem.W * unit[:, None, :]
         self.b = unit * problem.b / speed[:, None]
-        self.s = unit[:, layout.normals] * problem.s / speed[:, None]
+        self.is_convex = sliding is not None
+        s = problem.s if sliding is None else problem.s + sliding
+        self.s = unit[:, layout.normals] * s / speed[:, None]
         batch = len(own)
         self.Y, self.Z = np.zeros((2, batch, self.N + 1))
         self.Y[:, self.h] = self.Z[:, self.h] = size
@@ -143,6 +207,8 @@ class Cones:
                 P[:, head, normal] = 1.0
                 Q[:, normal, head] -= 1.0
                 q[:, normal] -= self.Z[:, head]
+            if self.is_convex:
+                continue
             q[:, normal] += size[:, i] + (e[:, i] * q_t[:, i]).sum(axis=-1)
             Q[:, normal] += np.einsum("bt,btj->bj", e[:, i], Q_t[:, i])
         return P, Q, q
@@ -197,7 +263,8 @@ class Cones:
         product[:, self.h] -= self.floor[:, None]
         level = np.abs(product).max(axis=1) <= np.maximum(LEVEL * self.floor, CENTRED)
         off = np.abs(q).max(axis=1) * (1.0 - length[:, 0])
-        self.solved = np.where(self.floor > 0, level, kappa <= CENTRED) & (off <= CARRIED)
+        centred = kappa <= (CONVEX_CENTRED if self.is_convex else CENTRED)
+        self.solved = np.where(self.floor > 0, level, centred) & (off <= CARRIED)
         return ~finite | self.solved | (length[:, 0] < SHORTEST)
 
 

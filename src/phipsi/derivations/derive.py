@@ -11,7 +11,7 @@ from typing import Any, cast
 import numpy as np
 
 from phipsi.derivations.by_hand import fold
-from phipsi.derivations.meeting import meeting
+from phipsi.derivations.meeting import Meeting
 from phipsi.derivations.named_equations import (
     Equation,
     alphabet,
@@ -41,7 +41,7 @@ from phipsi.proofs.decide import equal as same_arrays
 from phipsi.proofs.decide import sides
 from phipsi.proofs.exact_array import NotRational
 from phipsi.proofs.samples import Sample, samples, samples_with_rows
-from phipsi.rewrite.identity import Identity
+from phipsi.rewrite.identity import Identity, sides_of
 from phipsi.theorems.book_index import equations_named
 from phipsi.theorems.prove import Proof, prove
 from phipsi.theorems.words import vocabulary as words_of_tables
@@ -288,13 +288,12 @@ def _claim(lhs: Any, rhs: Any, condition: str | None, words: Vocabulary) -> Iden
         found = _one_named(lhs)
         return found if condition is None else replace(found, condition=condition)
     if rhs is None:
-        parts = lhs.split("=") if isinstance(lhs, str) else []
-        if len(parts) != 2:
+        if not isinstance(lhs, str):
             raise InputError(
                 'derive needs two sides: pp.derive(lhs, rhs), or pp.derive("lhs = rhs") with one '
                 "equals sign"
             )
-        lhs, rhs = parts
+        lhs, rhs = sides_of(lhs)
     return Identity(_parsed(lhs, words), _parsed(rhs, words), condition or "")
 
 
@@ -374,8 +373,9 @@ def _leg(
         by_definition = not out and difference(written_out(lhs), written_out(rhs)).is_zero
         last = [] if by_definition else [([], 0.3)]
         again = {1: 0, len(begins): _AGAIN} if not out else {}
+        meeting = Meeting(lhs, rhs, equations)
         for i, (begin, share) in enumerate([*begins, *last]):
-            groups = meeting(lhs, rhs, equations, again[i]) if i in again else None
+            groups = meeting.chain(again[i]) if i in again else None
             if groups is not None:
                 steps = _steps(lhs, rhs, ends, groups)
                 return Derivation(lhs, rhs, steps, claim.condition, tried=tried)

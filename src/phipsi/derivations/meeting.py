@@ -23,6 +23,8 @@ from phipsi.errors import PhipsiError
 from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import Expr, Number, leaf, product, total_of
 from phipsi.expressions.row import Row
+from phipsi.expressions.spaces import Space
+from phipsi.expressions.structure import Structure
 from phipsi.operators.inputs import leaves_of
 
 _MOST_MULTIPLES = 400
@@ -41,27 +43,36 @@ class Reached:
 Forms = dict[frozenset[tuple[Word, Number]], Reached]
 
 
-def meeting(
-    lhs: Expr, rhs: Expr, equations: Sequence[Equation], again: int = 0
-) -> tuple[tuple[Move, ...], ...] | None:
-    """The steps from one side to the other, by one or two identities; None if there are none.
+class Meeting:
+    """The forms of two sides, as far as they were looked for."""
 
-    A further identity is used on so many forms of each side, the shortest: `again`.
-    """
-    ends = [Reached(x, words_of(x), ()) for x in (lhs, rhs)]
-    left, right = ({end.words.key: end} for end in ends)
-    for seen, end in ((left, ends[0]), (right, ends[1])):
-        seen.update(forms_of(end, equations))
-        if found := _common(left, right):
-            return found
-    for seen in (left, right):
-        shortest = sorted(list(seen.values())[1:], key=lambda form: size_of(form.words))
-        for form in shortest[:again]:
-            for key, one in forms_of(form, equations).items():
-                seen.setdefault(key, one)
-            if found := _common(left, right):
-                return found
-    return None
+    def __init__(self, lhs: Expr, rhs: Expr, equations: Sequence[Equation]) -> None:
+        self._equations = equations
+        ends = [Reached(x, words_of(x), ()) for x in (lhs, rhs)]
+        self._sides: list[Forms] = [{end.words.key: end} for end in ends]
+        self._used: set[Reached] = set()
+
+    def chain(self, again: int = 0) -> tuple[tuple[Move, ...], ...] | None:
+        """The steps from one side to the other, by one or two identities; None if there are none.
+
+        A further identity is used on so many forms of each side, the shortest: `again`.
+        """
+        for most in (1, 1 + again):
+            for seen in self._sides:
+                for form in sorted(seen.values(), key=_order)[:most]:
+                    if form in self._used:
+                        continue
+                    self._used.add(form)
+                    for key, one in forms_of(form, self._equations).items():
+                        seen.setdefault(key, one)
+                    if found := _common(*self._sides):
+                        return found
+        return None
+
+
+def _order(form: Reached) -> tuple[int, float]:
+    """The side itself, then what one identity leads to, the shortest first."""
+    return len(form.steps), size_of(form.words)
 
 
 def _common(left: Forms, right: Forms) -> tuple[tuple[Move, ...], ...] | None:
@@ -125,9 +136,9 @@ def _forms(
     """x with a side of an equation replaced: as it stands, its adjoint, and both."""
     mark = _marker(old)
     plain = replace_in(x, old, mark)
-    turned = x if old.T is old else replace_in(x, old.T, mark.T)
-    both = plain if turned is x else replace_in(plain, old.T, mark.T)
-    for marked in dict.fromkeys((both, plain, turned)):
+    transposed = x if old.T is old else replace_in(x, old.T, mark.T)
+    both = plain if transposed is x else replace_in(plain, old.T, mark.T)
+    for marked in dict.fromkeys((both, plain, transposed)):
         if marked is x:
             continue
         moves = _moves(equation, marked, mark, old, new)
@@ -137,15 +148,14 @@ def _forms(
             yield Reached(after, words, (*reached.steps, moves))
 
 
-@lru_cache(maxsize=2**8)
-def _leaf(*about: object) -> Expr:
-    takes, gives, structure = about
-    return leaf(Row("mark", "□", r"\square", takes, gives, structure))  # pyright: ignore
-
-
 def _marker(x: Expr) -> Expr:
     """A letter that stands for an expression."""
-    return _leaf(x.takes, x.gives, x.structure)
+    return _letter(x.takes, x.gives, x.structure)
+
+
+@lru_cache(maxsize=2**8)
+def _letter(takes: Space, gives: Space, structure: Structure) -> Expr:
+    return leaf(Row("mark", "□", r"\square", takes, gives, structure))
 
 
 def _moves(equation: Equation, marked: Expr, mark: Expr, old: Expr, new: Expr) -> tuple[Move, ...]:
