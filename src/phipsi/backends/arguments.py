@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from phipsi.backends.backend import SweepProgram
 from phipsi.backends.failures import NOT_FINITE
 from phipsi.errors import InputError
 from phipsi.model.model import Model
 from phipsi.model.numbers import as_numbers, finite, first_not_finite
+
+if TYPE_CHECKING:
+    from phipsi.backends.backend import SweepProgram
 
 Array = np.ndarray
 

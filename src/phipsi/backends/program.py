@@ -34,10 +34,10 @@ from phipsi.backends.reference import error_at
 from phipsi.errors import InputError
 from phipsi.rewrite.rewriter import Rewriting
 from phipsi.sweeps.costs import PlanCost
-from phipsi.sweeps.explanation import Explanation, explain_steps
 
 if TYPE_CHECKING:
     from phipsi.backends.native.native_backend import NativeCode
+    from phipsi.sweeps.explanation import Explanation
 
 Resolve = Callable[[dict[str, Array]], tuple[Sequence[Array], Array]]
 """Inputs (n, …) of elements in doubt → their results, and a status for each."""
@@ -122,6 +122,8 @@ class Program:
 
     def explain(self, *, latex: bool = False, plan: bool = False) -> Explanation:
         """The rewrites, the sweeps and the recursion of this program; see `phipsi.explain`."""
+        from phipsi.sweeps.explanation import explain_steps
+
         return explain_steps(
             self.request.expressions,
             self.rewriting.expressions,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from threading import RLock
 from types import MappingProxyType
-from typing import Any, Self, TypeVar, cast, final
+from typing import TYPE_CHECKING, Any, Self, TypeVar, cast, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -35,11 +35,13 @@ from phipsi.model.joint import Joint
 from phipsi.model.layout import LAYOUT, Layout
 from phipsi.model.names import Names, Point
 from phipsi.model.pose import Pose
-from phipsi.model.shapes import BodyShape
 from phipsi.model.tree import WORLD, Tree
 from phipsi.model.validate import InertiaPolicy, validate
 from phipsi.model.value import Value, read_only
 from phipsi.model.weld_fixed_joints import assemble, parent_indices
+
+if TYPE_CHECKING:
+    from phipsi.model.shapes import BodyShape
 
 FloatArray = NDArray[np.float64]
 Result = TypeVar("Result")

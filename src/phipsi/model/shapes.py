@@ -27,13 +27,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from phipsi.errors import ModelError, ParseError, did_you_mean
 from phipsi.model.pose import Pose
-from phipsi.model.value import plain
+from phipsi.model.value import ALL_GROUPS, plain
 
 __all__ = ["Box", "Capsule", "ConvexMesh", "Cylinder", "Ellipsoid", "Plane", "Shape", "Sphere"]
 
 Numbers = tuple[float, ...]
-ALL = (1 << 31) - 1
-"""The mask of a shape that may touch shapes of every group."""
 _HERE = Pose()
 _FLAT = 1e-9  # of the size of a mesh: how far a vertex may stand out of a face
 
@@ -336,7 +334,7 @@ class BodyShape:
     placement: Pose = Pose()
     material: Material | None = None
     group: int = 1
-    mask: int = ALL
+    mask: int = ALL_GROUPS
 
 
 def make_shape(
@@ -346,7 +344,7 @@ def make_shape(
     placement: Any = _HERE,
     material: Any = None,
     group: Any = 1,
-    mask: Any = ALL,
+    mask: Any = ALL_GROUPS,
 ) -> BodyShape:
     """Return a record with checked types; `validate` looks whether its body exists."""
     for what, text in (("a shape's name", name), (f"the body of shape {name!r}", body)):
@@ -368,7 +366,8 @@ def make_shape(
             f"    material=pp.Material(friction=0.8)"
         )
     for what, bits in (("group", group), ("mask", mask)):
-        if isinstance(bits, bool) or not isinstance(bits, int | np.integer) or not 0 <= bits <= ALL:
+        whole = isinstance(bits, int | np.integer) and not isinstance(bits, bool)
+        if not whole or not 0 <= bits <= ALL_GROUPS:
             raise ModelError(f"{who}: {what}={bits!r} must be bits, a whole number 0 … 2³¹ − 1.")
     return BodyShape(name, body, shape, placement, material, int(group), int(mask))
 
