@@ -5,7 +5,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from compiled_graphs import compiled
-from cone_problems import jammed_problems, random_problems, stack, violations
+from cone_problems import (
+    MIXED,
+    jammed_problems,
+    mixed_problems,
+    random_problems,
+    stack,
+    violations,
+)
 from numpy.testing import assert_allclose, assert_array_equal
 
 from phipsi.contact import cone_code
@@ -14,7 +21,6 @@ from phipsi.contact.cone_problem import (
     INACTIVE,
     NOT_FINITE,
     UNSOLVED,
-    ConeLayout,
     ConeProblem,
     residual,
 )
@@ -24,7 +30,6 @@ from phipsi.laws import law_operations as ops
 from phipsi.laws.calls import call
 
 LANES = 4
-MIXED = ConeLayout(("rolling", "point", "torsion", "normal"), stops=1, limits=2)
 
 
 def solver(layout, lanes=LANES, fused=False):
@@ -59,19 +64,6 @@ def of_points():
         return known[layout]
 
     return find
-
-
-def mixed_problems(rng, count):
-    """All kinds of contacts, stops and limits."""
-    n, k = MIXED.n_rows, MIXED.n_heads
-    G = rng.standard_normal((count, n, n + 4))
-    coefficients = MIXED.coefficients(
-        rng.uniform(0.1, 1, (count, 4)), rng.uniform(0.01, 0.5, (count, 4)),
-        rng.uniform(0.01, 0.3, (count, 4)), rng.uniform(0.05, 0.5, (count, 2)),
-    )  # fmt: skip
-    s = rng.uniform(0, 0.5, (count, k)) * (rng.random((count, k)) < 0.3)
-    b = rng.standard_normal((count, n))
-    return ConeProblem(MIXED, G @ G.swapaxes(1, 2), b, s, coefficients)
 
 
 @pytest.mark.parametrize(

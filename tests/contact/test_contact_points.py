@@ -5,13 +5,20 @@ import pytest
 
 import phipsi as pp
 from phipsi.contact.contact_points import _Function
+from phipsi.contact.geometry.placed_shapes import INACTIVE
 from phipsi.contact.geometry.slots import FORMULAS, slot_geometry
 from phipsi.errors import InputError
+from phipsi.laws import law_operations as ops
+from phipsi.laws.law_derivatives import adjoints
+from phipsi.laws.law_values import evaluate
+from phipsi.laws.trace import Traced, as_node
 
 S = pp.shapes
+CUBE = np.array(np.meshgrid(*[[-0.1, 0.2]] * 3)).reshape(3, -1).T
 SHAPES = {
     "Sphere": S.Sphere(0.1), "Capsule": S.Capsule(0.05, 0.3), "Cylinder": S.Cylinder(0.1, 0.2),
     "Ellipsoid": S.Ellipsoid((0.1, 0.2, 0.3)), "Box": S.Box((0.2, 0.3, 0.4)),
+    "ConvexMesh": S.ConvexMesh(CUBE),
 }  # fmt: skip
 
 
@@ -47,6 +54,66 @@ def test_machine_code_and_arrays_agree(contacts, monkeypatch):
     # the same bits in any batch
     for x, y in zip(found[:4], fast(q[1, 2], {}), strict=False):
         assert (x[1, 2] == y).all()
+
+
+@pytest.fixture(scope="module")
+def many():
+    """Several pairs of the same kinds, which one loop computes."""
+    rng = np.random.default_rng(2)
+    builder = pp.ModelBuilder()
+    for i in range(3):
+        builder.add_body(f"b{i}", joint=pp.joints.Free(), inertia=pp.SpatialInertia(mass=1.0))
+        for kind, sizes in (("Capsule", (0.1, 0.3)), ("Sphere", (0.2,))):
+            at = pp.Pose.from_rpy(rng.normal(size=3), 0.3 * rng.normal(size=3))
+            shape = getattr(S, kind)(*(x * rng.uniform(0.5, 1.5) for x in sizes))
+            builder.add_shape(f"{kind}{i}", f"b{i}", shape, at)
+    builder.add_shape("pillar", "world", S.Capsule(0.1, 1.0))
+    return pp.Contacts(builder.build(), ground=True)
+
+
+def test_loops_over_pairs(many, monkeypatch):
+    """The same numbers as one pair after the other, in machine code and on arrays."""
+    groups = [pair.group for pair in many.pairs]
+    assert len(set(groups)) < len(groups) / 2
+    assert groups == sorted(groups, key=groups.index)
+    q = many.model.random_configuration(1, 5)
+    X = pp.body_poses(many.model, q)
+    slow = [slot_geometry(many, x) for x in X]
+    on_arrays = pp.contact_points(many, q)
+    monkeypatch.setenv("PHIPSI_BACKEND", "native")
+    compiled = _Function(many)
+    fast = compiled(q, {})
+    for i in range(4):
+        plain = np.stack([x[i] for x in slow])
+        np.testing.assert_allclose(on_arrays[i], plain, atol=1e-14)
+        np.testing.assert_allclose(fast[i], plain, atol=1e-14)
+        assert (compiled(q[3], {})[i] == fast[i][3]).all()
+
+
+def test_derivatives_of_loops(many):
+    """The adjoint of every result along random weights, against differences."""
+    X = ops.given("X", (len(many.bodies), 4, 4))
+    nodes = [as_node(x) for x in slot_geometry(many, Traced(X))]
+    rng = np.random.default_rng(4)
+    at = pp.body_poses(many.model, many.model.random_configuration(5))
+    active = evaluate(nodes, {"X": at})[0] < INACTIVE
+    assert active.sum() > 10
+    weights = [active.reshape(-1, *[1] * (len(x.shape) - 1)) * rng.normal(size=x.shape)
+               for x in nodes]  # fmt: skip
+    (bar,) = adjoints(nodes, [ops.constant(w) for w in weights], [X])
+    (slope,) = evaluate([bar], {"X": at})
+    direction = rng.normal(size=at.shape)
+    direction[:, 3] = 0.0
+
+    def cost(t):
+        found = evaluate(nodes, {"X": at + t * direction})
+        return sum((w * x).sum() for w, x in zip(weights, found, strict=True))
+
+    step = 1e-6
+    by_difference = (cost(step) - cost(-step)) / (2 * step)
+    assert (slope * direction).sum() == pytest.approx(by_difference, rel=1e-8)
+    (other,) = adjoints(nodes[:1], [ops.constant(weights[0])], [X])
+    assert abs(evaluate([other], {"X": at})[0] - slope).max() > 0.1
 
 
 def test_options_of_a_call(contacts):

@@ -134,6 +134,43 @@ def test_b9_a_ball_on_a_slope_rolls_or_slides(friction: float) -> None:
     assert (speed / 0.1, spin / 0.1) == pytest.approx(wanted, rel=1e-9)
 
 
+@pytest.mark.parametrize("mass", [1.0, 1e3, 1e6])
+def test_b7_a_heavy_box_stands_on_a_light_one(mass: float) -> None:
+    scene = Scene(friction=0.5)
+    scene.add("light", BOX((0.2, 0.2, 0.2)), 1.0, (0, 0, 0.1))
+    scene.add("heavy", BOX((0.2, 0.2, 0.2)), mass, (0, 0, 0.3))
+    system, q, v = scene.system()
+    found = run(system, q, v, 5e-3, 200)
+    assert np.abs(found.q[-1] - q).max() < 1e-9
+    floor = [i for i, pair in enumerate(found.pairs) if "floor" in pair]
+    force = found.impulses[-1][floor, 5].sum() / 5e-3
+    assert abs(force) == pytest.approx((1 + mass) * G, rel=1e-8)
+
+
+@pytest.mark.parametrize("force", [9.0, 30.0])
+def test_b11_a_block_on_a_block_that_is_pulled(force: float) -> None:
+    floor, upper = 0.2, 0.5
+    scene = Scene(friction=floor)
+    # the geometric mean of the two coefficients is that of the pair
+    below = pp.Material(floor)
+    above = pp.Material(upper**2 / floor)
+    scene.add("lower", BOX((0.6, 0.4, 0.1)), 2.0, (0, 0, 0.05), material=below)
+    scene.add("upper", BOX((0.1, 0.1, 0.1)), 1.0, (0, 0, 0.15), material=above)
+    system, q, v = scene.system(exclude=[("upper", "floor")])
+    tau = np.zeros(12)
+    tau[3] = force
+    # the force acts at the height of the floor, so that nothing tips
+    tau[1] = -force * 0.05
+    found = run(system, q, v, 1e-3, 10, tau)
+    speeds = [scene.velocity(found.q[-1], found.v[-1], i)[0] / 1e-2 for i in range(2)]
+    together = (force - floor * 3 * G) / 3
+    if together <= upper * G:
+        wanted = [together, together]
+    else:
+        wanted = [(force - upper * G - floor * 3 * G) / 2, upper * G]
+    np.testing.assert_allclose(speeds, wanted, rtol=1e-6)
+
+
 def test_b16_a_rocking_block_changes_its_edge() -> None:
     b, h = 0.05, 0.15
     tilt, turning = 1e-9, 0.5

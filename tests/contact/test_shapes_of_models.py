@@ -222,10 +222,11 @@ def test_which_pairs_may_touch():
     model = chain(S.Sphere(0.1), S.Capsule(0.1, 0.2), S.Sphere(0.2))
     contacts = pp.Contacts(model, ground=True)
     # neighbours in the tree do not touch; the world is a neighbour of none
-    assert names(contacts) == ["s0|s2", "s0|ground", "s1|ground", "s2|ground"]
+    # and pairs of the same kinds follow each other
+    assert names(contacts) == ["s0|s2", "s0|ground", "s2|ground", "s1|ground"]
     assert contacts.bodies == (0, 1, 2) and contacts.n_slots == 5
-    assert contacts.slot_bodies.tolist() == [[0, 2], [0, -1], [1, -1], [1, -1], [2, -1]]
-    assert contacts.slot_names == ("s0|s2", "s0|ground", "s1|ground", "s1|ground", "s2|ground")
+    assert contacts.slot_bodies.tolist() == [[0, 2], [0, -1], [2, -1], [1, -1], [1, -1]]
+    assert contacts.slot_names == ("s0|s2", "s0|ground", "s2|ground", "s1|ground", "s1|ground")
     assert names(pp.Contacts(model)) == ["s0|s2"]
     assert pp.Contacts(model).bodies == (0, 2)
 
@@ -357,3 +358,66 @@ def test_meshes_of_a_file_are_reported():
     with pytest.warns(PhipsiWarning, match=r"collision meshes .* 'b0' \(mesh\)"):
         contacts = pp.Contacts(model, ground=True)
     assert names(contacts) == ["s0|ground"]
+
+
+SDF = """<sdf version="1.8"><model name="m"><link name="ball"><collision name="skin">
+<geometry><sphere><radius>0.1</radius></sphere></geometry>
+<surface><friction><ode><mu>MU</mu></ode></friction>
+<bounce><restitution_coefficient>0.25</restitution_coefficient></bounce></surface>
+</collision></link></model></sdf>"""
+
+
+def test_surfaces_of_sdf(tmp_path):
+    path = tmp_path / "ball.sdf"
+    path.write_text(SDF.replace("MU", "0.7"))
+    (pair,) = pp.Contacts(pp.load(path, base="free"), ground=True, combine="maximum").pairs
+    assert (pair.name, pair.material) == ("skin|ground", pp.Material(0.7, restitution=0.25))
+    for wrong, said in (("-0.7", "friction=-0.7 is negative"), ("much", "much")):
+        path.write_text(SDF.replace("MU", wrong))
+        with pytest.warns(PhipsiWarning, match=f"its <surface> is left out: .*{said}"):
+            model = pp.load(path, base="free")
+        assert pp.Contacts(model, ground=True).pairs[0].material == pp.Material()
+
+
+MJCF = """<mujoco><worldbody>
+<geom name="floor" type="plane" size="0 0 1" friction="0.7 0.01 0.001" condim="4"/>
+<body name="torso" pos="0 0 1"><freejoint/><geom name="torso" size="5" mass="1"/>
+ <body name="leg"><joint name="hx" axis="1 0 0"/><joint name="hy" axis="0 1 0"/>
+  <geom name="thigh" size="5" mass="1" condim="6" friction="1 0.02 0.003"/>
+  <body name="sole"><geom name="sole" size="5" mass="1"/></body>
+  <body name="foot"><joint name="a" axis="0 1 0"/>
+   <geom name="foot" size="5" mass=".1" friction="1.2"/>
+   <geom name="shell" size="5" mass=".1" contype="0" conaffinity="0"/></body></body>
+ <body name="arm"><joint name="s" axis="0 1 0"/>
+  <geom name="arm" size="5" mass="1" contype="2" conaffinity="1"/></body>
+</body>
+<body name="ball"><freejoint/>
+ <geom name="ball" size="5" mass="1" contype="4" conaffinity="2"/></body>
+<body name="cap"><freejoint/><geom name="cap" size="5" mass="1" contype="0" conaffinity="4"/></body>
+</worldbody><contact><exclude body1="arm" body2="foot"/></contact></mujoco>"""
+
+
+def test_pairs_of_mjcf_are_those_of_mujoco(tmp_path):
+    """Balls so large that all touch: MuJoCo lists every pair that its rules allow."""
+    mujoco = pytest.importorskip("mujoco")
+    path = tmp_path / "robot.xml"
+    path.write_text(MJCF)
+    model = pp.load(path)
+    contacts = pp.Contacts(model, combine="maximum")
+    peer = mujoco.MjModel.from_xml_string(MJCF)
+    data = mujoco.MjData(peer)
+    mujoco.mj_forward(peer, data)
+    theirs = {
+        frozenset(peer.geom(int(i)).name for i in data.contact.geom[k]) for k in range(data.ncon)
+    }
+    ours = {frozenset((p.a.name, p.b.name)) for p in contacts.pairs}
+    assert ours == theirs and len(ours) > 8
+    by_name = {p.name: p.material for p in contacts.pairs}
+    assert by_name["foot|floor"].friction == 1.2
+    assert by_name["thigh|floor"] == pp.Material(1.0, torsion=0.02, rolling=0.003)
+    assert by_name["torso|floor"].torsion == 0.01 and by_name["ball|cap"].torsion == 0.0
+    again = pp.Model.from_dict(json.loads(json.dumps(model.to_dict())))
+    assert pp.Contacts(again, combine="maximum") == contacts
+    assert again.with_paths("leg").description.extras.exclusions == ()
+    both = pp.examples.planar_arm(2).attach(model, at="link2", prefix="b_")
+    assert both.description.extras.exclusions[0].body == "b_foot"

@@ -33,6 +33,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from amounts import ALL
 
 import phipsi as pp
 from phipsi.expressions.structure import structure_word
@@ -51,6 +52,9 @@ NEEDS = {
     "train_cart_pole.py": "gymnasium",
     "train_with_stable_baselines.py": "stable_baselines3",
 }
+
+# A short training runs the same lines; the whole one is in `make fuzz`.
+SHORT = {"train_cart_pole.py": ["--iterations", "4"]}
 
 # ---- blocks ------------------------------------------------------------------------------------
 
@@ -280,8 +284,13 @@ def test_shell_commands(page: str, command: str, output: str | None):
 def test_examples_run(script: Path, tmp_path: Path):
     pytest.importorskip(NEEDS.get(script.name, "numpy"))
     env = {**os.environ, "PHIPSI_BACKEND": "native"}  # as users run them
+    arguments = [] if ALL else SHORT.get(script.name, [])
     run = subprocess.run(
-        [sys.executable, str(script)], cwd=tmp_path, capture_output=True, text=True, env=env
+        [sys.executable, str(script), *arguments],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        env=env,
     )
     assert run.returncode == 0, run.stderr
     assert run.stdout.strip() and not run.stderr, run.stderr

@@ -1,7 +1,7 @@
 """The pages docs/papers: every number of the papers is there, and every typed equation holds.
 
-A row of a page has the numbers, the equation as printed (in backticks what phipsi reads), what it
-is here, and names of the book. Equations are proved on a chain and on a tree without armature (the
+A row of a page has the numbers, the equation as printed (LaTeX that phipsi reads), what it is here,
+and names of the book. Equations are proved on a chain and on a tree without armature (the
 papers have none). Expressions without two sides are compiled and compared with dense matrices.
 "erratum" means that what is printed fails.
 """
@@ -23,6 +23,8 @@ from phipsi.rewrite.identities import RULES
 from phipsi.rewrite.identity import Identity
 from phipsi.sweeps.request import NEEDS_ROWS
 from phipsi.theorems.book import ERRATA, THEOREMS
+from phipsi.theorems.book_index import identity_named
+from phipsi.theorems.printed_equations import printed
 
 PAGES = Path(__file__).parents[2] / "docs" / "papers"
 KINDS = ("proved", "computed", "defined", "book", "erratum", "prose", "outside", "lost")
@@ -181,6 +183,66 @@ def test_missing_numbers_are_noticed(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(NUMBERS, "MC", "1–27 Lemma-1–5 Algorithm-FD")
     with pytest.raises(AssertionError, match="27"):
         test_no_number_is_left_out("MC")
+
+
+def asked(page: str, number: str) -> str:
+    """How a user asks for a number."""
+    paper = f"{page} II" if number.startswith("II-") else page
+    return f"{paper} {number.removeprefix('II-').replace('-', ' ')}"
+
+
+@pytest.mark.parametrize("page", NUMBERS)
+def test_the_library_says_at_every_number_what_the_page_says(page: str):
+    for row in rows(page):
+        texts: set[Expr] = set()
+        for number in expanded(row.numbers):
+            paper = f"{page} II" if number.startswith("II-") else page
+            here = printed()[paper, number]
+            names = re.findall(r"`([^`]+)`", row.book)
+            assert list(here.names) == names and str(here) == asked(page, number)
+            texts |= {parse(x, paper=paper) for t in here.texts for x in t.split(" = ")}
+        assert texts == {parse(x, paper=row.paper) for t in row.typed for x in t.split(" = ")}, row
+
+
+def test_every_number_of_the_papers_can_be_asked_for():
+    """It is one identity, several that are named, or the answer says what it is instead."""
+    single = several = 0
+    for page in NUMBERS:
+        for number in expanded(NUMBERS[page]):
+            try:
+                single += isinstance(identity_named(asked(page, number)), Identity)
+            except pp.PhipsiError as error:
+                several += "Prove one of them:\n    pp.prove(" in str(error)
+                assert "Prove one" in str(error) or "In phipsi it is" in str(error), error
+    assert single >= 250 and single + several >= 380, (single, several)
+
+
+@pytest.mark.parametrize(
+    ("number", "holds"),
+    [("SOA 0.33", True), ("SOA eq. 0.4", True), ("MM Identity 3", True), ("88-11 a.15", True),
+     ("88-11 II 6.12", True), ("88-11 Part II eq. b.12", True), ("SOA .41", False),
+     ("MS 2.15", True)],
+)  # fmt: skip
+def test_proving_by_number(number: str, holds: bool):
+    assert pp.prove(number).holds is holds
+    assert pp.identities(number)
+
+
+@pytest.mark.parametrize(
+    ("number", "said"),
+    [
+        (
+            "SOA 0.26",
+            'has 6 equations. Prove one of them:\n    pp.prove("D = H P H*", paper="SOA")',
+        ),
+        ("SOA 0.9", "SOA 0.9 is not an equation to prove. In phipsi it is defined"),
+        ("SOA 0.99", "there is no identity 'SOA 0.99'"),
+    ],
+)
+def test_numbers_without_one_equation_are_explained(number: str, said: str):
+    with pytest.raises(pp.PhipsiError) as caught:
+        pp.prove(number)
+    assert said in str(caught.value)
 
 
 def test_most_of_the_papers_is_typed():

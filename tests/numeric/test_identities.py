@@ -102,7 +102,8 @@ def test_twins_are_refuted(name: str):
 
 CHECKS = [i for i in identities() if i.check is not None and i.name not in IRRATIONAL]
 ANY_BLOCKS = {"Lemma A.1 (a.45)", "Lemma A.1 dual", "Lemma 2.4"}
-"""They hold for any transition operators, any axes: no value of the mechanism could be wrong."""
+ANY_BLOCKS |= {"contacts: forces", "contacts: Pi", "contacts: both together"}
+"""They hold for any transition operators, axes, arms: no value of the mechanism could be wrong."""
 
 
 @pytest.mark.parametrize("identity", CHECKS, ids=lambda i: i.name)

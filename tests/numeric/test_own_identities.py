@@ -256,7 +256,7 @@ def test_identities_of_an_operator_or_a_paper():
 
 def test_what_is_not_found_has_close_matches():
     with pytest.raises(InputError, match="Did you mean .*SOA eq. 0.2"):
-        pp.identities("SOA 0.29")
+        pp.identities("SOA 0.99")
     with pytest.raises(InputError, match="Lemma 0.4"):
         pp.identities("Lemma 0.44 / Lemma 4")
     with pytest.raises(InputError, match="a pattern"):

@@ -76,3 +76,75 @@ def test_random_expressions_with_own_steps(seed):
 def test_a_wrong_step_is_noticed():
     right, wrong = (H @ (I - E).inv @ OTHER, H @ (I - E_phi).inv @ OTHER)
     assert pp.dense(right, TREE, Q) != pytest.approx(pp.dense(wrong, TREE, Q), rel=1e-3)
+
+
+# ---- derivatives by whole operators --------------------------------------------------------------
+
+F = pp.operator("F_any", "motions -> forces", RNG.normal(size=(6, 6)))
+S = pp.operator("S_sym", "motions -> forces", np.diag(np.arange(1.0, 7.0)), symmetric=True)
+SIZES = [j.nv for j in TREE.joints]
+WEIGHTS = {b: n * np.eye(n) for b, n in zip(TREE.body_names, SIZES, strict=True)}
+J_own = pp.operator("J_own", "rates -> efforts", WEIGHTS, symmetric=True)
+
+
+def soft(J_own, v):
+    return np.tanh(J_own) * (1 + v @ v)
+
+
+SOFT = pp.operator("Soft", "rates -> efforts", soft, own=[J_own])
+RESPONSE = (mass_matrix + J_own + H @ phi @ S @ phi.T @ H.T).inv @ (
+    tau + H @ phi @ F @ phi.T @ H.T @ pp.operators.v + SOFT @ pp.operators.v
+)
+
+
+def with_blocks(name, blocks):
+    """The response with other blocks, from dense matrices."""
+    return pp.dense(RESPONSE, TREE, Q, W, tau=X, given={name: blocks})
+
+
+def stored(x):
+    """The blocks of a table in storage layout, padded."""
+    width = max(SIZES) if x.takes.width is None else 6
+    out = np.zeros((TREE.n_bodies, width, width))
+    for k in range(TREE.n_bodies):
+        block = x.row.value.at(TREE, k)
+        out[k, : len(block), : len(block)] = block
+    return out
+
+
+@pytest.mark.parametrize("backend", ["reference", "native"])
+@pytest.mark.parametrize("x", [F, S, J_own], ids=str)
+def test_gradients_by_all_numbers_of_an_operator(x, backend):
+    c = np.linspace(-1, 1, TREE.nv)
+    program = pp.vjp(RESPONSE, TREE, x, backend=backend)
+    state = {"q": Q, "v": W, "tau": X, "x": c}
+    gradient = program(**{name: state[name] for name in program.inputs})
+    blocks = stored(x)
+    assert gradient.shape == blocks.shape
+    for seed in range(3):
+        change = np.random.default_rng(seed).normal(size=blocks.shape)
+        for k, n in enumerate(SIZES if x is J_own else [6] * TREE.n_bodies):
+            change[k, n:], change[k, :, n:] = 0, 0
+        if x.T is x:
+            change = change + change.transpose(0, 2, 1)
+        ahead, behind = (with_blocks(x.name, blocks + e * change) for e in (1e-6, -1e-6))
+        slope = c @ (ahead - behind) / 2e-6
+        assert np.sum(gradient * change) == pytest.approx(slope, rel=1e-6, abs=1e-9)
+        named = {
+            b: change[k, :n, :n]
+            for k, (b, n) in enumerate(
+                zip(TREE.body_names, SIZES if x is J_own else [6] * TREE.n_bodies, strict=True)
+            )
+        }
+        spaces = f"{x.takes.name} -> {x.gives.name}"
+        direction = pp.operator("d_own", spaces, named, symmetric=x.T is x)
+        along = pp.diff(RESPONSE, x, along=direction)
+        assert c @ pp.dense(along, TREE, Q, W, tau=X) == pytest.approx(slope, rel=1e-6, abs=1e-9)
+
+
+def test_operators_change_along_operators():
+    for wrong in (None, "dq", F):
+        with pytest.raises(pp.PhipsiError, match=r"changes along a symmetric[^$]*pp.vjp\("):
+            pp.diff(RESPONSE, "S_sym", along=wrong)
+    assert pp.diff(S, "S_sym", along=S) is S
+    assert pp.diff(M, "q", along="dq") is not S

@@ -1,5 +1,7 @@
 """Motions of systems with loops, many at once, and their derivatives, by differences."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 from amounts import seeds
@@ -188,54 +190,74 @@ def test_batches_of_steps():
 # ---- whole motions -------------------------------------------------------------------------------
 
 
+class Motion:
+    """Some motion, and the slopes of its cost along changes of everything, by differences."""
+
+    steps, dt = 8, 0.03
+
+    def __init__(self, integrator):
+        self.integrator = integrator
+        self.system, self.q = system, q = sturdy_four_bar()
+        tree, rng = system.model, np.random.default_rng(1)
+        n = tree.nv
+        self.v, _ = v, _ = moving(system, q)
+        self.tau = tau = rng.standard_normal((self.steps, n))
+        self.weights = rng.standard_normal((3, n))
+        self.value = self.total(system, q, v, tau)
+
+        self.d = d = rng.standard_normal((self.steps, n))
+        self.along_tau = difference(lambda s: self.total(system, q, v, tau + s * d))
+
+        def start(s):
+            return system.project(tree.integrate(q, s * d[0]), v + s * d[1])
+
+        self.change_of_start = difference(
+            lambda s: np.concatenate([tree.difference(q, start(s)[0]), start(s)[1]])
+        )
+        self.along_start = difference(lambda s: self.total(system, *start(s), tau))
+
+        p = pp.inertial_parameters(tree, armature=True)
+        self.change = p * rng.standard_normal(len(p))
+
+        def heavier(s):
+            both = p + s * self.change
+            bodies, rotors = both[: 10 * tree.n_bodies], both[10 * tree.n_bodies :]
+            other = tree.with_inertial_parameters(bodies, armature=rotors)
+            return self.total(pp.System(other, system.constraints), q, v, tau)
+
+        self.along_change = difference(heavier)
+
+    def running(self, k, q, v, tau):
+        w = self.weights
+        value = (w[0] * np.sin(q) + w[1] * v**2 + w[2] * tau**2).sum(-1)
+        return value, w[0] * np.cos(q), 2 * w[1] * v, 2 * w[2] * tau
+
+    def final(self, q, v):
+        return (self.weights[2] * v**3).sum(-1), None, 3 * self.weights[2] * v**2
+
+    def total(self, system, q, v, tau):
+        Q, V = pp.rollout(system, q, v, tau, self.dt, self.steps, integrator=self.integrator)
+        return self.running(None, Q[:-1], V[:-1], tau)[0].sum() + self.final(Q[-1], V[-1])[0]
+
+
+motion = cache(Motion)  # one for all lengths of segments
+
+
 @pytest.mark.parametrize("integrator", INTEGRATORS)
 @pytest.mark.parametrize("segment", [None, 3])
 def test_gradients_of_motions(integrator, segment):
     """By everything at once: efforts, admissible changes of the start, inertias and rotors."""
-    system, q = sturdy_four_bar()
-    tree, rng = system.model, np.random.default_rng(1)
-    steps, dt, n = 8, 0.03, tree.nv
-    v, _ = moving(system, q)
-    tau = rng.standard_normal((steps, n))
-    weights = rng.standard_normal((3, n))
-
-    def running(k, q, v, tau):
-        value = (weights[0] * np.sin(q) + weights[1] * v**2 + weights[2] * tau**2).sum(-1)
-        return value, weights[0] * np.cos(q), 2 * weights[1] * v, 2 * weights[2] * tau
-
-    def final(q, v):
-        return (weights[2] * v**3).sum(-1), None, 3 * weights[2] * v**2
-
-    def total(system, q, v, tau):
-        Q, V = pp.rollout(system, q, v, tau, dt, steps, integrator=integrator)
-        return running(None, Q[:-1], V[:-1], tau)[0].sum() + final(Q[-1], V[-1])[0]
-
+    m = motion(integrator)
+    n = m.system.model.nv
     found = pp.rollout_gradient(
-        system, q, v, tau, dt, steps, running=running, final=final, integrator=integrator,
-        parameters=True, segment=segment,
+        m.system, m.q, m.v, m.tau, m.dt, m.steps, running=m.running, final=m.final,
+        integrator=integrator, parameters=True, segment=segment,
     )  # fmt: skip
-    close(found.cost, total(system, q, v, tau), 1e-12)
-    d = rng.standard_normal((steps, n))
-    slope = difference(lambda s: total(system, q, v, tau + s * d))
-    close((found.tau * d).sum(), slope, 1e-9)
-
-    def start(s):
-        return system.project(tree.integrate(q, s * d[0]), v + s * d[1])
-
-    by_start = difference(lambda s: np.concatenate([tree.difference(q, start(s)[0]), start(s)[1]]))
-    slope = difference(lambda s: total(system, *start(s), tau))
-    close(found.q0 @ by_start[:n] + found.v0 @ by_start[n:], slope, 1e-8)
-
-    p = pp.inertial_parameters(tree, armature=True)
-    change = p * rng.standard_normal(len(p))
-
-    def heavier(s):
-        both = p + s * change
-        bodies, rotors = both[: 10 * tree.n_bodies], both[10 * tree.n_bodies :]
-        other = tree.with_inertial_parameters(bodies, armature=rotors)
-        return total(pp.System(other, system.constraints), q, v, tau)
-
-    close(found.parameters @ change, difference(heavier), 1e-8)
+    close(found.cost, m.value, 1e-12)
+    close((found.tau * m.d).sum(), m.along_tau, 1e-9)
+    by_start = m.change_of_start
+    close(found.q0 @ by_start[:n] + found.v0 @ by_start[n:], m.along_start, 1e-8)
+    close(found.parameters @ m.change, m.along_change, 1e-8)
 
 
 def test_gradients_in_batches_on_curved_joints():

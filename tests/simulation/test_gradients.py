@@ -1,5 +1,7 @@
 """Derivatives of steps and gradients of motions, against complex steps and differences."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 from amounts import seeds
@@ -196,51 +198,74 @@ class Cost:
         return value + self.final(q[..., -1, :], v[..., -1, :])[0]
 
 
+class Motion:
+    """Some motion, and the derivatives of its cost by complex steps and differences."""
+
+    steps, dt = 11, 0.05
+
+    def __init__(self, integrator):
+        self.integrator = integrator
+        model = self.model = chain(3, 1, FLAT, armature=True)
+        rng = np.random.default_rng(0)
+        steps, n = self.steps, model.nv
+        self.q, self.v = q, v = 0.3 * rng.standard_normal((2, n))
+        self.tau = tau = rng.standard_normal((steps, n))
+        self.cost, forward = Cost(model), reference(model)
+
+        def total(q, v, tau, forward=forward):
+            Q, V = complex_rollout(model, q, v, tau, self.dt, steps, integrator, forward)
+            return self.cost.total(Q, V, tau)
+
+        self.value = total(q, v, tau)
+        eye = np.eye(n) * 1j * STEP
+        self.by_q = total(q + eye, v, tau[None]).imag / STEP
+        self.by_v = total(q, v + eye, tau[None]).imag / STEP
+        every = (np.eye(steps * n) * 1j * STEP).reshape(-1, steps, n)
+        self.by_tau = total(q, v, tau + every).imag / STEP
+
+        given = pp.compile(FORWARD_DYNAMICS, model, given=("M",), backend="reference")
+        count = 10 * model.n_bodies
+        M = np.stack([model.inertia_matrices + 0j] * count)
+        for i in range(count):
+            M[i, i // 10] += 1j * STEP * inertia_by_parameter(i % 10)
+        some = np.zeros((count, 1)) + q, np.zeros((count, 1)) + v, np.stack([tau] * count)
+        self.by_inertia = total(*some, lambda q, v, u: given(q, v, u, M)).imag / STEP
+        self.by_rotor = [difference(self.with_rotor(i), 1e-3) for i in range(n)]
+
+    def with_rotor(self, i):
+        model = self.model
+        p, unit = pp.inertial_parameters(model), np.eye(model.nv)[i]
+
+        def total(x):
+            other = model.with_inertial_parameters(p, armature=model.armature + x * unit)
+            Q, V = pp.rollout(
+                other, self.q, self.v, self.tau, self.dt, self.steps, integrator=self.integrator
+            )
+            return self.cost.total(Q, V, self.tau)
+
+        return total
+
+
+motion = cache(Motion)  # one for all lengths of segments
+
+
 @pytest.mark.parametrize("segment", [None, 1, 4, 11, 100])
 @pytest.mark.parametrize("integrator", INTEGRATORS)
 def test_gradient_by_complex_steps(integrator, segment):
-    model = chain(3, 1, FLAT, armature=True)
-    rng = np.random.default_rng(0)
-    steps, dt, n = 11, 0.05, model.nv
-    q, v = 0.3 * rng.standard_normal((2, n))
-    tau = rng.standard_normal((steps, n))
-    cost = Cost(model)
+    m = motion(integrator)
     found = rollout_gradient(
-        model, q, v, tau, dt, steps, running=cost.running, final=cost.final,
+        m.model, m.q, m.v, m.tau, m.dt, m.steps, running=m.cost.running, final=m.cost.final,
         integrator=integrator, segment=segment, parameters=True,
     )  # fmt: skip
-    forward = reference(model)
-
-    def total(q, v, tau):
-        Q, V = complex_rollout(model, q, v, tau, dt, steps, integrator, forward)
-        return cost.total(Q, V, tau)
-
-    close(found.cost, total(q, v, tau), 1e-12)
-    eye = np.eye(n) * 1j * STEP
-    close(found.q0, total(q + eye, v, tau[None]).imag / STEP, 1e-12)
-    close(found.v0, total(q, v + eye, tau[None]).imag / STEP, 1e-12)
-    every = (np.eye(steps * n) * 1j * STEP).reshape(-1, steps, n)
-    close(found.tau.ravel(), total(q, v, tau + every).imag / STEP, 1e-12)
-
-    given = pp.compile(FORWARD_DYNAMICS, model, given=("M",), backend="reference")
+    close(found.cost, m.value, 1e-12)
+    close(found.q0, m.by_q, 1e-12)
+    close(found.v0, m.by_v, 1e-12)
+    close(found.tau.ravel(), m.by_tau, 1e-12)
     assert found.parameters is not None
-    for i in range(10 * model.n_bodies):
-        M = model.inertia_matrices + 0j
-        M[i // 10] += 1j * STEP * inertia_by_parameter(i % 10)
-        Q, V = complex_rollout(
-            model, q, v, tau, dt, steps, integrator, lambda q, v, u, M=M: given(q, v, u, M)
-        )
-        close(found.parameters[i], cost.total(Q, V, tau).imag / STEP, 1e-10, 1.0)
-    p = pp.inertial_parameters(model)
-    for i in range(n):
-
-        def with_rotor(x, i=i):
-            other = model.with_inertial_parameters(p, armature=model.armature + x * np.eye(n)[i])
-            Q, V = pp.rollout(other, q, v, tau, dt, steps, integrator=integrator)
-            return cost.total(Q, V, tau)
-
-        want = difference(with_rotor, 1e-3)
-        close(found.parameters[10 * model.n_bodies + i], want, 1e-8, 1.0)
+    want = np.concatenate([m.by_inertia, m.by_rotor])
+    assert len(found.parameters) == len(want)
+    for i, (x, y) in enumerate(zip(found.parameters, want, strict=True)):
+        close(x, y, 1e-10 if i < len(m.by_inertia) else 1e-8, 1.0)
 
 
 @pytest.mark.parametrize("integrator", INTEGRATORS)

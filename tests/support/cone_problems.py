@@ -8,6 +8,8 @@ import numpy as np
 
 from phipsi.contact.cone_problem import ConeLayout, ConeProblem, Groups, project
 
+MIXED = ConeLayout(("rolling", "point", "torsion", "normal"), stops=1, limits=2)
+
 
 def random_problems(
     rng: np.random.Generator, contacts: int, count: int, decades: float = 0.0
@@ -23,6 +25,19 @@ def random_problems(
     b = (G @ rng.standard_normal((count, n + 6, 1)))[..., 0]
     W = G @ G.swapaxes(1, 2) / (n + 6)
     return ConeProblem(layout, W, b, s, layout.coefficients(mu))
+
+
+def mixed_problems(rng: np.random.Generator, count: int) -> ConeProblem:
+    """All kinds of contacts, stops and limits."""
+    n, k = MIXED.n_rows, MIXED.n_heads
+    G = rng.standard_normal((count, n, n + 4))
+    coefficients = MIXED.coefficients(
+        rng.uniform(0.1, 1, (count, 4)), rng.uniform(0.01, 0.5, (count, 4)),
+        rng.uniform(0.01, 0.3, (count, 4)), rng.uniform(0.05, 0.5, (count, 2)),
+    )  # fmt: skip
+    s = rng.uniform(0, 0.5, (count, k)) * (rng.random((count, k)) < 0.3)
+    b = rng.standard_normal((count, n))
+    return ConeProblem(MIXED, G @ G.swapaxes(1, 2), b, s, coefficients)
 
 
 def axes_of(normal: np.ndarray) -> np.ndarray:

@@ -13,6 +13,7 @@ SHAPES = {
     "Cylinder": lambda rng: rng.uniform(0.05, 0.5, 2),
     "Ellipsoid": lambda rng: rng.uniform(0.05, 0.5, 3),
     "Box": lambda rng: rng.uniform(0.05, 0.5, 3),
+    "ConvexMesh": lambda rng: rng.uniform(-0.5, 0.5, 60),
     "Plane": lambda rng: [],
 }
 
@@ -31,6 +32,9 @@ def support(kind, p, R, x, d):
         return along + norm(p * local, axis=1)
     if kind == "Box":
         return along + np.abs(p * local).sum(axis=1)
+    if kind == "ConvexMesh":
+        vertices = p.reshape(len(p), -1, 3)
+        return along + np.einsum("mvi,mi->mv", vertices, local).max(axis=1)
     if kind == "Plane":  # of its own normal only
         assert np.allclose(local, [0, 0, 1], atol=1e-12)
         return along
@@ -52,6 +56,8 @@ def outside(kind, p, R, x, point):
         return (norm(s, axis=1) - 1) * norm(s, axis=1) / norm(s / p, axis=1)
     if kind == "Box":
         return (np.abs(local) - p).max(axis=1)
+    if kind == "ConvexMesh":  # from the nearest vertex: contact points are vertices
+        return norm(p.reshape(len(p), -1, 3) - local[:, None], axis=-1).min(axis=1)
     if kind == "Plane":
         return local[:, 2]
     raise AssertionError(kind)

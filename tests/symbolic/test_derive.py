@@ -143,3 +143,76 @@ def test_a_name_of_several_equations_is_rejected():
 def test_what_is_trivial_has_no_name():
     assert str(pp.derive("P = P")).startswith("P = P")
     assert pp.derive("mass_matrix = Jr + H phi M phi* H*").title == "definition of ℳ"
+
+
+# ---- two identities, with the factors kept -------------------------------------------------------
+
+TWO_LEMMAS = {
+    "φ* H* ℳ⁻¹ = ψ* H* D⁻¹ (I − H ψ K)": 2,
+    "φ* H* ℳ⁻¹ = ψ* H* (I − K* ψ* H*)⁻¹ ℳ⁻¹": 2,
+    "(I − K* ψ* H*) D⁻¹ (I − H ψ K) H φ = (I + K* φ* H*)⁻¹ D⁻¹ H φ − ℳ⁻¹ H φ K H φ": 2,
+    "M + E_φ P E_φ* − E_φ P H* D⁻¹ H P E_φ* = M + E_φ P E_φ* "
+    "− E_φ P (Υ − bd(π̄* Λ_φ* shift* Υ shift Λ_φ π̄)) P E_φ*": 2,
+    "logdet(Jr + H φ M φ* H*) = logdet(Jr + (I + H (φ − I) G) H ψ M ψ* H* (I + G* (φ* − I) H*))": 2,
+    "v* ℳ v = v* (H G + H φ K) D½ D½* (G* H* + K* φ* H*) v": 2,  # a scalar is its own adjoint
+}
+
+
+@pytest.mark.parametrize("claim", TWO_LEMMAS)
+def test_chains_of_two_identities_are_found_in_the_whole_book(claim: str):
+    found = pp.derive(claim, condition="Jr = 0" if "H G" in claim else "")
+    assert found and found.check()
+    assert len(found.steps) <= TWO_LEMMAS[claim]
+
+
+@pytest.mark.parametrize("claim", TWO_LEMMAS)
+def test_nearly_the_same_chains_are_refuted(claim: str):
+    lhs, rhs = claim.split(" = ")
+    twin = pp.derive(
+        f"{lhs} = {rhs} + 1/1000 ({rhs})", condition="Jr = 0" if "H G" in claim else ""
+    )
+    assert not twin and "not equal" in twin.reason
+
+
+def test_a_change_inside_a_letter_that_is_more_than_its_identity_is_noticed():
+    found = pp.derive(next(claim for claim in TWO_LEMMAS if claim.startswith("logdet")))
+    i, step = next((i, s) for i, s in enumerate(found.steps) if s.moves[0].inside is not None)
+    inside = step.moves[0]
+    steps = list(found.steps)
+    wrong = replace(inside, words=inside.words.plus(1, inside.words))
+    steps[i] = replace(step, moves=(wrong,))
+    with pytest.raises(InputError, match=f"step {i + 1} is not the identity"):
+        replace(found, steps=tuple(steps)).check()
+
+
+W = pp.operator("W", "motions -> forces", {"link": 2.0}, symmetric=True)
+WHITEN = pp.operator("U1", "efforts -> forces", parse("psi K"), source="own")
+OWN = [
+    W,
+    WHITEN,
+    pp.operator("U2", "efforts -> efforts", parse("I - H U1", own=[WHITEN])),
+    pp.operator("S1", "motions -> forces", recursion="S1 = W + E_phi S1 E_phi*", own=[W]),
+]
+
+
+@pytest.mark.parametrize(
+    ("claim", "names"),
+    [
+        ("I - H U1 = (I + H phi K)^-1", ["definition of U1", "Lemma 0.2 / Lemma 2"]),
+        ("U2 H phi = H psi", ["definition of U2", "definition of U1", "Lemma 0.4 / Lemma 4"]),
+        ("S1 = W + E_phi S1 E_phi*", ["definition of S1", "Lemma A.1"]),
+        ("phi W phi* = S1 + phi~ S1 + S1 phi~*", ["Lemma A.1", "definition of S1"]),
+    ],
+)
+def test_operators_of_ones_own_are_unfolded(claim: str, names: list[str]):
+    found = pp.derive(claim, own=OWN)
+    assert found.names == names and all(map(_follows, found.steps))
+
+
+def _follows(step) -> bool:
+    return all(move.follows() for move in step.moves)
+
+
+def test_a_chain_does_not_return_to_where_it_was():
+    found = pp.derive("I - H U1 = (I + H phi K)^-1", own=OWN)
+    assert len({str(step.expression) for step in found.steps}) == len(found.steps)

@@ -64,7 +64,14 @@ VARIABLES: dict[str, Space] = {
 def variable_space(wrt: str, expr: Expr) -> Space | None:
     """The space of the changes of a variable: a known one, or an own vector in the expression."""
     row = own_rows((expr,)).get(wrt)
-    return row.gives if row is not None and wrt in row.varies else VARIABLES.get(wrt)
+    known = row is not None and wrt in row.varies and row.takes is ONE
+    return row.gives if row is not None and known else VARIABLES.get(wrt)
+
+
+def variable_operator(wrt: str, expr: Expr) -> Expr | None:
+    """The own operator of this name in an expression, whose blocks can change."""
+    row = own_rows((expr,)).get(wrt)
+    return leaf(row) if row is not None and wrt in row.varies and row.takes is not ONE else None
 
 
 def _symbol(name: str, space: Space, definition: Callable[[Expr], Expr] | None = None) -> Expr:
@@ -187,10 +194,10 @@ def log_det_gradient(f: Riccati) -> Expr:
 
 def no_formula_rule(x: Expr, y: Expr) -> str:
     """Text for a formula of one body through an argument of which no derivative is known."""
-    instead = "Write the block as an expression of operators"
-    if y.is_scalar:
-        instead = f"Differentiate by the number itself:  pp.diff(expr, {y.text('ascii')!r})"
-    return f"no derivative is known for the formula  {x}  through its argument  {y}.\n{instead}"
+    return (
+        f"no derivative is known for the formula  {x}  through its argument  {y}.\n"
+        "Write the block as an expression of operators"
+    )
 
 
 def no_rule(x: Expr) -> str:

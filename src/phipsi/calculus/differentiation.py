@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import Any, cast, overload
 
 from phipsi.backends.program import Program
-from phipsi.calculus.change import VARIABLES, variable_space
+from phipsi.calculus.change import VARIABLES, variable_operator, variable_space
 from phipsi.calculus.directional import Directional
 from phipsi.calculus.families import Family
 from phipsi.calculus.gradient import Gradient
@@ -15,8 +16,9 @@ from phipsi.calculus.tangent import NoOperatorError, Tangent
 from phipsi.compiler import compile
 from phipsi.errors import InputError, SpaceError, not_too_deep
 from phipsi.expressions import check
-from phipsi.expressions.node import Expr, identity
+from phipsi.expressions.node import Expr, identity, zero
 from phipsi.expressions.spaces import EFFORTS, ONE, PARAMETERS, RATES, UNKNOWN, Space
+from phipsi.expressions.structure import is_memoryless
 from phipsi.model.mechanisms import of_mechanisms
 from phipsi.model.model import Model
 from phipsi.model.points import PointSet
@@ -37,8 +39,9 @@ def diff(expr: Expr | Family, wrt: str | Expr, along: Expr | str | None = None) 
     """Differentiate an expression; the result is an expression of the same algebra.
 
     `wrt` is "q", "v", "vdot", "tau", "f_ext", "f0", or "inertia" for the ten inertial parameters of
-    every body (the order of `pp.inertial_parameters`), or a vector or scalar of your own that is in
-    the expression, by its name or itself. Derivatives by q are along the joint rates,
+    every body (the order of `pp.inertial_parameters`), or a vector, scalar or operator of your own
+    that is in the expression, by its name or itself; an operator changes along an operator between
+    the same spaces. Derivatives by q are along the joint rates,
     nv of them, never along components of quaternions: ``gdot = diff(g, "q") @ v`` for every g(q).
 
     - A vector gives an operator from the space of the variable: ``diff(y, "q") @ dq`` is the change
@@ -77,6 +80,9 @@ def _diff(expr: Expr | Family, wrt: str, along: Expr | str | None) -> Expr | Fam
             raise InputError(f"wrt={wrt!r} names one degree of freedom already; leave out along=")
         wrt, name, i = found.group(1), found.group(2).strip(), int(found.group(3) or 0)
         along = _unit(wrt, name, i, expr)
+    changing = variable_operator(wrt, expr) if isinstance(cast(object, wrt), str) else None
+    if changing is not None:
+        return _change(expr, wrt, _operator_change(changing, along))
     space = _variable(wrt, expr)
     if along is None and expr.is_vector:
         try:
@@ -102,6 +108,23 @@ def _diff(expr: Expr | Family, wrt: str, along: Expr | str | None) -> Expr | Fam
             f"change of {wrt}, but it is: {check.signature(direction)}"
         )
     return _change(expr, wrt, direction)
+
+
+def _operator_change(X: Expr, along: Expr | str | None) -> Expr:
+    """The change of an own operator X: a memoryless operator between the same spaces."""
+    found = parse(along, own=[X]) if isinstance(along, str) else along
+    symmetric = X.T is X
+    if isinstance(found, Expr) and (found.takes, found.gives) == (X.takes, X.gives):
+        if is_memoryless(found.structure) and (found.T is found or not symmetric):
+            return found
+    words = ", symmetric=True" if symmetric else ""
+    raise SpaceError(
+        f"{X} is an operator, and changes along {'a symmetric' if symmetric else 'a memoryless'} "
+        f"operator {check.signature(X)}, not {'without along=' if found is None else found}:\n"
+        f"    dX = pp.operator('dX', '{X.takes.name} -> {X.gives.name}', …{words})\n"
+        f"    pp.diff(expr, {X.name!r}, along=dX)\n"
+        f"The gradient by all its blocks is pp.vjp(expr, model, {X.name!r})"
+    )
 
 
 def _change(expr: Expr, wrt: str, direction: Expr) -> Expr:
@@ -186,7 +209,7 @@ def _check_expression(expr: Expr, function: str) -> None:
 def vjp(
     expr: Expr,
     model: Model,
-    wrt: str | Sequence[str] = "q",
+    wrt: str | Expr | Sequence[str | Expr] = "q",
     *,
     points: Sequence[Any] | PointSet | None = None,
     backend: str | None = None,
@@ -196,7 +219,8 @@ def vjp(
     The sweeps of the derivative run the other way, so all gradients together cost a small multiple
     of one evaluation of y. The program takes the inputs of the derivatives in their usual order and
     c last, called x; it returns one gradient, or a tuple of them. Gradients by q are in the
-    directions of v, (..., nv).
+    directions of v, (..., nv); by an operator of your own with constant blocks, (..., n, rows,
+    cols), the derivative by every number of the blocks, symmetric if the operator is.
 
     >>> import phipsi as pp
     >>> from phipsi.algorithms.forms import FORWARD_DYNAMICS
@@ -211,16 +235,19 @@ def vjp(
     _check_expression(expr, "pp.vjp")
     if not expr.is_vector:
         raise SpaceError(f"vjp needs a vector expression, but {expr} is: {check.signature(expr)}")
-    if not isinstance(cast(object, wrt), (str, Sequence)):
+    if not isinstance(cast(object, wrt), (str, Expr, Sequence)):
         raise InputError(
             f"variables are named by text, not {wrt!r}: pp.vjp(expr, model, ('q', 'v'))"
         )
-    names = (wrt,) if isinstance(wrt, str) else tuple(wrt)
+    names = (wrt,) if isinstance(wrt, (str, Expr)) else tuple(wrt)
+    names = tuple(name.name if isinstance(name, Expr) else name for name in names)
     if not names:
         raise InputError("say by what to differentiate: pp.vjp(expr, model, ('q', 'v'))")
     gradients = tuple(gradient(expr, name) for name in names)
-    target = gradients[0] if isinstance(wrt, str) else gradients
-    return compile(target, model, points=points, backend=backend, same_operand=True)
+    modes = ["blocks" if variable_operator(name, expr) else "apply" for name in names]
+    single = isinstance(wrt, (str, Expr))
+    target, mode = (gradients[0], modes[0]) if single else (gradients, modes)
+    return compile(target, model, mode=mode, points=points, backend=backend, same_operand=True)
 
 
 def gradient(expr: Expr, wrt: str) -> Expr:
@@ -228,17 +255,22 @@ def gradient(expr: Expr, wrt: str) -> Expr:
 
     The operator is the adjoint of `diff(y, wrt)`. Where that is not an operator of the algebra,
     because y contains P, D, G, ψ or bd(…), c is the leaf ``operand[…]`` that stands for the operand
-    of a program, and the gradient is a vector.
+    of a program, and the gradient is a vector. By an own operator X it is the memoryless operator G
+    with tr(G* δX) = c* δy, symmetric if X is.
 
     >>> from phipsi.calculus.differentiation import gradient
     >>> from phipsi.operators import D, tau
     >>> print(gradient(D.inv @ tau, "tau"))
     D⁻¹
     """
-    space = _variable(wrt, expr)
+    weight = identity(expr.gives) if expr.is_scalar else operand(expr.gives.dual)
+    changing = variable_operator(wrt, expr)
     with not_too_deep("differentiated"):
+        if changing is not None:
+            W = Gradient(wrt, zero(changing.gives, changing.takes))(expr, weight)
+            return Fraction(1, 2) * (W + W.T) if changing.T is changing else W.T
+        space = _variable(wrt, expr)
         try:
             return Tangent(wrt, space)(expr).T
         except NoOperatorError:
-            with_ = identity(expr.gives) if expr.is_scalar else operand(expr.gives.dual)
-            return Gradient(wrt, space)(expr, with_)
+            return Gradient(wrt, zero(ONE, space.dual))(expr, weight)

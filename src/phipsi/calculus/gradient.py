@@ -37,13 +37,12 @@ from phipsi.calculus.change import (
     has_symbols,
     log_det_change,
     log_det_family,
-    no_formula_rule,
     no_rule,
     swaps,
 )
 from phipsi.calculus.tangent import name_velocity
 from phipsi.errors import SpaceError
-from phipsi.expressions.functions import cross, dH_trace, open_place, outer
+from phipsi.expressions.functions import cross, dH_trace, open_place, outer, scaled, trace
 from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import (
     Expr,
@@ -52,9 +51,7 @@ from phipsi.expressions.node import (
     identity,
     product,
     total_of,
-    zero,
 )
-from phipsi.expressions.spaces import ONE, Space
 from phipsi.expressions.structure import (
     Structure,
     is_anticausal,
@@ -74,15 +71,17 @@ Terms = list[tuple[Number, Expr]]
 
 
 class Gradient:
-    """One gradient by one variable.
+    """One gradient by one variable, a vector, or an own operator; `nothing` is zero in its spaces.
+
+    By an operator it is the memoryless W with tr(W δX) = c* δy.
 
     Differentials of leaves are walked by a second one, `of`, which holds all but their symbols; the
     two share the weights of the symbols. Named vectors and blocks wait until everything that
     contains them has passed on its part.
     """
 
-    def __init__(self, wrt: str, space: Space, of: Gradient | None = None) -> None:
-        self.wrt, self.space, self._of = wrt, space, of
+    def __init__(self, wrt: str, nothing: Expr, of: Gradient | None = None) -> None:
+        self.wrt, self._nothing, self._of = wrt, nothing, of
         self._symbols = Symbols(wrt)
         self._depends = lru_cache(None)(self._symbols.moves) if of is None else has_symbols
         self._parts: dict[Expr, Terms] = (
@@ -90,7 +89,7 @@ class Gradient:
         )
         self._terms: Terms = [] if of is None else of._terms
         self._waiting: dict[Expr, Terms] = {}
-        self._inner = Gradient(wrt, space, self) if of is None else self
+        self._inner = Gradient(wrt, nothing, self) if of is None else self
 
     def __call__(self, y: Expr, c: Expr) -> Expr:
         """The gradient of c* y, of c in the dual space of y."""
@@ -104,7 +103,7 @@ class Gradient:
                 self._terms += parts
             elif parts:
                 self._inner._vector(meaning, total_of(parts))
-        return total_of([(0, zero(ONE, self.space.dual)), *self._terms])
+        return total_of([(0, self._nothing), *self._terms])
 
     def _wait(self, x: Expr, weight: Expr) -> None:
         """Pass on x later, with the sum of all its weights."""
@@ -183,6 +182,11 @@ class Gradient:
         if isinstance(x.function, Formula):
             self._formula(x, x.function, weight)
             return
+        if x.function is scaled:
+            s, X = x.args
+            self._vector(s, trace(weight @ X))
+            self._blocks(X, scaled(s, weight))
+            return
         if x.function is None or x.function.pull is None:
             raise SpaceError(no_gradient(x))
         for y, w in zip(x.args, x.function.pull(x, weight), strict=True):
@@ -193,8 +197,6 @@ class Gradient:
         for i, y in enumerate(x.args):
             if not self._depends(y):
                 continue
-            if y.is_scalar:  # its weight is a sum over the bodies
-                raise SpaceError(no_formula_rule(x, y))
             w = formula.weight(x.args, i, weight)
             (self._vector if y.is_vector else self._blocks)(y, w)
 
@@ -240,6 +242,8 @@ class Gradient:
         if (changing := change_in(A)) is not None:
             assert self._of is not None
             self._of._operator(left, changing, x)
+        elif A.name == self.wrt:
+            self._blocks(A, outer(x, left))
         elif A.row.differential is not None:
             if A.row.riccati and is_memoryless(A.structure):
                 self._blocks(A, outer(x, left))
@@ -256,7 +260,9 @@ class Gradient:
         """Pass on tr(Z δA), A and Z memoryless."""
         if Z.op is Op.ZERO or not self._depends(A):
             return
-        if A.op is Op.SUM:
+        if A.name == self.wrt and self._of is None:
+            self._terms.append((1, Z))
+        elif A.op is Op.SUM:
             for c, B in A.terms:
                 self._blocks(B, c * Z)
         elif A.op is Op.PRODUCT:

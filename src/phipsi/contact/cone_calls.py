@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, final
 
+import numpy as np
+
 from phipsi.backends.native.kernel.law_code import Area
-from phipsi.backends.native.pipeline import sources_digest
-from phipsi.backends.native.text import llvm_text as ir
-from phipsi.backends.native.text.lane_arithmetic import (
-    I64,
-    Lane,
-    fold_loop,
-    i64,
-    write_cases,
-    write_loop,
-)
-from phipsi.contact.cone_code import KINDS, Kind, cone_function, work_size
-from phipsi.contact.cone_problem import INACTIVE, ROWS, Array, ConeLayout, ConeProblem
+from phipsi.backends.native.text.lane_arithmetic import I64, Lane, fold_loop, i64, write_loop
+from phipsi.contact.cone_adjoint import AdjointCall
+from phipsi.contact.cone_code import cone_function
+from phipsi.contact.cone_problem import Array, ConeLayout, ConeProblem
+from phipsi.contact.cone_smoothing import SmoothedCall
 from phipsi.contact.cone_solver import BISECTIONS, GAINED, solve, solve_rebound
-from phipsi.contact.lane_elimination import Numbers, padded
-from phipsi.laws.calls import Callee
+from phipsi.contact.contact_group import ContactGroup, code_version
+from phipsi.laws import law_operations as ops
+from phipsi.laws.calls import Callee, call
 from phipsi.laws.graph import Node
 
 
@@ -31,15 +26,22 @@ class ConeCall(Callee):
 
     W, b, s, coefficients, start → p, residual, iterations, status; see `solve`. With `rebounds`,
     one more argument after s, those without restitution, and one more result, the share of
-    restitution that creates no energy; see `solve_rebound`.
+    restitution that creates no energy; see `solve_rebound`. With `smoothing` (J), derivatives are
+    those of smoothed impulses, in which the share of restitution is fixed; see `smoothed_adjoint`.
     """
 
     def __init__(
-        self, layout: ConeLayout, tolerance: float = 1e-10, *, rebounds: bool = False
+        self,
+        layout: ConeLayout,
+        tolerance: float = 1e-10,
+        *,
+        rebounds: bool = False,
+        smoothing: float = 0.0,
     ) -> None:
         self.layout, self.tolerance, self.rebounds = layout, tolerance, rebounds
+        self.smoothing = smoothing
         self.shapes = ((layout.n_rows,), *[()] * (4 if rebounds else 3))
-        self.key = (layout, tolerance, rebounds)
+        self.key = (layout, tolerance, rebounds, smoothing)
         self.name = f"cones {self.key} {code_version()}"
 
     def arrays(self, *args: Array) -> Sequence[Array]:
@@ -57,8 +59,49 @@ class ConeCall(Callee):
     def pull(
         self, args: tuple[Node, ...], results: tuple[Node, ...], weights: Sequence[Node | None]
     ) -> Sequence[Node | None]:
-        """Not available."""
-        raise NotImplementedError("contact problems have no adjoint yet")
+        """By the equations of the modes that contacts are in; see `cone_adjoint`.
+
+        Where rebounds are reduced, their share changes so that no energy is created.
+        """
+        W, b, s, *calm, coefficients, _ = args
+        p, weight = results[0], weights[0]
+        if weight is None:
+            return [None] * len(args)
+        share = one = ops.constant(1.0)
+        now = moved = s
+        if self.rebounds:
+            share, moved = results[4], ops.apply("sub", s, calm[0])
+            now = ops.apply("add", calm[0], ops.apply("mul", share, moved))
+
+        def parts(x: Node) -> list[Node]:
+            """Weights of s with and without restitution."""
+            shares = (share, ops.apply("sub", one, share)) if self.rebounds else (one,)
+            return [ops.apply("mul", y, x) for y in shares]
+
+        if self.smoothing:
+            smoothed = SmoothedCall(self.layout, self.smoothing)
+            p, to_b, to_s, to_mu, _ = call(smoothed, W, b, now, coefficients, weight)
+            return [_outer(to_b, p), to_b, *parts(to_s), to_mu, None]
+        adjoint = AdjointCall(self.layout)
+        if not self.rebounds:
+            to_b, to_s, to_mu = call(adjoint, W, b, s, coefficients, p, weight)
+            return [_outer(to_b, p), to_b, to_s, to_mu, None]
+        first = call(adjoint, W, b, now, coefficients, p, weight)
+        u = ops.apply("add", ops.matmul(W, p), b)
+        energy = call(adjoint, W, b, now, coefficients, p, u)
+        by_share, gain = (ops.total(ops.apply("mul", x[1], moved), None) for x in (first, energy))
+        less = ops.apply("less", share, one)
+        safe = ops.apply("where", less, gain, one)
+        part = ops.apply("where", less, ops.apply("div", by_share, safe), ops.constant(0.0))
+
+        def joined(x: Node, y: Node) -> Node:
+            return ops.apply("sub", x, ops.apply("mul", part, y))
+
+        to_b = joined(first[0], ops.apply("add", energy[0], p))
+        half = ops.apply("add", energy[0], ops.apply("mul", ops.constant(0.5), p))
+        to_s, to_mu = joined(first[1], energy[1]), joined(first[2], energy[2])
+        to_W = _outer(joined(first[0], half), p)
+        return [to_W, to_b, *parts(to_s), to_mu, None]
 
     def write(self, code: Any, args: Sequence[Any]) -> Sequence[Any]:
         """Gather the contacts that are there in some lane, solve, and scatter."""
@@ -69,7 +112,9 @@ class ConeCall(Callee):
             return _Rebounds(group, s, calm[0], start, self.tolerance).write()
         m, p = group.m, code.area(self.layout.n_rows)
         results = code.area(3).base
-        group.solve(lambda i: code.entry(s, i), start, p, results, self.tolerance)
+        group.gather(lambda i: code.entry(s, i), start)
+        group.call(cone_function(code.module, code.e, group.kinds, self.tolerance), results)
+        group.scatter(group.places[-1], p)
         return [p, *(Area(m.at(results, i)) for i in range(3))]
 
 
@@ -114,7 +159,9 @@ class _Rebounds:
 
             begins = b.icmp_signed("<", number, i64(2))
             base = b.select(begins, self.start.base, best.base)
-            group.solve(wanted, Area(base), trial, results, self.tolerance)
+            group.gather(wanted, Area(base))
+            group.call(cone_function(code.module, e, group.kinds, self.tolerance), results)
+            group.scatter(group.places[-1], trial)
             gains = e.compare(">", self.gain(trial), 0.0)
             solved = e.compare("==", m.load(results, 2), 0.0)
             fine = b.and_(b.not_(gains), solved)
@@ -177,133 +224,8 @@ class _Rebounds:
         return m.load(total) - m.load(size) * GAINED
 
 
-class ContactGroup:
-    """The contacts that are there in any lane: `contacts` and `rows`, lists of words in memory.
-
-    **Attributes:** `k`, how many; `used`, their rows; `n`, the same padded; `slots`, which contact
-    of the layout each is; `rows`, which row of the layout each row is.
-    """
-
-    def __init__(self, code: Any, layout: ConeLayout, W: Area, b: Area, mu: Area) -> None:
-        self.code, self.layout, self.W, self.b, self.mu = code, layout, W, b, mu
-        kinds = [*layout.contacts, *["normal"] * layout.stops, *["limit"] * layout.limits]
-        self.kinds = [x for x in KINDS if x in kinds]
-        numbers = [self.kinds.index(x) for x in kinds]
-        first = layout.n_rows - layout.stops - layout.limits
-        firsts = [*layout.firsts, *range(first, layout.n_rows)]
-        self.m = Numbers(code.e)
-        self._kinds, self._firsts = (self._table(x) for x in (numbers, firsts))
-        self.count = len(kinds)
-        self.contacts, self.slots, self.rows = (
-            self._words(x) for x in (2 * self.count, self.count, padded(layout.n_rows))
-        )
-        many = padded(layout.n_rows)
-        sizes = (many * many, many, max(1, self.count), many, many)
-        self.places = [code.area(x).base for x in sizes]
-        self.work = code.area(work_size(many, self.count)).base
-
-    def _words(self, count: int) -> Any:
-        return self.code.area(max(1, -(-count // self.code.e.lanes))).base
-
-    def _table(self, words: Sequence[int]) -> Any:
-        module = self.code.module
-        text = hashlib.sha256(repr(tuple(words)).encode()).hexdigest()[:16]
-        name = f"phipsi_contacts_{text}"
-        for table in module.tables:
-            if table.name == f"@{name}":
-                return table
-        return ir.Table(module, I64, list(words) or [0], name)
-
-    def list_contacts(self, s: Area) -> None:
-        """Which contacts are there; limits always are."""
-        m, b = self.m, self.m.b
-        k, used = b.alloca(I64), b.alloca(I64)
-        for place in (k, used):
-            b.store(i64(0), place)
-
-        def contact(i: Any) -> None:
-            kind, first = m.word(self._kinds, i), m.word(self._firsts, i)
-
-            def add(number: int) -> None:
-                rows = KINDS[self.kinds[number]]
-                at, row = b.load(k, typ=I64), b.load(used, typ=I64)
-                m.put_word(number, self.contacts, b.mul(at, i64(2)))
-                m.put_word(row, self.contacts, m.plus(b.mul(at, i64(2)), 1))
-                m.put_word(i, self.slots, at)
-                for t, place in enumerate(_order(rows)):
-                    m.put_word(m.plus(first, place), self.rows, m.plus(row, t))
-                b.store(m.plus(at, 1), k)
-                b.store(m.plus(row, len(rows.letters)), used)
-
-            def case(number: int) -> None:
-                if not KINDS[self.kinds[number]].has_head:
-                    add(number)
-                    return
-                there = self.code.e.compare("<", self.code.entry(s, i), INACTIVE)
-                with b.if_then(m.any(there)):
-                    add(number)
-
-            write_cases(b, kind, len(self.kinds), case)
-
-        write_loop(b, i64(self.count), contact)
-        self.k, self.used = b.load(k, typ=I64), b.load(used, typ=I64)
-        more = m.plus(self.used, 2)
-        self.n = b.sub(more, b.srem(more, i64(3)))
-
-    def solve(
-        self, s: Callable[[Any], Lane], start: Area, p: Area, results: Any, tolerance: float
-    ) -> None:
-        """Gather the problem with s(contact), solve it, and scatter the impulses p."""
-        code, m, n = self.code, self.m, self.layout.n_rows
-        matrix, free, heads, mu, y = self.places
-        self._gather(s, start)
-        function = cone_function(code.module, code.e, self.kinds, tolerance)
-        ends = [results, self.contacts, self.k, self.n, self.work]
-        m.b.call(function, [matrix, free, heads, mu, y, *ends])
-        write_loop(m.b, i64(n), lambda i: m.store(0.0, p.base, i))
-        write_loop(m.b, self.used, lambda i: m.store(m.load(y, i), p.base, m.word(self.rows, i)))
-
-    def _gather(self, s: Callable[[Any], Lane], start: Area) -> None:
-        code, m, b, n = self.code, self.m, self.m.b, self.layout.n_rows
-        matrix, free, heads, mu, y = self.places
-
-        def clear(at: Any, first: Any) -> None:
-            m.between(first, self.n, lambda j: m.store(0.0, matrix, m.plus(at, j)))
-
-        def row(i: Any) -> None:
-            mine = m.word(self.rows, i)
-            inside, at = b.mul(mine, i64(n)), b.mul(i, self.n)
-
-            def column(j: Any) -> None:
-                other = m.word(self.rows, j)
-                m.store(code.entry(self.W, m.plus(inside, other)), matrix, m.plus(at, j))
-
-            write_loop(b, self.used, column)
-            clear(at, self.used)
-            for source, target in ((self.b, free), (self.mu, mu), (start, y)):
-                m.store(code.entry(source, mine), target, i)
-
-        def pad(i: Any) -> None:
-            clear(b.mul(i, self.n), 0)
-            for target in (free, mu, y):
-                m.store(0.0, target, i)
-
-        def head(i: Any) -> None:
-            slot = m.word(self.slots, i)
-            with b.if_then(b.icmp_signed("<", slot, i64(self.layout.n_heads))):
-                m.store(s(slot), heads, i)
-
-        write_loop(b, self.used, row)
-        m.between(self.used, self.n, pad)
-        write_loop(b, self.k, head)
-
-
-def _order(kind: Kind) -> list[int]:
-    """Where the rows of a contact are in its layout, in the order of elimination."""
-    layout = next((x for x in ROWS.values() if sorted(x) == sorted(kind.letters)), kind.letters)
-    return [layout.index(x) for x in kind.letters]
-
-
-def code_version() -> str:
-    """A digest of the sources that write the code."""
-    return hashlib.sha256(sources_digest("contact").encode()).hexdigest()[:16]
+def _outer(x: Node, y: Node) -> Node:
+    """X y*."""
+    n = x.size
+    i, j = np.indices((n, n))
+    return ops.apply("mul", ops.pick(x, i), ops.pick(y, j))

@@ -118,10 +118,3 @@ class _Attempts(ConeLanes):
             self.n,
             lambda i: self.store(self.load(self.y, i) * self.load(self.sigma, i), self.y, i),
         )
-
-    def table(self, numbers: Sequence[float]) -> Any:
-        """Numbers in memory, the same in all lanes."""
-        place = self.b.alloca(self.e.vector, size=len(numbers))
-        for i, x in enumerate(numbers):
-            self.store(x, place, i)
-        return place

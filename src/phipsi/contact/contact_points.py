@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from phipsi.backends.native.kernel.law_code import LawCode
 from phipsi.backends.native.lane_function import LaneFunction, LaneKernel
+from phipsi.backends.native.text.lane_arithmetic import Lane, fold_loop, i64
 from phipsi.backends.options import CallOptions, Calls
 from phipsi.compiler import compile, default_backend
 from phipsi.contact.geometry.slots import slot_geometry
@@ -116,10 +117,15 @@ def _code(native: Any, nodes: Sequence[Node]) -> LaneFunction:
         code = LawCode(kernel.module, kernel.e, {"X": X}, kernel.area, kernel)
         total = kernel.e.constant(0.0)
         for name, value in zip(results, code.write(nodes), strict=True):
-            for i in range(results[name].size):
+            value, out = code.stored(value), kernel.results[name]
+
+            def put(i: Any, so_far: list[Any], value: Any = value, out: Any = out) -> list[Any]:
                 x = code.entry(value, i)
-                total = kernel.e.spoiled(total, x)
-                code.put(x, kernel.results[name], i)
+                code.put(x, out, i)
+                return [kernel.e.spoiled(Lane(kernel.e, so_far[0]), x).value]
+
+            size = i64(results[name].size)
+            total = Lane(kernel.e, fold_loop(kernel.b, size, 1, [total.value], put)[0])
         kernel.fail(kernel.b.not_(kernel.e.compare("==", total, 0.0)), _NOT_FINITE)
 
     listed = in_order(nodes)

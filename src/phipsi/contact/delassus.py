@@ -21,6 +21,7 @@ from phipsi.backends.native.text.lane_arithmetic import I64, i64
 from phipsi.contact.cone_problem import INACTIVE, ConeLayout
 from phipsi.contact.contact_rows import row_table
 from phipsi.contact.lane_elimination import Numbers
+from phipsi.laws import law_operations as ops
 from phipsi.laws.calls import Callee
 from phipsi.laws.graph import Node
 from phipsi.model.contact_pairs import Contacts
@@ -34,6 +35,7 @@ class Delassus(Callee):
 
     def __init__(self, contacts: Contacts, layout: ConeLayout) -> None:
         self.contacts, self.layout = contacts, layout
+        self._table = row_table(contacts, layout)
         n = layout.n_rows
         self.shapes = ((n, n),)
         self._firsts = [*layout.firsts, n]
@@ -46,7 +48,7 @@ class Delassus(Callee):
     def arrays(self, *args: Array) -> Sequence[Array]:
         """With the whole of C."""
         a, b, admittance, s, compliance = args
-        table = row_table(self.contacts, self.layout)
+        table = self._table
         n, m = self.layout.n_rows, len(self.contacts.bodies)
         batch = np.broadcast_shapes(a.shape[:-2], admittance.shape[:-2], compliance.shape[:-1])
         C = np.zeros((*batch, n, m, 6))
@@ -64,8 +66,31 @@ class Delassus(Callee):
     def pull(
         self, args: tuple[Node, ...], results: tuple[Node, ...], weights: Sequence[Node | None]
     ) -> Sequence[Node | None]:
-        """Not known yet."""
-        raise NotImplementedError("gradients through contacts")
+        """By Λ: C* w C; by rows: (w + w*) C Λ; w is zero where a slot is not there."""
+        w = weights[0]
+        if w is None:
+            return [None] * len(args)
+        a, b, admittance, _, compliance = args
+        n, m, table = self.layout.n_rows, len(self.contacts.bodies), self._table
+        places = []
+        for bodies in (table.a, table.b):
+            host = 6 * np.maximum(bodies, 0)[:, None] + np.arange(6)
+            places.append(6 * m * np.arange(n)[:, None] + host)
+        both = np.stack(places)
+        C = ops.scatter(ops.join([a, b], both.shape), both, (n, 6 * m))
+        half = ops.matmul(w, C)
+        total = ops.apply("add", half, ops.matmul(ops.transpose(w), C))
+        by_rows = ops.matmul(total, admittance)
+        sides = [
+            ops.apply(
+                "mul", ops.pick(by_rows, x), ops.constant(np.repeat(y[:, None] >= 0, 6, axis=1))
+            )
+            for x, y in zip(places, (table.a, table.b), strict=True)
+        ]
+        normals = self.layout.normals
+        by_compliance = ops.pick(w, n * normals + normals)
+        del compliance
+        return [*sides, ops.matmul(ops.transpose(C), half), None, by_compliance]
 
     def write(self, code: Any, args: Sequence[Any]) -> Sequence[Any]:
         """Loops over pairs of slots that are there."""

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, final
 
 from phipsi.backends.native.text.lane_arithmetic import I64, Lane, i64, write_loop
-from phipsi.contact.interior_point import BOUNDARY, CARRIED, CENTRED, ITERATIONS, SHORTEST
+from phipsi.contact.interior_point import BOUNDARY, CARRIED, CENTRED, ITERATIONS, LEVEL, SHORTEST
 from phipsi.contact.lane_cones import HEAD, C, ConeLanes, Kind
 from phipsi.contact.lane_elimination import eliminate
 
@@ -43,9 +43,10 @@ class _Local(NamedTuple):
 
 @final
 class InteriorCode:
-    """Writes the iterations on a problem of lanes; they end with y."""
+    """Writes the iterations on a problem of lanes; they end with y, or at `kappa` (J)."""
 
-    def __init__(self, m: ConeLanes) -> None:
+    def __init__(self, m: ConeLanes, kappa: float = 0.0) -> None:
+        self.level = kappa
         self.m, self.e, self.b = m, m.e, m.b
         self.Y, self.Z, self.step_Y, self.step_Z, self.guess_Y, self.guess_Z, self.tau = m.vectors[
             7:14
@@ -53,7 +54,7 @@ class InteriorCode:
         self.speed, self.kappa, self.target, self.reach, self.off, self.cones = (
             m.b.alloca(m.e.vector) for _ in range(6)
         )
-        self.live = m.b.alloca(m.e.mask)
+        self.live, self.solved = m.b.alloca(m.e.mask), m.b.alloca(m.e.mask)
 
     # ---- contacts
 
@@ -309,29 +310,34 @@ class InteriorCode:
 
     def solve(self, corrected: bool) -> None:
         """The change of Y, from the equations; then those of Z and of side heads."""
+        m = self.m
+        self.fill()
+        self.velocities(steps=False)
+        m.each_contact(lambda kind, i, first: self._put(kind, i, first, corrected))
+        self.pad()
+        eliminate(m, m.J, m.n, self.step_Y)
+        self.velocities(steps=True)
+        m.store(math.inf, self.reach)
+        m.each_contact(lambda kind, i, first: self._change(kind, i, first, corrected))
+
+    def fill(self) -> None:
+        """W in the units of the contacts; zeros as the last column."""
         m, b = self.m, self.b
         columns = m.plus(m.n, 1)
 
         def row(i: Any) -> None:
             mine = m.load(self.tau, i)
             source, target = m.at(m.W, b.mul(i, m.n)), m.at(m.J, b.mul(i, columns))
-            write_loop(
-                b,
-                m.n,
-                lambda j: m.store(m.load(source, j) * (mine * m.load(self.tau, j)), target, j),
-            )
+
+            def one(j: Any) -> None:
+                m.store(m.load(source, j) * (mine * m.load(self.tau, j)), target, j)
+
+            write_loop(b, m.n, one)
             m.store(0.0, target, m.n)
 
         write_loop(b, m.n, row)
-        self.velocities(steps=False)
-        m.each_contact(lambda kind, i, first: self._put(kind, i, first, corrected))
-        self._pad()
-        eliminate(m, m.J, m.n, self.step_Y)
-        self.velocities(steps=True)
-        m.store(math.inf, self.reach)
-        m.each_contact(lambda kind, i, first: self._change(kind, i, first, corrected))
 
-    def _pad(self) -> None:
+    def pad(self) -> None:
         """Rows beyond those of contacts, whose diagonal is zero, are those of I."""
         m, b, e = self.m, self.b, self.e
         columns = m.plus(m.n, 1)
@@ -442,6 +448,7 @@ class InteriorCode:
         m, e, b = self.m, self.e, self.b
         self.begin(size)
         b.store(which, self.live)
+        b.store(m.never(), self.solved)
         turn = b.alloca(I64)
         b.store(i64(0), turn)
 
@@ -469,12 +476,13 @@ class InteriorCode:
         """A predictor and a corrector."""
         m, e, b = self.m, self.e, self.b
         kappa = self.gap()
-        m.store(0.0, self.target)
+        m.store(self.floor() if self.level else 0.0, self.target)
         self.solve(corrected=False)
         length = self._least(m.load(self.reach), 1.0)
         ahead = self.gap(length)
         centre = self._least(m.larger(ahead / kappa, e.constant(0.0)), 1.0)
-        m.store(centre * centre * centre * kappa, self.target)
+        aim = centre * centre * centre * kappa
+        m.store(m.larger(aim, self.floor()) if self.level else aim, self.target)
         for source, target in ((self.step_Y, self.guess_Y), (self.step_Z, self.guess_Z)):
             write_loop(b, m.n, lambda i, x=source, y=target: m.store(m.load(x, i), y, i))
         m.each_contact(self._keep_side)
@@ -495,9 +503,35 @@ class InteriorCode:
         m.each_contact(lambda kind, i, first: self._move_side(kind, i, fine, length))
         kappa = self.gap()
         off = m.load(self.off) * (1.0 - length)
-        over = b.and_(e.compare("<=", kappa, CENTRED), e.compare("<=", off, CARRIED))
+        if self.level:
+            m.store(0.0, self.kappa)
+            m.each_contact(self._largest_gap)
+            least = m.larger(self.floor() * LEVEL, e.constant(CENTRED))
+            centred = e.compare("<=", m.load(self.kappa), least)
+        else:
+            centred = e.compare("<=", kappa, CENTRED)
+        over = b.and_(centred, e.compare("<=", off, CARRIED))
+        b.store(b.or_(b.load(self.solved, typ=e.mask), b.and_(fine, over)), self.solved)
         over = b.or_(over, b.not_(e.compare(">=", length, SHORTEST)))
         b.store(b.and_(fine, b.not_(over)), self.live)
+
+    def floor(self) -> Lane:
+        """The κ that is kept, in the units of the problem."""
+        speed = self.m.load(self.speed)
+        return self.level / (speed * speed)
+
+    def _largest_gap(self, kind: Kind, i: Any, first: Any) -> None:
+        """The largest |y ∘ z − κ e| of a contact."""
+        m, e = self.m, self.e
+        Y, Z = self.state(self.Y, kind, first), self.state(self.Z, kind, first)
+        main, beside, head = self.products(kind, Y, Z, self.side(kind, i, Y), None)
+        floor = self.floor()
+        ends = [x - floor if t == 0 else x for t, x in main.items()] + [*beside.values()]
+        ends += [] if head is None else [head - floor]
+        there, worst = self.is_there(first), m.load(self.kappa)
+        for x in ends:
+            worst = m.larger(worst, e.select(there, m.size(x), 0.0))
+        m.store(worst, self.kappa)
 
     def _least(self, x: Lane, bound: float) -> Lane:
         """The smaller number, not a number where x is not."""

@@ -22,8 +22,9 @@ STARTS = (1.0, 30.0, 3.0, 1000.0, 0.1)
 """Sizes of first points that are tried one after the other."""
 BOUNDARY = 0.99
 """Part of the way to the boundary that a step may take."""
-CENTRED, CARRIED, SHORTEST = 1e-14, 1e-9, 1e-9
-"""Where iterations end: κ, the error of the equations, the length of a step."""
+CENTRED, CARRIED, SHORTEST, LEVEL = 1e-14, 1e-9, 1e-9, 1e-9
+"""Where iterations end: κ, the error of the equations, the length of a step; y ∘ z − κ e beside a κ
+that is kept."""
 
 
 def interior_point(problem: Scaled, size: float = 1.0) -> tuple[Array, Array]:
@@ -31,7 +32,7 @@ def interior_point(problem: Scaled, size: float = 1.0) -> tuple[Array, Array]:
 
     `size` of the first point, beside the largest free velocity: there is no best one.
     """
-    cones = _Cones(problem, size)
+    cones = Cones(problem, size)
     todo = np.arange(len(problem.b))
     out, count = np.zeros_like(problem.b), np.zeros(len(problem.b), int)
     for _ in range(ITERATIONS):
@@ -45,13 +46,14 @@ def interior_point(problem: Scaled, size: float = 1.0) -> tuple[Array, Array]:
     return out, count
 
 
-class _Cones:
+class Cones:
     """Points inside the cones: Y, Z (B, N + 1), rows first, then heads of side groups, then zero.
 
-    `t` (cones, 3) and `h` (cones,) are the places of tangential entries and heads.
+    `t` (cones, 3) and `h` (cones,) are the places of tangential entries and heads. With `kappa`
+    (J), iterations end there.
     """
 
-    def __init__(self, problem: Scaled, size: float) -> None:
+    def __init__(self, problem: Scaled, size: float, kappa: float = 0.0) -> None:
         g, layout = problem.groups, problem.layout
         n, first = layout.n_rows, {}
         for j, (head, has_head) in enumerate(zip(g.heads, g.has_head, strict=True)):
@@ -73,7 +75,8 @@ class _Cones:
         unit = 1.0 / np.sqrt(np.where(largest > 0, largest, 1.0))[:, layout.heads]
         speed = np.abs(unit * problem.b).max(axis=1, initial=0.0)
         speed = np.where(speed > 0, speed, 1.0)
-        self.unit = unit * speed[:, None]
+        self.unit, self.speed = unit * speed[:, None], speed
+        self.floor = kappa / speed**2
         self.W = unit[:, :, None] * problem.W * unit[:, None, :]
         self.b = unit * problem.b / speed[:, None]
         self.s = unit[:, layout.normals] * problem.s / speed[:, None]
@@ -87,7 +90,7 @@ class _Cones:
 
     def keep(self, which: Array) -> None:
         """Go on with some problems."""
-        for name in ("W", "b", "s", "unit", "Y", "Z"):
+        for name in ("W", "b", "s", "unit", "speed", "floor", "Y", "Z"):
             setattr(self, name, getattr(self, name)[which])
 
     def impulses(self) -> Array:
@@ -102,7 +105,7 @@ class _Cones:
         out[:, -1] = 0.0
         return out
 
-    def _arrow(self, Y: Array) -> Array:
+    def arrow(self, Y: Array) -> Array:
         """The matrix of the product with Y (B, N + 1, N + 1)."""
         out = np.zeros((len(Y), self.N + 1, self.N + 1))
         y, a, h = Y[:, self.t], Y[:, self.h], self.h
@@ -113,7 +116,7 @@ class _Cones:
         out[:, -1, :] = out[:, :, -1] = 0.0
         return out
 
-    def _equations(self) -> tuple[Array, Array, Array]:
+    def _rates(self) -> tuple[Array, Array, Array]:
         """P, Q, q with dY = P ξ, dZ = Q ξ + q."""
         n, N, k = self.n, self.N, self.n_main
         batch = len(self.b)
@@ -144,6 +147,12 @@ class _Cones:
             Q[:, normal] += np.einsum("bt,btj->bj", e[:, i], Q_t[:, i])
         return P, Q, q
 
+    def equations(self) -> tuple[Array, Array, Array, Array, Array]:
+        """P, Q, q; the matrix of ξ (B, N + 1, N), and Arw(Y), by which errors q enter."""
+        P, Q, q = self._rates()
+        arrow = self.arrow(self.Y)
+        return P, Q, q, self.arrow(self.Z) @ P + arrow @ Q, arrow
+
     def _reach(self, X: Array, dX: Array) -> Array:
         """The longest step (B,) that stays inside all cones."""
         x, d, h, k = X[:, self.t], dX[:, self.t], X[:, self.h], dX[:, self.h]
@@ -159,9 +168,7 @@ class _Cones:
     def step(self) -> Array:
         """One predictor and corrector; where the iteration ends (B,)."""
         N, cones = self.N, max(1, len(self.h))
-        P, Q, q = self._equations()
-        arrow = self._arrow(self.Y)
-        matrix = self._arrow(self.Z) @ P + arrow @ Q
+        P, Q, q, matrix, arrow = self.equations()
         carried = (arrow @ q[..., None])[..., 0]
         product = self._jordan(self.Y, self.Z)
         kappa = product[:, self.h].sum(axis=1) / cones
@@ -173,20 +180,25 @@ class _Cones:
         def reach(dY: Array, dZ: Array) -> Array:
             return np.minimum(self._reach(self.Y, dY), self._reach(self.Z, dZ))
 
+        product[:, self.h] -= self.floor[:, None]
         dY, dZ = direction(-product)
         length = np.minimum(1.0, reach(dY, dZ))[:, None]
         ahead = self._jordan(self.Y + length * dY, self.Z + length * dZ)[:, self.h]
         centre = np.clip(ahead.sum(axis=1) / cones / np.where(kappa > 0, kappa, 1.0), 0.0, 1.0) ** 3
         right = -product - self._jordan(dY, dZ)
-        right[:, self.h] += (centre * kappa)[:, None]
+        right[:, self.h] += np.maximum(centre * kappa - self.floor, 0.0)[:, None]
         dY, dZ = direction(right)
         length = np.minimum(1.0, BOUNDARY * reach(dY, dZ))[:, None]
         finite = np.isfinite(np.abs(dY).max(axis=1) + np.abs(dZ).max(axis=1))
         self.Y = np.where(finite[:, None], self.Y + length * dY, self.Y)
         self.Z = np.where(finite[:, None], self.Z + length * dZ, self.Z)
-        kappa = self._jordan(self.Y, self.Z)[:, self.h].sum(axis=1) / cones
+        product = self._jordan(self.Y, self.Z)
+        kappa = product[:, self.h].sum(axis=1) / cones
+        product[:, self.h] -= self.floor[:, None]
+        level = np.abs(product).max(axis=1) <= np.maximum(LEVEL * self.floor, CENTRED)
         off = np.abs(q).max(axis=1) * (1.0 - length[:, 0])
-        return ~finite | ((kappa <= CENTRED) & (off <= CARRIED)) | (length[:, 0] < SHORTEST)
+        self.solved = np.where(self.floor > 0, level, kappa <= CENTRED) & (off <= CARRIED)
+        return ~finite | self.solved | (length[:, 0] < SHORTEST)
 
 
 def _solved(matrix: Array, right: Array) -> Array:

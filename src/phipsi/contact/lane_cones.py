@@ -296,6 +296,13 @@ class ConeLanes(Numbers):
             x = x if closed is None else e.select(closed, x, 0.0)
             self.store(e.select(which, x, y[t]), self.y, self.plus(first, t))
 
+    def table(self, numbers: Sequence[float]) -> Any:
+        """Numbers in memory, the same in all lanes."""
+        place = self.b.alloca(self.e.vector, size=len(numbers))
+        for i, x in enumerate(numbers):
+            self.store(x, place, i)
+        return place
+
 
 def _square(x: Sequence[Lane]) -> Lane:
     total = x[0] * x[0]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
-from typing import Any, final
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any, cast, final
 
 import numpy as np
 
@@ -13,7 +13,8 @@ from phipsi.backends.failures import DOUBTFUL
 from phipsi.backends.native.lane_function import LaneFunction, graph_function
 from phipsi.compiler import default_backend
 from phipsi.control.tracking import Tracking
-from phipsi.laws.calls import call
+from phipsi.laws.calls import Callee, call
+from phipsi.laws.graph import Node
 from phipsi.laws.law_operations import given
 from phipsi.laws.trace import Traced, as_node
 from phipsi.model.model import Model
@@ -58,11 +59,12 @@ def operational_efforts(
     rows: tuple[int, ...],
     at: Mapping[str, Any],
     response: Response | None = None,
+    status: int = 0,
 ) -> tuple[Any, Any]:
     """Efforts of operational-space control of traced quantities, and whether they are in doubt.
 
     `at` has those of `operational_space` by name; without ``second``, τ₀ damps the null space.
-    `response` is that of a mechanism with constraints.
+    `response` is that of a mechanism with constraints. With `status`, a run stops in doubt.
     """
     q, v, damped = at["q"], at["v"], at["damping"] * at["v"]
     if "second" not in at:
@@ -97,6 +99,9 @@ def operational_efforts(
     ]
     chosen = [[admittance[i, j] for j in rows] for i in rows]
     force, doubtful = _solved(chosen, lacking, [i < 3 for i in rows], at["settings"][1])
+    if status:
+        nodes = call(StopWhere(len(rows), status), as_node(np.stack(force)), as_node(doubtful))
+        force = cast(Any, Traced(nodes[0]))
     whole = [force[rows.index(i)] if i in rows else 0.0 for i in range(6)]
     (push,) = called(model, J.T, q, np.stack([np.stack(whole)]), points=where)
     return second + push, doubtful
@@ -180,6 +185,36 @@ def _solved(
     x = [sum(back[k][i] * y[k] for k in range(i, n)) / scales[i] for i in range(n)]
     inverse = sum(back[i][j] * back[i][j] for i in range(n) for j in range(i + 1))
     return x, np.where(n * inverse * least <= 1, 0.0, 1.0)
+
+
+@final
+class StopWhere(Callee):
+    """n values, and a condition: where it is not 0, they are not numbers and a run stops.
+
+    `status` is noted, which says why (motion/rollout.py).
+    """
+
+    def __init__(self, n: int, status: int) -> None:
+        self.shapes, self.status = ((n,),), status
+        self.name, self.key = f"stop where {status}", (n, status)
+
+    def arrays(self, *args: Any) -> Sequence[Any]:
+        """Values, or NaN."""
+        values, condition = args
+        return [np.where(np.asarray(condition)[..., None] != 0, np.nan, values)]
+
+    def pull(
+        self, args: tuple[Node, ...], results: tuple[Node, ...], weights: Sequence[Node | None]
+    ) -> Sequence[Node | None]:
+        """The weights of the values."""
+        return [weights[0], None]
+
+    def write(self, code: Any, args: Sequence[Any]) -> Sequence[Any]:
+        """Note the status; values stay as they are."""
+        e = code.e
+        over = e.builder.fcmp_unordered("!=", code.entry(args[1], 0).value, e.constant(0.0).value)
+        code.host.note(e.builder.select(over, e.integer(self.status), e.integer(0)))
+        return [args[0]]
 
 
 @final

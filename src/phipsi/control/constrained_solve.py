@@ -13,12 +13,16 @@ on those before it is dropped by the criterion of programs (`failures`).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from itertools import accumulate
 from typing import Any, cast, final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
+from phipsi.algorithms.constrained.constraint_rows import rows_of
+from phipsi.algorithms.forms import ROW_DRIFT
 from phipsi.backends.failures import ROW_FLOOR, ROW_TOLERANCE
 from phipsi.backends.native.kernel.law_code import Area, LawCode
 from phipsi.backends.native.pipeline import sources_digest
@@ -31,12 +35,16 @@ from phipsi.backends.native.text.lane_arithmetic import (
     i64,
     write_loop,
 )
+from phipsi.control.compiled_control import called
 from phipsi.laws import law_operations as ops
 from phipsi.laws.calls import Callee, call
 from phipsi.laws.graph import Node
 from phipsi.laws.trace import Traced, as_node
+from phipsi.model.model import Model
+from phipsi.operators import A, J
 
 Array = NDArray[Any]
+_SAMPLES = 3
 
 _SINGULAR = 1e-13  # of a pivot of B, of its own entry: there P x does not determine the motion
 
@@ -46,15 +54,16 @@ class ConstrainedSolve(Callee):
     """P (n, n), G (m, n), c (n, k), e (m, k), scales (m,) → x (n, k), f (m, k).
 
     `scales` are one over the natural sizes of the rows. Where P does not determine the motion, the
-    results are not numbers. f is zero on rows that are dropped, up to w e.
+    results are not numbers, and a run stops with `status` + 8 (i + 1), i the first entry of x that
+    is not determined; with 0 nothing is noted. f is zero on rows that are dropped, up to w e.
     """
 
-    def __init__(self, n: int, m: int, k: int) -> None:
-        self.sizes = n, m, k
+    def __init__(self, n: int, m: int, k: int, status: int = 0) -> None:
+        self.sizes, self.status = (n, m, k), status
         self.shapes = (n, k), (m, k)
         # code in the cache belongs to this text of the formulas
-        self.name = f"constrained solve {n} {m} {k} {sources_digest('control')}"
-        self.key = self.sizes
+        self.name = f"constrained solve {n} {m} {k} {status} {sources_digest('control')}"
+        self.key = *self.sizes, status
 
     def pull(
         self, args: tuple[Node, ...], results: tuple[Node, ...], weights: Sequence[Node | None]
@@ -103,9 +112,15 @@ class ConstrainedSolve(Callee):
         n, m, k = self.sizes
         function = self._function(code.module, code.e)
         results = [code.area(n * k), code.area(m * k)]
-        work = code.area(sum(self._work))
-        areas = [*map(code.stored, args), *results, work]
-        code.e.builder.call(function, [x.base for x in areas])
+        work, missing = code.area(sum(self._work)), code.area(1)
+        areas = [*map(code.stored, args), *results, work, missing]
+        b, e = code.e.builder, code.e
+        b.call(function, [x.base for x in areas])
+        if self.status and code.host is not None:
+            number = b.load(missing.base, align=8, typ=e.integers)
+            status = b.add(b.mul(number, e.integer(8)), e.integer(self.status))
+            fine = b.icmp_signed("==", number, e.integer(0))
+            code.host.note(b.select(fine, e.integer(0), status))
         return results
 
     @property
@@ -120,11 +135,11 @@ class ConstrainedSolve(Callee):
         name = f"phipsi_constrained_solve_{n}_{m}_{k}_{of.lanes}"
         if name in module.globals:
             return module.globals[name]
-        function = ir.Function(module, ir.FunctionType(ir.VOID, [POINTER] * 8), name)
+        function = ir.Function(module, ir.FunctionType(ir.VOID, [POINTER] * 9), name)
         function.linkage = "internal"
         e = Emitter(of.lanes, fused=of.fused)
         e.builder = b = ir.IRBuilder(function.append_basic_block("entry"))
-        P, G, c, wanted, scales, x, f, work = map(Area, function.args)
+        P, G, c, wanted, scales, x, f, work, missing = map(Area, function.args)
         starts = [0, *accumulate(self._work)]
         rows, L, Y, T, back, own, gains, owns, z, g = (
             Area(b.at(work.base, 8 * e.lanes * start)) for start in starts[:-1]
@@ -147,8 +162,17 @@ class ConstrainedSolve(Callee):
 
         at.each(n, lambda i: at.each(at.next(i), lambda j: augmented(i, j)))
 
+        b.store(e.integer(0), missing.base, align=8)
+
         def determined(i: Any, pivot: Lane) -> Any:
-            return e.compare(">", pivot, code.entry(own, i) * _SINGULAR)
+            good = e.compare(">", pivot, code.entry(own, i) * _SINGULAR)
+            # the first one; a pivot that is not a number has another reason
+            known = b.load(missing.base, align=8, typ=e.integers)
+            new = b.and_(b.icmp_signed("==", known, e.integer(0)), b.not_(good))
+            new = b.and_(new, e.compare("==", pivot, pivot))
+            found = b.select(new, e.splat_integer(at.next(i)), known)
+            b.store(found, missing.base, align=8)
+            return good
 
         at.cholesky(L, n, own, back, determined, float("nan"))
         at.forward(L, back, n, m, lambda i, r: at(rows, r, i, n), Y)
@@ -184,6 +208,47 @@ class ConstrainedSolve(Callee):
         at.each(m, lambda a: at.each(k, lambda q: force(a, q)))
         b.ret_void()
         return function
+
+
+@final
+class RowEquations:
+    """The equations P x + G* f = c, G x = e of a mechanism, of traced quantities.
+
+    A tree has one row, which is zero.
+    """
+
+    def __init__(self, mechanism: Model) -> None:
+        self._mechanism, self._rows = mechanism, rows_of(mechanism)
+        self.nv, self.n_rows = mechanism.model.nv, max(1, self._rows.n_rows)
+
+    @cached_property
+    def _scales(self) -> Array:
+        """One over the natural sizes of the rows, at random configurations."""
+        if not self._rows.n_rows:
+            return np.ones(1)
+        model = self._mechanism.model
+        q = model.random_configuration(np.random.default_rng(0), (_SAMPLES,))
+        return 1 / ConstraintMetric(self._rows, q).size.mean(axis=0)
+
+    def drift(self, q: Any, v: Any) -> Any:
+        """Ġ v."""
+        if not self._rows.n_rows:
+            return np.zeros(1)
+        return called(self._mechanism, ROW_DRIFT, q, v)[0]
+
+    def solved(self, q: Any, P: Any, c: Any, e: Any, status: int = 0) -> Any:
+        """x, a vector or columns as c and e are.
+
+        Where P does not determine the motion, a run stops with `status`.
+        """
+        if len(c.shape) == 1:
+            return self.solved(q, P, c.reshape(-1, 1), e.reshape(-1, 1), status)[:, 0]
+        if self._rows.n_rows:
+            (G,) = called(self._mechanism, A @ J, q, mode="dense")
+        else:
+            G = np.zeros((1, self.nv))
+        callee = ConstrainedSolve(self.nv, self.n_rows, c.shape[1], status)
+        return Traced(call(callee, *map(as_node, (P, G, c, e, self._scales)))[0])
 
 
 @final

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from typing import Any, final
 
 import numpy as np
@@ -15,15 +14,15 @@ from phipsi.algorithms.constrained.constraint_rows import rows_of
 from phipsi.algorithms.constrained.row_rank import Ranked
 from phipsi.algorithms.constrained.system import System
 from phipsi.algorithms.dynamics.driven import Drives
-from phipsi.algorithms.forms import BIAS_FORCES, ROW_DRIFT
+from phipsi.algorithms.forms import BIAS_FORCES
 from phipsi.control.compiled_control import Response, called
-from phipsi.control.constrained_solve import ConstrainedSolve
+from phipsi.control.constrained_solve import RowEquations
 from phipsi.errors import ConvergenceError, InputError
-from phipsi.laws.calls import call
-from phipsi.laws.trace import Traced, as_node
+from phipsi.laws.trace import Traced
 from phipsi.model.mechanisms import mechanism_of
 from phipsi.model.model import Model
-from phipsi.operators import A, J, mass_matrix
+from phipsi.motion.rollout import UNDRIVEN
+from phipsi.operators import mass_matrix
 
 Array = NDArray[Any]
 _SAMPLES = 3
@@ -49,6 +48,7 @@ class DrivenMechanism:
         self.tree: Model = whole.model
         self.is_tree = actuated is None and not whole.n_rows
         self._rows, self._drives = rows_of(whole), Drives(whole, actuated)
+        self._equations = RowEquations(whole)
         self.driven = np.zeros(self.tree.nv)
         self.driven[self._drives.rates] = 1.0
 
@@ -62,7 +62,8 @@ class DrivenMechanism:
         if isinstance(q, Traced):
             self._check_drives()
             P = np.diag(self.driven)
-            return self.driven * self._solved(q, P, tau, np.zeros(self._n_rows))
+            found = self._equations.solved(q, P, tau, np.zeros(self._equations.n_rows), UNDRIVEN)
+            return self.driven * found
         batch = np.broadcast_shapes(np.shape(q)[:-1], tau.shape[:-1])
         at, load = self.metric(q, batch), _flat(tau, batch)
         return self._drives.replacing(at, load).reshape(*batch, self.tree.nv)
@@ -78,7 +79,8 @@ class DrivenMechanism:
         if isinstance(q, Traced):
             (mass,) = called(self.tree, mass_matrix, q, mode="dense")
             P = mass * np.outer(self.driven, self.driven)
-            return self._solved(q, P, P @ u, -self._drift(q, v))
+            drift = self._equations.drift(q, v)
+            return self._equations.solved(q, P, P @ u, -drift, UNDRIVEN)
         batch = np.broadcast_shapes(np.shape(q)[:-1], np.shape(v)[:-1], u.shape[:-1])
         at, wanted, driven = self.metric(q, batch), _flat(u, batch), self._drives.rates
         own = at.solve(-self._rows.bias(at.q, _flat(v, batch)))  # of the constraints themselves
@@ -124,36 +126,6 @@ class DrivenMechanism:
             raise error
 
     @property
-    def _n_rows(self) -> int:
-        """Rows of the equations: at least one, which is zero for trees."""
-        return max(1, self._rows.n_rows)
-
-    @cached_property
-    def _scales(self) -> Array:
-        """One over the natural sizes of the rows, at random configurations."""
-        if not self._rows.n_rows:
-            return np.ones(1)
-        q = self.tree.random_configuration(np.random.default_rng(0), (_SAMPLES,))
-        return 1 / ConstraintMetric(self._rows, q).size.mean(axis=0)
-
-    def _drift(self, q: Any, v: Any) -> Any:
-        """Ġ v of traced states."""
-        if not self._rows.n_rows:
-            return np.zeros(1)
-        return called(self._whole, ROW_DRIFT, q, v)[0]
-
-    def _solved(self, q: Any, P: Any, c: Any, e: Any) -> Any:
-        """x with P x + G* f = c, G x = e, of traced quantities: a vector, or columns."""
-        if len(c.shape) == 1:
-            return self._solved(q, P, c.reshape(-1, 1), e.reshape(-1, 1))[:, 0]
-        if self._rows.n_rows:
-            (G,) = called(self._whole, A @ J, q, mode="dense")
-        else:
-            G = np.zeros((1, self.tree.nv))
-        callee = ConstrainedSolve(self.tree.nv, self._n_rows, c.shape[1])
-        return Traced(call(callee, *map(as_node, (P, G, c, e, self._scales)))[0])
-
-    @property
     def traced_response(self) -> Response | None:
         """What `operational_efforts` needs of a mechanism with constraints; None for trees."""
         return None if self.is_tree else self._traced_response
@@ -161,9 +133,9 @@ class DrivenMechanism:
     def _traced_response(self, q: Any, v: Any, tau: Any, jacobian: Any) -> tuple[Any, Any]:
         mass, bias = called(self.tree, (mass_matrix, BIAS_FORCES), q, v, mode=("dense", "apply"))
         columns = np.concatenate([jacobian.T, (tau - bias).reshape(-1, 1)], axis=1)
-        drift = -self._drift(q, v).reshape(-1, 1)
-        rest = np.zeros((self._n_rows, jacobian.shape[0]))
-        found = self._solved(q, mass, columns, np.concatenate([rest, drift], axis=1))
+        drift = -self._equations.drift(q, v).reshape(-1, 1)
+        rest = np.zeros((self._equations.n_rows, jacobian.shape[0]))
+        found = self._equations.solved(q, mass, columns, np.concatenate([rest, drift], axis=1))
         return jacobian @ found[:, :-1], found[:, -1]
 
 

@@ -26,6 +26,7 @@ from phipsi.model.mechanisms import of_mechanisms
 from phipsi.model.model import Model
 from phipsi.model.points import point_set
 from phipsi.model.pose import Pose
+from phipsi.motion.rollout import SINGULAR_TASK
 from phipsi.motion.user_functions import check_signature, name_of
 from phipsi.operators import I, J, Lambda, mass_matrix, pose
 from phipsi.spatial import so3_log
@@ -185,7 +186,7 @@ class OperationalSpace:
         return code.joined(slow, q, v, *reference, *given, *second)
 
     def _traced(self, t: Any, q: Any, v: Any) -> Any:
-        """The efforts in a compiled run; not finite near singularities, so that it stops there."""
+        """The efforts in a compiled run, which stops near singularities."""
         goal, velocity, acceleration = self.reference(t)
         at = {"q": q, "v": v, "goal": goal, "velocity": velocity, "acceleration": acceleration}
         count, settings = len(self.rows), np.array((self.null_damping, self.singularity))
@@ -194,10 +195,11 @@ class OperationalSpace:
         if self.null_space is not None:
             at["second"] = self.null_space(t, q, v)
         mechanism = self._mechanism
-        efforts, doubtful = operational_efforts(
-            self.model, self._where, self.rows, at, mechanism.traced_response
+        status = SINGULAR_TASK + 8 * (int(self._body) + 1)
+        efforts, _ = operational_efforts(
+            self.model, self._where, self.rows, at, mechanism.traced_response, status
         )
-        return mechanism.efforts(q, efforts / (1 - doubtful))
+        return mechanism.efforts(q, efforts)
 
     def _by_arrays(
         self, t: float, q: Array, v: Array, reference: Sequence[Array], tau_0: Array | None = None

@@ -13,14 +13,9 @@ from typing import Any, NamedTuple, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.algorithms.constrained.assembly import (
-    open_loops_at,
-    project_position,
-    project_velocity,
-)
-from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
 from phipsi.algorithms.constrained.system import System
 from phipsi.backends.arguments import real_array
+from phipsi.control.following_joints import FollowingJoints
 from phipsi.errors import InputError
 from phipsi.laws.trace import Traced, as_node
 from phipsi.model.mechanisms import mechanism_of, of_given_motion, of_mechanisms, tree_of
@@ -28,8 +23,7 @@ from phipsi.model.model import Model
 from phipsi.model.numbers import as_numbers
 from phipsi.model.pose import Pose
 from phipsi.motion.checks import checked_time
-from phipsi.motion.entry_names import rates_of
-from phipsi.motion.motion import TOLERANCE, Motion
+from phipsi.motion.motion import Motion
 from phipsi.motion.step_calls import moved
 from phipsi.spatial import pose_matrix, so3_exp, so3_log
 from phipsi.spatial.exponential import ARRAYS, sinc, versine
@@ -130,7 +124,7 @@ class JointPath:
             motion, rest = Motion(mechanism), np.zeros((1, mechanism.nv))
             for i, q in enumerate(self.waypoints):
                 motion.check_start(q[None], rest, (f"waypoints[{i}]", "v"))
-            self._loops = _Loops(mechanism, independent, self.waypoints[0], JointPath)
+            self._loops = FollowingJoints(mechanism, independent, self.waypoints[0], JointPath)
             grid = np.linspace(self.times[:-1], self.times[1:], _SAMPLES, axis=1).ravel()
             self._loops.trace(grid, self._of_joints)
             self._check_branches()
@@ -140,7 +134,10 @@ class JointPath:
     def __call__(self, t: float) -> JointState:
         """Return (q, v, vdot) at time t."""
         state = self._of_joints(t)
-        return state if self._loops is None else self._loops.closed(t, state)
+        if self._loops is None:
+            return state
+        find = self._loops.traced if isinstance(t, Traced) else self._loops.closed
+        return JointState(*find(t, state))
 
     def _check_branches(self) -> None:
         """Whether the path arrives at the waypoints, and not at other ways to close the loops."""
@@ -211,7 +208,9 @@ class FourierPath:
         self._omega = 2 * np.pi / self.period * np.arange(1, shapes[0][1] + 1)
         self._loops = None
         if isinstance(mechanism, System):
-            self._loops = _Loops(mechanism, independent, self._of_joints(0.0).q, FourierPath)
+            self._loops = FollowingJoints(
+                mechanism, independent, self._of_joints(0.0).q, FourierPath
+            )
             count = _SAMPLES * (1 + shapes[0][1])
             self._loops.trace(np.linspace(0, self.period, count), self._of_joints)
         elif independent is not None:
@@ -257,7 +256,12 @@ class FourierPath:
         state = self._of_joints(t)
         if self._loops is None:
             return state
-        return self._loops.closed(np.asarray(t, dtype=np.float64) % self.period, state)
+        if isinstance(t, Traced):
+            time: Any = t
+            return JointState(
+                *self._loops.traced(time - self.period * np.floor(time / self.period), state)
+            )
+        return JointState(*self._loops.closed(np.asarray(t, dtype=np.float64) % self.period, state))
 
     def _of_joints(self, t: ArrayLike) -> JointState:
         """Every joint on its own."""
@@ -324,97 +328,9 @@ class CartesianPath:
         return PoseState(pose, rate * leg, acceleration * leg)
 
 
-# ---- loops ------------------------------------------------------------------------------------
-
 _SAMPLES = 33  # of each leg of a path, or of each wave of the highest frequency
 _ARRIVED = 1e-6  # rad or m
 _ALL_INDEPENDENT = "independent= is for a System; every joint of a tree is independent"
-
-
-@final
-class _Loops:
-    """The joints of a system that follow where the independent ones move on their own paths.
-
-    Configurations along the path are found one from the other (`trace`), so that the loops stay
-    closed in the way they are closed at the start; between them Newton's method finishes. Rates and
-    accelerations of the dependent joints solve G v = 0 and G vdot = −d/dt(G) v.
-    """
-
-    def __init__(
-        self, system: System, independent: Sequence[str] | None, q: Array, path: type
-    ) -> None:
-        self._system, self._rows, self._name = system, system.rows, path.__name__
-        if not self._rows.has_position.all():
-            row = system.row_names[int(np.argmin(self._rows.has_position))]
-            raise InputError(
-                f"{self._name} needs constraints on positions, and {row!r} binds rates only "
-                f"(rolling, soft fingers, driven rows): where the joints get to then depends on "
-                "the way. Prescribe accelerations instead:\n"
-                "    pp.simulate(system, …, prescribed={…})"
-            )
-        held = self._chosen(independent, q)
-        self._moving = np.setdiff1d(np.arange(system.nv), held)
-        joints = zip(system.q_slices, system.v_slices, strict=True)
-        self._follows = np.zeros(system.nq, dtype=bool)
-        for of, at in joints:
-            self._follows[of] = bool(np.isin(np.arange(at.start, at.stop), self._moving).all())
-        self._times, self._q, self._v = np.zeros(1), q[None], np.zeros((1, system.nv))
-
-    def _chosen(self, names: Sequence[str] | None, q: Array) -> Array:
-        """Rates of joints that determine the others at q: those named, or the best ones."""
-        system, at = self._system, ConstraintMetric(self._rows, q[None])
-        places = list(zip(system.joint_names, system.joints, system.v_slices, strict=True))
-        count = system.nv - int(at.rank[0])
-        single = [np.arange(s.start, s.stop) for _, joint, s in places if joint.nv == 1]
-        among = np.concatenate([np.zeros(0, dtype=int), *single])
-        best = at.independent_rates(among=among) if len(among) >= count else among
-        named = best if names is None else rates_of(system, names)
-        others = np.setdiff1d(np.arange(system.nv), named)
-        rank = int(ConstraintMetric(self._rows, q[None], rates_used=others).rank[0])
-        if len(others) == int(at.rank[0]) == rank:
-            return named
-        hint = f"These do: {[name for name, _, s in places if s.start in best]}"
-        raise InputError(
-            f"{self._name}: independent={None if names is None else list(names)} must name joints "
-            f"with {count} degree{'s' * (count != 1)} of freedom that determine the others at the "
-            f"start. {hint}"
-        )
-
-    def trace(self, times: Array, state: Callable[[float], JointState]) -> None:
-        """Follow the path from its start, configuration by configuration."""
-        found: list[JointState] = []
-        for t in times:
-            now = self.closed(float(t), state(float(t)))
-            found.append(now)
-            self._times, self._q, self._v = np.array([t]), now.q[None], now.v[None]
-        self._times, self._q = times, np.array([x.q for x in found])
-        self._v = np.array([x.v for x in found])
-
-    def closed(self, t: ArrayLike, state: JointState) -> JointState:
-        """The state at times (...,) with the dependent joints where they close the loops."""
-        shape = np.shape(t)
-        times = np.asarray(t, dtype=np.float64).reshape(-1)
-        q, v, vdot = (np.reshape(x, (len(times), x.shape[-1])) for x in state)
-        near = np.clip(np.searchsorted(self._times, times), 0, len(self._times) - 1)
-        ahead = (times - self._times[near])[:, None] * self._v[near]
-        guess = np.where(self._follows, self._system.model.integrate(self._q[near], ahead), q)
-        found, closed, at = project_position(self._rows, guess, TOLERANCE, moving=self._moving)
-        if not closed.all():
-            i = int(np.argmin(closed))
-            gaps = "\n".join(open_loops_at(self._rows, found[i], TOLERANCE))
-            raise InputError(
-                f"{self._name}: at t = {times[i]:.6g} s the loops cannot be closed with the "
-                f"independent joints where the path has them:\n{gaps}\nThe mechanism does not "
-                f"reach so far. Give a path within its reach, or other joints:  independent=[…]"
-            )
-        own = np.zeros_like(v)
-        held = np.setdiff1d(np.arange(v.shape[-1]), self._moving)
-        own[:, held] = v[:, held]
-        rates = project_velocity(at, own)
-        own[:, held] = vdot[:, held]
-        wanted = -self._rows.bias(found, rates) - np.einsum("nrv,nv->nr", at.whole, own)
-        vdot = own + at.spread(at.solve(wanted))
-        return JointState(*(x.reshape(*shape, x.shape[-1]) for x in (found, rates, vdot)))
 
 
 def _check_coordinates(model: Model) -> None:

@@ -11,15 +11,18 @@ from typing import Any, cast
 import numpy as np
 
 from phipsi.derivations.by_hand import fold
+from phipsi.derivations.meeting import meeting
 from phipsi.derivations.named_equations import (
     Equation,
     alphabet,
     book,
     cancellations,
     definitions,
+    diagonals,
     difference,
     equations_for,
     is_relevant,
+    own_definitions,
     scaled_key,
     spread,
     written_out,
@@ -45,6 +48,8 @@ from phipsi.theorems.words import vocabulary as words_of_tables
 
 MOST = 30_000
 """The most forms that one leg of a derivation looks at: a few seconds."""
+_AGAIN = 6  # forms on which a further identity is used
+_FIRST = 0.02  # the part of them that is looked at before two identities are tried together
 _SAMPLES = 3
 _SHOWN = 4  # names in an error
 
@@ -361,12 +366,19 @@ def _leg(
         if start.is_zero:
             return Derivation(lhs, rhs, (Step(rhs, "definitions"),), claim.condition, tried=tried)
         rows = [x if not out else replace_sides(x, *map(written_out, x.sides)) for x in allowed]
-        search = Search(_equations(rows, ends, claim, named))
+        equations = _equations(rows, ends, claim, named)
+        search = Search(equations)
         inverses = [([move], 0.1) for move in _inverses(*ends)]
         of_sum = any(x.op is Op.INVERSE and x.args[0].op is Op.SUM for x in ends)
-        begins = [*inverses, ([], 0.4)] if of_sum else [([], 0.1), *inverses, ([], 0.3)]
+        begins = inverses if of_sum else [([], _FIRST), ([], 0.1), *inverses]
         by_definition = not out and difference(written_out(lhs), written_out(rhs)).is_zero
-        for begin, share in begins[:-1] if by_definition else begins:
+        last = [] if by_definition else [([], 0.3)]
+        again = {1: 0, len(begins): _AGAIN} if not out else {}
+        for i, (begin, share) in enumerate([*begins, *last]):
+            groups = meeting(lhs, rhs, equations, again[i]) if i in again else None
+            if groups is not None:
+                steps = _steps(lhs, rhs, ends, groups)
+                return Derivation(lhs, rhs, steps, claim.condition, tried=tried)
             found = search.run(start, max(1, int(share * most)), begin)
             tried += found.tried
             if found.moves is not None:
@@ -386,7 +398,9 @@ def _equations(
     """The equations for one leg; if the user did not name them, without one that is the leg."""
     letters = alphabet(ends)
     key = scaled_key(difference(*ends))
-    every = equations_for([*rows, *cancellations(ends)], ends, claim.condition)
+    own = own_definitions(ends)
+    laws = [*cancellations(ends), *diagonals([*ends, *(x.sides[1] for x in own)])]
+    every = equations_for([*own, *rows, *laws], ends, claim.condition)
     return [
         e
         for e in every
@@ -466,9 +480,13 @@ def _steps(
     """Expressions for the sums of words, as short as they were, and the reasons."""
     line: list[tuple[Words, tuple[Move, ...]]] = []
     words = words_of(ends[0])
+    seen = {words.key: 0}
     for group in groups:
         words = reduce(lambda w, move: move.applied(w), group, words)
-        line.append((words, group))
+        del line[seen.get(words.key, len(line)) :]  # a way back to where it was
+        if words.key not in seen:
+            line.append((words, group))
+        seen = {words_of(ends[0]).key: 0, **{w.key: i for i, (w, _) in enumerate(line, 1)}}
     shown = [ends[0], *(words.expression() for words, _ in line)]
     for i, (words, moves) in enumerate(line, 1):
         shown[i] = neat(words, shown[i - 1], moves)

@@ -14,8 +14,9 @@ from functools import cache, cached_property, lru_cache
 from phipsi.derivations.by_hand import fold, substitute
 from phipsi.derivations.normal_form import Word, Words, quotient, words_of
 from phipsi.expressions.kinds import Op
-from phipsi.expressions.node import Expr, Number, identity, total_of
+from phipsi.expressions.node import Expr, Number, adjoint, identity, product, total_of
 from phipsi.expressions.spaces import MOTIONS
+from phipsi.expressions.structure import is_memoryless
 from phipsi.operators import parse
 from phipsi.operators.catalogue import (
     CATALOGUE,
@@ -24,7 +25,12 @@ from phipsi.operators.catalogue import (
     leaf,
 )
 from phipsi.operators.inputs import leaves_of
-from phipsi.operators.transitions import plain_transition, transition_step
+from phipsi.operators.transitions import (
+    is_transition,
+    plain_transition,
+    strict_transition,
+    transition_step,
+)
 from phipsi.proofs.state import any_motion
 from phipsi.rewrite.identity import Identity
 from phipsi.rewrite.patterns import families_of, instances
@@ -123,6 +129,19 @@ def definitions() -> tuple[Identity, ...]:
     return (*written, *named, no_rotors)
 
 
+def own_definitions(sides: Iterable[Expr]) -> list[Identity]:
+    """The definitions of the user's own operators that occur, also in each other."""
+    out: dict[Expr, Identity] = {}
+    stack = [y for x in sides for y in leaves_of(x)]
+    while stack:
+        y = stack.pop()
+        meaning = definition(y) if y.row.is_own and y not in out else None
+        if meaning is not None:
+            out[y] = definition_of(str(y), y, meaning, y.row.source)
+            stack += leaves_of(meaning)
+    return sorted(out.values(), key=lambda one: one.name)
+
+
 @cache
 def book() -> tuple[Identity, ...]:
     """The definitions, and the identities with two sides; what says the same stands once."""
@@ -195,11 +214,12 @@ def is_relevant(equation: Equation, letters: set[Expr]) -> bool:
 
 
 def _spelled(x: Expr, letters: set[Expr]) -> bool:
-    if x in letters:
+    if x in letters or adjoint(x) in letters:
         return True
     if x.op is Op.INVERSE:
         return x.args[0].core in letters
-    inner = x.op is Op.FUNCTION and (y for part in x.args for y in words_of(part).letters)
+    opened = x.op in (Op.FUNCTION, Op.BD)
+    inner = opened and (y for part in x.args for y in words_of(part).letters)
     return bool(inner) and all(y in letters for y in inner)
 
 
@@ -220,6 +240,26 @@ def cancellations(sides: Iterable[Expr]) -> list[Identity]:
             out.append(Identity(spread(y, x), unit, name="cancel an inverse", kind="law"))
             turned = spread(y.T, x.T).T
             out.append(Identity(turned, other, name="cancel an inverse", kind="law"))
+    return out
+
+
+def diagonals(sides: Iterable[Expr]) -> list[Identity]:
+    """Lemma A.1 for the diagonals r = bd(T X U*) that occur: T X U* and the recursion of r."""
+    out: list[Identity] = []
+    for r in sorted({y for x in sides for y in words_of(x).letters if y.op is Op.BD}, key=str):
+        first, *middle, last = r.args[0].factors if len(r.args[0].factors) > 2 else (r, r, r)
+        last = last.T
+        if not (is_transition(first) and is_transition(last)):
+            continue
+        X = product(middle)
+        if not is_memoryless(X.structure):
+            continue
+        E, F = transition_step(first), transition_step(last)
+        whole = r + strict_transition(first) @ r + r @ strict_transition(last).T
+        for left, right in ((r, X + E @ r @ F.T), (r.args[0], whole)):
+            out.append(
+                Identity(left, right, name="Lemma A.1", source="88-11 a.44-a.45", kind="law")
+            )
     return out
 
 
@@ -258,4 +298,4 @@ def _meaning(x: Expr) -> Expr | None:
     plain = plain_transition(x)
     if plain is not None:
         return None if plain is x else plain - identity(x.takes)
-    return definition(x) if x.name in _WRITTEN_OUT else None
+    return definition(x) if x.name in _WRITTEN_OUT or x.row.is_own else None

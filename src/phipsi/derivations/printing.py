@@ -85,7 +85,8 @@ def neat(words: Words, before: Expr, moves: Sequence[Move]) -> Expr:
         kept |= {replace(x, *pair): None for x in kept for pair in pairs}
         kept = dict.fromkeys(sorted(kept, key=_length)[:_KEPT])
     forms = [plain, *kept, collect(plain), collect(plain.T).T, _factored(words)]
-    return min((x for x in forms if words_of(x).key == words.key), key=_length)
+    short = sorted(forms, key=_length)
+    return next(x for x in short if x is plain or words_of(x).key == words.key)
 
 
 def _length(x: Expr) -> int:

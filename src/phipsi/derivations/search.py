@@ -16,12 +16,13 @@ from functools import lru_cache, reduce
 from heapq import heappop, heappush
 from itertools import count
 
-from phipsi.derivations.by_hand import with_parts
+from phipsi.derivations.by_hand import replace, with_parts
 from phipsi.derivations.named_equations import Equation
 from phipsi.derivations.normal_form import Word, Words, quotient, words_of
 from phipsi.errors import PhipsiError
 from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import Expr, Number, adjoint
+from phipsi.expressions.spaces import ONE
 
 MOST_INNER = 60
 _PER_MOVE = 2.5  # letters that a move may cost
@@ -59,6 +60,10 @@ class Move:
 
     def _inner_forms(self) -> Iterator[Words]:
         assert self.inside is not None
+        for old, new in (self.equation.sides, self.equation.sides[::-1]):
+            plain = replace(self.inside, old, new)
+            for x in (plain, replace(self.inside, old.T, new.T), replace(plain, old.T, new.T)):
+                yield words_of(x)
         for move in Search([self.equation]).inside(self.inside):
             yield words_of(self.inside).plus(-1, move.words)
 
@@ -135,7 +140,11 @@ class Search:
 
     def neighbours(self, words: Words) -> Iterator[tuple[tuple[Move, ...], Words]]:
         """What moves lead to; in a symmetric difference, also a move with its mirror image."""
-        symmetric = words.takes is words.gives.dual and words.key == words.adjoint().key
+        symmetric = (
+            words.takes is words.gives.dual
+            and words.takes is not ONE  # scalars are their own adjoints
+            and words.key == words.adjoint().key
+        )
         for move in self.moves(words):
             after = move.applied(words)
             if symmetric and (mirrored := self._mirrored(move, after)) is not None:

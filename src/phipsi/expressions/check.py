@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from phipsi import errors
 from phipsi.expressions.kinds import Node, Op
 from phipsi.expressions.spaces import UNKNOWN, Space
+from phipsi.expressions.structure import Structure
 
 _LONGEST = 240  # characters of an expression in a message
 
@@ -133,7 +134,10 @@ def no_diagonal(x: Node) -> str:
 
 
 def wrong_argument(
-    function: str, args: Sequence[Node], x: Node, kind: Space | tuple[Space, Space] | None
+    function: str,
+    args: Sequence[Node],
+    x: Node,
+    kind: Space | tuple[Space, Space] | Structure | None,
 ) -> str:
     """Text for f(…) of something that is not what the function takes there."""
     inside = shown(x) if len(args) == 1 else "…"
@@ -141,6 +145,10 @@ def wrong_argument(
         needs = "vectors with one block per body"
     elif isinstance(kind, Space):
         needs = f"a vector of {kind.phrase}" + ("" if x is args[0] else " as a direction")
+    elif not isinstance(kind, tuple):
+        needs = "a memoryless operator"
+    elif kind[0] is UNKNOWN:
+        needs = "a memoryless operator on one space"
     else:
         needs = f"a memoryless operator {kind[0].phrase} → {kind[1].phrase}"
     return f"{function}({inside}) needs {needs}, but {shown(x)} is: {signature(x)}"
@@ -159,3 +167,11 @@ def advice(x: object) -> str:
     """The advice of an object that is used like an expression, but is not one."""
     said = getattr(type(x), "advice", "")
     return f": {said}" if said else ""
+
+
+def no_scaling(s: Node, x: Node) -> str:
+    """Text for an operator without blocks of bodies that a scalar expression multiplies."""
+    return (
+        f"{shown(s)} cannot scale {shown(x)} : {signature(x)}, which gives no blocks of bodies or "
+        f"joints. Scale the vector that it is applied to: {shown(x)} @ (y @ {shown(s)})"
+    )

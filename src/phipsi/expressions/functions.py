@@ -7,7 +7,7 @@ adding a row here, its name in `operators/__init__.py`, and its formula for `pp.
 
 from __future__ import annotations
 
-from phipsi.expressions.node import Expr, Function
+from phipsi.expressions.node import SCALED, Expr, Function, identity
 from phipsi.expressions.spaces import (
     EFFORTS,
     FORCES,
@@ -17,6 +17,7 @@ from phipsi.expressions.spaces import (
     PARAMETER_WEIGHTS,
     PARAMETERS,
     RATES,
+    UNKNOWN,
 )
 
 # ---- operators of vectors ------------------------------------------------------------------------
@@ -64,6 +65,15 @@ diag = Function(
     "The memoryless operator from joint rates to joint efforts with a vector on its diagonal.",
     adjoint=lambda x: x,
     pull=lambda x, Z: (diagonal(Z),),
+)  # fmt: skip
+
+# ---- of numbers ----------------------------------------------------------------------------------
+
+scaled = SCALED
+trace = Function(
+    "trace", ((UNKNOWN, UNKNOWN),), ONE, ONE, "block_trace",
+    "The sum of the diagonal entries of all blocks of a memoryless operator on one space.",
+    pull=lambda x, w: (scaled(w, identity(x.args[0].takes)),),
 )  # fmt: skip
 
 # ---- of memoryless operators ---------------------------------------------------------------------
@@ -116,7 +126,7 @@ def open_place(x: Expr) -> int:
 FUNCTIONS = {
     f.name: f
     for f in (
-        cross, cross_force, regress, inertia_of, outer, diag,
+        cross, cross_force, regress, inertia_of, outer, diag, scaled, trace,
         half, diagonal, vee, vee_force, inertia_trace, dH_trace,
     )
 }  # fmt: skip

@@ -146,13 +146,17 @@ class Expr(Manipulable):
     def __neg__(self) -> Expr:
         return total_of(((-1, self),))
 
-    def __mul__(self, number: Number) -> Expr:
-        return total_of(((as_number(number, self), self),))
+    def __mul__(self, number: Number | Expr) -> Expr:
+        if isinstance(number, Expr) and (number.is_scalar or self.is_scalar):
+            return _scaled(number, self) if number.is_scalar else _scaled(self, number)
+        return total_of(((as_number(cast(Number, number), self), self),))
 
     __rmul__ = __mul__
 
-    def __truediv__(self, number: Number) -> Expr:
-        c = as_number(number, self)
+    def __truediv__(self, number: Number | Expr) -> Expr:
+        if isinstance(number, Expr) and number.is_scalar:
+            return self * number.inv
+        c = as_number(cast(Number, number), self)
         if c == 0:
             raise SpaceError(f"cannot divide {shown(self)} by zero")
         return total_of(((reciprocal(c), self),))
@@ -238,17 +242,15 @@ class Expr(Manipulable):
     def __reduce__(self) -> tuple[object, ...]:
         return (intern, (self.op, self.args, self.data, self.takes, self.gives, self.structure))
 
-    def __copy__(self) -> Expr:
+    def __copy__(self, memo: object = None) -> Expr:
         return self
 
-    def __deepcopy__(self, memo: object) -> Expr:
-        return self
+    __deepcopy__ = __copy__
 
-    def __setattr__(self, name: str, value: object) -> None:
+    def __setattr__(self, name: str, value: object = None) -> None:
         raise AttributeError("expressions are immutable; build a new one instead")
 
-    def __delattr__(self, name: str) -> None:
-        raise AttributeError("expressions are immutable; build a new one instead")
+    __delattr__ = __setattr__
 
 
 _INTERNED: WeakValueDictionary[tuple[object, ...], Expr] = WeakValueDictionary()
@@ -268,9 +270,7 @@ def intern(
     found = _INTERNED.get(key)
     if found is not None:
         return found
-    size = 1
-    for y in args:
-        size += y.size
+    size = 1 + sum(y.size for y in args)
     if size > MOST_NODES:
         raise LoweringError(check.too_large(size, MOST_NODES))
     node = object.__new__(Expr)
@@ -389,7 +389,7 @@ def adjoint(x: Expr) -> Expr:
         return as_matrix(adjoint(x.args[0]))
     if x.function is not None and x.function.adjoint is not None:
         return x.function.adjoint(x)
-    if x.op is Op.LOGDET or x.takes is UNKNOWN:
+    if x.takes is UNKNOWN or (x.is_scalar and x.op in (Op.LOGDET, Op.LEAF, Op.FUNCTION)):
         return x
     if x.op is Op.IDENTITY:
         return identity(x.takes.dual)
@@ -397,9 +397,8 @@ def adjoint(x: Expr) -> Expr:
         return zero(x.gives.dual, x.takes.dual)
     if x.op is Op.LEAF and x.row.symmetric:
         return x
-    return intern(
-        Op.ADJOINT, (x,), None, x.gives.dual, x.takes.dual, adjoint_structure(x.structure)
-    )
+    spaces = x.gives.dual, x.takes.dual
+    return intern(Op.ADJOINT, (x,), None, *spaces, adjoint_structure(x.structure))
 
 
 def inverse(x: Expr) -> Expr:
@@ -456,9 +455,10 @@ def linear(
 class Function:
     """A function f(x; …) of expressions that is linear in every argument: a row of `FUNCTIONS`.
 
-    An argument is a vector of a space, a memoryless operator between two spaces, or (None) any
-    vector with one block per body; vectors of the space `directions` may follow. The result is a
-    memoryless operator ``takes → gives``, or a vector; None stands for ``y.dual → x`` of f(x; y).
+    An argument is a vector of a space, a memoryless operator between two spaces or (MEMORYLESS) any
+    of them, or (None) any vector with one block per body; vectors of the space `directions` may
+    follow. The result is a memoryless operator ``takes → gives``, or a vector; None stands for
+    ``y.dual → x`` of f(x; y), and for the spaces of X in f(s; X).
     `operation` computes its blocks in compiled programs. `adjoint(f(x))` is the adjoint, if it is
     not written f(x)*.
 
@@ -469,7 +469,7 @@ class Function:
     """
 
     name: str
-    arguments: tuple[Space | tuple[Space, Space] | None, ...]
+    arguments: tuple[Space | tuple[Space, Space] | Structure | None, ...]
     takes: Space | None
     gives: Space | None
     operation: str
@@ -501,18 +501,45 @@ class Function:
                 raise SpaceError(check.wrong_argument(self.name, args, x, kind))
         takes, gives = self.takes, self.gives
         if takes is None or gives is None:
-            takes, gives = args[1].gives.dual, args[0].gives
+            y = args[1]
+            takes, gives = (y.gives.dual, args[0].gives) if y.is_vector else (y.takes, y.gives)
         structure = GENERAL if takes is ONE else MEMORYLESS
         data = (self, None if hole == more else hole)
-        return linear(Op.FUNCTION, args, takes, gives, structure, data)
+        out = linear(Op.FUNCTION, args, takes, gives, structure, data)
+        return args[1] if self is SCALED and args[0].op is Op.IDENTITY else out
 
 
-def _accepts(kind: Space | tuple[Space, Space] | None, x: Expr) -> bool:
+def _accepts(kind: Space | tuple[Space, Space] | Structure | None, x: Expr) -> bool:
     if kind is None:
         return x.takes is ONE and x.gives.per_body
+    if isinstance(kind, Structure) or kind == (UNKNOWN, UNKNOWN):  # any, or on any one space
+        blocks = is_memoryless(x.structure) and x.takes.per_body and x.gives.per_body
+        return blocks and (isinstance(kind, Structure) or x.takes is x.gives)
     takes, gives = (ONE, kind) if isinstance(kind, Space) else kind
     fits = x.takes is takes and x.gives is gives
     return fits and (takes is ONE or is_memoryless(x.structure))
+
+
+SCALED = Function(
+    "scaled", (ONE, MEMORYLESS), None, None, "scaled_block",
+    "The memoryless operator s X, of a number s and a memoryless operator X.",
+    adjoint=lambda x: SCALED(x.args[0], x.args[1].T),
+)  # fmt: skip
+
+
+def _scaled(s: Expr, x: Expr) -> Expr:
+    """s X; of a product the factor in the middle takes s, so that s A X A* stays symmetric."""
+    if x.is_vector:
+        return product((x, s))
+    if x.op in (Op.SUM, Op.ZERO):
+        return total_of([(0, x), *((c, _scaled(s, y)) for c, y in x.terms if y.op is not Op.ZERO)])
+    factors = list(x.factors)
+    for i in sorted(range(len(factors)), key=lambda i: abs(2 * i + 1 - len(factors))):
+        if _accepts(MEMORYLESS, factors[i]):
+            return product((*factors[:i], SCALED(s, factors[i]), *factors[i + 1 :]))
+    if not x.gives.per_body:
+        raise SpaceError(check.no_scaling(s, x))
+    return product((SCALED(s, identity(x.gives)), x))
 
 
 def as_matrix(x: Expr) -> Expr:

@@ -38,8 +38,9 @@ class Vocabulary:
     expressions, `instance` builds a Riccati leaf from its name and the four operators in braces,
     `with_params` a leaf with something in brackets, such as ``total[0, 0, 1]`` or ``Λ[P]``.
     `incomplete` says, for leaves that need braces or brackets, which are missing, and
-    `foreign` what an unknown letter of the papers is called here. Names that are not words, such as
-    f(0), are found as they stand.
+    `foreign` what an unknown letter of the papers is called here. `derived` finds functions that
+    are named after others, such as the derivatives of own formulas. Names that are not words, such
+    as f(0), are found as they stand.
     """
 
     leaves: Mapping[str, Expr]
@@ -48,6 +49,7 @@ class Vocabulary:
     with_params: Callable[[str, str], Expr]
     incomplete: Mapping[str, str] = field(default_factory=dict[str, str])
     foreign: Callable[[str], str] = field(default=lambda word: "")
+    derived: Callable[[str], Function | None] = field(default=lambda word: None)
 
 
 LONGEST = 100_000  # characters of a text
@@ -335,9 +337,10 @@ class _Reader:
         if not found:
             raise self.unexpected()
         word = found.group()
-        if word in self.names.functions:
+        function = self.names.functions.get(word) or self.words.derived(word)
+        if function is not None:
             self.at = found.end()
-            return self._call(word)
+            return self._call(word, function)
         if word == "I":
             self.at = found.end()
             nxt = self.text[self.at : self.at + 1]
@@ -370,9 +373,8 @@ class _Reader:
             return None
         return self.words.with_params(x.name, selection)
 
-    def _call(self, word: str) -> Expr:
+    def _call(self, word: str, function: Callable[..., Expr]) -> Expr:
         """f(x) or f(x; y), with the place of a free direction as f[0](x; y)."""
-        function = self.names.functions[word]
         directions = isinstance(function, Function) and function.directions is not None
         bracket = self.text[self.at : self.at + 1] == "["
         place = {"hole": self._place()} if bracket and directions else {}

@@ -86,12 +86,18 @@ class Node:
 
 
 def _key_of(data: Any) -> Any:
-    """What makes data equal: the bits of arrays, so that −0.0 is not 0.0."""
+    """What makes data equal: the bits of arrays, so that −0.0 is not 0.0.
+
+    The key does not hold callees and nodes, which hold models: these hold their graphs, and none of
+    them would ever be forgotten. As long as the node lives, so do they.
+    """
     if isinstance(data, np.ndarray):
         return data.shape, data.dtype.str, data.tobytes()
     if isinstance(data, tuple):
         return tuple(map(_key_of, data))
-    return data
+    if isinstance(data, Node):
+        return Node, id(data)
+    return (type(data), _key_of(data.key)) if hasattr(data, "key") else data
 
 
 def in_order(results: Iterable[Node]) -> list[Node]:

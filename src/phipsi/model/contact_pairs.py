@@ -23,6 +23,7 @@ from phipsi.model.shapes import (
     BodyShape,
     Box,
     Capsule,
+    ConvexMesh,
     Cylinder,
     Ellipsoid,
     Material,
@@ -44,10 +45,14 @@ SLOTS: dict[tuple[str, str], int] = {
     ("Cylinder", "Plane"): 5,
     ("Ellipsoid", "Plane"): 1,
     ("Box", "Plane"): 4,
+    ("ConvexMesh", "Plane"): 4,
     ("Sphere", "Sphere"): 1,
     ("Sphere", "Capsule"): 1,
     ("Sphere", "Cylinder"): 1,
     ("Sphere", "Box"): 1,
+    ("Capsule", "Capsule"): 3,
+    ("Capsule", "Box"): 3,
+    ("Box", "Box"): 5,
 }
 _COMBINED: dict[str, Callable[[float, float], float]] = {
     "geometric": lambda x, y: math.sqrt(x * y),
@@ -77,6 +82,11 @@ class ContactPair:
     first: int
     slots: int
 
+    @property
+    def group(self) -> tuple[Any, ...]:
+        """Equal for pairs that one loop computes: kinds, and what moves."""
+        return _group(self.a, self.b)
+
 
 @final
 class Contacts(Value):
@@ -89,12 +99,13 @@ class Contacts(Value):
     none of their own, by default ``Material()``; `combine`, how friction, torsion, rolling and
     restitution of two materials x, y become those of the pair: "geometric" √(x y), "minimum",
     "maximum", "mean" or "product"; `margin` (m), the gap below which a contact is listed; `points`,
-    the most contact points of a pair of meshes.
+    the most contact points of a mesh, 1 to 4.
 
     With "auto", two shapes may touch if they are on different bodies, one of which moves; if their
-    groups and masks agree; and if one body is not the parent of the other (the world counts as the
-    parent of none). Stiffnesses act in series: 1/k = 1/k_a + 1/k_b; each surface takes its part of
-    the deformation, so that d = (k/k_a)² d_a + (k/k_b)² d_b.
+    groups and masks agree; if one body is not the parent of the other (bodies without inertia and
+    shapes are parts of joints, and the world counts as the parent of none); and if the model's file
+    does not exclude the two bodies. Stiffnesses act in series: 1/k = 1/k_a + 1/k_b; each surface
+    takes its part of the deformation, so that d = (k/k_a)² d_a + (k/k_b)² d_b.
 
     **Attributes:** `model`, the tree; `shapes`; `pairs`, `ContactPair` each; `n_slots`; `bodies`,
     numbers of the moving bodies of pairs, increasing; `slot_pair` (n_slots,), the number of the
@@ -143,12 +154,16 @@ class Contacts(Value):
                 f"{type(model).__name__}."
             )
         tree = model.model
-        shapes = _all_shapes(tree, ground)
+        shapes, links = _all_shapes(tree, ground)
         default = _default(material)
-        choose = _Chooser(tree, shapes)
-        wanted = choose.automatic() if pairs == "auto" else choose.listed(pairs)
+        choose = _Chooser(tree, shapes, links)
+        margin, points = _margin(margin), _points(points)
         without = choose.excluded(exclude)
-        wanted = [pair for pair in wanted if pair not in without]
+        if isinstance(pairs, str) and pairs == "auto":
+            wanted, without = choose.automatic(), without | choose.excluded_by_file()
+        else:
+            wanted = choose.listed(pairs)
+        wanted = _by_group(shapes, [pair for pair in wanted if pair not in without])
         rule = _rule(combine)
         _check_formulas(shapes, wanted)
         made: list[ContactPair] = []
@@ -157,10 +172,11 @@ class Contacts(Value):
             a, b = shapes[i], shapes[j]
             both = _combined(a.material or default, b.material or default, rule)
             slots = SLOTS[a.shape.kind, b.shape.kind]
+            slots = min(slots, points) if isinstance(a.shape, ConvexMesh) else slots
             hosts = (choose.hosts[i], choose.hosts[j])
             made.append(ContactPair(f"{a.name}|{b.name}", a, b, *hosts, both, first, slots))
             first += slots
-        self._fill(tree, shapes, tuple(made), _margin(margin), _points(points))
+        self._fill(tree, shapes, tuple(made), margin, points)
 
     def _fill(
         self,
@@ -229,13 +245,16 @@ def _fixed(values: Any, shape: tuple[int, ...]) -> NDArray[np.int64]:
 # ---- shapes --------------------------------------------------------------------------------------
 
 
-def _all_shapes(model: Model, ground: Any) -> tuple[BodyShape, ...]:
-    """Those of the model, of its file, and the ground."""
+def _all_shapes(model: Model, ground: Any) -> tuple[tuple[BodyShape, ...], list[str]]:
+    """Those of the model, of its file, and the ground; and the body or frame that each is on."""
     shapes = [*model.shapes]
     taken = {s.name for s in shapes}
-    shapes += _of_file(model, taken)
+    links = [s.body for s in shapes]
+    for shape, link in _of_file(model, taken):
+        shapes.append(shape)
+        links.append(link)
     if ground is None or ground is False:
-        return tuple(shapes)
+        return tuple(shapes), links
     if ground is not True and not isinstance(ground, Pose):
         raise InputError(
             f"Contacts: ground={ground!r} must be True for the plane z = 0, or the Pose of a plane "
@@ -248,7 +267,7 @@ def _all_shapes(model: Model, ground: Any) -> tuple[BodyShape, ...]:
             f"that name. Leave out ground=, or rename the shape."
         )
     X = Pose() if ground is True else ground
-    return (*shapes, make_shape(GROUND, WORLD_NAME, Plane(), X))
+    return (*shapes, make_shape(GROUND, WORLD_NAME, Plane(), X)), [*links, WORLD_NAME]
 
 
 _KINDS: dict[str, Callable[..., Shape]] = {
@@ -261,9 +280,9 @@ _KINDS: dict[str, Callable[..., Shape]] = {
 }
 
 
-def _of_file(model: Model, taken: set[str]) -> list[BodyShape]:
-    """The collision shapes of the model's file; a warning lists those that are left out."""
-    out: list[BodyShape] = []
+def _of_file(model: Model, taken: set[str]) -> list[tuple[BodyShape, str]]:
+    """The collision shapes of the model's file with their links; a warning lists the others."""
+    out: list[tuple[BodyShape, str]] = []
     left: list[str] = []
     for record in model.geometry:
         if record.role != "collision":
@@ -274,13 +293,15 @@ def _of_file(model: Model, taken: set[str]) -> list[BodyShape]:
         host, X = model.resolve_point(record.link)
         name = _unused(record.name or f"{record.link}_{record.kind}", taken)
         body = WORLD_NAME if host == WORLD else model.body_names[host]
-        out.append(make_shape(name, body, _KINDS[record.kind](record.size), X @ record.placement))
+        shape = _KINDS[record.kind](record.size)
+        rest = (record.material, record.group, record.mask)
+        out.append((make_shape(name, body, shape, X @ record.placement, *rest), record.link))
     if left:
         shown = ", ".join(left[:5]) + (f" and {len(left) - 5} more" if len(left) > 5 else "")
         warn(
             f"Contacts: collision meshes of the file are not read, so that these links touch "
             f"nothing with them: {shown}. Give such a link a shape of its own with "
-            f"builder.add_shape, for example pp.shapes.ConvexMesh(vertices)."
+            f"model.with_shape(name, link, pp.shapes.ConvexMesh(vertices))."
         )
     return out
 
@@ -303,17 +324,40 @@ Pair = tuple[int, int]
 class _Chooser:
     """Finds pairs of shapes, as numbers (a, b) in their list, by name or by rule."""
 
-    def __init__(self, model: Model, shapes: Sequence[BodyShape]) -> None:
+    def __init__(self, model: Model, shapes: Sequence[BodyShape], links: Sequence[str]) -> None:
         self.model, self.shapes = model, shapes
         self.hosts = [WORLD if s.body == WORLD_NAME else model.body_index(s.body) for s in shapes]
+        self.parent = self._parents()
         self.named: dict[str, list[int]] = {}
-        for i, s in enumerate(shapes):
+        self.on_link: dict[str, list[int]] = {}
+        for i, (s, link) in enumerate(zip(shapes, links, strict=True)):
             self.named.setdefault(s.body, []).append(i)
-        for name, (host, _) in model.frames.items():  # a welded body means what carries it
+            self.on_link.setdefault(link, []).append(i)
+        for name, (host, _) in model.frames.items():  # a welded body, or what carries it
             body = WORLD_NAME if host == WORLD else model.body_names[host]
-            self.named.setdefault(name, self.named.get(body, []))
+            self.named[name] = self.on_link.get(name) or self.named.get(body, [])
         for i, s in enumerate(shapes):  # a shape's own name before a body's
             self.named[s.name] = [i]
+
+    def _parents(self) -> list[int]:
+        """Of every body, the next one below it that has inertia or shapes.
+
+        Bodies without both are parts of a joint with several axes.
+        """
+        parent, real = self.model.parent, set(self.hosts)
+        real |= {i for i, inertia in enumerate(self.model.inertias) if not inertia.is_zero}
+        out: list[int] = []
+        for x in parent:  # parents come before their children
+            out.append(x if x == WORLD or x in real else out[x])
+        return out
+
+    def excluded_by_file(self) -> set[Pair]:
+        """The pairs of bodies that the model's file excludes."""
+        found: set[Pair] = set()
+        for x in self.model.description.extras.exclusions:
+            first, second = (self.on_link.get(name, []) for name in (x.body, x.other))
+            found |= {self.sorted(pair) for pair in product(first, second)}
+        return found
 
     def automatic(self) -> list[Pair]:
         """All that may touch."""
@@ -321,11 +365,11 @@ class _Chooser:
         return [(i, j) for i, j in map(self.sorted, combinations(range(n), 2)) if self._may(i, j)]
 
     def _may(self, i: int, j: int) -> bool:
-        a, b, parent = self.shapes[i], self.shapes[j], self.model.parent
+        a, b = self.shapes[i], self.shapes[j]
         hosts = {self.hosts[i], self.hosts[j]}
         if len(hosts) == 1 or (isinstance(a.shape, Plane) and isinstance(b.shape, Plane)):
             return False
-        if WORLD not in hosts and any({x, parent[x]} == hosts for x in hosts):
+        if WORLD not in hosts and any({x, self.parent[x]} == hosts for x in hosts):
             return False
         return bool(a.group & b.mask and b.group & a.mask)
 
@@ -385,12 +429,24 @@ class _Chooser:
         if name in self.model.body_names or (found is not None and name in self.model.frames):
             raise InputError(
                 f"Contacts: {what} names the body {name!r}, which has no shapes. Give it one:\n"
-                f"    builder.add_shape({name + '_shape'!r}, {name!r}, pp.shapes.Sphere(0.05))"
+                f"    model.with_shape({name + '_shape'!r}, {name!r}, pp.shapes.Sphere(0.05))"
             )
         raise InputError(
             f"Contacts: {what} names {name!r}, which is not a shape or body. "
             + did_you_mean(str(name), [x for x, found in self.named.items() if found])
         )
+
+
+def _group(*sides: BodyShape) -> tuple[Any, ...]:
+    return tuple((s.shape.kind, len(s.shape.numbers), s.body == WORLD_NAME) for s in sides)
+
+
+def _by_group(shapes: Sequence[BodyShape], pairs: Sequence[Pair]) -> list[Pair]:
+    """The pairs of a group one after the other, groups in the order of their first pairs."""
+    groups: dict[Any, list[Pair]] = {}
+    for i, j in pairs:
+        groups.setdefault(_group(shapes[i], shapes[j]), []).append((i, j))
+    return [pair for group in groups.values() for pair in group]
 
 
 def _check_formulas(shapes: Sequence[BodyShape], pairs: Sequence[Pair]) -> None:
@@ -457,6 +513,6 @@ def _margin(given: Any) -> float:
 
 
 def _points(given: Any) -> int:
-    if isinstance(given, bool) or not isinstance(given, int) or not 1 <= given <= 8:
-        raise InputError(f"Contacts: points={given!r} must be a whole number, 1 to 8.")
+    if isinstance(given, bool) or not isinstance(given, int) or not 1 <= given <= 4:
+        raise InputError(f"Contacts: points={given!r} must be a whole number, 1 to 4.")
     return given

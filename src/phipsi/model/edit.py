@@ -316,12 +316,15 @@ def _only(description: Description, stays: Callable[[str], bool]) -> Description
     frames = {f.name: f.body for f in description.frames}
     extras = description.extras.without_joints(gone)
     shapes = tuple(s for s in extras.geometry if stays(frames.get(s.link, s.link)))
+    exclusions = tuple(
+        x for x in extras.exclusions if all(stays(frames.get(n, n)) for n in (x.body, x.other))
+    )
     return replace(
         description,
         bodies=tuple(b for b in description.bodies if stays(b.name)),
         frames=tuple(f for f in description.frames if stays(f.body)),
         parts=tuple(b for b in description.parts if stays(b.name)),
-        extras=replace(extras, geometry=shapes),
+        extras=replace(extras, geometry=shapes, exclusions=exclusions),
         shapes=tuple(s for s in description.shapes if stays(s.body)),
     )
 

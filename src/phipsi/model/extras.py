@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from math import inf
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 from phipsi.errors import ParseError
 from phipsi.model.pose import Pose
-from phipsi.model.value import plain
+from phipsi.model.value import ALL_GROUPS, plain
+
+if TYPE_CHECKING:
+    from phipsi.model.shapes import Material
 
 Numbers = tuple[float, ...]
 
@@ -53,7 +56,8 @@ class Shape:
     `kind`, with the meaning of `size` in m: "box" (edges), "sphere" (radius), "cylinder" and
     "capsule" (radius, length along z), "ellipsoid" (half axes), "plane" (half widths, 0 is
     infinite), "mesh" (scale factors); `placement`, pose in the link; `uri`, the mesh as the file
-    writes it; `file`, where it was found, or None; `color`, red, green, blue, opacity, or empty.
+    writes it; `file`, where it was found, or None; `color`, red, green, blue, opacity, or empty;
+    `material`, if the file gives friction; `group` and `mask`, as those of `BodyShape`.
     """
 
     link: str
@@ -65,6 +69,18 @@ class Shape:
     uri: str = ""
     file: str | None = None
     color: Numbers = ()
+    material: Material | None = None
+    group: int = 1
+    mask: int = ALL_GROUPS
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Exclusion:
+    """Two bodies whose shapes do not touch, according to the file."""
+
+    body: str
+    other: str
 
 
 @final
@@ -100,6 +116,7 @@ class Extras:
     ratings: tuple[Rating, ...] = ()
     geometry: tuple[Shape, ...] = ()
     diagnosis: tuple[Finding, ...] = ()
+    exclusions: tuple[Exclusion, ...] = ()
 
     def without_joints(self, joints: set[str]) -> Extras:
         """Return the same after these joints were locked."""
@@ -130,6 +147,14 @@ class Extras:
             (*self.ratings, *(named(r, "joint") for r in other.ratings)),
             (*self.geometry, *map(moved, other.geometry)),
             (*self.diagnosis, *(named(f, "body") for f in other.diagnosis)),
+            (
+                *self.exclusions,
+                *(
+                    named(x, "body", "other")
+                    for x in other.exclusions
+                    if "world" not in (x.body, x.other)
+                ),
+            ),
         )
 
 
@@ -140,6 +165,7 @@ _LISTS: dict[str, type] = {
     "ratings": Rating,
     "geometry": Shape,
     "diagnosis": Finding,
+    "exclusions": Exclusion,
 }
 
 
@@ -173,16 +199,26 @@ def _record_to_dict(record: Any) -> dict[str, Any]:
             continue
         if isinstance(value, Pose):
             value = [list(row) for row in plain(value.matrix[:3])]
+        elif field.name == "material":
+            from phipsi.model.shapes import material_to_dict
+
+            value = material_to_dict(value)
         out[field.name] = list(value) if isinstance(value, tuple) else value
     return out
 
 
 def _record_from_dict(kind: type, data: Any, key: str) -> Any:
     try:
-        values = {name: tuple(v) if isinstance(v, list) else v for name, v in data.items()}
+        values: dict[str, Any] = {
+            name: tuple(v) if isinstance(v, list) else v for name, v in data.items()
+        }
         if "placement" in values:
             rows = values["placement"]
             values["placement"] = Pose([r[:3] for r in rows], [r[3] for r in rows])
+        if values.get("material") is not None:
+            from phipsi.model.shapes import material_from_dict
+
+            values["material"] = material_from_dict(values["material"])
         return kind(**values)
     except (TypeError, ValueError, AttributeError, IndexError) as error:
         raise ParseError(

@@ -20,6 +20,7 @@ from phipsi.errors import InputError, ModelError
 from phipsi.loaded import public
 from phipsi.model import edit, serialize
 from phipsi.model.body import (
+    NO_PLACEMENT,
     WORLD_NAME,
     Body,
     Description,
@@ -37,11 +38,12 @@ from phipsi.model.names import Names, Point
 from phipsi.model.pose import Pose
 from phipsi.model.tree import WORLD, Tree
 from phipsi.model.validate import InertiaPolicy, validate
-from phipsi.model.value import Value, read_only
+from phipsi.model.value import ALL_GROUPS, Value, read_only
 from phipsi.model.weld_fixed_joints import assemble, parent_indices
 
 if TYPE_CHECKING:
-    from phipsi.model.shapes import BodyShape
+    from phipsi.model.shapes import BodyShape, Material
+    from phipsi.model.shapes import Shape as TouchingShape
 
 FloatArray = NDArray[np.float64]
 Result = TypeVar("Result")
@@ -219,7 +221,7 @@ class Model(Value):
 
     @property
     def geometry(self) -> tuple[Shape, ...]:
-        """Visual and collision shapes of the file, for viewers; dynamics does not use them."""
+        """Visual and collision shapes of the file, for viewers; `Contacts` uses the latter."""
         return self.description.extras.geometry
 
     @property
@@ -473,6 +475,37 @@ class Model(Value):
     def with_gravity(self, gravity: ArrayLike) -> Self:
         """Return the same mechanism under another gravity (3,), m/s², world axes."""
         return self._rebuilt(replace(self.description, gravity=checked_gravity(gravity)))
+
+    def with_shape(
+        self,
+        name: str,
+        body: str,
+        shape: TouchingShape,
+        placement: Pose = NO_PLACEMENT,
+        *,
+        material: Material | None = None,
+        group: int = 1,
+        mask: int = ALL_GROUPS,
+    ) -> Self:
+        """Return the same mechanism with one more shape, as `ModelBuilder.add_shape` gives it.
+
+        **Arguments:** `body`, a body or a frame, or "world"; `placement`, the pose of the shape in
+        it; the others as for `add_shape`.
+
+        >>> import phipsi as pp
+        >>> robot = pp.examples.quadruped()
+        >>> robot = robot.with_shape("toe", "front_left_foot", pp.shapes.Sphere(0.02))
+        >>> robot.shapes[0].body, robot.shapes[0].placement
+        ('front_left_knee', Pose(translation=(0.0, 0.0, -0.3)))
+        """
+        from phipsi.model.shapes import make_shape
+
+        host, X = self.resolve_point(body)
+        where = WORLD_NAME if host == WORLD else self.body_names[host]
+        more = make_shape(name, where, shape, X @ placement, material, group, mask)
+        changed = replace(self.description, shapes=(*self.description.shapes, more))
+        validate(changed, "keep")
+        return self._rebuilt(changed)
 
     def _rebuilt(self, description: Description) -> Self:
         """The same mechanism of other bodies."""

@@ -336,6 +336,11 @@ class BodyShape:
     group: int = 1
     mask: int = ALL_GROUPS
 
+    @property
+    def is_turned(self) -> bool:
+        """Whether its axes are not those of the body."""
+        return not np.array_equal(self.placement.rotation, np.eye(3))
+
 
 def make_shape(
     name: Any,
@@ -368,7 +373,7 @@ def make_shape(
     for what, bits in (("group", group), ("mask", mask)):
         whole = isinstance(bits, int | np.integer) and not isinstance(bits, bool)
         if not whole or not 0 <= bits <= ALL_GROUPS:
-            raise ModelError(f"{who}: {what}={bits!r} must be bits, a whole number 0 … 2³¹ − 1.")
+            raise ModelError(f"{who}: {what}={bits!r} must be bits, a whole number 0 … 2⁶⁴ − 1.")
     return BodyShape(name, body, shape, placement, material, int(group), int(mask))
 
 
@@ -379,6 +384,17 @@ KINDS: dict[str, type[Shape]] = {
 }
 
 
+def material_to_dict(material: Material) -> dict[str, float | None]:
+    """Return plain numbers; an infinite stiffness is null."""
+    values = {one.name: getattr(material, one.name) for one in fields(material)}
+    return {name: None if math.isinf(x) else x for name, x in values.items()}
+
+
+def material_from_dict(data: dict[str, float | None]) -> Material:
+    """Inverse of `material_to_dict`."""
+    return Material(**{name: math.inf if x is None else x for name, x in data.items()})
+
+
 def shape_to_dict(record: BodyShape) -> dict[str, Any]:
     """Return plain dicts, lists, strings and numbers; an infinite stiffness is null."""
     sizes = {one.name: getattr(record.shape, one.name) for one in fields(record.shape)}
@@ -387,8 +403,7 @@ def shape_to_dict(record: BodyShape) -> dict[str, Any]:
     X = record.placement
     out["placement"] = {"rotation": X.rotation.tolist(), "translation": X.translation.tolist()}
     if record.material is not None:
-        values = {one.name: getattr(record.material, one.name) for one in fields(record.material)}
-        out["material"] = {n: None if math.isinf(x) else x for n, x in values.items()}
+        out["material"] = material_to_dict(record.material)
     return out | {"group": record.group, "mask": record.mask}
 
 
@@ -407,8 +422,7 @@ def shape_from_dict(data: Any) -> BodyShape:
         values["shape"] = KINDS[kind](**sizes)
         values["placement"] = Pose(**values.get("placement", {}))
         if values.get("material") is not None:
-            given = {n: math.inf if x is None else x for n, x in values["material"].items()}
-            values["material"] = Material(**given)
+            values["material"] = material_from_dict(values["material"])
         return make_shape(**values)
     except (TypeError, KeyError, AttributeError) as error:
         raise ParseError(f"{where} is not in the format of a model: {error!r}.") from error

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from phipsi.errors import ModelError
 
-ALL_GROUPS = (1 << 31) - 1
+ALL_GROUPS = (1 << 64) - 1
 """The mask of a shape that may touch shapes of every group."""
 
 

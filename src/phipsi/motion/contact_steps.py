@@ -6,8 +6,8 @@
     q⁺ = q ∘ (h v⁺) ∘ exp(ℳ⁻¹ J* C_n* z)   z ≥ 0 moves overlapping bodies apart, without velocity
 
 W = C Λ C*: Λ = J ℳ⁻¹ J* at the frames of the bodies with shapes is a program of the algebra, and C
-picks the motions of witness points along contact axes. Damping of laws at joints is implicit: with
-ℳ + h D in place of ℳ.
+picks the motions of witness points along contact axes. Springs and dampers of laws at joints are
+linearly implicit (K35): with ℳ + h D + h² K in place of ℳ.
 
 **Source:** theory/contact 1, 3. Reasons: docs/decisions/0041.
 """
@@ -54,19 +54,20 @@ from phipsi.model.contact_pairs import Contacts
 from phipsi.model.model import Model
 from phipsi.motion.chart import chart_of
 from phipsi.motion.checks import check_contacts, check_quaternions, checked_time
+from phipsi.motion.conditional import where_needed
 from phipsi.motion.step_calls import ProgramCall, euler_step, moved, pushed_rates
-from phipsi.motion.step_graph import STEP, Place, StepGraph
+from phipsi.motion.step_graph import STEP, Forces, Place, StepGraph
 from phipsi.motion.tableaux import METHODS
-from phipsi.operators import J, Lambda, mass_matrix, pose, v
+from phipsi.operators import J, pose, v
 
 Array = NDArray[Any]
 
 TOLERANCE = 1e-13
 """The residual that is asked for, m/s (and m, where bodies are moved apart); or rounding."""
+ACCEPTED = 1e-10
+"""The residual up to which a step counts as solved, m/s."""
 _OVERLAP = 1e-12
 """Overlap (m) that is left as it is."""
-_GAIN = 1e-13
-"""Gain of energy that is rounding, beside the work of the impulses."""
 
 
 class _Impulses(NamedTuple):
@@ -86,24 +87,24 @@ class ContactSteps:
         self._graph, self._contacts = graph, contacts
         self._points = [graph.model.body_names[k] for k in contacts.bodies]
         self._layout = layout_of(contacts)
+        self._bounces = bool((slot_materials(contacts)[:, RESTITUTION] > 0).any())
 
     def step(self, start: Place) -> Place:
         """The place after a step."""
         graph, model = self._graph, self._graph.model
-        forces = graph.forces(start)
-        inertia = graph.resistance(start)
-        if inertia is not None:
-            inertia = ops.apply("mul", STEP, inertia)
-        vdot = graph.accelerations(start, forces, inertia)
-        (admittance,) = graph.at_points((Lambda,), self._points, start.q, inertia)
+        forces, inertia = self._implicit(start)
+        vdot, admittance = graph.dynamics_at(self._points, start, forces, inertia)
         rows = self._rows(start, admittance)
         free = pushed_rates(model, start.v, vdot, STEP)
-        found = rows.impulses(*(self._motions(start.q, x) for x in (start.v, free)))
-        change = self._pushed(start.q, found.wrenches, inertia)
+        before = self._motions(start.q, start.v) if self._bounces else None
+        found = rows.impulses(before, self._motions(start.q, free))
+        change = graph.pushed_at(self._points, start.q, found.wrenches, inertia)
         total = ops.apply("add", vdot, ops.apply("div", change, STEP))
         q, rates = euler_step(model, start.q, start.v, total, STEP)
-        reached = self._motions(start.q, pushed_rates(model, start.v, total, STEP))
-        q = moved(model, q, self._pushed(start.q, rows.separation(reached), inertia))
+        deep, apart = rows.separation()
+        fixed = [start.q, *rows.fixed, *([] if inertia is None else [inertia])]
+        lift = graph.pushed_at(self._points, start.q, apart, inertia)
+        q = moved(model, q, where_needed(deep, fixed, [lift])[0])
         later = {
             name: ops.apply("add", start.states[name], ops.apply("mul", rate, STEP))
             for name, rate in forces.rates.items()
@@ -113,6 +114,23 @@ class ContactSteps:
         later[TOTALS] = ops.apply("add", start.states[TOTALS], found.totals)
         t = ops.apply("add", start.t, STEP)
         return Place(t, q, rates, {**start.states, **later})
+
+    def _implicit(self, start: Place) -> tuple[Forces, Node | None]:
+        """Forces with joint springs and dampers of laws linearly implicit, D and K their diagonals.
+
+        (ℳ + h D + h² K) (v⁺ − v) = h (T − h K v): as T(q + h v⁺, v⁺) to first order.
+        """
+        forces = self._graph.forces(start)
+        D, K = self._graph.resistance(start), self._graph.stiffness(start)
+        terms = [] if D is None else [ops.apply("mul", STEP, D)]
+        if K is not None:
+            K = ops.apply("mul", STEP, K)
+            less = ops.apply("mul", K, start.v)
+            forces = forces._replace(efforts=ops.apply("sub", forces.efforts, less))
+            terms.append(ops.apply("mul", STEP, K))
+        if not terms:
+            return forces, None
+        return forces, terms[0] if len(terms) == 1 else ops.apply("add", *terms)
 
     def slots(self, q: Node) -> tuple[Slots, Any]:
         """Gaps, normals and witness points of all slots, and the origins of the bodies, traced."""
@@ -133,11 +151,6 @@ class ContactSteps:
         known = {"q": q, "v": rates}
         return Traced(call(program, *(known[x] for x in program.inputs))[0])
 
-    def _pushed(self, q: Node, wrenches: Node, inertia: Node | None) -> Node:
-        """(ℳ + inertia)⁻¹ J* wrenches."""
-        forms = (mass_matrix.inv @ J.T,)
-        return self._graph.at_points(forms, self._points, q, inertia, x=wrenches)[0]
-
 
 @final
 class _ContactRows:
@@ -156,60 +169,65 @@ class _ContactRows:
         self._admittance, self._table = admittance, row_table(contacts, layout)
         self._blocks: RowBlocks = row_blocks(contacts, layout, origins, slots)
         self._materials: Any = Traced(ops.given(MATERIALS, (contacts.n_slots, 6)))
-        self._W: Node
+        self.fixed: list[Node] = []
+        self._W: Any
+        self._gap: Any
         self._near: Any
 
-    def impulses(self, before: Any, free: Any) -> _Impulses:
-        """The impulses of a step, from motions of frames before it and after it without them."""
+    def impulses(self, before: Any | None, free: Any) -> _Impulses:
+        """The impulses of a step, from motions of frames before it and after it without them.
+
+        Motions before the step decide about rebounds; None if nothing rebounds.
+        """
         contacts, layout, slots = self._contacts, self._layout, self._slots
-        u, b = (row_rates(contacts, layout, self._blocks, x) for x in (before, free))
+        b = row_rates(contacts, layout, self._blocks, free)
+        u = b if before is None else row_rates(contacts, layout, self._blocks, before)
         h: Any = Traced(STEP)
         parts = problem_parts(contacts, layout, slots.gap, b, u, self._materials, h)
         self._near = parts.near
         sides = [as_node(x) for x in self._blocks]
         more = [as_node(x) for x in (parts.inelastic, parts.compliance)]
-        (self._W,) = call(Delassus(contacts, layout), *sides, self._admittance, *more)
+        (W,) = call(Delassus(contacts, layout), *sides, self._admittance, *more)
         first = row_impulses(contacts, layout, slots.normal, self._last)
         known = [as_node(x) for x in (parts.coefficients, first)]
 
-        def solved(s: Any) -> tuple[Any, ...]:
-            """Wrenches and gain of energy, p, residual, iterations, status."""
-            solver = ConeCall(layout, TOLERANCE)
-            p, *rest = map(Traced, call(solver, self._W, as_node(b), as_node(s), *known))
-            f: Any = Traced(self._wrenches(p))
-            flat, L = f.reshape(-1), Traced(self._admittance)
-            # T⁺ − T_f = p* b + ½ p* W p, and W p are motions of the bodies
-            gained = np.sum(p * b) + 0.5 * np.sum(flat * (L @ flat))
-            return (f, gained, p, *rest)
-
-        found = solved(parts.s)
-        if (slot_materials(contacts)[:, RESTITUTION] > 0).any():
-            # where a rebound would create energy, there is none
-            worse = found[1] > _GAIN * np.sum(np.abs(found[2] * b))
-            calm = solved(parts.inelastic)
-            found = tuple(np.where(worse, y, x) for x, y in zip(found, calm, strict=True))
-        f, gained, p, residual, iterations, status = found
+        given = [W, as_node(b), as_node(parts.s)]
+        if before is not None:
+            given.append(as_node(parts.inelastic))
+        solver = ConeCall(layout, TOLERANCE, rebounds=before is not None)
+        p, residual, iterations, status, *_ = map(Traced, call(solver, *given, *known))
+        f: Any = Traced(self._wrenches(p))
+        change = (Traced(self._admittance) @ f.reshape(-1)).reshape(-1, 6)
+        # T⁺ − T_f = p* b + ½ p* W p, and W p is C times the change of motions
+        gained = np.sum(p * b) + 0.5 * np.sum(f * change)
+        normals = layout.normals
+        after = row_rates(contacts, layout, self._blocks, free + change)
+        self._gap = slots.gap + h * after[normals]
+        self._W = Traced(W)[np.ix_(normals, normals)]
         overlap = np.max(np.where(parts.near, -slots.gap, 0.0))
         worst = [overlap, residual, gained, iterations]
-        totals = [-gained, np.where(status == 0.0, 0.0, 1.0)]
+        fine = (status == 0.0) | (residual <= ACCEPTED)
+        totals = [-gained, np.where(fine, 0.0, 1.0)]
         world = self._world(p)
         return _Impulses(as_node(f), world, as_node(np.stack(worst)), as_node(np.stack(totals)))
 
-    def separation(self, reached: Any) -> Node:
-        """Wrenches that move overlapping bodies apart: 0 ≤ z ⊥ g + h u_n + W_nn z ≥ 0, in m."""
-        contacts, layout, normals = self._contacts, self._layout, self._layout.normals
-        u = row_rates(contacts, layout, self._blocks, reached)[normals]
-        gap = self._slots.gap + Traced(STEP) * u
+    def separation(self) -> tuple[Node, Node]:
+        """Whether bodies overlap after the step, and wrenches that move them apart.
+
+        0 ≤ z ⊥ g + h u_n + W_nn z ≥ 0, in m, for rigid contacts.
+        """
+        layout, normals = self._layout, self._layout.normals
         rigid = self._near & is_rigid(self._materials)
-        deep = np.min(np.where(rigid, gap, 0.0)) < -_OVERLAP
-        s = np.where(rigid & deep, 0.0, 2 * INACTIVE)
-        W = Traced(self._W)[np.ix_(normals, normals)]
+        deep = np.min(np.where(rigid, self._gap, 0.0)) < -_OVERLAP
+        s = np.where(rigid, 0.0, 2 * INACTIVE)
         k = len(normals)
         ones, zeros = (ops.constant(np.full(k, x)) for x in (1.0, 0.0))
         solver = ConeCall(ConeLayout(("normal",) * k), TOLERANCE)
-        z = call(solver, as_node(W), as_node(gap), as_node(s), ones, zeros)[0]
+        known = [as_node(x) for x in (self._W, self._gap, s)]
+        self.fixed = [*known, *(as_node(x) for x in self._blocks)]
+        z = call(solver, *known, ones, zeros)[0]
         every = ops.scatter(z, normals, (layout.n_rows,))
-        return self._wrenches(Traced(every))
+        return as_node(np.where(deep, 1.0, 0.0)), self._wrenches(Traced(every))
 
     def _wrenches(self, p: Any) -> Node:
         """C* p (m, 6)."""

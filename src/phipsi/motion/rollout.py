@@ -13,7 +13,15 @@ from numpy.typing import ArrayLike, NDArray
 from phipsi.algorithms.constrained.system import System
 from phipsi.algorithms.dynamics.hybrid import free_mask
 from phipsi.backends.arguments import joint_array
-from phipsi.backends.failures import CONTRADICTION, DOUBTFUL, HINGE, NO_MEMORY, NOT_FINITE
+from phipsi.backends.failures import (
+    BLOCK,
+    CONTRADICTION,
+    DOUBTFUL,
+    HINGE,
+    NO_MEMORY,
+    NOT_FINITE,
+    SMALL,
+)
 from phipsi.errors import InputError, PhipsiError, SimulationError, did_you_mean
 from phipsi.laws.circuit import Circuit
 from phipsi.model.mechanisms import mechanism_of, of_mechanisms, tree_of
@@ -371,7 +379,13 @@ def _flag(per_step: Any, effort: Array) -> bool:
     return bool(per_step)
 
 
+UNDRIVEN, SINGULAR_TASK, OPEN_PATH = (BLOCK + (kind << 32) for kind in (1, 2, 3))
+"""Status of controllers in runs. To the first two 8 (number + 1) is added: the number of a rate
+that moves without a drive, or of the body whose frame cannot follow its task."""
+
 _REASONS = {
+    BLOCK: "a block of an operator that a law reads is singular, and has no inverse",
+    SMALL: "a matrix of points or constraint rows that a law reads is singular, and has no inverse",
     NOT_FINITE: (
         "the accelerations are no longer finite. A smaller dt often helps: stiff forces and "
         "fast rotations need steps well below their period"
@@ -394,12 +408,30 @@ def failure(
     """What went wrong first, in which trajectory and step."""
     bad = np.flatnonzero(status)
     first = int(bad[np.argmin(failed_at[bad])])
-    step, body = int(failed_at[first]), int(status[first]) // 8 - 1
+    step, kind = int(failed_at[first]), int(status[first]) >> 32
+    body = int(status[first]) % 2**32 // 8 - 1
     where = _named(batch, first)
     others = f" ({len(bad)} of {len(status)} trajectories failed)" if len(status) > 1 else ""
     code = int(status[first]) % 8
     why = _REASONS.get(code, _REASONS[NOT_FINITE])
-    if code == HINGE:
+    if kind == UNDRIVEN >> 32:
+        why = (
+            f"the drives cannot make the motion that a controller asks for: joint "
+            f"{_joint_of(model, body)!r} moves without a drive, and nothing acts along that motion "
+            "here. Actuate it too, or keep the path away from such configurations"
+        )
+    elif kind == SINGULAR_TASK >> 32:
+        why = (
+            f"operational-space control of a frame on body {model.body_names[body]!r} is near a "
+            "singularity: joint efforts hardly accelerate the frame in some direction of its task. "
+            "Ask for fewer components=, or keep the path away; pp.simulate(…) damps the task there"
+        )
+    elif kind == OPEN_PATH >> 32:
+        why = (
+            "the loops cannot be closed with the independent joints where the reference of a "
+            "controller has them: the mechanism does not reach so far"
+        )
+    elif code == HINGE:
         why = (
             f"joint {model.joint_names[body]!r} has nothing to move (its articulated inertia is "
             "not positive), so its acceleration is undefined; give the bodies it carries mass or "
@@ -419,6 +451,12 @@ def failure(
         )
     text = f"{where} failed in step {step} (t = {step * dt:.6g} s): {why}.{others}"
     return SimulationError(text, found)
+
+
+def _joint_of(model: Model, rate: int) -> str:
+    """The joint that an entry of v belongs to."""
+    joints = zip(model.joint_names, model.v_slices, strict=True)
+    return next(name for name, at in joints if at.start <= rate < at.stop)
 
 
 def _named(batch: tuple[int, ...], number: int) -> str:

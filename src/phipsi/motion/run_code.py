@@ -381,11 +381,13 @@ class Run(LaneCode):
         self, updates: Mapping[str, Node], number: Any, *, failed_too: bool = False
     ) -> None:
         """New values of states, all from the old ones, where a trajectory has not failed."""
-        code = self._code(number)
-        self.b.store(self.zero, self._bad)
+        b, code = self.b, self._code(number)
+        b.store(self.zero, self._bad)
         values = self._values(code, updates)
-        failed = self.zero if failed_too else self.b.load(self.failed, typ=self.e.integers)
-        self._commit(code, updates, values, self.b.icmp_signed("==", failed, self.zero))
+        if failed_too:
+            self._commit(code, updates, values, b.icmp_signed("==", self.zero, self.zero))
+        else:
+            self._commit(code, updates, values, self._go_on(number))
 
     def _restart(self, restart: Restart, number: Any) -> None:
         """After a step, `number` being that of the next: see `Restart`."""
@@ -417,15 +419,19 @@ class Run(LaneCode):
         gives = self.plan.gives
         self._write_out(code, gives, code.write(list(gives.values())), out, i)
         self.note(b.select(self._all_finite(code, values), self.zero, e.integer(NOT_FINITE)))
-        old, new = b.load(self.failed, typ=e.integers), self.bad()
-        alive = b.icmp_signed("==", old, self.zero)
-        good = b.and_(alive, b.icmp_signed("==", new, self.zero))
         found = dict(zip(self.plan.states, values, strict=True))
         moving = {n: x for n, x in self.plan.states.items() if not _stays(n, x)}
-        self._commit(code, moving, [found[n] for n in moving], good)
+        self._commit(code, moving, [found[n] for n in moving], self._go_on(number))
+
+    def _go_on(self, number: Any) -> Any:
+        """Lanes that have not failed, now either; what has failed now is kept with its step."""
+        b, e = self.b, self.e
+        old, new = b.load(self.failed, typ=e.integers), self.bad()
+        alive = b.icmp_signed("==", old, self.zero)
         b.store(b.select(alive, new, old), self.failed)
         before = b.load(self._failed_at, typ=e.integers)
         b.store(b.select(alive, e.splat_integer(number), before), self._failed_at)
+        return b.and_(alive, b.icmp_signed("==", new, self.zero))
 
     def _values(self, code: LawCode, nodes: Mapping[str, Node]) -> list[Any]:
         """The values of nodes, none of them in the memory of a state that is about to change."""

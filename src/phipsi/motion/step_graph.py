@@ -24,7 +24,7 @@ from phipsi.laws.substitution import substituted
 from phipsi.model.contact_pairs import Contacts
 from phipsi.model.model import Model
 from phipsi.motion.step_calls import ProgramCall, inertias
-from phipsi.operators import H, Jr, phi
+from phipsi.operators import H, J, Jr, Lambda, mass_matrix, phi
 
 INERTIA = "inertia"
 """The name of the inertial parameters (n, 10) of `inertial_parameters`, given by trajectories."""
@@ -203,14 +203,21 @@ class StepGraph:
             inputs["f_ext"] = forces.loads
         return self._with_inertia(program, inputs, inertia)
 
-    def at_points(
-        self, forms: Sequence[Expr], points: Any, q: Node, inertia: Node | None, **inputs: Node
-    ) -> tuple[Node, ...]:
-        """Expressions about points, matrices and products, `inertia` added to that of rotors."""
-        modes = tuple("apply" if x.is_vector or inputs else "dense" for x in forms)
-        options: Any = {"given": self._given, "points": points, "mode": modes}
+    def dynamics_at(
+        self, points: Any, place: Place, forces: Forces, inertia: Node | None
+    ) -> tuple[Node, Node]:
+        """Accelerations of a tree, and Λ (6m, 6m) at points: one program, which shares sweeps."""
+        forms = (*self._dynamics.forms, Lambda)
+        options: Any = {"given": self._given, "points": points, "mode": ("apply", "dense")}
         program = ProgramCall(forms, self.model, **options)
-        return self._with_inertia(program, {"q": q, **inputs}, inertia)
+        vdot, admittance = self._evaluated(program, place, forces, inertia)
+        return vdot, admittance
+
+    def pushed_at(self, points: Any, q: Node, wrenches: Node, inertia: Node | None) -> Node:
+        """(ℳ + diag(inertia))⁻¹ J* wrenches (nv,), of wrenches (m, 6) at points of a tree."""
+        options: Any = {"given": self._given, "points": points}
+        program = ProgramCall((mass_matrix.inv @ J.T,), self.model, **options)
+        return self._with_inertia(program, {"q": q, "x": wrenches}, inertia)[0]
 
     def _with_inertia(
         self, program: ProgramCall, inputs: dict[str, Node], inertia: Node | None
@@ -246,19 +253,38 @@ class StepGraph:
         is, and forces on bodies do not count; nor do terms of efforts that mix so many joints that
         their derivatives would cost more than the dynamics. None if nothing resists.
         """
-        efforts = self.circuit.efforts
-        if efforts is None:
-            return None
-        terms = [diagonal(efforts, self.start.v, most=_MOST_TANGENTS)]
+        terms = [self._slope_by_v()]
         if length is not None:
-            by_q = diagonal(efforts, self.start.q, self._places_of_rates(), _MOST_TANGENTS)
+            by_q = self._slope_by_q()
             terms.append(None if by_q is None else ops.apply("mul", length, by_q))
         slopes = [x for x in terms if x is not None]
         if not slopes:
             return None
-        total = slopes[0] if len(slopes) == 1 else ops.apply("add", *slopes)
-        total = ops.apply("maximum", ops.apply("neg", total), ops.constant(0.0))
-        return self.values(place, [total])[0]
+        return self._positive(place, slopes[0] if len(slopes) == 1 else ops.apply("add", *slopes))
+
+    def stiffness(self, place: Place) -> Node | None:
+        """How efforts resist a change of configuration: max(0, −∂τᵢ/∂qᵢ) (nv,), N·m or N/m.
+
+        Of joints with q̇ = v, with the same exceptions as `resistance`; None if nothing does.
+        """
+        slope = self._slope_by_q()
+        return None if slope is None else self._positive(place, slope)
+
+    def _slope_by_v(self) -> Node | None:
+        efforts = self.circuit.efforts
+        return None if efforts is None else diagonal(efforts, self.start.v, most=_MOST_TANGENTS)
+
+    def _slope_by_q(self) -> Node | None:
+        efforts = self.circuit.efforts
+        if efforts is None:
+            return None
+        return diagonal(efforts, self.start.q, self._places_of_rates(), _MOST_TANGENTS)
+
+    def _positive(self, place: Place, slope: Node) -> Node:
+        """max(0, −slope) at a place."""
+        return self.values(
+            place, [ops.apply("maximum", ops.apply("neg", slope), ops.constant(0.0))]
+        )[0]
 
     def _places_of_rates(self) -> list[int]:
         """Which entry of q every rate is the derivative of; −1 for rates of rotations."""

@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import cast
+from typing import Any, cast
 
 from phipsi.errors import InputError, ParseError, SpaceError
 from phipsi.expressions.functions import (
@@ -30,6 +30,8 @@ from phipsi.expressions.functions import (
     inertia_trace,
     outer,
     regress,
+    scaled,
+    trace,
     vee,
     vee_force,
 )
@@ -37,6 +39,7 @@ from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import Expr, as_matrix, block_diagonal, identity, inverse, leaf, logdet
 from phipsi.expressions.parse import Vocabulary, parse_with, visible
 from phipsi.expressions.spaces import SPACES, UNKNOWN
+from phipsi.operators.block_formulas import Formula, formula_named
 from phipsi.operators.catalogue import (
     CATALOGUE,
     Riccati,
@@ -66,6 +69,7 @@ P, D, D_half, G, K, proj, proj_bar, E_psi, psi, psi_tilde, Omega, Upsilon = _lea
 v, vdot, tau, dq, dv, dvdot, dtau, dinertia, f_ext, f0, U, Udot = _leaves(
     "v vdot tau dq dv dvdot dtau dinertia f_ext f0 U Udot"
 )
+coordinates = catalogue_leaf("coordinates")
 gravity, V, a, b, c_J, s_gauge, a_paper, b_paper, pose, frame_pose, moved = _leaves(
     "gravity V a b c_J s_gauge a_paper b_paper pose frame_pose moved"
 )
@@ -219,7 +223,8 @@ def parse(text: str, paper: str = "", own: Sequence[Expr] = ()) -> Expr:
     A product is juxtaposition or ``@``; ``*`` after an operator is its adjoint, ``⁻¹`` or ``^-1``
     its inverse; ``τ`` is the joint effort and ``π``, ``π̄`` are the papers' projections. LaTeX is
     what `Expr.latex` writes, and what papers have: ``\mathcal{M}^{-1}``, ``\bar\pi``.
-    `own` are operators and vectors of your own that the text may name.
+    `own` are operators and vectors of your own that the text may name, and with them the formulas
+    that they are given by.
 
     >>> import phipsi as pp
     >>> print(pp.parse("(I - H psi K)* D^-1 (I - H psi K)"))
@@ -249,7 +254,20 @@ def _vocabulary(paper: str, own: tuple[Expr, ...], base: Vocabulary) -> Vocabula
     if not own:
         return words
     named = {word: x for x in own for word in (x.row.name, x.row.symbol)}
-    return replace(words, leaves={**words.leaves, **named})
+    values: list[Any] = [x.row.value for x in own]
+    formulas: dict[str, Formula] = {}
+    for f in (getattr(value, "function", None) for value in values):
+        if isinstance(f, Formula) and formulas.setdefault(f.name, f) != f:
+            raise InputError(
+                f"two formulas are called {f.name}, with different contents. Rename one of the "
+                "functions"
+            )
+
+    def derived(word: str) -> Formula | None:
+        return formula_named(word, formulas)
+
+    functions = {**words.functions, **formulas}
+    return replace(words, leaves={**words.leaves, **named}, functions=functions, derived=derived)
 
 
 def own_leaves(own: Sequence[Expr]) -> tuple[Expr, ...]:
@@ -275,12 +293,11 @@ def as_expression(
 __all__ = [
     "A", "A_grasp", "Adot", "B", "Bdot", "D", "D_half", "E_phi", "E_psi", "G", "H", "Hdot", "I",
     "J", "Jr", "K", "Lam_phi", "Lambda", "M", "Omega", "P", "R", "Riccati", "U", "Udot", "Upsilon",
-    "V", "a", "a_paper", "angular", "as_matrix", "b", "b_paper", "bd", "c_J", "cross",
-    "cross_force", "dA", "dAT", "dB", "dBT", "dH", "dHT", "dH_trace", "diag", "diagonal",
-    "dinertia", "dq", "dtau",
-    "dv", "dvdot", "f0", "f_ext", "frame_pose", "gravity", "half", "inertia_of", "inertia_trace",
-    "logdet", "mass_matrix", "moved", "operand", "outer", "parse", "phi", "phi_tilde", "pose",
-    "prescribed", "proj", "proj_bar", "psi", "psi_tilde", "regress", "s_gauge", "shift", "tau",
-    "to_com", "total", "unit_effort", "unit_inertia", "unit_rate", "unprescribed", "v", "vdot",
-    "vee", "vee_force",
+    "V", "a", "a_paper", "angular", "as_matrix", "b", "b_paper", "bd", "c_J", "coordinates",
+    "cross", "cross_force", "dA", "dAT", "dB", "dBT", "dH", "dHT", "dH_trace", "diag", "diagonal",
+    "dinertia", "dq", "dtau", "dv", "dvdot", "f0", "f_ext", "frame_pose", "gravity", "half",
+    "inertia_of", "inertia_trace", "logdet", "mass_matrix", "moved", "operand", "outer", "parse",
+    "phi", "phi_tilde", "pose", "prescribed", "proj", "proj_bar", "psi", "psi_tilde", "regress",
+    "s_gauge", "scaled", "shift", "tau", "to_com", "total", "trace", "unit_effort", "unit_inertia",
+    "unit_rate", "unprescribed", "v", "vdot", "vee", "vee_force",
 ]  # fmt: skip

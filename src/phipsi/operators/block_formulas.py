@@ -5,11 +5,12 @@ A formula is a list of steps for every width of a joint. Its derivatives are for
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from phipsi.errors import InputError
+from phipsi.errors import InputError, SpaceError
 from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import Expr, Function, intern
 from phipsi.expressions.spaces import ONE, Space
@@ -22,8 +23,9 @@ from phipsi.operators.recorded_steps import Program
 class Formula(Function):
     """A function of quantities of one body, entry by entry; nothing is said about linearity.
 
-    `programs` has the steps for joints of 0, 1, … 6 degrees of freedom, or the text of what went
-    wrong there. Formulas are equal if their contents are.
+    A formula of a number is summed over the bodies. `programs` has the steps for joints of 0, 1, …
+    6 degrees of freedom, or the text of what went wrong there. Formulas are equal if their contents
+    are.
     """
 
     programs: tuple[Program | str, ...] = ()
@@ -47,6 +49,10 @@ class Formula(Function):
         """The node f(args), as it is written: a formula need not be linear."""
         assert self.takes is not None
         assert self.gives is not None
+        if tuple(map(kind_of, args)) != self.arguments:
+            wanted = "; ".join(map(_kind_text, self.arguments))
+            found = "; ".join(_kind_text(kind_of(x)) for x in args)
+            raise SpaceError(f"{self.name} takes ({wanted}), not ({found})")
         structure = GENERAL if self.takes is ONE else MEMORYLESS
         return intern(Op.FUNCTION, args, (self, hole), self.takes, self.gives, structure)
 
@@ -56,6 +62,11 @@ class Formula(Function):
         if isinstance(found, str):
             raise InputError(found)
         return found
+
+    def reads(self, argument: int, width: int) -> bool:
+        """Whether the block of a body with such a joint depends on an argument."""
+        found = self.programs[width]
+        return isinstance(found, Program) and found.reads(argument)
 
     def flops(self, width: int) -> int:
         """Floating-point operations for one body with such a joint."""
@@ -78,16 +89,12 @@ class Formula(Function):
         n, kinds = len(self.arguments), tuple(self.arguments[i] for i in moving)
         prefix = "".join(f"d{i}" for i in moving)
         return formula(
-            f"{prefix}_{self.name}", rf"\delta_{{{','.join(map(str, moving))}}} {self.latex}",
-            self.takes, self.gives, (*self.arguments, *kinds),
+            f"{prefix}_{self.name}", self.takes, self.gives, (*self.arguments, *kinds),
             self._each(lambda p, r: tangent(p, moving, n)), self.symmetric,
         )  # fmt: skip
 
     def adjoint_by(self, i: int) -> Formula:
-        """The formula of the weight of argument i; the weight of the block follows the arguments.
-
-        That of a number that all bodies share is the part of one body, the first of ten components.
-        """
+        """The formula of the weight of argument i; that of the block follows the arguments."""
         from phipsi.operators.step_graphs import adjoint  # loaded with the first formula
 
         assert self.takes is not None
@@ -97,7 +104,7 @@ class Formula(Function):
         weight: Kind = self.gives.dual if is_vector else (self.gives, self.takes)
         takes, gives = (ONE, kind.dual) if isinstance(kind, Space) else (kind[1], kind[0])
         return formula(
-            f"w{i}_{self.name}", rf"w_{{{i}}} {self.latex}", takes, gives,
+            f"w{i}_{self.name}", takes, gives,
             (*self.arguments, weight),
             self._each(lambda p, r: adjoint(p, i, block_shape(kind, r), n, is_vector)), False,
         )  # fmt: skip
@@ -134,7 +141,6 @@ class Formula(Function):
 
 def formula(
     name: str,
-    latex: str,
     takes: Space | None,
     gives: Space | None,
     arguments: tuple[Any, ...],
@@ -142,7 +148,9 @@ def formula(
     symmetric: bool,
 ) -> Formula:
     """The formula with these contents."""
-    key = name, latex, takes, gives, arguments, programs, symmetric
+    key = name, takes, gives, arguments, programs, symmetric
+    upright = name.replace("_", r"\_")
+    latex = rf"\operatorname{{{upright}}}"
     return Formula(
         name, arguments, takes, gives, "formula", "a formula of one body", latex,
         adjoint=(lambda x: x) if symmetric else None, programs=programs, symmetric=symmetric,
@@ -152,6 +160,34 @@ def formula(
 
 Kind = Space | tuple[Space, Space]
 """The space of a vector, or the spaces of an operator, takes and gives."""
+
+
+_DERIVED = re.compile(r"(?:((?:d\d+)+)|w(\d+))_(\w+)")
+
+
+def is_derived_name(name: str) -> bool:
+    """Whether a name is one that the derivatives of formulas have: d0d1_f, w2_f."""
+    return _DERIVED.fullmatch(name) is not None
+
+
+def formula_named(name: str, known: Mapping[str, Formula]) -> Formula | None:
+    """A formula by its name, or the derivative of one: d0d1_f by two arguments, w2_f the weight."""
+    if name in known:
+        return known[name]
+    found = _DERIVED.fullmatch(name)
+    inner = None if found is None else formula_named(found[3], known)
+    if found is None or inner is None:
+        return None
+    at = [int(i) for i in re.findall(r"\d+", found[1] or found[2])]
+    if max(at) >= len(inner.arguments) or at != sorted(set(at)):
+        return None
+    return inner.tangent(tuple(at)) if found[1] else inner.adjoint_by(at[0])
+
+
+def _kind_text(kind: Any) -> str:
+    if isinstance(kind, Space):
+        return kind.phrase if kind is not ONE else "a number"
+    return f"{kind[0].phrase} → {kind[1].phrase}"
 
 
 def kind_of(x: Expr) -> Kind:

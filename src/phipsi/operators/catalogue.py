@@ -270,6 +270,8 @@ row("Lambda", "Λ", r"\Lambda", (POINT_FORCES, POINT_MOTIONS), GENERAL, "q",
     definition=lambda x: _admittance(_chosen(x) @ catalogue_leaf("J")))
 
 # ---- vectors -----------------------------------------------------------------------------------------
+row("coordinates", "q", "q", (ONE, RATES), GENERAL, "q", "coordinates of joints with q̇ = v", "",
+    differential=lambda x, d: d.rates)
 row("v", "v", "v", (ONE, RATES), GENERAL, "v", "joint rates", "")
 row("vdot", "v̇", r"\dot{v}", (ONE, RATES), GENERAL, "vdot", "joint accelerations", "")
 row("tau", "τ", r"\tau", (ONE, EFFORTS), GENERAL, "tau", "joint efforts", "")

@@ -20,7 +20,7 @@ from phipsi.laws.graph import Node
 from phipsi.laws.law_errors import fail, place_of, short, traced_call
 from phipsi.laws.law_operations import constant, join
 from phipsi.laws.trace import Traced, as_node, at_most
-from phipsi.operators.block_formulas import Formula, block_shape, formula, kind_of
+from phipsi.operators.block_formulas import Formula, block_shape, formula, is_derived_name, kind_of
 from phipsi.operators.recorded_steps import Numbers, Program
 from phipsi.operators.step_graphs import MOST_STEPS, argument, recorded, scalars
 
@@ -54,10 +54,13 @@ def formula_block(
         raise InputError(f"{common['name']}: {usual[0]}")
     spaces = tuple(map(kind_of, args))
     name = getattr(function, "__name__", "")
-    name = name if name.isidentifier() else "f"
-    upright = name.replace("_", r"\_")
-    latex = rf"\operatorname{{{upright}}}"
-    made = formula(name, latex, takes, gives, spaces, tuple(programs), symmetric)
+    name = name if name.isidentifier() else f"f_{common['name']}"
+    if is_derived_name(name):
+        raise InputError(
+            f"{place}the name {name!r} is one that derivatives of formulas have. Rename the "
+            f"function, {'f_' + name!r}"
+        )
+    made = formula(name, takes, gives, spaces, tuple(programs), symmetric)
     if symmetric:
         _check_symmetry(common["name"], made, args, place)
     return made(*args)
@@ -90,10 +93,11 @@ def _arguments(
         if why:
             raise InputError(f"{place}{p.name!r} {why}")
         args.append(known[p.name])
-    if not args:
+    if all(x.is_scalar for x in args):
         raise InputError(
             f"{place}a formula needs a quantity of the body as an argument, such as M or D. "
-            "Constant blocks are given as numbers: block=np.eye(6)"
+            "Constant blocks are given as numbers: block=np.eye(6), and a number of other numbers "
+            'as an expression: pp.scalar("h2", h @ h)'
         )
     return args, constants
 
@@ -149,14 +153,14 @@ def _block(result: Any, rows: int, cols: int, is_vector: bool, place: str) -> No
         zero = constant(0.0)
         return join([block if on else zero for on in one.ravel()], wanted)
     if block.shape != wanted:
-        alone = " a number for all components" if is_vector else " a number for a multiple of I"
-        text = f"({rows},)" if is_vector else f"({rows}, {cols})"
+        alone = (
+            ", or a number for all of them" if is_vector else ", or a number for a multiple of I"
+        )
+        alone = alone if is_vector or rows == cols else ""
         fail(
             f"the formula returns an array of shape {block.shape}, but a block of its spaces is "
-            f"{text}",
-            "return one "
-            + ("vector, or" if is_vector else "matrix")
-            + (alone if is_vector else f", or{alone}" if rows == cols else ""),
+            f"{wanted}",
+            f"return an array of shape {wanted}{alone}",
             place,
         )
     return block

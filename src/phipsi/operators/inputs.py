@@ -12,12 +12,21 @@ from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import Expr
 from phipsi.expressions.row import Row
 from phipsi.model.model import Model
-from phipsi.operators.catalogue import CATALOGUE, H, M, arguments_of, definition, phi
+from phipsi.operators.catalogue import (
+    CATALOGUE,
+    H,
+    M,
+    arguments_of,
+    catalogue_leaf,
+    definition,
+    phi,
+)
 from phipsi.operators.own_blocks import Table
 
 INPUT_ORDER = (
     "q", "v", "vdot", "tau", "f_ext", "f0", "free", "Udot", "dq", "dv", "dvdot", "dtau", "dinertia",
 )  # fmt: skip
+_COORDINATES = catalogue_leaf("coordinates")
 DIRECTIONS = ("dq", "dv", "dvdot", "dtau")
 """Inputs that are directions of derivatives, as vectors of the joints.
 
@@ -66,6 +75,7 @@ def own_rows(expressions: tuple[Expr, ...]) -> dict[str, Row]:
 
 def check_tables(expressions: tuple[Expr, ...], model: Model) -> None:
     """Reject blocks that do not fit the bodies and joints of a model."""
+    _check_coordinates(expressions, model)
     for row in own_rows(expressions).values():
         parts: list[Any] = [row.value, row.inverse_value, getattr(row.value, "function", None)]
         for part in parts:
@@ -75,6 +85,44 @@ def check_tables(expressions: tuple[Expr, ...], model: Model) -> None:
             for k, body in enumerate(model.body_names):
                 blocks = (table.at(model, k) for table in (row.value, row.inverse_value))
                 row.value.check_inverse(body, *blocks)
+
+
+def _check_coordinates(expressions: tuple[Expr, ...], model: Model) -> None:
+    """Reject q of joints whose coordinates are not the integrals of their rates."""
+    curved = [k for k, joint in enumerate(model.joints) if not joint.is_additive]
+    if not curved or not any(_COORDINATES in leaves_of(x) for x in _written_out(expressions)):
+        return
+    for x in _written_out(expressions):
+        for i, y in enumerate(x.args):
+            reads: Any = getattr(x.function, "reads", None)
+            k = next((k for k in curved if reads is None or reads(i, model.joints[k].nv)), None)
+            if y is _COORDINATES and k is not None:
+                raise InputError(_no_coordinates(x, model, k))
+        if x is _COORDINATES and x in expressions:
+            raise InputError(_no_coordinates(x, model, curved[0]))
+
+
+def _written_out(expressions: tuple[Expr, ...]) -> list[Expr]:
+    """All parts of expressions and of definitions."""
+    seen: dict[Expr, None] = {}
+    stack = list(expressions)
+    while stack:
+        x = stack.pop()
+        if x not in seen:
+            seen[x] = None
+            meaning = definition(x)
+            stack += x.args if meaning is None else (*x.args, meaning)
+    return list(seen)
+
+
+def _no_coordinates(x: Expr, model: Model, k: int) -> str:
+    joint = model.joints[k]
+    return (
+        f"{shown(x)} reads q of joint {model.joint_names[k]!r} ({joint.kind}), whose coordinates "
+        f"are not the integrals of its rates ({joint.nq} numbers for {joint.nv} degrees of "
+        "freedom).\nRead q in a formula, for other joints only:\n"
+        "    lambda q: np.diag(q) if len(q) == 1 else np.zeros((len(q), len(q)))"
+    )
 
 
 def _differences(one: Row, other: Row) -> str:

@@ -15,8 +15,8 @@ from weakref import WeakValueDictionary
 
 from phipsi.errors import InputError, SpaceError, did_you_mean
 from phipsi.expressions.check import shown, signature
-from phipsi.expressions.node import Expr, leaf, total_of
 from phipsi.expressions.latex import latex_name
+from phipsi.expressions.node import Expr, leaf, total_of
 from phipsi.expressions.row import Row
 from phipsi.expressions.spaces import ONE, SPACES, UNKNOWN, Space
 from phipsi.expressions.structure import (
@@ -65,7 +65,7 @@ def own_row(
     }  # fmt: skip
     if isinstance(value, Table):
         common |= {
-            "varies": (name,) if takes is ONE else (),
+            "varies": (name,),
             "blocks": _blocks_of(value),
             "matrix": _matrix_of(value),
             "inverse": None if inverse is None else _blocks_of(inverse),
@@ -179,8 +179,7 @@ def operator(
         )
     if callable(block) and not isinstance(block, Expr):
         _check_blocks(name, takes, gives)
-        known = {**VOCABULARY.leaves, **{x.name: x for x in own_leaves(own)}}
-        block = formula_block(common, takes, gives, block, symmetric, known)
+        block = _by_formula(common, takes, gives, block, own, symmetric)
     if isinstance(block, Expr):
         return _named_expression(common, takes, gives, block, symmetric, inverse)
     _check_blocks(name, takes, gives)
@@ -204,11 +203,12 @@ def vector(
     meaning: str = "",
     source: str = "",
 ) -> Expr:
-    """Introduce a vector of your own: constants that can be given and differentiated by.
+    """Introduce a vector of your own.
 
     **Arguments:** `name`; `space`, such as "rates" or "motions"; `block`, one array for all bodies,
     a dictionary of arrays by the names of bodies or joints (zeros for the others), one array with
-    the components of all bodies, (nv,) or (n, 6), a number for all components, or an expression;
+    the components of all bodies, (nv,) or (n, 6), a number for all components, an expression, or a
+    function of quantities of one body that returns its components, written as for `operator`;
     or `recursion`, the equation z = u + A z that it solves. The other arguments are those of
     `operator`. **Returns:** an expression.
 
@@ -220,6 +220,9 @@ def vector(
     >>> arm = pp.examples.planar_arm(2)
     >>> pp.compile(2 * k, arm)().tolist()
     [2.0, 4.0]
+    >>> drag = pp.vector("drag", "efforts", lambda v: -0.5 * v * abs(v))
+    >>> pp.compile(drag, arm)([2.0, -4.0]).tolist()
+    [-2.0, 8.0]
     """
     takes, gives = ONE, _space(name, space)
     common = _common(name, symbol, latex, meaning, source)
@@ -234,6 +237,9 @@ def vector(
             f"{name}: components of your own belong to joints or bodies, not to {gives.phrase}. "
             f"The spaces are {_listed()}"
         )
+    if callable(block):
+        block = _by_formula(common, takes, gives, block, own)
+        return _named_expression(common, takes, gives, block, False, None)
     table = Table(name, takes, gives, block, False, common["symbol"], common["latex"])
     return leaf(own_row(**common, takes=takes, gives=gives, structure=GENERAL, value=table))
 
@@ -241,8 +247,9 @@ def vector(
 def scalar(name: str, value: Any, **words: Any) -> Expr:
     """Introduce a number of your own, such as a time step: it can be given and differentiated by.
 
-    **Arguments:** `name`; `value`, a number or a scalar expression; the others are those of
-    `operator`. **Returns:** an expression that multiplies vectors from the right.
+    **Arguments:** `name`; `value`, a number, a scalar expression, or a function of quantities of
+    one body, whose results are summed over the bodies; the others are those of `operator`.
+    **Returns:** an expression that multiplies vectors from the right.
 
     >>> import phipsi as pp
     >>> h = pp.scalar("h", 0.5)
@@ -250,6 +257,9 @@ def scalar(name: str, value: Any, **words: Any) -> Expr:
     >>> arm = pp.examples.planar_arm(2)
     >>> pp.compile(v @ h, arm)([2.0, 4.0]).tolist()
     [1.0, 2.0]
+    >>> power = pp.scalar("power", lambda v: v @ v)
+    >>> float(pp.compile(power, arm)([2.0, 4.0]))
+    20.0
     """
     return vector(name, ONE, value, **words)
 
@@ -336,6 +346,18 @@ def _common(name: str, symbol: str, latex: str, meaning: str, source: str) -> di
                 f"one, such as {name + '_own'!r}"
             )
     return {"name": name, "symbol": symbol, "latex": latex, "meaning": meaning, "source": source}
+
+
+def _by_formula(
+    common: Mapping[str, Any],
+    takes: Space,
+    gives: Space,
+    function: Callable[..., Any],
+    own: Sequence[Expr],
+    symmetric: bool = False,
+) -> Expr:
+    known = {**VOCABULARY.leaves, **{x.name: x for x in own_leaves(own)}}
+    return formula_block(common, takes, gives, function, symmetric, known)
 
 
 _STRUCTURES = {

@@ -432,8 +432,6 @@ class Simulator:
         >>> found.tau.shape, bool(found.tau[0, 0] > 0)
         ((50, 2), True)
         """
-        if self._mechanism.contacts is not None:
-            raise InputError("there are no gradients through contacts yet")
         from phipsi.motion.run_gradient import RunGradient
 
         if state.simulator is not self:

@@ -58,6 +58,12 @@ def joint_transform(a: Arithmetic, x: Field) -> Block:
     return a.rigid_block(turn, list(arm))
 
 
+def coordinates(a: Arithmetic, x: Field) -> Block:
+    """q of a joint with q̇ = v; of others, which nothing reads, zeros."""
+    entries = a.coordinates("q") if a.joint.is_additive else [0] * a.joint.nv
+    return a.dense([[entry] for entry in entries], 1)
+
+
 def moved(a: Arithmetic, x: Field) -> Block:
     """q ∘ exp(v)."""
     q, v = a.coordinates("q"), a.coordinates("v")
@@ -224,6 +230,27 @@ def _turned(block: Rows, rows: str, cols: str, turn: Rows) -> Rows:
         block = transpose_rows(block)
         block = transpose_rows(matmul(turn, block[:3]) + matmul(turn, block[3:]))
     return block
+
+
+def scaled(a: Arithmetic, x: Field) -> Block:
+    """A number times a block, in the kind of the block."""
+    (s,), block = a.column(x.args[0]), x.args[1]
+    if x.type.kind is Kind.INERTIA:
+        m, h, moment = a.inertia(block)
+        return a.inertia_block([mul(s, e) for e in (m, *h, *lower_half(moment))])
+    rows = [[mul(s, e) for e in row] for row in a.rows(block)]
+    if x.type.kind is Kind.SYMMETRIC:
+        return a.symmetric(lower_half(rows), len(rows))
+    return a.dense(rows, len(rows[0]) if rows else 0)
+
+
+def trace(a: Arithmetic, x: Field) -> Block:
+    """The sum of the diagonal of a block."""
+    rows = a.rows(x.args[0])
+    total: Entry = 0
+    for i, row in enumerate(rows):
+        total = add(total, row[i])
+    return a.dense([[total]], 1)
 
 
 def diag(a: Arithmetic, x: Field) -> Block:

@@ -341,6 +341,7 @@ _VECTORS: dict[str, Callable[[Lowering, Expr], Field]] = {
     "gravity": _gravity,
     "s_gauge": lambda low, x: low.builder.apply("gauge", low.blocks.velocity()),
     "pose": lambda low, x: low.builder.apply("pose_matrix", low.blocks.pose()),
+    "coordinates": lambda low, x: low.builder.apply("joint_coordinates"),
     "moved": lambda low, x: low.builder.apply("moved_joint"),
     "frame_pose": lambda low, x: low.builder.apply("frame_matrix", low.blocks.pose()),
 }

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from phipsi.errors import LoweringError
 from phipsi.expressions.check import shown
-from phipsi.expressions.functions import cross, cross_force, outer
+from phipsi.expressions.functions import cross, cross_force, outer, scaled, trace
 from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import Expr, adjoint, leaf, product
 from phipsi.expressions.spaces import ONE, Space
@@ -105,7 +105,15 @@ class Blocks:
         if isinstance(function, Formula):
             kind = Kind.SYMMETRIC if function.symmetric else Kind.GENERAL
             type_ = Type(Domain.BODY, block_size(x.gives), block_size(x.takes), kind)
-            return b.make("formula", tuple(args), function, type_)
+            blocks = b.make("formula", tuple(args), function, type_)
+            return b.shift("total", blocks) if x.is_scalar else blocks
+        if function is scaled:
+            same = args[1].type.kind in (Kind.INERTIA, Kind.SYMMETRIC)
+            kind = args[1].type.kind if same else Kind.GENERAL
+            type_ = Type(Domain.BODY, block_size(x.gives), block_size(x.takes), kind)
+            return b.make("scaled_block", tuple(args), None, type_)
+        if function is trace:
+            return b.shift("total", b.apply("block_trace", *args))
         if function is not outer:
             return b.apply(function.operation, *args, data=hole)
         left, right = args

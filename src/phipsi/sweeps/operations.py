@@ -255,6 +255,11 @@ Operation(
     kind=Kind.RIGID, variant=Variant.JOINT, form="joint({at})",
 )  # fmt: skip
 Operation(
+    "joint_coordinates", "the coordinates of a joint with q̇ = v", body=bodies.coordinates,
+    domain=Domain.BODY, rows="r", cols="1", cost=0, variant=Variant.JOINT, naming=Naming.INLINE,
+    form="q({at})",
+)  # fmt: skip
+Operation(
     "moved_joint", "the coordinates of a joint after unit time at its rates", body=bodies.moved,
     domain=Domain.BODY, rows="q", cols="1", cost=20, variant=Variant.JOINT, naming=Naming.INLINE,
     form="q({at}) ∘ exp v({at})", latex=r"q({at}) \circ \exp v({at})",
@@ -322,6 +327,14 @@ Operation(
 Operation(
     "diagonal_matrix", "a column on the diagonal", body=bodies.diag, rows="r", cols="r",
     kind=Kind.SYMMETRIC, linear=(0,), naming=Naming.INLINE, **_call("diag"),
+)  # fmt: skip
+Operation(
+    "scaled_block", "a number times a block", body=bodies.scaled, linear=(0, 1), cost=_entries,
+    form="{0} {1}", binding=Binding.PRODUCT,
+)  # fmt: skip
+Operation(
+    "block_trace", "the sum of a diagonal", body=bodies.trace, domain=Domain.BODY, rows="1",
+    cols="1", linear=(0,), **_call("tr", r"\operatorname{tr}"),
 )  # fmt: skip
 Operation(
     "diagonal_column", "the diagonal as a column", body=bodies.diagonal, rows="r", cols="1",

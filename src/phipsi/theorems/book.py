@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from phipsi.rewrite.identity import Identity
 from phipsi.theorems.bias_terms import BIAS_TERMS
+from phipsi.theorems.contact_equations import CONTACTS
 from phipsi.theorems.dynamics_recursions import DYNAMICS
 from phipsi.theorems.factorizations import FACTORIZATIONS
 from phipsi.theorems.independent_physics import PHYSICS
@@ -19,6 +20,7 @@ THEOREMS: tuple[Identity, ...] = (
     *DYNAMICS,
     *PHYSICS,
     *SENSITIVITIES,
+    *CONTACTS,
 )
 
 __all__ = ["ERRATA", "THEOREMS"]

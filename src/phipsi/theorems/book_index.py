@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import NamedTuple, cast
 
@@ -14,11 +15,12 @@ from phipsi.operators.inputs import leaves_of
 from phipsi.rewrite.identities import RULES
 from phipsi.rewrite.identity import Identity
 from phipsi.rewrite.patterns import find_in_product, replace_in_sum
+from phipsi.theorems.printed_equations import Printed, printed
 from phipsi.theorems.words import word
 
 _PAPERS = ("88-11", "SOA", "MM", "MC", "MS")
 _KINDS = {"lemma": "lemma", "lemmas": "lemma", "eq.": "", "eq": "", "eqs.": "", "equation": ""}
-_SHORTEST_WORD = 3
+_SHORTEST_WORD, _SHOWN = 3, 6
 _ANY = ("*", "…", "...", "_")
 _NUMBER = re.compile(r"(?:[a-z]\.?)?\d*\.?\d+[a-z]?")
 
@@ -43,10 +45,13 @@ def identities(query: str = "") -> list[Identity]:
         raise InputError(f"identities are found by text, not {type(query).__name__}")
     if not query.strip():
         return [*RULES, *(theorem for theorem in _book() if not theorem.rule)]
-    for reading in (_by_name, _by_source, _by_pattern, _by_words):
+    for reading in (_by_name, _by_source, _by_number, _by_pattern, _by_words):
         found = list(reading(query))
         if found:
             return list({x.rule or x.name: x for x in reversed(found)}.values())[::-1]
+    row = _printed_at(query)
+    if row is not None:
+        raise InputError(_not_an_equation(row))
     raise InputError(
         f"there is no identity {query!r}. {_close_to(query)} You can ask for a name, a "
         f"number of a paper ('SOA 0.28'), an operator ('psi') or a pattern ('H psi * H*')."
@@ -54,14 +59,49 @@ def identities(query: str = "") -> list[Identity]:
 
 
 def identity_named(name: str) -> Identity:
-    """The identity with this name, or an error with close matches."""
+    """The identity with this name or number; an error if there is none, or more than one."""
     known = {identity.name: identity for identity in all_identities()}
-    if name not in known:
-        raise InputError(
-            f"there is no identity {name!r}. {did_you_mean(name, known)} A claim of your own has "
-            f'two sides:  pp.prove("phi - psi = psi K H phi")'
-        )
-    return known[name]
+    if name in known:
+        return known[name]
+    found = list(_by_name(name)) or list(_by_source(name, exactly=True))
+    different = {x.sides if x.lhs is not None else x.name: x for x in reversed(found)}
+    as_printed = list(_as_printed(name)) if len(different) != 1 else []
+    for some in (list(different.values())[::-1], as_printed):
+        if len(some) == 1:
+            return some[0]
+    row = _printed_at(name)
+    if row is not None and not as_printed and not found:
+        found = [known[x] for x in row.names if x in known]
+        if len(found) == 1:
+            return found[0]
+    if found or as_printed:
+        raise InputError(_several(name, as_printed, found))
+    if row is not None:
+        raise InputError(_not_an_equation(row))
+    raise InputError(
+        f"there is no identity {name!r}. {did_you_mean(name, known)} A claim of your own has "
+        f'two sides:  pp.prove("phi - psi = psi K H phi")'
+    )
+
+
+def _not_an_equation(row: Printed) -> str:
+    return (
+        f"{row} is not an equation to prove. In phipsi it is {row.here}.\n"
+        f"More: docs/papers/{row.paper.split()[0]}.md"
+    )
+
+
+def _several(name: str, as_printed: Sequence[Identity], found: Sequence[Identity]) -> str:
+    """The error for a number with several equations, and how to prove one of them."""
+    if as_printed:
+        paper = cast(Printed, _printed_at(name)).paper
+        fixes = [f'pp.prove("{x.statement}", paper="{paper}")' for x in as_printed]
+    else:
+        fixes = [f"pp.prove({x.name!r})" for x in found]
+    more = f"\n    and {len(fixes) - _SHOWN} more" if len(fixes) > _SHOWN else ""
+    return f"{name!r} has {len(fixes)} equations. Prove one of them:\n    " + (
+        "\n    ".join(fixes[:_SHOWN]) + more
+    )
 
 
 def equations_named(wanted: Identity | str) -> list[Identity]:
@@ -142,19 +182,74 @@ class Place(NamedTuple):
     numbers: frozenset[str]
 
 
-def _by_source(query: str) -> Iterator[Identity]:
+def _by_source(query: str, exactly: bool = False) -> Iterator[Identity]:
     wanted = _place(query)
     if wanted is None:
         return iter(())
-    return (x for x in all_identities() if any(_within(wanted, at) for at in _places(x.source)))
+    within = _at if exactly else _within
+    return (x for x in all_identities() if any(within(wanted, at) for at in _places(x.source)))
 
 
 def _within(wanted: Place, at: Place) -> bool:
+    part = not wanted.numbers and at.paper == f"{wanted.paper} II"
     return (
-        wanted.paper in ("", at.paper)
+        (part or wanted.paper in ("", at.paper))
         and wanted.kind in ("", at.kind)
         and wanted.numbers <= at.numbers
     )
+
+
+def _at(wanted: Place, at: Place) -> bool:
+    """The one number of one paper, and not the lemma of the same number."""
+    return bool(wanted.numbers) and wanted == at
+
+
+# ---- numbers -------------------------------------------------------------------------------------
+
+
+def _printed_at(query: str) -> Printed | None:
+    """What stands at a number: "SOA 0.28", "MM Identity 3", "88-11 Part II eq. b.9"."""
+    tokens = re.sub(r"[(),]|\beq(?:s|uation)?\b\.?|\bPart\b", " ", query).split()
+    paper = next((p for p in _PAPERS if tokens and tokens[0].casefold() == p.casefold()), "")
+    rest = tokens[1:]
+    if rest[:1] == ["II"]:
+        paper, rest = f"{paper} II", [f"II-{rest[-1]}"] if len(rest) > 1 else []
+    if rest and rest[0].startswith("II-"):
+        paper = f"{paper.removesuffix(' II')} II"
+    name = "-".join(rest)
+    for spelling in (name, name[:1].upper() + name[1:], name.replace("0.", ".", 1)):
+        if (paper, spelling) in printed():
+            return printed()[paper, spelling]
+    return None
+
+
+def _as_printed(query: str) -> Iterator[Identity]:
+    """The equations at a number, in the letters of the paper, which has no rotors."""
+    row = _printed_at(query)
+    paper = "" if row is None else row.paper
+    for text in () if row is None else row.texts:
+        sides = text.split(" = ")
+        for left, right in zip(sides, sides[1:], strict=False):
+            yield Identity(
+                left,
+                right,
+                "Jr = 0",
+                name=str(row),
+                source=f"{paper.replace(' II', ' Part II')} as printed",
+                statement=f"{left} = {right}",
+                paper=paper,
+            )
+
+
+def _by_number(query: str) -> Iterator[Identity]:
+    """The equations at a number, or the identities of the book about it."""
+    found = list(_as_printed(query))
+    if len(found) == 1:
+        return iter(found)
+    row = _printed_at(query)
+    about = () if found or row is None else row.names
+    several = (replace(x, name=f"{x.name}: {x.statement}") for x in found)
+    return iter([*several, *(x for x in all_identities() if x.name in about)])
 
 
 @cache
@@ -171,6 +266,8 @@ def _place(text: str, strict: bool = True) -> Place | None:
         named = next((p for p in _PAPERS if p.casefold() == lower), "")
         if named and not paper:
             paper = named
+        elif lower in ("part", "ii") and paper:
+            paper = f"{paper} II" if lower == "ii" else paper
         elif lower in _KINDS:
             kind = kind or _KINDS[lower]
         elif _NUMBER.fullmatch(lower) or "-" in lower and any(c.isdigit() for c in lower):

@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from phipsi.operators import H, M, gravity, parse
 from phipsi.proofs.state import State
 from phipsi.rewrite.identity import Claim, Erratum, Identity
 from phipsi.theorems.bias_terms import potential_energy, table_bias
+from phipsi.theorems.contact_equations import coupled
 from phipsi.theorems.values import (
     gradient,
     inertial,
@@ -84,6 +87,9 @@ ERRATA: tuple[Erratum, ...] = (
     Erratum("SOA eq. .44 sign", "xhat = -B A* f, eps = -H z", "eps = +H z", "SOA eq. .44",
              _as_printed("SOA eq. .44 sign", "-(I - H psi K)* D^-1 H psi (-B f0)", "-mass_matrix^-1 J* f0", "SOA eq. .44"),
              "point forces"),
+    Erratum("contacts: sign of C", "Gamma2 with + H Omega^-1 J M^-1 C", "Gamma2 with - H Omega^-1 J M^-1 C", "88-11 Part II eq. b.10, b.11",
+             checked("contacts: sign of C (as printed)", "[H Omega^-1 H*, H Omega^-1 J] [W'; theta''] = ... + H Omega^-1 J M^-1 C", "88-11 Part II eq. b.10, b.11",
+                     partial(coupled, sign=1)), "any mechanism that moves or has weight"),
     Erratum("SOA eq. .41 on trees", "H* D^-1 H = Upsilon - E_psi* Upsilon E_psi, Upsilon block-diagonal",
              "take the block-diagonal part of E_psi* Upsilon E_psi", "SOA eq. .41",
              _as_printed("SOA eq. .41 on trees", "H* D^-1 H", "Upsilon - E_psi* Upsilon E_psi", "SOA eq. .41"),

@@ -26,6 +26,7 @@ from phipsi.backends.dense.world_rows import frames_of, rows, rows_rate
 from phipsi.backends.failures import singular_hinge_text
 from phipsi.errors import InputError, SingularHingeError, SingularMatrixError, SpaceError
 from phipsi.expressions.check import shown
+from phipsi.expressions.functions import scaled, trace
 from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import Expr
 from phipsi.expressions.spaces import ONE, Space
@@ -227,13 +228,18 @@ class Evaluation:
             with np.errstate(all="ignore"):
                 rows = formula.program(joint.nv).run(blocks, number, ops)
             shape = (len(rows), len(rows[0]) if rows else 0)
-            out[part(x.gives, k), part(x.takes, k)] = at.array(rows).reshape(shape)
+            here = part(x.gives, k), part(x.takes, k)
+            out[here] = out[here] + at.array(rows).reshape(shape)  # a number is a sum
         return out
 
     def _function(self, x: Expr) -> Array:
         function, hole = x.data
         if isinstance(function, Formula):
             return self._formula(x, function)
+        if function is scaled:
+            return self.value(x.args[0])[0, 0] * self.value(x.args[1])
+        if function is trace:
+            return self.at.array([[np.trace(self.value(x.args[0]))]])
         if function.name in OF_ONE:
             return OF_ONE[function.name](self.at, self.value(x.args[0]))
         if function.name not in TRACES:

@@ -213,6 +213,15 @@ def to_com(c: Configuration) -> Array:
     return rigid(c.eye(3), -centre / sum(masses))
 
 
+def coordinates(c: Configuration) -> Array:
+    """q of joints with q̇ = v, zeros at the others, which nothing reads."""
+    parts = [
+        c.argument("q")[c.model.q_slices[k]] if joint.is_additive else c.zeros(joint.nv, 1)[:, 0]
+        for k, joint in enumerate(c.model.joints)
+    ]
+    return np.concatenate(parts).reshape(-1, 1) if parts else c.zeros(0, 1)
+
+
 def moved(c: Configuration) -> Array:
     """Every joint after unit time at its rates, by the exponential of its group."""
     q, v, joints = c.argument("q"), c.argument("v"), c.model.joints
@@ -292,6 +301,7 @@ LEAVES: dict[str, Callable[[Configuration], Array]] = {
     "gravity": gravity,
     "pose": poses,
     "frame_pose": frame_poses,
+    "coordinates": coordinates,
     "moved": moved,
     "to_com": to_com,
 }

@@ -205,9 +205,12 @@ class LaneFunction(MachineFunction):
             data[own + 1 + 2 * i : own + 3 + 2 * i] = native.data.ctypes.data, place
             place += -(-native.scratch_bytes // _LINE) * _LINE
         data[words] = place + _LINE
+        # The memory that the code uses, not the programs: those hold the model, which may hold this
+        # function, and the garbage collector does not look into what a ufunc owns.
+        also = [(native.data, native.unit.pointers()) for native in natives]
         super().__init__(
             code, data, target, tuple(inputs), shapes, words,
-            single=len(results) == 1, has_direct=has_direct, also=tuple(natives),
+            single=len(results) == 1, has_direct=has_direct, also=also,
         )  # fmt: skip
 
     def fast(self, *args: Any) -> Any:

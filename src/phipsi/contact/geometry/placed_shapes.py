@@ -56,6 +56,13 @@ def between_balls(x_a: Any, r_a: Any, x_b: Any, r_b: Any, otherwise: Any) -> Slo
     return Slot(distance - r_a - r_b, n, x_a - r_a * n, x_b + r_b * n)
 
 
+def one_of_three(x: Any) -> Any:
+    """1 at the smallest of three numbers, at the first of several, and 0 at the others."""
+    first = (x[0] <= x[1]) & (x[0] <= x[2])
+    second = ~first & (x[1] <= x[2])
+    return np.stack([1.0 * first, 1.0 * second, 1.0 * ~(first | second)])
+
+
 def nearest_on_axis(point: Any, b: Placed) -> Any:
     """The point of a capsule's segment that is nearest to a point; its numbers are (r, l/2)."""
     z = b.R[:, 2]

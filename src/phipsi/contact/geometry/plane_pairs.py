@@ -1,7 +1,7 @@
 """Contacts of shapes with a plane: b, z of its frame is its outward normal.
 
 The normal of every slot is the plane's. Points of the shape are its lowest ones: of a box the four
-lowest corners, of a cylinder points on its rims.
+lowest corners, of a cylinder points on its rims, of a mesh vertices.
 """
 
 from __future__ import annotations
@@ -10,11 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from phipsi.contact.geometry.placed_shapes import Placed, Slot, unit
+from phipsi.contact.geometry.contact_patch import Points, four_of
+from phipsi.contact.geometry.placed_shapes import INACTIVE, Placed, Slot, unit
 
 _DIAGONALS = np.array([[1, 1, 1], [-1, 1, 1], [1, -1, 1], [1, 1, -1]], dtype=float)
 """The signs of a box's corners at one end of every diagonal."""
 _X = np.array([1.0, 0.0])
+_BAND = 0.05  # of the size of a mesh: how much higher than the lowest a contact point may be
 _THIRDS = np.array([[0.5, 0.75**0.5], [-1.0, 0.0], [0.5, -(0.75**0.5)]])
 
 
@@ -69,3 +71,20 @@ def cylinder_plane(a: Placed, b: Placed) -> list[Slot]:
     low = np.where(down[2] > 0.0, -half, half)
     places = [(u, half), (u, -half), *((e, low) for e in _THIRDS)]
     return [_below(a.x + a.R @ np.stack([r * e[0], r * e[1], z]), b) for e, z in places]
+
+
+def mesh_plane(a: Placed, b: Placed) -> list[Slot]:
+    """The lowest vertex, and of those that are little higher the widest three."""
+    vertices = a.p.reshape(-1, 3)
+    u, v, n = b.R[:, 0], b.R[:, 1], b.R[:, 2]
+    d = a.x - b.x
+    x, y, w = (vertices @ (a.R.T @ axis) + axis @ d for axis in (u, v, n))
+    low = np.min(w)
+    size = np.sqrt(np.max(np.sum(vertices * vertices, axis=1)))
+    chosen = four_of(Points(x, y, w, w <= low + _BAND * size))
+    slots = []
+    for p in chosen:
+        below = b.x + p.u * u + p.v * v
+        gap = np.where(p.there, p.w, INACTIVE)
+        slots.append(Slot(gap, n, below + p.w * n, below))
+    return slots

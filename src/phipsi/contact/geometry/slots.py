@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import groupby
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from phipsi.contact.geometry import plane_pairs, sphere_pairs
+from phipsi.contact.geometry import box_pairs, capsule_pairs, plane_pairs, sphere_pairs
+from phipsi.contact.geometry.pair_loops import PairLoop
 from phipsi.contact.geometry.placed_shapes import Formula, Placed, Slot
-from phipsi.model.contact_pairs import Contacts
+from phipsi.laws import law_operations as ops
+from phipsi.laws.calls import call
+from phipsi.laws.graph import Array, Node
+from phipsi.laws.trace import Traced, as_node
+from phipsi.model.contact_pairs import ContactPair, Contacts
 from phipsi.model.shapes import BodyShape
 from phipsi.model.tree import WORLD
 
@@ -19,11 +26,16 @@ FORMULAS: dict[tuple[str, str], Formula] = {
     ("Cylinder", "Plane"): plane_pairs.cylinder_plane,
     ("Ellipsoid", "Plane"): plane_pairs.ellipsoid_plane,
     ("Box", "Plane"): plane_pairs.box_plane,
+    ("ConvexMesh", "Plane"): plane_pairs.mesh_plane,
     ("Sphere", "Sphere"): sphere_pairs.sphere_sphere,
     ("Sphere", "Capsule"): sphere_pairs.sphere_capsule,
     ("Sphere", "Cylinder"): sphere_pairs.sphere_cylinder,
     ("Sphere", "Box"): sphere_pairs.sphere_box,
+    ("Capsule", "Capsule"): capsule_pairs.capsule_capsule,
+    ("Capsule", "Box"): capsule_pairs.capsule_box,
+    ("Box", "Box"): box_pairs.box_box,
 }
+_SIZES = (1, 3, 3, 3)  # numbers of gap, normal and points
 
 
 class Slots(NamedTuple):
@@ -43,27 +55,66 @@ def slot_geometry(contacts: Contacts, X: Any) -> Slots:
     normal · (x_a − x_b); `INACTIVE` for a slot without a contact.
     """
     place = {body: i for i, body in enumerate(contacts.bodies)}
-    known: dict[tuple[int, BodyShape], Placed] = {}
+    parts: list[Slots] = []
+    for _, group in groupby(contacts.pairs, lambda pair: pair.group):
+        pairs = list(group)
+        if len(pairs) > 1 and isinstance(X, Traced):
+            parts.append(_many(pairs, place, X))
+        else:
+            parts += [_one(pair, place, X) for pair in pairs]
+    return Slots(*(np.concatenate(values) for values in zip(*parts, strict=True)))
 
-    def placed(body: int, shape: BodyShape) -> Placed:
-        key = (body, shape)
-        if key not in known:
-            known[key] = _placed(shape, None if body == WORLD else X[place[body]])
-        return known[key]
 
-    slots: list[Slot] = []
-    for pair in contacts.pairs:
-        formula = FORMULAS[pair.a.shape.kind, pair.b.shape.kind]
-        slots += formula(placed(pair.body_a, pair.a), placed(pair.body_b, pair.b))
+def _formula(pair: ContactPair) -> Formula:
+    return FORMULAS[pair.a.shape.kind, pair.b.shape.kind]
+
+
+def _stacked(slots: Sequence[Slot]) -> Slots:
     return Slots(*(np.stack([slot[i] for slot in slots]) for i in range(4)))
 
 
-def _placed(shape: BodyShape, X: Any) -> Placed:
+def _one(pair: ContactPair, place: dict[int, int], X: Any) -> Slots:
+    """The slots of a pair, with its numbers as constants."""
+    a, b = (
+        _placed(None if body == WORLD else X[place[body]], _numbers(s), s.is_turned)
+        for body, s in ((pair.body_a, pair.a), (pair.body_b, pair.b))
+    )
+    return _stacked(_formula(pair)(a, b)[: pair.slots])
+
+
+def _many(pairs: Sequence[ContactPair], place: dict[int, int], X: Traced) -> Slots:
+    """The slots of pairs of one group, by a loop over their numbers."""
+    first = pairs[0]
+    rows = [np.concatenate([_numbers(pair.a), _numbers(pair.b)]) for pair in pairs]
+    row, split = Traced(ops.given("row", rows[0].shape)), len(_numbers(first.a))
+    poses: dict[str, tuple[int, ...]] = {}
+    placed: list[Placed] = []
+    for name, own in (("a", row[:split]), ("b", row[split:])):
+        bodies = [getattr(pair, f"body_{name}") for pair in pairs]
+        pose = None
+        if bodies[0] != WORLD:
+            poses[f"X_{name}"] = tuple(place[body] for body in bodies)
+            pose = Traced(ops.given(f"X_{name}", (4, 4)))
+        is_turned = any(getattr(pair, name).is_turned for pair in pairs)
+        placed.append(_placed(pose, own, is_turned))
+    results: list[Node] = [as_node(x) for x in _stacked(_formula(first)(*placed)[: first.slots])]
+    found = call(PairLoop(results, poses, np.array(rows)), as_node(X))
+    count = len(pairs) * first.slots
+    shapes = [(count,) if size == 1 else (count, size) for size in _SIZES]
+    return Slots(*(Traced(x).reshape(shape) for x, shape in zip(found, shapes, strict=True)))
+
+
+def _numbers(shape: BodyShape) -> Array:
+    """All numbers of a shape on its body: axes (9), place (3), sizes."""
+    X = shape.placement
+    return np.concatenate([X.rotation.ravel(), X.translation, shape.shape.numbers])
+
+
+def _placed(X: Any, numbers: Any, is_turned: bool) -> Placed:
     """A shape in the world; X is the pose (4, 4) of its body, None for the world."""
-    own, numbers = shape.placement, np.array(shape.shape.numbers)
+    own, t, p = numbers[:9].reshape(3, 3), numbers[9:12], numbers[12:]
     if X is None:
-        return Placed(numbers, np.array(own.rotation), np.array(own.translation))
+        return Placed(p, own, t)
     R, x = X[:3, :3], X[:3, 3]
-    turned = R if np.array_equal(own.rotation, np.eye(3)) else R @ np.array(own.rotation)
-    moved = x + R @ np.array(own.translation) if own.translation.any() else x
-    return Placed(numbers, turned, moved)
+    moved = x if isinstance(t, np.ndarray) and not t.any() else x + R @ t
+    return Placed(p, R @ own if is_turned else R, moved)

@@ -14,6 +14,7 @@ from phipsi.contact.geometry.placed_shapes import (
     Slot,
     between_balls,
     nearest_on_axis,
+    one_of_three,
     unit,
 )
 
@@ -36,10 +37,7 @@ def ball_box(x: Any, r: Any, b: Placed) -> Slot:
     near = np.clip(p, -h, h)
     depth = h - np.abs(p)
     side = np.where(p < 0.0, -1.0, 1.0)
-    i, j, k = depth[0], depth[1], depth[2]
-    first = (i <= j) & (i <= k)
-    second = ~first & (j <= k)
-    face = np.stack([1.0 * first, 1.0 * second, 1.0 * ~(first | second)])
+    face = one_of_three(depth)
     n, distance = unit(p - near, side * face)
     inside = distance <= 0.0
     normal = b.R @ n

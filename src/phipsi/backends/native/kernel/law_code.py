@@ -213,12 +213,31 @@ class LawCode:
         return self._gathered([self.e.lift(y) for y in out])
 
     def _join(self, x: Node, *values: Value) -> Value:
+        if x.size > SMALL:
+            return self._joined(x, values)
         entries = [
             self.entry(value, i)
             for y, value in zip(x.args, values, strict=True)
             for i in range(y.size)
         ]
         return self._gathered(entries)
+
+    def _joined(self, x: Node, values: Sequence[Value]) -> Area:
+        """Parts one after the other in memory; large ones are copied by loops."""
+        out, start = self.area(x.size), 0
+        for y, value in zip(x.args, values, strict=True):
+            if isinstance(value, Area) and y.size > SMALL:
+                part = Area(out.base, start=start)
+                write_loop(
+                    self.e.builder,
+                    i64(y.size),
+                    lambda i, value=value, part=part: self.put(self.entry(value, i), part, i),
+                )
+            else:
+                for i in range(y.size):
+                    self.put(self.entry(value, i), out, start + i)
+            start += y.size
+        return out
 
     def _total(self, x: Node, value: Value) -> Value:
         (y,) = x.args

@@ -28,7 +28,8 @@ from phipsi.interfaces.formats.mjcf.mujoco_model import Compiled, compiled_model
 from phipsi.interfaces.formats.parsed_robot import GROUND, Connection, Link, ParsedRobot
 from phipsi.model import Pose, SpatialInertia, joints
 from phipsi.model.body import WORLD_NAME, Frame
-from phipsi.model.extras import Rating, Shape
+from phipsi.model.extras import Exclusion, Rating, Shape
+from phipsi.model.shapes import Material
 from phipsi.spatial import quat_normalize
 
 
@@ -67,6 +68,7 @@ class _Reader:
         self._note_free_joints()
         self._frames()
         self.robot.shapes.extend(shapes_of(self.m, self.found, self.names, self.shifts))
+        self.robot.exclusions.extend(exclusions_of(self.m, self.names))
         self._note_what_is_left_out()
         self._constraints()
         return self.robot
@@ -345,6 +347,9 @@ _SHAPES: dict[int, tuple[str, tuple[int, ...]]] = {
 }
 
 
+_WORD = 0xFFFFFFFF
+
+
 def shapes_of(
     m: Compiled, found: MjcfFiles, names: Mapping[int, str], shifts: Mapping[int, np.ndarray]
 ) -> Iterator[Shape]:
@@ -365,7 +370,40 @@ def shapes_of(
         if kind:
             color = tuple(float(x) for x in m.geom_rgba[k])
             link = "world" if host == 0 else names[host]
-            yield Shape(link, role, kind, size, X, m.names["geom"][k], uri, file, color)
+            name = m.names["geom"][k]
+            contact = _material(m, k), *_bits(m, k)
+            yield Shape(link, role, kind, size, X, name, uri, file, color, *contact)
+
+
+def _material(m: Compiled, k: int) -> Material | None:
+    """The friction of a geom; moments resist turning from condim = 4, and rolling from 6."""
+    sliding, torsion, rolling = (float(x) for x in m.geom_friction[k])
+    dimension = int(m.geom_condim[k])
+    if min(sliding, torsion, rolling) < 0:
+        return None
+    return Material(
+        sliding if dimension > 1 else 0.0,
+        torsion=torsion if dimension > 3 else 0.0,
+        rolling=rolling if dimension > 4 else 0.0,
+    )
+
+
+def _bits(m: Compiled, k: int) -> tuple[int, int]:
+    """Group and mask of a geom.
+
+    In MuJoCo contype of one geom must meet conaffinity of the other, either way; here the group of
+    each must meet the mask of the other. With both words in both, the two say the same.
+    """
+    own, others = (int(x) & _WORD for x in (m.geom_contype[k], m.geom_conaffinity[k]))
+    return own | others << 32, others | own << 32
+
+
+def exclusions_of(m: Compiled, names: Mapping[int, str]) -> Iterator[Exclusion]:
+    """The pairs of bodies of <exclude>."""
+    for signature in m.exclude_signature.tolist():
+        pair = (int(signature) >> 16 & 0xFFFF, int(signature) & 0xFFFF)
+        body, other = ("world" if i == 0 else names[i] for i in pair)
+        yield Exclusion(body, other)
 
 
 def _pose(quaternion: Any, position: Any) -> Pose:

@@ -10,12 +10,14 @@ no joint holds floats on a free joint, unless the model is static.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.algorithms.constrained.loop_graph import AS_CONSTRAINT
+from phipsi.errors import ModelError
 from phipsi.interfaces.formats.body_frames import hinge_shift, in_body
 from phipsi.interfaces.formats.document import (
     Element,
@@ -45,6 +47,7 @@ from phipsi.interfaces.formats.shared_elements import (
 )
 from phipsi.model import Pose, SpatialInertia, joints
 from phipsi.model.body import WORLD_NAME, Frame
+from phipsi.model.shapes import Material
 
 _LINK = ("inertial", "visual", "collision", "pose", "gravity", "kinematic", "sensor", "light")
 _JOINT = (
@@ -310,10 +313,30 @@ class _Reader:
             if relative:
                 X = X_body[link].inv @ graph.pose(scope(relative), element)
             who = element.label
-            robot.shapes += self.meshes.read(element, who, link, X @ pose, _color(element, who))
+            shapes = self.meshes.read(element, who, link, X @ pose, _color(element, who))
+            material = None
+            try:
+                material = _material(element, who)
+            except ModelError as error:
+                message = f"its <surface> is left out: {error}"
+                robot.note("ignored", who, element.name, message, element, True)
+            robot.shapes += [replace(shape, material=material) for shape in shapes]
 
 
 # ---- elements -----------------------------------------------------------------------------------
+
+
+def _material(element: Element, who: str) -> Material | None:
+    """Friction and restitution of a <surface>; None if it says nothing about them."""
+    surface = element.only("surface", who)
+    friction = None if surface is None else surface.only("friction", who)
+    laws = None if friction is None else friction.only("ode", who)
+    bounce = None if surface is None else surface.only("bounce", who)
+    if laws is None and bounce is None:
+        return None
+    mu = 1.0 if laws is None else laws.texts.number("mu", who, 1.0)
+    part = 0.0 if bounce is None else bounce.texts.number("restitution_coefficient", who, 0.0)
+    return Material(mu, restitution=part)
 
 
 def _inertia(inertial: Element, who: str) -> SpatialInertia:

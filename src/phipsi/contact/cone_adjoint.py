@@ -1,0 +1,312 @@
+"""Derivatives of the impulses of contacts: how they follow the data of their problem.
+
+At a solution, every contact is in a mode, and its conditions are equations of the changes:
+
+    open   dp = 0;    closed   du_n = −ds;    sticking   du_t = 0
+    sliding   d(p_t + p_n μ² u_t/|μ u_t|) = 0
+
+with du = W dp + dW p + db. Where the modes are strict (no contact is between two of them) they
+remain, and the derivative is that of these equations. Where W is singular, W + ε I takes its place:
+velocities do not depend on it. A contact between two modes gets the derivative of one side.
+
+**Source:** theory/contact 7 (K12).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Sequence
+from typing import Any, final
+
+import numpy as np
+
+from phipsi.backends.native.text import llvm_text as ir
+from phipsi.backends.native.text.lane_arithmetic import Emitter, Lane, i64, write_loop
+from phipsi.contact.cone_problem import INACTIVE, Array, ConeLayout, ConeProblem, Groups
+from phipsi.contact.contact_group import ContactGroup, code_version
+from phipsi.contact.lane_cones import ARGUMENTS, KINDS, ConeLanes, Kind
+from phipsi.contact.lane_elimination import BLOCK, eliminate
+from phipsi.contact.newton import PROXIMAL
+from phipsi.laws.calls import Callee
+from phipsi.laws.graph import Node
+
+
+def cone_adjoint(problem: ConeProblem, p: Array, weight: Array) -> tuple[Array, Array, Array]:
+    """Weights of b (..., n), s (..., n_heads) and the coefficients (..., n), from that of p.
+
+    The weight of W is that of b times p*.
+    """
+    flat, batch, layout = problem.flat(), problem.batch, problem.layout
+    n = layout.n_rows
+    p, weight = (np.broadcast_to(x, (*batch, n)).reshape(-1, n) for x in (p, weight))
+    by_p, by_u, by_s, by_mu = _modes(flat, p)
+    there = np.where(layout.heads < layout.n_heads, 0.0, 1.0) * np.ones_like(p)
+    is_contact = layout.heads < layout.n_heads
+    there[:, is_contact] = (flat.s < INACTIVE)[:, layout.heads[is_contact]]
+    own = np.einsum("bii->bi", flat.W) * there
+    eps = PROXIMAL * own.sum(axis=1) / np.maximum(there.sum(axis=1), 1)
+    J = by_p + by_u @ (flat.W + eps[:, None, None] * np.eye(n))
+    found = np.linalg.solve(np.swapaxes(J, 1, 2), weight[..., None])
+    to_b, to_s, to_mu = (-(np.swapaxes(x, 1, 2) @ found)[..., 0] for x in (by_u, by_s, by_mu))
+    return (
+        to_b.reshape(*batch, n),
+        to_s.reshape(*batch, layout.n_heads),
+        to_mu.reshape(*batch, n),
+    )
+
+
+def _modes(flat: ConeProblem, p: Array) -> tuple[Array, Array, Array, Array]:
+    """The derivatives of the conditions by p, u, s and the coefficients."""
+    layout, count = flat.layout, len(p)
+    n, k, normals = layout.n_rows, layout.n_heads, layout.normals
+    u = flat.velocities(p)
+    by_p, by_u, by_mu = np.zeros((3, count, n + 1, n + 1))
+    by_s = np.zeros((count, n, k))
+    own = np.einsum("bii->bi", flat.W)
+    own = np.where(own > 0, own, 1.0)
+    closed = (p[:, normals] * own[:, normals] > u[:, normals] + flat.s) & (flat.s < INACTIVE)
+    by_p[:, normals, normals] = ~closed
+    by_u[:, normals, normals] = closed
+    by_s[:, normals, np.arange(k)] = closed
+    g = Groups(layout)
+    if len(g.rows):
+        mu, p_g, u_g = g.of(flat.coefficients), g.of(p), g.of(u)
+        has = g.has_head[:, None]
+        top, depth = np.ones((2, count, len(g.rows)))
+        held = np.ones((count, len(g.rows)), bool)
+        if k:
+            head = normals[g.heads]
+            top = np.where(g.has_head, p[:, head], 1.0)
+            depth = np.where(g.has_head, 1.0 / own[:, head], 1.0)
+            held = closed[:, g.heads] | ~g.has_head
+        first = g.rows[:, 0]
+        depth = np.where(
+            g.has_head, depth, 1.0 / (own[:, first] * np.maximum(mu[..., 0] ** 2, 1e-300))
+        )
+        safe = np.where(mu > 0, mu, 1.0)
+        x = np.where(mu > 0, p_g / safe, 0.0) - depth[..., None] * mu * u_g
+        slides = (np.linalg.norm(x, axis=-1) > top) & held
+        speed = np.linalg.norm(mu * u_g, axis=-1)
+        slides &= speed > 0
+        s = np.where(slides, speed, 1.0)[..., None]
+        e = mu**2 * u_g / s
+        free = (~held[..., None]) | (mu <= 0)
+        turn = top[..., None, None] * (
+            np.eye(3) * (mu**2 / s)[..., None] - e[..., :, None] * (e / s)[..., None, :]
+        )
+        by = top[..., None, None] * (
+            np.eye(3) * (2 * mu * u_g / s)[..., None]
+            - e[..., :, None] * (mu * u_g**2 / s**2)[..., None, :]
+        )
+        alone = free[..., None] * np.eye(3)
+        sliding = slides[..., None, None] & ~free[..., None]
+        stick = (~slides[..., None, None] & ~free[..., None]) * np.eye(3)
+        i, j = g.rows[:, :, None], g.rows[:, None, :]
+        by_p[:, i, j] = alone + np.where(sliding, np.eye(3), 0.0)
+        by_u[:, i, j] = np.where(sliding, turn, 0.0) + stick
+        by_mu[:, i, j] = np.where(sliding, by, 0.0)
+        if k:
+            with_head = has & (g.rows < n)
+            rows = g.rows[with_head]
+            heads = np.broadcast_to(normals[g.heads][:, None], g.rows.shape)[with_head]
+            by_p[:, rows, heads] = np.where(sliding[..., 0], e, 0.0)[:, with_head]
+    return by_p[:, :n, :n], by_u[:, :n, :n], by_s, by_mu[:, :n, :n]
+
+
+@final
+class AdjointCall(Callee):
+    """`cone_adjoint` in graphs: W, b, s, coefficients, p, weight → weights of b, s, and those."""
+
+    def __init__(self, layout: ConeLayout) -> None:
+        self.layout = layout
+        self.shapes = ((layout.n_rows,), (layout.n_heads,), (layout.n_rows,))
+        self.key = ("adjoint", layout)
+        self.name = f"adjoint of cones {layout} {code_version()}"
+
+    def arrays(self, *args: Array) -> Sequence[Array]:
+        """On arrays."""
+        W, b, s, coefficients, p, weight = args
+        return cone_adjoint(ConeProblem(self.layout, W, b, s, coefficients), p, weight)
+
+    def pull(
+        self, args: tuple[Node, ...], results: tuple[Node, ...], weights: Sequence[Node | None]
+    ) -> Sequence[Node | None]:
+        """Not available."""
+        raise NotImplementedError("the adjoint of contacts has no adjoint")
+
+    def write(self, code: Any, args: Sequence[Any]) -> Sequence[Any]:
+        """Gather, solve the transposed equations, scatter."""
+        W, b, s, coefficients, p, weight = (code.stored(x) for x in args)
+        group = ContactGroup(code, self.layout, W, b, coefficients)
+        group.list_contacts(s)
+        group.gather(lambda i: code.entry(s, i), p)
+        many = group.size
+        results = code.area(3 * many).base
+        m = group.m
+        group.gather_rows(weight, results)
+        group.call(_function(code.module, code.e, group.kinds, many), results)
+        out = [code.area(max(1, math.prod(x))) for x in self.shapes]
+        group.scatter(results, out[0])
+        group.scatter_heads(m.at(results, many), out[1])
+        group.scatter(m.at(results, 2 * many), out[2])
+        return out
+
+
+def _function(module: ir.Module, e: Emitter, kinds: Sequence[str], many: int) -> ir.Function:
+    """Arguments as for `cone_function`; y is p, results begin with the weights of p."""
+    text = repr((tuple(kinds), many))
+    name = f"phipsi_cone_adjoint_{hashlib.sha256(text.encode()).hexdigest()[:16]}_{e.lanes}"
+    known = module.globals.get(name)
+    if known is not None:
+        return known
+    function = ir.Function(module, ir.FunctionType(ir.VOID, ARGUMENTS), name)
+    function.linkage = "internal"
+    inner = Emitter(e.lanes, fused=e.fused)
+    inner.builder = ir.IRBuilder(function.append_basic_block("entry"))
+    _Adjoint(inner, function.args, [KINDS[x] for x in kinds], many).write()
+    inner.builder.ret_void()
+    return function
+
+
+@final
+class _Adjoint(ConeLanes):
+    """Writes the function; J* is the matrix, λ the solution, `d`."""
+
+    def __init__(self, e: Emitter, args: Sequence[Any], kinds: Sequence[Kind], many: int) -> None:
+        super().__init__(e, args, kinds)
+        self.to_s, self.to_mu = self.at(self.results, many), self.at(self.results, 2 * many)
+
+    def write(self) -> None:
+        """All of it; what is of a contact is computed where it is needed."""
+        b, columns = self.b, self.plus(self.n, 1)
+        for place in (self.eps, self.found):
+            self.store(0.0, place)
+        self.each_contact(self._trace)
+        live = self.larger(self.load(self.found), self.e.constant(1.0))
+        self.store(self.load(self.eps) * PROXIMAL / live, self.eps)
+        self.multiply(self.y)
+
+        def row(i: Any) -> None:
+            start = self.at(self.J, b.mul(i, columns))
+            write_loop(b, self.n, lambda j: self.store(0.0, start, j))
+            self.store(self.load(self.results, i), start, self.n)
+
+        write_loop(b, self.n, row)
+        last = b.sub(self.n, i64(BLOCK))
+
+        def pad(i: Any) -> None:
+            self.store(1.0, self.J, self.plus(b.mul(i, columns), i))
+
+        with b.if_then(b.icmp_signed(">=", last, i64(0))):
+            self.between(last, self.n, pad)
+        self.each_contact(self._columns)
+        eliminate(self, self.J, self.n, self.d)
+        self.each_contact(self._weights)
+
+    def _there(self, kind: Kind, i: Any) -> Any:
+        e = self.e
+        if not kind.has_head:
+            return e.compare("==", 0.0, 0.0)
+        return e.compare("<", self.load(self.s, i), INACTIVE)
+
+    def _trace(self, kind: Kind, i: Any, first: Any) -> None:
+        e, there = self.e, self._there(kind, i)
+        for t in range(len(kind.letters)):
+            row = self.plus(first, t)
+            own = self.load(self.W, self.plus(self.b.mul(row, self.n), row))
+            for x, place in ((own, self.eps), (e.constant(1.0), self.found)):
+                self.store(self.load(place) + e.select(there, x, 0.0), place)
+
+    def _modes(self, kind: Kind, i: Any, first: Any) -> tuple[dict[Any, Lane], ...]:
+        """Derivatives of the conditions of a contact by p, u, coefficients; see `_modes`."""
+        e, b = self.e, self.b
+        every = range(len(kind.letters))
+        p, u, mu = (self.rows(x, first, every) for x in (self.y, self.z, self.mu))
+        own = self.load(self.W, self.plus(b.mul(first, self.n), first))
+        own = e.select(e.compare(">", own, 0.0), own, 1.0)
+        by_p: dict[Any, Lane] = {}
+        by_u: dict[Any, Lane] = {}
+        by_mu: dict[Any, Lane] = {}
+        held = self._there(kind, i)
+        if kind.has_head:
+            speed = u[0] + self.load(self.s, i)
+            held = b.and_(held, e.compare(">", p[0] * own, speed))
+            by_p[0, 0], by_u[0, 0] = e.select(held, 0.0, 1.0), e.select(held, 1.0, 0.0)
+        for group in kind.groups:
+            top = p[0] if kind.has_head else e.constant(1.0)
+            depth = 1.0 / own
+            if not kind.has_head:
+                square = mu[0] * mu[0]
+                depth = depth / e.select(e.compare(">", square, 0.0), square, 1e-300)
+            some = {t: e.compare(">", mu[t], 0.0) for t in group}
+            x = [
+                e.select(some[t], p[t] / e.select(some[t], mu[t], 1.0), 0.0) - depth * mu[t] * u[t]
+                for t in group
+            ]
+            fast = self.length([mu[t] * u[t] for t in group])
+            slides = b.and_(held, e.compare(">", self.length(x), top))
+            slides = b.and_(slides, e.compare(">", fast, 0.0))
+            s = e.select(slides, fast, 1.0)
+            lean = {t: mu[t] * mu[t] * u[t] / s for t in group}
+            for t in group:
+                bound = b.and_(held, some[t])
+                sliding = b.and_(slides, some[t])
+                sticking = b.and_(bound, b.not_(slides))
+                for v in group:
+                    turn = -(lean[t] * lean[v] / s)
+                    by = -(lean[t] * mu[v] * u[v] * u[v] / (s * s))
+                    alone, stick = e.constant(0.0), e.constant(0.0)
+                    if t == v:
+                        turn, by = turn + mu[t] * mu[t] / s, by + 2.0 * mu[t] * u[t] / s
+                        alone = e.select(b.or_(sliding, b.not_(bound)), 1.0, 0.0)
+                        stick = e.select(sticking, 1.0, 0.0)
+                    by_p[t, v] = alone
+                    by_u[t, v] = e.select(sliding, top * turn, stick)
+                    by_mu[t, v] = e.select(sliding, top * by, 0.0)
+                if kind.has_head:
+                    by_p[t, 0] = e.select(sliding, lean[t], 0.0)
+        return by_p, by_u, by_mu
+
+    def _columns(self, kind: Kind, i: Any, first: Any) -> None:
+        """Columns of J* = (by_p + by_u (W + ε I))* that are rows of a contact."""
+        e, b, count = self.e, self.b, len(kind.letters)
+        by_p, by_u, _ = self._modes(kind, i, first)
+        eps, columns = self.load(self.eps), self.plus(self.n, 1)
+        W = [self.at(self.W, b.mul(self.plus(first, t), self.n)) for t in range(count)]
+
+        def one(j: Any) -> None:
+            offset = b.mul(j, i64(self.bytes))
+            w = [Lane(e, b.load(b.at(x, offset), align=8, typ=e.vector)) for x in W]
+            target = self.at(self.J, self.plus(b.mul(j, columns), first))
+            for t in range(count):
+                total = e.constant(0.0)
+                for v in range(count):
+                    if (t, v) in by_u:
+                        total = by_u[t, v].times_plus(w[v], total)
+                self.store(total, target, t)
+
+        write_loop(b, self.n, one)
+        for t, v in {*by_p, *by_u}:
+            place = self.at(self.J, self.plus(b.mul(self.plus(first, v), columns), first))
+            x = self.load(place, t)
+            if (t, v) in by_p:
+                x = x + by_p[t, v]
+            if (t, v) in by_u:
+                x = eps.times_plus(by_u[t, v], x)
+            self.store(x, place, t)
+
+    def _weights(self, kind: Kind, i: Any, first: Any) -> None:
+        """Minus the derivatives' adjoints of λ."""
+        e, every = self.e, range(len(kind.letters))
+        _, by_u, by_mu = self._modes(kind, i, first)
+        found = self.rows(self.d, first, every)
+        for by, base in ((by_u, self.results), (by_mu, self.to_mu)):
+            for v in every:
+                total = e.constant(0.0)
+                for t in every:
+                    if (t, v) in by:
+                        total = by[t, v].times_plus(found[t], total)
+                self.store(-total, base, self.plus(first, v))
+        if kind.has_head:
+            self.store(-(by_u[0, 0] * found[0]), self.to_s, i)

@@ -1,0 +1,168 @@
+"""Contacts of a capsule, a, with capsules and boxes.
+
+Where two shapes lie along each other, their contact is a line: both its ends are slots. A third
+slot has the place where they cross.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from phipsi.contact.geometry.placed_shapes import (
+    INACTIVE,
+    Placed,
+    Slot,
+    between_balls,
+    one_of_three,
+    unit,
+)
+
+_PARALLEL = 1e-10  # sin² of the angle below which two axes do not cross
+
+
+def _only(slot: Slot, there: Any) -> Slot:
+    """The slot, inactive where a condition does not hold."""
+    return slot._replace(gap=np.where(there, slot.gap, INACTIVE))
+
+
+def capsule_capsule(a: Placed, b: Placed) -> list[Slot]:
+    """The ends of the stretch along which the axes lie over each other, and where they cross.
+
+    Seen along a's axis, each end of the stretch is an end of a or of b, and the contact is that of
+    the end with the nearest point of the other axis. The smallest gap is the distance.
+    """
+    (r_a, half_a), (r_b, half_b) = (a.p[0], a.p[1]), (b.p[0], b.p[1])
+    u, w, d = a.R[:, 2], b.R[:, 2], a.x - b.x
+    c, along_a, along_b = u @ w, d @ u, d @ w
+    flip = np.where(c < 0.0, -1.0, 1.0)
+    across, _ = unit(np.cross(u, w), a.R[:, 0])
+
+    def contact(s: Any, t: Any) -> Slot:
+        return between_balls(a.x + s * u, r_a, b.x + t * w, r_b, across)
+
+    reach = half_b * np.abs(c)
+    low, high = -along_a - reach, -along_a + reach  # the ends of b along a
+    t_low = np.where(low > -half_a, -flip * half_b, np.clip(along_b - half_a * c, -half_b, half_b))
+    t_high = np.where(high < half_a, flip * half_b, np.clip(along_b + half_a * c, -half_b, half_b))
+    square = 1.0 - c * c
+    crosses = square > _PARALLEL
+    s = (c * along_b - along_a) / np.where(crosses, square, 1.0)
+    t = along_b + s * c
+    inner = crosses & (np.abs(s) < half_a) & (np.abs(t) < half_b)
+    s, t = np.clip(s, -half_a, half_a), np.clip(t, -half_b, half_b)
+    return [
+        _only(contact(np.clip(low, -half_a, half_a), t_low), low < half_a),
+        _only(contact(np.clip(high, -half_a, half_a), t_high), high > -half_a),
+        _only(contact(s, t), inner),
+    ]
+
+
+# ---- boxes ---------------------------------------------------------------------------------------
+
+
+def capsule_box(a: Placed, b: Placed) -> list[Slot]:
+    """Both ends of the stretch of the axis over a face of the box, and its nearest point.
+
+    Where the axis itself passes through the box, the last slot alone has the way out. Over an edge
+    of the face, the rate of the gap is the normal row only if the axis is parallel to the face.
+    """
+    (r, half), h = (a.p[0], a.p[1]), b.p
+    p, d = b.R.T @ (a.x - b.x), b.R.T @ a.R[:, 2]
+    t = _nearest_on_line(p, d, half, h)
+    out = p + t * d - np.clip(p + t * d, -h, h)
+    is_out = out @ out > 1e-24
+    size = np.abs(out)
+    face = one_of_three(-size)
+    side = np.where(face @ out < 0.0, -1.0, 1.0)
+    low, high = _over_face(p, d, half, h, face)
+    over = is_out & (low < high)
+    normal = side * face
+
+    def on_face(s: Any) -> Slot:
+        point = p + s * d
+        gap = side * (face @ point) - face @ h - r
+        return _turned(b, Slot(gap, normal, point - r * normal, point - (gap + r) * normal))
+
+    n, distance = unit(out, normal)
+    point = p + t * d
+    nearest = _turned(b, Slot(distance - r, n, point - r * n, point - distance * n))
+    inside = _turned(b, _way_out(p, d, r, half, h, t))
+    last = Slot(*(np.where(is_out, x, y) for x, y in zip(nearest, inside, strict=True)))
+    apart = ~over | (t < low) | (t > high)
+    return [_only(on_face(low), over), _only(on_face(high), over), _only(last, apart)]
+
+
+def _turned(b: Placed, slot: Slot) -> Slot:
+    """A slot that was found in the axes of b."""
+    gap, n, x_a, x_b = slot
+    return Slot(gap, b.R @ n, b.x + b.R @ x_a, b.x + b.R @ x_b)
+
+
+def _nearest_on_line(p: Any, d: Any, half: Any, h: Any) -> Any:
+    """Where |t| ≤ half makes the distance of p + t d from a box least.
+
+    The slope of its square is piecewise linear and never falls: it is zero between the last knot
+    with a slope ≤ 0 and the first with one ≥ 0.
+    """
+    steep = np.abs(d) > 1e-12
+    inverse = 1.0 / np.where(steep, d, 1.0)
+    below, above = (np.where(steep, (s * h - p) * inverse, 0.0) for s in (-1.0, 1.0))
+    knots = [np.clip(x[i], -half, half) for x in (below, above) for i in range(3)]
+    first: Any = half
+    last: Any = -half
+    slope_first: Any = _slope(p, d, half, h)
+    slope_last: Any = _slope(p, d, -half, h)
+    at_end, at_start = slope_first < 0.0, slope_last > 0.0
+    for knot in knots:
+        slope = _slope(p, d, knot, h)
+        later = (slope <= 0.0) & (knot > last)
+        last, slope_last = np.where(later, knot, last), np.where(later, slope, slope_last)
+        sooner = (slope >= 0.0) & (knot < first)
+        first, slope_first = np.where(sooner, knot, first), np.where(sooner, slope, slope_first)
+    rise = slope_first - slope_last
+    part = -slope_last / np.where(rise > 0.0, rise, 1.0)
+    between = np.where(first <= last, 0.5 * (first + last), last + part * (first - last))
+    return np.where(at_start, -half, np.where(at_end, half, between))
+
+
+def _slope(p: Any, d: Any, t: Any, h: Any) -> Any:
+    x = p + t * d
+    return d @ (x - np.clip(x, -h, h))
+
+
+def _over_face(p: Any, d: Any, half: Any, h: Any, face: Any) -> tuple[Any, Any]:
+    """The stretch of p + t d, |t| ≤ half, between the sides of a box around one of its faces."""
+    low, high = -half, half
+    for i in range(3):
+        steep = np.abs(d[i]) > 1e-9
+        inverse = 1.0 / np.where(steep, d[i], 1.0)
+        middle, width = -p[i] * inverse, h[i] * np.abs(inverse)
+        misses = np.where(np.abs(p[i]) <= h[i], half, -half)  # along the side, in or out
+        own = face[i] > 0.0
+        low = np.where(own, low, np.maximum(low, np.where(steep, middle - width, -misses)))
+        high = np.where(own, high, np.minimum(high, np.where(steep, middle + width, misses)))
+    return low, high
+
+
+def _way_out(p: Any, d: Any, r: Any, half: Any, h: Any, t: Any) -> Slot:
+    """The shortest way out of a box for a capsule whose axis passes through it."""
+    best: Any = -INACTIVE
+    n: Any = np.array([0.0, 0.0, 1.0])
+    for i in range(3):
+        e = np.eye(3)[i]
+        square = 1.0 - d[i] * d[i]
+        crosses = square > _PARALLEL
+        across = np.cross(e, d) / np.sqrt(np.where(crosses, square, 1.0))
+        for axis, reach, good in ((e, half * np.abs(d[i]), True), (across, 0.0, crosses)):
+            away = axis @ p
+            separation = np.abs(away) - reach - np.abs(axis) @ h
+            better = good & (separation > best)
+            best = np.where(better, separation, best)
+            n = np.where(better, np.where(away < 0.0, -axis, axis), n)
+    along = n @ d
+    end = np.where(np.abs(along) > 1e-9, np.where(along > 0.0, -half, half), t)
+    point = p + end * d
+    gap = best - r
+    return Slot(gap, n, point - r * n, point - best * n)

@@ -1,0 +1,126 @@
+"""One formula for many pairs of shapes of the same kinds: a loop in machine code.
+
+The code of a formula is written once, however many pairs there are; their sizes and placements are
+tables.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any, final
+
+import numpy as np
+
+from phipsi.backends.native.kernel.law_code import Area, LawCode
+from phipsi.backends.native.text import llvm_text as ir
+from phipsi.backends.native.text.lane_arithmetic import DOUBLE, I64, i64, write_loop
+from phipsi.laws import law_operations as ops
+from phipsi.laws.calls import Callee, call, listing
+from phipsi.laws.graph import Array, Node, in_order
+from phipsi.laws.law_derivatives import adjoints
+from phipsi.laws.law_values import evaluate
+
+Places = tuple[int, ...]
+
+
+@final
+class PairLoop(Callee):
+    """Results of a graph for each of m pairs, from the poses X (n, 4, 4) of all bodies.
+
+    **Arguments:** `results`, nodes of one pair; their inputs are poses (4, 4), named in `poses`
+    with the number of the body for every pair; "row", the numbers of the pair in `table` (m, …);
+    and `more`, names and sizes of further inputs, which the call gets as (m, size). A result of k
+    entries becomes (m, k).
+    """
+
+    def __init__(
+        self,
+        results: Sequence[Node],
+        poses: Mapping[str, Places],
+        table: Array,
+        more: Mapping[str, int] | None = None,
+    ) -> None:
+        self._results, self._poses, self._table = tuple(results), dict(poses), table
+        self._more = dict(more or {})
+        self._count = len(table)
+        self.shapes = tuple((self._count, max(1, x.size)) for x in results)
+        listed = in_order(results)
+        text = [*listing(listed, ()), repr([listed.index(x) for x in results])]
+        text += [repr((self._poses, self._more, table.shape)), table.tobytes().hex()]
+        self.key = hashlib.sha256("\n".join(text).encode()).hexdigest()
+        self.name = f"pairs {self.key}"
+
+    def arrays(self, *args: Array) -> Sequence[Array]:
+        """The graph with the pairs as an axis of the batch."""
+        X, *more = args
+        values = {name: X[..., list(places), :, :] for name, places in self._poses.items()}
+        values |= dict(zip(self._more, more, strict=True), row=self._table)
+        batch = X.shape[:-3]
+        found = evaluate(self._results, values)
+        shapes = [(*batch, *shape) for shape in self.shapes]
+        return [
+            np.broadcast_to(x.reshape(*x.shape[: x.ndim - len(y.shape)], -1), shape)
+            for x, y, shape in zip(found, self._results, shapes, strict=True)
+        ]
+
+    def write(self, code: Any, args: Sequence[Any]) -> Sequence[Area]:
+        """The loop over the pairs."""
+        b, e = code.e.builder, code.e
+        X, *more = (code.stored(x) for x in args)
+        outs = [code.area(m * size) for m, size in self.shapes]
+        table = Area(_constants(code, DOUBLE, self._table.ravel().tolist()), shared=True)
+        places = {n: _constants(code, I64, list(x)) for n, x in self._poses.items()}
+
+        def numbers(area: Area, row: Any, size: int) -> list[Any]:
+            first = b.mul(row, i64(size))
+            return [code.entry(area, b.add(first, i64(j))) for j in range(size)]
+
+        def one(i: Any) -> None:
+            inputs = {"row": numbers(table, i, self._table.shape[1])}
+            for name, where in places.items():
+                body = b.load(b.at(where, b.mul(i, i64(8))), align=8, typ=I64)
+                inputs[name] = numbers(X, body, 16)
+            for (name, size), area in zip(self._more.items(), more, strict=True):
+                inputs[name] = numbers(area, i, size)
+            inner = LawCode(code.module, e, inputs, lambda n: code.area(n).base, code.host)
+            for out, (_, size), value in zip(
+                outs, self.shapes, inner.write(self._results), strict=True
+            ):
+                first = b.mul(i, i64(size))
+                for j in range(size):
+                    code.put(inner.entry(value, j), out, b.add(first, i64(j)))
+
+        write_loop(b, i64(self._count), one)
+        return outs
+
+    def pull(
+        self, args: tuple[Node, ...], results: tuple[Node, ...], weights: Sequence[Node | None]
+    ) -> Sequence[Node | None]:
+        """The adjoint of the graph in a loop of its own; weights of poses are summed by body."""
+        names = [f"weight_{i}" for i, w in enumerate(weights) if w is not None]
+        given = [w for w in weights if w is not None]
+        known = [x for x, w in zip(self._results, weights, strict=True) if w is not None]
+        inputs = {n: ops.given(n, (4, 4)) for n in self._poses}
+        inputs |= {n: ops.given(n, (size,)) for n, size in self._more.items()}
+        own = [
+            ops.pick(ops.given(n, (max(1, x.size),)), np.arange(x.size).reshape(x.shape))
+            for n, x in zip(names, known, strict=True)
+        ]
+        found = adjoints(known, own, list(inputs.values()))
+        bars = [ops.constant(np.zeros(x.shape)) if y is None else y
+                for x, y in zip(inputs.values(), found, strict=True)]  # fmt: skip
+        more = self._more | {n: max(1, x.size) for n, x in zip(names, known, strict=True)}
+        loop = PairLoop(bars, self._poses, self._table, more)
+        out = dict(zip(inputs, call(loop, *args, *given), strict=True))
+        X: Node | None = None
+        for name, bodies in self._poses.items():
+            places = 16 * np.array(bodies)[:, None] + np.arange(16)
+            part = ops.scatter(out[name], places, args[0].shape)
+            X = part if X is None else ops.apply("add", X, part)
+        return [X, *(out[name] for name in self._more)]
+
+
+def _constants(code: Any, element: Any, numbers: list[Any]) -> Any:
+    """Numbers in the module of the code."""
+    return ir.Table(code.module, element, numbers, f"pairs_{len(code.module.tables)}")

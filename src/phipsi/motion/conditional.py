@@ -1,0 +1,88 @@
+"""Parts of a graph that are computed only if some trajectory needs them.
+
+In lanes a part is skipped when no lane needs it; a lane that does not gets zeros whatever its
+neighbours need, so that its bits do not depend on them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any, final
+
+import numpy as np
+
+from phipsi.laws import law_operations as ops
+from phipsi.laws.calls import Callee, call, listing, natives_of
+from phipsi.laws.graph import Array, Node, in_order
+from phipsi.laws.law_derivatives import adjoints
+from phipsi.laws.law_values import evaluate
+from phipsi.laws.substitution import substituted
+
+
+def where_needed(
+    condition: Node, fixed: Sequence[Node], results: Sequence[Node]
+) -> tuple[Node, ...]:
+    """Results where the condition () is not zero, and zeros elsewhere.
+
+    `fixed` are nodes that are computed in any case; what else the results need is computed only
+    where the condition holds.
+    """
+    known = {x: ops.given(f"fixed {i}", x.shape) for i, x in enumerate(fixed)}
+    body = substituted(list(results), known)
+    inner = set(known.values())
+    inputs = [x for x in in_order(body) if x.operation.name == "input" and x not in inner]
+    return call(Conditional((*known.values(), *inputs), tuple(body)), condition, *fixed, *inputs)
+
+
+@final
+class Conditional(Callee):
+    """A graph under a condition: condition, inputs of the graph → its results, or zeros."""
+
+    def __init__(self, inputs: tuple[Node, ...], body: tuple[Node, ...]) -> None:
+        self.inputs, self.body = inputs, body
+        self.shapes = tuple(x.shape for x in body)
+        self.key = (inputs, body)
+        nodes = in_order([*inputs, *body])
+        self.natives = natives_of(nodes)
+        ends = [nodes.index(x) for x in (*inputs, *body)]
+        text = "\n".join([*listing(nodes, self.natives), repr(ends)])
+        self.name = f"conditional {hashlib.sha256(text.encode()).hexdigest()}"
+
+    def arrays(self, *args: Array) -> list[Array]:
+        """The graph on arrays."""
+        condition, *values = (np.asarray(x) for x in args)
+        known = {x.data[0]: a for x, a in zip(self.inputs, values, strict=True)}
+        out = []
+        for node, value in zip(self.body, evaluate(self.body, known), strict=True):
+            holds = condition.reshape(*condition.shape, *(1,) * len(node.shape)) != 0
+            out.append(np.where(holds, value, 0.0))
+        return out
+
+    def prepare(self, host: Any) -> None:
+        """That of the calls inside."""
+        host.prepare(self.body)
+
+    def write(self, code: Any, args: Sequence[Any]) -> Sequence[Any]:
+        """The code of the graph behind a branch."""
+        from phipsi.motion.conditional_code import write_conditional
+
+        return write_conditional(code, self, args)
+
+    def pull(
+        self, args: tuple[Node, ...], results: tuple[Node, ...], weights: Sequence[Node | None]
+    ) -> Sequence[Node | None]:
+        """The adjoint of the graph under the same condition."""
+        wanted = [i for i, w in enumerate(weights) if w is not None]
+        to = [ops.given(f"to {i}", self.body[i].shape) for i in wanted]
+        found = adjoints([self.body[i] for i in wanted], to, self.inputs)
+        moving = [i for i, x in enumerate(found) if x is not None]
+        if not moving:
+            return [None] * len(args)
+        condition, *values = args
+        known = dict(zip(self.inputs, values, strict=True))
+        known |= {x: weights[i] for x, i in zip(to, wanted, strict=True)}  # type: ignore[dict-item]
+        outside = list(known.values())
+        there = substituted([found[i] for i in moving], known)  # type: ignore[list-item]
+        out = dict(zip(moving, where_needed(condition, outside, there), strict=True))
+        return [None, *(out.get(i) for i in range(len(self.inputs)))]
