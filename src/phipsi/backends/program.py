@@ -208,9 +208,10 @@ class Program:
 
     def _first(self, *_: Any) -> None:
         """The first call: load the program, and let its short cuts take the next ones."""
-        short = not self.source.symmetric_inputs  # those are checked in every call
-        self.direct = self.loaded.direct if short else never
-        self._quick = self.loaded.quick if short else never
+        loaded = self.loaded
+        short = loaded.code is not None or not self.source.symmetric_inputs  # which it checks
+        self.direct = loaded.direct if short else never
+        self._quick = loaded.quick if short else never
 
     @property
     def _reference(self) -> Loaded:
