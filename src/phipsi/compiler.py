@@ -285,6 +285,11 @@ def explain(
     <BLANKLINE>
     cost  O(N), about 115 flops per body with one-dof hinges
     """
+    if model is not None and not isinstance(cast(object, model), Model):
+        raise InputError(
+            f"explain takes an expression, then a model: pp.explain(expr, model), not "
+            f"{type(model).__name__}"
+        )
     if model is not None:
         tree, at = forest_of(model, points, axes)
         names = {leaf.name for x in _tuple(expr, paper, own) for leaf in leaves_of(x)}

@@ -173,10 +173,11 @@ def _cut(name: str) -> str:
     return name if len(name) <= _LONGEST_NAME else name[:_LONGEST_NAME] + "…"
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
+def did_you_mean(name: str, known: Iterable[str], otherwise: str = "") -> str:
     """Return a hint such as ``Did you mean 'elbow'?``, or the known names if none is close.
 
-    **Arguments:** `name`, what the user wrote; `known`, the names that would have been accepted.
+    **Arguments:** `name`, what the user wrote; `known`, the names that would have been accepted;
+    `otherwise`, a sentence instead of the known names.
     **Returns:** one sentence, never empty.
     """
     names = [str(candidate) for candidate in known]
@@ -185,6 +186,8 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     close = difflib.get_close_matches(str(name)[:_LONGEST_NAME], near, n=3, cutoff=0.6)
     if close:
         return f"Did you mean {' or '.join(repr(candidate) for candidate in close)}?"
+    if otherwise:
+        return otherwise
     if not names:
         return "There are none yet."
     shown = ", ".join(repr(_cut(candidate)) for candidate in names[:8])

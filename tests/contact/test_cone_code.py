@@ -21,6 +21,7 @@ from phipsi.contact.cone_problem import (
     INACTIVE,
     NOT_FINITE,
     UNSOLVED,
+    ConeLayout,
     ConeProblem,
     residual,
 )
@@ -192,3 +193,27 @@ def test_rebounds_create_no_energy():
     assert gain.max() <= 1e-12
     part = replace(problem, s=calm + share[:, None] * (s - calm))
     assert violations(part, p).max() <= 1e-9
+
+
+def test_zeros_between_contacts_are_skipped_and_change_no_bits():
+    """Contacts of a chain of bodies; some lanes are full, so that their neighbours skip less."""
+    rng = np.random.default_rng(7)
+    layout = ConeLayout(("torsion", "normal", "point", "rolling", "point", "torsion"), limits=1)
+    n, count = layout.n_rows, 8
+    G = np.zeros((count, n, 7, 6))
+    for row, contact in enumerate(layout.heads):
+        G[:, row, [contact, max(contact - 1, 0)]] = rng.standard_normal((count, 2, 6))
+    G[[2, 5]] = rng.standard_normal((2, n, 7, 6))
+    G = G.reshape(count, n, 42)
+    W = G @ G.swapaxes(1, 2) + 0.05 * np.eye(n)
+    assert (W[0] == 0).sum() > n
+    b, s = rng.standard_normal((count, n)), np.zeros((count, layout.n_heads))
+    s[1, 2] = s[6, 3] = 2 * INACTIVE
+    coefficients = layout.coefficients(0.5, 0.1, 0.1, 0.3)
+    problem = ConeProblem(layout, W, b, s, np.broadcast_to(coefficients, (count, n)))
+    found, alone = solver(layout)(problem), solver(layout, lanes=1)(problem)
+    known = solve(problem)
+    assert not found[3].any() and violations(problem, found[0]).max() <= 2e-9
+    assert_allclose(found[0], known.p, atol=1e-8)
+    for one, other in zip(found, alone, strict=True):
+        assert_array_equal(one, other)

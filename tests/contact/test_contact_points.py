@@ -33,6 +33,8 @@ def contacts():
             builder.add_body(name, joint=pp.joints.Free(), inertia=pp.SpatialInertia(mass=1.0))
             at = pp.Pose.from_rpy(rng.normal(size=3), rng.normal(size=3) * 0.1) if i else pp.Pose()
             builder.add_shape(name, name, shape, at)
+    rough = S.HeightField(0.1 * rng.normal(size=(7, 9)), (0.5, 0.4))
+    builder.add_shape("HeightField1", "world", rough, pp.Pose.from_rpy((0.2, 0.1, 0.3)))
     pairs = [(f"{a}0", "ground" if b == "Plane" else f"{b}1") for a, b in FORMULAS]
     return pp.Contacts(builder.build(), pairs=pairs, ground=pp.Pose.from_rpy((0.1, 0.2, 0)))
 
@@ -148,7 +150,7 @@ def test_mujoco_finds_the_same_gaps(contacts):
     sizes = {"Sphere": "0.1", "Capsule": "0.05 0.15", "Cylinder": "0.1 0.1",
              "Ellipsoid": "0.1 0.2 0.3", "Box": "0.1 0.15 0.2"}  # fmt: skip
     rng = np.random.default_rng(3)
-    for a, b in [pair for pair in FORMULAS if pair[1] != "Plane"]:
+    for a, b in [pair for pair in FORMULAS if pair[1] not in ("Plane", "HeightField")]:
         geoms = "".join(
             f'<body><freejoint/><geom type="{k.lower()}" size="{sizes[k]}" mass="1"/></body>'
             for k in (a, b)

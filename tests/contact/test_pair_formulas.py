@@ -13,7 +13,7 @@ from phipsi.model.contact_pairs import SLOTS
 from phipsi.spatial import quat_to_matrix, so3_exp
 
 POSES = 10_000
-PAIRS = list(FORMULAS)
+PAIRS = [pair for pair in FORMULAS if pair[1] != "HeightField"]  # these: test_height_fields.py
 FLAT = [pair for pair in PAIRS if pair[1] == "Plane"]
 CURVED = [pair for pair in PAIRS if pair[1] != "Plane"]
 CLIPPED = [("Capsule", "Box"), ("Box", "Box")]
@@ -64,7 +64,8 @@ def nearest(slots):
 
 def test_every_pair_with_slots_has_a_formula():
     assert SLOTS.keys() == FORMULAS.keys()
-    for pair, count in SLOTS.items():
+    for pair in PAIRS:
+        count = SLOTS[pair]
         a, b = random_pair(pair, 2)
         assert len(slots_of(pair, a, b)) == count
 

@@ -57,6 +57,9 @@ def chain(*shapes):
         (lambda: S.ConvexMesh(CUBE, outward(CUBE, FACES)[:, ::-1]), "inside out"),
         (lambda: S.ConvexMesh([*CUBE, [0, 0, 2]], outward(CUBE, FACES)),
          r"(?s)concave: vertex 8 stands 1 m out of.*ConvexMesh\(vertices\).*coacd.run_coacd"),
+        (lambda: S.HeightField(np.zeros((2, 5)), 1), r"at least 3 by 3, .* shape is \(2, 5\)"),
+        (lambda: S.HeightField(np.full((3, 3), np.nan), 1), r"heights\[0\]\[0\] = nan is not"),
+        (lambda: S.HeightField(np.zeros((3, 3)), 0), "HeightField: spacing=.* must be above 0"),
         (lambda: pp.Material(-0.1), "friction=-0.1 is negative"),
         (lambda: pp.Material("x"), "friction='x' is not a number"),
         (lambda: pp.Material(math.inf), "friction=inf is not finite"),
@@ -190,7 +193,8 @@ def test_shapes_are_part_of_what_a_model_is():
     assert pp.Model.from_dict(bare) != model
     every = {"Sphere": S.Sphere(1), "Capsule": S.Capsule(1, 2), "Cylinder": S.Cylinder(1, 2),
              "Ellipsoid": S.Ellipsoid((1, 2, 3)), "Box": S.Box((1, 2, 3)), "Plane": S.Plane(),
-             "ConvexMesh": S.ConvexMesh(CUBE, outward(CUBE, FACES))}  # fmt: skip
+             "ConvexMesh": S.ConvexMesh(CUBE, outward(CUBE, FACES)),
+             "HeightField": S.HeightField(np.eye(3, 4), 0.5)}  # fmt: skip
     assert every.keys() == KINDS.keys()
     stored = chain(*every.values()).to_dict()
     assert (
@@ -261,6 +265,15 @@ def test_pairs_by_name():
         pp.Contacts(bare, exclude=["link1"])
 
 
+def test_balls_too_large_for_a_height_field():
+    builder = pp.ModelBuilder()
+    builder.add_body("foot", joint=FREE, inertia=ONE)
+    builder.add_shape("foot", "foot", S.Sphere(0.3))
+    builder.add_shape("terrain", "world", S.HeightField(np.zeros((4, 4)), (0.5, 1.0)))
+    with pytest.raises(InputError, match="half the spacing 0.5 m .* of 0.6 m or more"):
+        pp.Contacts(builder.build())
+
+
 def test_groups_and_masks():
     builder = pp.ModelBuilder()
     for i, (group, mask) in enumerate([(1, 2), (2, 1), (2, 2), (3, 3)]):
@@ -290,6 +303,11 @@ def test_pairs_without_a_formula_are_named():
         pp.Contacts(model, ground=True)
     text = str(caught.value)
     assert "Ellipsoid 's0' (on 'b0') against Ellipsoid 's2' (on 'b2')" in text
+    with pytest.warns(PhipsiWarning, match=r"1 pairs .* \('s0', 's2'\)"):
+        fewer = pp.Contacts(model, ground=True, missing="warn")
+    assert "s0|s2" not in names(fewer) and len(fewer.pairs) == 3
+    with pytest.raises(InputError, match="missing='skip' is neither"):
+        pp.Contacts(model, missing="skip")
     suggested = eval(text.partition("exclude=")[2])
     assert names(pp.Contacts(model, ground=True, exclude=suggested))
 
@@ -358,6 +376,36 @@ def test_meshes_of_a_file_are_reported():
     with pytest.warns(PhipsiWarning, match=r"collision meshes .* 'b0' \(mesh\)"):
         contacts = pp.Contacts(model, ground=True)
     assert names(contacts) == ["s0|ground"]
+
+
+def test_shapes_are_written_to_urdf(tmp_path):
+    """The same gaps after writing and reading; what URDF cannot state is an error."""
+    builder = pp.ModelBuilder()
+    at = pp.Pose.from_rpy((0.1, 0.2, 0.3), (0.1, 0.0, 0.2))
+    builder.add_body("arm", joint=pp.joints.Revolute(axis=(0, 1, 0)), inertia=ONE)
+    for name, shape in {"ball": S.Sphere(0.1), "cap": S.Capsule(0.1, 0.3), "box": S.Box((1, 2, 3)),
+                        "can": S.Cylinder(0.2, 0.3)}.items():  # fmt: skip
+        builder.add_shape(name, "arm", shape, at)
+    model = builder.build()
+    pp.save_urdf(model, tmp_path / "arm.urdf")
+    again = pp.load(tmp_path / "arm.urdf")
+    both = [pp.Contacts(m, ground=True) for m in (model, again)]
+    assert names(both[0]) == names(both[1]) and len(both[0].pairs) == 4
+    gaps = [pp.contact_points(c, [[0.3], [1.0]]).gap for c in both]
+    np.testing.assert_allclose(*gaps, atol=1e-12)
+    builder.add_shape("egg", "arm", S.Ellipsoid((1, 2, 3)))
+    with pytest.raises(ModelError, match="link 'arm': URDF has no ellipsoid"):
+        pp.save_urdf(builder.build(), tmp_path / "egg.urdf")
+
+
+def test_shapes_are_drawn():
+    from phipsi.interfaces.report.shapes_and_colors import solids_of
+
+    builder = pp.ModelBuilder()
+    builder.add_body("arm", joint=FREE, inertia=ONE)
+    builder.add_shape("ball", "arm", S.Sphere(0.25), pp.Pose(translation=(0, 0, 1)))
+    (solid,) = solids_of(builder.build())
+    assert (solid.mesh, solid.scale, solid.position[2]) == ("sphere", (0.25,) * 3, 1.0)
 
 
 SDF = """<sdf version="1.8"><model name="m"><link name="ball"><collision name="skin">

@@ -228,6 +228,12 @@ def test_proving_by_number(number: str, holds: bool):
     assert pp.identities(number)
 
 
+def test_derivations_and_rewriting_by_number():
+    found = pp.derive("SOA 0.33")
+    assert found and found.check() and found.condition == "Jr = 0"
+    assert parse("(I − H ψ K) H φ B f0").rewrite("SOA 0.33") is parse("H ψ B f0")
+
+
 @pytest.mark.parametrize(
     ("number", "said"),
     [

@@ -254,8 +254,29 @@ def test_identities_of_an_operator_or_a_paper():
     assert pp.identities("K* psi* H*") == pp.identities("H psi K")  # its adjoint is found too
 
 
+@pytest.mark.parametrize(
+    ("claim", "said"),
+    [
+        ("", "the text is empty; a claim is written"),
+        ("phi =", "the right side of the claim 'phi =' is empty"),
+        ("= phi", "the left side of the claim '= phi' is empty"),
+        ("phi <= psi", "'<=' is not decided, only lhs = rhs"),
+        ("phi ≠ psi", "'≠' is not decided, only lhs = rhs"),
+        ("Lema 0.1", "Did you mean 'Lemma 0.1'"),
+        ("MMM 3", r'pp.identities\("psi"\) lists those about an operator'),
+    ],
+)
+def test_claims_that_are_none(claim: str, said: str):
+    with pytest.raises(InputError, match=said):
+        pp.prove(claim)
+    with pytest.raises(InputError, match="a side of an identity is None. Both sides"):
+        pp.equal("phi", None)  # pyright: ignore[reportArgumentType]
+    with pytest.raises(InputError, match="'foo' is not a known condition. The known ones are"):
+        pp.equal("phi", "psi", "foo")
+
+
 def test_what_is_not_found_has_close_matches():
-    with pytest.raises(InputError, match="Did you mean .*SOA eq. 0.2"):
+    with pytest.raises(InputError, match="Did you mean .*SOA 0.9"):
         pp.identities("SOA 0.99")
     with pytest.raises(InputError, match="Lemma 0.4"):
         pp.identities("Lemma 0.44 / Lemma 4")

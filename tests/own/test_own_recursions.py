@@ -24,6 +24,7 @@ from phipsi.operators import (
     phi,
     phi_tilde,
     psi,
+    v,
 )  # fmt: skip
 
 JOINTS = ["free", "revolute", "universal", "prismatic", "spherical"]
@@ -157,3 +158,25 @@ def test_wrong_structures_are_rejected():
         pp.operator("Z", FF)
     with pytest.raises(SpaceError, match="carry every body to its parent"):
         pp.riccati(E=E_phi.T.T @ N + N)
+
+
+def test_a_recursion_that_treats_operators_as_arrays():
+    with pytest.raises(pp.PhipsiError, match="Y_np is an operator there, and not an array"):
+        pp.operator("Y_np", "motions -> forces", recursion=lambda X: np.minimum(X, 1))
+    with pytest.raises(pp.PhipsiError, match=r"^cannot add the number 1"):
+        pp.operator("Y_np", "motions -> forces", recursion=lambda X: X + 1)
+
+
+def test_numbers_in_recursions_of_vectors():
+    fade = pp.scalar("fade", 0.8)
+    z = pp.vector("z_fade", "motions", recursion="z_fade = fade E_phi* z_fade + H* v", own=[fade])
+    twin = pp.vector("z_fade", "motions", recursion=lambda z: E_phi.T @ z * fade + H.T @ v)
+    assert twin is z
+    rates, c = RNG.normal(size=TREE.nv), RNG.normal(size=(TREE.n_bodies, 6))
+    E, b = pp.dense(E_phi.T, TREE, Q), pp.dense(H.T, TREE, Q) @ rates
+    wanted = np.linalg.solve(np.eye(len(E)) - 0.8 * E, b)
+    found = pp.compile(z, TREE)(Q, rates)
+    assert found.ravel() == pytest.approx(wanted, rel=1e-10)
+    assert found.ravel() != pytest.approx(np.linalg.solve(np.eye(len(E)) - 0.7 * E, b), rel=1e-3)
+    slope = np.linalg.solve(np.eye(len(E)) - 0.8 * E, E @ wanted)
+    assert pp.vjp(z, TREE, fade)(Q, rates, c) == pytest.approx(c.ravel() @ slope, rel=1e-9)

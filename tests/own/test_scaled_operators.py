@@ -8,6 +8,7 @@ from random_models import model_from_parents
 import phipsi as pp
 from phipsi.errors import SpaceError
 from phipsi.operators import (
+    E_phi,
     H,
     I,
     J,
@@ -36,6 +37,15 @@ N = pp.operator("N", "motions -> forces", half @ half.T, symmetric=True)
 B = pp.operator("B_any", "forces -> forces", half)
 PLAIN = H @ phi @ M @ phi.T @ H.T
 
+
+def faded(s, at):
+    """The recursion body by body, from the tips."""
+    E, out = at(E_phi), at(N)
+    for _ in range(TREE.n_bodies):
+        out = at(N) + s * E @ out @ E.T
+    return out
+
+
 CASES = {
     "table": (h * N, lambda s, at: s * at(N)),
     "not symmetric": (B * h, lambda s, at: s * at(B)),
@@ -50,6 +60,11 @@ CASES = {
     "implicit": ((mass_matrix + h * C + (h @ h) * C).inv,
                  lambda s, at: np.linalg.inv(at(mass_matrix) + 0.4 * (s + s * s) * np.eye(7))),
     "other weights": ((h * PLAIN + C).inv, lambda s, at: np.linalg.inv(s * at(PLAIN) + at(C))),
+    "sum with a number": ((1 - h) * N + B @ N * (1 / h + 2),
+                          lambda s, at: (1 - s) * at(N) + (1 / s + 2) * at(B) @ at(N)),
+    "recursion": (pp.operator("Fade", "motions -> forces",
+                              recursion=lambda X: N + h * (E_phi @ X @ E_phi.T)),
+                  lambda s, at: faded(s, at)),
     "inverse": ((h * N).inv, lambda s, at: np.linalg.inv(at(N)) / s),
 }  # fmt: skip
 
@@ -112,6 +127,9 @@ def test_the_algebra():
     assert h * v is v @ h and (h * PLAIN).T is h * PLAIN
     assert h * (2 * N) is 2 * (h * N) and h * (N + M) is h * N + h * M
     assert pp.diff(h * C, "h") is C
+    for text, x in {"h N": h * N, "N h": h * N, "h h C": (h @ h) * C}.items():
+        assert pp.parse(text, own=[h, N, C]) is x
+    assert pp.parse("(M + h N)^-1 h b", own=[h, N]) is ((M + h * N).inv @ pp.operators.b) * h
     for x in (h * N, (h @ h) * C, N / h, h * psi, trace(B)):
         for text in (str(x), x.text("ascii"), x.latex()):
             assert pp.parse(text, own=[h, N, C, B]) is x
@@ -136,6 +154,9 @@ def test_a_time_step_is_an_input():
         (lambda: scaled(h, phi), "needs a memoryless operator, but φ is"),
         (lambda: C * C, "write X @ Y"),
         (lambda: C / C, "write X @ Y"),
+        (lambda: h @ C, r"These fit:  h \* C"),
+        (lambda: C + 1, r"write 1 \* I"),
+        (lambda: h + "1", "not a finite real number"),
     ],
 )
 def test_what_cannot_be_scaled(wrong, words):

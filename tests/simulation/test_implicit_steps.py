@@ -155,11 +155,65 @@ def test_stiff_springs_dampers_and_stops_of_an_arm(integrator):
     assert_allclose(1e4 * run.q[-1], -pp.gravity_forces(arm, run.q[-1]), rtol=1e-6)
 
 
+COUPLED = pp.examples.planar_arm(3)
+Q_COUPLED, V_COUPLED = np.array([0.3, -0.4, 0.5]), np.array([0.5, -0.2, 0.1])
+TIP = pp.frame_poses(COUPLED, Q_COUPLED, ["tip"])[0][:3, 3]
+
+
+@BOTH
+@pytest.mark.parametrize("stiffness", [1e5, 1e7])
+def test_stiff_springs_between_points(stiffness, integrator):
+    """Forces that couple joints, ω h up to 30: Newton's method, in `simulate` and in lanes."""
+    spring = pp.forces.PointSpring("tip", ("world", tuple(TIP)), stiffness)
+    sim = pp.Simulator(COUPLED, spring, 1e-2, integrator=integrator)
+    name = next(iter(sim.parameters))
+    assert sim.parameters[name] == [stiffness]
+    soft = np.where(np.arange(9) % 3 > 0, stiffness, 10.0)
+    many = sim.start(
+        np.tile(Q_COUPLED, (9, 1)), np.tile(V_COUPLED, (9, 1)),
+        parameters={name: soft[:, None]},
+    )  # fmt: skip
+    run = sim.rollout(many, steps=30)
+    by_hand = pp.simulate(
+        COUPLED, Q_COUPLED, V_COUPLED, 0.3, forces=spring, integrator=integrator, dt=1e-2
+    )
+    assert_allclose(run.q[1], by_hand.q, atol=1e-7)
+    assert np.abs(pp.frame_poses(COUPLED, run.q[1], ["tip"])[:, 0, :3, 3] - TIP).max() < 0.02
+    alone = sim.rollout(sim.start(Q_COUPLED, V_COUPLED, parameters={name: soft[:1]}), steps=30)
+    assert_array_equal(run.q[0], alone.q)  # neighbours that need Newton's method do not matter
+    assert_array_equal(run.q[1], run.q[8])
+    assert np.abs(run.q[0] - run.q[1]).max() > 0.05
+
+
+@BOTH
+def test_gradients_with_stiff_springs_between_points(integrator):
+    spring = pp.forces.PointSpring("tip", ("world", tuple(TIP)), 1e5)
+    sim = pp.Simulator(COUPLED, spring, 1e-2, integrator=integrator)
+    weights = np.zeros((7, 3))
+    weights[-1] = [1.0, -2.0, 0.5]
+
+    def value(v):
+        return float((sim.rollout(sim.start(Q_COUPLED, v), steps=6).q * weights).sum())
+
+    found = sim.gradient(sim.start(Q_COUPLED, V_COUPLED), steps=6, of={"q": weights})
+    d = 1e-4
+    steps = [(1, 0.8), (2, -0.2), (3, 4 / 105), (4, -1 / 280)]
+    for i, unit in enumerate(np.eye(3)):
+        by_hand = (
+            sum(
+                c * (value(V_COUPLED + k * d * unit) - value(V_COUPLED - k * d * unit))
+                for k, c in steps
+            )
+            / d
+        )
+        assert abs(found.v[i] - by_hand) < 1e-7 * np.abs(found.v).max()
+
+
 @BOTH
 def test_a_step_that_is_too_long_names_its_trajectory(integrator):
     arm = pp.examples.planar_arm(3)
     v0 = np.zeros((9, 3))
-    v0[5] = [0, 80, -104]
+    v0[5] = [0, 800, -1040]
     sim = pp.Simulator(arm, (), 0.02, integrator=integrator)
     begin = sim.start(np.tile([0.5, 0.3, -0.4], (9, 1)), v0)
     with pytest.raises(
@@ -173,12 +227,19 @@ def test_a_step_that_is_too_long_names_its_trajectory(integrator):
 
 
 def test_friction_that_stops_a_joint_within_a_step():
-    """Iterations do not converge, and say so; implicit damping needs none, and loses energy."""
+    """Newton's method solves it, or says that it cannot; implicit damping needs no equation."""
     arm = pp.examples.seven_joint_arm()
     friction = [pp.forces.JointFriction(None, 2.0, velocity_scale=1e-2)]
     q0 = np.full(7, 0.3)
     sim = pp.Simulator(arm, friction, 2e-3, integrator="implicit_midpoint")
-    with pytest.raises(SimulationError, match="implicit step was not solved by iteration"):
+    run = sim.rollout(sim.start(q0, np.ones(7)), steps=100)
+    by_hand = pp.simulate(
+        arm, q0, np.ones(7), 0.2, forces=friction, integrator="implicit_midpoint", dt=2e-3
+    )
+    assert_allclose(run.q, by_hand.q, atol=1e-9)
+    hard = pp.forces.JointFriction(None, 2.0, velocity_scale=1e-9)
+    sim = pp.Simulator(arm, hard, 2e-3, integrator="implicit_midpoint")
+    with pytest.raises(SimulationError, match="implicit step was not solved by iteration, nor by"):
         sim.rollout(sim.start(q0, np.ones(7)), steps=100)
     sim = pp.Simulator(arm, friction, 2e-3, integrator="implicit_damping")
     run = sim.rollout(sim.start(q0, np.ones(7)), steps=500)

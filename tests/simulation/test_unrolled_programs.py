@@ -5,10 +5,15 @@ import operator
 import known_systems
 import numpy as np
 import pytest
+import random_models
 
 import phipsi as pp
-from phipsi.motion import closure_terms
-from phipsi.motion.unrolled_programs import Term, Terms, needed
+from phipsi.model.joint import AdditiveJoint
+from phipsi.model.scalars import from_columns, rotation_about
+from phipsi.motion import closure_terms, unrolled_programs
+from phipsi.motion.row_elimination import Elimination
+from phipsi.motion.unrolled_programs import NotUnrolled, Term, Terms, needed
+from phipsi.spatial.exponential import sinc
 
 OPERATIONS = {
     "neg": operator.neg, "add": operator.add, "sub": operator.sub, "mul": operator.mul,
@@ -95,6 +100,58 @@ def test_terms_are_those_of_the_system(name):
     assert gap(SYSTEMS[name]()) < 1e-12
 
 
+def test_every_joint_is_unrolled():
+    joints = random_models.ALL
+    model = random_models.model_from_parents([-1] * len(joints), 2, joints, armature=True)
+    at = {"b": ("world", (0.1, 0.7, 0.2))}
+    rods = [
+        pp.constraints.Distance(0.7, name=f"rod{i}", a=(name, (0.1, 0.2, 0.3)), **at)
+        for i, name in enumerate(model.body_names)
+    ]
+    assert gap(pp.System(model, rods)) < 1e-12
+
+
+class Cam(AdditiveJoint):
+    """Rotation by θ about z, with a lift along z; the formulas are those of a user."""
+
+    __slots__ = ()
+    kind = "cam"
+    nq = nv = 1
+    coordinate_names = ("theta",)
+
+    def __init__(self, saturates=False):
+        self._set(_arguments={"saturates": saturates}, params=())
+
+    def transform(self, params, q, ops):
+        lift = q[0] * q[0] * q[0]
+        if self._arguments["saturates"]:
+            lift = lift * sinc(q[0] * q[0], ops)
+        return rotation_about((0, 0, 1), q[0], ops), [0, 0, lift]
+
+    def hinge_axes(self, params, q, ops):
+        return from_columns([(0, 0, 1, 0, 0, -q[0])])
+
+    def hinge_axes_rate(self, params, q, v, ops):
+        return from_columns([(0, 0, 0, 0, 0, -v[0])])
+
+
+def test_joints_of_users():
+    """One that takes a series for small values, a choice, is not unrolled."""
+    rod = pp.constraints.Distance(0.7, name="rod", a=("b1", (0.1, 0.2, 0.3)), b="world")
+    joints = (["revolute", Cam(saturates)] for saturates in (False, True))
+    models = (random_models.model_from_parents([-1, 0], 2, x) for x in joints)
+    systems = [pp.System(model, [rod]) for model in models]
+    assert gap(systems[0]) < 1e-12
+    assert isinstance(closure_terms.way_of(systems[1]), Elimination)
+
+
+@pytest.mark.parametrize("choice", [abs, float, lambda x: x > 0])
+def test_what_depends_on_the_value_of_a_term_is_rejected(choice):
+    (x,) = Terms().inputs("x", (1,))
+    with pytest.raises(NotUnrolled):
+        choice(x)
+
+
 WRONG = {"__sub__": lambda x, y: x + y, "__neg__": lambda x: x, "__rsub__": lambda x, y: x + y}
 
 
@@ -163,3 +220,19 @@ def test_equal_systems_have_equal_keys():
     assert again is not None
     assert other is not None
     assert first.key == again.key != other.key
+
+
+def test_gradients_are_those_of_programs_with_loops(monkeypatch):
+    """Weights go back through programs that are written without loops."""
+    found = []
+    for most in (24, 0):
+        monkeypatch.setattr(unrolled_programs, "MOST_BODIES", most)
+        system = four_bar()
+        q, v = system.project(system.assemble([1.0, -1.0, -1.5]), [0.5, 0.0, 0.0])
+        sim = pp.Simulator(system, dt=2e-3, integrator="semi_implicit")
+        weights = np.random.default_rng(0).standard_normal((4, 3))
+        found.append(sim.gradient(sim.start(q, v), np.ones((3, 3)), 3, of={"q": weights}))
+    for name in ("q", "v", "tau"):
+        x, y = (getattr(one, name) for one in found)
+        np.testing.assert_allclose(x, y, rtol=1e-10, atol=1e-13)
+        assert np.abs(x).max() > 1e-7

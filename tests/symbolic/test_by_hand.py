@@ -158,13 +158,18 @@ def test_occurs_and_replace():
 @pytest.mark.parametrize(
     ("act", "error", "text"),
     [
-        (lambda: parse("φ M").rewrite("Lemma 0.44"), InputError, "Did you mean 'Lemma 5.4'"),
+        (lambda: parse("φ M").rewrite("Lemma 0.44"), InputError, "Did you mean 'Lemma 0.4'"),
         (lambda: parse("φ M").rewrite("velocity sweep"), InputError, "cannot be used as a step"),
         (lambda: parse("φ K H φ").rewrite("φ K H ψ"), InputError, "occurs there is  φ K H"),
         (lambda: parse("H ψ").rewrite("Lemma 0.4"), InputError, "reverse=True"),
         (lambda: parse("φ M").rewrite("Lemma 0.4", at="ψ"), InputError, "ψ does not occur in"),
         (lambda: parse("φ M").rewrite("Lemma 0.4", at=(5,)), InputError, "0: φ, 1: M"),
-        (lambda: parse("φ M").rewrite(3), InputError, "not int"),
+        (lambda: parse("φ M").rewrite(3), InputError, "by its number, 'SOA 0.28', not as int"),
+        (
+            lambda: parse("φ M").rewrite("φ = ψ"),
+            InputError,
+            'State it as  pp.Identity("φ", "ψ")',
+        ),
         (lambda: parse("φ M").expand("mass_matrix"), InputError, "does not occur"),
         (lambda: parse("φ M").expand("M"), InputError, "is primitive"),
         (lambda: parse("φ M").collect("φ"), InputError, "fewer than two terms"),

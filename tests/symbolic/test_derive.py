@@ -104,6 +104,8 @@ def test_a_forged_step_is_found():
     [
         (("phi",), InputError, "there is no identity 'phi'"),
         (("phi = psi = phi",), InputError, "one equals sign"),
+        (("phi = ",), InputError, "the right side of the claim 'phi = ' is empty"),
+        (("phi ≠ psi = 0",), InputError, "'≠' is not decided"),
         (("phi", "M"), SpaceError, "between the same spaces"),
         ((pp.Identity("phi", "psi"), "psi"), InputError, "both sides"),
     ],

@@ -500,7 +500,13 @@ def test_printing_reads_like_the_papers():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "an operator is missing"),
+        ("", "the text is empty; an expression is written such as"),
+        (" \t\n", "the text is empty"),
+        ("phi^1.5", "superscripts are"),  # not φ 0.5
+        ("phi^-1.5", "superscripts are"),
+        ("H//2", "numbers divide as in 1/2 H, and operators as in D"),
+        ("bd(phi, M)", "separated by semicolons"),
+        ("Phi b", "in MM it is φ − I"),
         ("H φ (M", r"expected '\)'"),
         ("H φ )", "not expected"),
         ("H + ", "an operator is missing"),

@@ -130,7 +130,8 @@ def error_of(failure: Failure, model: Model, closures: ClosureSet | None = None)
         apart = f"the two points of a Distance coincide ({listed}), " if rods else ""
         return SingularMatrixError(
             f"the result is not a finite number, although the inputs are: {apart}numbers are too "
-            f"large, or log det is taken of an operator that is not positive.{where}"
+            "large, log det is taken of an operator that is not positive, or a formula of your own "
+            f"has no finite value or slope there (the root or norm of 0, a division by 0).{where}"
         )
     if failure.code == CONTRADICTION:
         known = value.size and np.isfinite(value).all()

@@ -185,6 +185,7 @@ class _Adjoint(ConeLanes):
         self.each_contact(self._trace)
         live = self.larger(self.load(self.found), self.e.constant(1.0))
         self.store(self.load(self.eps) * PROXIMAL / live, self.eps)
+        self.find_profile()
         self.multiply(self.y)
 
         def row(i: Any) -> None:
@@ -201,7 +202,7 @@ class _Adjoint(ConeLanes):
         with b.if_then(b.icmp_signed(">=", last, i64(0))):
             self.between(last, self.n, pad)
         self.each_contact(self._columns)
-        eliminate(self, self.J, self.n, self.d)
+        eliminate(self, self.J, self.n, self.d, self.ends)
         self.each_contact(self._weights)
 
     def _there(self, kind: Kind, i: Any) -> Any:

@@ -113,8 +113,9 @@ class _Attempts(ConeLanes):
         status = e.select(failed, float(UNSOLVED), float(SOLVED))
         self.store(self.load(self.newton.count), self.results, 1)
         self.store(e.select(fine, status, float(NOT_FINITE)), self.results, 2)
-        write_loop(
-            b,
-            self.n,
-            lambda i: self.store(self.load(self.y, i) * self.load(self.sigma, i), self.y, i),
-        )
+        zero = e.constant(0.0)  # x + 0 has no negative zeros
+
+        def unscale(i: Any) -> None:
+            self.store(self.load(self.y, i) * self.load(self.sigma, i) + zero, self.y, i)
+
+        write_loop(b, self.n, unscale)

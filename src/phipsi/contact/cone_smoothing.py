@@ -263,7 +263,7 @@ class _Smoothed(ConeLanes):
 
         self.each_contact(block)
         inside.pad()
-        eliminate(self, self.J, self.n, self.d)
+        eliminate(self, self.J, self.n, self.d, self.ends)
 
         def back(i: Any) -> None:
             x = -(self.load(self.d, i) * inside.scaled(i)[1])

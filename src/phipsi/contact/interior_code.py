@@ -315,7 +315,7 @@ class InteriorCode:
         self.velocities(steps=False)
         m.each_contact(lambda kind, i, first: self._put(kind, i, first, corrected))
         self.pad()
-        eliminate(m, m.J, m.n, self.step_Y)
+        eliminate(m, m.J, m.n, self.step_Y, m.ends)
         self.velocities(steps=True)
         m.store(math.inf, self.reach)
         m.each_contact(lambda kind, i, first: self._change(kind, i, first, corrected))

@@ -54,7 +54,7 @@ R, INVERSE, DEPTH, C, CLOSED, GROUPS = range(6)
 PER_GROUP = 3
 HEAD = GROUPS + 2 * PER_GROUP
 PER_CONTACT = HEAD + 5
-VECTORS = 15
+VECTORS = 18
 """Arrays with a number for each row."""
 
 
@@ -67,7 +67,8 @@ class ConeLanes(Numbers):
 
     **Attributes:** of the problem `W`, `free` (b), `s`, `mu`, `y`, `contacts`, `k`, `n`; `z` =
     W y + b; `sigma`; vectors of rows for the methods; `eps`; `scale`, the largest |W| |y| + |b|;
-    `found`, the residual.
+    `found`, the residual; `ends`, words for `eliminate`, and `lows`, the first column of each block
+    of rows, beyond which W is zero.
     """
 
     def __init__(self, e: Emitter, args: Sequence[Any], kinds: Sequence[Kind]) -> None:
@@ -84,6 +85,7 @@ class ConeLanes(Numbers):
             vectors = b.at(vectors, each)
         self.kept = vectors
         self.z, self.sigma, self.d, self.new = self.vectors[:4]
+        self.begins, self.lows, self.ends = self.vectors[15:]  # words
         self.eps, self.scale, self.found = (b.alloca(e.vector) for _ in range(3))
 
     # ---- contacts
@@ -121,18 +123,18 @@ class ConeLanes(Numbers):
         e, b = self.e, self.b
         write_loop(b, self.n, lambda i: self.store(0.0, self.sigma, i))
         self.each_contact(self._scales)
+        self.find_profile()
 
         def row(i: Any) -> None:
             mine = self.load(self.sigma, i)
             start = self.at(self.W, b.mul(i, self.n))
             self.store(self.load(self.free, i) * mine, self.free, i)
-            write_loop(
-                b,
-                self.n,
-                lambda j: self.store(
-                    self.load(start, j) * (mine * self.load(self.sigma, j)), start, j
-                ),
-            )
+
+            def entry(j: Any) -> None:
+                x = self.load(start, j) * (mine * self.load(self.sigma, j))
+                self.store(x, start, j)
+
+            self.between(*self.columns_of(i, 1), entry)
             there = e.compare(">", mine, 0.0)
             y = self.load(self.y, i) / e.select(there, mine, 1.0)
             fine = b.and_(there, e.compare("<", self.size(y), math.inf))
@@ -145,6 +147,71 @@ class ConeLanes(Numbers):
         live = self.load(self.scale)
         eps = self.load(self.eps) * PROXIMAL / self.larger(live, e.constant(1.0))
         self.store(e.select(e.compare(">", eps, 0.0), eps, 1.0), self.eps)
+
+    def find_profile(self) -> None:
+        """Which parts of W are zero in all lanes: contacts that have no body in common."""
+        b = self.b
+        blocks = b.udiv(self.n, i64(BLOCK))
+
+        def begin(i: Any) -> None:
+            self.put_word(i, self.begins, i)
+
+        write_loop(b, self.n, begin)
+        write_loop(b, blocks, lambda i: self.put_word(b.mul(i, i64(BLOCK)), self.lows, i))
+        self.each_contact(self._first_column)
+
+        def reach(i: Any) -> None:
+            end = b.mul(self.plus(i, 1), i64(BLOCK))
+            low = b.udiv(self.word(self.lows, i), i64(BLOCK))
+            self.between(low, self.plus(i, 1), lambda j: self.put_word(end, self.ends, j))
+
+        write_loop(b, blocks, reach)
+        place = b.alloca(I64)
+        b.store(i64(0), place)
+
+        def lower(i: Any) -> None:
+            first = b.mul(i, i64(BLOCK))
+
+            def beyond() -> Any:
+                end = self.word(self.ends, b.load(place, typ=I64))
+                return b.icmp_signed("<=", end, first)
+
+            self.repeat(beyond, lambda: b.store(self.plus(b.load(place, typ=I64), 1), place))
+            self.put_word(b.mul(b.load(place, typ=I64), i64(BLOCK)), self.lows, i)
+
+        write_loop(b, blocks, lower)
+
+    def _first_column(self, kind: Kind, i: Any, first: Any) -> None:
+        e, b, count = self.e, self.b, len(kind.letters)
+        for t in range(count):
+            self.put_word(first, self.begins, self.plus(first, t))
+        column = b.alloca(I64)
+        b.store(i64(0), column)
+
+        def is_zero() -> Any:
+            j = b.load(column, typ=I64)
+            some = self.never()
+            for t in range(count):
+                x = self.load(self.W, self.plus(b.mul(self.plus(first, t), self.n), j))
+                some = b.or_(some, b.not_(e.compare("==", x, 0.0)))
+            before = b.icmp_signed("<", j, first)
+            return b.and_(before, b.not_(self.any(some)))
+
+        self.repeat(is_zero, lambda: b.store(self.plus(b.load(column, typ=I64), 1), column))
+        start = self.word(self.begins, b.load(column, typ=I64))
+        start = b.sub(start, b.srem(start, i64(BLOCK)))
+        for t in range(count):
+            block = b.udiv(self.plus(first, t), i64(BLOCK))
+            old = self.word(self.lows, block)
+            less = b.select(b.icmp_signed("<", start, old), start, old)
+            self.put_word(less, self.lows, block)
+
+    def columns_of(self, first: Any, count: int) -> tuple[Any, Any]:
+        """The columns of rows in which W may not be zero, from blocks to blocks."""
+        b = self.b
+        block = b.udiv(first, i64(BLOCK))
+        last = b.udiv(self.plus(first, count - 1), i64(BLOCK))
+        return self.word(self.lows, block), self.word(self.ends, last)
 
     def _scales(self, kind: Kind, i: Any, first: Any) -> None:
         e = self.e
@@ -210,7 +277,8 @@ class ConeLanes(Numbers):
                     sizes.append(self.size(w).times_plus(size, Lane(e, sums[BLOCK + t])).value)
                 return out + sizes
 
-            last = fold_loop(b, self.n, 1, first, more)
+            low, end = self.columns_of(i, BLOCK)
+            last = fold_loop(b, b.sub(end, low), 1, first, lambda j, x: more(b.add(low, j), x))
             largest = self.load(self.scale)
             for t in range(BLOCK):
                 self.store(Lane(e, last[t]), self.z, self.plus(i, t))

@@ -99,11 +99,13 @@ def _number(i: Any) -> Any:
     return i64(i) if isinstance(i, int) else i
 
 
-def eliminate(m: Numbers, J: Any, n: Any, d: Any) -> None:
+def eliminate(m: Numbers, J: Any, n: Any, d: Any, ends: Any) -> None:
     """D = J⁻¹ times the last column of J, (n, n + 1), by blocks of rows; J is changed.
 
-    Each number is changed in the order of the rows, whichever blocks they are in: rows of I between
-    them change no bits.
+    `ends` are words, one for each block of rows: the number of the first row, a multiple of
+    `BLOCK`, from which on the columns of the block are zero, and its rows too. Each number is
+    changed in the order of the rows, whichever blocks they are in: zeros that are skipped, and rows
+    of I between others, change no bits.
     """
     e, b = m.e, m.b
     columns = m.plus(n, 1)
@@ -130,7 +132,7 @@ def eliminate(m: Numbers, J: Any, n: Any, d: Any) -> None:
             b.store(scales[t].value, b.at(rows[t], places[t]), align=8)
             for v in range(t + 1, BLOCK):
                 b.store(a[t][v].value, b.at(rows[t], places[v]), align=8)
-        after = m.plus(k, BLOCK)
+        after, end = m.plus(k, BLOCK), m.word(ends, b.udiv(k, i64(BLOCK)))
 
         def own(j: Any) -> None:
             offset = b.mul(j, i64(m.bytes))
@@ -140,7 +142,8 @@ def eliminate(m: Numbers, J: Any, n: Any, d: Any) -> None:
                     x[u] = factors[u, t].times_plus(x[t], x[u])
                 b.store(x[u].value, b.at(rows[u], offset), align=8)
 
-        m.between(after, columns, own)
+        m.between(after, end, own)
+        own(n)
 
         def others(i: Any) -> None:
             below = [m.at(J, b.mul(i, columns))]
@@ -164,19 +167,21 @@ def eliminate(m: Numbers, J: Any, n: Any, d: Any) -> None:
                         x = factor.times_plus(y, x)
                     b.store(x.value, b.at(row, offset), align=8)
 
-            m.between(after, columns, column)
+            m.between(after, end, column)
+            column(n)
 
-        m.between(after, n, others, BLOCK)
+        m.between(after, end, others, BLOCK)
 
     write_loop(b, n, block, BLOCK)
 
     def back(i: Any) -> None:
         k = b.sub(b.sub(n, i64(BLOCK)), i)
+        end = m.word(ends, b.udiv(k, i64(BLOCK)))
         rows = [m.at(J, b.mul(m.plus(k, t), columns)) for t in range(BLOCK)]
         first = [m.load(row, n).value for row in rows]
 
         def more(j: Any, sums: list[Any]) -> list[Any]:
-            column = b.sub(b.sub(n, i64(1)), j)
+            column = b.sub(b.sub(end, i64(1)), j)
             x = m.load(d, column)
             offset = b.mul(column, i64(m.bytes))
             return [
@@ -184,7 +189,8 @@ def eliminate(m: Numbers, J: Any, n: Any, d: Any) -> None:
                 for row, s in zip(rows, sums, strict=True)
             ]
 
-        sums = [Lane(e, x) for x in fold_loop(b, i, 1, first, more)]
+        count = b.sub(end, m.plus(k, BLOCK))
+        sums = [Lane(e, x) for x in fold_loop(b, count, 1, first, more)]
         for t in reversed(range(BLOCK)):
             x = sums[t] * m.load(rows[t], m.plus(k, t))
             m.store(x, d, m.plus(k, t))

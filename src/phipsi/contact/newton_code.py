@@ -166,7 +166,7 @@ class NewtonCode:
                         total = x * w[u] if total is None else x.times_plus(w[u], total)
                 b.store(total.value, b.at(J[t], offset), align=8)
 
-        write_loop(b, m.n, column)
+        m.between(*m.columns_of(first, count), column)
         for (t, u), x in by_z.items():
             place = m.at(J[t], m.plus(first, u))
             m.store(m.load(place) + eps.times_plus(x, by_y[t, u]), place)
@@ -196,7 +196,7 @@ class NewtonCode:
             limit = m.larger(limit, x)
         m.store(before, self.memory, MEMORY - 1)
         self.derivative()
-        eliminate(m, m.J, m.n, m.d)
+        eliminate(m, m.J, m.n, m.d, m.ends)
         length, halved = b.alloca(e.vector), b.alloca(I64)
         m.store(1.0, length)
         b.store(i64(0), halved)

@@ -294,10 +294,10 @@ def fold(x: Expr) -> Expr:
 
 def _not_applicable(rule: Identity, pairs: list[tuple[Expr, Expr]], part: Expr) -> str:
     before, after = pairs[0]
-    turned = any(_among_words(part, [(new, old)]) is not part for old, new in pairs)
+    reversible = any(_among_words(part, [(new, old)]) is not part for old, new in pairs)
     hint = (
         f"Its other side does: use the identity with reverse={before is rule.lhs}."
-        if turned
+        if reversible
         else _nearest(part, [old for old, _ in pairs])
     )
     return (
@@ -396,7 +396,7 @@ def _expression(x: Expr | str, function: str, paper: str = "", own: Sequence[Exp
     found = as_expression(x, paper, own)
     if not isinstance(cast(object, found), Expr):
         raise InputError(
-            f"{function} needs expressions or text that pp.parse reads, not {x!r}{advice(x)}"
+            f"{function} needs expressions or text such as 'H phi M', not {x!r}{advice(x)}"
         )
     return found
 

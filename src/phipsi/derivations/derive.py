@@ -41,7 +41,7 @@ from phipsi.proofs.decide import equal as same_arrays
 from phipsi.proofs.decide import sides
 from phipsi.proofs.exact_array import NotRational
 from phipsi.proofs.samples import Sample, samples, samples_with_rows
-from phipsi.rewrite.identity import Identity
+from phipsi.rewrite.identity import Identity, sides_of
 from phipsi.theorems.book_index import equations_named
 from phipsi.theorems.prove import Proof, prove
 from phipsi.theorems.words import vocabulary as words_of_tables
@@ -288,13 +288,12 @@ def _claim(lhs: Any, rhs: Any, condition: str | None, words: Vocabulary) -> Iden
         found = _one_named(lhs)
         return found if condition is None else replace(found, condition=condition)
     if rhs is None:
-        parts = lhs.split("=") if isinstance(lhs, str) else []
-        if len(parts) != 2:
+        if not isinstance(lhs, str):
             raise InputError(
                 'derive needs two sides: pp.derive(lhs, rhs), or pp.derive("lhs = rhs") with one '
                 "equals sign"
             )
-        lhs, rhs = parts
+        lhs, rhs = sides_of(lhs)
     return Identity(_parsed(lhs, words), _parsed(rhs, words), condition or "")
 
 

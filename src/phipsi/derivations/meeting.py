@@ -23,6 +23,8 @@ from phipsi.errors import PhipsiError
 from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import Expr, Number, leaf, product, total_of
 from phipsi.expressions.row import Row
+from phipsi.expressions.spaces import Space
+from phipsi.expressions.structure import Structure
 from phipsi.operators.inputs import leaves_of
 
 _MOST_MULTIPLES = 400
@@ -125,9 +127,9 @@ def _forms(
     """x with a side of an equation replaced: as it stands, its adjoint, and both."""
     mark = _marker(old)
     plain = replace_in(x, old, mark)
-    turned = x if old.T is old else replace_in(x, old.T, mark.T)
-    both = plain if turned is x else replace_in(plain, old.T, mark.T)
-    for marked in dict.fromkeys((both, plain, turned)):
+    transposed = x if old.T is old else replace_in(x, old.T, mark.T)
+    both = plain if transposed is x else replace_in(plain, old.T, mark.T)
+    for marked in dict.fromkeys((both, plain, transposed)):
         if marked is x:
             continue
         moves = _moves(equation, marked, mark, old, new)
@@ -137,15 +139,14 @@ def _forms(
             yield Reached(after, words, (*reached.steps, moves))
 
 
-@lru_cache(maxsize=2**8)
-def _leaf(*about: object) -> Expr:
-    takes, gives, structure = about
-    return leaf(Row("mark", "□", r"\square", takes, gives, structure))  # pyright: ignore
-
-
 def _marker(x: Expr) -> Expr:
     """A letter that stands for an expression."""
-    return _leaf(x.takes, x.gives, x.structure)
+    return _letter(x.takes, x.gives, x.structure)
+
+
+@lru_cache(maxsize=2**8)
+def _letter(takes: Space, gives: Space, structure: Structure) -> Expr:
+    return leaf(Row("mark", "□", r"\square", takes, gives, structure))
 
 
 def _moves(equation: Equation, marked: Expr, mark: Expr, old: Expr, new: Expr) -> tuple[Move, ...]:

@@ -238,8 +238,8 @@ def cancellations(sides: Iterable[Expr]) -> list[Identity]:
             x = y.args[0]
             unit, other = identity(y.gives), identity(x.gives)
             out.append(Identity(spread(y, x), unit, name="cancel an inverse", kind="law"))
-            turned = spread(y.T, x.T).T
-            out.append(Identity(turned, other, name="cancel an inverse", kind="law"))
+            transposed = spread(y.T, x.T).T
+            out.append(Identity(transposed, other, name="cancel an inverse", kind="law"))
     return out
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from phipsi import errors
 from phipsi.expressions.kinds import Node, Op
-from phipsi.expressions.spaces import UNKNOWN, Space
+from phipsi.expressions.spaces import ONE, UNKNOWN, Space
 from phipsi.expressions.structure import Structure
 
 _LONGEST = 240  # characters of an expression in a message
@@ -45,6 +45,8 @@ def cannot_compose(left: Node, right: Node) -> str:
         for a, b in ((right, left), (left, right.T), (left.T, right), (right.T, left))
         if a.takes is b.gives and not (a is left and b is right)
     ]
+    if left.takes is left.gives is ONE or right.takes is right.gives is ONE:
+        fits = [f"{_in_product(left)} * {_in_product(right)}"]
     hint = "\nThese fit:  " + "   or   ".join(dict.fromkeys(fits)) if fits else ""
     return (
         f"cannot compose  {_in_product(left)} @ {_in_product(right)}\n"
@@ -175,3 +177,8 @@ def no_scaling(s: Node, x: Node) -> str:
         f"{shown(s)} cannot scale {shown(x)} : {signature(x)}, which gives no blocks of bodies or "
         f"joints. Scale the vector that it is applied to: {shown(x)} @ (y @ {shown(s)})"
     )
+
+
+def no_number_in_sum(x: object) -> str:
+    """Text for a number that is added to an operator."""
+    return f"cannot add the number {x!r} to an operator; write {x!r} * I for the identity"

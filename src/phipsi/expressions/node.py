@@ -131,17 +131,16 @@ class Expr(Manipulable):
     def __rmatmul__(self, other: object) -> Expr:
         raise SpaceError(check.no_numbers(self, other))
 
-    def __add__(self, other: Expr | int) -> Expr:
-        return total_of(((1, self), (1, _as_expr(other))))
+    def __add__(self, other: Expr | Number) -> Expr:
+        return total_of(((1, self), (1, _as_expr(other, self))))
 
-    def __radd__(self, other: Expr | int) -> Expr:
-        return total_of(((1, _as_expr(other)), (1, self)))
+    __radd__ = __add__
 
-    def __sub__(self, other: Expr | int) -> Expr:
-        return total_of(((1, self), (-1, _as_expr(other))))
+    def __sub__(self, other: Expr | Number) -> Expr:
+        return total_of(((1, self), (-1, _as_expr(other, self))))
 
-    def __rsub__(self, other: Expr | int) -> Expr:
-        return total_of(((1, _as_expr(other)), (-1, self)))
+    def __rsub__(self, other: Expr | Number) -> Expr:
+        return total_of(((1, _as_expr(other, self)), (-1, self)))
 
     def __neg__(self) -> Expr:
         return total_of(((-1, self),))
@@ -160,6 +159,9 @@ class Expr(Manipulable):
         if c == 0:
             raise SpaceError(f"cannot divide {shown(self)} by zero")
         return total_of(((reciprocal(c), self),))
+
+    def __rtruediv__(self, number: Number) -> Expr:
+        return self.inv * number
 
     def __pow__(self, power: int) -> Expr:
         """X X …: X itself for 1, the inverse for −1, the identity for 0."""
@@ -583,14 +585,14 @@ def rebuild(x: Expr, args: Sequence[Expr]) -> Expr:
     return _MAKERS[x.op](*args) if x.args else x
 
 
-def _as_expr(x: Expr | int) -> Expr:
+def _as_expr(x: Expr | Number, like: Expr) -> Expr:
     if isinstance(x, Expr):
         return x
+    if like.is_scalar:
+        return total_of(((as_number(x, like), identity(ONE)),))
     if isinstance(cast(object, x), Real) and x == 0:
         return zero()
-    raise SpaceError(
-        f"cannot add the number {x!r} to an operator; write {x!r} * I for the identity"
-    )
+    raise SpaceError(check.no_number_in_sum(x))
 
 
 def term_order(x: Expr) -> tuple[object, ...]:

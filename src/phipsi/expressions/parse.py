@@ -64,7 +64,7 @@ _WORD = re.compile(r"[^\W\dᵀ](?:[^\Wᵀ]|[\u0300-\u036f½])*~?")
 _POSTFIX = re.compile(
     r"(?P<adjoint>\*|\.T\b|['′ᵀ⊤]|\^\{[*T']\}|\^[*'⊤]|\^T\b)|(?P<inverse>\.inv\b)"
     r"|(?P<both>\^\{(?:-[*T']|-1[*T']|[*T']-1)\}|\^-[*⊤]|\^-T\b|⁻[*ᵀ])"
-    r"|\^(?P<power>-?[0-9]+)|\^\{(?P<braced>-?[0-9]+)\}|(?P<raised>⁻?[⁰¹²³⁴⁵⁶⁷⁸⁹]+)"
+    r"|\^(?P<power>-?[0-9]+)(?!\.?[0-9])|\^\{(?P<braced>-?[0-9]+)\}|(?P<raised>⁻?[⁰¹²³⁴⁵⁶⁷⁸⁹]+)"
 )
 _INSIDE = re.compile(  # names in quotes may hold brackets; none is longer than this
     r'((?:[^\]"]|"(?:[^"\\]|\\.){0,400}"){0,400})\]'
@@ -90,6 +90,8 @@ def parse_with(text: str, words: Vocabulary) -> Expr:
         raise ParseError(f"parse reads text such as 'H phi M', not {type(text).__name__}")
     if len(text) > LONGEST:
         raise ParseError(f"a text of {len(text):,} characters is too long; {LONGEST:,} are allowed")
+    if not text.strip():
+        raise ParseError("the text is empty; an expression is written such as 'H phi M phi* H*'")
     text = without_legend(text, LONGEST)
     if len(text) > LONGEST:
         raise ParseError(f"written out the text is longer than {LONGEST:,} characters")
@@ -110,6 +112,18 @@ def visible(text: str) -> str:
         " " if c.isspace() else c if unicodedata.category(c)[0] != "C" else ascii(c)[1:-1]
         for c in text
     )
+
+
+def _written_product(factors: list[Expr]) -> Expr:
+    """The product of factors as they are written; a number by name may stand anywhere."""
+    try:
+        return product(factors)
+    except SpaceError:
+        numbers = [x for x in factors if x.is_scalar]
+        others = [x for x in factors if not x.is_scalar]
+        if not numbers or not others:
+            raise
+        return product(others) * product(numbers)
 
 
 class _Names:
@@ -176,6 +190,8 @@ class _Reader:
     def unexpected(self) -> ParseError:
         """The error for a sign that does not fit at this place."""
         c = self.peek()
+        if c == "/":
+            return self.error("numbers divide as in 1/2 H, and operators as in D^-1 H")
         if c and _SCRIPTS.match(c):
             return self.error(
                 "this was not expected here; superscripts are * or T (adjoint), -1 (inverse), "
@@ -272,7 +288,7 @@ class _Reader:
                 return zero()
             raise self.error("an operator is missing here")
         with self.placed(start):
-            return total_of([(coefficient, product(factors))])
+            return total_of([(coefficient, _written_product(factors))])
 
     def number(self, found: re.Match[str]) -> Number:
         """A number of bounded length: fractions and whole numbers are exact."""
@@ -383,6 +399,8 @@ class _Reader:
         while self.peek() == ";":
             self.at += 1
             args.append(self.sum())
+        if self.peek() == ",":
+            raise self.error(f"the arguments of {word}(…) are separated by semicolons")
         self.take(")")
         try:
             return function(*args, **place)

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
-from typing import Any, final
+from typing import Any, Literal, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,7 @@ from phipsi.model.shapes import (
     ConvexMesh,
     Cylinder,
     Ellipsoid,
+    HeightField,
     Material,
     Plane,
     Shape,
@@ -53,6 +54,9 @@ SLOTS: dict[tuple[str, str], int] = {
     ("Capsule", "Capsule"): 3,
     ("Capsule", "Box"): 3,
     ("Box", "Box"): 5,
+    ("Sphere", "HeightField"): 1,
+    ("Capsule", "HeightField"): 2,
+    ("Box", "HeightField"): 4,
 }
 _COMBINED: dict[str, Callable[[float, float], float]] = {
     "geometric": lambda x, y: math.sqrt(x * y),
@@ -99,7 +103,8 @@ class Contacts(Value):
     none of their own, by default ``Material()``; `combine`, how friction, torsion, rolling and
     restitution of two materials x, y become those of the pair: "geometric" √(x y), "minimum",
     "maximum", "mean" or "product"; `margin` (m), the gap below which a contact is listed; `points`,
-    the most contact points of a mesh, 1 to 4.
+    the most contact points of a mesh, 1 to 4; `missing`, "warn" leaves out pairs that have no
+    formula and lists them.
 
     With "auto", two shapes may touch if they are on different bodies, one of which moves; if their
     groups and masks agree; if one body is not the parent of the other (bodies without inertia and
@@ -147,6 +152,7 @@ class Contacts(Value):
         combine: str = "geometric",
         margin: float = 0.02,
         points: int = 4,
+        missing: Literal["error", "warn"] = "error",
     ) -> None:
         if not isinstance(model, Model):
             raise InputError(
@@ -165,7 +171,7 @@ class Contacts(Value):
             wanted = choose.listed(pairs)
         wanted = _by_group(shapes, [pair for pair in wanted if pair not in without])
         rule = _rule(combine)
-        _check_formulas(shapes, wanted)
+        wanted = _with_formulas(shapes, wanted, missing)
         made: list[ContactPair] = []
         first = 0
         for i, j in wanted:
@@ -367,7 +373,7 @@ class _Chooser:
     def _may(self, i: int, j: int) -> bool:
         a, b = self.shapes[i], self.shapes[j]
         hosts = {self.hosts[i], self.hosts[j]}
-        if len(hosts) == 1 or (isinstance(a.shape, Plane) and isinstance(b.shape, Plane)):
+        if len(hosts) == 1 or all(isinstance(x.shape, Plane | HeightField) for x in (a, b)):
             return False
         if WORLD not in hosts and any({x, self.parent[x]} == hosts for x in hosts):
             return False
@@ -438,7 +444,11 @@ class _Chooser:
 
 
 def _group(*sides: BodyShape) -> tuple[Any, ...]:
-    return tuple((s.shape.kind, len(s.shape.numbers), s.body == WORLD_NAME) for s in sides)
+    return tuple(
+        (s.shape if isinstance(s.shape, HeightField) else s.shape.kind,
+         len(s.shape.numbers), s.body == WORLD_NAME)
+        for s in sides
+    )  # fmt: skip
 
 
 def _by_group(shapes: Sequence[BodyShape], pairs: Sequence[Pair]) -> list[Pair]:
@@ -449,27 +459,51 @@ def _by_group(shapes: Sequence[BodyShape], pairs: Sequence[Pair]) -> list[Pair]:
     return [pair for group in groups.values() for pair in group]
 
 
-def _check_formulas(shapes: Sequence[BodyShape], pairs: Sequence[Pair]) -> None:
-    """Reject pairs that have no formula."""
-    missing = [
-        (shapes[i], shapes[j])
-        for i, j in pairs
-        if (shapes[i].shape.kind, shapes[j].shape.kind) not in SLOTS
-    ]
-    if not missing:
-        return
-    a, b = missing[0]
-    with_a = sorted({x for pair in SLOTS if a.shape.kind in pair for x in pair} - {a.shape.kind})
-    if (a.shape.kind, a.shape.kind) in SLOTS:
-        with_a.append(a.shape.kind)
-    listed = ", ".join(f"({x.name!r}, {y.name!r})" for x, y in missing[:4])
-    more = f"  # and {len(missing) - 4} more" if len(missing) > 4 else ""
+def _with_formulas(shapes: Sequence[BodyShape], pairs: list[Pair], missing: Any) -> list[Pair]:
+    """The pairs that have a formula; the others are an error, or are listed in a warning."""
+    if missing not in ("error", "warn"):
+        raise InputError(f'Contacts: missing={missing!r} is neither "error" nor "warn".')
+
+    def has_formula(pair: Pair) -> bool:
+        return (shapes[pair[0]].shape.kind, shapes[pair[1]].shape.kind) in SLOTS
+
+    for i, j in pairs:
+        _check_radius(shapes[i], shapes[j])
+    others = [(shapes[i], shapes[j]) for i, j in pairs if not has_formula((i, j))]
+    if not others:
+        return pairs
+    listed = ", ".join(f"({a.name!r}, {b.name!r})" for a, b in others[:4])
+    more = f"  # and {len(others) - 4} more" if len(others) > 4 else ""
+    if missing == "warn":
+        warn(
+            f"Contacts: {len(others)} pairs have kinds without a formula and do not touch: "
+            f"{listed}{more}."
+        )
+        return [pair for pair in pairs if has_formula(pair)]
+    a, b = others[0]
+    kind = a.shape.kind
+    known = sorted({y if x == kind else x for x, y in SLOTS if kind in (x, y)})
     raise InputError(
-        f"Contacts: there is no formula for {a.shape.kind} {a.name!r} (on {a.body!r}) against "
-        f"{b.shape.kind} {b.name!r} (on {b.body!r}). {a.shape.kind} has formulas with "
-        f"{', '.join(with_a)}. Use such shapes (capsules and spheres come close to many), or "
-        f"exclude the pair:\n    exclude=[{listed}]{more}"
+        f"Contacts: there is no formula for {kind} {a.name!r} (on {a.body!r}) against "
+        f"{b.shape.kind} {b.name!r} (on {b.body!r}). {kind} has formulas with {', '.join(known)}. "
+        f"Use such shapes (capsules and spheres come close to many), or leave out the "
+        f"{len(others)} pairs without a formula:\n"
+        f'    missing="warn"\n'
+        f"or exclude pairs:\n    exclude=[{listed}]{more}"
     )
+
+
+def _check_radius(a: BodyShape, b: BodyShape) -> None:
+    """A ball on a height field rests on triangles around one point of the grid."""
+    if not isinstance(a.shape, Sphere | Capsule) or not isinstance(b.shape, HeightField):
+        return
+    least = min(b.shape.spacing)
+    if 2 * a.shape.radius > least:
+        raise InputError(
+            f"Contacts: {a.name!r} has the radius {a.shape.radius:g} m, more than half the spacing "
+            f"{least:g} m of the height field {b.name!r}: it could touch triangles that are not "
+            f"looked at. Use a spacing of {2 * a.shape.radius:g} m or more, or smaller balls."
+        )
 
 
 # ---- materials -----------------------------------------------------------------------------------

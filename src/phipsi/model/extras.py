@@ -12,7 +12,7 @@ from phipsi.model.pose import Pose
 from phipsi.model.value import ALL_GROUPS, plain
 
 if TYPE_CHECKING:
-    from phipsi.model.shapes import Material
+    from phipsi.model.shapes import BodyShape, Material
 
 Numbers = tuple[float, ...]
 
@@ -156,6 +156,22 @@ class Extras:
                 ),
             ),
         )
+
+
+def as_file_shape(shape: BodyShape) -> Shape:
+    """A shape of a body as files state it: a collision shape of its link."""
+    from phipsi.model.shapes import ConvexMesh, HeightField, Plane
+
+    own = shape.shape
+    kind, half = own.kind.lower(), own.numbers
+    if isinstance(own, ConvexMesh | HeightField | Plane):
+        size: Numbers = ()
+    else:
+        size = tuple(2 * x for x in half) if kind == "box" else half
+        size = (half[0], 2 * half[1]) if kind in ("capsule", "cylinder") else size
+    material = shape.material
+    return Shape(shape.body, "collision", kind, size, shape.placement, shape.name,
+                 material=material, group=shape.group, mask=shape.mask)  # fmt: skip
 
 
 # The kinds of findings that concern the inertia of one body.

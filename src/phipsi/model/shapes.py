@@ -11,6 +11,7 @@ Capsule(radius=0.05, length=0.3)
 | `Cylinder(radius, length)` | at its centre; z along the axis |
 | `Ellipsoid(half_axes)`, `Box(edges)` | at the centre, along the axes or edges |
 | `ConvexMesh(vertices, faces)` | that of the vertices |
+| `HeightField(heights, spacing)` | in the middle of the grid; z is up |
 | `Plane()` | z is the outward normal; everything below z = 0 is inside |
 
 Lengths are in m.
@@ -29,7 +30,10 @@ from phipsi.errors import ModelError, ParseError, did_you_mean
 from phipsi.model.pose import Pose
 from phipsi.model.value import ALL_GROUPS, plain
 
-__all__ = ["Box", "Capsule", "ConvexMesh", "Cylinder", "Ellipsoid", "Plane", "Shape", "Sphere"]
+__all__ = [
+    "Box", "Capsule", "ConvexMesh", "Cylinder", "Ellipsoid", "HeightField", "Plane", "Shape",
+    "Sphere",
+]  # fmt: skip
 
 Numbers = tuple[float, ...]
 _HERE = Pose()
@@ -181,6 +185,50 @@ class ConvexMesh(Shape):
     def numbers(self) -> Numbers:
         """The coordinates of all vertices."""
         return tuple(x for vertex in self.vertices for x in vertex)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class HeightField(Shape):
+    """Ground of given heights over a grid; everything below is inside.
+
+    **Arguments:** `heights` (n, m), m, at least 3 by 3: z at x = (i − (n−1)/2) dx,
+    y = (j − (m−1)/2) dy of its frame, whose origin is in the middle; `spacing`, (dx, dy) or one
+    number, m. Every cell is two triangles, along the diagonal from (i, j) to (i+1, j+1). Beside the
+    field there is nothing.
+    """
+
+    order: ClassVar[int] = 7
+    heights: tuple[Numbers, ...]
+    spacing: Numbers
+
+    def __init__(self, heights: ArrayLike, spacing: ArrayLike) -> None:
+        try:
+            array = np.asarray(heights, dtype=np.float64)
+        except (TypeError, ValueError):
+            array = np.zeros((0, 0))
+        if array.ndim != 2 or min(array.shape) < 3:
+            raise ModelError(
+                f"HeightField: heights must be an array (n, m), at least 3 by 3, in m, but the "
+                f"shape is {array.shape}."
+            )
+        bad = np.argwhere(~np.isfinite(array))
+        if len(bad):
+            i, j = bad[0]
+            raise ModelError(f"HeightField: heights[{i}][{j}] = {array[i, j]} is not finite.")
+        both = (spacing, spacing) if np.ndim(spacing) == 0 else spacing
+        object.__setattr__(self, "heights", plain(array))
+        object.__setattr__(self, "spacing", _sizes("HeightField", "spacing", both, 2))
+
+    @property
+    def numbers(self) -> Numbers:
+        """The spacing."""
+        return self.spacing
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """How many heights along x and y."""
+        return len(self.heights), len(self.heights[0])
 
 
 @final
@@ -380,7 +428,8 @@ def make_shape(
 # ---- storage -------------------------------------------------------------------------------------
 
 KINDS: dict[str, type[Shape]] = {
-    one.__name__: one for one in (Sphere, Capsule, Cylinder, Ellipsoid, Box, ConvexMesh, Plane)
+    one.__name__: one
+    for one in (Sphere, Capsule, Cylinder, Ellipsoid, Box, ConvexMesh, HeightField, Plane)
 }
 
 

@@ -165,7 +165,9 @@ class _ClosedChain(Callee):
             names = [name for name in state if name == "q" or form is not _MOTION]
             names += ["M"] if "M" in more and form is momenta else []
             inputs = {**state, **more, "vdot": rates}
-            found = products(form, self.system, names, inputs, weight, given=self.given)
+            found = products(
+                form, self.system, names, inputs, weight, given=self.given, unrolls=True
+            )
             for name, w in found.items():
                 w = ops.apply("neg", w)
                 out[name] = w if name not in out else ops.apply("add", out[name], w)
@@ -326,7 +328,7 @@ class ProjectionAdjoint(_ClosedChain):
     def _rates(self) -> list[Node]:
         """Back through v + x, x with G (v + x) = rates: to q, to v, to given."""
         at = self._inputs
-        program = ProgramCall((_RATES,), self.system)
+        program = ProgramCall((_RATES,), self.system, unrolls=True)
         (found,) = call(program, *(at[x] for x in program.inputs))
         x = self._solved(ops.apply("sub", ops.constant(self.system.rows.rates), found))
         end = ops.apply("add", at["v"], x)
@@ -343,7 +345,7 @@ class ProjectionAdjoint(_ClosedChain):
         by_q, by_g, *rest = _complete(adjoints([end], [at["to q"]], inputs), inputs)
         # ∂g = G δq where rows have residuals
         has_position = ops.constant(self.system.rows.has_position.astype(float))
-        program = ProgramCall((J.T @ A.T,), self.system)
+        program = ProgramCall((J.T @ A.T,), self.system, unrolls=True)
         place = {"q": at["q"], "x": ops.apply("mul", has_position, by_g)}
         (slope,) = call(program, *(place[x] for x in program.inputs))
         return [ops.apply("add", by_q, lifted(model, at["q"], slope)), *rest]

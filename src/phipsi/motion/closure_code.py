@@ -43,14 +43,13 @@ from phipsi.motion.lane_loops import Part
 from phipsi.motion.motion import NEWTON, TOLERANCE
 from phipsi.motion.row_elimination import (
     Elimination,
-    LaneMemory,
     RightSide,
     Solver,
-    begin_function,
     elimination_of,
+    store_solution,
     write_solution,
 )
-from phipsi.motion.unrolled_programs import Number, write_terms
+from phipsi.motion.unrolled_programs import LaneMemory, Number, begin_function, write_terms
 from phipsi.operators import pose
 
 OPEN = 7
@@ -274,7 +273,7 @@ class InOnePiece:
         entries = [*way.load, *way.drift[list(rows)]]
         at, out, found, solver = self._function("accelerations", 3, entries)
         nv = len(way.load)
-        at.store_solution(solver.solve(found[nv:], found[:nv]), *out)
+        store_solution(at, solver.solve(found[nv:], found[:nv]), *out)
         at.b.ret_void()
         return at.b.function
 
@@ -288,10 +287,10 @@ class InOnePiece:
             at.store(x, gaps, i)
             largest = larger(e, largest, x)
         at.store(largest, error, 0)
-        at.store_solution(solver.solve([g[i] for i in rows]), *out[:2])
+        store_solution(at, solver.solve([g[i] for i in rows]), *out[:2])
         v = [at.load(self._v(at), k) for k in range(len(way.load))]
         wanted = [e.constant(way.rates[i]) for i in rows]
-        at.store_solution(solver.solve(solver.gaps(v, wanted)), *out[2:])
+        store_solution(at, solver.solve(solver.gaps(v, wanted)), *out[2:])
         at.b.ret_void()
         return at.b.function
 
@@ -304,7 +303,7 @@ class InOnePiece:
         rows, nv = self.way.elimination.rows, len(self.way.load)
         at, (load, right, *out), _, solver = self._function("solution", 5, ())
         given = [at.load(right, i) for i in rows]
-        at.store_solution(solver.solve(given, [at.load(load, k) for k in range(nv)]), *out)
+        store_solution(at, solver.solve(given, [at.load(load, k) for k in range(nv)]), *out)
         at.b.ret_void()
         return at.b.function
 

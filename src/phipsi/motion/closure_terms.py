@@ -20,16 +20,21 @@ from phipsi.backends.array_algebra import Scalars
 from phipsi.compiler import compile
 from phipsi.model.model import Model
 from phipsi.motion.row_elimination import Elimination, elimination_of
-from phipsi.motion.unrolled_programs import Number, Terms, listing, needed
+from phipsi.motion.unrolled_programs import (
+    MOST_BODIES,
+    MOST_TERMS,
+    NotUnrolled,
+    Number,
+    Terms,
+    listing,
+    needed,
+)
 from phipsi.operators import A, J, mass_matrix, pose, tau
 
 ELIMINATION = ((BIAS_FORCES - tau, ROW_DRIFT, mass_matrix, A @ J), (pose, mass_matrix, A @ J))
 MODES = (("apply", "apply", "dense", "dense"), ("apply", "dense", "dense"))
 
 _SCALARS = Scalars(np.dtype(object))
-
-MOST_BODIES, MOST_TERMS = 24, 6000
-"""Systems with more bodies, or more operations in a step, are not unrolled."""
 
 
 @final
@@ -81,8 +86,11 @@ def _unrolled(system: System, given: Sequence[str], elimination: Elimination) ->
     options: Any = {"given": tuple(given), "backend": "reference"}
     program = compile(ELIMINATION[0], system, mode=MODES[0], **options)
     terms = Terms()
-    load, drift, mass, motion = terms.results(program.source)
-    residual = _residual_entries(system, terms.inputs("q", (system.nq,)))
+    try:
+        load, drift, mass, motion = terms.results(program.source)
+        residual = _residual_entries(system, terms.inputs("q", (system.nq,)))
+    except NotUnrolled:  # a joint of a user, whose formula chooses by the value of q
+        return None
     shapes = {x: tuple(program.input_shapes[x]) for x in ("q", "v", "tau", *given)}
     rates = system.rows.rates
     found = Unrolled(elimination, shapes, load, drift, mass, motion, residual, rates)

@@ -1,4 +1,4 @@
-"""Equations in graphs: a call that iterates x ← g(x, c) until x stands still.
+"""Equations in graphs: a call that iterates x ← g(x, c) until x stands still (implicit.py).
 
 The solution is differentiated by the implicit function theorem, x = g(x, c):
 
@@ -15,13 +15,14 @@ from typing import Any, final
 
 import numpy as np
 
+from phipsi.errors import PhipsiError
 from phipsi.laws import law_operations as ops
 from phipsi.laws.calls import Callee, call, listing, natives_of
 from phipsi.laws.graph import Array, Node, in_order
 from phipsi.laws.law_derivatives import adjoints
 from phipsi.laws.law_values import evaluate
 from phipsi.laws.substitution import substituted
-from phipsi.motion.implicit import CONVERGED, ITERATIONS, LEAST_FACTOR, STALLED
+from phipsi.motion.implicit import CONVERGED, ITERATIONS, LEAST_FACTOR, STALLED, newton
 
 Measure = tuple[Node, Node]
 """Squares: how much an iterate has changed, and how large it is."""
@@ -57,6 +58,11 @@ def solution(
 def _squares(x: Node, new: Node) -> Measure:
     step = ops.apply("sub", new, x)
     return tuple(ops.total(ops.apply("mul", y, y), None) for y in (step, new))  # type: ignore[return-value]
+
+
+def _ratio(measure: tuple[float, float]) -> float:
+    change, size = measure
+    return change / size if size else np.inf if change else 0.0
 
 
 @final
@@ -100,6 +106,7 @@ class Iteration(Callee):
         )
         for x in inputs:
             known[x.data[0]] = np.array(np.broadcast_to(known[x.data[0]], (*batch, *x.shape)))
+        first = {x: known[x.data[0]].copy() for x in self.unknowns}
         done, before = np.zeros(batch, bool), [np.full(batch, np.inf) for _ in self.measures]
         for _ in range(ITERATIONS):
             found = evaluate(self.body, known)
@@ -119,9 +126,35 @@ class Iteration(Callee):
             if done.all():
                 break
         out = [known[x.data[0]] for x in self.unknowns]
-        for x in out:
-            x[~done] = np.nan
+        for place in np.ndindex(*batch):
+            if done[place]:
+                continue
+            at = {x.data[0]: known[x.data[0]][place] for x in self.fixed}
+            found = self._newton([first[x][place] for x in self.unknowns], at)
+            for x, new in zip(out, found, strict=True):
+                x[place] = new
         return out
+
+    def _newton(self, guesses: Sequence[Array], fixed: dict[str, Array]) -> list[Array]:
+        """The fixed point of one element by Newton's method; NaN where there is none."""
+        ends = np.cumsum([x.size for x in self.unknowns])[:-1]
+
+        def parts(w: Array) -> list[Array]:
+            several = zip(np.split(w, ends), self.unknowns, strict=True)
+            return [part.reshape(x.shape) for part, x in several]
+
+        def image(w: Array) -> tuple[Array, float, float]:
+            at = {x.data[0]: part for x, part in zip(self.unknowns, parts(w), strict=True)}
+            try:
+                found = evaluate(self.body, {**fixed, **at})
+            except PhipsiError:
+                return np.full_like(w, np.nan), np.nan, np.nan
+            new = np.concatenate([np.ravel(x) for x in found[: len(self.unknowns)]])
+            rest = [float(x) for x in found[len(self.unknowns) :]]
+            return new, *max(zip(rest[::2], rest[1::2], strict=True), key=_ratio)
+
+        w = newton(image, np.concatenate([np.ravel(x) for x in guesses]))
+        return parts(np.full(sum(x.size for x in self.unknowns), np.nan) if w is None else w)
 
     def prepare(self, host: Any) -> None:
         """That of the calls inside."""

@@ -61,7 +61,8 @@ class Motion:
     there is one, is the mass matrix (n, nv, nv) that states are projected with.
 
     **Attributes:** `mechanism`, a model or a system; `tree`; `rows`, those of the system, None
-    without any; `chart` of the tree; `moving`, the rates that are not prescribed, None for all.
+    without any; `chart` of the tree; `free`; `moving`, the rates that are not prescribed, None for
+    all.
     """
 
     def __init__(
@@ -75,7 +76,7 @@ class Motion:
         self.mechanism = self.tree if self.system is None else self.system
         self.rows = None if self.system is None else self.system.rows
         self.chart = chart_of(self.tree)
-        self.moving = None if free is None else np.flatnonzero(free)
+        self.free, self.moving = free, None if free is None else np.flatnonzero(free)
         self._held = None if free is None else np.asarray(free) == 0
         self._inertia = inertia
 

@@ -65,7 +65,7 @@ def rollout(
     same bits in whatever batch and number of threads it runs. Motions of a `System` keep its
     constraints, of every kind: the steps are those of `simulate` with stabilization="project", in
     machine code too. Where constraint rows are nearly dependent, in or near a singular
-    configuration, a trajectory is stepped in NumPy until the next record, which takes about 20
+    configuration, a trajectory is stepped in NumPy until the next record, which takes about 60
     times as long (and may give other last bits in another batch); so are `prescribed` joints of a
     system.
 
@@ -391,8 +391,9 @@ _REASONS = {
         "fast rotations need steps well below their period"
     ),
     NO_MEMORY: (  # the number of UNSOLVED and OPEN in runs
-        "the equation of the implicit step was not solved by iteration; the step is too long for "
-        "this motion, or forces that couple joints are too stiff for it. Use a smaller dt"
+        "the equation of the implicit step was not solved by iteration, nor by Newton's method: "
+        "the step is too long for this motion. Use a smaller dt, or integrator="
+        "'implicit_damping', which solves no equation"
     ),
 }
 

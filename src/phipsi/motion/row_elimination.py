@@ -22,9 +22,10 @@ from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
 from phipsi.algorithms.constrained.system import System
 from phipsi.backends import failures
 from phipsi.backends.native.text import llvm_text as ir
-from phipsi.backends.native.text.lane_arithmetic import DOUBLE, POINTER, Emitter, Lane
+from phipsi.backends.native.text.lane_arithmetic import Emitter, Lane
 from phipsi.compiler import compile
 from phipsi.errors import PhipsiError
+from phipsi.motion.unrolled_programs import LaneMemory, begin_function
 from phipsi.operators import mass_matrix
 
 MOST_PRODUCTS = 12000
@@ -161,20 +162,10 @@ def write_solution(
         if side.by_rates:
             right = solver.gaps(right, [at.load(given[1], i) for i in system.rows])
         out = given[1 + side.by_rates :]
-        at.store_solution(solver.solve(right, load), *out)
+        store_solution(at, solver.solve(right, load), *out)
         first += side.pointers
     at.b.ret_void()
     return at.b.function
-
-
-def begin_function(
-    module: ir.Module, lanes: int, fused: bool, count: int, name: str
-) -> tuple[LaneMemory, list[Any]]:
-    """A function of so many pointers: what its code is written with, and the pointers."""
-    function = ir.Function(module, ir.FunctionType(ir.VOID, [POINTER] * count), name)
-    e = Emitter(lanes, fused=fused)
-    e.builder = ir.IRBuilder(function.append_basic_block("entry"))
-    return LaneMemory(e), list(function.args)
 
 
 class Solved(NamedTuple):
@@ -185,33 +176,12 @@ class Solved(NamedTuple):
     f: list[Any]
 
 
-@final
-class LaneMemory:
-    """Numbers in memory, a vector of lanes each."""
-
-    def __init__(self, e: Emitter) -> None:
-        self.e, self.b = e, e.builder
-
-    def load(self, base: Any, i: int) -> Lane:
-        """Number i of every lane."""
-        where = self.b.at(base, 8 * self.e.lanes * i)
-        return Lane(self.e, self.b.load(where, align=8, typ=self.e.vector))
-
-    def store(self, x: Any, base: Any, i: int) -> None:
-        """Number i of every lane."""
-        where = self.b.at(base, 8 * self.e.lanes * i)
-        self.b.store(self.e.lift(x).value, where, align=8)
-
-    def number(self, base: Any, i: int) -> Lane:
-        """Number i of a table, the same in every lane."""
-        return self.e.splat(self.b.load(self.b.at(base, 8 * i), typ=DOUBLE))
-
-    def store_solution(self, found: Solved, x: Any, status: Any, f: Any = None) -> None:
-        """A solution at these places."""
-        self.b.store(found.status, status, align=8)
-        for values, place in ((found.x, x), (found.f, f)):
-            for i, value in enumerate(values if place is not None else ()):
-                self.store(value, place, i)
+def store_solution(at: LaneMemory, found: Solved, x: Any, status: Any, f: Any = None) -> None:
+    """A solution at these places."""
+    at.b.store(found.status, status, align=8)
+    for values, place in ((found.x, x), (found.f, f)):
+        for i, value in enumerate(values if place is not None else ()):
+            at.store(value, place, i)
 
 
 @final

@@ -31,7 +31,9 @@ from phipsi.laws.substitution import substituted
 from phipsi.laws.trace import Traced, as_node
 from phipsi.model.model import Model
 from phipsi.motion.chart import chart_of
+from phipsi.motion.inertia_nodes import weights_of_inertias
 from phipsi.motion.lagrangian import RATES_OF_MOMENTA
+from phipsi.motion.unrolled_programs import unrolled_program
 from phipsi.operators import H, J, frame_pose, phi, pose
 from phipsi.operators.catalogue import catalogue_leaf
 from phipsi.operators.inputs import needs_of
@@ -65,10 +67,18 @@ class ProgramCall(Callee):
     """Expressions of the algebra on a model; the arguments of the call are the program's inputs.
 
     `allowed` are codes of failures.py that do not stop a trajectory; `options` those of `compile`.
+    With `unrolls`, the program is one without inverses, which cannot fail: in small mechanisms it
+    is written without loops.
     """
 
     def __init__(
-        self, forms: Sequence[Expr], model: Model, *, allowed: tuple[int, ...] = (), **options: Any
+        self,
+        forms: Sequence[Expr],
+        model: Model,
+        *,
+        allowed: tuple[int, ...] = (),
+        unrolls: bool = False,
+        **options: Any,
     ) -> None:
         self.forms, self.model, self.options = tuple(forms), model, options
         self.allowed, self.name = allowed, ", ".join(map(str, forms))
@@ -80,11 +90,17 @@ class ProgramCall(Callee):
                 f"there is no machine code for {self.name} of {model!r}, so that it cannot be part "
                 "of a compiled run"
             )
-        self.native = native
-        self.natives = (native,)
+        self.native, self.natives = native, (native,)
+        self._unrolled = None
+        if unrolls:
+            self._unrolled = unrolled_program(
+                lambda: self._program("reference").source, native.program
+            )
+        if self._unrolled is not None:
+            self.natives, self.name = (), f"{self.name} unrolled {self._unrolled.key}"
         self.inputs: tuple[str, ...] = tuple(self.native.program.inputs)
         self.shapes: tuple[Shape, ...] = tuple(self.native.output_shapes)
-        self.key = (self.forms, id(model), repr(sorted(options.items())), allowed)
+        self.key = (self.forms, id(model), repr(sorted(options.items())), allowed, unrolls)
 
     def _program(self, backend: str | None) -> Program:
         return compile(self.forms, self.model, backend=backend, **self.options)
@@ -94,8 +110,13 @@ class ProgramCall(Callee):
         return self._program(None)(*args)
 
     def write(self, code: Any, args: Sequence[Any]) -> Sequence[Any]:
-        """One call of its kernel."""
-        return code.host.call_program(self.native, code, args, self.allowed)
+        """One call of its kernel, or of its code without loops."""
+        if self._unrolled is None:
+            return code.host.call_program(self.native, code, args, self.allowed)
+        results = [code.area(max(1, math.prod(shape))) for shape in self.shapes]
+        places = [x.base for x in (*map(code.stored, args), *results)]
+        code.e.builder.call(self._unrolled.function(code.module, code.e), places)
+        return results
 
     def pull(
         self, args: tuple[Node, ...], results: tuple[Node, ...], weights: Sequence[Node | None]
@@ -250,7 +271,7 @@ def products(
             for y in (place[x],)]  # fmt: skip
     out = dict(zip(names, call(callee, *args), strict=True))
     if "M" in out:
-        out["M"] = _of_inertias(out["M"], model.n_bodies)
+        out["M"] = weights_of_inertias(out["M"], model.n_bodies)
     return out
 
 
@@ -265,36 +286,6 @@ def of_rotors(model: Model, shape: Shape, by_tau: Node, rates: Node) -> Node:
                 places.append((k * shape[1] + i - at.start) * shape[2] + j - at.start)
     product = ops.apply("mul", ops.pick(by_tau, rows), ops.pick(rates, columns))
     return ops.scatter(ops.apply("neg", product), np.array(places), shape)
-
-
-# M = [J, m ĉ; −m ĉ, m 1] in the order of `inertial_parameters`: which of the ten stands at every
-# entry, 10 for none, and its sign
-_NONE = 10
-_WHICH = np.array([
-    [4, 7, 8, _NONE, 3, 2], [7, 5, 9, 3, _NONE, 1], [8, 9, 6, 2, 1, _NONE],
-    [_NONE, 3, 2, 0, _NONE, _NONE], [3, _NONE, 1, _NONE, 0, _NONE], [2, 1, _NONE, _NONE, _NONE, 0],
-])  # fmt: skip
-_SIGN = np.ones((6, 6))
-_SIGN[0, 4] = _SIGN[1, 5] = _SIGN[2, 3] = _SIGN[3, 2] = _SIGN[4, 0] = _SIGN[5, 1] = -1.0
-_SIGN[_WHICH == _NONE] = 0.0
-_TIMES = np.bincount(_WHICH.ravel(), minlength=11)[:10]  # how often each of the ten occurs
-
-
-def inertias(parameters: Node, n: int) -> Node:
-    """M (n, 6, 6) of the inertial parameters (n, 10)."""
-    places = 10 * np.arange(n)[:, None, None] + np.where(_WHICH == _NONE, 0, _WHICH)
-    signs = np.broadcast_to(_SIGN, (n, 6, 6))
-    return ops.apply("mul", ops.pick(parameters, places), ops.constant(signs))
-
-
-def _of_inertias(weights: Node, n: int) -> Node:
-    """Weights (n, 6, 6) of M whose sums are those (n, 10) of the inertial parameters."""
-    shares = np.append(1.0 / _TIMES, 0.0)[_WHICH] * _SIGN
-    places = 10 * np.arange(n)[:, None, None] + np.where(_WHICH == _NONE, 0, _WHICH)
-    flat = ops.pick(weights, np.arange(10 * n).reshape(n, 10))
-    return ops.apply(
-        "mul", ops.pick(flat, places), ops.constant(np.broadcast_to(shares, (n, 6, 6)))
-    )
 
 
 # ---- formulas of the groups ----------------------------------------------------------------------

@@ -23,7 +23,8 @@ from phipsi.laws.law_diagonals import diagonal
 from phipsi.laws.substitution import substituted
 from phipsi.model.contact_pairs import Contacts
 from phipsi.model.model import Model
-from phipsi.motion.step_calls import ProgramCall, inertias
+from phipsi.motion.inertia_nodes import inertias
+from phipsi.motion.step_calls import ProgramCall
 from phipsi.operators import H, J, Jr, Lambda, mass_matrix, phi
 
 INERTIA = "inertia"

@@ -10,6 +10,7 @@ code has no negation. LLVM looks for the best place of each negation in a chain 
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, final
 
@@ -17,11 +18,19 @@ import numpy as np
 
 from phipsi.backends.array_algebra import FUNCTIONS
 from phipsi.backends.backend import SweepProgram
+from phipsi.backends.native.text import llvm_text as ir
 from phipsi.backends.native.text.elementary_functions import LaneNumbers
-from phipsi.backends.native.text.lane_arithmetic import Emitter, Lane
+from phipsi.backends.native.text.lane_arithmetic import DOUBLE, POINTER, Emitter, Lane
 from phipsi.backends.reference import evaluate
 
+MOST_BODIES, MOST_TERMS = 24, 6000
+"""Mechanisms with more bodies, or more operations in a program, are not unrolled."""
+
 Number = Any  # a term, or a number that is known
+
+
+class NotUnrolled(Exception):
+    """An operation that terms do not have, such as a choice by the value of one."""
 
 
 @final
@@ -92,6 +101,11 @@ class Term:
             return -(other / self.args[0])
         return 0.0 if other == 0 else self.terms.make("div", float(other), self)
 
+    def _undecided(self, *_: Any) -> Any:
+        raise NotUnrolled("what depends on the value of a term")
+
+    __lt__ = __le__ = __gt__ = __ge__ = __abs__ = __float__ = _undecided
+
 
 def _ordered(x: Term, y: Term) -> tuple[Term, Term]:
     return (x, y) if x.number <= y.number else (y, x)
@@ -99,22 +113,17 @@ def _ordered(x: Term, y: Term) -> tuple[Term, Term]:
 
 @final
 class _Functions:
-    """The functions of terms that the reference backend calls."""
+    """The functions of terms that the reference backend calls: those that there is code for."""
 
-    @staticmethod
-    def sin(x: Term) -> Term:
-        return x.terms.make("sin", x)
+    matmul = staticmethod(np.matmul)
 
-    @staticmethod
-    def cos(x: Term) -> Term:
-        return x.terms.make("cos", x)
-
-    @staticmethod
-    def sqrt(x: Term) -> Term:
-        return x.terms.make("sqrt", x)
+    def __getattr__(self, name: str) -> Callable[[Term], Term]:
+        if name not in _WRITERS:
+            raise NotUnrolled(name)
+        return lambda x: x.terms.make(name, x)
 
 
-FUNCTIONS[Term] = _Functions
+FUNCTIONS[Term] = _Functions()
 
 
 @final
@@ -182,6 +191,41 @@ def listing(results: Sequence[Number]) -> str:
     return "\n".join([*lines, " ".join(map(name, results))])
 
 
+# ---- code ----------------------------------------------------------------------------------------
+
+
+@final
+class LaneMemory:
+    """Numbers in memory, a vector of lanes each."""
+
+    def __init__(self, e: Emitter) -> None:
+        self.e, self.b = e, e.builder
+
+    def load(self, base: Any, i: int) -> Lane:
+        """Number i of every lane."""
+        where = self.b.at(base, 8 * self.e.lanes * i)
+        return Lane(self.e, self.b.load(where, align=8, typ=self.e.vector))
+
+    def store(self, x: Any, base: Any, i: int) -> None:
+        """Number i of every lane."""
+        where = self.b.at(base, 8 * self.e.lanes * i)
+        self.b.store(self.e.lift(x).value, where, align=8)
+
+    def number(self, base: Any, i: int) -> Lane:
+        """Number i of a table, the same in every lane."""
+        return self.e.splat(self.b.load(self.b.at(base, 8 * i), typ=DOUBLE))
+
+
+def begin_function(
+    module: ir.Module, lanes: int, fused: bool, count: int, name: str
+) -> tuple[LaneMemory, list[Any]]:
+    """A function of so many pointers: what its code is written with, and the pointers."""
+    function = ir.Function(module, ir.FunctionType(ir.VOID, [POINTER] * count), name)
+    e = Emitter(lanes, fused=fused)
+    e.builder = ir.IRBuilder(function.append_basic_block("entry"))
+    return LaneMemory(e), list(function.args)
+
+
 def write_terms(
     results: Sequence[Number], e: Emitter, load: Callable[[str, int], Lane]
 ) -> list[Lane]:
@@ -216,3 +260,58 @@ _WRITERS: Mapping[str, Callable[[LaneNumbers, list[Lane]], Lane]] = {
     "cos": lambda numbers, args: numbers.cos(args[0]),
     "sqrt": lambda numbers, args: numbers.sqrt(args[0]),
 }
+
+
+@final
+class UnrolledProgram:
+    """A program that is written without loops: what it computes, and its code.
+
+    **Attributes:** `inputs`, shapes by name, in the order of the program; `results`, entries of
+    every result; `key`, a digest of both.
+    """
+
+    def __init__(self, program: SweepProgram) -> None:
+        self.results = Terms().results(program)
+        self.inputs = {x: tuple(program.input_shapes[x]) for x in program.inputs}
+        self._entries = [x for result in self.results for x in result.ravel()]
+        text = f"{self.inputs} {[x.shape for x in self.results]} {listing(self._entries)}"
+        self.key = hashlib.sha256(text.encode()).hexdigest()
+
+    @property
+    def size(self) -> int:
+        """How many operations it takes."""
+        return len(needed(self._entries))
+
+    def function(self, module: ir.Module, of: Emitter) -> ir.Function:
+        """``void name(inputs …, results …)``, once in a module."""
+        name = f"phipsi_unrolled_{self.key[:24]}_{of.lanes}"
+        if name in module.globals:
+            return module.globals[name]
+        count = len(self.inputs) + len(self.results)
+        at, pointers = begin_function(module, of.lanes, of.fused, count, name)
+        at.b.function.linkage = "internal"
+        where = dict(zip(self.inputs, pointers, strict=False))
+        lanes = write_terms(self._entries, at.e, lambda x, i: at.load(where[x], i))
+        written = iter(lanes)
+        for result, place in zip(self.results, pointers[len(self.inputs) :], strict=True):
+            for i in range(result.size):
+                at.store(next(written), place, i)
+        at.b.ret_void()
+        return at.b.function
+
+
+def unrolled_program(
+    source: Callable[[], SweepProgram], program: SweepProgram
+) -> UnrolledProgram | None:
+    """A program without loops, from its `source` for the reference backend; None if it is large."""
+    if program.model.n_bodies > MOST_BODIES:
+        return None
+
+    def build() -> UnrolledProgram | None:
+        try:
+            found = UnrolledProgram(source())
+        except NotUnrolled:
+            return None
+        return found if found.size <= MOST_TERMS else None
+
+    return program.model.cached((UnrolledProgram, program.request), build)

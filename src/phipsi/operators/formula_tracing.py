@@ -86,6 +86,8 @@ def _arguments(
             raise InputError(
                 f"{place}{p.name!r} is not a quantity of one body. "
                 f"{did_you_mean(p.name, fitting)}\n"
+                "Matrices of a body are M, H, P, D, G, R and the like; vectors q, v, vdot, tau (of "
+                "its joint), V, a, b, gravity and f_ext (of the body).\n"
                 f"Operators, vectors and scalars of your own are given as own=[{p.name}], and "
                 f"numbers as default values:  {p.name}=0.5"
             )
@@ -153,10 +155,10 @@ def _block(result: Any, rows: int, cols: int, is_vector: bool, place: str) -> No
         zero = constant(0.0)
         return join([block if on else zero for on in one.ravel()], wanted)
     if block.shape != wanted:
-        alone = (
-            ", or a number for all of them" if is_vector else ", or a number for a multiple of I"
-        )
-        alone = alone if is_vector or rows == cols else ""
+        alone = ", or a number for all of them" if is_vector else ""
+        if rows == cols and not is_vector:
+            alone = ", or a number for a multiple of I"
+            alone += ", or np.diag(…) of this array" if block.shape == (rows,) else ""
         fail(
             f"the formula returns an array of shape {block.shape}, but a block of its spaces is "
             f"{wanted}",

@@ -90,9 +90,10 @@ def check_tables(expressions: tuple[Expr, ...], model: Model) -> None:
 def _check_coordinates(expressions: tuple[Expr, ...], model: Model) -> None:
     """Reject q of joints whose coordinates are not the integrals of their rates."""
     curved = [k for k, joint in enumerate(model.joints) if not joint.is_additive]
-    if not curved or not any(_COORDINATES in leaves_of(x) for x in _written_out(expressions)):
+    parts = _written_out(expressions) if curved else frozenset[Expr]()
+    if _COORDINATES not in parts:
         return
-    for x in _written_out(expressions):
+    for x in sorted(parts, key=str):
         for i, y in enumerate(x.args):
             reads: Any = getattr(x.function, "reads", None)
             k = next((k for k in curved if reads is None or reads(i, model.joints[k].nv)), None)
@@ -102,17 +103,18 @@ def _check_coordinates(expressions: tuple[Expr, ...], model: Model) -> None:
             raise InputError(_no_coordinates(x, model, curved[0]))
 
 
-def _written_out(expressions: tuple[Expr, ...]) -> list[Expr]:
+@lru_cache(maxsize=2**10)
+def _written_out(expressions: tuple[Expr, ...]) -> frozenset[Expr]:
     """All parts of expressions and of definitions."""
-    seen: dict[Expr, None] = {}
+    seen: set[Expr] = set()
     stack = list(expressions)
     while stack:
         x = stack.pop()
         if x not in seen:
-            seen[x] = None
+            seen.add(x)
             meaning = definition(x)
             stack += x.args if meaning is None else (*x.args, meaning)
-    return list(seen)
+    return frozenset(seen)
 
 
 def _no_coordinates(x: Expr, model: Model, k: int) -> str:

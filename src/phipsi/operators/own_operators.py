@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 from weakref import WeakValueDictionary
 
-from phipsi.errors import InputError, SpaceError, did_you_mean
+from phipsi.errors import InputError, PhipsiError, SpaceError, did_you_mean
 from phipsi.expressions.check import shown, signature
 from phipsi.expressions.latex import latex_name
 from phipsi.expressions.node import Expr, leaf, total_of
@@ -419,7 +419,15 @@ def _called(name: str, recursion: Callable[[Expr], Expr], X: Expr) -> Expr:
         ) from None
     except ValueError:
         pass  # a function of C without a known signature
-    return recursion(X)
+    try:
+        return recursion(X)
+    except PhipsiError:
+        raise
+    except TypeError as error:
+        raise InputError(
+            f"{name}: the recursion fails ({error}). {name} is an operator there, and not an array:"
+            " write it with @, +, −, .T, .inv, numbers and bd"
+        ) from None
 
 
 def _named_expression(

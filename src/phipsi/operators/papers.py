@@ -137,7 +137,7 @@ def paper_named(name: str) -> str:
             return known
     raise InputError(
         f"{name!r} is not one of the papers, which are {', '.join(PAPERS)}. "
-        f"{did_you_mean(name, PAPERS)}"
+        f"{did_you_mean(name, PAPERS, ' ')}".rstrip()
     )
 
 
@@ -172,9 +172,9 @@ def explain_letter(word: str, base: Vocabulary) -> str:
             return why
     meanings: dict[str, list[str]] = {}
     for paper, table in LETTERS.items():
-        if any(letters(letter) == word for letter in table):
-            x = paper_vocabulary(paper, base).leaves
-            found = next(x[letter] for letter in table if letters(letter) == word)
+        named = [x for x in table if word in map(letters, _spellings(x))]
+        if named:
+            found = paper_vocabulary(paper, base).leaves[named[0]]
             meanings.setdefault(_called(found), []).append(paper)
     if not meanings:
         return ""

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from phipsi.errors import SpaceError
 from phipsi.expressions.check import shown
+from phipsi.expressions.functions import scaled
 from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import Expr, Number, block_diagonal, identity, product, total_of, zero
 from phipsi.expressions.structure import (
@@ -67,13 +68,28 @@ def _terms(X: Expr, x: Expr) -> Terms:
     out: Terms = []
     for c, term in x.terms:
         partial: Terms = [(c, ())]
-        for y in term.factors:
+        for y in _unscaled(X, term.factors):
             parts = _terms(X, y) if y.op is Op.SUM and _has(X, y) else [(1, (y,))]
             partial = [(a * d, fs + gs) for a, fs in partial for d, gs in parts]
             if len(partial) > _MOST_TERMS:
                 raise SpaceError(f"the equation of {X} has more than {_MOST_TERMS} products")
         out += partial
     return out
+
+
+def _unscaled(X: Expr, factors: Factors) -> Factors:
+    """Factors in which a number times X, or a vector X times a number, is s I times X."""
+    out: list[Expr] = []
+    for i, y in enumerate(factors):
+        numbers = factors[i + 1 :]
+        if y is X and X.is_vector and numbers and all(z.is_scalar for z in numbers):
+            return (*out, scaled(product(numbers), identity(X.gives)), X)
+        if y.function is scaled and _has(X, y.args[1]):
+            s, inner = y.args
+            out += [scaled(s, identity(inner.gives)), *_unscaled(X, inner.factors)]
+        else:
+            out.append(y)
+    return tuple(out)
 
 
 def _linear(X: Expr, free: Expr, bound: Terms) -> Expr | None:
@@ -108,7 +124,7 @@ def _linear(X: Expr, free: Expr, bound: Terms) -> Expr | None:
 def _ends(X: Expr, factors: Factors) -> tuple[Expr | None, Expr | None, bool] | None:
     """A and C of A X C, or of bd(A X C); None if X stands elsewhere, or twice."""
     diagonal = len(factors) == 1 and factors[0].op is Op.BD
-    inner = factors[0].args[0].factors if diagonal else factors
+    inner = _unscaled(X, factors[0].args[0].factors if diagonal else factors)
     places = [i for i, y in enumerate(inner) if _has(X, y)]
     if len(places) != 1 or inner[places[0]] is not X:
         return None

@@ -126,10 +126,27 @@ def claim(text: str, paper: str = "", own: Sequence[Expr] = ()) -> Identity:
     >>> print(claim("H φ − H ψ = H φ K H ψ"))
     H φ − H ψ = H φ K H ψ
     """
-    sides = text.split("=")
+    lhs, rhs = sides_of(text)
+    return Identity(lhs, rhs, name=text, statement=text, paper=paper, own=own)
+
+
+def sides_of(text: str) -> tuple[str, str]:
+    """The two sides of a claim, neither of them empty.
+
+    >>> sides_of("φ⁻¹ = I − E_φ")
+    ('φ⁻¹', 'I − E_φ')
+    """
+    if found := re.search("[<>]=?|[≤≥≠]", text):
+        raise InputError(
+            f"{text!r} is not an equation: {found.group()!r} is not decided, only lhs = rhs"
+        )
+    sides = [side.strip() for side in text.split("=")]
     if len(sides) != 2:
         raise InputError(f"a claim has one equals sign, and there are {len(sides) - 1} in {text!r}")
-    return Identity(sides[0], sides[1], name=text, statement=text, paper=paper, own=own)
+    for side, name in zip(sides, ("left", "right"), strict=True):
+        if not side:
+            raise InputError(f"the {name} side of the claim {text!r} is empty; zero is written 0")
+    return sides[0], sides[1]
 
 
 def _two_sides(lhs: Any, rhs: Any, name: str, paper: str, own: Sequence[Expr]) -> tuple[Expr, Expr]:
@@ -138,9 +155,10 @@ def _two_sides(lhs: Any, rhs: Any, name: str, paper: str, own: Sequence[Expr]) -
         text = _with_fractions(side.strip()) if isinstance(side, str) else side
         x: Any = as_expression(text, paper, own)
         if not isinstance(x, Expr):
-            what = "nothing" if x is None else f"{x!r}{advice(x)}"
+            what = "None" if x is None else f"{x!r}{advice(x)}"
+            of = f"the identity {name!r}" if name else "an identity"
             raise InputError(
-                f"a side of the identity {name!r} is {what}. Both sides are expressions or text:\n"
+                f"a side of {of} is {what}. Both sides are expressions or text:\n"
                 f'    pp.Identity("phi - psi", "psi K H phi")'
             )
         both.append(x)
@@ -260,8 +278,8 @@ def _checked_condition(condition: str) -> str:
     for part in parts:
         if part not in CONDITIONS:
             raise InputError(
-                f"{part!r} is not a known condition. {did_you_mean(part, CONDITIONS)} The known "
-                f"ones are {', '.join(CONDITIONS)}; several are separated by commas."
+                f"{part!r} is not a known condition. {did_you_mean(part, CONDITIONS, ' ')}".rstrip()
+                + f" The known ones are {', '.join(CONDITIONS)}; several are separated by commas."
             )
     return ", ".join(parts)
 

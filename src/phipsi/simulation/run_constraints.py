@@ -25,13 +25,20 @@ from numpy.typing import NDArray
 
 from phipsi.algorithms.constrained.assembly import close_loops, project_position, project_velocity
 from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
+from phipsi.algorithms.constrained.system import System
 from phipsi.algorithms.dynamics.constraint_forces import VELOCITY_CHANGE
+from phipsi.algorithms.dynamics.hybrid import HELD_CHANGE, HELD_IMPULSE
 from phipsi.algorithms.forms import IMPULSE
 from phipsi.backends.failures import is_failure
 from phipsi.compiler import compile
 from phipsi.errors import InputError
+from phipsi.laws import law_operations as ops
+from phipsi.laws.calls import call
 from phipsi.model.closure_names import ends
-from phipsi.motion.motion import Motion, not_closed
+from phipsi.motion.closure_calls import ProjectionCall
+from phipsi.motion.motion import TOLERANCE, Motion, not_closed
+from phipsi.motion.run_code import Plan
+from phipsi.motion.run_memory import RunMemory
 from phipsi.simulation.stepper import Diverged
 
 Array = NDArray[Any]
@@ -81,6 +88,7 @@ class RunConstraints:
         self.method, self.tolerance, self.rate = method, tolerance, rate
         self._rows = self.system.rows
         self._all_move = motion.moving is None
+        self._free = () if motion.free is None else (motion.free,)
         self._is_large = method == "project" and motion.tree.nv > _LARGE and self._all_move
         self._rank: int | None = None
         self._careful = self._steady = False
@@ -200,7 +208,7 @@ class RunConstraints:
         """The nearest state on the constraints; raises `Diverged` if there is none."""
         if not (np.isfinite(q).all() and np.isfinite(v).all()):
             return q, v
-        if (self._unseen > 0 and self._all_move) or self._is_large:
+        if self._unseen > 0 or self._is_large:
             self._unseen -= 1
             found = self._project_compiled(q, v)
             if found is not None:
@@ -222,6 +230,8 @@ class RunConstraints:
 
     def _project_compiled(self, q: Array, v: Array) -> tuple[Array, Array] | None:
         """The same where rows are regular: v − ℳ⁻¹ J* A* (A Λ A*)⁻¹ (A J v − rates), compiled."""
+        if self._in_one_call is not None:
+            return self._in_one_call(q, v)
         zero = np.zeros_like(v)
         try:
             found, closed, at = close_loops(
@@ -237,16 +247,38 @@ class RunConstraints:
             return None
         return (found[0], v - step) if closed[0] else None
 
+    @cached_property
+    def _in_one_call(self) -> Callable[[Array, Array], tuple[Array, Array] | None] | None:
+        """The projection of compiled runs, where it is as exact as this run wants."""
+        small = self.tolerance < TOLERANCE or not self._all_move
+        if small or compile(VELOCITY_CHANGE, self.system).native is None:
+            return None
+        system = self.system
+        plan = system.cached((RunConstraints, "projection"), lambda: _projection_plan(system))
+        place, rates = np.zeros((1, system.nq)), np.zeros((1, system.nv))
+        memory = RunMemory(plan, {"q": place, "v": rates}, 1)
+        call = memory.stepper(0.0, 0)
+
+        def project(q: Array, v: Array) -> tuple[Array, Array] | None:
+            place[0], rates[0] = q, v
+            if call():
+                memory.status[0] = 0
+                return None
+            return place[0].copy(), rates[0].copy()
+
+        return project
+
     def _changed(self, q: Array, v: Array, rates: Array) -> Array:
-        """ℳ⁻¹ J* A* (A Λ A*)⁻¹ (A J v − rates), compiled."""
-        step, p, status = self._change(q, v, rates)
+        """ℳ⁻¹ J* A* (A Λ A*)⁻¹ (A J v − rates), compiled, of the joints that may move."""
+        step, p, status = self._change(q, v, *self._free, rates)
         if is_failure(status) or np.count_nonzero(p) > self.rank:
             raise _Irregular
         return step
 
     @cached_property
     def _change(self) -> Callable[..., tuple[Array, Array, Any]]:
-        program = compile((VELOCITY_CHANGE, IMPULSE), self.system)
+        forms = (VELOCITY_CHANGE, IMPULSE) if self._all_move else (HELD_CHANGE, HELD_IMPULSE)
+        program = compile(forms, self.system)
         if program.native is not None:
             return program.native.ufunc
 
@@ -366,3 +398,10 @@ def checked_stabilization(method: Any, tolerance: Any, rate: Any) -> tuple[str, 
     if not (np.isfinite(a) and a > 0):
         raise InputError(f"baumgarte_rate={rate!r} must be a number of 1/s above 0.")
     return method, tol, a
+
+
+def _projection_plan(system: System) -> Plan:
+    """The nearest state on the constraints, as compiled runs find it."""
+    callee = ProjectionCall(system)
+    q, v = call(callee, ops.given("q", (system.nq,)), ops.given("v", (system.nv,)))
+    return Plan(callee.natives[0], {"q": q, "v": v}, {}, {}, {}, (), {})

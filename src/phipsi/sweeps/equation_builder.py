@@ -98,6 +98,9 @@ class Builder:
             return self._in(domain, y)
         if y.op == "eye":
             return self._in(domain, x)
+        for one, other in ((x, y), (y, x)):
+            if one.op == "scaled_block" and one.args[1].op == "eye":
+                return self.scaled(one.args[0], self._in(domain, other))
         if y.op == "add" and len(y.args) == 1:
             return self.add([(c, self.mul(x, u)) for c, u in terms_of(y)])
         if x.op == "add" and len(x.args) == 1:
@@ -156,6 +159,15 @@ class Builder:
         kept = rigid and s.type.kind in (Kind.INERTIA, Kind.GYRATION)
         kind = s.type.kind if kept else Kind.SYMMETRIC
         return self.make("cong", (a, s), None, Type(t.domain, t.rows, t.rows, kind))
+
+    def scaled(self, s: Field, x: Field) -> Field:
+        """s X of a number that is computed, in the kind of X."""
+        kept = x.type.kind in (Kind.INERTIA, Kind.SYMMETRIC)
+        kind = x.type.kind if kept else Kind.GENERAL
+        type_ = Type(x.type.domain, x.type.rows, x.type.cols, kind)
+        return (
+            self.zero(type_) if x.op == "zero" else self.make("scaled_block", (s, x), None, type_)
+        )
 
     def scale(self, c: Number, x: Field) -> Field:
         """c X."""

@@ -108,10 +108,7 @@ class Blocks:
             blocks = b.make("formula", tuple(args), function, type_)
             return b.shift("total", blocks) if x.is_scalar else blocks
         if function is scaled:
-            same = args[1].type.kind in (Kind.INERTIA, Kind.SYMMETRIC)
-            kind = args[1].type.kind if same else Kind.GENERAL
-            type_ = Type(Domain.BODY, block_size(x.gives), block_size(x.takes), kind)
-            return b.make("scaled_block", tuple(args), None, type_)
+            return b.scaled(*args)
         if function is trace:
             return b.shift("total", b.apply("block_trace", *args))
         if function is not outer:

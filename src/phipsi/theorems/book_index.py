@@ -13,7 +13,7 @@ from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import Expr, adjoint
 from phipsi.operators.inputs import leaves_of
 from phipsi.rewrite.identities import RULES
-from phipsi.rewrite.identity import Identity
+from phipsi.rewrite.identity import Identity, sides_of
 from phipsi.rewrite.patterns import find_in_product, replace_in_sum
 from phipsi.theorems.printed_equations import Printed, printed
 from phipsi.theorems.words import word
@@ -79,8 +79,8 @@ def identity_named(name: str) -> Identity:
     if row is not None:
         raise InputError(_not_an_equation(row))
     raise InputError(
-        f"there is no identity {name!r}. {did_you_mean(name, known)} A claim of your own has "
-        f'two sides:  pp.prove("phi - psi = psi K H phi")'
+        f"there is no identity {name!r}. {_close_to(name)} A claim of your own has two sides:  "
+        f'pp.prove("phi - psi = psi K H phi")'
     )
 
 
@@ -114,8 +114,16 @@ def equations_named(wanted: Identity | str) -> list[Identity]:
         _check_two_sides(wanted)
         return [wanted]
     if not isinstance(cast(object, wanted), str):
-        raise InputError(f"an identity, its name or its source, not {type(wanted).__name__}")
-    found = [*_by_name(wanted), *_by_source(wanted)]
+        raise InputError(
+            f"an identity is given as itself, by its name or by its number, 'SOA 0.28', not as "
+            f"{type(wanted).__name__}"
+        )
+    if "=" in wanted and not any(wanted == x.name for x in all_identities()):
+        lhs, rhs = sides_of(wanted)
+        raise InputError(
+            f'{wanted!r} is a claim, not a name. State it as  pp.Identity("{lhs}", "{rhs}")'
+        )
+    found = [*_by_name(wanted), *_by_source(wanted)] or list(_by_number(wanted))
     usable = [x for x in found if x.lhs is not None and not x.sweeps]
     if usable:
         return list({x.sides: x for x in reversed(usable)}.values())[::-1]
@@ -133,9 +141,17 @@ def _check_two_sides(x: Identity) -> None:
 
 
 def _close_to(query: str) -> str:
-    """Names and numbers that are written almost like a query."""
-    known = {part: None for x in all_identities() for part in (x.name, *x.source.split("; "))}
-    return did_you_mean(query, known)
+    """Names and numbers that are written almost like a query, or how to find some."""
+    paper = next((p for p in _PAPERS if query.casefold().startswith(f"{p.casefold()} ")), "")
+    if paper:
+        numbers = {asked for row in printed().values() if (asked := str(row)).startswith(paper)}
+        return did_you_mean(query, sorted(numbers), f"{paper} has no such number.")
+    known = dict.fromkeys(
+        part
+        for x in all_identities()
+        for part in (x.name, *x.name.split(" / "), *x.source.split("; "))
+    )
+    return did_you_mean(query, known, 'pp.identities("psi") lists those about an operator.')
 
 
 def all_identities() -> tuple[Identity, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -525,7 +526,11 @@ def _gap(identity: Identity, model: Model, seed: int) -> float:
 
 def stated(text: str, paper: str = "", own: Sequence[Expr] = ()) -> Identity:
     """An identity by its name or number, or a claim as text."""
-    if "=" not in text:
+    if not text.strip():
+        raise InputError(
+            'the text is empty; a claim is written  "phi - psi = psi K H phi", a number "SOA 0.28"'
+        )
+    if not re.search("[=<>≤≥≠]", text):
         return identity_named(text)
     try:
         return claim(text, paper, own)

@@ -30,7 +30,22 @@ from phipsi.errors import InputError, did_you_mean
 from phipsi.expressions.node import Expr
 from phipsi.model.mechanisms import of_mechanisms, tree_of
 from phipsi.model.model import Model
-from phipsi.operators import A, H, I, J, Jr, M, b, phi, prescribed, tau, unprescribed, vdot
+from phipsi.operators import (
+    A,
+    H,
+    I,
+    J,
+    Jr,
+    M,
+    Udot,
+    b,
+    phi,
+    prescribed,
+    tau,
+    unprescribed,
+    v,
+    vdot,
+)
 
 Array = NDArray[Any]
 
@@ -49,6 +64,11 @@ def hybrid_form(w: Expr) -> Expr:
 
 
 HYBRID_ACCELERATIONS = hybrid_form(b)
+HELD_SPREAD = FREE_MASS_MATRIX.inv @ unprescribed @ J.T @ A.T  # of multipliers
+HELD_ROW_MATRIX = A @ J @ unprescribed.T @ HELD_SPREAD
+# the change of rates onto the constraints, nearest in the mass metric of the other joints
+HELD_IMPULSE = HELD_ROW_MATRIX.inv @ (A @ J @ v - Udot)
+HELD_CHANGE = HELD_SPREAD @ HELD_IMPULSE
 
 
 def hybrid_closed_form(w: Expr) -> tuple[Expr, Expr]:
@@ -57,9 +77,8 @@ def hybrid_closed_form(w: Expr) -> tuple[Expr, Expr]:
     v̇ = v̇_f − Y J* A* f with Y = S* (S ℳ S* + prescribed)⁻¹ S and (A J Y J* A*) f = A J v̇_f − U.
     """
     free = hybrid_form(w)
-    spread = FREE_MASS_MATRIX.inv @ unprescribed @ J.T @ A.T
-    f = (A @ J @ unprescribed.T @ spread).inv @ (A @ J @ free + ROW_DRIFT)
-    return free - spread @ f, f
+    f = HELD_ROW_MATRIX.inv @ (A @ J @ free + ROW_DRIFT)
+    return free - HELD_SPREAD @ f, f
 
 
 def free_mask(model: Model, prescribed: Sequence[str] | Mapping[str, Any] | ArrayLike) -> Array:

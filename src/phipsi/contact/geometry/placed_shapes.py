@@ -19,12 +19,14 @@ _SHORT = 1e-30  # m²; a vector with a smaller square has no direction
 class Placed(NamedTuple):
     """A shape in the world.
 
-    `p`, its numbers (`Shape.numbers`); `R` (3, 3), its axes; `x` (3,), the origin of its frame.
+    `p`, its numbers (`Shape.numbers`); `R` (3, 3), its axes; `x` (3,), the origin of its frame;
+    `shape`, for formulas that need more than its numbers.
     """
 
     p: Any
     R: Any
     x: Any
+    shape: Any = None
 
 
 class Slot(NamedTuple):

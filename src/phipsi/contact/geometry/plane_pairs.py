@@ -13,7 +13,7 @@ import numpy as np
 from phipsi.contact.geometry.contact_patch import Points, four_of
 from phipsi.contact.geometry.placed_shapes import INACTIVE, Placed, Slot, unit
 
-_DIAGONALS = np.array([[1, 1, 1], [-1, 1, 1], [1, -1, 1], [1, 1, -1]], dtype=float)
+DIAGONALS = np.array([[1, 1, 1], [-1, 1, 1], [1, -1, 1], [1, 1, -1]], dtype=float)
 """The signs of a box's corners at one end of every diagonal."""
 _X = np.array([1.0, 0.0])
 _BAND = 0.05  # of the size of a mesh: how much higher than the lowest a contact point may be
@@ -46,7 +46,7 @@ def box_plane(a: Placed, b: Placed) -> list[Slot]:
     n = b.R[:, 2]
     down = a.R.T @ n
     slots = []
-    for signs in _DIAGONALS:
+    for signs in DIAGONALS:
         arm = signs * a.p
         side = np.where(arm @ down > 0.0, -1.0, 1.0)
         slots.append(_below(a.x + a.R @ (side * arm), b))

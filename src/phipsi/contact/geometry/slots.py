@@ -8,7 +8,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from phipsi.contact.geometry import box_pairs, capsule_pairs, plane_pairs, sphere_pairs
+from phipsi.contact.geometry import (
+    box_pairs,
+    capsule_pairs,
+    height_field_pairs,
+    plane_pairs,
+    sphere_pairs,
+)
 from phipsi.contact.geometry.pair_loops import PairLoop
 from phipsi.contact.geometry.placed_shapes import Formula, Placed, Slot
 from phipsi.laws import law_operations as ops
@@ -16,7 +22,7 @@ from phipsi.laws.calls import call
 from phipsi.laws.graph import Array, Node
 from phipsi.laws.trace import Traced, as_node
 from phipsi.model.contact_pairs import ContactPair, Contacts
-from phipsi.model.shapes import BodyShape
+from phipsi.model.shapes import BodyShape, Shape
 from phipsi.model.tree import WORLD
 
 # For every pair of kinds of model/contact_pairs.py, the formula of its slots.
@@ -34,6 +40,9 @@ FORMULAS: dict[tuple[str, str], Formula] = {
     ("Capsule", "Capsule"): capsule_pairs.capsule_capsule,
     ("Capsule", "Box"): capsule_pairs.capsule_box,
     ("Box", "Box"): box_pairs.box_box,
+    ("Sphere", "HeightField"): height_field_pairs.sphere_field,
+    ("Capsule", "HeightField"): height_field_pairs.capsule_field,
+    ("Box", "HeightField"): height_field_pairs.box_field,
 }
 _SIZES = (1, 3, 3, 3)  # numbers of gap, normal and points
 
@@ -76,7 +85,7 @@ def _stacked(slots: Sequence[Slot]) -> Slots:
 def _one(pair: ContactPair, place: dict[int, int], X: Any) -> Slots:
     """The slots of a pair, with its numbers as constants."""
     a, b = (
-        _placed(None if body == WORLD else X[place[body]], _numbers(s), s.is_turned)
+        _placed(s.shape, None if body == WORLD else X[place[body]], _numbers(s), s.is_turned)
         for body, s in ((pair.body_a, pair.a), (pair.body_b, pair.b))
     )
     return _stacked(_formula(pair)(a, b)[: pair.slots])
@@ -96,7 +105,7 @@ def _many(pairs: Sequence[ContactPair], place: dict[int, int], X: Traced) -> Slo
             poses[f"X_{name}"] = tuple(place[body] for body in bodies)
             pose = Traced(ops.given(f"X_{name}", (4, 4)))
         is_turned = any(getattr(pair, name).is_turned for pair in pairs)
-        placed.append(_placed(pose, own, is_turned))
+        placed.append(_placed(getattr(first, name).shape, pose, own, is_turned))
     results: list[Node] = [as_node(x) for x in _stacked(_formula(first)(*placed)[: first.slots])]
     found = call(PairLoop(results, poses, np.array(rows)), as_node(X))
     count = len(pairs) * first.slots
@@ -110,11 +119,11 @@ def _numbers(shape: BodyShape) -> Array:
     return np.concatenate([X.rotation.ravel(), X.translation, shape.shape.numbers])
 
 
-def _placed(X: Any, numbers: Any, is_turned: bool) -> Placed:
+def _placed(shape: Shape, X: Any, numbers: Any, is_turned: bool) -> Placed:
     """A shape in the world; X is the pose (4, 4) of its body, None for the world."""
     own, t, p = numbers[:9].reshape(3, 3), numbers[9:12], numbers[12:]
     if X is None:
-        return Placed(p, own, t)
+        return Placed(p, own, t, shape)
     R, x = X[:3, :3], X[:3, 3]
     moved = x if isinstance(t, np.ndarray) and not t.any() else x + R @ t
-    return Placed(p, R @ own if is_turned else R, moved)
+    return Placed(p, R @ own if is_turned else R, moved, shape)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from phipsi.model import Model, Pose, joints
 from phipsi.model.closures import Closure
-from phipsi.model.extras import Shape
+from phipsi.model.extras import Shape, as_file_shape
 from phipsi.model.tree import WORLD
 
 Array = NDArray[Any]
@@ -112,13 +112,13 @@ def tips(model: Model, most: int = 4) -> list[tuple[str, int, Array]]:
     return out[:most]
 
 
-# ---- shapes of the file -----------------------------------------------------------------------
+# ---- shapes of the file and of contacts -------------------------------------------------------
 
 
 def _shapes_by_body(model: Model) -> dict[int, list[tuple[Shape, Pose]]]:
     """Primitive shapes by the body they move with; collision shapes where nothing else is."""
     found: dict[str, dict[int, list[tuple[Shape, Pose]]]] = {"visual": {}, "collision": {}}
-    for shape in model.geometry:
+    for shape in (*model.geometry, *map(as_file_shape, model.shapes)):
         if shape.kind in _PRIMITIVES and shape.role in found:
             body, X = model.resolve_point(shape.link)
             found[shape.role].setdefault(body, []).append((shape, X @ shape.placement))

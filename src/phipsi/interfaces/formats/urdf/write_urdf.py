@@ -21,7 +21,7 @@ from phipsi.interfaces.formats.files import unused
 from phipsi.interfaces.formats.parsed_robot import ROOT_JOINT, mimicry
 from phipsi.model import Model, Pose, SpatialInertia, joints
 from phipsi.model.body import WORLD_NAME, Body, Description
-from phipsi.model.extras import Coupling, Rating, Shape
+from phipsi.model.extras import Coupling, Rating, Shape, as_file_shape
 from phipsi.model.mechanisms import of_trees, tree_of
 from phipsi.model.rotations import plane_axes, rpy_of_rotation
 from phipsi.model.weld_fixed_joints import weld
@@ -77,7 +77,7 @@ class _Writer:
         self.couplings: dict[str, Coupling] = {c.joint: c for c in extras.couplings}
         self.ratings: dict[str, Rating] = {r.joint: r for r in extras.ratings}
         self.shapes: dict[str, list[Shape]] = {}
-        for shape in extras.geometry:
+        for shape in (*extras.geometry, *map(as_file_shape, model.shapes)):
             self.shapes.setdefault(shape.link, []).append(shape)
         self.massless = {f.body for f in extras.diagnosis if f.kind == "massless"}
         self.colors: dict[tuple[float, ...], int] = {}
