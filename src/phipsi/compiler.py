@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from importlib import import_module
-from typing import Any, cast, final
+from typing import TYPE_CHECKING, Any, cast, final
 
 from phipsi.backends.backend import Backend, SweepProgram, backend_of
 from phipsi.backends.options import CallOptions, named, with_names
@@ -20,7 +20,6 @@ from phipsi.operators import as_expression
 from phipsi.operators.inputs import check_tables, leaves_of
 from phipsi.rewrite.identity import Identity
 from phipsi.sweeps.costs import STANDARD
-from phipsi.sweeps.explanation import Explanation, explain_steps
 from phipsi.sweeps.plans import plans_of
 from phipsi.sweeps.request import (
     NEEDS_POINTS,
@@ -30,6 +29,9 @@ from phipsi.sweeps.request import (
     rewrite_request,
 )
 from phipsi.sweeps.schedule import schedule
+
+if TYPE_CHECKING:
+    from phipsi.sweeps.explanation import Explanation
 
 
 @of_mechanisms
@@ -312,6 +314,8 @@ def explain(
         raise InputError(
             "the explanation of a matrix needs a model: pp.explain(expr, model, mode=…)"
         )
+    from phipsi.sweeps.explanation import explain_steps
+
     where = ANY_POINTS if axes is None else replace(ANY_POINTS, axes=checked_axes(axes))
     request = Request.make(
         expr, mode, None, False, given, rewrite, where, rules=rules, paper=paper, own=own

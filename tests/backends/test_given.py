@@ -21,6 +21,7 @@ from random_models import model_from_parents, random_inertia, random_pose
 
 import phipsi as pp
 from phipsi import operators as ops
+from phipsi.backends.arguments import check_symmetric
 from phipsi.backends.dense import dense
 from phipsi.errors import InputError
 from phipsi.expressions.node import Expr
@@ -302,3 +303,30 @@ def test_a_symmetric_quantity_must_be_given_symmetric(backend: str):
         for _ in range(2):  # the first call and later ones
             with pytest.raises(pp.errors.InputError, match="given block of body 'upper_arm_roll'"):
                 program(q, v, bad)
+
+
+def test_machine_code_and_numpy_agree_about_symmetry():
+    """The shortest way takes a call exactly if the blocks pass the check of the longest one."""
+    robot = pp.examples.quadruped()  # hinges of one and of six rates: D is padded
+    program = pp.compile(ops.mass_matrix.inv, robot, given=["P", "D"], backend="native")
+    blocks = pp.compile((ops.P, ops.D), robot, mode="blocks")
+    rng, taken = np.random.default_rng(3), []
+    for _ in range(60):
+        q = robot.random_configuration(rng)
+        at = {"q": q, "x": rng.normal(size=robot.nv), **dict(zip("PD", blocks(q), strict=True))}
+        name = rng.choice(["P", "D"])
+        block = at[name][rng.integers(robot.n_bodies)]
+        i, j = rng.choice(len(block), 2, replace=False)
+        block[i, j] += np.abs(block).max() * 1e-9 * rng.choice([0.9, 0.999999, 1.000001, 1.1])
+        args = [at[n] for n in program.inputs]
+        try:
+            check_symmetric(program.source, at)
+            good = True
+        except pp.errors.InputError:
+            good = False
+        program.fast(*args)  # loads it
+        assert (program.direct(*args) is not None) == good
+        many = [np.stack([at[n]] * 9) for n in program.inputs]
+        assert (program.fast(*many) is not None) == good
+        taken.append(good)
+    assert 5 < sum(taken) < 55

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from phipsi.backends.backend import SweepProgram
-from phipsi.backends.failures import NOT_FINITE
+from phipsi.backends.failures import NOT_FINITE, SYMMETRY_TOLERANCE
 from phipsi.errors import InputError
 from phipsi.model.model import Model
 from phipsi.model.numbers import as_numbers, finite, first_not_finite
+
+if TYPE_CHECKING:
+    from phipsi.backends.backend import SweepProgram
 
 Array = np.ndarray
 
@@ -151,17 +153,18 @@ def check_finite(program: SweepProgram, arrays: Mapping[str, Array]) -> None:
         raise InputError(f"{name} is {a[index]} at {where}{batch}; inputs must be finite")
 
 
-_ROUNDING = 1e-9  # of the largest number of a block, by which its two halves may differ
-
-
 def check_symmetric(program: SweepProgram, arrays: Mapping[str, Array]) -> None:
-    """Reject given blocks of a symmetric operator that are not symmetric, naming the body."""
+    """Reject given blocks of a symmetric operator that are not symmetric, naming the body.
+
+    Machine code looks for them too (`not_symmetric` in `native/kernel/results.py`), and leaves such
+    calls to this one.
+    """
     for name in program.symmetric_inputs:
         a = arrays[name]
         if a.shape[-1] != a.shape[-2]:
             continue
         apart = np.abs(a - np.swapaxes(a, -1, -2)).max(axis=(-1, -2), initial=0.0)
-        bad = np.argwhere(apart > _ROUNDING * np.abs(a).max(axis=(-1, -2), initial=0.0))
+        bad = np.argwhere(apart > SYMMETRY_TOLERANCE * np.abs(a).max(axis=(-1, -2), initial=0.0))
         if len(bad):
             index = tuple(int(i) for i in bad[0])
             named = program.input_shapes[name][0] == program.model.n_bodies and a.ndim > 2

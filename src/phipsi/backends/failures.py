@@ -31,6 +31,9 @@ ROW_GAP, ROW_GAP_LEAST = 1e-3, 1e-6
 # by more than this it is doubtful: the loops are open a little, or the row only seems to depend on
 # the others. Programs that know how solve such elements again, outside the machine code
 ROW_DOUBT, ROW_DOUBT_LEAST = 1e-9, 1e-10
+# of the largest number of a given block of a symmetric operator, by which it may differ from its
+# transpose; programs read one half
+SYMMETRY_TOLERANCE = 1e-9
 STATUS_WORDS = {
     0: "fine",
     HINGE: "hinge without inertia",

@@ -34,10 +34,10 @@ from phipsi.backends.reference import error_at
 from phipsi.errors import InputError
 from phipsi.rewrite.rewriter import Rewriting
 from phipsi.sweeps.costs import PlanCost
-from phipsi.sweeps.explanation import Explanation, explain_steps
 
 if TYPE_CHECKING:
     from phipsi.backends.native.native_backend import NativeCode
+    from phipsi.sweeps.explanation import Explanation
 
 Resolve = Callable[[dict[str, Array]], tuple[Sequence[Array], Array]]
 """Inputs (n, …) of elements in doubt → their results, and a status for each."""
@@ -122,6 +122,8 @@ class Program:
 
     def explain(self, *, latex: bool = False, plan: bool = False) -> Explanation:
         """The rewrites, the sweeps and the recursion of this program; see `phipsi.explain`."""
+        from phipsi.sweeps.explanation import explain_steps
+
         return explain_steps(
             self.request.expressions,
             self.rewriting.expressions,
@@ -206,9 +208,10 @@ class Program:
 
     def _first(self, *_: Any) -> None:
         """The first call: load the program, and let its short cuts take the next ones."""
-        short = not self.source.symmetric_inputs  # those are checked in every call
-        self.direct = self.loaded.direct if short else never
-        self._quick = self.loaded.quick if short else never
+        loaded = self.loaded
+        short = loaded.code is not None or not self.source.symmetric_inputs  # which it checks
+        self.direct = loaded.direct if short else never
+        self._quick = loaded.quick if short else never
 
     @property
     def _reference(self) -> Loaded:

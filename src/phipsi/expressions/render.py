@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from fractions import Fraction
 
 from phipsi.expressions.kinds import Node, Op
-from phipsi.expressions.latex import latex_name
 from phipsi.expressions.legend import with_legend
 from phipsi.expressions.spaces import UNKNOWN
 
@@ -93,7 +91,11 @@ def _leaf(x: Node, style: str) -> str:
     if x.params:
         latex = style == "latex"
         texts = [quoted(p) if isinstance(p, str) else str(p) for p in x.params]
-        inside = ", ".join(map(latex_name, texts) if latex else texts)
+        if latex:
+            from phipsi.expressions.latex import latex_name
+
+            texts = [latex_name(text) for text in texts]
+        inside = ", ".join(texts)
         name += f"_{{({inside})}}" if style == "latex" else f"[{inside}]"
     if x.args:
         inside = "; ".join(render_argument(y, style) for y in x.args)
@@ -105,7 +107,9 @@ def quoted(name: str) -> str:
     """A name given by a user: in quotes if it would not end where it does."""
     if name == name.strip() and name and not _NEEDS_QUOTES.search(name):
         return name
-    return json.dumps(name, ensure_ascii=False)
+    from json import dumps
+
+    return dumps(name, ensure_ascii=False)
 
 
 def render_argument(x: Node, style: str) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,8 +17,10 @@ from phipsi.model.extras import Extras
 from phipsi.model.inertia import SpatialInertia
 from phipsi.model.joint import Joint
 from phipsi.model.pose import Pose
-from phipsi.model.shapes import BodyShape
 from phipsi.model.value import plain, vector3
+
+if TYPE_CHECKING:
+    from phipsi.model.shapes import BodyShape
 
 WORLD_NAME = "world"
 Numbers = tuple[float, ...]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import final
+from typing import TYPE_CHECKING, final
 
 from numpy.typing import ArrayLike
 
@@ -23,9 +23,12 @@ from phipsi.model.joint import Joint
 from phipsi.model.joints import Revolute
 from phipsi.model.model import Model
 from phipsi.model.pose import Pose
-from phipsi.model.shapes import ALL, BodyShape, Material, Shape, make_shape
 from phipsi.model.validate import InertiaPolicy, validate
+from phipsi.model.value import ALL_GROUPS
 from phipsi.model.weld_fixed_joints import assemble
+
+if TYPE_CHECKING:
+    from phipsi.model.shapes import BodyShape, Material, Shape
 
 _DEFAULT_JOINT = Revolute(axis=(0, 0, 1))
 
@@ -85,7 +88,7 @@ class ModelBuilder:
         *,
         material: Material | None = None,
         group: int = 1,
-        mask: int = ALL,
+        mask: int = ALL_GROUPS,
     ) -> None:
         """Give a body, or "world", a shape with which it touches others.
 
@@ -102,6 +105,8 @@ class ModelBuilder:
         >>> [shape.name for shape in builder.build().shapes]
         ['skin', 'floor']
         """
+        from phipsi.model.shapes import make_shape  # most mechanisms have none
+
         self._shapes.append(make_shape(name, body, shape, placement, material, group, mask))
 
     def build(self, inertia: InertiaPolicy = "error") -> Model:

@@ -5,21 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from math import inf
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 from phipsi.errors import ParseError
 from phipsi.model.pose import Pose
-from phipsi.model.shapes import (
-    ALL,
-    BodyShape,
-    ConvexMesh,
-    HeightField,
-    Material,
-    Plane,
-    material_from_dict,
-    material_to_dict,
-)
-from phipsi.model.value import plain
+from phipsi.model.value import ALL_GROUPS, plain
+
+if TYPE_CHECKING:
+    from phipsi.model.shapes import BodyShape, Material
 
 Numbers = tuple[float, ...]
 
@@ -78,7 +71,7 @@ class Shape:
     color: Numbers = ()
     material: Material | None = None
     group: int = 1
-    mask: int = ALL
+    mask: int = ALL_GROUPS
 
 
 @final
@@ -167,6 +160,8 @@ class Extras:
 
 def as_file_shape(shape: BodyShape) -> Shape:
     """A shape of a body as files state it: a collision shape of its link."""
+    from phipsi.model.shapes import ConvexMesh, HeightField, Plane
+
     own = shape.shape
     kind, half = own.kind.lower(), own.numbers
     if isinstance(own, ConvexMesh | HeightField | Plane):
@@ -220,7 +215,9 @@ def _record_to_dict(record: Any) -> dict[str, Any]:
             continue
         if isinstance(value, Pose):
             value = [list(row) for row in plain(value.matrix[:3])]
-        elif isinstance(value, Material):
+        elif field.name == "material":
+            from phipsi.model.shapes import material_to_dict
+
             value = material_to_dict(value)
         out[field.name] = list(value) if isinstance(value, tuple) else value
     return out
@@ -235,6 +232,8 @@ def _record_from_dict(kind: type, data: Any, key: str) -> Any:
             rows = values["placement"]
             values["placement"] = Pose([r[:3] for r in rows], [r[3] for r in rows])
         if values.get("material") is not None:
+            from phipsi.model.shapes import material_from_dict
+
             values["material"] = material_from_dict(values["material"])
         return kind(**values)
     except (TypeError, ValueError, AttributeError, IndexError) as error:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from threading import RLock
 from types import MappingProxyType
-from typing import Any, Self, TypeVar, cast, final
+from typing import TYPE_CHECKING, Any, Self, TypeVar, cast, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -36,12 +36,14 @@ from phipsi.model.joint import Joint
 from phipsi.model.layout import LAYOUT, Layout
 from phipsi.model.names import Names, Point
 from phipsi.model.pose import Pose
-from phipsi.model.shapes import ALL, BodyShape, Material, make_shape
-from phipsi.model.shapes import Shape as TouchingShape
 from phipsi.model.tree import WORLD, Tree
 from phipsi.model.validate import InertiaPolicy, validate
-from phipsi.model.value import Value, read_only
+from phipsi.model.value import ALL_GROUPS, Value, read_only
 from phipsi.model.weld_fixed_joints import assemble, parent_indices
+
+if TYPE_CHECKING:
+    from phipsi.model.shapes import BodyShape, Material
+    from phipsi.model.shapes import Shape as TouchingShape
 
 FloatArray = NDArray[np.float64]
 Result = TypeVar("Result")
@@ -483,7 +485,7 @@ class Model(Value):
         *,
         material: Material | None = None,
         group: int = 1,
-        mask: int = ALL,
+        mask: int = ALL_GROUPS,
     ) -> Self:
         """Return the same mechanism with one more shape, as `ModelBuilder.add_shape` gives it.
 
@@ -496,6 +498,8 @@ class Model(Value):
         >>> robot.shapes[0].body, robot.shapes[0].placement
         ('front_left_knee', Pose(translation=(0.0, 0.0, -0.3)))
         """
+        from phipsi.model.shapes import make_shape
+
         host, X = self.resolve_point(body)
         where = WORLD_NAME if host == WORLD else self.body_names[host]
         more = make_shape(name, where, shape, X @ placement, material, group, mask)

@@ -22,7 +22,6 @@ from phipsi.model.extras import EXTRA_KEYS, extras_from_dict, extras_to_dict
 from phipsi.model.inertia import SpatialInertia
 from phipsi.model.joint import Joint
 from phipsi.model.pose import Pose
-from phipsi.model.shapes import shape_from_dict, shape_to_dict
 
 FORMAT = "phipsi-model"
 VERSION = 1
@@ -35,6 +34,8 @@ _INERTIA_KEYS = ("mass", "com_B", "moment_about_com_B", "moment_about_origin_B")
 
 def to_dict(description: Description) -> dict[str, Any]:
     """Return dicts, lists, strings and floats only; `json.dumps` takes it, also with strict NaN."""
+    from phipsi.model.shapes import shape_to_dict
+
     welded = description.world_inertia
     return {
         "format": FORMAT,
@@ -68,6 +69,8 @@ def _encoded(value: Any) -> Any:
 
 def from_dict(data: Mapping[str, Any]) -> Description:
     """Inverse of `to_dict`; a ParseError says where the data departs from the format."""
+    from phipsi.model.shapes import shape_from_dict
+
     if not isinstance(data, Mapping) or data.get("format") != FORMAT:
         raise ParseError(
             f'this is not a phipsi model: the key "format" must be "{FORMAT}". '

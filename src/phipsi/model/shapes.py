@@ -28,7 +28,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from phipsi.errors import ModelError, ParseError, did_you_mean
 from phipsi.model.pose import Pose
-from phipsi.model.value import plain
+from phipsi.model.value import ALL_GROUPS, plain
 
 __all__ = [
     "Box", "Capsule", "ConvexMesh", "Cylinder", "Ellipsoid", "HeightField", "Plane", "Shape",
@@ -36,8 +36,6 @@ __all__ = [
 ]  # fmt: skip
 
 Numbers = tuple[float, ...]
-ALL = (1 << 64) - 1
-"""The mask of a shape that may touch shapes of every group."""
 _HERE = Pose()
 _FLAT = 1e-9  # of the size of a mesh: how far a vertex may stand out of a face
 
@@ -384,7 +382,7 @@ class BodyShape:
     placement: Pose = Pose()
     material: Material | None = None
     group: int = 1
-    mask: int = ALL
+    mask: int = ALL_GROUPS
 
     @property
     def is_turned(self) -> bool:
@@ -399,7 +397,7 @@ def make_shape(
     placement: Any = _HERE,
     material: Any = None,
     group: Any = 1,
-    mask: Any = ALL,
+    mask: Any = ALL_GROUPS,
 ) -> BodyShape:
     """Return a record with checked types; `validate` looks whether its body exists."""
     for what, text in (("a shape's name", name), (f"the body of shape {name!r}", body)):
@@ -421,7 +419,8 @@ def make_shape(
             f"    material=pp.Material(friction=0.8)"
         )
     for what, bits in (("group", group), ("mask", mask)):
-        if isinstance(bits, bool) or not isinstance(bits, int | np.integer) or not 0 <= bits <= ALL:
+        whole = isinstance(bits, int | np.integer) and not isinstance(bits, bool)
+        if not whole or not 0 <= bits <= ALL_GROUPS:
             raise ModelError(f"{who}: {what}={bits!r} must be bits, a whole number 0 … 2⁶⁴ − 1.")
     return BodyShape(name, body, shape, placement, material, int(group), int(mask))
 

@@ -9,6 +9,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from phipsi.errors import ModelError
 
+ALL_GROUPS = (1 << 64) - 1
+"""The mask of a shape that may touch shapes of every group."""
+
 
 class Value:
     """An object that never changes after construction; equality and hash go by `_key`."""

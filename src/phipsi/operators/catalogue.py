@@ -519,11 +519,13 @@ class Riccati:
 
 
 _DEFAULT = (H, E_phi, M, Jr)
+DEFAULT_FAMILY = Riccati()
+"""The family of H, E_φ, M and Jr."""
 
 
 def family_of(x: Expr) -> Riccati:
     """The family a Riccati leaf belongs to."""
-    return Riccati(*(x.args or _DEFAULT))
+    return Riccati(*x.args) if x.args else DEFAULT_FAMILY
 
 
 def _omega(f: Riccati) -> Expr:

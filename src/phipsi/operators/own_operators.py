@@ -15,8 +15,8 @@ from weakref import WeakValueDictionary
 
 from phipsi.errors import InputError, PhipsiError, SpaceError, did_you_mean
 from phipsi.expressions.check import shown, signature
+from phipsi.expressions.latex import latex_name
 from phipsi.expressions.node import Expr, leaf, total_of
-from phipsi.expressions.render import latex_name
 from phipsi.expressions.row import Row
 from phipsi.expressions.spaces import ONE, SPACES, UNKNOWN, Space
 from phipsi.expressions.structure import (

@@ -13,7 +13,16 @@ from functools import lru_cache
 
 from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import Expr, Number, adjoint, product, rebuild, total_of
-from phipsi.operators.catalogue import E_phi, H, Jr, M, Riccati, family_of, phi
+from phipsi.operators.catalogue import (
+    DEFAULT_FAMILY,
+    E_phi,
+    H,
+    Jr,
+    M,
+    Riccati,
+    family_of,
+    phi,
+)
 from phipsi.operators.inputs import leaves_of
 from phipsi.operators.transitions import strict_transition, transition_with
 from phipsi.rewrite.identity import Identity
@@ -31,7 +40,7 @@ class Instance:
 def families_of(x: Expr) -> tuple[Riccati, ...]:
     """The Riccati families that occur in an expression; the default one always."""
     found = {family_of(leaf): None for leaf in leaves_of(x) if leaf.row.riccati}
-    return tuple({Riccati(): None, **found})
+    return tuple({DEFAULT_FAMILY: None, **found})
 
 
 @lru_cache(maxsize=2**14)
@@ -49,7 +58,7 @@ def instances(rule: Identity, family: Riccati) -> tuple[Instance, ...]:
 @lru_cache(maxsize=2**14)
 def _for_family(x: Expr, f: Riccati) -> Expr | None:
     """x with the default family's operators replaced by those of f; None if f has no such thing."""
-    if f == Riccati():
+    if f == DEFAULT_FAMILY:
         return x
     if x.op is Op.LEAF:
         return _leaf_for_family(x, f)

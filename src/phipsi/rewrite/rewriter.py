@@ -27,7 +27,14 @@ from phipsi.expressions.node import (
 )
 from phipsi.expressions.spaces import EFFORTS, RATES
 from phipsi.expressions.structure import is_memoryless
-from phipsi.operators.catalogue import CATALOGUE, Jr, Riccati, definition, family_of
+from phipsi.operators.catalogue import (
+    CATALOGUE,
+    DEFAULT_FAMILY,
+    Jr,
+    Riccati,
+    definition,
+    family_of,
+)
 from phipsi.rewrite.collect import collect, count_products, count_recursions, split_sign
 from phipsi.rewrite.expansion import products_of
 from phipsi.rewrite.given_rules import apply_rules, rule_instances
@@ -403,7 +410,7 @@ class Rewriter:
             return True
         if isinstance(f.Jr, Expr) and f.Jr.op is Op.ZERO:
             return True
-        return not self.armature and f == Riccati()
+        return not self.armature and f == DEFAULT_FAMILY
 
     def _cancel(self, x: Expr) -> Expr | None:
         """X X⁻¹ = I, where X may be several factors."""
@@ -482,7 +489,7 @@ def _without_armature(x: Expr) -> Expr:
         f = family_of(x)
         parts = [_without_armature(y) for y in (f.H, f.E, f.M)]
         armature = _without_armature(f.armature)
-        default = Riccati()
+        default = DEFAULT_FAMILY
         if [default.H, default.E, default.M] == parts and armature.op is Op.ZERO:
             return default.leaf(x.name)
         return Riccati(parts[0], parts[1], parts[2], armature).leaf(x.name)

@@ -213,18 +213,20 @@ class _Rigid(Group):
         return v[:n], v[n:]
 
     def move(self, q: Numbers, z: Numbers, ops: Any) -> Numbers:
-        rotation, (r, x), (w, u) = self.rotation, self._places(q), self._rates(z)
+        rotation, n, m = self.rotation, self.rotation.size, self.rotation.rates
+        r, w = q[:n], z[:m]
         turned = rotation.turn(r, w, ops)
         if not self.space:
             return turned
-        return (*turned, *add(x, rotation.apply(r, rotation.way(w, u, ops), ops)))
+        return (*turned, *add(q[n:], rotation.apply(r, rotation.way(w, z[m:], ops), ops)))
 
     def moved(self, q: Numbers, z: Numbers, ops: Any) -> Numbers:
         r, x = self._places(q)
         return self.move((*self.rotation.scaled_numbers(r, ops), *x), z, ops)
 
     def rate(self, z: Numbers, v: Numbers, ops: Any) -> Numbers:
-        rotation, (w, u), (omega, nu) = self.rotation, self._rates(z), self._rates(v)
+        rotation, n = self.rotation, self.rotation.rates
+        w, u, omega, nu = z[:n], z[n:], v[:n], v[n:]
         if not self.space:
             return rotation.rate(w, omega, ops)
         s = rotation.square(w)

@@ -176,8 +176,8 @@ class _Space(Rotation):
 
     def apply(self, r: Numbers, x: Numbers, ops: Any) -> Numbers:
         """x + 2/(q·q) (q0 (e × x) + e × (e × x)), e the vector part."""
-        c, e = r[0], r[1:]
-        k = 2 / (c * c + self.square(e))
+        c, a, b, d = r
+        e, k = (a, b, d), 2 / (c * c + (a * a + b * b + d * d))
         once = cross(e, x)
         twice = cross(e, once)
         return (

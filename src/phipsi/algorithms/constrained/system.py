@@ -5,22 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast, final
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, cast, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.algorithms.constrained.assembly import (
-    open_loops,
-    project_position,
-    project_velocity,
-    rate_errors,
-    search,
-)
-from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric, turned_over
-from phipsi.algorithms.constrained.constraint_rows import ClosureRows
 from phipsi.algorithms.constrained.loop_graph import GraphJoint, open_graph
-from phipsi.algorithms.constrained.stages import Stages
 from phipsi.algorithms.kinematics.bounded_steps import StepCoordinates
 from phipsi.backends.arguments import state_arrays
 from phipsi.constraints import Constraint
@@ -28,10 +19,14 @@ from phipsi.errors import ConvergenceError, InputError, ModelError
 from phipsi.model.body import Description
 from phipsi.model.closure_names import loop_bodies
 from phipsi.model.closures import Closure, closure_set
-from phipsi.model.contact_pairs import Contacts
 from phipsi.model.inertia import SpatialInertia
 from phipsi.model.model import Model
 from phipsi.model.value import read_only
+
+if TYPE_CHECKING:  # the compiler is loaded when a system is first evaluated, not with its file
+    from phipsi.algorithms.constrained.constraint_rows import ClosureRows
+    from phipsi.algorithms.constrained.stages import Stages
+    from phipsi.model.contact_pairs import Contacts
 
 Array = NDArray[Any]
 POSITION_TOLERANCE = 1e-10
@@ -92,10 +87,10 @@ class System(Model):
     constraints: tuple[Constraint, ...]
     contact_pairs: Contacts | None
     rates: Array
-    rows: ClosureRows
-    stages: Stages
     cut_joints: tuple[str, ...] = ()
     _tree: Model
+    _coordinates: dict[int, tuple[Array, float]]
+    _stages: Stages | None
 
     def __init__(
         self,
@@ -132,8 +127,8 @@ class System(Model):
             closures=closures,
             n_rows=closures.n_rows,
             rates=wanted,
-            rows=ClosureRows(model, closures, wanted, coordinates),
-            stages=Stages() if stages is None else stages,
+            _coordinates=coordinates,
+            _stages=stages,
             cache={},
             _hash=hash((hash(model), closures, contacts)),
         )
@@ -241,6 +236,20 @@ class System(Model):
         """The tree of the system, with its loops cut open."""
         return self._tree
 
+    @cached_property
+    def rows(self) -> ClosureRows:
+        """The rows as arrays: residuals, Jacobian and velocity terms."""
+        from phipsi.algorithms.constrained.constraint_rows import ClosureRows
+
+        return ClosureRows(self.model, self.closures, self.rates, self._coordinates)
+
+    @cached_property
+    def stages(self) -> Stages:
+        """The results of earlier steps, which changed copies of the system share."""
+        from phipsi.algorithms.constrained.stages import Stages
+
+        return Stages() if self._stages is None else self._stages
+
     # ---- rows ---------------------------------------------------------------------------------
 
     def residual(self, q: ArrayLike) -> Array:
@@ -303,6 +312,8 @@ class System(Model):
         **Cost:** per step the Jacobian of the closure frames and an O(nv³) solve.
         **Source:** theory/closed-chains 10.
         """
+        from phipsi.algorithms.constrained.assembly import open_loops, search
+
         start, batch = self._flat(self.model.neutral() if q0 is None else q0, real=True)
         _check_search(tolerance=tolerance, max_iterations=max_iterations, restarts=restarts)
         held = [fixed] if isinstance(fixed, str) else list(fixed)
@@ -350,6 +361,13 @@ class System(Model):
         **Cost:** two to three singular value decompositions, O(rows² nv).
         **Source:** theory/closed-chains 10 and 11.
         """
+        from phipsi.algorithms.constrained.assembly import (
+            open_loops,
+            project_position,
+            project_velocity,
+            rate_errors,
+        )
+
         flat, batch, rates = self._flat_state(q, v, real=True)
         _check_search(tolerance=tolerance)
         found, closed, at = project_position(self.rows, flat, tolerance)
@@ -365,6 +383,8 @@ class System(Model):
 
     def is_turned_over(self, q: ArrayLike) -> Array:
         """Whether some closure satisfies its rows the wrong way round (...): z_b = −z_a."""
+        from phipsi.algorithms.constrained.constraint_metric import turned_over
+
         flat, batch = self._flat(q, real=True)
         _, found = self.rows.residual(flat, self.rows.poses(flat))
         return np.asarray(turned_over(found, self.rows).any(axis=-1)).reshape(batch)
@@ -377,6 +397,8 @@ class System(Model):
         default it is 1e-9, and more where the loops are open.
         **Source:** theory/closed-chains 2 and 6.
         """
+        from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
+
         flat, batch = self._flat(q, real=True)
         if batch:
             raise InputError(f"mobility needs one configuration (nq,), not shape {np.shape(q)}")
@@ -533,6 +555,8 @@ def _checked(constraints: Any) -> tuple[Constraint, ...]:
 def _check_contacts(contacts: Any, model: Model) -> None:
     if contacts is None:
         return
+    from phipsi.model.contact_pairs import Contacts
+
     if not isinstance(contacts, Contacts):
         raise InputError(
             f"contacts={contacts!r} must be  pp.Contacts(model), or None for bodies that pass "

@@ -194,7 +194,7 @@ class Unit:
             repr(self.target),
             repr(self.program.reproducible),
             _program_text(self.phases, self.results),
-            repr([(n, s.buffer, s.takes, s.gives) for n, s in self.slots.items()]),
+            repr(list(self.slots.items())),
             repr([c.key for c in self.tables.codes]),
             repr((self.tables.link_codes, self.tables.selections)),
             repr(self.tables.doubles.shape[1]),
@@ -307,7 +307,8 @@ def _slot(name: str, i: int, program: SweepProgram) -> Slot:
     expressions, lowered = program.request.expressions, program.lowered
     row = _row(name, expressions)
     if row is not None:
-        return Slot(i, None if row.takes.index == "one" else row.takes, row.gives)
+        takes = None if row.takes.index == "one" else row.takes
+        return Slot(i, takes, row.gives, name in program.symmetric_inputs)
     others = ("q", "placement")
     if name in others:
         return Slot(i, None, None)

@@ -22,6 +22,7 @@ _SIGNS = np.array([[1.0, 1, 1], [1, 1, -1], [1, -1, 1], [1, -1, -1],
 _CORNERS = np.array([[1.0, 1.0], [-1.0, 1.0], [-1.0, -1.0], [1.0, -1.0]])
 _PARALLEL = 1e-8  # sin² of the angle below which edges have no axis of their own
 _FACES_FIRST = 1e-6  # of the size: by how much an edge must be better than a face
+_SAME = 1e-9  # of the size: distances that differ by less are the same
 _A_FIRST = 1e-9  # of the size: by how much a face of b must be better than one of a
 _EDGE_ON = 1e-9  # of an area: a face seen from the side hides no corners
 
@@ -34,19 +35,23 @@ def box_box(a: Placed, b: Placed) -> list[Slot]:
     best_a, best_b = np.max(axes.of_a), np.max(axes.of_b)
     on_a = best_a + _A_FIRST * size >= best_b
     sep_face = np.where(on_a, best_a, best_b)
-    by_edge = is_inner & (sep_edge > sep_face + _FACES_FIRST * size)
     apart = np.maximum(sep_face, sep_edge) > 0.0
     face = _Reference(a, b, axes, on_a)
     points = face.polygon()
     chosen = four_of(points)
-    visible = ~by_edge | apart
-    slots = [face.slot(p, visible & p.there) for p in chosen]
     deepest = np.where(
         chosen[0].there, np.min(np.where(points.there, points.w, INACTIVE)), INACTIVE
     )
+    # an edge counts if its axis is clearly better than those of faces; apart, also if no point
+    # between the faces is as near
+    is_best = sep_edge > sep_face + _FACES_FIRST * size
+    is_nearest = apart & (sep_edge > sep_face) & (sep_edge < deepest - _SAME * size)
+    by_edge = is_inner & (is_best | is_nearest)
+    visible = ~by_edge | apart
+    slots = [face.slot(p, visible & p.there) for p in chosen]
     corner = _corner_contact(a, b, axes)
     lost = face.deepest(sep_face)
-    nearer = apart & (corner.gap < deepest - 1e-9 * size)
+    nearer = apart & (corner.gap < deepest - _SAME * size)
     hidden = ~apart & ~chosen[0].there
     last = _chosen(by_edge, edge, _chosen(nearer, corner, lost))
     active = by_edge | nearer | hidden

@@ -51,11 +51,15 @@ _COUNTS = {
 
 @dataclass(frozen=True)
 class Slot:
-    """One input: the number of its buffer and its spaces (takes None for a vector)."""
+    """One input: the number of its buffer and its spaces (takes None for a vector).
+
+    `symmetric` says that it has the blocks of a symmetric operator.
+    """
 
     buffer: int
     takes: Space | None
     gives: Space | None
+    symmetric: bool = False
 
 
 @dataclass(frozen=True)

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, final
 
-from phipsi.backends.failures import NOT_FINITE
+from phipsi.backends.failures import NOT_FINITE, SYMMETRY_TOLERANCE
 from phipsi.backends.native.kernel import lane_blocks as bl
 from phipsi.backends.native.kernel.body_code import BodyCode
-from phipsi.backends.native.kernel.emission import Emission
+from phipsi.backends.native.kernel.emission import Emission, Slot
 from phipsi.backends.native.kernel.place import Place
 from phipsi.backends.native.matrices.columns import Columns
 from phipsi.backends.native.matrices.matrix_memory import MatrixMemory
 from phipsi.backends.native.matrices.products import Products
 from phipsi.backends.native.matrices.structural_zeros import written_once
 from phipsi.backends.native.text import llvm_text as ir
-from phipsi.backends.native.text.lane_arithmetic import I32, fold_loop, i64, plus_scaled
+from phipsi.backends.native.text.lane_arithmetic import I32, Lane, fold_loop, i64, plus_scaled
 from phipsi.expressions.spaces import Space
 from phipsi.sweeps import entries as en
 from phipsi.sweeps.ir import Domain, Field, Step, parts_of
@@ -174,8 +174,11 @@ class Results:
 
 
 def write_first_status(k: Emission) -> None:
-    """The status with which a kernel begins: whether all inputs are finite, read or not."""
+    """The status with which a kernel begins: whether all inputs can be used, read or not."""
     bad, e = not_finite(k, list(range(k.n_inputs))), k.config
+    for slot in k.parts.inputs.values():
+        if slot.symmetric:
+            bad = k.b.or_(bad, not_symmetric(k, slot))
     k.b.store(k.b.select(bad, e.integer(NOT_FINITE), e.integer(0)), k.status)
 
 
@@ -216,6 +219,37 @@ def not_finite(k: Emission, buffers: list[int]) -> Any:
         parts = [b.extract_element(total, ir.Constant(I32, i)) for i in range(g.lanes)]
         total = b.insert_element(e.constant(0.0).value, _sum(b, parts), ir.Constant(I32, 0))
     return b.fcmp_unordered("!=", total, e.constant(0.0).value)
+
+
+def not_symmetric(k: Emission, slot: Slot) -> Any:
+    """Whether a given block differs from its transpose, for every lane, as `check_symmetric`."""
+    b, e, base = k.b, k.config, k.buffer(slot.buffer)
+    width = (slot.gives and slot.gives.width) or k.widest
+    size = width * width
+
+    def worst(start: Any, old: list[Any]) -> list[Any]:
+        """The largest excess over the tolerance so far."""
+        rows = [
+            [
+                Lane(e, b.load(k.at(base, b.mul(at, i64(k.bytes))), align=8, typ=e.vector))
+                for at in (b.add(start, i64(width * i + j)) for j in range(width))
+            ]
+            for i in range(width)
+        ]
+        largest, apart = e.constant(0.0), e.constant(0.0)
+        for i in range(width):
+            for j in range(width):
+                largest = e.intrinsic("maxnum", largest, e.intrinsic("fabs", rows[i][j]))
+                if j < i:
+                    gap = Lane(e, b.fsub(rows[i][j].value, rows[j][i].value))
+                    apart = e.intrinsic("maxnum", apart, e.intrinsic("fabs", gap))
+        allowed = b.fmul(e.constant(SYMMETRY_TOLERANCE).value, largest.value)
+        excess = Lane(e, b.fsub(apart.value, allowed))
+        return [e.intrinsic("maxnum", Lane(e, old[0]), excess).value]
+
+    zero = e.constant(0.0).value
+    (found,) = fold_loop(b, k.buffer_size(slot.buffer), size, [zero], worst)
+    return b.fcmp_ordered(">", found, zero)
 
 
 def _sum(b: Any, terms: list[Any]) -> Any:
