@@ -12,7 +12,7 @@ own. A row of dry friction in a joint is a group with a known bound.
 **Scaled** problems have y = p/σ, z = σ u, so that groups are round: |y_g| ≤ c_g y_n. Rows without a
 coefficient and rows of contacts that are not there have σ = 0; they are dead: y = 0.
 
-**Source:** theory/contact 2, 5 (K2, K3).
+**Source:** theory/contact 2 (K2, K3), 5.
 """
 
 from __future__ import annotations

@@ -13,7 +13,8 @@ from any start. Their solutions give the next number; these rounds converge wher
 or land on many points at once, and Newton's method and the interior point above do not. Two rounds
 give the direction of the next (Anderson's method).
 
-**Source:** theory/contact 2 (K3b, K3c), 5, 7 (K37); Acary and others 2011 for convex problems.
+**Source:** theory/contact 2 (K3b, K3c), 5, 7 (K37);
+Acary, Cadoux, Lemaréchal and Malick 2011.
 """
 
 from __future__ import annotations

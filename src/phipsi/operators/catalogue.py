@@ -270,7 +270,7 @@ row("Lambda", "Λ", r"\Lambda", (POINT_FORCES, POINT_MOTIONS), GENERAL, "q",
     definition=lambda x: _admittance(_chosen(x) @ catalogue_leaf("J")))
 
 # ---- vectors -----------------------------------------------------------------------------------------
-row("coordinates", "q", "q", (ONE, RATES), GENERAL, "q", "coordinates of joints with q̇ = v", "",
+row("coordinates", "q", "q", (ONE, RATES), GENERAL, "q", "coordinates of joints with q̇ = v", "theory/open-chains 1",
     differential=lambda x, d: d.rates)
 row("v", "v", "v", (ONE, RATES), GENERAL, "v", "joint rates", "")
 row("vdot", "v̇", r"\dot{v}", (ONE, RATES), GENERAL, "vdot", "joint accelerations", "")
