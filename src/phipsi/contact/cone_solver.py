@@ -116,7 +116,9 @@ def solve_with_restitution(
     problem is reduced by one factor, the largest f in [0, 1] for which p*b + ½ p*W p ≤ 0.
 
     **Arguments:** `restitution` e (..., n_heads); `approach` (..., n_heads), the normal velocities
-    u_n⁻ before the impact; contacts faster than `threshold` (m/s) rebound. **Source:** K11.
+    u_n⁻ before the impact; contacts faster than `threshold` (m/s) rebound.
+
+    **Source:** theory/contact 3 (K11).
     """
     e, before = np.asarray(restitution), np.asarray(approach)
     wanted = np.where((before < -threshold) & (e > 0), e * before, 0.0)

@@ -74,9 +74,8 @@ def tree_of(mechanism: Any, function: Callable[..., Any]) -> Model:
     if not isinstance(mechanism, Model):
         raise _model_first(mechanism, function)
     rule = LOOPS[function]
-    if mechanism.contact_pairs is not None and not (
-        rule.contacts or rule.kind == "of_given_motion"
-    ):
+    knows = rule.contacts or rule.kind == "of_given_motion"
+    if mechanism.contact_pairs is not None and not knows:
         raise InputError(
             f"{function.__name__} does not know the forces between bodies that touch, and this "
             f"system has contacts. Motions with contact:\n"

@@ -287,9 +287,10 @@ def contact_step(
     solved for all contacts together, to rounding; then bodies that overlap are moved apart without
     velocity.
 
-    **Arguments:** `model`, a system with `contacts=`; `q` (..., nq), `v` (..., nv); `tau` (..., nv),
-    N·m or N, zero if None; `dt`, s; `impulses` (..., k, 6), those of the last step, from which the search
-    begins: with them, bodies at rest stay at rest also where another solution exists.
+    **Arguments:** `model`, a system with `contacts=`; `q` (..., nq); `v` (..., nv); `tau`
+    (..., nv), N·m or N, zero if None; `dt`, s; `impulses` (..., k, 6), those of the last step, from
+    which the search begins: with them, bodies at rest stay at rest also where another solution
+    exists.
     **Cost:** O(N) for the mechanism, and O(c³) for c points that touch.
     **Source:** theory/contact 3.
 
