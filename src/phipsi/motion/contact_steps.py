@@ -9,7 +9,9 @@ W = C Λ C*: Λ = J ℳ⁻¹ J* at the frames of the bodies with shapes is a pro
 picks the motions of witness points along contact axes. Springs and dampers of laws at joints are
 linearly implicit (K35): with ℳ + h D + h² K in place of ℳ.
 
-**Source:** theory/contact 1, 3. Reasons: docs/decisions/0041.
+**Source:** theory/contact 1, 3.
+
+Reasons: docs/decisions/0041.
 """
 
 from __future__ import annotations

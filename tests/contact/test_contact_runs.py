@@ -1,0 +1,131 @@
+"""Runs with contacts: gradients, certificates, the same bits in any batch, rejected input."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from contact_problems import Scene
+from numpy.testing import assert_allclose, assert_array_equal
+
+import phipsi as pp
+
+BALL = pp.shapes.Sphere(0.1)
+
+
+def bouncing(**more):
+    """A ball that falls onto a floor and slides."""
+    scene = Scene(friction=0.3, **more)
+    scene.add("ball", BALL, 1.0, (0, 0, 0.12), (1.0, 0.3, -2.0), (0.2, 0.1, 3.0))
+    return scene.system()
+
+
+@pytest.mark.parametrize("e", [0.0, 0.5])
+def test_gradients_through_an_impact(e):
+    system, q, v = bouncing(restitution=e)
+    sim = pp.Simulator(system, dt=1e-3, integrator="time_stepping")
+    steps, nv = 30, 6
+    weight = np.zeros((steps + 1, nv))
+    weight[-1] = np.random.default_rng(1).normal(size=nv)
+    found = sim.gradient(sim.start(q, v), np.zeros((steps, nv)), steps, of={"v": weight})
+
+    def value(dq, dv):
+        start = sim.start(system.model.integrate(q, dq), v + dv)
+        run = sim.rollout(start, steps=steps, record=("v",), progress=False)
+        return (run.v[..., -1, :] * weight[-1]).sum(-1)
+
+    step, none = 1e-6 * np.eye(nv), np.zeros((nv, nv))
+    by_v = (value(none, step) - value(none, -step)) / 2e-6
+    by_q = (value(step, none) - value(-step, none)) / 2e-6
+    assert_allclose(found.v, by_v, atol=1e-7)
+    assert_allclose(found.q, by_q, atol=1e-7)
+    assert np.abs(by_v).max() > 0.1
+    twin = pp.Simulator(bouncing(restitution=e + 1e-3)[0], dt=1e-3, integrator="time_stepping")
+    other = twin.gradient(twin.start(q, v), None, steps, of={"v": weight})
+    assert np.abs(other.v - by_v).max() > 1e-6
+
+
+def test_bits_do_not_depend_on_company():
+    scene = Scene(friction=0.6)
+    scene.add(
+        "box", pp.shapes.Box((0.2, 0.3, 0.1)), 2.0, (0, 0, 0.08), (0.5, 0.1, -1.0), (1.0, 2.0, 0.5)
+    )
+    system, q, v = scene.system()
+    sim = pp.Simulator(system, dt=2e-3, integrator="time_stepping")
+    rng = np.random.default_rng(4)
+    rates = v + 0.3 * rng.normal(size=(11, 6))
+    many = sim.rollout(sim.start(np.tile(q, (11, 1)), rates), steps=150, progress=False)
+    for i in (0, 5, 10):
+        one = sim.rollout(sim.start(q, rates[i]), steps=150, progress=False)
+        assert_array_equal(one.q, many.q[i])
+    proof = many.certificate
+    assert proof.gain.max() <= 1e-13
+    assert proof.residual.max() < 1e-7
+    flagged = proof.residual > 1e-10  # never without a word
+    assert_array_equal(proof.unsolved[flagged] > 0, True)
+    assert proof.unsolved.sum() <= 3 and proof.is_clean == (not flagged.any())
+
+
+def test_machine_code_agrees_with_arrays():
+    system, q, v = bouncing(restitution=0.4)
+    sim = pp.Simulator(system, dt=5e-3, integrator="time_stepping")
+    state, impulses = sim.start(q, v), None
+    at = q, v
+    for _ in range(8):
+        found = pp.contact_step(system, *at, dt=5e-3, impulses=impulses)
+        sim.step(state)
+        at, impulses = (found.q, found.v), found.impulses
+        assert_allclose(state.q, found.q, atol=1e-13)
+        assert_allclose(state.v, found.v, atol=1e-12)
+        assert_allclose(state.laws["contact.impulses"], impulses, atol=1e-9)
+        assert found.solved
+
+
+def test_energy_is_accounted_for():
+    scene = Scene(friction=0.4)
+    scene.add("ball", BALL, 1.0, (0, 0, 0.1), (1.0, 0, 0))
+    system, q, v = scene.system()
+    sim = pp.Simulator(system, dt=1e-3, integrator="time_stepping")
+    run = sim.rollout(sim.start(q, v), steps=200, progress=False)
+    lost = 0.5 * 1.0**2 - pp.kinetic_energy(system, run.q[-1], run.v[-1])
+    # the weight works against the floor within a step: −½ m g² h² each
+    press = 200 * 0.5 * 9.81**2 * 1e-6
+    assert run.certificate.dissipated - press == pytest.approx(lost, rel=1e-3)
+
+
+def test_systems_with_contacts_keep_them():
+    system, q, v = bouncing()
+    again = pickle.loads(pickle.dumps(system))
+    assert again == system and again.contact_pairs == system.contact_pairs
+    light = system.with_gravity((0, 0, -1.62))
+    found = pp.contact_step(light, q, v, dt=1e-3)
+    assert found.v[5] > pp.contact_step(system, q, v, dt=1e-3).v[5]
+    assert "1 pair of shapes" in repr(system)
+
+
+@pytest.mark.parametrize(
+    ("call", "why"),
+    [
+        (lambda s, q, v: pp.Simulator(s, dt=1e-3), "time_stepping"),
+        (lambda s, q, v: pp.Simulator(s.model, integrator="time_stepping"), "pp.Contacts"),
+        (lambda s, q, v: pp.contact_step(s.model, q, v), "pp.Contacts"),
+        (lambda s, q, v: pp.contact_step(s, q, v, impulses=np.zeros((2, 6))), "impulses"),
+        (lambda s, q, v: pp.contact_step(s, q, np.zeros((2, 6)), np.zeros((3, 6))), "broadcast"),
+        (lambda s, q, v: pp.contact_step("robot", q, v), "the model first"),
+        (lambda s, q, v: pp.System(s.model, contacts=True), "pp.Contacts"),
+        (lambda s, q, v: pp.System(pp.examples.planar_arm(2), contacts=s.contact_pairs), "another"),
+        (lambda s, q, v: pp.simulate(s, q, v, 1.0), "contact"),
+        (lambda s, q, v: pp.forward_dynamics(s, q, v, np.zeros(6)), "contact_step"),
+    ],
+)  # fmt: skip
+def test_rejected(call, why):
+    with pytest.raises(pp.PhipsiError, match=why):
+        call(*bouncing())
+
+
+def test_a_run_without_contacts_has_no_certificate():
+    sim = pp.Simulator(pp.examples.planar_arm(1), dt=1e-3)
+    run = sim.rollout(sim.start(), steps=1, progress=False)
+    with pytest.raises(pp.PhipsiError, match="no contacts to certify"):
+        _ = run.certificate
