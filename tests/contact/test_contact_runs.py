@@ -129,3 +129,46 @@ def test_a_run_without_contacts_has_no_certificate():
     run = sim.rollout(sim.start(), steps=1, progress=False)
     with pytest.raises(pp.PhipsiError, match="no contacts to certify"):
         _ = run.certificate
+
+
+def test_deep_overlap_is_reported_and_separated_on_request():
+    system, q, v = bouncing()
+    sim = pp.Simulator(system, dt=1e-3, integrator="time_stepping")
+    deep = np.tile(q, (3, 1))
+    deep[1, 6] = 0.05
+    with pytest.raises(pp.PhipsiError, match=r"trajectory \[1\] 'ball\|floor' overlap by 0\.05 m"):
+        sim.start(deep, v)
+    state = sim.start(deep, np.zeros(6), separate=True)
+    sim.step(state)
+    assert_allclose(state.q[1, 6], 0.1, atol=1e-12)  # on the floor, and at rest
+    assert_allclose(state.v[1], 0.0, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "why"),
+    [
+        (0, -0.1, "friction of 'ball.floor' is negative"),
+        (1, 0.01, "torsion 0.01 for 'ball.floor', whose material has none"),
+        (3, 0.5, "restitution 0.5 for"),
+    ],
+)
+def test_materials_of_trajectories_that_do_not_fit(column, value, why):
+    system, q, v = bouncing()
+    sim = pp.Simulator(system, dt=1e-3, integrator="time_stepping")
+    materials = sim.parameters["contact.materials"].copy()
+    materials[:, column] = value
+    with pytest.raises(pp.PhipsiError, match=why):
+        sim.start(q, v, parameters={"contact.materials": materials})
+
+
+def test_trajectories_have_their_own_friction():
+    scene = Scene(friction=0.5)
+    scene.add("ball", BALL, 1.0, (0, 0, 0.1), (2.0, 0, 0))
+    system, q, v = scene.system()
+    sim = pp.Simulator(system, dt=1e-3, integrator="time_stepping")
+    own = np.tile(sim.parameters["contact.materials"], (3, 1, 1))
+    own[:, :, 0] = np.array([0.1, 0.2, 0.3])[:, None]
+    state = sim.start(q, v, parameters={"contact.materials": own})
+    sim.step(state, steps=50)
+    speed = scene.velocity(state.q, state.v)[:, 0]
+    assert_allclose(speed, 2.0 - 9.81 * 0.05 * np.array([0.1, 0.2, 0.3]), atol=1e-9)

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.contact.cone_problem import INACTIVE, ROWS, ConeLayout
+from phipsi.errors import InputError
 from phipsi.model.contact_pairs import Contacts
 from phipsi.model.value import read_only
 
@@ -85,6 +86,46 @@ def layout_of(contacts: Contacts) -> ConeLayout:
         else:
             kinds.append("point" if friction > 0 else "normal")
     return ConeLayout(tuple(kinds))
+
+
+_COLUMNS = ("friction", "torsion", "rolling", "restitution", "stiffness", "dissipation")
+_NEEDED = {"friction": "12", "torsion": "s", "rolling": "a"}
+
+
+def check_materials(contacts: Contacts, given: Array) -> None:
+    """Reject materials (..., k, 6) that the rows of the system cannot have."""
+    own = slot_materials(contacts)
+    for column, what in enumerate(_COLUMNS):
+        values = given[..., column].reshape(-1, contacts.n_slots)
+        for slot, kind in enumerate(layout_of(contacts).contacts):
+            largest, name = values[:, slot].max(initial=0.0), contacts.slot_names[slot]
+            if values[:, slot].min(initial=0.0) < 0:
+                raise InputError(f"{MATERIALS}: {what} of {name!r} is negative; it is at least 0")
+            lacks = what in _NEEDED and not set(_NEEDED[what]) <= set(ROWS[kind])
+            lacks |= what == "restitution" and not own[:, RESTITUTION].any()
+            if largest > 0 and lacks:
+                raise InputError(
+                    f"{MATERIALS}: {what} {largest:g} for {name!r}, whose material has none: "
+                    f"the run has no rows for it. Give the pair some when it is built:\n"
+                    f"    pp.Contacts(model, material=pp.Material({what}={largest:g}))"
+                )
+
+
+_DEEP = 0.1
+"""Overlap at the start that is an error, beside the margin of the contacts."""
+
+
+def check_overlap(contacts: Contacts, gaps: Array) -> None:
+    """Reject starts whose bodies overlap deeply: gaps (..., k), m."""
+    if not gaps.size or gaps.min() >= -_DEEP * contacts.margin:
+        return
+    place = np.unravel_index(int(np.argmin(gaps)), gaps.shape)
+    name, depth = contacts.slot_names[place[-1]], -float(gaps[place])
+    where = f" of trajectory {list(map(int, place[:-1]))}" if len(place) > 1 else ""
+    raise InputError(
+        f"at the start{where} {name!r} overlap by {depth:.3g} m. Move the bodies apart, or let the "
+        f"first step do it, without velocity:\n    sim.start(q, v, separate=True)"
+    )
 
 
 class RowTable(NamedTuple):

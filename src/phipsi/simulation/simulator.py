@@ -20,6 +20,8 @@ from phipsi.contact.contact_rows import (
     MATERIALS,
     TOTALS,
     WORST,
+    check_materials,
+    check_overlap,
     contact_states,
     slot_materials,
 )
@@ -27,6 +29,7 @@ from phipsi.errors import InputError, did_you_mean, warn
 from phipsi.laws.circuit import Circuit
 from phipsi.laws.graph import Node, Shape
 from phipsi.laws.law_operations import given as given_node
+from phipsi.laws.law_values import evaluate
 from phipsi.laws.trace import as_node
 from phipsi.model.mechanisms import mechanism_of, of_contacts, of_mechanisms
 from phipsi.model.model import Model
@@ -194,13 +197,16 @@ class Simulator:
         t: ArrayLike = 0.0,
         parameters: Mapping[str, ArrayLike] | None = None,
         restart: SimulatorState | None = None,
+        separate: bool = False,
     ) -> SimulatorState:
         """States to begin with, of one trajectory or of many on leading axes, which broadcast.
 
         **Arguments:** `q` (..., nq), the neutral configuration if not given; `v` (..., nv), zero;
         `t` (...), s; `parameters`, values (..., *shape) by name, of laws and of what `given` names:
         with leading axes, every trajectory has its own; `restart`, with `episodes`, another state
-        of this simulator: its trajectories are the starts of later episodes, this state if None.
+        of this simulator: its trajectories are the starts of later episodes, this state if None;
+        `separate`, whether bodies may overlap deeply at first: the first step then moves them
+        apart. Else that is an error.
         """
         model = self.model
         places = model.neutral() if q is None else joint_array(model, "q", q, "nq")
@@ -220,6 +226,12 @@ class Simulator:
         flat = [x.reshape(math.prod(batch), x.shape[-1]) for x in whole]
         Motion(self._mechanism).check_start(*flat, names=("q", "v"))
         check_determined(self._mechanism, flat[0], self._circuit.rows)
+        if self._mechanism.contact_pairs is not None:
+            if MATERIALS in (parameters or {}):
+                check_materials(self._mechanism.contact_pairs, values[MATERIALS])
+            if not separate and len(flat[0]):
+                (gaps,) = evaluate([self._record(GAPS)], {"q": flat[0]})
+                check_overlap(self._mechanism.contact_pairs, gaps.reshape(*batch, -1))
         varied = {n for n, x in values.items() if x.ndim > len(self._shapes[n])}
         own = {n: x for n, x in values.items() if n in varied or n in self._redrawn}
         numbers = {"q": places, "v": rates, "t": times} | self._first
