@@ -330,9 +330,11 @@ class Scaled:
 
     def sliding(self, y: Array) -> Array:
         """Σ c |z_g| of every head (B, n_heads)."""
-        g, out = self.groups, np.zeros((len(y), self.layout.n_heads))
+        g = self.groups
+        out: Array = np.zeros((len(y), self.layout.n_heads))
         speed = self.c * np.linalg.norm(g.of(self.velocities(y)), axis=-1)
-        np.add.at(out, (slice(None), g.heads), np.where(g.has_head, speed, 0.0))
+        for j in np.flatnonzero(g.has_head):
+            out[:, g.heads[j]] += speed[:, j]
         return out
 
     def rounding(self, y: Array) -> Array:

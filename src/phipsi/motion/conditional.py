@@ -81,8 +81,8 @@ class Conditional(Callee):
             return [None] * len(args)
         condition, *values = args
         known = dict(zip(self.inputs, values, strict=True))
-        known |= {x: weights[i] for x, i in zip(to, wanted, strict=True)}  # type: ignore[dict-item]
+        known |= dict(zip(to, (w for w in weights if w is not None), strict=True))
         outside = list(known.values())
-        there = substituted([found[i] for i in moving], known)  # type: ignore[list-item]
+        there = substituted([x for x in found if x is not None], known)
         out = dict(zip(moving, where_needed(condition, outside, there), strict=True))
         return [None, *(out.get(i) for i in range(len(self.inputs)))]

@@ -66,8 +66,6 @@ Array = NDArray[Any]
 
 TOLERANCE = 1e-13
 """The residual that is asked for, m/s (and m, where bodies are moved apart); or rounding."""
-ACCEPTED = 1e-10
-"""The residual up to which a step counts as solved, m/s."""
 _OVERLAP = 1e-12
 """Overlap (m) that is left as it is."""
 
@@ -197,7 +195,8 @@ class _ContactRows:
         if before is not None:
             given.append(as_node(parts.inelastic))
         solver = ConeCall(layout, TOLERANCE, rebounds=before is not None)
-        p, residual, iterations, status, *_ = map(Traced, call(solver, *given, *known))
+        solved: list[Any] = [Traced(x) for x in call(solver, *given, *known)]
+        p, residual, iterations, status, *_ = solved
         f: Any = Traced(self._wrenches(p))
         change = (Traced(self._admittance) @ f.reshape(-1)).reshape(-1, 6)
         # T⁺ − T_f = p* b + ½ p* W p, and W p is C times the change of motions
@@ -208,8 +207,7 @@ class _ContactRows:
         self._W = Traced(W)[np.ix_(normals, normals)]
         overlap = np.max(np.where(parts.near, -slots.gap, 0.0))
         worst = [overlap, residual, gained, iterations]
-        fine = (status == 0.0) | (residual <= ACCEPTED)
-        totals = [-gained, np.where(fine, 0.0, 1.0)]
+        totals = [-gained, np.where(status == 0.0, 0.0, 1.0)]
         world = self._world(p)
         return _Impulses(as_node(f), world, as_node(np.stack(worst)), as_node(np.stack(totals)))
 
