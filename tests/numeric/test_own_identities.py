@@ -31,7 +31,7 @@ def test_sides_between_different_spaces_are_rejected():
     with pytest.raises(SpaceError, match="same spaces") as error:
         pp.Identity("H phi", "phi")
     assert "body forces → joint efforts" in str(error.value)
-    with pytest.raises(InputError, match="a side of the identity"):
+    with pytest.raises(InputError, match="a side of an identity"):
         pp.Identity("H phi", 3)  # pyright: ignore[reportArgumentType]
 
 

@@ -17,7 +17,7 @@ _COUNTS = {
 }  # fmt: skip
 BATCHES = [(), (4,), (2, 3)]
 # Results with a class of their own, whose attributes state their shapes.
-CLASSES = {"equilibrium", "hybrid_dynamics", "linearize", "rollout_gradient"}
+CLASSES = {"contact_step", "equilibrium", "hybrid_dynamics", "linearize", "rollout_gradient"}
 
 
 def public() -> dict[str, object]:

@@ -404,6 +404,10 @@ def _solved(
     return found
 
 
+_MISUSED = ("operand", "ufunc", "Expr", "argument")
+"""Words of the errors that arithmetic on an operator raises where an array is meant."""
+
+
 def _called(name: str, recursion: Callable[[Expr], Expr], X: Expr) -> Expr:
     """The right side that a function of X returns."""
     advice = f"recursion=lambda {name}: …  or  recursion='{name} = …'"
@@ -424,6 +428,8 @@ def _called(name: str, recursion: Callable[[Expr], Expr], X: Expr) -> Expr:
     except PhipsiError:
         raise
     except TypeError as error:
+        if not any(word in str(error) for word in _MISUSED):
+            raise  # the user's own
         raise InputError(
             f"{name}: the recursion fails ({error}). {name} is an operator there, and not an array:"
             " write it with @, +, −, .T, .inv, numbers and bd"
