@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import pickle
+import weakref
 
 import numpy as np
 import pytest
@@ -172,3 +174,17 @@ def test_trajectories_have_their_own_friction():
     sim.step(state, steps=50)
     speed = scene.velocity(state.q, state.v)[:, 0]
     assert_allclose(speed, 2.0 - 9.81 * 0.05 * np.array([0.1, 0.2, 0.3]), atol=1e-9)
+
+
+def test_a_mechanism_that_touched_is_forgotten():
+    def used():
+        system, q, v = bouncing()
+        sim = pp.Simulator(system, dt=1e-3, integrator="time_stepping")
+        sim.step(sim.start(q, v))
+        pp.contact_points(system, q)
+        pp.contact_step(system, q, v)
+        return weakref.ref(system), weakref.ref(system.model)
+
+    found = used()
+    gc.collect()
+    assert [x() for x in found] == [None, None]

@@ -24,7 +24,7 @@ from phipsi.rewrite.identity import Identity
 from phipsi.sweeps.request import NEEDS_ROWS
 from phipsi.theorems.book import ERRATA, THEOREMS
 from phipsi.theorems.book_index import identity_named
-from phipsi.theorems.printed_equations import printed
+from phipsi.theorems.printed_equations import expanded, printed
 
 PAGES = Path(__file__).parents[2] / "docs" / "papers"
 KINDS = ("proved", "computed", "defined", "book", "erratum", "prose", "outside", "lost")
@@ -69,23 +69,6 @@ class Row(NamedTuple):
     @property
     def paper(self) -> str:
         return f"{self.page} II" if self.numbers.startswith("II-") else self.page
-
-
-def expanded(numbers: str) -> list[str]:
-    """ "Lemma-0.1, 0.28–0.30" as single names: Lemma-0.1, 0.28, 0.29, 0.30."""
-    out: list[str] = []
-    for part in numbers.replace(",", " ").split():
-        first, _, last = part.partition("–")
-        if not last:
-            out.append(first)
-            continue
-        head, start = re.findall(r"^(.*?)([0-9]+|[A-Z])$", first)[0]
-        end = re.findall(r"(?:[0-9]+|[A-Z])$", last)[0]
-        if start.isdigit():
-            out += [f"{head}{i}" for i in range(int(start), int(end) + 1)]
-        else:
-            out += [head + chr(c) for c in range(ord(start), ord(end) + 1)]
-    return out
 
 
 @cache

@@ -14,7 +14,6 @@ velocities do not depend on it. A contact between two modes gets the derivative 
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Sequence
 from typing import Any, final
@@ -25,7 +24,7 @@ from phipsi.backends.native.text import llvm_text as ir
 from phipsi.backends.native.text.lane_arithmetic import Emitter, Lane, i64, write_loop
 from phipsi.contact.cone_problem import INACTIVE, Array, ConeLayout, ConeProblem, Groups
 from phipsi.contact.contact_group import ContactGroup, code_version
-from phipsi.contact.lane_cones import ARGUMENTS, KINDS, ConeLanes, Kind
+from phipsi.contact.lane_cones import KINDS, ConeLanes, Kind, cone_routine
 from phipsi.contact.lane_elimination import BLOCK, eliminate
 from phipsi.contact.newton import PROXIMAL
 from phipsi.laws.calls import Callee
@@ -155,18 +154,13 @@ class AdjointCall(Callee):
 
 def _function(module: ir.Module, e: Emitter, kinds: Sequence[str], many: int) -> ir.Function:
     """Arguments as for `cone_function`; y is p, results begin with the weights of p."""
-    text = repr((tuple(kinds), many))
-    name = f"phipsi_cone_adjoint_{hashlib.sha256(text.encode()).hexdigest()[:16]}_{e.lanes}"
-    known = module.globals.get(name)
-    if known is not None:
-        return known
-    function = ir.Function(module, ir.FunctionType(ir.VOID, ARGUMENTS), name)
-    function.linkage = "internal"
-    inner = Emitter(e.lanes, fused=e.fused)
-    inner.builder = ir.IRBuilder(function.append_basic_block("entry"))
-    _Adjoint(inner, function.args, [KINDS[x] for x in kinds], many).write()
-    inner.builder.ret_void()
-    return function
+    return cone_routine(
+        module,
+        e,
+        "cone_adjoint",
+        (tuple(kinds), many),
+        lambda inner, args: _Adjoint(inner, args, [KINDS[x] for x in kinds], many).write(),
+    )
 
 
 @final

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Sequence
 from typing import Any, final
@@ -12,7 +11,14 @@ from phipsi.backends.native.text.lane_arithmetic import I64, Emitter, i64, write
 from phipsi.contact.cone_problem import ACCEPTED, NOT_FINITE, SOLVED, UNSOLVED
 from phipsi.contact.interior_code import InteriorCode
 from phipsi.contact.interior_point import ATTEMPTS, CONVEX
-from phipsi.contact.lane_cones import ARGUMENTS, KINDS, PER_CONTACT, VECTORS, ConeLanes, Kind
+from phipsi.contact.lane_cones import (
+    KINDS,
+    PER_CONTACT,
+    VECTORS,
+    ConeLanes,
+    Kind,
+    cone_routine,
+)
 from phipsi.contact.newton import ITERATIONS, POLISHING
 from phipsi.contact.newton_code import NewtonCode
 
@@ -32,18 +38,13 @@ def cone_function(
     `kinds` and its first row. y is the start and becomes the impulses; results are residual,
     iterations and status. W, b and s are changed.
     """
-    text = repr((tuple(kinds), tolerance))
-    name = f"phipsi_cones_{hashlib.sha256(text.encode()).hexdigest()[:16]}_{e.lanes}"
-    known = module.globals.get(name)
-    if known is not None:
-        return known
-    function = ir.Function(module, ir.FunctionType(ir.VOID, ARGUMENTS), name)
-    function.linkage = "internal"
-    inner = Emitter(e.lanes, fused=e.fused)
-    inner.builder = ir.IRBuilder(function.append_basic_block("entry"))
-    _Attempts(inner, function.args, [KINDS[x] for x in kinds], tolerance).write()
-    inner.builder.ret_void()
-    return function
+    return cone_routine(
+        module,
+        e,
+        "cones",
+        (tuple(kinds), tolerance),
+        lambda inner, args: _Attempts(inner, args, [KINDS[x] for x in kinds], tolerance).write(),
+    )
 
 
 @final

@@ -13,7 +13,6 @@ in unit cones, p = μ y for tangential rows.
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple, final
@@ -26,7 +25,7 @@ from phipsi.contact.cone_problem import SOLVED, UNSOLVED, Array, ConeLayout, Con
 from phipsi.contact.contact_group import ContactGroup, code_version
 from phipsi.contact.interior_code import InteriorCode
 from phipsi.contact.interior_point import ITERATIONS, STARTS, Cones
-from phipsi.contact.lane_cones import ARGUMENTS, KINDS, ConeLanes, Kind
+from phipsi.contact.lane_cones import KINDS, ConeLanes, Kind, cone_routine
 from phipsi.contact.lane_elimination import eliminate
 from phipsi.laws.calls import Callee
 from phipsi.laws.graph import Node
@@ -176,18 +175,13 @@ def _function(
     module: ir.Module, e: Emitter, kinds: Sequence[str], many: int, kappa: float
 ) -> ir.Function:
     """Arguments as for `cone_function`; results begin with the weights of p."""
-    text = repr((tuple(kinds), many, kappa))
-    name = f"phipsi_smoothed_{hashlib.sha256(text.encode()).hexdigest()[:16]}_{e.lanes}"
-    known = module.globals.get(name)
-    if known is not None:
-        return known
-    function = ir.Function(module, ir.FunctionType(ir.VOID, ARGUMENTS), name)
-    function.linkage = "internal"
-    inner = Emitter(e.lanes, fused=e.fused)
-    inner.builder = ir.IRBuilder(function.append_basic_block("entry"))
-    _Smoothed(inner, function.args, [KINDS[x] for x in kinds], many, kappa).write()
-    inner.builder.ret_void()
-    return function
+    return cone_routine(
+        module,
+        e,
+        "smoothed",
+        (tuple(kinds), many, kappa),
+        lambda inner, args: _Smoothed(inner, args, [KINDS[x] for x in kinds], many, kappa).write(),
+    )
 
 
 @final

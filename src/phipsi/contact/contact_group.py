@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from phipsi.backends.native.kernel.law_code import Area
@@ -13,7 +13,7 @@ from phipsi.backends.native.text.lane_arithmetic import I64, Lane, i64, write_ca
 from phipsi.contact.cone_code import work_size
 from phipsi.contact.cone_problem import INACTIVE, ROWS, ConeLayout
 from phipsi.contact.lane_cones import KINDS, Kind
-from phipsi.contact.lane_elimination import BLOCK, Numbers, padded
+from phipsi.contact.lane_elimination import BLOCK, Numbers, padded, word_table
 
 
 class ContactGroup:
@@ -31,7 +31,7 @@ class ContactGroup:
         first = layout.n_rows - layout.stops - layout.limits
         firsts = [*layout.firsts, *range(first, layout.n_rows)]
         self.m = Numbers(code.e)
-        self._kinds, self._firsts = (self._table(x) for x in (numbers, firsts))
+        self._kinds, self._firsts = (word_table(code.module, x) for x in (numbers, firsts))
         self.count = len(kinds)
         self.contacts, self.slots, self.rows = (
             self._words(x) for x in (2 * self.count, self.count, padded(layout.n_rows))
@@ -43,15 +43,6 @@ class ContactGroup:
 
     def _words(self, count: int) -> Any:
         return self.code.area(max(1, -(-count // self.code.e.lanes))).base
-
-    def _table(self, words: Sequence[int]) -> Any:
-        module = self.code.module
-        text = hashlib.sha256(repr(tuple(words)).encode()).hexdigest()[:16]
-        name = f"phipsi_contacts_{text}"
-        for table in module.tables:
-            if table.name == f"@{name}":
-                return table
-        return ir.Table(module, I64, list(words) or [0], name)
 
     def list_contacts(self, s: Area) -> None:
         """Which contacts are there; limits always are."""

@@ -13,7 +13,6 @@ Formulas are for one configuration, in plain arithmetic: they run on arrays, and
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -51,9 +50,12 @@ def contact_states(contacts: Contacts) -> dict[str, Array]:
     return {IMPULSES: np.zeros((contacts.n_slots, 6)), WORST: np.zeros(4), TOTALS: np.zeros(2)}
 
 
-@cache
 def slot_materials(contacts: Contacts) -> Array:
     """Materials of the slots (k, 6); rigid ones have a stiffness beyond all that counts."""
+    return contacts.model.cached((slot_materials, contacts), lambda: _materials(contacts))
+
+
+def _materials(contacts: Contacts) -> Array:
     rows = [
         (
             m.friction,
@@ -74,9 +76,12 @@ def is_rigid(materials: Any) -> Any:
     return materials[:, STIFFNESS] >= _FIRM
 
 
-@cache
 def layout_of(contacts: Contacts) -> ConeLayout:
     """The rows that the materials of the slots need."""
+    return contacts.model.cached((layout_of, contacts), lambda: _layout(contacts))
+
+
+def _layout(contacts: Contacts) -> ConeLayout:
     kinds = []
     for friction, torsion, rolling, *_ in slot_materials(contacts):
         if rolling > 0:
@@ -138,9 +143,13 @@ class RowTable(NamedTuple):
     b: Array
 
 
-@cache
 def row_table(contacts: Contacts, layout: ConeLayout) -> RowTable:
     """The rows of a layout on the slots of contacts."""
+    key = (row_table, contacts, layout)
+    return contacts.model.cached(key, lambda: _rows(contacts, layout))
+
+
+def _rows(contacts: Contacts, layout: ConeLayout) -> RowTable:
     rows = [(i, letter) for i, kind in enumerate(layout.contacts) for letter in ROWS[kind]]
     slot = np.array([i for i, _ in rows], dtype=int)
     axis = np.array([_AXIS[x] for _, x in rows], dtype=int)

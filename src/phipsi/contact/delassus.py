@@ -16,11 +16,10 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.backends.native.text import llvm_text as ir
 from phipsi.backends.native.text.lane_arithmetic import I64, i64
 from phipsi.contact.cone_problem import INACTIVE, ConeLayout
 from phipsi.contact.contact_rows import row_table
-from phipsi.contact.lane_elimination import Numbers
+from phipsi.contact.lane_elimination import Numbers, word_table
 from phipsi.laws import law_operations as ops
 from phipsi.laws.calls import Callee
 from phipsi.laws.graph import Node
@@ -111,14 +110,6 @@ def _reached(contacts: Contacts) -> Array:
     return (root[contacts.slot_bodies][:, :, None] == root[:-1]).any(axis=1)
 
 
-def _table(module: Any, words: list[int]) -> Any:
-    """Whole numbers that are part of the code."""
-    text = hashlib.sha256(repr(words).encode()).hexdigest()[:16]
-    name = f"phipsi_rows_{text}"
-    known = next((x for x in module.tables if x.name == f"@{name}"), None)
-    return known or ir.Table(module, I64, words or [0], name)
-
-
 @final
 class _Writer(Numbers):
     """Writes the code."""
@@ -128,9 +119,9 @@ class _Writer(Numbers):
         self.code, self.sides, self.admittance = code, sides, admittance
         self.n, self.k = callee.layout.n_rows, len(callee.layout.contacts)
         self.m = len(callee.contacts.bodies)
-        self.firsts = _table(code.module, callee._firsts)
-        self.bodies = _table(code.module, [x for pair in callee._bodies for x in pair])
-        self.reached = _table(code.module, [x for row in callee._reached for x in row])
+        self.firsts = word_table(code.module, callee._firsts)
+        self.bodies = word_table(code.module, [x for pair in callee._bodies for x in pair])
+        self.reached = word_table(code.module, [x for row in callee._reached for x in row])
         self.W, self.y = code.area(max(1, self.n**2)), code.area(6 * max(1, self.m))
         self.there = code.area(max(1, -(-self.k // code.e.lanes))).base
 

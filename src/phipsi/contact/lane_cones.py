@@ -9,10 +9,12 @@ lane gets the same bits in any company.
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from phipsi.backends.native.text import llvm_text as ir
 from phipsi.backends.native.text.lane_arithmetic import (
     I64,
     POINTER,
@@ -60,6 +62,24 @@ VECTORS = 19
 
 ARGUMENTS = [POINTER] * 7 + [I64] * 2 + [POINTER]
 """W, b, s, coefficients, y, results, contacts; how many contacts and rows; working memory."""
+
+
+def cone_routine(
+    module: ir.Module, e: Emitter, what: str, key: tuple[Any, ...], write: Callable[..., None]
+) -> ir.Function:
+    """A function of the module with `ARGUMENTS`, written once for its key: write(emitter, args)."""
+    digest = hashlib.sha256(repr(key).encode()).hexdigest()[:16]
+    name = f"phipsi_{what}_{digest}_{e.lanes}"
+    known = module.globals.get(name)
+    if known is not None:
+        return known
+    function = ir.Function(module, ir.FunctionType(ir.VOID, ARGUMENTS), name)
+    function.linkage = "internal"
+    inner = Emitter(e.lanes, fused=e.fused)
+    inner.builder = ir.IRBuilder(function.append_basic_block("entry"))
+    write(inner, function.args)
+    inner.builder.ret_void()
+    return function
 
 
 class ConeLanes(Numbers):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import hashlib
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from phipsi.backends.native.text import llvm_text as ir
@@ -22,6 +23,14 @@ BLOCK = 3
 def padded(rows: int) -> int:
     """The next multiple of `BLOCK`."""
     return -(-rows // BLOCK) * BLOCK
+
+
+def word_table(module: ir.Module, words: Sequence[int]) -> Any:
+    """Whole numbers that are part of the code, once for equal ones."""
+    digest = hashlib.sha256(repr(tuple(words)).encode()).hexdigest()[:16]
+    name = f"phipsi_words_{digest}"
+    known = next((x for x in module.tables if x.name == f"@{name}"), None)
+    return known or ir.Table(module, I64, list(words) or [0], name)
 
 
 class Numbers:

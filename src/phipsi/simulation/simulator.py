@@ -146,7 +146,7 @@ class Simulator:
         }
         for name, shape in self._graph.parameters.items():
             known = inertial_parameters(self.model).reshape(shape) if name == INERTIA else None
-            if name == MATERIALS:
+            if name == MATERIALS and self._mechanism.contact_pairs is not None:
                 known = slot_materials(self._mechanism.contact_pairs)
             self.parameters[name], self._shapes[name] = known, shape
         redrawn = () if episodes is None else episodes.redraw
