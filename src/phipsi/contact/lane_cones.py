@@ -75,7 +75,7 @@ def cone_routine(
         return known
     function = ir.Function(module, ir.FunctionType(ir.VOID, ARGUMENTS), name)
     function.linkage = "internal"
-    inner = Emitter(e.lanes, fused=e.fused)
+    inner = e.like()
     inner.builder = ir.IRBuilder(function.append_basic_block("entry"))
     write(inner, function.args)
     inner.builder.ret_void()

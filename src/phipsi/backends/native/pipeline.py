@@ -41,6 +41,7 @@ from phipsi.backends.native.native_legality import check
 from phipsi.backends.native.tables import Tables, model_tables
 from phipsi.backends.native.targets.target import MachineCode, Target, machine_code, target_for
 from phipsi.backends.native.text import llvm_text as ir
+from phipsi.backends.native.text.lane_arithmetic import NUMBERS
 from phipsi.expressions.node import Expr
 from phipsi.expressions.row import Row
 from phipsi.loaded import LOADED
@@ -59,10 +60,14 @@ def compile_native(program: SweepProgram) -> tuple[Unit, MachineCode, np.ndarray
     return unit, machine_code(unit.key(), unit.target, unit.emit), data
 
 
-def plan_native(program: SweepProgram) -> tuple[Unit, np.ndarray]:
-    """The passes: the unit that code is written from, and the record it works on."""
-    target = target_for(reproducible=program.reproducible)
-    tables = model_tables(program.model, program.points, own_tables(program.lowered.fields))
+def plan_native(program: SweepProgram, target: Target | None = None) -> tuple[Unit, np.ndarray]:
+    """The passes: the unit that code is written from, and the record it works on.
+
+    Without a target, code is written for this processor, or for any if the program says so.
+    """
+    target = target or target_for(reproducible=program.reproducible)
+    own = own_tables(program.lowered.fields)
+    tables = model_tables(program.model, program.points, own, NUMBERS[target.number].dtype)
     lowered, widest = program.lowered, max((c.nv for c in tables.codes), default=0)
 
     steps, results = own_steps(program.steps, lowered.results)
@@ -78,7 +83,7 @@ def plan_native(program: SweepProgram) -> tuple[Unit, np.ndarray]:
     check("plan", plan, phases, widest)
     unit = Unit(program, target, tables, results, phases, plan)
     data = unit.record()
-    check("record", data, unit.words, len(unit.shapes))
+    check("record", data, unit.words, len(unit.shapes), target.unit)
     return unit, data
 
 
@@ -166,7 +171,7 @@ class Unit:
             kernels[lanes] = self.kernel(module, lanes).function
         n = len(self.slots)
         matrices = {n + i for i, r in enumerate(self.results) if is_matrix(r)}
-        define_loop(module, kernels, self.pattern, n, self.words, matrices)
+        define_loop(module, kernels, self.pattern, n, self.words, matrices, self.target.number)
         if self.has_direct:
             direct.define_direct(module, kernels[1], self.pattern, len(self.slots), self.words)
         return str(module)
@@ -184,6 +189,7 @@ class Unit:
             self.tables.own,
             self.target.lanes,
             self.target.fused,
+            self.target.number,
         )
         return Kernel(module, self.phases, parts, lanes)
 
@@ -283,7 +289,7 @@ class Unit:
             *starts[first : first + len(counts)],
             *counts,
         ]
-        data[self.words] = starts[-1] * 8 * self.target.lanes + 64
+        data[self.words] = starts[-1] * self.target.unit * self.target.lanes + 64
         data[record.FEWEST] = self._fewest(int(data[self.words]))
         return data
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from phipsi.backends.native.targets.target import release_memory
 from phipsi.backends.native.text import llvm_text as ir
-from phipsi.backends.native.text.lane_arithmetic import I64, POINTER, i64
+from phipsi.backends.native.text.lane_arithmetic import I64, POINTER, WORD, i64
 
 SLOTS = 16  # how many scratch blocks are kept for reuse by later calls
 
@@ -27,7 +27,7 @@ def acquire(b: Any, data: Any, size_word: int, without: ir.Block) -> tuple[Any, 
     found = f.append_basic_block("found")
     values: list[tuple[Any, Any]] = []
     for i in range(SLOTS):
-        place = b.at(data, 8 * (size_word + 1 + i))
+        place = b.at(data, WORD * (size_word + 1 + i))
         taken = b.atomic_rmw("xchg", place, i64(0), "acq_rel")
         values.append((taken, b.block))
         following = f.append_basic_block("next")
@@ -49,7 +49,7 @@ def release(b: Any, data: Any, size_word: int, block: Any) -> None:
     f = b.function
     done = f.append_basic_block("done")
     for i in range(SLOTS):
-        place = b.at(data, 8 * (size_word + 1 + i))
+        place = b.at(data, WORD * (size_word + 1 + i))
         pair = b.cmpxchg(place, i64(0), block, "acq_rel", "monotonic")
         following = f.append_basic_block("next")
         b.cbranch(b.extract_value(pair, 1), done, following)

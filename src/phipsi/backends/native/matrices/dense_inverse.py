@@ -87,7 +87,7 @@ class DenseInverse:
 
         self._each(start)
         count = e.splat(b.uitofp(self.size, e.vector.element))
-        limit = Lane(e, b.load(largest, typ=e.vector)) * count * _EPS
+        limit = Lane(e, b.load(largest, typ=e.vector)) * count * e.number.tolerance(_EPS)
 
         def eliminate(i: Any) -> None:
             def exchange(below: Any) -> None:

@@ -11,6 +11,7 @@ Reasons: docs/decisions/0025.
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -71,7 +72,7 @@ class FunctionType(Type):
         self.gives, self.takes = gives, tuple(takes)
 
 
-DOUBLE, POINTER, VOID = Type("double"), Type("ptr"), Type("void")
+DOUBLE, FLOAT, POINTER, VOID = (Type(name) for name in ("double", "float", "ptr", "void"))
 BIT = IntType(1)
 
 
@@ -113,9 +114,18 @@ def _known(type_: Type, value: Any) -> str:
     if isinstance(type_, VectorType):
         element = type_.element
         return "<" + ", ".join(f"{element.text} {_known(element, x)}" for x in value) + ">"
-    if type_ is DOUBLE:
-        return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
+    if type_ is DOUBLE or type_ is FLOAT:
+        number = value if type_ is DOUBLE else _rounded(value)  # floats are written as doubles
+        return f"0x{struct.unpack('<Q', struct.pack('<d', number))[0]:016X}"
     return str(int(value))
+
+
+def _rounded(x: float) -> float:
+    """The nearest number of single precision; infinite if it is too large for one."""
+    try:
+        return struct.unpack("<f", struct.pack("<f", x))[0]
+    except OverflowError:
+        return math.copysign(math.inf, x)
 
 
 class Function(Value):
@@ -228,7 +238,7 @@ class Table(Value):
         super().__init__(POINTER, f"@{name}")
         listed = ", ".join(Constant(element, x).typed for x in numbers)
         kind = f"[{len(numbers)} x {element}]"
-        self._line = f"{self.name} = internal constant {kind} [{listed}], align 8"
+        self._line = f"{self.name} = internal constant {kind} [{listed}], align {WORD}"
         module.tables.append(self)
 
     def lines(self) -> Iterator[str]:
@@ -248,6 +258,8 @@ class Module:
         return "\n".join(line for part in parts for line in part.lines()) + "\n"
 
 
+WORD: Final = 8
+"""Bytes of a word: an integer of a table, or an address."""
 _WORD = IntType(64)
 _SIGNED = {"<": "slt", "<=": "sle", ">": "sgt", ">=": "sge", "==": "eq", "!=": "ne"}
 _UNSIGNED = {"<": "ult", "<=": "ule", ">": "ugt", ">=": "uge", "==": "eq", "!=": "ne"}
@@ -391,7 +403,7 @@ class IRBuilder:
 
     def word(self, base: Value, i: int) -> Value:
         """The 64-bit word number i after an address."""
-        return self.load(self.at(base, 8 * i), typ=_WORD)
+        return self.load(self.at(base, WORD * i), typ=_WORD)
 
     def load_atomic(self, where: Value, *, typ: Type, ordering: str, align: int) -> Value:
         """Read what another thread may be writing."""
