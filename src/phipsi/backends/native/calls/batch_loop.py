@@ -98,7 +98,7 @@ class _BatchLoop:
         self.module, self.kernel, self.lanes = module, kernel, lanes
         self.pattern, self.n_inputs, self.matrices = pattern, n_inputs, matrices
         self.args, self.dimensions, self.steps, self.data, *self.others = function.args
-        b = self.b = ir.IRBuilder(function.append_basic_block("entry"))
+        b = self.b = function.begin()
         self.count = b.word(self.dimensions, 0)
         lengths = [len(shape) for shape in pattern]
         # where the strides of the core dimensions begin
@@ -416,7 +416,7 @@ def _define(
     kind = ir.FunctionType(ir.VOID, [POINTER, I64, I64, I64, POINTER])
     function = ir.Function(module, kind, name)
     function.linkage = "internal"
-    b = ir.IRBuilder(function.append_basic_block("entry"))
+    b = function.begin()
     e = Emitter(lanes, fused=False)
     e.builder = b
     s = _Tiles(b, e, function.args)
