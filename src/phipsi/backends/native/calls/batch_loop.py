@@ -4,6 +4,9 @@ Groups run in the wide kernel, the last one with its last configuration in all l
 over. If there are too few for that (the data record says how many), they run in the one-lane kernel
 one by one. Both come from the same equations in the same order, so a configuration gets the
 same bits in every batch.
+
+The wide kernel and its groups are machine code of their own, compiled when the first batch arrives:
+one configuration does not wait for them. Their address is in the data record.
 """
 
 from __future__ import annotations
@@ -42,109 +45,138 @@ def core_pattern(shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
     return [tuple(seen.setdefault(size, len(seen)) for size in shape) for shape in shapes]
 
 
+_GROUPS = ir.FunctionType(ir.VOID, [POINTER] * 6)
+
+
 def define_loop(
     module: ir.Module,
-    kernels: dict[int, ir.Function],
+    kernel: ir.Function,
     pattern: list[tuple[int, ...]],
     n_inputs: int,
     size_word: int,
+    number: NumberName = "double",
+) -> None:
+    """Add ``void phipsi_loop(args, dimensions, steps, data)`` around the one-lane kernel.
+
+    `pattern` are the core dimensions of inputs and outputs, the last output being the integer
+    status. The data record holds, after the kernels' words, the scratch size in bytes and the slots
+    for scratch. Once it holds their address, `phipsi_groups` does what it can first.
+    """
+    function = ir.Function(module, ir.FunctionType(ir.VOID, [POINTER] * 4), "phipsi_loop")
+    e = Emitter(1, fused=False, number=number)
+    _BatchLoop(module, function, kernel, e, pattern, n_inputs).write_all(size_word)
+
+
+def define_groups(
+    module: ir.Module,
+    kernel: ir.Function,
+    lanes: int,
+    pattern: list[tuple[int, ...]],
+    n_inputs: int,
     matrices: Collection[int] = (),
     number: NumberName = "double",
 ) -> None:
-    """Add ``void phipsi_loop(args, dimensions, steps, data)``.
+    """Add ``void phipsi_groups(args, dimensions, steps, data, scratch, done)``: the wide kernel.
 
-    `kernels` maps numbers of lanes to kernels; `pattern` are the core dimensions of inputs and
-    outputs, the last output being the integer status. The data record holds, after the kernels'
-    words, the scratch size in bytes and the slots for scratch. The outputs in `matrices` are
-    inspected for numbers that are not finite while they are written: the wide kernel does not do
-    it.
+    It leaves in `done` how many configurations it has done, from the first one on. The outputs in
+    `matrices` are inspected for numbers that are not finite while they are written: the wide
+    kernel does not do it.
     """
-    _BatchLoop(module, kernels, pattern, n_inputs, size_word, matrices, number).write()
+    function = ir.Function(module, _GROUPS, "phipsi_groups")
+    e = Emitter(lanes, fused=False, number=number)
+    _BatchLoop(module, function, kernel, e, pattern, n_inputs, matrices).write_groups()
 
 
 @final
 class _BatchLoop:
-    """Writes the inner loop of a gufunc."""
+    """Writes loops over groups of so many configurations."""
 
     def __init__(
         self,
         module: ir.Module,
-        kernels: dict[int, ir.Function],
+        function: ir.Function,
+        kernel: ir.Function,
+        emitter: Emitter,
         pattern: list[tuple[int, ...]],
         n_inputs: int,
-        size_word: int,
-        matrices: Collection[int],
-        number: NumberName,
+        matrices: Collection[int] = (),
     ) -> None:
-        self.module, self.kernels, self.pattern = module, kernels, pattern
-        self.n_inputs, self.size_word, self.matrices = n_inputs, size_word, matrices
-        self._number: NumberName = number
-        function = ir.Function(module, ir.FunctionType(ir.VOID, [POINTER] * 4), "phipsi_loop")
-        self.args, self.dimensions, self.steps, self.data = function.args
-        self.b = ir.IRBuilder(function.append_basic_block("entry"))
-
-    def _emitter(self, lanes: int) -> Emitter:
-        e = Emitter(lanes, fused=False, number=self._number)
-        e.builder = self.b
-        return e
-
-    def write(self) -> None:
-        """The whole function: groups for the wide kernel, then what is left one by one."""
-        b, data, pattern = self.b, self.data, self.pattern
+        self.module, self.kernel, self.e = module, kernel, emitter
+        self.lanes = emitter.lanes
+        self.pattern, self.n_inputs, self.matrices = pattern, n_inputs, matrices
+        self.args, self.dimensions, self.steps, self.data, *self.others = function.args
+        b = self.b = emitter.builder = function.begin()
         self.count = b.word(self.dimensions, 0)
-        without = b.function.append_basic_block("without")
-        block, self.scratch = acquire(b, data, self.size_word, without)
         lengths = [len(shape) for shape in pattern]
         # where the strides of the core dimensions begin
         self.places = [len(pattern) + sum(lengths[:i]) for i in range(len(pattern))]
         self.sizes = [[b.word(self.dimensions, 1 + d) for d in shape] for shape in pattern]
         self.addresses = b.alloca(POINTER, size=len(pattern))
-        self.found = b.alloca(self._emitter(max(self.kernels)).vector)  # sums of x − x
-        done: Any = i64(0)
-        for lanes in sorted(self.kernels, reverse=True):
-            done = self._groups(lanes, done)
-        release(b, data, self.size_word, block)
+        self.found = b.alloca(emitter.vector)  # sums of x − x
+
+    def write_groups(self) -> None:
+        """The whole function of the wide kernel."""
+        b = self.b
+        self.scratch, done = self.others
+        b.store(self._groups(i64(0), b.word(self.data, record.FEWEST)), done)
+        b.ret_void()
+
+    def write_all(self, size_word: int) -> None:
+        """The whole loop: groups for the wide kernel, then what is left one by one."""
+        b, data = self.b, self.data
+        finished = b.alloca(I64)
+        b.store(i64(0), finished)
+        without = b.function.append_basic_block("without")
+        block, self.scratch = acquire(b, data, size_word, without)
+        wide = b.word(data, record.WIDE)
+        with b.if_then(b.icmp_signed("!=", wide, i64(0))):
+            given = [self.args, self.dimensions, self.steps, data, self.scratch, finished]
+            b.call_address(_GROUPS, b.inttoptr(wide, POINTER), given)
+        self._groups(b.load(finished, typ=I64), i64(1))
+        release(b, data, size_word, block)
         # failures are in the status, not in warnings of NumPy about floating-point exceptions
         b.call_named("feclearexcept", I32, [ir.Constant(I32, ALL_EXCEPTIONS)])
         b.ret_void()
         b.position_at_end(without)
-        last = len(pattern) - 1
-        failed = ir.Constant(self._emitter(1).number.integer, NO_MEMORY)
+        last = len(self.pattern) - 1
+        failed = ir.Constant(self.e.number.integer, NO_MEMORY)
         write_loop(b, self.count, lambda i: b.store(failed, self._bases(last, [i])[0]))
         b.ret_void()
 
-    def _groups(self, lanes: int, done: Any) -> Any:
-        """All groups of so many configurations behind those that are done; how many are then."""
-        b, e = self.b, self._emitter(lanes)
+    def _groups(self, done: Any, fewest: Any) -> Any:
+        """All groups behind the configurations that are done; how many are then.
+
+        The last group is filled up if at least `fewest` are left.
+        """
+        b, lanes = self.b, self.lanes
         left = b.sub(self.count, done)
-        fewest = i64(1) if lanes == 1 else b.word(self.data, record.FEWEST)
         full = b.sdiv(b.add(left, b.sub(i64(lanes), fewest)), i64(lanes))
         whole = b.mul(full, i64(lanes))
         buffers: list[Any] = []
         for i in range(len(self.pattern)):
-            offset = b.mul(b.word(self.data, record.BUFFERS + i), i64(e.bytes))
+            offset = b.mul(b.word(self.data, record.BUFFERS + i), i64(self.e.bytes))
             buffers.append(b.at(self.scratch, offset))
             b.store(buffers[-1], b.at(self.addresses, WORD * i))
-        write_loop(b, whole, lambda i: self._group(e, done, b.add(done, i), buffers), lanes)
+        write_loop(b, whole, lambda i: self._group(done, b.add(done, i), buffers), lanes)
         return at_most(b, b.add(done, whole), self.count)
 
-    def _group(self, e: Emitter, first: Any, start: Any, buffers: list[Any]) -> None:
+    def _group(self, first: Any, start: Any, buffers: list[Any]) -> None:
         """Pack the inputs of one group, run the kernel, and unpack the results."""
-        b, lanes = self.b, e.lanes
+        b, lanes = self.b, self.lanes
         last = b.sub(b.sub(self.count, start), i64(1))
         rows = [b.add(start, at_most(b, i64(lane), last)) for lane in range(lanes)]
         inspects = bool(self.matrices) and lanes > 1
         if inspects:  # nothing has been found yet
-            b.store(e.constant(0.0).value, self.found)
+            b.store(self.e.constant(0.0).value, self.found)
         for i, buffer in enumerate(buffers):
             if i == self.n_inputs:
                 fresh = b.icmp_signed("==", start, first)
                 arguments = [self.data, self.scratch, self.addresses, fresh]
-                b.call(self.kernels[lanes], arguments)
+                b.call(self.kernel, arguments)
             bases = self._bases(i, rows)
             if inspects and i == len(self.pattern) - 1:
-                self._note_failures(e, buffer)
-            self._move(e, i, bases, buffer, last)
+                self._note_failures(buffer)
+            self._move(i, bases, buffer, last)
 
     def _bases(self, i: int, rows: list[Any]) -> list[Any]:
         """The address of argument i for every lane."""
@@ -155,33 +187,31 @@ class _BatchLoop:
 
     # -- between arrays and lanes ------------------------------------------------------------------
 
-    def _move(self, e: Emitter, i: int, bases: list[Any], buffer: Any, last: Any) -> None:
+    def _move(self, i: int, bases: list[Any], buffer: Any, last: Any) -> None:
         """Argument i of a group into its buffer, or out of it."""
-        b, lanes = self.b, e.lanes
+        b = self.b
 
         def one_by_one() -> None:
-            self._over(i, lambda index, at: self._move_one(e, i, bases, buffer, index, at))
+            self._over(i, lambda index, at: self._move_one(i, bases, buffer, index, at))
 
-        if lanes == 1 or not self.sizes[i]:
+        if self.lanes == 1 or not self.sizes[i]:
             one_by_one()
             return
         if i in self.matrices:  # many numbers, mostly one after the other
-            whole = partial(self._write_tiles, e, i, bases, buffer)
-            self._if_contiguous(e, i, whole, one_by_one)
+            whole = partial(self._write_tiles, i, bases, buffer)
+            self._if_contiguous(i, whole, one_by_one)
             return
         define = define_pack if i < self.n_inputs else define_unpack
-        function, stride = define(self.module, e), b.word(self.steps, i)
+        function, stride = define(self.module, self.e), b.word(self.steps, i)
 
         def by_function(total: Any) -> None:
             b.call(function, [bases[0], stride, last, total, buffer])
 
-        self._if_contiguous(e, i, by_function, one_by_one)
+        self._if_contiguous(i, by_function, one_by_one)
 
-    def _move_one(
-        self, e: Emitter, i: int, bases: list[Any], buffer: Any, index: Any, offset: Any
-    ) -> None:
+    def _move_one(self, i: int, bases: list[Any], buffer: Any, index: Any, offset: Any) -> None:
         """One number of every lane."""
-        b = self.b
+        b, e = self.b, self.e
         place = b.at(buffer, b.mul(index, i64(e.bytes)))
         if i < self.n_inputs:
             out: Any = ir.Constant(e.vector, ir.Undefined)
@@ -192,7 +222,7 @@ class _BatchLoop:
             return
         x = e.load(place).value
         if i in self.matrices and e.lanes > 1:
-            self._inspect(e, [x])
+            self._inspect([x])
         for lane, base in enumerate(bases):
             entry = b.extract_element(x, ir.Constant(I32, lane))
             b.store(entry, b.at(base, offset), align=e.unit)
@@ -216,7 +246,7 @@ class _BatchLoop:
         nest(0, i64(0), i64(0))
 
     def _if_contiguous(
-        self, e: Emitter, i: int, whole: Callable[[Any], None], otherwise: Callable[[], None]
+        self, i: int, whole: Callable[[Any], None], otherwise: Callable[[], None]
     ) -> None:
         """whole(count) if the core array has no gaps, else otherwise()."""
         b, sizes = self.b, self.sizes[i]
@@ -224,7 +254,7 @@ class _BatchLoop:
         fits: Any = None
         for d in reversed(range(len(sizes))):
             stride = b.word(self.steps, self.places[i] + d)
-            dense = b.icmp_signed("==", stride, b.mul(total, i64(e.unit)))
+            dense = b.icmp_signed("==", stride, b.mul(total, i64(self.e.unit)))
             fits = dense if fits is None else b.and_(fits, dense)
             total = b.mul(total, sizes[d])
         with b.if_else(fits) as (then, other):
@@ -233,12 +263,12 @@ class _BatchLoop:
             with other:
                 otherwise()
 
-    def _write_tiles(self, e: Emitter, i: int, bases: list[Any], source: Any, count: Any) -> None:
+    def _write_tiles(self, i: int, bases: list[Any], source: Any, count: Any) -> None:
         """Numbers of all lanes to arrays of their own, a tile at a time.
 
         The data record may have a table of the tiles that are not all zero.
         """
-        b, lanes, unit = self.b, e.lanes, i64(e.unit)
+        b, e, lanes, unit = self.b, self.e, self.lanes, i64(self.e.unit)
         filled = b.word(self.data, record.BUFFERS + 2 * len(self.pattern) + i)
         whole = b.mul(b.sdiv(count, i64(lanes)), i64(lanes))
         nothing = e.constant(0.0)
@@ -263,7 +293,7 @@ class _BatchLoop:
             b.position_at_end(dense)
             start = b.at(source, b.mul(i, i64(e.bytes)))
             rows = [e.load(b.at(start, e.bytes * j)).value for j in range(lanes)]
-            self._inspect(e, rows)
+            self._inspect(rows)
             for row, base in zip(transpose(b, rows), bases, strict=True):
                 e.store(Lane(e, row), b.at(base, b.mul(i, unit)))
             b.branch(done)
@@ -272,7 +302,7 @@ class _BatchLoop:
         def rest(i: Any) -> None:
             at = b.add(whole, i)
             x = e.load(b.at(source, b.mul(at, i64(e.bytes)))).value
-            self._inspect(e, [x])
+            self._inspect([x])
             for lane, base in enumerate(bases):
                 entry = b.extract_element(x, ir.Constant(I32, lane))
                 b.store(entry, b.at(base, b.mul(at, unit)), align=e.unit)
@@ -287,18 +317,18 @@ class _BatchLoop:
 
     # -- numbers that are not finite ---------------------------------------------------------------
 
-    def _inspect(self, e: Emitter, rows: list[Any]) -> None:
+    def _inspect(self, rows: list[Any]) -> None:
         """Add x − x of all lanes: zero exactly as long as every number is finite."""
         b = self.b
         parts = [b.fsub(x, x) for x in rows]
         while len(parts) > 1:
             parts = [b.fadd(x, y) for x, y in zip(parts[::2], parts[1::2], strict=True)]
-        so_far = b.load(self.found, typ=e.vector)
+        so_far = b.load(self.found, typ=self.e.vector)
         b.store(b.fadd(so_far, parts[0]), self.found)
 
-    def _note_failures(self, e: Emitter, status: Any) -> None:
+    def _note_failures(self, status: Any) -> None:
         """The status of lanes in which something is not finite, unless they have failed before."""
-        b = self.b
+        b, e = self.b, self.e
         sums = b.load(self.found, typ=e.vector)
         bad = b.fcmp_unordered("!=", sums, e.constant(0.0).value)
         old = e.load_integers(status)
@@ -386,7 +416,7 @@ def _define(
     kind = ir.FunctionType(ir.VOID, [POINTER, I64, I64, I64, POINTER])
     function = ir.Function(module, kind, name)
     function.linkage = "internal"
-    b = ir.IRBuilder(function.append_basic_block("entry"))
+    b = function.begin()
     e, lanes = like.like(), like.lanes
     e.builder = b
     s = _Tiles(b, e, function.args)

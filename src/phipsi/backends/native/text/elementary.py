@@ -102,7 +102,7 @@ def _begin(module: ir.Module, like: Emitter, name: str) -> tuple[Emitter, ir.Fun
     pair = ir.LiteralStructType([e.vector, e.vector])
     function = ir.Function(module, ir.FunctionType(pair, [e.vector]), name)
     function.linkage = "internal"
-    e.builder = ir.IRBuilder(function.append_basic_block("entry"))
+    e.builder = function.begin()
     x = Lane(e, function.args[0])
     return e, function, x, e.compare("<=", e.intrinsic("fabs", x), _sines(e).largest)
 
@@ -221,7 +221,7 @@ def define_reduction(module: ir.Module, number: Number) -> ir.Function:
     triple = ir.LiteralStructType([number.type, number.type, integer])
     function = ir.Function(module, ir.FunctionType(triple, [number.type]), name)
     function.linkage = "internal"
-    b = ir.IRBuilder(function.append_basic_block("entry"))
+    b = function.begin()
     finite, other = (function.append_basic_block(n) for n in ("finite", "other"))
     (x,) = function.args
     bits, largest = b.bitcast(x, integer), known(2 * number.bias + 1)
@@ -410,7 +410,7 @@ def define_log(module: ir.Module, like: Emitter) -> ir.Function:
     e, count = like.like(), 2.0**kind.fraction
     function = ir.Function(module, ir.FunctionType(e.vector, [e.vector]), name)
     function.linkage = "internal"
-    e.builder = b = ir.IRBuilder(function.append_basic_block("entry"))
+    e.builder = b = function.begin()
     x = Lane(e, function.args[0])
 
     tiny = e.compare("<", x, 2.0 ** (1 - kind.bias))  # such numbers have fewer bits
