@@ -11,7 +11,7 @@ from phipsi.backends.backend import Array, Arrays, Backend, Loaded, SweepProgram
 from phipsi.backends.failures import NO_MEMORY
 from phipsi.backends.native.calls.machine_function import MachineFunction
 from phipsi.backends.native.pipeline import can_run, compile_native, plan_native
-from phipsi.backends.native.targets.target import host_target
+from phipsi.backends.native.targets.target import Target, host_target
 from phipsi.backends.result_memory import empty
 
 
@@ -50,9 +50,9 @@ class KernelSource:
     kernel works on; `scratch_bytes` of memory that it needs; `target`; `output_shapes`.
     """
 
-    def __init__(self, program: SweepProgram) -> None:
+    def __init__(self, program: SweepProgram, target: Target | None = None) -> None:
         self.program = program
-        self.unit, self.data = plan_native(program)
+        self.unit, self.data = plan_native(program, target)
         self.target, self._alive = self.unit.target, self.unit.pointers()
         self.scratch_bytes = int(self.data[self.unit.words])
         self.output_shapes = self.unit.shapes[len(program.inputs) : -1]
