@@ -420,7 +420,7 @@ def _define(
     e, lanes = like.like(), like.lanes
     e.builder = b
     s = _Tiles(b, e, function.args)
-    whole = b.mul(b.sdiv(s.count, i64(lanes)), i64(lanes))
+    whole = b.mul(b.udiv(s.count, i64(lanes)), i64(lanes))
     write_loop(b, whole, lambda i: tile(s, i, None), lanes)
     left = b.sub(s.count, whole)
     with b.if_then(b.icmp_signed(">", left, i64(0))):

@@ -11,7 +11,7 @@ from phipsi.backends.native import tables
 from phipsi.backends.native.kernel import lane_blocks as bl
 from phipsi.backends.native.kernel.emission import Emission
 from phipsi.backends.native.kernel.plan import is_column
-from phipsi.backends.native.text.lane_arithmetic import WORD, Lane, i64
+from phipsi.backends.native.text.lane_arithmetic import I32, WORD, Lane, i64
 from phipsi.sweeps import entries as en
 from phipsi.sweeps.ir import Domain, Field, Reads
 
@@ -46,13 +46,13 @@ class Place:
         """Go to body k; the number of its joint's type."""
         m, b = self.k, self.k.b
         self.domain, self.index = Domain.BODY, k
-        row = m.at(m.word(record.INTEGERS), b.mul(k, i64(WORD * tables.N_INTEGERS)))
+        row = m.at(m.table(record.INTEGERS), b.mul(k, i64(WORD * tables.N_INTEGERS)))
         numbers = [b.word(row, i) for i in range(tables.N_INTEGERS)]
         self.parent, self.hub, self.on_hub, self.q_offset, self.v_offset = (
             numbers[i]
             for i in (tables.PARENT, tables.HUB, tables.ON_HUB, tables.Q_OFFSET, tables.V_OFFSET)
         )
-        self._table = m.at(m.word(record.DOUBLES), b.mul(k, i64(m.unit * m.parts.constants)))
+        self._table = m.at(m.table(record.DOUBLES), b.mul(k, i64(m.unit * m.parts.constants)))
         self.records = {
             Reads.HERE: m.both(Domain.BODY, b.add(k, i64(1))),
             Reads.PARENT: m.both(Domain.BODY, b.add(self.parent, i64(1))),
@@ -75,9 +75,8 @@ class Place:
 
     def _at_point(self, p: Any) -> None:
         m = self.k
-        self._point_table = m.at(
-            m.word(record.POINT_DOUBLES), m.b.mul(p, i64(m.unit * tables.N_POINT_NUMBERS))
-        )
+        size = i64(m.unit * tables.N_POINT_NUMBERS)
+        self._point_table = m.at(m.table(record.POINT_DOUBLES), m.b.mul(p, size))
         self._host, self._mate, self._chosen = (
             m.integer(record.POINT_INTEGERS, tables.N_POINT_INTEGERS, p, i)
             for i in (tables.POINT_BODY, tables.POINT_MATE, tables.POINT_CHOSEN)
@@ -94,9 +93,8 @@ class Place:
         self._at_point(point)
         self.records[Reads.POINT] = m.both(Domain.POINT, point)
         self.records[Reads.ROW] = m.both(Domain.ROW, row)
-        self._link_table = m.at(
-            m.word(record.LINK_DOUBLES), m.b.mul(link, i64(m.unit * tables.N_LINK_NUMBERS))
-        )
+        size = i64(m.unit * tables.N_LINK_NUMBERS)
+        self._link_table = m.at(m.table(record.LINK_DOUBLES), m.b.mul(link, size))
         return kind
 
     def at_mate(self, make: Callable[[], Any]) -> Any:
@@ -134,7 +132,7 @@ class Place:
 
     def gravity(self, i: int) -> Lane:
         """A component of [0; −g]."""
-        return self._number(self.k.word(record.GRAVITY), i)
+        return self._number(self.k.table(record.GRAVITY), i)
 
     def point_constant(self, i: int) -> Lane:
         """A number of the point's table."""
@@ -149,6 +147,8 @@ class Place:
         b = self.k.b
         bit = i64(self.k.parts.selections.index(name))
         inside = b.and_(b.lshr(self._chosen, bit), i64(1))
+        if self.k.module.standalone:  # 64 bits become a number by a call, on some processors
+            inside = b.trunc(inside, I32)
         e = self.k.emitter
         return e.splat(b.uitofp(inside, e.number.type))
 

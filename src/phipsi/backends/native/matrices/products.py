@@ -19,7 +19,6 @@ from phipsi.backends.native.text import llvm_text as ir
 from phipsi.backends.native.text.lane_arithmetic import (
     I8,
     I64,
-    POINTER,
     WORD,
     Emitter,
     Lane,
@@ -40,10 +39,10 @@ def can_run(results: Sequence[Result]) -> bool:
     return all(r.left is None or r.left in plain for r in results)
 
 
-def workspace(results: Sequence[Result], size: int, lanes: int) -> int:
-    """How many numbers are needed to move columns aside."""
+def workspace(results: Sequence[Result], size: int, lanes: int, unit: int) -> int:
+    """How many numbers of `unit` bytes are needed to move columns aside, and a word per row."""
     several = any(r.left is not None for r in results)
-    return size * (max(lanes, _COLUMNS) + 1) if several else 0
+    return size * (max(lanes, _COLUMNS) + WORD // unit) if several else 0
 
 
 @final
@@ -75,7 +74,7 @@ class Products:
 
     def _across(self, a: Any, b: Any, factor: Any) -> None:
         m = self.k.b
-        whole = m.mul(m.sdiv(self.size, i64(_COLUMNS)), i64(_COLUMNS))
+        whole = m.mul(m.udiv(self.size, i64(_COLUMNS)), i64(_COLUMNS))
         write_loop(m, whole, lambda j: self._columns(a, b, factor, j, _COLUMNS), _COLUMNS)
         rest = m.sub(self.size, whole)
         write_loop(m, rest, lambda j: self._columns(a, b, factor, m.add(whole, j), 1))
@@ -120,14 +119,14 @@ class Products:
                     entry = scaled(Lane(e, sums[r * count + c]), factor)
                     k.lane_store(entry, b, m.mul(at, i64(k.bytes)))
 
-        whole = m.mul(m.sdiv(self.size, i64(_ROWS)), i64(_ROWS))
+        whole = m.mul(m.udiv(self.size, i64(_ROWS)), i64(_ROWS))
         write_loop(m, whole, lambda i: rows(i, _ROWS), _ROWS)
         write_loop(m, m.sub(self.size, whole), lambda i: rows(m.add(whole, i), 1))
 
     def _move_some(self, i: Any, b: Any, first: Any, found: Any, count: int) -> list[Any]:
         """The same for a factor with known zeros, which may hold anything there."""
         k, m, e = self.k, self.k.b, self.k.config
-        table = k.at(m.inttoptr(k.word(record.RELATED), POINTER), first)
+        table = k.at(k.table(record.RELATED), first)
         flags = m.load(table, typ=ir.IntType(I8.width * count), align=1)
         some = m.icmp_signed("!=", flags, ir.Constant(flags.type, 0))
         with m.if_then(some):
@@ -138,7 +137,7 @@ class Products:
                 filled = m.icmp_signed("!=", flag, ir.Constant(I8, 0))
                 entry = e.select(filled, k.lane_load(start, i64(c * k.bytes)), 0.0)
                 k.lane_store(entry, aside, i64(c * k.bytes))
-            m.store(m.mul(i, i64(k.bytes)), k.at(self.rows, m.mul(found, i64(WORD))), align=WORD)
+            m.store(m.mul(i, i64(k.bytes)), k.at(self.rows, m.mul(found, i64(WORD))), align=k.unit)
         return [m.add(found, m.zext(some, I64))]
 
     def _starts(self, a: Any, i: Any, height: int, unit: int) -> list[Any]:
@@ -153,27 +152,26 @@ class Products:
     def _row(self, t: Any) -> Any:
         """Where the entry that belongs to kept row t stands in a row of the left factor."""
         m = self.k.b
-        return m.load(self.k.at(self.rows, m.mul(t, i64(WORD))), align=WORD, typ=I64)
+        return m.load(self.k.at(self.rows, m.mul(t, i64(WORD))), align=self.k.unit, typ=I64)
 
     def _keep(self, i: Any, found: Any, entries: list[Any], e: Emitter) -> list[Any]:
         """Note row i, and count it unless it is all zero; then the next one takes its place."""
         m = self.k.b
         place = m.mul(i, i64(self.k.bytes))
-        m.store(place, self.k.at(self.rows, m.mul(found, i64(WORD))), align=WORD)
+        m.store(place, self.k.at(self.rows, m.mul(found, i64(WORD))), align=self.k.unit)
         several = e.lanes > 1
-        kind = e.integers if several else e.number.integer
         bits: Any = None
         for x in entries:
-            one = m.bitcast(x, kind)
+            one = m.bitcast(x, e.integers)
             bits = one if bits is None else m.or_(bits, one)
         # twice the bits drops the sign, so that −0 is zero
         doubled = m.add(bits, bits)
         if several:
-            mask = m.icmp_signed("!=", doubled, ir.Constant(kind, [0] * e.lanes))
+            mask = m.icmp_signed("!=", doubled, e.integer(0))
             flags = m.bitcast(mask, ir.IntType(e.lanes))
             some = m.icmp_unsigned("!=", flags, ir.Constant(ir.IntType(e.lanes), 0))
         else:
-            some = m.icmp_signed("!=", doubled, ir.Constant(kind, 0))
+            some = m.icmp_signed("!=", doubled, e.integer(0))
         return [m.add(found, m.zext(some, I64))]
 
     # -- lanes are columns of one configuration ----------------------------------------------------
@@ -214,7 +212,7 @@ class Products:
                     entry = scaled(Lane(g, sums[r]), factor)
                     g.masked_store(entry.value, place(m.add(i, i64(r))), mask)
 
-            whole = m.mul(m.sdiv(self.size, i64(_AT_ONCE)), i64(_AT_ONCE))
+            whole = m.mul(m.udiv(self.size, i64(_AT_ONCE)), i64(_AT_ONCE))
             write_loop(m, whole, lambda i: rows(i, _AT_ONCE), _AT_ONCE)
             write_loop(m, m.sub(self.size, whole), lambda i: rows(m.add(whole, i), 1))
 

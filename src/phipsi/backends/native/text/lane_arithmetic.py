@@ -69,9 +69,9 @@ class Emitter:
         self.lanes, self.fused, self.number = lanes, fused, NUMBERS[number]
         self.unit = self.number.bytes
         self.bytes = self.unit * lanes
-        self.vector = ir.VectorType(self.number.type, lanes)
-        self.mask = ir.VectorType(I1, lanes)
-        self.integers = ir.VectorType(self.number.integer, lanes)
+        self.vector = ir.side_by_side(self.number.type, lanes)
+        self.mask = ir.side_by_side(I1, lanes)
+        self.integers = ir.side_by_side(self.number.integer, lanes)
         self.builder: Any = None
 
     def like(self, lanes: int | None = None) -> Emitter:
@@ -114,12 +114,15 @@ class Emitter:
         b = self.builder
         undefined = ir.Constant(kind, ir.Undefined)
         one = b.insert_element(undefined, scalar, ir.Constant(I32, 0))
-        zeros = ir.Constant(ir.VectorType(I32, self.lanes), [0] * self.lanes)
+        zeros = ir.Constant(ir.side_by_side(I32, self.lanes), [0] * self.lanes)
         return b.shuffle_vector(one, undefined, zeros)
 
     def intrinsic(self, name: str, *args: Lane) -> Lane:
         """An LLVM intrinsic on vectors, e.g. "sqrt", "fabs", "maxnum", "roundeven"."""
-        full = f"llvm.{name}.v{self.lanes}{self.number.suffix}"
+        if self.builder.module.standalone and name in _WITHOUT_LIBRARY:
+            return _WITHOUT_LIBRARY[name](self, *args)
+        lanes = "" if self.lanes == 1 else f"v{self.lanes}"
+        full = f"llvm.{name}.{lanes}{self.number.suffix}"
         values = [a.value for a in args]
         return Lane(self, self.builder.call_named(full, self.vector, values))
 
@@ -179,6 +182,23 @@ class Emitter:
         """Write the lanes in the mask."""
         name = f"llvm.masked.store.v{self.lanes}{self.number.suffix}.p0"
         self.builder.call_named(name, ir.VOID, [value, where, self.number.alignment, mask])
+
+
+def _largest(e: Emitter, x: Lane, y: Lane) -> Lane:
+    """The larger of two numbers; the other one if one is NaN."""
+    return e.select(e.compare(">", x, y), x, e.select(e.compare("==", y, y), y, x))
+
+
+def _floor(e: Emitter, x: Lane) -> Lane:
+    """The largest whole number that is not larger; a number plus `large` has no fraction."""
+    size, large = e.intrinsic("fabs", x), 2.0**e.number.fraction
+    whole = e.intrinsic("copysign", (size + large) - large, x)
+    whole = e.select(e.compare(">", whole, x), whole - 1.0, whole)
+    return e.select(e.compare("<", size, large), whole, x)
+
+
+# what some processors have no instruction for: there LLVM calls a function of a library
+_WITHOUT_LIBRARY: dict[str, Callable[..., Lane]] = {"maxnum": _largest, "floor": _floor}
 
 
 def write_loop(b: Any, count: Any, body: Callable[[Any], None], step: int = 1) -> None:
