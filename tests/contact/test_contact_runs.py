@@ -63,10 +63,7 @@ def test_bits_do_not_depend_on_company():
         assert_array_equal(one.q, many.q[i])
     proof = many.certificate
     assert proof.gain.max() <= 1e-13
-    assert proof.residual.max() < 1e-7
-    flagged = proof.residual > 1e-10  # never without a word
-    assert_array_equal(proof.unsolved[flagged] > 0, True)
-    assert proof.unsolved.sum() <= 3 and proof.is_clean == (not flagged.any())
+    assert proof.residual.max() <= 1e-10 and proof.is_clean
 
 
 def test_machine_code_agrees_with_arrays():
