@@ -21,69 +21,23 @@ from typing import Any, Final
 
 import numpy as np
 
-# ---- types ---------------------------------------------------------------------------------------
-
-
-class Type:
-    """A type, by its text."""
-
-    __slots__ = ("text",)
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-
-    def __str__(self) -> str:
-        return self.text
-
-
-class IntType(Type):
-    """Integers of some bits."""
-
-    __slots__ = ("width",)
-
-    def __init__(self, width: int) -> None:
-        super().__init__(f"i{width}")
-        self.width = width
-
-
-class VectorType(Type):
-    """Several elements side by side."""
-
-    __slots__ = ("count", "element")
-
-    def __init__(self, element: Type, count: int) -> None:
-        super().__init__(f"<{count} x {element}>")
-        self.element, self.count = element, count
-
-
-class LiteralStructType(Type):
-    """A record without a name."""
-
-    __slots__ = ("elements",)
-
-    def __init__(self, elements: Sequence[Type]) -> None:
-        super().__init__("{" + ", ".join(x.text for x in elements) + "}")
-        self.elements = tuple(elements)
-
-
-class FunctionType(Type):
-    """The types that a function returns and takes."""
-
-    __slots__ = ("gives", "takes")
-
-    def __init__(self, gives: Type, takes: Sequence[Type]) -> None:
-        super().__init__(f"{gives} ({', '.join(x.text for x in takes)})")
-        self.gives, self.takes = gives, tuple(takes)
-
-
-def side_by_side(element: Type, count: int) -> Type:
-    """A vector of several elements; one alone is a plain value."""
-    return element if count == 1 else VectorType(element, count)
-
-
-DOUBLE, FLOAT, POINTER, VOID = (Type(name) for name in ("double", "float", "ptr", "void"))
-BIT = IntType(1)
-
+from phipsi.backends.native.text.llvm_types import (
+    BIT,
+    DOUBLE,
+    FLOAT,
+    POINTER,
+    VOID,
+    WORD,
+    FunctionType,
+    IntType,
+    LiteralStructType,
+    Type,
+    VectorType,
+    element_of,
+)
+from phipsi.backends.native.text.llvm_types import (
+    side_by_side as side_by_side,
+)
 
 # ---- values --------------------------------------------------------------------------------------
 
@@ -279,13 +233,6 @@ class Memory(Value):
         yield self._line
 
 
-def _element_of(dtype: np.dtype) -> Type:
-    """The type of the numbers of an array."""
-    return {"f8": DOUBLE, "f4": FLOAT, "i8": IntType(64), "i1": IntType(8), "u1": IntType(8)}[
-        f"{dtype.kind}{dtype.itemsize}"
-    ]
-
-
 class Module:
     """Functions that are compiled together, and their tables.
 
@@ -310,7 +257,7 @@ class Module:
         """A table with these numbers, integers, doubles or floats; equal ones are there once."""
         key = (numbers.dtype.str, numbers.tobytes())
         if key not in self._shared:
-            element = _element_of(numbers.dtype)
+            element = element_of(numbers.dtype)
             name = f"table.{len(self._shared)}"
             self._shared[key] = Table(self, element, numbers.ravel().tolist(), name)
         return self._shared[key]
@@ -331,8 +278,6 @@ class Module:
         return "\n".join(line for part in parts for line in part.lines()) + "\n"
 
 
-WORD: Final = 8
-"""Bytes of a word: an integer of a table, or an address."""
 _WORD = IntType(64)
 _SIGNED = {"<": "slt", "<=": "sle", ">": "sgt", ">=": "sge", "==": "eq", "!=": "ne"}
 _UNSIGNED = {"<": "ult", "<=": "ule", ">": "ugt", ">=": "uge", "==": "eq", "!=": "ne"}
