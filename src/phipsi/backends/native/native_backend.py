@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import math
 from typing import Any, final
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from phipsi.backends.backend import Array, Arrays, Backend, Loaded, SweepProgram, never
 from phipsi.backends.failures import NO_MEMORY
 from phipsi.backends.native.calls.machine_function import MachineFunction
+from phipsi.backends.native.kernel.kernel import Kernel
 from phipsi.backends.native.pipeline import (
     can_run,
     compile_native,
     compile_wide,
     plan_native,
 )
-from phipsi.backends.native.targets.target import host_target
+from phipsi.backends.native.targets.target import Target, host_target
+from phipsi.backends.native.text.llvm_text import Module
 from phipsi.backends.result_memory import empty
 
 
@@ -55,12 +58,20 @@ class KernelSource:
     kernel works on; `scratch_bytes` of memory that it needs; `target`; `output_shapes`.
     """
 
-    def __init__(self, program: SweepProgram) -> None:
+    def __init__(self, program: SweepProgram, target: Target | None = None) -> None:
         self.program = program
-        self.unit, self.data = plan_native(program)
+        self.unit, self.data = plan_native(program, target)
         self.target, self._alive = self.unit.target, self.unit.pointers()
         self.scratch_bytes = int(self.data[self.unit.words])
         self.output_shapes = self.unit.shapes[len(program.inputs) : -1]
+        self._kernels: WeakKeyDictionary[Module, dict[int, Kernel]] = WeakKeyDictionary()
+
+    def kernel(self, module: Module, lanes: int) -> Kernel:
+        """Its kernel in a module, where it is written once."""
+        written = self._kernels.setdefault(module, {})
+        if lanes not in written:
+            written[lanes] = self.unit.kernel(module, lanes)
+        return written[lanes]
 
 
 class NativeCode(MachineFunction):

@@ -64,9 +64,12 @@ def compile_wide(unit: Unit) -> MachineCode:
     return machine_code(f"{unit.key()}-wide", unit.target, unit.emit_wide)
 
 
-def plan_native(program: SweepProgram) -> tuple[Unit, np.ndarray]:
-    """The passes: the unit that code is written from, and the record it works on."""
-    target = target_for(reproducible=program.reproducible)
+def plan_native(program: SweepProgram, target: Target | None = None) -> tuple[Unit, np.ndarray]:
+    """The passes: the unit that code is written from, and the record it works on.
+
+    `target` is another processor than that of this machine.
+    """
+    target = target or target_for(reproducible=program.reproducible)
     tables = model_tables(program.model, program.points, own_tables(program.lowered.fields))
     lowered, widest = program.lowered, max((c.nv for c in tables.codes), default=0)
 
