@@ -125,7 +125,8 @@ def _identifier(file: Path) -> str:
         fixed = re.sub(r"\W", "_", name, flags=re.ASCII)
         fixed = fixed if re.match(r"[A-Za-z_]", fixed) else f"m_{fixed}"
         raise InputError(
-            f"{file.name}: the name of the model, {name!r}, is not an identifier of C. Use  {fixed}.fmu"
+            f"{file.name}: the name of the model, {name!r}, is not an identifier of C. Use  "
+            f"{fixed}.fmu"
         )
     return name
 

@@ -25,9 +25,7 @@ KINDS = {"co_simulation": "CoSimulation", "model_exchange": "ModelExchange"}
 
 def _tag(name: str, inside: str = "", /, **attributes: object) -> str:
     """An element; attributes that are None are left out."""
-    listed = "".join(
-        f" {k}={quoteattr(_value(v))}" for k, v in attributes.items() if v is not None
-    )
+    listed = "".join(f" {k}={quoteattr(_value(v))}" for k, v in attributes.items() if v is not None)
     return f"<{name}{listed}>{inside}</{name}>" if inside else f"<{name}{listed}/>"
 
 
@@ -49,7 +47,7 @@ def build_description(identifier: str) -> str:
     """The text of buildDescription.xml (FMI 3.0)."""
     files = _tag("SourceFileSet", _tag("SourceFile", name=f"{identifier}.c"), language="C99")
     inside = _tag("BuildConfiguration", files, modelIdentifier=identifier)
-    return f'<?xml version="1.0" encoding="UTF-8"?>\n' + _tag(
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + _tag(
         "fmiBuildDescription", inside, fmiVersion="3.0"
     )
 
@@ -153,7 +151,9 @@ class _Fmi3(_Description):
             _tag("Output", valueReference=x.place) for x in shown if x.causality == "output"
         )
         derivatives = [x for x in shown if x.derivative is not None]
-        out += "".join(_tag("ContinuousStateDerivative", valueReference=x.place) for x in derivatives)
+        out += "".join(
+            _tag("ContinuousStateDerivative", valueReference=x.place) for x in derivatives
+        )
         out += "".join(_tag("InitialUnknown", valueReference=x.place) for x in self.calculated())
         return out
 

@@ -39,8 +39,8 @@ Array = NDArray[Any]
 class Variable:
     """A scalar variable: its name, place, FMI's words for it, first value and unit.
 
-    With the causality "hidden" it is not described; `derivative` is the place of the state that it is the derivative of, `reinit` says that events
-    may change it.
+    With the causality "hidden" it is not described; `derivative` is the place of the state that it
+    is the derivative of; `reinit` says that events may change it.
     """
 
     name: str
@@ -105,7 +105,9 @@ class FmuModel:
         if sim._mechanism.contact_pairs is not None:
             return "impulses of contacts are found step by step"
         forces = sim._graph.forces(sim._graph.start)
-        acting = [x for x in (forces.efforts, forces.loads, *forces.rates.values()) if x is not None]
+        acting = [
+            x for x in (forces.efforts, forces.loads, *forces.rates.values()) if x is not None
+        ]
         read = {x.data[0] for x in in_order(acting) if x.operation.name == "input"}
         return "noise is drawn step by step" if "step" in read else ""
 
@@ -171,9 +173,7 @@ class FmuModel:
             listed = self._names(name, shape)
             taken = {x.name for x in self.variables}
             listed = [f"total.{x}" if x in taken else x for x in listed]
-            self._add(
-                f"record {name}", listed, "output", "continuous", None, units.get(name, ())
-            )
+            self._add(f"record {name}", listed, "output", "continuous", None, units.get(name, ()))
 
     def _add(
         self,

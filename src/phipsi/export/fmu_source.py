@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from importlib.resources import files
-from typing import Any, final
-
-import numpy as np
+from typing import final
 
 from phipsi.backends.failures import STATUS_WORDS
 from phipsi.backends.native.native_backend import KernelSource
@@ -24,7 +22,6 @@ C_TARGET = Target("", "", 1, False)
 """One number at a time, products and sums rounded apart: any C compiler."""
 CLOSING_TOLERANCE = 1e-9
 """Relative change of a position or rate beyond which loops are closed again between steps."""
-_WIDTHS = {"float64": "double", "int64": "uint64_t", "uint8": "uint8_t", "int8": "uint8_t"}
 
 
 def fmu_source(model: FmuModel, version: str) -> str:
@@ -38,27 +35,22 @@ def fmu_source(model: FmuModel, version: str) -> str:
 
 @final
 class _Head:
-    """What is generated: programs, tables, records, sizes, and how memory is laid out."""
+    """What is generated: programs, tables, sizes, and how memory is laid out."""
 
     def __init__(self, model: FmuModel) -> None:
         self.model = model
         module = c_text.Module()
         self._sources: dict[int, KernelSource] = {}  # by the program's own, for this machine
-        self._numbers: dict[int, int] = {}
         runs = {name: self._run(module, name, plan) for name, plan in model.plans.items()}
         for function in module.globals.values():
             function.linkage = "internal"
-        self._tables: dict[tuple[str, bytes], str] = {}
-        records = [line for i, x in enumerate(self._sources.values()) for line in self._record(i, x)]
-        lines = [str(module), *self._table_lines(), *records, *self._layout(runs)]
-        self.text = "\n".join(lines) + "\n"
+        self.text = "\n".join([str(module), *self._layout(runs)]) + "\n"
 
     def _run(self, module: c_text.Module, name: str, plan: Plan) -> Run:
         sources: list[KernelSource] = []
         for native in plan.natives:
             key = id(native)
             if key not in self._sources:
-                self._numbers[key] = len(self._sources)
                 self._sources[key] = KernelSource(native.program, C_TARGET)
             sources.append(self._sources[key])
         out = Run(module, plan, plan.natives, 1, name, sources)
@@ -66,41 +58,6 @@ class _Head:
             del module.globals[f"{name}_{end}"]
         module.roots.append(f"{name}_run")
         return out
-
-    # ---- tables and records -------------------------------------------------------------------
-
-    def _table(self, array: np.ndarray) -> str:
-        flat = np.ascontiguousarray(array).reshape(-1)
-        key = flat.dtype.name, flat.tobytes()
-        return self._tables.setdefault(key, f"table_{len(self._tables)}")
-
-    def _table_lines(self) -> Iterator[str]:
-        for source in self._sources.values():
-            for array in source.unit.pointers().values():
-                if array.size:
-                    self._table(array)
-        for (kind, content), name in self._tables.items():
-            numbers = np.frombuffer(content, dtype=kind)
-            if kind == "float64":
-                listed = [c_text.number_text(float(x)) for x in numbers]
-            else:
-                listed = [c_text.integer_text(int(x) % 2**64) for x in numbers]
-            yield from c_text.listed_table(f"static const {_WIDTHS[kind]} {name}", listed)
-
-    def _record(self, i: int, source: KernelSource) -> Iterator[str]:
-        """The data record of a program, and a function that puts the addresses of tables in."""
-        pointers, words = source.unit.pointers(), source.data[: source.unit.words + 1].copy()
-        words[list(pointers)] = 0
-        listed = [c_text.integer_text(int(x) % 2**64) for x in words]
-        yield from c_text.listed_table(f"static const uint64_t record_{i}", listed)
-        yield f"static void bind_record_{i}(uint64_t *data)"
-        yield "{"
-        yield "  int i;"
-        yield f"  for (i = 0; i < {len(words)}; i++) data[i] = record_{i}[i];"
-        for word, array in pointers.items():
-            if array.size:
-                yield f"  data[{word}] = (uintptr_t){self._table(array)};"
-        yield "}"
 
     # ---- memory -------------------------------------------------------------------------------
 
@@ -138,15 +95,12 @@ class _Head:
         for name, run in runs.items():
             yield f"  uint64_t {name}_job[{self._words(run.plan)}];"
             yield f"  double {name}_work[{max(1, run.size)}];"
-        for i, source in enumerate(self._sources.values()):
-            yield f"  uint64_t data_{i}[{source.unit.words + 1}];"
         yield f"  double scratch[{scratch}];"
         yield "} Model;"
         for name, run in runs.items():
             yield from self._runner(name, run.plan)
         yield "static void bind(Model *m)"
         yield "{"
-        yield from (f"  bind_record_{i}(m->data_{i});" for i in range(len(self._sources)))
         yield from (f"  bind_{name}(m);" for name in runs)
         yield "}"
 
@@ -161,10 +115,9 @@ class _Head:
             run_code.FAILED_AT: "&m->failed_at",
         }
         for i, port in enumerate(plan.ports):
-            addresses[run_code.PORTS + 3 * i] = f"(m->values + {self._place(port)})"
+            addresses[run_code.PORTS + 3 * i] = f"(m->values + {self.model.places[port]})"
         programs = run_code.PORTS + 3 * len(plan.ports)
-        for i, native in enumerate(plan.natives):
-            addresses[programs + 2 * i] = f"m->data_{self._numbers[id(native)]}"
+        for i in range(len(plan.natives)):
             addresses[programs + 2 * i + 1] = "m->scratch"
         yield f"static void bind_{name}(Model *m)"
         yield "{"
@@ -185,6 +138,3 @@ class _Head:
         yield f"  {name}_run((char *)job, 0, 0, 0);"
         yield "  return (int)(m->status & 7);"
         yield "}"
-
-    def _place(self, port: str) -> Any:
-        return self.model.places[port]

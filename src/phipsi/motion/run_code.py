@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import Any, final
 
 from phipsi.backends.failures import NOT_FINITE
+from phipsi.backends.native.data_record import INTEGERS, N_BODIES
 from phipsi.backends.native.kernel.law_code import Area, LawCode
 from phipsi.backends.native.native_backend import KernelSource
 from phipsi.backends.native.pipeline import sources_digest
@@ -194,6 +195,7 @@ class Run(LaneCode):
         target = sources[0].target
         self.module, self.plan, self.natives, self.lanes = module, plan, natives, lanes
         self._kernels = [source.kernel(module, lanes) for source in sources]
+        self._known = sources[0].known
         self.codes, self.bytes = natives[0].unit.tables.codes, 8 * lanes
         function = ir.Function(module, ir.FunctionType(ir.VOID, [POINTER] * 4), f"{name}_run")
         b = self.b = function.begin()
@@ -230,6 +232,13 @@ class Run(LaneCode):
         size.begin().ret(i64(self.size))
 
     # ---- memory
+
+    def joint_table(self) -> tuple[Any, Any]:
+        """The table of bodies, and how many there are."""
+        known = self._known
+        if known is None:
+            return super().joint_table()
+        return self.module.table_of(known.tables[INTEGERS]), i64(known.words[N_BODIES])
 
     def prepare(self, nodes: Sequence[Node]) -> None:
         """Write what the calls in graphs need before the loops."""

@@ -67,6 +67,8 @@ static int slope(Instance *s)
     if (code) return failed(s, "derivatives", DISCARD, code);
     s->slope_known = 1;
   }
+#else
+  (void)s;
 #endif
   return OK;
 }
@@ -79,6 +81,8 @@ static int look(Instance *s)
     if (code) return failed(s, "outputs", DISCARD, code);
     s->look_known = 1;
   }
+#else
+  (void)s;
 #endif
   return OK;
 }
@@ -176,6 +180,7 @@ static int sample(Instance *s, int *defined, double *next)
     *next = m->begin + (double)m->tick * STEP_LENGTH;
   }
 #else
+  (void)s;
   (void)periods;
 #endif
   return OK;

@@ -104,9 +104,14 @@ def operand(x: ir.Value) -> str:
     if isinstance(x, Members):
         listed = ", ".join("0" if m is None else operand(m) for m in x.members)
         return f"({c_type(x.type)}){{{listed}}}"
-    if isinstance(x, ir.Table):
-        return f"(char *){x.name[1:]}"
+    if isinstance(x, (ir.Table, ir.Memory)):
+        return f"(char *){name_of(x)}"
     return x.name[1:] if x.name[0] in "%@" else x.name
+
+
+def name_of(x: ir.Value) -> str:
+    """The name of what a module contains."""
+    return x.name[1:].replace(".", "_")
 
 
 def constant(type_: ir.Type, text: str) -> str:

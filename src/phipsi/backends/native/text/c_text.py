@@ -26,6 +26,7 @@ from phipsi.backends.native.text.c_statements import (
     Set,
     c_type,
     integer_text,
+    name_of,
     number_text,
     operand,
     record_name,
@@ -138,16 +139,20 @@ class Module(ir.Module):
         """What writes the statements of its functions."""
         return IRBuilder
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, *, standalone: bool = True) -> None:
+        super().__init__(standalone=standalone)
         self.order: dict[str, dict[ir.Block, None]] = {}
         self.rooms: dict[str, list[tuple[str, str, int]]] = {}
         self.signatures: dict[str, tuple[str, ...]] = {}
         self.roots: list[str] = []
 
+    def keep(self, roots: Sequence[ir.Function]) -> None:
+        """Write these functions, and what they call."""
+        self.roots = [f.name[1:] for f in roots]
+
     def __str__(self) -> str:
         texts = {f.name[1:]: _Text(self, f) for f in self.globals.values() if f.blocks}
-        tables = {t.name[1:]: t for t in self.tables}
+        tables = {name_of(t): t for t in self.tables}
         wanted = [n for n, text in texts.items() if not text.hidden or n in self.roots]
         reached: dict[str, None] = {}
         words: set[str] = set()
@@ -196,9 +201,11 @@ def _records(words: set[str], functions: Iterable[ir.Function]) -> Iterator[str]
                 yield f"struct {name} {{ {members} }};"
 
 
-def table_of(table: ir.Table) -> Iterator[str]:
-    """The text of a table."""
-    head = f"static const {c_type(table.element)} {table.name[1:]}"
+def table_of(table: ir.Table | ir.Memory) -> Iterator[str]:
+    """The text of a table, or of memory."""
+    if isinstance(table, ir.Memory):
+        return iter([f"static double {name_of(table)}[{-(-table.size // 8)}];"])
+    head = f"static const {c_type(table.element)} {name_of(table)}"
     return listed_table(head, [operand(x) for x in table.numbers])
 
 

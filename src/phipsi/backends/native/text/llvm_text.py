@@ -256,17 +256,17 @@ class Table(Value):
 class Memory(Value):
     """Bytes of a module that change."""
 
-    __slots__ = ("_line",)
+    __slots__ = ("size",)
 
     def __init__(self, module: Module, size: int, name: str) -> None:
         super().__init__(POINTER, f"@{name}")
-        kind = f"[{max(1, size)} x i8]"
-        self._line = f"{self.name} = internal global {kind} zeroinitializer, align 16"
+        self.size = max(1, size)
         module.tables.append(self)
 
     def lines(self) -> Iterator[str]:
         """The text."""
-        yield self._line
+        kind = f"[{self.size} x i8]"
+        yield f"{self.name} = internal global {kind} zeroinitializer, align 16"
 
 
 class Module:
