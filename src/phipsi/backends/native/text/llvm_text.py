@@ -21,19 +21,41 @@ from typing import Any, Final
 
 import numpy as np
 
+from phipsi.backends.native.text.llvm_types import (  # some are for others, as `ir.…`
+    BIT as BIT,
+)
 from phipsi.backends.native.text.llvm_types import (
-    BIT,
-    DOUBLE,
-    FLOAT,
-    POINTER,
-    VOID,
-    WORD,
-    FunctionType,
-    IntType,
-    LiteralStructType,
-    Type,
-    VectorType,
-    element_of,
+    DOUBLE as DOUBLE,
+)
+from phipsi.backends.native.text.llvm_types import (
+    FLOAT as FLOAT,
+)
+from phipsi.backends.native.text.llvm_types import (
+    POINTER as POINTER,
+)
+from phipsi.backends.native.text.llvm_types import (
+    VOID as VOID,
+)
+from phipsi.backends.native.text.llvm_types import (
+    WORD as WORD,
+)
+from phipsi.backends.native.text.llvm_types import (
+    FunctionType as FunctionType,
+)
+from phipsi.backends.native.text.llvm_types import (
+    IntType as IntType,
+)
+from phipsi.backends.native.text.llvm_types import (
+    LiteralStructType as LiteralStructType,
+)
+from phipsi.backends.native.text.llvm_types import (
+    Type as Type,
+)
+from phipsi.backends.native.text.llvm_types import (
+    VectorType as VectorType,
+)
+from phipsi.backends.native.text.llvm_types import (
+    element_of as element_of,
 )
 from phipsi.backends.native.text.llvm_types import (
     side_by_side as side_by_side,
@@ -220,17 +242,17 @@ class Table(Value):
 class Memory(Value):
     """Bytes of a module that change."""
 
-    __slots__ = ("_line",)
+    __slots__ = ("size",)
 
     def __init__(self, module: Module, size: int, name: str) -> None:
         super().__init__(POINTER, f"@{name}")
-        kind = f"[{max(1, size)} x i8]"
-        self._line = f"{self.name} = internal global {kind} zeroinitializer, align 16"
+        self.size = max(1, size)
         module.tables.append(self)
 
     def lines(self) -> Iterator[str]:
         """The text."""
-        yield self._line
+        kind = f"[{self.size} x i8]"
+        yield f"{self.name} = internal global {kind} zeroinitializer, align 16"
 
 
 class Module:
@@ -451,10 +473,6 @@ class IRBuilder:
         """The 64-bit word number i after an address."""
         return self.load(self.at(base, WORD * i), typ=_WORD)
 
-    def load_atomic(self, where: Value, *, typ: Type, ordering: str, align: int) -> Value:
-        """Read what another thread may be writing."""
-        return self._value(typ, f"load atomic {typ}, {where.typed} {ordering}, align {align}")
-
     def load(self, where: Value, *, typ: Type, align: int | None = None) -> Value:
         """Read."""
         aligned = "" if align is None else f", align {align}"
@@ -474,17 +492,6 @@ class IRBuilder:
         entry = self.function.blocks[0]
         entry.lines.insert(0, f"  {out.name} = alloca {type_}, i32 {size}")
         return out
-
-    def atomic_rmw(self, operation: str, where: Value, x: Value, ordering: str) -> Value:
-        """Exchange in one step."""
-        return self._value(x.type, f"atomicrmw {operation} {where.typed}, {x.typed} {ordering}")
-
-    def cmpxchg(self, where: Value, old: Value, new: Value, done: str, failed: str) -> Value:
-        """Write if the old value is there; (what was there, whether it was written)."""
-        type_ = LiteralStructType([old.type, BIT])
-        return self._value(
-            type_, f"cmpxchg {where.typed}, {old.typed}, {new.typed} {done} {failed}"
-        )
 
     # -- control
 
