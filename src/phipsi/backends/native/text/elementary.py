@@ -330,7 +330,9 @@ def _short_radians(b: Any, rest: Any, number: Number) -> tuple[Any, Any]:
 
 def _zeros_before(b: Any, x: Any) -> Any:
     """How many bits come before the first that is set."""
-    return b.call_named("llvm.ctlz.i64", I64, [x, ir.Constant(I1, 1)])
+    kind, name = ir.FunctionType(I64, [I64, I1]), "llvm.ctlz.i64"
+    zeros = b.module.globals.get(name) or ir.Function(b.module, kind, name)
+    return b.call(zeros, [x, ir.Constant(I1, 1)])
 
 
 def _sum_of_parts(
