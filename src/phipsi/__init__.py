@@ -110,6 +110,10 @@ _TABLE = {
         "simulation.topology": ".",
         "interfaces.report.report_page": "report",
     },
+    ("Studies", "studies.md"): {
+        "studies.study": "Study",
+        "studies.study_results": "load_study",
+    },
     ("Laws", "laws.md"): {
         "laws.law": "law Law",
         "laws.signals": ".",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import warnings
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, final
@@ -87,7 +88,9 @@ class Draws:
             u = np.random.Generator(bits).random((count, wide))[:, :d]
         elif self.sampling == "sobol":
             engine = _qmc().Sobol(d, **_seeded(self.seed))
-            u = engine.fast_forward(first).random(count) if first else engine.random(count)
+            with warnings.catch_warnings():  # of a part of the sequence that has no power of two
+                warnings.simplefilter("ignore", UserWarning)
+                u = engine.fast_forward(first).random(count) if first else engine.random(count)
         else:
             u = self._hypercube[first : first + count]
         tiny = np.finfo(float).tiny

@@ -17,6 +17,7 @@ from phipsi.errors import InputError, PhipsiError, did_you_mean, shown
 from phipsi.motion.checks import whole_number
 from phipsi.simulation.simulator import Simulator
 from phipsi.simulation.simulator_results import SimulatorRun
+from phipsi.simulation.simulator_state import SimulatorState
 from phipsi.studies.draws import Draws
 from phipsi.studies.run_study import run_study
 from phipsi.studies.study_results import StudyResults
@@ -33,6 +34,7 @@ KEPT: dict[str, Callable[[Array], Array]] = {
     "trajectory": lambda x: x,
 }
 """What can be kept of a record (runs, kept, *shape)."""
+_PLACES = ("q", "v", "t")
 NOT_STARTED = -1
 """The status of a run whose start was rejected."""
 
@@ -90,6 +92,8 @@ class Study:
         self._given = simulator
         self.steps, self.every = whole_number("steps", steps, 0), whole_number("every", every)
         self.block = whole_number("block", block)
+        if not draws:
+            raise InputError("a study needs draws: what differs between its runs")
         self.draws = Draws(draws, whole_number("runs", runs), seed=seed, sampling=sampling)
         self.record, self.keep = tuple(record), tuple(keep)
         for word in self.keep:
@@ -120,6 +124,14 @@ class Study:
             raise InputError(f"the function of a study made {made!r}, which is not a Simulator")
         for name in self.record:
             made.shape_of(name)  # says which names there are
+        options = [*_PLACES, *made.parameters]
+        for name in self.draws.names if self._start is None else ():
+            if name not in options:
+                hint = did_you_mean(name, options)
+                raise InputError(
+                    f"draws[{name!r}] is none of {', '.join(options)}. {hint} With start= draws may "
+                    "have any names"
+                )
         return made
 
     def run(
@@ -196,19 +208,33 @@ class Study:
     def _rollout(
         self, draws: dict[str, Array], record: Sequence[str], every: int | None = None
     ) -> SimulatorRun:
+        state, tau = self._state(draws)
+        return self.simulator.rollout(
+            state, tau, self.steps, every=every or self.every, record=record, on_error="mask",
+            progress=False,
+        )  # fmt: skip
+
+    def compile(self) -> None:
+        """Compile what the runs need, without running them: forked workers then find it."""
+        draws = self.draws.values(0, len(self.numbers_of(0)))
+        try:
+            state, _ = self._state(draws)
+        except PhipsiError:
+            return  # the block will say why
+        self.simulator.rollout(state, None, 0, record=self.record)
+
+    def _state(self, draws: dict[str, Array]) -> tuple[SimulatorState, Any]:
+        """The start of runs, and their efforts."""
         given = self._arguments(draws)
         tau = given.pop("tau", None)
         state = self.simulator.start(**given)
-        n = len(next(iter(draws.values()))) if draws else 1
+        n = len(next(iter(draws.values())))
         if state.batch != (n,):
             raise InputError(
                 f"the start of {n} runs has the leading axes {state.batch}; they must be ({n},): "
                 "one element for each run"
             )
-        return self.simulator.rollout(
-            state, tau, self.steps, every=every or self.every, record=record, on_error="mask",
-            progress=False,
-        )  # fmt: skip
+        return state, tau
 
     def _arguments(self, draws: dict[str, Array]) -> dict[str, Any]:
         """The arguments of `Simulator.start`."""
@@ -220,18 +246,8 @@ class Study:
                     'Simulator.start by name:  {"q": …, "v": …, "parameters": {…}}'
                 )
             return dict(found)
-        known = self.simulator.parameters
-        places = ("q", "v", "t")
-        for name in draws:
-            if name not in known and name not in places:
-                options = [*places, *known]
-                hint = did_you_mean(name, options)
-                raise InputError(
-                    f"draws[{name!r}] is none of {', '.join(options)}. {hint} With start= draws may "
-                    "have any names"
-                )
-        out: dict[str, Any] = {n: x for n, x in draws.items() if n in places}
-        return {**out, "parameters": {n: x for n, x in draws.items() if n not in places}}
+        out: dict[str, Any] = {n: x for n, x in draws.items() if n in _PLACES}
+        return {**out, "parameters": {n: x for n, x in draws.items() if n not in _PLACES}}
 
     def _rejections(self, draws: dict[str, Array]) -> list[str]:
         """Why each run cannot be started, or ""."""
@@ -239,9 +255,7 @@ class Study:
         for i in range(n):
             one = {name: x[i : i + 1] for name, x in draws.items()}
             try:
-                given = self._arguments(one)
-                given.pop("tau", None)
-                self.simulator.start(**given)
+                self._state(one)
                 out.append("")
             except PhipsiError as error:
                 out.append(shown(error, 300))

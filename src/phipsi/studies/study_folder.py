@@ -135,7 +135,7 @@ class StudyFolder:
         """The arrays of a block, and the digest of the study they are of."""
         file = self.block_file(number)
         try:
-            with np.load(file, allow_pickle=False) as found:
+            with file.open("rb") as source, np.load(source, allow_pickle=False) as found:
                 arrays = {name: found[name] for name in found.files}
         except (OSError, ValueError, zipfile.BadZipFile, EOFError, KeyError) as error:
             raise ParseError(f"{file} cannot be read ({error}). {_AGAIN}") from None
