@@ -304,7 +304,10 @@ BAD_STUDIES = {
         "keep='last'",
     ),
     "sampling": (lambda arm: small(arm, sampling="sobl"), "sobol"),
-    "executor": (lambda arm: small(arm).run(executor="cluster"), "executor='cluster'"),
+    "executor": (lambda arm: small(arm).run(executor="cluster"), "executor='cluster' is neither"),
+    "open to all": (lambda arm: small(arm).run(executor="tcp://10.0.0.1:8786"), "Use TLS"),
+    "limits": (lambda arm: small(arm).run(executor="dask", time_limit=1), "executor='local'"),
+    "not sent": (lambda arm: small(arm).run(executor="dask"), "a function that makes the sim"),
     "workers": (lambda arm: small(arm).run(workers=0), "workers"),
     "no trajectory": (lambda arm: small(arm).run().bands("q.final"), "keep them"),
     "no array": (lambda arm: small(arm).run()["q.last"], "q.final"),
@@ -351,7 +354,9 @@ def test_killed_workers_and_drivers_lose_nothing(tmp_path: Path):
                     os.kill(one, signal.SIGKILL)
                 drivers_killed += 1
                 driver.wait()
-        if driver.returncode == 0 and (drivers_killed < most_drivers or workers_killed < most_workers):
+        if driver.returncode == 0 and (
+            drivers_killed < most_drivers or workers_killed < most_workers
+        ):
             pytest.skip(f"the study was done in {time.monotonic() - begun:.1f} s, before all kills")
     assert subprocess.run(command).returncode == 0
     want = study().run()
@@ -361,3 +366,28 @@ def test_killed_workers_and_drivers_lose_nothing(tmp_path: Path):
     assert len(done) == RUNS // BLOCK
     again = sum(done.values()) - len(done)
     assert again <= most_workers + 2 * most_drivers, f"{again} blocks ran twice"
+
+
+def test_a_cluster_that_loses_a_node_gives_the_same_bits(tmp_path: Path):
+    distributed = pytest.importorskip("distributed")
+    folder, log = tmp_path / "study", tmp_path / "log"
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None,
+            silence_logs="CRITICAL",
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):  # fmt: skip
+        victim = client.run(os.getpid)
+        killed = []
+
+        def progress(done: float, total: float) -> None:
+            if done > RUNS / 4 and not killed:
+                killed.append(next(iter(victim.values())))
+                os.kill(killed[0], signal.SIGKILL)
+
+        found = study(str(log)).run(folder, executor=client, progress=progress)
+    assert killed and found.complete
+    same(study().run(), found)
+    done = Counter(log.read_text().split())
+    assert len(done) == RUNS // BLOCK and sum(done.values()) <= RUNS // BLOCK + 4

@@ -8,9 +8,9 @@ from collections import Counter, deque
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-from phipsi.errors import InputError, did_you_mean, warn
+from phipsi.errors import InputError, warn
 from phipsi.motion.checks import checked_time, whole_number
 from phipsi.simulation.progress import make_progress
 from phipsi.studies.local_workers import Finished, LocalWorkers
@@ -20,10 +20,30 @@ from phipsi.studies.study_results import StudyResults
 if TYPE_CHECKING:
     from phipsi.studies.study import Study
 
-EXECUTORS = ("local",)
 _SAVE_EVERY = 1.0
 """Seconds between manifests; blocks name their study, so that none of them is lost in between."""
 _PATIENCE = 0.25
+
+
+class Workers(Protocol):
+    """Whoever runs blocks."""
+
+    @property
+    def free(self) -> int:
+        """How many more blocks may be given out."""
+        ...
+
+    def submit(self, block: int) -> None:
+        """Give out a block."""
+        ...
+
+    def results(self, patience: float) -> list[Finished]:
+        """The blocks that end within so many seconds; as soon as there is one."""
+        ...
+
+    def close(self) -> None:
+        """End all work."""
+        ...
 
 
 def run_study(
@@ -44,27 +64,26 @@ def run_study(
         time_limit = checked_time(time_limit, "time_limit")
     if memory_limit is not None:
         memory_limit = whole_number("memory_limit", memory_limit)
-    if executor not in EXECUTORS:
-        known = ", ".join(map(repr, EXECUTORS))
+    if executor != "local" and (time_limit is not None or memory_limit is not None):
         raise InputError(
-            f"executor={executor!r} is not one of {known}. {did_you_mean(str(executor), EXECUTORS)}"
+            "time_limit and memory_limit are for executor='local'. Workers of a cluster have their "
+            "own:  dask worker --memory-limit 4GiB"
         )
+    limits = {"time_limit": time_limit, "memory_limit": memory_limit}
     if folder is None:
         with TemporaryDirectory(prefix="phipsi-study-") as place:
-            found = _run_in(
-                study, Path(place), count, retries, time_limit, memory_limit, progress
-            )
+            found = _run_in(study, Path(place), count, executor, retries, limits, progress)
             return found.in_memory()
-    return _run_in(study, Path(folder), count, retries, time_limit, memory_limit, progress)
+    return _run_in(study, Path(folder), count, executor, retries, limits, progress)
 
 
 def _run_in(
     study: Study,
     path: Path,
     workers: int,
+    executor: Any,
     retries: int,
-    time_limit: float | None,
-    memory_limit: int | None,
+    limits: dict[str, Any],
     progress: Any,
 ) -> StudyResults:
     folder = StudyFolder.begin(path, study.definition)
@@ -76,13 +95,19 @@ def _run_in(
         return folder.write_block(block, study.run_block(block))
 
     driver = _Driver(folder, study, retries, make_progress(progress, float(study.count)))
-    alone = workers == 1 and time_limit is None and memory_limit is None
+    alone = executor == "local" and workers == 1 and not any(limits.values())
     try:
         if alone:
             driver.run_here(missing, job)
         elif missing:
-            study.compile()
-            pool = LocalWorkers(job, min(workers, len(missing)), time_limit, memory_limit)
+            count = min(workers, len(missing))
+            if executor == "local":
+                study.compile()
+                pool: Workers = LocalWorkers(job, count, **limits)
+            else:
+                from phipsi.studies.dask_workers import DaskWorkers
+
+                pool = DaskWorkers(study, executor, count, folder.write_block)
             try:
                 driver.run(missing, pool)
             finally:
@@ -115,7 +140,7 @@ class _Driver:
             except Exception as error:
                 self._give_up(block, f"{type(error).__name__}: {error}")
 
-    def run(self, missing: list[int], pool: LocalWorkers) -> None:
+    def run(self, missing: list[int], pool: Workers) -> None:
         """All blocks in workers; no more are given out than there are workers."""
         waiting, tried, underway = deque(missing), Counter[int](), 0
         while waiting or underway:

@@ -102,6 +102,16 @@ class Study:
                 raise InputError(f"keep={word!r} is not one of {', '.join(KEPT)}. {hint}")
         self._start, self._outcome = start, outcome
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What other processes need: they make their own simulator."""
+        if isinstance(self._given, Simulator):
+            raise TypeError(
+                "machine code stays in its process; give the study a function that makes the "
+                "simulator:  pp.Study(make_simulator, …)"
+            )
+        made = ("simulator", "definition")
+        return {name: x for name, x in self.__dict__.items() if name not in made}
+
     def __repr__(self) -> str:
         names = ", ".join(self.draws.names)
         return f"<Study of {self.count} runs of {self.steps} steps: {names}>"
@@ -129,8 +139,8 @@ class Study:
             if name not in options:
                 hint = did_you_mean(name, options)
                 raise InputError(
-                    f"draws[{name!r}] is none of {', '.join(options)}. {hint} With start= draws may "
-                    "have any names"
+                    f"draws[{name!r}] is none of {', '.join(options)}. {hint} With start= draws "
+                    "may have any names"
                 )
         return made
 
@@ -149,10 +159,11 @@ class Study:
 
         **Arguments:** `folder`, where blocks are written as they finish: a study that was
         interrupted goes on with what is there; None keeps them in memory; `workers`, processes;
-        `executor`, "local"; `retries`, how often a block is tried again
-        whose process died or took longer than `time_limit` (s): then it is quarantined with what
-        happened, and the others go on; `memory_limit`, bytes that the process of a worker may have;
-        `progress` as for `simulate`.
+        `executor`: "local"; "dask", a cluster of this machine; the address of a scheduler of
+        dask.distributed, "tls://…"; or a `distributed.Client`. `retries`, how often a block is
+        tried again whose process died or took longer than `time_limit` (s): then it is put aside
+        with what happened, and the others go on; `memory_limit`, bytes that the process of a worker
+        may have; `progress` as for `simulate`, in runs.
         """
         return run_study(
             self, folder, workers=workers, executor=executor, retries=retries,
@@ -242,8 +253,8 @@ class Study:
             found = self._start(dict(draws))
             if not isinstance(found, Mapping):
                 raise InputError(
-                    f"start(draws) returned {type(found).__name__}; it must return the arguments of "
-                    'Simulator.start by name:  {"q": …, "v": …, "parameters": {…}}'
+                    f"start(draws) returned {type(found).__name__}; it must return the arguments "
+                    'of Simulator.start by name:  {"q": …, "v": …, "parameters": {…}}'
                 )
             return dict(found)
         out: dict[str, Any] = {n: x for n, x in draws.items() if n in _PLACES}
