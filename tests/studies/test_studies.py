@@ -44,7 +44,7 @@ def same(a: Any, b: Any) -> None:
 DISTRIBUTIONS = {
     "mass": norm(5, 0.5),
     "angles": uniform([-1, -2, -3], [2, 4, 6]),
-    "pair": multivariate_normal([1, 2], [[1, 0.9], [0.9, 1]]),
+    "pair": multivariate_normal([1, 2], np.array([[1, 0.9], [0.9, 1]])),  # type: ignore
     "friction": [0.2, 0.5, 0.8],
 }
 
@@ -295,8 +295,9 @@ def test_a_block_that_fails_is_put_aside(
     assert pp.load_study(tmp_path).quarantined[2].startswith(why)
 
 
+NOT_ONE: Any = 3
 BAD_STUDIES = {
-    "no simulator": (lambda arm: pp.Study(3, {"v": [1.0]}, steps=1), "takes a Simulator"),
+    "no simulator": (lambda arm: pp.Study(NOT_ONE, {"v": [1.0]}, steps=1), "takes a Simulator"),
     "no draws": (lambda arm: pp.Study(arm, {}, steps=1), "needs draws"),
     "unknown name": (lambda arm: pp.Study(arm, {"mass": [1.0]}, steps=1).run(), "none of q, v, t"),
     "unknown word": (

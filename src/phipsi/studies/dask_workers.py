@@ -11,19 +11,15 @@ import ipaddress
 import time
 import traceback
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, final
 from urllib.parse import urlsplit
 
 from phipsi.errors import InputError, shown
 from phipsi.motion.optional_imports import import_optional
-from phipsi.studies.local_workers import Finished
-
-if TYPE_CHECKING:
-    from phipsi.studies.study import Study
+from phipsi.studies.block_workers import LONGEST_LOG, Blocks, Finished
 
 _AHEAD = 2
 """Blocks for every worker: one that runs and one that waits, so that none is idle."""
-_LONGEST_LOG = 4000
 
 
 @final
@@ -36,25 +32,23 @@ class DaskWorkers:
     """
 
     def __init__(
-        self, study: Study, executor: Any, count: int, write: Callable[[int, Any], str]
+        self, study: Blocks, executor: Any, count: int, write: Callable[[int, Any], str]
     ) -> None:
         library: Any = import_optional("distributed", "this executor", "'phipsi[cluster]'")
         if executor != "dask" and not isinstance(executor, library.Client):
             check_address(executor)
         _check_can_be_sent(study)
         self._library, self._write, self._cluster, self._own = library, write, None, False
-        if isinstance(executor, library.Client):
-            self._client = executor
-        else:
+        client: Any = executor
+        if not isinstance(executor, library.Client):
             self._own = True
             if executor == "dask":
                 self._cluster = library.LocalCluster(
                     n_workers=count, threads_per_worker=1, host="127.0.0.1",
                     dashboard_address=None, silence_logs="ERROR",
                 )  # fmt: skip
-                self._client = library.Client(self._cluster)
-            else:
-                self._client = library.Client(executor)
+            client = library.Client(self._cluster or executor)
+        self._client = client
         self._study = self._client.scatter(study, broadcast=True, hash=False)
         self._underway: dict[Any, int] = {}
 
@@ -85,7 +79,7 @@ class DaskWorkers:
         except self._library.KilledWorker as error:
             return Finished(block, None, f"its workers died: {shown(error, 300)}")
         except Exception as error:
-            log = "".join(traceback.format_exception(error))[-_LONGEST_LOG:]
+            log = "".join(traceback.format_exception(error))[-LONGEST_LOG:]
             return Finished(block, None, f"{type(error).__name__}: {error}\n{log}")
         return Finished(block, self._write(block, arrays))
 
@@ -99,14 +93,14 @@ class DaskWorkers:
             self._cluster.close()
 
 
-def _check_can_be_sent(study: Study) -> None:
+def _check_can_be_sent(study: Blocks) -> None:
     try:
         import_optional("cloudpickle", "this executor", "'phipsi[cluster]'").dumps(study)
     except TypeError as error:
         raise InputError(f"this study cannot be sent to a cluster: {shown(error, 300)}") from None
 
 
-def _run_block(study: Study, block: int) -> Any:
+def _run_block(study: Blocks, block: int) -> Any:
     return study.run_block(block)
 
 

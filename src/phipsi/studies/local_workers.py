@@ -16,21 +16,12 @@ import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from multiprocessing.connection import Connection, wait
-from typing import Any, NamedTuple, final
+from typing import Any, final
 
 from phipsi.errors import InputError, shown
+from phipsi.studies.block_workers import LONGEST_LOG, Finished
 
 Job = Callable[[int], Any]
-_LONGEST_LOG = 4000
-
-
-class Finished(NamedTuple):
-    """A block that is done, or why it is not: `fatal` if its process died or was stopped."""
-
-    block: int
-    answer: Any
-    error: str = ""
-    fatal: bool = False
 
 
 @final
@@ -168,7 +159,7 @@ def _work(pipe: Connection, job: Job, memory_limit: int | None, parent: int) -> 
         except MemoryError:
             answer = False, "it needs more memory than it may have"
         except Exception as error:
-            log = "".join(traceback.format_exception(error))[-_LONGEST_LOG:]
+            log = "".join(traceback.format_exception(error))[-LONGEST_LOG:]
             answer = False, f"{type(error).__name__}: {error}\n{log}"
         try:
             pipe.send(answer)

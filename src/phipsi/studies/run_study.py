@@ -8,46 +8,24 @@ from collections import Counter, deque
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any
 
 from phipsi.errors import InputError, warn
 from phipsi.motion.checks import checked_time, whole_number
 from phipsi.simulation.progress import make_progress
-from phipsi.studies.local_workers import Finished, LocalWorkers
+from phipsi.studies.block_workers import Blocks, Finished, Workers
+from phipsi.studies.dask_workers import DaskWorkers
+from phipsi.studies.local_workers import LocalWorkers
 from phipsi.studies.study_folder import StudyFolder
 from phipsi.studies.study_results import StudyResults
-
-if TYPE_CHECKING:
-    from phipsi.studies.study import Study
 
 _SAVE_EVERY = 1.0
 """Seconds between manifests; blocks name their study, so that none of them is lost in between."""
 _PATIENCE = 0.25
 
 
-class Workers(Protocol):
-    """Whoever runs blocks."""
-
-    @property
-    def free(self) -> int:
-        """How many more blocks may be given out."""
-        ...
-
-    def submit(self, block: int) -> None:
-        """Give out a block."""
-        ...
-
-    def results(self, patience: float) -> list[Finished]:
-        """The blocks that end within so many seconds; as soon as there is one."""
-        ...
-
-    def close(self) -> None:
-        """End all work."""
-        ...
-
-
 def run_study(
-    study: Study,
+    study: Blocks,
     folder: str | os.PathLike[str] | None,
     *,
     workers: int,
@@ -78,7 +56,7 @@ def run_study(
 
 
 def _run_in(
-    study: Study,
+    study: Blocks,
     path: Path,
     workers: int,
     executor: Any,
@@ -105,8 +83,6 @@ def _run_in(
                 study.compile()
                 pool: Workers = LocalWorkers(job, count, **limits)
             else:
-                from phipsi.studies.dask_workers import DaskWorkers
-
                 pool = DaskWorkers(study, executor, count, folder.write_block)
             try:
                 driver.run(missing, pool)
@@ -125,7 +101,7 @@ def _run_in(
 class _Driver:
     """Gives out blocks, collects them, tries failed ones again, and keeps the manifest."""
 
-    def __init__(self, folder: StudyFolder, study: Study, retries: int, bar: Any) -> None:
+    def __init__(self, folder: StudyFolder, study: Blocks, retries: int, bar: Any) -> None:
         self._folder, self._study, self._retries, self._bar = folder, study, retries, bar
         self._saved = time.monotonic()
         self._runs = sum(len(study.numbers_of(i)) for i in folder.done)
