@@ -98,6 +98,7 @@ _TABLE = {
         "contact.contact_points": "contact_points",
         "motion.contact_steps": "contact_step",
     },
+    ("Export", "export.md"): {"exporting.export": "export Exported"},
     ("Simulation", "simulation.md"): {
         "simulation.run": "simulate",
         "motion.rollout": "rollout",
