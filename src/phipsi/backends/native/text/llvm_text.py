@@ -149,6 +149,10 @@ class Function(Value):
         self.blocks.append(Block(self, f"{name}.{self._labels}"))
         return self.blocks[-1]
 
+    def begin(self) -> IRBuilder:
+        """A builder at the start of the function, in the language of its module."""
+        return self.module.builder(self.append_basic_block("entry"))
+
     def fresh(self) -> str:
         """The name of the next value."""
         self._names += 1
@@ -235,18 +239,18 @@ class Switch:
 class Table(Value):
     """Known numbers in memory."""
 
-    __slots__ = ("_line",)
+    __slots__ = ("element", "numbers")
 
     def __init__(self, module: Module, element: Type, numbers: Sequence[Any], name: str) -> None:
         super().__init__(POINTER, f"@{name}")
-        listed = ", ".join(Constant(element, x).typed for x in numbers)
-        kind = f"[{len(numbers)} x {element}]"
-        self._line = f"{self.name} = internal constant {kind} [{listed}], align 8"
+        self.element, self.numbers = element, [Constant(element, x) for x in numbers]
         module.tables.append(self)
 
     def lines(self) -> Iterator[str]:
         """The text."""
-        yield self._line
+        listed = ", ".join([x.typed for x in self.numbers])
+        kind = f"[{len(self.numbers)} x {self.element}]"
+        yield f"{self.name} = internal constant {kind} [{listed}], align 8"
 
 
 class Memory(Value):
@@ -268,9 +272,15 @@ class Memory(Value):
 class Module:
     """Functions that are compiled together, and their tables.
 
-    `standalone` is for code that leaves this process: it calls no library, not even where LLVM
-    would put such a call, and has no tables for unwinding.
+    `builder` is the class that writes instructions, and so the language of the text: this one, or
+    that of `c_text`. `standalone` is for code that leaves this process: it calls no library, not
+    even where LLVM would put such a call, and has no tables for unwinding.
     """
+
+    @property
+    def builder(self) -> type[IRBuilder]:
+        """What writes the instructions of its functions."""
+        return IRBuilder
 
     def __init__(self, *, standalone: bool = False) -> None:
         self.globals: dict[str, Function] = {}
@@ -340,7 +350,6 @@ def _known_or(name: str, compute: Callable[[int, int], int]) -> _Binary:
 
 
 _uitofp = _cast("uitofp")
-_add, _sub, _mul = _binary("add"), _binary("sub"), _binary("mul")
 
 
 class IRBuilder:
@@ -362,26 +371,28 @@ class IRBuilder:
 
     # -- integers
 
+    _add, _sub, _mul = _binary("add"), _binary("sub"), _binary("mul")
+
     def add(self, x: Value, y: Value) -> Value:
         """x + y."""
         a, b = number(x), number(y)
         if a is not None and b is not None:
             return Constant(x.type, a + b)
-        return y if a == 0 else x if b == 0 else _add(self, x, y)
+        return y if a == 0 else x if b == 0 else self._add(x, y)
 
     def sub(self, x: Value, y: Value) -> Value:
         """x − y."""
         a, b = number(x), number(y)
         if a is not None and b is not None:
             return Constant(x.type, a - b)
-        return x if b == 0 else _sub(self, x, y)
+        return x if b == 0 else self._sub(x, y)
 
     def mul(self, x: Value, y: Value) -> Value:
         """x y."""
         a, b = number(x), number(y)
         if a is not None and b is not None:
             return Constant(x.type, a * b)
-        return y if a == 1 else x if b == 1 else _mul(self, x, y)
+        return y if a == 1 else x if b == 1 else self._mul(x, y)
 
     sdiv, srem = _binary("sdiv"), _binary("srem")
     udiv, urem = _known_or("udiv", floordiv), _known_or("urem", mod)
