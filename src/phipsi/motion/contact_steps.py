@@ -63,7 +63,6 @@ from phipsi.motion.checks import (
     check_quaternions,
     checked_number,
     checked_time,
-    reject_not_finite,
 )
 from phipsi.motion.conditional import where_needed
 from phipsi.motion.step_calls import ProgramCall, euler_step, moved, pushed_rates
@@ -522,9 +521,6 @@ def _step(
             f"the leading axes of q {places.shape}, v {rates.shape}, tau {efforts.shape} and "
             f"impulses {last.shape} do not broadcast"
         ) from None
-    reject_not_finite(model, places, "q", model.q_slices)
-    for name, x in (("v", rates), ("tau", efforts)):
-        reject_not_finite(model, x, name, model.v_slices)
     zeros = {name: x for name, x in contact_states(contacts).items() if name != IMPULSES}
     known = {"q": places, "v": rates, "tau": efforts, IMPULSES: last, **zeros}
     known |= {"t": np.zeros(()), "h": np.full((), h), MATERIALS: slot_materials(contacts)}
