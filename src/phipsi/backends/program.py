@@ -136,12 +136,15 @@ class Program:
             plans=self.plans if plan else (),
         )
 
-    def export(self, folder: Any, *, name: str = "robot", target: str = "host", **options: Any) -> Any:
+    def export(
+        self, folder: Any, *, name: str = "robot", target: str = "host", **options: Any
+    ) -> Any:
         """Write the program as an object file with a C interface; see `phipsi.export`.
 
         >>> import tempfile
         >>> import phipsi as pp
-        >>> solve = pp.compile(pp.operators.mass_matrix.inv, pp.examples.planar_arm(2), mode="dense")
+        >>> arm = pp.examples.planar_arm(2)
+        >>> solve = pp.compile(pp.operators.mass_matrix.inv, arm, mode="dense")
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     solve.export(folder + "/arm", name="arm", target="riscv64").functions[0].name
         'arm_mass_matrix_inverse'

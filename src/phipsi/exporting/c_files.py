@@ -163,7 +163,9 @@ def _parameter(lib: Library, a: ExportedArray) -> str:
 def _statuses(lib: Library) -> list[str]:
     """Codes, and a function that has their texts."""
     P, texts = lib.prefix, lib.functions[0].statuses
-    lines = ["/* The last three bits of a status are its code, the rest the body or constraint row. */"]
+    lines = [
+        "/* The last three bits of a status are its code, the rest the body or constraint row. */"
+    ]
     for code, text in sorted(texts.items()):
         lines.append(f"#define {P}_{identifier(text).upper()} {code}")
     lines += [
@@ -188,7 +190,9 @@ def _comment(text: str) -> str:
 
 def _quoted(text: str) -> str:
     """A name from a file, for a string of C."""
-    return "".join(c if " " <= c <= "~" and c not in '"\\?' else "?" for c in text).replace("?", "_")
+    return "".join(c if " " <= c <= "~" and c not in '"\\?' else "?" for c in text).replace(
+        "?", "_"
+    )
 
 
 # ---- C++ -----------------------------------------------------------------------------------------
@@ -328,7 +332,9 @@ def _reference(lib: Library, number: int, r: Reference) -> list[str]:
     for name, a, values in zip(names, f.arguments, arrays, strict=True):
         rows = np.asarray(values, dtype=np.float64).reshape(count, -1)
         body = ",\n".join("  {" + ", ".join(_literal(lib, x) for x in row) + "}" for row in rows)
-        lines.append(f"static const {lib.number} {name}[{count}][{max(1, a.count)}] = {{\n{body}}};")
+        lines.append(
+            f"static const {lib.number} {name}[{count}][{max(1, a.count)}] = {{\n{body}}};"
+        )
     outs = [a for a in f.arguments if a.role == "out"]
     for a in outs:
         lines.append(f"static {lib.number} {n}_{number}_found_{a.name}[{max(1, a.count)}];")
@@ -345,7 +351,9 @@ def _reference(lib: Library, number: int, r: Reference) -> list[str]:
     ]
     for j, a in enumerate(outs):
         found, wanted = f"{n}_{number}_found_{a.name}", f"{n}_{number}_{a.name}[i]"
-        lines.append(f"    if ({n}_differs({found}, {wanted}, {a.count}, {r.tolerance:.3g})) return {1 + j};")
+        lines.append(
+            f"    if ({n}_differs({found}, {wanted}, {a.count}, {r.tolerance:.3g})) return {1 + j};"
+        )
     return [*lines, "  }", "  return 0;", "}", ""]
 
 
@@ -370,9 +378,7 @@ def readme(
         f"{', '.join(a.name for a in f.outputs)} | {f.work_bytes} |"
         for f in lib.functions
     ]
-    untested = [
-        f.name for f, r in zip(lib.functions, references, strict=True) if r is None
-    ]
+    untested = [f.name for f, r in zip(lib.functions, references, strict=True) if r is None]
     notes = [f"`test_{n}.c` has no numbers for {', '.join(untested)}."] if untested else []
     if lib.helpers:
         notes.append(
@@ -387,7 +393,8 @@ def readme(
         [
             f"# {n}",
             "",
-            f"{lib.text}, for {row.name} ({row.text}); {MARK}. {code_bytes} bytes of code and tables.",
+            f"{lib.text}, for {row.name} ({row.text}); {MARK}. "
+            f"{code_bytes} bytes of code and tables.",
             "",
             "| function | takes | gives | bytes of work memory |",
             "|---|---|---|---|",
@@ -416,8 +423,8 @@ def readme(
             "|---|---|---|---|",
             *joints,
             "",
-            "Angles are in rad, lengths in m; a quaternion is w, x, y, z. Rates and forces of a free "
-            "joint are those of its body in body axes, angular part first.",
+            "Angles are in rad, lengths in m; a quaternion is w, x, y, z. Rates and forces of a "
+            "free joint are those of its body in body axes, angular part first.",
             "",
         ]
     )

@@ -166,7 +166,9 @@ def _source(name: str, program: Program) -> Source:
             'pp.compile(expr, model, mode="dense")'
         )
     if not can_run(source):
-        raise InputError(f"{name}: {program!r} has no machine code; it runs on the reference backend")
+        raise InputError(
+            f"{name}: {program!r} has no machine code; it runs on the reference backend"
+        )
     shapes = KernelSource(source).unit.shapes[:-1]
     return Source(name, source, described_arrays(source, shapes))
 
@@ -197,7 +199,9 @@ def undefined_symbols(binary: bytes) -> tuple[str, ...]:
         return ()
     wide = binary[4] == 2
     start, each, count = (
-        struct.unpack_from("<Q", binary, 40)[0] if wide else struct.unpack_from("<I", binary, 32)[0],
+        struct.unpack_from("<Q", binary, 40)[0]
+        if wide
+        else struct.unpack_from("<I", binary, 32)[0],
         *struct.unpack_from("<HH", binary, 58 if wide else 46),
     )
     sections = [
@@ -228,7 +232,9 @@ def _check_memory(
                 f"{limit / 1024:.0f} kB. Export fewer programs, or a mechanism with fewer bodies"
             )
     if row.pointer_bits == 32 and work >= 2**31:
-        raise InputError(f"{name} needs {work} bytes of work memory, more than {row.name} addresses")
+        raise InputError(
+            f"{name} needs {work} bytes of work memory, more than {row.name} addresses"
+        )
 
 
 # ---- reference numbers ---------------------------------------------------------------------------

@@ -24,7 +24,6 @@ from phipsi.backends.native.text import llvm_text
 from phipsi.backends.native.text import llvm_text as ir
 from phipsi.backends.native.text.lane_arithmetic import I1, I32, I64, POINTER, i64, write_loop
 
-
 # memory is the caller's, so that it cannot be missing
 _STATUSES = {code: text for code, text in STATUS_WORDS.items() if code != NO_MEMORY}
 

@@ -166,12 +166,13 @@ def _ascii(text: str) -> str:
 # ---- names in C ----------------------------------------------------------------------------------
 
 _WORDS = frozenset(
-    """alignas alignof and asm auto bool break case catch char class const constexpr continue default
-    delete do double else enum explicit export extern false float for friend goto if inline int long
-    main mutable namespace new noexcept not nullptr operator or private protected public register
-    restrict return short signed sizeof static struct switch template this throw true try typedef
-    typeid typename union unsigned using virtual void volatile while xor fn impl let loop match mod
-    move mut pub ref self super trait type unsafe use where""".split()
+    """alignas alignof and asm auto bool break case catch char class const constexpr continue
+    default delete do double else enum explicit export extern false float for friend goto if
+    inline int long main mutable namespace new noexcept not nullptr operator or private
+    protected public register restrict return short signed sizeof static struct switch
+    template this throw true try typedef typeid typename union unsigned using virtual void
+    volatile while xor fn impl let loop match mod move mut pub ref self super trait type
+    unsafe use where""".split()
 )
 
 

@@ -32,7 +32,8 @@ export function statusText(status) {
 }
 
 async function bytesOf(source) {
-  if (source instanceof WebAssembly.Module || ArrayBuffer.isView(source) || source instanceof ArrayBuffer) return source;
+  if (source instanceof WebAssembly.Module || source instanceof ArrayBuffer) return source;
+  if (ArrayBuffer.isView(source)) return source;
   const url = source ?? new URL("NAME.wasm", import.meta.url);
   if (String(url).startsWith("file:") && globalThis.process?.versions?.node) {
     const { readFile } = await import("node:fs/promises");
@@ -62,7 +63,9 @@ export async function load(source) {
     out[f.short] = Object.assign((...given) => {
       inputs.forEach((a, i) => {
         const x = given[i];
-        if (x?.length !== a.count) throw new RangeError(`${f.short}: ${a.name} has ${a.count} numbers, not ${x?.length}`);
+        if (x?.length !== a.count) {
+          throw new RangeError(`${f.short}: ${a.name} has ${a.count} numbers, not ${x?.length}`);
+        }
         arrays[a.name].set(x);
       });
       const status = run();
@@ -145,7 +148,8 @@ def typescript(lib: Library) -> str:
             "export interface Joint { name: string; kind: string; q: number[]; v: number[] }",
             "export const joints: Joint[];",
             "export function statusText(status: number): string;",
-            f"export function load(source?: string | URL | BufferSource | WebAssembly.Module): Promise<{_pascal(lib.name)}>;",
+            "export type Source = string | URL | BufferSource | WebAssembly.Module;",
+            f"export function load(source?: Source): Promise<{_pascal(lib.name)}>;",
             "",
         ]
     )
@@ -178,7 +182,8 @@ export async function test(source) {{
       for (const [name, rows] of Object.entries(c.results)) {{
         const largest = Math.max(0, ...rows[i].map(Math.abs));
         const gap = Math.max(0, ...rows[i].map((x, j) => Math.abs(x - f.arrays[name][j])));
-        if (!(gap <= c.tolerance * largest)) throw new Error(`${{c.short}}: ${{name}} differs by ${{gap}}`);
+        if (gap <= c.tolerance * largest) continue;
+        throw new Error(`${{c.short}}: ${{name}} differs by ${{gap}}`);
       }}
     }}
   }}
@@ -213,7 +218,8 @@ def readme(
         [
             f"# {n}",
             "",
-            f"{lib.text}, for {row.name} ({row.text}); {MARK}. `{n}.wasm` has {size} bytes and imports nothing.",
+            f"{lib.text}, for {row.name} ({row.text}); {MARK}. "
+            f"`{n}.wasm` has {size} bytes and imports nothing.",
             "",
             "| function | takes | gives |",
             "|---|---|---|",

@@ -190,8 +190,11 @@ def _records(words: set[str], functions: Iterable[ir.Function]) -> Iterator[str]
                 yield f"struct {name} {{ {members} }};"
 
 
-def table_of(table: ir.Table) -> Iterator[str]:
-    """The text of a table."""
+def table_of(table: ir.Table | ir.Memory) -> Iterator[str]:
+    """The text of a table, or of memory."""
+    if isinstance(table, ir.Memory):
+        yield f"static double {table.name[1:]}[{-(-table.size // 8)}];"
+        return
     kind, numbers = c_type(table.element), [operand(x) for x in table.numbers]
     yield f"static const {kind} {table.name[1:]}[{len(numbers)}] = {{"
     line = " "
