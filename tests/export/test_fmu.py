@@ -14,10 +14,10 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 from known_systems import four_bar
-from phipsi.exporting import fmu
 
 import phipsi as pp
 from phipsi.errors import InputError, PhipsiWarning
+from phipsi.exporting import fmu
 from phipsi.exporting.fmu_model import joint_units
 from phipsi.motion.step_calls import UNIT, VELOCITY, GroupCall
 
