@@ -18,6 +18,7 @@ from phipsi.errors import ConvergenceError, InputError, shown
 from phipsi.model.model import Model
 from phipsi.motion.chart import Chart
 from phipsi.trajectory import plotting, storage
+from phipsi.trajectory.contact_record import ContactRecord
 from phipsi.trajectory.event_record import EventRecord
 from phipsi.trajectory.interpolation import DenseRecord, hermite
 
@@ -45,6 +46,8 @@ class Trajectory:
     a tree has none; `quadratures`, name → (k,), what was integrated with the motion, and `totals`,
     name → its value at the end of the run; `events`, a tuple of `EventRecord`; `phases`, the
     stretches between changes of topology, empty if there were none;
+    `contacts`, a `ContactRecord` of a run with contacts: forces, gaps and modes at its samples, and
+    its certificate (None after `resample` and `load`);
     `complete`, whether the run came to its end or to an event that stops it;
     `integrator`, its name. Arrays are read-only.
 
@@ -74,7 +77,9 @@ class Trajectory:
         phases: tuple[Any, ...] = (),
         quadratures: Mapping[str, Array] | None = None,
         totals: Mapping[str, float] | None = None,
+        contacts: ContactRecord | None = None,
     ) -> None:
+        self.contacts = contacts
         self.model, self.phases = model, phases
         self.t, self.q, self.v, self.tau = (_frozen(x) for x in (t, q, v, tau))
         self.events, self.complete, self.integrator = events, complete, integrator
