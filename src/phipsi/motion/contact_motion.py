@@ -46,14 +46,13 @@ Array = NDArray[Any]
 class RowState(NamedTuple):
     """The rows of all slots at a state, world axes.
 
-    `gap` (k,), m; `normal` (k, 3); `x_a` (k, 3), m; `rate` (n,), u; `straight` (n,) and `turning`
-    (n,), C (J vdot + J̇ v) and Ċ V, whose sum is du/dt without contact forces; `a`, `b` (n, 6), the
-    rows at the bodies of both sides; `admittance` (6m, 6m), Λ at their frames.
+    `gap` (k,), m; `axes` (n, 3) of rows; `rate` (n,), u; `straight` (n,) and `turning` (n,),
+    C (J vdot + J̇ v) and Ċ V, whose sum is du/dt without contact forces; `a`, `b` (n, 6), the rows
+    at the bodies of both sides; `admittance` (6m, 6m), Λ at their frames.
     """
 
     gap: Array
-    normal: Array
-    x_a: Array
+    axes: Array
     rate: Array
     straight: Array
     turning: Array
@@ -74,7 +73,9 @@ class ContactMotion:
         self.layout = layout_of(contacts)
         self.table = row_table(contacts, self.layout)
         self._points = [self.model.body_names[k] for k in contacts.bodies]
-        self._push = compile(mass_matrix.inv @ J.T, self.model, points=self._points)
+        self._push = compile(
+            mass_matrix.inv @ J.T, self.model, points=self._points, backend="native"
+        )
         plan = self.model.cached((ContactMotion, contacts), self._plan)
         model = self.model
         self._given = {
@@ -113,8 +114,7 @@ class ContactMotion:
         traced: Any = Traced(V)
         found: dict[str, Any] = {
             "gap": slots.gap,
-            "normal": slots.normal,
-            "x_a": slots.x_a,
+            "axes": contact_axes(slots.normal)[self.table.slot, self.table.axis],
             "rate": row_rates(contacts, layout, blocks, traced),
             "straight": row_rates(contacts, layout, blocks, Traced(A)),
             "turning": row_rates(contacts, layout, change, traced),
@@ -139,35 +139,28 @@ class ContactMotion:
         """The numbers of the rows of some slots, given as a mask (k,)."""
         return np.flatnonzero(slots[self.table.slot])
 
-    def axes(self, state: RowState) -> Array:
-        """The world axis (n, 3) of every row."""
-        return contact_axes(state.normal)[self.table.slot, self.table.axis]
-
-    def delassus(self, state: RowState, rows: Array) -> Array:
-        """W = C Λ C* of some rows."""
-        C = self._spread(state, rows)
-        W = C @ state.admittance @ C.T
-        return 0.5 * (W + W.T)
-
-    def _spread(self, state: RowState, rows: Array) -> Array:
-        """C (rows, 6m)."""
+    def spread(self, state: RowState, rows: Array) -> Array:
+        """C (rows, 6m) of some rows."""
         m = len(self.contacts.bodies)
         C = np.zeros((len(rows), m, 6))
-        places = np.arange(len(rows))
-        for bodies, block in ((self.table.a[rows], state.a), (self.table.b[rows], state.b)):
-            there = bodies >= 0
-            C[places[there], bodies[there]] += block[rows[there]]
+        for bodies, block in ((self.table.a, state.a), (self.table.b, state.b)):
+            hosts = bodies[rows]
+            (there,) = np.nonzero(hosts >= 0)
+            C[there, hosts[there]] = block[rows[there]]  # a body does not touch itself
         return C.reshape(len(rows), 6 * m)
 
-    def pushed(self, q: Array, state: RowState, rows: Array, forces: Array) -> Array:
+    def delassus(self, state: RowState, C: Array) -> Array:
+        """W = C Λ C* of some rows."""
+        return C @ state.admittance @ C.T
+
+    def pushed(self, q: Array, C: Array, forces: Array) -> Array:
         """ℳ⁻¹ J* C* f (nv,) of the forces of some rows."""
-        wrenches = forces @ self._spread(state, rows)
-        return self._push(q, wrenches.reshape(-1, 6))
+        return self._push(q, (forces @ C).reshape(-1, 6))
 
     def world(self, state: RowState, forces: Array) -> Array:
         """[moment; force] (k, 6) of all slots on side a, from forces (n,) of all rows."""
         out = np.zeros((self.contacts.n_slots, 2, 3))
-        terms = self.axes(state) * forces[:, None]
+        terms = state.axes * forces[:, None]
         np.add.at(out, (self.table.slot, self.table.slides.astype(int)), terms)
         return out.reshape(-1, 6)
 

@@ -45,6 +45,13 @@ class Happened(NamedTuple):
     rests: list[tuple[float, str]]
 
 
+class Found(NamedTuple):
+    """When an event happens, and whether friction is not smooth behind it: a slip that stops."""
+
+    t: float
+    stops: bool
+
+
 class _Sample(NamedTuple):
     t: float
     state: RowState
@@ -69,8 +76,8 @@ class ContactEvents:
 
     # ---- locating -----------------------------------------------------------------------------
 
-    def first(self, step: Step) -> float | None:
-        """The time of the first event in a step; None if there is none."""
+    def first(self, step: Step) -> Found | None:
+        """The first event in a step; None if there is none."""
         before = self._last
         if before is None or before.t != step.t0:
             before = self._sample(step, step.t0)
@@ -97,24 +104,25 @@ class ContactEvents:
         worst = min(float(m.push.min(initial=0.0)), float(m.stick.min(initial=0.0)))
         self.outside = max(self.outside, -worst)
 
-    def _changes(self, step: Step, before: _Sample, after: _Sample) -> list[float]:
-        """Times at which modes of closed slots end."""
-        found: list[float] = []
+    def _changes(self, step: Step, before: _Sample, after: _Sample) -> list[Found]:
+        """When modes of closed slots end."""
+        found: list[Found] = []
         for kind in range(len(Margins._fields)):
             x, y = before.margins[kind], after.margins[kind]
             for i in np.flatnonzero(y < 0):
                 if x[i] <= 0:
-                    found.append(before.t)
+                    found.append(Found(before.t, False))
                     continue
 
                 def value(t: float, kind: int = kind, i: int = int(i)) -> float:
                     return float(self._sample(step, t).margins[kind][i])
 
-                found.append(_root(value, before.t, after.t))
+                stops = Margins._fields[kind] == "slip"
+                found.append(Found(_root(value, before.t, after.t), stops))
         return found
 
-    def _closings(self, step: Step, before: _Sample, after: _Sample) -> list[float]:
-        """Times at which open slots close."""
+    def _closings(self, step: Step, before: _Sample, after: _Sample) -> list[Found]:
+        """When open slots close."""
         normals = self.contacts.normals
         g0, g1 = before.state.gap, after.state.gap
         u0, u1 = before.state.rate[normals], after.state.rate[normals]
@@ -125,7 +133,7 @@ class ContactEvents:
         open_ = ~self.contacts.modes.closed
         low = np.where(self._armed, 0.0, -_LEFT)
         found = [
-            t
+            Found(t, False)
             for i in np.flatnonzero(open_ & ((g1 < low) | dips | hops))
             for t in self._closing(step, int(i), before, after, bool(dips[i] or hops[i]))
         ]
@@ -173,17 +181,20 @@ class ContactEvents:
             return np.full((k, 6), np.nan), np.full(k, np.nan), self.kinds(contacts.modes)
         return contacts.motion.world(state, forces), state.gap, self.kinds(contacts.modes)
 
-    def record(
-        self, samples: list[tuple[Array, Array, Array]], balance: float, dissipated: float
-    ) -> ContactRecord:
+    def record(self, samples: list[tuple[Array, Array, Array]]) -> ContactRecord:
         """What contacts did, and the certificate."""
         k = self.contacts.contacts.n_slots
-        shapes = ((-1, k, 6), (-1, k), (-1, k))
-        parts = zip(*samples, strict=True) if samples else ((), (), ())
-        columns = [np.array(x).reshape(y) for x, y in zip(parts, shapes, strict=True)]
-        numbers = (self.deepest, self.contacts.worst_residual, self.outside, self.gained)
+        forces, gaps, modes = zip(*samples, strict=True) if samples else ((), (), ())
         return ContactRecord(
-            self.contacts.contacts, *columns, *numbers, balance, dissipated, self.count
+            self.contacts.contacts,
+            np.array(forces).reshape(-1, k, 6),
+            np.array(gaps).reshape(-1, k),
+            np.array(modes).reshape(-1, k),
+            self.deepest,
+            self.contacts.worst_residual,
+            self.outside,
+            self.gained,
+            self.count,
         )
 
     # ---- acting -------------------------------------------------------------------------------
@@ -238,9 +249,10 @@ class ContactEvents:
     def _kinetic_change(self, q: Array, v: Array, slots: Array) -> float:
         """The kinetic energy (J) that stopping some slots takes away, as a negative number."""
         contacts = self.contacts
-        rows = np.union1d(contacts._held(), contacts.normals[slots])
+        rows = np.union1d(contacts._phase.held, contacts.normals[slots])
         state = contacts._state(q, v, np.zeros(len(v)))
-        W, u = contacts.motion.delassus(state, rows), state.rate[rows]
+        C = contacts.motion.spread(state, rows)
+        W, u = contacts.motion.delassus(state, C), state.rate[rows]
         p = np.linalg.lstsq(W, -u, rcond=1e-11)[0]
         return float(p @ (u + 0.5 * (W @ p)))
 

@@ -48,6 +48,10 @@ _LIGHT = 1e-10
 """A normal force whose acceleration is below this, relative to all others, is none."""
 _RANK = 1e-11
 """Singular values of W, relative to the largest, below which rows depend on others."""
+_REGULAR = 1e7
+"""Condition below which rows are independent, without a doubt along a phase."""
+_STILL = 1e-12
+"""Accelerations, relative to those without contacts, that are rounding."""
 _TOLERANCE = 1e-13
 _INSTANT = 1e-9
 """Time (s) in which forces that are not finite become impulses."""
@@ -119,9 +123,21 @@ class ContactModes:
         self._members = np.zeros((len(groups), layout.n_rows))
         self._members[self.group[self.group >= 0], np.flatnonzero(self.group >= 0)] = 1.0
         k = contacts.n_slots
-        self.modes = Modes(np.zeros(k, bool), np.zeros(len(groups), bool),
-                           np.zeros((len(groups), 4)))  # fmt: skip
+        self._no_modes = Modes(
+            np.zeros(k, bool), np.zeros(len(groups), bool), np.zeros((len(groups), 4))
+        )
+        self.modes = self._no_modes
         self.forces, self.power, self.worst_residual = np.zeros(layout.n_rows), 0.0, 0.0
+
+    @property
+    def modes(self) -> Modes:
+        """Of all slots and groups."""
+        return self._modes
+
+    @modes.setter
+    def modes(self, modes: Modes) -> None:
+        self._modes = modes
+        self._phase = _Phase(self)
 
     # ---- projection, in the manner of RunConstraints -------------------------------------------
 
@@ -147,27 +163,22 @@ class ContactModes:
             gap = state.gap[slots]
             if np.abs(gap).max() <= 1e-3 * _TOLERANCE or np.abs(gap).max() > _LOST:
                 break
-            z = _least(self.motion.delassus(state, rows), -gap)
-            q = self.motion.model.integrate(q, self.motion.pushed(q, state, rows, z))
+            C = self.motion.spread(state, rows)
+            z = _least(self.motion.delassus(state, C), -gap)
+            q = self.motion.model.integrate(q, self.motion.pushed(q, C, z))
         return q
 
     def _stopped(self, q: Array, v: Array, more: Array | None = None) -> tuple[Array, Array]:
         """Rates with zero in the rows of the modes, and in the normals of `more` slots."""
-        rows = self._held()
+        rows = self._phase.held
         if more is not None:
             rows = np.union1d(rows, self.normals[more])
         if not rows.size:
             return q, v
         state = self._state(q, v, np.zeros(len(v)))
-        p = _least(self.motion.delassus(state, rows), -state.rate[rows])
-        return q, v + self.motion.pushed(q, state, rows, p)
-
-    def _held(self) -> Array:
-        """Rows whose velocity is zero: normals of closed slots, and rows of groups that stick."""
-        closed = self.modes.closed[self.motion.table.slot]
-        stuck = (self.group >= 0) & closed
-        stuck[stuck] = ~self.modes.slips[self.group[stuck]]
-        return np.flatnonzero((closed & self._is_normal) | stuck)
+        C = self.motion.spread(state, rows)
+        p = _least(self.motion.delassus(state, C), -state.rate[rows])
+        return q, v + self.motion.pushed(q, C, p)
 
     def _state(self, q: Array, v: Array, vdot: Array) -> RowState:
         state = self.motion.at(q, v, vdot)
@@ -185,49 +196,50 @@ class ContactModes:
         state = self.motion.at(q, v, free) if np.isfinite(free).all() else None
         if state is None:
             return np.full(len(free), np.nan)
-        rows, found, _ = self._solved(state)
+        rows, C = self._phase.rows, self.motion.spread(state, self._phase.rows)
+        found, _ = self._solved(state, C)
         self.forces = np.zeros(len(self.forces))
         self.forces[rows] = found
         self.power = float(found @ state.rate[rows])
-        return free + self.motion.pushed(q, state, rows, found)
+        vdot = free + self.motion.pushed(q, C, found)
+        if np.abs(vdot).max() <= _STILL * np.abs(free).max():
+            return np.zeros(len(free))  # all forces balance: what is left is rounding
+        return vdot
 
-    def _solved(self, state: RowState) -> tuple[Array, Array, Array]:
-        """Rows of closed slots, their forces, and W_nn − μ W_nt e of the slots (k,) relative."""
-        motion, modes = self.motion, self.modes
-        rows = motion.rows_of(modes.closed)
-        W = motion.delassus(state, rows)
-        lean = self._lean(state)[rows]
-        keep = np.isin(rows, self._held())
-        T = np.zeros((len(rows), len(rows)))
-        np.fill_diagonal(T, keep)
-        heads = self.normals[motion.table.slot[rows]]
-        T[np.arange(len(rows)), np.searchsorted(rows, heads)] += np.where(keep, 0.0, lean)
-        T = T[:, keep]
-        size = np.sqrt(np.sum(T * T, axis=0))
-        A = (W @ T)[keep] / size
-        free = (state.straight + state.turning)[rows][keep]
-        found = T @ (_least(A, -free) / size)
-        regular = np.ones(len(modes.closed))
-        own = np.einsum("ii->i", (W @ T)[keep])
-        is_normal = self._is_normal[rows][keep]
-        whole = np.einsum("ii->i", W)[keep]
-        slots = motion.table.slot[rows][keep][is_normal]
-        regular[slots] = own[is_normal] / np.maximum(whole[is_normal], 1e-300)
-        return rows, found, regular
+    def _solved(self, state: RowState, C: Array) -> tuple[Array, Array]:
+        """Forces of the rows of the phase, and W_nn − μ W_nt e of the slots (k,) beside W_nn."""
+        at = self._phase
+        W = self.motion.delassus(state, C)
+        free = (state.straight + state.turning)[at.held]
+        if at.T is not None:
+            T, size = at.T, 1.0
+        else:
+            T = at.unit.copy()
+            T[at.slips, at.columns] = self._lean(state)
+            size = np.sqrt(np.sum(T * T, axis=0))
+        WT = (W @ T)[at.keep]
+        A = WT / size
+        if at.is_regular is None:
+            at.is_regular = bool(np.linalg.cond(A) < _REGULAR)
+        x = np.linalg.solve(A, -free) if at.is_regular else _least(A, -free)
+        regular = np.ones(len(self.modes.closed))
+        if at.T is None:
+            own, whole = WT[at.heads, at.heads], W[at.keep, at.keep][at.heads]
+            regular[at.slots] = own / np.maximum(whole, 1e-300)
+        return T @ (x / size), regular
 
     def _lean(self, state: RowState) -> Array:
-        """−μ e (n,): forces of rows that slip per normal force, 0 elsewhere."""
-        modes = self.modes
-        if not modes.slips.any():
-            return np.zeros(len(self.forces))
-        basis = self._basis(state)
-        world = self._group_rates(state, basis)
-        along = np.sum(world * modes.direction, axis=1)
+        """−μ e of the rows that slip: their forces per normal force."""
+        at, direction = self._phase, self.modes.direction
+        basis = self._basis(state, at.moving)
+        c = self.coefficients[at.moving]
+        z = at.members @ (basis * (c * state.rate[at.moving])[:, None])
+        along = np.einsum("ij,ij->i", z, direction)
         # beyond a stop, where the rate points backward, friction goes on as before it: smoothly
-        e = np.where(along < 0, -1.0, 1.0)[:, None] * world + 1e-12 * modes.direction
-        length = np.sqrt(np.sum(e * e, axis=1))
+        e = np.where(along < 0, -1.0, 1.0)[:, None] * z + 1e-12 * direction
+        length = np.sqrt(np.einsum("ij,ij->i", e, e))
         e = e / np.where(length > 0, length, 1.0)[:, None]
-        return self._by_rows(basis, e, modes.slips)
+        return -c * np.einsum("ij,ij->i", basis, e[at.groups])
 
     def _by_rows(self, basis: Array, directions: Array, which: Array) -> Array:
         """−μ e (n,) of groups with these directions (g, 4)."""
@@ -238,11 +250,12 @@ class ContactModes:
         out[mine] = np.where(which[g], -self.coefficients[mine] * e, 0.0)
         return out
 
-    def _basis(self, state: RowState) -> Array:
+    def _basis(self, state: RowState, rows: Any = slice(None)) -> Array:
         """Axes (n, 4) of rows that do not depend on contact axes: [spin; world axes]."""
-        basis = np.zeros((len(self.group), 4))
-        basis[:, 0] = self._is_spin
-        basis[:, 1:] = self.motion.axes(state) * ~self._is_spin[:, None]
+        spin, axes = self._is_spin[rows], state.axes[rows]
+        basis = np.empty((len(axes), 4))
+        basis[:, 0] = spin
+        basis[:, 1:] = axes * ~spin[:, None]
         return basis
 
     def _group_rates(self, state: RowState, basis: Array) -> Array:
@@ -258,7 +271,8 @@ class ContactModes:
         push, stick, slip, there = np.ones(k), np.ones(g), np.ones(g), np.ones(k)
         if not modes.closed.any():
             return state, Margins(push, stick, slip, np.ones(k), there)
-        rows, found, regular = self._solved(state)
+        rows = self._phase.rows
+        found, regular = self._solved(state, self.motion.spread(state, rows))
         force = np.zeros(len(self.forces))
         force[rows] = found
         normal = force[self.normals]
@@ -300,11 +314,11 @@ class ContactModes:
                 break
             rows = self.normals[near]
             layout = ConeLayout(("normal",) * len(rows))
-            W = self.motion.delassus(state, rows)
-            ones = np.ones(len(rows))
+            C = self.motion.spread(state, rows)
+            W, ones = self.motion.delassus(state, C), np.ones(len(rows))
             problem = ConeProblem(layout, W, state.gap[near], np.zeros(len(rows)), ones)
             z = solve(problem, tolerance=_TOLERANCE).p
-            q = self.motion.model.integrate(q, self.motion.pushed(q, state, rows, z))
+            q = self.motion.model.integrate(q, self.motion.pushed(q, C, z))
             state = self._state(q, zero, zero)
         return q
 
@@ -321,7 +335,8 @@ class ContactModes:
         """
         slots = self.touching(state)
         rows = self.motion.rows_of(slots)
-        W, b = self.motion.delassus(state, rows), state.rate[rows]
+        C = self.motion.spread(state, rows)
+        W, b = self.motion.delassus(state, C), state.rate[rows]
         if lasting:
             b = b + lasting * (state.straight + state.turning)[rows]
         approach = state.rate[self.normals][slots]
@@ -335,7 +350,7 @@ class ContactModes:
         p = np.zeros(len(self.forces))
         p[rows] = found.p
         gain = float(found.p @ (state.rate[rows] + 0.5 * (W @ found.p)))
-        after = v + self.motion.pushed(q, state, rows, found.p)
+        after = v + self.motion.pushed(q, C, found.p)
         return Impact(after, p, gain, float(found.residual))
 
     def _check(self, found: Any, slots: Array, what: str) -> None:
@@ -355,14 +370,12 @@ class ContactModes:
         state = self._state(q, v, free)
         a = state.straight + state.turning
         slots = self.touching(state) & (np.abs(state.rate[self.normals]) <= AT_REST)
-        none = Modes(np.zeros_like(slots), np.zeros_like(self.modes.slips),
-                     np.zeros_like(self.modes.direction))  # fmt: skip
         self.forces, last = np.zeros(len(a)), self.forces
         if not slots.any():
-            return none, a
+            return self._no_modes, a
         rows = self.motion.rows_of(slots)
-        W = self.motion.delassus(state, rows)
-        basis = self._basis(state)
+        C = self.motion.spread(state, rows)
+        W, basis = self.motion.delassus(state, C), self._basis(state)
         z = self._group_rates(state, basis)
         speed = np.sqrt(np.sum(z * z, axis=1))
         slides = (speed > SLIDES) & slots[self.heads]
@@ -397,9 +410,46 @@ class ContactModes:
             unit = against / np.where(length > 0, length, 1.0)[:, None]
             direction[begins] = unit[begins]
         self.forces = force
-        total = free + self.motion.pushed(q, state, rows, force[rows])
+        total = free + self.motion.pushed(q, C, force[rows])
         state = self._state(q, v, total)
         return Modes(closed, slips, direction), state.straight + state.turning
+
+
+class _Phase:
+    """Numbers of rows while the modes stay the same.
+
+    **Attributes:** `rows` of closed slots; `held`, those of them whose velocity is zero: normals,
+    and rows of groups that stick; `keep` and `slips`, the places of held and of other rows among
+    `rows`; `unit` (rows, held), the forces of rows by those of held ones, without friction of
+    groups that slip, whose entries are (slips, columns); `moving`, the rows that slip, `groups`,
+    theirs, and `members`, which of them each group has; `T`, the same if nothing slips; `heads`,
+    the places of normals among held rows, and `slots`, theirs; `is_regular`, whether these rows are
+    independent, once it is known.
+    """
+
+    def __init__(self, contacts: ContactModes) -> None:
+        modes, slot = contacts.modes, contacts.motion.table.slot
+        closed = modes.closed[slot]
+        stuck = (contacts.group >= 0) & closed
+        stuck[stuck] = ~modes.slips[contacts.group[stuck]]
+        normal = contacts._is_normal
+        is_held = closed & (normal | stuck)
+        moves = closed & ~is_held & (contacts.group >= 0)
+        self.rows = np.flatnonzero(is_held | moves)
+        self.held = np.flatnonzero(is_held)
+        self.keep = np.flatnonzero(is_held[self.rows])
+        self.slips = np.flatnonzero(~is_held[self.rows])
+        self.unit = np.zeros((len(self.rows), len(self.held)))
+        self.unit[self.keep, np.arange(len(self.held))] = 1.0
+        head = contacts.normals[slot[self.rows[self.slips]]]
+        self.columns = np.searchsorted(self.held, head)
+        self.T = None if self.slips.size else self.unit
+        self.moving = self.rows[self.slips]
+        self.groups = contacts.group[self.moving]
+        self.members = contacts._members[:, self.moving]
+        self.heads = np.flatnonzero(normal[self.held])
+        self.slots = slot[self.held[self.heads]]
+        self.is_regular: bool | None = None
 
 
 def _least(A: Array, b: Array) -> Array:

@@ -15,6 +15,7 @@ from phipsi.forces.force import Force
 from phipsi.model.mechanisms import of_contacts, of_mechanisms, tree_of
 from phipsi.model.model import Model
 from phipsi.motion import checks
+from phipsi.motion.chart import Chart
 from phipsi.motion.motion import Motion
 from phipsi.motion.tableaux import Method
 from phipsi.motion.user_functions import check_signature, first_call, name_of
@@ -30,6 +31,7 @@ from phipsi.simulation.progress import make_progress
 from phipsi.simulation.quadratures import Quadrature, Quadratures
 from phipsi.simulation.run_constraints import RunConstraints, checked_stabilization
 from phipsi.simulation.sampled_control import SampledControl, check_sampling
+from phipsi.simulation.stepped_contacts import simulate_steps
 from phipsi.simulation.stepper import Diverged, Step, Stepper
 from phipsi.simulation.topology import Change, changes_of
 from phipsi.trajectory.event_record import EventRecord
@@ -40,6 +42,9 @@ Array = NDArray[Any]
 
 # Events as close together as this (relative to the step) happen at the same time.
 _SAME_TIME = 1e-12
+# Nearer to a stop of a slipping contact than this (s) a step may pass it; before, it is approached
+# by steps that end short of it by this share.
+_BEFORE_A_STOP, _SHORT_OF = 1e-7, 1e-2
 
 
 @of_contacts
@@ -73,7 +78,9 @@ def simulate(
 
     Integrates q̇ = N(q) v, vdot = ℳ⁻¹ (tau − H φ [M φ* (a + gravity) + b − f_ext]) on the
     configuration manifold: quaternions stay unit by construction. For a `System` the accelerations
-    are those that keep its constraints, and every step ends on them.
+    are those that keep its constraints, and every step ends on them. With contacts, impacts,
+    lift-off, sticking and slipping are located as events, with exact Coulomb friction between them
+    ("dopri", "radau"; docs/contact.md).
 
     **Arguments:** `model`, a `Model` or a `System`; `q0` (nq,), `v0` (nv,); `duration`, s, from
     t = 0; `controller(t, q, v)` returns tau (nv,), N·m or N (none: no efforts); `rate`, samples of
@@ -82,8 +89,9 @@ def simulate(
     and called at every stage); `delay`, in samples; `integrator`:
     "dopri", "radau", "lsoda" choose their steps from `rtol` and `atol`; "rk4", "semi_implicit",
     "implicit_midpoint", "variational" (trees only: symplectic, keeps momenta) have the fixed step
-    `dt`, s; `output_times`, increasing times in s at which
-    to record (default: every accepted step, every dt for fixed steps); `events`, see `Event`;
+    `dt`, s; "time_stepping", of systems with contacts, the steps of a `Simulator`, at most `dt`;
+    `output_times`, increasing times in s at which to record (default: every accepted step, every dt
+    for fixed steps); `events`, see `Event`;
     `forces`, elements of `phipsi.forces`, and only those act: damping, friction and limits of the
     model are added by `forces.from_ratings(model)`; `prescribed`, ``{joint: acceleration}`` for
     joints whose motion is given, numbers or functions of (t, q, v); their efforts are recorded in
@@ -120,6 +128,10 @@ def simulate(
     touching = isinstance(model, Model) and model.contact_pairs is not None
     if touching:
         _check_contacts(model, integrator, topology, prescribed, quadratures)
+        if integrator == "time_stepping":
+            unfit = {"rate": rate, "events": events, "quadratures": quadratures, "work": work}
+            return _by_steps(model, q0, v0, duration, dt, controller, forces, output_times,
+                             progress, unfit)  # fmt: skip
     method = checks.checked_method(integrator)
     step = checks.checked_time(dt, "dt")
     check_sampling(rate, delay, controller, None if method.is_adaptive else step)
@@ -185,6 +197,32 @@ def simulate(
     return run.to_the_end(make_progress(progress, end))
 
 
+def _by_steps(
+    system: Model,
+    q0: ArrayLike,
+    v0: ArrayLike,
+    duration: float,
+    dt: float,
+    controller: Any,
+    forces: Any,
+    output_times: Any,
+    progress: Any,
+    unfit: Mapping[str, Any],
+) -> Trajectory:
+    """A run with contacts in fixed steps."""
+    for name, x in unfit.items():
+        if x:
+            raise InputError(
+                f"{name}= does not go with integrator='time_stepping', whose steps are compiled. "
+                f"Leave it out, or let events be located:  integrator='dopri'"
+            )
+    end = checks.checked_time(duration, "duration")
+    times = checks.checked_output_times(output_times, end)
+    step = checks.checked_time(dt, "dt")
+    q, v = checks.checked_state(system.model, Chart(system.model), q0, v0)
+    return simulate_steps(system, q, v, end, step, controller, _listed(forces), times, progress)
+
+
 CONTACTS = "contacts"
 """The name of the quadrature that is the work of contact forces."""
 
@@ -193,7 +231,7 @@ def _check_contacts(
     system: Model, integrator: str, topology: Any, prescribed: Any, quadratures: Any
 ) -> None:
     """Reject what does not go with contacts."""
-    if integrator not in ("dopri", "radau"):
+    if integrator not in ("dopri", "radau", "time_stepping"):
         raise InputError(
             f"integrator={integrator!r} does not locate the events of contacts. Use one that does, "
             "or fixed steps with impulses:\n"
@@ -247,7 +285,7 @@ class _Run:
         if equations.contacts is not None:
             self.contacts = ContactEvents(equations.contacts, equations.free, end)
         self._touched: list[tuple[Array, Array, Array]] = []
-        self._rests: list[tuple[float, str]] = []
+        self._pause: tuple[float, float] | None = None
 
     def start(self, q: Array, v: Array, dt: float, rtol: float, atol: float) -> None:
         """Build the stepper and record the initial state."""
@@ -297,23 +335,31 @@ class _Run:
 
     def _advance(self) -> bool:
         """One step with its events and outputs; whether an event ends the run."""
-        step = self.stepper.step()
+        now = self.stepper
+        before = now.t, now.q, now.v, now.w
+        step = now.step()
+        touch = None
+        if self.contacts is not None:
+            found = self.contacts.first(step)
+            if found is not None and found.stops and found.t - step.t0 > _BEFORE_A_STOP:
+                self._approach(before, found.t)
+                return False
+            touch = None if found is None else found.t
         if self.dense is not None and isinstance(step, AdaptiveStep):
             step.record(self.dense)
-        touch = None if self.contacts is None else self.contacts.first(step)
-        now: list[Crossing] = []
+        fired: list[Crossing] = []
         if self.watch.events:
             crossings = self.watch.crossings(step)
             if touch is not None:
                 crossings = [c for c in crossings if c.t - touch <= _SAME_TIME * step.t1]
             while crossings:
-                now = [c for c in crossings if c.t - crossings[0].t <= _SAME_TIME * step.t1]
-                crossings = crossings[len(now) :]
-                ended = self._happen(step, now)
+                fired = [c for c in crossings if c.t - crossings[0].t <= _SAME_TIME * step.t1]
+                crossings = crossings[len(fired) :]
+                ended = self._happen(step, fired)
                 if ended is not None:
                     return ended
         if touch is not None:
-            self._touch(step, touch, now)
+            self._touch(step, touch, fired)
             return False
         if self._is_due(step.t1):
             self._record_step(step, step.t1, at_end=False)  # with the efforts before it
@@ -321,7 +367,28 @@ class _Run:
             if isinstance(self.stepper, Adaptive):
                 self.stepper.begin_stretch()
         self._record_step(step, step.t1, at_end=True)
+        if self._pause is not None and step.t1 >= self._pause[0]:
+            self._go_on(step)
         return False
+
+    # ---- stops of slipping contacts
+
+    def _approach(self, start: tuple[float, Array, Array, Array], stop: float) -> None:
+        """Take a step again, to shortly before a stop, where friction is still smooth."""
+        assert isinstance(self.stepper, Adaptive)
+        t, q, v, w = start
+        until = t + (1.0 - _SHORT_OF) * (stop - t)
+        self._pause = (until, stop - until)
+        self.stepper.w, self.stepper.end = w, min(until, self._until())
+        self.stepper.restart(t, q, v, stop - t)
+
+    def _go_on(self, step: Step) -> None:
+        """Across the stop, with a short step."""
+        assert isinstance(self.stepper, Adaptive) and self._pause is not None
+        left, self._pause = self._pause[1], None
+        self.stepper.end = self._until()
+        if step.t1 < self.end:
+            self.stepper.restart(step.t1, step.q1, step.v1, 3 * left)
 
     # ---- samples of the controller
 
@@ -348,6 +415,7 @@ class _Run:
         if self.times is None:
             self._row(t, q, v, w)
         found = self.contacts.begin(t, q, v)
+        self._pause, self.stepper.end = None, self._until()
         w = w + found.gain * self._impact_weights()
         if found.names:
             self._record_contacts(t, q, v, found)
@@ -482,6 +550,9 @@ class _Run:
             held = self.equations.potential_energy(times, places, rates)
             found[:, 0] += [*held, self._stored(now.t, now.q, now.v)]
             found[:, 0] -= self._stored_at_start
+        record = None
+        if self.contacts is not None:
+            record = self.contacts.record(self._touched)
         out = Trajectory(
             model,
             times,
@@ -496,10 +567,11 @@ class _Run:
             system=self.system,
             quadratures=dict(zip(beside.names, found[:-1].T, strict=True)),
             totals=dict(zip(beside.names, found[-1].tolist(), strict=True)),
+            contacts=record,
         )
-        if self.contacts is not None:
-            off = np.abs(out.energy - out.energy[0] - out.work).max() if len(times) else 0.0
-            out.contacts = self.contacts.record(self._touched, float(off), -out.totals[CONTACTS])
+        if record is not None and len(times):
+            off = np.abs(out.energy - out.energy[0] - out.work).max()
+            record.close(float(off), -out.totals[CONTACTS])
         return out
 
     def _fastest(self) -> str:

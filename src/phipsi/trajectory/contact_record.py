@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -17,7 +18,7 @@ OPEN, SLIPS, STICKS = range(3)
 
 
 @final
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class ContactRecord:
     """Contacts along a trajectory, and the certificate of the run.
 
@@ -39,9 +40,13 @@ class ContactRecord:
     residual: float
     outside: float
     gain: float
-    balance: float
-    dissipated: float
     events: int
+    balance: float = math.nan
+    dissipated: float = 0.0
+
+    def close(self, balance: float, dissipated: float) -> None:
+        """Add the energies of the whole run."""
+        self.balance, self.dissipated = balance, dissipated
 
     def force_on(self, pair: str) -> Array:
         """The force (k, 3) of a pair "a|b" on its side a, N, world axes: the sum over its slots."""

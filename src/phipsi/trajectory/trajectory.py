@@ -46,8 +46,7 @@ class Trajectory:
     a tree has none; `quadratures`, name → (k,), what was integrated with the motion, and `totals`,
     name → its value at the end of the run; `events`, a tuple of `EventRecord`; `phases`, the
     stretches between changes of topology, empty if there were none;
-    `contacts`, a `ContactRecord` of a run with contacts: forces, gaps and modes at its samples, and
-    its certificate (None after `resample` and `load`);
+    `contacts`, a `ContactRecord`, of runs with contacts;
     `complete`, whether the run came to its end or to an event that stops it;
     `integrator`, its name. Arrays are read-only.
 
@@ -79,7 +78,7 @@ class Trajectory:
         totals: Mapping[str, float] | None = None,
         contacts: ContactRecord | None = None,
     ) -> None:
-        self.contacts = contacts
+        self._contacts = contacts
         self.model, self.phases = model, phases
         self.t, self.q, self.v, self.tau = (_frozen(x) for x in (t, q, v, tau))
         self.events, self.complete, self.integrator = events, complete, integrator
@@ -149,6 +148,20 @@ class Trajectory:
         if WORK not in self.quadratures:
             raise InputError("the work was not integrated; run  pp.simulate(…, work=True).")
         return self.quadratures[WORK]
+
+    @property
+    def contacts(self) -> ContactRecord:
+        """Forces, gaps and modes of contacts at the samples, and the certificate of the run.
+
+        Of a run of `simulate` with contacts, not of one that was resampled or read from a file.
+        """
+        if self._contacts is None:
+            raise InputError(
+                "this trajectory has no record of contacts. Runs of systems with contacts have "
+                "one, as simulate returns them (resampled and in files they have not):\n"
+                "    pp.simulate(pp.System(model, contacts=pp.Contacts(model)), …).contacts"
+            )
+        return self._contacts
 
     @property
     def steps(self) -> Counter[tuple[str, str]]:
