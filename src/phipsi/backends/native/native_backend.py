@@ -10,8 +10,13 @@ import numpy as np
 from phipsi.backends.backend import Array, Arrays, Backend, Loaded, SweepProgram, never
 from phipsi.backends.failures import NO_MEMORY
 from phipsi.backends.native.calls.machine_function import MachineFunction
-from phipsi.backends.native.pipeline import can_run, compile_native, plan_native
-from phipsi.backends.native.targets.target import host_target
+from phipsi.backends.native.pipeline import (
+    can_run,
+    compile_native,
+    compile_wide,
+    plan_native,
+)
+from phipsi.backends.native.targets.target import Target, host_target
 from phipsi.backends.result_memory import empty
 
 
@@ -50,9 +55,9 @@ class KernelSource:
     kernel works on; `scratch_bytes` of memory that it needs; `target`; `output_shapes`.
     """
 
-    def __init__(self, program: SweepProgram) -> None:
+    def __init__(self, program: SweepProgram, target: Target | None = None) -> None:
         self.program = program
-        self.unit, self.data = plan_native(program)
+        self.unit, self.data = plan_native(program, target)
         self.target, self._alive = self.unit.target, self.unit.pointers()
         self.scratch_bytes = int(self.data[self.unit.words])
         self.output_shapes = self.unit.shapes[len(program.inputs) : -1]
@@ -71,8 +76,9 @@ class NativeCode(MachineFunction):
         if any(program.picks):
             self._pick = program.pick
         super().__init__(
-            code, data, unit.target, program.inputs, unit.shapes, unit.words,
-            single=program.request.single, has_direct=unit.has_direct, also=unit.pointers(),
+            code, lambda: compile_wide(unit), data, unit.target, program.inputs, unit.shapes,
+            unit.words, single=program.request.single, has_direct=unit.has_direct,
+            also=unit.pointers(),
         )  # fmt: skip
 
     def run(self, arrays: Arrays, batch: tuple[int, ...], threads: int) -> tuple[list[Any], Array]:
@@ -86,7 +92,8 @@ class NativeCode(MachineFunction):
         """The same before blocks are picked."""
         program = self.program
         if threads == 1 or not batch:
-            *results, status = self.ufunc(*(arrays[name] for name in program.inputs))
+            ufunc = self.ufunc_for(math.prod(batch))
+            *results, status = ufunc(*(arrays[name] for name in program.inputs))
         else:
             results, status = self._shared(program.widened(arrays, batch), batch, threads)
         if np.any(status == NO_MEMORY):
