@@ -20,11 +20,12 @@ from typing import Any, NamedTuple, final
 import numpy as np
 from numpy.typing import NDArray
 
+from phipsi.contact.certificate import EventCertificate
+from phipsi.contact.contact_record import OPEN, SLIPS, STICKS
 from phipsi.motion.contact_motion import RowState
 from phipsi.motion.optional_imports import import_optional
 from phipsi.simulation.contact_modes import AT_REST, ContactModes, Free, Margins, Modes
 from phipsi.simulation.stepper import Diverged, Step
-from phipsi.trajectory.contact_record import ContactRecord
 
 Array = NDArray[Any]
 
@@ -168,8 +169,8 @@ class ContactEvents:
 
     # ---- recording ----------------------------------------------------------------------------
 
-    def sample(self, t: float, q: Array, v: Array) -> tuple[Array, Array, Array]:
-        """Forces (k, 6), gaps (k,) and modes (k,) at a state."""
+    def sample(self, t: float, q: Array, v: Array) -> tuple[Array, Array]:
+        """Forces (k, 6) and modes (k,) at a state."""
         contacts = self.contacts
         free = self._free(t, q, v)
         kept = contacts.forces, contacts.power
@@ -178,24 +179,13 @@ class ContactEvents:
         forces, (contacts.forces, contacts.power) = contacts.forces, kept
         k = len(contacts.modes.closed)
         if state is None:
-            return np.full((k, 6), np.nan), np.full(k, np.nan), self.kinds(contacts.modes)
-        return contacts.motion.world(state, forces), state.gap, self.kinds(contacts.modes)
+            return np.full((k, 6), np.nan), self.kinds(contacts.modes)
+        return contacts.motion.world(state, forces), self.kinds(contacts.modes)
 
-    def record(self, samples: list[tuple[Array, Array, Array]]) -> ContactRecord:
-        """What contacts did, and the certificate."""
-        k = self.contacts.contacts.n_slots
-        forces, gaps, modes = zip(*samples, strict=True) if samples else ((), (), ())
-        return ContactRecord(
-            self.contacts.contacts,
-            np.array(forces).reshape(-1, k, 6),
-            np.array(gaps).reshape(-1, k),
-            np.array(modes).reshape(-1, k),
-            self.deepest,
-            self.contacts.worst_residual,
-            self.outside,
-            self.gained,
-            self.count,
-        )
+    def certificate(self, balance: float, dissipated: float) -> EventCertificate:
+        """The worst so far, with the energies of the run."""
+        worst = self.deepest, self.contacts.worst_residual, self.outside, self.gained
+        return EventCertificate(*worst, self.count, balance, dissipated)
 
     # ---- acting -------------------------------------------------------------------------------
 
@@ -285,18 +275,18 @@ class ContactEvents:
     def _changed(self, before: Modes, after: Modes, hit: Array) -> list[str]:
         """Names of what has changed."""
         old, new = self.kinds(before), self.kinds(after)
-        names = self._named((old > 0) & (new == 0) & ~hit, "lifts off")
-        names += self._named((new == 1) & (old != 1), "slips")
-        names += self._named((new == 2) & (old != 2), "sticks")
+        names = self._named((old != OPEN) & (new == OPEN) & ~hit, "lifts off")
+        names += self._named((new == SLIPS) & (old != SLIPS), "slips")
+        names += self._named((new == STICKS) & (old != STICKS), "sticks")
         return names
 
     def kinds(self, modes: Modes) -> Array:
-        """0 for open slots, 1 for those that slip (or have no friction), 2 for those that stick."""
+        """OPEN, SLIPS (slots without friction too) or STICKS (k,)."""
         sticks = np.zeros(len(modes.closed), bool)
         slips = np.zeros(len(modes.closed), bool)
         sticks[self.contacts.heads] = True
         slips[self.contacts.heads[modes.slips]] = True
-        return np.where(modes.closed, np.where(sticks & ~slips, 2, 1), 0)
+        return np.where(modes.closed, np.where(sticks & ~slips, STICKS, SLIPS), OPEN)
 
     def _guard(self, t: float) -> None:
         self._recent = [*self._recent[-_MANY:], t]

@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.constrained.system import System
+from phipsi.contact.contact_record import ContactRecord
 from phipsi.errors import InputError, PhipsiError, PhipsiWarning, SimulationError
 from phipsi.forces.force import Force
 from phipsi.model.mechanisms import of_contacts, of_mechanisms, tree_of
 from phipsi.model.model import Model
 from phipsi.motion import checks
-from phipsi.motion.chart import Chart
 from phipsi.motion.motion import Motion
 from phipsi.motion.tableaux import Method
 from phipsi.motion.user_functions import check_signature, first_call, name_of
@@ -23,6 +23,7 @@ from phipsi.simulation.adaptive_steps import Adaptive, AdaptiveStep
 from phipsi.simulation.changing_run import simulate_changing
 from phipsi.simulation.contact_events import ContactEvents, Happened
 from phipsi.simulation.contact_modes import ContactModes
+from phipsi.simulation.contact_runs import CONTACTS, check_contact_run, simulate_steps
 from phipsi.simulation.equations import Controller, Equations
 from phipsi.simulation.events import Crossing, Event, Watch
 from phipsi.simulation.fixed_steps import FixedSteps
@@ -31,7 +32,6 @@ from phipsi.simulation.progress import make_progress
 from phipsi.simulation.quadratures import Quadrature, Quadratures
 from phipsi.simulation.run_constraints import RunConstraints, checked_stabilization
 from phipsi.simulation.sampled_control import SampledControl, check_sampling
-from phipsi.simulation.stepped_contacts import simulate_steps
 from phipsi.simulation.stepper import Diverged, Step, Stepper
 from phipsi.simulation.topology import Change, changes_of
 from phipsi.trajectory.event_record import EventRecord
@@ -127,11 +127,12 @@ def simulate(
         check_signature(controller, f"controller {name_of(controller)!r}", "t", "q", "v")
     touching = isinstance(model, Model) and model.contact_pairs is not None
     if touching:
-        _check_contacts(model, integrator, topology, prescribed, quadratures)
+        given = {"topology": topology, "prescribed": prescribed, "quadratures": quadratures}
+        check_contact_run(model, integrator, given)
         if integrator == "time_stepping":
             unfit = {"rate": rate, "events": events, "quadratures": quadratures, "work": work}
-            return _by_steps(model, q0, v0, duration, dt, controller, forces, output_times,
-                             progress, unfit)  # fmt: skip
+            options = (controller, _listed(forces), output_times, progress, unfit)
+            return simulate_steps(model, q0, v0, duration, dt, *options)
     method = checks.checked_method(integrator)
     step = checks.checked_time(dt, "dt")
     check_sampling(rate, delay, controller, None if method.is_adaptive else step)
@@ -197,65 +198,6 @@ def simulate(
     return run.to_the_end(make_progress(progress, end))
 
 
-def _by_steps(
-    system: Model,
-    q0: ArrayLike,
-    v0: ArrayLike,
-    duration: float,
-    dt: float,
-    controller: Any,
-    forces: Any,
-    output_times: Any,
-    progress: Any,
-    unfit: Mapping[str, Any],
-) -> Trajectory:
-    """A run with contacts in fixed steps."""
-    for name, x in unfit.items():
-        if x:
-            raise InputError(
-                f"{name}= does not go with integrator='time_stepping', whose steps are compiled. "
-                f"Leave it out, or let events be located:  integrator='dopri'"
-            )
-    end = checks.checked_time(duration, "duration")
-    times = checks.checked_output_times(output_times, end)
-    step = checks.checked_time(dt, "dt")
-    q, v = checks.checked_state(system.model, Chart(system.model), q0, v0)
-    return simulate_steps(system, q, v, end, step, controller, _listed(forces), times, progress)
-
-
-CONTACTS = "contacts"
-"""The name of the quadrature that is the work of contact forces."""
-
-
-def _check_contacts(
-    system: Model, integrator: str, topology: Any, prescribed: Any, quadratures: Any
-) -> None:
-    """Reject what does not go with contacts."""
-    if integrator not in ("dopri", "radau", "time_stepping"):
-        raise InputError(
-            f"integrator={integrator!r} does not locate the events of contacts. Use one that does, "
-            "or fixed steps with impulses:\n"
-            "    integrator='dopri'    # or 'radau'\n"
-            "    integrator='time_stepping', dt=1e-3"
-        )
-    given = {"topology": topology, "prescribed": prescribed}
-    for name, x in given.items():
-        if x:
-            raise InputError(
-                f"{name}= does not go with contacts yet: the forces between bodies that touch "
-                f"would have to know it. Leave out {name}=, or contacts= of the system"
-            )
-    if system.n_rows:
-        raise InputError(
-            f"contacts of a system with {system.n_rows} constraint rows: the rows have to be "
-            "eliminated from the contact problem first, which runs with events cannot do yet"
-        )
-    if CONTACTS in (quadratures or {}):
-        raise InputError(
-            f"the quadrature {CONTACTS!r} is the work of contact forces; give yours another name"
-        )
-
-
 def _listed(forces: Any) -> Sequence[Any]:
     return [forces] if isinstance(forces, Force) else list(forces)
 
@@ -284,7 +226,7 @@ class _Run:
         self.contacts = None
         if equations.contacts is not None:
             self.contacts = ContactEvents(equations.contacts, equations.free, end)
-        self._touched: list[tuple[Array, Array, Array]] = []
+        self._touched: list[tuple[Array, Array]] = []
         self._pause: tuple[float, float] | None = None
 
     def start(self, q: Array, v: Array, dt: float, rtol: float, atol: float) -> None:
@@ -550,9 +492,6 @@ class _Run:
             held = self.equations.potential_energy(times, places, rates)
             found[:, 0] += [*held, self._stored(now.t, now.q, now.v)]
             found[:, 0] -= self._stored_at_start
-        record = None
-        if self.contacts is not None:
-            record = self.contacts.record(self._touched)
         out = Trajectory(
             model,
             times,
@@ -567,11 +506,13 @@ class _Run:
             system=self.system,
             quadratures=dict(zip(beside.names, found[:-1].T, strict=True)),
             totals=dict(zip(beside.names, found[-1].tolist(), strict=True)),
-            contacts=record,
         )
-        if record is not None and len(times):
-            off = np.abs(out.energy - out.energy[0] - out.work).max()
-            record.close(float(off), -out.totals[CONTACTS])
+        if self.contacts is not None:
+            forces, modes = (np.array(x) for x in zip(*self._touched, strict=True))
+            off = float(np.abs(out.energy - out.energy[0] - out.work).max())
+            proof = self.contacts.certificate(off, -out.totals[CONTACTS])
+            pairs = self.contacts.contacts.contacts
+            out.with_contacts(ContactRecord(pairs, times, places, forces, 1.0, proof, modes))
         return out
 
     def _fastest(self) -> str:

@@ -14,11 +14,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.constrained.system import System
 from phipsi.algorithms.dynamics.energy import kinetic_energy, momentum, potential_energy
+from phipsi.contact.contact_record import ContactRecord
 from phipsi.errors import ConvergenceError, InputError, shown
 from phipsi.model.model import Model
 from phipsi.motion.chart import Chart
 from phipsi.trajectory import plotting, storage
-from phipsi.trajectory.contact_record import ContactRecord
 from phipsi.trajectory.event_record import EventRecord
 from phipsi.trajectory.interpolation import DenseRecord, hermite
 
@@ -76,9 +76,8 @@ class Trajectory:
         phases: tuple[Any, ...] = (),
         quadratures: Mapping[str, Array] | None = None,
         totals: Mapping[str, float] | None = None,
-        contacts: ContactRecord | None = None,
     ) -> None:
-        self._contacts = contacts
+        self._contacts: ContactRecord | None = None
         self.model, self.phases = model, phases
         self.t, self.q, self.v, self.tau = (_frozen(x) for x in (t, q, v, tau))
         self.events, self.complete, self.integrator = events, complete, integrator
@@ -148,6 +147,11 @@ class Trajectory:
         if WORK not in self.quadratures:
             raise InputError("the work was not integrated; run  pp.simulate(…, work=True).")
         return self.quadratures[WORK]
+
+    def with_contacts(self, contacts: ContactRecord) -> Trajectory:
+        """This run with a record of its contacts at its samples."""
+        self._contacts = contacts
+        return self
 
     @property
     def contacts(self) -> ContactRecord:

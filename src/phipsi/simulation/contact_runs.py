@@ -1,17 +1,17 @@
-"""Runs of `simulate` with contacts in fixed steps: the compiled steps of a `Simulator`."""
+"""Runs of `simulate` with contacts: what goes with them, and fixed steps of a `Simulator`."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.contact.contact_points import contact_points
+from phipsi.contact.contact_record import OPEN, SLIPS, STICKS, ContactRecord
 from phipsi.contact.contact_rows import (
-    GAPS,
     IMPULSES,
     layout_of,
     row_coefficients,
@@ -19,12 +19,14 @@ from phipsi.contact.contact_rows import (
     row_table,
     slot_materials,
 )
+from phipsi.errors import InputError
 from phipsi.forces.force import Elements, Force
 from phipsi.model.contact_pairs import Contacts
 from phipsi.model.model import Model
+from phipsi.motion.chart import chart_of
+from phipsi.motion.checks import checked_output_times, checked_state, checked_time
 from phipsi.simulation.compiled_equations import is_traced
 from phipsi.simulation.simulator import Simulator
-from phipsi.trajectory.contact_record import OPEN, SLIPS, STICKS, ContactRecord
 from phipsi.trajectory.trajectory import Trajectory
 
 Array = NDArray[Any]
@@ -33,28 +35,70 @@ _FULL = 1e-6
 """How close to the bound of its cone, relative to it, a slot slips."""
 
 
+CONTACTS = "contacts"
+"""The name of the quadrature that is the work of contact forces."""
+
+
+def check_contact_run(system: Model, integrator: str, given: Mapping[str, Any]) -> None:
+    """Reject what does not go with contacts."""
+    if integrator not in ("dopri", "radau", "time_stepping"):
+        raise InputError(
+            f"integrator={integrator!r} does not locate the events of contacts. Use one that does, "
+            "or fixed steps with impulses:\n"
+            "    integrator='dopri'    # or 'radau'\n"
+            "    integrator='time_stepping', dt=1e-3"
+        )
+    for name in ("topology", "prescribed"):
+        if given[name]:
+            raise InputError(
+                f"{name}= does not go with contacts yet: the forces between bodies that touch "
+                f"would have to know it. Leave out {name}=, or contacts= of the system"
+            )
+    if system.n_rows and integrator != "time_stepping":
+        raise InputError(
+            f"contacts of a system with {system.n_rows} constraint rows: the rows have to be "
+            "eliminated from the contact problem first, which runs with events cannot do yet. Take "
+            "fixed steps:\n    integrator='time_stepping', dt=1e-3"
+        )
+    if CONTACTS in (given["quadratures"] or {}):
+        raise InputError(
+            f"the quadrature {CONTACTS!r} is the work of contact forces; give yours another name"
+        )
+
+
 def simulate_steps(
     system: Model,
-    q: Array,
-    v: ArrayLike,
+    q0: ArrayLike,
+    v0: ArrayLike,
     duration: float,
     dt: float,
     controller: Any,
     forces: Sequence[Force],
-    times: Array | None,
+    output_times: Any,
     progress: Any,
+    unfit: Mapping[str, Any],
 ) -> Trajectory:
     """A run by time stepping: equal steps of at most dt, the last of which ends at `duration`.
 
     A controller that can be traced is part of the machine code; another one is called before every
     step, and its efforts are held over it.
     """
+    for name, x in unfit.items():
+        if x:
+            raise InputError(
+                f"{name}= does not go with integrator='time_stepping', whose steps are compiled. "
+                f"Leave it out, or let events be located:  integrator='dopri'"
+            )
+    end = checked_time(duration, "duration")
+    times = checked_output_times(output_times, end)
+    longest = checked_time(dt, "dt")
+    q, v = checked_state(system.model, chart_of(system.model), q0, v0)
     assert system.contact_pairs is not None
-    steps = max(1, math.ceil(duration / dt * (1 - 1e-12)))
+    steps = max(1, math.ceil(end / longest * (1 - 1e-12)))
     traced = [] if controller is None or not is_traced(controller) else [controller]
-    h = duration / steps
+    h = end / steps
     sim = Simulator(system, [*forces, *traced], h, integrator="time_stepping")
-    names = ("q", "v", GAPS, IMPULSES)
+    names = ("q", "v", IMPULSES)
     start = sim.start(q, v)
     if controller is None or traced:
         run = sim.rollout(start, steps=steps, record=names, progress=progress)
@@ -79,23 +123,12 @@ def simulate_steps(
     tau = np.zeros((len(t), system.nv))
     if controller is not None:
         tau = np.array([controller(*x) for x in zip(t.tolist(), q_, v_, strict=True)], float)
-    impulses = found[IMPULSES]
-    record = ContactRecord(
-        system.contact_pairs,
-        impulses / h,
-        found[GAPS],
-        _modes(system.contact_pairs, q_, impulses),
-        float(proof.overlap),
-        float(proof.residual),
-        0.0,
-        float(proof.gain),
-        0,
-        dissipated=float(proof.dissipated),
-    )
+    pairs, impulses = system.contact_pairs, found[IMPULSES]
+    record = ContactRecord(pairs, t, q_, impulses, h, proof, _modes(pairs, q_, impulses))
     out = Trajectory(
-        system.model, t, q_, v_, tau, integrator="time_stepping", stored=stored, contacts=record,
+        system.model, t, q_, v_, tau, integrator="time_stepping", stored=stored,
         system=system,  # type: ignore[arg-type]
-    )  # fmt: skip
+    ).with_contacts(record)  # fmt: skip
     return out if times is None else out.resample(times)
 
 
