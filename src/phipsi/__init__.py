@@ -110,6 +110,7 @@ _TABLE = {
         "simulation.topology": ".",
         "interfaces.report.report_page": "report",
     },
+    ("FMUs", "fmu.md"): {"export.fmu": "export_fmu"},
     ("Laws", "laws.md"): {
         "laws.law": "law Law",
         "laws.signals": ".",

@@ -67,6 +67,7 @@ from phipsi.control import controllers, references
 from phipsi.derivations.by_hand import simplify
 from phipsi.derivations.derive import Derivation, derive
 from phipsi.errors import PhipsiError
+from phipsi.export.fmu import export_fmu
 from phipsi.interfaces.bridges import conventions
 from phipsi.interfaces.formats.load import load
 from phipsi.interfaces.formats.urdf.write_urdf import save_urdf
@@ -155,6 +156,7 @@ __all__ = [
     "errors",
     "examples",
     "explain",
+    "export_fmu",
     "forces",
     "forward_dynamics",
     "forward_dynamics_derivatives",

@@ -256,17 +256,17 @@ class Table(Value):
 class Memory(Value):
     """Bytes of a module that change."""
 
-    __slots__ = ("_line",)
+    __slots__ = ("size",)
 
     def __init__(self, module: Module, size: int, name: str) -> None:
         super().__init__(POINTER, f"@{name}")
-        kind = f"[{max(1, size)} x i8]"
-        self._line = f"{self.name} = internal global {kind} zeroinitializer, align 16"
+        self.size = max(1, size)
         module.tables.append(self)
 
     def lines(self) -> Iterator[str]:
         """The text."""
-        yield self._line
+        kind = f"[{self.size} x i8]"
+        yield f"{self.name} = internal global {kind} zeroinitializer, align 16"
 
 
 class Module:
@@ -487,10 +487,6 @@ class IRBuilder:
         """The 64-bit word number i after an address."""
         return self.load(self.at(base, 8 * i), typ=_WORD)
 
-    def load_atomic(self, where: Value, *, typ: Type, ordering: str, align: int) -> Value:
-        """Read what another thread may be writing."""
-        return self._value(typ, f"load atomic {typ}, {where.typed} {ordering}, align {align}")
-
     def load(self, where: Value, *, typ: Type, align: int | None = None) -> Value:
         """Read."""
         aligned = "" if align is None else f", align {align}"
@@ -510,17 +506,6 @@ class IRBuilder:
         entry = self.function.blocks[0]
         entry.lines.insert(0, f"  {out.name} = alloca {type_}, i32 {size}")
         return out
-
-    def atomic_rmw(self, operation: str, where: Value, x: Value, ordering: str) -> Value:
-        """Exchange in one step."""
-        return self._value(x.type, f"atomicrmw {operation} {where.typed}, {x.typed} {ordering}")
-
-    def cmpxchg(self, where: Value, old: Value, new: Value, done: str, failed: str) -> Value:
-        """Write if the old value is there; (what was there, whether it was written)."""
-        type_ = LiteralStructType([old.type, BIT])
-        return self._value(
-            type_, f"cmpxchg {where.typed}, {old.typed}, {new.typed} {done} {failed}"
-        )
 
     # -- control
 
