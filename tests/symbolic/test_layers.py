@@ -48,7 +48,7 @@ LAYERS = [
     "control",
     "simulation",
     "studies",
-    "export",
+    "exporting",
     "interfaces",
     "torch",
     "jax",
