@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import Any
 
 from phipsi.backends.backend import SweepProgram
-from phipsi.backends.failures import STATUS_WORDS
+from phipsi.backends.failures import NO_MEMORY, STATUS_WORDS
 from phipsi.backends.native.calls.batch_loop import define_pack, define_unpack
 from phipsi.backends.native.native_backend import KernelSource
 from phipsi.backends.native.targets.target import Target
@@ -32,6 +32,9 @@ from phipsi.backends.native.text.lane_arithmetic import (
     i64,
     write_loop,
 )
+
+# memory is the caller's, so that it cannot be missing
+_STATUSES = {code: text for code, text in STATUS_WORDS.items() if code != NO_MEMORY}
 
 
 @dataclass(frozen=True)
@@ -113,7 +116,7 @@ def exported_module(
         fused = target.fused and not source.program.reproducible
         kernels = KernelSource(source.program, replace(target, fused=fused))
         one = _Writer(module, kernels, source, static)
-        function = ExportedFunction(source.name, source.arguments, 0, dict(STATUS_WORDS))
+        function = ExportedFunction(source.name, source.arguments, 0, _STATUSES)
         entry, work = one.single()
         entries.append(entry)
         function = replace(function, work_bytes=work)
