@@ -1,13 +1,14 @@
 """A step with contacts as a graph: free motion, impulses between bodies that touch, no overlap.
 
     v_f = v + h vdot                       without contacts, in the axes at the start of the step
-    u = W p + C J v_f,  p ∈ K, …           the impulses p of all contacts together (contact/)
-    v⁺ = v_f + ℳ⁻¹ J* C* p                 Signorini's and Coulomb's laws hold at its end
-    q⁺ = q ∘ (h v⁺) ∘ exp(ℳ⁻¹ J* C_n* z)   z ≥ 0 moves overlapping bodies apart, without velocity
+    u = W p + C S v_f,  p ∈ K, …           the impulses p of all rows together (contact/)
+    v⁺ = v_f + ℳ⁻¹ S* C* p                 Signorini's and Coulomb's laws hold at its end
+    q⁺ = q ∘ (h v⁺) ∘ exp(ℳ⁻¹ S* C_n* z)   z ≥ 0 moves overlapping bodies apart, without velocity
 
-W = C Λ C*: Λ = J ℳ⁻¹ J* at the frames of the bodies with shapes is a program of the algebra, and C
-picks the motions of witness points along contact axes. Springs and dampers of laws at joints are
-linearly implicit (K35): with ℳ + h D + h² K in place of ℳ.
+S v are the motions of hosts: J v of the frames of bodies with shapes, and the rates of joints with
+rigid stops or dry friction. W = C Λ C*: Λ = S ℳ⁻¹ S* is a program of the algebra, and C picks the
+motions of witness points along contact axes, and single rates. Springs and dampers of laws at
+joints are linearly implicit (K35): with ℳ + h D + h² K in place of ℳ.
 
 **Source:** theory/contact 1, 3.
 
@@ -16,6 +17,7 @@ Reasons: docs/decisions/0041.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, final
 
@@ -30,18 +32,18 @@ from phipsi.contact.contact_rows import (
     IMPULSES,
     MATERIALS,
     RESTITUTION,
+    RIGID,
+    STOPS,
     TOTALS,
     WORST,
     RowBlocks,
+    RowPlan,
     contact_axes,
-    contact_states,
     is_rigid,
-    layout_of,
     problem_parts,
     row_blocks,
     row_impulses,
     row_rates,
-    row_table,
     slot_materials,
 )
 from phipsi.contact.delassus import Delassus
@@ -52,7 +54,6 @@ from phipsi.laws.calls import call
 from phipsi.laws.graph import Node
 from phipsi.laws.law_values import evaluate
 from phipsi.laws.trace import Traced, as_node
-from phipsi.model.contact_pairs import Contacts
 from phipsi.model.model import Model
 from phipsi.motion.chart import chart_of
 from phipsi.motion.checks import check_contacts, check_quaternions, checked_time
@@ -71,49 +72,61 @@ _OVERLAP = 1e-12
 
 
 class _Impulses(NamedTuple):
-    """What the impulses of a step do: nodes."""
+    """What the impulses of a step do: forces on hosts, and new values of states, nodes."""
 
-    wrenches: Node
-    world: Node
-    worst: Node
-    totals: Node
+    forces: Node
+    states: dict[str, Node]
 
 
 @final
 class ContactSteps:
-    """Steps of a mechanism whose bodies may touch."""
+    """Steps of a mechanism with contacts, rigid stops or dry friction in joints."""
 
-    def __init__(self, graph: StepGraph, contacts: Contacts) -> None:
-        self._graph, self._contacts = graph, contacts
-        self._points = [graph.model.body_names[k] for k in contacts.bodies]
-        self._layout = layout_of(contacts)
-        self._bounces = bool((slot_materials(contacts)[:, RESTITUTION] > 0).any())
+    def __init__(self, graph: StepGraph) -> None:
+        self._graph, self._contacts = graph, graph.contacts
+        self.plan = RowPlan(graph.model, graph.contacts, graph.circuit.joint_rows)
+        self._points = [graph.model.body_names[k] for k in self.plan.bodies]
+        self._bounces = False
+        if graph.contacts is not None:
+            self._bounces = bool((slot_materials(graph.contacts)[:, RESTITUTION] > 0).any())
 
     def step(self, start: Place) -> Place:
         """The place after a step."""
-        graph, model = self._graph, self._graph.model
+        graph, model, plan = self._graph, self._graph.model, self.plan
         forces, inertia = self._implicit(start)
-        vdot, admittance = graph.dynamics_at(self._points, start, forces, inertia)
+        known = self._points, plan.rates, start, forces, inertia
+        vdot, admittance = graph.dynamics_at(*known)
         rows = self._rows(start, admittance)
         free = pushed_rates(model, start.v, vdot, STEP)
         before = self._motions(start.q, start.v) if self._bounces else None
         found = rows.impulses(before, self._motions(start.q, free))
-        change = graph.pushed_at(self._points, start.q, found.wrenches, inertia)
+        change = self._pushed(start.q, found.forces, inertia)
         total = ops.apply("add", vdot, ops.apply("div", change, STEP))
         q, rates = euler_step(model, start.q, start.v, total, STEP)
-        deep, apart = rows.separation()
-        fixed = [start.q, *rows.fixed, *([] if inertia is None else [inertia])]
-        lift = graph.pushed_at(self._points, start.q, apart, inertia)
-        q = moved(model, q, where_needed(deep, fixed, [lift])[0])
+        if plan.layout.n_heads:
+            deep, apart = rows.separation()
+            fixed = [start.q, *rows.fixed, *([] if inertia is None else [inertia])]
+            lift = self._pushed(start.q, apart, inertia)
+            q = moved(model, q, where_needed(deep, fixed, [lift])[0])
         later = {
             name: ops.apply("add", start.states[name], ops.apply("mul", rate, STEP))
             for name, rate in forces.rates.items()
         }
-        later[IMPULSES] = found.world
-        later[WORST] = ops.apply("maximum", start.states[WORST], found.worst)
-        later[TOTALS] = ops.apply("add", start.states[TOTALS], found.totals)
+        later |= found.states
+        later[WORST] = ops.apply("maximum", start.states[WORST], later[WORST])
+        later[TOTALS] = ops.apply("add", start.states[TOTALS], later[TOTALS])
         t = ops.apply("add", start.t, STEP)
         return Place(t, q, rates, {**start.states, **later})
+
+    def _pushed(self, q: Node, forces: Node, inertia: Node | None) -> Node:
+        """Rates that forces (hosts, 6) on hosts cause."""
+        m, rates = 6 * len(self._points), np.array(self.plan.rates, dtype=int)
+        wrenches = ops.pick(forces, np.arange(m).reshape(-1, 6)) if m else None
+        efforts = None
+        if len(rates):
+            own = ops.pick(forces, m + np.arange(len(rates)))
+            efforts = ops.scatter(own, rates, (self._graph.model.nv,))
+        return self._graph.pushed_at(self._points, q, wrenches, efforts, inertia)
 
     def _implicit(self, start: Place) -> tuple[Forces, Node | None]:
         """Forces with joint springs and dampers of laws linearly implicit, D and K their diagonals.
@@ -134,87 +147,119 @@ class ContactSteps:
 
     def slots(self, q: Node) -> tuple[Slots, Any]:
         """Gaps, normals and witness points of all slots, and the origins of the bodies, traced."""
+        assert self._contacts is not None
         model, bodies = self._graph.model, list(self._contacts.bodies)
         (poses,) = call(ProgramCall((pose,), model, mode=("blocks",)), q)
         chosen = np.arange(16 * model.n_bodies).reshape(-1, 4, 4)[bodies]
         X: Any = Traced(ops.pick(poses, chosen))
         return slot_geometry(self._contacts, X), X[:, :3, 3]
 
-    def _rows(self, start: Place, admittance: Node) -> _ContactRows:
-        slots, origins = self.slots(start.q)
-        last = Traced(start.states[IMPULSES])
-        return _ContactRows(self._contacts, self._layout, slots, origins, admittance, last)
+    def _rows(self, start: Place, admittance: Node) -> _Rows:
+        slots, origins = self.slots(start.q) if self.plan.n_slots else (None, None)
+        joints = self._graph.circuit.joint_rows
+        given = [x for x in (joints.gaps, joints.bounds) if x is not None]
+        found = iter(self._graph.values(start, given))
+        gaps, bounds = (None if x is None else next(found) for x in (joints.gaps, joints.bounds))
+        return _Rows(self.plan, slots, origins, gaps, bounds, admittance, start.states)
 
     def _motions(self, q: Node, rates: Node) -> Any:
-        """Motions of the frames of touching bodies, (m, 6), world axes at their origins."""
-        program = ProgramCall((J @ v,), self._graph.model, points=self._points)
-        known = {"q": q, "v": rates}
-        return Traced(call(program, *(known[x] for x in program.inputs))[0])
+        """Motions of hosts (hosts, 6): of frames in world axes at their origins, and rates."""
+        parts = []
+        if self._points:
+            program = ProgramCall((J @ v,), self._graph.model, points=self._points)
+            known = {"q": q, "v": rates}
+            parts.append(call(program, *(known[x] for x in program.inputs))[0])
+        if self.plan.rates:
+            size = 6 * (self.plan.n_hosts - len(self._points))
+            own = ops.pick(rates, np.array(self.plan.rates))
+            parts.append(ops.scatter(own, np.arange(own.size), (size // 6, 6)))
+        shape = (self.plan.n_hosts, 6)
+        return Traced(parts[0] if len(parts) == 1 else ops.join(parts, shape))
 
 
 @final
-class _ContactRows:
-    """The rows of all slots at one configuration, traced: C, and W as soon as it is needed."""
+class _Rows:
+    """All rows at one configuration, traced: C, and W as soon as it is needed."""
 
     def __init__(
         self,
-        contacts: Contacts,
-        layout: ConeLayout,
-        slots: Slots,
+        plan: RowPlan,
+        slots: Slots | None,
         origins: Any,
+        gaps: Node | None,
+        bounds: Node | None,
         admittance: Node,
-        last: Any,
+        last: Mapping[str, Node],
     ) -> None:
-        self._contacts, self._layout, self._slots, self._last = contacts, layout, slots, last
-        self._admittance, self._table = admittance, row_table(contacts, layout)
-        self._blocks: RowBlocks = row_blocks(contacts, layout, origins, slots)
-        self._materials: Any = Traced(ops.given(MATERIALS, (contacts.n_slots, 6)))
+        self._plan, self._layout, self._slots, self._last = plan, plan.layout, slots, last
+        self._admittance = admittance
+        self._blocks: RowBlocks = row_blocks(plan, origins, slots)
+        self._bounds: Any = None if bounds is None else Traced(bounds)
+        parts, made = [], []
+        if slots is not None:
+            parts.append(slots.gap)
+            made.append(Traced(ops.given(MATERIALS, (plan.n_slots, 6))))
+        if gaps is not None:
+            parts.append(Traced(gaps))
+            made.append(np.tile(RIGID, (plan.layout.stops, 1)))
+        self._start_gap, self._materials = _joined(parts), _joined(made)
         self.fixed: list[Node] = []
         self._W: Any
         self._gap: Any
         self._near: Any
 
+    def _first(self) -> Any:
+        """Where the search begins: with the impulses of the last step."""
+        plan, parts = self._plan, []
+        if self._slots is not None:
+            world = Traced(self._last[IMPULSES])
+            parts.append(row_impulses(plan, self._slots.normal, world))
+        for name, _, rates, signs in plan.joint_parts():
+            last: Any = Traced(ops.pick(self._last[name], rates)) * signs
+            parts.append(np.maximum(last, 0.0) if name == STOPS else last)
+        return _joined(parts)
+
     def impulses(self, before: Any | None, free: Any) -> _Impulses:
-        """The impulses of a step, from motions of frames before it and after it without them.
+        """The impulses of a step, from motions of hosts before it and after it without them.
 
         Motions before the step decide about rebounds; None if nothing rebounds.
         """
-        contacts, layout, slots = self._contacts, self._layout, self._slots
-        b = row_rates(contacts, layout, self._blocks, free)
-        u = b if before is None else row_rates(contacts, layout, self._blocks, before)
+        plan, layout = self._plan, self._layout
+        b = row_rates(plan, self._blocks, free)
+        u = b if before is None else row_rates(plan, self._blocks, before)
         h: Any = Traced(STEP)
-        parts = problem_parts(contacts, layout, slots.gap, b, u, self._materials, h)
+        parts = problem_parts(plan, self._start_gap, b, u, self._materials, self._bounds, h)
         self._near = parts.near
         sides = [as_node(x) for x in self._blocks]
         more = [as_node(x) for x in (parts.inelastic, parts.compliance)]
-        (W,) = call(Delassus(contacts, layout), *sides, self._admittance, *more)
-        first = row_impulses(contacts, layout, slots.normal, self._last)
-        known = [as_node(x) for x in (parts.coefficients, first)]
-
+        (W,) = call(Delassus(plan), *sides, self._admittance, *more)
+        known = [as_node(x) for x in (parts.coefficients, self._first())]
         given = [W, as_node(b), as_node(parts.s)]
         if before is not None:
             given.append(as_node(parts.inelastic))
         solver = ConeCall(layout, TOLERANCE, rebounds=before is not None)
         solved: list[Any] = [Traced(x) for x in call(solver, *given, *known)]
         p, residual, iterations, status, *_ = solved
-        f: Any = Traced(self._wrenches(p))
+        f: Any = Traced(self._forces(p))
         change = (Traced(self._admittance) @ f.reshape(-1)).reshape(-1, 6)
         # T⁺ − T_f = p* b + ½ p* W p, and W p is C times the change of motions
         gained = np.sum(p * b) + 0.5 * np.sum(f * change)
-        normals = layout.normals
-        after = row_rates(contacts, layout, self._blocks, free + change)
-        self._gap = slots.gap + h * after[normals]
-        self._W = Traced(W)[np.ix_(normals, normals)]
-        overlap = np.max(np.where(parts.near, -slots.gap, 0.0))
+        overlap: Any = 0.0
+        if layout.n_heads:
+            normals = layout.normals
+            after = row_rates(plan, self._blocks, free + change)
+            self._gap = self._start_gap + h * after[normals]
+            self._W = Traced(W)[np.ix_(normals, normals)]
+            overlap = np.max(np.where(parts.near, -self._start_gap, 0.0))
         worst = [overlap, residual, gained, iterations]
         totals = [-gained, np.where(status == 0.0, 0.0, 1.0)]
-        world = self._world(p)
-        return _Impulses(as_node(f), world, as_node(np.stack(worst)), as_node(np.stack(totals)))
+        states = {WORST: as_node(np.stack(worst)), TOTALS: as_node(np.stack(totals))}
+        return _Impulses(as_node(f), states | self._recorded(p))
 
     def separation(self) -> tuple[Node, Node]:
-        """Whether bodies overlap after the step, and wrenches that move them apart.
+        """Whether bodies overlap after the step, and forces on hosts that move them apart.
 
-        0 ≤ z ⊥ g + h u_n + W_nn z ≥ 0, in m, for rigid contacts.
+        0 ≤ z ⊥ g + h u_n + W_nn z ≥ 0, in m, for rigid contacts and stops.
         """
         layout, normals = self._layout, self._layout.normals
         rigid = self._near & is_rigid(self._materials)
@@ -227,27 +272,40 @@ class _ContactRows:
         self.fixed = [*known, *(as_node(x) for x in self._blocks)]
         z = call(solver, *known, ones, zeros)[0]
         every = ops.scatter(z, normals, (layout.n_rows,))
-        return as_node(np.where(deep, 1.0, 0.0)), self._wrenches(Traced(every))
+        return as_node(np.where(deep, 1.0, 0.0)), self._forces(Traced(every))
 
-    def _wrenches(self, p: Any) -> Node:
-        """C* p (m, 6)."""
-        terms, places = [], []
-        m = len(self._contacts.bodies)
-        for bodies, block in zip((self._table.a, self._table.b), self._blocks, strict=True):
-            there = np.flatnonzero(bodies >= 0)
+    def _forces(self, p: Any) -> Node:
+        """C* p (hosts, 6)."""
+        terms, places, plan = [], [], self._plan
+        for hosts, block in zip((plan.a, plan.b), self._blocks, strict=True):
+            there = np.flatnonzero(hosts >= 0)
             if there.size:
                 terms.append(block[there] * p[there][:, None])
-                places.append(6 * bodies[there][:, None] + np.arange(6))
+                places.append(6 * hosts[there][:, None] + np.arange(6))
         whole = as_node(np.concatenate(terms))
-        return ops.scatter(whole, np.concatenate(places), (m, 6))
+        return ops.scatter(whole, np.concatenate(places), (plan.n_hosts, 6))
 
-    def _world(self, p: Any) -> Node:
-        """[moment; force] (k, 6) of all slots on side a in world axes."""
-        table = self._table
-        terms = contact_axes(self._slots.normal)[table.slot, table.axis] * p[:, None]
-        first = 6 * table.slot + np.where(table.slides, 3, 0)
-        shape = (self._contacts.n_slots, 6)
-        return ops.scatter(as_node(terms), first[:, None] + np.arange(3), shape)
+    def _recorded(self, p: Any) -> dict[str, Node]:
+        """Impulses of slots, [moment; force] on side a in world axes, and of joints at rates."""
+        plan, out = self._plan, {}
+        if self._slots is not None:
+            table = plan.table
+            axes = contact_axes(self._slots.normal)[table.slot, table.axis]
+            terms = axes * p[: len(table.slot)][:, None]
+            first = 6 * table.slot + np.where(table.slides, 3, 0)
+            places = first[:, None] + np.arange(3)
+            out[IMPULSES] = ops.scatter(as_node(terms), places, (plan.n_slots, 6))
+        for name, rows, rates, signs in plan.joint_parts():
+            own = as_node(p[rows] * signs)
+            out[name] = ops.scatter(own, rates, (plan.model.nv,))
+        return out
+
+
+def _joined(parts: Sequence[Any]) -> Any:
+    """Rows of all parts; None if there are none."""
+    if len(parts) < 2:
+        return parts[0] if parts else None
+    return np.concatenate(parts)
 
 
 @final
@@ -332,8 +390,8 @@ def contact_step(
             f"impulses {last.shape} do not broadcast"
         ) from None
     graph = StepGraph(model, circuit(model, (), h))
-    end = ContactSteps(graph, contacts).step(graph.start)
-    zeros = {name: x for name, x in contact_states(contacts).items() if name != IMPULSES}
+    end = ContactSteps(graph).step(graph.start)
+    zeros = {name: x for name, x in graph.row_states.items() if name != IMPULSES}
     known = {"q": places, "v": rates, "tau": efforts, IMPULSES: last, **zeros}
     known |= {"t": np.zeros(()), "h": np.full((), h), MATERIALS: slot_materials(contacts)}
     shaped = {n: np.broadcast_to(x, (*batch, *_inner(n, x))) for n, x in known.items()}

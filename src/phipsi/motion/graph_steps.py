@@ -44,10 +44,10 @@ from phipsi.motion.tableaux import Method
 def step_of(graph: StepGraph, method: Method, start: Place | None = None) -> Place:
     """The place after a step; that of a system is on its constraints."""
     start = start or graph.start
-    if graph.contacts is not None:
+    if graph.row_states:
         from phipsi.motion.contact_steps import ContactSteps
 
-        return ContactSteps(graph, graph.contacts).step(start)
+        return ContactSteps(graph).step(start)
     if method.conserves:
         return _Halfway(graph, start).variational()
     if method.tableau is not None and not method.tableau.is_explicit:

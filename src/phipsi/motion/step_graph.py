@@ -12,7 +12,7 @@ from phipsi.algorithms.dynamics.hybrid import hybrid_form
 from phipsi.algorithms.forms import FORWARD_DYNAMICS, body_forces, forward, loaded
 from phipsi.backends.failures import DOUBTFUL
 from phipsi.compiler import compile
-from phipsi.contact.contact_rows import MATERIALS, contact_states
+from phipsi.contact.contact_rows import MATERIALS, row_states
 from phipsi.errors import InputError
 from phipsi.expressions.node import Expr
 from phipsi.laws import law_operations as ops
@@ -77,9 +77,8 @@ class StepGraph:
         self.tau = ops.given("tau", (model.nv,))
         self.contacts: Contacts | None = mechanism.contact_pairs
         states = {name: x.node for name, x in circuit.of_kind("state").items()}
-        if self.contacts is not None:
-            first = contact_states(self.contacts)
-            states |= {name: ops.given(name, x.shape) for name, x in first.items()}
+        self.row_states = row_states(self.contacts, circuit.joint_rows, model.nv)
+        states |= {name: ops.given(name, x.shape) for name, x in self.row_states.items()}
         t, q, v = (ops.given(*x) for x in (("t", ()), ("q", (model.nq,)), ("v", (model.nv,))))
         self.start = Place(t, q, v, states)
         external = circuit.loads is not None
@@ -205,20 +204,63 @@ class StepGraph:
         return self._with_inertia(program, inputs, inertia)
 
     def dynamics_at(
-        self, points: Any, place: Place, forces: Forces, inertia: Node | None
+        self,
+        points: Any,
+        rates: Sequence[int],
+        place: Place,
+        forces: Forces,
+        inertia: Node | None,
     ) -> tuple[Node, Node]:
-        """Accelerations of a tree, and Λ (6m, 6m) at points: one program, which shares sweeps."""
-        forms = (*self._dynamics.forms, Lambda)
-        options: Any = {"given": self._given, "points": points, "mode": ("apply", "dense")}
-        program = ProgramCall(forms, self.model, **options)
-        vdot, admittance = self._evaluated(program, place, forces, inertia)
-        return vdot, admittance
+        """Accelerations of a tree, and the admittance at hosts: one program, which shares sweeps.
 
-    def pushed_at(self, points: Any, q: Node, wrenches: Node, inertia: Node | None) -> Node:
-        """(ℳ + diag(inertia))⁻¹ J* wrenches (nv,), of wrenches (m, 6) at points of a tree."""
-        options: Any = {"given": self._given, "points": points}
-        program = ProgramCall((mass_matrix.inv @ J.T,), self.model, **options)
-        return self._with_inertia(program, {"q": q, "x": wrenches}, inertia)[0]
+        Λ of the frames at `points`, with the rows and columns of ℳ⁻¹ of `rates` after them, in
+        blocks of six which zeros fill.
+        """
+        forms = list(self._dynamics.forms)
+        forms += [Lambda] if points else []
+        if rates:
+            forms += [mass_matrix.inv @ J.T, mass_matrix.inv] if points else [mass_matrix.inv]
+        modes = ("apply", *["dense"] * (len(forms) - 1))
+        options: Any = {"given": self._given, "mode": modes}
+        options |= {"points": points} if points else {}
+        program = ProgramCall(forms, self.model, **options)
+        vdot, *found = self._evaluated(program, place, forces, inertia)
+        if not rates:
+            return vdot, found[0]
+        m, nv, chosen = 6 * len(points), self.model.nv, np.array(rates)
+        size, own = m + 6 * -(-len(rates) // 6), m + np.arange(len(rates))
+        block = ops.pick(found[-1], chosen[:, None] * nv + chosen)
+        values, places = [block], [own[:, None] * size + own]
+        if points:
+            every = np.arange(m)
+            side = ops.pick(found[1], chosen[:, None] * m + every)
+            values += [found[0], side, ops.transpose(side)]
+            places += [
+                every[:, None] * size + every,
+                own[:, None] * size + every,
+                every[:, None] * size + own,
+            ]
+        where = np.concatenate([x.ravel() for x in places])
+        whole = ops.scatter(ops.join(values, (len(where),)), where, (size, size))
+        return vdot, whole
+
+    def pushed_at(
+        self, points: Any, q: Node, wrenches: Node | None, efforts: Node | None, inertia: Node | None
+    ) -> Node:
+        """(ℳ + diag(inertia))⁻¹ (J* wrenches + efforts) (nv,), wrenches (m, 6) at points."""
+        if wrenches is None:
+            assert efforts is not None
+            inputs = {"q": q, "x": efforts}
+            return self._with_inertia(self._tree_call(mass_matrix.inv), inputs, inertia)[0]
+        form, inputs = mass_matrix.inv @ J.T, {"q": q, "x": wrenches}
+        if efforts is not None:
+            program = ProgramCall((J.T,), self.model, points=points)
+            (carried,) = call(program, *(inputs[x] for x in program.inputs))
+            return self.pushed_at((), q, None, ops.apply("add", carried, efforts), inertia)
+        return self._with_inertia(self._tree_call(form, points=points), inputs, inertia)[0]
+
+    def _tree_call(self, form: Expr, **options: Any) -> ProgramCall:
+        return ProgramCall((form,), self.model, given=self._given, **options)
 
     def _with_inertia(
         self, program: ProgramCall, inputs: dict[str, Node], inertia: Node | None

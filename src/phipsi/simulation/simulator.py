@@ -16,13 +16,9 @@ from phipsi.backends.options import OnError, check_on_error
 from phipsi.circuits.wire_laws import circuit
 from phipsi.contact.contact_rows import (
     GAPS,
-    IMPULSES,
     MATERIALS,
-    TOTALS,
-    WORST,
     check_materials,
     check_overlap,
-    contact_states,
     slot_materials,
 )
 from phipsi.errors import InputError, did_you_mean, warn
@@ -118,17 +114,16 @@ class Simulator:
             hint = did_you_mean(str(integrator), SIMULATED)
             raise InputError(f"a Simulator has the integrators {known}, not {integrator!r}. {hint}")
         reject_unfit(METHODS[integrator], rows=self._mechanism.n_rows)
-        check_contacts(METHODS[integrator], self._mechanism)
         self.integrator = integrator
         self._circuit = (
             laws if isinstance(laws, Circuit) else circuit(self._mechanism, laws, self.dt)
         )
+        check_contacts(METHODS[integrator], self._mechanism, self._circuit.joint_rows)
         self._graph = StepGraph(self._mechanism, self._circuit, given)
         place = step_of(self._graph, METHODS[integrator])
         self._states: dict[str, Node] = {"q": place.q, "v": place.v, "t": place.t, **place.states}
         self._first = {n: np.asarray(x.value) for n, x in self._circuit.of_kind("state").items()}
-        if self._mechanism.contact_pairs is not None:
-            self._first |= contact_states(self._mechanism.contact_pairs)
+        self._first |= self._graph.row_states
         self.episodes, self._restart = episodes, None
         if episodes is not None:
             if not isinstance(episodes, Episodes):
@@ -161,8 +156,9 @@ class Simulator:
     def recordable(self) -> tuple[str, ...]:
         """Names of quantities that `rollout` can record."""
         ends = [name for name in self._states if name.startswith("episode.")]
-        touching = () if self._mechanism.contact_pairs is None else (GAPS, IMPULSES, WORST, TOTALS)
-        return ("q", "v", "t", "tau", "vdot", *self._circuit.records, *touching, *ends)
+        touching = () if self._mechanism.contact_pairs is None else (GAPS,)
+        rows = (*touching, *self._graph.row_states)
+        return ("q", "v", "t", "tau", "vdot", *self._circuit.records, *rows, *ends)
 
     def shape_of(self, name: str) -> Shape:
         """The shape of a quantity that `rollout` can record."""
@@ -176,8 +172,8 @@ class Simulator:
             forces = graph.forces(start)
             return forces.efforts if name == "tau" else graph.accelerations(start, forces)
         if name == GAPS and self._mechanism.contact_pairs is not None:
-            return as_node(ContactSteps(graph, self._mechanism.contact_pairs).slots(start.q)[0].gap)
-        if name in (IMPULSES, WORST, TOTALS) and name in start.states:
+            return as_node(ContactSteps(graph).slots(start.q)[0].gap)
+        if name in graph.row_states:
             return start.states[name]
         if name in self._circuit.records:
             return graph.values(start, [self._circuit.records[name]])[0]
@@ -269,11 +265,13 @@ class Simulator:
                     f"{name!r} is given by every trajectory, and has no value. Say\n"
                     f"    sim.start(q, v, parameters={{{name!r}: …}})    # shape (..., *{shape})"
                 )
-            array = real_array(name, value)
-            if array.shape[array.ndim - len(shape) :] != shape:
-                raise InputError(f"{name} has shape {array.shape}, but must end with {shape}")
-            if not np.isfinite(array).all():
-                raise InputError(f"{name} is not finite: {array}")
+            given_shape = np.shape(value)
+            if given_shape[len(given_shape) - len(shape) :] != shape:
+                raise InputError(f"{name} has shape {given_shape}, but must end with {shape}")
+            own = self.parameters[name]
+            none = np.zeros(shape, bool) if own is None else np.isinf(own)  # joints without a limit
+            array = real_array(name, np.where(none, 0.0, value) if none.any() else value)
+            array = np.where(none, own, array) if none.any() else array
             out[name] = array
         return out
 
