@@ -76,7 +76,7 @@ def cone_routine(
     function = ir.Function(module, ir.FunctionType(ir.VOID, ARGUMENTS), name)
     function.linkage = "internal"
     inner = Emitter(e.lanes, fused=e.fused)
-    inner.builder = ir.IRBuilder(function.append_basic_block("entry"))
+    inner.builder = function.begin()
     write(inner, function.args)
     inner.builder.ret_void()
     return function

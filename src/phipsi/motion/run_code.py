@@ -188,7 +188,7 @@ class Run(LaneCode):
         self._kernels = [native.unit.kernel(module, lanes) for native in natives]
         self.codes, self.bytes = natives[0].unit.tables.codes, 8 * lanes
         function = ir.Function(module, ir.FunctionType(ir.VOID, [POINTER] * 4), "phipsi_run")
-        b = self.b = ir.IRBuilder(function.append_basic_block("entry"))
+        b = self.b = function.begin()
         e = self.e = Emitter(lanes, fused=target.fused)
         e.builder = b
         job, self._ports = function.args[0], plan.ports
@@ -213,12 +213,12 @@ class Run(LaneCode):
         b.store(b.add(self._job[FIRST], moved), b.at(job, 8 * FIRST))
         b.ret_void()
         step = ir.Function(module, ir.FunctionType(I64, [POINTER]), "phipsi_step")
-        b = ir.IRBuilder(step.append_basic_block("entry"))
+        b = step.begin()
         none = ir.Constant(POINTER, None)
         b.call(function, [step.args[0], none, none, none])
         b.ret(b.load(b.at(step.args[0], 8 * FAILURES), typ=I64))
         size = ir.Function(module, ir.FunctionType(I64, []), "phipsi_run_size")
-        ir.IRBuilder(size.append_basic_block("entry")).ret(i64(self._used * lanes))
+        size.begin().ret(i64(self._used * lanes))
 
     # ---- memory
 

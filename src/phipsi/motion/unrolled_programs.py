@@ -222,7 +222,7 @@ def begin_function(
     """A function of so many pointers: what its code is written with, and the pointers."""
     function = ir.Function(module, ir.FunctionType(ir.VOID, [POINTER] * count), name)
     e = Emitter(lanes, fused=fused)
-    e.builder = ir.IRBuilder(function.append_basic_block("entry"))
+    e.builder = function.begin()
     return LaneMemory(e), list(function.args)
 
 

@@ -56,7 +56,7 @@ class LaneKernel:
         self.function = ir.Function(module, kind, f"phipsi_lane_function_{lanes}")
         self.function.linkage = "internal"
         self._data, self._scratch, buffers, self._fresh = self.function.args
-        self.b = ir.IRBuilder(self.function.append_basic_block("entry"))
+        self.b = self.function.begin()
         self.e = Emitter(lanes, fused=natives[0].target.fused)
         self.e.builder = self.b
         self._used, self._words = 0, words
@@ -185,7 +185,7 @@ class LaneFunction(MachineFunction):
             if has_direct:
                 direct.define_direct(module, kernels[1], pattern, len(inputs), words)
             size = ir.Function(module, ir.FunctionType(I64, []), "phipsi_work_size")
-            ir.IRBuilder(size.append_basic_block("entry")).ret(i64(used))
+            size.begin().ret(i64(used))
             return str(module)
 
         digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()

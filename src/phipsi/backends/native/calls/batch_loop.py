@@ -76,7 +76,7 @@ class _BatchLoop:
         self.n_inputs, self.size_word, self.matrices = n_inputs, size_word, matrices
         function = ir.Function(module, ir.FunctionType(ir.VOID, [POINTER] * 4), "phipsi_loop")
         self.args, self.dimensions, self.steps, self.data = function.args
-        self.b = ir.IRBuilder(function.append_basic_block("entry"))
+        self.b = function.begin()
 
     def write(self) -> None:
         """The whole function: groups for the wide kernel, then what is left one by one."""
@@ -381,7 +381,7 @@ def _define(
     kind = ir.FunctionType(ir.VOID, [POINTER, I64, I64, I64, POINTER])
     function = ir.Function(module, kind, name)
     function.linkage = "internal"
-    b = ir.IRBuilder(function.append_basic_block("entry"))
+    b = function.begin()
     e = Emitter(lanes, fused=False)
     e.builder = b
     s = _Tiles(b, e, function.args)

@@ -67,7 +67,7 @@ class _DirectCall:
         self.pattern, self.n_inputs, self.size_word = pattern, n_inputs, size_word
         kind = ir.FunctionType(POINTER, [POINTER, POINTER, I64])
         self.function = ir.Function(module, kind, "phipsi_direct")
-        b = self.b = ir.IRBuilder(self.function.append_basic_block("entry"))
+        b = self.b = self.function.begin()
         self.refuse = self.function.append_basic_block("refuse")
         this, self.args, self.count = self.function.args
         self.data = self._at(this, _DATA, POINTER)

@@ -182,7 +182,7 @@ def _emit() -> str:
 
 def _function(module: ir.Module, name: str, gives: ir.Type, takes: list[ir.Type]) -> Any:
     function = ir.Function(module, ir.FunctionType(gives, takes), f"phipsi_{name}")
-    return ir.IRBuilder(function.append_basic_block("entry")), function.args
+    return function.begin(), function.args
 
 
 def _slot(b: Any, pool: Any, i: Any) -> Any:

@@ -106,7 +106,7 @@ class Emission:
         self.n_buffers = self.n_inputs + len(parts.results) + 1
         self.sincos_function = define_sincos(module, lanes, fused=parts.fused)
         self.function = self._function()
-        self.b = ir.IRBuilder(self.function.append_basic_block("entry"))
+        self.b = self.function.begin()
         self.config.builder = self.group.builder = self.b
         data, self.scratch, buffers, self.fresh = self.function.args
         words = range(record.BUFFERS + 2 * self.n_buffers)

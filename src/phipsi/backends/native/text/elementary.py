@@ -68,7 +68,7 @@ def _begin(
     pair = ir.LiteralStructType([e.vector, e.vector])
     function = ir.Function(module, ir.FunctionType(pair, [e.vector]), name)
     function.linkage = "internal"
-    e.builder = ir.IRBuilder(function.append_basic_block("entry"))
+    e.builder = function.begin()
     x = Lane(e, function.args[0])
     return e, function, x, e.compare("<=", e.intrinsic("fabs", x), LARGEST)
 
@@ -182,7 +182,7 @@ def define_reduction(module: ir.Module) -> ir.Function:
     table = ir.Table(module, I64, TABLE, "phipsi_two_over_pi")
     function = ir.Function(module, ir.FunctionType(REDUCED, [DOUBLE]), name)
     function.linkage = "internal"
-    b = ir.IRBuilder(function.append_basic_block("entry"))
+    b = function.begin()
     finite, other = (function.append_basic_block(n) for n in ("finite", "other"))
     (x,) = function.args
     bits = b.bitcast(x, I64)
@@ -304,7 +304,7 @@ def define_log(module: ir.Module, lanes: int, *, fused: bool) -> ir.Function:
     e = Emitter(lanes, fused=fused)
     function = ir.Function(module, ir.FunctionType(e.vector, [e.vector]), name)
     function.linkage = "internal"
-    e.builder = b = ir.IRBuilder(function.append_basic_block("entry"))
+    e.builder = b = function.begin()
     x = Lane(e, function.args[0])
 
     def integers(value: int) -> Any:

@@ -63,7 +63,7 @@ def define(module: ir.Module, name: str, lanes: int, *, fused: bool) -> ir.Funct
     tools = _Tools(module, e)
     function = ir.Function(module, ir.FunctionType(e.vector, [e.vector] * count), full)
     function.linkage = "internal"
-    e.builder = ir.IRBuilder(function.append_basic_block("entry"))
+    e.builder = function.begin()
     e.builder.ret(body(tools, *(Lane(e, x) for x in function.args)).value)
     return function
 

@@ -137,6 +137,10 @@ class Function(Value):
         self.blocks.append(Block(self, f"{name}.{self._labels}"))
         return self.blocks[-1]
 
+    def begin(self) -> IRBuilder:
+        """A builder at the start of the function, in the language of its module."""
+        return self.module.builder(self.append_basic_block("entry"))
+
     def fresh(self) -> str:
         """The name of the next value."""
         self._names += 1
@@ -222,22 +226,31 @@ class Switch:
 class Table(Value):
     """Known numbers in memory."""
 
-    __slots__ = ("_line",)
+    __slots__ = ("element", "numbers")
 
     def __init__(self, module: Module, element: Type, numbers: Sequence[Any], name: str) -> None:
         super().__init__(POINTER, f"@{name}")
-        listed = ", ".join(Constant(element, x).typed for x in numbers)
-        kind = f"[{len(numbers)} x {element}]"
-        self._line = f"{self.name} = internal constant {kind} [{listed}], align 8"
+        self.element, self.numbers = element, [Constant(element, x) for x in numbers]
         module.tables.append(self)
 
     def lines(self) -> Iterator[str]:
         """The text."""
-        yield self._line
+        listed = ", ".join([x.typed for x in self.numbers])
+        kind = f"[{len(self.numbers)} x {self.element}]"
+        yield f"{self.name} = internal constant {kind} [{listed}], align 8"
 
 
 class Module:
-    """Functions that are compiled together, and their tables."""
+    """Functions that are compiled together, and their tables.
+
+    `builder` is the class that writes instructions, and so the language of the text: this one, or
+    that of `c_text`.
+    """
+
+    @property
+    def builder(self) -> type[IRBuilder]:
+        """What writes the instructions of its functions."""
+        return IRBuilder
 
     def __init__(self) -> None:
         self.globals: dict[str, Function] = {}
@@ -270,9 +283,6 @@ def _cast(name: str) -> _Cast:
     return lambda b, x, type_: b._value(type_, f"{name} {x.typed} to {type_}")
 
 
-_add, _sub, _mul = _binary("add"), _binary("sub"), _binary("mul")
-
-
 class IRBuilder:
     """Writes instructions at the end of a block."""
 
@@ -292,26 +302,28 @@ class IRBuilder:
 
     # -- integers
 
+    _add, _sub, _mul = _binary("add"), _binary("sub"), _binary("mul")
+
     def add(self, x: Value, y: Value) -> Value:
         """x + y."""
         a, b = number(x), number(y)
         if a is not None and b is not None:
             return Constant(x.type, a + b)
-        return y if a == 0 else x if b == 0 else _add(self, x, y)
+        return y if a == 0 else x if b == 0 else self._add(x, y)
 
     def sub(self, x: Value, y: Value) -> Value:
         """x − y."""
         a, b = number(x), number(y)
         if a is not None and b is not None:
             return Constant(x.type, a - b)
-        return x if b == 0 else _sub(self, x, y)
+        return x if b == 0 else self._sub(x, y)
 
     def mul(self, x: Value, y: Value) -> Value:
         """x y."""
         a, b = number(x), number(y)
         if a is not None and b is not None:
             return Constant(x.type, a * b)
-        return y if a == 1 else x if b == 1 else _mul(self, x, y)
+        return y if a == 1 else x if b == 1 else self._mul(x, y)
 
     sdiv, udiv, srem = _binary("sdiv"), _binary("udiv"), _binary("srem")
     and_, or_, xor = _binary("and"), _binary("or"), _binary("xor")
