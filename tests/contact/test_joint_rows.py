@@ -189,8 +189,11 @@ DRY, RIGID = F.JointFriction(None, 1.0, 0.0), F.JointStop(None, np.inf, lower=-1
         (lambda: pp.Simulator(ARM, [RIGID], integrator="implicit_damping"), "time_stepping"),
         (lambda: pp.Simulator(ARM, [F.JointDamper(None, 1.0)], **STEPPING), "JointStop"),
         (lambda: pp.simulate(ARM, [0, 0], [0, 0], 0.1, forces=[RIGID]), "time_stepping"),
-        (lambda: pp.simulate(ARM, [0, 0], [0, 0], 0.1, forces=[DRY]), "velocity_scale must be positive"),
-        (lambda: pp.linearize(ARM, [0, 0], laws=[DRY]), "no small motions"),
+        (
+            lambda: pp.simulate(ARM, [0, 0], [0, 0], 0.1, forces=[DRY]),
+            "velocity_scale must be positive",
+        ),
+        (lambda: pp.linearize(ARM, [0, 0], laws=[DRY]), "no efforts at a state"),
         (lambda: F.JointStop(None, np.inf, 0.1, lower=-1.0).bind(ARM), "does not rebound"),
         (lambda: F.JointFriction(None, 1.0, -1.0).bind(ARM), "velocity_scale"),
     ],

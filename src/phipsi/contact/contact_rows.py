@@ -162,10 +162,10 @@ class RowTable(NamedTuple):
 class RowPlan:
     """Which rows a step has: those of slots, then rigid stops, then dry friction of joints.
 
-    **Attributes:** `contacts`; `joints`; `layout` of all rows; `table`, the rows of slots; `bodies`,
-    numbers of the bodies whose frames are hosts; `rates`, those of joints with rows; `n_hosts`, of
-    both; `sides` (heads and limits, 2), the hosts of each, −1 for the world; `a`, `b` (n,), the
-    same for every row.
+    **Attributes:** `contacts`; `joints`; `layout` of all rows; `table`, the rows of slots;
+    `bodies`, numbers of those whose frames are hosts; `rates`, those of joints with rows;
+    `n_hosts`, of both; `sides` (heads and limits, 2), the hosts of each, −1 for the world; `a`, `b`
+    (n,), the same for every row.
     """
 
     def __init__(self, model: Model, contacts: Contacts | None, joints: JointRows) -> None:

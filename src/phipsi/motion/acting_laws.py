@@ -47,9 +47,9 @@ class ActingLaws:
         made = self.circuit
         if made.joint_rows:
             raise InputError(
-                "rigid stops (stiffness=inf) and dry friction (velocity_scale=0) jump: they have no "
-                "small motions and no efforts at a state. Give them a finite stiffness, and a "
-                "velocity_scale above 0"
+                "rigid stops (stiffness=inf) and dry friction (velocity_scale=0) jump, so that "
+                "there are no efforts at a state and no small motions about it. Give them a finite "
+                "stiffness and a velocity_scale above 0"
             )
         graph = StepGraph(model, made)
         of_states = made.of_kind("state")

@@ -12,7 +12,7 @@ joints are linearly implicit (K35): with ℳ + h D + h² K in place of ℳ.
 
 **Source:** theory/contact 1, 3.
 
-Reasons: docs/decisions/0041.
+Reasons: docs/decisions/0041 and 0043.
 """
 
 from __future__ import annotations

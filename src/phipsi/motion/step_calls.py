@@ -157,27 +157,21 @@ class ProgramCall(Callee):
             out["Jr"] = self._of_rotors(form, mode, given, result, weight)
         return out
 
-    def _of_rotors(
-        self, form: Expr, mode: str, given: Mapping[str, Node], result: Node, weight: Node
-    ) -> Node:
+    def _of_rotors(self, form: Expr, mode: str, given: Any, result: Node, weight: Node) -> Node:
         """The weights of Jr: −∑ (ℳ⁻¹ L* w) (ℳ⁻¹ R)*, a change acting as efforts −δJr ℳ⁻¹ R."""
         back, reach = _AROUND[form]
+        shared = {name: x for name, x in self.options.items() if name in ("given", "points")}
 
-        def of(X: Expr, how: str, **more: Node) -> Node:
-            points = {"points": self.options["points"]} if X is _REACH else {}
-            known = {**given, **more}
-            options = {"given": self.options["given"], "mode": (how,), **points}
-            callee = ProgramCall((X,), self.model, **options)
-            return call(callee, *(known[x] for x in callee.inputs))[0]
+        def of(X: Expr) -> Node:
+            if mode == "dense" and X is form:
+                return result
+            callee, known = ProgramCall((X,), self.model, mode=(mode,), **shared), {"x": weight}
+            return call(callee, *({**given, **known}[x] for x in callee.inputs))[0]
 
-        model, shape = self.model, given["Jr"].shape
         if mode == "apply":
-            assert reach is form, f"{form} is not applied to a vector"
-            return of_rotors(model, shape, of(back, "apply", x=weight), result)
-        after = result if reach is form else of(reach, "dense")
-        before = result if back is form else of(back, "dense")
-        total = ops.matmul(ops.matmul(before, weight), ops.transpose(after))
-        return of_rotors(model, shape, total)
+            return of_rotors(self.model, given["Jr"].shape, of(back), result)
+        total = ops.matmul(ops.matmul(of(back), weight), ops.transpose(of(reach)))
+        return of_rotors(self.model, given["Jr"].shape, total)
 
     def _along(self, form: Expr, given: Mapping[str, Node], weight: Node) -> dict[str, Node]:
         """The derivative of weight · form by all inputs of this program."""

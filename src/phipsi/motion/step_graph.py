@@ -245,7 +245,12 @@ class StepGraph:
         return vdot, whole
 
     def pushed_at(
-        self, points: Any, q: Node, wrenches: Node | None, efforts: Node | None, inertia: Node | None
+        self,
+        points: Any,
+        q: Node,
+        wrenches: Node | None,
+        efforts: Node | None,
+        inertia: Node | None,
     ) -> Node:
         """(ℳ + diag(inertia))⁻¹ (J* wrenches + efforts) (nv,), wrenches (m, 6) at points."""
         if wrenches is None:

@@ -265,13 +265,14 @@ class Simulator:
                     f"{name!r} is given by every trajectory, and has no value. Say\n"
                     f"    sim.start(q, v, parameters={{{name!r}: …}})    # shape (..., *{shape})"
                 )
-            given_shape = np.shape(value)
-            if given_shape[len(given_shape) - len(shape) :] != shape:
-                raise InputError(f"{name} has shape {given_shape}, but must end with {shape}")
             own = self.parameters[name]
-            none = np.zeros(shape, bool) if own is None else np.isinf(own)  # joints without a limit
-            array = real_array(name, np.where(none, 0.0, value) if none.any() else value)
-            array = np.where(none, own, array) if none.any() else array
+            limited = own is None or bool(np.isfinite(own).all())
+            array = real_array(name, value) if limited else np.asarray(value, dtype=np.float64)
+            if array.shape[array.ndim - len(shape) :] != shape:
+                raise InputError(f"{name} has shape {array.shape}, but must end with {shape}")
+            if own is not None and not limited:  # without a limit in any trajectory
+                none = np.isinf(own)
+                array = np.where(none, own, real_array(name, np.where(none, 0.0, array)))
             out[name] = array
         return out
 
