@@ -70,7 +70,7 @@ class Equations:
         self._form = prescribed is not None, self.forces.act_on_bodies
         self._program = compile(accelerations(False, *self._form)[0], model)
         native = self._program.native
-        self._call = self._reference if native is None else native.ufunc
+        self._call = self._reference if native is None else native.one
         self._direct = (lambda *_: None) if native is None else native.direct
         self._zero = np.zeros(model.nv)
         self._nv = model.nv
@@ -122,7 +122,7 @@ class Equations:
         program = compile(accelerations(True, *self._form), self.loops.system)
         if program.native is None:
             return lambda *inputs: _flat(program(*inputs, on_error="mask"))
-        return program.native.ufunc
+        return program.native.one
 
     @property
     def is_plain(self) -> bool:

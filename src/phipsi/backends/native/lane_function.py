@@ -17,13 +17,13 @@ import numpy as np
 
 from phipsi.backends.native import data_record as record
 from phipsi.backends.native.calls import direct_call as direct
-from phipsi.backends.native.calls.batch_loop import core_pattern, define_loop
+from phipsi.backends.native.calls.batch_loop import core_pattern, define_groups, define_loop
 from phipsi.backends.native.calls.machine_function import MachineFunction
 from phipsi.backends.native.calls.scratch import SLOTS
 from phipsi.backends.native.kernel.law_code import Area, LawCode
 from phipsi.backends.native.native_backend import NativeCode
 from phipsi.backends.native.pipeline import sources_digest
-from phipsi.backends.native.targets.target import machine_code
+from phipsi.backends.native.targets.target import MachineCode, machine_code
 from phipsi.backends.native.text import llvm_text as ir
 from phipsi.backends.native.text.lane_arithmetic import I64, POINTER, Emitter, i64
 from phipsi.laws.calls import listing, natives_of
@@ -174,23 +174,35 @@ class LaneFunction(MachineFunction):
         parts = [key, sources_digest(), repr(target), repr((list(inputs), list(results), shapes))]
         parts += [native.unit.key() for native in natives]
 
-        def emit() -> str:
-            module, kernels, used = ir.Module(), {}, 0
-            for lanes in (target.lanes, 1):
-                kernel = LaneKernel(module, lanes, natives, inputs, results, own)
-                write(kernel)
-                used = max(used, kernel.finish())
-                kernels[lanes] = kernel.function
-            define_loop(module, kernels, pattern, len(inputs), words)
-            if has_direct:
-                direct.define_direct(module, kernels[1], pattern, len(inputs), words)
+        def kernel(module: ir.Module, lanes: int) -> ir.Function:
+            """The kernel, and a function that returns how many numbers of a lane it works with."""
+            written = LaneKernel(module, lanes, natives, inputs, results, own)
+            write(written)
             size = ir.Function(module, ir.FunctionType(I64, []), "phipsi_work_size")
-            size.begin().ret(i64(used))
+            size.begin().ret(i64(written.finish()))
+            return written.function
+
+        def emit() -> str:
+            module = ir.Module()
+            one = kernel(module, 1)
+            define_loop(module, one, pattern, len(inputs), words)
+            if has_direct:
+                direct.define_direct(module, one, pattern, len(inputs), words)
             return str(module)
+
+        def emit_wide() -> str:
+            module = ir.Module()
+            define_groups(module, kernel(module, target.lanes), target.lanes, pattern, len(inputs))
+            return str(module)
+
+        def wide() -> MachineCode:
+            found = machine_code(f"{digest}-wide", target, emit_wide)
+            assert _work_size(found) <= work, "the kernels of one lane need the most memory"
+            return found
 
         digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()
         code = machine_code(digest, target, emit)
-        work = ctypes.CFUNCTYPE(ctypes.c_int64)(code.address("phipsi_work_size"))()
+        work = _work_size(code)
         data = np.zeros(own + 1 + 2 * len(natives), dtype=np.int64)
         counts = [math.prod(shape) for shape in shapes]
         rooms = [-(-n // target.lanes) * target.lanes for n in counts]  # whole tiles
@@ -209,7 +221,7 @@ class LaneFunction(MachineFunction):
         # function, and the garbage collector does not look into what a ufunc owns.
         also = [(native.data, native.unit.pointers()) for native in natives]
         super().__init__(
-            code, data, target, tuple(inputs), shapes, words,
+            code, wide, data, target, tuple(inputs), shapes, words,
             single=len(results) == 1, has_direct=has_direct, also=also,
         )  # fmt: skip
 
@@ -224,7 +236,7 @@ class LaneFunction(MachineFunction):
         if answer is not None:
             return answer
         try:
-            found, status = self.ufunc(*args)
+            found, status = self._ufunc_of(args)(*args)
         except (TypeError, ValueError):
             return slow(*args)
         bad = np.asarray(status != 0)
@@ -236,6 +248,11 @@ class LaneFunction(MachineFunction):
         )
         found[bad] = slow(*wide)
         return found
+
+
+def _work_size(code: MachineCode) -> int:
+    """How many numbers of every lane a kernel works with."""
+    return ctypes.CFUNCTYPE(ctypes.c_int64)(code.address("phipsi_work_size"))()
 
 
 def graph_function(inputs: Shapes, results: Mapping[str, Node], failure: int = 0) -> LaneFunction:

@@ -10,7 +10,12 @@ import numpy as np
 from phipsi.backends.backend import Array, Arrays, Backend, Loaded, SweepProgram, never
 from phipsi.backends.failures import NO_MEMORY
 from phipsi.backends.native.calls.machine_function import MachineFunction
-from phipsi.backends.native.pipeline import can_run, compile_native, plan_native
+from phipsi.backends.native.pipeline import (
+    can_run,
+    compile_native,
+    compile_wide,
+    plan_native,
+)
 from phipsi.backends.native.targets.target import host_target
 from phipsi.backends.result_memory import empty
 
@@ -71,8 +76,9 @@ class NativeCode(MachineFunction):
         if any(program.picks):
             self._pick = program.pick
         super().__init__(
-            code, data, unit.target, program.inputs, unit.shapes, unit.words,
-            single=program.request.single, has_direct=unit.has_direct, also=unit.pointers(),
+            code, lambda: compile_wide(unit), data, unit.target, program.inputs, unit.shapes,
+            unit.words, single=program.request.single, has_direct=unit.has_direct,
+            also=unit.pointers(),
         )  # fmt: skip
 
     def run(self, arrays: Arrays, batch: tuple[int, ...], threads: int) -> tuple[list[Any], Array]:
@@ -86,7 +92,8 @@ class NativeCode(MachineFunction):
         """The same before blocks are picked."""
         program = self.program
         if threads == 1 or not batch:
-            *results, status = self.ufunc(*(arrays[name] for name in program.inputs))
+            ufunc = self.ufunc_for(math.prod(batch))
+            *results, status = ufunc(*(arrays[name] for name in program.inputs))
         else:
             results, status = self._shared(program.widened(arrays, batch), batch, threads)
         if np.any(status == NO_MEMORY):

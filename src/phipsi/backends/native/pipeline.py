@@ -19,7 +19,7 @@ from phipsi.backends import storage_layout as layout
 from phipsi.backends.backend import SweepProgram
 from phipsi.backends.native import data_record as record
 from phipsi.backends.native.calls import direct_call as direct
-from phipsi.backends.native.calls.batch_loop import core_pattern, define_loop
+from phipsi.backends.native.calls.batch_loop import core_pattern, define_groups, define_loop
 from phipsi.backends.native.calls.scratch import SLOTS
 from phipsi.backends.native.kernel import plan as planning
 from phipsi.backends.native.kernel.emission import Parts, Slot
@@ -54,9 +54,14 @@ _LARGE = 1 << 20  # bytes of scratch of a group
 
 
 def compile_native(program: SweepProgram) -> tuple[Unit, MachineCode, np.ndarray]:
-    """The unit that code is written from, the code, and the record it works on."""
+    """The unit that code is written from, the code for one configuration, and its record."""
     unit, data = plan_native(program)
     return unit, machine_code(unit.key(), unit.target, unit.emit), data
+
+
+def compile_wide(unit: Unit) -> MachineCode:
+    """The code for groups of configurations, to which the code for one then leaves batches."""
+    return machine_code(f"{unit.key()}-wide", unit.target, unit.emit_wide)
 
 
 def plan_native(program: SweepProgram) -> tuple[Unit, np.ndarray]:
@@ -159,16 +164,20 @@ class Unit:
         self.related = related(model) if factors else None
 
     def emit(self) -> str:
-        """The program as LLVM text: a wide kernel, a one-lane kernel, and the loop around them."""
-        module = ir.Module()
-        kernels: dict[int, ir.Function] = {}
-        for lanes in (self.target.lanes, 1):
-            kernels[lanes] = self.kernel(module, lanes).function
-        n = len(self.slots)
-        matrices = {n + i for i, r in enumerate(self.results) if is_matrix(r)}
-        define_loop(module, kernels, self.pattern, n, self.words, matrices)
+        """The program as LLVM text: the one-lane kernel, and the ways to call it."""
+        module, n = ir.Module(), len(self.slots)
+        kernel = self.kernel(module, 1).function
+        define_loop(module, kernel, self.pattern, n, self.words)
         if self.has_direct:
-            direct.define_direct(module, kernels[1], self.pattern, len(self.slots), self.words)
+            direct.define_direct(module, kernel, self.pattern, n, self.words)
+        return str(module)
+
+    def emit_wide(self) -> str:
+        """The wide kernel as LLVM text, and the loop over its groups."""
+        module, n, lanes = ir.Module(), len(self.slots), self.target.lanes
+        kernel = self.kernel(module, lanes).function
+        matrices = {n + i for i, r in enumerate(self.results) if is_matrix(r)}
+        define_groups(module, kernel, lanes, self.pattern, n, matrices)
         return str(module)
 
     def kernel(self, module: ir.Module, lanes: int) -> Kernel:

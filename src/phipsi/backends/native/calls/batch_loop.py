@@ -4,6 +4,9 @@ Groups run in the wide kernel, the last one with its last configuration in all l
 over. If there are too few for that (the data record says how many), they run in the one-lane kernel
 one by one. Both come from the same equations in the same order, so a configuration gets the
 same bits in every batch.
+
+The wide kernel and its groups are machine code of their own, compiled when the first batch arrives:
+one configuration does not wait for them. Their address is in the data record.
 """
 
 from __future__ import annotations
@@ -40,73 +43,105 @@ def core_pattern(shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
     return [tuple(seen.setdefault(size, len(seen)) for size in shape) for shape in shapes]
 
 
+_GROUPS = ir.FunctionType(ir.VOID, [POINTER] * 6)
+
+
 def define_loop(
     module: ir.Module,
-    kernels: dict[int, ir.Function],
+    kernel: ir.Function,
     pattern: list[tuple[int, ...]],
     n_inputs: int,
     size_word: int,
+) -> None:
+    """Add ``void phipsi_loop(args, dimensions, steps, data)`` around the one-lane kernel.
+
+    `pattern` are the core dimensions of inputs and outputs, the last output being the integer
+    status. The data record holds, after the kernels' words, the scratch size in bytes and the slots
+    for scratch. Once it holds their address, `phipsi_groups` does what it can first.
+    """
+    function = ir.Function(module, ir.FunctionType(ir.VOID, [POINTER] * 4), "phipsi_loop")
+    _BatchLoop(module, function, kernel, 1, pattern, n_inputs).write_all(size_word)
+
+
+def define_groups(
+    module: ir.Module,
+    kernel: ir.Function,
+    lanes: int,
+    pattern: list[tuple[int, ...]],
+    n_inputs: int,
     matrices: Collection[int] = (),
 ) -> None:
-    """Add ``void phipsi_loop(args, dimensions, steps, data)``.
+    """Add ``void phipsi_groups(args, dimensions, steps, data, scratch, done)``: the wide kernel.
 
-    `kernels` maps numbers of lanes to kernels; `pattern` are the core dimensions of inputs and
-    outputs, the last output being the integer status. The data record holds, after the kernels'
-    words, the scratch size in bytes and the slots for scratch. The outputs in `matrices` are
-    inspected for numbers that are not finite while they are written: the wide kernel does not do
-    it.
+    It leaves in `done` how many configurations it has done, from the first one on. The outputs in
+    `matrices` are inspected for numbers that are not finite while they are written: the wide
+    kernel does not do it.
     """
-    _BatchLoop(module, kernels, pattern, n_inputs, size_word, matrices).write()
+    function = ir.Function(module, _GROUPS, "phipsi_groups")
+    _BatchLoop(module, function, kernel, lanes, pattern, n_inputs, matrices).write_groups()
 
 
 @final
 class _BatchLoop:
-    """Writes the inner loop of a gufunc."""
+    """Writes loops over groups of so many configurations."""
 
     def __init__(
         self,
         module: ir.Module,
-        kernels: dict[int, ir.Function],
+        function: ir.Function,
+        kernel: ir.Function,
+        lanes: int,
         pattern: list[tuple[int, ...]],
         n_inputs: int,
-        size_word: int,
-        matrices: Collection[int],
+        matrices: Collection[int] = (),
     ) -> None:
-        self.module, self.kernels, self.pattern = module, kernels, pattern
-        self.n_inputs, self.size_word, self.matrices = n_inputs, size_word, matrices
-        function = ir.Function(module, ir.FunctionType(ir.VOID, [POINTER] * 4), "phipsi_loop")
-        self.args, self.dimensions, self.steps, self.data = function.args
-        self.b = function.begin()
-
-    def write(self) -> None:
-        """The whole function: groups for the wide kernel, then what is left one by one."""
-        b, data, pattern = self.b, self.data, self.pattern
+        self.module, self.kernel, self.lanes = module, kernel, lanes
+        self.pattern, self.n_inputs, self.matrices = pattern, n_inputs, matrices
+        self.args, self.dimensions, self.steps, self.data, *self.others = function.args
+        b = self.b = function.begin()
         self.count = b.word(self.dimensions, 0)
-        without = b.function.append_basic_block("without")
-        block, self.scratch = acquire(b, data, self.size_word, without)
         lengths = [len(shape) for shape in pattern]
         # where the strides of the core dimensions begin
         self.places = [len(pattern) + sum(lengths[:i]) for i in range(len(pattern))]
         self.sizes = [[b.word(self.dimensions, 1 + d) for d in shape] for shape in pattern]
         self.addresses = b.alloca(POINTER, size=len(pattern))
-        self.found = b.alloca(ir.VectorType(DOUBLE, max(self.kernels)))  # sums of x − x
-        done: Any = i64(0)
-        for lanes in sorted(self.kernels, reverse=True):
-            done = self._groups(lanes, done)
-        release(b, data, self.size_word, block)
+        self.found = b.alloca(ir.VectorType(DOUBLE, lanes))  # sums of x − x
+
+    def write_groups(self) -> None:
+        """The whole function of the wide kernel."""
+        b = self.b
+        self.scratch, done = self.others
+        b.store(self._groups(i64(0), b.word(self.data, record.FEWEST)), done)
+        b.ret_void()
+
+    def write_all(self, size_word: int) -> None:
+        """The whole loop: groups for the wide kernel, then what is left one by one."""
+        b, data = self.b, self.data
+        finished = b.alloca(I64)
+        b.store(i64(0), finished)
+        without = b.function.append_basic_block("without")
+        block, self.scratch = acquire(b, data, size_word, without)
+        wide = b.word(data, record.WIDE)
+        with b.if_then(b.icmp_signed("!=", wide, i64(0))):
+            given = [self.args, self.dimensions, self.steps, data, self.scratch, finished]
+            b.call_address(_GROUPS, b.inttoptr(wide, POINTER), given)
+        self._groups(b.load(finished, typ=I64), i64(1))
+        release(b, data, size_word, block)
         # failures are in the status, not in warnings of NumPy about floating-point exceptions
         b.call_named("feclearexcept", I32, [ir.Constant(I32, ALL_EXCEPTIONS)])
         b.ret_void()
         b.position_at_end(without)
-        last = len(pattern) - 1
+        last = len(self.pattern) - 1
         write_loop(b, self.count, lambda i: b.store(i64(NO_MEMORY), self._bases(last, [i])[0]))
         b.ret_void()
 
-    def _groups(self, lanes: int, done: Any) -> Any:
-        """All groups of so many configurations behind those that are done; how many are then."""
-        b = self.b
+    def _groups(self, done: Any, fewest: Any) -> Any:
+        """All groups behind the configurations that are done; how many are then.
+
+        The last group is filled up if at least `fewest` are left.
+        """
+        b, lanes = self.b, self.lanes
         left = b.sub(self.count, done)
-        fewest = i64(1) if lanes == 1 else b.word(self.data, record.FEWEST)
         full = b.sdiv(b.add(left, b.sub(i64(lanes), fewest)), i64(lanes))
         whole = b.mul(full, i64(lanes))
         buffers: list[Any] = []
@@ -114,12 +149,12 @@ class _BatchLoop:
             offset = b.mul(b.word(self.data, record.BUFFERS + i), i64(8 * lanes))
             buffers.append(b.at(self.scratch, offset))
             b.store(buffers[-1], b.at(self.addresses, 8 * i))
-        write_loop(b, whole, lambda i: self._group(done, b.add(done, i), lanes, buffers), lanes)
+        write_loop(b, whole, lambda i: self._group(done, b.add(done, i), buffers), lanes)
         return at_most(b, b.add(done, whole), self.count)
 
-    def _group(self, first: Any, start: Any, lanes: int, buffers: list[Any]) -> None:
+    def _group(self, first: Any, start: Any, buffers: list[Any]) -> None:
         """Pack the inputs of one group, run the kernel, and unpack the results."""
-        b = self.b
+        b, lanes = self.b, self.lanes
         last = b.sub(b.sub(self.count, start), i64(1))
         rows = [b.add(start, at_most(b, i64(lane), last)) for lane in range(lanes)]
         inspects = bool(self.matrices) and lanes > 1
@@ -129,7 +164,7 @@ class _BatchLoop:
             if i == self.n_inputs:
                 fresh = b.icmp_signed("==", start, first)
                 arguments = [self.data, self.scratch, self.addresses, fresh]
-                b.call(self.kernels[lanes], arguments)
+                b.call(self.kernel, arguments)
             bases = self._bases(i, rows)
             if inspects and i == len(self.pattern) - 1:
                 self._note_failures(buffer, lanes)
