@@ -59,14 +59,21 @@ class ConeCall(Callee):
     def pull(
         self, args: tuple[Node, ...], results: tuple[Node, ...], weights: Sequence[Node | None]
     ) -> Sequence[Node | None]:
-        """By the equations of the modes that contacts are in; see `cone_adjoint`.
+        """By the equations of the modes that contacts are in; see `cone_adjoint`."""
+        if weights[0] is None:
+            return [None] * len(args)
+        left, p, *others = self.pulled(args, results, weights[0])
+        return [_outer(left, p), *others, None]
+
+    def pulled(
+        self, args: tuple[Node, ...], results: tuple[Node, ...], weight: Node
+    ) -> Sequence[Node]:
+        """x, y: the weight of W is x y*; and those of b, s, the s without rebound, coefficients.
 
         Where rebounds are reduced, their share changes so that no energy is created.
         """
         W, b, s, *calm, coefficients, _ = args
-        p, weight = results[0], weights[0]
-        if weight is None:
-            return [None] * len(args)
+        p = results[0]
         share = one = ops.constant(1.0)
         now = moved = s
         if self.rebounds:
@@ -81,11 +88,11 @@ class ConeCall(Callee):
         if self.smoothing:
             smoothed = SmoothedCall(self.layout, self.smoothing)
             p, to_b, to_s, to_mu, _ = call(smoothed, W, b, now, coefficients, weight)
-            return [_outer(to_b, p), to_b, *parts(to_s), to_mu, None]
+            return [to_b, p, to_b, *parts(to_s), to_mu]
         adjoint = AdjointCall(self.layout)
         if not self.rebounds:
             to_b, to_s, to_mu = call(adjoint, W, b, s, coefficients, p, weight)
-            return [_outer(to_b, p), to_b, to_s, to_mu, None]
+            return [to_b, p, to_b, to_s, to_mu]
         first = call(adjoint, W, b, now, coefficients, p, weight)
         u = ops.apply("add", ops.matmul(W, p), b)
         energy = call(adjoint, W, b, now, coefficients, p, u)
@@ -100,8 +107,7 @@ class ConeCall(Callee):
         to_b = joined(first[0], ops.apply("add", energy[0], p))
         half = ops.apply("add", energy[0], ops.apply("mul", ops.constant(0.5), p))
         to_s, to_mu = joined(first[1], energy[1]), joined(first[2], energy[2])
-        to_W = _outer(joined(first[0], half), p)
-        return [to_W, to_b, *parts(to_s), to_mu, None]
+        return [joined(first[0], half), p, to_b, *parts(to_s), to_mu]
 
     def write(self, code: Any, args: Sequence[Any]) -> Sequence[Any]:
         """Gather the contacts that are there in some lane, solve, and scatter."""
@@ -116,6 +122,40 @@ class ConeCall(Callee):
         group.call(cone_function(code.module, code.e, group.kinds, self.tolerance), results)
         group.scatter(group.places[-1], p)
         return [p, *(Area(m.at(results, i)) for i in range(3))]
+
+
+@final
+class ConeProduct(Callee):
+    """The impulses that a `ConeCall` found, whose derivatives by W are those of a product W p.
+
+    Results and arguments of the call, W p → p: so that derivatives of W are not needed, but those
+    of what an impulse does, which programs of the algebra have without loops over columns.
+    """
+
+    def __init__(self, cone: ConeCall) -> None:
+        if cone.smoothing:
+            raise ValueError("smoothed impulses are not those of the product")
+        self.cone, self.shapes = cone, cone.shapes[:1]
+        self.key = ("product", cone.key)
+        self.name = f"product of {cone.name}"
+
+    def arrays(self, *args: Array) -> Sequence[Array]:
+        """What was found."""
+        return [args[0]]
+
+    def pull(
+        self, args: tuple[Node, ...], results: tuple[Node, ...], weights: Sequence[Node | None]
+    ) -> Sequence[Node | None]:
+        """As for the call; W has none."""
+        count = len(self.cone.shapes)
+        if weights[0] is None:
+            return [None] * len(args)
+        left, _, *others = self.cone.pulled(args[count:-1], args[:count], weights[0])
+        return [*[None] * (count + 1), *others, None, left]
+
+    def write(self, code: Any, args: Sequence[Any]) -> Sequence[Any]:
+        """What was found."""
+        return [code.stored(args[0])]
 
 
 @final

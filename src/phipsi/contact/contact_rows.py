@@ -44,6 +44,9 @@ STOPS = "stop.impulses"
 RUBS = "friction.impulses"
 """Impulses of dry friction in joints at all rates (nv,), N·m·s or N·s."""
 
+LOOPS = "loop.impulses"
+"""Impulses of the constraint rows of loops in the last step (rows,), N·m·s or N·s, on side a."""
+
 FRICTION, TORSION, ROLLING, RESTITUTION, STIFFNESS, DISSIPATION = range(6)
 """Columns of the materials of slots."""
 _LETTERS = "abs12n"
@@ -57,13 +60,20 @@ STOP_MARGIN = 0.1
 """How far (rad or m) from a stop a joint may be for the stop to be listed."""
 
 
-def row_states(contacts: Contacts | None, joints: JointRows, nv: int) -> dict[str, Array]:
-    """States of a run with rows by name, with their first values; none without rows."""
+def row_states(
+    contacts: Contacts | None, joints: JointRows, nv: int, loops: int
+) -> dict[str, Array]:
+    """States of a run with rows by name, with their first values; none without such rows.
+
+    `loops` are the rows of constraints, which alone need none.
+    """
     shapes: dict[str, tuple[int, ...]] = {}
     if contacts is not None:
         shapes[IMPULSES] = (contacts.n_slots, 6)
     shapes |= {name: (nv,) for name, x in ((STOPS, joints.stops), (RUBS, joints.rubs)) if x}
-    shapes |= {WORST: (4,), TOTALS: (2,)} if shapes else {}
+    if shapes:
+        shapes |= {LOOPS: (loops,)} if loops else {}
+        shapes |= {WORST: (4,), TOTALS: (2,)}
     return {name: np.zeros(shape) for name, shape in shapes.items()}
 
 
@@ -168,8 +178,10 @@ class RowPlan:
     (n,), the same for every row.
     """
 
-    def __init__(self, model: Model, contacts: Contacts | None, joints: JointRows) -> None:
-        self.model, self.contacts, self.joints = model, contacts, joints
+    def __init__(
+        self, model: Model, contacts: Contacts | None, joints: JointRows, loops: bool = False
+    ) -> None:
+        self.model, self.contacts, self.joints, self._loops = model, contacts, joints, loops
         kinds = () if contacts is None else layout_of(contacts).contacts
         self.layout = layout = ConeLayout(kinds, len(joints.stops), len(joints.rubs))
         self.bodies = () if contacts is None else contacts.bodies
@@ -193,7 +205,9 @@ class RowPlan:
 
     @property
     def reached(self) -> Array:
-        """Which hosts the impulses of each head or limit move: those of the same trees."""
+        """Which hosts the impulses of each head or limit move: all with loops, or by trees."""
+        if self._loops:
+            return np.ones((len(self.sides), self.n_hosts), dtype=bool)
         parent, places = self.model.parent, self.model.v_slices
         owner = {i: k for k, at in enumerate(places) for i in range(at.start, at.stop)}
         roots: list[set[int]] = [{_root(parent, body)} for body in self.bodies]

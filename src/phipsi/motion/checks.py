@@ -169,11 +169,6 @@ def check_contacts(method: Method, mechanism: Model, joints: JointRows | None = 
             "or rigid stops or dry friction in joints:\n"
             "    laws=[pp.forces.JointStop(None, np.inf)]"
         )
-    if touching and mechanism.n_rows:
-        raise InputError(
-            f"contacts of a system with {mechanism.n_rows} constraint rows: the rows have to be "
-            "eliminated from the contact problem first, which time stepping cannot do yet"
-        )
 
 
 def checked_time(value: Any, what: str, *, zero: bool = False, backwards: bool = False) -> float:

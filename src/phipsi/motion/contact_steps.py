@@ -17,7 +17,7 @@ Reasons: docs/decisions/0041 and 0043.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, final
 
@@ -26,10 +26,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from phipsi.backends.arguments import joint_array, real_array
 from phipsi.circuits.wire_laws import circuit
-from phipsi.contact.cone_calls import ConeCall
+from phipsi.contact.cone_calls import ConeCall, ConeProduct
 from phipsi.contact.cone_problem import INACTIVE, ConeLayout
 from phipsi.contact.contact_rows import (
     IMPULSES,
+    LOOPS,
     MATERIALS,
     RESTITUTION,
     RIGID,
@@ -50,7 +51,7 @@ from phipsi.contact.delassus import Delassus
 from phipsi.contact.geometry.slots import Slots, slot_geometry
 from phipsi.errors import InputError
 from phipsi.laws import law_operations as ops
-from phipsi.laws.calls import call
+from phipsi.laws.calls import Held, call
 from phipsi.laws.graph import Node
 from phipsi.laws.law_values import evaluate
 from phipsi.laws.trace import Traced, as_node
@@ -80,11 +81,17 @@ class _Impulses(NamedTuple):
 
 @final
 class ContactSteps:
-    """Steps of a mechanism with contacts, rigid stops or dry friction in joints."""
+    """Steps of a mechanism with contacts, rigid stops or dry friction in joints.
 
-    def __init__(self, graph: StepGraph) -> None:
+    With `differentiable`, derivatives of W are those of the motions that impulses cause: programs
+    have those, and no derivatives of Λ, which are needed column by column, or not known.
+    """
+
+    def __init__(self, graph: StepGraph, *, differentiable: bool = False) -> None:
         self._graph, self._contacts = graph, graph.contacts
-        self.plan = RowPlan(graph.model, graph.contacts, graph.circuit.joint_rows)
+        self._differentiable = differentiable
+        joints = graph.circuit.joint_rows
+        self.plan = RowPlan(graph.model, graph.contacts, joints, graph.has_loops)
         self._points = [graph.model.body_names[k] for k in self.plan.bodies]
         self._bounces = False
         if graph.contacts is not None:
@@ -95,31 +102,36 @@ class ContactSteps:
         graph, model, plan = self._graph, self._graph.model, self.plan
         forces, inertia = self._implicit(start)
         known = self._points, plan.rates, start, forces, inertia
-        vdot, admittance = graph.dynamics_at(*known)
+        vdot, admittance, multipliers = graph.dynamics_at(*known)
         rows = self._rows(start, admittance)
+        if self._differentiable:
+            rows.caused = lambda f: self._motions(start.q, self._pushed(start.q, f, inertia)[0])
         free = pushed_rates(model, start.v, vdot, STEP)
         before = self._motions(start.q, start.v) if self._bounces else None
         found = rows.impulses(before, self._motions(start.q, free))
-        change = self._pushed(start.q, found.forces, inertia)
+        change, reaction = self._pushed(start.q, found.forces, inertia)
         total = ops.apply("add", vdot, ops.apply("div", change, STEP))
         q, rates = euler_step(model, start.q, start.v, total, STEP)
         if plan.layout.n_heads:
             deep, apart = rows.separation()
             fixed = [start.q, *rows.fixed, *([] if inertia is None else [inertia])]
-            lift = self._pushed(start.q, apart, inertia)
+            lift, _ = self._pushed(start.q, apart, inertia)
             q = moved(model, q, where_needed(deep, fixed, [lift])[0])
         later = {
             name: ops.apply("add", start.states[name], ops.apply("mul", rate, STEP))
             for name, rate in forces.rates.items()
         }
         later |= found.states
+        if multipliers is not None and reaction is not None:
+            total = ops.apply("add", ops.apply("mul", STEP, multipliers), reaction)
+            later[LOOPS] = ops.apply("neg", total)
         later[WORST] = ops.apply("maximum", start.states[WORST], later[WORST])
         later[TOTALS] = ops.apply("add", start.states[TOTALS], later[TOTALS])
         t = ops.apply("add", start.t, STEP)
-        return Place(t, q, rates, {**start.states, **later})
+        return graph.closed(Place(t, q, rates, {**start.states, **later}))
 
-    def _pushed(self, q: Node, forces: Node, inertia: Node | None) -> Node:
-        """Rates that forces (hosts, 6) on hosts cause."""
+    def _pushed(self, q: Node, forces: Node, inertia: Node | None) -> tuple[Node, Node | None]:
+        """Rates that forces (hosts, 6) on hosts cause, and what loops do."""
         m, rates = 6 * len(self._points), np.array(self.plan.rates, dtype=int)
         wrenches = ops.pick(forces, np.arange(m).reshape(-1, 6)) if m else None
         efforts = None
@@ -204,6 +216,7 @@ class _Rows:
             made.append(np.tile(RIGID, (plan.layout.stops, 1)))
         self._start_gap, self._materials = _joined(parts), _joined(made)
         self.fixed: list[Node] = []
+        self.caused: Callable[[Node], Any] | None = None
         self._W: Any
         self._gap: Any
         self._near: Any
@@ -238,10 +251,12 @@ class _Rows:
         if before is not None:
             given.append(as_node(parts.inelastic))
         solver = ConeCall(layout, TOLERANCE, rebounds=before is not None)
-        solved: list[Any] = [Traced(x) for x in call(solver, *given, *known)]
-        p, residual, iterations, status, *_ = solved
+        p, residual, iterations, status = self._solved(solver, [*given, *known])
         f: Any = Traced(self._forces(p))
-        change = (Traced(self._admittance) @ f.reshape(-1)).reshape(-1, 6)
+        if self.caused is None:
+            change = (Traced(self._admittance) @ f.reshape(-1)).reshape(-1, 6)
+        else:
+            change = self.caused(f.node)
         # T⁺ − T_f = p* b + ½ p* W p, and W p is C times the change of motions
         gained = np.sum(p * b) + 0.5 * np.sum(f * change)
         overlap: Any = 0.0
@@ -270,9 +285,24 @@ class _Rows:
         solver = ConeCall(ConeLayout(("normal",) * k), TOLERANCE)
         known = [as_node(x) for x in (self._W, self._gap, s)]
         self.fixed = [*known, *(as_node(x) for x in self._blocks)]
-        z = call(solver, *known, ones, zeros)[0]
-        every = ops.scatter(z, normals, (layout.n_rows,))
-        return as_node(np.where(deep, 1.0, 0.0)), self._forces(Traced(every))
+        z = self._solved(solver, [*known, ones, zeros], normals)[0]
+        return as_node(np.where(deep, 1.0, 0.0)), self._forces(self._whole(z, normals))
+
+    def _whole(self, p: Any, rows: Array | None) -> Any:
+        """Impulses of all rows, from those of some."""
+        return p if rows is None else Traced(ops.scatter(p.node, rows, (self._layout.n_rows,)))
+
+    def _solved(
+        self, solver: ConeCall, given: Sequence[Node], rows: Array | None = None
+    ) -> list[Any]:
+        """Impulses of these rows, residual, iterations and status."""
+        found = call(solver, *given)
+        if self.caused is not None:
+            fixed = self._whole(Traced(call(Held(found[0].shape), found[0])[0]), rows)
+            moves = row_rates(self._plan, self._blocks, self.caused(self._forces(fixed)))
+            product = as_node(moves if rows is None else moves[rows])
+            found = (*call(ConeProduct(solver), *found, *given, product), *found[1:])
+        return [Traced(x) for x in found[:4]]
 
     def _forces(self, p: Any) -> Node:
         """C* p (hosts, 6)."""

@@ -41,13 +41,22 @@ from phipsi.motion.step_graph import STEP, Place, StepGraph
 from phipsi.motion.tableaux import Method
 
 
-def step_of(graph: StepGraph, method: Method, start: Place | None = None) -> Place:
-    """The place after a step; that of a system is on its constraints."""
+def step_of(
+    graph: StepGraph,
+    method: Method,
+    start: Place | None = None,
+    *,
+    differentiable: bool = False,
+) -> Place:
+    """The place after a step; that of a system is on its constraints.
+
+    With `differentiable`, a graph of the same values that has derivatives.
+    """
     start = start or graph.start
     if graph.row_states:
         from phipsi.motion.contact_steps import ContactSteps
 
-        return ContactSteps(graph).step(start)
+        return ContactSteps(graph, differentiable=differentiable).step(start)
     if method.conserves:
         return _Halfway(graph, start).variational()
     if method.tableau is not None and not method.tableau.is_explicit:
