@@ -96,7 +96,7 @@ _TABLE = {
         "model.shapes": ". Material",
         "model.contact_pairs": "Contacts",
         "contact.contact_points": "contact_points",
-        "motion.contact_steps": "contact_step",
+        "motion.contact_steps": "contact_forces contact_step",
     },
     ("Simulation", "simulation.md"): {
         "simulation.run": "simulate",

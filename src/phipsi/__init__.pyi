@@ -84,7 +84,7 @@ from phipsi.model.inertia import SpatialInertia
 from phipsi.model.model import Model
 from phipsi.model.pose import Pose
 from phipsi.model.shapes import Material
-from phipsi.motion.contact_steps import contact_step
+from phipsi.motion.contact_steps import contact_forces, contact_step
 from phipsi.motion.equilibrium import equilibrium
 from phipsi.motion.gradients import rollout_gradient
 from phipsi.motion.linearization import linearize
@@ -138,6 +138,7 @@ __all__ = [
     "constraint_impulse",
     "constraints",
     "contact_events",
+    "contact_forces",
     "contact_points",
     "contact_step",
     "contacts",

@@ -47,6 +47,7 @@ LAYERS = [
     "trajectory",
     "control",
     "simulation",
+    "export",
     "interfaces",
     "torch",
     "jax",

@@ -72,13 +72,9 @@ class ConeCall(Callee):
 
         Where rebounds are reduced, their share changes so that no energy is created.
         """
-        W, b, s, *calm, coefficients, _ = args
-        p = results[0]
-        share = one = ops.constant(1.0)
-        now = moved = s
-        if self.rebounds:
-            share, moved = results[4], ops.apply("sub", s, calm[0])
-            now = ops.apply("add", calm[0], ops.apply("mul", share, moved))
+        W, b, _, *_, coefficients, _ = args
+        p, one = results[0], ops.constant(1.0)
+        now, moved, share = self._chosen(args, results)
 
         def parts(x: Node) -> list[Node]:
             """Weights of s with and without restitution."""
@@ -91,7 +87,7 @@ class ConeCall(Callee):
             return [to_b, p, to_b, *parts(to_s), to_mu]
         adjoint = AdjointCall(self.layout)
         if not self.rebounds:
-            to_b, to_s, to_mu = call(adjoint, W, b, s, coefficients, p, weight)
+            to_b, to_s, to_mu = call(adjoint, W, b, now, coefficients, p, weight)
             return [to_b, p, to_b, to_s, to_mu]
         first = call(adjoint, W, b, now, coefficients, p, weight)
         u = ops.apply("add", ops.matmul(W, p), b)
@@ -108,6 +104,23 @@ class ConeCall(Callee):
         half = ops.apply("add", energy[0], ops.apply("mul", ops.constant(0.5), p))
         to_s, to_mu = joined(first[1], energy[1]), joined(first[2], energy[2])
         return [joined(first[0], half), p, to_b, *parts(to_s), to_mu]
+
+    def _chosen(self, args: Sequence[Node], results: Sequence[Node]) -> tuple[Node, Node, Node]:
+        """The s that was reached, its change with the share of restitution, and the share."""
+        s = args[2]
+        if not self.rebounds:
+            return s, s, ops.constant(1.0)
+        share, moved = results[4], ops.apply("sub", s, args[3])
+        return ops.apply("add", args[3], ops.apply("mul", share, moved)), moved, share
+
+    def followed(self, args: Sequence[Node], results: Sequence[Node]) -> Node:
+        """The impulses p that derivatives are about: W p is what `ConeProduct` needs."""
+        if not self.smoothing:
+            return results[0]
+        W, b, *_, coefficients, _ = args
+        none = ops.constant(np.zeros(self.layout.n_rows))
+        now = self._chosen(args, results)[0]
+        return call(SmoothedCall(self.layout, self.smoothing), W, b, now, coefficients, none)[0]
 
     def write(self, code: Any, args: Sequence[Any]) -> Sequence[Any]:
         """Gather the contacts that are there in some lane, solve, and scatter."""
@@ -128,13 +141,11 @@ class ConeCall(Callee):
 class ConeProduct(Callee):
     """The impulses that a `ConeCall` found, whose derivatives by W are those of a product W p.
 
-    Results and arguments of the call, W p → p: so that derivatives of W are not needed, but those
-    of what an impulse does, which programs of the algebra have without loops over columns.
+    Results and arguments of the call, W p of `followed` → p: so that derivatives of W are not
+    needed, but those of what an impulse does, which programs have without loops over columns.
     """
 
     def __init__(self, cone: ConeCall) -> None:
-        if cone.smoothing:
-            raise ValueError("smoothed impulses are not those of the product")
         self.cone, self.shapes = cone, cone.shapes[:1]
         self.key = ("product", cone.key)
         self.name = f"product of {cone.name}"

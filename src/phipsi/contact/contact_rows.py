@@ -19,6 +19,8 @@ from typing import Any, NamedTuple, final
 import numpy as np
 from numpy.typing import NDArray
 
+from phipsi.backends.failures import BLOCK
+from phipsi.contact.certificate import first_numbers
 from phipsi.contact.cone_problem import INACTIVE, ROWS, ConeLayout
 from phipsi.errors import InputError
 from phipsi.laws.circuit import JointRows
@@ -34,10 +36,6 @@ IMPULSES = "contact.impulses"
 """Impulses of the last step at all slots (k, 6): [moment; force] on side a in world axes, N·s."""
 MATERIALS = "contact.materials"
 """Materials of all slots (k, 6), columns as below."""
-WORST = "contact.worst"
-"""The largest of all steps (4,): overlap m, residual m/s, gain of energy J, factorisations."""
-TOTALS = "contact.totals"
-"""Sums over all steps (2,): energy dissipated J, steps whose residual is above the tolerance."""
 
 STOPS = "stop.impulses"
 """Impulses of rigid stops at all rates (nv,), N·m·s or N·s: positive ones push towards larger q."""
@@ -46,7 +44,8 @@ RUBS = "friction.impulses"
 
 LOOPS = "loop.impulses"
 """Impulses of the constraint rows of loops in the last step (rows,), N·m·s or N·s, on side a."""
-
+UNSOLVED_CONTACTS = BLOCK + (4 << 32)
+"""Status of a step of a run whose impulses are far from the laws of contact."""
 FRICTION, TORSION, ROLLING, RESTITUTION, STIFFNESS, DISSIPATION = range(6)
 """Columns of the materials of slots."""
 _LETTERS = "abs12n"
@@ -73,8 +72,8 @@ def row_states(
     shapes |= {name: (nv,) for name, x in ((STOPS, joints.stops), (RUBS, joints.rubs)) if x}
     if shapes:
         shapes |= {LOOPS: (loops,)} if loops else {}
-        shapes |= {WORST: (4,), TOTALS: (2,)}
-    return {name: np.zeros(shape) for name, shape in shapes.items()}
+    first = {name: np.zeros(shape) for name, shape in shapes.items()}
+    return first | first_numbers() if first else first
 
 
 def slot_materials(contacts: Contacts) -> Array:
@@ -126,21 +125,37 @@ _NEEDED = {"friction": "12", "torsion": "s", "rolling": "a"}
 
 def check_materials(contacts: Contacts, given: Array) -> None:
     """Reject materials (..., k, 6) that the rows of the system cannot have."""
-    own = slot_materials(contacts)
+    values = given.reshape(-1, contacts.n_slots, len(_COLUMNS))
+    low, high = values.min(axis=0, initial=0.0), values.max(axis=0, initial=0.0)
+    for slot, column in np.argwhere(low < 0)[:1]:
+        raise InputError(
+            f"{MATERIALS}: {_COLUMNS[column]} of {contacts.slot_names[slot]!r} is negative, "
+            f"{low[slot, column]:g}; it is at least 0"
+        )
+    for slot in np.flatnonzero(high[:, RESTITUTION] > 1)[:1]:
+        raise InputError(
+            f"{MATERIALS}: restitution {high[slot, RESTITUTION]:g} of "
+            f"{contacts.slot_names[slot]!r} would create energy; it is at most 1"
+        )
+    for slot, column in np.argwhere((high > 0) & ~_has_rows(contacts))[:1]:
+        what, name, largest = _COLUMNS[column], contacts.slot_names[slot], high[slot, column]
+        raise InputError(
+            f"{MATERIALS}: {what} {largest:g} for {name!r}, whose material has none: "
+            f"the run has no rows for it. Give the pair some when it is built:\n"
+            f"    pp.Contacts(model, material=pp.Material({what}={largest:g}))"
+        )
+
+
+def _has_rows(contacts: Contacts) -> Array:
+    """Which properties (k, 6) the rows of a system can have."""
+    out = np.ones((contacts.n_slots, len(_COLUMNS)), dtype=bool)
     for column, what in enumerate(_COLUMNS):
-        values = given[..., column].reshape(-1, contacts.n_slots)
-        for slot, kind in enumerate(layout_of(contacts).contacts):
-            largest, name = values[:, slot].max(initial=0.0), contacts.slot_names[slot]
-            if values[:, slot].min(initial=0.0) < 0:
-                raise InputError(f"{MATERIALS}: {what} of {name!r} is negative; it is at least 0")
-            lacks = what in _NEEDED and not set(_NEEDED[what]) <= set(ROWS[kind])
-            lacks |= what == "restitution" and not own[:, RESTITUTION].any()
-            if largest > 0 and lacks:
-                raise InputError(
-                    f"{MATERIALS}: {what} {largest:g} for {name!r}, whose material has none: "
-                    f"the run has no rows for it. Give the pair some when it is built:\n"
-                    f"    pp.Contacts(model, material=pp.Material({what}={largest:g}))"
-                )
+        if what in _NEEDED:
+            needed = set(_NEEDED[what])
+            fits = {kind: needed <= set(ROWS[kind]) for kind in ROWS}
+            out[:, column] = [fits[kind] for kind in layout_of(contacts).contacts]
+    out[:, RESTITUTION] = slot_materials(contacts)[:, RESTITUTION].any()
+    return out
 
 
 _DEEP = 0.1
@@ -215,6 +230,15 @@ class RowPlan:
             roots.append({_root(parent, owner[x]) for x in self.rates[i : i + 6]})
         moved = [set().union(*(roots[x] for x in pair if x >= 0)) for pair in self.sides]
         return np.array([[bool(x & y) for y in roots] for x in moved], dtype=bool)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of pairs of slots, and of joints with stops and friction."""
+        places = zip(self.model.joint_names, self.model.v_slices, strict=True)
+        owner = {i: name for name, at in places for i in range(at.start, at.stop)}
+        pairs = () if self.contacts is None else self.contacts.slot_names
+        stops = (f"stop of {owner[rate]}" for rate, _ in self.joints.stops)
+        return (*pairs, *stops, *(f"friction in {owner[rate]}" for rate in self.joints.rubs))
 
     @property
     def margins(self) -> Array:

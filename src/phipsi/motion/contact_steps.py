@@ -17,85 +17,85 @@ Reasons: docs/decisions/0041 and 0043.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, final
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from phipsi.algorithms.dynamics.energy import kinetic_energy, potential_energy
 from phipsi.backends.arguments import joint_array, real_array
 from phipsi.circuits.wire_laws import circuit
-from phipsi.contact.cone_calls import ConeCall, ConeProduct
-from phipsi.contact.cone_problem import INACTIVE, ConeLayout
+from phipsi.contact.certificate import TOTALS, WORST, Certificate, Totals, Worst
+from phipsi.contact.cone_calls import ConeCall
+from phipsi.contact.cone_problem import ConeLayout, ConeProblem, contact_rows, residual
+from phipsi.contact.cone_smoothing import SmoothedCall
 from phipsi.contact.contact_rows import (
     IMPULSES,
     LOOPS,
     MATERIALS,
     RESTITUTION,
-    RIGID,
-    STOPS,
-    TOTALS,
-    WORST,
-    RowBlocks,
     RowPlan,
-    contact_axes,
-    is_rigid,
-    problem_parts,
-    row_blocks,
-    row_impulses,
-    row_rates,
     slot_materials,
 )
-from phipsi.contact.delassus import Delassus
 from phipsi.contact.geometry.slots import Slots, slot_geometry
 from phipsi.errors import InputError
 from phipsi.laws import law_operations as ops
-from phipsi.laws.calls import Held, call
+from phipsi.laws.calls import call
 from phipsi.laws.graph import Node
 from phipsi.laws.law_values import evaluate
 from phipsi.laws.trace import Traced, as_node
 from phipsi.model.model import Model
 from phipsi.motion.chart import chart_of
-from phipsi.motion.checks import check_contacts, check_quaternions, checked_time
+from phipsi.motion.checks import (
+    check_contacts,
+    check_quaternions,
+    checked_number,
+    checked_time,
+    reject_not_finite,
+)
 from phipsi.motion.conditional import where_needed
 from phipsi.motion.step_calls import ProgramCall, euler_step, moved, pushed_rates
 from phipsi.motion.step_graph import STEP, Forces, Place, StepGraph
+from phipsi.motion.step_rows import TOLERANCE, StepProblem, StepRows
 from phipsi.motion.tableaux import METHODS
 from phipsi.operators import J, pose, v
 
 Array = NDArray[Any]
-
-TOLERANCE = 1e-13
-"""The residual that is asked for, m/s (and m, where bodies are moved apart); or rounding."""
-_OVERLAP = 1e-12
-"""Overlap (m) that is left as it is."""
-
-
-class _Impulses(NamedTuple):
-    """What the impulses of a step do: forces on hosts, and new values of states, nodes."""
-
-    forces: Node
-    states: dict[str, Node]
 
 
 @final
 class ContactSteps:
     """Steps of a mechanism with contacts, rigid stops or dry friction in joints.
 
-    With `differentiable`, derivatives of W are those of the motions that impulses cause: programs
-    have those, and no derivatives of Λ, which are needed column by column, or not known.
+    **Arguments:** `tolerance`, m/s, of the residual; `smoothing`, J: with it, derivatives are those
+    of smoothed impulses, and with `smoothed` the impulses themselves are; `differentiable`, for a
+    graph of the same values that has derivatives, see step_rows.py.
+    **Attributes:** `plan`, which rows there are; `problem`, that of the last step that was written.
     """
 
-    def __init__(self, graph: StepGraph, *, differentiable: bool = False) -> None:
+    problem: StepProblem
+
+    def __init__(
+        self,
+        graph: StepGraph,
+        *,
+        tolerance: float = TOLERANCE,
+        smoothing: float = 0.0,
+        smoothed: bool = False,
+        differentiable: bool = False,
+    ) -> None:
         self._graph, self._contacts = graph, graph.contacts
         self._differentiable = differentiable
         joints = graph.circuit.joint_rows
         self.plan = RowPlan(graph.model, graph.contacts, joints, graph.has_loops)
         self._points = [graph.model.body_names[k] for k in self.plan.bodies]
-        self._bounces = False
+        layout, bounces = self.plan.layout, False
         if graph.contacts is not None:
-            self._bounces = bool((slot_materials(graph.contacts)[:, RESTITUTION] > 0).any())
+            bounces = bool((slot_materials(graph.contacts)[:, RESTITUTION] > 0).any())
+        solver = ConeCall(layout, tolerance, rebounds=bounces, smoothing=smoothing)
+        self._solver = solver, SmoothedCall(layout, smoothing) if smoothed else None
 
     def step(self, start: Place) -> Place:
         """The place after a step."""
@@ -107,8 +107,9 @@ class ContactSteps:
         if self._differentiable:
             rows.caused = lambda f: self._motions(start.q, self._pushed(start.q, f, inertia)[0])
         free = pushed_rates(model, start.v, vdot, STEP)
-        before = self._motions(start.q, start.v) if self._bounces else None
-        found = rows.impulses(before, self._motions(start.q, free))
+        before = self._motions(start.q, start.v)
+        found = rows.impulses(before, self._motions(start.q, free), *self._solver)
+        self.problem = rows.problem
         change, reaction = self._pushed(start.q, found.forces, inertia)
         total = ops.apply("add", vdot, ops.apply("div", change, STEP))
         q, rates = euler_step(model, start.q, start.v, total, STEP)
@@ -123,10 +124,13 @@ class ContactSteps:
         }
         later |= found.states
         if multipliers is not None and reaction is not None:
-            total = ops.apply("add", ops.apply("mul", STEP, multipliers), reaction)
-            later[LOOPS] = ops.apply("neg", total)
-        later[WORST] = ops.apply("maximum", start.states[WORST], later[WORST])
-        later[TOTALS] = ops.apply("add", start.states[TOTALS], later[TOTALS])
+            both = ops.apply("add", ops.apply("mul", STEP, multipliers), reaction)
+            later[LOOPS] = ops.apply("neg", both)
+        worst = as_node(np.stack(found.worst))
+        later[WORST] = ops.apply("maximum", start.states[WORST], worst)
+        work = self._work(start, forces, inertia, Traced(ops.apply("add", free, change)))
+        totals = as_node(np.stack(Totals(found.dissipated, work, found.unsolved)))
+        later[TOTALS] = ops.apply("add", start.states[TOTALS], totals)
         t = ops.apply("add", start.t, STEP)
         return graph.closed(Place(t, q, rates, {**start.states, **later}))
 
@@ -157,6 +161,17 @@ class ContactSteps:
             return forces, None
         return forces, terms[0] if len(terms) == 1 else ops.apply("add", *terms)
 
+    def _work(self, start: Place, forces: Forces, inertia: Node | None, end: Any) -> Any:
+        """Of efforts and loads, from v to the rates at the end in the same axes, J."""
+        v_0: Any = Traced(start.v)
+        efforts = forces.efforts
+        if forces.loads is not None:
+            efforts = ops.apply("add", efforts, self._graph.carried(start.q, forces.loads))
+        push: Any = Traced(ops.apply("mul", STEP, efforts))
+        if inertia is not None:
+            push = push - Traced(inertia) * (end - v_0)
+        return np.sum(0.5 * (v_0 + end) * push)
+
     def slots(self, q: Node) -> tuple[Slots, Any]:
         """Gaps, normals and witness points of all slots, and the origins of the bodies, traced."""
         assert self._contacts is not None
@@ -166,13 +181,13 @@ class ContactSteps:
         X: Any = Traced(ops.pick(poses, chosen))
         return slot_geometry(self._contacts, X), X[:, :3, 3]
 
-    def _rows(self, start: Place, admittance: Node) -> _Rows:
+    def _rows(self, start: Place, admittance: Node) -> StepRows:
         slots, origins = self.slots(start.q) if self.plan.n_slots else (None, None)
         joints = self._graph.circuit.joint_rows
         given = [x for x in (joints.gaps, joints.bounds) if x is not None]
         found = iter(self._graph.values(start, given))
         gaps, bounds = (None if x is None else next(found) for x in (joints.gaps, joints.bounds))
-        return _Rows(self.plan, slots, origins, gaps, bounds, admittance, start.states)
+        return StepRows(self.plan, slots, origins, gaps, bounds, admittance, start.states)
 
     def _motions(self, q: Node, rates: Node) -> Any:
         """Motions of hosts (hosts, 6): of frames in world axes at their origins, and rates."""
@@ -189,153 +204,21 @@ class ContactSteps:
         return Traced(parts[0] if len(parts) == 1 else ops.join(parts, shape))
 
 
-@final
-class _Rows:
-    """All rows at one configuration, traced: C, and W as soon as it is needed."""
+def largest_residual(plan: RowPlan, problem: Sequence[Array]) -> tuple[str, float]:
+    """The pair or joint whose impulses are the furthest from the laws, and by how much, m/s.
 
-    def __init__(
-        self,
-        plan: RowPlan,
-        slots: Slots | None,
-        origins: Any,
-        gaps: Node | None,
-        bounds: Node | None,
-        admittance: Node,
-        last: Mapping[str, Node],
-    ) -> None:
-        self._plan, self._layout, self._slots, self._last = plan, plan.layout, slots, last
-        self._admittance = admittance
-        self._blocks: RowBlocks = row_blocks(plan, origins, slots)
-        self._bounds: Any = None if bounds is None else Traced(bounds)
-        parts, made = [], []
-        if slots is not None:
-            parts.append(slots.gap)
-            made.append(Traced(ops.given(MATERIALS, (plan.n_slots, 6))))
-        if gaps is not None:
-            parts.append(Traced(gaps))
-            made.append(np.tile(RIGID, (plan.layout.stops, 1)))
-        self._start_gap, self._materials = _joined(parts), _joined(made)
-        self.fixed: list[Node] = []
-        self.caused: Callable[[Node], Any] | None = None
-        self._W: Any
-        self._gap: Any
-        self._near: Any
-
-    def _first(self) -> Any:
-        """Where the search begins: with the impulses of the last step."""
-        plan, parts = self._plan, []
-        if self._slots is not None:
-            world = Traced(self._last[IMPULSES])
-            parts.append(row_impulses(plan, self._slots.normal, world))
-        for name, _, rates, signs in plan.joint_parts():
-            last: Any = Traced(ops.pick(self._last[name], rates)) * signs
-            parts.append(np.maximum(last, 0.0) if name == STOPS else last)
-        return _joined(parts)
-
-    def impulses(self, before: Any | None, free: Any) -> _Impulses:
-        """The impulses of a step, from motions of hosts before it and after it without them.
-
-        Motions before the step decide about rebounds; None if nothing rebounds.
-        """
-        plan, layout = self._plan, self._layout
-        b = row_rates(plan, self._blocks, free)
-        u = b if before is None else row_rates(plan, self._blocks, before)
-        h: Any = Traced(STEP)
-        parts = problem_parts(plan, self._start_gap, b, u, self._materials, self._bounds, h)
-        self._near = parts.near
-        sides = [as_node(x) for x in self._blocks]
-        more = [as_node(x) for x in (parts.inelastic, parts.compliance)]
-        (W,) = call(Delassus(plan), *sides, self._admittance, *more)
-        known = [as_node(x) for x in (parts.coefficients, self._first())]
-        given = [W, as_node(b), as_node(parts.s)]
-        if before is not None:
-            given.append(as_node(parts.inelastic))
-        solver = ConeCall(layout, TOLERANCE, rebounds=before is not None)
-        p, residual, iterations, status = self._solved(solver, [*given, *known])
-        f: Any = Traced(self._forces(p))
-        if self.caused is None:
-            change = (Traced(self._admittance) @ f.reshape(-1)).reshape(-1, 6)
-        else:
-            change = self.caused(f.node)
-        # T⁺ − T_f = p* b + ½ p* W p, and W p is C times the change of motions
-        gained = np.sum(p * b) + 0.5 * np.sum(f * change)
-        overlap: Any = 0.0
-        if layout.n_heads:
-            normals = layout.normals
-            after = row_rates(plan, self._blocks, free + change)
-            self._gap = self._start_gap + h * after[normals]
-            self._W = Traced(W)[np.ix_(normals, normals)]
-            overlap = np.max(np.where(parts.near, -self._start_gap, 0.0))
-        worst = [overlap, residual, gained, iterations]
-        totals = [-gained, np.where(status == 0.0, 0.0, 1.0)]
-        states = {WORST: as_node(np.stack(worst)), TOTALS: as_node(np.stack(totals))}
-        return _Impulses(as_node(f), states | self._recorded(p))
-
-    def separation(self) -> tuple[Node, Node]:
-        """Whether bodies overlap after the step, and forces on hosts that move them apart.
-
-        0 ≤ z ⊥ g + h u_n + W_nn z ≥ 0, in m, for rigid contacts and stops.
-        """
-        layout, normals = self._layout, self._layout.normals
-        rigid = self._near & is_rigid(self._materials)
-        deep = np.min(np.where(rigid, self._gap, 0.0)) < -_OVERLAP
-        s = np.where(rigid, 0.0, 2 * INACTIVE)
-        k = len(normals)
-        ones, zeros = (ops.constant(np.full(k, x)) for x in (1.0, 0.0))
-        solver = ConeCall(ConeLayout(("normal",) * k), TOLERANCE)
-        known = [as_node(x) for x in (self._W, self._gap, s)]
-        self.fixed = [*known, *(as_node(x) for x in self._blocks)]
-        z = self._solved(solver, [*known, ones, zeros], normals)[0]
-        return as_node(np.where(deep, 1.0, 0.0)), self._forces(self._whole(z, normals))
-
-    def _whole(self, p: Any, rows: Array | None) -> Any:
-        """Impulses of all rows, from those of some."""
-        return p if rows is None else Traced(ops.scatter(p.node, rows, (self._layout.n_rows,)))
-
-    def _solved(
-        self, solver: ConeCall, given: Sequence[Node], rows: Array | None = None
-    ) -> list[Any]:
-        """Impulses of these rows, residual, iterations and status."""
-        found = call(solver, *given)
-        if self.caused is not None:
-            fixed = self._whole(Traced(call(Held(found[0].shape), found[0])[0]), rows)
-            moves = row_rates(self._plan, self._blocks, self.caused(self._forces(fixed)))
-            product = as_node(moves if rows is None else moves[rows])
-            found = (*call(ConeProduct(solver), *found, *given, product), *found[1:])
-        return [Traced(x) for x in found[:4]]
-
-    def _forces(self, p: Any) -> Node:
-        """C* p (hosts, 6)."""
-        terms, places, plan = [], [], self._plan
-        for hosts, block in zip((plan.a, plan.b), self._blocks, strict=True):
-            there = np.flatnonzero(hosts >= 0)
-            if there.size:
-                terms.append(block[there] * p[there][:, None])
-                places.append(6 * hosts[there][:, None] + np.arange(6))
-        whole = as_node(np.concatenate(terms))
-        return ops.scatter(whole, np.concatenate(places), (plan.n_hosts, 6))
-
-    def _recorded(self, p: Any) -> dict[str, Node]:
-        """Impulses of slots, [moment; force] on side a in world axes, and of joints at rates."""
-        plan, out = self._plan, {}
-        if self._slots is not None:
-            table = plan.table
-            axes = contact_axes(self._slots.normal)[table.slot, table.axis]
-            terms = axes * p[: len(table.slot)][:, None]
-            first = 6 * table.slot + np.where(table.slides, 3, 0)
-            places = first[:, None] + np.arange(3)
-            out[IMPULSES] = ops.scatter(as_node(terms), places, (plan.n_slots, 6))
-        for name, rows, rates, signs in plan.joint_parts():
-            own = as_node(p[rows] * signs)
-            out[name] = ops.scatter(own, rates, (plan.model.nv,))
-        return out
-
-
-def _joined(parts: Sequence[Any]) -> Any:
-    """Rows of all parts; None if there are none."""
-    if len(parts) < 2:
-        return parts[0] if parts else None
-    return np.concatenate(parts)
+    `problem` has the arrays of a `StepProblem` of one trajectory.
+    """
+    W, b, s, coefficients, p = problem
+    u, errors, heads = W @ p + b, [], plan.layout.n_heads
+    for i, rows in enumerate(contact_rows(plan.layout)):
+        kinds = plan.layout.contacts[i : i + 1]
+        layout = ConeLayout(kinds, int(not kinds and i < heads), int(i >= heads))
+        inner = W[rows, rows]
+        alone = layout, inner, u[rows] - inner @ p[rows], s[i : i + 1][: layout.n_heads]
+        errors.append(float(residual(ConeProblem(*alone, coefficients[rows]), p[rows])))
+    worst = int(np.argmax(errors))
+    return plan.names[worst], errors[worst]
 
 
 @final
@@ -345,19 +228,13 @@ class ContactStep:
 
     **Attributes:** `q` (..., nq) and `v` (..., nv) after the step; `impulses` (..., k, 6) of all
     slots, [moment; force] on side a in world axes, N·m·s and N·s: forces are impulses / dt;
-    `overlap` (...), m, the deepest at the start of the step; `residual` (...), m/s, how far the
-    impulses are from the laws of contact; `dissipated` (...), J, kinetic energy lost in contacts;
-    `iterations` (...); `solved` (...), whether the residual is at the tolerance, or rounding.
+    `certificate`, a `Certificate` of this step.
     """
 
     q: Array
     v: Array
     impulses: Array
-    overlap: Array
-    residual: Array
-    dissipated: Array
-    iterations: Array
-    solved: Array
+    certificate: Certificate
 
 
 def contact_step(
@@ -368,19 +245,23 @@ def contact_step(
     dt: float = 1e-3,
     *,
     impulses: ArrayLike | None = None,
+    tolerance: float = TOLERANCE,
+    smoothing: float = 0.0,
 ) -> ContactStep:
     """One step of time stepping: the state after dt, with the impulses of all contacts.
 
     ℳ (v⁺ − v − dt vdot) = J* C* p with Signorini's and Coulomb's laws at the end of the step,
-    solved for all contacts together, to rounding; then bodies that overlap are moved apart without
-    velocity.
+    solved for all contacts together; then bodies that overlap are moved apart without velocity.
 
     **Arguments:** `model`, a system with `contacts=`; `q` (..., nq); `v` (..., nv); `tau`
     (..., nv), N·m or N, zero if None; `dt`, s; `impulses` (..., k, 6), those of the last step, from
     which the search begins: with them, bodies at rest stay at rest also where another solution
-    exists.
+    exists; `tolerance` of the residual, m/s, or rounding where that is more; `smoothing`, J: if
+    positive, impulses are those of a point inside the cones, y ∘ z = smoothing, which are smooth
+    functions of the state, act at a distance within the margin of the contacts, and err in
+    proportion to it.
     **Cost:** O(N) for the mechanism, and O(c³) for c points that touch.
-    **Source:** theory/contact 3.
+    **Source:** theory/contact 3 and 7 (K37).
 
     >>> import phipsi as pp
     >>> b = pp.ModelBuilder()
@@ -394,14 +275,105 @@ def contact_step(
     >>> (step.impulses[0, 3:] / 1e-3).round(6)            # N, the weight of the ball
     array([0.  , 0.  , 9.81])
     """
+    _check_model(contact_step, model)
+    options = _checked("tolerance", tolerance), _checked("smoothing", smoothing)
+    return _step(model, q, v, tau, checked_time(dt, "dt"), impulses, *options)
+
+
+def contact_forces(
+    model: Model,
+    q: ArrayLike,
+    v: ArrayLike,
+    tau: ArrayLike | None = None,
+    *,
+    dt: float = 1e-3,
+    impulses: ArrayLike | None = None,
+) -> Array:
+    """Forces between bodies that touch: the mean over the next step of `dt`.
+
+    f = p/dt with the impulses p of `contact_step`. Where contacts stay closed, slide or open, they
+    tend to the forces of that instant as dt → 0; of a contact that closes with a speed there is no
+    such force, and the mean grows as 1/dt.
+
+    **Arguments:** as for `contact_step`; `tau` (..., nv), N·m or N, zero if None.
+    **Returns:** (..., k, 6), [moment; force] on side a of each slot in world axes, N·m and N, at
+    the points of `contact_points`; side b has the opposite. `contacts.slot_names` are the names.
+    **Cost:** that of `contact_step`.
+    **Source:** theory/contact 3.
+
+    >>> import phipsi as pp
+    >>> b = pp.ModelBuilder()
+    >>> solid = pp.SpatialInertia.box((0.2, 0.2, 0.2), mass=4)
+    >>> box = b.add_body("box", joint=pp.joints.Free(), inertia=solid)
+    >>> b.add_shape("box", "box", pp.shapes.Box((0.2, 0.2, 0.2)))
+    >>> model = b.build()
+    >>> system = pp.System(model, contacts=pp.Contacts(model, ground=True))
+    >>> f = pp.contact_forces(system, [1, 0, 0, 0, 0, 0, 0.1], [0] * 6)
+    >>> f[:, 5].round(6)                                  # N, a quarter of the weight each
+    array([9.81, 9.81, 9.81, 9.81])
+    """
+    _check_model(contact_forces, model)
+    h = checked_time(dt, "dt")
+    return _step(model, q, v, tau, h, impulses, TOLERANCE, 0.0).impulses / h
+
+
+def _check_model(function: Any, model: Any) -> None:
+    name = function.__name__
     if not isinstance(model, Model):
         raise InputError(
-            f"contact_step takes the model first, not {type(model).__name__}:\n"
-            "    contact_step(model, q, v, tau, dt)"
+            f"{name} takes the model first, not {type(model).__name__}:\n"
+            f"    {name}(model, q, v, tau, dt=1e-3)"
         )
     check_contacts(METHODS["time_stepping"], model)
+
+
+def _checked(name: str, value: Any) -> float:
+    """A tolerance or smoothing."""
+    number = checked_number(value, name, "a finite number", zero=name == "smoothing")
+    return number
+
+
+@final
+class _Step:
+    """The graph of a step, kept with the model."""
+
+    def __init__(self, model: Model, tolerance: float, smoothing: float) -> None:
+        graph = StepGraph(model, circuit(model, (), 1e-3))
+        options = {"tolerance": tolerance, "smoothing": smoothing, "smoothed": smoothing > 0}
+        steps = ContactSteps(graph, **options)
+        end = steps.step(graph.start)
+        self.model, self.layout = model.model, steps.plan.layout
+        self.smoothed, self.states = smoothing > 0, graph.row_states
+        self.nodes = [end.q, end.v, *(end.states[n] for n in (IMPULSES, WORST, TOTALS))]
+        self.problem = steps.problem if self.smoothed else ()
+
+    def __call__(self, known: dict[str, Array]) -> ContactStep:
+        q, v, world, worst, totals, *problem = evaluate([*self.nodes, *self.problem], known)
+        if self.smoothed:  # its residual is not that of the exact impulses
+            *data, p = problem
+            worst[..., Worst._fields.index("residual")] = residual(
+                ConeProblem(self.layout, *data), p
+            )
+        before, after = (known["q"], known["v"]), (q, v)
+        T, V = (
+            [f(self.model, *x[:n]) for x in (after, before)]
+            for f, n in ((kinetic_energy, 2), (potential_energy, 1))
+        )
+        change = T[0] - T[1] + V[0] - V[1]
+        return ContactStep(q, v, world, Certificate.of(worst, totals, change))
+
+
+def _step(
+    model: Model,
+    q: ArrayLike,
+    v: ArrayLike,
+    tau: ArrayLike | None,
+    h: float,
+    impulses: ArrayLike | None,
+    tolerance: float,
+    smoothing: float,
+) -> ContactStep:
     contacts = model.contact_pairs
-    h = checked_time(dt, "dt")
     places, rates = joint_array(model, "q", q, "nq"), joint_array(model, "v", v, "nv")
     efforts = np.zeros(model.nv) if tau is None else joint_array(model, "tau", tau, "nv")
     last = np.zeros((contacts.n_slots, 6)) if impulses is None else real_array("impulses", impulses)
@@ -419,18 +391,16 @@ def contact_step(
             f"the leading axes of q {places.shape}, v {rates.shape}, tau {efforts.shape} and "
             f"impulses {last.shape} do not broadcast"
         ) from None
-    graph = StepGraph(model, circuit(model, (), h))
-    end = ContactSteps(graph).step(graph.start)
-    zeros = {name: x for name, x in graph.row_states.items() if name != IMPULSES}
+    reject_not_finite(model, places, "q", model.q_slices)
+    for name, x in (("v", rates), ("tau", efforts)):
+        reject_not_finite(model, x, name, model.v_slices)
+    key = (contact_step, contacts, tolerance, smoothing)
+    step = model.cached(key, lambda: _Step(model, tolerance, smoothing))
+    zeros = {name: x for name, x in step.states.items() if name != IMPULSES}
     known = {"q": places, "v": rates, "tau": efforts, IMPULSES: last, **zeros}
     known |= {"t": np.zeros(()), "h": np.full((), h), MATERIALS: slot_materials(contacts)}
     shaped = {n: np.broadcast_to(x, (*batch, *_inner(n, x))) for n, x in known.items()}
-    wanted = [end.q, end.v, *(end.states[n] for n in (IMPULSES, WORST, TOTALS))]
-    new_q, new_v, world, worst, totals = evaluate(wanted, shaped)
-    overlap, residual, _, iterations = np.moveaxis(worst, -1, 0)
-    lost, unsolved = np.moveaxis(totals, -1, 0)
-    counts = iterations.astype(int)
-    return ContactStep(new_q, new_v, world, overlap, residual, lost, counts, unsolved == 0)
+    return step(shaped)
 
 
 def _inner(name: str, x: Array) -> tuple[int, ...]:

@@ -46,17 +46,19 @@ def step_of(
     method: Method,
     start: Place | None = None,
     *,
+    smoothing: float = 0.0,
     differentiable: bool = False,
 ) -> Place:
     """The place after a step; that of a system is on its constraints.
 
-    With `differentiable`, a graph of the same values that has derivatives.
+    With `smoothing` (J), derivatives are those of smoothed contacts; with `differentiable` the
+    graph has the same values, and derivatives.
     """
     start = start or graph.start
     if graph.row_states:
         from phipsi.motion.contact_steps import ContactSteps
 
-        return ContactSteps(graph, differentiable=differentiable).step(start)
+        return ContactSteps(graph, smoothing=smoothing, differentiable=differentiable).step(start)
     if method.conserves:
         return _Halfway(graph, start).variational()
     if method.tableau is not None and not method.tableau.is_explicit:

@@ -125,6 +125,11 @@ class StepGraph:
         found = {x: tuple(shapes[x]) for x in self._named}
         return found if self.contacts is None else {**found, MATERIALS: (self.contacts.n_slots, 6)}
 
+    @property
+    def has_own_bodies(self) -> bool:
+        """Whether trajectories have their own masses or gravity."""
+        return bool(self._given)
+
     def values(self, place: Place, nodes: Sequence[Node]) -> list[Node]:
         """Nodes of the circuit at a place, with what they read of the algebra."""
         start = self.start
@@ -182,14 +187,16 @@ class StepGraph:
         """Accelerations that keep the constraints, and the multipliers."""
         efforts = forces.efforts
         if forces.loads is not None:  # they act as efforts H φ f_ext
-            program, inputs = ProgramCall((H @ phi,), self.model), {"x": forces.loads}
-            (carried,) = self._called(program, {"q": place.q, **inputs})
-            efforts = ops.apply("add", efforts, carried)
+            efforts = ops.apply("add", efforts, self.carried(place.q, forces.loads))
         more = {} if inertia is None else {"Jr": inertia}
         callee = self._closed_dynamics(stage, tuple(more))
         known = self._given_nodes(callee, inertia)
         vdot, multipliers = call(callee, place.q, place.v, efforts, *known)
         return vdot, multipliers
+
+    def carried(self, q: Node, loads: Node) -> Node:
+        """The efforts H φ f_ext (nv,) of forces on bodies."""
+        return self._called(ProgramCall((H @ phi,), self.model), {"q": q, "x": loads})[0]
 
     def _closed_dynamics(self, stage: int, more: tuple[str, ...] = ()) -> Any:
         """Accelerations that keep the constraints, with more quantities that are given."""
@@ -251,7 +258,11 @@ class StepGraph:
             vdot, *found = self._evaluated(program, place, forces, inertia)
         else:
             vdot, multipliers = self._closed_accelerations(place, forces, inertia, 0)
-            options = {"given": self._given, "mode": ("dense",), "allowed": (DOUBTFUL, CONTRADICTION)}
+            options = {
+                "given": self._given,
+                "mode": ("dense",),
+                "allowed": (DOUBTFUL, CONTRADICTION),
+            }
             program = ProgramCall((CLOSED_INVERSE,), self._system, **options)
             (closed,) = self._with_inertia(program, {"q": place.q}, inertia)
             found = [closed]
@@ -295,7 +306,10 @@ class StepGraph:
         (ℳ + diag(inertia))⁻¹ (J* wrenches + efforts), wrenches (m, 6) at points, of a tree.
         """
         if wrenches is not None and (efforts is not None or self._system is not None):
-            program, inputs = ProgramCall((J.T,), self.model, points=points), {"x": wrenches, "q": q}
+            program, inputs = (
+                ProgramCall((J.T,), self.model, points=points),
+                {"x": wrenches, "q": q},
+            )
             (carried,) = call(program, *(inputs[x] for x in program.inputs))
             efforts = carried if efforts is None else ops.apply("add", carried, efforts)
             wrenches = None

@@ -16,7 +16,7 @@ from phipsi.backends.native.pipeline import (
     compile_wide,
     plan_native,
 )
-from phipsi.backends.native.targets.target import host_target
+from phipsi.backends.native.targets.target import Target, host_target
 from phipsi.backends.result_memory import empty
 
 
@@ -55,9 +55,9 @@ class KernelSource:
     kernel works on; `scratch_bytes` of memory that it needs; `target`; `output_shapes`.
     """
 
-    def __init__(self, program: SweepProgram) -> None:
+    def __init__(self, program: SweepProgram, target: Target | None = None) -> None:
         self.program = program
-        self.unit, self.data = plan_native(program)
+        self.unit, self.data = plan_native(program, target)
         self.target, self._alive = self.unit.target, self.unit.pointers()
         self.scratch_bytes = int(self.data[self.unit.words])
         self.output_shapes = self.unit.shapes[len(program.inputs) : -1]

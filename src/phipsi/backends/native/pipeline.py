@@ -22,7 +22,7 @@ from phipsi.backends.native.calls import direct_call as direct
 from phipsi.backends.native.calls.batch_loop import core_pattern, define_groups, define_loop
 from phipsi.backends.native.calls.scratch import SLOTS
 from phipsi.backends.native.kernel import plan as planning
-from phipsi.backends.native.kernel.emission import Parts, Slot
+from phipsi.backends.native.kernel.emission import KnownRecord, Parts, Slot
 from phipsi.backends.native.kernel.kernel import Kernel
 from phipsi.backends.native.kernel.phases import Phase, phases_of
 from phipsi.backends.native.kernel.plan import Plan, root
@@ -64,9 +64,12 @@ def compile_wide(unit: Unit) -> MachineCode:
     return machine_code(f"{unit.key()}-wide", unit.target, unit.emit_wide)
 
 
-def plan_native(program: SweepProgram) -> tuple[Unit, np.ndarray]:
-    """The passes: the unit that code is written from, and the record it works on."""
-    target = target_for(reproducible=program.reproducible)
+def plan_native(program: SweepProgram, target: Target | None = None) -> tuple[Unit, np.ndarray]:
+    """The passes: the unit that code is written from, and the record it works on.
+
+    `target` is another processor than that of this machine.
+    """
+    target = target or target_for(reproducible=program.reproducible)
     tables = model_tables(program.model, program.points, own_tables(program.lowered.fields))
     lowered, widest = program.lowered, max((c.nv for c in tables.codes), default=0)
 
@@ -180,8 +183,8 @@ class Unit:
         define_groups(module, kernel, lanes, self.pattern, n, matrices)
         return str(module)
 
-    def kernel(self, module: ir.Module, lanes: int) -> Kernel:
-        """The kernel for so many configurations side by side."""
+    def kernel(self, module: ir.Module, lanes: int, *, known: KnownRecord | None = None) -> Kernel:
+        """The kernel for so many configurations side by side, with its data record if known."""
         parts = Parts(
             self.plan,
             self.results,
@@ -193,6 +196,7 @@ class Unit:
             self.tables.own,
             self.target.lanes,
             self.target.fused,
+            known,
         )
         return Kernel(module, self.phases, parts, lanes)
 
@@ -237,8 +241,16 @@ class Unit:
         fewest = 4 if scratch > _LARGE else 3 if any(map(is_matrix, self.results)) else 2
         return min(fewest, self.target.lanes)
 
-    def record(self) -> np.ndarray:
-        """Sizes, addresses, offsets of the scratch areas in numbers, and slots for scratch."""
+    def known_record(self, lanes: int) -> tuple[KnownRecord, int]:
+        """The record of one kernel on the caller's arrays, and the bytes of scratch it needs."""
+        data = self.record(lanes)
+        return KnownRecord(tuple(data.tolist()), self.pointers()), int(data[self.words])
+
+    def record(self, alone: int = 0) -> np.ndarray:
+        """Sizes, addresses, offsets of the scratch areas in numbers, and slots for scratch.
+
+        With `alone`, it is for the kernel of so many lanes only, which the caller gives buffers.
+        """
         plan, shapes = self.plan, self.shapes
         model, points = self.program.model, self.program.points
         sizes_at = direct.sizes_after(self.words)
@@ -282,8 +294,16 @@ class Unit:
         between = [n_pairs * int(data[record.PATH_STRIDE]), small, matrices, aside, grams, angles]
         first = len(once) + len(between)
         rooms = [-(-n // self.target.lanes) * self.target.lanes for n in counts]  # whole tiles
+        if alone:
+            rooms = [0] * len(counts)
         sizes = [*once, *between, *rooms, *each]
         starts = np.concatenate([[0], np.cumsum(sizes)])
+        total = starts[-1] * self.target.lanes
+        if alone == 1 and any(each):  # what columns have has a unit of its own, `lanes` numbers
+            starts[first + len(counts) :] -= starts[first] - -(-starts[first] // self.target.lanes)
+            total = starts[-1] * self.target.lanes
+        elif alone == 1:
+            total = starts[-1]
         data[record.OFFSETS : record.PATH_STRIDE] = [
             *starts[:first],
             *starts[first + len(counts) : -1],
@@ -292,7 +312,7 @@ class Unit:
             *starts[first : first + len(counts)],
             *counts,
         ]
-        data[self.words] = starts[-1] * 8 * self.target.lanes + 64
+        data[self.words] = 8 * total + (0 if alone else 64)
         data[record.FEWEST] = self._fewest(int(data[self.words]))
         return data
 

@@ -105,7 +105,7 @@ class _BatchLoop:
         self.places = [len(pattern) + sum(lengths[:i]) for i in range(len(pattern))]
         self.sizes = [[b.word(self.dimensions, 1 + d) for d in shape] for shape in pattern]
         self.addresses = b.alloca(POINTER, size=len(pattern))
-        self.found = b.alloca(ir.VectorType(DOUBLE, lanes))  # sums of x − x
+        self.found = b.alloca(ir.side_by_side(DOUBLE, lanes))  # sums of x − x
 
     def write_groups(self) -> None:
         """The whole function of the wide kernel."""
@@ -205,7 +205,7 @@ class _BatchLoop:
         self, i: int, bases: list[Any], buffer: Any, index: Any, offset: Any, lanes: int
     ) -> None:
         """One number of every lane."""
-        b, vector = self.b, ir.VectorType(DOUBLE, lanes)
+        b, vector = self.b, ir.side_by_side(DOUBLE, lanes)
         place = b.at(buffer, b.mul(index, i64(8 * lanes)))
         if i < self.n_inputs:
             out: Any = ir.Constant(vector, ir.Undefined)
@@ -264,7 +264,7 @@ class _BatchLoop:
         """
         b, unit = self.b, 8 * lanes
         filled = b.word(self.data, record.BUFFERS + 2 * len(self.pattern) + i)
-        vector = ir.VectorType(DOUBLE, lanes)
+        vector = ir.side_by_side(DOUBLE, lanes)
         whole = b.mul(b.sdiv(count, i64(lanes)), i64(lanes))
         nothing = _constant(DOUBLE, lanes, 0.0)
         table = b.inttoptr(filled, POINTER)
@@ -318,22 +318,22 @@ class _BatchLoop:
         parts = [b.fsub(x, x) for x in rows]
         while len(parts) > 1:
             parts = [b.fadd(x, y) for x, y in zip(parts[::2], parts[1::2], strict=True)]
-        so_far = b.load(self.found, typ=ir.VectorType(DOUBLE, lanes))
+        so_far = b.load(self.found, typ=ir.side_by_side(DOUBLE, lanes))
         b.store(b.fadd(so_far, parts[0]), self.found)
 
     def _note_failures(self, status: Any, lanes: int) -> None:
         """The status of lanes in which something is not finite, unless they have failed before."""
         b = self.b
-        sums = b.load(self.found, typ=ir.VectorType(DOUBLE, lanes))
+        sums = b.load(self.found, typ=ir.side_by_side(DOUBLE, lanes))
         bad = b.fcmp_unordered("!=", sums, _constant(DOUBLE, lanes, 0.0))
-        old = b.load(status, align=8, typ=ir.VectorType(I64, lanes))
+        old = b.load(status, align=8, typ=ir.side_by_side(I64, lanes))
         fresh = b.and_(bad, b.icmp_signed("==", old, _constant(I64, lanes, 0)))
         b.store(b.select(fresh, _constant(I64, lanes, NOT_FINITE), old), status, align=8)
 
 
 def _constant(element: ir.Type, lanes: int, x: float) -> ir.Constant:
     """The same number in all lanes."""
-    return ir.Constant(ir.VectorType(element, lanes), [x] * lanes)
+    return ir.Constant(ir.side_by_side(element, lanes), [x] * lanes)
 
 
 # ---- numbers of a group of configurations into lanes, and back ----------------------------------
@@ -420,7 +420,7 @@ def _define(
     e = Emitter(lanes, fused=False)
     e.builder = b
     s = _Tiles(b, e, function.args)
-    whole = b.mul(b.sdiv(s.count, i64(lanes)), i64(lanes))
+    whole = b.mul(b.udiv(s.count, i64(lanes)), i64(lanes))
     write_loop(b, whole, lambda i: tile(s, i, None), lanes)
     left = b.sub(s.count, whole)
     with b.if_then(b.icmp_signed(">", left, i64(0))):

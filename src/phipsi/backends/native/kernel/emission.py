@@ -12,6 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, final
 
+import numpy as np
+
 from phipsi.backends.native import data_record as record
 from phipsi.backends.native import tables
 from phipsi.backends.native.kernel.plan import Plan, entry_count, is_column, shown
@@ -63,12 +65,24 @@ class Slot:
 
 
 @dataclass(frozen=True)
+class KnownRecord:
+    """A data record that is known when the code is written: its words, and the tables by word.
+
+    Words become constants of the code and tables constant data of its module, so that the code
+    needs no record and holds no address as a number.
+    """
+
+    words: tuple[int, ...]
+    tables: dict[int, np.ndarray]
+
+
+@dataclass(frozen=True)
 class Parts:
     """What a kernel is written from, besides its phases.
 
     `constants` is how many numbers the table of bodies has for each, `own` where those of own
     operators begin (numbers of own scalars are with gravity); `together`, how many columns
-    of one configuration are computed at once.
+    of one configuration are computed at once; `known`, the data record if it is known.
     """
 
     plan: Plan
@@ -81,6 +95,7 @@ class Parts:
     own: dict[Table, int]
     together: int
     fused: bool
+    known: KnownRecord | None = None
 
 
 @final
@@ -109,14 +124,17 @@ class Emission:
         self.b = self.function.begin()
         self.config.builder = self.group.builder = self.b
         data, self.scratch, buffers, self.fresh = self.function.args
-        words = range(record.BUFFERS + 2 * self.n_buffers)
-        self._words: list[Any] = [self.b.load(self.at(data, i64(8 * i)), typ=I64) for i in words]
+        words, known = range(record.BUFFERS + 2 * self.n_buffers), parts.known
+        self._words: list[Any] = [
+            self.b.word(data, i) if known is None else i64(known.words[i]) for i in words
+        ]
+        self._tables: dict[int, Any] = {}  # addresses by word
         self._buffers = [
             self.b.load(self.at(buffers, i64(8 * i)), typ=POINTER) for i in range(self.n_buffers)
         ]
-        addresses = range(record.INTEGERS, record.HUBS + 1)
-        for i in (*addresses, *record.ROW_ORDERS.values()):
-            self._words[i] = self.b.inttoptr(self._words[i], POINTER)
+        if known is None:
+            for i in (*range(record.INTEGERS, record.HUBS + 1), *record.ROW_ORDERS.values()):
+                self._tables[i] = self.b.inttoptr(self._words[i], POINTER)
         self.records = {
             (domain, columns): self.area(starts[columns], 8 * self.lanes_of(columns))
             for columns in (False, True)
@@ -141,6 +159,14 @@ class Emission:
         """One word of the data record."""
         return self._words[index]
 
+    def table(self, index: int) -> Any:
+        """The table whose address is a word of the data record."""
+        if index in self._tables:
+            return self._tables[index]
+        if self.parts.known is None:
+            return self.b.inttoptr(self._words[index], POINTER)
+        return self.module.table_of(self.parts.known.tables[index])
+
     def at(self, base: Any, offset: Any) -> Any:
         """base + offset bytes."""
         return self.b.at(base, offset)
@@ -152,7 +178,7 @@ class Emission:
     def integer(self, word: int, width: int, k: Any, i: int) -> Any:
         """Number i of row k of a table of integers."""
         index = self.b.add(self.b.mul(k, i64(width)), i64(i))
-        return self.b.load(self.at(self.word(word), self.b.mul(index, i64(8))), typ=I64)
+        return self.b.load(self.at(self.table(word), self.b.mul(index, i64(8))), typ=I64)
 
     def body_integers(self, k: Any, *which: int) -> list[Any]:
         """Numbers of body k in the table of bodies."""
@@ -273,5 +299,5 @@ class Emission:
         elif domain is Domain.ROW:
             base, i = self.record(domain, columns, i), i64(0)
         else:
-            base, i = self.record(domain, columns, b.sdiv(i, i64(6))), b.srem(i, i64(6))
+            base, i = self.record(domain, columns, b.udiv(i, i64(6))), b.urem(i, i64(6))
         return self.at(base, b.mul(b.add(i64(start), i), unit))

@@ -45,13 +45,13 @@ class Place:
         """Go to body k; the number of its joint's type."""
         m, b = self.k, self.k.b
         self.domain, self.index = Domain.BODY, k
-        row = m.at(m.word(record.INTEGERS), b.mul(k, i64(8 * tables.N_INTEGERS)))
+        row = m.at(m.table(record.INTEGERS), b.mul(k, i64(8 * tables.N_INTEGERS)))
         numbers = [b.load(m.at(row, i64(8 * i)), typ=I64) for i in range(tables.N_INTEGERS)]
         self.parent, self.hub, self.on_hub, self.q_offset, self.v_offset = (
             numbers[i]
             for i in (tables.PARENT, tables.HUB, tables.ON_HUB, tables.Q_OFFSET, tables.V_OFFSET)
         )
-        self._table = m.at(m.word(record.DOUBLES), b.mul(k, i64(8 * m.parts.constants)))
+        self._table = m.at(m.table(record.DOUBLES), b.mul(k, i64(8 * m.parts.constants)))
         self.records = {
             Reads.HERE: m.both(Domain.BODY, b.add(k, i64(1))),
             Reads.PARENT: m.both(Domain.BODY, b.add(self.parent, i64(1))),
@@ -74,7 +74,7 @@ class Place:
 
     def _at_point(self, p: Any) -> None:
         m = self.k
-        self._point_table = m.at(m.word(record.POINT_DOUBLES), m.b.mul(p, i64(96)))
+        self._point_table = m.at(m.table(record.POINT_DOUBLES), m.b.mul(p, i64(96)))
         self._host, self._mate, self._chosen = (
             m.integer(record.POINT_INTEGERS, tables.N_POINT_INTEGERS, p, i)
             for i in (tables.POINT_BODY, tables.POINT_MATE, tables.POINT_CHOSEN)
@@ -91,7 +91,7 @@ class Place:
         self._at_point(point)
         self.records[Reads.POINT] = m.both(Domain.POINT, point)
         self.records[Reads.ROW] = m.both(Domain.ROW, row)
-        self._link_table = m.at(m.word(record.LINK_DOUBLES), m.b.mul(link, i64(48)))
+        self._link_table = m.at(m.table(record.LINK_DOUBLES), m.b.mul(link, i64(48)))
         return kind
 
     def at_mate(self, make: Callable[[], Any]) -> Any:
@@ -128,7 +128,7 @@ class Place:
 
     def gravity(self, i: int) -> Lane:
         """A component of [0; −g]."""
-        return self._number(self.k.word(record.GRAVITY), i)
+        return self._number(self.k.table(record.GRAVITY), i)
 
     def point_constant(self, i: int) -> Lane:
         """A number of the point's table."""

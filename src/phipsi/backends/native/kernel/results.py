@@ -164,8 +164,9 @@ class Results:
             if self.matrices.mirrored(r) or self.matrices.in_halves(r):
                 self.matrices.mirror(r)
         Products(k, self.matrices).emit()
-        # matrices of groups are inspected in the loop over the batch
-        inspected = [r for r in k.results if e.lanes == 1 or not is_matrix(r)]
+        # matrices of groups are inspected in the loop over the batch, if it is ours
+        everything = e.lanes == 1 or k.parts.known is not None
+        inspected = [r for r in k.results if everything or not is_matrix(r)]
         bad = not_finite(k, [k.buffer_of(r) for r in inspected])
         status = b.load(k.status, typ=e.integers)
         first = b.and_(bad, b.icmp_signed("==", status, e.integer(0)))

@@ -65,7 +65,7 @@ class Columns:
                 from_joint = self.k.body_integers(start, tables.V_OFFSET)[0]
                 self._component = b.sub(self.column, from_joint)
         elif self.kind != "link":
-            self._component = b.srem(self.column, i64(10 if self.kind == "parameter" else 6))
+            self._component = b.urem(self.column, i64(10 if self.kind == "parameter" else 6))
             if self.several:
                 self._component = b.add(e.splat_integer(self._component), e.numbers)
 

@@ -20,7 +20,6 @@ from phipsi.backends.native.text.lane_arithmetic import (
     DOUBLE,
     I8,
     I64,
-    POINTER,
     Emitter,
     Lane,
     fold_loop,
@@ -75,7 +74,7 @@ class Products:
 
     def _across(self, a: Any, b: Any, factor: Any) -> None:
         m = self.k.b
-        whole = m.mul(m.sdiv(self.size, i64(_COLUMNS)), i64(_COLUMNS))
+        whole = m.mul(m.udiv(self.size, i64(_COLUMNS)), i64(_COLUMNS))
         write_loop(m, whole, lambda j: self._columns(a, b, factor, j, _COLUMNS), _COLUMNS)
         rest = m.sub(self.size, whole)
         write_loop(m, rest, lambda j: self._columns(a, b, factor, m.add(whole, j), 1))
@@ -120,14 +119,14 @@ class Products:
                     entry = scaled(Lane(e, sums[r * count + c]), factor)
                     k.lane_store(entry, b, m.mul(at, i64(k.bytes)))
 
-        whole = m.mul(m.sdiv(self.size, i64(_ROWS)), i64(_ROWS))
+        whole = m.mul(m.udiv(self.size, i64(_ROWS)), i64(_ROWS))
         write_loop(m, whole, lambda i: rows(i, _ROWS), _ROWS)
         write_loop(m, m.sub(self.size, whole), lambda i: rows(m.add(whole, i), 1))
 
     def _move_some(self, i: Any, b: Any, first: Any, found: Any, count: int) -> list[Any]:
         """The same for a factor with known zeros, which may hold anything there."""
         k, m, e = self.k, self.k.b, self.k.config
-        table = k.at(m.inttoptr(k.word(record.RELATED), POINTER), first)
+        table = k.at(k.table(record.RELATED), first)
         flags = m.load(table, typ=ir.IntType(8 * count), align=1)
         some = m.icmp_signed("!=", flags, ir.Constant(flags.type, 0))
         with m.if_then(some):
@@ -161,15 +160,14 @@ class Products:
         place = m.mul(i, i64(self.k.bytes))
         m.store(place, self.k.at(self.rows, m.mul(found, i64(8))), align=8)
         several = e.lanes > 1
-        kind = ir.VectorType(I64, e.lanes) if several else I64
         bits: Any = None
         for x in entries:
-            one = m.bitcast(x, kind)
+            one = m.bitcast(x, e.integers)
             bits = one if bits is None else m.or_(bits, one)
         # twice the bits drops the sign, so that −0 is zero
         doubled = m.add(bits, bits)
         if several:
-            mask = m.icmp_signed("!=", doubled, ir.Constant(kind, [0] * e.lanes))
+            mask = m.icmp_signed("!=", doubled, e.integer(0))
             flags = m.bitcast(mask, ir.IntType(e.lanes))
             some = m.icmp_unsigned("!=", flags, ir.Constant(ir.IntType(e.lanes), 0))
         else:
@@ -214,7 +212,7 @@ class Products:
                     entry = scaled(Lane(g, sums[r]), factor)
                     g.masked_store(entry.value, place(m.add(i, i64(r))), mask)
 
-            whole = m.mul(m.sdiv(self.size, i64(_AT_ONCE)), i64(_AT_ONCE))
+            whole = m.mul(m.udiv(self.size, i64(_AT_ONCE)), i64(_AT_ONCE))
             write_loop(m, whole, lambda i: rows(i, _AT_ONCE), _AT_ONCE)
             write_loop(m, m.sub(self.size, whole), lambda i: rows(m.add(whole, i), 1))
 

@@ -35,7 +35,7 @@ class RowMatrix:
         k, b = emission, emission.b
         self.k, self.place, self.field, self.local = k, place, field, is_local(field)
         word = record.ROW_ORDERS[self.local]
-        self.table, self.places, self.entries = (k.word(word + i) for i in range(3))
+        self.table, self.places, self.entries = k.table(word), k.word(word + 1), k.word(word + 2)
         start: Any = i64(0)
         for other in list(k.plan.row_matrices)[: k.plan.row_matrices[field]]:
             its = record.ROW_ORDERS[is_local(other)]
@@ -126,7 +126,7 @@ class RowMatrix:
         start = k.plan.body[admittance]
 
         def hub(n: Any) -> None:
-            body = b.load(k.at(k.word(record.HUBS), b.mul(n, i64(8))), typ=I64)
+            body = b.load(k.at(k.table(record.HUBS), b.mul(n, i64(8))), typ=I64)
             where = k.record(Domain.BODY, False, b.add(body, i64(1)))
             first = self._hub_row(n)
             found = [k.entry_load(admittance, where, start, i) for i in range(21)]

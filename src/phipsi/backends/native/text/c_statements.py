@@ -200,7 +200,8 @@ class IRBuilder(ir.IRBuilder):
     _add, _sub, _mul = (_plain_binary(n, s) for n, s in (("add", "+"), ("sub", "-"), ("mul", "*")))
     and_, or_, xor = (_plain_binary(n, s) for n, s in (("and", "&"), ("or", "|"), ("xor", "^")))
     shl, lshr = _shift("shl", "<<"), _shift("lshr", ">>")
-    udiv, sdiv, srem = _plain_binary("udiv", "/"), _division("/"), _division("%")
+    udiv, urem = _plain_binary("udiv", "/"), _plain_binary("urem", "%")
+    sdiv, srem = _division("/"), _division("%")
     fadd, fsub, fmul, fdiv = (_plain_binary(f"f{s}", s) for s in "+-*/")
 
     def icmp_signed(self, relation: str, x: ir.Value, y: ir.Value) -> ir.Value:
@@ -246,6 +247,9 @@ class IRBuilder(ir.IRBuilder):
         if plain(type_).text == "i128":
             return self._value(type_, f"(struct wide){{{operand(x)}, 0}}")
         return self._value(type_, operand(x))
+
+    def sext(self, x: ir.Value, type_: ir.Type) -> ir.Value:
+        return self._value(type_, f"({c_type(type_)})({_SIGNED[plain(type_).text]}){_signed(x)}")
 
     def trunc(self, x: ir.Value, type_: ir.Type) -> ir.Value:
         old, new = plain(x.type).text, plain(type_).text

@@ -88,6 +88,8 @@ _HELPERS = {
     # numbers of 128 bits
     "wide_and": "static inline struct wide wide_and(struct wide x, struct wide y)\n"
     "{ x.low &= y.low; x.high &= y.high; return x; }",
+    "wide_or": "static inline struct wide wide_or(struct wide x, struct wide y)\n"
+    "{ x.low |= y.low; x.high |= y.high; return x; }",
     "wide_add": "static inline struct wide wide_add(struct wide x, struct wide y)\n"
     "{ x.low += y.low; x.high += y.high + (x.low < y.low); return x; }",
     "wide_lshr": """static inline struct wide wide_lshr(struct wide x, struct wide y)
@@ -95,6 +97,13 @@ _HELPERS = {
   uint64_t n = y.low;
   if (n >= 64) { x.low = x.high; x.high = 0; n -= 64; }
   if (n) { x.low = x.low >> n | x.high << (64 - n); x.high >>= n; }
+  return x;
+}""",
+    "wide_shl": """static inline struct wide wide_shl(struct wide x, struct wide y)
+{
+  uint64_t n = y.low;
+  if (n >= 64) { x.high = x.low; x.low = 0; n -= 64; }
+  if (n) { x.high = x.high << n | x.low >> (64 - n); x.low <<= n; }
   return x;
 }""",
     "wide_mul": """static struct wide wide_mul(struct wide x, struct wide y)

@@ -37,11 +37,14 @@ def define_sincos(module: ir.Module, lanes: int, *, fused: bool) -> ir.Function:
     name = f"phipsi_sincos_{lanes}"
     if name in module.globals:
         return module.globals[name]
-    rare = _define_sincos_of_any(module, lanes, fused=fused)
+    rare = None if lanes == 1 else _define_sincos_of_any(module, lanes, fused=fused)
     e, function, x, inside = _begin(module, lanes, fused, name)
     b, kind = e.builder, ir.IntType(lanes)
-    near, far = (function.append_basic_block(n) for n in ("near", "far"))
     every = ir.Constant(kind, 2**lanes - 1)
+    if rare is None:
+        b.ret(_polynomials(e, *_reduced_if_small(e, x, inside)))
+        return function
+    near, far = (function.append_basic_block(n) for n in ("near", "far"))
     b.cbranch(b.icmp_unsigned("==", b.bitcast(inside, kind), every), near, far)
     b.position_at_end(far)
     b.ret(b.call(rare, [x.value]))
@@ -91,6 +94,27 @@ def _reduced_one_by_one(e: Emitter, x: Lane, inside: Any, values: list[Any]) -> 
             values[k].add_incoming(old, before)
             values[k].add_incoming(put, large)
     return values
+
+
+def _reduced_if_small(e: Emitter, x: Lane, inside: Any) -> tuple[Lane, Lane, Any]:
+    """The reduced angle of one lane, by whole numbers if it is large."""
+    b = e.builder
+    near, far, done = (b.function.append_basic_block(n) for n in ("near", "far", "done"))
+    b.cbranch(inside, near, far)
+    b.position_at_end(far)
+    found = b.call(define_reduction(b.module), [x.value])
+    large = [b.extract_value(found, i) for i in range(3)]
+    b.branch(done)
+    b.position_at_end(near)
+    y0, y1, quadrant = _reduced(e, x)
+    b.branch(done)
+    b.position_at_end(done)
+    out: list[Any] = []
+    for small, other in zip((y0.value, y1.value, quadrant), large, strict=True):
+        out.append(b.phi(small.type))
+        out[-1].add_incoming(small, near)
+        out[-1].add_incoming(other, far)
+    return Lane(e, out[0]), Lane(e, out[1]), out[2]
 
 
 def _reduced(e: Emitter, x: Lane) -> tuple[Lane, Lane, Any]:
@@ -219,8 +243,7 @@ def _turns(b: Any, table: Any, whole: Any, place: Any) -> tuple[Any, list[Any], 
         for i in range(4)
     ]
     window = [_moved(b, x, y, shift) for x, y in zip(words, words[1:], strict=False)]
-    wide = b.zext(whole, I128)
-    product = [b.mul(wide, b.zext(w, I128)) for w in window]
+    product = [_product(b, whole, w) for w in window]
     middle = b.add(product[1], b.lshr(product[2], _wide(64)))
     top = b.add(product[0], b.lshr(middle, _wide(64)))
     r = [b.trunc(p, I64) for p in (top, middle, product[2])]
@@ -239,17 +262,16 @@ def _radians(b: Any, first: Any, second: Any, third: Any) -> tuple[Any, Any]:
     zeros = b.module.globals.get("llvm.ctlz.i64") or ir.Function(b.module, kind, "llvm.ctlz.i64")
     shift = b.call(zeros, [first, ir.Constant(I1, 1)])
     high, low = _moved(b, first, second, shift), _moved(b, second, third, shift)
-    top, bottom = (ir.Constant(I128, x) for x in (HALF_PI >> 64, HALF_PI % 2**64))
-    high, low = b.zext(high, I128), b.zext(low, I128)
-    out = b.mul(high, top)
-    for part in (b.mul(high, bottom), b.mul(low, top)):
+    top, bottom = i64(HALF_PI >> 64), i64(HALF_PI % 2**64)
+    out = _product(b, high, top)
+    for part in (_product(b, high, bottom), _product(b, low, top)):
         out = b.add(out, b.lshr(part, _wide(64)))
     # 128 bits, of which the first or the second is set: 53 exactly, and the next 62
     parts = [b.lshr(out, _wide(75)), b.and_(b.lshr(out, _wide(13)), _wide(2**62 - 1))]
     numbers: list[Any] = []
     for part, unit in zip(parts, (-52, -114), strict=True):
         scale = b.shl(b.sub(i64(1023 + unit), shift), i64(52))
-        number = b.sitofp(b.trunc(part, I64), DOUBLE)
+        number = _number(b, b.trunc(part, I64))
         numbers.append(b.fmul(number, b.bitcast(scale, DOUBLE)))
     whole = b.fadd(*numbers)
     return whole, b.fsub(numbers[1], b.fsub(whole, numbers[0]))
@@ -259,6 +281,29 @@ def _moved(b: Any, x: Any, y: Any, shift: Any) -> Any:
     """The first word of two that are moved up by less than 64 bits."""
     back = b.sub(i64(63), shift)
     return b.or_(b.shl(x, shift), b.lshr(b.lshr(y, i64(1)), back))
+
+
+def _product(b: Any, x: Any, y: Any) -> Any:
+    """x y of two words, 128 bits: by halves, as not every processor has the instruction."""
+    (x0, x1), (y0, y1) = ((b.and_(w, i64(2**32 - 1)), b.lshr(w, i64(32))) for w in (x, y))
+    low, left, right, high = (b.mul(*pair) for pair in ((x0, y0), (x0, y1), (x1, y0), (x1, y1)))
+    carried = b.add(b.lshr(low, i64(32)), b.and_(left, i64(2**32 - 1)))
+    carried = b.add(carried, b.and_(right, i64(2**32 - 1)))
+    low = b.or_(b.and_(low, i64(2**32 - 1)), b.shl(carried, i64(32)))
+    for part in (left, right, carried):
+        high = b.add(high, b.lshr(part, i64(32)))
+    return b.or_(b.shl(b.zext(high, I128), _wide(64)), b.zext(low, I128))
+
+
+def _number(b: Any, word: Any) -> Any:
+    """A whole number below 2^63 as a double, rounded once, without a conversion of 64 bits."""
+    low = b.or_(b.and_(word, i64(2**32 - 1)), i64(0x433 << 52))  # 2^52 + the lower half
+    high = b.or_(b.lshr(word, i64(32)), i64(0x453 << 52))  # 2^84 + the upper half · 2^32
+    parts = [
+        b.fsub(b.bitcast(x, DOUBLE), ir.Constant(DOUBLE, offset))
+        for x, offset in ((high, 2.0**84), (low, 2.0**52))
+    ]
+    return b.fadd(*parts)
 
 
 def _triple(b: Any, *members: Any) -> Any:

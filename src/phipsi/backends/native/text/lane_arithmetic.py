@@ -34,9 +34,9 @@ class Emitter:
 
     def __init__(self, lanes: int, *, fused: bool) -> None:
         self.lanes, self.fused = lanes, fused
-        self.vector = ir.VectorType(DOUBLE, lanes)
-        self.mask = ir.VectorType(ir.IntType(1), lanes)
-        self.integers = ir.VectorType(I64, lanes)
+        self.vector = ir.side_by_side(DOUBLE, lanes)
+        self.mask = ir.side_by_side(I1, lanes)
+        self.integers = ir.side_by_side(I64, lanes)
         self.builder: Any = None
 
     def constant(self, x: float) -> Lane:
@@ -72,12 +72,14 @@ class Emitter:
         b = self.builder
         undefined = ir.Constant(kind, ir.Undefined)
         one = b.insert_element(undefined, scalar, ir.Constant(I32, 0))
-        zeros = ir.Constant(ir.VectorType(I32, self.lanes), [0] * self.lanes)
+        zeros = ir.Constant(ir.side_by_side(I32, self.lanes), [0] * self.lanes)
         return b.shuffle_vector(one, undefined, zeros)
 
     def intrinsic(self, name: str, *args: Lane) -> Lane:
         """An LLVM intrinsic on vectors, e.g. "sqrt", "fabs", "maxnum", "roundeven"."""
-        full = f"llvm.{name}.v{self.lanes}f64"
+        if self.builder.module.standalone and name in _WITHOUT_LIBRARY:
+            return _WITHOUT_LIBRARY[name](self, *args)
+        full = f"llvm.{name}.f64" if self.lanes == 1 else f"llvm.{name}.v{self.lanes}f64"
         values = [a.value for a in args]
         return Lane(self, self.builder.call_named(full, self.vector, values))
 
@@ -110,6 +112,23 @@ class Emitter:
         """Write the lanes in the mask."""
         name = f"llvm.masked.store.v{self.lanes}f64.p0"
         self.builder.call_named(name, ir.VOID, [value, where, _ALIGNED, mask])
+
+
+def _largest(e: Emitter, x: Lane, y: Lane) -> Lane:
+    """The larger of two numbers; the other one if one is NaN."""
+    return e.select(e.compare(">", x, y), x, e.select(e.compare("==", y, y), y, x))
+
+
+def _floor(e: Emitter, x: Lane) -> Lane:
+    """The largest whole number that is not larger: a number plus 2^52 has no fraction."""
+    size = e.intrinsic("fabs", x)
+    whole = e.intrinsic("copysign", (size + 2.0**52) - 2.0**52, x)
+    whole = e.select(e.compare(">", whole, x), whole - 1.0, whole)
+    return e.select(e.compare("<", size, 2.0**52), whole, x)
+
+
+# what some processors have no instruction for: there LLVM calls a function of a library
+_WITHOUT_LIBRARY: dict[str, Callable[..., Lane]] = {"maxnum": _largest, "floor": _floor}
 
 
 def write_loop(b: Any, count: Any, body: Callable[[Any], None], step: int = 1) -> None:

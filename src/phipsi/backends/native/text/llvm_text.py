@@ -11,10 +11,14 @@ Reasons: docs/decisions/0025.
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from operator import floordiv, mod
 from typing import Any, Final
+
+import numpy as np
 
 # ---- types ---------------------------------------------------------------------------------------
 
@@ -71,6 +75,11 @@ class FunctionType(Type):
         self.gives, self.takes = gives, tuple(takes)
 
 
+def side_by_side(element: Type, count: int) -> Type:
+    """A vector of several elements; one alone is a plain value."""
+    return element if count == 1 else VectorType(element, count)
+
+
 DOUBLE, POINTER, VOID = Type("double"), Type("ptr"), Type("void")
 BIT = IntType(1)
 
@@ -101,8 +110,10 @@ class Constant(Value):
     __slots__ = ("number",)
 
     def __init__(self, type_: Type, value: Any) -> None:
+        if isinstance(value, list) and not isinstance(type_, VectorType):  # of one lane
+            value = value[0]
         super().__init__(type_, _known(type_, value))
-        self.number: int | None = value if isinstance(type_, IntType) else None
+        self.number: Any = value if isinstance(type_, IntType) else None  # an integer
 
 
 def _known(type_: Type, value: Any) -> str:
@@ -121,13 +132,14 @@ def _known(type_: Type, value: Any) -> str:
 class Function(Value):
     """A function of a module: declared, and defined once it has blocks."""
 
-    __slots__ = ("_labels", "_names", "args", "blocks", "linkage", "module", "signature")
+    __slots__ = ("_labels", "_names", "args", "blocks", "calls", "linkage", "module", "signature")
 
     def __init__(self, module: Module, signature: FunctionType, name: str) -> None:
         super().__init__(POINTER, f"@{name}")
         self.module, self.signature, self.linkage = module, signature, ""
         self.args = [Argument(x, f"%a{i}") for i, x in enumerate(signature.takes)]
         self.blocks: list[Block] = []
+        self.calls: set[Function] = set()
         self._names = self._labels = 0
         module.globals[name] = self
 
@@ -154,7 +166,8 @@ class Function(Value):
             return
         takes = ", ".join(f"{a.type} {a.attributes}{a.name}" for a in self.args)
         linkage = f"{self.linkage} " if self.linkage else ""
-        yield f"define {linkage}{self.signature.gives} {self.name}({takes})"
+        attributes = self.module.attributes
+        yield f"define {linkage}{self.signature.gives} {self.name}({takes}){attributes}"
         yield "{"
         for block in self.blocks:
             yield f"{block.label}:"
@@ -240,11 +253,28 @@ class Table(Value):
         yield f"{self.name} = internal constant {kind} [{listed}], align 8"
 
 
+class Memory(Value):
+    """Bytes of a module that change."""
+
+    __slots__ = ("_line",)
+
+    def __init__(self, module: Module, size: int, name: str) -> None:
+        super().__init__(POINTER, f"@{name}")
+        kind = f"[{max(1, size)} x i8]"
+        self._line = f"{self.name} = internal global {kind} zeroinitializer, align 16"
+        module.tables.append(self)
+
+    def lines(self) -> Iterator[str]:
+        """The text."""
+        yield self._line
+
+
 class Module:
     """Functions that are compiled together, and their tables.
 
     `builder` is the class that writes instructions, and so the language of the text: this one, or
-    that of `c_text`.
+    that of `c_text`. `standalone` is for code that leaves this process: it calls no library, not
+    even where LLVM would put such a call, and has no tables for unwinding.
     """
 
     @property
@@ -252,9 +282,32 @@ class Module:
         """What writes the instructions of its functions."""
         return IRBuilder
 
-    def __init__(self) -> None:
+    def __init__(self, *, standalone: bool = False) -> None:
         self.globals: dict[str, Function] = {}
-        self.tables: list[Table] = []
+        self.tables: list[Table | Memory] = []
+        self.standalone = standalone
+        self.attributes = " nounwind" if standalone else ""
+        self._shared: dict[tuple[str, bytes], Table] = {}
+
+    def table_of(self, numbers: np.ndarray) -> Table:
+        """A table with these numbers, 64-bit integers or doubles; equal ones are there once."""
+        key = (numbers.dtype.str, numbers.tobytes())
+        if key not in self._shared:
+            element = DOUBLE if numbers.dtype == np.float64 else IntType(8 * numbers.itemsize)
+            name = f"table.{len(self._shared)}"
+            self._shared[key] = Table(self, element, numbers.ravel().tolist(), name)
+        return self._shared[key]
+
+    def keep(self, roots: Sequence[Function]) -> None:
+        """Remove the functions that none of these calls, directly or through others."""
+        kept, stack = set(roots), list(roots)
+        while stack:
+            new = stack.pop().calls - kept
+            kept |= new
+            stack.extend(new)
+        self.globals = {name: f for name, f in self.globals.items() if f in kept}
+        text = "\n".join(line for f in self.globals.values() for line in f.lines())
+        self.tables = [t for t in self.tables if re.search(rf"{re.escape(t.name)}\b", text)]
 
     def __str__(self) -> str:
         parts = (*self.tables, *self.globals.values())
@@ -281,6 +334,22 @@ def _binary(name: str) -> _Binary:
 def _cast(name: str) -> _Cast:
     """An instruction that gives the same bits, or the same number, another type."""
     return lambda b, x, type_: b._value(type_, f"{name} {x.typed} to {type_}")
+
+
+def _known_or(name: str, compute: Callable[[int, int], int]) -> _Binary:
+    """An instruction on two integers without signs, or its result if both are known."""
+    write = _binary(name)
+
+    def go(builder: IRBuilder, x: Value, y: Value) -> Value:
+        a, b = number(x), number(y)
+        if a is None or b is None:
+            return write(builder, x, y)
+        return Constant(x.type, compute(a, b))
+
+    return go
+
+
+_uitofp = _cast("uitofp")
 
 
 class IRBuilder:
@@ -325,7 +394,8 @@ class IRBuilder:
             return Constant(x.type, a * b)
         return y if a == 1 else x if b == 1 else self._mul(x, y)
 
-    sdiv, udiv, srem = _binary("sdiv"), _binary("udiv"), _binary("srem")
+    sdiv, srem = _binary("sdiv"), _binary("srem")
+    udiv, urem = _known_or("udiv", floordiv), _known_or("urem", mod)
     and_, or_, xor = _binary("and"), _binary("or"), _binary("xor")
     shl, lshr = _binary("shl"), _binary("lshr")
 
@@ -362,8 +432,14 @@ class IRBuilder:
     # -- other forms of the same bits, or of the same number
 
     bitcast, inttoptr, ptrtoint = _cast("bitcast"), _cast("inttoptr"), _cast("ptrtoint")
-    zext, trunc = _cast("zext"), _cast("trunc")  # wider and narrower integers
-    sitofp, uitofp, fptosi = _cast("sitofp"), _cast("uitofp"), _cast("fptosi")
+    zext, sext, trunc = _cast("zext"), _cast("sext"), _cast("trunc")  # other widths of integers
+    sitofp, fptosi = _cast("sitofp"), _cast("fptosi")
+
+    def uitofp(self, x: Value, type_: Type) -> Value:
+        """The number of an integer without a sign."""
+        if number(x) is not None and type_ is DOUBLE:
+            return Constant(type_, float(number(x) or 0))
+        return _uitofp(self, x, type_)
 
     def select(self, condition: Value, x: Value, y: Value) -> Value:
         """x where the condition holds, else y."""
@@ -372,15 +448,21 @@ class IRBuilder:
     # -- parts
 
     def extract_element(self, x: Value, i: Value) -> Value:
-        """An element of a vector."""
+        """An element of a vector, or the plain value of one lane."""
+        if not isinstance(x.type, VectorType):
+            return x
         return self._value(x.type.element, f"extractelement {x.typed}, {i.typed}")  # type: ignore
 
     def insert_element(self, x: Value, element: Value, i: Value) -> Value:
-        """A vector with another element."""
+        """A vector with another element, or the plain value of one lane."""
+        if not isinstance(x.type, VectorType):
+            return element
         return self._value(x.type, f"insertelement {x.typed}, {element.typed}, {i.typed}")
 
     def shuffle_vector(self, x: Value, y: Value, mask: Value) -> Value:
         """Elements of two vectors in another order."""
+        if not isinstance(x.type, VectorType):
+            return x
         type_ = VectorType(x.type.element, mask.type.count)  # type: ignore[attr-defined]
         return self._value(type_, f"shufflevector {x.typed}, {y.typed}, {mask.typed}")
 
@@ -445,6 +527,7 @@ class IRBuilder:
     def call(self, function: Function, args: Sequence[Value]) -> Value:
         """Call a function."""
         gives = function.signature.gives
+        self.function.calls.add(function)
         text = f"call {gives} {function.name}({', '.join([x.typed for x in args])})"
         if gives is VOID:
             self._write(f"  {text}")
