@@ -53,7 +53,6 @@ from phipsi.motion.checks import (
     check_quaternions,
     checked_number,
     checked_time,
-    reject_not_finite,
 )
 from phipsi.motion.conditional import where_needed
 from phipsi.motion.step_calls import ProgramCall, euler_step, moved, pushed_rates
@@ -391,9 +390,6 @@ def _step(
             f"the leading axes of q {places.shape}, v {rates.shape}, tau {efforts.shape} and "
             f"impulses {last.shape} do not broadcast"
         ) from None
-    reject_not_finite(model, places, "q", model.q_slices)
-    for name, x in (("v", rates), ("tau", efforts)):
-        reject_not_finite(model, x, name, model.v_slices)
     key = (contact_step, contacts, tolerance, smoothing)
     step = model.cached(key, lambda: _Step(model, tolerance, smoothing))
     zeros = {name: x for name, x in step.states.items() if name != IMPULSES}
