@@ -75,24 +75,25 @@ def test_impulses_are_those_of_a_dense_solution(seed):
     G, M = loops.jacobian(q), pp.mass_matrix(model, q)
     reach = np.linalg.solve(M, G.T)
     Y = np.linalg.inv(M) - reach @ np.linalg.pinv(G @ reach, rcond=1e-10) @ reach.T
-    C = []
+    C, points = [], []
     for name, x, n in zip(hosts, slots.point_a, slots.normal, strict=True):
         J = pp.jacobian(model, q, [(name, (0, 0, 0))])
         origin = pp.body_poses(model, q)[model.body_index(name), :3, 3]
         moved = J[3:] + np.array([np.cross(w, x - origin) for w in J[:3].T]).T
         t = np.cross(n, (1, 0, 0)) / np.linalg.norm(np.cross(n, (1, 0, 0)))
+        points.append(moved)
         C.append(np.stack([t, np.cross(n, t), n]) @ moved)
     C = np.concatenate(C)
     layout = ConeLayout(("point", "point"))
     s = np.maximum(slots.gap, 0.0) / h
     problem = ConeProblem(layout, C @ Y @ C.T, C @ free, s, layout.coefficients(0.4))
     p = solve(problem, tolerance=1e-13).p
-    normal = np.einsum("ki,ki->k", found.impulses[:, 3:], slots.normal)
+    # impulses of a body with few degrees of freedom are not unique, what they do is
+    efforts = sum(J.T @ f for J, f in zip(points, found.impulses[:, 3:], strict=True))
+    change = Y @ C.T @ p
+    assert_allclose(Y @ efforts, change, atol=1e-9 * (1 + np.abs(v).max()))
+    assert np.abs(change).max() > 1e-3
     scale = 1 + np.abs(p).max()
-    assert_allclose(normal, p[[2, 5]], atol=1e-9 * scale)
-    assert p[[2, 5]].max() > 0
-    sizes = np.linalg.norm(found.impulses[:, 3:], axis=1)
-    assert_allclose(sizes, np.linalg.norm(p.reshape(2, 3), axis=1), atol=1e-9 * scale)
     assert found.certificate.is_clean and found.certificate.gain <= 1e-12 * scale**2
     assert np.abs(system.residual(found.q)).max() < 1e-10
 
