@@ -45,6 +45,12 @@ class ActingLaws:
         self.model = model
         self.circuit = laws if isinstance(laws, Circuit) else circuit(model, laws, dt)
         made = self.circuit
+        if made.joint_rows:
+            raise InputError(
+                "rigid stops (stiffness=inf) and dry friction (velocity_scale=0) jump, so that "
+                "there are no efforts at a state and no small motions about it. Give them a finite "
+                "stiffness and a velocity_scale above 0"
+            )
         graph = StepGraph(model, made)
         of_states = made.of_kind("state")
         self.shapes = {n: x.shape for n, x in (made.of_kind("parameter") | of_states).items()}

@@ -42,17 +42,23 @@ from phipsi.motion.tableaux import Method
 
 
 def step_of(
-    graph: StepGraph, method: Method, start: Place | None = None, *, smoothing: float = 0.0
+    graph: StepGraph,
+    method: Method,
+    start: Place | None = None,
+    *,
+    smoothing: float = 0.0,
+    differentiable: bool = False,
 ) -> Place:
     """The place after a step; that of a system is on its constraints.
 
-    With `smoothing` (J), derivatives are those of smoothed contacts.
+    With `smoothing` (J), derivatives are those of smoothed contacts; with `differentiable` the
+    graph has the same values, and derivatives.
     """
     start = start or graph.start
-    if graph.contacts is not None:
+    if graph.row_states:
         from phipsi.motion.contact_steps import ContactSteps
 
-        return ContactSteps(graph, graph.contacts, smoothing=smoothing).step(start)
+        return ContactSteps(graph, smoothing=smoothing, differentiable=differentiable).step(start)
     if method.conserves:
         return _Halfway(graph, start).variational()
     if method.tableau is not None and not method.tableau.is_explicit:

@@ -127,7 +127,7 @@ class RunGradient:
         self._graph, self._wrt = graph, tuple(wrt)
         self._shapes = dict(parameters)
         begin = graph.after_samples()
-        end = step_of(graph, method, begin, smoothing=smoothing)
+        end = step_of(graph, method, begin, smoothing=smoothing, differentiable=True)
         sizes = {name: max(1, math.prod(shape)) for name, shape in parameters.items()}
         shared = {name: size for name, size in sizes.items() if name not in own}
         mine = {name: size for name, size in sizes.items() if name in own}

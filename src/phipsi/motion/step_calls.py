@@ -34,7 +34,7 @@ from phipsi.motion.chart import chart_of
 from phipsi.motion.inertia_nodes import weights_of_inertias
 from phipsi.motion.lagrangian import RATES_OF_MOMENTA
 from phipsi.motion.unrolled_programs import unrolled_program
-from phipsi.operators import H, J, frame_pose, phi, pose
+from phipsi.operators import H, J, Lambda, frame_pose, mass_matrix, phi, pose
 from phipsi.operators.catalogue import catalogue_leaf
 from phipsi.operators.inputs import needs_of
 from phipsi.operators.own_operators import operator
@@ -52,6 +52,13 @@ _INVERSES = (
     RATES_OF_MOMENTA,
 )
 """Forms ℳ⁻¹ (tau − …), whose derivatives by a given Jr are known too."""
+_REACH = mass_matrix.inv @ J.T
+_AROUND = {
+    mass_matrix.inv: (mass_matrix.inv, mass_matrix.inv),
+    _REACH: (mass_matrix.inv, _REACH),
+    Lambda: (_REACH, _REACH),
+}
+"""Forms L ℳ⁻¹ R, of which that is known too, with ℳ⁻¹ L* and ℳ⁻¹ R."""
 
 
 def kernel_source(program: Program) -> KernelSource | None:
@@ -146,7 +153,25 @@ class ProgramCall(Callee):
             out["q"] = lifted(self.model, given["q"], out["q"])
         if "Jr" in given and form in _INVERSES:
             out["Jr"] = of_rotors(self.model, given["Jr"].shape, out["tau"], result)
+        elif "Jr" in given and form in _AROUND:
+            out["Jr"] = self._of_rotors(form, mode, given, result, weight)
         return out
+
+    def _of_rotors(self, form: Expr, mode: str, given: Any, result: Node, weight: Node) -> Node:
+        """The weights of Jr: −∑ (ℳ⁻¹ L* w) (ℳ⁻¹ R)*, a change acting as efforts −δJr ℳ⁻¹ R."""
+        back, reach = _AROUND[form]
+        shared = {name: x for name, x in self.options.items() if name in ("given", "points")}
+
+        def of(X: Expr) -> Node:
+            if mode == "dense" and X is form:
+                return result
+            callee, known = ProgramCall((X,), self.model, mode=(mode,), **shared), {"x": weight}
+            return call(callee, *({**given, **known}[x] for x in callee.inputs))[0]
+
+        if mode == "apply":
+            return of_rotors(self.model, given["Jr"].shape, of(back), result)
+        total = ops.matmul(ops.matmul(of(back), weight), ops.transpose(of(reach)))
+        return of_rotors(self.model, given["Jr"].shape, total)
 
     def _along(self, form: Expr, given: Mapping[str, Node], weight: Node) -> dict[str, Node]:
         """The derivative of weight · form by all inputs of this program."""
@@ -160,7 +185,7 @@ class ProgramCall(Callee):
         known = ((X, W, _column_of(X)) for X, W in sides)
         fit = [(X, W, column) for X, W, column in known if column is not None]
         alone = ProgramCall((form,), self.model, **{**self.options, "mode": ("dense",)})
-        if not fit or "Jr" in alone.inputs:
+        if not fit or ("Jr" in alone.inputs and form not in _AROUND):
             raise InputError(_no_derivative(form))
         X, W, (name, u) = min(fit, key=lambda x: x[1].shape[1])
         rows, columns = W.shape
@@ -275,8 +300,11 @@ def products(
     return out
 
 
-def of_rotors(model: Model, shape: Shape, by_tau: Node, rates: Node) -> Node:
-    """The weights of Jr: a change of it acts on rates y as the efforts −δJr y."""
+def of_rotors(model: Model, shape: Shape, by_tau: Node, rates: Node | None = None) -> Node:
+    """The weights of Jr: a change of it acts on rates y as the efforts −δJr y.
+
+    Of weights by_tau (nv,) of efforts and rates (nv,), or of a sum of such products (nv, nv).
+    """
     rows, columns, places = [], [], []
     for k, at in enumerate(model.v_slices):
         for i in range(at.start, at.stop):
@@ -284,7 +312,10 @@ def of_rotors(model: Model, shape: Shape, by_tau: Node, rates: Node) -> Node:
                 rows.append(i)
                 columns.append(j)
                 places.append((k * shape[1] + i - at.start) * shape[2] + j - at.start)
-    product = ops.apply("mul", ops.pick(by_tau, rows), ops.pick(rates, columns))
+    if rates is None:
+        product = ops.pick(by_tau, np.array(rows) * model.nv + np.array(columns))
+    else:
+        product = ops.apply("mul", ops.pick(by_tau, rows), ops.pick(rates, columns))
     return ops.scatter(ops.apply("neg", product), np.array(places), shape)
 
 
