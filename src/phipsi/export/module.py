@@ -152,7 +152,7 @@ class _Writer:
         kernel, work = self._kernel(1)
         n = len(self.counts)
         function, args, scratch = self._begin(self.source.name, [POINTER] * n, work)
-        b = ir.IRBuilder(function.append_basic_block("entry"))
+        b = function.begin()
         status = b.alloca(I64)
         buffers = b.alloca(I64, size=n + 1)
         for i, a in enumerate((*args, status)):
@@ -178,7 +178,7 @@ class _Writer:
         takes = [I32, *[POINTER] * (n + 1)]
         function, args, memory = self._begin(f"{self.source.name}_batch", takes, total)
         count, *arrays, statuses = args
-        b = ir.IRBuilder(function.append_basic_block("entry"))
+        b = function.begin()
         found, first = b.alloca(ir.side_by_side(I64, lanes)), b.alloca(I32)
         buffers = b.alloca(I64, size=n + 1)
         b.store(ir.Constant(I32, 0), first)

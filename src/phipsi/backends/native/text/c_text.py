@@ -170,6 +170,8 @@ class Module(ir.Module):
             "struct wide" in x for x in (*helpers, *(h for n in reached for h in texts[n].lines))
         ):
             lines.append("struct wide { uint64_t low, high; };")
+        if any("union word" in h for n in reached for h in texts[n].lines):
+            lines.append("union word { uint64_t i; double x; char *p; };")
         lines += _records(words, self.globals.values())
         lines += [_HELPERS[h] for h in _HELPERS if h in helpers]
         lines += [
