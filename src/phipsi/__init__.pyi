@@ -67,7 +67,8 @@ from phipsi.control import controllers, references
 from phipsi.derivations.by_hand import simplify
 from phipsi.derivations.derive import Derivation, derive
 from phipsi.errors import PhipsiError
-from phipsi.export.fmu import export_fmu
+from phipsi.exporting.export import Exported, export
+from phipsi.exporting.fmu import export_fmu
 from phipsi.interfaces.bridges import conventions
 from phipsi.interfaces.formats.load import load
 from phipsi.interfaces.formats.urdf.write_urdf import save_urdf
@@ -109,6 +110,7 @@ __all__ = [
     "Derivation",
     "Episodes",
     "Event",
+    "Exported",
     "GraphJoint",
     "Grasp",
     "Identity",
@@ -156,6 +158,7 @@ __all__ = [
     "errors",
     "examples",
     "explain",
+    "export",
     "export_fmu",
     "forces",
     "forward_dynamics",

@@ -17,8 +17,8 @@ from known_systems import four_bar
 
 import phipsi as pp
 from phipsi.errors import InputError, PhipsiWarning
-from phipsi.export import fmu
-from phipsi.export.fmu_model import joint_units
+from phipsi.exporting import fmu
+from phipsi.exporting.fmu_model import joint_units
 from phipsi.motion.step_calls import UNIT, VELOCITY, GroupCall
 
 fmpy = pytest.importorskip("fmpy")

@@ -47,7 +47,7 @@ LAYERS = [
     "trajectory",
     "control",
     "simulation",
-    "export",
+    "exporting",
     "interfaces",
     "torch",
     "jax",

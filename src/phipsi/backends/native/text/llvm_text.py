@@ -1,12 +1,8 @@
 """Writing LLVM's text: types, values and instructions.
 
-The names are those of llvmlite's own writer, which does more (it checks types, keeps every operand
-as an object and renders them at the end) and takes five times as long: 40 % of a cold compilation
-were spent there. Mistakes in types are found by LLVM, which parses and verifies the text.
-
-Sums and products of known integers are computed here, because no pass of LLVM's optimiser runs.
-
-Reasons: docs/decisions/0025.
+The names are those of llvmlite's own writer, which does more and takes five times as long. LLVM,
+which parses and verifies the text, finds mistakes in types. Sums and products of known integers are
+computed here, because no pass of LLVM's optimiser runs. Reasons: docs/decisions/0025.
 """
 
 from __future__ import annotations
@@ -254,7 +250,7 @@ class Table(Value):
 
 
 class Memory(Value):
-    """Bytes of a module that change."""
+    """Bytes of a module that change, zero at first."""
 
     __slots__ = ("size",)
 
@@ -265,8 +261,7 @@ class Memory(Value):
 
     def lines(self) -> Iterator[str]:
         """The text."""
-        kind = f"[{self.size} x i8]"
-        yield f"{self.name} = internal global {kind} zeroinitializer, align 16"
+        yield f"{self.name} = internal global [{self.size} x i8] zeroinitializer, align 16"
 
 
 class Module:
@@ -306,8 +301,8 @@ class Module:
             kept |= new
             stack.extend(new)
         self.globals = {name: f for name, f in self.globals.items() if f in kept}
-        text = "\n".join(line for f in self.globals.values() for line in f.lines())
-        self.tables = [t for t in self.tables if re.search(rf"{re.escape(t.name)}\b", text)]
+        used = set(re.findall(r"@[\w.]+", "".join(x for f in kept for x in f.lines())))
+        self.tables = [t for t in self.tables if t.name in used]
 
     def __str__(self) -> str:
         parts = (*self.tables, *self.globals.values())
@@ -437,9 +432,8 @@ class IRBuilder:
 
     def uitofp(self, x: Value, type_: Type) -> Value:
         """The number of an integer without a sign."""
-        if number(x) is not None and type_ is DOUBLE:
-            return Constant(type_, float(number(x) or 0))
-        return _uitofp(self, x, type_)
+        known = number(x) if type_ is DOUBLE else None
+        return _uitofp(self, x, type_) if known is None else Constant(type_, float(known))
 
     def select(self, condition: Value, x: Value, y: Value) -> Value:
         """x where the condition holds, else y."""
@@ -498,10 +492,7 @@ class IRBuilder:
         self._write(f"  store {x.typed}, {where.typed}{aligned}")
 
     def alloca(self, type_: Type, size: int = 1) -> Value:
-        """Memory of the function's own, taken once, when it is called.
-
-        Where control comes by more than once it would take more of the stack every time.
-        """
+        """Memory of the function's own, taken once, when it is called."""
         out = Value(POINTER, self.function.fresh())
         entry = self.function.blocks[0]
         entry.lines.insert(0, f"  {out.name} = alloca {type_}, i32 {size}")

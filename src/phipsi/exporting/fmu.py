@@ -17,9 +17,9 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from phipsi.errors import InputError, did_you_mean, warn
-from phipsi.export.fmu_description import KINDS, build_description, model_description
-from phipsi.export.fmu_model import FmuModel
-from phipsi.export.fmu_source import fmu_source
+from phipsi.exporting.fmu_description import KINDS, build_description, model_description
+from phipsi.exporting.fmu_model import FmuModel
+from phipsi.exporting.fmu_source import fmu_source
 from phipsi.model.model import Model
 from phipsi.simulation.simulator import Simulator
 

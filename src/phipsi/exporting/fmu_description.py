@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from xml.sax.saxutils import quoteattr
 
-from phipsi.export.fmu_model import FmuModel, Variable
+from phipsi.exporting.fmu_model import FmuModel, Variable
 
 _UNITS = {
     "s": {"s": 1},

@@ -16,13 +16,16 @@ from types import ModuleType
 from typing import Any
 
 from phipsi.backends.backend import SweepProgram
-from phipsi.backends.failures import STATUS_WORDS
+from phipsi.backends.failures import NO_MEMORY, STATUS_WORDS
 from phipsi.backends.native.calls.batch_loop import define_pack, define_unpack
 from phipsi.backends.native.native_backend import KernelSource
 from phipsi.backends.native.targets.target import Target
 from phipsi.backends.native.text import llvm_text
 from phipsi.backends.native.text import llvm_text as ir
 from phipsi.backends.native.text.lane_arithmetic import I1, I32, I64, POINTER, i64, write_loop
+
+# memory is the caller's, so that it cannot be missing
+_STATUSES = {code: text for code, text in STATUS_WORDS.items() if code != NO_MEMORY}
 
 
 @dataclass(frozen=True)
@@ -104,7 +107,7 @@ def exported_module(
         fused = target.fused and not source.program.reproducible
         kernels = KernelSource(source.program, replace(target, fused=fused))
         one = _Writer(module, kernels, source, static)
-        function = ExportedFunction(source.name, source.arguments, 0, dict(STATUS_WORDS))
+        function = ExportedFunction(source.name, source.arguments, 0, _STATUSES)
         entry, work = one.single()
         entries.append(entry)
         function = replace(function, work_bytes=work)
