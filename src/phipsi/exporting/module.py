@@ -20,7 +20,7 @@ from phipsi.backends.failures import NO_MEMORY, STATUS_WORDS
 from phipsi.backends.native.calls.batch_loop import define_pack, define_unpack
 from phipsi.backends.native.native_backend import KernelSource
 from phipsi.backends.native.targets.target import Target
-from phipsi.backends.native.text import llvm_text
+from phipsi.backends.native.text import c_text, llvm_text
 from phipsi.backends.native.text import llvm_text as ir
 from phipsi.backends.native.text.lane_arithmetic import I1, I32, I64, POINTER, i64, write_loop
 
@@ -116,8 +116,20 @@ def exported_module(
             entries.append(entry)
             function = replace(function, batch_bytes=work, lanes=target.lanes)
         functions.append(function)
+    if isinstance(module, c_text.Module):
+        for f in functions:
+            _declare(module, f, static=static)
     module.keep(entries)
     return ExportedModule(str(module), tuple(functions))
+
+
+def _declare(module: c_text.Module, f: ExportedFunction, *, static: bool) -> None:
+    """The parameters of a function as the header has them."""
+    arrays = [f"{'const ' * (a.role == 'in')}double *{a.name}" for a in f.arguments]
+    work = [] if static else ["void *work"]
+    if arrays:
+        module.signatures[f.name] = (*arrays, *work)
+        module.signatures[f"{f.name}_batch"] = ("int n", *arrays, "int *status", *work)
 
 
 class _Writer:

@@ -271,6 +271,8 @@ class _Text:
     def _head(self) -> str:
         gives = c_type(self.function.signature.gives)
         given = self.module.signatures.get(self.name)
+        if given is not None and gives == "uint32_t":
+            gives = "int"
         takes = given or [
             f"{_join(c_type(a.type))}{'restrict ' * ('noalias' in a.attributes)}{a.name[1:]}"
             for a in self.function.args
