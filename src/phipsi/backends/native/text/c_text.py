@@ -9,6 +9,7 @@ Results have the bits of LLVM's code for the same text: constants are hexadecima
 unsigned (they wrap, as LLVM's do), and every product and sum is a statement of its own. Compilers
 that join them must be told not to (`-ffp-contract=off`; gcc does not in its ISO mode). Nothing is
 called but `sqrt` and `fabs`, and `fma` where products and sums are rounded once.
+Reasons: docs/decisions/0046.
 """
 
 from __future__ import annotations
