@@ -177,6 +177,7 @@ BUILT_ON_TREES = {
     "Grasp": lambda m: pp.Grasp(m, object="link3", contacts=[]),
     "System": lambda m: pp.System(m, []),
     "contact_events": lambda m: pp.contact_events(m),
+    "contact_forces": lambda m: pp.contact_forces(m, Q, V, TAU),
     "contact_step": lambda m: pp.contact_step(m, Q, V, TAU),
 }
 # Values that are the same for a system and its tree.

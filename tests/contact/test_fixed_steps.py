@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from contact_problems import G, Scene, about_y, run
+from contact_problems import G, Scene, about_y, by_pair, frictions, rod_with_tips, run, start_of
 
 import phipsi as pp
 
@@ -240,3 +240,186 @@ def test_b21_a_table_stands_with_the_least_forces() -> None:
     forces = found.impulses[-1][:, 5] / 1e-3
     wanted = [10 * G / 4 * (1 + x * i / a**2 + y * j / b**2) for i, j in feet]
     np.testing.assert_allclose(np.sort(np.abs(forces)), np.sort(wanted), rtol=1e-6)
+
+
+def test_b6_a_rod_that_slides_on_its_tip_may_jam() -> None:
+    """Painlevé: at tan θ = 2, no finite force exists beyond μ = 4/3, but an impulse does."""
+    theta, m, half = np.arctan(2.0), 1.0, 0.5
+    up = np.array([-np.cos(theta), 0, np.sin(theta)])  # from the tip
+    ends, turned = np.array([[0.0, 0, 0], 2 * half * up]), np.eye(3)
+    builder = rod_with_tips(m, ends, [(0, 0, -1), None], 0.01, turned)
+    builder.add_shape("floor", "world", pp.shapes.Plane())
+    model = builder.build()
+    system = pp.System(model, contacts=pp.Contacts(model))
+    q = start_of(turned, ends.mean(axis=0))
+    values = np.array([0.5, 1.0, 1.3, 1.4, 3.0])
+    W_nn, W_nt = (1 + 3 * np.cos(theta) ** 2) / m, 3 * np.sin(theta) * np.cos(theta) / m
+    for h in (1e-5, 1e-6):
+        sim = pp.Simulator(system, dt=h, integrator="time_stepping")
+        sliding = np.tile([0.0, 0, 0, 1.0, 0, 0], (5, 1))
+        state = sim.start(q, sliding, parameters=frictions(sim, values))
+        sim.step(state)
+        assert state.certificate.is_clean and state.certificate.gain.max() <= 1e-15
+        push = state.laws["contact.impulses"][:, 0, 5]
+        slips = values < 4 / 3
+        # a finite force, which tends to infinity at 4/3
+        wanted = G / (W_nn - values[slips] * W_nt)
+        np.testing.assert_allclose(push[slips] / h, wanted, rtol=200 * h)
+        # an impulse that does not depend on h stops the tip at once
+        assert push[~slips].min() > 0.1
+        tip = state.v[:, 3] + state.v[:, 1] * (ends[0] - ends.mean(axis=0))[2]
+        np.testing.assert_allclose(tip[~slips], 0.0, atol=h)  # in axes that have turned since
+        assert tip[slips].min() > 0.9
+
+
+def test_b10_a_ball_slides_off_a_sphere() -> None:
+    a, b, v_0 = 0.05, 0.5, 0.3
+    scene = Scene(friction=0.0, floor=False)
+    scene.builder.add_shape("dome", "world", SPHERE(b), material=pp.Material(0.0))
+    scene.add("ball", SPHERE(a), 1.0, (0, 0, a + b), (v_0, 0, 0))
+    system, q, v = scene.system()
+    errors = []
+    for dt in (1e-3, 5e-4):
+        found = run(system, q, v, dt, round(0.75 / dt))
+        force = np.linalg.norm(found.impulses[:, 0, 3:], axis=-1) / dt
+        last = np.flatnonzero(force > 0)[-1]
+        assert last < len(force) - 20  # it has left
+        fraction = force[last] / (force[last - 1] - force[last])  # steps until there is no force
+        heights = found.q[:, 6] / np.linalg.norm(found.q[:, 4:], axis=-1)
+        leaves = heights[last] + fraction * (heights[last] - heights[last - 1])
+        errors.append(leaves - (2 / 3 + v_0**2 / (3 * G * (a + b))))
+        assert np.linalg.norm(found.q[:last, 4:], axis=-1).min() > a + b - 1e-6
+    assert abs(errors[1]) < 2e-3 and 1.6 < errors[0] / errors[1] < 2.5
+    twin = 2 / 3 + 0.5**2 / (3 * G * (a + b))  # started faster
+    assert abs(twin - 2 / 3 - v_0**2 / (3 * G * (a + b))) > 3 * abs(errors[1])
+
+
+def test_b12_a_block_pinched_between_a_wall_and_a_pad() -> None:
+    builder, friction = pp.ModelBuilder(), 0.5
+    size = (0.1, 0.1, 0.1)
+    box = pp.SpatialInertia.box(size, mass=1.0)
+    builder.add_body("block", joint=pp.joints.Free(), inertia=box)
+    builder.add_body("pad", joint=pp.joints.Prismatic((1, 0, 0)), inertia=box)
+    wall = pp.Pose.from_axis_angle((0, 1, 0), np.pi / 2)  # z of the plane along x
+    builder.add_shape("wall", "world", pp.shapes.Plane(), wall)
+    builder.add_shape("block", "block", BOX(size))
+    builder.add_shape("pad", "pad", BOX((0.1, 0.1, 0.3)))
+    model = builder.build()
+    pairs = pp.Contacts(model, exclude=[("pad", "wall")], material=pp.Material(friction))
+    system = pp.System(model, contacts=pairs)
+    q = np.array([1.0, 0, 0, 0, 0.05, 0, 0, 0.15])
+    push = np.array([12.0, 8.0])
+    tau = np.zeros((2, 7))
+    tau[:, 6] = -push
+    errors = []
+    for dt in (2e-3, 1e-3):
+        sim = pp.Simulator(system, dt=dt, integrator="time_stepping")
+        found = sim.rollout(sim.start(np.tile(q, (2, 1))), tau, round(0.1 / dt), progress=False)
+        falls = np.maximum(G - 2 * friction * push, 0.0)
+        np.testing.assert_allclose(-found.v[:, -1, 5], falls * 0.1, atol=1e-9)
+        errors.append(abs(q[6] - found.q[1, -1, 6] - 0.5 * falls[1] * 0.01))
+        assert abs(found.q[0, -1] - q).max() < 1e-12  # the first one holds
+    assert 1.9 < errors[0] / errors[1] < 2.1
+
+
+def test_b13_a_bracket_on_a_pole_hangs_or_falls() -> None:
+    height, width, friction, r, dt = 0.1, 0.04, 0.4, 0.01, 1e-3
+    least = height / (2 * friction)
+    for d, hangs in ((1.02 * least, True), (0.98 * least, False)):
+        builder = pp.ModelBuilder()
+        inertia = pp.SpatialInertia(2.0, (d, 0, 0), 0.02)
+        builder.add_body("bracket", joint=pp.joints.Free(), inertia=inertia)
+        for name, side, z in (("top", -1, height / 2), ("foot", 1, -height / 2)):
+            at = pp.Pose(None, (side * (width / 2 + r), 0, z))
+            builder.add_shape(name, "bracket", SPHERE(r), at)
+        builder.add_shape("pole", "world", BOX((width, 0.1, 2.0)))
+        model = builder.build()
+        pairs = pp.Contacts(model, exclude=[("top", "foot")], material=pp.Material(friction))
+        system = pp.System(model, contacts=pairs)
+        q = np.array([1.0, 0, 0, 0, 0, 0, 0])
+        falls = pp.contact_step(system, q, np.zeros(6), dt=dt)
+        assert falls.certificate.is_clean
+        np.testing.assert_allclose(falls.impulses, 0.0, atol=1e-15)
+        np.testing.assert_allclose(falls.v[3:], [0, 0, -G * dt], atol=1e-12)
+        # held before, by a wedge: sides push with m g d/h, and friction carries half the weight
+        load = 2.0 * G * dt
+        wedged = np.zeros((2, 6))
+        sides = [-1 if "top" in name else 1 for name in pairs.slot_names]
+        order = [1 if name.startswith("pole") else -1 for name in pairs.slot_names]
+        for i, (side, sign) in enumerate(zip(sides, order, strict=True)):
+            wedged[i, 3:] = -sign * np.array([side * load * d / height, 0, load / 2])
+        found = pp.contact_step(system, q, np.zeros(6), dt=dt, impulses=wedged)
+        assert found.certificate.is_clean
+        assert (np.abs(found.v).max() < 1e-12) == hangs
+
+
+def test_b14_three_cylinders_in_a_pile() -> None:
+    r, length, critical = 0.1, 0.3, np.tan(np.radians(15))
+    scene = Scene(friction=0.5)
+    shape = pp.shapes.Capsule(r, length)
+    inertia = pp.SpatialInertia(1.0, (0, 0, 0), (0.02, 0.02, 0.5 * r * r))
+    lying = np.array([[1.0, 0, 0], [0, 0, 1], [0, -1, 0]])  # z of the capsule along y
+    places = {"left": (-r, 0, r), "right": (r, 0, r), "top": (0, 0, (1 + np.sqrt(3)) * r)}
+    for name, at in places.items():
+        scene.add(name, shape, 1.0, at, turned=lying, inertia=inertia)
+    system, q, v = scene.system(exclude=[("top", "floor")])
+    sim = pp.Simulator(system, dt=2e-3, integrator="time_stepping")
+    cases = [(1.02, 1.02), (0.98, 1.5), (1.5, 0.98)]  # stands; slips between; slips on the floor
+    own = [by_pair(system, {"floor": f * critical / 3, "": c * critical}) for c, f in cases]
+    start = sim.start(np.tile(q, (3, 1)), v, parameters=frictions(sim, own))
+    found = sim.rollout(start, steps=250, every=50, progress=False)
+    moved = np.abs(found.q[:, -1] - q).max(axis=-1)
+    assert moved[0] < 1e-9 and moved[1:].min() > 1e-4
+    assert found.certificate.is_clean
+
+
+def test_b15_balls_on_a_box_that_is_pushed() -> None:
+    floor, between, force, n, M = 0.4, 0.8, 120.0, 4, 10.0
+    scene = Scene(friction=floor)
+    scene.add("box", BOX((0.6, 0.6, 0.1)), M, (0, 0, 0.05), material=pp.Material(floor))
+    on_top = pp.Material(between**2 / floor)
+    for i in range(n):
+        at = (0.15 * (-1) ** i, 0.15 * (-1) ** (i // 2), 0.15)
+        scene.add(f"ball{i}", SPHERE(0.05), 1.0, at, material=on_top)
+    apart = [(f"ball{i}", x) for i in range(n) for x in ("floor", *(f"ball{j}" for j in range(i)))]
+    system, q, v = scene.system(exclude=apart)
+    diagonal = np.array([1.0, 1.0, 0]) / np.sqrt(2)
+    tau = np.zeros(6 * (n + 1))
+    tau[3:6] = force * diagonal
+    # it acts at the height where the box does not tip: friction above and below turns it
+    box = (force - floor * (M + n) * G) / (M + 2 / 7 * n)
+    turn = 0.05 * (floor * (M + n) * G - 2 / 7 * n * box)
+    tau[0:3] = np.cross([0, 0, 1], turn * diagonal)
+    errors = []
+    for dt in (2e-3, 1e-3):
+        found = run(system, q, v, dt, round(0.02 / dt), tau)
+        speeds = [scene.velocity(found.q[-1], found.v[-1], i) / 0.02 for i in range(n + 1)]
+        np.testing.assert_allclose(speeds[0], box * diagonal, atol=1e-8)
+        for one in speeds[1:]:
+            np.testing.assert_allclose(one, 2 / 7 * box * diagonal, atol=1e-8)
+        errors.append(scene.place(found.q[-1])[:2] @ diagonal[:2] - 0.5 * box * 4e-4)
+    assert 1.9 < errors[0] / errors[1] < 2.1
+    assert abs(box - (force - floor * (M + n) * G) / (M + n)) > 1e-2  # balls that were glued on
+
+
+def test_b20_a_ladder_stands_or_falls() -> None:
+    wall, floor, length, r = 0.3, 0.4, 2.0, 0.02
+    critical = (1 - wall * floor) / (2 * floor)
+    moved = []
+    for tangent in (1.02 * critical, 0.98 * critical):
+        angle = np.arctan(tangent)
+        ends = length * np.array([[np.cos(angle), 0, 0], [0, 0, np.sin(angle)]])
+        builder = rod_with_tips(10.0, ends, [(0, 0, -1), (-1, 0, 0)], r, np.eye(3))
+        builder.add_shape("floor", "world", pp.shapes.Plane())
+        side = pp.Pose.from_axis_angle((0, 1, 0), np.pi / 2)
+        builder.add_shape("wall", "world", pp.shapes.Plane(), side)
+        model = builder.build()
+        pairs = pp.Contacts(model, exclude=[("tip0", "wall"), ("tip1", "floor")])
+        system = pp.System(model, contacts=pairs)
+        sim = pp.Simulator(system, dt=2e-3, integrator="time_stepping")
+        q = start_of(np.eye(3), ends.mean(axis=0))
+        own = frictions(sim, [by_pair(system, {"floor": floor, "wall": wall})])
+        found = sim.rollout(sim.start(q[None], parameters=own), steps=250, progress=False)
+        moved.append(np.abs(found.q[0, -1] - q).max())
+        assert found.certificate.is_clean
+    assert moved[0] < 1e-9 and moved[1] > 1e-3

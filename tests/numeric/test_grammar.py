@@ -118,8 +118,8 @@ TOUCHING = pp.Contacts(FALLING.build(), ground=True)
 WITH_CONTACTS = {"contact_points": (TOUCHING.model.random_configuration(RNG, 5),)}
 # These take a state and no options: runs have their own, the others evaluate no program.
 WITHOUT_OPTIONS = {
-    "contact_step", "dense", "equilibrium", "from_drake", "from_mujoco", "from_pinocchio",
-    "inverse_kinematics",
+    "contact_forces", "contact_step", "dense", "equilibrium", "from_drake", "from_mujoco",
+    "from_pinocchio", "inverse_kinematics",
     "linearize", "prove", "rollout", "rollout_gradient", "simulate", "step_derivatives", "to_drake",
     "to_mujoco", "to_pinocchio",
 }  # fmt: skip

@@ -16,6 +16,8 @@ _COUNTS = {
     "(epsilon, nu), each": 2,
 }  # fmt: skip
 BATCHES = [(), (4,), (2, 3)]
+# Their model has contacts.
+OF_CONTACTS = {"contact_forces"}
 # Results with a class of their own, whose attributes state their shapes.
 CLASSES = {"contact_step", "equilibrium", "hybrid_dynamics", "linearize", "rollout_gradient"}
 
@@ -58,7 +60,7 @@ def test_functions_return_the_shapes_they_state(batch: tuple[int, ...]):
     for case in trials.functions_of_models(model, "", batch):
         name = case.name.strip()
         shapes = stated(functions[name])
-        if name in CLASSES:
+        if name in CLASSES or name in OF_CONTACTS:
             continue
         assert shapes, f"{name} does not state the shape it returns"
         found = case.run()
@@ -68,8 +70,23 @@ def test_functions_return_the_shapes_they_state(batch: tuple[int, ...]):
         tried.add(name)
     assert len(tried) >= 40
     untried = {n for n, f in functions.items() if stated(f)} - tried
-    assert untried <= {"constrained_dynamics_derivatives", "constraint_forces", "dense",
-                       "constraint_impulse", "delassus_matrix"}  # fmt: skip
+    assert untried <= {*OF_CONTACTS, "constrained_dynamics_derivatives", "constraint_forces",
+                       "constraint_impulse", "delassus_matrix", "dense"}  # fmt: skip
+
+
+@pytest.mark.parametrize("batch", BATCHES, ids=str)
+def test_functions_of_contacts_return_the_shapes_they_state(batch: tuple[int, ...]):
+    builder = pp.ModelBuilder()
+    inertia = pp.SpatialInertia.box((0.2, 0.2, 0.2), mass=1.0)
+    builder.add_body("box", joint=pp.joints.Free(), inertia=inertia)
+    builder.add_shape("box", "box", pp.shapes.Box((0.2, 0.2, 0.2)))
+    model = builder.build()
+    system = pp.System(model, contacts=pp.Contacts(model, ground=True))
+    q = np.broadcast_to([1.0, 0, 0, 0, 0, 0, 0.1], (*batch, 7))
+    for name in OF_CONTACTS:
+        (shape,) = stated(getattr(pp, name))
+        found = getattr(pp, name)(system, q, np.zeros(6), np.zeros((*batch, 6)))
+        assert found.shape == sizes(shape, batch, {"k": 4}), name
 
 
 @pytest.mark.parametrize("batch", BATCHES, ids=str)

@@ -113,3 +113,46 @@ def run(system: Any, q: Any, v: Any, dt: float, steps: int, tau: Any = None) -> 
     pairs = tuple(contacts.pairs[i].name for i in contacts.slot_pair)
     impulses, worst, totals = (found[x] for x in names[2:])
     return Run(found.q, found.v, impulses, worst, totals, pairs)
+
+
+def frictions(sim: Any, values: Any) -> dict[str, np.ndarray]:
+    """Parameters of trajectories that differ in friction: values (n,), or (n, slots)."""
+    own = np.tile(sim.parameters["contact.materials"], (len(values), 1, 1))
+    given = np.asarray(values, float)
+    own[:, :, 0] = given if given.ndim == 2 else given[:, None]
+    return {"contact.materials": own}
+
+
+def by_pair(system: Any, values: dict[str, float]) -> np.ndarray:
+    """Numbers of all slots (k,) from those of pairs: the first whose words are in their name."""
+    names = system.contact_pairs.slot_names
+    return np.array([next(x for word, x in values.items() if word in n) for n in names])
+
+
+def rod_with_tips(mass: float, ends: Any, tips: Any, radius: float, turned: np.ndarray) -> Any:
+    """A slender rod between two points (world axes), with balls that touch at its ends.
+
+    `tips` are directions (world axes) in which the ball of an end touches, or None. The body's
+    frame is at its middle, turned by R from the world. Returns a builder.
+    """
+    ends = np.asarray(ends, float)
+    along = turned.T @ (ends[1] - ends[0])
+    length = np.linalg.norm(along)
+    e = along / length
+    moment = mass * length**2 / 12 * (np.eye(3) - np.outer(e, e)) + 1e-9 * np.eye(3)
+    builder = pp.ModelBuilder()
+    builder.add_body(
+        "rod", joint=pp.joints.Free(), inertia=pp.SpatialInertia(mass, (0, 0, 0), moment)
+    )
+    middle = ends.mean(axis=0)
+    for i, direction in enumerate(tips):
+        if direction is not None:
+            at = turned.T @ (ends[i] - middle - radius * np.asarray(direction, float))
+            builder.add_shape(f"tip{i}", "rod", pp.shapes.Sphere(radius), pp.Pose(None, at))
+    return builder
+
+
+def start_of(turned: np.ndarray, middle: Any) -> np.ndarray:
+    """Coordinates (7,) of a free body."""
+    pose = pp.Pose(turned, np.asarray(middle, float))
+    return np.concatenate([pose.quaternion, pose.translation])

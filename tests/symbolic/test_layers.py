@@ -47,6 +47,8 @@ LAYERS = [
     "trajectory",
     "control",
     "simulation",
+    "studies",
+    "exporting",
     "interfaces",
     "torch",
     "jax",

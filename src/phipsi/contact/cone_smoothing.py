@@ -58,7 +58,7 @@ def smoothed_adjoint(problem: ConeProblem, kappa: float, weight: Array) -> Smoot
         _attempt(flat, kappa, weight, size, todo, (p, to_b, to_s, to_mu, status))
     shapes = ((n,), (n,), (layout.n_heads,), (n,), ())
     found = (p, to_b, to_s, to_mu, status)
-    return Smoothed(*(x.reshape(*batch, *y) for x, y in zip(found, shapes, strict=True)))
+    return Smoothed(*(x.reshape((*batch, *y)) for x, y in zip(found, shapes, strict=True)))
 
 
 def _attempt(

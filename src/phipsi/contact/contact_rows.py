@@ -18,6 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from phipsi.backends.failures import BLOCK
+from phipsi.contact.certificate import first_numbers
 from phipsi.contact.cone_problem import INACTIVE, ROWS, ConeLayout
 from phipsi.errors import InputError
 from phipsi.model.contact_pairs import Contacts
@@ -31,11 +33,9 @@ IMPULSES = "contact.impulses"
 """Impulses of the last step at all slots (k, 6): [moment; force] on side a in world axes, N·s."""
 MATERIALS = "contact.materials"
 """Materials of all slots (k, 6), columns as below."""
-WORST = "contact.worst"
-"""The largest of all steps (4,): overlap m, residual m/s, gain of energy J, factorisations."""
-TOTALS = "contact.totals"
-"""Sums over all steps (2,): energy dissipated J, steps whose residual is above the tolerance."""
 
+UNSOLVED_CONTACTS = BLOCK + (4 << 32)
+"""Status of a step of a run whose impulses are far from the laws of contact."""
 FRICTION, TORSION, ROLLING, RESTITUTION, STIFFNESS, DISSIPATION = range(6)
 """Columns of the materials of slots."""
 _LETTERS = "abs12n"
@@ -47,7 +47,7 @@ _FIRM = 1e30
 
 def contact_states(contacts: Contacts) -> dict[str, Array]:
     """States of a run with contacts by name, with their first values."""
-    return {IMPULSES: np.zeros((contacts.n_slots, 6)), WORST: np.zeros(4), TOTALS: np.zeros(2)}
+    return {IMPULSES: np.zeros((contacts.n_slots, 6)), **first_numbers()}
 
 
 def slot_materials(contacts: Contacts) -> Array:
@@ -99,21 +99,37 @@ _NEEDED = {"friction": "12", "torsion": "s", "rolling": "a"}
 
 def check_materials(contacts: Contacts, given: Array) -> None:
     """Reject materials (..., k, 6) that the rows of the system cannot have."""
-    own = slot_materials(contacts)
+    values = given.reshape(-1, contacts.n_slots, len(_COLUMNS))
+    low, high = values.min(axis=0, initial=0.0), values.max(axis=0, initial=0.0)
+    for slot, column in np.argwhere(low < 0)[:1]:
+        raise InputError(
+            f"{MATERIALS}: {_COLUMNS[column]} of {contacts.slot_names[slot]!r} is negative, "
+            f"{low[slot, column]:g}; it is at least 0"
+        )
+    for slot in np.flatnonzero(high[:, RESTITUTION] > 1)[:1]:
+        raise InputError(
+            f"{MATERIALS}: restitution {high[slot, RESTITUTION]:g} of "
+            f"{contacts.slot_names[slot]!r} would create energy; it is at most 1"
+        )
+    for slot, column in np.argwhere((high > 0) & ~_has_rows(contacts))[:1]:
+        what, name, largest = _COLUMNS[column], contacts.slot_names[slot], high[slot, column]
+        raise InputError(
+            f"{MATERIALS}: {what} {largest:g} for {name!r}, whose material has none: "
+            f"the run has no rows for it. Give the pair some when it is built:\n"
+            f"    pp.Contacts(model, material=pp.Material({what}={largest:g}))"
+        )
+
+
+def _has_rows(contacts: Contacts) -> Array:
+    """Which properties (k, 6) the rows of a system can have."""
+    out = np.ones((contacts.n_slots, len(_COLUMNS)), dtype=bool)
     for column, what in enumerate(_COLUMNS):
-        values = given[..., column].reshape(-1, contacts.n_slots)
-        for slot, kind in enumerate(layout_of(contacts).contacts):
-            largest, name = values[:, slot].max(initial=0.0), contacts.slot_names[slot]
-            if values[:, slot].min(initial=0.0) < 0:
-                raise InputError(f"{MATERIALS}: {what} of {name!r} is negative; it is at least 0")
-            lacks = what in _NEEDED and not set(_NEEDED[what]) <= set(ROWS[kind])
-            lacks |= what == "restitution" and not own[:, RESTITUTION].any()
-            if largest > 0 and lacks:
-                raise InputError(
-                    f"{MATERIALS}: {what} {largest:g} for {name!r}, whose material has none: "
-                    f"the run has no rows for it. Give the pair some when it is built:\n"
-                    f"    pp.Contacts(model, material=pp.Material({what}={largest:g}))"
-                )
+        if what in _NEEDED:
+            needed = set(_NEEDED[what])
+            fits = {kind: needed <= set(ROWS[kind]) for kind in ROWS}
+            out[:, column] = [fits[kind] for kind in layout_of(contacts).contacts]
+    out[:, RESTITUTION] = slot_materials(contacts)[:, RESTITUTION].any()
+    return out
 
 
 _DEEP = 0.1
@@ -240,11 +256,16 @@ def problem_parts(
     bounces = closing & (materials[:, RESTITUTION] > 0.0)
     s = np.where(bounces, materials[:, RESTITUTION] * before[normals], inelastic)
     every = np.where(bounces, 0.0, inelastic)
+    coefficients = row_coefficients(layout, table, materials)
+    return ProblemParts(free, s, every, compliance, coefficients, near)
+
+
+def row_coefficients(layout: ConeLayout, table: RowTable, materials: Any) -> Any:
+    """The coefficients of rows (n,) from the materials of slots (k, 6)."""
     columns = {"s": TORSION, "a": ROLLING, "b": ROLLING}
     chosen = np.array([columns.get(x, FRICTION) for x in layout.letters], dtype=int)
     is_normal = np.array([x == "n" for x in layout.letters])
-    coefficients = np.where(is_normal, 1.0, materials[table.slot, chosen])
-    return ProblemParts(free, s, every, compliance, coefficients, near)
+    return np.where(is_normal, 1.0, materials[table.slot, chosen])
 
 
 def row_impulses(contacts: Contacts, layout: ConeLayout, normal: Any, world: Any) -> Any:

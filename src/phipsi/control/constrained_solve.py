@@ -138,7 +138,7 @@ class ConstrainedSolve(Callee):
         function = ir.Function(module, ir.FunctionType(ir.VOID, [POINTER] * 9), name)
         function.linkage = "internal"
         e = Emitter(of.lanes, fused=of.fused)
-        e.builder = b = ir.IRBuilder(function.append_basic_block("entry"))
+        e.builder = b = function.begin()
         P, G, c, wanted, scales, x, f, work, missing = map(Area, function.args)
         starts = [0, *accumulate(self._work)]
         rows, L, Y, T, back, own, gains, owns, z, g = (

@@ -170,12 +170,13 @@ def check_contacts(method: Method, mechanism: Model) -> None:
 def checked_time(value: Any, what: str, *, zero: bool = False, backwards: bool = False) -> float:
     """A finite time in s, positive unless `zero` is allowed, or of any sign if `backwards` is."""
     kind = f"a finite number of seconds{'' if backwards else ','}"
-    return _checked_number(value, what, kind, zero=zero, negative=backwards)
+    return checked_number(value, what, kind, zero=zero, negative=backwards)
 
 
-def _checked_number(
+def checked_number(
     value: Any, what: str, kind: str, *, zero: bool, negative: bool = False
 ) -> float:
+    """A finite number, positive unless `zero` is allowed, or of any sign if `negative` is."""
     number = math.nan
     if not isinstance(value, (bool, np.bool_, str, bytes)):
         try:
@@ -201,8 +202,8 @@ def whole_number(name: str, value: Any, least: int = 1) -> int:
 
 def checked_tolerances(rtol: Any, atol: Any) -> tuple[float, float]:
     """Relative and absolute tolerance of the adaptive methods."""
-    r = _checked_number(rtol, "rtol", "a finite number of", zero=False)
-    a = _checked_number(atol, "atol", "a finite number of", zero=True)
+    r = checked_number(rtol, "rtol", "a finite number of", zero=False)
+    a = checked_number(atol, "atol", "a finite number of", zero=True)
     least = 100 * np.finfo(float).eps
     if r < least:
         raise InputError(

@@ -16,22 +16,25 @@ Reasons: docs/decisions/0041.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from phipsi.algorithms.dynamics.energy import kinetic_energy, potential_energy
 from phipsi.backends.arguments import joint_array, real_array
 from phipsi.circuits.wire_laws import circuit
+from phipsi.contact.certificate import TOTALS, WORST, Certificate, Totals, Worst
 from phipsi.contact.cone_calls import ConeCall
-from phipsi.contact.cone_problem import INACTIVE, ConeLayout
+from phipsi.contact.cone_problem import INACTIVE, ConeLayout, ConeProblem, residual
+from phipsi.contact.cone_smoothing import SmoothedCall
 from phipsi.contact.contact_rows import (
     IMPULSES,
     MATERIALS,
     RESTITUTION,
-    TOTALS,
-    WORST,
+    UNSOLVED_CONTACTS,
     RowBlocks,
     contact_axes,
     contact_states,
@@ -48,14 +51,19 @@ from phipsi.contact.delassus import Delassus
 from phipsi.contact.geometry.slots import Slots, slot_geometry
 from phipsi.errors import InputError
 from phipsi.laws import law_operations as ops
-from phipsi.laws.calls import call
+from phipsi.laws.calls import Callee, call
 from phipsi.laws.graph import Node
 from phipsi.laws.law_values import evaluate
 from phipsi.laws.trace import Traced, as_node
 from phipsi.model.contact_pairs import Contacts
 from phipsi.model.model import Model
 from phipsi.motion.chart import chart_of
-from phipsi.motion.checks import check_contacts, check_quaternions, checked_time
+from phipsi.motion.checks import (
+    check_contacts,
+    check_quaternions,
+    checked_number,
+    checked_time,
+)
 from phipsi.motion.conditional import where_needed
 from phipsi.motion.step_calls import ProgramCall, euler_step, moved, pushed_rates
 from phipsi.motion.step_graph import STEP, Forces, Place, StepGraph
@@ -68,6 +76,8 @@ TOLERANCE = 1e-13
 """The residual that is asked for, m/s (and m, where bodies are moved apart); or rounding."""
 _OVERLAP = 1e-12
 """Overlap (m) that is left as it is."""
+WRONG = 1e-4
+"""Residual, m/s and beside the speeds of contacts above 1 m/s, with which a step is a failure."""
 
 
 class _Impulses(NamedTuple):
@@ -75,19 +85,47 @@ class _Impulses(NamedTuple):
 
     wrenches: Node
     world: Node
-    worst: Node
-    totals: Node
+    worst: Worst
+    dissipated: Any
+    unsolved: Any
+
+
+class StepProblem(NamedTuple):
+    """The contact problem of a step and its solution, nodes: as for `ConeProblem`."""
+
+    W: Node
+    b: Node
+    s: Node
+    coefficients: Node
+    p: Node
 
 
 @final
 class ContactSteps:
-    """Steps of a mechanism whose bodies may touch."""
+    """Steps of a mechanism whose bodies may touch.
 
-    def __init__(self, graph: StepGraph, contacts: Contacts) -> None:
+    **Arguments:** `tolerance`, m/s, of the residual; `smoothing`, J: with it, derivatives are those
+    of smoothed impulses, and with `smoothed` the impulses themselves are.
+    **Attributes:** `problem`, that of the last step that was written.
+    """
+
+    problem: StepProblem
+
+    def __init__(
+        self,
+        graph: StepGraph,
+        contacts: Contacts,
+        *,
+        tolerance: float = TOLERANCE,
+        smoothing: float = 0.0,
+        smoothed: bool = False,
+    ) -> None:
         self._graph, self._contacts = graph, contacts
         self._points = [graph.model.body_names[k] for k in contacts.bodies]
         self._layout = layout_of(contacts)
         self._bounces = bool((slot_materials(contacts)[:, RESTITUTION] > 0).any())
+        solver = ConeCall(self._layout, tolerance, rebounds=self._bounces, smoothing=smoothing)
+        self._solver = solver, SmoothedCall(self._layout, smoothing) if smoothed else None
 
     def step(self, start: Place) -> Place:
         """The place after a step."""
@@ -96,8 +134,9 @@ class ContactSteps:
         vdot, admittance = graph.dynamics_at(self._points, start, forces, inertia)
         rows = self._rows(start, admittance)
         free = pushed_rates(model, start.v, vdot, STEP)
-        before = self._motions(start.q, start.v) if self._bounces else None
-        found = rows.impulses(before, self._motions(start.q, free))
+        before = self._motions(start.q, start.v)
+        found = rows.impulses(before, self._motions(start.q, free), *self._solver)
+        self.problem = rows.problem
         change = graph.pushed_at(self._points, start.q, found.wrenches, inertia)
         total = ops.apply("add", vdot, ops.apply("div", change, STEP))
         q, rates = euler_step(model, start.q, start.v, total, STEP)
@@ -110,8 +149,11 @@ class ContactSteps:
             for name, rate in forces.rates.items()
         }
         later[IMPULSES] = found.world
-        later[WORST] = ops.apply("maximum", start.states[WORST], found.worst)
-        later[TOTALS] = ops.apply("add", start.states[TOTALS], found.totals)
+        worst = as_node(np.stack(found.worst))
+        later[WORST] = ops.apply("maximum", start.states[WORST], worst)
+        work = self._work(start, forces, inertia, Traced(ops.apply("add", free, change)))
+        totals = as_node(np.stack(Totals(found.dissipated, work, found.unsolved)))
+        later[TOTALS] = ops.apply("add", start.states[TOTALS], totals)
         t = ops.apply("add", start.t, STEP)
         return Place(t, q, rates, {**start.states, **later})
 
@@ -131,6 +173,17 @@ class ContactSteps:
         if not terms:
             return forces, None
         return forces, terms[0] if len(terms) == 1 else ops.apply("add", *terms)
+
+    def _work(self, start: Place, forces: Forces, inertia: Node | None, end: Any) -> Any:
+        """Of efforts and loads, from v to the rates at the end in the same axes, J."""
+        v_0: Any = Traced(start.v)
+        efforts = forces.efforts
+        if forces.loads is not None:
+            efforts = ops.apply("add", efforts, self._graph.carried(start.q, forces.loads))
+        push: Any = Traced(ops.apply("mul", STEP, efforts))
+        if inertia is not None:
+            push = push - Traced(inertia) * (end - v_0)
+        return np.sum(0.5 * (v_0 + end) * push)
 
     def slots(self, q: Node) -> tuple[Slots, Any]:
         """Gaps, normals and witness points of all slots, and the origins of the bodies, traced."""
@@ -170,18 +223,18 @@ class _ContactRows:
         self._blocks: RowBlocks = row_blocks(contacts, layout, origins, slots)
         self._materials: Any = Traced(ops.given(MATERIALS, (contacts.n_slots, 6)))
         self.fixed: list[Node] = []
+        self.problem: StepProblem
         self._W: Any
         self._gap: Any
         self._near: Any
 
-    def impulses(self, before: Any | None, free: Any) -> _Impulses:
-        """The impulses of a step, from motions of frames before it and after it without them.
-
-        Motions before the step decide about rebounds; None if nothing rebounds.
-        """
+    def impulses(
+        self, before: Any, free: Any, solver: ConeCall, smoothed: SmoothedCall | None
+    ) -> _Impulses:
+        """The impulses of a step, from motions of frames before it and after it without them."""
         contacts, layout, slots = self._contacts, self._layout, self._slots
         b = row_rates(contacts, layout, self._blocks, free)
-        u = b if before is None else row_rates(contacts, layout, self._blocks, before)
+        u = row_rates(contacts, layout, self._blocks, before) if solver.rebounds else b
         h: Any = Traced(STEP)
         parts = problem_parts(contacts, layout, slots.gap, b, u, self._materials, h)
         self._near = parts.near
@@ -192,11 +245,13 @@ class _ContactRows:
         known = [as_node(x) for x in (parts.coefficients, first)]
 
         given = [W, as_node(b), as_node(parts.s)]
-        if before is not None:
-            given.append(as_node(parts.inelastic))
-        solver = ConeCall(layout, TOLERANCE, rebounds=before is not None)
-        solved: list[Any] = [Traced(x) for x in call(solver, *given, *known)]
-        p, residual, iterations, status, *_ = solved
+        calm = [as_node(parts.inelastic)] if solver.rebounds else []
+        solved: list[Any] = [Traced(x) for x in call(solver, *given, *calm, *known)]
+        p, error, iterations, status, *_ = solved
+        if smoothed is not None:
+            weight = ops.constant(np.zeros(layout.n_rows))
+            p, *_, status = (Traced(x) for x in call(smoothed, *given, known[0], weight))
+        self.problem = StepProblem(W, as_node(b), as_node(parts.s), known[0], as_node(p))
         f: Any = Traced(self._wrenches(p))
         change = (Traced(self._admittance) @ f.reshape(-1)).reshape(-1, 6)
         # T⁺ − T_f = p* b + ½ p* W p, and W p is C times the change of motions
@@ -205,11 +260,14 @@ class _ContactRows:
         after = row_rates(contacts, layout, self._blocks, free + change)
         self._gap = slots.gap + h * after[normals]
         self._W = Traced(W)[np.ix_(normals, normals)]
-        overlap = np.max(np.where(parts.near, -slots.gap, 0.0))
-        worst = [overlap, residual, gained, iterations]
-        totals = [-gained, np.where(status == 0.0, 0.0, 1.0)]
-        world = self._world(p)
-        return _Impulses(as_node(f), world, as_node(np.stack(worst)), as_node(np.stack(totals)))
+        near = parts.near
+        overlap = np.max(np.where(near, -slots.gap, 0.0))
+        speed = np.max(np.where(near, np.abs(b[normals]), 0.0))
+        (error,) = call(Bounded(), as_node(error), as_node(WRONG * np.maximum(speed, 1.0)))
+        worst = Worst(overlap, Traced(error), gained, iterations)
+        dissipated = -0.5 * np.sum(f * (before + free + change))
+        unsolved = np.where(status == 0.0, 0.0, 1.0)
+        return _Impulses(as_node(f), self._world(p), worst, dissipated, unsolved)
 
     def separation(self) -> tuple[Node, Node]:
         """Whether bodies overlap after the step, and wrenches that move them apart.
@@ -250,6 +308,48 @@ class _ContactRows:
         return ops.scatter(as_node(terms), first[:, None] + np.arange(3), shape)
 
 
+def largest_residual(contacts: Contacts, problem: Sequence[Array]) -> tuple[str, float]:
+    """The pair whose impulses are the furthest from the laws, and by how much, m/s.
+
+    `problem` has the arrays of a `StepProblem` of one trajectory.
+    """
+    layout = layout_of(contacts)
+    W, b, s, coefficients, p = problem
+    u, errors = W @ p + b, []
+    for i, kind in enumerate(layout.contacts):
+        rows = np.flatnonzero(row_table(contacts, layout).slot == i)
+        inner = W[np.ix_(rows, rows)]
+        alone = ConeLayout((kind,)), inner, u[rows] - inner @ p[rows], s[i : i + 1]
+        errors.append(float(residual(ConeProblem(*alone, coefficients[rows]), p[rows])))
+    worst = int(np.argmax(errors))
+    return contacts.slot_names[worst], errors[worst]
+
+
+@final
+class Bounded(Callee):
+    """A residual that is at most a bound; in a run, a step with a larger one is a failure."""
+
+    def __init__(self) -> None:
+        self.name, self.shapes, self.key = "bounded residual", ((),), ()
+
+    def arrays(self, *args: Array) -> Sequence[Array]:
+        """The residual."""
+        return [args[0]]
+
+    def pull(
+        self, args: tuple[Node, ...], results: tuple[Node, ...], weights: Sequence[Node | None]
+    ) -> Sequence[Node | None]:
+        """The weight itself."""
+        return [weights[0], None]
+
+    def write(self, code: Any, args: Sequence[Any]) -> Sequence[Any]:
+        """Note where it is too large."""
+        host, e = code.host, code.e
+        wrong = e.compare(">", code.entry(args[0], 0), code.entry(args[1], 0))
+        host.note(host.b.select(wrong, e.integer(UNSOLVED_CONTACTS), host.zero))
+        return [args[0]]
+
+
 @final
 @dataclass(frozen=True)
 class ContactStep:
@@ -257,19 +357,13 @@ class ContactStep:
 
     **Attributes:** `q` (..., nq) and `v` (..., nv) after the step; `impulses` (..., k, 6) of all
     slots, [moment; force] on side a in world axes, N·m·s and N·s: forces are impulses / dt;
-    `overlap` (...), m, the deepest at the start of the step; `residual` (...), m/s, how far the
-    impulses are from the laws of contact; `dissipated` (...), J, kinetic energy lost in contacts;
-    `iterations` (...); `solved` (...), whether the residual is at the tolerance, or rounding.
+    `certificate`, a `Certificate` of this step.
     """
 
     q: Array
     v: Array
     impulses: Array
-    overlap: Array
-    residual: Array
-    dissipated: Array
-    iterations: Array
-    solved: Array
+    certificate: Certificate
 
 
 def contact_step(
@@ -280,19 +374,23 @@ def contact_step(
     dt: float = 1e-3,
     *,
     impulses: ArrayLike | None = None,
+    tolerance: float = TOLERANCE,
+    smoothing: float = 0.0,
 ) -> ContactStep:
     """One step of time stepping: the state after dt, with the impulses of all contacts.
 
     ℳ (v⁺ − v − dt vdot) = J* C* p with Signorini's and Coulomb's laws at the end of the step,
-    solved for all contacts together, to rounding; then bodies that overlap are moved apart without
-    velocity.
+    solved for all contacts together; then bodies that overlap are moved apart without velocity.
 
     **Arguments:** `model`, a system with `contacts=`; `q` (..., nq); `v` (..., nv); `tau`
     (..., nv), N·m or N, zero if None; `dt`, s; `impulses` (..., k, 6), those of the last step, from
     which the search begins: with them, bodies at rest stay at rest also where another solution
-    exists.
+    exists; `tolerance` of the residual, m/s, or rounding where that is more; `smoothing`, J: if
+    positive, impulses are those of a point inside the cones, y ∘ z = smoothing, which are smooth
+    functions of the state, act at a distance within the margin of the contacts, and err in
+    proportion to it.
     **Cost:** O(N) for the mechanism, and O(c³) for c points that touch.
-    **Source:** theory/contact 3.
+    **Source:** theory/contact 3 and 7 (K37).
 
     >>> import phipsi as pp
     >>> b = pp.ModelBuilder()
@@ -306,14 +404,106 @@ def contact_step(
     >>> (step.impulses[0, 3:] / 1e-3).round(6)            # N, the weight of the ball
     array([0.  , 0.  , 9.81])
     """
+    _check_model(contact_step, model)
+    options = _checked("tolerance", tolerance), _checked("smoothing", smoothing)
+    return _step(model, q, v, tau, checked_time(dt, "dt"), impulses, *options)
+
+
+def contact_forces(
+    model: Model,
+    q: ArrayLike,
+    v: ArrayLike,
+    tau: ArrayLike | None = None,
+    *,
+    dt: float = 1e-3,
+    impulses: ArrayLike | None = None,
+) -> Array:
+    """Forces between bodies that touch: the mean over the next step of `dt`.
+
+    f = p/dt with the impulses p of `contact_step`. Where contacts stay closed, slide or open, they
+    tend to the forces of that instant as dt → 0; of a contact that closes with a speed there is no
+    such force, and the mean grows as 1/dt.
+
+    **Arguments:** as for `contact_step`; `tau` (..., nv), N·m or N, zero if None.
+    **Returns:** (..., k, 6), [moment; force] on side a of each slot in world axes, N·m and N, at
+    the points of `contact_points`; side b has the opposite. `contacts.slot_names` are the names.
+    **Cost:** that of `contact_step`.
+    **Source:** theory/contact 3.
+
+    >>> import phipsi as pp
+    >>> b = pp.ModelBuilder()
+    >>> solid = pp.SpatialInertia.box((0.2, 0.2, 0.2), mass=4)
+    >>> box = b.add_body("box", joint=pp.joints.Free(), inertia=solid)
+    >>> b.add_shape("box", "box", pp.shapes.Box((0.2, 0.2, 0.2)))
+    >>> model = b.build()
+    >>> system = pp.System(model, contacts=pp.Contacts(model, ground=True))
+    >>> f = pp.contact_forces(system, [1, 0, 0, 0, 0, 0, 0.1], [0] * 6)
+    >>> f[:, 5].round(6)                                  # N, a quarter of the weight each
+    array([9.81, 9.81, 9.81, 9.81])
+    """
+    _check_model(contact_forces, model)
+    h = checked_time(dt, "dt")
+    return _step(model, q, v, tau, h, impulses, TOLERANCE, 0.0).impulses / h
+
+
+def _check_model(function: Any, model: Any) -> None:
+    name = function.__name__
     if not isinstance(model, Model):
         raise InputError(
-            f"contact_step takes the model first, not {type(model).__name__}:\n"
-            "    contact_step(model, q, v, tau, dt)"
+            f"{name} takes the model first, not {type(model).__name__}:\n"
+            f"    {name}(model, q, v, tau, dt=1e-3)"
         )
     check_contacts(METHODS["time_stepping"], model)
+
+
+def _checked(name: str, value: Any) -> float:
+    """A tolerance or smoothing."""
+    number = checked_number(value, name, "a finite number", zero=name == "smoothing")
+    return number
+
+
+@final
+class _Step:
+    """The graph of a step, kept with the model."""
+
+    def __init__(self, model: Model, tolerance: float, smoothing: float) -> None:
+        contacts = model.contact_pairs
+        graph = StepGraph(model, circuit(model, (), 1e-3))
+        options = {"tolerance": tolerance, "smoothing": smoothing, "smoothed": smoothing > 0}
+        steps = ContactSteps(graph, contacts, **options)
+        end = steps.step(graph.start)
+        self.model, self.layout = model.model, layout_of(contacts)
+        self.smoothed = smoothing > 0
+        self.nodes = [end.q, end.v, *(end.states[n] for n in (IMPULSES, WORST, TOTALS))]
+        self.problem = steps.problem if self.smoothed else ()
+
+    def __call__(self, known: dict[str, Array]) -> ContactStep:
+        q, v, world, worst, totals, *problem = evaluate([*self.nodes, *self.problem], known)
+        if self.smoothed:  # its residual is not that of the exact impulses
+            *data, p = problem
+            worst[..., Worst._fields.index("residual")] = residual(
+                ConeProblem(self.layout, *data), p
+            )
+        before, after = (known["q"], known["v"]), (q, v)
+        T, V = (
+            [f(self.model, *x[:n]) for x in (after, before)]
+            for f, n in ((kinetic_energy, 2), (potential_energy, 1))
+        )
+        change = T[0] - T[1] + V[0] - V[1]
+        return ContactStep(q, v, world, Certificate.of(worst, totals, change))
+
+
+def _step(
+    model: Model,
+    q: ArrayLike,
+    v: ArrayLike,
+    tau: ArrayLike | None,
+    h: float,
+    impulses: ArrayLike | None,
+    tolerance: float,
+    smoothing: float,
+) -> ContactStep:
     contacts = model.contact_pairs
-    h = checked_time(dt, "dt")
     places, rates = joint_array(model, "q", q, "nq"), joint_array(model, "v", v, "nv")
     efforts = np.zeros(model.nv) if tau is None else joint_array(model, "tau", tau, "nv")
     last = np.zeros((contacts.n_slots, 6)) if impulses is None else real_array("impulses", impulses)
@@ -331,18 +521,12 @@ def contact_step(
             f"the leading axes of q {places.shape}, v {rates.shape}, tau {efforts.shape} and "
             f"impulses {last.shape} do not broadcast"
         ) from None
-    graph = StepGraph(model, circuit(model, (), h))
-    end = ContactSteps(graph, contacts).step(graph.start)
     zeros = {name: x for name, x in contact_states(contacts).items() if name != IMPULSES}
     known = {"q": places, "v": rates, "tau": efforts, IMPULSES: last, **zeros}
     known |= {"t": np.zeros(()), "h": np.full((), h), MATERIALS: slot_materials(contacts)}
     shaped = {n: np.broadcast_to(x, (*batch, *_inner(n, x))) for n, x in known.items()}
-    wanted = [end.q, end.v, *(end.states[n] for n in (IMPULSES, WORST, TOTALS))]
-    new_q, new_v, world, worst, totals = evaluate(wanted, shaped)
-    overlap, residual, _, iterations = np.moveaxis(worst, -1, 0)
-    lost, unsolved = np.moveaxis(totals, -1, 0)
-    counts = iterations.astype(int)
-    return ContactStep(new_q, new_v, world, overlap, residual, lost, counts, unsolved == 0)
+    key = (contact_step, contacts, tolerance, smoothing)
+    return model.cached(key, lambda: _Step(model, tolerance, smoothing))(shaped)
 
 
 def _inner(name: str, x: Array) -> tuple[int, ...]:

@@ -41,13 +41,18 @@ from phipsi.motion.step_graph import STEP, Place, StepGraph
 from phipsi.motion.tableaux import Method
 
 
-def step_of(graph: StepGraph, method: Method, start: Place | None = None) -> Place:
-    """The place after a step; that of a system is on its constraints."""
+def step_of(
+    graph: StepGraph, method: Method, start: Place | None = None, *, smoothing: float = 0.0
+) -> Place:
+    """The place after a step; that of a system is on its constraints.
+
+    With `smoothing` (J), derivatives are those of smoothed contacts.
+    """
     start = start or graph.start
     if graph.contacts is not None:
         from phipsi.motion.contact_steps import ContactSteps
 
-        return ContactSteps(graph, graph.contacts).step(start)
+        return ContactSteps(graph, graph.contacts, smoothing=smoothing).step(start)
     if method.conserves:
         return _Halfway(graph, start).variational()
     if method.tableau is not None and not method.tableau.is_explicit:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from phipsi.backends.failures import (
     NOT_FINITE,
     SMALL,
 )
+from phipsi.contact.contact_rows import UNSOLVED_CONTACTS
 from phipsi.errors import InputError, PhipsiError, SimulationError, did_you_mean
 from phipsi.laws.circuit import Circuit
 from phipsi.model.mechanisms import mechanism_of, of_mechanisms, tree_of
@@ -405,8 +406,12 @@ def failure(
     failed_at: np.ndarray,
     dt: float,
     found: Any,
+    contact: Callable[[int], str] | None = None,
 ) -> SimulationError:
-    """What went wrong first, in which trajectory and step."""
+    """What went wrong first, in which trajectory and step.
+
+    `contact` describes the contact of a trajectory whose impulses were not found.
+    """
     bad = np.flatnonzero(status)
     first = int(bad[np.argmin(failed_at[bad])])
     step, kind = int(failed_at[first]), int(status[first]) >> 32
@@ -431,6 +436,13 @@ def failure(
         why = (
             "the loops cannot be closed with the independent joints where the reference of a "
             "controller has them: the mechanism does not reach so far"
+        )
+    elif int(status[first]) == UNSOLVED_CONTACTS:
+        which = "" if contact is None else f": {contact(first)}"
+        why = (
+            f"the impulses of contacts were not found{which}. A smaller dt, materials with a "
+            "stiffness=, or fewer points that carry the same load help; the run with what was "
+            "recorded before the failure comes with on_error='mask'"
         )
     elif code == HINGE:
         why = (

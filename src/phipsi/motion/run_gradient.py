@@ -110,7 +110,7 @@ class RunGradient:
 
     **Arguments:** `graph`, `method`, of the steps; `records`, nodes at the start of the graph, by
     name; `parameters`, the sizes of all parameters by name, those in `own` of every trajectory;
-    `wrt`, the parameters by which the gradient is wanted.
+    `wrt`, the parameters by which the gradient is wanted; `smoothing`, J, of contacts.
     """
 
     def __init__(
@@ -121,11 +121,13 @@ class RunGradient:
         parameters: Mapping[str, tuple[int, ...]],
         own: Sequence[str],
         wrt: Sequence[str],
+        *,
+        smoothing: float = 0.0,
     ) -> None:
         self._graph, self._wrt = graph, tuple(wrt)
         self._shapes = dict(parameters)
         begin = graph.after_samples()
-        end = step_of(graph, method, begin)
+        end = step_of(graph, method, begin, smoothing=smoothing)
         sizes = {name: max(1, math.prod(shape)) for name, shape in parameters.items()}
         shared = {name: size for name, size in sizes.items() if name not in own}
         mine = {name: size for name, size in sizes.items() if name in own}

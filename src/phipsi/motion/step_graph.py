@@ -113,6 +113,11 @@ class StepGraph:
         found = {x: tuple(shapes[x]) for x in self._named}
         return found if self.contacts is None else {**found, MATERIALS: (self.contacts.n_slots, 6)}
 
+    @property
+    def has_own_bodies(self) -> bool:
+        """Whether trajectories have their own masses or gravity."""
+        return bool(self._given)
+
     def values(self, place: Place, nodes: Sequence[Node]) -> list[Node]:
         """Nodes of the circuit at a place, with what they read of the algebra."""
         start = self.start
@@ -164,13 +169,15 @@ class StepGraph:
             return self._evaluated(self._dynamics, place, forces, inertia)[0]
         efforts = forces.efforts
         if forces.loads is not None:  # they act as efforts H φ f_ext
-            program, inputs = ProgramCall((H @ phi,), self.model), {"x": forces.loads}
-            (carried,) = self._called(program, {"q": place.q, **inputs})
-            efforts = ops.apply("add", efforts, carried)
+            efforts = ops.apply("add", efforts, self.carried(place.q, forces.loads))
         more = {} if inertia is None else {"Jr": inertia}
         callee = self._closed_dynamics(stage, tuple(more))
         known = self._given_nodes(callee, inertia)
         return call(callee, place.q, place.v, efforts, *known)[0]
+
+    def carried(self, q: Node, loads: Node) -> Node:
+        """The efforts H φ f_ext (nv,) of forces on bodies."""
+        return self._called(ProgramCall((H @ phi,), self.model), {"q": q, "x": loads})[0]
 
     def _closed_dynamics(self, stage: int, more: tuple[str, ...] = ()) -> Any:
         """Accelerations that keep the constraints, with more quantities that are given."""

@@ -220,9 +220,11 @@ def begin_function(
     module: ir.Module, lanes: int, fused: bool, count: int, name: str
 ) -> tuple[LaneMemory, list[Any]]:
     """A function of so many pointers: what its code is written with, and the pointers."""
+    if name in module.globals:  # of another run
+        name = f"{name}_{len(module.globals)}"
     function = ir.Function(module, ir.FunctionType(ir.VOID, [POINTER] * count), name)
     e = Emitter(lanes, fused=fused)
-    e.builder = ir.IRBuilder(function.append_basic_block("entry"))
+    e.builder = function.begin()
     return LaneMemory(e), list(function.args)
 
 

@@ -280,7 +280,7 @@ class RunConstraints:
         forms = (VELOCITY_CHANGE, IMPULSE) if self._all_move else (HELD_CHANGE, HELD_IMPULSE)
         program = compile(forms, self.system)
         if program.native is not None:
-            return program.native.ufunc
+            return program.native.one
 
         def masked(*inputs: Array) -> tuple[Array, Array, int]:
             (step, p), status = program(*inputs, on_error="mask")

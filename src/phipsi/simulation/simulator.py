@@ -14,12 +14,12 @@ from phipsi.algorithms.identification.regressors import inertial_parameters
 from phipsi.backends.arguments import joint_array, real_array
 from phipsi.backends.options import OnError, check_on_error
 from phipsi.circuits.wire_laws import circuit
+from phipsi.contact.certificate import TOTALS, WORST
+from phipsi.contact.contact_points import contact_points
 from phipsi.contact.contact_rows import (
     GAPS,
     IMPULSES,
     MATERIALS,
-    TOTALS,
-    WORST,
     check_materials,
     check_overlap,
     contact_states,
@@ -38,11 +38,12 @@ from phipsi.motion.checks import (
     check_contacts,
     check_determined,
     check_quaternions,
+    checked_number,
     checked_time,
     reject_unfit,
     whole_number,
 )
-from phipsi.motion.contact_steps import ContactSteps
+from phipsi.motion.contact_steps import ContactSteps, largest_residual
 from phipsi.motion.graph_steps import step_of
 from phipsi.motion.motion import Motion
 from phipsi.motion.rollout import failure, per_step_efforts
@@ -77,13 +78,15 @@ class Simulator:
     **Arguments:** `mechanism`, a model or a `System`, whose loops stay closed; `laws` that act on
     it: of `pp.law`, force elements, and controllers in traceable arithmetic; `dt`, the step, s;
     `integrator`: "rk4" (order 4), "semi_implicit" (order 1, a quarter of the cost),
-    "implicit_damping" (the same, and stable with dampers of any strength at joints); `given`,
+    "implicit_damping" (the same, and stable with dampers of any strength at joints);
+    "time_stepping" (order 1, for systems with contacts); `given`,
     quantities of the algebra that every trajectory may have its own of, as `compile` takes them,
     such as "M" or "gravity", or "inertia" for the ten `inertial_parameters` of every body; of a
     `System` these and "Jr";
-    `episodes`, when trajectories end and start again.
-    **Attributes:** `model`, `dt`, `integrator`; `parameters`, of the laws, by name with their
-    values; `recordable`, the names of what `rollout` can record.
+    `episodes`, when trajectories end and start again; `smoothing`, J, of gradients through
+    contacts, see `gradient`.
+    **Attributes:** `model`, `dt`, `integrator`, `smoothing`; `parameters`, of the laws, by name
+    with their values; `recordable`, the names of what `rollout` can record.
 
     A step evaluates laws and forward dynamics at every stage, in machine code, with trajectories
     side by side in vector lanes; a trajectory has the same bits in whatever batch and number of
@@ -107,6 +110,7 @@ class Simulator:
         integrator: str = "rk4",
         given: Sequence[str] = (),
         episodes: Episodes | None = None,
+        smoothing: float = 0.0,
     ) -> None:
         self._mechanism = mechanism_of(mechanism, Simulator)
         self.model = self._mechanism.model
@@ -120,6 +124,7 @@ class Simulator:
         reject_unfit(METHODS[integrator], rows=self._mechanism.n_rows)
         check_contacts(METHODS[integrator], self._mechanism)
         self.integrator = integrator
+        self.smoothing = self._checked_smoothing(smoothing)
         self._circuit = (
             laws if isinstance(laws, Circuit) else circuit(self._mechanism, laws, self.dt)
         )
@@ -156,6 +161,12 @@ class Simulator:
 
     def __repr__(self) -> str:
         return f"<Simulator of {self.model!r}, dt = {self.dt:g} s, {self.integrator}>"
+
+    def _checked_smoothing(self, value: Any) -> float:
+        number = checked_number(value, "smoothing", "a finite number of J,", zero=True)
+        if number and self._mechanism.contact_pairs is None:
+            raise InputError("smoothing= is for the contacts of a system, and this one has none")
+        return number
 
     @property
     def recordable(self) -> tuple[str, ...]:
@@ -230,7 +241,7 @@ class Simulator:
             if MATERIALS in (parameters or {}):
                 check_materials(self._mechanism.contact_pairs, values[MATERIALS])
             if not separate and len(flat[0]):
-                (gaps,) = evaluate([self._record(GAPS)], {"q": flat[0]})
+                gaps = contact_points(self._mechanism.contact_pairs, flat[0]).gap
                 check_overlap(self._mechanism.contact_pairs, gaps.reshape(*batch, -1))
         varied = {n for n, x in values.items() if x.ndim > len(self._shapes[n])}
         own = {n: x for n, x in values.items() if n in varied or n in self._redrawn}
@@ -257,6 +268,22 @@ class Simulator:
         known = ", ".join(map(repr, self._shapes)) or "none"
         hint = did_you_mean(str(name), list(self._shapes))
         raise InputError(f"{name!r} is not a parameter of this simulator: {known}. {hint}")
+
+    def _unsolved_contact(self, state: SimulatorState, i: int) -> str:
+        """The contact that a trajectory fails at in the step after its state."""
+        pairs = self._mechanism.contact_pairs
+        assert pairs is not None
+        steps = ContactSteps(self._graph, pairs)
+        steps.step(self._graph.start)
+        values = {n: x[i] for n, x in {**state._rows, **state.own, "tau": state.efforts}.items()}
+        values = {n: x.reshape(self._inner(n, x)) for n, x in values.items()} | state.shared
+        values |= {"h": np.array(self.dt), "step": np.array(float(state.steps))}
+        name, error = largest_residual(pairs, evaluate(steps.problem, values))
+        return f"{name!r} is {error:.2g} m/s from the laws of contact"
+
+    def _inner(self, name: str, x: Array) -> Shape:
+        """The shape of a state or parameter of one trajectory."""
+        return self._states[name].shape if name in self._states else x.shape
 
     def _parameters(self, given: Mapping[str, ArrayLike]) -> dict[str, Array]:
         for name in given:
@@ -423,6 +450,7 @@ class Simulator:
         parameters: Sequence[str] | None = None,
         per_step: bool | None = None,
         segment: int | None = None,
+        smoothing: float | None = None,
         threads: int = 1,
     ) -> SimulatorGradient:
         """The gradient of Σ weights · records of `rollout`, by all that the run depends on.
@@ -433,9 +461,15 @@ class Simulator:
         **Arguments:** `state`, `tau`, `steps`, `every`, `per_step`, `threads` as for `rollout`;
         `of`, weights (..., kept, *shape) by name of what is recorded, which broadcast:
         ``of={"cost": 1.0}`` for the sum of a recorded cost; `parameters`, by which of them the
-        gradient is wanted, all of the laws' if None; `segment`, steps between two kept states.
+        gradient is wanted, all of the laws' if None; `segment`, steps between two kept states;
+        `smoothing`, J, that of the simulator if None. With 0, contacts have the derivatives of the
+        modes that they are in: open, sticking or sliding. If positive, the run stays as it is, and
+        every contact within the margin has the derivatives of impulses inside the cones,
+        y ∘ z = smoothing: they are felt before a contact closes, and tend to the exact ones as
+        smoothing → 0 where modes are strict.
         **Returns:** `SimulatorGradient`. **Cost:** some five runs.
-        **Source:** theory/sensitivities 5 and 8; Griewank and Walther 2008, ch. 12.
+        **Source:** theory/sensitivities 5 and 8; theory/contact 7; Griewank and Walther 2008,
+        ch. 12.
 
         >>> import numpy as np, phipsi as pp
         >>> sim = pp.Simulator(pp.examples.planar_arm(2), dt=1e-2)
@@ -471,12 +505,13 @@ class Simulator:
         given = state.efforts
         if tau is not None:
             given = per_step_efforts(self.model, tau, batch, steps, per_step)
-        key = tuple(of), frozenset(state.own), wrt
+        kappa = self.smoothing if smoothing is None else self._checked_smoothing(smoothing)
+        key = tuple(of), frozenset(state.own), wrt, kappa
         runs = self._gradients.get(key)
         if runs is None:
             method = METHODS[self.integrator]
             parts = self._graph, method, records, self._shapes, tuple(state.own), wrt
-            runs = self._gradients[key] = RunGradient(*parts)
+            runs = self._gradients[key] = RunGradient(*parts, smoothing=kappa)
         found, forward = runs.gradient(
             self.dt, steps, state.steps, state.arrays(), given, weights, every,
             None if segment is None else whole_number("segment", segment),

@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from phipsi.backends.arguments import real_array
 from phipsi.contact.certificate import Certificate
-from phipsi.contact.contact_rows import TOTALS, WORST
+from phipsi.contact.contact_record import ContactRecord
+from phipsi.contact.contact_rows import IMPULSES
 from phipsi.errors import InputError
 
 Array = NDArray[Any]
@@ -39,7 +40,8 @@ class SimulatorRun:
 
     **Attributes:** `t` (..., kept), s; `q`, `v` and all that was recorded by name, (..., kept, n),
     the first record being the state at the beginning; `state`, the last one, from which another
-    run can go on; `complete`, False if the run was interrupted; `status` (...), `failed_at` (...).
+    run can go on; `complete`, False if the run was interrupted; `status` (...), `failed_at` (...);
+    of a system with contacts: `contacts`, gaps and forces by pair, and `certificate`.
     """
 
     def __init__(self, simulator: Any, state: Any, out: dict[str, Array]) -> None:
@@ -80,16 +82,17 @@ class SimulatorRun:
     @property
     def certificate(self) -> Certificate:
         """How far the steps were from the laws of contact, from the start of the state on."""
-        laws = self.state.laws
-        if WORST not in laws:
-            raise InputError(
-                "this run has no contacts to certify; contacts are part of the system:\n"
-                "    pp.Simulator(pp.System(model, contacts=pp.Contacts(model)), …)"
-            )
-        overlap, residual, gain, iterations = np.moveaxis(laws[WORST], -1, 0)
-        lost, unsolved = np.moveaxis(laws[TOTALS], -1, 0)
-        counts = iterations.astype(int), lost, unsolved.astype(int)
-        return Certificate(overlap, residual, gain, *counts, steps=self.state.steps)
+        return self.state.certificate
+
+    @property
+    def contacts(self) -> ContactRecord:
+        """Gaps and forces of pairs by name at the recorded times; `check()` prints the certificate.
+
+        Forces need ``record=(…, "contact.impulses")``.
+        """
+        proof, sim = self.certificate, self.simulator
+        pairs = sim._mechanism.contact_pairs
+        return ContactRecord(pairs, self.t, self.q, self._found.get(IMPULSES), sim.dt, proof)
 
     @property
     def status(self) -> Array:

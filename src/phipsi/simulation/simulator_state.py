@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from phipsi.algorithms.dynamics.energy import kinetic_energy, potential_energy
 from phipsi.backends.arguments import joint_array
+from phipsi.contact.certificate import TOTALS, WORST, Certificate
 from phipsi.errors import InputError, SimulationError
 from phipsi.motion.rollout import failure
 
@@ -41,10 +43,15 @@ class SimulatorState:
         shared: dict[str, Array],
         starts: dict[str, Array],
         varied: frozenset[str] = frozenset(),
+        begun: tuple[Array, Array] | None = None,
     ) -> None:
         self.simulator, self.batch, self.count = simulator, batch, math.prod(batch)
         self._rows, self.own, self.shared, self._starts = states, own, shared, starts
         self.varied = varied
+        # where it began, from which the energy of contacts is accounted for
+        touching = WORST in states
+        self._begun = (states["q"].copy(), states["v"].copy()) if touching else None
+        self._begun = begun or self._begun
         shaped = {n: x.reshape(*batch, *x.shape[1:]) for n, x in states.items()}
         self.q, self.v, self.t = shaped["q"], shaped["v"], shaped["t"].reshape(batch)
         nodes = simulator._states
@@ -68,7 +75,7 @@ class SimulatorState:
         """The same state in memory of its own."""
         rows = {name: x.copy() for name, x in self._rows.items()}
         own, shared = ({n: x.copy() for n, x in part.items()} for part in (self.own, self.shared))
-        parts = rows, own, shared, self._starts, self.varied
+        parts = rows, own, shared, self._starts, self.varied, self._begun
         out = SimulatorState(self.simulator, self.batch, *parts)
         out.efforts[:], out.steps = self.efforts, self.steps
         out.status[:], out.failed_at[:] = self.status, self.failed_at
@@ -84,7 +91,7 @@ class SimulatorState:
             )
         for name, x in other.arrays().items():
             np.copyto(self.arrays()[name], x)
-        self.efforts[:], self.steps = other.efforts, other.steps
+        self.efforts[:], self.steps, self._begun = other.efforts, other.steps, other._begun
         self.status[:], self.failed_at[:] = other.status, other.failed_at
         if self._memory is not None:
             self._memory.number(self.steps)
@@ -102,6 +109,28 @@ class SimulatorState:
         )
         out.status[:], out.failed_at[:] = self.status, self.failed_at
         return out
+
+    @property
+    def certificate(self) -> Certificate:
+        """How far the steps so far were from the laws of contact."""
+        if WORST not in self.laws:
+            raise InputError(
+                "this run has no contacts to certify; contacts are part of the system:\n"
+                "    pp.Simulator(pp.System(model, contacts=pp.Contacts(model)), …)"
+            )
+        return Certificate.of(self.laws[WORST], self.laws[TOTALS], self._change(), self.steps)
+
+    def _change(self) -> Array | None:
+        """Of kinetic and potential energy since the start (...), J; None if it is not known."""
+        sim = self.simulator
+        if sim.episodes is not None or sim._graph.has_own_bodies or self._begun is None:
+            return None
+        now = self._rows["q"], self._rows["v"]
+        T, V = (
+            [f(sim.model, *x[:n]) for x in (now, self._begun)]
+            for f, n in ((kinetic_energy, 2), (potential_energy, 1))
+        )
+        return (T[0] - T[1] + V[0] - V[1]).reshape(self.batch)
 
     def set_efforts(self, tau: ArrayLike) -> None:
         """Efforts (..., nv) from now on, besides those of the laws."""
@@ -149,4 +178,5 @@ class SimulatorState:
     def failure(self, found: Any) -> SimulationError:
         """What went wrong first, in which trajectory and step."""
         sim = self.simulator
-        return failure(sim._mechanism, self.batch, self.status, self.failed_at, sim.dt, found)
+        about = self.batch, self.status, self.failed_at, sim.dt, found
+        return failure(sim._mechanism, *about, lambda i: sim._unsolved_contact(self, i))

@@ -110,7 +110,7 @@ def _evaluated(program: Program) -> Callable[..., Array]:
 
     def compiled(*inputs: Array) -> Array:
         assert native is not None
-        found, status = native.ufunc(*inputs)
+        found, status = native.one(*inputs)
         return nothing if status else found
 
     return reference if native is None else compiled

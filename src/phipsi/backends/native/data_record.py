@@ -26,8 +26,9 @@ OFFSETS = 52
 ) = range(OFFSETS, OFFSETS + 16)  # fmt: skip
 PATH_STRIDE = OFFSETS + 16  # numbers that one pair of paths leaves
 FEWEST = PATH_STRIDE + 1  # configurations for which the wide kernel is worth its time
+WIDE = FEWEST + 1  # address of the loop over groups in the wide kernel; 0: not compiled yet
 # then for every input and output the start of its buffer, and after all starts their sizes
-BUFFERS = FEWEST + 1
+BUFFERS = WIDE + 1
 # layout of a group: the body its path starts at, its first column, how many, its place in the
 # order in which paths run, and the body, point or link it belongs to
 START, COLUMN, COUNT, RANK, ELEMENT, GROUP_SIZE = range(6)

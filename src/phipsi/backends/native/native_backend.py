@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import math
 from typing import Any, final
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from phipsi.backends.backend import Array, Arrays, Backend, Loaded, SweepProgram, never
 from phipsi.backends.failures import NO_MEMORY
 from phipsi.backends.native.calls.machine_function import MachineFunction
-from phipsi.backends.native.pipeline import can_run, compile_native, plan_native
-from phipsi.backends.native.targets.target import host_target
+from phipsi.backends.native.kernel.emission import KnownRecord
+from phipsi.backends.native.kernel.kernel import Kernel
+from phipsi.backends.native.pipeline import (
+    can_run,
+    compile_native,
+    compile_wide,
+    plan_native,
+)
+from phipsi.backends.native.targets.target import Target, host_target
+from phipsi.backends.native.text.llvm_text import Module
 from phipsi.backends.result_memory import empty
 
 
@@ -47,15 +56,28 @@ class KernelSource:
     """A program as a part of other machine code, such as a run: without code of its own.
 
     **Attributes:** `program`; `unit`, what its kernel is written from; `data`, the record that the
-    kernel works on; `scratch_bytes` of memory that it needs; `target`; `output_shapes`.
+    kernel works on; `scratch_bytes` of memory that it needs; `target`; `output_shapes`; `known`,
+    the record if it is written into the code, for one lane of another target: then no code reads
+    `data`.
     """
 
-    def __init__(self, program: SweepProgram) -> None:
+    def __init__(self, program: SweepProgram, target: Target | None = None) -> None:
         self.program = program
-        self.unit, self.data = plan_native(program)
+        self.unit, self.data = plan_native(program, target)
         self.target, self._alive = self.unit.target, self.unit.pointers()
         self.scratch_bytes = int(self.data[self.unit.words])
+        self.known: KnownRecord | None = None
+        if target is not None and target.lanes == 1:
+            self.known, self.scratch_bytes = self.unit.known_record(1)
         self.output_shapes = self.unit.shapes[len(program.inputs) : -1]
+        self._kernels: WeakKeyDictionary[Module, dict[int, Kernel]] = WeakKeyDictionary()
+
+    def kernel(self, module: Module, lanes: int) -> Kernel:
+        """Its kernel in a module, where it is written once."""
+        written = self._kernels.setdefault(module, {})
+        if lanes not in written:
+            written[lanes] = self.unit.kernel(module, lanes, known=self.known)
+        return written[lanes]
 
 
 class NativeCode(MachineFunction):
@@ -71,8 +93,9 @@ class NativeCode(MachineFunction):
         if any(program.picks):
             self._pick = program.pick
         super().__init__(
-            code, data, unit.target, program.inputs, unit.shapes, unit.words,
-            single=program.request.single, has_direct=unit.has_direct, also=unit.pointers(),
+            code, lambda: compile_wide(unit), data, unit.target, program.inputs, unit.shapes,
+            unit.words, single=program.request.single, has_direct=unit.has_direct,
+            also=unit.pointers(),
         )  # fmt: skip
 
     def run(self, arrays: Arrays, batch: tuple[int, ...], threads: int) -> tuple[list[Any], Array]:
@@ -86,7 +109,8 @@ class NativeCode(MachineFunction):
         """The same before blocks are picked."""
         program = self.program
         if threads == 1 or not batch:
-            *results, status = self.ufunc(*(arrays[name] for name in program.inputs))
+            ufunc = self.ufunc_for(math.prod(batch))
+            *results, status = ufunc(*(arrays[name] for name in program.inputs))
         else:
             results, status = self._shared(program.widened(arrays, batch), batch, threads)
         if np.any(status == NO_MEMORY):

@@ -19,10 +19,10 @@ from phipsi.backends import storage_layout as layout
 from phipsi.backends.backend import SweepProgram
 from phipsi.backends.native import data_record as record
 from phipsi.backends.native.calls import direct_call as direct
-from phipsi.backends.native.calls.batch_loop import core_pattern, define_loop
+from phipsi.backends.native.calls.batch_loop import core_pattern, define_groups, define_loop
 from phipsi.backends.native.calls.scratch import SLOTS
 from phipsi.backends.native.kernel import plan as planning
-from phipsi.backends.native.kernel.emission import Parts, Slot
+from phipsi.backends.native.kernel.emission import KnownRecord, Parts, Slot
 from phipsi.backends.native.kernel.kernel import Kernel
 from phipsi.backends.native.kernel.phases import Phase, phases_of
 from phipsi.backends.native.kernel.plan import Plan, root
@@ -41,6 +41,7 @@ from phipsi.backends.native.native_legality import check
 from phipsi.backends.native.tables import Tables, model_tables
 from phipsi.backends.native.targets.target import MachineCode, Target, machine_code, target_for
 from phipsi.backends.native.text import llvm_text as ir
+from phipsi.backends.native.text.lane_arithmetic import NUMBERS
 from phipsi.expressions.node import Expr
 from phipsi.expressions.row import Row
 from phipsi.loaded import LOADED
@@ -54,15 +55,24 @@ _LARGE = 1 << 20  # bytes of scratch of a group
 
 
 def compile_native(program: SweepProgram) -> tuple[Unit, MachineCode, np.ndarray]:
-    """The unit that code is written from, the code, and the record it works on."""
+    """The unit that code is written from, the code for one configuration, and its record."""
     unit, data = plan_native(program)
     return unit, machine_code(unit.key(), unit.target, unit.emit), data
 
 
-def plan_native(program: SweepProgram) -> tuple[Unit, np.ndarray]:
-    """The passes: the unit that code is written from, and the record it works on."""
-    target = target_for(reproducible=program.reproducible)
-    tables = model_tables(program.model, program.points, own_tables(program.lowered.fields))
+def compile_wide(unit: Unit) -> MachineCode:
+    """The code for groups of configurations, to which the code for one then leaves batches."""
+    return machine_code(f"{unit.key()}-wide", unit.target, unit.emit_wide)
+
+
+def plan_native(program: SweepProgram, target: Target | None = None) -> tuple[Unit, np.ndarray]:
+    """The passes: the unit that code is written from, and the record it works on.
+
+    `target` is another processor than that of this machine.
+    """
+    target = target or target_for(reproducible=program.reproducible)
+    own = own_tables(program.lowered.fields)
+    tables = model_tables(program.model, program.points, own, NUMBERS[target.number].dtype)
     lowered, widest = program.lowered, max((c.nv for c in tables.codes), default=0)
 
     steps, results = own_steps(program.steps, lowered.results)
@@ -78,7 +88,7 @@ def plan_native(program: SweepProgram) -> tuple[Unit, np.ndarray]:
     check("plan", plan, phases, widest)
     unit = Unit(program, target, tables, results, phases, plan)
     data = unit.record()
-    check("record", data, unit.words, len(unit.shapes))
+    check("record", data, unit.words, len(unit.shapes), target.unit)
     return unit, data
 
 
@@ -159,20 +169,24 @@ class Unit:
         self.related = related(model) if factors else None
 
     def emit(self) -> str:
-        """The program as LLVM text: a wide kernel, a one-lane kernel, and the loop around them."""
-        module = ir.Module()
-        kernels: dict[int, ir.Function] = {}
-        for lanes in (self.target.lanes, 1):
-            kernels[lanes] = self.kernel(module, lanes).function
-        n = len(self.slots)
-        matrices = {n + i for i, r in enumerate(self.results) if is_matrix(r)}
-        define_loop(module, kernels, self.pattern, n, self.words, matrices)
+        """The program as LLVM text: the one-lane kernel, and the ways to call it."""
+        module, n = ir.Module(), len(self.slots)
+        kernel = self.kernel(module, 1).function
+        define_loop(module, kernel, self.pattern, n, self.words, self.target.number)
         if self.has_direct:
-            direct.define_direct(module, kernels[1], self.pattern, len(self.slots), self.words)
+            direct.define_direct(module, kernel, self.pattern, n, self.words)
         return str(module)
 
-    def kernel(self, module: ir.Module, lanes: int) -> Kernel:
-        """The kernel for so many configurations side by side."""
+    def emit_wide(self) -> str:
+        """The wide kernel as LLVM text, and the loop over its groups."""
+        module, n, lanes = ir.Module(), len(self.slots), self.target.lanes
+        kernel = self.kernel(module, lanes).function
+        matrices = {n + i for i, r in enumerate(self.results) if is_matrix(r)}
+        define_groups(module, kernel, lanes, self.pattern, n, matrices, self.target.number)
+        return str(module)
+
+    def kernel(self, module: ir.Module, lanes: int, *, known: KnownRecord | None = None) -> Kernel:
+        """The kernel for so many configurations side by side, with its data record if known."""
         parts = Parts(
             self.plan,
             self.results,
@@ -184,6 +198,8 @@ class Unit:
             self.tables.own,
             self.target.lanes,
             self.target.fused,
+            self.target.number,
+            known,
         )
         return Kernel(module, self.phases, parts, lanes)
 
@@ -228,8 +244,16 @@ class Unit:
         fewest = 4 if scratch > _LARGE else 3 if any(map(is_matrix, self.results)) else 2
         return min(fewest, self.target.lanes)
 
-    def record(self) -> np.ndarray:
-        """Sizes, addresses, offsets of the scratch areas in numbers, and slots for scratch."""
+    def known_record(self, lanes: int) -> tuple[KnownRecord, int]:
+        """The record of one kernel on the caller's arrays, and the bytes of scratch it needs."""
+        data = self.record(lanes)
+        return KnownRecord(tuple(data.tolist()), self.pointers()), int(data[self.words])
+
+    def record(self, alone: int = 0) -> np.ndarray:
+        """Sizes, addresses, offsets of the scratch areas in numbers, and slots for scratch.
+
+        With `alone`, it is for the kernel of so many lanes only, which the caller gives buffers.
+        """
         plan, shapes = self.plan, self.shapes
         model, points = self.program.model, self.program.points
         sizes_at = direct.sizes_after(self.words)
@@ -268,13 +292,21 @@ class Unit:
         small = 3 * sum(w * w for w in widths)
         used = [orders[planning.is_local(x)] for x in plan.row_matrices]
         matrices = sum(order.entries + 3 * len(order.rows) for order in used)
-        aside = products.workspace(self.results, model.nv, self.target.lanes)
+        aside = products.workspace(self.results, model.nv, self.target.lanes, self.target.unit)
         angles = 2 * (model.nq + self.target.lanes)
         between = [n_pairs * int(data[record.PATH_STRIDE]), small, matrices, aside, grams, angles]
         first = len(once) + len(between)
         rooms = [-(-n // self.target.lanes) * self.target.lanes for n in counts]  # whole tiles
+        if alone:
+            rooms = [0] * len(counts)
         sizes = [*once, *between, *rooms, *each]
         starts = np.concatenate([[0], np.cumsum(sizes)])
+        total = starts[-1] * self.target.lanes
+        if alone == 1 and any(each):  # what columns have has a unit of its own, `lanes` numbers
+            starts[first + len(counts) :] -= starts[first] - -(-starts[first] // self.target.lanes)
+            total = starts[-1] * self.target.lanes
+        elif alone == 1:
+            total = starts[-1]
         data[record.OFFSETS : record.PATH_STRIDE] = [
             *starts[:first],
             *starts[first + len(counts) : -1],
@@ -283,7 +315,7 @@ class Unit:
             *starts[first : first + len(counts)],
             *counts,
         ]
-        data[self.words] = starts[-1] * 8 * self.target.lanes + 64
+        data[self.words] = self.target.unit * total + (0 if alone else 64)
         data[record.FEWEST] = self._fewest(int(data[self.words]))
         return data
 

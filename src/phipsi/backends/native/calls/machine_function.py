@@ -6,12 +6,14 @@ import ctypes
 import math
 from collections.abc import Callable, Sequence
 from functools import cache
+from threading import Lock
 from typing import Any
 
 import numpy as np
 import numpy._core._multiarray_umath as umath
 
 from phipsi.backends.backend import never
+from phipsi.backends.native import data_record as record
 from phipsi.backends.native.calls.direct_call import address_of, make_direct
 from phipsi.backends.native.calls.scratch import Scratch
 from phipsi.backends.native.calls.spin_pool import MOST, run_tasks, tasks_of
@@ -31,11 +33,13 @@ class MachineFunction:
 
     `names` are those of the inputs; `shapes`, of one element of all arguments, the last of which is
     the status; `words`, where the data record holds the size of scratch memory; `single`, whether
-    there is one result; `also`, objects that the code needs to live.
+    there is one result; `also`, objects that the code needs to live. `wide` compiles the code for
+    groups of configurations, when the first batch arrives.
 
-    **Attributes:** `ufunc`, the gufunc, whose last output is an integer status per configuration;
-    `direct`, the builtin for one configuration in plain arrays, which returns None for anything
-    else; `data`, the record that the code works on.
+    **Attributes:** `one`, the gufunc, whose last output is an integer status per configuration, as
+    it is: it takes batches one by one until there is code for groups; `direct`, the builtin for one
+    configuration in plain arrays, which returns None for anything else; `data`, the record that the
+    code works on.
     """
 
     _pick: Callable[[list[Any]], list[Any]] | None = None  # chooses blocks of the results
@@ -43,6 +47,7 @@ class MachineFunction:
     def __init__(
         self,
         code: MachineCode,
+        wide: Callable[[], MachineCode],
         data: np.ndarray,
         target: Target,
         names: Sequence[str],
@@ -56,9 +61,11 @@ class MachineFunction:
         self.code, self.data, self.target, self.words = code, data, target, words
         self.names, self.shapes, self._single = tuple(names), shapes, single
         self.scratch_bytes = int(data[words])  # of a thread
-        owned = (code, data, also, Scratch(data, words))
+        owned = [code, data, also, Scratch(data, words)]
+        self._compile_wide, self._owned, self._lock = wide, owned, Lock()
+        self._fewest, self._is_wide = int(data[record.FEWEST]), False
         count, self._loop = len(names), code.address("phipsi_loop")
-        self.ufunc = make_gufunc(self._loop, data.ctypes.data, shapes, count, owned)
+        self.one = make_gufunc(self._loop, data.ctypes.data, shapes, count, owned)
         self.direct: Callable[..., Any] = never
         if has_direct and self.scratch_bytes < _SHORT * target.lanes:
             self.direct = make_direct(code.address("phipsi_direct"), data, owned)
@@ -68,7 +75,30 @@ class MachineFunction:
         # numbers in an input from which results may be so large that their memory is used again
         widest = max((math.prod(s) for s in self.output_shapes), default=1) or 1
         narrowest = min((math.prod(s) for s in self.input_shapes), default=1) or 1
-        self._many = max(narrowest * LEAST // (8 * widest), 2)
+        self._many = max(narrowest * LEAST // (target.unit * widest), 2)
+
+    @property
+    def ufunc(self) -> Any:
+        """The gufunc, ready for batches."""
+        if not self._is_wide:
+            with self._lock:
+                if not self._is_wide:
+                    code = self._compile_wide()
+                    self._owned.append(code)  # the gufunc may live longer than this object
+                    self.data[record.WIDE] = code.address("phipsi_groups")
+                    self._is_wide = True
+        return self.one
+
+    def ufunc_for(self, count: int) -> Any:
+        """The gufunc for so many configurations."""
+        return self.one if count < self._fewest else self.ufunc
+
+    def _ufunc_of(self, args: tuple[Any, ...]) -> Any:
+        """The gufunc for these arguments, which may be lists."""
+        if self._is_wide:
+            return self.one
+        batches = [np.shape(a)[: np.ndim(a) - r] for a, r in zip(args, self._ranks, strict=True)]
+        return self.ufunc_for(math.prod(np.broadcast_shapes(*batches)))
 
     def quick(self, args: tuple[Any, ...], threads: Any, out: Any) -> Any:
         """One call of the gufunc; None if anything is out of the ordinary, or fails."""
@@ -84,7 +114,7 @@ class MachineFunction:
                 args = tuple(map(as_numbers, self.names, args))
                 break
         try:
-            found = self._into(args, threads, out) if own else self.ufunc(*args)
+            found = self._into(args, threads, out) if own else self._ufunc_of(args)(*args)
         except (TypeError, ValueError):  # the long way says why
             return None
         if found is None:
@@ -114,8 +144,9 @@ class MachineFunction:
             results = [out] if self._single else list(out)
             if not _fits(results, wanted, arrays):
                 return None
+        ufunc = self.ufunc_for(math.prod(batch))
         if threads == 1:
-            return self.ufunc(*arrays, out=(*results, None))
+            return ufunc(*arrays, out=(*results, None))
         if type(threads) is not int or not same or len(batch) != 1 or not 1 < threads <= batch[0]:
             return None
         status = np.empty(batch, dtype=np.int64)
@@ -129,6 +160,7 @@ class MachineFunction:
         status. Memory that was freed is mostly given out again, so the tasks of a few calls are
         kept.
         """
+        self.ufunc_for(count)
         key: tuple[Any, ...] = (count, threads)
         for a in arrays:
             key += (address_of(a), a.strides, a.dtype)

@@ -15,6 +15,7 @@ import llvmlite
 import llvmlite.binding as llvm
 
 from phipsi.backends.native.targets import code_cache as disk
+from phipsi.backends.native.text.lane_arithmetic import NUMBERS, NumberName
 from phipsi.errors import InputError
 
 FULL_EFFORT = 3
@@ -24,10 +25,12 @@ FULL_EFFORT = 3
 class Target:
     """A processor that code is written and compiled for, and how many numbers it has side by side.
 
-    `lanes` is the width of a vector in doubles, `fused` whether x y + z is rounded once. Text is
+    `lanes` is the width of a vector in numbers, `fused` whether x y + z is rounded once. Text is
     written for `lanes` and `fused`; `object_code` compiles it to an object file, which
-    `MachineCode` loads if it is for this processor. Other targets differ in `triple`, as LLVM
-    spells it.
+    `MachineCode` loads if it is for this process. Other targets have a `triple`, as LLVM spells it:
+    with all four parts where it has an environment, because LLVM reads the last part of three as an
+    operating system. `reloc` is where their code may be placed: "static" or "pic" (anywhere);
+    `number` is what code computes with: "double" or "float".
     """
 
     cpu: str
@@ -35,12 +38,26 @@ class Target:
     lanes: int
     fused: bool
     triple: str = ""  # of this process
+    number: NumberName = "double"
+    reloc: str = "default"
+
+    @property
+    def unit(self) -> int:
+        """Bytes of a number."""
+        return NUMBERS[self.number].bytes
 
     def machine(self) -> Any:
         """The target as LLVM has it."""
+        if self.triple:
+            llvm.initialize_all_targets()
+            llvm.initialize_all_asmprinters()
+            return llvm.Target.from_triple(self.triple).create_target_machine(
+                cpu=self.cpu, features=self.features, opt=_effort(), reloc=self.reloc,
+                codemodel="default",
+            )  # fmt: skip
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
-        found = llvm.Target.from_triple(self.triple or llvm.get_default_triple())
+        found = llvm.Target.from_triple(llvm.get_default_triple())
         return found.create_target_machine(
             cpu=self.cpu, features=self.features, opt=_effort(), jit=True, codemodel="jitdefault"
         )
@@ -52,9 +69,11 @@ class Target:
         simplified when it was written. They took half of the compile time and made most kernels
         slower (docs/decisions/0013).
         """
-        module = llvm.parse_assembly(text)
+        module, machine = llvm.parse_assembly(text), self.machine()
+        if self.triple:
+            module.triple, module.data_layout = self.triple, str(machine.target_data)
         module.verify()
-        return bytes(self.machine().emit_object(module))
+        return bytes(machine.emit_object(module))
 
 
 @cache

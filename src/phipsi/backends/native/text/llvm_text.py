@@ -1,79 +1,61 @@
 """Writing LLVM's text: types, values and instructions.
 
-The names are those of llvmlite's own writer, which does more (it checks types, keeps every operand
-as an object and renders them at the end) and takes five times as long: 40 % of a cold compilation
-were spent there. Mistakes in types are found by LLVM, which parses and verifies the text.
-
-Sums and products of known integers are computed here, because no pass of LLVM's optimiser runs.
-
-Reasons: docs/decisions/0025.
+The names are those of llvmlite's own writer, which does more and takes five times as long. LLVM,
+which parses and verifies the text, finds mistakes in types. Sums and products of known integers are
+computed here, because no pass of LLVM's optimiser runs. Reasons: docs/decisions/0025.
 """
 
 from __future__ import annotations
 
+import math
+import re
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from operator import floordiv, mod
 from typing import Any, Final
 
-# ---- types ---------------------------------------------------------------------------------------
+import numpy as np
 
-
-class Type:
-    """A type, by its text."""
-
-    __slots__ = ("text",)
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-
-    def __str__(self) -> str:
-        return self.text
-
-
-class IntType(Type):
-    """Integers of some bits."""
-
-    __slots__ = ("width",)
-
-    def __init__(self, width: int) -> None:
-        super().__init__(f"i{width}")
-        self.width = width
-
-
-class VectorType(Type):
-    """Several elements side by side."""
-
-    __slots__ = ("count", "element")
-
-    def __init__(self, element: Type, count: int) -> None:
-        super().__init__(f"<{count} x {element}>")
-        self.element, self.count = element, count
-
-
-class LiteralStructType(Type):
-    """A record without a name."""
-
-    __slots__ = ("elements",)
-
-    def __init__(self, elements: Sequence[Type]) -> None:
-        super().__init__("{" + ", ".join(x.text for x in elements) + "}")
-        self.elements = tuple(elements)
-
-
-class FunctionType(Type):
-    """The types that a function returns and takes."""
-
-    __slots__ = ("gives", "takes")
-
-    def __init__(self, gives: Type, takes: Sequence[Type]) -> None:
-        super().__init__(f"{gives} ({', '.join(x.text for x in takes)})")
-        self.gives, self.takes = gives, tuple(takes)
-
-
-DOUBLE, POINTER, VOID = Type("double"), Type("ptr"), Type("void")
-BIT = IntType(1)
-
+from phipsi.backends.native.text.llvm_types import (  # some are for others, as `ir.…`
+    BIT as BIT,
+)
+from phipsi.backends.native.text.llvm_types import (
+    DOUBLE as DOUBLE,
+)
+from phipsi.backends.native.text.llvm_types import (
+    FLOAT as FLOAT,
+)
+from phipsi.backends.native.text.llvm_types import (
+    POINTER as POINTER,
+)
+from phipsi.backends.native.text.llvm_types import (
+    VOID as VOID,
+)
+from phipsi.backends.native.text.llvm_types import (
+    WORD as WORD,
+)
+from phipsi.backends.native.text.llvm_types import (
+    FunctionType as FunctionType,
+)
+from phipsi.backends.native.text.llvm_types import (
+    IntType as IntType,
+)
+from phipsi.backends.native.text.llvm_types import (
+    LiteralStructType as LiteralStructType,
+)
+from phipsi.backends.native.text.llvm_types import (
+    Type as Type,
+)
+from phipsi.backends.native.text.llvm_types import (
+    VectorType as VectorType,
+)
+from phipsi.backends.native.text.llvm_types import (
+    element_of as element_of,
+)
+from phipsi.backends.native.text.llvm_types import (
+    side_by_side as side_by_side,
+)
 
 # ---- values --------------------------------------------------------------------------------------
 
@@ -101,8 +83,10 @@ class Constant(Value):
     __slots__ = ("number",)
 
     def __init__(self, type_: Type, value: Any) -> None:
+        if isinstance(value, list) and not isinstance(type_, VectorType):  # of one lane
+            value = value[0]
         super().__init__(type_, _known(type_, value))
-        self.number: int | None = value if isinstance(type_, IntType) else None
+        self.number: Any = value if isinstance(type_, IntType) else None  # an integer
 
 
 def _known(type_: Type, value: Any) -> str:
@@ -113,21 +97,31 @@ def _known(type_: Type, value: Any) -> str:
     if isinstance(type_, VectorType):
         element = type_.element
         return "<" + ", ".join(f"{element.text} {_known(element, x)}" for x in value) + ">"
-    if type_ is DOUBLE:
-        return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
+    if type_ is DOUBLE or type_ is FLOAT:
+        number = value if type_ is DOUBLE else _rounded(value)  # floats are written as doubles
+        return f"0x{struct.unpack('<Q', struct.pack('<d', number))[0]:016X}"
     return str(int(value))
+
+
+def _rounded(x: float) -> float:
+    """The nearest number of single precision; infinite if it is too large for one."""
+    try:
+        return struct.unpack("<f", struct.pack("<f", x))[0]
+    except OverflowError:
+        return math.copysign(math.inf, x)
 
 
 class Function(Value):
     """A function of a module: declared, and defined once it has blocks."""
 
-    __slots__ = ("_labels", "_names", "args", "blocks", "linkage", "module", "signature")
+    __slots__ = ("_labels", "_names", "args", "blocks", "calls", "linkage", "module", "signature")
 
     def __init__(self, module: Module, signature: FunctionType, name: str) -> None:
         super().__init__(POINTER, f"@{name}")
         self.module, self.signature, self.linkage = module, signature, ""
         self.args = [Argument(x, f"%a{i}") for i, x in enumerate(signature.takes)]
         self.blocks: list[Block] = []
+        self.calls: set[Function] = set()
         self._names = self._labels = 0
         module.globals[name] = self
 
@@ -136,6 +130,10 @@ class Function(Value):
         self._labels += 1
         self.blocks.append(Block(self, f"{name}.{self._labels}"))
         return self.blocks[-1]
+
+    def begin(self) -> IRBuilder:
+        """A builder at the start of the function, in the language of its module."""
+        return self.module.builder(self.append_basic_block("entry"))
 
     def fresh(self) -> str:
         """The name of the next value."""
@@ -150,7 +148,8 @@ class Function(Value):
             return
         takes = ", ".join(f"{a.type} {a.attributes}{a.name}" for a in self.args)
         linkage = f"{self.linkage} " if self.linkage else ""
-        yield f"define {linkage}{self.signature.gives} {self.name}({takes})"
+        attributes = self.module.attributes
+        yield f"define {linkage}{self.signature.gives} {self.name}({takes}){attributes}"
         yield "{"
         for block in self.blocks:
             yield f"{block.label}:"
@@ -222,26 +221,74 @@ class Switch:
 class Table(Value):
     """Known numbers in memory."""
 
-    __slots__ = ("_line",)
+    __slots__ = ("element", "numbers")
 
     def __init__(self, module: Module, element: Type, numbers: Sequence[Any], name: str) -> None:
         super().__init__(POINTER, f"@{name}")
-        listed = ", ".join(Constant(element, x).typed for x in numbers)
-        kind = f"[{len(numbers)} x {element}]"
-        self._line = f"{self.name} = internal constant {kind} [{listed}], align 8"
+        self.element, self.numbers = element, [Constant(element, x) for x in numbers]
         module.tables.append(self)
 
     def lines(self) -> Iterator[str]:
         """The text."""
-        yield self._line
+        listed = ", ".join([x.typed for x in self.numbers])
+        kind = f"[{len(self.numbers)} x {self.element}]"
+        yield f"{self.name} = internal constant {kind} [{listed}], align {WORD}"
+
+
+class Memory(Value):
+    """Bytes of a module that change, zero at first."""
+
+    __slots__ = ("size",)
+
+    def __init__(self, module: Module, size: int, name: str) -> None:
+        super().__init__(POINTER, f"@{name}")
+        self.size = max(1, size)
+        module.tables.append(self)
+
+    def lines(self) -> Iterator[str]:
+        """The text."""
+        yield f"{self.name} = internal global [{self.size} x i8] zeroinitializer, align 16"
 
 
 class Module:
-    """Functions that are compiled together, and their tables."""
+    """Functions that are compiled together, and their tables.
 
-    def __init__(self) -> None:
+    `builder` is the class that writes instructions, and so the language of the text: this one, or
+    that of `c_text`. `standalone` is for code that leaves this process: it calls no library, not
+    even where LLVM would put such a call, and has no tables for unwinding.
+    """
+
+    @property
+    def builder(self) -> type[IRBuilder]:
+        """What writes the instructions of its functions."""
+        return IRBuilder
+
+    def __init__(self, *, standalone: bool = False) -> None:
         self.globals: dict[str, Function] = {}
-        self.tables: list[Table] = []
+        self.tables: list[Table | Memory] = []
+        self.standalone = standalone
+        self.attributes = " nounwind" if standalone else ""
+        self._shared: dict[tuple[str, bytes], Table] = {}
+
+    def table_of(self, numbers: np.ndarray) -> Table:
+        """A table with these numbers, integers, doubles or floats; equal ones are there once."""
+        key = (numbers.dtype.str, numbers.tobytes())
+        if key not in self._shared:
+            element = element_of(numbers.dtype)
+            name = f"table.{len(self._shared)}"
+            self._shared[key] = Table(self, element, numbers.ravel().tolist(), name)
+        return self._shared[key]
+
+    def keep(self, roots: Sequence[Function]) -> None:
+        """Remove the functions that none of these calls, directly or through others."""
+        kept, stack = set(roots), list(roots)
+        while stack:
+            new = stack.pop().calls - kept
+            kept |= new
+            stack.extend(new)
+        self.globals = {name: f for name, f in self.globals.items() if f in kept}
+        used = set(re.findall(r"@[\w.]+", "".join(x for f in kept for x in f.lines())))
+        self.tables = [t for t in self.tables if t.name in used]
 
     def __str__(self) -> str:
         parts = (*self.tables, *self.globals.values())
@@ -270,7 +317,20 @@ def _cast(name: str) -> _Cast:
     return lambda b, x, type_: b._value(type_, f"{name} {x.typed} to {type_}")
 
 
-_add, _sub, _mul = _binary("add"), _binary("sub"), _binary("mul")
+def _known_or(name: str, compute: Callable[[int, int], int]) -> _Binary:
+    """An instruction on two integers without signs, or its result if both are known."""
+    write = _binary(name)
+
+    def go(builder: IRBuilder, x: Value, y: Value) -> Value:
+        a, b = number(x), number(y)
+        if a is None or b is None:
+            return write(builder, x, y)
+        return Constant(x.type, compute(a, b))
+
+    return go
+
+
+_uitofp = _cast("uitofp")
 
 
 class IRBuilder:
@@ -292,28 +352,31 @@ class IRBuilder:
 
     # -- integers
 
+    _add, _sub, _mul = _binary("add"), _binary("sub"), _binary("mul")
+
     def add(self, x: Value, y: Value) -> Value:
         """x + y."""
         a, b = number(x), number(y)
         if a is not None and b is not None:
             return Constant(x.type, a + b)
-        return y if a == 0 else x if b == 0 else _add(self, x, y)
+        return y if a == 0 else x if b == 0 else self._add(x, y)
 
     def sub(self, x: Value, y: Value) -> Value:
         """x − y."""
         a, b = number(x), number(y)
         if a is not None and b is not None:
             return Constant(x.type, a - b)
-        return x if b == 0 else _sub(self, x, y)
+        return x if b == 0 else self._sub(x, y)
 
     def mul(self, x: Value, y: Value) -> Value:
         """x y."""
         a, b = number(x), number(y)
         if a is not None and b is not None:
             return Constant(x.type, a * b)
-        return y if a == 1 else x if b == 1 else _mul(self, x, y)
+        return y if a == 1 else x if b == 1 else self._mul(x, y)
 
-    sdiv, udiv, srem = _binary("sdiv"), _binary("udiv"), _binary("srem")
+    sdiv, srem = _binary("sdiv"), _binary("srem")
+    udiv, urem = _known_or("udiv", floordiv), _known_or("urem", mod)
     and_, or_, xor = _binary("and"), _binary("or"), _binary("xor")
     shl, lshr = _binary("shl"), _binary("lshr")
 
@@ -350,8 +413,13 @@ class IRBuilder:
     # -- other forms of the same bits, or of the same number
 
     bitcast, inttoptr, ptrtoint = _cast("bitcast"), _cast("inttoptr"), _cast("ptrtoint")
-    zext, trunc = _cast("zext"), _cast("trunc")  # wider and narrower integers
-    sitofp, uitofp, fptosi = _cast("sitofp"), _cast("uitofp"), _cast("fptosi")
+    zext, sext, trunc = _cast("zext"), _cast("sext"), _cast("trunc")  # other widths of integers
+    sitofp, fptosi = _cast("sitofp"), _cast("fptosi")
+
+    def uitofp(self, x: Value, type_: Type) -> Value:
+        """The number of an integer without a sign."""
+        known = number(x) if type_ is DOUBLE else None
+        return _uitofp(self, x, type_) if known is None else Constant(type_, float(known))
 
     def select(self, condition: Value, x: Value, y: Value) -> Value:
         """x where the condition holds, else y."""
@@ -360,15 +428,21 @@ class IRBuilder:
     # -- parts
 
     def extract_element(self, x: Value, i: Value) -> Value:
-        """An element of a vector."""
+        """An element of a vector, or the plain value of one lane."""
+        if not isinstance(x.type, VectorType):
+            return x
         return self._value(x.type.element, f"extractelement {x.typed}, {i.typed}")  # type: ignore
 
     def insert_element(self, x: Value, element: Value, i: Value) -> Value:
-        """A vector with another element."""
+        """A vector with another element, or the plain value of one lane."""
+        if not isinstance(x.type, VectorType):
+            return element
         return self._value(x.type, f"insertelement {x.typed}, {element.typed}, {i.typed}")
 
     def shuffle_vector(self, x: Value, y: Value, mask: Value) -> Value:
         """Elements of two vectors in another order."""
+        if not isinstance(x.type, VectorType):
+            return x
         type_ = VectorType(x.type.element, mask.type.count)  # type: ignore[attr-defined]
         return self._value(type_, f"shufflevector {x.typed}, {y.typed}, {mask.typed}")
 
@@ -391,11 +465,7 @@ class IRBuilder:
 
     def word(self, base: Value, i: int) -> Value:
         """The 64-bit word number i after an address."""
-        return self.load(self.at(base, 8 * i), typ=_WORD)
-
-    def load_atomic(self, where: Value, *, typ: Type, ordering: str, align: int) -> Value:
-        """Read what another thread may be writing."""
-        return self._value(typ, f"load atomic {typ}, {where.typed} {ordering}, align {align}")
+        return self.load(self.at(base, WORD * i), typ=_WORD)
 
     def load(self, where: Value, *, typ: Type, align: int | None = None) -> Value:
         """Read."""
@@ -408,31 +478,18 @@ class IRBuilder:
         self._write(f"  store {x.typed}, {where.typed}{aligned}")
 
     def alloca(self, type_: Type, size: int = 1) -> Value:
-        """Memory of the function's own, taken once, when it is called.
-
-        Where control comes by more than once it would take more of the stack every time.
-        """
+        """Memory of the function's own, taken once, when it is called."""
         out = Value(POINTER, self.function.fresh())
         entry = self.function.blocks[0]
         entry.lines.insert(0, f"  {out.name} = alloca {type_}, i32 {size}")
         return out
-
-    def atomic_rmw(self, operation: str, where: Value, x: Value, ordering: str) -> Value:
-        """Exchange in one step."""
-        return self._value(x.type, f"atomicrmw {operation} {where.typed}, {x.typed} {ordering}")
-
-    def cmpxchg(self, where: Value, old: Value, new: Value, done: str, failed: str) -> Value:
-        """Write if the old value is there; (what was there, whether it was written)."""
-        type_ = LiteralStructType([old.type, BIT])
-        return self._value(
-            type_, f"cmpxchg {where.typed}, {old.typed}, {new.typed} {done} {failed}"
-        )
 
     # -- control
 
     def call(self, function: Function, args: Sequence[Value]) -> Value:
         """Call a function."""
         gives = function.signature.gives
+        self.function.calls.add(function)
         text = f"call {gives} {function.name}({', '.join([x.typed for x in args])})"
         if gives is VOID:
             self._write(f"  {text}")

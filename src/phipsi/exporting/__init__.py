@@ -1,0 +1,1 @@
+"""Programs that leave Python: objects with a C interface, for this and other processors."""

@@ -1,0 +1,248 @@
+"""Programs as functions of one module with a C interface, for a target.
+
+    int NAME(const double *input…, double *result…, void *work)
+    int NAME_batch(int n, const double *input…, double *result…, int *status, void *work)
+
+The kernels are those that run here, with their data record known: no heap, no data that changes,
+no address in data, no call of a library. Reasons: docs/decisions/0042.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from types import ModuleType
+from typing import Any
+
+from phipsi.backends.backend import SweepProgram
+from phipsi.backends.failures import NO_MEMORY, STATUS_WORDS
+from phipsi.backends.native.calls.batch_loop import define_pack, define_unpack
+from phipsi.backends.native.native_backend import KernelSource
+from phipsi.backends.native.targets.target import Target
+from phipsi.backends.native.text import llvm_text
+from phipsi.backends.native.text import llvm_text as ir
+from phipsi.backends.native.text.lane_arithmetic import (
+    I1,
+    I32,
+    I64,
+    POINTER,
+    WORD,
+    Emitter,
+    i64,
+    write_loop,
+)
+
+# memory is the caller's, so that it cannot be missing
+_STATUSES = {code: text for code, text in STATUS_WORDS.items() if code != NO_MEMORY}
+
+
+@dataclass(frozen=True)
+class ExportedArray:
+    """An argument: its name in C, shape of one element, units, "in" or "out", and what it is."""
+
+    name: str
+    shape: tuple[int, ...]
+    units: str
+    role: str
+    text: str
+
+    @property
+    def count(self) -> int:
+        """How many numbers."""
+        return math.prod(self.shape)
+
+
+@dataclass(frozen=True)
+class ExportedFunction:
+    """A C function: its name, its arrays in order, bytes of work memory, and its statuses.
+
+    `batch_bytes` is the work memory of the form for many configurations; `lanes`, how many of them
+    it computes at once; `statuses`, the text of every status by its last three bits.
+    """
+
+    name: str
+    arguments: tuple[ExportedArray, ...]
+    work_bytes: int
+    statuses: dict[int, str]
+    batch_bytes: int = 0
+    lanes: int = 1
+
+    @property
+    def inputs(self) -> tuple[ExportedArray, ...]:
+        """The arrays that are read."""
+        return tuple(a for a in self.arguments if a.role == "in")
+
+    @property
+    def outputs(self) -> tuple[ExportedArray, ...]:
+        """The arrays that are written."""
+        return tuple(a for a in self.arguments if a.role == "out")
+
+
+@dataclass(frozen=True)
+class ExportedModule:
+    """The text of a module, and its functions."""
+
+    text: str
+    functions: tuple[ExportedFunction, ...]
+
+
+@dataclass(frozen=True)
+class Source:
+    """What a function is written from: its name, its program, and its arrays as users see them."""
+
+    name: str
+    program: SweepProgram
+    arguments: tuple[ExportedArray, ...]
+
+
+def exported_module(
+    sources: Sequence[Source],
+    target: Target,
+    writer: ModuleType = llvm_text,
+    *,
+    batch: bool = True,
+    static: bool = False,
+) -> ExportedModule:
+    """All functions in one module; tables with equal contents are there once.
+
+    `writer` writes the text: that of LLVM, or C. With `static`, work memory is data of the module:
+    functions have no `work`, and each may run once at a time.
+    """
+    module = writer.Module(standalone=True)
+    functions: list[ExportedFunction] = []
+    entries: list[Any] = []
+    for source in sources:
+        fused = target.fused and not source.program.reproducible
+        kernels = KernelSource(source.program, replace(target, fused=fused))
+        one = _Writer(module, kernels, source, static)
+        function = ExportedFunction(source.name, source.arguments, 0, _STATUSES)
+        entry, work = one.single()
+        entries.append(entry)
+        function = replace(function, work_bytes=work)
+        if batch:
+            entry, work = one.batch(target.lanes)
+            entries.append(entry)
+            function = replace(function, batch_bytes=work, lanes=target.lanes)
+        functions.append(function)
+    module.keep(entries)
+    return ExportedModule(str(module), tuple(functions))
+
+
+class _Writer:
+    """Writes the functions of one program around its kernels."""
+
+    def __init__(
+        self, module: ir.Module, kernels: KernelSource, source: Source, static: bool
+    ) -> None:
+        self.module, self.source, self.unit, self.static = module, source, kernels.unit, static
+        self.target = kernels.unit.target
+        self.n_inputs = len(kernels.program.inputs)
+        self._kernels: dict[int, tuple[Any, int]] = {}
+        self.counts = [math.prod(shape) for shape in self.unit.shapes[:-1]]
+
+    def _kernel(self, lanes: int) -> tuple[Any, int]:
+        if lanes not in self._kernels:
+            known, work = self.unit.known_record(lanes)
+            kernel = self.unit.kernel(self.module, lanes, known=known)
+            self._kernels[lanes] = kernel.function, work
+        return self._kernels[lanes]
+
+    def _begin(self, name: str, takes: Sequence[ir.Type], work: int) -> tuple[Any, list[Any], Any]:
+        """A function, its arguments, and its work memory."""
+        memory = [] if self.static else [POINTER]
+        function = ir.Function(self.module, ir.FunctionType(I32, [*takes, *memory]), name)
+        for a in function.args:
+            if a.type is POINTER:
+                a.add_attribute("noalias")
+        if self.static:
+            return function, list(function.args), ir.Memory(self.module, work, f"{name}.work")
+        *args, given = function.args
+        return function, args, given
+
+    def single(self) -> tuple[Any, int]:
+        """The function for one configuration, on the caller's arrays."""
+        kernel, work = self._kernel(1)
+        n = len(self.counts)
+        function, args, scratch = self._begin(self.source.name, [POINTER] * n, work)
+        b = ir.IRBuilder(function.append_basic_block("entry"))
+        e = self._emitter(b, 1)
+        status = b.alloca(e.integers)
+        buffers = b.alloca(I64, size=n + 1)
+        for i, a in enumerate((*args, status)):
+            b.store(a, b.at(buffers, WORD * i))
+        self._run(b, kernel, scratch, buffers)
+        b.ret(_as_int(b, b.load(status, typ=e.integers)))
+        return function, work
+
+    def _emitter(self, b: Any, lanes: int) -> Emitter:
+        e = Emitter(lanes, fused=self.target.fused, number=self.target.number)
+        e.builder = b
+        return e
+
+    def _run(self, b: Any, kernel: Any, scratch: Any, buffers: Any) -> None:
+        nothing = ir.Constant(POINTER, None)
+        b.call(kernel, [nothing, scratch, buffers, ir.Constant(I1, 1)])
+
+    def batch(self, lanes: int) -> tuple[Any, int]:
+        """The function for n configurations: groups of lanes, the last one padded with its last.
+
+        Work memory has the buffers of a group, then the scratch of the kernel.
+        """
+        kernel, work = self._kernel(lanes)
+        n = len(self.counts)
+        rooms = [-(-c // lanes) * lanes * lanes for c in self.counts]  # whole tiles
+        starts = [self.target.unit * sum(rooms[:i]) for i in range(n + 1)]
+        total = starts[-1] + work if lanes > 1 else work
+        takes = [I32, *[POINTER] * (n + 1)]
+        function, args, memory = self._begin(f"{self.source.name}_batch", takes, total)
+        count, *arrays, statuses = args
+        b = ir.IRBuilder(function.append_basic_block("entry"))
+        e = self._emitter(b, lanes)
+        found, first = b.alloca(e.integers), b.alloca(I32)
+        buffers = b.alloca(I64, size=n + 1)
+        b.store(ir.Constant(I32, 0), first)
+        b.store(found, b.at(buffers, WORD * n))
+        scratch = memory if lanes == 1 else b.at(memory, starts[-1])
+        places = [b.at(memory, s) for s in starts[:-1]]
+        total_count = b.sext(count, I64)
+
+        def note(row: Any, place: Any) -> None:
+            status = _as_int(b, b.load(place, typ=e.number.integer))
+            b.store(status, b.at(statuses, b.mul(row, i64(4))), align=4)
+            old = b.load(first, typ=I32)
+            fine = b.icmp_signed("==", old, ir.Constant(I32, 0))
+            b.store(b.select(fine, status, old), first)
+
+        def group(start: Any) -> None:
+            last = b.sub(b.sub(total_count, start), i64(1))
+            whole = zip(arrays, self.counts, strict=True)
+            rows = [b.at(a, b.mul(start, i64(e.unit * c))) for a, c in whole]
+            for i, row in enumerate(rows):
+                place = row if lanes == 1 else places[i]
+                b.store(place, b.at(buffers, WORD * i))
+                if lanes > 1 and i < self.n_inputs:
+                    self._move(e, define_pack, i, row, last, place)
+            self._run(b, kernel, scratch, buffers)
+            if lanes == 1:
+                note(start, found)
+                return
+            for i in range(self.n_inputs, n):
+                self._move(e, define_unpack, i, rows[i], last, places[i])
+            for lane in range(lanes):
+                with b.if_then(b.icmp_signed("<=", i64(lane), last)):
+                    note(b.add(start, i64(lane)), b.at(found, e.unit * lane))
+
+        write_loop(b, total_count, group, lanes)
+        b.ret(b.load(first, typ=I32))
+        return function, total
+
+    def _move(self, e: Emitter, define: Any, i: int, row: Any, last: Any, place: Any) -> None:
+        """Numbers of a group between the caller's array i and lanes."""
+        count, stride = i64(self.counts[i]), i64(e.unit * self.counts[i])
+        e.builder.call(define(self.module, e), [row, stride, last, count, place])
+
+
+def _as_int(b: Any, status: Any) -> Any:
+    """A status as an int of C."""
+    return status if status.type is I32 else b.trunc(status, I32)

@@ -1,0 +1,143 @@
+"""Exported code gives the bits of the code that runs here, on any work memory, in any batch."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from backend_contract import arguments
+from exported_code import InProcess, source_of
+from numpy.testing import assert_array_equal
+from random_models import model_from_parents
+
+import phipsi as pp
+from phipsi import operators as ops
+from phipsi.algorithms.forms import FORWARD_DYNAMICS, INVERSE_DYNAMICS
+from phipsi.backends.failures import NOT_FINITE
+from phipsi.exporting.module import Source, exported_module
+from phipsi.exporting.targets import TARGETS, target_named
+
+COUNT = 11  # a group of every width, and what is left over
+DENSE = {"mode": "dense"}
+EXPRESSIONS = {
+    "forward dynamics": (FORWARD_DYNAMICS, {}),
+    "inverse dynamics": (INVERSE_DYNAMICS, {}),
+    "mass matrix": (ops.mass_matrix, DENSE),
+    "inverse mass matrix": (ops.mass_matrix.inv, DENSE),
+    "poses": (ops.pose, {}),
+    "derivative": (pp.diff(FORWARD_DYNAMICS, "q"), DENSE),
+    "log det": (ops.logdet(ops.mass_matrix), {}),
+    "several": ((ops.V, ops.logdet(ops.mass_matrix), ops.mass_matrix.inv @ ops.tau), {}),
+    "point inverse": ((ops.B.T @ ops.M.inv @ ops.B).inv, {"mode": "dense", "points": True}),
+    "admittance": (ops.Lambda, {"mode": "dense", "points": True}),
+}
+
+
+@pytest.fixture(scope="module")
+def model() -> pp.Model:
+    return model_from_parents([-1, 0, 1, 0], 5, ["revolute", "free", "prismatic", "spherical"])
+
+
+@pytest.fixture(scope="module")
+def programs(model: pp.Model) -> list[pp.Program]:
+    out: list[pp.Program] = []
+    for x, options in EXPRESSIONS.values():
+        points = [model.body_names[2], model.body_names[3]] if "points" in options else ()
+        out.append(
+            pp.compile(x, model, backend="native", mode=options.get("mode", "apply"), points=points)
+        )
+    return out
+
+
+@pytest.fixture(scope="module")
+def exported(programs: list[pp.Program]) -> InProcess:
+    return InProcess(programs)
+
+
+def inputs_of(program: pp.Program, seed: int = 3) -> list[np.ndarray]:
+    given = arguments(program.model, program.request.points, (COUNT,), seed)
+    return [np.ascontiguousarray(given[name]) for name in program.inputs]
+
+
+@pytest.mark.parametrize("number", range(len(EXPRESSIONS)), ids=list(EXPRESSIONS))
+def test_bits_of_one_and_of_many(number, programs, exported):
+    program = programs[number]
+    assert program.backend == "native"
+    inputs = inputs_of(program)
+    want = program(*inputs)
+    want = want if isinstance(want, tuple) else (want,)
+    many, status, first = exported.batch(number, COUNT, *inputs)
+    assert first == 0 and not status.any()
+    for a, b in zip(many, want, strict=True):
+        assert_array_equal(a.reshape(b.shape), b)
+    for i in range(COUNT):
+        one, code = exported(number, *(np.ascontiguousarray(x[i]) for x in inputs))
+        assert code == 0
+        for a, b in zip(one, want, strict=True):
+            assert_array_equal(a.reshape(b[i].shape), b[i])
+
+
+def test_numbers_that_are_not_finite_are_named_as_such(programs, exported):
+    inputs = inputs_of(programs[0])
+    inputs[0][4, 1] = np.nan
+    inputs[2][7, 0] = np.inf
+    for i in (4, 7):
+        _, code = exported(0, *(np.ascontiguousarray(x[i]) for x in inputs))
+        assert code == NOT_FINITE
+    _, status, first = exported.batch(0, COUNT, *inputs)
+    assert first == NOT_FINITE
+    assert_array_equal(status, [NOT_FINITE if i in (4, 7) else 0 for i in range(COUNT)])
+
+
+def test_an_empty_batch_does_nothing(programs, exported):
+    inputs = [x[:0] for x in inputs_of(programs[0])]
+    _, status, first = exported.batch(0, 0, *inputs)
+    assert first == 0 and status.size == 0
+
+
+def test_static_memory_gives_the_same_bits(programs):
+    static = InProcess(programs[:1], static=True, batch=False)
+    x = [np.ascontiguousarray(a[0]) for a in inputs_of(programs[0])]
+    out = [np.full(programs[0].model.nv, np.nan)]
+    assert static.call("f0", [*x, *out]) == 0
+    assert_array_equal(out[0], programs[0](*x))
+
+
+def test_tables_with_equal_contents_are_there_once(programs):
+    target = target_named("host").target
+    texts = [
+        exported_module(
+            [Source(f"f{i}", source_of(p), ()) for i, p in enumerate(some)], target, batch=False
+        ).text
+        for some in (programs[:1], programs[1:2], programs[:2])
+    ]
+    tables = [set(re.findall(r"(?<= = )internal constant .*", t)) for t in texts]
+    assert tables[2] == tables[0] | tables[1]
+    assert len(re.findall(r"^@table", texts[2], re.M)) < sum(
+        len(re.findall(r"^@table", t, re.M)) for t in texts[:2]
+    )
+
+
+@pytest.mark.parametrize("name", ["cortex-m7", "wasm32-simd", "x86-64-v3"])
+def test_no_text_calls_a_library(name, programs):
+    row = TARGETS[name]
+    sources = [Source(f"f{i}", source_of(p), ()) for i, p in enumerate(programs)]
+    text = exported_module(sources, row.target).text
+    allowed = {"sqrt", "fabs", "copysign", "masked", "ctlz"}
+    allowed |= {"fma"} if row.target.fused else set()
+    declared = {x.split(".")[1] for x in re.findall(r"^declare .* @(llvm\.[\w.]+)", text, re.M)}
+    assert declared <= allowed
+    assert not re.search(r"^declare .* @(?!llvm\.)", text, re.M)
+    assert not re.search(r"inttoptr|ptrtoint|sitofp|fptosi|<1 x| s(div|rem) ", text)
+
+
+def test_texts_that_call_a_library_are_found():
+    model = pp.examples.seven_joint_arm()
+    program = pp.compile(ops.mass_matrix, model, mode="dense", backend="native")
+    native = program.native
+    assert native is not None and "llvm.memset" in native.unit.emit()
+    row = TARGETS["cortex-m7"]
+    assert (
+        "llvm.memset" not in exported_module([Source("f", source_of(program), ())], row.target).text
+    )

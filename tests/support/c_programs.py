@@ -1,0 +1,77 @@
+"""Programs as C99, compiled by gcc and called through ctypes.
+
+from c_programs import as_c
+
+run = as_c(program, folder)     # the function of the same arguments, for one configuration
+"""
+
+from __future__ import annotations
+
+import ctypes
+import subprocess
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+
+import phipsi as pp
+from phipsi.backends.native import pipeline
+from phipsi.backends.native.targets.target import Target
+from phipsi.backends.native.text import c_text
+from phipsi.backends.native.text import llvm_text as ir
+from phipsi.backends.native.text.lane_arithmetic import I1, POINTER
+
+FLAGS = "-std=c99 -O2 -ffp-contract=off -Wall -Wextra -Werror -pedantic".split()
+
+
+def written(program: pp.Program, *, fused: bool) -> tuple[str, Any, np.ndarray]:
+    """The text, the unit it was written from and the data record."""
+    native: Any = program.native
+    with patch.object(pipeline, "target_for", lambda **_: Target("", "", 1, fused)):
+        unit, data = pipeline.plan_native(native.program)
+    module = c_text.Module()
+    kernel = unit.kernel(module, 1).function
+    run = ir.Function(module, ir.FunctionType(ir.VOID, [POINTER] * 3), "run")
+    b = run.begin()
+    b.call(kernel, [*run.args, ir.Constant(I1, 1)])
+    b.ret_void()
+    return str(module), unit, data
+
+
+def built(text: str, folder: Path, flags: Sequence[str] = (), name: str = "robot") -> Any:
+    """C text as a loaded library."""
+    (folder / f"{name}.c").write_text(text)
+    command = ["gcc", *FLAGS, *flags, "-shared", "-fPIC", f"{name}.c", "-o", f"{name}.so", "-lm"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[:3000]
+    return ctypes.CDLL(str(folder / f"{name}.so"))
+
+
+def as_c(
+    program: pp.Program,
+    folder: Path,
+    *,
+    fused: bool = False,
+    name: str = "robot",
+    flags: Sequence[str] = (),
+    optimise: str = "-O1",
+) -> Callable[..., tuple[list[np.ndarray], int]]:
+    """The results and the status of one configuration."""
+    text, unit, data = written(program, fused=fused)
+    code = built(text, folder, [optimise, *flags, *["-mfma"] * fused], name)
+    tables = unit.pointers()
+    work = np.full(int(data[unit.words]) // 8 + 8, np.nan)
+
+    def run(*args: Any) -> tuple[list[np.ndarray], int]:
+        given = [np.array(a, dtype=float, order="C") for a in args]
+        out = [np.full(s, np.nan) for s in unit.shapes[len(given) : -1]]
+        status = np.zeros(1, dtype=np.int64)
+        arrays = [*given, *out, status]
+        buffers = (ctypes.c_void_p * len(arrays))(*(a.ctypes.data for a in arrays))
+        code.run(ctypes.c_void_p(data.ctypes.data), ctypes.c_void_p(work.ctypes.data), buffers)
+        assert tables
+        return out, int(status[0])
+
+    return run

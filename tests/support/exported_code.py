@@ -1,0 +1,79 @@
+"""Exported functions, loaded into this process and called as C calls them."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from phipsi.backends.backend import SweepProgram
+from phipsi.backends.native.targets.target import MachineCode, host_target
+from phipsi.backends.program import Program
+from phipsi.exporting.module import ExportedFunction, Source, exported_module
+from phipsi.exporting.targets import target_named
+
+GUARD = 64  # bytes behind the work memory that no function may touch
+
+
+def source_of(program: Program) -> SweepProgram:
+    """The program for operands of one column."""
+    return program.source.by_column or program.source
+
+
+class InProcess:
+    """The functions of some programs for the host, by number."""
+
+    def __init__(self, programs: Sequence[Program], **options: Any) -> None:
+        self.sources = [source_of(p) for p in programs]
+        self.target = target_named("host").target
+        named = [Source(f"f{i}", s, ()) for i, s in enumerate(self.sources)]
+        self.module = exported_module(named, self.target, **options)
+        self.code = MachineCode(self.target.object_code(self.module.text), host_target())
+
+    def __call__(self, number: int, *inputs: np.ndarray) -> tuple[list[np.ndarray], int]:
+        """One configuration: results and status."""
+        function, outputs = self.module.functions[number], self._outputs(number)
+        work = memory(function.work_bytes)
+        status = self.call(function.name, [*inputs, *outputs, work])
+        assert (work[-GUARD:] == 0xFF).all(), "wrote behind its work memory"
+        return outputs, status
+
+    def batch(
+        self, number: int, count: int, *inputs: np.ndarray
+    ) -> tuple[list[np.ndarray], np.ndarray, int]:
+        """Many configurations: results, statuses and the first failure."""
+        function, outputs = self.module.functions[number], self._outputs(number, count)
+        work, status = memory(function.batch_bytes), np.full(count + 1, -1, dtype=np.int32)
+        arrays = [*inputs, *outputs, status, work]
+        first = self.call(f"{function.name}_batch", arrays, [count])
+        assert (work[-GUARD:] == 0xFF).all(), "wrote behind its work memory"
+        assert status[-1] == -1, "wrote behind the statuses"
+        return outputs, status[:-1], first
+
+    def _outputs(self, number: int, *batch: int) -> list[np.ndarray]:
+        source, function = self.sources[number], self.module.functions[number]
+        assert isinstance(function, ExportedFunction)
+        shapes = output_shapes(source)
+        return [np.full((*batch, *shape), np.nan) for shape in shapes]
+
+    def call(self, name: str, arrays: Sequence[np.ndarray], first: Sequence[int] = ()) -> int:
+        """Call a function with addresses of arrays, after integers."""
+        kept = [np.ascontiguousarray(a) for a in arrays]
+        assert all(x is a or x.flags.writeable for x, a in zip(kept, arrays, strict=True))
+        kinds = [ctypes.c_int] * len(first) + [ctypes.c_void_p] * len(kept)
+        function = ctypes.CFUNCTYPE(ctypes.c_int, *kinds)(self.code.address(name))
+        return function(*first, *(a.ctypes.data for a in kept))
+
+
+def output_shapes(source: SweepProgram) -> list[tuple[int, ...]]:
+    """The shapes of one element of all results."""
+    from phipsi.backends.native.native_backend import KernelSource
+
+    return list(KernelSource(source).output_shapes)
+
+
+def memory(size: int) -> np.ndarray:
+    """Work memory full of NaN: nothing may rely on its contents."""
+    return np.full(size + GUARD, 0xFF, dtype=np.uint8)
