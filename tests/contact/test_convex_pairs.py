@@ -15,7 +15,7 @@ from phipsi.contact.geometry.placed_shapes import INACTIVE
 from phipsi.contact.geometry.slots import CONVEX, FORMULAS
 from phipsi.laws import law_operations as ops
 from phipsi.laws.graph import in_order
-from phipsi.laws.law_derivatives import adjoints
+from phipsi.laws.law_derivatives import adjoints, tangents
 from phipsi.laws.law_values import evaluate
 from phipsi.model.contact_pairs import SLOTS
 from phipsi.spatial import so3_exp
@@ -259,6 +259,28 @@ def test_derivatives(pair):
             assert np.median(off) < 1e-7
         checked += off.size
     assert checked > 0.5 * count
+
+
+@pytest.mark.parametrize("pair", [("Ellipsoid", "Box"), ("Capsule", "ConvexMesh")], ids="-".join)
+def test_tangents_are_the_adjoints_transposed(pair):
+    a, b = random_pair(pair, 20, 0.6, seed=4)
+    nodes, names = graph_of(pair, (a[0].shape[1], b[0].shape[1]))
+    given = {x.data[0]: x for x in in_order(nodes) if x.operation.name == "input"}
+    rng = np.random.default_rng(6)
+    rate = {n: rng.normal(size=given[n].shape) for n in ("R_a", "x_a", "R_b", "x_b")}
+    weights = [rng.normal(size=x.shape) for x in nodes]
+    values = dict(zip(names, (*a, *b), strict=True))
+    forward = tangents(nodes, {given[n]: ops.constant(x) for n, x in rate.items()})
+    there = [(x, w) for x, w in zip(forward, weights, strict=True) if x is not None]
+    pushed = evaluate([x for x, _ in there], values)
+    total = sum(
+        (x * w).reshape(20, -1).sum(axis=1) for x, (_, w) in zip(pushed, there, strict=True)
+    )
+    bars = adjoints(nodes, [ops.constant(w) for w in weights], [given[n] for n in rate])
+    pulled = evaluate(bars, values)
+    back = sum((x * y).reshape(20, -1).sum(axis=1)
+               for x, y in zip(pulled, rate.values(), strict=True))  # fmt: skip
+    np.testing.assert_allclose(total, back, rtol=1e-5, atol=1e-4)
 
 
 # ---- machine code --------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ import numpy as np
 
 from phipsi.contact.geometry.convex_search import Kinds, Relative, step_of, supports
 from phipsi.contact.geometry.convex_shapes import FLAT, across, curvature, flatness
-from phipsi.contact.geometry.repeated import Repeated, repeat
+from phipsi.contact.geometry.graph_calls import Repeated, repeat
 from phipsi.laws import law_operations as ops
 from phipsi.laws.trace import Traced, as_node
 
@@ -74,7 +74,7 @@ def improved(kinds: Kinds, pair: Relative, given: Any, n: Any) -> Any:
 
 
 def _improvement(kinds: Kinds, pair: Relative, scale: Any) -> Repeated:
-    state = Traced(ops.given("state", (6,)))
+    state: Any = Traced(ops.given("state", (6,)))
     n, f, count = state[:3], state[3], state[4]
     within: Any = FLAT
     for k, angle in enumerate(_WITHIN):

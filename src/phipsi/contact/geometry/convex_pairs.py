@@ -7,14 +7,12 @@ points where the polygon does not contain them. Shapes without faces have this s
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from functools import cache
 from typing import Any, final
 
 import numpy as np
 
-from phipsi.backends.native.kernel.law_code import LawCode
 from phipsi.contact.geometry.contact_patch import Points, four_of
 from phipsi.contact.geometry.convex_normals import improved, newton_step, witness
 from phipsi.contact.geometry.convex_search import (
@@ -30,12 +28,12 @@ from phipsi.contact.geometry.convex_shapes import (
     face,
     radius,
 )
+from phipsi.contact.geometry.graph_calls import GraphCall
 from phipsi.contact.geometry.placed_shapes import INACTIVE, Formula, Placed, Slot
 from phipsi.laws import law_operations as ops
-from phipsi.laws.calls import Callee, call, listing
-from phipsi.laws.graph import Array, Node, in_order
-from phipsi.laws.law_derivatives import adjoints
-from phipsi.laws.law_values import evaluate
+from phipsi.laws.calls import Callee, call
+from phipsi.laws.graph import Array, Node
+from phipsi.laws.law_derivatives import adjoints, tangents
 from phipsi.laws.substitution import substituted
 from phipsi.laws.trace import Traced, as_node
 
@@ -194,20 +192,31 @@ class _Nearest(Callee):
         n, a, b = best_direction(kinds, pair, given)
         if any(kind in CURVED for kind in kinds):
             n = improved(kinds, pair, given, n)
-        self._results = [as_node(x) for x in (n, a, (b - pair.t) @ pair.Q)]
-        text = listing(in_order(self._results), ())
-        self.key = hashlib.sha256("\n".join(text).encode()).hexdigest()
-        self.name = f"nearest {self.key}"
+        results = [as_node(x) for x in (n, a, (b - pair.t) @ pair.Q)]
+        self._graph = GraphCall(results, _INPUTS)
+        self.key, self.name = self._graph.key, f"nearest by {self._graph.name}"
 
     def arrays(self, *args: Array) -> Sequence[Array]:
         """On arrays."""
-        return evaluate(self._results, dict(zip(_INPUTS, args, strict=True)))
+        return self._graph.arrays(*args)
 
     def write(self, code: Any, args: Sequence[Any]) -> Sequence[Any]:
         """The same, in lanes."""
-        inputs = dict(zip(_INPUTS, args, strict=True))
-        inner = LawCode(code.module, code.e, inputs, lambda n: code.area(n).base, code.host)
-        return inner.write(self._results)
+        return self._graph.write(code, args)
+
+    def pushed(self, args: tuple[Node, ...], along: Sequence[Node | None]) -> Node:
+        """The tangent of the direction; the points stay."""
+        rates = [ops.given(f"rate_{name}", x.shape) for name, x in zip(_INPUTS, args, strict=True)]
+        (found,) = tangents([self._step], dict(zip(self._inputs, rates, strict=True)))
+        assert found is not None
+        zero = ops.constant(np.zeros(3))
+        names = [*_INPUTS, "n", *(f"rate_{name}" for name in _INPUTS)]
+        known = [
+            ops.constant(np.zeros(x.shape)) if dx is None else dx
+            for x, dx in zip(args, along, strict=True)
+        ]
+        n = call(self, *args)[0]
+        return call(GraphCall([found, zero, zero], names), *args, n, *known)[0].args[0]
 
     def pull(
         self, args: tuple[Node, ...], results: tuple[Node, ...], weights: Sequence[Node | None]
@@ -215,12 +224,17 @@ class _Nearest(Callee):
         """Of the direction only."""
         if weights[0] is None:
             return [None] * len(args)
-        pair = Relative(*(Traced(x) for x in self._inputs))
-        n, weight = ops.given("n", (3,)), ops.given("weight", (3,))
-        scale = given_numbers(self._kinds, pair)[-1]
-        step = as_node(newton_step(self._kinds, pair, Traced(n), scale))
-        bars = adjoints([step], [weight], self._inputs)
+        weight = ops.given("weight", (3,))
+        bars = adjoints([self._step], [weight], self._inputs)
         known = [x for x in bars if x is not None]
-        values = dict(zip([*self._inputs, n, weight], [*args, results[0], weights[0]], strict=True))
+        inputs = [*self._inputs, ops.given("n", (3,)), weight]
+        values = dict(zip(inputs, [*args, results[0], weights[0]], strict=True))
         found = iter(substituted(known, values))
         return [None if x is None else next(found) for x in bars]
+
+    @property
+    def _step(self) -> Node:
+        """Newton's step at a direction "n": zero there, and it changes as the direction does."""
+        pair = Relative(*(Traced(x) for x in self._inputs))
+        scale = given_numbers(self._kinds, pair)[-1]
+        return as_node(newton_step(self._kinds, pair, Traced(ops.given("n", (3,))), scale))

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from phipsi.contact.geometry.convex_shapes import farthest, size
-from phipsi.contact.geometry.repeated import Repeated, repeat
+from phipsi.contact.geometry.graph_calls import Repeated, repeat
 from phipsi.laws import law_operations as ops
 from phipsi.laws.trace import Traced, as_node
 

@@ -14,9 +14,10 @@ import numpy as np
 
 from phipsi.backends.native.kernel.law_code import LawCode
 from phipsi.backends.native.text.lane_arithmetic import Lane, fold_loop, i64
+from phipsi.contact.geometry.graph_calls import Choice
 from phipsi.laws import law_operations as ops
-from phipsi.laws.calls import Callee, call
-from phipsi.laws.graph import Array, Node
+from phipsi.laws.calls import call
+from phipsi.laws.graph import Array
 from phipsi.laws.trace import Traced, as_node
 
 _TINY = 1e-30  # of a squared length: no direction
@@ -88,7 +89,7 @@ _FARTHEST = {
 
 
 @final
-class _Farthest(Callee):
+class _Farthest(Choice):
     """The first of points p (3 n,) that is farthest along d (3,): a loop over the points."""
 
     shapes = ((3,),)
@@ -126,12 +127,6 @@ class _Farthest(Callee):
         start = [e.constant(-np.inf).value, *(code.entry(p, j).value for j in range(3))]
         found = fold_loop(b, i64(self._count), 1, start, more)
         return [[Lane(e, x) for x in found[1:]]]
-
-    def pull(
-        self, args: tuple[Node, ...], results: tuple[Node, ...], weights: Sequence[Node | None]
-    ) -> Sequence[Node | None]:
-        """The vertex stays the same one while the direction changes a little."""
-        return [None, None]
 
 
 # ---- around the farthest point -------------------------------------------------------------------
@@ -278,7 +273,7 @@ FLAT_KINDS = tuple(_FACE)
 
 
 @final
-class _Outline(Callee):
+class _Outline(Choice):
     """Of the hull of points p (3 n,), a face along d (3,): its corners in six directions.
 
     From the farthest point the hull is wrapped: a plane across d is tilted until it touches a
@@ -401,12 +396,6 @@ class _Outline(Callee):
 
         found = over_points([low, *(x.value for x in top)] * 6, more)
         return [[found[4 * k + 1 + i] for k in range(6) for i in range(3)]]
-
-    def pull(
-        self, args: tuple[Node, ...], results: tuple[Node, ...], weights: Sequence[Node | None]
-    ) -> Sequence[Node | None]:
-        """The vertices stay the same ones while the direction changes a little."""
-        return [None, None]
 
 
 def _unit(x: Array) -> Array:

@@ -81,7 +81,7 @@ class PairLoop(Callee):
             width = self._table.shape[1]
             inputs: dict[str, Any] = {}
             if width > _LONG:
-                inputs["row"] = Area(b.at(table.base, b.mul(i, i64(8 * width))), shared=True)
+                inputs["row"] = Area(b.at(table.base, b.mul(i, i64(e.unit * width))), shared=True)
             else:
                 inputs["row"] = numbers(table, i, width)
             for name, where in places.items():

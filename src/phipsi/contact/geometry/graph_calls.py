@@ -1,4 +1,4 @@
-"""Repetition in graphs: a step that is repeated until every lane is done."""
+"""Graphs as calls: one that is computed once, and a step that is repeated until lanes are done."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 from phipsi.backends.native.kernel.law_code import SMALL, LawCode
 from phipsi.backends.native.text import llvm_text as ir
 from phipsi.backends.native.text.lane_arithmetic import I64, i64
+from phipsi.laws import law_operations as ops
 from phipsi.laws.calls import Callee, call, listing
 from phipsi.laws.graph import Array, Node, in_order
 from phipsi.laws.law_values import evaluate
@@ -26,14 +27,60 @@ def repeat(step: Repeated, state: Any, given: Any) -> Any:
 
 
 @final
-class Repeated(Callee):
+class GraphCall(Callee):
+    """The results of a graph, whose inputs have these names, as one call."""
+
+    takes_views = True
+
+    def __init__(self, results: Sequence[Node], names: Sequence[str]) -> None:
+        self._results, self._names = list(results), tuple(names)
+        self.shapes = tuple(x.shape for x in results)
+        listed = in_order(results)
+        text = [*listing(listed, ()), repr([listed.index(x) for x in results]), repr(self._names)]
+        self.key = hashlib.sha256("\n".join(text).encode()).hexdigest()
+        self.name = f"graph {self.key}"
+
+    def arrays(self, *args: Array) -> Sequence[Array]:
+        """On arrays."""
+        return evaluate(self._results, dict(zip(self._names, args, strict=True)))
+
+    def write(self, code: Any, args: Sequence[Any]) -> Sequence[Any]:
+        """The same, in lanes."""
+        inputs = dict(zip(self._names, args, strict=True))
+        inner = LawCode(code.module, code.e, inputs, lambda n: code.area(n).base, code.host)
+        return inner.write(self._results)
+
+    def pull(
+        self, args: tuple[Node, ...], results: tuple[Node, ...], weights: Sequence[Node | None]
+    ) -> Sequence[Node | None]:
+        """Not needed: calls of graphs are derivatives already."""
+        raise NotImplementedError(f"{self.name} has no adjoint")
+
+
+class Choice(Callee):
+    """Results that stay the same while arguments change a little: their derivatives are zero."""
+
+    def pushed(self, args: tuple[Node, ...], along: Sequence[Node | None]) -> Node:
+        """Zeros."""
+        zeros = [ops.constant(np.zeros(shape)) for shape in self.shapes]
+        return call(GraphCall(zeros, ()))[0].args[0]
+
+    def pull(
+        self, args: tuple[Node, ...], results: tuple[Node, ...], weights: Sequence[Node | None]
+    ) -> Sequence[Node | None]:
+        """Zeros."""
+        return [None] * len(args)
+
+
+@final
+class Repeated(Choice):
     """The last state of a step that is repeated until it is done, at most `most` times.
 
     **Arguments:** `state`, the node of the next state (k,), whose last entry is not 0 when it is
     done; its inputs are "state" and "given" (m,), which stays the same. The call has the first
     state and the given numbers as arguments. A lane that is done keeps its state while others go
-    on, so that results do not depend on neighbours; when all are done the code goes on. It has no
-    derivative.
+    on, so that results do not depend on neighbours; when all are done the code goes on. Users of a
+    repetition have derivatives of their own.
     """
 
     takes_views = True
@@ -90,9 +137,3 @@ class Repeated(Callee):
         b.branch(head)
         b.position_at_end(after)
         return [[code.entry(state, i) for i in range(size)] if size <= SMALL else state]
-
-    def pull(
-        self, args: tuple[Node, ...], results: tuple[Node, ...], weights: Sequence[Node | None]
-    ) -> Sequence[Node | None]:
-        """None: users of a repetition have derivatives of their own."""
-        return [None, None]
