@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.constrained.system import System
 from phipsi.algorithms.dynamics.energy import kinetic_energy, momentum, potential_energy
+from phipsi.contact.contact_record import ContactRecord
 from phipsi.errors import ConvergenceError, InputError, shown
 from phipsi.model.model import Model
 from phipsi.motion.chart import Chart
@@ -46,7 +47,8 @@ class Trajectory:
     name → its value at the end of the run; `events`, a tuple of `EventRecord`; `phases`, the
     stretches between changes of topology, empty if there were none;
     `complete`, whether the run came to its end or to an event that stops it;
-    `integrator`, its name. Arrays are read-only.
+    `integrator`, its name; `contacts`, a `ContactRecord` of bodies that touch, or None (files do
+    not keep it). Arrays are read-only.
 
     >>> import phipsi as pp
     >>> fall = pp.simulate(pp.examples.planar_arm(1), [0.0], [0.0], 1.0, integrator="rk4", dt=0.01)
@@ -74,11 +76,12 @@ class Trajectory:
         phases: tuple[Any, ...] = (),
         quadratures: Mapping[str, Array] | None = None,
         totals: Mapping[str, float] | None = None,
+        contacts: ContactRecord | None = None,
     ) -> None:
         self.model, self.phases = model, phases
         self.t, self.q, self.v, self.tau = (_frozen(x) for x in (t, q, v, tau))
         self.events, self.complete, self.integrator = events, complete, integrator
-        self.system = system
+        self.system, self.contacts = system, contacts
         if constraint_residuals is None:
             rows = 0 if system is None else system.n_rows
             constraint_residuals = np.zeros((len(t), rows))
