@@ -12,10 +12,11 @@ from cone_problems import (
     random_problems,
     stack,
     violations,
+    wedged_problems,
 )
 from numpy.testing import assert_allclose, assert_array_equal
 
-from phipsi.contact import cone_code
+from phipsi.contact import cone_code, newton_code
 from phipsi.contact.cone_calls import ConeCall
 from phipsi.contact.cone_problem import (
     INACTIVE,
@@ -26,7 +27,8 @@ from phipsi.contact.cone_problem import (
     residual,
 )
 from phipsi.contact.cone_solver import solve
-from phipsi.contact.newton import ITERATIONS
+from phipsi.contact.interior_point import ATTEMPTS
+from phipsi.contact.newton import ITERATIONS, PROXIMAL
 from phipsi.laws import law_operations as ops
 from phipsi.laws.calls import call
 
@@ -125,6 +127,25 @@ def test_jammed_bodies_need_the_interior_point(of_points):
     assert not status.any() and iterations.max() > ITERATIONS
     assert violations(problem, p).max() <= 2e-9
     assert_allclose(error, residual(problem, p), rtol=1e-3, atol=1e-13)
+
+
+@pytest.mark.parametrize("uneven", [1e-11, 1e-9, 1e-8])
+def test_wedged_boxes_are_solved(of_points, uneven):
+    """Where gaps differ by as much as ε p, contacts all but slide."""
+    problem = wedged_problems(np.random.default_rng(5), 64, uneven)
+    p, error, iterations, status = of_points(problem.layout)(problem)
+    assert not status.any() and (iterations > ITERATIONS).any()
+    assert_allclose(error, residual(problem, p), rtol=1e-3, atol=1e-13)
+    assert error.max() <= 1e-10
+    assert solve(problem).is_solved.all()
+
+
+def test_wedged_boxes_need_polishing_and_the_best_iterate(monkeypatch):
+    few = (ATTEMPTS[0], ATTEMPTS[1]._replace(eps=PROXIMAL))
+    monkeypatch.setattr(cone_code, "ATTEMPTS", few)
+    monkeypatch.setattr(newton_code, "PATIENCE", 100)
+    problem = wedged_problems(np.random.default_rng(5), 64, 1e-9)
+    assert solver(problem.layout)(problem)[3].sum() > 10
 
 
 def test_the_interior_point_alone_solves_all_kinds(monkeypatch):

@@ -75,10 +75,7 @@ def test_bits_do_not_depend_on_company():
     assert np.ptp(many.q[:, -1, 4]) > 0.01  # they differ from each other
     proof = many.certificate
     assert proof.gain.max() <= 1e-13
-    assert proof.residual.max() < 1e-7
-    flagged = proof.residual > 1e-10  # never without a word
-    assert_array_equal(proof.unsolved[flagged] > 0, True)
-    assert proof.unsolved.sum() <= 3 and proof.is_clean == (not flagged.any())
+    assert proof.residual.max() <= 1e-10 and proof.is_clean
 
 
 def test_machine_code_agrees_with_arrays():
@@ -172,7 +169,11 @@ def test_systems_with_contacts_keep_them():
         (lambda s, q, v: pp.contact_step("robot", q, v), "the model first"),
         (lambda s, q, v: pp.System(s.model, contacts=True), "pp.Contacts"),
         (lambda s, q, v: pp.System(pp.examples.planar_arm(2), contacts=s.contact_pairs), "another"),
-        (lambda s, q, v: pp.simulate(s, q, v, 1.0), "contact"),
+        (lambda s, q, v: pp.simulate(s, q, v, 1.0, integrator="rk4"), "events of contacts"),
+        (lambda s, q, v: pp.simulate(s, q, v, 1.0, prescribed={"ball": 0.0}), "prescribed="),
+        (lambda s, q, v: pp.simulate(s, q, v, 1.0, quadratures={"contacts": abs}), "another name"),
+        (lambda s, q, v: pp.simulate(s, q, v, 1.0, integrator="time_stepping", work=True), "work="),
+        (lambda s, q, v: pp.simulate(bouncing(stiffness=1e4)[0], q, v, 1.0), "stiffness"),
         (lambda s, q, v: pp.forward_dynamics(s, q, v, np.zeros(6)), "contact_step"),
     ],
 )  # fmt: skip

@@ -96,6 +96,23 @@ def jammed_problems(rng: np.random.Generator, contacts: int, count: int) -> Cone
     return ConeProblem(layout, W, b, s, layout.coefficients(mu))
 
 
+def wedged_problems(rng: np.random.Generator, count: int, uneven: float) -> ConeProblem:
+    """A box that falls on four corners whose gaps are almost those of a plane.
+
+    `uneven` (m/s): gaps / h are random within it, so that only three corners can close.
+    """
+    edges, m = np.array([0.2, 0.3, 0.1]), 2.0
+    moments = m / 12 * (edges @ edges - edges**2)
+    corners = 0.5 * edges * [[-1, -1, -1], [1, -1, -1], [-1, 1, -1], [1, 1, -1]]
+    touching = [("point", 0, -1, x, (0, 0, 1)) for x in corners]
+    bodies = [(m, moments, (0.0, 0.0, 0.0))]
+    fall = rng.normal(size=(count, 6)) * [2, 2, 2, 0.4, 0.4, 0.2] - [0, 0, 0, 0, 0, 0.5]
+    found = [rigid_problem(bodies, touching, v, {"friction": 0.6}) for v in fall]
+    s = 1e-3 * (1 + 0.1 * rng.normal(size=(count, 1))) + uneven * rng.random((count, 4))
+    W, b, c = (np.stack([getattr(p, x) for p in found]) for x in ("W", "b", "coefficients"))
+    return ConeProblem(found[0].layout, W, b, s, c)
+
+
 def stack(
     masses: Sequence[float], fall: float, friction: float = 0.5, push: float = 0.0
 ) -> ConeProblem:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, final
 
 from phipsi.backends.native.text import llvm_text as ir
-from phipsi.backends.native.text.lane_arithmetic import I64, Emitter, i64, write_loop
+from phipsi.backends.native.text.lane_arithmetic import I64, Emitter, Lane, i64, write_loop
 from phipsi.contact.cone_problem import ACCEPTED, NOT_FINITE, SOLVED, UNSOLVED
 from phipsi.contact.interior_code import InteriorCode
 from phipsi.contact.interior_point import ATTEMPTS, CONVEX
@@ -19,6 +19,7 @@ from phipsi.contact.lane_cones import (
     Kind,
     cone_routine,
 )
+from phipsi.contact.lane_elimination import word_table
 from phipsi.contact.newton import ITERATIONS, POLISHING
 from phipsi.contact.newton_code import NewtonCode
 
@@ -43,7 +44,9 @@ def cone_function(
         e,
         "cones",
         (tuple(kinds), tolerance),
-        lambda inner, args: _Attempts(inner, args, [KINDS[x] for x in kinds], tolerance).write(),
+        lambda inner, args: _Attempts(
+            module, inner, args, [KINDS[x] for x in kinds], tolerance
+        ).write(),
     )
 
 
@@ -52,10 +55,15 @@ class _Attempts(ConeLanes):
     """Attempts one after the other, in the order of `ATTEMPTS`."""
 
     def __init__(
-        self, e: Emitter, args: Sequence[Any], kinds: Sequence[Kind], tolerance: float
+        self,
+        module: ir.Module,
+        e: Emitter,
+        args: Sequence[Any],
+        kinds: Sequence[Kind],
+        tolerance: float,
     ) -> None:
         super().__init__(e, args, kinds)
-        self.tolerance = tolerance
+        self.module, self.tolerance = module, tolerance
         self.kept_y, self.best_y = self.vectors[14], self.vectors[18]
         self.newton, self.interior = NewtonCode(self, tolerance), InteriorCode(self)
 
@@ -68,8 +76,12 @@ class _Attempts(ConeLanes):
         for place in (todo, began):
             b.store(e.compare("==", 0.0, 0.0), place)
         b.store(i64(0), number)
-        starts = self.table([x.size for x in ATTEMPTS])
-        first, end = CONVEX.start, CONVEX.stop
+        starts, finer = (
+            self.table([x.size for x in ATTEMPTS]),
+            self.table([x.eps for x in ATTEMPTS]),
+        )
+        flags = word_table(self.module, [int(x.size > 0) for x in ATTEMPTS])
+        first, end, zero = CONVEX.start, CONVEX.stop, e.constant(0.0)
 
         def goes_on() -> Any:
             more = b.icmp_signed("<", b.load(number, typ=I64), i64(len(ATTEMPTS)))
@@ -77,21 +89,31 @@ class _Attempts(ConeLanes):
 
         def judged(which: Any) -> Any:
             """Where y, moved onto the cones, is a solution."""
-            self.move_inside(which)
+            self.multiply(self.y)
+            self.move_inside(which, self.y)
+            self.multiply(self.y)
             self.residual(self.y)
             accepted = self.limit(max(self.tolerance, ACCEPTED))
             return b.and_(which, e.compare("<=", self.load(self.found), accepted))
 
         def attempt() -> None:
             turn, which = b.load(number, typ=I64), b.load(todo, typ=e.mask)
+
+            def clear(i: Any) -> None:
+                self.store(e.select(which, 0.0, self.load(self.y, i)), self.y, i)
+
             is_first = b.icmp_signed("==", turn, i64(0))
+            is_inside = b.icmp_signed("!=", self.word(flags, turn), i64(0))
             b.store(self.never(), known)
             is_convex = b.and_(
                 b.icmp_signed(">=", turn, i64(first)), b.icmp_signed("<", turn, i64(end))
             )
-            with b.if_then(b.not_(is_first)):
+            with b.if_then(b.not_(b.or_(is_first, is_inside))):  # from no impulses
+                write_loop(b, self.n, clear)
+            with b.if_then(is_inside):
                 with b.if_else(is_convex) as (held, free):
                     with held:
+                        self.multiply(self.kept_y)  # not the polished one
                         self.interior.convex.hold_sliding(b.sub(turn, i64(first)))
                     with free:
                         self.interior.convex.let_slide()
@@ -99,9 +121,9 @@ class _Attempts(ConeLanes):
                 b.store(judged(which), known)
                 self.store(self.load(self.found), error)
                 write_loop(b, self.n, lambda i: self.store(self.load(self.y, i), self.kept_y, i))
-            after = b.select(is_convex, i64(0), i64(POLISHING))
-            most = b.select(is_first, i64(ITERATIONS), after)
-            finite = self.newton.iterate(which, most)
+            most = b.select(is_inside, i64(POLISHING), i64(ITERATIONS))
+            kept = Lane(e, b.select(is_inside, e.constant(1.0).value, zero.value))
+            finite = self.newton.iterate(which, most, self.load(finer, turn), kept)
             with b.if_then(is_first):
                 b.store(finite, began)
             good = judged(which)
@@ -134,9 +156,8 @@ class _Attempts(ConeLanes):
         status = e.select(failed, float(UNSOLVED), float(SOLVED))
         self.store(self.load(self.newton.count), self.results, 1)
         self.store(e.select(fine, status, float(NOT_FINITE)), self.results, 2)
-        zero = e.constant(0.0)  # x + 0 has no negative zeros
 
-        def unscale(i: Any) -> None:
+        def unscale(i: Any) -> None:  # x + 0 has no negative zeros
             self.store(self.load(self.best_y, i) * self.load(self.sigma, i) + zero, self.y, i)
 
         write_loop(b, self.n, unscale)

@@ -30,7 +30,7 @@ from phipsi.contact.cone_problem import (
     Scaled,
 )
 from phipsi.contact.interior_point import ATTEMPTS, Rounds, interior_point
-from phipsi.contact.newton import ITERATIONS, POLISHING, newton
+from phipsi.contact.newton import newton
 
 
 def solve(
@@ -67,9 +67,11 @@ def solve(
     scaled = whole.taken(todo)
     y = first[todo] / np.where(scaled.dead, 1.0, scaled.sigma)
     rounds = Rounds(flat.layout.n_heads, len(todo))
-    for attempt in ATTEMPTS:
+    for number, attempt in enumerate(ATTEMPTS):
         if not todo.size:
             break
+        if number:
+            y = np.zeros_like(scaled.b)
         if attempt.size:
             unit = Scaled(_taken(flat, todo), unit=True)
             given = rounds.sliding if attempt.is_convex else None
@@ -78,12 +80,9 @@ def solve(
             y = inside * unit.sigma / np.where(scaled.dead, 1.0, scaled.sigma)
         if attempt.is_convex:
             y = scaled.inside(y)
-            found = scaled.residual(y)
             rounds.advance(scaled.sliding(y))
-        else:
-            most = POLISHING if attempt.size else ITERATIONS
-            y, found, used = newton(scaled, y, tolerance, most)
-            count[todo] += used
+        y, found, used = newton(scaled, y, tolerance, attempt.eps, polishing=attempt.size > 0)
+        count[todo] += used
         better = ~(found >= left[todo])
         p[todo[better]], left[todo[better]] = (y * scaled.sigma)[better], found[better]
         good = found <= np.maximum(accepted, scaled.rounding(y))

@@ -24,32 +24,37 @@ from typing import NamedTuple
 import numpy as np
 
 from phipsi.contact.cone_problem import Array, Scaled
+from phipsi.contact.newton import POLISHED, PROXIMAL
 
-ITERATIONS = 50
-STARTS = (1.0, 30.0, 3.0, 1000.0, 0.1)
-"""Sizes of first points that are tried one after the other."""
+ITERATIONS = 24
+STARTS = (1.0, 1e5, 30.0, 3.0, 1000.0, 0.1)
+"""Sizes of first points that are tried one after the other: heavy bodies on light ones need large
+ones."""
 CONVEX_ROUNDS = 8
 """Convex problems that are solved one after the other."""
 
 
 class Attempt(NamedTuple):
-    """How a problem is tried: Newton's method (size 0), or the interior point.
+    """How a problem is tried: by Newton's method with ε, or by the interior point.
 
-    `size` of the first point; `is_convex`, of a convex problem. If it is not, Newton's method
-    follows.
+    `size` of the first point of the interior point, 0 for Newton's method alone; it polishes what
+    the interior point finds. `is_convex`, of a convex problem.
     """
 
-    size: float
+    size: float = 0.0
+    eps: float = POLISHED
     is_convex: bool = False
 
 
 ATTEMPTS = (
-    Attempt(0.0),
+    Attempt(eps=PROXIMAL),
     Attempt(STARTS[0]),
+    Attempt(eps=1e-11),  # from no impulses
+    Attempt(STARTS[1]),
     *[Attempt(STARTS[0], is_convex=True)] * CONVEX_ROUNDS,
-    *map(Attempt, STARTS[1:]),
+    *map(Attempt, STARTS[2:]),
 )
-CONVEX = range(2, 2 + CONVEX_ROUNDS)
+CONVEX = range(4, 4 + CONVEX_ROUNDS)
 """The numbers of the convex attempts."""
 BOUNDARY = 0.99
 """Part of the way to the boundary that a step may take."""

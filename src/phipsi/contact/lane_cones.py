@@ -27,7 +27,6 @@ from phipsi.backends.native.text.lane_arithmetic import (
 )
 from phipsi.contact.cone_problem import INACTIVE, ROUNDING
 from phipsi.contact.lane_elimination import BLOCK, Numbers
-from phipsi.contact.newton import PROXIMAL
 
 
 class Kind(NamedTuple):
@@ -75,7 +74,7 @@ def cone_routine(
         return known
     function = ir.Function(module, ir.FunctionType(ir.VOID, ARGUMENTS), name)
     function.linkage = "internal"
-    inner = Emitter(e.lanes, fused=e.fused)
+    inner = e.like()
     inner.builder = function.begin()
     write(inner, function.args)
     inner.builder.ret_void()
@@ -86,7 +85,8 @@ class ConeLanes(Numbers):
     """A problem of lanes in memory, and what both methods do with it.
 
     **Attributes:** of the problem `W`, `free` (b), `s`, `mu`, `y`, `contacts`, `k`, `n`; `z` =
-    W y + b; `sigma`; vectors of rows for the methods; `eps`; `scale`, the largest |W| |y| + |b|;
+    W y + b; `sigma`; vectors of rows for the methods; `eps`, the
+    mean of the diagonal of W; `scale`, the largest |W| |y| + |b|;
     `found`, the residual; `ends`, words for `eliminate`, and `lows`, the first column of each block
     of rows, beyond which W is zero.
     """
@@ -165,7 +165,7 @@ class ConeLanes(Numbers):
             self.store(0.0, place)
         self.each_contact(self._steps)
         live = self.load(self.scale)
-        eps = self.load(self.eps) * PROXIMAL / self.larger(live, e.constant(1.0))
+        eps = self.load(self.eps) / self.larger(live, e.constant(1.0))
         self.store(e.select(e.compare(">", eps, 0.0), eps, 1.0), self.eps)
 
     def find_profile(self) -> None:
@@ -365,13 +365,14 @@ class ConeLanes(Numbers):
                 out[t] = x[t] * factor
         return out
 
-    def move_inside(self, which: Any) -> None:
-        """Impulses on the cones, in some lanes: the nearest, none at contacts that are open."""
-        self.multiply(self.y)
-        self.each_contact(lambda kind, i, first: self._inside(kind, i, first, which))
-        self.multiply(self.y)
+    def move_inside(self, which: Any, target: Any) -> None:
+        """Impulses on the cones, in some lanes: the nearest, none at contacts that are open.
 
-    def _inside(self, kind: Kind, i: Any, first: Any, which: Any) -> None:
+        From y, whose z is known, to `target`.
+        """
+        self.each_contact(lambda kind, i, first: self._inside(kind, i, first, which, target))
+
+    def _inside(self, kind: Kind, i: Any, first: Any, which: Any, target: Any) -> None:
         e = self.e
         every = range(len(kind.letters))
         y = self.rows(self.y, first, every)
@@ -382,7 +383,7 @@ class ConeLanes(Numbers):
         near = self.nearest(kind, self.coefficients(kind, i), y[0], y)
         for t, x in enumerate(near):
             x = x if closed is None else e.select(closed, x, 0.0)
-            self.store(e.select(which, x, y[t]), self.y, self.plus(first, t))
+            self.store(e.select(which, x, y[t]), target, self.plus(first, t))
 
     def table(self, numbers: Sequence[float]) -> Any:
         """Numbers in memory, the same in all lanes."""

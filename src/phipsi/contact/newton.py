@@ -6,6 +6,9 @@ Newton's method on the map of Alart and Curnier. Steps are full unless |F| excee
 its last four values: along self-stresses of an indeterminate problem |F| is tiny but curved, and a
 monotone search stalls there.
 
+Wedged bodies, whose contacts all but slide, need more care: there a step of |F| = ε moves impulses
+by as much as they are. **Polishing** begins near a solution, with c = p and a larger ε.
+
 **Source:** theory/contact 5.
 """
 
@@ -13,34 +16,41 @@ from __future__ import annotations
 
 import numpy as np
 
-from phipsi.contact.cone_problem import ROUNDING, Array, Scaled
+from phipsi.contact.cone_problem import ACCEPTED, ROUNDING, Array, Scaled
 
 PROXIMAL = 1e-9
 """ε beside the mean of the diagonal of W."""
 ITERATIONS, ROUNDS, HALVINGS, MEMORY = 24, 8, 6, 4
-POLISHING = 12
-"""Iterations from a point that is nearly a solution."""
+POLISHING, POLISHED = 12, 1e-7
+"""Iterations from a point that is nearly a solution, and their ε."""
+PATIENCE = 8
+"""Iterations after which all that counts as solved is accepted."""
 INNER = 4 * float(np.finfo(float).eps)
 """Where F is rounding, beside the largest |W| |y| + |b|."""
 
 
 def newton(
-    problem: Scaled, start: Array, tolerance: float, iterations: int = ITERATIONS
+    problem: Scaled,
+    start: Array,
+    tolerance: float,
+    eps: float = PROXIMAL,
+    *,
+    polishing: bool = False,
 ) -> tuple[Array, Array, Array]:
     """Scaled impulses y (B, n), their residuals (B,), the factorisations (B,).
 
-    The start of a round is the result of the one before. Each problem is iterated by itself.
+    The start of a round is the result of the one before. Each problem is iterated independently.
     """
     first = np.where(problem.dead, 0.0, start)
     count = np.zeros(len(first), int)
     best = problem.inside(first)
     left = problem.residual(best)
-    state = _Round(problem, first)
+    state = _Round(problem, first, eps, polishing)
     limit = np.maximum(tolerance, problem.rounding(best))
     done = state.has_ended() & (left <= limit)
     todo = np.flatnonzero(~done)
     state.keep(~done)
-    for _ in range(iterations):
+    for turn in range(POLISHING if polishing else ITERATIONS):
         if not todo.size:
             break
         count[todo] += 1
@@ -53,6 +63,8 @@ def newton(
         better = ~(worth > left[todo]) | (state.ended & good)
         best[todo[better]], left[todo[better]] = y[better], worth[better]
         over = (state.ended & good) | (state.rounds >= ROUNDS)
+        if turn >= PATIENCE:
+            over |= worth <= np.maximum(ACCEPTED, limit)
         state.next_round(state.ended)
         keep = ~(over | state.lost)
         todo = todo[keep]
@@ -63,13 +75,13 @@ def newton(
 class _Round:
     """Iterates of problems that are not solved yet."""
 
-    def __init__(self, problem: Scaled, y: Array) -> None:
+    def __init__(self, problem: Scaled, y: Array, eps: float, polishing: bool) -> None:
         self.problem, self.y = problem, y
         live = np.maximum((~problem.dead).sum(axis=1), 1)
-        self.eps = PROXIMAL * np.einsum("bii->b", problem.W) / live
+        self.eps = eps * np.einsum("bii->b", problem.W) / live
         self.eps = np.where(self.eps > 0, self.eps, 1.0)
         self.W = problem.W + self.eps[:, None, None] * np.eye(y.shape[1])
-        self.c = np.zeros_like(y)
+        self.c = y.copy() if polishing else np.zeros_like(y)
         self.rounds = np.zeros(len(y), int)
         self.memory = np.full((len(y), MEMORY), np.inf)
         self.lost = np.zeros(len(y), bool)

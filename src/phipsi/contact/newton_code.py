@@ -6,6 +6,7 @@ import math
 from typing import Any, final
 
 from phipsi.backends.native.text.lane_arithmetic import I64, Lane, i64, write_loop
+from phipsi.contact.cone_problem import ACCEPTED
 from phipsi.contact.lane_cones import (
     CLOSED,
     GROUPS,
@@ -17,7 +18,7 @@ from phipsi.contact.lane_cones import (
     R,
 )
 from phipsi.contact.lane_elimination import BLOCK, eliminate
-from phipsi.contact.newton import HALVINGS, INNER, MEMORY, ROUNDS
+from phipsi.contact.newton import HALVINGS, INNER, MEMORY, PATIENCE, ROUNDS
 
 
 @final
@@ -28,15 +29,21 @@ class NewtonCode:
         self.m, self.e, self.b, self.tolerance = m, m.e, m.b, tolerance
         b, e = self.b, self.e
         self.F, self.c, self.E = m.vectors[4:7]
-        self.norm, self.largest, self.count, self.rounds = (b.alloca(e.vector) for _ in range(4))
+        self.norm, self.largest, self.count, self.rounds, self.eps = (
+            b.alloca(e.vector) for _ in range(5)
+        )
         self.memory = b.alloca(e.vector, size=MEMORY)
         self.live, self.ended = b.alloca(e.mask), b.alloca(e.mask)
         m.store(0.0, self.count)
 
-    def iterate(self, which: Any, most: Any) -> Any:
-        """Iterate in some lanes, `most` times at most; in which lanes y is finite."""
+    def iterate(self, which: Any, most: Any, eps: Lane, kept: Lane) -> Any:
+        """Iterate in some lanes, `most` times at most; in which lanes y is finite.
+
+        `eps` beside the mean of the diagonal of W; c = y times `kept` to begin with.
+        """
         m, e, b = self.m, self.e, self.b
-        write_loop(b, m.n, lambda i: m.store(0.0, self.c, i))
+        m.store(m.load(m.eps) * eps, self.eps)
+        write_loop(b, m.n, lambda i: m.store(kept * m.load(m.y, i), self.c, i))
         m.store(0.0, self.rounds)
         self.forget(None)
         self.evaluate(m.y)
@@ -54,11 +61,31 @@ class NewtonCode:
             return b.and_(more, m.any(b.load(self.live, typ=e.mask)))
 
         def once() -> None:
-            b.store(b.add(b.load(turn, typ=I64), i64(1)), turn)
+            number = b.load(turn, typ=I64)
+            b.store(b.add(number, i64(1)), turn)
             self.step()
+            with b.if_then(b.icmp_signed(">=", number, i64(PATIENCE))):
+                self.accept()
 
         m.repeat(goes_on, once)
         return good
+
+    def accept(self) -> None:
+        """Lanes whose y, moved onto the cones, counts as solved are done."""
+        m, e, b = self.m, self.e, self.b
+        live = b.load(self.live, typ=e.mask)
+        m.multiply(m.y)
+        m.move_inside(live, m.new)
+        m.multiply(m.new)
+        m.residual(m.new)
+        limit = m.limit(max(self.tolerance, ACCEPTED))
+        good = b.and_(live, e.compare("<=", m.load(m.found), limit))
+        b.store(b.and_(live, b.not_(good)), self.live)
+
+        def one(i: Any) -> None:
+            m.store(e.select(good, m.load(m.new, i), m.load(m.y, i)), m.y, i)
+
+        write_loop(b, m.n, one)
 
     # ---- the map of Alart and Curnier
 
@@ -74,7 +101,7 @@ class NewtonCode:
     def _map(self, kind: Kind, i: Any, first: Any, base: Any) -> None:
         m, e, b = self.m, self.e, self.b
         r, inverse = m.load(m.of(i, R)), m.load(m.of(i, INVERSE))
-        eps = m.load(m.eps)
+        eps = m.load(self.eps)
         every = range(len(kind.letters))
         y, c = m.rows(base, first, every), m.rows(self.c, first, every)
         z = [
@@ -133,7 +160,7 @@ class NewtonCode:
     def _rows_of_derivative(self, kind: Kind, i: Any, first: Any) -> None:
         m, e, b, count = self.m, self.e, self.b, len(kind.letters)
         columns = m.plus(m.n, 1)
-        inverse, eps = m.load(m.of(i, INVERSE)), m.load(m.eps)
+        inverse, eps = m.load(m.of(i, INVERSE)), m.load(self.eps)
         by_z: dict[tuple[int, int], Lane] = {}
         by_y: dict[tuple[int, int], Lane] = {}
         if kind.has_head:
