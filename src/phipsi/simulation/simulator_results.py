@@ -120,11 +120,12 @@ class SimulatorRun:
             impulses = self._found[IMPULSES][place][there] if IMPULSES in self._found else None
             parts = t[there], q[there], impulses, sim.dt, self.certificate[place]
             contacts = ContactRecord(mechanism.contact_pairs, *parts)
-        return Trajectory(
+        out = Trajectory(
             sim.model, t[there], q[there], v[there], tau[there],
             complete=self.complete and bool(there.all()), integrator=sim.integrator,
-            system=mechanism if mechanism.n_rows else None, contacts=contacts,
+            system=mechanism if mechanism.n_rows else None,
         )  # fmt: skip
+        return out if contacts is None else out.with_contacts(contacts)
 
     @property
     def status(self) -> Array:

@@ -48,8 +48,7 @@ class Trajectory:
     stretches between changes of topology, empty if there were none;
     `contacts`, a `ContactRecord`, of runs with contacts;
     `complete`, whether the run came to its end or to an event that stops it;
-    `integrator`, its name; `contacts`, a `ContactRecord` of bodies that touch, or None (files do
-    not keep it). Arrays are read-only.
+    `integrator`, its name. Arrays are read-only.
 
     >>> import phipsi as pp
     >>> fall = pp.simulate(pp.examples.planar_arm(1), [0.0], [0.0], 1.0, integrator="rk4", dt=0.01)
@@ -77,13 +76,12 @@ class Trajectory:
         phases: tuple[Any, ...] = (),
         quadratures: Mapping[str, Array] | None = None,
         totals: Mapping[str, float] | None = None,
-        contacts: ContactRecord | None = None,
     ) -> None:
         self._contacts: ContactRecord | None = None
         self.model, self.phases = model, phases
         self.t, self.q, self.v, self.tau = (_frozen(x) for x in (t, q, v, tau))
         self.events, self.complete, self.integrator = events, complete, integrator
-        self.system, self.contacts = system, contacts
+        self.system = system
         if constraint_residuals is None:
             rows = 0 if system is None else system.n_rows
             constraint_residuals = np.zeros((len(t), rows))
@@ -154,6 +152,11 @@ class Trajectory:
         """This run with a record of its contacts at its samples."""
         self._contacts = contacts
         return self
+
+    @property
+    def has_contacts(self) -> bool:
+        """Whether there is a record of contacts."""
+        return self._contacts is not None
 
     @property
     def contacts(self) -> ContactRecord:

@@ -179,7 +179,7 @@ def _tiles(trajectory: Trajectory) -> list[tuple[str, str]]:
         tiles.append((f"{gap:.1e}", "largest constraint residual (rad, m)"))
     if method is not None:
         tiles.append((f"{method.name.replace('_', ' ')}, order {method.order}", "integrator"))
-    if trajectory.contacts is not None:
+    if trajectory.has_contacts:
         proof = trajectory.contacts.certificate
         tiles.append((f"{float(proof.overlap):.1e} m", "deepest overlap of bodies"))
         tiles.append((f"{float(proof.residual):.1e} m/s", "largest residual of contacts"))
@@ -239,7 +239,7 @@ def _checks(checks: Sequence[Check]) -> str:
 
 def _certificate(trajectory: Trajectory) -> str:
     """The certificate of the contacts."""
-    if trajectory.contacts is None:
+    if not trajectory.has_contacts:
         return ""
     proof = trajectory.contacts.certificate
     mark, word = ("pass", "✓ every step is solved") if proof.is_clean else ("fail", "✗ not solved")
@@ -319,7 +319,7 @@ def plots(trajectory: Trajectory) -> list[dict[str, Any]]:
     out.append(_plot("Rates", "v", _units(model, "/s"), smooth.t, v_names, smooth.v))
     if np.nan_to_num(trajectory.tau).any():
         out.append(_plot("Efforts", "of the controller", "N·m, N", smooth.t, v_names, smooth.tau))
-    if trajectory.contacts is not None and trajectory.contacts.has_forces:
+    if trajectory.has_contacts and trajectory.contacts.has_forces:
         out.append(_forces(trajectory.contacts))
     return [plot for plot in out if plot["series"]]
 

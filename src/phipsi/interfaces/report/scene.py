@@ -59,7 +59,7 @@ def scene(trajectory: Trajectory) -> dict[str, Any]:
     radius = float(np.linalg.norm(half))
     ground, slabs = _planes(trajectory, up, radius)
     floor = ground if ground is not None or slabs else floor
-    if floor is not None and trajectory.contacts is None:
+    if floor is not None and not trajectory.has_contacts:
         solids += _pedestals(model, solids, closures, floor, up, radius)
     solids += slabs
     return {
@@ -88,7 +88,7 @@ def _planes(trajectory: Trajectory, up: Array, radius: float) -> tuple[float | N
     """The height of a level plane that bodies touch, and inclined ones as slabs."""
     height: float | None = None
     slabs: list[Solid] = []
-    pairs = () if trajectory.contacts is None else trajectory.contacts.contacts.pairs
+    pairs = trajectory.contacts.contacts.pairs if trajectory.has_contacts else ()
     planes = {x.name: x for pair in pairs for x in (pair.a, pair.b) if isinstance(x.shape, Plane)}
     for plane in planes.values():
         X = trajectory.model.resolve_point(plane.body)[1] @ plane.placement
@@ -107,9 +107,10 @@ def _arrows(
     trajectory: Trajectory, times: Array, up: Array, radius: float
 ) -> dict[str, Any] | None:
     """Contact forces at frames: where they act, and the arrows, m; and what an arrow of 1 m is."""
-    record, model = trajectory.contacts, trajectory.model
-    if record is None or not record.has_forces or not len(trajectory):
+    model = trajectory.model
+    if not trajectory.has_contacts or not trajectory.contacts.has_forces:
         return None
+    record = trajectory.contacts
     body_a, body_b = record.contacts.slot_bodies.T  # numbers among bodies with shapes, −1: world
     forces = np.where(body_a[:, None] >= 0, 1.0, -1.0) * record.forces[..., 3:]
     points = np.where((body_a >= 0)[:, None], record.points.point_a, record.points.point_b)
