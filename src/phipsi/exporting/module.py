@@ -20,7 +20,7 @@ from phipsi.backends.failures import NO_MEMORY, STATUS_WORDS
 from phipsi.backends.native.calls.batch_loop import define_pack, define_unpack
 from phipsi.backends.native.native_backend import KernelSource
 from phipsi.backends.native.targets.target import Target
-from phipsi.backends.native.text import llvm_text
+from phipsi.backends.native.text import c_text, llvm_text
 from phipsi.backends.native.text import llvm_text as ir
 from phipsi.backends.native.text.lane_arithmetic import (
     I1,
@@ -125,8 +125,20 @@ def exported_module(
             entries.append(entry)
             function = replace(function, batch_bytes=work, lanes=target.lanes)
         functions.append(function)
+    if isinstance(module, c_text.Module):
+        for f in functions:
+            _declare(module, f, static=static)
     module.keep(entries)
     return ExportedModule(str(module), tuple(functions))
+
+
+def _declare(module: c_text.Module, f: ExportedFunction, *, static: bool) -> None:
+    """The parameters of a function as the header has them."""
+    arrays = [f"{'const ' * (a.role == 'in')}double *{a.name}" for a in f.arguments]
+    work = [] if static else ["void *work"]
+    if arrays:
+        module.signatures[f.name] = (*arrays, *work)
+        module.signatures[f"{f.name}_batch"] = ("int n", *arrays, "int *status", *work)
 
 
 class _Writer:
@@ -165,7 +177,7 @@ class _Writer:
         kernel, work = self._kernel(1)
         n = len(self.counts)
         function, args, scratch = self._begin(self.source.name, [POINTER] * n, work)
-        b = ir.IRBuilder(function.append_basic_block("entry"))
+        b = function.begin()
         e = self._emitter(b, 1)
         status = b.alloca(e.integers)
         buffers = b.alloca(I64, size=n + 1)
@@ -197,7 +209,7 @@ class _Writer:
         takes = [I32, *[POINTER] * (n + 1)]
         function, args, memory = self._begin(f"{self.source.name}_batch", takes, total)
         count, *arrays, statuses = args
-        b = ir.IRBuilder(function.append_basic_block("entry"))
+        b = function.begin()
         e = self._emitter(b, lanes)
         found, first = b.alloca(e.integers), b.alloca(I32)
         buffers = b.alloca(I64, size=n + 1)
