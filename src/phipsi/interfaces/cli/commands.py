@@ -1,4 +1,4 @@
-"""The command line: `phipsi info`, `check`, `simulate`, `explain`, `workbench`, `bench`, `demo`.
+"""The command line: `phipsi info`, `check`, `simulate`, `explain`, `study` and others.
 
 Heavy imports are inside the functions, so that help is quick.
 """
@@ -27,6 +27,7 @@ from phipsi.interfaces.cli.common import (
     speaks_unicode,
 )
 from phipsi.interfaces.cli.simulate_command import simulate
+from phipsi.interfaces.cli.study_command import study_app
 
 if TYPE_CHECKING:
     from phipsi.model import Model
@@ -306,6 +307,7 @@ def demo(*, out: Path = Path("phipsi-demo"), open: bool = False) -> int:
 
 for one in (info, check, simulate, explain, workbench, bench, demo):
     app.command(one)
+app.command(study_app)
 
 
 def main() -> None:
