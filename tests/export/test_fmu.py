@@ -375,6 +375,19 @@ def test_mistakes_are_named(tmp_path: Path):
     assert not list(tmp_path.glob("*.fmu"))
 
 
+def test_odd_names_are_described(tmp_path: Path):
+    """XML has no control characters, and variables have names of their own."""
+    b = pp.ModelBuilder()
+    inertia = pp.SpatialInertia(1.0, (0.1, 0, 0), 0.1)
+    for name in ('a<"&>', "b\x01\n", "time"):
+        joint = pp.joints.Revolute((0, 0, 1))
+        b.add_body(f"body {name!r}", joint=joint, inertia=inertia, joint_name=name)
+    path = pp.export_fmu(b.build(), tmp_path / "odd.fmu", binary=False)
+    names = [x.name for x in fmpy.read_model_description(str(path)).modelVariables]
+    assert len(names) == len(set(names))
+    assert 'q.a<"&>' in names and "q.b??" in names
+
+
 def test_only_what_is_named_is_described(tmp_path: Path):
     path = pp.export_fmu(
         arm(), tmp_path / "arm.fmu", binary=False, inputs=["joint2"], outputs=("q",),
