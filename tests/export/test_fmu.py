@@ -19,7 +19,7 @@ import phipsi as pp
 from phipsi.errors import InputError, PhipsiWarning
 from phipsi.exporting import fmu
 from phipsi.exporting.fmu_model import joint_units
-from phipsi.motion.step_calls import UNIT, VELOCITY, GroupCall
+from phipsi.motion.group_calls import UNIT, VELOCITY, GroupCall
 
 fmpy = pytest.importorskip("fmpy")
 needs_gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")

@@ -29,8 +29,8 @@ from phipsi.laws.graph import Node, in_order
 from phipsi.laws.law_derivatives import adjoints
 from phipsi.model.model import Model
 from phipsi.motion.entry_names import entry_names, rates_of
+from phipsi.motion.group_calls import unit_places, velocity
 from phipsi.motion.run_code import Plan, Sample
-from phipsi.motion.step_calls import unit_places, velocity
 from phipsi.motion.step_graph import Place
 from phipsi.simulation.simulator import Simulator
 
