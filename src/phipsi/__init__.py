@@ -111,6 +111,7 @@ _TABLE = {
         "simulation.topology": ".",
         "interfaces.report.report_page": "report",
     },
+    ("FMUs", "fmu.md"): {"exporting.fmu": "export_fmu"},
     ("Laws", "laws.md"): {
         "laws.law": "law Law",
         "laws.signals": ".",

@@ -68,6 +68,7 @@ from phipsi.derivations.by_hand import simplify
 from phipsi.derivations.derive import Derivation, derive
 from phipsi.errors import PhipsiError
 from phipsi.exporting.export import Exported, export
+from phipsi.exporting.fmu import export_fmu
 from phipsi.interfaces.bridges import conventions
 from phipsi.interfaces.formats.load import load
 from phipsi.interfaces.formats.urdf.write_urdf import save_urdf
@@ -158,6 +159,7 @@ __all__ = [
     "examples",
     "explain",
     "export",
+    "export_fmu",
     "forces",
     "forward_dynamics",
     "forward_dynamics_derivatives",

@@ -256,11 +256,16 @@ def problem_parts(
     bounces = closing & (materials[:, RESTITUTION] > 0.0)
     s = np.where(bounces, materials[:, RESTITUTION] * before[normals], inelastic)
     every = np.where(bounces, 0.0, inelastic)
+    coefficients = row_coefficients(layout, table, materials)
+    return ProblemParts(free, s, every, compliance, coefficients, near)
+
+
+def row_coefficients(layout: ConeLayout, table: RowTable, materials: Any) -> Any:
+    """The coefficients of rows (n,) from the materials of slots (k, 6)."""
     columns = {"s": TORSION, "a": ROLLING, "b": ROLLING}
     chosen = np.array([columns.get(x, FRICTION) for x in layout.letters], dtype=int)
     is_normal = np.array([x == "n" for x in layout.letters])
-    coefficients = np.where(is_normal, 1.0, materials[table.slot, chosen])
-    return ProblemParts(free, s, every, compliance, coefficients, near)
+    return np.where(is_normal, 1.0, materials[table.slot, chosen])
 
 
 def row_impulses(contacts: Contacts, layout: ConeLayout, normal: Any, world: Any) -> Any:

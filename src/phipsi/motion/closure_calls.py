@@ -486,7 +486,7 @@ class _Room:
         self.tau, self.vdot = host.area(system.nv), host.area(system.nv)
         self.failed = host.failed
         words = [int(x) for x in call.record]
-        self.record = ir.Table(host.module, I64, words, f"closures_{number}")
+        self.record = ir.Table(host.module, I64, words, f"closures_{len(host.module.tables)}")
         self._place = host.area(closure_size(system, call.way))
         for name in _TOOLS:
             setattr(self, name, getattr(host, name))

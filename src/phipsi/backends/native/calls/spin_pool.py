@@ -26,6 +26,7 @@ from typing import Any
 
 import numpy as np
 
+from phipsi.backends.native.calls.atomic_words import exchange, exchange_if, load_atomic
 from phipsi.backends.native.calls.direct_call import address_of
 from phipsi.backends.native.targets.target import MachineCode, host_target, machine_code
 from phipsi.backends.native.text import llvm_text as ir
@@ -195,16 +196,16 @@ def _task(b: Any, tasks: Any, step: Any, i: Any) -> Any:
 
 def _swap(b: Any, base: Any, i: int, x: Any) -> Any:
     """Write a word, in one order that all threads see; what was there."""
-    return b.atomic_rmw("xchg", b.at(base, 8 * i), x, "seq_cst")
+    return exchange(b, "xchg", b.at(base, 8 * i), x, "seq_cst")
 
 
 def _swap_if(b: Any, base: Any, i: int, old: Any, new: Any) -> Any:
     """The same if a certain word is there; whether it was."""
-    return b.extract_value(b.cmpxchg(b.at(base, 8 * i), old, new, "seq_cst", "seq_cst"), 1)
+    return exchange_if(b, b.at(base, 8 * i), old, new, "seq_cst", "seq_cst")
 
 
 def _seen(b: Any, base: Any, i: int) -> Any:
-    return b.load_atomic(b.at(base, 8 * i), typ=I64, ordering="seq_cst", align=8)
+    return load_atomic(b, b.at(base, 8 * i), typ=I64, ordering="seq_cst", align=8)
 
 
 def _call_word(b: Any, pool: Any, i: int, arguments: list[Any]) -> None:
@@ -236,7 +237,7 @@ def _define_serve(module: ir.Module) -> None:
         f.append_basic_block(n)
         for n in ("enter", "look", "take", "run", "nothing", "tired", "sleep", "end")
     )
-    number = b.atomic_rmw("add", b.at(pool, 8 * _COME), i64(1), "seq_cst")
+    number = exchange(b, "add", b.at(pool, 8 * _COME), i64(1), "seq_cst")
     slot = _slot(b, pool, number)
     b.cbranch(b.icmp_unsigned("<", number, i64(MOST)), enter, end)
     b.position_at_end(enter)

@@ -481,10 +481,6 @@ class IRBuilder:
         """The 64-bit word number i after an address."""
         return self.load(self.at(base, 8 * i), typ=_WORD)
 
-    def load_atomic(self, where: Value, *, typ: Type, ordering: str, align: int) -> Value:
-        """Read what another thread may be writing."""
-        return self._value(typ, f"load atomic {typ}, {where.typed} {ordering}, align {align}")
-
     def load(self, where: Value, *, typ: Type, align: int | None = None) -> Value:
         """Read."""
         aligned = "" if align is None else f", align {align}"
@@ -501,17 +497,6 @@ class IRBuilder:
         entry = self.function.blocks[0]
         entry.lines.insert(0, f"  {out.name} = alloca {type_}, i32 {size}")
         return out
-
-    def atomic_rmw(self, operation: str, where: Value, x: Value, ordering: str) -> Value:
-        """Exchange in one step."""
-        return self._value(x.type, f"atomicrmw {operation} {where.typed}, {x.typed} {ordering}")
-
-    def cmpxchg(self, where: Value, old: Value, new: Value, done: str, failed: str) -> Value:
-        """Write if the old value is there; (what was there, whether it was written)."""
-        type_ = LiteralStructType([old.type, BIT])
-        return self._value(
-            type_, f"cmpxchg {where.typed}, {old.typed}, {new.typed} {done} {failed}"
-        )
 
     # -- control
 
