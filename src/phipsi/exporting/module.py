@@ -100,13 +100,22 @@ def exported_module(
     `writer` writes the text: that of LLVM, or C. With `static`, work memory is data of the module:
     functions have no `work`, and each may run once at a time.
     """
-    module = writer.Module(standalone=True)
+    options: dict[str, Any] = {}
+    if writer is llvm_text:
+        options = {"missing": target.missing, "narrow": target.pointer_bits == 32}
+        options["integer_bytes"] = target.integer_bytes
+    module = writer.Module(standalone=True, **options)
     functions: list[ExportedFunction] = []
     entries: list[Any] = []
+    found: list[KernelSource] = []
     for source in sources:
         fused = target.fused and not source.program.reproducible
-        kernels = KernelSource(source.program, replace(target, fused=fused))
-        one = _Writer(module, kernels, source, static)
+        found.append(KernelSource(source.program, replace(target, fused=fused)))
+    widths = {1, target.lanes} if batch else {1}
+    # tables have what one of the programs reads, so that programs share them
+    columns = set[int]().union(*(kernels.unit.used_columns(widths) for kernels in found))
+    for source, kernels in zip(sources, found, strict=True):
+        one = _Writer(module, kernels, source, columns, static)
         function = ExportedFunction(source.name, source.arguments, 0, _STATUSES)
         entry, work = one.single()
         entries.append(entry)
@@ -124,8 +133,14 @@ class _Writer:
     """Writes the functions of one program around its kernels."""
 
     def __init__(
-        self, module: ir.Module, kernels: KernelSource, source: Source, static: bool
+        self,
+        module: ir.Module,
+        kernels: KernelSource,
+        source: Source,
+        columns: set[int],
+        static: bool,
     ) -> None:
+        self._columns = columns
         self.module, self.source, self.unit, self.static = module, source, kernels.unit, static
         self.n_inputs = len(kernels.program.inputs)
         self._kernels: dict[int, tuple[Any, int]] = {}
@@ -133,7 +148,7 @@ class _Writer:
 
     def _kernel(self, lanes: int) -> tuple[Any, int]:
         if lanes not in self._kernels:
-            known, work = self.unit.known_record(lanes)
+            known, work = self.unit.known_record(lanes, self._columns)
             kernel = self.unit.kernel(self.module, lanes, known=known)
             self._kernels[lanes] = kernel.function, work
         return self._kernels[lanes]
@@ -155,7 +170,7 @@ class _Writer:
         kernel, work = self._kernel(1)
         n = len(self.counts)
         function, args, scratch = self._begin(self.source.name, [POINTER] * n, work)
-        b = ir.IRBuilder(function.append_basic_block("entry"))
+        b = function.begin()
         status = b.alloca(I64)
         buffers = b.alloca(I64, size=n + 1)
         for i, a in enumerate((*args, status)):
@@ -181,7 +196,7 @@ class _Writer:
         takes = [I32, *[POINTER] * (n + 1)]
         function, args, memory = self._begin(f"{self.source.name}_batch", takes, total)
         count, *arrays, statuses = args
-        b = ir.IRBuilder(function.append_basic_block("entry"))
+        b = function.begin()
         found, first = b.alloca(ir.side_by_side(I64, lanes)), b.alloca(I32)
         buffers = b.alloca(I64, size=n + 1)
         b.store(ir.Constant(I32, 0), first)

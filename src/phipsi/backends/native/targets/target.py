@@ -28,7 +28,9 @@ class Target:
     written for `lanes` and `fused`; `object_code` compiles it to an object file, which
     `MachineCode` loads if it is for this process. Other targets have a `triple`, as LLVM spells it:
     with all four parts where it has an environment, because LLVM reads the last part of three as an
-    operating system. `reloc` is where their code may be placed: "static" or "pic" (anywhere).
+    operating system. `reloc` is where their code may be placed: "static" or "pic" (anywhere);
+    `missing`, of "maxnum" and "floor", what they have no instruction for; `pointer_bits`, the width
+    of their addresses; `integer_bytes`, that of integers in tables.
     """
 
     cpu: str
@@ -37,6 +39,9 @@ class Target:
     fused: bool
     triple: str = ""  # of this process
     reloc: str = "default"
+    missing: tuple[str, ...] = ()
+    pointer_bits: int = 64
+    integer_bytes: int = 8
 
     def machine(self) -> Any:
         """The target as LLVM has it."""
