@@ -111,6 +111,10 @@ _TABLE = {
         "simulation.topology": ".",
         "interfaces.report.report_page": "report",
     },
+    ("Studies", "studies.md"): {
+        "studies.study": "Study",
+        "studies.study_results": "load_study",
+    },
     ("FMUs", "fmu.md"): {"exporting.fmu": "export_fmu"},
     ("Laws", "laws.md"): {
         "laws.law": "law Law",

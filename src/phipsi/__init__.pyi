@@ -101,6 +101,8 @@ from phipsi.simulation.episodes import Episodes
 from phipsi.simulation.events import Event
 from phipsi.simulation.run import simulate
 from phipsi.simulation.simulator import Simulator
+from phipsi.studies.study import Study
+from phipsi.studies.study_results import load_study
 from phipsi.theorems import equal, identities, prove
 from phipsi.trajectory.trajectory import Trajectory
 
@@ -125,6 +127,7 @@ __all__ = [
     "Simulator",
     "SpatialInertia",
     "Stages",
+    "Study",
     "System",
     "Trajectory",
     "base_parameters",
@@ -186,6 +189,7 @@ __all__ = [
     "linearize",
     "load",
     "load_scenario",
+    "load_study",
     "log_det_mass_matrix",
     "mass_matrix",
     "mass_matrix_inverse",

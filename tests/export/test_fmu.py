@@ -141,6 +141,43 @@ def test_model_exchange_agrees_with_simulate(made: Any):
     np.testing.assert_allclose(found[-1] * np.sign(found[-1] @ want), want, atol=1e-6)
 
 
+@pytest.mark.parametrize("name", STARTS)
+def test_partial_derivatives(name: str, made: Any):
+    """Directional against differences, by states, inputs and parameters; adjoint against both."""
+    from fmpy.fmi3 import FMU3Model
+
+    path = made[name][1]
+    description, folder = fmpy.read_model_description(str(path)), fmpy.extract(str(path))
+    one = FMU3Model(
+        guid=description.guid, unzipDirectory=folder, instanceName="one", modelIdentifier=name
+    )
+    one.instantiate()
+    one.enterInitializationMode()
+    one.exitInitializationMode()
+    one.updateDiscreteStates()
+    one.enterContinuousTimeMode()
+    listed = description.modelVariables
+    unknowns = [x.valueReference for x in listed if x.derivative or x.causality == "output"]
+    knowns = {x.valueReference for x in listed if x.causality in ("input", "parameter")}
+    knowns = sorted(knowns | {x.derivative.valueReference for x in listed if x.derivative})
+    rng = np.random.default_rng(0)
+    seed, weights = rng.standard_normal(len(knowns)), rng.standard_normal(len(unknowns))
+    found = np.array(one.getDirectionalDerivative(unknowns, knowns, list(seed)))
+    back = one.getAdjointDerivative(unknowns, knowns, list(weights), len(knowns))
+    start = np.array(one.getFloat64(knowns))
+    ends = []
+    for side in (1e-6, -1e-6):
+        one.setFloat64(knowns, list(start + side * seed))
+        ends.append(np.array(one.getFloat64(unknowns)))
+    one.terminate()
+    one.freeInstance()
+    shutil.rmtree(folder)
+    want = (ends[0] - ends[1]) / 2e-6
+    np.testing.assert_allclose(found, want, rtol=1e-6, atol=1e-6)
+    assert abs(np.dot(back, seed) - weights @ found) < 1e-9 * (1 + np.abs(found).sum())
+    assert np.abs(found).max() > 0.1
+
+
 @needs_gcc
 def test_fmi_2(made: Any, tmp_path: Path):
     from fmpy.validation import validate_fmu

@@ -47,6 +47,7 @@ LAYERS = [
     "trajectory",
     "control",
     "simulation",
+    "studies",
     "exporting",
     "interfaces",
     "torch",

@@ -39,6 +39,11 @@ class ExportTarget:
     suffix: str = ".o"
 
     @property
+    def is_source(self) -> bool:
+        """Whether what is written is C, for a compiler of the user's."""
+        return self.suffix == ".c"
+
+    @property
     def is_wasm(self) -> bool:
         """Whether objects are WebAssembly."""
         return self.target.triple.startswith("wasm32")
@@ -89,11 +94,12 @@ _ROWS = (
          missing="floor", suffix=".obj"),
 )  # fmt: skip
 TARGETS = {row.name: row for row in _ROWS}
-NAMES = ("host", *TARGETS)
+SOURCE = ExportTarget("c", Target("", "", 1, False), "C99 source, for any compiler", suffix=".c")
+NAMES = ("host", SOURCE.name, *TARGETS)
 
 
 def target_named(name: str, *, reproducible: bool = False) -> ExportTarget:
-    """The row with this name; "host" is the machine at hand.
+    """The row with this name; "host" is the machine at hand, "c" source for any.
 
     `reproducible` code has no fused multiply-add and gives the bits that it gives everywhere.
     """
@@ -101,6 +107,8 @@ def target_named(name: str, *, reproducible: bool = False) -> ExportTarget:
         triple = llvm.get_process_triple()
         host = replace(host_target(), triple=triple, reloc="pic", missing=("floor",))
         row = ExportTarget("host", host, "this machine")
+    elif name == SOURCE.name:
+        row = SOURCE
     elif isinstance(name, str) and name in TARGETS:
         row = TARGETS[name]
     else:

@@ -399,7 +399,7 @@ def _graph(formula: Formula, group: Group) -> _Graph:
 @cache
 def _pulled_graph(formula: Formula, group: Group) -> _Graph:
     """Arguments, then weights of the results → weights of the arguments."""
-    graph = _graph(formula, group)
+    graph = _tangent_graph(formula, group) if formula is VELOCITY else _graph(formula, group)
     first = len(graph.inputs)
     weights = tuple(
         tuple(ops.given(f"{first + i}.{j}", ()) for j in range(len(part)))
@@ -454,10 +454,9 @@ class GroupCall(Callee):
         self.key = (formula.name, pulls, id(model))
 
     def _graph(self, group: Group) -> _Graph:
-        if self.formula in _BY_TANGENTS:
-            return _tangent_graph(self.formula, group)
         if not self.pulls:
-            return _graph(self.formula, group)
+            by_tangents = self.formula in _BY_TANGENTS
+            return (_tangent_graph if by_tangents else _graph)(self.formula, group)
         found = _pulled_graph(self.formula, group)
         kept = [i for i, x in enumerate(self.formula.takes) if x != "one"]
         return _Graph(found.inputs, tuple(found.results[i] for i in kept))
@@ -495,7 +494,7 @@ class GroupCall(Callee):
         self, args: tuple[Node, ...], results: tuple[Node, ...], weights: Sequence[Node | None]
     ) -> Sequence[Node | None]:
         """The same call with weights."""
-        if self.pulls or self.formula in _BY_TANGENTS:
+        if self.pulls or self.formula in (LIFT, LOWER):
             raise NotImplementedError("second derivatives of a step")
         zeros = [ops.constant(np.zeros(s)) for s in self.shapes]
         bars = [z if w is None else w for z, w in zip(zeros, weights, strict=True)]

@@ -15,8 +15,8 @@ import numpy as np
 from phipsi.backends.native.kernel.entry_code import entry_code
 from phipsi.backends.native.text import llvm_text as ir
 from phipsi.backends.native.text.lane_arithmetic import (
-    DOUBLE,
     I64,
+    WORD,
     Emitter,
     Lane,
     fold_loop,
@@ -114,18 +114,14 @@ class LawCode:
 
     def _number(self, value: Area, place: Any) -> Lane:
         b, e = self.e.builder, self.e
-        size = 8 if value.shared else 8 * e.lanes
-        where = b.at(value.base, b.mul(place, i64(size)))
-        if value.shared:
-            return e.splat(b.load(where, align=8, typ=DOUBLE))
-        return Lane(e, b.load(where, align=8, typ=e.vector))
+        where = b.at(value.base, b.mul(place, i64(e.unit if value.shared else e.bytes)))
+        return e.load_shared(where) if value.shared else e.load(where)
 
     def put(self, x: Lane, area: Area, i: Any) -> None:
         """Store entry i of an area."""
         b = self.e.builder
         place = b.add(i64(i) if isinstance(i, int) else i, i64(area.start))
-        where = b.at(area.base, b.mul(place, i64(8 * self.e.lanes)))
-        b.store(self.e.lift(x).value, where, align=8)
+        self.e.store(x, b.at(area.base, b.mul(place, i64(self.e.bytes))))
 
     def area(self, size: int) -> Area:
         """Memory for so many numbers of every lane."""
@@ -212,7 +208,7 @@ class LawCode:
     def _listed(self, places: Any) -> Callable[[Any], Any]:
         """Whole numbers in a table, by their place in it."""
         b, table = self.e.builder, self.module.table_of(np.asarray(places, dtype=np.int64))
-        return lambda i: b.load(b.at(table, b.mul(i, i64(8))), typ=I64)
+        return lambda i: b.load(b.at(table, b.mul(i, i64(WORD))), typ=I64)
 
     def _loop(self, count: int, body: Callable[[Any], None]) -> None:
         write_loop(self.e.builder, i64(count), body)
