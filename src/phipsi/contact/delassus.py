@@ -2,7 +2,8 @@
 
 Rows have six numbers at each of two bodies, so that an entry is a product with a 6 × 6 block of Λ.
 Blocks between bodies of different trees are zero. In machine code only rows of slots are computed
-that are there in some lane; other entries of W are not written.
+that are there in some lane; other entries of W, and those between rows that move no body in common,
+are not written.
 
 **Source:** theory/contact 1 (K1a–c, K1g).
 """
@@ -30,7 +31,10 @@ Array = NDArray[Any]
 
 @final
 class Delassus(Callee):
-    """C_a, C_b (n, 6), Λ (6m, 6m), s (k,), compliance (k,) → W (n, n)."""
+    """C_a, C_b (n, 6), Λ (6m, 6m), s (k,), compliance (k,) → W (n, n).
+
+    **Attributes:** `masks`, of slots: W is zero between those that have no bit in common.
+    """
 
     def __init__(self, contacts: Contacts, layout: ConeLayout) -> None:
         self.contacts, self.layout = contacts, layout
@@ -39,7 +43,8 @@ class Delassus(Callee):
         self.shapes = ((n, n),)
         self._firsts = [*layout.firsts, n]
         self._bodies = contacts.slot_bodies.tolist()
-        self._reached = _reached(contacts).astype(int).tolist()
+        reached = _reached(contacts)
+        self._reached, self.masks = reached.astype(int).tolist(), masks_of(reached)
         text = repr((self._firsts, self._bodies, self._reached))
         self.key = ("delassus", text)
         self.name = f"delassus {hashlib.sha256(text.encode()).hexdigest()}"
@@ -110,6 +115,16 @@ def _reached(contacts: Contacts) -> Array:
     return (root[contacts.slot_bodies][:, :, None] == root[:-1]).any(axis=1)
 
 
+def masks_of(reached: Array) -> tuple[int, ...]:
+    """A mask for each row of `reached` (k, m): those that reach a body in common share a bit."""
+    bits = [sum({1 << (int(j) % _BITS) for j in np.flatnonzero(row)}) for row in reached]
+    return tuple(bits)
+
+
+_BITS = 62
+"""Of a mask: bodies beyond share them."""
+
+
 @final
 class _Writer(Numbers):
     """Writes the code."""
@@ -121,6 +136,7 @@ class _Writer(Numbers):
         self.m = len(callee.contacts.bodies)
         self.firsts = word_table(code.module, callee._firsts)
         self.bodies = word_table(code.module, [x for pair in callee._bodies for x in pair])
+        self.masks = word_table(code.module, callee.masks)
         self.reached = word_table(code.module, [x for row in callee._reached for x in row])
         self.W, self.y = code.area(max(1, self.n**2)), code.area(6 * max(1, self.m))
         self.there = code.area(max(1, -(-self.k // code.e.lanes))).base
@@ -147,6 +163,13 @@ class _Writer(Numbers):
         with self.b.if_then(is_there):
             body()
 
+    def if_meets(self, i: Any, j: Any, r: Any) -> None:
+        """Products of row r of slot i with slot j, if it is there and moves the same bodies."""
+        b = self.b
+        both = b.and_(self.word(self.masks, i), self.word(self.masks, j))
+        with b.if_then(b.icmp_signed("!=", both, i64(0))):
+            self.if_there(j, lambda: self._products(r, j))
+
     def _ends(self, i: Any) -> tuple[Any, Any]:
         return self.word(self.firsts, i), self.word(self.firsts, self.plus(i, 1))
 
@@ -159,8 +182,7 @@ class _Writer(Numbers):
 
         def row(r: Any) -> None:
             self._reach(i, r, hosts)
-            last = self.plus(i, 1)
-            self.between(0, last, lambda j: self.if_there(j, lambda: self._products(r, j)))
+            self.between(0, self.plus(i, 1), lambda j: self.if_meets(i, j, r))
 
         self.between(first, end, row)
         normal = self.b.sub(end, i64(1))
@@ -205,24 +227,27 @@ class _Writer(Numbers):
         b = self.b
         first, end = self._ends(j)
         hosts = self._sides_of(j)
-        for t, (side, host) in enumerate(zip(self.sides, hosts, strict=True)):
+        known = [b.icmp_signed(">=", host, i64(0)) for host in hosts]
+        cases = ((b.and_(*known), (0, 1)), (b.not_(known[1]), (0,)), (b.not_(known[0]), (1,)))
+        for holds, sides in cases:
+            with b.if_then(holds):
+                self._columns(r, first, end, [(self.sides[t], hosts[t]) for t in sides])
 
-            def column(c: Any, side: Any = side, host: Any = host, t: int = t) -> None:
-                place = self.plus(b.mul(r, i64(self.n)), c)
-                total = self.e.constant(0.0) if t == 0 else self.load(self.W.base, place)
-                self.store(total, self.W.base, place)
+    def _columns(self, r: Any, first: Any, end: Any, sides: list[tuple[Any, Any]]) -> None:
+        """Entries of row r, from the motions of the bodies of a slot."""
+        b, W = self.b, self.W.base
+        moves = [
+            [self.load(self.y.base, self.plus(b.mul(host, i64(6)), u)) for u in range(6)]
+            for _, host in sides
+        ]
 
-                def product() -> None:
-                    out = self.load(self.W.base, place)
-                    for u in range(6):
-                        x = self.load(side, self.plus(b.mul(c, i64(6)), u))
-                        y = self.load(self.y.base, self.plus(b.mul(host, i64(6)), u))
-                        out = x.times_plus(y, out)
-                    self.store(out, self.W.base, place)
+        def column(c: Any) -> None:
+            out = self.e.constant(0.0)
+            for (side, _), move in zip(sides, moves, strict=True):
+                for u, y in enumerate(move):
+                    x = self.load(side, self.plus(b.mul(c, i64(6)), u))
+                    out = x.times_plus(y, out)
+            self.store(out, W, self.plus(b.mul(r, i64(self.n)), c))
+            self.store(out, W, self.plus(b.mul(c, i64(self.n)), r))
 
-                with b.if_then(b.icmp_signed(">=", host, i64(0))):
-                    product()
-                mirror = self.plus(b.mul(c, i64(self.n)), r)
-                self.store(self.load(self.W.base, place), self.W.base, mirror)
-
-            self.between(first, end, column)
+        self.between(first, end, column)

@@ -24,13 +24,16 @@ class Callee(ABC):
     """What a call computes.
 
     **Attributes:** `name`; `shapes` of the results; `key`, equal for equal callees; `natives`, the
-    compiled programs that it calls. Its machine code depends on name, shapes and programs only.
+    compiled programs that it calls; `takes_views`, whether its code reads arguments by places, so
+    that parts of matrices are not copied for it. Its machine code depends on name, shapes and
+    programs only.
     """
 
     name: str
     shapes: tuple[Shape, ...]
     key: Hashable
     natives: Sequence[Any] = ()
+    takes_views: bool = False
 
     @abstractmethod
     def arrays(self, *args: Array) -> Sequence[Array]:

@@ -124,7 +124,13 @@ class ContactSteps:
         self._points = [graph.model.body_names[k] for k in contacts.bodies]
         self._layout = layout_of(contacts)
         self._bounces = bool((slot_materials(contacts)[:, RESTITUTION] > 0).any())
-        solver = ConeCall(self._layout, tolerance, rebounds=self._bounces, smoothing=smoothing)
+        solver = ConeCall(
+            self._layout,
+            tolerance,
+            rebounds=self._bounces,
+            smoothing=smoothing,
+            masks=Delassus(contacts, self._layout).masks,
+        )
         self._solver = solver, SmoothedCall(self._layout, smoothing) if smoothed else None
 
     def step(self, start: Place) -> Place:
@@ -280,7 +286,8 @@ class _ContactRows:
         s = np.where(rigid, 0.0, 2 * INACTIVE)
         k = len(normals)
         ones, zeros = (ops.constant(np.full(k, x)) for x in (1.0, 0.0))
-        solver = ConeCall(ConeLayout(("normal",) * k), TOLERANCE)
+        masks = Delassus(self._contacts, layout).masks
+        solver = ConeCall(ConeLayout(("normal",) * k), TOLERANCE, masks=masks)
         known = [as_node(x) for x in (self._W, self._gap, s)]
         self.fixed = [*known, *(as_node(x) for x in self._blocks)]
         z = call(solver, *known, ones, zeros)[0]
