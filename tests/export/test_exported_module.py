@@ -15,8 +15,8 @@ import phipsi as pp
 from phipsi import operators as ops
 from phipsi.algorithms.forms import FORWARD_DYNAMICS, INVERSE_DYNAMICS
 from phipsi.backends.failures import NOT_FINITE
-from phipsi.export.module import Source, exported_module
-from phipsi.export.targets import TARGETS, target_named
+from phipsi.exporting.module import Source, exported_module
+from phipsi.exporting.targets import TARGETS, target_named
 
 COUNT = 11  # a group of every width, and what is left over
 DENSE = {"mode": "dense"}

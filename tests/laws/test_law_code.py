@@ -148,3 +148,23 @@ def test_views_of_large_arrays(name, shared):
         assert_allclose(got, np.broadcast_to(wanted, got.shape), rtol=1e-13, atol=1e-12)
     whole = {n: y if n in shared else y[0] for n, y in given.items()}
     assert_allclose(found[0][0], VIEWS[name](whole["w"], whole["x"]), rtol=1e-13, atol=1e-12)
+
+
+def test_large_irregular_patterns_are_loops():
+    """Picks, scatters, sums along axes and constants beyond `MANY` entries."""
+    rng = np.random.default_rng(2)
+    x = ops.given("x", (20, 3, 8))
+    picked = ops.pick(x, rng.integers(0, 480, (50, 6)))
+    weight = ops.constant(rng.standard_normal((50, 6)))
+    product = ops.apply("mul", picked, weight)
+    results = [
+        ops.scatter(product, rng.integers(0, 90, (50, 6)), (90,)),
+        ops.scatter(product, rng.integers(0, 5, (50, 6)), (5,)),
+        ops.pick(ops.scatter(product, np.arange(300), (300,)), np.arange(300).reshape(50, 6).T),
+        *(ops.total(x, axis) for axis in (0, 1, 2)),
+        ops.total(product, 1),
+    ]
+    given = {"x": rng.standard_normal((LANES, 20, 3, 8))}
+    wanted = evaluate(results, given)
+    for got, exact in zip(compiled(results, LANES, False)(given), wanted, strict=True):
+        assert_allclose(got, exact, rtol=1e-14, atol=1e-14)

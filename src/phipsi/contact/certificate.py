@@ -110,3 +110,41 @@ class Certificate:
             f"  steps not solved         {int(np.sum(self.unsolved)):10d} of {count * self.steps}",
         ]
         return "\n".join(lines)
+
+
+@final
+@dataclass
+class EventCertificate:
+    """The worst of a run with events.
+
+    **Attributes:** `overlap`, m, the largest distance of a closed gap from zero, or overlap of an
+    open one; `residual`, m/s or m/s², of the impulses and forces that were solved for; `outside`,
+    N, the largest pull, or force outside a friction cone; `gain`, J, the most kinetic energy that
+    an impact added, which exact impulses never do; `events`, how many there were; `balance`, J, the
+    largest |energy − energy[0] − work|; `dissipated`, J, by friction and impacts.
+    """
+
+    overlap: float
+    residual: float
+    outside: float
+    gain: float
+    events: int
+    balance: float
+    dissipated: float
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether all problems were solved; a run ends with an error where one was not."""
+        return bool(np.isfinite(self.residual))
+
+    def __str__(self) -> str:
+        lines = [
+            f"contacts with {self.events} events",
+            f"  overlap, deepest         {self.overlap:10.3g} m",
+            f"  residual, largest        {self.residual:10.3g} m/s or m/s²",
+            f"  force outside its cone   {self.outside:10.3g} N",
+            f"  energy gained in impacts {self.gain:10.3g} J",
+            f"  balance of energy        {self.balance:10.3g} J",
+            f"  energy dissipated        {self.dissipated:10.3g} J",
+        ]
+        return "\n".join(lines)

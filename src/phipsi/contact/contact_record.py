@@ -8,12 +8,15 @@ from typing import Any, NamedTuple, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.contact.certificate import Certificate
+from phipsi.contact.certificate import Certificate, EventCertificate
 from phipsi.contact.contact_points import ContactPoints, contact_points
 from phipsi.errors import InputError, did_you_mean
 from phipsi.model.contact_pairs import Contacts
 
 Array = NDArray[Any]
+
+OPEN, SLIPS, STICKS = range(3)
+"""Modes of slots."""
 
 
 class PairRecord(NamedTuple):
@@ -34,7 +37,9 @@ class ContactRecord:
     **Attributes:** `contacts`, the pairs; `names` of the slots; `t` (..., kept), s; `points`,
     `ContactPoints` of all slots (..., kept, k); `gaps` (..., kept, k), m; `forces`
     (..., kept, k, 6), [moment; force] on side a in world axes, N·m and N, means over the step that
-    ends at that time; `certificate`. ``record["foot|ground"]`` is the `PairRecord` of a pair.
+    ends at that time (in runs with events, those at that time); `modes` (kept, k) of runs of
+    `simulate`: 0 open, 1 slips (or has no friction), 2 sticks; `certificate`.
+    ``record["foot|ground"]`` is the `PairRecord` of a pair.
     """
 
     def __init__(
@@ -44,8 +49,10 @@ class ContactRecord:
         q: Array,
         impulses: Array | None,
         dt: float,
-        certificate: Certificate,
+        certificate: Certificate | EventCertificate,
+        modes: Array | None = None,
     ) -> None:
+        self._modes = modes
         self.contacts, self.t, self.certificate = contacts, t, certificate
         self._q, self._impulses, self._dt = q, impulses, dt
 
@@ -82,6 +89,16 @@ class ContactRecord:
                 "    sim.rollout(…, record=('q', 'v', 'contact.impulses'))"
             )
         return self._impulses / self._dt
+
+    @property
+    def modes(self) -> Array:
+        """Modes (kept, k): 0 open, 1 slips, 2 sticks."""
+        if self._modes is None:
+            raise InputError(
+                "the modes of contacts are not part of a rollout; runs of one trajectory have "
+                "them:\n    pp.simulate(system, q, v, duration).contacts.modes"
+            )
+        return self._modes
 
     def __getitem__(self, pair: str) -> PairRecord:
         mine = [i for i, name in enumerate(self.names) if name == pair]

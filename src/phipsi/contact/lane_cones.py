@@ -74,7 +74,7 @@ def cone_routine(
         return known
     function = ir.Function(module, ir.FunctionType(ir.VOID, ARGUMENTS), name)
     function.linkage = "internal"
-    inner = Emitter(e.lanes, fused=e.fused)
+    inner = e.like()
     inner.builder = function.begin()
     write(inner, function.args)
     inner.builder.ret_void()

@@ -42,6 +42,10 @@ class Callee(ABC):
     ) -> Sequence[Node | None]:
         """The weights of the arguments, from those of the results; None stands for zero."""
 
+    def pushed(self, args: tuple[Node, ...], along: Sequence[Node | None]) -> Node:
+        """A call whose results are the tangents of these; `along`, those of the arguments."""
+        raise NotImplementedError(f"{self.name} has no tangent; ask for its adjoint")
+
     @abstractmethod
     def write(self, code: Any, args: Sequence[Any]) -> Sequence[Any]:
         """Write the call with `code`, a `LawCode`, and return where the results are."""
@@ -100,19 +104,21 @@ def _one(found: Any, *, data: int, shapes: tuple[Shape, ...]) -> Array:
     return found[data]
 
 
-@final
-class _NoTangent:
-    """Calls are differentiated backward only."""
-
-    def __call__(self, f: Node, tangents: tuple[Node | None, ...]) -> Node | None:
-        if all(x is None for x in tangents):
-            return None
-        raise NotImplementedError(f"{f.data} has no tangent; ask for its adjoint")
+def _pushed(f: Node, tangents: tuple[Node | None, ...]) -> Node | None:
+    """The tangent of a call is a call, and that of its result number i the result number i."""
+    if all(x is None for x in tangents):
+        return None
+    return f.data.pushed(f.args, tangents)
 
 
-CALL = Operation("call", lambda *args, data: (), _values, "{data}({0}, …)", tangent=_NoTangent())
+def _pushed_one(f: Node, tangents: tuple[Node | None, ...]) -> Node | None:
+    (made,) = tangents
+    return None if made is None else Node(RESULT, (made,), f.data)
+
+
+CALL = Operation("call", lambda *args, data: (), _values, "{data}({0}, …)", tangent=_pushed)
 RESULT = Operation(
-    "result", lambda made, data: made.data.shapes[data], _one, "{0}[{data}]", tangent=_NoTangent()
+    "result", lambda made, data: made.data.shapes[data], _one, "{0}[{data}]", tangent=_pushed_one
 )
 
 

@@ -79,6 +79,7 @@ def tree_of(mechanism: Any, function: Callable[..., Any]) -> Model:
         raise InputError(
             f"{function.__name__} does not know the forces between bodies that touch, and this "
             f"system has contacts. Motions with contact:\n"
+            f"    pp.simulate(system, q, v, duration)\n"
             f"    pp.contact_step(system, q, v, tau, dt)\n"
             f"    pp.Simulator(system, laws, dt, integrator='time_stepping')\n"
             f"For bodies that pass through each other, give system.model, or a system without "

@@ -55,13 +55,13 @@ from phipsi.motion.closure_code import (
     closure_size,
 )
 from phipsi.motion.closure_terms import Unrolled, way_of
+from phipsi.motion.inertia_nodes import of_rotors
 from phipsi.motion.motion import NEWTON, Motion, Projection
 from phipsi.motion.step_calls import (
     ProgramCall,
     kernel_source,
     lifted,
     moved,
-    of_rotors,
     products,
 )
 from phipsi.operators import A, J, Udot, mass_matrix, tau, v, vdot
@@ -486,7 +486,7 @@ class _Room:
         self.tau, self.vdot = host.area(system.nv), host.area(system.nv)
         self.failed = host.failed
         words = [int(x) for x in call.record]
-        self.record = ir.Table(host.module, I64, words, f"closures_{number}")
+        self.record = ir.Table(host.module, I64, words, f"closures_{len(host.module.tables)}")
         self._place = host.area(closure_size(system, call.way))
         for name in _TOOLS:
             setattr(self, name, getattr(host, name))

@@ -128,7 +128,7 @@ class LaneCode:
     def _each_joint(self, visit: Callable[[JointCode, Any, Any], None]) -> None:
         """Code for every joint: visit(joint type, start of its part of q, of v)."""
         b = self.b
-        integers = b.inttoptr(self.word(self.data, INTEGERS), POINTER)
+        integers, count = self.joint_table()
 
         def one(k: Any) -> None:
             row = b.at(integers, b.mul(k, i64(8 * tables.N_INTEGERS)))
@@ -137,7 +137,12 @@ class LaneCode:
             )
             write_cases(b, kind, len(self.codes), lambda i: visit(self.codes[i], q, v))
 
-        write_loop(b, self.word(self.data, N_BODIES), one)
+        write_loop(b, count, one)
+
+    def joint_table(self) -> tuple[Any, Any]:
+        """The table of bodies, and how many there are."""
+        integers = self.b.inttoptr(self.word(self.data, INTEGERS), POINTER)
+        return integers, self.word(self.data, N_BODIES)
 
     def loads(self, base: Any, start: Any, first: int, count: int) -> list[Lane]:
         """Numbers of one joint."""

@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import Any, final
 
 from phipsi.backends.failures import NOT_FINITE
+from phipsi.backends.native.data_record import INTEGERS, N_BODIES
 from phipsi.backends.native.kernel.law_code import Area, LawCode
 from phipsi.backends.native.native_backend import KernelSource
 from phipsi.backends.native.pipeline import sources_digest
@@ -177,17 +178,26 @@ def _version() -> str:
 class Run(LaneCode):
     """Writes the loops of a run around its graphs.
 
-    Calls in the graphs are written with `call_program` and `call_joints`.
+    Calls in the graphs are written with `call_program` and `call_joints`. `name` is what the names
+    of the functions begin with; `sources`, the same programs for another processor.
     """
 
     def __init__(
-        self, module: ir.Module, plan: Plan, natives: Sequence[KernelSource], lanes: int
+        self,
+        module: ir.Module,
+        plan: Plan,
+        natives: Sequence[KernelSource],
+        lanes: int,
+        name: str = "phipsi",
+        sources: Sequence[KernelSource] | None = None,
     ) -> None:
-        target = natives[0].target
+        sources = natives if sources is None else sources
+        target = sources[0].target
         self.module, self.plan, self.natives, self.lanes = module, plan, natives, lanes
-        self._kernels = [native.unit.kernel(module, lanes) for native in natives]
+        self._kernels = [source.kernel(module, lanes) for source in sources]
+        self._known = sources[0].known
         self.codes, self.bytes = natives[0].unit.tables.codes, 8 * lanes
-        function = ir.Function(module, ir.FunctionType(ir.VOID, [POINTER] * 4), "phipsi_run")
+        function = ir.Function(module, ir.FunctionType(ir.VOID, [POINTER] * 4), f"{name}_run")
         b = self.b = function.begin()
         e = self.e = Emitter(lanes, fused=target.fused)
         e.builder = b
@@ -212,15 +222,23 @@ class Run(LaneCode):
         moved = b.mul(self._job[STEPS], self._job[DIRECTION])
         b.store(b.add(self._job[FIRST], moved), b.at(job, 8 * FIRST))
         b.ret_void()
-        step = ir.Function(module, ir.FunctionType(I64, [POINTER]), "phipsi_step")
+        step = ir.Function(module, ir.FunctionType(I64, [POINTER]), f"{name}_step")
         b = step.begin()
         none = ir.Constant(POINTER, None)
         b.call(function, [step.args[0], none, none, none])
         b.ret(b.load(b.at(step.args[0], 8 * FAILURES), typ=I64))
-        size = ir.Function(module, ir.FunctionType(I64, []), "phipsi_run_size")
-        size.begin().ret(i64(self._used * lanes))
+        size = ir.Function(module, ir.FunctionType(I64, []), f"{name}_run_size")
+        self.size = self._used * lanes
+        size.begin().ret(i64(self.size))
 
     # ---- memory
+
+    def joint_table(self) -> tuple[Any, Any]:
+        """The table of bodies, and how many there are."""
+        known = self._known
+        if known is None:
+            return super().joint_table()
+        return self.module.table_of(known.tables[INTEGERS]), i64(known.words[N_BODIES])
 
     def prepare(self, nodes: Sequence[Node]) -> None:
         """Write what the calls in graphs need before the loops."""

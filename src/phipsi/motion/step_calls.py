@@ -31,7 +31,7 @@ from phipsi.laws.substitution import substituted
 from phipsi.laws.trace import Traced, as_node
 from phipsi.model.model import Model
 from phipsi.motion.chart import chart_of
-from phipsi.motion.inertia_nodes import weights_of_inertias
+from phipsi.motion.inertia_nodes import of_rotors, weights_of_inertias
 from phipsi.motion.lagrangian import RATES_OF_MOMENTA
 from phipsi.motion.unrolled_programs import unrolled_program
 from phipsi.operators import H, J, Lambda, frame_pose, mass_matrix, phi, pose
@@ -46,11 +46,7 @@ from phipsi.sweeps.entries import cross
 
 _DIFFERENTIABLE = ("q", "v", "vdot", "tau", "f_ext", "M")
 """Inputs of programs by which gradients are known."""
-_INVERSES = (
-    FORWARD_DYNAMICS,
-    loaded(forward, external=True),
-    RATES_OF_MOMENTA,
-)
+_INVERSES = (FORWARD_DYNAMICS, loaded(forward, external=True), RATES_OF_MOMENTA)
 """Forms ℳ⁻¹ (tau − …), whose derivatives by a given Jr are known too."""
 _REACH = mass_matrix.inv @ J.T
 _AROUND = {
@@ -163,10 +159,9 @@ class ProgramCall(Callee):
         shared = {name: x for name, x in self.options.items() if name in ("given", "points")}
 
         def of(X: Expr) -> Node:
-            if mode == "dense" and X is form:
-                return result
             callee, known = ProgramCall((X,), self.model, mode=(mode,), **shared), {"x": weight}
-            return call(callee, *({**given, **known}[x] for x in callee.inputs))[0]
+            found = call(callee, *({**given, **known}[x] for x in callee.inputs))[0]
+            return result if mode == "dense" and X is form else found
 
         if mode == "apply":
             return of_rotors(self.model, given["Jr"].shape, of(back), result)
@@ -300,25 +295,6 @@ def products(
     return out
 
 
-def of_rotors(model: Model, shape: Shape, by_tau: Node, rates: Node | None = None) -> Node:
-    """The weights of Jr: a change of it acts on rates y as the efforts −δJr y.
-
-    Of weights by_tau (nv,) of efforts and rates (nv,), or of a sum of such products (nv, nv).
-    """
-    rows, columns, places = [], [], []
-    for k, at in enumerate(model.v_slices):
-        for i in range(at.start, at.stop):
-            for j in range(at.start, at.stop):
-                rows.append(i)
-                columns.append(j)
-                places.append((k * shape[1] + i - at.start) * shape[2] + j - at.start)
-    if rates is None:
-        product = ops.pick(by_tau, np.array(rows) * model.nv + np.array(columns))
-    else:
-        product = ops.apply("mul", ops.pick(by_tau, rows), ops.pick(rates, columns))
-    return ops.scatter(ops.apply("neg", product), np.array(places), shape)
-
-
 # ---- formulas of the groups ----------------------------------------------------------------------
 
 
@@ -363,6 +339,13 @@ def _after(group: Group, q: Any, w: Any, h: Any, p: Any, force: Any, ops_: Any) 
     return (group.after(q, w, h[0], p, force, ops_),)
 
 
+def _unit(group: Group, q: Any, ops_: Any) -> Sequence[Any]:
+    if group.rotation is None or group.rotation.size != 4:
+        return (q,)
+    length = ops_.sqrt(q[0] * q[0] + q[1] * q[1] + q[2] * q[2] + q[3] * q[3])
+    return ((*(x / length for x in q[:4]), *q[4:]),)
+
+
 MOVE = Formula("move", ("q", "v"), ("q",), _move)
 RATE = Formula("rate", ("v", "v"), ("v",), _rate)
 EULER = Formula("euler", ("q", "v", "v", "one"), ("q", "v"), _euler)
@@ -371,6 +354,7 @@ MIDDLE = Formula("middle", ("q", "v", "one"), ("q",), _middle)
 END = Formula("end", ("q", "v", "one"), ("q",), _end)
 WANTED = Formula("wanted", ("v", "one", "v", "v", "v"), ("v",), _wanted)
 AFTER = Formula("after", ("q", "v", "one", "v", "v"), ("v",), _after)
+UNIT = Formula("unit", ("q",), ("q",), _unit)
 
 
 # cos √s
@@ -436,8 +420,8 @@ def _pulled_graph(formula: Formula, group: Group) -> _Graph:
 
 
 @cache
-def _tangent_graph(group: Group, *, lifts: bool) -> _Graph:
-    """(q, g) → T (T*T)⁻¹ g, or (q, w) → T* w, with the columns of T, which are orthogonal."""
+def _tangent_graph(formula: Formula, group: Group) -> _Graph:
+    """(q, v) → T v, (q, g) → T (T*T)⁻¹ g, or (q, w) → T* w; the columns of T are orthogonal."""
     graph = _graph(MOVE, group)
     q, z = graph.inputs
     at_zero = {x: ops.constant(0.0) for x in z}
@@ -445,19 +429,22 @@ def _tangent_graph(group: Group, *, lifts: bool) -> _Graph:
     for along in z:
         change = tangents(graph.results[0], {along: ops.constant(1.0)})
         columns.append(substituted([x or ops.constant(0.0) for x in change], at_zero))
-    given = tuple(ops.given(f"1.{j}", ()) for j in range(group.nv if lifts else group.nq))
+    given = tuple(ops.given(f"1.{j}", ()) for j in range(_size(group, formula.takes[1])))
     g: list[Any] = [Traced(x) for x in given]
     T: list[list[Any]] = [[Traced(x) for x in column] for column in columns]
-    if lifts:
-        scaled = [x / sum(t * t for t in column) for x, column in zip(g, T, strict=True)]
-        out = [sum(T[j][i] * scaled[j] for j in range(group.nv)) for i in range(group.nq)]
-    else:
+    if formula is LIFT:
+        g = [x / sum(t * t for t in column) for x, column in zip(g, T, strict=True)]
+    if formula is LOWER:
         out = [sum(t * w for t, w in zip(column, g, strict=True)) for column in T]
+    else:
+        out = [sum(T[j][i] * g[j] for j in range(group.nv)) for i in range(group.nq)]
     return _Graph((q, given), (tuple(as_node(x) for x in out),))
 
 
 LIFT = Formula("lift", ("q", "v"), ("q",), lambda *_: ())
 LOWER = Formula("lower", ("q", "q"), ("v",), lambda *_: ())
+VELOCITY = Formula("velocity", ("q", "v"), ("q",), lambda *_: ())
+_BY_TANGENTS = (LIFT, LOWER, VELOCITY)
 
 
 @final
@@ -474,8 +461,8 @@ class GroupCall(Callee):
         self.key = (formula.name, pulls, id(model))
 
     def _graph(self, group: Group) -> _Graph:
-        if self.formula in (LIFT, LOWER):
-            return _tangent_graph(group, lifts=self.formula is LIFT)
+        if self.formula in _BY_TANGENTS:
+            return _tangent_graph(self.formula, group)
         if not self.pulls:
             return _graph(self.formula, group)
         found = _pulled_graph(self.formula, group)
@@ -507,7 +494,7 @@ class GroupCall(Callee):
 
     def write(self, code: Any, args: Sequence[Any]) -> Sequence[Any]:
         """A loop over the joints."""
-        direct = None if self.pulls or self.formula in (LIFT, LOWER) else self.formula.compute
+        direct = None if self.pulls or self.formula in _BY_TANGENTS else self.formula.compute
         kinds = self._takes, self._gives
         return code.host.call_joints(code, args, kinds, self.shapes, self._graph, direct)
 
@@ -515,7 +502,7 @@ class GroupCall(Callee):
         self, args: tuple[Node, ...], results: tuple[Node, ...], weights: Sequence[Node | None]
     ) -> Sequence[Node | None]:
         """The same call with weights."""
-        if self.pulls or self.formula in (LIFT, LOWER):
+        if self.pulls or self.formula in _BY_TANGENTS:
             raise NotImplementedError("second derivatives of a step")
         zeros = [ops.constant(np.zeros(s)) for s in self.shapes]
         bars = [z if w is None else w for z, w in zip(zeros, weights, strict=True)]
@@ -533,6 +520,16 @@ def moved(model: Model, q: Node, z: Node) -> Node:
     if is_flat(model):
         return ops.apply("add", q, z)
     return call(GroupCall(MOVE, model), q, z)[0]
+
+
+def unit_places(model: Model, q: Node) -> Node:
+    """The same configuration with quaternions of length 1."""
+    return q if is_flat(model) else call(GroupCall(UNIT, model), q)[0]
+
+
+def velocity(model: Model, q: Node, v: Node) -> Node:
+    """q̇ = N(q) v (nq,), for quaternions of length 1."""
+    return v if is_flat(model) else call(GroupCall(VELOCITY, model), q, v)[0]
 
 
 def rate_of(model: Model, z: Node, v: Node) -> Node:

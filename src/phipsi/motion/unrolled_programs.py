@@ -220,6 +220,8 @@ def begin_function(
     module: ir.Module, lanes: int, fused: bool, count: int, name: str
 ) -> tuple[LaneMemory, list[Any]]:
     """A function of so many pointers: what its code is written with, and the pointers."""
+    if name in module.globals:  # of another run
+        name = f"{name}_{len(module.globals)}"
     function = ir.Function(module, ir.FunctionType(ir.VOID, [POINTER] * count), name)
     e = Emitter(lanes, fused=fused)
     e.builder = function.begin()

@@ -21,6 +21,7 @@ import numpy as np
 from phipsi.motion.chart import Chart
 from phipsi.motion.optional_imports import import_optional
 from phipsi.motion.tableaux import Method
+from phipsi.simulation.contact_modes import ContactModes
 from phipsi.simulation.equations import Equations
 from phipsi.simulation.run_constraints import RunConstraints
 from phipsi.simulation.stepper import Array, Diverged, Step, Stepper, check_speed
@@ -111,6 +112,11 @@ class Adaptive(Stepper):
                 **options,
             )  # fmt: skip
 
+    def begin_phase(self, t: float, q: Array, v: Array) -> None:
+        """Go on after an event of contacts: steps may be of any length again."""
+        self._longest, self._short = 0.0, 0
+        self.restart(t, q, v)
+
     def begin_stretch(self) -> None:
         """Go on to a new `end` after a jump of the accelerations, with steps as before."""
         self.restart(self.t, self.q, self.v, self._length or None)
@@ -148,8 +154,9 @@ class Adaptive(Stepper):
         step.v1, step.w1 = y[nv : 2 * nv].copy(), y[2 * nv :].copy()
         check_speed(step.v1, step.t1)
         step.q1 = np.array(self.chart.point(self._base, y[:nv]))
-        if self.equations.loops is not None and self.equations.loops.projects:
-            self._project(solver, step, self.equations.loops)
+        keeper = self.equations.keeper
+        if keeper is not None and keeper.projects:
+            self._project(solver, step, keeper)
         self.q, self.v, self.w = step.q1, step.v1, step.w1
         self.t = step.t1  # last: an interrupt before it leaves the state unused
         # the last step of a stretch is as long as there is room for
@@ -159,9 +166,13 @@ class Adaptive(Stepper):
             self._recentre(solver)
         return step
 
-    def _project(self, solver: Any, step: AdaptiveStep, loops: RunConstraints) -> None:
+    def _project(
+        self, solver: Any, step: AdaptiveStep, keeper: RunConstraints | ContactModes
+    ) -> None:
         """Bring the end of the step back onto the constraints, and let the solver go on there."""
-        q, v = loops.project(step.t1, step.q1, step.v1)
+        q, v = keeper.project(step.t1, step.q1, step.v1)
+        if q is step.q1 and v is step.v1:
+            return
         moved = self.equations.model.difference(step.q1, q)
         away = float(np.abs(moved).max(initial=0.0))
         step.q1, step.v1 = q, v

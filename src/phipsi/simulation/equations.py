@@ -28,6 +28,7 @@ from phipsi.simulation.compiled_equations import (
     accelerations,
     is_traced,
 )
+from phipsi.simulation.contact_modes import ContactModes
 from phipsi.simulation.prescribed import Prescribed
 from phipsi.simulation.quadratures import Quadratures
 from phipsi.simulation.run_constraints import RunConstraints
@@ -61,8 +62,9 @@ class Equations:
         prescribed: Prescribed | None = None,
         loops: RunConstraints | None = None,
         quadratures: Quadratures | None = None,
+        contacts: ContactModes | None = None,
     ) -> None:
-        self.prescribed, self.loops = prescribed, loops
+        self.prescribed, self.loops, self.contacts = prescribed, loops, contacts
         self.quadratures = quadratures or Quadratures(model, None, False)
         self.model, self.controller = model, controller
         self.chart = Chart(model)
@@ -87,7 +89,7 @@ class Equations:
 
     def compiled(self) -> CompiledEquations | None:
         """The equations as code; None where there is no machine code, or none for these."""
-        if self._program.native is None or not self._nv:
+        if self._program.native is None or not self._nv or self.contacts is not None:
             return None
         if self.loops is not None and not self.loops.may_compile:
             return None
@@ -133,7 +135,13 @@ class Equations:
     def _is_bare(self) -> bool:
         """Whether nothing acts but gravity and perhaps a controller."""
         alone = not self.forces and self.prescribed is None
-        return alone and self.loops is None and not len(self.quadratures)
+        inside = self.loops is None and self.contacts is None
+        return alone and inside and not len(self.quadratures)
+
+    @property
+    def keeper(self) -> RunConstraints | ContactModes | None:
+        """What brings the end of a step back to where it has to be."""
+        return self.loops if self.contacts is None else self.contacts
 
     @property
     def _is_direct(self) -> bool:
@@ -212,7 +220,7 @@ class Equations:
     def _rates(self, t: float, q: Array, v: Array) -> tuple[Array, Array]:
         """The same in Python, with compiled forward dynamics."""
         n = len(self.quadratures)
-        if (n or self.loops is not None) and not (np.isfinite(q).all() and np.isfinite(v).all()):
+        if (n or self.keeper is not None) and not (np.isfinite(q).all() and np.isfinite(v).all()):
             return np.full(self._nv, np.nan), np.full(n, np.nan)
         if self.loops is not None:
             q, v = self.loops.stage(q, v)
@@ -220,6 +228,8 @@ class Equations:
         if not n:
             return vdot, _NOTHING
         power = self._power(q, v, vdot) if self.quadratures.has_work else 0.0
+        if self.contacts is not None:
+            power += self.contacts.power
         return vdot, self.quadratures.rates(t, locked(q), locked(v), power)
 
     def _power(self, q: Array, v: Array, vdot: Array) -> float:
@@ -245,6 +255,11 @@ class Equations:
             self.failure = (t, np.array(q), np.array(v))
 
     def _at(self, t: float, q: Array, v: Array) -> Array:
+        vdot = self.free(t, q, v)
+        return vdot if self.contacts is None else self.contacts.accelerations(q, v, vdot)
+
+    def free(self, t: float, q: Array, v: Array) -> Array:
+        """Return vdot (nv,) without the forces of contacts, or NaN."""
         effort, loads = self.acting(t, q, v)
         inputs = self._inputs(t, q, v, effort, loads)
         if self.loops is not None and self.loops.compiles:

@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.constrained.system import System
+from phipsi.contact.contact_record import ContactRecord
 from phipsi.errors import InputError, PhipsiError, PhipsiWarning, SimulationError
 from phipsi.forces.force import Force
-from phipsi.model.mechanisms import of_mechanisms, tree_of
+from phipsi.model.mechanisms import of_contacts, of_mechanisms, tree_of
 from phipsi.model.model import Model
 from phipsi.motion import checks
 from phipsi.motion.motion import Motion
@@ -20,6 +21,9 @@ from phipsi.motion.tableaux import Method
 from phipsi.motion.user_functions import check_signature, first_call, name_of
 from phipsi.simulation.adaptive_steps import Adaptive, AdaptiveStep
 from phipsi.simulation.changing_run import simulate_changing
+from phipsi.simulation.contact_events import ContactEvents, Happened
+from phipsi.simulation.contact_modes import ContactModes
+from phipsi.simulation.contact_runs import CONTACTS, check_contact_run, simulate_steps
 from phipsi.simulation.equations import Controller, Equations
 from phipsi.simulation.events import Crossing, Event, Watch
 from phipsi.simulation.fixed_steps import FixedSteps
@@ -32,14 +36,18 @@ from phipsi.simulation.stepper import Diverged, Step, Stepper
 from phipsi.simulation.topology import Change, changes_of
 from phipsi.trajectory.event_record import EventRecord
 from phipsi.trajectory.interpolation import DenseRecord
-from phipsi.trajectory.trajectory import Trajectory
+from phipsi.trajectory.trajectory import WORK, Trajectory
 
 Array = NDArray[Any]
 
 # Events as close together as this (relative to the step) happen at the same time.
 _SAME_TIME = 1e-12
+# Nearer to a stop of a slipping contact than this (s) a step may pass it; before, it is approached
+# by steps that end short of it by this share.
+_BEFORE_A_STOP, _SHORT_OF = 1e-7, 1e-2
 
 
+@of_contacts
 @of_mechanisms
 def simulate(
     model: Model | System,
@@ -70,7 +78,9 @@ def simulate(
 
     Integrates q̇ = N(q) v, vdot = ℳ⁻¹ (tau − H φ [M φ* (a + gravity) + b − f_ext]) on the
     configuration manifold: quaternions stay unit by construction. For a `System` the accelerations
-    are those that keep its constraints, and every step ends on them.
+    are those that keep its constraints, and every step ends on them. With contacts, impacts,
+    lift-off, sticking and slipping are located as events, with exact Coulomb friction between them
+    ("dopri", "radau"; docs/contact.md).
 
     **Arguments:** `model`, a `Model` or a `System`; `q0` (nq,), `v0` (nv,); `duration`, s, from
     t = 0; `controller(t, q, v)` returns tau (nv,), N·m or N (none: no efforts); `rate`, samples of
@@ -79,8 +89,9 @@ def simulate(
     and called at every stage); `delay`, in samples; `integrator`:
     "dopri", "radau", "lsoda" choose their steps from `rtol` and `atol`; "rk4", "semi_implicit",
     "implicit_midpoint", "variational" (trees only: symplectic, keeps momenta) have the fixed step
-    `dt`, s; `output_times`, increasing times in s at which
-    to record (default: every accepted step, every dt for fixed steps); `events`, see `Event`;
+    `dt`, s; "time_stepping", of systems with contacts, the steps of a `Simulator`, at most `dt`;
+    `output_times`, increasing times in s at which to record (default: every accepted step, every dt
+    for fixed steps); `events`, see `Event`;
     `forces`, elements of `phipsi.forces`, and only those act: damping, friction and limits of the
     model are added by `forces.from_ratings(model)`; `prescribed`, ``{joint: acceleration}`` for
     joints whose motion is given, numbers or functions of (t, q, v); their efforts are recorded in
@@ -114,6 +125,14 @@ def simulate(
         )
     if controller is not None:
         check_signature(controller, f"controller {name_of(controller)!r}", "t", "q", "v")
+    touching = isinstance(model, Model) and model.contact_pairs is not None
+    if touching:
+        given = {"topology": topology, "prescribed": prescribed, "quadratures": quadratures}
+        check_contact_run(model, integrator, given)
+        if integrator == "time_stepping":
+            unfit = {"rate": rate, "events": events, "quadratures": quadratures, "work": work}
+            options = (controller, _listed(forces), output_times, progress, unfit)
+            return simulate_steps(model, q0, v0, duration, dt, *options)
     method = checks.checked_method(integrator)
     step = checks.checked_time(dt, "dt")
     check_sampling(rate, delay, controller, None if method.is_adaptive else step)
@@ -147,14 +166,20 @@ def simulate(
     if system is not None and system.n_rows:
         given = checked_stabilization(stabilization, constraint_tolerance, baumgarte_rate)
         loops = RunConstraints(Motion(system, None if moved is None else moved.free), *given)
-    beside = Quadratures(model, quadratures, bool(work))
+    contacts = None
+    if system is not None and system.contact_pairs is not None:
+        contacts = ContactModes(system.contact_pairs, float(constraint_tolerance))
+        quadratures = {**(quadratures or {}), CONTACTS: lambda t, q, v: contacts.power}
+    beside = Quadratures(model, quadratures, bool(work) or touching)
     sampled = None
     if controller is not None and rate is not None:
         sampled = controller = SampledControl(controller, float(rate), int(delay), model.nv)
-    equations = Equations(model, controller, _listed(forces), moved, loops, beside)
+    equations = Equations(model, controller, _listed(forces), moved, loops, beside, contacts)
     q, v = checks.checked_state(model, equations.chart, q0, v0)
     if loops is not None:
         q, v = loops.start(q, v)
+    if contacts is not None:
+        q = contacts.separated(q)
     try:
         if sampled is not None:
             equations.sample(sampled, 0.0, q, v)
@@ -198,18 +223,31 @@ class _Run:
         self.dense = DenseRecord() if method.is_adaptive and times is None else None
         self.stepper: Stepper
         self._has_work = equations.quadratures.has_work
+        self.contacts = None
+        if equations.contacts is not None:
+            self.contacts = ContactEvents(equations.contacts, equations.free, end)
+        self._touched: list[tuple[Array, Array]] = []
+        self._pause: tuple[float, float] | None = None
 
     def start(self, q: Array, v: Array, dt: float, rtol: float, atol: float) -> None:
         """Build the stepper and record the initial state."""
+        first = (q, v)
+        touched = None
+        if self.contacts is not None:
+            touched = self.contacts.begin(0.0, q, v)
+            q, v = touched.q, touched.v
         start = (0.0, q, v)
         if self.method.is_adaptive:
             inside = self.dense is not None or bool(self.watch.events) or self.times is not None
+            inside = inside or self.contacts is not None
             self.stepper = Adaptive(
                 self.equations, self.method, start, self._until(), rtol, atol, look_inside=inside
             )
         else:
             self.stepper = FixedSteps(self.equations, self.method, start, self.end, dt)
         self._stored_at_start = self._stored(0.0, q, v) if self._has_work else 0.0
+        if touched is not None and touched.names:
+            self._record_contacts(0.0, *first, touched)
         self._record_state(0.0, q, v, self.stepper.w)
 
     def to_the_end(self, progress: Any) -> Trajectory:
@@ -239,24 +277,60 @@ class _Run:
 
     def _advance(self) -> bool:
         """One step with its events and outputs; whether an event ends the run."""
-        step = self.stepper.step()
+        now = self.stepper
+        before = now.t, now.q, now.v, now.w
+        step = now.step()
+        touch = None
+        if self.contacts is not None:
+            found = self.contacts.first(step)
+            if found is not None and found.stops and found.t - step.t0 > _BEFORE_A_STOP:
+                self._approach(before, found.t)
+                return False
+            touch = None if found is None else found.t
         if self.dense is not None and isinstance(step, AdaptiveStep):
             step.record(self.dense)
+        fired: list[Crossing] = []
         if self.watch.events:
             crossings = self.watch.crossings(step)
+            if touch is not None:
+                crossings = [c for c in crossings if c.t - touch <= _SAME_TIME * step.t1]
             while crossings:
-                now = [c for c in crossings if c.t - crossings[0].t <= _SAME_TIME * step.t1]
-                crossings = crossings[len(now) :]
-                ended = self._happen(step, now)
+                fired = [c for c in crossings if c.t - crossings[0].t <= _SAME_TIME * step.t1]
+                crossings = crossings[len(fired) :]
+                ended = self._happen(step, fired)
                 if ended is not None:
                     return ended
+        if touch is not None:
+            self._touch(step, touch, fired)
+            return False
         if self._is_due(step.t1):
             self._record_step(step, step.t1, at_end=False)  # with the efforts before it
             self._sample(step.t1, step.q1, step.v1)
             if isinstance(self.stepper, Adaptive):
                 self.stepper.begin_stretch()
         self._record_step(step, step.t1, at_end=True)
+        if self._pause is not None and step.t1 >= self._pause[0]:
+            self._go_on(step)
         return False
+
+    # ---- stops of slipping contacts
+
+    def _approach(self, start: tuple[float, Array, Array, Array], stop: float) -> None:
+        """Take a step again, to shortly before a stop, where friction is still smooth."""
+        assert isinstance(self.stepper, Adaptive)
+        t, q, v, w = start
+        until = t + (1.0 - _SHORT_OF) * (stop - t)
+        self._pause = (until, stop - until)
+        self.stepper.w, self.stepper.end = w, min(until, self._until())
+        self.stepper.restart(t, q, v, stop - t)
+
+    def _go_on(self, step: Step) -> None:
+        """Across the stop, with a short step."""
+        assert isinstance(self.stepper, Adaptive) and self._pause is not None
+        left, self._pause = self._pause[1], None
+        self.stepper.end = self._until()
+        if step.t1 < self.end:
+            self.stepper.restart(step.t1, step.q1, step.v1, 3 * left)
 
     # ---- samples of the controller
 
@@ -273,6 +347,39 @@ class _Run:
         self.equations.sample(self.sampled, t, q, v)
         if isinstance(self.stepper, Adaptive):
             self.stepper.end = self._until()
+
+    def _touch(self, step: Step, t: float, now: list[Crossing]) -> None:
+        """An event of contacts: the step ends there, and another phase begins."""
+        assert self.contacts is not None and isinstance(self.stepper, Adaptive)
+        self._record_step(step, t, at_end=False)
+        q, v = self._on_constraints(t, *step.at(t))
+        w = step.quadratures_at(t)
+        if self.times is None:
+            self._row(t, q, v, w)
+        found = self.contacts.begin(t, q, v)
+        self._pause, self.stepper.end = None, self._until()
+        w = w + found.gain * self._impact_weights()
+        if found.names:
+            self._record_contacts(t, q, v, found)
+        self._record_state(t, found.q, found.v, w)
+        self.stepper.w = w
+        if t < self.end:
+            self.stepper.begin_phase(t, found.q, found.v)
+        else:
+            self.stepper.t, self.stepper.q, self.stepper.v = t, found.q, found.v
+        self.watch.begin(t, found.q, found.v, [c for c in now if t - c.t <= _SAME_TIME * step.t1])
+
+    def _impact_weights(self) -> Array:
+        """1 for the quadratures that have the energy of impacts: work, and that of contacts."""
+        names = self.equations.quadratures.names
+        return np.array([name in (WORK, CONTACTS) for name in names], dtype=float)
+
+    def _record_contacts(self, t: float, q: Array, v: Array, found: Happened) -> None:
+        """Events by their names; those that come to rest later have the time of that."""
+        for name in found.names:
+            self.events.append(EventRecord(name, t, q, v, found.q, found.v))
+        for later, pair in found.rests:
+            self.events.append(EventRecord(f"{pair} rests", later, q, v, found.q, found.v))
 
     def _happen(self, step: Step, now: list[Crossing]) -> bool | None:
         """Events at one time. None: the step goes on; else it ends here, True for the run too."""
@@ -311,6 +418,13 @@ class _Run:
             self.stepper.t, self.stepper.q, self.stepper.v = t, q, v
             return True
         self.equations.laws_may_have_changed()
+        if self.contacts is not None:
+            touched = self.contacts.begin(t, q, v)
+            if touched.names:
+                self._record_contacts(t, q, v, touched)
+            q, v = touched.q, touched.v
+            self.stepper.w = w = w + touched.gain * self._impact_weights()
+            self._record_state(t, q, v, w)
         if t < self.end:
             self.stepper.restart(t, q, v)
         else:
@@ -343,8 +457,8 @@ class _Run:
 
     def _on_constraints(self, t: float, q: Array, v: Array) -> tuple[Array, Array]:
         """States inside a step come from its dense output, which knows no constraints."""
-        loops = self.equations.loops
-        return (q, v) if loops is None or not loops.projects else loops.project(t, q, v)
+        keeper = self.equations.keeper
+        return (q, v) if keeper is None or not keeper.projects else keeper.project(t, q, v)
 
     def _stored(self, t: float, q: Array, v: Array) -> float:
         """Energy in the force elements, J."""
@@ -352,6 +466,8 @@ class _Run:
 
     def _row(self, t: float, q: Array, v: Array, w: Array) -> None:
         self.rows.append((t, q, v, self.equations.recorded_effort(t, q, v), w))
+        if self.contacts is not None:
+            self._touched.append(self.contacts.sample(t, q, v))
 
     def _partial(self) -> Trajectory:
         """Everything so far, with the last good state at its end."""
@@ -360,6 +476,8 @@ class _Run:
             zero = np.full(self.equations.model.nv, np.nan)
             last = zero if self.equations.controller else np.zeros(self.equations.model.nv)
             self.rows.append((now.t, now.q, now.v, last, now.w))
+            if self.contacts is not None:
+                self._touched.append(self.contacts.sample(now.t, now.q, now.v))
         return self._trajectory(complete=False)
 
     def _trajectory(self, *, complete: bool) -> Trajectory:
@@ -374,7 +492,7 @@ class _Run:
             held = self.equations.potential_energy(times, places, rates)
             found[:, 0] += [*held, self._stored(now.t, now.q, now.v)]
             found[:, 0] -= self._stored_at_start
-        return Trajectory(
+        out = Trajectory(
             model,
             times,
             places,
@@ -389,6 +507,13 @@ class _Run:
             quadratures=dict(zip(beside.names, found[:-1].T, strict=True)),
             totals=dict(zip(beside.names, found[-1].tolist(), strict=True)),
         )
+        if self.contacts is not None:
+            forces, modes = (np.array(x) for x in zip(*self._touched, strict=True))
+            off = float(np.abs(out.energy - out.energy[0] - out.work).max())
+            proof = self.contacts.certificate(off, -out.totals[CONTACTS])
+            pairs = self.contacts.contacts.contacts
+            out.with_contacts(ContactRecord(pairs, times, places, forces, 1.0, proof, modes))
+        return out
 
     def _fastest(self) -> str:
         """A sentence about the joint that moves fastest at the last good state."""

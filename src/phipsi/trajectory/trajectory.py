@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.constrained.system import System
 from phipsi.algorithms.dynamics.energy import kinetic_energy, momentum, potential_energy
+from phipsi.contact.contact_record import ContactRecord
 from phipsi.errors import ConvergenceError, InputError, shown
 from phipsi.model.model import Model
 from phipsi.motion.chart import Chart
@@ -45,6 +46,7 @@ class Trajectory:
     a tree has none; `quadratures`, name → (k,), what was integrated with the motion, and `totals`,
     name → its value at the end of the run; `events`, a tuple of `EventRecord`; `phases`, the
     stretches between changes of topology, empty if there were none;
+    `contacts`, a `ContactRecord`, of runs with contacts;
     `complete`, whether the run came to its end or to an event that stops it;
     `integrator`, its name. Arrays are read-only.
 
@@ -75,6 +77,7 @@ class Trajectory:
         quadratures: Mapping[str, Array] | None = None,
         totals: Mapping[str, float] | None = None,
     ) -> None:
+        self._contacts: ContactRecord | None = None
         self.model, self.phases = model, phases
         self.t, self.q, self.v, self.tau = (_frozen(x) for x in (t, q, v, tau))
         self.events, self.complete, self.integrator = events, complete, integrator
@@ -144,6 +147,25 @@ class Trajectory:
         if WORK not in self.quadratures:
             raise InputError("the work was not integrated; run  pp.simulate(…, work=True).")
         return self.quadratures[WORK]
+
+    def with_contacts(self, contacts: ContactRecord) -> Trajectory:
+        """This run with a record of its contacts at its samples."""
+        self._contacts = contacts
+        return self
+
+    @property
+    def contacts(self) -> ContactRecord:
+        """Forces, gaps and modes of contacts at the samples, and the certificate of the run.
+
+        Of a run of `simulate` with contacts, not of one that was resampled or read from a file.
+        """
+        if self._contacts is None:
+            raise InputError(
+                "this trajectory has no record of contacts. Runs of systems with contacts have "
+                "one, as simulate returns them (resampled and in files they have not):\n"
+                "    pp.simulate(pp.System(model, contacts=pp.Contacts(model)), …).contacts"
+            )
+        return self._contacts
 
     @property
     def steps(self) -> Counter[tuple[str, str]]:

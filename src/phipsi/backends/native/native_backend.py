@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 from typing import Any, final
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from phipsi.backends.backend import Array, Arrays, Backend, Loaded, SweepProgram, never
 from phipsi.backends.failures import NO_MEMORY
 from phipsi.backends.native.calls.machine_function import MachineFunction
+from phipsi.backends.native.kernel.emission import KnownRecord
+from phipsi.backends.native.kernel.kernel import Kernel
 from phipsi.backends.native.pipeline import (
     can_run,
     compile_native,
@@ -17,6 +20,7 @@ from phipsi.backends.native.pipeline import (
     plan_native,
 )
 from phipsi.backends.native.targets.target import Target, host_target
+from phipsi.backends.native.text.llvm_text import Module
 from phipsi.backends.result_memory import empty
 
 
@@ -52,7 +56,9 @@ class KernelSource:
     """A program as a part of other machine code, such as a run: without code of its own.
 
     **Attributes:** `program`; `unit`, what its kernel is written from; `data`, the record that the
-    kernel works on; `scratch_bytes` of memory that it needs; `target`; `output_shapes`.
+    kernel works on; `scratch_bytes` of memory that it needs; `target`; `output_shapes`; `known`,
+    the record if it is written into the code, for one lane of another target: then no code reads
+    `data`.
     """
 
     def __init__(self, program: SweepProgram, target: Target | None = None) -> None:
@@ -60,7 +66,18 @@ class KernelSource:
         self.unit, self.data = plan_native(program, target)
         self.target, self._alive = self.unit.target, self.unit.pointers()
         self.scratch_bytes = int(self.data[self.unit.words])
+        self.known: KnownRecord | None = None
+        if target is not None and target.lanes == 1:
+            self.known, self.scratch_bytes = self.unit.known_record(1)
         self.output_shapes = self.unit.shapes[len(program.inputs) : -1]
+        self._kernels: WeakKeyDictionary[Module, dict[int, Kernel]] = WeakKeyDictionary()
+
+    def kernel(self, module: Module, lanes: int) -> Kernel:
+        """Its kernel in a module, where it is written once."""
+        written = self._kernels.setdefault(module, {})
+        if lanes not in written:
+            written[lanes] = self.unit.kernel(module, lanes, known=self.known)
+        return written[lanes]
 
 
 class NativeCode(MachineFunction):

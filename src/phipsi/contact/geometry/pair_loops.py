@@ -18,7 +18,7 @@ from phipsi.backends.native.text.lane_arithmetic import DOUBLE, I64, i64, write_
 from phipsi.laws import law_operations as ops
 from phipsi.laws.calls import Callee, call, listing
 from phipsi.laws.graph import Array, Node, in_order
-from phipsi.laws.law_derivatives import adjoints
+from phipsi.laws.law_derivatives import adjoints, tangents
 from phipsi.laws.law_values import evaluate
 
 Places = tuple[int, ...]
@@ -93,6 +93,22 @@ class PairLoop(Callee):
 
         write_loop(b, i64(self._count), one)
         return outs
+
+    def pushed(self, args: tuple[Node, ...], along: Sequence[Node | None]) -> Node:
+        """The tangents of the graph in a loop of its own: rates of poses follow the poses."""
+        X, dX = args[0], along[0]
+        assert dX is not None and not self._more
+        n = X.shape[0]
+        names = {name: f"rate_{name}" for name in self._poses}
+        rates = {ops.given(x, (4, 4)): ops.given(y, (4, 4)) for x, y in names.items()}
+        found = tangents(self._results, rates)
+        slopes = [
+            ops.constant(np.zeros(x.shape)) if y is None else y
+            for x, y in zip(self._results, found, strict=True)
+        ]
+        places = {names[x]: tuple(n + i for i in bodies) for x, bodies in self._poses.items()}
+        loop = PairLoop(slopes, {**self._poses, **places}, self._table)
+        return call(loop, ops.join([X, dX], (2 * n, 4, 4)))[0].args[0]
 
     def pull(
         self, args: tuple[Node, ...], results: tuple[Node, ...], weights: Sequence[Node | None]

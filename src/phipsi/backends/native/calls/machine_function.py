@@ -75,7 +75,7 @@ class MachineFunction:
         # numbers in an input from which results may be so large that their memory is used again
         widest = max((math.prod(s) for s in self.output_shapes), default=1) or 1
         narrowest = min((math.prod(s) for s in self.input_shapes), default=1) or 1
-        self._many = max(narrowest * LEAST // (8 * widest), 2)
+        self._many = max(narrowest * LEAST // (target.unit * widest), 2)
 
     @property
     def ufunc(self) -> Any:

@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from phipsi.backends.native.calls.atomic_words import exchange, exchange_if
 from phipsi.backends.native.targets.target import release_memory
 from phipsi.backends.native.text import llvm_text as ir
-from phipsi.backends.native.text.lane_arithmetic import I64, POINTER, i64
+from phipsi.backends.native.text.lane_arithmetic import I64, POINTER, WORD, i64
 
 SLOTS = 16  # how many scratch blocks are kept for reuse by later calls
 
@@ -27,8 +28,8 @@ def acquire(b: Any, data: Any, size_word: int, without: ir.Block) -> tuple[Any, 
     found = f.append_basic_block("found")
     values: list[tuple[Any, Any]] = []
     for i in range(SLOTS):
-        place = b.at(data, 8 * (size_word + 1 + i))
-        taken = b.atomic_rmw("xchg", place, i64(0), "acq_rel")
+        place = b.at(data, WORD * (size_word + 1 + i))
+        taken = exchange(b, "xchg", place, i64(0), "acq_rel")
         values.append((taken, b.block))
         following = f.append_basic_block("next")
         b.cbranch(b.icmp_signed("!=", taken, i64(0)), found, following)
@@ -49,10 +50,10 @@ def release(b: Any, data: Any, size_word: int, block: Any) -> None:
     f = b.function
     done = f.append_basic_block("done")
     for i in range(SLOTS):
-        place = b.at(data, 8 * (size_word + 1 + i))
-        pair = b.cmpxchg(place, i64(0), block, "acq_rel", "monotonic")
+        place = b.at(data, WORD * (size_word + 1 + i))
+        left = exchange_if(b, place, i64(0), block, "acq_rel", "monotonic")
         following = f.append_basic_block("next")
-        b.cbranch(b.extract_value(pair, 1), done, following)
+        b.cbranch(left, done, following)
         b.position_at_end(following)
     b.call_named("free", ir.VOID, [b.inttoptr(block, POINTER)])
     b.branch(done)

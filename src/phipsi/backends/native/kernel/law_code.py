@@ -15,7 +15,8 @@ import numpy as np
 from phipsi.backends.native.kernel.entry_code import entry_code
 from phipsi.backends.native.text import llvm_text as ir
 from phipsi.backends.native.text.lane_arithmetic import (
-    DOUBLE,
+    I64,
+    WORD,
     Emitter,
     Lane,
     fold_loop,
@@ -26,6 +27,9 @@ from phipsi.laws.graph import Node, in_order
 
 SMALL = 24
 """Arrays of at most so many entries are registers."""
+MANY = 160
+"""Entries in an irregular pattern are written out up to here; beyond, a loop reads their places
+from a table."""
 
 _ROWS = 8  # rows of a product that are summed side by side
 
@@ -110,18 +114,14 @@ class LawCode:
 
     def _number(self, value: Area, place: Any) -> Lane:
         b, e = self.e.builder, self.e
-        size = 8 if value.shared else 8 * e.lanes
-        where = b.at(value.base, b.mul(place, i64(size)))
-        if value.shared:
-            return e.splat(b.load(where, align=8, typ=DOUBLE))
-        return Lane(e, b.load(where, align=8, typ=e.vector))
+        where = b.at(value.base, b.mul(place, i64(e.unit if value.shared else e.bytes)))
+        return e.load_shared(where) if value.shared else e.load(where)
 
     def put(self, x: Lane, area: Area, i: Any) -> None:
         """Store entry i of an area."""
         b = self.e.builder
         place = b.add(i64(i) if isinstance(i, int) else i, i64(area.start))
-        where = b.at(area.base, b.mul(place, i64(8 * self.e.lanes)))
-        b.store(self.e.lift(x).value, where, align=8)
+        self.e.store(x, b.at(area.base, b.mul(place, i64(self.e.bytes))))
 
     def area(self, size: int) -> Area:
         """Memory for so many numbers of every lane."""
@@ -158,10 +158,7 @@ class LawCode:
         numbers = x.data.ravel()
         if x.size <= SMALL:
             return [self.e.constant(float(c)) for c in numbers]
-        area = self.area(x.size)
-        for i, c in enumerate(numbers):
-            self.put(self.e.constant(float(c)), area, i)
-        return area
+        return Area(self.module.table_of(np.asarray(numbers, dtype=float)), shared=True)
 
     def _over(self, size: int, make: Callable[[Any], Lane]) -> Value:
         """An array of entries make(i)."""
@@ -201,16 +198,44 @@ class LawCode:
             view = _view(value, x.data)
             if view is not None:
                 return view
+        if x.size > MANY:
+            source, out = self.stored(value), self.area(x.size)
+            place = self._listed(source.places(x.data.ravel()))
+            self._loop(x.size, lambda i: self.put(self._number(source, place(i)), out, i))
+            return out
         return self._gathered([self.entry(value, int(i)) for i in x.data.ravel()])
+
+    def _listed(self, places: Any) -> Callable[[Any], Any]:
+        """Whole numbers in a table, by their place in it."""
+        b, table = self.e.builder, self.module.table_of(np.asarray(places, dtype=np.int64))
+        return lambda i: b.load(b.at(table, b.mul(i, i64(WORD))), typ=I64)
+
+    def _loop(self, count: int, body: Callable[[Any], None]) -> None:
+        write_loop(self.e.builder, i64(count), body)
 
     def _gathered(self, entries: list[Lane]) -> Value:
         return entries if len(entries) <= SMALL else self.stored(entries)
 
     def _scatter(self, x: Node, value: Value) -> Value:
+        places = x.data[0].ravel()
+        if len(places) > MANY:
+            return self._added_up(x.size, places, self.stored(value))
         out: list[Any] = [0] * x.size
-        for i, place in enumerate(x.data[0].ravel()):
+        for i, place in enumerate(places):
             out[place] = out[place] + self.entry(value, i)
         return self._gathered([self.e.lift(y) for y in out])
+
+    def _added_up(self, size: int, places: Any, value: Area) -> Value:
+        """Entries of a value added to zeros at places, in their order."""
+        out, place = self.area(size), self._listed(places)
+        self._loop(size, lambda i: self.put(self.e.constant(0.0), out, i))
+
+        def add(i: Any) -> None:
+            at = place(i)
+            self.put(self.entry(out, at) + self.entry(value, i), out, at)
+
+        self._loop(len(places), add)
+        return out if size > SMALL else [self.entry(out, i) for i in range(size)]
 
     def _join(self, x: Node, *values: Value) -> Value:
         if x.size > SMALL:
@@ -243,9 +268,27 @@ class LawCode:
         (y,) = x.args
         if x.data is None:
             return [self._sum(value, y.size)]
+        if y.size > MANY and isinstance(value, Area) and x.size > SMALL:
+            return self._sums_along(x.size, y.shape, x.data, value)
         numbers = np.moveaxis(np.arange(y.size).reshape(y.shape), x.data, -1)
         rows = numbers.reshape(x.size, y.shape[x.data])
         return self._gathered([_added([self.entry(value, int(i)) for i in row]) for row in rows])
+
+    def _sums_along(self, size: int, shape: Sequence[int], axis: int, value: Area) -> Area:
+        """Sums along an axis, which is written out."""
+        b, out = self.e.builder, self.area(size)
+        count, inner = shape[axis], int(np.prod(shape[axis + 1 :], dtype=int))
+
+        def one(i: Any) -> None:
+            first = b.mul(i, i64(count))
+            if inner > 1:
+                within = b.srem(i, i64(inner))
+                first = b.add(b.mul(b.sub(i, within), i64(count)), within)
+            entries = [self.entry(value, b.add(first, i64(j * inner))) for j in range(count)]
+            self.put(_added(entries), out, i)
+
+        self._loop(size, one)
+        return out
 
     def _sum(self, value: Value, size: int) -> Lane:
         if not isinstance(value, Area):

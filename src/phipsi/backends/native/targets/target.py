@@ -15,6 +15,7 @@ import llvmlite
 import llvmlite.binding as llvm
 
 from phipsi.backends.native.targets import code_cache as disk
+from phipsi.backends.native.text.lane_arithmetic import NUMBERS, NumberName
 from phipsi.errors import InputError
 
 FULL_EFFORT = 3
@@ -24,11 +25,12 @@ FULL_EFFORT = 3
 class Target:
     """A processor that code is written and compiled for, and how many numbers it has side by side.
 
-    `lanes` is the width of a vector in doubles, `fused` whether x y + z is rounded once. Text is
+    `lanes` is the width of a vector in numbers, `fused` whether x y + z is rounded once. Text is
     written for `lanes` and `fused`; `object_code` compiles it to an object file, which
     `MachineCode` loads if it is for this process. Other targets have a `triple`, as LLVM spells it:
     with all four parts where it has an environment, because LLVM reads the last part of three as an
-    operating system. `reloc` is where their code may be placed: "static" or "pic" (anywhere).
+    operating system. `reloc` is where their code may be placed: "static" or "pic" (anywhere);
+    `number` is what code computes with: "double" or "float".
     """
 
     cpu: str
@@ -36,7 +38,13 @@ class Target:
     lanes: int
     fused: bool
     triple: str = ""  # of this process
+    number: NumberName = "double"
     reloc: str = "default"
+
+    @property
+    def unit(self) -> int:
+        """Bytes of a number."""
+        return NUMBERS[self.number].bytes
 
     def machine(self) -> Any:
         """The target as LLVM has it."""

@@ -19,7 +19,6 @@ _TYPES = {
     "i8": "uint8_t", "i16": "uint16_t", "i32": "uint32_t", "i64": "uint64_t", "i128": "struct wide",
 }  # fmt: skip
 _SIGNED = {"i8": "int8_t", "i16": "int16_t", "i32": "int32_t", "i64": "int64_t"}
-_BITS = {"double": ("<d", "<Q", "i64"), "float": ("<f", "<I", "i32")}
 _UNORDERED = {"<": ">=", "<=": ">", ">": "<=", ">=": "<"}  # the negation of these
 _FUNCTIONS = {  # LLVM's functions of numbers
     "fabs": "fabs", "sqrt": "sqrt", "fma": "fma", "maxnum": "larger", "copysign": "with_sign",
@@ -105,9 +104,14 @@ def operand(x: ir.Value) -> str:
     if isinstance(x, Members):
         listed = ", ".join("0" if m is None else operand(m) for m in x.members)
         return f"({c_type(x.type)}){{{listed}}}"
-    if isinstance(x, ir.Table):
-        return f"(char *){x.name[1:]}"
+    if isinstance(x, (ir.Table, ir.Memory)):
+        return f"(char *){name_of(x)}"
     return x.name[1:] if x.name[0] in "%@" else x.name
+
+
+def name_of(x: ir.Value) -> str:
+    """The name of what a module contains."""
+    return x.name[1:].replace(".", "_")
 
 
 def constant(type_: ir.Type, text: str) -> str:
@@ -117,28 +121,32 @@ def constant(type_: ir.Type, text: str) -> str:
     if text in ("undef", "null"):
         return "0"
     kind = type_.text
-    if kind in _BITS:
+    if kind in ("double", "float"):
         # LLVM writes floats, too, with the bits of a double
         number = struct.unpack("<d", struct.pack("<Q", int(text, 16)))[0]
-        end = "f" if kind == "float" else ""
-        if number != number:
-            return "NAN"
-        if number in (float("inf"), float("-inf")):
-            return "INFINITY" if number > 0 else "-INFINITY"
-        shown = number.hex()
-        mantissa, _, power = shown.partition("p")
-        mantissa = re.sub(r"\.?0+$", "", mantissa) if "." in mantissa else mantissa
-        return f"{mantissa}p{power}{end}"
+        return number_text(number, "f" if kind == "float" else "")
     value = int(text)
     if kind == "i1":
         return str(value & 1)
     if kind == "i128":
-        return f"(struct wide){{{_unsigned(value % 2**64)}, {_unsigned(value >> 64)}}}"
+        return f"(struct wide){{{integer_text(value % 2**64)}, {integer_text(value >> 64)}}}"
     width = int(kind[1:])
-    return _unsigned(value % 2**width)
+    return integer_text(value % 2**width)
 
 
-def _unsigned(value: int) -> str:
+def number_text(x: float, end: str = "") -> str:
+    """A number as C reads it, exactly; `end` is "f" for single precision."""
+    if x != x:
+        return "NAN"
+    if x in (float("inf"), float("-inf")):
+        return "INFINITY" if x > 0 else "-INFINITY"
+    mantissa, _, power = x.hex().partition("p")
+    mantissa = re.sub(r"\.?0+$", "", mantissa) if "." in mantissa else mantissa
+    return f"{mantissa}p{power}{end}"
+
+
+def integer_text(value: int) -> str:
+    """A whole number without a sign as C reads it."""
     return str(value) if value < 2**31 else f"UINT64_C({value:#x})"
 
 

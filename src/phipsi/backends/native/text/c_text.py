@@ -14,7 +14,7 @@ called but `sqrt` and `fabs`, and `fma` where products and sums are rounded once
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from phipsi.backends.native.text import llvm_text as ir
@@ -25,9 +25,14 @@ from phipsi.backends.native.text.c_statements import (
     Run,
     Set,
     c_type,
+    integer_text,
+    name_of,
+    number_text,
     operand,
     record_name,
 )
+
+__all__ = ["Module", "integer_text", "listed_table", "number_text"]
 
 _HEAD = """\
 /* Written by a program. Compile without contracting products and sums (-ffp-contract=off). */
@@ -125,7 +130,8 @@ class Module(ir.Module):
     """Functions and tables as one C file.
 
     `signatures` are the parameters of functions that other files call, as C declares them, by
-    function; the others are hidden. What no such function reaches is left out.
+    function; the others are hidden. What neither such a function nor one of `roots`, by name,
+    reaches is left out.
     """
 
     @property
@@ -133,16 +139,21 @@ class Module(ir.Module):
         """What writes the statements of its functions."""
         return IRBuilder
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, *, standalone: bool = True) -> None:
+        super().__init__(standalone=standalone)
         self.order: dict[str, dict[ir.Block, None]] = {}
         self.rooms: dict[str, list[tuple[str, str, int]]] = {}
         self.signatures: dict[str, tuple[str, ...]] = {}
+        self.roots: list[str] = []
+
+    def keep(self, roots: Sequence[ir.Function]) -> None:
+        """Write these functions, and what they call."""
+        self.roots = [f.name[1:] for f in roots]
 
     def __str__(self) -> str:
         texts = {f.name[1:]: _Text(self, f) for f in self.globals.values() if f.blocks}
-        tables = {t.name[1:]: t for t in self.tables}
-        wanted = [name for name, text in texts.items() if not text.hidden]
+        tables = {name_of(t): t for t in self.tables}
+        wanted = [n for n, text in texts.items() if not text.hidden or n in self.roots]
         reached: dict[str, None] = {}
         words: set[str] = set()
         while wanted:
@@ -190,10 +201,17 @@ def _records(words: set[str], functions: Iterable[ir.Function]) -> Iterator[str]
                 yield f"struct {name} {{ {members} }};"
 
 
-def table_of(table: ir.Table) -> Iterator[str]:
-    """The text of a table."""
-    kind, numbers = c_type(table.element), [operand(x) for x in table.numbers]
-    yield f"static const {kind} {table.name[1:]}[{len(numbers)}] = {{"
+def table_of(table: ir.Table | ir.Memory) -> Iterator[str]:
+    """The text of a table, or of memory."""
+    if isinstance(table, ir.Memory):
+        return iter([f"static double {name_of(table)}[{-(-table.size // 8)}];"])
+    head = f"static const {c_type(table.element)} {name_of(table)}"
+    return listed_table(head, [operand(x) for x in table.numbers])
+
+
+def listed_table(head: str, numbers: Sequence[str]) -> Iterator[str]:
+    """An array with these numbers; `head` is its type and name."""
+    yield f"{head}[{len(numbers)}] = {{"
     line = " "
     for x in numbers:
         if len(line) + len(x) > 97:

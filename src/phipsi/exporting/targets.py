@@ -49,7 +49,7 @@ def _row(
     name: str, text: str, triple: str, cpu: str, features: str, lanes: int, fused: bool,
     reloc: str = "pic", **more: object,
 ) -> ExportTarget:  # fmt: skip
-    target = Target(cpu, features, lanes, fused, triple, reloc)
+    target = Target(cpu, features, lanes, fused, triple, reloc=reloc)
     return ExportTarget(name, target, text, **more)  # type: ignore[arg-type]
 
 

@@ -1,0 +1,176 @@
+/* ---- FMI 3.0. Names and types are those of the standard (fmi-standard.org), written out here, so
+   that no header is needed. ---- */
+#ifdef FMI3_FUNCTION_PREFIX
+#define JOINED(a, b) a##b
+#define NAMED(a, b) JOINED(a, b)
+#define FMI(name) NAMED(FMI3_FUNCTION_PREFIX, fmi3##name)
+#else
+#define FMI(name) fmi3##name
+#endif
+
+API const char *FMI(GetVersion)(void) { return "3.0"; }
+
+API int FMI(SetDebugLogging)(Instance *s, _Bool on, size_t n, const char *const categories[])
+{ (void)s; (void)on; (void)n; (void)categories; return OK; }
+
+static Instance *instantiate(const char *token, void *environment, Logger *logger)
+{
+  Instance *s = make_instance(token);
+  if (s) {
+    s->environment = environment;
+    s->logger = logger;
+  } else if (logger) {
+    logger(environment, ERROR, "logStatusError", "the instantiation token is not that of this model, or there is no memory");
+  }
+  return s;
+}
+
+API void *FMI(InstantiateModelExchange)(const char *name, const char *token, const char *path, _Bool visible,
+    _Bool logging, void *environment, Logger *logger)
+{
+  (void)name; (void)path; (void)visible; (void)logging;
+#ifdef HAS_SLOPE
+  return instantiate(token, environment, logger);
+#else
+  (void)token;
+  if (logger) logger(environment, ERROR, "logStatusError", "this model is for co-simulation only");
+  return 0;
+#endif
+}
+
+API void *FMI(InstantiateCoSimulation)(const char *name, const char *token, const char *path, _Bool visible,
+    _Bool logging, _Bool events, _Bool early, const unsigned required[], size_t n, void *environment,
+    Logger *logger, void *intermediate)
+{
+  (void)name; (void)path; (void)visible; (void)logging; (void)events; (void)early; (void)required; (void)n;
+  (void)intermediate;
+  return instantiate(token, environment, logger);
+}
+
+API void *FMI(InstantiateScheduledExecution)(const char *name, const char *token, const char *path, _Bool visible,
+    _Bool logging, void *environment, Logger *logger, void *clocks, void *lock, void *unlock)
+{
+  (void)name; (void)token; (void)path; (void)visible; (void)logging; (void)clocks; (void)lock; (void)unlock;
+  if (logger) logger(environment, ERROR, "logStatusError", "this model is not for scheduled execution");
+  return 0;
+}
+
+API void FMI(FreeInstance)(Instance *s) { free(s); }
+
+API int FMI(EnterInitializationMode)(Instance *s, _Bool has_tolerance, double tolerance, double start,
+    _Bool has_stop, double stop)
+{
+  (void)has_tolerance; (void)tolerance; (void)has_stop; (void)stop;
+  enter_initialization(s, start);
+  return OK;
+}
+
+API int FMI(Reset)(Instance *s) { begin_again(s); return OK; }
+
+API int FMI(GetFloat64)(Instance *s, const unsigned references[], size_t n, double values[], size_t m)
+{ (void)m; return get_values(s, references, n, values); }
+
+API int FMI(SetFloat64)(Instance *s, const unsigned references[], size_t n, const double values[], size_t m)
+{ (void)m; return set_values(s, references, n, values); }
+
+API int FMI(DoStep)(Instance *s, double t, double interval, _Bool no_set, _Bool *event, _Bool *terminate,
+    _Bool *early, double *last)
+{
+  int status = do_step(s, t, interval);
+  (void)no_set;
+  *event = *terminate = *early = 0;
+  *last = status == OK ? t + interval : t;
+  return status;
+}
+
+/* model exchange */
+API int FMI(SetTime)(Instance *s, double t) { set_time(s, t); return OK; }
+API int FMI(GetNumberOfContinuousStates)(Instance *s, size_t *n) { (void)s; *n = N_STATES; return OK; }
+API int FMI(GetNumberOfEventIndicators)(Instance *s, size_t *n) { (void)s; *n = 0; return OK; }
+API int FMI(GetContinuousStates)(Instance *s, double x[], size_t n) { (void)n; get_states(s, x); return OK; }
+API int FMI(SetContinuousStates)(Instance *s, const double x[], size_t n) { (void)n; set_states(s, x); return OK; }
+API int FMI(GetContinuousStateDerivatives)(Instance *s, double x[], size_t n) { (void)n; return get_derivatives(s, x); }
+API int FMI(GetEventIndicators)(Instance *s, double x[], size_t n) { (void)s; (void)x; (void)n; return OK; }
+
+API int FMI(GetNominalsOfContinuousStates)(Instance *s, double x[], size_t n)
+{
+  size_t i;
+  (void)s;
+  for (i = 0; i < n; i++) x[i] = 1;
+  return OK;
+}
+
+API int FMI(CompletedIntegratorStep)(Instance *s, _Bool no_set, _Bool *event, _Bool *terminate)
+{
+  int is_event, status = completed_step(s, &is_event);
+  (void)no_set;
+  *event = is_event;
+  *terminate = 0;
+  return status;
+}
+
+API int FMI(UpdateDiscreteStates)(Instance *s, _Bool *more, _Bool *terminate, _Bool *nominals, _Bool *changed,
+    _Bool *defined, double *next)
+{
+  int is_changed, is_defined, status = update_discrete(s, &is_changed, &is_defined, next);
+  *more = *terminate = *nominals = 0;
+  *changed = is_changed;
+  *defined = is_defined;
+  return status;
+}
+
+/* the state as a whole */
+API int FMI(GetFMUState)(Instance *s, void **state)
+{
+  if (!*state) *state = malloc(sizeof(Saved));
+  if (!*state) return ERROR;
+  save(s, (Saved *)*state);
+  return OK;
+}
+
+API int FMI(SetFMUState)(Instance *s, void *state) { restore(s, (const Saved *)state); return OK; }
+
+API int FMI(FreeFMUState)(Instance *s, void **state)
+{
+  (void)s;
+  free(*state);
+  *state = 0;
+  return OK;
+}
+
+API int FMI(SerializedFMUStateSize)(Instance *s, void *state, size_t *n)
+{ (void)s; (void)state; *n = sizeof(Saved); return OK; }
+
+API int FMI(SerializeFMUState)(Instance *s, void *state, unsigned char bytes[], size_t n)
+{
+  (void)s;
+  if (n < sizeof(Saved)) return ERROR;
+  memcpy(bytes, state, sizeof(Saved));
+  return OK;
+}
+
+API int FMI(DeserializeFMUState)(Instance *s, const unsigned char bytes[], size_t n, void **state)
+{
+  (void)s;
+  if (n < sizeof(Saved)) return ERROR;
+  if (!*state) *state = malloc(sizeof(Saved));
+  if (!*state) return ERROR;
+  memcpy(*state, bytes, sizeof(Saved));
+  return OK;
+}
+
+/* modes that need nothing, and kinds of variables that there are none of */
+#define NOTHING(f) API int FMI(f)(Instance *s) { (void)s; return OK; }
+#define NONE(f) API int FMI(f)(void *s, const unsigned references[], size_t n, void *values, size_t m) \
+  { (void)s; (void)references; (void)values; (void)m; return n ? ERROR : OK; }
+#define NO(f) API int FMI(f)(void *s) { (void)s; return ERROR; }
+NOTHING(ExitInitializationMode) NOTHING(EnterEventMode) NOTHING(EnterContinuousTimeMode) NOTHING(EnterStepMode)
+NOTHING(Terminate) NOTHING(EnterConfigurationMode) NOTHING(ExitConfigurationMode) NOTHING(EvaluateDiscreteStates)
+NONE(GetFloat32) NONE(GetInt8) NONE(GetUInt8) NONE(GetInt16) NONE(GetUInt16) NONE(GetInt32) NONE(GetUInt32)
+NONE(GetInt64) NONE(GetUInt64) NONE(GetBoolean) NONE(GetString) NONE(SetFloat32) NONE(SetInt8) NONE(SetUInt8)
+NONE(SetInt16) NONE(SetUInt16) NONE(SetInt32) NONE(SetUInt32) NONE(SetInt64) NONE(SetUInt64) NONE(SetBoolean)
+NONE(SetString)
+NO(GetBinary) NO(SetBinary) NO(GetClock) NO(SetClock) NO(GetNumberOfVariableDependencies) NO(GetVariableDependencies)
+NO(GetDirectionalDerivative) NO(GetAdjointDerivative) NO(GetIntervalDecimal) NO(GetIntervalFraction)
+NO(GetShiftDecimal) NO(GetShiftFraction) NO(SetIntervalDecimal) NO(SetIntervalFraction) NO(SetShiftDecimal)
+NO(SetShiftFraction) NO(GetOutputDerivatives) NO(ActivateModelPartition)

@@ -1,0 +1,268 @@
+/* ---- the model behind FMI's functions: values by reference, steps, derivatives, events --------
+   Value references are places in `values`: time, states, inputs and parameters, then from
+   N_GIVEN on what is calculated: derivatives of the states, records. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#if defined(_WIN32)
+#define API __declspec(dllexport)
+#elif defined(__GNUC__)
+#define API __attribute__((visibility("default")))
+#else
+#define API
+#endif
+
+enum { OK, WARNING, DISCARD, ERROR, FATAL };
+typedef void Logger(void *environment, int status, const char *category, const char *message);
+
+typedef struct {
+  Model model;
+  void *environment;
+  Logger *logger;
+  double closed[N_POSITIONS]; /* positions and rates on the constraints, until the next event */
+  int slope_known, look_known, is_open;
+} Instance;
+
+static void tell(Instance *s, int status, const char *text)
+{
+  if (s->logger) s->logger(s->environment, status, status == WARNING ? "logStatusWarning" : "logStatusError", text);
+}
+
+static int failed(Instance *s, const char *what, int status, int code)
+{
+  char text[256];
+  sprintf(text, "%s at t = %.9g s: %s", what, s->model.values[0], status_texts[code & 7]);
+  tell(s, status, text);
+  return status;
+}
+
+static void forget(Instance *s) { s->slope_known = s->look_known = 0; }
+
+static void begin_again(Instance *s)
+{
+  memcpy(s->model.values, start_values, sizeof start_values);
+  s->model.step = s->model.tick = 0;
+  s->model.begin = 0;
+  s->is_open = 0;
+  forget(s);
+}
+
+static Instance *make_instance(const char *token)
+{
+  Instance *s;
+  if (!token || strcmp(token, TOKEN)) return 0;
+  s = (Instance *)calloc(1, sizeof *s);
+  if (!s) return 0;
+  bind(&s->model);
+  begin_again(s);
+  return s;
+}
+
+static int slope(Instance *s)
+{
+#ifdef HAS_SLOPE
+  if (!s->slope_known) {
+    int code = run_slope(&s->model, STEP_LENGTH, 0, 1, 0);
+    if (code) return failed(s, "derivatives", DISCARD, code);
+    s->slope_known = 1;
+  }
+#else
+  (void)s;
+#endif
+  return OK;
+}
+
+static int look(Instance *s)
+{
+#ifdef HAS_LOOK
+  if (!s->look_known) {
+    int code = run_look(&s->model, STEP_LENGTH, s->model.step, 0, 1);
+    if (code) return failed(s, "outputs", DISCARD, code);
+    s->look_known = 1;
+  }
+#else
+  (void)s;
+#endif
+  return OK;
+}
+
+static int get_values(Instance *s, const unsigned *references, size_t count, double *values)
+{
+  size_t i;
+  for (i = 0; i < count; i++) {
+    unsigned r = references[i];
+    int status = OK;
+    if (r >= N_VALUES) {
+      tell(s, ERROR, "there is no variable with this value reference");
+      return ERROR;
+    }
+    if (r >= FIRST_RECORD) status = look(s);
+    else if (r >= FIRST_DERIVATIVE) status = slope(s);
+    if (status != OK) return status;
+    values[i] = s->model.values[r];
+  }
+  return OK;
+}
+
+static int set_values(Instance *s, const unsigned *references, size_t count, const double *values)
+{
+  size_t i;
+  for (i = 0; i < count; i++) {
+    if (!references[i] || references[i] >= N_GIVEN) {
+      tell(s, ERROR, "this variable is calculated, or there is none with this value reference");
+      return ERROR;
+    }
+    s->model.values[references[i]] = values[i];
+  }
+  forget(s);
+  return OK;
+}
+
+static void set_time(Instance *s, double t) { s->model.values[0] = t; forget(s); }
+
+static void enter_initialization(Instance *s, double t)
+{
+  set_time(s, t);
+  s->model.begin = t;
+}
+
+/* Steps of the length STEP_LENGTH where it divides the interval, else equal ones just below it. */
+static int do_step(Instance *s, double t, double interval)
+{
+  Model *m = &s->model;
+  double count = interval / STEP_LENGTH;
+  int64_t n = (int64_t)(count + 0.5);
+  double h = STEP_LENGTH;
+  int code;
+  if (!(interval > 0) || count > 9e15) {
+    tell(s, ERROR, "the communication step must be positive and finite");
+    return ERROR;
+  }
+  if (n < 1 || fabs(count - (double)n) > 1e-6) {
+    if (N_PERIODS) {
+      tell(s, ERROR, "this model has sampled laws: the communication step must be a multiple of its step");
+      return ERROR;
+    }
+    n = (int64_t)count + 1;
+    h = interval / (double)n;
+  }
+  if (fabs(m->values[0] - t) > 1e-6 * h) m->values[0] = t;
+  forget(s);
+  code = run_step(m, h, m->step, n, 0);
+  if (code) return failed(s, "step", ERROR, code);
+  m->step += n;
+  return OK;
+}
+
+/* Samples whose time has come; the time of the next ones, or 0 if there are none. */
+static int sample(Instance *s, int *defined, double *next)
+{
+  *defined = 0;
+  *next = 0;
+#if N_PERIODS && defined(HAS_LOOK)
+  {
+    Model *m = &s->model;
+    int i;
+    int64_t later = INT64_MAX;
+    while (m->values[0] >= m->begin + (double)m->tick * STEP_LENGTH - 1e-6 * STEP_LENGTH) {
+      int code = run_look(m, STEP_LENGTH, m->tick, 1, 1);
+      if (code) return failed(s, "samples", ERROR, code);
+      forget(s);
+      later = INT64_MAX;
+      for (i = 0; i < N_PERIODS; i++) {
+        int64_t n = (m->tick / periods[i] + 1) * periods[i];
+        if (n < later) later = n;
+      }
+      m->tick = later;
+    }
+    *defined = 1;
+    *next = m->begin + (double)m->tick * STEP_LENGTH;
+  }
+#else
+  (void)s;
+  (void)periods;
+#endif
+  return OK;
+}
+
+/* After a step of the solver: whether the loops are so far open that they are to be closed. */
+static int completed_step(Instance *s, int *event)
+{
+  *event = 0;
+#ifdef HAS_CLOSE
+  {
+    Model *m = &s->model;
+    double before[N_POSITIONS], gap = 0;
+    int i, code;
+    memcpy(before, m->values + FIRST_POSITION, sizeof before);
+    code = run_close(m, STEP_LENGTH, 0, 1, 0);
+    if (code) return failed(s, "closing loops", ERROR, code);
+    memcpy(s->closed, m->values + FIRST_POSITION, sizeof before);
+    memcpy(m->values + FIRST_POSITION, before, sizeof before);
+    for (i = 0; i < N_POSITIONS; i++) {
+      double change = fabs(s->closed[i] - before[i]) / (1 + fabs(before[i]));
+      if (change > gap) gap = change;
+    }
+    s->is_open = *event = gap > CLOSING_TOLERANCE;
+  }
+#else
+  (void)s;
+#endif
+  return OK;
+}
+
+static int update_discrete(Instance *s, int *changed, int *defined, double *next)
+{
+  *changed = 0;
+  if (s->is_open) {
+    memcpy(s->model.values + FIRST_POSITION, s->closed, sizeof s->closed);
+    s->is_open = 0;
+    *changed = 1;
+    forget(s);
+  }
+  return sample(s, defined, next);
+}
+
+static void get_states(Instance *s, double *x) { memcpy(x, s->model.values + 1, N_STATES * sizeof *x); }
+
+static void set_states(Instance *s, const double *x)
+{
+  memcpy(s->model.values + 1, x, N_STATES * sizeof *x);
+  forget(s);
+}
+
+static int get_derivatives(Instance *s, double *x)
+{
+  int status = slope(s);
+  if (status == OK) memcpy(x, s->model.values + FIRST_DERIVATIVE, N_STATES * sizeof *x);
+  return status;
+}
+
+/* Everything that a run depends on. */
+typedef struct {
+  double values[N_VALUES], begin, closed[N_POSITIONS];
+  int64_t step, tick;
+  int is_open;
+} Saved;
+
+static void save(const Instance *s, Saved *to)
+{
+  memcpy(to->values, s->model.values, sizeof to->values);
+  memcpy(to->closed, s->closed, sizeof to->closed);
+  to->begin = s->model.begin;
+  to->step = s->model.step;
+  to->tick = s->model.tick;
+  to->is_open = s->is_open;
+}
+
+static void restore(Instance *s, const Saved *from)
+{
+  memcpy(s->model.values, from->values, sizeof from->values);
+  memcpy(s->closed, from->closed, sizeof from->closed);
+  s->model.begin = from->begin;
+  s->model.step = from->step;
+  s->model.tick = from->tick;
+  s->is_open = from->is_open;
+  forget(s);
+}

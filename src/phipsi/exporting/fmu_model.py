@@ -1,0 +1,280 @@
+"""A simulator as the model of an FMU: variables with value references, and the runs that it calls.
+
+All numbers of an instance are in one row, in which a value reference is the place of a variable:
+
+    time | q | v | states of laws | tau | parameters | derivatives of the states | records
+
+Three runs (run_code.py) work on that row, each written with one lane:
+
+    step     one step of the simulator: for co-simulation
+    slope    the derivatives of the continuous states: for model exchange
+    look     samples of laws at their times, and what is recorded
+    close    the state on the constraints nearest to this one, of a system
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from phipsi.errors import InputError, did_you_mean
+from phipsi.laws import law_operations as ops
+from phipsi.laws.graph import Node, in_order
+from phipsi.model.model import Model
+from phipsi.motion.entry_names import entry_names, rates_of
+from phipsi.motion.run_code import Plan, Sample
+from phipsi.motion.step_calls import unit_places, velocity
+from phipsi.motion.step_graph import Place
+from phipsi.simulation.simulator import Simulator
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A scalar variable: its name, place, FMI's words for it, first value and unit.
+
+    With the causality "hidden" it is not described; `derivative` is the place of the state that it
+    is the derivative of; `reinit` says that events may change it.
+    """
+
+    name: str
+    place: int
+    causality: str
+    variability: str
+    start: float | None = None
+    unit: str = ""
+    derivative: int | None = None
+    reinit: bool = False
+
+
+@final
+class FmuModel:
+    """The variables and runs of a simulator.
+
+    **Attributes:** `variables`, in the order of their places; `plans`, the runs by name; `places`,
+    where each quantity begins, and `sizes`, by name; `continuous`, the names of quantities that
+    have derivatives; `inputs_end`, the first place that is calculated; `periods` of samples in
+    steps; `unfit`, why there is no model exchange, or "".
+    """
+
+    def __init__(
+        self,
+        simulator: Simulator,
+        q: ArrayLike | None = None,
+        v: ArrayLike | None = None,
+        *,
+        inputs: Sequence[str] | None = None,
+        outputs: Sequence[str] = ("q", "v"),
+        parameters: Mapping[str, ArrayLike] | Sequence[str] | None = None,
+    ) -> None:
+        if simulator.episodes is not None:
+            raise InputError(
+                "an FMU runs one trajectory, without episodes: export  pp.Simulator(…) without them"
+            )
+        self.simulator, self.model = simulator, simulator.model
+        self._shown = self._parameters_shown(parameters)
+        values = dict(parameters) if isinstance(parameters, Mapping) else {}
+        self._first = simulator.start(q, v, parameters=values).arrays()
+        if np.shape(self._first["q"])[0] != 1:
+            raise InputError("an FMU starts from one state: q (nq,) and v (nv,)")
+        graph = simulator._graph
+        self.continuous = ("q", "v", *graph.circuit.rates)
+        self.periods = tuple(sorted({s.period for s in graph.circuit.samplings}))
+        self.unfit = self._unfit()
+        self._outputs = self._checked(outputs)
+        self._records = tuple(x for x in self._outputs if x not in ("q", "v"))
+        self._driven = {int(k) for k in rates_of(self.model, inputs)}
+        self.places: dict[str, int] = {"t": 0}
+        self.sizes: dict[str, int] = {"t": 1}
+        self.variables: list[Variable] = [
+            Variable("time", 0, "independent", "continuous", unit="s")
+        ]
+        self._list_variables()
+        self.plans = self._plans()
+
+    # ---- what is asked for --------------------------------------------------------------------
+
+    def _unfit(self) -> str:
+        sim = self.simulator
+        if sim._mechanism.contact_pairs is not None:
+            return "impulses of contacts are found step by step"
+        forces = sim._graph.forces(sim._graph.start)
+        acting = [
+            x for x in (forces.efforts, forces.loads, *forces.rates.values()) if x is not None
+        ]
+        read = {x.data[0] for x in in_order(acting) if x.operation.name == "input"}
+        return "noise is drawn step by step" if "step" in read else ""
+
+    def _checked(self, outputs: Sequence[str]) -> tuple[str, ...]:
+        names = (outputs,) if isinstance(outputs, str) else tuple(dict.fromkeys(outputs))
+        known = [x for x in self.simulator.recordable if x != "t"]
+        for name in names:
+            if name not in known:
+                raise InputError(
+                    f"outputs: {name!r} is not among {', '.join(map(repr, known))}. "
+                    f"{did_you_mean(str(name), known)}"
+                )
+        return names
+
+    def _parameters_shown(self, parameters: Any) -> tuple[str, ...]:
+        known = list(self.simulator.parameters)
+        if parameters is None:
+            return tuple(known)
+        names = (parameters,) if isinstance(parameters, str) else tuple(parameters)
+        for name in names:
+            if name not in known:
+                raise InputError(
+                    f"parameters: {name!r} is not among {', '.join(map(repr, known)) or 'none'}. "
+                    f"{did_you_mean(str(name), known)}"
+                )
+        return tuple(known) if isinstance(parameters, Mapping) else names
+
+    # ---- variables ----------------------------------------------------------------------------
+
+    def _list_variables(self) -> None:
+        model, sim = self.model, self.simulator
+        units = joint_units(model)
+        shown = {name: "output" for name in ("q", "v") if name in self._outputs}
+        others = [x for x in sim._states if x not in ("t", *self.continuous)]
+        for name in (*self.continuous, *others):
+            node, continuous = sim._states[name], name in self.continuous
+            self._add(
+                name,
+                self._names(name, node.shape),
+                shown.get(name, "local"),
+                "continuous" if continuous else "discrete",
+                self._first[name],
+                units.get(name, ()),
+                reinit=continuous,
+            )
+        names = [f"tau.{x}" for x in entry_names(model, model.v_slices)]
+        causality = ["input" if k in self._driven else "hidden" for k in range(model.nv)]
+        self._add("tau", names, causality, "continuous", np.zeros(model.nv), units["tau"])
+        for name in sim.parameters:
+            kind = "parameter" if name in self._shown else "hidden"
+            listed = self._names(name, np.shape(self._first[name]))
+            self._add(name, listed, kind, "tunable", self._first[name])
+        self.inputs_end = len(self.variables)
+        for name in self.continuous:
+            first = self.places[name]
+            listed = [f"der({x.name})" for x in self.variables[first : first + self.sizes[name]]]
+            per = {"q": "der q", "v": "der v"}.get(name, "")
+            self._add(
+                f"der {name}", listed, "local", "continuous", None, units.get(per, ()), of=first
+            )
+        for name in self._records:
+            shape = sim.shape_of(name)
+            listed = self._names(name, shape)
+            taken = {x.name for x in self.variables}
+            listed = [f"total.{x}" if x in taken else x for x in listed]
+            self._add(f"record {name}", listed, "output", "continuous", None, units.get(name, ()))
+
+    def _add(
+        self,
+        quantity: str,
+        names: Sequence[str],
+        causality: str | Sequence[str],
+        variability: str,
+        start: Any,
+        units: Sequence[str] = (),
+        *,
+        of: int | None = None,
+        reinit: bool = False,
+    ) -> None:
+        first = len(self.variables)
+        self.places[quantity], self.sizes[quantity] = first, len(names)
+        numbers = None if start is None else np.ravel(start)
+        for i, name in enumerate(names):
+            self.variables.append(
+                Variable(
+                    name,
+                    first + i,
+                    causality if isinstance(causality, str) else causality[i],
+                    variability,
+                    None if numbers is None else float(numbers[i]),
+                    units[i] if units else "",
+                    derivative=None if of is None else of + i,
+                    reinit=reinit,
+                )
+            )
+
+    def _names(self, quantity: str, shape: tuple[int, ...]) -> list[str]:
+        """A name for every entry of a quantity."""
+        model = self.model
+        if quantity == "q":
+            return [f"q.{x}" for x in entry_names(model, model.q_slices)]
+        if quantity in ("v", "tau", "vdot"):
+            return [f"{quantity}.{x}" for x in entry_names(model, model.v_slices)]
+        if not shape:
+            return [quantity]
+        return [
+            f"{quantity}[{','.join(str(i + 1) for i in index)}]" for index in np.ndindex(*shape)
+        ]
+
+    # ---- runs ---------------------------------------------------------------------------------
+
+    def _plans(self) -> dict[str, Plan]:
+        sim = self.simulator
+        graph, start = sim._graph, sim._graph.start
+        step = sim._plan((), ())
+        base, shared = step.base, dict(step.shared)
+        out = {"step": step}
+        stay = {name: ops.given(name, node.shape) for name, node in sim._states.items()}
+        samples: tuple[Sample, ...] = step.samples if not self.unfit else ()
+        records = {name: sim._record(name) for name in self._records}
+        tau = {"tau": self.model.nv}
+        if samples or records:
+            out["look"] = Plan(base, stay, tau, {}, shared, samples, records)
+        if self.unfit:
+            return out
+        q = unit_places(self.model, start.q)
+        place = Place(start.t, q, start.v, start.states)
+        forces = graph.forces(place)
+        slopes: dict[str, Node] = {"der q": velocity(self.model, q, start.v)}
+        slopes["der v"] = graph.accelerations(place, forces)
+        slopes |= {f"der {name}": x for name, x in forces.rates.items()}
+        own = {name: max(1, math.prod(x.shape)) for name, x in stay.items()} | tau
+        out["slope"] = Plan(base, slopes, {}, own, shared, (), {})
+        if sim._mechanism.n_rows:
+            end = graph.closed(place)
+            closed = {**stay, "q": end.q, "v": end.v}
+            out["close"] = Plan(base, closed, tau, {}, shared, (), {})
+        return out
+
+    @property
+    def starts(self) -> Iterator[float]:
+        """The first value of every place; 0 for what is calculated."""
+        return (x.start or 0.0 for x in self.variables)
+
+
+def joint_units(model: Model) -> dict[str, list[str]]:
+    """Units of the entries of "q", "v", "tau", "vdot", and of the derivatives of q and v."""
+    places: list[str] = []
+    rates: list[str] = []
+    for joint in model.joints:
+        for group, i, _ in joint.parts(0, 0):
+            if group.rotation is None:
+                names = joint.coordinate_names[i : i + group.nq]
+                kinds = ["rad" if x.startswith("theta") else "m" for x in names]
+                places += kinds
+                rates += kinds
+            else:
+                size = group.rotation.size
+                places += ["rad" if size == 1 else "1"] * size + ["m"] * group.space
+                rates += ["rad"] * group.rotation.rates + ["m"] * group.space
+    per_second = [f"{x}/s" if x != "1" else "1/s" for x in places]
+    accelerations = [f"{x}/s2" for x in rates]
+    return {
+        "q": places,
+        "v": [f"{x}/s" for x in rates],
+        "tau": ["N.m" if x == "rad" else "N" for x in rates],
+        "vdot": accelerations,
+        "der q": per_second,
+        "der v": accelerations,
+    }

@@ -1,0 +1,306 @@
+"""Events of contacts in a run: impacts, lift-off, sticking and slipping, located and acted upon.
+
+Between two samples of a step, numbers that are positive while the modes hold change their sign: the
+normal force of a closed slot, the distance to the cone of a group that sticks, the rate of a group
+that slips along its direction (which begins a new phase too when it has turned by 60°). The gap of
+an open slot is watched on stretches without a turning point of its own: no dip or hop between two
+samples is missed that the rates at both show.
+
+A bounce that is lower than the tolerance is not made. The bounces that would follow last
+Δt/(1 − e) together, Δt the time of the next one: after that the contact is at rest.
+
+**Source:** theory/contact 6. Reasons: docs/decisions/0044.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phipsi.contact.certificate import EventCertificate
+from phipsi.contact.contact_record import OPEN, SLIPS, STICKS
+from phipsi.motion.contact_motion import RowState
+from phipsi.motion.optional_imports import import_optional
+from phipsi.simulation.contact_modes import AT_REST, ContactModes, Free, Margins, Modes
+from phipsi.simulation.stepper import Diverged, Step
+
+Array = NDArray[Any]
+
+_LEFT = 1e-11
+"""Gap (m) that a slot must have had before its next contact is an impact."""
+_MANY, _NO_TIME = 40, 1e-12
+"""So many events within this share of the run are a cycle of modes."""
+_PAINLEVE = 3
+
+
+class Happened(NamedTuple):
+    """The state after an event; its names; energy that impacts added, ≤ 0; rests (time, name)."""
+
+    q: Array
+    v: Array
+    names: list[str]
+    gain: float
+    rests: list[tuple[float, str]]
+
+
+class Found(NamedTuple):
+    """When an event happens, and whether friction is not smooth behind it: a slip that stops."""
+
+    t: float
+    stops: bool
+
+
+class _Sample(NamedTuple):
+    t: float
+    state: RowState
+    margins: Margins
+
+
+@final
+class ContactEvents:
+    """Locates events of contacts, and changes the modes.
+
+    **Attributes:** `modes`, as `ContactModes` has them; `count`, how many events there were;
+    `deepest`, m, and `outside`, N, how far a sample was out of a gap or a cone; `gained`, J, the
+    most kinetic energy that an impact added.
+    """
+
+    def __init__(self, contacts: ContactModes, free: Free, end: float) -> None:
+        self.contacts, self._free, self._end = contacts, free, end
+        self._armed = np.zeros(contacts.contacts.n_slots, bool)
+        self._last: _Sample | None = None
+        self._recent: list[float] = []
+        self.count, self.deepest, self.outside, self.gained = 0, 0.0, 0.0, 0.0
+
+    # ---- locating -----------------------------------------------------------------------------
+
+    def first(self, step: Step) -> Found | None:
+        """The first event in a step; None if there is none."""
+        before = self._last
+        if before is None or before.t != step.t0:
+            before = self._sample(step, step.t0)
+        for t in step.samples:
+            after = self._sample(step, t)
+            found = [*self._changes(step, before, after), *self._closings(step, before, after)]
+            if found:
+                self._last = None
+                return min(found)
+            self._note(after)
+            before = after
+        self._last = before
+        return None
+
+    def _sample(self, step: Step, t: float) -> _Sample:
+        q, v = step.at(t)
+        return _Sample(t, *self.contacts.margins(q, v, self._free(t, q, v)))
+
+    def _note(self, sample: _Sample) -> None:
+        closed = self.contacts.modes.closed
+        gaps = np.where(closed, np.abs(sample.state.gap), -sample.state.gap)
+        self.deepest = max(self.deepest, float(gaps.max(initial=0.0)))
+        m = sample.margins
+        worst = min(float(m.push.min(initial=0.0)), float(m.stick.min(initial=0.0)))
+        self.outside = max(self.outside, -worst)
+
+    def _changes(self, step: Step, before: _Sample, after: _Sample) -> list[Found]:
+        """When modes of closed slots end."""
+        found: list[Found] = []
+        for kind in range(len(Margins._fields)):
+            x, y = before.margins[kind], after.margins[kind]
+            for i in np.flatnonzero(y < 0):
+                if x[i] <= 0:
+                    found.append(Found(before.t, False))
+                    continue
+
+                def value(t: float, kind: int = kind, i: int = int(i)) -> float:
+                    return float(self._sample(step, t).margins[kind][i])
+
+                stops = Margins._fields[kind] == "slip"
+                found.append(Found(_root(value, before.t, after.t), stops))
+        return found
+
+    def _closings(self, step: Step, before: _Sample, after: _Sample) -> list[Found]:
+        """When open slots close."""
+        normals = self.contacts.normals
+        g0, g1 = before.state.gap, after.state.gap
+        u0, u1 = before.state.rate[normals], after.state.rate[normals]
+        length = after.t - before.t
+        fast = np.maximum(np.abs(u0), np.abs(u1)) * length > _LEFT
+        dips = (u0 < 0) & (u1 > 0) & fast & (np.minimum(g0, g1) < length * np.maximum(-u0, u1))
+        hops = (u0 > 0) & (u1 < 0) & fast & ~self._armed & (g0 <= _LEFT)
+        open_ = ~self.contacts.modes.closed
+        low = np.where(self._armed, 0.0, -_LEFT)
+        found = [
+            Found(t, False)
+            for i in np.flatnonzero(open_ & ((g1 < low) | dips | hops))
+            for t in self._closing(step, int(i), before, after, bool(dips[i] or hops[i]))
+        ]
+        self._armed |= g1 > _LEFT
+        return found
+
+    def _closing(
+        self, step: Step, i: int, before: _Sample, after: _Sample, turns: bool
+    ) -> list[float]:
+        """When slot i closes between two samples; with a turning point of its gap, in two parts."""
+        row = self.contacts.normals[i]
+        zero = np.zeros(self.contacts.motion.model.nv)
+
+        def at(t: float) -> RowState:
+            return self.contacts._state(*step.at(t), zero)
+
+        times = [before.t, after.t]
+        if turns:
+            times.insert(1, _root(lambda t: float(at(t).rate[row]), before.t, after.t))
+        gaps = [float(at(t).gap[i]) for t in times]
+        armed = self._armed[i] or gaps[0] > _LEFT
+        for (t0, t1), (g0, g1) in zip(
+            zip(times, times[1:], strict=False), zip(gaps, gaps[1:], strict=False), strict=True
+        ):
+            level = 0.0 if armed else -_LEFT
+            if g1 < level:
+                if g0 <= level:
+                    return [t0]
+                return [_root(lambda t, level=level: float(at(t).gap[i]) - level, t0, t1)]
+            armed = armed or g1 > _LEFT
+        return []
+
+    # ---- recording ----------------------------------------------------------------------------
+
+    def sample(self, t: float, q: Array, v: Array) -> tuple[Array, Array]:
+        """Forces (k, 6) and modes (k,) at a state."""
+        contacts = self.contacts
+        free = self._free(t, q, v)
+        kept = contacts.forces, contacts.power
+        contacts.accelerations(q, v, free)
+        state = contacts.motion.at(q, v, free)
+        forces, (contacts.forces, contacts.power) = contacts.forces, kept
+        k = len(contacts.modes.closed)
+        if state is None:
+            return np.full((k, 6), np.nan), self.kinds(contacts.modes)
+        return contacts.motion.world(state, forces), self.kinds(contacts.modes)
+
+    def certificate(self, balance: float, dissipated: float) -> EventCertificate:
+        """The worst so far, with the energies of the run."""
+        worst = self.deepest, self.contacts.worst_residual, self.outside, self.gained
+        return EventCertificate(*worst, self.count, balance, dissipated)
+
+    # ---- acting -------------------------------------------------------------------------------
+
+    def begin(self, t: float, q: Array, v: Array) -> Happened:
+        """Modes after an event, or at the start, with impacts where bodies approach each other."""
+        self._guard(t)
+        self._last = None
+        contacts, before = self.contacts, self.contacts.modes
+        free = self._free(t, q, v)
+        state = contacts._state(q, v, free)
+        normals, names = contacts.normals, list[str]()
+        touching = contacts.touching(state)
+        gain, hit = 0.0, np.zeros(len(touching), bool)
+        if (touching & (state.rate[normals] < -AT_REST)).any():
+            impact = contacts.impact(q, v, state)
+            hit = impact.impulses[normals] > 0
+            closing = hit & (state.rate[normals] < -AT_REST)
+            v, gain = impact.v, impact.gain
+            names += self._named(closing, "hits")
+        for _ in range(_PAINLEVE):
+            free = self._free(t, q, v)
+            decided = contacts.decide(q, v, free)
+            if decided is not None:
+                break
+            impact = contacts.impact(q, v, contacts._state(q, v, free), lasting=1e-9)
+            names += self._named(impact.impulses[normals] > 0, "jams")
+            v, gain = impact.v, gain + impact.gain
+            hit |= impact.impulses[normals] > 0
+        else:
+            names_of = ", ".join(sorted({repr(x) for x in contacts.contacts.slot_names}))
+            raise Diverged(f"no forces and no impulses of {names_of} go with the motion")
+        modes, a = decided
+        rests: list[tuple[float, str]] = []
+        if hit.any():
+            low, rests = self._low(t, q, v, modes, a, touching)
+            if low.any():
+                contacts.modes = modes
+                kinetic = self._kinetic_change(q, v, low)
+                _, v = contacts._stopped(q, v, low)
+                gain += kinetic
+                decided = contacts.decide(q, v, self._free(t, q, v))
+                modes = modes if decided is None else decided[0]
+        contacts.modes = modes
+        q, v = contacts.project(t, q, v)
+        self.gained = max(self.gained, gain)
+        names += self._changed(before, modes, hit)
+        self._armed = contacts._state(q, v, np.zeros(len(v))).gap > _LEFT
+        self.count += bool(names)
+        return Happened(q, v, names, gain, rests)
+
+    def _kinetic_change(self, q: Array, v: Array, slots: Array) -> float:
+        """The kinetic energy (J) that stopping some slots takes away, as a negative number."""
+        contacts = self.contacts
+        rows = np.union1d(contacts._phase.held, contacts.normals[slots])
+        state = contacts._state(q, v, np.zeros(len(v)))
+        C = contacts.motion.spread(state, rows)
+        W, u = contacts.motion.delassus(state, C), state.rate[rows]
+        p = np.linalg.lstsq(W, -u, rcond=1e-11)[0]
+        return float(p @ (u + 0.5 * (W @ p)))
+
+    def _low(
+        self, t: float, q: Array, v: Array, modes: Modes, a: Array, touching: Array
+    ) -> tuple[Array, list[tuple[float, str]]]:
+        """Slots whose bounce would be lower than the tolerance, and when they come to rest."""
+        contacts = self.contacts
+        normals = contacts.normals
+        u = contacts._state(q, v, np.zeros(len(v))).rate[normals]
+        down = -a[normals]
+        leaves = touching & ~modes.closed & (u > AT_REST) & (down > 0)
+        height = np.where(leaves, u * u / (2 * np.where(leaves, down, 1.0)), np.inf)
+        low = height < contacts.tolerance
+        rests = []
+        for name in dict.fromkeys(self._pairs(low)):
+            mine = low & (np.array(contacts.contacts.slot_names) == name)
+            e = np.where(contacts.restitution[mine] < 1, contacts.restitution[mine], 0.0)
+            flight = 2 * u[mine] / down[mine]
+            rests.append((t + float((np.where(e > 0, flight / (1 - e), 0.0)).max()), name))
+        return low, rests
+
+    def _pairs(self, slots: Array) -> list[str]:
+        names = self.contacts.contacts.slot_names
+        return list(dict.fromkeys(names[i] for i in np.flatnonzero(slots)))
+
+    def _named(self, slots: Array, what: str) -> list[str]:
+        return [f"{pair} {what}" for pair in self._pairs(slots)]
+
+    def _changed(self, before: Modes, after: Modes, hit: Array) -> list[str]:
+        """Names of what has changed."""
+        old, new = self.kinds(before), self.kinds(after)
+        names = self._named((old != OPEN) & (new == OPEN) & ~hit, "lifts off")
+        names += self._named((new == SLIPS) & (old != SLIPS), "slips")
+        names += self._named((new == STICKS) & (old != STICKS), "sticks")
+        return names
+
+    def kinds(self, modes: Modes) -> Array:
+        """OPEN, SLIPS (slots without friction too) or STICKS (k,)."""
+        sticks = np.zeros(len(modes.closed), bool)
+        slips = np.zeros(len(modes.closed), bool)
+        sticks[self.contacts.heads] = True
+        slips[self.contacts.heads[modes.slips]] = True
+        return np.where(modes.closed, np.where(sticks & ~slips, STICKS, SLIPS), OPEN)
+
+    def _guard(self, t: float) -> None:
+        self._recent = [*self._recent[-_MANY:], t]
+        if len(self._recent) > _MANY and t - self._recent[0] <= _NO_TIME * self._end:
+            raise Diverged(
+                f"contacts change their modes without end at t = {t:.9g} s ({_MANY} times within "
+                f"{t - self._recent[0]:.2g} s)"
+            )
+
+
+def _root(value: Any, t0: float, t1: float) -> float:
+    """Where a number changes its sign, behind the change."""
+    brentq = import_optional("scipy.optimize", "locating an event", "scipy").brentq
+    a, b = value(t0), value(t1)
+    if a == 0 or a * b > 0:
+        return t0
+    return float(brentq(value, t0, t1, xtol=4 * math.ulp(max(t1, 1e-3)), rtol=1e-15))

@@ -1,0 +1,155 @@
+"""Runs of `simulate` with contacts: what goes with them, and fixed steps of a `Simulator`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from phipsi.contact.contact_points import contact_points
+from phipsi.contact.contact_record import OPEN, SLIPS, STICKS, ContactRecord
+from phipsi.contact.contact_rows import (
+    IMPULSES,
+    contact_plan,
+    row_coefficients,
+    row_impulses,
+    slot_materials,
+)
+from phipsi.errors import InputError
+from phipsi.forces.force import Elements, Force
+from phipsi.model.contact_pairs import Contacts
+from phipsi.model.model import Model
+from phipsi.motion.chart import chart_of
+from phipsi.motion.checks import checked_output_times, checked_state, checked_time
+from phipsi.simulation.compiled_equations import is_traced
+from phipsi.simulation.simulator import Simulator
+from phipsi.trajectory.trajectory import Trajectory
+
+Array = NDArray[Any]
+
+_FULL = 1e-6
+"""How close to the bound of its cone, relative to it, a slot slips."""
+
+
+CONTACTS = "contacts"
+"""The name of the quadrature that is the work of contact forces."""
+
+
+def check_contact_run(system: Model, integrator: str, given: Mapping[str, Any]) -> None:
+    """Reject what does not go with contacts."""
+    if integrator not in ("dopri", "radau", "time_stepping"):
+        raise InputError(
+            f"integrator={integrator!r} does not locate the events of contacts. Use one that does, "
+            "or fixed steps with impulses:\n"
+            "    integrator='dopri'    # or 'radau'\n"
+            "    integrator='time_stepping', dt=1e-3"
+        )
+    for name in ("topology", "prescribed"):
+        if given[name]:
+            raise InputError(
+                f"{name}= does not go with contacts yet: the forces between bodies that touch "
+                f"would have to know it. Leave out {name}=, or contacts= of the system"
+            )
+    if system.n_rows and integrator != "time_stepping":
+        raise InputError(
+            f"contacts of a system with {system.n_rows} constraint rows: the rows have to be "
+            "eliminated from the contact problem first, which runs with events cannot do yet. Take "
+            "fixed steps:\n    integrator='time_stepping', dt=1e-3"
+        )
+    if CONTACTS in (given["quadratures"] or {}):
+        raise InputError(
+            f"the quadrature {CONTACTS!r} is the work of contact forces; give yours another name"
+        )
+
+
+def simulate_steps(
+    system: Model,
+    q0: ArrayLike,
+    v0: ArrayLike,
+    duration: float,
+    dt: float,
+    controller: Any,
+    forces: Sequence[Force],
+    output_times: Any,
+    progress: Any,
+    unfit: Mapping[str, Any],
+) -> Trajectory:
+    """A run by time stepping: equal steps of at most dt, the last of which ends at `duration`.
+
+    A controller that can be traced is part of the machine code; another one is called before every
+    step, and its efforts are held over it.
+    """
+    for name, x in unfit.items():
+        if x:
+            raise InputError(
+                f"{name}= does not go with integrator='time_stepping', whose steps are compiled. "
+                f"Leave it out, or let events be located:  integrator='dopri'"
+            )
+    end = checked_time(duration, "duration")
+    times = checked_output_times(output_times, end)
+    longest = checked_time(dt, "dt")
+    q, v = checked_state(system.model, chart_of(system.model), q0, v0)
+    assert system.contact_pairs is not None
+    steps = max(1, math.ceil(end / longest * (1 - 1e-12)))
+    traced = [] if controller is None or not is_traced(controller) else [controller]
+    h = end / steps
+    sim = Simulator(system, [*forces, *traced], h, integrator="time_stepping")
+    names = ("q", "v", IMPULSES)
+    start = sim.start(q, v)
+    if controller is None or traced:
+        run = sim.rollout(start, steps=steps, record=names, progress=progress)
+        found, proof = {n: run[n] for n in ("t", *names)}, run.certificate
+    else:
+        parts, state = [], start
+        for i in range(steps):
+            tau = np.asarray(controller(float(state.t), state.q.copy(), state.v.copy()), float)
+            run = sim.rollout(state, tau, record=names, progress=False)
+            parts.append({n: run[n][: 1 if i < steps - 1 else 2] for n in ("t", *names)})
+            state = run.state
+        found = {n: np.concatenate([x[n] for x in parts]) for n in parts[0]}
+        proof = run.certificate
+    elements = Elements(forces, system.model)
+
+    def stored(t: Array, q: Array, v: Array) -> Array:
+        if not elements:
+            return np.zeros(np.shape(t))
+        return np.zeros(np.shape(t)) + elements.potential_energy(elements.state(t, q, v))
+
+    t, q_, v_ = found["t"], found["q"], found["v"]
+    tau = np.zeros((len(t), system.nv))
+    if controller is not None:
+        tau = np.array([controller(*x) for x in zip(t.tolist(), q_, v_, strict=True)], float)
+    pairs, impulses = system.contact_pairs, found[IMPULSES]
+    record = ContactRecord(pairs, t, q_, impulses, h, proof, _modes(pairs, q_, impulses))
+    out = Trajectory(
+        system.model, t, q_, v_, tau, integrator="time_stepping", stored=stored,
+        system=system,  # type: ignore[arg-type]
+    ).with_contacts(record)  # fmt: skip
+    return out if times is None else out.resample(times)
+
+
+def _modes(contacts: Contacts, q: Array, impulses: Array) -> Array:
+    """Modes (k, slots) at the ends of steps, from their impulses: on a cone's bound a slot slips.
+
+    Impulses are about the places at the starts of steps.
+    """
+    plan = contact_plan(contacts)
+    layout = plan.layout
+    c = row_coefficients(layout, plan.table, slot_materials(contacts))
+    before = q[np.maximum(np.arange(len(q)) - 1, 0)]
+    normal = contact_points(contacts, before).normal
+    out = np.full(impulses.shape[:2], OPEN)
+    for i, (n, world) in enumerate(zip(normal, impulses, strict=True)):
+        p = row_impulses(plan, n, world)
+        push = p[layout.normals]
+        full = np.ones(len(push), bool)  # without friction a slot slips
+        full[[head for head, _ in layout.groups]] = False
+        for head, rows in layout.groups:
+            live = [r for r in rows if c[r] > 0]
+            size = math.sqrt(sum((p[r] / c[r]) ** 2 for r in live))
+            full[head] |= size >= (1 - _FULL) * push[head]
+        out[i] = np.where(push > 0, np.where(full, SLIPS, STICKS), OPEN)
+    return out
