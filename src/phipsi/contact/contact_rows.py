@@ -263,12 +263,6 @@ class RowPlan:
         return [x for x in parts if len(x[1])]
 
 
-def contact_plan(contacts: Contacts) -> RowPlan:
-    """The rows of contacts alone."""
-    key = (contact_plan, contacts)
-    return contacts.model.cached(key, lambda: RowPlan(contacts.model, contacts, JointRows()))
-
-
 def _root(parent: Any, body: int) -> int:
     while parent[body] >= 0:
         body = parent[body]

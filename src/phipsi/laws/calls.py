@@ -24,13 +24,15 @@ class Callee(ABC):
     """What a call computes.
 
     **Attributes:** `name`; `shapes` of the results; `key`, equal for equal callees; `natives`, the
-    compiled programs that it calls. Its machine code depends on name, shapes and programs only.
+    compiled programs that it calls; `takes_views`, whether arguments may be anywhere in memory,
+    shared by all lanes or not. Its machine code depends on name, shapes and programs only.
     """
 
     name: str
     shapes: tuple[Shape, ...]
     key: Hashable
     natives: Sequence[Any] = ()
+    takes_views = False
 
     @abstractmethod
     def arrays(self, *args: Array) -> Sequence[Array]:

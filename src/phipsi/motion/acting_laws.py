@@ -26,7 +26,8 @@ from phipsi.laws.law_derivatives import adjoints
 from phipsi.laws.law_values import evaluate
 from phipsi.model.model import Model
 from phipsi.motion.entry_names import rates_of
-from phipsi.motion.step_calls import ProgramCall, lower
+from phipsi.motion.group_calls import lower
+from phipsi.motion.step_calls import ProgramCall
 from phipsi.motion.step_graph import StepGraph
 from phipsi.operators import H, f_ext, phi
 

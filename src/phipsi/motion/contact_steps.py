@@ -55,7 +55,8 @@ from phipsi.motion.checks import (
     checked_time,
 )
 from phipsi.motion.conditional import where_needed
-from phipsi.motion.step_calls import ProgramCall, euler_step, moved, pushed_rates
+from phipsi.motion.group_calls import euler_step, moved, pushed_rates
+from phipsi.motion.step_calls import ProgramCall
 from phipsi.motion.step_graph import STEP, Forces, Place, StepGraph
 from phipsi.motion.step_rows import TOLERANCE, StepProblem, StepRows
 from phipsi.motion.tableaux import METHODS

@@ -25,10 +25,7 @@ from typing import Any, final
 from phipsi.laws import law_operations as ops
 from phipsi.laws.graph import Node
 from phipsi.laws.substitution import substituted
-from phipsi.motion.iteration import Measure, solution
-from phipsi.motion.lagrangian import LAGRANGIAN, LAGRANGIAN_WITH_FORCES, RATES_OF_MOMENTA
-from phipsi.motion.stage_loop import Arithmetic, take_step
-from phipsi.motion.step_calls import (
+from phipsi.motion.group_calls import (
     end_of,
     euler_step,
     middle_of,
@@ -37,6 +34,9 @@ from phipsi.motion.step_calls import (
     rate_of,
     wanted_momenta,
 )
+from phipsi.motion.iteration import Measure, solution
+from phipsi.motion.lagrangian import LAGRANGIAN, LAGRANGIAN_WITH_FORCES, RATES_OF_MOMENTA
+from phipsi.motion.stage_loop import Arithmetic, take_step
 from phipsi.motion.step_graph import STEP, Place, StepGraph
 from phipsi.motion.tableaux import Method
 

@@ -1,12 +1,11 @@
-"""Inertias of bodies and rotors in graphs: M from inertial parameters, and weights of them."""
+"""Inertias of bodies in graphs: M from inertial parameters, and weights of one from the other."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from phipsi.laws import law_operations as ops
-from phipsi.laws.graph import Node, Shape
-from phipsi.model.model import Model
+from phipsi.laws.graph import Node
 
 # M = [J, m ĉ; −m ĉ, m 1] in the order of `inertial_parameters`: which of the ten stands at every
 # entry, 10 for none, and its sign
@@ -36,22 +35,3 @@ def weights_of_inertias(weights: Node, n: int) -> Node:
     return ops.apply(
         "mul", ops.pick(flat, places), ops.constant(np.broadcast_to(shares, (n, 6, 6)))
     )
-
-
-def of_rotors(model: Model, shape: Shape, by_tau: Node, rates: Node | None = None) -> Node:
-    """The weights of Jr: a change of it acts on rates y as the efforts −δJr y.
-
-    Of weights by_tau (nv,) of efforts and rates (nv,), or of a sum of such products (nv, nv).
-    """
-    rows, columns, places = [], [], []
-    for k, at in enumerate(model.v_slices):
-        for i in range(at.start, at.stop):
-            for j in range(at.start, at.stop):
-                rows.append(i)
-                columns.append(j)
-                places.append((k * shape[1] + i - at.start) * shape[2] + j - at.start)
-    if rates is None:
-        product = ops.pick(by_tau, np.array(rows) * model.nv + np.array(columns))
-    else:
-        product = ops.apply("mul", ops.pick(by_tau, rows), ops.pick(rates, columns))
-    return ops.scatter(ops.apply("neg", product), np.array(places), shape)

@@ -30,9 +30,9 @@ from phipsi.laws import law_operations as ops
 from phipsi.laws.graph import Node
 from phipsi.laws.law_derivatives import adjoints
 from phipsi.motion.graph_steps import step_of
+from phipsi.motion.group_calls import lower
 from phipsi.motion.run_code import Plan
 from phipsi.motion.run_memory import RunMemory
-from phipsi.motion.step_calls import lower
 from phipsi.motion.step_graph import StepGraph
 from phipsi.motion.tableaux import Method
 

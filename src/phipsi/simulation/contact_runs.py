@@ -13,13 +13,14 @@ from phipsi.contact.contact_points import contact_points
 from phipsi.contact.contact_record import OPEN, SLIPS, STICKS, ContactRecord
 from phipsi.contact.contact_rows import (
     IMPULSES,
-    contact_plan,
+    RowPlan,
     row_coefficients,
     row_impulses,
     slot_materials,
 )
 from phipsi.errors import InputError
 from phipsi.forces.force import Elements, Force
+from phipsi.laws.circuit import JointRows
 from phipsi.model.contact_pairs import Contacts
 from phipsi.model.model import Model
 from phipsi.motion.chart import chart_of
@@ -136,7 +137,7 @@ def _modes(contacts: Contacts, q: Array, impulses: Array) -> Array:
 
     Impulses are about the places at the starts of steps.
     """
-    plan = contact_plan(contacts)
+    plan = RowPlan(contacts.model, contacts, JointRows())
     layout = plan.layout
     c = row_coefficients(layout, plan.table, slot_materials(contacts))
     before = q[np.maximum(np.arange(len(q)) - 1, 0)]
