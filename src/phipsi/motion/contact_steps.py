@@ -115,6 +115,11 @@ class ContactSteps:
         change, reaction = self._pushed(start.q, found.forces, inertia)
         total = ops.apply("add", vdot, ops.apply("div", change, STEP))
         q, rates = euler_step(model, start.q, start.v, total, STEP)
+        if rows.back is not None:  # contacts that rebound moved with the velocity before for a time
+            known = [start.q, rows.back, *([] if inertia is None else [inertia])]
+            hit = as_node(np.max(np.abs(Traced(rows.back))))
+            lag, _ = self._pushed(start.q, rows.back, inertia)
+            q = moved(model, q, where_needed(hit, known, [ops.apply("neg", lag)])[0])
         if plan.layout.n_heads:
             deep, apart = rows.separation()
             fixed = [start.q, *rows.fixed, *([] if inertia is None else [inertia])]
