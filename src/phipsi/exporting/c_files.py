@@ -238,6 +238,25 @@ def cpp_header(lib: Library) -> str:
 def cmake_file(lib: Library, object_name: str) -> str:
     """A target to link, and the test."""
     n = lib.name
+    if object_name.endswith(".c"):
+        return f"""# {MARK}: add_subdirectory, then target_link_libraries(yours {n}::{n})
+cmake_minimum_required(VERSION 3.16)
+project({n} LANGUAGES C)
+add_library({n} STATIC {object_name})
+add_library({n}::{n} ALIAS {n})
+target_include_directories({n} PUBLIC ${{CMAKE_CURRENT_LIST_DIR}})
+target_compile_options({n} PRIVATE $<$<C_COMPILER_ID:GNU,Clang,AppleClang>:-ffp-contract=off>)
+set_target_properties({n} PROPERTIES C_STANDARD 99)
+if(UNIX)
+  target_link_libraries({n} PUBLIC m)
+endif()
+if(PROJECT_IS_TOP_LEVEL)
+  enable_testing()
+  add_executable(test_{n} test_{n}.c)
+  target_link_libraries(test_{n} {n}::{n})
+  add_test(NAME {n} COMMAND test_{n})
+endif()
+"""
     return f"""# {MARK}: add_subdirectory(this folder), then target_link_libraries(yours {n}::{n})
 cmake_minimum_required(VERSION 3.16)
 project({n} LANGUAGES C CXX)
@@ -385,6 +404,7 @@ def readme(
             "The processor computes these numbers by helper functions of the compiler's library "
             f"(libgcc, compiler-rt): {', '.join(lib.helpers)}."
         )
+    flags, libraries = ("-std=c99 -O2 -ffp-contract=off ", " -lm") if row.is_source else ("", "")
     joints = [
         f"| {_comment(name)} | {kind} | {_range(q)} | {_range(v)} |"
         for name, kind, q, v in joint_rows(lib.model)
@@ -394,7 +414,7 @@ def readme(
             f"# {n}",
             "",
             f"{lib.text}, for {row.name} ({row.text}); {MARK}. "
-            f"{code_bytes} bytes of code and tables.",
+            f"{code_bytes} bytes of {'C99' if row.is_source else 'code and tables'}.",
             "",
             "| function | takes | gives | bytes of work memory |",
             "|---|---|---|---|",
@@ -414,7 +434,8 @@ def readme(
             f"`{n}.hpp` has the same with spans (C++20). To check the device:",
             "",
             "```sh",
-            f"cc test_{n}.c {n}{row.suffix} -o test_{n} && ./test_{n}      # prints ok",
+            f"cc {flags}test_{n}.c {n}{row.suffix} -o test_{n}{libraries} && ./test_{n}"
+            "      # prints ok",
             "```",
             "",
             *notes,

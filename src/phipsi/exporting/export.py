@@ -20,6 +20,7 @@ from phipsi.backends.failures import is_failure
 from phipsi.backends.native.native_backend import KernelSource
 from phipsi.backends.native.pipeline import can_run
 from phipsi.backends.native.targets import llvm_library
+from phipsi.backends.native.text import c_text, llvm_text
 from phipsi.backends.program import Program
 from phipsi.errors import InputError
 from phipsi.exporting import c_files, web_files
@@ -76,9 +77,9 @@ def export(
 
     **Arguments:** `programs`, of one mechanism: a mapping from the names of the functions, a
     sequence, or one program; `folder`, which is created, or replaced if an export wrote it; `name`,
-    the prefix of everything in C; `target`, a row of the table in docs/export.md; `scratch`:
-    "caller", or "static" if the work memory should be inside, so that a function runs once at a
-    time; `precision`: "double".
+    the prefix of everything in C; `target`, a row of the table in docs/export.md, or "c" for C99
+    source instead of an object; `scratch`: "caller", or "static" if the work memory should be
+    inside, so that a function runs once at a time; `precision`: "double".
     **Returns:** an `Exported`, which lists files and functions. **Cost:** that of compiling.
 
     >>> import tempfile
@@ -101,11 +102,17 @@ def export(
     row, named = target_named(target), _named(programs)
     model = _model_of(named)
     sources = [_source(f"{name}_{key}", program) for key, program in named.items()]
-    batch = not row.is_wasm or row.target.lanes > 1
-    module = exported_module(sources, row.target, static=scratch == "static", batch=batch)
+    # one lane would be a plain loop
+    batch = row.target.lanes > 1 or not (row.is_wasm or row.flash)
+    writer = c_text if row.is_source else llvm_text
+    module = exported_module(sources, row.target, writer, static=scratch == "static", batch=batch)
     functions = tuple(_rounded(f) for f in module.functions)
-    binary = row.target.object_code(module.text)
-    code_bytes = _loaded_bytes(binary)
+    if row.is_source:
+        binary = f'#include "{name}.h"\n{module.text}'.encode()
+        code_bytes = len(binary)
+    else:
+        binary = row.target.object_code(module.text)
+        code_bytes = _loaded_bytes(binary)
     _check_memory(row, name, functions, code_bytes)
     text = f"{len(functions)} program{'s' * (len(functions) > 1)} of {model.name or 'a mechanism'}"
     lib = c_files.Library(
@@ -231,7 +238,7 @@ def _check_memory(
                 f"{name} needs {need / 1024:.0f} kB of {what}; the largest {row.name} has "
                 f"{limit / 1024:.0f} kB. Export fewer programs, or a mechanism with fewer bodies"
             )
-    if row.pointer_bits == 32 and work >= 2**31:
+    if row.target.pointer_bits == 32 and work >= 2**31:
         raise InputError(
             f"{name} needs {work} bytes of work memory, more than {row.name} addresses"
         )

@@ -96,6 +96,8 @@ class _Head:
             yield f"  uint64_t {name}_job[{self._words(run.plan)}];"
             yield f"  double {name}_work[{max(1, run.size)}];"
         yield f"  double scratch[{scratch}];"
+        if "pull" in runs:
+            yield "  double weights[N_VALUES - N_GIVEN], by[N_GIVEN];"
         yield "} Model;"
         for name, run in runs.items():
             yield from self._runner(name, run.plan)
@@ -115,7 +117,7 @@ class _Head:
             run_code.FAILED_AT: "&m->failed_at",
         }
         for i, port in enumerate(plan.ports):
-            addresses[run_code.PORTS + 3 * i] = f"(m->values + {self.model.places[port]})"
+            addresses[run_code.PORTS + 3 * i] = self.model.room_of(port)
         programs = run_code.PORTS + 3 * len(plan.ports)
         for i in range(len(plan.natives)):
             addresses[programs + 2 * i + 1] = "m->scratch"

@@ -20,7 +20,7 @@ from phipsi.backends.failures import NO_MEMORY, STATUS_WORDS
 from phipsi.backends.native.calls.batch_loop import define_pack, define_unpack
 from phipsi.backends.native.native_backend import KernelSource
 from phipsi.backends.native.targets.target import Target
-from phipsi.backends.native.text import llvm_text
+from phipsi.backends.native.text import c_text, llvm_text
 from phipsi.backends.native.text import llvm_text as ir
 from phipsi.backends.native.text.lane_arithmetic import (
     I1,
@@ -109,13 +109,22 @@ def exported_module(
     `writer` writes the text: that of LLVM, or C. With `static`, work memory is data of the module:
     functions have no `work`, and each may run once at a time.
     """
-    module = writer.Module(standalone=True)
+    options: dict[str, Any] = {}
+    if writer is llvm_text:
+        options = {"missing": target.missing, "narrow": target.pointer_bits == 32}
+        options["integer_bytes"] = target.integer_bytes
+    module = writer.Module(standalone=True, **options)
     functions: list[ExportedFunction] = []
     entries: list[Any] = []
+    found: list[KernelSource] = []
     for source in sources:
         fused = target.fused and not source.program.reproducible
-        kernels = KernelSource(source.program, replace(target, fused=fused))
-        one = _Writer(module, kernels, source, static)
+        found.append(KernelSource(source.program, replace(target, fused=fused)))
+    widths = {1, target.lanes} if batch else {1}
+    # tables have what one of the programs reads, so that programs share them
+    columns = set[int]().union(*(kernels.unit.used_columns(widths) for kernels in found))
+    for source, kernels in zip(sources, found, strict=True):
+        one = _Writer(module, kernels, source, columns, static)
         function = ExportedFunction(source.name, source.arguments, 0, _STATUSES)
         entry, work = one.single()
         entries.append(entry)
@@ -125,16 +134,34 @@ def exported_module(
             entries.append(entry)
             function = replace(function, batch_bytes=work, lanes=target.lanes)
         functions.append(function)
+    if isinstance(module, c_text.Module):
+        for f in functions:
+            _declare(module, f, target.number, static=static)
     module.keep(entries)
     return ExportedModule(str(module), tuple(functions))
+
+
+def _declare(module: c_text.Module, f: ExportedFunction, number: str, *, static: bool) -> None:
+    """The parameters of a function as the header has them."""
+    arrays = [f"{'const ' * (a.role == 'in')}{number} *{a.name}" for a in f.arguments]
+    work = [] if static else ["void *work"]
+    if arrays:
+        module.signatures[f.name] = (*arrays, *work)
+        module.signatures[f"{f.name}_batch"] = ("int n", *arrays, "int *status", *work)
 
 
 class _Writer:
     """Writes the functions of one program around its kernels."""
 
     def __init__(
-        self, module: ir.Module, kernels: KernelSource, source: Source, static: bool
+        self,
+        module: ir.Module,
+        kernels: KernelSource,
+        source: Source,
+        columns: set[int],
+        static: bool,
     ) -> None:
+        self._columns = columns
         self.module, self.source, self.unit, self.static = module, source, kernels.unit, static
         self.target = kernels.unit.target
         self.n_inputs = len(kernels.program.inputs)
@@ -143,7 +170,7 @@ class _Writer:
 
     def _kernel(self, lanes: int) -> tuple[Any, int]:
         if lanes not in self._kernels:
-            known, work = self.unit.known_record(lanes)
+            known, work = self.unit.known_record(lanes, self._columns)
             kernel = self.unit.kernel(self.module, lanes, known=known)
             self._kernels[lanes] = kernel.function, work
         return self._kernels[lanes]
@@ -165,7 +192,7 @@ class _Writer:
         kernel, work = self._kernel(1)
         n = len(self.counts)
         function, args, scratch = self._begin(self.source.name, [POINTER] * n, work)
-        b = ir.IRBuilder(function.append_basic_block("entry"))
+        b = function.begin()
         e = self._emitter(b, 1)
         status = b.alloca(e.integers)
         buffers = b.alloca(I64, size=n + 1)
@@ -197,7 +224,7 @@ class _Writer:
         takes = [I32, *[POINTER] * (n + 1)]
         function, args, memory = self._begin(f"{self.source.name}_batch", takes, total)
         count, *arrays, statuses = args
-        b = ir.IRBuilder(function.append_basic_block("entry"))
+        b = function.begin()
         e = self._emitter(b, lanes)
         found, first = b.alloca(e.integers), b.alloca(I32)
         buffers = b.alloca(I64, size=n + 1)
