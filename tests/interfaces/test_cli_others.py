@@ -15,7 +15,7 @@ from phipsi.interfaces.cli import bench as cli_bench
 from phipsi.interfaces.cli.bench import Row, table
 from phipsi.interfaces.cli.commands import app
 
-COMMANDS = ("info", "check", "simulate", "explain", "bench", "demo")
+COMMANDS = ("info", "check", "simulate", "explain", "export", "bench", "demo")
 
 
 def call(*arguments: str) -> int:
@@ -203,3 +203,19 @@ def test_terminals_without_greek(tmp_path: Path):
     run = subprocess.run(command, capture_output=True, env=env)
     assert run.returncode == 0 and run.stdout.startswith(b"expression\n    H ? M ?* H*")
     assert np.array(list(run.stdout)).max() < 128
+
+
+# ---- export -----------------------------------------------------------------------------------
+
+
+def test_export_writes_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    out = tmp_path / "arm"
+    what = "forward_dynamics,jacobian:tool"
+    options = ["--what", what, "--target", "riscv64", "--out", str(out), "--name", "arm"]
+    assert call("export", "seven_joint_arm", *options) == 0
+    said = capsys.readouterr().out
+    assert "arm_forward_dynamics   q, v, tau   vdot" in said and "arm_jacobian_tool" in said
+    assert (out / "arm.o").read_bytes()[:4] == b"\x7fELF"
+    options[3] = "riscv46"
+    assert call("export", "seven_joint_arm", *options) == 2
+    assert "Did you mean 'riscv64'?" in capsys.readouterr().err

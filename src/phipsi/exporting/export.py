@@ -102,7 +102,8 @@ def export(
     row, named = target_named(target), _named(programs)
     model = _model_of(named)
     sources = [_source(f"{name}_{key}", program) for key, program in named.items()]
-    batch = not row.is_wasm or row.target.lanes > 1
+    # one lane would be a plain loop
+    batch = row.target.lanes > 1 or not (row.is_wasm or row.flash)
     writer = c_text if row.is_source else llvm_text
     module = exported_module(sources, row.target, writer, static=scratch == "static", batch=batch)
     functions = tuple(_rounded(f) for f in module.functions)
@@ -237,7 +238,7 @@ def _check_memory(
                 f"{name} needs {need / 1024:.0f} kB of {what}; the largest {row.name} has "
                 f"{limit / 1024:.0f} kB. Export fewer programs, or a mechanism with fewer bodies"
             )
-    if row.pointer_bits == 32 and work >= 2**31:
+    if row.target.pointer_bits == 32 and work >= 2**31:
         raise InputError(
             f"{name} needs {work} bytes of work memory, more than {row.name} addresses"
         )

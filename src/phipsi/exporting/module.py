@@ -109,13 +109,22 @@ def exported_module(
     `writer` writes the text: that of LLVM, or C. With `static`, work memory is data of the module:
     functions have no `work`, and each may run once at a time.
     """
-    module = writer.Module(standalone=True)
+    options: dict[str, Any] = {}
+    if writer is llvm_text:
+        options = {"missing": target.missing, "narrow": target.pointer_bits == 32}
+        options["integer_bytes"] = target.integer_bytes
+    module = writer.Module(standalone=True, **options)
     functions: list[ExportedFunction] = []
     entries: list[Any] = []
+    found: list[KernelSource] = []
     for source in sources:
         fused = target.fused and not source.program.reproducible
-        kernels = KernelSource(source.program, replace(target, fused=fused))
-        one = _Writer(module, kernels, source, static)
+        found.append(KernelSource(source.program, replace(target, fused=fused)))
+    widths = {1, target.lanes} if batch else {1}
+    # tables have what one of the programs reads, so that programs share them
+    columns = set[int]().union(*(kernels.unit.used_columns(widths) for kernels in found))
+    for source, kernels in zip(sources, found, strict=True):
+        one = _Writer(module, kernels, source, columns, static)
         function = ExportedFunction(source.name, source.arguments, 0, _STATUSES)
         entry, work = one.single()
         entries.append(entry)
@@ -127,14 +136,14 @@ def exported_module(
         functions.append(function)
     if isinstance(module, c_text.Module):
         for f in functions:
-            _declare(module, f, static=static)
+            _declare(module, f, target.number, static=static)
     module.keep(entries)
     return ExportedModule(str(module), tuple(functions))
 
 
-def _declare(module: c_text.Module, f: ExportedFunction, *, static: bool) -> None:
+def _declare(module: c_text.Module, f: ExportedFunction, number: str, *, static: bool) -> None:
     """The parameters of a function as the header has them."""
-    arrays = [f"{'const ' * (a.role == 'in')}double *{a.name}" for a in f.arguments]
+    arrays = [f"{'const ' * (a.role == 'in')}{number} *{a.name}" for a in f.arguments]
     work = [] if static else ["void *work"]
     if arrays:
         module.signatures[f.name] = (*arrays, *work)
@@ -145,8 +154,14 @@ class _Writer:
     """Writes the functions of one program around its kernels."""
 
     def __init__(
-        self, module: ir.Module, kernels: KernelSource, source: Source, static: bool
+        self,
+        module: ir.Module,
+        kernels: KernelSource,
+        source: Source,
+        columns: set[int],
+        static: bool,
     ) -> None:
+        self._columns = columns
         self.module, self.source, self.unit, self.static = module, source, kernels.unit, static
         self.target = kernels.unit.target
         self.n_inputs = len(kernels.program.inputs)
@@ -155,7 +170,7 @@ class _Writer:
 
     def _kernel(self, lanes: int) -> tuple[Any, int]:
         if lanes not in self._kernels:
-            known, work = self.unit.known_record(lanes)
+            known, work = self.unit.known_record(lanes, self._columns)
             kernel = self.unit.kernel(self.module, lanes, known=known)
             self._kernels[lanes] = kernel.function, work
         return self._kernels[lanes]

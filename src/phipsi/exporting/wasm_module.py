@@ -34,6 +34,7 @@ def wasm_module(binary: bytes, heap_bytes: int) -> WasmModule:
     """Finish an object; its memory has room for `heap_bytes` of the caller's."""
     parts: dict[int, bytes] = {}
     functions: dict[str, int] = {}
+    places: dict[int, bool] = {}
     r = _Reader(binary)
     if r.take(len(_HEAD)) != _HEAD:
         raise InputError("this is not a WebAssembly object")
@@ -44,13 +45,17 @@ def wasm_module(binary: bytes, heap_bytes: int) -> WasmModule:
             parts[kind] = content
         else:
             custom = _Reader(content)
-            if custom.name() == "linking":
+            name = custom.name()
+            if name == "linking":
                 functions = _functions(custom)
+            elif name == "reloc.CODE":
+                places = _places(custom)
     _check_imports(_Reader(parts.pop(_IMPORT, b"\0")))
     unknown = set(parts) - set(_ORDER)
     assert not unknown, f"sections {unknown}"
     top = -(-(_data_end(_Reader(parts.get(_DATA, b"\0"))) + STACK) // 16) * 16
     pages = -(-(top + heap_bytes) // PAGE)
+    parts[_CODE] = _shortened(parts[_CODE], places)
     exports = [("memory", _IN_MEMORY, 0), *((n, _IN_FUNCTION, i) for n, i in functions.items())]
     parts[_MEMORY] = _leb(1) + b"\0" + _leb(pages)
     parts[_GLOBAL] = _leb(1) + b"\x7f\x01\x41" + _signed_leb(top) + b"\x0b"  # the stack pointer
@@ -106,6 +111,41 @@ def _functions(r: _Reader) -> dict[str, int]:
     return out
 
 
+def _places(r: _Reader) -> dict[int, bool]:
+    """Where the code has numbers that a linker could change, and whether they have a sign.
+
+    They take five bytes each, so that any number fits.
+    """
+    r.number()  # of the section
+    out: dict[int, bool] = {}
+    for _ in range(r.number()):
+        kind, place = r.byte(), r.number()
+        r.number()  # of the symbol
+        if kind in (3, 4, 5):  # addresses in memory have an offset
+            r.number()
+        assert kind in (0, 3, 4, 7), f"relocation {kind}"
+        out[place] = kind == 4
+    return out
+
+
+def _shortened(code: bytes, places: dict[int, bool]) -> bytes:
+    """The same code with these numbers in as few bytes as they need."""
+    r = _Reader(code)
+    bodies: list[bytes] = []
+    for _ in range(r.number()):
+        size = r.number()
+        start, out = r.at, bytearray()
+        body = r.take(size)
+        done = 0
+        for place in sorted(p for p in places if start <= p < start + size):
+            out += body[done : place - start]
+            value = _Reader(body[place - start :]).number()
+            out += _signed_leb(value) if places[place] else _leb(value)
+            done = place - start + 5
+        bodies.append(bytes(out) + body[done:])
+    return _leb(len(bodies)) + b"".join(_leb(len(b)) + b for b in bodies)
+
+
 def _data_end(r: _Reader) -> int:
     """The address behind all data."""
     end = 0
@@ -120,15 +160,15 @@ def _data_end(r: _Reader) -> int:
 
 class _Reader:
     def __init__(self, data: bytes) -> None:
-        self._data, self._at = data, 0
+        self._data, self.at = data, 0
 
     @property
     def done(self) -> bool:
-        return self._at >= len(self._data)
+        return self.at >= len(self._data)
 
     def take(self, count: int) -> bytes:
-        self._at += count
-        return self._data[self._at - count : self._at]
+        self.at += count
+        return self._data[self.at - count : self.at]
 
     def byte(self) -> int:
         return self.take(1)[0]

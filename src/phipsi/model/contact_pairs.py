@@ -57,6 +57,20 @@ SLOTS: dict[tuple[str, str], int] = {
     ("Sphere", "HeightField"): 1,
     ("Capsule", "HeightField"): 2,
     ("Box", "HeightField"): 4,
+    ("Sphere", "Ellipsoid"): 1,
+    ("Sphere", "ConvexMesh"): 1,
+    ("Capsule", "Cylinder"): 3,
+    ("Capsule", "Ellipsoid"): 1,
+    ("Capsule", "ConvexMesh"): 3,
+    ("Cylinder", "Cylinder"): 5,
+    ("Cylinder", "Ellipsoid"): 1,
+    ("Cylinder", "Box"): 5,
+    ("Cylinder", "ConvexMesh"): 5,
+    ("Ellipsoid", "Ellipsoid"): 1,
+    ("Ellipsoid", "Box"): 1,
+    ("Ellipsoid", "ConvexMesh"): 1,
+    ("Box", "ConvexMesh"): 5,
+    ("ConvexMesh", "ConvexMesh"): 5,
 }
 _COMBINED: dict[str, Callable[[float, float], float]] = {
     "geometric": lambda x, y: math.sqrt(x * y),
@@ -178,7 +192,7 @@ class Contacts(Value):
             a, b = shapes[i], shapes[j]
             both = _combined(a.material or default, b.material or default, rule)
             slots = SLOTS[a.shape.kind, b.shape.kind]
-            slots = min(slots, points) if isinstance(a.shape, ConvexMesh) else slots
+            slots = min(slots, points) if _is_mesh_on_plane(a, b) else slots
             hosts = (choose.hosts[i], choose.hosts[j])
             made.append(ContactPair(f"{a.name}|{b.name}", a, b, *hosts, both, first, slots))
             first += slots
@@ -233,6 +247,10 @@ class Contacts(Value):
         more = ", …" if len(self.pairs) > 3 else ""
         count = f"{len(self.pairs)} pair{'' if len(self.pairs) == 1 else 's'}"
         return f"<Contacts: {count} with {self.n_slots} slots{': ' if shown else ''}{shown}{more}>"
+
+
+def _is_mesh_on_plane(a: BodyShape, b: BodyShape) -> bool:
+    return isinstance(a.shape, ConvexMesh) and isinstance(b.shape, Plane)
 
 
 def _again(*parts: Any) -> Contacts:

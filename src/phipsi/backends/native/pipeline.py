@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Collection
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -244,10 +245,31 @@ class Unit:
         fewest = 4 if scratch > _LARGE else 3 if any(map(is_matrix, self.results)) else 2
         return min(fewest, self.target.lanes)
 
-    def known_record(self, lanes: int) -> tuple[KnownRecord, int]:
-        """The record of one kernel on the caller's arrays, and the bytes of scratch it needs."""
-        data = self.record(lanes)
-        return KnownRecord(tuple(data.tolist()), self.pointers()), int(data[self.words])
+    def known_record(
+        self, lanes: int, columns: Collection[int] | None = None
+    ) -> tuple[KnownRecord, int]:
+        """The record of one kernel on the caller's arrays, and the bytes of scratch it needs.
+
+        With `columns`, the table of bodies has only these of its numbers.
+        """
+        data, tables = self.record(lanes), self.pointers()
+        known = KnownRecord(tuple(data.tolist()), tables)
+        if columns is not None:
+            kept = sorted(i for i in columns if i < self.tables.doubles.shape[1])
+            known = KnownRecord(
+                known.words,
+                tables | {record.DOUBLES: np.ascontiguousarray(self.tables.doubles[:, kept])},
+                {i: place for place, i in enumerate(kept)},
+            )
+        return known, int(data[self.words])
+
+    def used_columns(self, lanes: Collection[int]) -> set[int]:
+        """The numbers of bodies that kernels with a known record read."""
+        out: set[int] = set()
+        for n in lanes:
+            kernel = self.kernel(ir.Module(standalone=True), n, known=self.known_record(n)[0])
+            out |= kernel.k.used_columns
+        return out
 
     def record(self, alone: int = 0) -> np.ndarray:
         """Sizes, addresses, offsets of the scratch areas in numbers, and slots for scratch.

@@ -22,6 +22,7 @@ from phipsi.backends.native.text import llvm_text as ir
 from phipsi.backends.native.text.elementary import define_sincos
 from phipsi.backends.native.text.lane_arithmetic import (
     I1,
+    I32,
     I64,
     POINTER,
     WORD,
@@ -44,6 +45,7 @@ _AREAS = {  # of the records of a domain: for what a configuration has once, for
     Domain.ROW: (record.ROWS, record.COLUMN_ROWS),
     Domain.WORLD: (record.WORLD, record.COLUMN_WORLD),
 }
+_INTEGER_TABLES = (record.INTEGERS, record.POINT_INTEGERS, record.LINK_INTEGERS)
 _COUNTS = {
     Domain.BODY: record.N_BODIES,
     Domain.POINT: record.N_POINTS,
@@ -70,11 +72,13 @@ class KnownRecord:
     """A data record that is known when the code is written: its words, and the tables by word.
 
     Words become constants of the code and tables constant data of its module, so that the code
-    needs no record and holds no address as a number.
+    needs no record and holds no address as a number. If the table of bodies has only the numbers
+    that are used, `columns` says where.
     """
 
     words: tuple[int, ...]
     tables: dict[int, np.ndarray]
+    columns: dict[int, int] | None = None
 
 
 @dataclass(frozen=True)
@@ -132,6 +136,8 @@ class Emission:
             self.b.word(data, i) if known is None else i64(known.words[i]) for i in words
         ]
         self._tables: dict[int, Any] = {}  # addresses by word
+        self.integer_bytes = module.integer_bytes
+        self.used_columns: set[int] = set()  # of the table of bodies
         self._buffers = [
             self.b.load(self.at(buffers, i64(WORD * i)), typ=POINTER) for i in range(self.n_buffers)
         ]
@@ -168,7 +174,21 @@ class Emission:
             return self._tables[index]
         if self.parts.known is None:
             return self.b.inttoptr(self._words[index], POINTER)
-        return self.module.table_of(self.parts.known.tables[index])
+        numbers = self.parts.known.tables[index]
+        short = self.integer_bytes == 4 and index in _INTEGER_TABLES
+        return self.module.table_of(numbers.astype(np.int32) if short else numbers)
+
+    @property
+    def columns(self) -> int:
+        """How many numbers the table of bodies has for each."""
+        known = self.parts.known
+        return self.parts.constants if known is None or not known.columns else len(known.columns)
+
+    def column(self, i: int) -> int:
+        """Where number i of a body stands in its row of the table."""
+        self.used_columns.add(i)
+        known = self.parts.known
+        return i if known is None or known.columns is None else known.columns[i]
 
     def at(self, base: Any, offset: Any) -> Any:
         """base + offset bytes."""
@@ -181,7 +201,17 @@ class Emission:
     def integer(self, word: int, width: int, k: Any, i: int) -> Any:
         """Number i of row k of a table of integers."""
         index = self.b.add(self.b.mul(k, i64(width)), i64(i))
-        return self.b.load(self.at(self.table(word), self.b.mul(index, i64(WORD))), typ=I64)
+        return self.read_integer(word, self.table(word), index, i)
+
+    def read_integer(self, word: int, base: Any, index: Any, column: int) -> Any:
+        """Number `index` behind an address in a table of integers, which is in that column."""
+        where = self.at(base, self.b.mul(index, i64(self.integer_bytes)))
+        if self.integer_bytes == 8:
+            return self.b.load(where, typ=I64)
+        assert self.parts.known is not None
+        negative = (self.parts.known.tables[word][..., column] < 0).any()
+        widen = self.b.sext if negative else self.b.zext
+        return widen(self.b.load(where, typ=I32), I64)
 
     def body_integers(self, k: Any, *which: int) -> list[Any]:
         """Numbers of body k in the table of bodies."""

@@ -11,7 +11,7 @@ from phipsi.backends.native import tables
 from phipsi.backends.native.kernel import lane_blocks as bl
 from phipsi.backends.native.kernel.emission import Emission
 from phipsi.backends.native.kernel.plan import is_column
-from phipsi.backends.native.text.lane_arithmetic import I32, WORD, Lane, i64
+from phipsi.backends.native.text.lane_arithmetic import I32, Lane, i64
 from phipsi.sweeps import entries as en
 from phipsi.sweeps.ir import Domain, Field, Reads
 
@@ -46,13 +46,15 @@ class Place:
         """Go to body k; the number of its joint's type."""
         m, b = self.k, self.k.b
         self.domain, self.index = Domain.BODY, k
-        row = m.at(m.table(record.INTEGERS), b.mul(k, i64(WORD * tables.N_INTEGERS)))
-        numbers = [b.word(row, i) for i in range(tables.N_INTEGERS)]
+        size = i64(m.integer_bytes * tables.N_INTEGERS)
+        row = m.at(m.table(record.INTEGERS), b.mul(k, size))
+        word = record.INTEGERS
+        numbers = [m.read_integer(word, row, i64(i), i) for i in range(tables.N_INTEGERS)]
         self.parent, self.hub, self.on_hub, self.q_offset, self.v_offset = (
             numbers[i]
             for i in (tables.PARENT, tables.HUB, tables.ON_HUB, tables.Q_OFFSET, tables.V_OFFSET)
         )
-        self._table = m.at(m.table(record.DOUBLES), b.mul(k, i64(m.unit * m.parts.constants)))
+        self._table = m.at(m.table(record.DOUBLES), b.mul(k, i64(m.unit * m.columns)))
         self.records = {
             Reads.HERE: m.both(Domain.BODY, b.add(k, i64(1))),
             Reads.PARENT: m.both(Domain.BODY, b.add(self.parent, i64(1))),
@@ -113,7 +115,7 @@ class Place:
 
     def constant(self, i: int) -> Lane:
         """A number of the body's table."""
-        found = self._number(self._table, i)
+        found = self._number(self._table, self.k.column(i))
         return Lane(found.emitter, found.value, i)
 
     def matrix(self, start: int, *, transposed: bool = False) -> en.Rows:

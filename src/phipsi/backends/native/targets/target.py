@@ -30,6 +30,8 @@ class Target:
     `MachineCode` loads if it is for this process. Other targets have a `triple`, as LLVM spells it:
     with all four parts where it has an environment, because LLVM reads the last part of three as an
     operating system. `reloc` is where their code may be placed: "static" or "pic" (anywhere);
+    `missing`, of "maxnum" and "floor", what they have no instruction for; `pointer_bits`, the width
+    of their addresses; `integer_bytes`, that of integers in tables.
     `number` is what code computes with: "double" or "float".
     """
 
@@ -40,6 +42,9 @@ class Target:
     triple: str = ""  # of this process
     number: NumberName = "double"
     reloc: str = "default"
+    missing: tuple[str, ...] = ()
+    pointer_bits: int = 64
+    integer_bytes: int = 8
 
     @property
     def unit(self) -> int:

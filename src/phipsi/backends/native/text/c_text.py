@@ -140,8 +140,10 @@ class Module(ir.Module):
         """What writes the statements of its functions."""
         return IRBuilder
 
-    def __init__(self, *, standalone: bool = True) -> None:
-        super().__init__(standalone=standalone)
+    def __init__(
+        self, *, standalone: bool = True, missing: Sequence[str] = ("maxnum", "floor")
+    ) -> None:
+        super().__init__(standalone=standalone, missing=missing)
         self.order: dict[str, dict[ir.Block, None]] = {}
         self.rooms: dict[str, list[tuple[str, str, int]]] = {}
         self.signatures: dict[str, tuple[str, ...]] = {}

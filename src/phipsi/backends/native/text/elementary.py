@@ -367,12 +367,37 @@ def _radians(b: Any, rest: list[Any], number: Number) -> tuple[Any, Any]:
 
 def _moved(b: Any, x: Any, y: Any, shift: Any) -> Any:
     """The first word of two that are moved up by less than 64 bits."""
+    if ir.number(shift) is None:  # long code on small processors
+        known = b.module.globals.get("phipsi_moved")
+        return b.call(known or _define_moved(b.module), [x, y, shift])
+    return _shifted(b, x, y, shift)
+
+
+def _define_moved(module: ir.Module) -> ir.Function:
+    function = ir.Function(module, ir.FunctionType(I64, [I64] * 3), "phipsi_moved")
+    function.linkage = "internal"
+    b = function.begin()
+    b.ret(_shifted(b, *function.args))
+    return function
+
+
+def _shifted(b: Any, x: Any, y: Any, shift: Any) -> Any:
     back = b.sub(i64(63), shift)
     return b.or_(b.shl(x, shift), b.lshr(b.lshr(y, i64(1)), back))
 
 
 def _product(b: Any, x: Any, y: Any) -> Any:
-    """x y of two words, 128 bits: by halves, as not every processor has the instruction."""
+    """x y of two words, 128 bits."""
+    known = b.module.globals.get("phipsi_product")
+    return b.call(known or _define_product(b.module), [x, y])
+
+
+def _define_product(module: ir.Module) -> ir.Function:
+    """By halves, as not every processor has the instruction."""
+    function = ir.Function(module, ir.FunctionType(I128, [I64, I64]), "phipsi_product")
+    function.linkage = "internal"
+    b = function.begin()
+    x, y = function.args
     (x0, x1), (y0, y1) = ((b.and_(w, i64(2**32 - 1)), b.lshr(w, i64(32))) for w in (x, y))
     low, left, right, high = (b.mul(*pair) for pair in ((x0, y0), (x0, y1), (x1, y0), (x1, y1)))
     carried = b.add(b.lshr(low, i64(32)), b.and_(left, i64(2**32 - 1)))
@@ -380,7 +405,8 @@ def _product(b: Any, x: Any, y: Any) -> Any:
     low = b.or_(b.and_(low, i64(2**32 - 1)), b.shl(carried, i64(32)))
     for part in (left, right, carried):
         high = b.add(high, b.lshr(part, i64(32)))
-    return b.or_(b.shl(b.zext(high, I128), _wide(64)), b.zext(low, I128))
+    b.ret(b.or_(b.shl(b.zext(high, I128), _wide(64)), b.zext(low, I128)))
+    return function
 
 
 def _number(b: Any, word: Any) -> Any:

@@ -119,7 +119,7 @@ class Emitter:
 
     def intrinsic(self, name: str, *args: Lane) -> Lane:
         """An LLVM intrinsic on vectors, e.g. "sqrt", "fabs", "maxnum", "roundeven"."""
-        if self.builder.module.standalone and name in _WITHOUT_LIBRARY:
+        if name in self.builder.module.missing:
             return _WITHOUT_LIBRARY[name](self, *args)
         lanes = "" if self.lanes == 1 else f"v{self.lanes}"
         full = f"llvm.{name}.{lanes}{self.number.suffix}"
@@ -228,20 +228,22 @@ def fold_loop(
     b: Any, count: Any, step: int, starts: list[Any], body: Callable[[Any, list[Any]], list[Any]]
 ) -> list[Any]:
     """For i in range(0, count, step): values = body(i, values); the last values."""
-    f = b.function
+    f, most = b.function, ir.number(count)
+    kind = I32 if b.module.narrow and most is not None and most + step < 2**31 else I64
     head, inside, after = (f.append_basic_block(n) for n in ("head", "inside", "after"))
     before = b.block
     b.branch(head)
     b.position_at_end(head)
-    i = b.phi(I64)
-    i.add_incoming(ir.Constant(I64, 0), before)
+    counter = b.phi(kind)
+    counter.add_incoming(ir.Constant(kind, 0), before)
     values = [b.phi(x.type) for x in starts]
     for phi, start in zip(values, starts, strict=True):
         phi.add_incoming(start, before)
-    b.cbranch(b.icmp_signed("<", i, count), inside, after)
+    end = count if kind is I64 else ir.Constant(kind, most)
+    b.cbranch(b.icmp_signed("<", counter, end), inside, after)
     b.position_at_end(inside)
-    new = body(i, values)
-    i.add_incoming(b.add(i, ir.Constant(I64, step)), b.block)
+    new = body(counter if kind is I64 else b.zext(counter, I64), values)
+    counter.add_incoming(b.add(counter, ir.Constant(kind, step)), b.block)
     for phi, value in zip(values, new, strict=True):
         phi.add_incoming(value, b.block)
     b.branch(head)

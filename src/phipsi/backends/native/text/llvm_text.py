@@ -255,7 +255,9 @@ class Module:
 
     `builder` is the class that writes instructions, and so the language of the text: this one, or
     that of `c_text`. `standalone` is for code that leaves this process: it calls no library, not
-    even where LLVM would put such a call, and has no tables for unwinding.
+    even where LLVM would put such a call, and has no tables for unwinding. `missing` are intrinsics
+    that its processor has no instruction for; `narrow` says that addresses have 32 bits,
+    `integer_bytes` how wide integers of the model's tables are.
     """
 
     @property
@@ -263,7 +265,11 @@ class Module:
         """What writes the instructions of its functions."""
         return IRBuilder
 
-    def __init__(self, *, standalone: bool = False) -> None:
+    def __init__(
+        self, *, standalone: bool = False, missing: Sequence[str] = (), narrow: bool = False,
+        integer_bytes: int = 8,
+    ) -> None:  # fmt: skip
+        self.missing, self.narrow, self.integer_bytes = missing, narrow, integer_bytes
         self.globals: dict[str, Function] = {}
         self.tables: list[Table | Memory] = []
         self.standalone = standalone

@@ -74,6 +74,5 @@ BIT = IntType(1)
 
 def element_of(dtype: np.dtype) -> Type:
     """The type of the numbers of an array."""
-    return {"f8": DOUBLE, "f4": FLOAT, "i8": IntType(64), "i1": IntType(8), "u1": IntType(8)}[
-        f"{dtype.kind}{dtype.itemsize}"
-    ]
+    numbers = {8: DOUBLE, 4: FLOAT}
+    return numbers[dtype.itemsize] if dtype.kind == "f" else IntType(8 * dtype.itemsize)
