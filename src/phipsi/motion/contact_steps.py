@@ -39,6 +39,7 @@ from phipsi.contact.contact_rows import (
     RowPlan,
     slot_materials,
 )
+from phipsi.contact.delassus import masks_of
 from phipsi.contact.geometry.slots import REACH, Slots, slot_geometry
 from phipsi.errors import InputError
 from phipsi.laws import law_operations as ops
@@ -94,7 +95,8 @@ class ContactSteps:
         layout, bounces = self.plan.layout, False
         if graph.contacts is not None:
             bounces = bool((slot_materials(graph.contacts)[:, RESTITUTION] > 0).any())
-        solver = ConeCall(layout, tolerance, rebounds=bounces, smoothing=smoothing)
+        masks = masks_of(self.plan.reached)
+        solver = ConeCall(layout, tolerance, rebounds=bounces, smoothing=smoothing, masks=masks)
         self._solver = solver, SmoothedCall(layout, smoothing) if smoothed else None
 
     def step(self, start: Place) -> Place:

@@ -138,7 +138,8 @@ def _many(
         a, b = (
             x.x + x.R @ ball[:3] for x, ball in zip(placed, (row[-8:-4], row[-4:]), strict=True)
         )
-        reach = row[-5] + row[-1] + within
+        radius_a: Any = row[-5]
+        reach = radius_a + row[-1] + within
         d = a - b
         far = {"far": as_node(d @ d > reach * reach), "otherwise": _NOWHERE}
     found = call(PairLoop(results, poses, np.array(rows), **far), as_node(X))
