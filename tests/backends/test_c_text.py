@@ -13,6 +13,7 @@ from c_programs import as_c, built, written
 from known_systems import four_bar
 from random_expressions import Generator
 from random_models import ALL, branching, random_tree
+from single_kernels import SingleKernel
 
 import phipsi as pp
 from phipsi import operators as ops
@@ -93,6 +94,18 @@ def test_one_rounding_for_a_product_and_a_sum(tmp_path: Path):
     model = tree()
     program = pp.compile(FORWARD_DYNAMICS, model, backend="native")
     compare(program, as_c(program, tmp_path, fused=True), inputs_of(program, model))
+
+
+@pytest.mark.parametrize("name", ["forward dynamics", "derivatives", "log det and solve"])
+def test_single_precision(name: str, tmp_path: Path):
+    x, options = CASES[name]
+    model = tree()
+    program = pp.compile(x, model, backend="native", reproducible=True, **options)
+    jit, run = SingleKernel(program, fused=False), as_c(program, tmp_path, number="float")
+    for args in zip(*inputs_of(program, model), strict=True):
+        (found, status), (want, other) = run(*args), jit(*args)
+        assert status == other == 0
+        assert bits(found) == bits(want)
 
 
 def test_every_joint_type_large_angles_and_failures(tmp_path: Path):

@@ -14,7 +14,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 import phipsi as pp
 from phipsi.contact import contact_rows
 from phipsi.contact.geometry import slots
-from phipsi.motion import contact_steps
+from phipsi.laws.circuit import JointRows
+from phipsi.motion import contact_steps, step_rows
 
 BALL = pp.shapes.Sphere(0.1)
 
@@ -365,7 +366,7 @@ def test_bad_numbers_for_steps(call, why):
 
 
 def test_impulses_that_are_not_found_stop_a_trajectory(monkeypatch):
-    monkeypatch.setattr(contact_steps, "WRONG", -1.0)  # no residual is small enough
+    monkeypatch.setattr(step_rows, "WRONG", -1.0)  # no residual is small enough
     system, q, v = bouncing()
     sim = pp.Simulator(system, dt=1e-3, integrator="time_stepping")
     state = sim.start(np.tile(q, (3, 1)), v)
@@ -399,15 +400,15 @@ def test_the_worst_pair_is_named():
         exclude=[("ball0", "ball1"), ("ball0", "ball2"), ("ball1", "ball2")]
     )
     contacts = system.contact_pairs
-    layout = contact_rows.layout_of(contacts)
+    plan = contact_rows.RowPlan(system.model, contacts, JointRows())
     W = np.eye(9)
     b = np.tile([0.0, 0.0, -1.0], 3)
     p = np.tile([0.0, 0.0, 1.0], 3)
     p[5] = 0.7  # the second contact is not solved
     problem = (W, b, np.zeros(3), np.full(9, 0.5), p)
-    name, error = contact_steps.largest_residual(contacts, problem)
+    name, error = contact_steps.largest_residual(plan, problem)
     assert name == contacts.slot_names[1] and error == pytest.approx(0.3)
-    assert layout.n_rows == 9
+    assert plan.layout.n_rows == 9
 
 
 @pytest.mark.parametrize(

@@ -59,19 +59,22 @@ class ConeCall(Callee):
     def pull(
         self, args: tuple[Node, ...], results: tuple[Node, ...], weights: Sequence[Node | None]
     ) -> Sequence[Node | None]:
-        """By the equations of the modes that contacts are in; see `cone_adjoint`.
+        """By the equations of the modes that contacts are in; see `cone_adjoint`."""
+        if weights[0] is None:
+            return [None] * len(args)
+        left, p, *others = self.pulled(args, results, weights[0])
+        return [_outer(left, p), *others, None]
+
+    def pulled(
+        self, args: tuple[Node, ...], results: tuple[Node, ...], weight: Node
+    ) -> Sequence[Node]:
+        """x, y: the weight of W is x y*; and those of b, s, the s without rebound, coefficients.
 
         Where rebounds are reduced, their share changes so that no energy is created.
         """
-        W, b, s, *calm, coefficients, _ = args
-        p, weight = results[0], weights[0]
-        if weight is None:
-            return [None] * len(args)
-        share = one = ops.constant(1.0)
-        now = moved = s
-        if self.rebounds:
-            share, moved = results[4], ops.apply("sub", s, calm[0])
-            now = ops.apply("add", calm[0], ops.apply("mul", share, moved))
+        W, b, _, *_, coefficients, _ = args
+        p, one = results[0], ops.constant(1.0)
+        now, moved, share = self._chosen(args, results)
 
         def parts(x: Node) -> list[Node]:
             """Weights of s with and without restitution."""
@@ -81,11 +84,11 @@ class ConeCall(Callee):
         if self.smoothing:
             smoothed = SmoothedCall(self.layout, self.smoothing)
             p, to_b, to_s, to_mu, _ = call(smoothed, W, b, now, coefficients, weight)
-            return [_outer(to_b, p), to_b, *parts(to_s), to_mu, None]
+            return [to_b, p, to_b, *parts(to_s), to_mu]
         adjoint = AdjointCall(self.layout)
         if not self.rebounds:
-            to_b, to_s, to_mu = call(adjoint, W, b, s, coefficients, p, weight)
-            return [_outer(to_b, p), to_b, to_s, to_mu, None]
+            to_b, to_s, to_mu = call(adjoint, W, b, now, coefficients, p, weight)
+            return [to_b, p, to_b, to_s, to_mu]
         first = call(adjoint, W, b, now, coefficients, p, weight)
         u = ops.apply("add", ops.matmul(W, p), b)
         energy = call(adjoint, W, b, now, coefficients, p, u)
@@ -100,8 +103,24 @@ class ConeCall(Callee):
         to_b = joined(first[0], ops.apply("add", energy[0], p))
         half = ops.apply("add", energy[0], ops.apply("mul", ops.constant(0.5), p))
         to_s, to_mu = joined(first[1], energy[1]), joined(first[2], energy[2])
-        to_W = _outer(joined(first[0], half), p)
-        return [to_W, to_b, *parts(to_s), to_mu, None]
+        return [joined(first[0], half), p, to_b, *parts(to_s), to_mu]
+
+    def _chosen(self, args: Sequence[Node], results: Sequence[Node]) -> tuple[Node, Node, Node]:
+        """The s that was reached, its change with the share of restitution, and the share."""
+        s = args[2]
+        if not self.rebounds:
+            return s, s, ops.constant(1.0)
+        share, moved = results[4], ops.apply("sub", s, args[3])
+        return ops.apply("add", args[3], ops.apply("mul", share, moved)), moved, share
+
+    def followed(self, args: Sequence[Node], results: Sequence[Node]) -> Node:
+        """The impulses p that derivatives are about: W p is what `ConeProduct` needs."""
+        if not self.smoothing:
+            return results[0]
+        W, b, *_, coefficients, _ = args
+        none = ops.constant(np.zeros(self.layout.n_rows))
+        now = self._chosen(args, results)[0]
+        return call(SmoothedCall(self.layout, self.smoothing), W, b, now, coefficients, none)[0]
 
     def write(self, code: Any, args: Sequence[Any]) -> Sequence[Any]:
         """Gather the contacts that are there in some lane, solve, and scatter."""
@@ -116,6 +135,38 @@ class ConeCall(Callee):
         group.call(cone_function(code.module, code.e, group.kinds, self.tolerance), results)
         group.scatter(group.places[-1], p)
         return [p, *(Area(m.at(results, i)) for i in range(3))]
+
+
+@final
+class ConeProduct(Callee):
+    """The impulses that a `ConeCall` found, whose derivatives by W are those of a product W p.
+
+    Results and arguments of the call, W p of `followed` → p: so that derivatives of W are not
+    needed, but those of what an impulse does, which programs have without loops over columns.
+    """
+
+    def __init__(self, cone: ConeCall) -> None:
+        self.cone, self.shapes = cone, cone.shapes[:1]
+        self.key = ("product", cone.key)
+        self.name = f"product of {cone.name}"
+
+    def arrays(self, *args: Array) -> Sequence[Array]:
+        """What was found."""
+        return [args[0]]
+
+    def pull(
+        self, args: tuple[Node, ...], results: tuple[Node, ...], weights: Sequence[Node | None]
+    ) -> Sequence[Node | None]:
+        """As for the call; W has none."""
+        count = len(self.cone.shapes)
+        if weights[0] is None:
+            return [None] * len(args)
+        left, _, *others = self.cone.pulled(args[count:-1], args[:count], weights[0])
+        return [*[None] * (count + 1), *others, None, left]
+
+    def write(self, code: Any, args: Sequence[Any]) -> Sequence[Any]:
+        """What was found."""
+        return [code.stored(args[0])]
 
 
 @final

@@ -1,7 +1,7 @@
-"""W = C Λ C*, the velocities that impulses of contact rows give each other, as a call in graphs.
+"""W = C Λ C*, the velocities that impulses of rows give each other, as a call in graphs.
 
-Rows have six numbers at each of two bodies, so that an entry is a product with a 6 × 6 block of Λ.
-Blocks between bodies of different trees are zero. In machine code only rows of slots are computed
+Rows have six numbers at each of two hosts, so that an entry is a product with a 6 × 6 block of Λ.
+Blocks between hosts of different trees are zero. In machine code only rows of slots are computed
 that are there in some lane; other entries of W are not written.
 
 **Source:** theory/contact 1 (K1a–c, K1g).
@@ -17,44 +17,41 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.backends.native.text.lane_arithmetic import I64, i64
-from phipsi.contact.cone_problem import INACTIVE, ConeLayout
-from phipsi.contact.contact_rows import row_table
+from phipsi.contact.cone_problem import INACTIVE
+from phipsi.contact.contact_rows import RowPlan
 from phipsi.contact.lane_elimination import Numbers, word_table
 from phipsi.laws import law_operations as ops
 from phipsi.laws.calls import Callee
 from phipsi.laws.graph import Node
-from phipsi.model.contact_pairs import Contacts
 
 Array = NDArray[Any]
 
 
 @final
 class Delassus(Callee):
-    """C_a, C_b (n, 6), Λ (6m, 6m), s (k,), compliance (k,) → W (n, n)."""
+    """C_a, C_b (n, 6), Λ (6m, 6m), s (heads,), compliance (heads,) → W (n, n), of m hosts."""
 
-    def __init__(self, contacts: Contacts, layout: ConeLayout) -> None:
-        self.contacts, self.layout = contacts, layout
-        self._table = row_table(contacts, layout)
-        n = layout.n_rows
+    def __init__(self, plan: RowPlan) -> None:
+        self.plan, self.layout = plan, plan.layout
+        n, joints = self.layout.n_rows, self.layout.stops + self.layout.limits
         self.shapes = ((n, n),)
-        self._firsts = [*layout.firsts, n]
-        self._bodies = contacts.slot_bodies.tolist()
-        self._reached = _reached(contacts).astype(int).tolist()
-        text = repr((self._firsts, self._bodies, self._reached))
+        self._firsts = [*self.layout.firsts, *range(n - joints, n + 1)]
+        self._hosts = plan.sides.tolist()
+        self._reached = plan.reached.astype(int).tolist()
+        text = repr((self._firsts, self._hosts, self._reached, self.layout.limits))
         self.key = ("delassus", text)
         self.name = f"delassus {hashlib.sha256(text.encode()).hexdigest()}"
 
     def arrays(self, *args: Array) -> Sequence[Array]:
         """With the whole of C."""
         a, b, admittance, s, compliance = args
-        table = self._table
-        n, m = self.layout.n_rows, len(self.contacts.bodies)
+        plan, n, m = self.plan, self.layout.n_rows, self.plan.n_hosts
         batch = np.broadcast_shapes(a.shape[:-2], admittance.shape[:-2], compliance.shape[:-1])
         C = np.zeros((*batch, n, m, 6))
         rows = np.arange(n)
-        for bodies, block in ((table.a, a), (table.b, b)):
-            there = bodies >= 0
-            C[..., rows[there], bodies[there], :] += block[..., there, :]
+        for hosts, block in ((plan.a, a), (plan.b, b)):
+            there = hosts >= 0
+            C[..., rows[there], hosts[there], :] += block[..., there, :]
         C = C.reshape(*batch, n, 6 * m)
         W = C @ admittance @ np.swapaxes(C, -1, -2)
         W = 0.5 * (W + np.swapaxes(W, -1, -2))
@@ -70,10 +67,10 @@ class Delassus(Callee):
         if w is None:
             return [None] * len(args)
         a, b, admittance, _, compliance = args
-        n, m, table = self.layout.n_rows, len(self.contacts.bodies), self._table
+        n, m, plan = self.layout.n_rows, self.plan.n_hosts, self.plan
         places = []
-        for bodies in (table.a, table.b):
-            host = 6 * np.maximum(bodies, 0)[:, None] + np.arange(6)
+        for hosts in (plan.a, plan.b):
+            host = 6 * np.maximum(hosts, 0)[:, None] + np.arange(6)
             places.append(6 * m * np.arange(n)[:, None] + host)
         both = np.stack(places)
         C = ops.scatter(ops.join([a, b], both.shape), both, (n, 6 * m))
@@ -84,7 +81,7 @@ class Delassus(Callee):
             ops.apply(
                 "mul", ops.pick(by_rows, x), ops.constant(np.repeat(y[:, None] >= 0, 6, axis=1))
             )
-            for x, y in zip(places, (table.a, table.b), strict=True)
+            for x, y in zip(places, (plan.a, plan.b), strict=True)
         ]
         normals = self.layout.normals
         by_compliance = ops.pick(w, n * normals + normals)
@@ -98,18 +95,6 @@ class Delassus(Callee):
         return [writer.write(s, compliance)]
 
 
-def _reached(contacts: Contacts) -> Array:
-    """Which bodies the impulses of a slot move: those of the trees of its two bodies (k, m)."""
-    parent = contacts.model.parent
-    roots = []
-    for body in contacts.bodies:
-        while parent[body] >= 0:
-            body = parent[body]
-        roots.append(body)
-    root = np.array([*roots, -1])  # the world comes last, as place −1
-    return (root[contacts.slot_bodies][:, :, None] == root[:-1]).any(axis=1)
-
-
 @final
 class _Writer(Numbers):
     """Writes the code."""
@@ -117,10 +102,10 @@ class _Writer(Numbers):
     def __init__(self, code: Any, callee: Delassus, sides: Sequence[Any], admittance: Any) -> None:
         super().__init__(code.e)
         self.code, self.sides, self.admittance = code, sides, admittance
-        self.n, self.k = callee.layout.n_rows, len(callee.layout.contacts)
-        self.m = len(callee.contacts.bodies)
+        self.n, self.heads = callee.layout.n_rows, callee.layout.n_heads
+        self.k, self.m = self.heads + callee.layout.limits, callee.plan.n_hosts
         self.firsts = word_table(code.module, callee._firsts)
-        self.bodies = word_table(code.module, [x for pair in callee._bodies for x in pair])
+        self.bodies = word_table(code.module, [x for pair in callee._hosts for x in pair])
         self.reached = word_table(code.module, [x for row in callee._reached for x in row])
         self.W, self.y = code.area(max(1, self.n**2)), code.area(6 * max(1, self.m))
         self.there = code.area(max(1, -(-self.k // code.e.lanes))).base
@@ -133,7 +118,8 @@ class _Writer(Numbers):
             active = self.any(e.compare("<", self.load(s, i), INACTIVE))
             self.put_word(b.zext(active, I64), self.there, i)
 
-        self.between(0, self.k, mark)
+        self.between(0, self.heads, mark)
+        self.between(self.heads, self.k, lambda i: self.put_word(i64(1), self.there, i))
 
         def slot(i: Any) -> None:
             self.if_there(i, lambda: self._rows_of(i, compliance))
@@ -163,9 +149,10 @@ class _Writer(Numbers):
             self.between(0, last, lambda j: self.if_there(j, lambda: self._products(r, j)))
 
         self.between(first, end, row)
-        normal = self.b.sub(end, i64(1))
-        place = self.plus(self.b.mul(normal, i64(self.n)), normal)
-        self.store(self.load(self.W.base, place) + self.load(compliance, i), self.W.base, place)
+        with self.b.if_then(self.b.icmp_signed("<", i, i64(self.heads))):
+            normal = self.b.sub(end, i64(1))
+            place = self.plus(self.b.mul(normal, i64(self.n)), normal)
+            self.store(self.load(self.W.base, place) + self.load(compliance, i), self.W.base, place)
 
     def _reach(self, i: Any, r: Any, hosts: list[Any]) -> None:
         """y = Λ C_r*: the motions that an impulse of row r gives all bodies."""

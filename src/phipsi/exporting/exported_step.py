@@ -1,6 +1,6 @@
 """A step of a `Simulator` with its laws as C functions, in place on the caller's arrays.
 
-    int NAME_step(double *q, double *v, double *t, …, double *step, const double *tau, …, void *work)
+    int NAME_step(double *q, double *v, double *t, …, double *step, const double *tau…, void *work)
     int NAME_rollout(int n, the same)
 
 States of laws and contacts, and parameters, are further arrays. `step` counts: sampled laws run in

@@ -113,9 +113,12 @@ def export_fmu(
                 _put(archive, "sources/buildDescription.xml", build_description(identifier))
             if library is not None:
                 _put(archive, _binary_name(fmi, identifier), library.read_bytes())
+        part = file.with_name(f".{file.name}.{os.getpid()}")  # beside it: renaming is one step
         try:
-            shutil.copyfile(whole, file)
+            shutil.copyfile(whole, part)
+            os.replace(part, file)
         except OSError as error:
+            part.unlink(missing_ok=True)
             raise InputError(f"{file} cannot be written: {error}") from error
     return file
 

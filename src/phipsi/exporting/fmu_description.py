@@ -32,7 +32,9 @@ def _tag(name: str, inside: str = "", /, **attributes: object) -> str:
 def _value(x: object) -> str:
     if isinstance(x, bool):
         return "true" if x else "false"
-    return repr(x) if isinstance(x, float) else str(x)
+    if isinstance(x, float):
+        return repr(x)
+    return "".join(c if c.isprintable() else "?" for c in str(x))  # XML has no other characters
 
 
 def model_description(

@@ -29,8 +29,8 @@ from phipsi.laws.graph import Node, in_order
 from phipsi.laws.law_derivatives import adjoints
 from phipsi.model.model import Model
 from phipsi.motion.entry_names import entry_names, rates_of
+from phipsi.motion.group_calls import unit_places, velocity
 from phipsi.motion.run_code import Plan, Sample
-from phipsi.motion.step_calls import unit_places, velocity
 from phipsi.motion.step_graph import Place
 from phipsi.simulation.simulator import Simulator
 
@@ -98,6 +98,7 @@ class FmuModel:
         self._driven = {int(k) for k in rates_of(self.model, inputs)}
         self.places: dict[str, int] = {"t": 0}
         self.sizes: dict[str, int] = {"t": 1}
+        self._taken = {"time"}
         self.variables: list[Variable] = [
             Variable("time", 0, "independent", "continuous", unit="s")
         ]
@@ -177,8 +178,7 @@ class FmuModel:
         for name in self._records:
             shape = sim.shape_of(name)
             listed = self._names(name, shape)
-            taken = {x.name for x in self.variables}
-            listed = [f"total.{x}" if x in taken else x for x in listed]
+            listed = [f"total.{x}" if x in self._taken else x for x in listed]
             self._add(f"record {name}", listed, "output", "continuous", None, units.get(name, ()))
 
     def _add(
@@ -197,6 +197,9 @@ class FmuModel:
         self.places[quantity], self.sizes[quantity] = first, len(names)
         numbers = None if start is None else np.ravel(start)
         for i, name in enumerate(names):
+            while name in self._taken:
+                name += "_"
+            self._taken.add(name)
             self.variables.append(
                 Variable(
                     name,

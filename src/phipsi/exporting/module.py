@@ -146,7 +146,7 @@ def exported_module(
         functions.append(function)
     if isinstance(module, c_text.Module):
         for f in functions:
-            _declare(module, f, static=static)
+            _declare(module, f, target.number, static=static)
     for write in more:
         written, function = write(module)
         entries += written
@@ -155,9 +155,9 @@ def exported_module(
     return ExportedModule(str(module), tuple(functions))
 
 
-def _declare(module: c_text.Module, f: ExportedFunction, *, static: bool) -> None:
+def _declare(module: c_text.Module, f: ExportedFunction, number: str, *, static: bool) -> None:
     """The parameters of a function as the header has them."""
-    arrays = [f"{'const ' * (a.role == 'in')}double *{a.name}" for a in f.arguments]
+    arrays = [f"{'const ' * (a.role == 'in')}{number} *{a.name}" for a in f.arguments]
     work = [] if static else ["void *work"]
     if arrays:
         module.signatures[f.name] = (*arrays, *work)

@@ -184,9 +184,10 @@ class LawCode:
     # ---- calls
 
     def _call(self, x: Node, *args: Value) -> Any:
-        return x.data.write(
-            self, [self._whole(v, y.size) for v, y in zip(args, x.args, strict=True)]
-        )
+        if x.data.takes_views:
+            return x.data.write(self, args)
+        whole = [self._whole(v, y.size) for v, y in zip(args, x.args, strict=True)]
+        return x.data.write(self, whole)
 
     def _result(self, x: Node, found: Any) -> Value:
         return found[x.data]
