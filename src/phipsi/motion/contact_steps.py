@@ -104,17 +104,22 @@ class ContactSteps:
         graph, model, plan = self._graph, self._graph.model, self.plan
         forces, inertia = self._implicit(start)
         known = self._points, plan.rates, start, forces, inertia
-        vdot, admittance, multipliers = graph.dynamics_at(*known)
+        vdot, admittance, multipliers, moving = graph.dynamics_at(*known)
         rows = self._rows(start, admittance)
         if self._differentiable:
             rows.caused = lambda f: self._motions(start.q, self._pushed(start.q, f, inertia)[0])
         free = pushed_rates(model, start.v, vdot, STEP)
-        before = self._motions(start.q, start.v)
+        before = self._motions(start.q, start.v, moving)
         found = rows.impulses(before, self._motions(start.q, free), *self._solver)
         self.problem = rows.problem
         change, reaction = self._pushed(start.q, found.forces, inertia)
         total = ops.apply("add", vdot, ops.apply("div", change, STEP))
         q, rates = euler_step(model, start.q, start.v, total, STEP)
+        if rows.back is not None:  # contacts that rebound moved with the velocity before for a time
+            known = [start.q, rows.back, *([] if inertia is None else [inertia])]
+            hit = as_node(np.max(np.abs(Traced(rows.back))))
+            lag, _ = self._pushed(start.q, rows.back, inertia)
+            q = moved(model, q, where_needed(hit, known, [ops.apply("neg", lag)])[0])
         if plan.layout.n_heads:
             deep, apart = rows.separation()
             fixed = [start.q, *rows.fixed, *([] if inertia is None else [inertia])]
@@ -192,10 +197,13 @@ class ContactSteps:
         gaps, bounds = (None if x is None else next(found) for x in (joints.gaps, joints.bounds))
         return StepRows(self.plan, slots, origins, gaps, bounds, admittance, start.states)
 
-    def _motions(self, q: Node, rates: Node) -> Any:
-        """Motions of hosts (hosts, 6): of frames in world axes at their origins, and rates."""
-        parts = []
-        if self._points:
+    def _motions(self, q: Node, rates: Node, moving: Node | None = None) -> Any:
+        """Motions of hosts (hosts, 6): of frames in world axes at their origins, and rates.
+
+        `moving`, those of frames, if they are known.
+        """
+        parts = [] if moving is None else [moving]
+        if self._points and moving is None:
             program = ProgramCall((J @ v,), self._graph.model, points=self._points)
             known = {"q": q, "v": rates}
             parts.append(call(program, *(known[x] for x in program.inputs))[0])
