@@ -83,6 +83,35 @@ def workbench(folder: Path) -> None:
         browser.close()
 
 
+def contact_forces(folder: Path) -> None:
+    """Two pages of examples with contacts, in chromium: a gait and a landing, side by side."""
+    import subprocess
+    import tempfile
+
+    from playwright.sync_api import sync_playwright
+
+    parts = []
+    software = ["--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]
+    with tempfile.TemporaryDirectory() as home, sync_playwright() as play:
+        browser = play.chromium.launch(
+            executable_path=shutil.which("chromium"), args=["--no-sandbox", *software]
+        )
+        for name, t in (("trotting_quadruped", 3.1), ("lander", 1.0)):
+            file = Path(home) / f"{name}.html"
+            subprocess.run([sys.executable, ROOT / "examples" / f"{name}.py", file], check=True)
+            page = browser.new_page(viewport={"width": 1200, "height": 800})
+            page.goto(file.as_uri(), timeout=120_000)
+            page.evaluate("t => { setPlaying(false); clock.set(t); }", t)
+            page.wait_for_timeout(1000)
+            shot = Path(home) / f"{name}.png"
+            clip = {"x": 240, "y": 170, "width": 720, "height": 390}
+            page.screenshot(path=shot, clip=clip, timeout=120_000)
+            parts.append(plt.imread(shot)[..., :3])
+        browser.close()
+    plt.imsave(folder / "contact-forces.png", np.concatenate(parts, axis=1))
+    print("written: docs/pictures/contact-forces.png")
+
+
 def swing_up() -> plt.Figure:
     """The pole in a hundred runs of the policy that examples/train_cart_pole.py trains."""
     sys.path.insert(0, str(ROOT / "examples"))
@@ -129,6 +158,7 @@ def main() -> None:
         draw().savefig(FOLDER / f"{name}.svg", metadata={"Date": None})
         print(f"written: docs/pictures/{name}.svg")
     workbench(FOLDER)
+    contact_forces(FOLDER)
 
 
 if __name__ == "__main__":

@@ -98,6 +98,7 @@ _TABLE = {
         "contact.contact_points": "contact_points",
         "motion.contact_steps": "contact_forces contact_step",
     },
+    ("Export", "export.md"): {"exporting.export": "export Exported"},
     ("Simulation", "simulation.md"): {
         "simulation.run": "simulate",
         "motion.rollout": "rollout",
@@ -110,7 +111,11 @@ _TABLE = {
         "simulation.topology": ".",
         "interfaces.report.report_page": "report",
     },
-    ("FMUs", "fmu.md"): {"export.fmu": "export_fmu"},
+    ("Studies", "studies.md"): {
+        "studies.study": "Study",
+        "studies.study_results": "load_study",
+    },
+    ("FMUs", "fmu.md"): {"exporting.fmu": "export_fmu"},
     ("Laws", "laws.md"): {
         "laws.law": "law Law",
         "laws.signals": ".",

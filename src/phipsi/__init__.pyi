@@ -67,7 +67,8 @@ from phipsi.control import controllers, references
 from phipsi.derivations.by_hand import simplify
 from phipsi.derivations.derive import Derivation, derive
 from phipsi.errors import PhipsiError
-from phipsi.export.fmu import export_fmu
+from phipsi.exporting.export import Exported, export
+from phipsi.exporting.fmu import export_fmu
 from phipsi.interfaces.bridges import conventions
 from phipsi.interfaces.formats.load import load
 from phipsi.interfaces.formats.urdf.write_urdf import save_urdf
@@ -100,6 +101,8 @@ from phipsi.simulation.episodes import Episodes
 from phipsi.simulation.events import Event
 from phipsi.simulation.run import simulate
 from phipsi.simulation.simulator import Simulator
+from phipsi.studies.study import Study
+from phipsi.studies.study_results import load_study
 from phipsi.theorems import equal, identities, prove
 from phipsi.trajectory.trajectory import Trajectory
 
@@ -109,6 +112,7 @@ __all__ = [
     "Derivation",
     "Episodes",
     "Event",
+    "Exported",
     "GraphJoint",
     "Grasp",
     "Identity",
@@ -123,6 +127,7 @@ __all__ = [
     "Simulator",
     "SpatialInertia",
     "Stages",
+    "Study",
     "System",
     "Trajectory",
     "base_parameters",
@@ -156,6 +161,7 @@ __all__ = [
     "errors",
     "examples",
     "explain",
+    "export",
     "export_fmu",
     "forces",
     "forward_dynamics",
@@ -183,6 +189,7 @@ __all__ = [
     "linearize",
     "load",
     "load_scenario",
+    "load_study",
     "log_det_mass_matrix",
     "mass_matrix",
     "mass_matrix_inverse",

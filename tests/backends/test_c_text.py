@@ -13,6 +13,7 @@ from c_programs import as_c, built, written
 from known_systems import four_bar
 from random_expressions import Generator
 from random_models import ALL, branching, random_tree
+from single_kernels import SingleKernel
 
 import phipsi as pp
 from phipsi import operators as ops
@@ -24,7 +25,7 @@ from phipsi.backends.native.text import c_text
 from phipsi.backends.native.text import llvm_text as ir
 from phipsi.backends.native.text.elementary import define_log, define_sincos
 from phipsi.backends.native.text.elementary_functions import FUNCTIONS, define
-from phipsi.backends.native.text.lane_arithmetic import DOUBLE, I64, POINTER, write_loop
+from phipsi.backends.native.text.lane_arithmetic import DOUBLE, I64, POINTER, Emitter, write_loop
 from phipsi.errors import LoweringError
 from phipsi.model.model import Model
 from phipsi.model.points import point_set
@@ -95,6 +96,18 @@ def test_one_rounding_for_a_product_and_a_sum(tmp_path: Path):
     compare(program, as_c(program, tmp_path, fused=True), inputs_of(program, model))
 
 
+@pytest.mark.parametrize("name", ["forward dynamics", "derivatives", "log det and solve"])
+def test_single_precision(name: str, tmp_path: Path):
+    x, options = CASES[name]
+    model = tree()
+    program = pp.compile(x, model, backend="native", reproducible=True, **options)
+    jit, run = SingleKernel(program, fused=False), as_c(program, tmp_path, number="float")
+    for args in zip(*inputs_of(program, model), strict=True):
+        (found, status), (want, other) = run(*args), jit(*args)
+        assert status == other == 0
+        assert bits(found) == bits(want)
+
+
 def test_every_joint_type_large_angles_and_failures(tmp_path: Path):
     """The status is the same too: of angles that are not finite, and of an inertia that is 0."""
     model = branching(len(ALL), 11, ALL, armature=True)
@@ -146,8 +159,9 @@ def test_random_expressions(seed: int, tmp_path: Path):
 def all_functions(module: ir.Module) -> ir.Module:
     """``go(x, y, out, n)``: every elementary function of x, or of x and y, one after the other."""
     kind = ir.FunctionType(ir.VOID, [POINTER, POINTER, POINTER, I64])
-    inner = [define(module, name, 1, fused=False) for name in FUNCTIONS]
-    inner += [define_log(module, 1, fused=False), define_sincos(module, 1, fused=False)]
+    e = Emitter(1, fused=False)
+    inner = [define(module, name, e) for name in FUNCTIONS]
+    inner += [define_log(module, e), define_sincos(module, e)]
     outer = ir.Function(module, kind, "go")
     b: Any = outer.begin()
     x, y, out, count = outer.args
@@ -205,7 +219,7 @@ def test_a_compiler_that_joins_products_and_sums_gives_other_bits(tmp_path: Path
 def test_more_lanes_are_rejected():
     module = c_text.Module()
     with pytest.raises(ValueError, match="one lane, not 4"):
-        define_log(module, 4, fused=False)
+        define_log(module, Emitter(4, fused=False))
 
 
 def test_what_is_not_called_is_not_written():

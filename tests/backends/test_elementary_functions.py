@@ -31,7 +31,7 @@ def function(name: str, lanes: int, fused: bool) -> Callable[..., np.ndarray]:
     if fused and not machine.fused:
         pytest.skip("this processor has no fused operation")
     module = ir.Module()
-    inner = define(module, name, lanes, fused=fused)
+    inner = define(module, name, Emitter(lanes, fused=fused))
     arity = FUNCTIONS[name][0]
     kind = ir.FunctionType(ir.VOID, [*([POINTER] * (arity + 1)), I64])
     outer = ir.Function(module, kind, "go")

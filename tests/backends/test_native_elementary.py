@@ -27,7 +27,7 @@ from phipsi.backends.native.targets.target import (
 )
 from phipsi.backends.native.text import llvm_text as ir
 from phipsi.backends.native.text.elementary import HALF_PI, TABLE, define_log, define_sincos
-from phipsi.backends.native.text.lane_arithmetic import I64, POINTER, write_loop
+from phipsi.backends.native.text.lane_arithmetic import I64, POINTER, Emitter, write_loop
 from phipsi.motion.rollout import _plan
 from phipsi.motion.run_code import Run
 from phipsi.motion.tableaux import METHODS
@@ -44,7 +44,7 @@ def function(name: str, lanes: int, fused: bool) -> Callable[[np.ndarray], np.nd
         pytest.skip("this processor has no fused operation")
     module = ir.Module()
     define = define_sincos if name == "sincos" else define_log
-    inner = define(module, lanes, fused=fused)
+    inner = define(module, Emitter(lanes, fused=fused))
     kind = ir.FunctionType(ir.VOID, [POINTER, POINTER, I64])
     outer = ir.Function(module, kind, "go")
     b: Any = ir.IRBuilder(outer.append_basic_block("entry"))

@@ -6,7 +6,7 @@ import pytest
 import phipsi as pp
 from phipsi.contact.contact_points import _Function
 from phipsi.contact.geometry.placed_shapes import INACTIVE
-from phipsi.contact.geometry.slots import FORMULAS, slot_geometry
+from phipsi.contact.geometry.slots import CONVEX, FORMULAS, slot_geometry
 from phipsi.errors import InputError
 from phipsi.laws import law_operations as ops
 from phipsi.laws.law_derivatives import adjoints
@@ -47,12 +47,20 @@ def test_machine_code_and_arrays_agree(contacts, monkeypatch):
     assert fast._fast is not None
     found = fast(q, {})
     plain = pp.contact_points(contacts, q)
+    kinds = [(pair.a.shape.kind, pair.b.shape.kind) for pair in contacts.pairs]
+    closed = np.array([kinds[i] not in CONVEX for i in contacts.slot_pair])
     for x, y in zip(found[:4], plain[:4], strict=True):
         assert x.shape == y.shape and x.shape[:2] == (3, 7)
-        np.testing.assert_allclose(x, y, atol=1e-14)
+        np.testing.assert_allclose(x[:, :, closed], y[:, :, closed], atol=1e-14)
     one = slot_geometry(contacts, X[1, 2])
     for x, y in zip(found[:4], one, strict=True):
-        np.testing.assert_allclose(x[1, 2], y, atol=1e-14)
+        np.testing.assert_allclose(x[1, 2][closed], y[closed], atol=1e-14)
+    # of searches, points at the rim of a face may come and go with rounding; the nearest do not
+    first = [pair.first for pair in contacts.pairs]
+    for other in (plain.gap[1, 2], one.gap):
+        least = [np.minimum.reduceat(x, first) for x in (found.gap[1, 2], other)]
+        np.testing.assert_allclose(*least, atol=1e-12)
+    np.testing.assert_allclose(found.normal, plain.normal, atol=1e-7)
     # the same bits in any batch
     for x, y in zip(found[:4], fast(q[1, 2], {}), strict=False):
         assert (x[1, 2] == y).all()
@@ -150,7 +158,7 @@ def test_mujoco_finds_the_same_gaps(contacts):
     sizes = {"Sphere": "0.1", "Capsule": "0.05 0.15", "Cylinder": "0.1 0.1",
              "Ellipsoid": "0.1 0.2 0.3", "Box": "0.1 0.15 0.2"}  # fmt: skip
     rng = np.random.default_rng(3)
-    for a, b in [pair for pair in FORMULAS if pair[1] not in ("Plane", "HeightField")]:
+    for a, b in [pair for pair in FORMULAS if pair[1] in sizes]:
         geoms = "".join(
             f'<body><freejoint/><geom type="{k.lower()}" size="{sizes[k]}" mass="1"/></body>'
             for k in (a, b)
@@ -163,10 +171,10 @@ def test_mujoco_finds_the_same_gaps(contacts):
             builder.add_shape(name, name, SHAPES[kind])
         model = builder.build()
         ours = pp.Contacts(model)
-        q = model.random_configuration(rng, 100)
+        q = model.random_configuration(rng, 30)
         X = pp.body_poses(model, q)
         gaps = pp.contact_points(ours, q).gap.min(axis=-1)
-        for i in range(100):
+        for i in range(30):
             for j in range(2):
                 data.qpos[7 * j : 7 * j + 3] = X[i, j, :3, 3]
                 mujoco.mju_mat2Quat(data.qpos[7 * j + 3 : 7 * j + 7], X[i, j, :3, :3].ravel())

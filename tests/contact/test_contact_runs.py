@@ -14,7 +14,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 import phipsi as pp
 from phipsi.contact import contact_rows
 from phipsi.contact.geometry import slots
-from phipsi.motion import contact_steps
+from phipsi.laws.circuit import JointRows
+from phipsi.motion import contact_steps, step_rows
 
 BALL = pp.shapes.Sphere(0.1)
 
@@ -365,7 +366,7 @@ def test_bad_numbers_for_steps(call, why):
 
 
 def test_impulses_that_are_not_found_stop_a_trajectory(monkeypatch):
-    monkeypatch.setattr(contact_steps, "WRONG", -1.0)  # no residual is small enough
+    monkeypatch.setattr(step_rows, "WRONG", -1.0)  # no residual is small enough
     system, q, v = bouncing()
     sim = pp.Simulator(system, dt=1e-3, integrator="time_stepping")
     state = sim.start(np.tile(q, (3, 1)), v)
@@ -399,15 +400,15 @@ def test_the_worst_pair_is_named():
         exclude=[("ball0", "ball1"), ("ball0", "ball2"), ("ball1", "ball2")]
     )
     contacts = system.contact_pairs
-    layout = contact_rows.layout_of(contacts)
+    plan = contact_rows.RowPlan(system.model, contacts, JointRows())
     W = np.eye(9)
     b = np.tile([0.0, 0.0, -1.0], 3)
     p = np.tile([0.0, 0.0, 1.0], 3)
     p[5] = 0.7  # the second contact is not solved
     problem = (W, b, np.zeros(3), np.full(9, 0.5), p)
-    name, error = contact_steps.largest_residual(contacts, problem)
+    name, error = contact_steps.largest_residual(plan, problem)
     assert name == contacts.slot_names[1] and error == pytest.approx(0.3)
-    assert layout.n_rows == 9
+    assert plan.layout.n_rows == 9
 
 
 @pytest.mark.parametrize(
@@ -464,3 +465,29 @@ def test_deeply_stacked_boxes_are_separated_without_speed():
     sim.step(state, steps=200)
     assert_allclose(state.q.reshape(3, 7)[:, 6], [0.05, 0.15, 0.25], atol=1e-6)
     assert np.abs(state.v).max() < 1e-9 and state.certificate.gain <= 1e-12
+
+
+def test_a_law_reads_the_force_of_a_contact():
+    system, q, v = bouncing()
+
+    @pp.law
+    def feel(f, v):
+        return {"tau": np.concatenate([np.zeros(5), 0.1 * f[2:] - 0.0 * v[:1]]), "f": f}
+
+    touch = feel.bind(f=pp.signals.contact_force("ball|floor"))
+    sim = pp.Simulator(system, touch, 1e-3, integrator="time_stepping")
+    names = ("q", "feel.f", "tau", "contact.impulses")
+    on = np.where(np.arange(7) == 6, 0.1, q)
+    run = sim.rollout(sim.start(on), steps=5, record=names, progress=False)
+    assert_allclose(run["feel.f"], run["contact.impulses"][:, 0, 3:] / 1e-3, atol=1e-12)
+    assert_allclose(run["feel.f"][0], 0.0)
+    assert_allclose(run["feel.f"][1], [0, 0, 9.81], atol=1e-9)
+    assert run["tau"][1, 5] == pytest.approx(0.981)  # it acts in the next step
+    for mechanism, pair, why in (
+        (system.model, "ball|floor", "has no contacts"),
+        (system, "ball|flor", "Did you mean 'ball.floor'"),
+    ):
+        method = "time_stepping" if mechanism is system else "rk4"
+        law = feel.bind(f=pp.signals.contact_force(pair))
+        with pytest.raises(pp.PhipsiError, match=why):
+            pp.Simulator(mechanism, law, 1e-3, integrator=method)

@@ -296,16 +296,21 @@ def test_a_ground_of_its_own():
 
 
 def test_pairs_without_a_formula_are_named():
-    missing = ("Ellipsoid", "Ellipsoid")
+    missing = ("Ellipsoid", "HeightField")
     assert missing not in SLOTS
-    model = chain(S.Ellipsoid((1, 2, 3)), S.Sphere(1), S.Ellipsoid((1, 2, 3)))
+    builder = pp.ModelBuilder()
+    builder.add_body("b0", joint=FREE, inertia=ONE)
+    builder.add_shape("s0", "b0", S.Ellipsoid((1, 2, 3)))
+    builder.add_shape("s1", "b0", S.Sphere(0.1))
+    builder.add_shape("hills", "world", S.HeightField(np.zeros((3, 3)), 1.0))
+    model = builder.build()
     with pytest.raises(InputError) as caught:
         pp.Contacts(model, ground=True)
     text = str(caught.value)
-    assert "Ellipsoid 's0' (on 'b0') against Ellipsoid 's2' (on 'b2')" in text
-    with pytest.warns(PhipsiWarning, match=r"1 pairs .* \('s0', 's2'\)"):
+    assert "Ellipsoid 's0' (on 'b0') against HeightField 'hills' (on 'world')" in text
+    with pytest.warns(PhipsiWarning, match=r"1 pairs .* \('s0', 'hills'\)"):
         fewer = pp.Contacts(model, ground=True, missing="warn")
-    assert "s0|s2" not in names(fewer) and len(fewer.pairs) == 3
+    assert "s0|hills" not in names(fewer) and len(fewer.pairs) == 3
     with pytest.raises(InputError, match="missing='skip' is neither"):
         pp.Contacts(model, missing="skip")
     suggested = eval(text.partition("exclude=")[2])

@@ -6,17 +6,21 @@ import re
 
 import numpy as np
 import pytest
+from amounts import EXPORTED_EXPRESSIONS
 from backend_contract import arguments
 from exported_code import InProcess, source_of
 from numpy.testing import assert_array_equal
-from random_models import model_from_parents
+from random_expressions import Generator
+from random_models import ALL, model_from_parents, random_tree
 
 import phipsi as pp
 from phipsi import operators as ops
 from phipsi.algorithms.forms import FORWARD_DYNAMICS, INVERSE_DYNAMICS
 from phipsi.backends.failures import NOT_FINITE
-from phipsi.export.module import Source, exported_module
-from phipsi.export.targets import TARGETS, target_named
+from phipsi.errors import InputError, LoweringError, SpaceError
+from phipsi.exporting.module import Source, exported_module
+from phipsi.exporting.targets import TARGETS, target_named
+from phipsi.expressions.kinds import Op
 
 COUNT = 11  # a group of every width, and what is left over
 DENSE = {"mode": "dense"}
@@ -112,11 +116,9 @@ def test_tables_with_equal_contents_are_there_once(programs):
         ).text
         for some in (programs[:1], programs[1:2], programs[:2])
     ]
-    tables = [set(re.findall(r"(?<= = )internal constant .*", t)) for t in texts]
-    assert tables[2] == tables[0] | tables[1]
-    assert len(re.findall(r"^@table", texts[2], re.M)) < sum(
-        len(re.findall(r"^@table", t, re.M)) for t in texts[:2]
-    )
+    tables = [re.findall(r"(?<= = )internal constant .*", t) for t in texts]
+    assert len(set(tables[2])) == len(tables[2])
+    assert len(tables[2]) <= max(len(tables[0]), len(tables[1])) < len(tables[0]) + len(tables[1])
 
 
 @pytest.mark.parametrize("name", ["cortex-m7", "wasm32-simd", "x86-64-v3"])
@@ -126,6 +128,7 @@ def test_no_text_calls_a_library(name, programs):
     text = exported_module(sources, row.target).text
     allowed = {"sqrt", "fabs", "copysign", "masked", "ctlz"}
     allowed |= {"fma"} if row.target.fused else set()
+    allowed |= {"maxnum", "floor"} - set(row.target.missing)
     declared = {x.split(".")[1] for x in re.findall(r"^declare .* @(llvm\.[\w.]+)", text, re.M)}
     assert declared <= allowed
     assert not re.search(r"^declare .* @(?!llvm\.)", text, re.M)
@@ -141,3 +144,39 @@ def test_texts_that_call_a_library_are_found():
     assert (
         "llvm.memset" not in exported_module([Source("f", source_of(program), ())], row.target).text
     )
+
+
+# ---- any expression, any mechanism ---------------------------------------------------------------
+
+
+def _random_program(seed: int) -> tuple[pp.Program, list[np.ndarray]] | None:
+    rng = np.random.default_rng(seed)
+    model = random_tree(rng, int(rng.integers(1, 5)), ALL)
+    points = [model.body_names[-1]] if seed % 3 == 0 else None
+    x = Generator(rng, points=points is not None).expression()
+    mode = "dense" if seed % 2 and x.op is not Op.LEAF else "apply"
+    try:
+        program = pp.compile(x, model, mode=mode, points=points, backend="native")
+    except (LoweringError, SpaceError, InputError):
+        return None
+    if program.backend != "native":
+        return None
+    given = arguments(model, program.request.points, (), seed)
+    shapes = program.input_shapes
+    inputs = [given[n] if n in given else rng.standard_normal(shapes[n]) for n in program.inputs]
+    return program, [np.ascontiguousarray(a, dtype=float) for a in inputs]
+
+
+def test_random_programs_give_the_bits_of_the_code_here():
+    found = [_random_program(seed) for seed in range(EXPORTED_EXPRESSIONS)]
+    cases = [x for x in found if x is not None]
+    assert len(cases) > EXPORTED_EXPRESSIONS / 2
+    exported = InProcess([program for program, _ in cases], batch=False)
+    for number, (program, inputs) in enumerate(cases):
+        want, status = program(*inputs, on_error="return")
+        want = want if isinstance(want, tuple) else (want,)
+        got, code = exported(number, *inputs)
+        assert code == status, program
+        if code == 0:
+            for a, b in zip(got, want, strict=True):
+                assert_array_equal(a.reshape(b.shape), b, err_msg=repr(program))

@@ -17,9 +17,9 @@ from known_systems import four_bar
 
 import phipsi as pp
 from phipsi.errors import InputError, PhipsiWarning
-from phipsi.export import fmu
-from phipsi.export.fmu_model import joint_units
-from phipsi.motion.step_calls import UNIT, VELOCITY, GroupCall
+from phipsi.exporting import fmu
+from phipsi.exporting.fmu_model import joint_units
+from phipsi.motion.group_calls import UNIT, VELOCITY, GroupCall
 
 fmpy = pytest.importorskip("fmpy")
 needs_gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
@@ -141,6 +141,43 @@ def test_model_exchange_agrees_with_simulate(made: Any):
     np.testing.assert_allclose(found[-1] * np.sign(found[-1] @ want), want, atol=1e-6)
 
 
+@pytest.mark.parametrize("name", STARTS)
+def test_partial_derivatives(name: str, made: Any):
+    """Directional against differences, by states, inputs and parameters; adjoint against both."""
+    from fmpy.fmi3 import FMU3Model
+
+    path = made[name][1]
+    description, folder = fmpy.read_model_description(str(path)), fmpy.extract(str(path))
+    one = FMU3Model(
+        guid=description.guid, unzipDirectory=folder, instanceName="one", modelIdentifier=name
+    )
+    one.instantiate()
+    one.enterInitializationMode()
+    one.exitInitializationMode()
+    one.updateDiscreteStates()
+    one.enterContinuousTimeMode()
+    listed = description.modelVariables
+    unknowns = [x.valueReference for x in listed if x.derivative or x.causality == "output"]
+    knowns = {x.valueReference for x in listed if x.causality in ("input", "parameter")}
+    knowns = sorted(knowns | {x.derivative.valueReference for x in listed if x.derivative})
+    rng = np.random.default_rng(0)
+    seed, weights = rng.standard_normal(len(knowns)), rng.standard_normal(len(unknowns))
+    found = np.array(one.getDirectionalDerivative(unknowns, knowns, list(seed)))
+    back = one.getAdjointDerivative(unknowns, knowns, list(weights), len(knowns))
+    start = np.array(one.getFloat64(knowns))
+    ends = []
+    for side in (1e-6, -1e-6):
+        one.setFloat64(knowns, list(start + side * seed))
+        ends.append(np.array(one.getFloat64(unknowns)))
+    one.terminate()
+    one.freeInstance()
+    shutil.rmtree(folder)
+    want = (ends[0] - ends[1]) / 2e-6
+    np.testing.assert_allclose(found, want, rtol=1e-6, atol=1e-6)
+    assert abs(np.dot(back, seed) - weights @ found) < 1e-9 * (1 + np.abs(found).sum())
+    assert np.abs(found).max() > 0.1
+
+
 @needs_gcc
 def test_fmi_2(made: Any, tmp_path: Path):
     from fmpy.validation import validate_fmu
@@ -181,39 +218,84 @@ def test_other_communication_steps(made: Any):
         run(sampled, "CoSimulation", 0.09, ["q.joint1"], **uneven)
 
 
-def test_states_are_saved_and_restored(made: Any):
-    """A run that goes on from a saved state has the same bits."""
+@pytest.fixture
+def slaves(made: Any) -> Any:
+    """Instances of the sampled model, with their outputs' value references."""
     from fmpy.fmi3 import FMU3Slave
 
     path = made["sampled"][1]
-    description = fmpy.read_model_description(str(path))
-    folder = fmpy.extract(str(path))
-    one = FMU3Slave(
-        guid=description.guid, unzipDirectory=folder, instanceName="one",
-        modelIdentifier=description.coSimulation.modelIdentifier,
-    )  # fmt: skip
-    one.instantiate()
+    description, folder = fmpy.read_model_description(str(path)), fmpy.extract(str(path))
+    known: list[Any] = []
+
+    def instance(token: str = description.guid) -> Any:
+        one = FMU3Slave(
+            guid=token, unzipDirectory=folder, instanceName="one", modelIdentifier="sampled"
+        )
+        one.instantiate()
+        one.enterInitializationMode()
+        one.exitInitializationMode()
+        known.append(one)
+        return one
+
+    yield instance, [x.valueReference for x in description.modelVariables if x.start is not None]
+    for one in known:
+        one.freeInstance()
+    shutil.rmtree(folder)
+
+
+def go(one: Any, first: float, references: Any, steps: int = 25) -> list[float]:
+    for k in range(steps):
+        one.doStep(first + 1e-3 * k, 1e-3)
+    return list(one.getFloat64(references))
+
+
+def test_states_are_saved_and_restored(slaves: Any):
+    """A run that goes on from a saved state has the same bits; so has one after a reset."""
+    instance, references = slaves
+    one = instance()
+    first = go(one, 0.0, references)
+    saved = one.getFMUState()
+    content = one.serializeFMUState(saved)
+    ends = [go(one, 0.025, references)]
+    one.setFMUState(saved)
+    ends.append(go(one, 0.025, references))
+    one.setFMUState(one.deserializeFMUState(content))
+    ends.append(go(one, 0.025, references))
+    assert ends[0] == ends[1] == ends[2] != first
+    one.reset()
     one.enterInitializationMode()
     one.exitInitializationMode()
-    references = [x.valueReference for x in description.modelVariables if x.causality == "output"]
+    assert go(one, 0.0, references) == first
 
-    def go(first: float) -> list[float]:
-        for k in range(25):
-            one.doStep(first + 1e-3 * k, 1e-3)
-        return list(one.getFloat64(references))
 
-    go(0.0)
-    saved = one.getFMUState()
-    bytes_ = one.serializeFMUState(saved)
-    ends = [go(0.025)]
-    one.setFMUState(saved)
-    ends.append(go(0.025))
-    one.setFMUState(one.deserializeFMUState(bytes_))
-    ends.append(go(0.025))
-    one.terminate()
-    one.freeInstance()
-    shutil.rmtree(folder)
-    assert ends[0] == ends[1] == ends[2]
+def test_instances_do_not_know_each_other(slaves: Any):
+    instance, references = slaves
+    one, other = instance(), instance()
+    first = go(one, 0.0, references)
+    assert list(other.getFloat64(references)) != first
+    assert go(other, 0.0, references) == first
+
+
+def test_calls_that_make_no_sense_fail(slaves: Any):
+    """An error, not a crash: other tokens, references that there are not, steps of no length."""
+    instance, references = slaves
+    with pytest.raises(Exception, match="nstantiate"):
+        instance("0" * 64)
+    one = instance()
+    for call in (
+        lambda: one.getFloat64([10**6]),
+        lambda: one.setFloat64([0], [1.0]),
+        lambda: one.setFloat64([10**6], [1.0]),
+        lambda: one.getFloat32([1]),
+        lambda: one.doStep(0.0, 0.0),
+        lambda: one.doStep(0.0, float("nan")),
+        lambda: one.doStep(0.0, 1e300),
+    ):
+        with pytest.raises(Exception, match="fmi3"):
+            call()
+    one.setFloat64([references[0]], [float("nan")])
+    with pytest.raises(Exception, match="fmi3DoStep"):
+        one.doStep(0.0, 1e-3)
 
 
 def test_equal_models_are_equal_files(tmp_path: Path):
@@ -291,6 +373,19 @@ def test_mistakes_are_named(tmp_path: Path):
     with pytest.raises(InputError, match="cannot be written"):
         pp.export_fmu(sim, tmp_path / "nowhere" / "arm.fmu", binary=False)
     assert not list(tmp_path.glob("*.fmu"))
+
+
+def test_odd_names_are_described(tmp_path: Path):
+    """XML has no control characters, and variables have names of their own."""
+    b = pp.ModelBuilder()
+    inertia = pp.SpatialInertia(1.0, (0.1, 0, 0), 0.1)
+    for name in ('a<"&>', "b\x01\n", "time"):
+        joint = pp.joints.Revolute((0, 0, 1))
+        b.add_body(f"body {name!r}", joint=joint, inertia=inertia, joint_name=name)
+    path = pp.export_fmu(b.build(), tmp_path / "odd.fmu", binary=False)
+    names = [x.name for x in fmpy.read_model_description(str(path)).modelVariables]
+    assert len(names) == len(set(names))
+    assert 'q.a<"&>' in names and "q.b??" in names
 
 
 def test_only_what_is_named_is_described(tmp_path: Path):

@@ -5,6 +5,7 @@ import re
 import shlex
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ from phipsi.interfaces.cli import bench as cli_bench
 from phipsi.interfaces.cli.bench import Row, table
 from phipsi.interfaces.cli.commands import app
 
-COMMANDS = ("info", "check", "simulate", "explain", "bench", "demo")
+COMMANDS = ("info", "check", "simulate", "explain", "export", "bench", "demo")
 
 
 def call(*arguments: str) -> int:
@@ -203,3 +204,32 @@ def test_terminals_without_greek(tmp_path: Path):
     run = subprocess.run(command, capture_output=True, env=env)
     assert run.returncode == 0 and run.stdout.startswith(b"expression\n    H ? M ?* H*")
     assert np.array(list(run.stdout)).max() < 128
+
+
+# ---- export -----------------------------------------------------------------------------------
+
+
+def test_export_writes_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    out = tmp_path / "arm"
+    what = "forward_dynamics,jacobian:tool"
+    options = ["--what", what, "--target", "riscv64", "--out", str(out), "--name", "arm"]
+    assert call("export", "seven_joint_arm", *options) == 0
+    said = capsys.readouterr().out
+    assert "arm_forward_dynamics   q, v, tau   vdot" in said and "arm_jacobian_tool" in said
+    assert (out / "arm.o").read_bytes()[:4] == b"\x7fELF"
+    options[3] = "riscv46"
+    assert call("export", "seven_joint_arm", *options) == 2
+    assert "Did you mean 'riscv64'?" in capsys.readouterr().err
+
+
+def test_export_writes_an_fmu(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("phipsi.exporting.fmu._FLAGS", ("-shared", "-fPIC"))  # a quick compiler
+    file = tmp_path / "flyer.fmu"
+    assert call("export", "free_flyer", "--fmu", str(file), "--fmi", "2.0", "--dt", "0.002") == 0
+    assert "steps of 0.002 s" in capsys.readouterr().out
+    text = zipfile.ZipFile(file).read("modelDescription.xml").decode()
+    assert 'fmiVersion="2.0"' in text and 'stepSize="0.002"' in text
+    assert call("export", "free_flyer", "--fmu", str(tmp_path / "a b.fmu")) == 2
+    assert "Use  a_b.fmu" in capsys.readouterr().err

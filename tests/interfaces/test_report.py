@@ -307,6 +307,72 @@ def test_wrong_arguments_are_refused(swing: pp.Trajectory, tmp_path: Path):
     assert not list(tmp_path.iterdir())
 
 
+# ---- bodies that touch ------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def sliding() -> Any:
+    """A box of 2 kg on the ground, at rest and sliding."""
+    builder = pp.ModelBuilder()
+    inertia = pp.SpatialInertia.box((0.2, 0.2, 0.1), mass=2.0)
+    builder.add_body("box", joint=pp.joints.Free(), inertia=inertia)
+    builder.add_shape("box", "box", pp.shapes.Box((0.2, 0.2, 0.1)))
+    model = builder.build()
+    contacts = pp.Contacts(model, ground=True, material=pp.Material(0.4))
+    sim = pp.Simulator(pp.System(model, contacts=contacts), dt=2e-3, integrator="time_stepping")
+    start = sim.start([[1, 0, 0, 0, 0, 0, 0.05]] * 2, [[0] * 6, [0, 0, 0, 1.0, 0, 0]])
+    return sim.rollout(start, steps=100, record=("q", "v", "contact.impulses"), progress=False)
+
+
+def test_contact_forces_are_arrows_with_a_certificate(sliding: Any, tmp_path: Path):
+    trajectory = sliding.trajectory(1)
+    page = pp.report(trajectory, tmp_path / "slide.html")
+    scene = data_of(page)["scene"]
+    assert scene["floor"] == 0.0  # the plane itself
+    arrows, points = (unpacked(scene["arrows"][x]).reshape(-1, 4, 3) for x in ("arrows", "points"))
+    force = arrows.sum(axis=1) * scene["arrows"]["unit"]
+    np.testing.assert_allclose(force[5], [-0.4 * 2 * 9.81, 0, 2 * 9.81], rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(points[..., 2], 0.0, atol=1e-6)
+    text = page.read_text(encoding="utf-8")
+    assert "Certificate of the contacts" in text and "every step is solved" in text
+    assert "energy not accounted for" in text
+    plot = next(x for x in data_of(page)["charts"] if x["title"] == "Contact forces")
+    (series,) = plot["series"]
+    assert series["name"] == "box|ground"
+    assert series["values"][10] == pytest.approx(2 * 9.81 * np.hypot(1, 0.4), rel=1e-4)
+    rest = data_of(pp.report(sliding.trajectory(0), tmp_path / "rest.html"))["scene"]["arrows"]
+    calm = unpacked(rest["arrows"]).reshape(-1, 4, 3).sum(axis=1) * rest["unit"]
+    np.testing.assert_allclose(calm[5], [0, 0, 2 * 9.81], atol=1e-4)
+
+
+def test_a_run_without_forces_has_no_arrows(sliding: Any, swing: pp.Trajectory, tmp_path: Path):
+    sim = sliding.simulator
+    run = sim.rollout(sim.start([1, 0, 0, 0, 0, 0, 0.05]), steps=2, progress=False)
+    page = pp.report(run.trajectory(), tmp_path / "rest.html")
+    assert data_of(page)["scene"]["arrows"] is None
+    assert "Certificate of the contacts" in page.read_text(encoding="utf-8")
+    with pytest.raises(pp.errors.InputError, match=r"run\.trajectory\(0\)"):
+        sliding.trajectory()
+
+
+def test_a_slope_is_a_slab_and_feet_have_legs(tmp_path: Path):
+    builder = pp.ModelBuilder()
+    builder.add_body("leg", joint=pp.joints.Revolute((0, 1, 0)),
+                     inertia=pp.SpatialInertia(1.0, (0, 0, -0.3), 0.03))  # fmt: skip
+    builder.add_shape("foot", "leg", pp.shapes.Sphere(0.05), pp.Pose(None, (0, 0, -0.6)))
+    model = builder.build()
+    ground = pp.Pose.from_axis_angle((0, 1, 0), 0.2) @ pp.Pose(None, (0, 0, -0.8))
+    system = pp.System(model, contacts=pp.Contacts(model, ground=ground))
+    sim = pp.Simulator(system, dt=5e-3, integrator="time_stepping")
+    run = sim.rollout(sim.start([0.1]), steps=4, progress=False)
+    scene = data_of(pp.report(run.trajectory(), tmp_path / "leg.html"))["scene"]
+    assert scene["floor"] is None
+    slab = scene["solids"][-1]
+    assert slab["body"] == -1 and slab["mesh"] == "box"
+    np.testing.assert_allclose(slab["rotation"], [np.cos(0.1), 0, np.sin(0.1), 0], atol=1e-5)
+    assert [x["mesh"] for x in scene["solids"] if x["body"] == 0].count("cylinder") >= 1
+
+
 # ---- in a browser -----------------------------------------------------------------------------
 
 

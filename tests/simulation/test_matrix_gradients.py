@@ -11,7 +11,8 @@ from phipsi.laws import law_operations as ops
 from phipsi.laws.calls import call
 from phipsi.laws.law_derivatives import adjoints
 from phipsi.laws.law_values import evaluate
-from phipsi.motion.step_calls import ProgramCall, lower
+from phipsi.motion.group_calls import lower
+from phipsi.motion.step_calls import ProgramCall
 from phipsi.operators import A, J, Lambda, P, frame_pose, mass_matrix, phi
 
 FOUR_BAR = known_systems.four_bar()

@@ -12,7 +12,6 @@ import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 
@@ -26,11 +25,12 @@ from phipsi.backends.native.text.lane_arithmetic import I1, POINTER
 FLAGS = "-std=c99 -O2 -ffp-contract=off -Wall -Wextra -Werror -pedantic".split()
 
 
-def written(program: pp.Program, *, fused: bool) -> tuple[str, Any, np.ndarray]:
+def written(
+    program: pp.Program, *, fused: bool, number: Any = "double"
+) -> tuple[str, Any, np.ndarray]:
     """The text, the unit it was written from and the data record."""
     native: Any = program.native
-    with patch.object(pipeline, "target_for", lambda **_: Target("", "", 1, fused)):
-        unit, data = pipeline.plan_native(native.program)
+    unit, data = pipeline.plan_native(native.program, Target("", "", 1, fused, number=number))
     module = c_text.Module()
     kernel = unit.kernel(module, 1).function
     run = ir.Function(module, ir.FunctionType(ir.VOID, [POINTER] * 3), "run")
@@ -57,17 +57,19 @@ def as_c(
     name: str = "robot",
     flags: Sequence[str] = (),
     optimise: str = "-O1",
+    number: Any = "double",
 ) -> Callable[..., tuple[list[np.ndarray], int]]:
     """The results and the status of one configuration."""
-    text, unit, data = written(program, fused=fused)
+    text, unit, data = written(program, fused=fused, number=number)
+    kind, whole = (np.float64, np.int64) if number == "double" else (np.float32, np.int32)
     code = built(text, folder, [optimise, *flags, *["-mfma"] * fused], name)
     tables = unit.pointers()
     work = np.full(int(data[unit.words]) // 8 + 8, np.nan)
 
     def run(*args: Any) -> tuple[list[np.ndarray], int]:
-        given = [np.array(a, dtype=float, order="C") for a in args]
-        out = [np.full(s, np.nan) for s in unit.shapes[len(given) : -1]]
-        status = np.zeros(1, dtype=np.int64)
+        given = [np.array(a, dtype=kind, order="C") for a in args]
+        out = [np.full(s, np.nan, dtype=kind) for s in unit.shapes[len(given) : -1]]
+        status = np.zeros(1, dtype=whole)
         arrays = [*given, *out, status]
         buffers = (ctypes.c_void_p * len(arrays))(*(a.ctypes.data for a in arrays))
         code.run(ctypes.c_void_p(data.ctypes.data), ctypes.c_void_p(work.ctypes.data), buffers)

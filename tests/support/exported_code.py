@@ -11,8 +11,8 @@ import numpy as np
 from phipsi.backends.backend import SweepProgram
 from phipsi.backends.native.targets.target import MachineCode, host_target
 from phipsi.backends.program import Program
-from phipsi.export.module import ExportedFunction, Source, exported_module
-from phipsi.export.targets import target_named
+from phipsi.exporting.module import ExportedFunction, Source, exported_module
+from phipsi.exporting.targets import target_named
 
 GUARD = 64  # bytes behind the work memory that no function may touch
 

@@ -6,6 +6,7 @@ than x_a along n and no point of B is higher than x_b. Nothing of the formulas i
 
 import numpy as np
 from numpy.linalg import norm
+from scipy.spatial import ConvexHull
 
 SHAPES = {
     "Sphere": lambda rng: [rng.uniform(0.05, 0.5)],
@@ -56,8 +57,9 @@ def outside(kind, p, R, x, point):
         return (norm(s, axis=1) - 1) * norm(s, axis=1) / norm(s / p, axis=1)
     if kind == "Box":
         return (np.abs(local) - p).max(axis=1)
-    if kind == "ConvexMesh":  # from the nearest vertex: contact points are vertices
-        return norm(p.reshape(len(p), -1, 3) - local[:, None], axis=-1).min(axis=1)
+    if kind == "ConvexMesh":  # of the faces of the hull
+        hulls = [ConvexHull(x).equations for x in p.reshape(len(p), -1, 3)]
+        return np.array([(h[:, :3] @ x + h[:, 3]).max() for h, x in zip(hulls, local, strict=True)])
     if kind == "Plane":
         return local[:, 2]
     raise AssertionError(kind)

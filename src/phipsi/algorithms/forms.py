@@ -142,6 +142,9 @@ ROW_DRIFT = Adot @ B.T @ V + A @ B.T @ phi.T @ a
 ROW_ACCELERATIONS = A @ J @ vdot + ROW_DRIFT
 IMPULSE = ROW_MATRIX.inv @ (A @ J @ v - Udot)
 VELOCITY_CHANGE = mass_matrix.inv @ J.T @ A.T @ IMPULSE
+_REACH = mass_matrix.inv @ J.T @ A.T
+# Y: the rates that impulses cause while the constraints hold
+CLOSED_INVERSE = mass_matrix.inv - _REACH @ ROW_MATRIX.inv @ A @ J @ mass_matrix.inv
 HINGE_LOADS = phi @ B @ A.T  # of multipliers
 
 

@@ -18,6 +18,7 @@ from phipsi.model.model import Model
 from phipsi.model.scalars import NUMPY_OPS
 
 HINGE, BLOCK, SMALL, NOT_FINITE, CONTRADICTION, DOUBTFUL, NO_MEMORY = 1, 2, 3, 4, 5, 6, 7
+CODES = 8  # a status is a code below this plus CODES · (number of the body or row + 1)
 # a pivot of D below this fraction of the body's largest articulated inertia is rounding error
 HINGE_TOLERANCE = 1e-14
 # a constraint row whose pivot is below this fraction of its own entry depends on those before it
@@ -67,7 +68,7 @@ def status_of(failures: list[Failure], batch: tuple[int, ...]) -> np.ndarray:
     """0, or code + 8·(body + 1), per element; the first failure counts, doubts come last."""
     status = np.zeros(batch, dtype=np.int64)
     for f in sorted(failures, key=lambda f: f.code == DOUBTFUL):
-        status = np.where((status == 0) & f.mask, f.code + 8 * (f.body + 1), status)
+        status = np.where((status == 0) & f.mask, f.code + CODES * (f.body + 1), status)
     return status
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from operator import index
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -134,6 +135,22 @@ class Program:
             latex=latex,
             plans=self.plans if plan else (),
         )
+
+    def export(
+        self, folder: Any, *, name: str = "robot", target: str = "host", **options: Any
+    ) -> Any:
+        """Write the program as an object file with a C interface; see `phipsi.export`.
+
+        >>> import tempfile
+        >>> import phipsi as pp
+        >>> arm = pp.examples.planar_arm(2)
+        >>> solve = pp.compile(pp.operators.mass_matrix.inv, arm, mode="dense")
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     solve.export(folder + "/arm", name="arm", target="riscv64").functions[0].name
+        'arm_mass_matrix_inverse'
+        """
+        write = import_module("phipsi.exporting.export").export
+        return write(self, folder, name=name, target=target, **options)
 
     def __call__(
         self,

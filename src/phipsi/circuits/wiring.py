@@ -11,10 +11,11 @@ import numpy as np
 
 from phipsi.algorithms.forms import closed_form
 from phipsi.compiler import compile
+from phipsi.contact.contact_rows import IMPULSES
 from phipsi.errors import LawError, did_you_mean
 from phipsi.expressions.node import Expr
 from phipsi.laws import law_operations as ops
-from phipsi.laws.circuit import Circuit, Evaluation, Quantity, Sampling
+from phipsi.laws.circuit import Circuit, Evaluation, JointRows, Quantity, Sampling
 from phipsi.laws.graph import Array, Node, Shape, in_order
 from phipsi.laws.law_errors import fail
 from phipsi.laws.program_calls import recording
@@ -44,6 +45,7 @@ class Wiring:
         self._terms: dict[str, list[tuple[str, Node]]] = {}
         self._totals: dict[str, Node] = {}
         self._rows: dict[int, None] = {}
+        self._joint_rows: list[JointRows] = []
         self._rates: dict[str, Node] = {}
         self._updates: dict[int, dict[str, Node]] = {}
         self._records: dict[str, Node] = {}
@@ -189,6 +191,23 @@ class Wiring:
         """Efforts of the constraints at the joints."""
         return Traced(self._constrained_total("constraint_efforts", self.model.nv))
 
+    def contact_force(self, pair: str) -> Any:
+        """The force of a pair of shapes in the last step."""
+        contacts = self.mechanism.contact_pairs
+        if contacts is None:
+            raise LawError(
+                f"contact_force is about bodies that touch, and {self.mechanism!r} has no contacts "
+                "here. Run it with fixed steps:\n"
+                "    pp.Simulator(pp.System(model, contacts=…), laws, integrator='time_stepping')"
+            )
+        names = contacts.slot_names
+        rows = [i for i, name in enumerate(names) if name == pair]
+        if not rows:
+            hint = did_you_mean(str(pair), list(dict.fromkeys(names)))
+            raise LawError(f"there is no pair of shapes {pair!r}. {hint}")
+        impulses: Any = self.state(IMPULSES, np.zeros((contacts.n_slots, 6)))
+        return np.sum(impulses[rows][:, 3:], axis=0) / Traced(ops.given("h", ()))
+
     def _total(self, name: str, shape: Shape) -> Node:
         """What is known when all laws are: until then an input that stands for it."""
         return self._totals.setdefault(name, ops.given(name, shape))
@@ -312,6 +331,20 @@ class Wiring:
             total = node if total is None else ops.apply("add", total, node)
         return total
 
+    def add_rows(self, rows: JointRows) -> None:
+        """Rigid stops and dry friction of joints, with traced gaps and bounds."""
+        self._joint_rows.append(rows)
+
+    def _all_rows(self) -> JointRows:
+        stops = [x for x in self._joint_rows if x.stops]
+        rubs = [x for x in self._joint_rows if x.rubs]
+        return JointRows(
+            tuple(y for x in stops for y in x.stops),
+            as_node(np.concatenate([x.gaps for x in stops])) if stops else None,
+            tuple(y for x in rubs for y in x.rubs),
+            as_node(np.concatenate([x.bounds for x in rubs])) if rubs else None,
+        )
+
     def change(self, state: str, rate: Node) -> None:
         """The rate of a continuous state."""
         self._rates[state] = rate
@@ -348,6 +381,7 @@ class Wiring:
             self._records,
             self._sum("energy"),
             tuple(self._rows),
+            self._all_rows(),
         )
         return self._with_totals(made) if self._totals else made
 
@@ -361,6 +395,7 @@ def replaced(made: Circuit, known: Mapping[Node, Node]) -> Circuit:
     def each(nodes: Mapping[str, Node]) -> dict[str, Node]:
         return dict(zip(nodes, substituted(list(nodes.values()), known), strict=True))
 
+    rows = made.joint_rows
     return replace(
         made,
         evaluations=tuple(replace(x, operands=each(x.operands)) for x in made.evaluations),
@@ -370,6 +405,7 @@ def replaced(made: Circuit, known: Mapping[Node, Node]) -> Circuit:
         samplings=tuple(replace(x, updates=each(x.updates)) for x in made.samplings),
         records=each(made.records),
         energy=one(made.energy),
+        joint_rows=replace(rows, gaps=one(rows.gaps), bounds=one(rows.bounds)),
     )
 
 

@@ -6,7 +6,7 @@ The numbers that a step computes, those that a run keeps and those that users re
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, final
 
 import numpy as np
@@ -79,6 +79,11 @@ class Certificate:
         counts = {"iterations": w.iterations.astype(int), "unsolved": sums.unsolved.astype(int)}
         known = {**w._asdict(), **sums._asdict(), **counts}
         return cls(**known, balance=balance, steps=steps)
+
+    def __getitem__(self, index: Any) -> Certificate:
+        """Of some trajectories."""
+        parts = {name: x[index] for name, x in vars(self).items() if name != "steps"}
+        return replace(self, **parts)
 
     @property
     def is_clean(self) -> bool:

@@ -6,8 +6,9 @@ At a solution, every contact is in a mode, and its conditions are equations of t
     sliding   d(p_t + p_n μ² u_t/|μ u_t|) = 0
 
 with du = W dp + dW p + db. Where the modes are strict (no contact is between two of them) they
-remain, and the derivative is that of these equations. Where W is singular, W + ε I takes its place:
-velocities do not depend on it. A contact between two modes gets the derivative of one side.
+remain, and the derivative is that of these equations. Where W is singular, W + ε I takes its place,
+of which a second solution, with the first one's ε dp put back, leaves an error of the order ε².
+A contact between two modes gets the derivative of one side.
 
 **Source:** theory/contact 7 (K12).
 """
@@ -46,7 +47,9 @@ def cone_adjoint(problem: ConeProblem, p: Array, weight: Array) -> tuple[Array, 
     own = np.einsum("bii->bi", flat.W) * there
     eps = PROXIMAL * own.sum(axis=1) / np.maximum(there.sum(axis=1), 1)
     J = by_p + by_u @ (flat.W + eps[:, None, None] * np.eye(n))
-    found = np.linalg.solve(np.swapaxes(J, 1, 2), weight[..., None])
+    J, by_b = np.swapaxes(J, 1, 2), np.swapaxes(by_u, 1, 2)
+    found = np.linalg.solve(J, weight[..., None])
+    found = np.linalg.solve(J, weight[..., None] + eps[:, None, None] * (by_b @ found))
     to_b, to_s, to_mu = (-(np.swapaxes(x, 1, 2) @ found)[..., 0] for x in (by_u, by_s, by_mu))
     return (
         to_b.reshape(*batch, n),
@@ -141,7 +144,7 @@ class AdjointCall(Callee):
         group.list_contacts(s)
         group.gather(lambda i: code.entry(s, i), p)
         many = group.size
-        results = code.area(3 * many).base
+        results = code.area(4 * many).base
         m = group.m
         group.gather_rows(weight, results)
         group.call(_function(code.module, code.e, group.kinds, many), results)
@@ -169,7 +172,7 @@ class _Adjoint(ConeLanes):
 
     def __init__(self, e: Emitter, args: Sequence[Any], kinds: Sequence[Kind], many: int) -> None:
         super().__init__(e, args, kinds)
-        self.to_s, self.to_mu = self.at(self.results, many), self.at(self.results, 2 * many)
+        self.to_s, self.to_mu, self.given = (self.at(self.results, x * many) for x in (1, 2, 3))
 
     def write(self) -> None:
         """All of it; what is of a contact is computed where it is needed."""
@@ -179,14 +182,24 @@ class _Adjoint(ConeLanes):
         self.each_contact(self._trace)
         live = self.larger(self.load(self.found), self.e.constant(1.0))
         self.store(self.load(self.eps) * PROXIMAL / live, self.eps)
-        self.find_profile()
         self.multiply(self.y)
+
+        def keep(i: Any) -> None:
+            self.store(self.load(self.results, i), self.given, i)
+            self.store(0.0, self.results, i)
 
         def row(i: Any) -> None:
             start = self.at(self.J, b.mul(i, columns))
             write_loop(b, self.n, lambda j: self.store(0.0, start, j))
-            self.store(self.load(self.results, i), start, self.n)
+            less = self.load(self.eps) * self.load(self.results, i)
+            self.store(self.load(self.given, i) - less, start, self.n)
 
+        write_loop(b, self.n, keep)
+        write_loop(b, i64(2), lambda _: self._solve(row))
+
+    def _solve(self, row: Any) -> None:
+        """Weights from those of p, less ε times the weights of b that were found before."""
+        b, columns = self.b, self.plus(self.n, 1)
         write_loop(b, self.n, row)
         last = b.sub(self.n, i64(BLOCK))
 
@@ -281,7 +294,7 @@ class _Adjoint(ConeLanes):
                         total = by_u[t, v].times_plus(w[v], total)
                 self.store(total, target, t)
 
-        write_loop(b, self.n, one)
+        self.between(*self.columns_of(first, count), one)
         for t, v in {*by_p, *by_u}:
             place = self.at(self.J, self.plus(b.mul(self.plus(first, v), columns), first))
             x = self.load(place, t)

@@ -28,7 +28,10 @@ class ConeCall(Callee):
     one more argument after s, those without restitution, and one more result, the share of
     restitution that creates no energy; see `solve_rebound`. With `smoothing` (J), derivatives are
     those of smoothed impulses, in which the share of restitution is fixed; see `smoothed_adjoint`.
+    `masks`, of contacts, stops and limits: W is zero between those that have no bit in common.
     """
+
+    takes_views = True
 
     def __init__(
         self,
@@ -37,11 +40,12 @@ class ConeCall(Callee):
         *,
         rebounds: bool = False,
         smoothing: float = 0.0,
+        masks: tuple[int, ...] | None = None,
     ) -> None:
         self.layout, self.tolerance, self.rebounds = layout, tolerance, rebounds
-        self.smoothing = smoothing
+        self.smoothing, self.masks = smoothing, masks
         self.shapes = ((layout.n_rows,), *[()] * (4 if rebounds else 3))
-        self.key = (layout, tolerance, rebounds, smoothing)
+        self.key = (layout, tolerance, rebounds, smoothing, masks)
         self.name = f"cones {self.key} {code_version()}"
 
     def arrays(self, *args: Array) -> Sequence[Array]:
@@ -59,19 +63,22 @@ class ConeCall(Callee):
     def pull(
         self, args: tuple[Node, ...], results: tuple[Node, ...], weights: Sequence[Node | None]
     ) -> Sequence[Node | None]:
-        """By the equations of the modes that contacts are in; see `cone_adjoint`.
+        """By the equations of the modes that contacts are in; see `cone_adjoint`."""
+        if weights[0] is None:
+            return [None] * len(args)
+        left, p, *others = self.pulled(args, results, weights[0])
+        return [_outer(left, p), *others, None]
+
+    def pulled(
+        self, args: tuple[Node, ...], results: tuple[Node, ...], weight: Node
+    ) -> Sequence[Node]:
+        """x, y: the weight of W is x y*; and those of b, s, the s without rebound, coefficients.
 
         Where rebounds are reduced, their share changes so that no energy is created.
         """
-        W, b, s, *calm, coefficients, _ = args
-        p, weight = results[0], weights[0]
-        if weight is None:
-            return [None] * len(args)
-        share = one = ops.constant(1.0)
-        now = moved = s
-        if self.rebounds:
-            share, moved = results[4], ops.apply("sub", s, calm[0])
-            now = ops.apply("add", calm[0], ops.apply("mul", share, moved))
+        W, b, _, *_, coefficients, _ = args
+        p, one = results[0], ops.constant(1.0)
+        now, moved, share = self._chosen(args, results)
 
         def parts(x: Node) -> list[Node]:
             """Weights of s with and without restitution."""
@@ -81,11 +88,11 @@ class ConeCall(Callee):
         if self.smoothing:
             smoothed = SmoothedCall(self.layout, self.smoothing)
             p, to_b, to_s, to_mu, _ = call(smoothed, W, b, now, coefficients, weight)
-            return [_outer(to_b, p), to_b, *parts(to_s), to_mu, None]
+            return [to_b, p, to_b, *parts(to_s), to_mu]
         adjoint = AdjointCall(self.layout)
         if not self.rebounds:
-            to_b, to_s, to_mu = call(adjoint, W, b, s, coefficients, p, weight)
-            return [_outer(to_b, p), to_b, to_s, to_mu, None]
+            to_b, to_s, to_mu = call(adjoint, W, b, now, coefficients, p, weight)
+            return [to_b, p, to_b, to_s, to_mu]
         first = call(adjoint, W, b, now, coefficients, p, weight)
         u = ops.apply("add", ops.matmul(W, p), b)
         energy = call(adjoint, W, b, now, coefficients, p, u)
@@ -100,13 +107,30 @@ class ConeCall(Callee):
         to_b = joined(first[0], ops.apply("add", energy[0], p))
         half = ops.apply("add", energy[0], ops.apply("mul", ops.constant(0.5), p))
         to_s, to_mu = joined(first[1], energy[1]), joined(first[2], energy[2])
-        to_W = _outer(joined(first[0], half), p)
-        return [to_W, to_b, *parts(to_s), to_mu, None]
+        return [joined(first[0], half), p, to_b, *parts(to_s), to_mu]
+
+    def _chosen(self, args: Sequence[Node], results: Sequence[Node]) -> tuple[Node, Node, Node]:
+        """The s that was reached, its change with the share of restitution, and the share."""
+        s = args[2]
+        if not self.rebounds:
+            return s, s, ops.constant(1.0)
+        share, moved = results[4], ops.apply("sub", s, args[3])
+        return ops.apply("add", args[3], ops.apply("mul", share, moved)), moved, share
+
+    def followed(self, args: Sequence[Node], results: Sequence[Node]) -> Node:
+        """The impulses p that derivatives are about: W p is what `ConeProduct` needs."""
+        if not self.smoothing:
+            return results[0]
+        W, b, *_, coefficients, _ = args
+        none = ops.constant(np.zeros(self.layout.n_rows))
+        now = self._chosen(args, results)[0]
+        return call(SmoothedCall(self.layout, self.smoothing), W, b, now, coefficients, none)[0]
 
     def write(self, code: Any, args: Sequence[Any]) -> Sequence[Any]:
         """Gather the contacts that are there in some lane, solve, and scatter."""
         W, b, s, *calm, coefficients, start = (code.stored(x) for x in args)
-        group = ContactGroup(code, self.layout, W, b, coefficients)
+        start = code.whole(start, self.layout.n_rows)
+        group = ContactGroup(code, self.layout, W, b, coefficients, self.masks)
         group.list_contacts(s)
         if self.rebounds:
             return _Rebounds(group, s, calm[0], start, self.tolerance).write()
@@ -116,6 +140,38 @@ class ConeCall(Callee):
         group.call(cone_function(code.module, code.e, group.kinds, self.tolerance), results)
         group.scatter(group.places[-1], p)
         return [p, *(Area(m.at(results, i)) for i in range(3))]
+
+
+@final
+class ConeProduct(Callee):
+    """The impulses that a `ConeCall` found, whose derivatives by W are those of a product W p.
+
+    Results and arguments of the call, W p of `followed` → p: so that derivatives of W are not
+    needed, but those of what an impulse does, which programs have without loops over columns.
+    """
+
+    def __init__(self, cone: ConeCall) -> None:
+        self.cone, self.shapes = cone, cone.shapes[:1]
+        self.key = ("product", cone.key)
+        self.name = f"product of {cone.name}"
+
+    def arrays(self, *args: Array) -> Sequence[Array]:
+        """What was found."""
+        return [args[0]]
+
+    def pull(
+        self, args: tuple[Node, ...], results: tuple[Node, ...], weights: Sequence[Node | None]
+    ) -> Sequence[Node | None]:
+        """As for the call; W has none."""
+        count = len(self.cone.shapes)
+        if weights[0] is None:
+            return [None] * len(args)
+        left, _, *others = self.cone.pulled(args[count:-1], args[:count], weights[0])
+        return [*[None] * (count + 1), *others, None, left]
+
+    def write(self, code: Any, args: Sequence[Any]) -> Sequence[Any]:
+        """What was found."""
+        return [code.stored(args[0])]
 
 
 @final
@@ -200,27 +256,35 @@ class _Rebounds:
         group, code = self.group, self.group.code
         m, e, b = group.m, code.e, group.m.b
         n = group.layout.n_rows
-        total, size = code.area(1).base, code.area(1).base
+        total, size, caused = (code.area(1).base for _ in range(3))
         for place in (total, size):
             m.store(0.0, place)
 
-        def row(i: Any) -> None:
+        def row(i: Any, contact: Any) -> None:
             mine = m.word(group.rows, i)
-            start, x = b.mul(mine, i64(n)), m.load(p.base, mine)
+            x = m.load(p.base, mine)
+            m.store(0.0, caused)
 
-            def more(j: Any, sums: list[Any]) -> list[Any]:
-                other = m.word(group.rows, j)
-                w = code.entry(group.W, m.plus(start, other))
-                return [w.times_plus(m.load(p.base, other), Lane(e, sums[0])).value]
+            def part(first: Any, end: Any) -> None:
+                def more(j: Any, sums: list[Any]) -> list[Any]:
+                    other = m.word(group.rows, b.add(first, j))
+                    w = code.element(group.W, mine, other, n)
+                    return [w.times_plus(m.load(p.base, other), Lane(e, sums[0])).value]
 
-            first = [e.constant(0.0).value]
-            half = Lane(e, fold_loop(b, group.used, 1, first, more)[0]) * 0.5
+                known = [m.load(caused).value]
+                m.store(Lane(e, fold_loop(b, b.sub(end, first), 1, known, more)[0]), caused)
+
+            group.meeting(contact, group.k, part)
+            half = m.load(caused) * 0.5
             free = code.entry(group.b, mine)
             m.store(x.times_plus(free + half, m.load(total)), total)
             sizes = m.size(free) + m.size(half)
             m.store(m.size(x).times_plus(sizes, m.load(size)), size)
 
-        write_loop(b, group.used, row)
+        def contact(i: Any) -> None:
+            m.between(*group.rows_of(i), lambda r: row(r, i))
+
+        write_loop(b, group.k, contact)
         return m.load(total) - m.load(size) * GAINED
 
 

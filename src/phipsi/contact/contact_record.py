@@ -81,6 +81,11 @@ class ContactRecord:
         return self.points.gap
 
     @property
+    def has_forces(self) -> bool:
+        """Whether impulses were recorded."""
+        return self._impulses is not None
+
+    @property
     def forces(self) -> Array:
         """Forces (..., kept, k, 6), N·m and N; those of the first record are of the step before."""
         if self._impulses is None:

@@ -3,8 +3,9 @@
 A slot has the axes [t1 t2 n] and rows of the motion of a's witness point against b's,
 [roll1 roll2 spin; t1 t2 n], as many as its material needs. With r from the origin of a body's frame
 to the witness point, a row is [r × t; t] for sliding along t, and [t; 0] for turning about it. All
-rows together are C = C_a − C_b, six numbers each at two bodies; W = C Λ C*, Λ the admittance at
-the frames.
+rows together are C = C_a − C_b, six numbers each at two hosts; W = C Λ C*, Λ the admittance at the
+hosts. **Hosts** are the frames of bodies that touch, and then the rates of joints with rigid stops
+or dry friction, six to a host: a row of a joint is ±1 at its rate.
 
 Formulas are for one configuration, in plain arithmetic: they run on arrays, and traced in graphs.
 
@@ -13,7 +14,7 @@ Formulas are for one configuration, in plain arithmetic: they run on arrays, and
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +23,9 @@ from phipsi.backends.failures import BLOCK
 from phipsi.contact.certificate import first_numbers
 from phipsi.contact.cone_problem import INACTIVE, ROWS, ConeLayout
 from phipsi.errors import InputError
+from phipsi.laws.circuit import JointRows
 from phipsi.model.contact_pairs import Contacts
+from phipsi.model.model import Model
 from phipsi.model.value import read_only
 
 Array = NDArray[Any]
@@ -34,6 +37,13 @@ IMPULSES = "contact.impulses"
 MATERIALS = "contact.materials"
 """Materials of all slots (k, 6), columns as below."""
 
+STOPS = "stop.impulses"
+"""Impulses of rigid stops at all rates (nv,), N·m·s or N·s: positive ones push towards larger q."""
+RUBS = "friction.impulses"
+"""Impulses of dry friction in joints at all rates (nv,), N·m·s or N·s."""
+
+LOOPS = "loop.impulses"
+"""Impulses of the constraint rows of loops in the last step (rows,), N·m·s or N·s, on side a."""
 UNSOLVED_CONTACTS = BLOCK + (4 << 32)
 """Status of a step of a run whose impulses are far from the laws of contact."""
 FRICTION, TORSION, ROLLING, RESTITUTION, STIFFNESS, DISSIPATION = range(6)
@@ -43,11 +53,27 @@ _AXIS = dict(zip(_LETTERS, (0, 1, 2, 0, 1, 2), strict=True))
 _SLIDES = "12n"
 _FIRM = 1e30
 """Stiffness (N/m) from which a contact is rigid."""
+RIGID = np.array([0.0, 0.0, 0.0, 0.0, 2 * _FIRM, 0.0])
+"""The material of stops."""
+STOP_MARGIN = 0.1
+"""How far (rad or m) from a stop a joint may be for the stop to be listed."""
 
 
-def contact_states(contacts: Contacts) -> dict[str, Array]:
-    """States of a run with contacts by name, with their first values."""
-    return {IMPULSES: np.zeros((contacts.n_slots, 6)), **first_numbers()}
+def row_states(
+    contacts: Contacts | None, joints: JointRows, nv: int, loops: int
+) -> dict[str, Array]:
+    """States of a run with rows by name, with their first values; none without such rows.
+
+    `loops` are the rows of constraints, which alone need none.
+    """
+    shapes: dict[str, tuple[int, ...]] = {}
+    if contacts is not None:
+        shapes[IMPULSES] = (contacts.n_slots, 6)
+    shapes |= {name: (nv,) for name, x in ((STOPS, joints.stops), (RUBS, joints.rubs)) if x}
+    if shapes:
+        shapes |= {LOOPS: (loops,)} if loops else {}
+    first = {name: np.zeros(shape) for name, shape in shapes.items()}
+    return first | first_numbers() if first else first
 
 
 def slot_materials(contacts: Contacts) -> Array:
@@ -150,27 +176,97 @@ def check_overlap(contacts: Contacts, gaps: Array) -> None:
 
 
 class RowTable(NamedTuple):
-    """For every row: its slot, its axis, whether it slides or turns, its bodies (−1: the world)."""
+    """For every row of a slot: its slot, its axis, whether it slides or turns."""
 
     slot: Array
     axis: Array
     slides: Array
-    a: Array
-    b: Array
 
 
-def row_table(contacts: Contacts, layout: ConeLayout) -> RowTable:
-    """The rows of a layout on the slots of contacts."""
-    key = (row_table, contacts, layout)
-    return contacts.model.cached(key, lambda: _rows(contacts, layout))
+@final
+class RowPlan:
+    """Which rows a step has: those of slots, then rigid stops, then dry friction of joints.
+
+    **Attributes:** `contacts`; `joints`; `layout` of all rows; `table`, the rows of slots;
+    `bodies`, numbers of those whose frames are hosts; `rates`, those of joints with rows;
+    `n_hosts`, of both; `sides` (heads and limits, 2), the hosts of each, −1 for the world; `a`, `b`
+    (n,), the same for every row.
+    """
+
+    def __init__(
+        self, model: Model, contacts: Contacts | None, joints: JointRows, loops: bool = False
+    ) -> None:
+        self.model, self.contacts, self.joints, self._loops = model, contacts, joints, loops
+        kinds = () if contacts is None else layout_of(contacts).contacts
+        self.layout = layout = ConeLayout(kinds, len(joints.stops), len(joints.rubs))
+        self.bodies = () if contacts is None else contacts.bodies
+        self.n_slots = len(kinds)
+        own = [rate for rate, _ in joints.stops] + list(joints.rubs)
+        self.rates = tuple(sorted(set(own)))
+        m = len(self.bodies)
+        self.n_hosts = m - (-len(self.rates) // 6)
+        place = {rate: i for i, rate in enumerate(self.rates)}
+        self._entries = np.array([place[x] for x in own], dtype=int)
+        self._signs = np.array([x for _, x in joints.stops] + [1] * len(joints.rubs), dtype=float)
+        touching = [] if contacts is None else contacts.slot_bodies.tolist()
+        self.sides = np.array([*touching, *((m + i // 6, -1) for i in self._entries)], dtype=int)
+        self.sides = self.sides.reshape(-1, 2)
+        of_slots = np.array([i for i, x in enumerate(kinds) for _ in ROWS[x]], dtype=int)
+        heads = [*of_slots, *range(len(kinds), len(self.sides))]
+        self.a, self.b = self.sides[np.array(heads, dtype=int)].T
+        letters = layout.letters[: len(of_slots)]
+        axis = np.array([_AXIS[x] for x in letters], dtype=int)
+        self.table = RowTable(of_slots, axis, np.array([x in _SLIDES for x in letters], bool))
+
+    @property
+    def reached(self) -> Array:
+        """Which hosts the impulses of each head or limit move: all with loops, or by trees."""
+        if self._loops:
+            return np.ones((len(self.sides), self.n_hosts), dtype=bool)
+        parent, places = self.model.parent, self.model.v_slices
+        owner = {i: k for k, at in enumerate(places) for i in range(at.start, at.stop)}
+        roots: list[set[int]] = [{_root(parent, body)} for body in self.bodies]
+        for i in range(0, len(self.rates), 6):
+            roots.append({_root(parent, owner[x]) for x in self.rates[i : i + 6]})
+        moved = [set().union(*(roots[x] for x in pair if x >= 0)) for pair in self.sides]
+        return np.array([[bool(x & y) for y in roots] for x in moved], dtype=bool)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of pairs of slots, and of joints with stops and friction."""
+        places = zip(self.model.joint_names, self.model.v_slices, strict=True)
+        owner = {i: name for name, at in places for i in range(at.start, at.stop)}
+        pairs = () if self.contacts is None else self.contacts.slot_names
+        stops = (f"stop of {owner[rate]}" for rate, _ in self.joints.stops)
+        return (*pairs, *stops, *(f"friction in {owner[rate]}" for rate in self.joints.rubs))
+
+    @property
+    def margins(self) -> Array:
+        """Gaps of slots and stops below which they are listed."""
+        margin = 0.0 if self.contacts is None else self.contacts.margin
+        return np.array([margin] * self.n_slots + [STOP_MARGIN] * self.layout.stops)
+
+    @property
+    def joint_blocks(self) -> Array:
+        """C (rows of joints, 6) at their hosts."""
+        out = np.zeros((len(self._entries), 6))
+        out[np.arange(len(out)), self._entries % 6] = self._signs
+        return out
+
+    def joint_parts(self) -> list[tuple[str, Array, Array, Array]]:
+        """Of stops and of friction: the state of their impulses, rows, rates and signs."""
+        first, ns = len(self.table.slot), len(self.joints.stops)
+        rates = np.array(self.rates, dtype=int)[self._entries]
+        rows = first + np.arange(len(rates))
+        cuts = (STOPS, slice(0, ns)), (RUBS, slice(ns, None))
+        parts = [(name, rows[x], rates[x], self._signs[x]) for name, x in cuts]
+        return [x for x in parts if len(x[1])]
 
 
-def _rows(contacts: Contacts, layout: ConeLayout) -> RowTable:
-    rows = [(i, letter) for i, kind in enumerate(layout.contacts) for letter in ROWS[kind]]
-    slot = np.array([i for i, _ in rows], dtype=int)
-    axis = np.array([_AXIS[x] for _, x in rows], dtype=int)
-    slides = np.array([x in _SLIDES for _, x in rows], dtype=bool)
-    return RowTable(slot, axis, slides, *contacts.slot_bodies[slot].T)
+def _root(parent: Any, body: int) -> int:
+    while parent[body] >= 0:
+        body = parent[body]
+    return int(body)
 
 
 def contact_axes(normal: Any) -> Any:
@@ -191,35 +287,47 @@ class RowBlocks(NamedTuple):
     b: Any
 
 
-def row_blocks(contacts: Contacts, layout: ConeLayout, origins: Any, slots: Any) -> RowBlocks:
+def row_blocks(plan: RowPlan, origins: Any, slots: Any) -> RowBlocks:
     """The rows, from the origins (m, 3) of bodies and slots (gap, normal, x_a, x_b)."""
-    table = row_table(contacts, layout)
-    axes = contact_axes(slots.normal)[table.slot, table.axis]
     parts = []
-    for bodies, point, sign in ((table.a, slots.x_a, 1.0), (table.b, slots.x_b, -1.0)):
-        host = np.maximum(bodies, 0)
-        there = np.where(bodies >= 0, sign, 0.0)[:, None]
-        slides = np.where(table.slides, 1.0, 0.0)[:, None]
-        turn = np.cross(point[table.slot] - origins[host], axes)
-        if not table.slides.all():
-            turn = turn * slides + axes * (1.0 - slides)
-        parts.append(np.concatenate([turn * there, axes * (slides * there)], axis=1))
-    return RowBlocks(*parts)
+    if plan.n_slots:
+        table, count = plan.table, len(plan.table.slot)
+        axes = contact_axes(slots.normal)[table.slot, table.axis]
+        sides = (plan.a[:count], slots.x_a, 1.0), (plan.b[:count], slots.x_b, -1.0)
+        for bodies, point, sign in sides:
+            host = np.maximum(bodies, 0)
+            there = np.where(bodies >= 0, sign, 0.0)[:, None]
+            slides = np.where(table.slides, 1.0, 0.0)[:, None]
+            turn = np.cross(point[table.slot] - origins[host], axes)
+            if not table.slides.all():
+                turn = turn * slides + axes * (1.0 - slides)
+            parts.append([np.concatenate([turn * there, axes * (slides * there)], axis=1)])
+    else:
+        parts = [[], []]
+    more = plan.joint_blocks
+    if len(more):
+        parts[0].append(more)
+        parts[1].append(np.zeros_like(more))
+    return RowBlocks(*(x[0] if len(x) == 1 else np.concatenate(x) for x in parts))
 
 
-def row_rates(contacts: Contacts, layout: ConeLayout, blocks: RowBlocks, motions: Any) -> Any:
-    """C V (n,) of the motions V (m, 6) of the bodies' frames."""
-    table = row_table(contacts, layout)
+def row_rates(plan: RowPlan, blocks: RowBlocks, motions: Any) -> Any:
+    """C V (n,) of the motions V (hosts, 6)."""
     total = None
-    for bodies, block in ((table.a, blocks.a), (table.b, blocks.b)):
-        if (bodies >= 0).any():
-            term = np.sum(block * motions[np.maximum(bodies, 0)], axis=1)
+    for hosts, block in ((plan.a, blocks.a), (plan.b, blocks.b)):
+        if (hosts >= 0).any():
+            term = np.sum(block * motions[np.maximum(hosts, 0)], axis=1)
             total = term if total is None else total + term
     return total
 
 
 class ProblemParts(NamedTuple):
-    """b (n,), s (k,), s without rebound, compliance (k,), coefficients (n,), near slots (k,)."""
+    """b (n,), s (k,), s without rebound, compliance (k,), coefficients (n,), near slots (k,).
+
+    b are the velocities without impulses, of contacts that rebound at the time of the impact;
+    `back` (k,), s: how long before the end of the step contacts that rebound were hit; the step
+    moves bodies by the velocity before the impact for the rest. None if nothing rebounds.
+    """
 
     b: Any
     s: Any
@@ -227,50 +335,116 @@ class ProblemParts(NamedTuple):
     compliance: Any
     coefficients: Any
     near: Any
+    back: Any
 
 
 def problem_parts(
-    contacts: Contacts,
-    layout: ConeLayout,
-    gap: Any,
-    free: Any,
-    before: Any,
-    materials: Any,
-    h: Any,
+    plan: RowPlan, gap: Any, free: Any, before: Any | None, materials: Any, bounds: Any, h: Any
 ) -> ProblemParts:
     """What the impulses of a step have to obey.
 
-    `free` and `before` (n,), velocities of rows without contacts and before the step. Compliance
-    adds R = 1/(h (h k + d)) to the normal's diagonal, with s = g k/(h k + d); rigid contacts have
-    R = 0 and s = max(g, 0)/h, and those that close within the step rebound, s = e u_n. A slot that
-    is further away than the margin is not there.
+    `gap` and `materials` of slots and stops; `free` and `before` (n,), velocities of rows without
+    impulses and before the step, None if nothing rebounds; `bounds` of dry friction, N·m or N.
+    Compliance adds R = 1/(h (h k + d)) to the normal's diagonal, with s = g k/(h k + d); rigid
+    contacts have R = 0 and s = max(g, 0)/h, and those that close within the step rebound, see
+    `rebound`. A slot that is further away than the margin is not there.
     """
-    table, normals = row_table(contacts, layout), layout.normals
+    layout, table = plan.layout, plan.table
+    normals = layout.normals
+    if not layout.n_heads:
+        none = np.zeros(0)
+        return ProblemParts(free, none, none, none, h * bounds, none, None)
     k, d, rigid = materials[:, STIFFNESS], materials[:, DISSIPATION], is_rigid(materials)
     firm = np.where(rigid, 1.0, h * k + d)
     soft = np.where(rigid, np.maximum(gap, 0.0) / h, gap * (k / firm))
     compliance = np.where(rigid, 0.0, 1.0 / (h * firm))
-    near = gap + h * np.minimum(free[normals], 0.0) < contacts.margin
-    inelastic = np.where(near, soft, 2 * INACTIVE)
-    closing = rigid & (gap + h * before[normals] <= 0.0) & (before[normals] < 0.0) & near
-    bounces = closing & (materials[:, RESTITUTION] > 0.0)
-    s = np.where(bounces, materials[:, RESTITUTION] * before[normals], inelastic)
-    every = np.where(bounces, 0.0, inelastic)
-    coefficients = row_coefficients(layout, table, materials)
-    return ProblemParts(free, s, every, compliance, coefficients, near)
+    near = gap + h * np.minimum(free[normals], 0.0) < plan.margins
+    inelastic = s = every = np.where(near, soft, 2 * INACTIVE)
+    b, back = free, None
+    if before is not None:
+        hits = rebound(gap, before[normals], free[normals], materials[:, RESTITUTION], h)
+        bounces = rigid & near & hits.there
+        s = np.where(bounces, hits.s, inelastic)
+        every = np.where(bounces, 0.0, inelastic)
+        back = np.where(bounces, hits.back, 0.0)
+        later = np.where(bounces, hits.later, 0.0)[np.minimum(layout.heads, layout.n_heads - 1)]
+        b = free - np.where(np.isin(np.arange(layout.n_rows), normals), later, 0.0)
+    parts = [row_coefficients(layout, table, materials)] if plan.n_slots else []
+    parts += [np.ones(layout.stops)] if layout.stops else []
+    parts += [h * bounds] if layout.limits else []
+    coefficients = parts[0] if len(parts) == 1 else np.concatenate(parts)
+    return ProblemParts(b, s, every, compliance, coefficients, near, back)
+
+
+class Hits(NamedTuple):
+    """Contacts (k,) that rebound in a step; see `rebound`."""
+
+    there: Any
+    s: Any
+    later: Any
+    back: Any
+
+
+_REST = 1e-9
+"""Gap (m) below which a contact without speed rests."""
+_ELASTIC = 1e-9
+"""What a restitution lacks to one that is elastic."""
+
+
+def rebound(gap: Any, before: Any, free: Any, e: Any, h: Any) -> Hits:
+    """The rebound of contacts that close within a step, as exact as constant accelerations are.
+
+    Rates of steps are those at the middle of the step before: with V = u + a h/2 at the start, a
+    the acceleration without impulses, a contact closes after t with g + V t + a t²/2 = 0 and the
+    speed c = V + a t. It leaves with w = −e c, and has w + a (h/2 − t) at the middle of the step.
+    Where it comes back in the same step, it does so at intervals 2 w eⁿ/|a|, of which the last one
+    counts; where all of them end in the step, it rests.
+
+    `later` is a (h/2 − t): the problem of the impulses is that of the impact, with c for the
+    velocity without impulses and `s` = e c, so that energy is compared at that time. The gap at the
+    end would be g + h u⁺: `back` is the time by which the change of velocity has to move bodies
+    back, so that it is right.
+    """
+    g, a = np.maximum(gap, 0.0), (free - before) / h
+    pull = np.maximum(-a, 0.0)
+    hit = (gap + h * free < 0.0) & (free < 0.0) & (e > 0.0)
+    there = hit & ((g > _REST) | (before < -0.5 * h * pull))
+    V = before + 0.5 * h * a
+    root = np.sqrt(np.where(there, np.maximum(V * V - 2.0 * a * g, 0.0), 1.0))
+    t = np.minimum(2.0 * g / np.where(there, np.maximum(root - V, 1e-300), 1.0), h)
+    w = e * np.maximum(-(V + a * t), 0.0)
+    left = h - t
+    flight = 2.0 * np.where(there, w, 1.0) / np.maximum(pull, 1e-300)
+    flight = np.where(flight > 0.0, flight, 1e-300)
+    elastic = e > 1.0 - _ELASTIC
+    less = np.where(elastic | ~there, 0.5, 1.0 - e)
+    part = np.where(elastic, 0.0, less * left / flight)
+    rests = ~elastic & (part >= 1.0)
+    falls = np.log(np.where(rests, 0.5, 1.0 - part)) / np.log(1.0 - less)
+    n = np.where(elastic, np.floor(left / flight), np.floor(np.where(rests, 0.0, falls)))
+    again = np.where(elastic, n, (1.0 - np.exp(n * np.log(1.0 - less))) / less)
+    w = np.where(elastic, w, w * np.exp(n * np.log(1.0 - less)))
+    left = left - again * flight
+    speed = np.where(rests, 0.0, w + a * (left - 0.5 * h))
+    end = np.where(rests, 0.0, w * left + 0.5 * a * left * left)
+    change = np.where(there, np.maximum(speed - free, 1e-300), 1.0)
+    back = np.minimum(np.maximum((g + h * speed - end) / change, 0.0), h)
+    later = a * (0.5 * h - t)
+    return Hits(there, later - speed, later, back)
 
 
 def row_coefficients(layout: ConeLayout, table: RowTable, materials: Any) -> Any:
-    """The coefficients of rows (n,) from the materials of slots (k, 6)."""
+    """The coefficients of the rows of slots from their materials (k, 6)."""
     columns = {"s": TORSION, "a": ROLLING, "b": ROLLING}
-    chosen = np.array([columns.get(x, FRICTION) for x in layout.letters], dtype=int)
-    is_normal = np.array([x == "n" for x in layout.letters])
+    letters = layout.letters[: len(table.slot)]
+    chosen = np.array([columns.get(x, FRICTION) for x in letters], dtype=int)
+    is_normal = np.array([x == "n" for x in letters])
     return np.where(is_normal, 1.0, materials[table.slot, chosen])
 
 
-def row_impulses(contacts: Contacts, layout: ConeLayout, normal: Any, world: Any) -> Any:
-    """Impulses of rows (n,) from [moment; force] (k, 6) in world axes."""
-    table = row_table(contacts, layout)
+def row_impulses(plan: RowPlan, normal: Any, world: Any) -> Any:
+    """Impulses of the rows of slots from [moment; force] (k, 6) in world axes."""
+    table = plan.table
     axes = contact_axes(normal)[table.slot, table.axis]
     first = np.where(table.slides, 3, 0)
     places = first[:, None] + np.arange(3)

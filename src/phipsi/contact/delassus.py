@@ -1,8 +1,9 @@
-"""W = C Λ C*, the velocities that impulses of contact rows give each other, as a call in graphs.
+"""W = C Λ C*, the velocities that impulses of rows give each other, as a call in graphs.
 
-Rows have six numbers at each of two bodies, so that an entry is a product with a 6 × 6 block of Λ.
-Blocks between bodies of different trees are zero. In machine code only rows of slots are computed
-that are there in some lane; other entries of W are not written.
+Rows have six numbers at each of two hosts, so that an entry is a product with a 6 × 6 block of Λ.
+Blocks between hosts of different trees are zero. In machine code only rows of slots are computed
+that are there in some lane; other entries of W, and those between rows that move no host in common,
+are not written.
 
 **Source:** theory/contact 1 (K1a–c, K1g).
 """
@@ -17,44 +18,41 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.backends.native.text.lane_arithmetic import I64, i64
-from phipsi.contact.cone_problem import INACTIVE, ConeLayout
-from phipsi.contact.contact_rows import row_table
+from phipsi.contact.cone_problem import INACTIVE
+from phipsi.contact.contact_rows import RowPlan
 from phipsi.contact.lane_elimination import Numbers, word_table
 from phipsi.laws import law_operations as ops
 from phipsi.laws.calls import Callee
 from phipsi.laws.graph import Node
-from phipsi.model.contact_pairs import Contacts
 
 Array = NDArray[Any]
 
 
 @final
 class Delassus(Callee):
-    """C_a, C_b (n, 6), Λ (6m, 6m), s (k,), compliance (k,) → W (n, n)."""
+    """C_a, C_b (n, 6), Λ (6m, 6m), s (heads,), compliance (heads,) → W (n, n), of m hosts."""
 
-    def __init__(self, contacts: Contacts, layout: ConeLayout) -> None:
-        self.contacts, self.layout = contacts, layout
-        self._table = row_table(contacts, layout)
-        n = layout.n_rows
+    def __init__(self, plan: RowPlan) -> None:
+        self.plan, self.layout = plan, plan.layout
+        n, joints = self.layout.n_rows, self.layout.stops + self.layout.limits
         self.shapes = ((n, n),)
-        self._firsts = [*layout.firsts, n]
-        self._bodies = contacts.slot_bodies.tolist()
-        self._reached = _reached(contacts).astype(int).tolist()
-        text = repr((self._firsts, self._bodies, self._reached))
+        self._firsts = [*self.layout.firsts, *range(n - joints, n + 1)]
+        self._hosts = plan.sides.tolist()
+        self._reached = plan.reached.astype(int).tolist()
+        text = repr((self._firsts, self._hosts, self._reached, self.layout.limits))
         self.key = ("delassus", text)
         self.name = f"delassus {hashlib.sha256(text.encode()).hexdigest()}"
 
     def arrays(self, *args: Array) -> Sequence[Array]:
         """With the whole of C."""
         a, b, admittance, s, compliance = args
-        table = self._table
-        n, m = self.layout.n_rows, len(self.contacts.bodies)
+        plan, n, m = self.plan, self.layout.n_rows, self.plan.n_hosts
         batch = np.broadcast_shapes(a.shape[:-2], admittance.shape[:-2], compliance.shape[:-1])
         C = np.zeros((*batch, n, m, 6))
         rows = np.arange(n)
-        for bodies, block in ((table.a, a), (table.b, b)):
-            there = bodies >= 0
-            C[..., rows[there], bodies[there], :] += block[..., there, :]
+        for hosts, block in ((plan.a, a), (plan.b, b)):
+            there = hosts >= 0
+            C[..., rows[there], hosts[there], :] += block[..., there, :]
         C = C.reshape(*batch, n, 6 * m)
         W = C @ admittance @ np.swapaxes(C, -1, -2)
         W = 0.5 * (W + np.swapaxes(W, -1, -2))
@@ -70,10 +68,10 @@ class Delassus(Callee):
         if w is None:
             return [None] * len(args)
         a, b, admittance, _, compliance = args
-        n, m, table = self.layout.n_rows, len(self.contacts.bodies), self._table
+        n, m, plan = self.layout.n_rows, self.plan.n_hosts, self.plan
         places = []
-        for bodies in (table.a, table.b):
-            host = 6 * np.maximum(bodies, 0)[:, None] + np.arange(6)
+        for hosts in (plan.a, plan.b):
+            host = 6 * np.maximum(hosts, 0)[:, None] + np.arange(6)
             places.append(6 * m * np.arange(n)[:, None] + host)
         both = np.stack(places)
         C = ops.scatter(ops.join([a, b], both.shape), both, (n, 6 * m))
@@ -84,7 +82,7 @@ class Delassus(Callee):
             ops.apply(
                 "mul", ops.pick(by_rows, x), ops.constant(np.repeat(y[:, None] >= 0, 6, axis=1))
             )
-            for x, y in zip(places, (table.a, table.b), strict=True)
+            for x, y in zip(places, (plan.a, plan.b), strict=True)
         ]
         normals = self.layout.normals
         by_compliance = ops.pick(w, n * normals + normals)
@@ -98,16 +96,14 @@ class Delassus(Callee):
         return [writer.write(s, compliance)]
 
 
-def _reached(contacts: Contacts) -> Array:
-    """Which bodies the impulses of a slot move: those of the trees of its two bodies (k, m)."""
-    parent = contacts.model.parent
-    roots = []
-    for body in contacts.bodies:
-        while parent[body] >= 0:
-            body = parent[body]
-        roots.append(body)
-    root = np.array([*roots, -1])  # the world comes last, as place −1
-    return (root[contacts.slot_bodies][:, :, None] == root[:-1]).any(axis=1)
+def masks_of(reached: Array) -> tuple[int, ...]:
+    """A mask for each row of `reached` (k, m): those that reach a host in common share a bit."""
+    bits = [sum({1 << (int(j) % _BITS) for j in np.flatnonzero(row)}) for row in reached]
+    return tuple(bits)
+
+
+_BITS = 62
+"""Of a mask: hosts beyond share them."""
 
 
 @final
@@ -117,10 +113,11 @@ class _Writer(Numbers):
     def __init__(self, code: Any, callee: Delassus, sides: Sequence[Any], admittance: Any) -> None:
         super().__init__(code.e)
         self.code, self.sides, self.admittance = code, sides, admittance
-        self.n, self.k = callee.layout.n_rows, len(callee.layout.contacts)
-        self.m = len(callee.contacts.bodies)
+        self.n, self.heads = callee.layout.n_rows, callee.layout.n_heads
+        self.k, self.m = self.heads + callee.layout.limits, callee.plan.n_hosts
         self.firsts = word_table(code.module, callee._firsts)
-        self.bodies = word_table(code.module, [x for pair in callee._bodies for x in pair])
+        self.bodies = word_table(code.module, [x for pair in callee._hosts for x in pair])
+        self.masks = word_table(code.module, masks_of(callee.plan.reached))
         self.reached = word_table(code.module, [x for row in callee._reached for x in row])
         self.W, self.y = code.area(max(1, self.n**2)), code.area(6 * max(1, self.m))
         self.there = code.area(max(1, -(-self.k // code.e.lanes))).base
@@ -133,7 +130,8 @@ class _Writer(Numbers):
             active = self.any(e.compare("<", self.load(s, i), INACTIVE))
             self.put_word(b.zext(active, I64), self.there, i)
 
-        self.between(0, self.k, mark)
+        self.between(0, self.heads, mark)
+        self.between(self.heads, self.k, lambda i: self.put_word(i64(1), self.there, i))
 
         def slot(i: Any) -> None:
             self.if_there(i, lambda: self._rows_of(i, compliance))
@@ -147,6 +145,13 @@ class _Writer(Numbers):
         with self.b.if_then(is_there):
             body()
 
+    def if_meets(self, i: Any, j: Any, r: Any) -> None:
+        """Products of row r of slot i with slot j, if it is there and moves the same hosts."""
+        b = self.b
+        both = b.and_(self.word(self.masks, i), self.word(self.masks, j))
+        with b.if_then(b.icmp_signed("!=", both, i64(0))):
+            self.if_there(j, lambda: self._products(r, j))
+
     def _ends(self, i: Any) -> tuple[Any, Any]:
         return self.word(self.firsts, i), self.word(self.firsts, self.plus(i, 1))
 
@@ -159,13 +164,13 @@ class _Writer(Numbers):
 
         def row(r: Any) -> None:
             self._reach(i, r, hosts)
-            last = self.plus(i, 1)
-            self.between(0, last, lambda j: self.if_there(j, lambda: self._products(r, j)))
+            self.between(0, self.plus(i, 1), lambda j: self.if_meets(i, j, r))
 
         self.between(first, end, row)
-        normal = self.b.sub(end, i64(1))
-        place = self.plus(self.b.mul(normal, i64(self.n)), normal)
-        self.store(self.load(self.W.base, place) + self.load(compliance, i), self.W.base, place)
+        with self.b.if_then(self.b.icmp_signed("<", i, i64(self.heads))):
+            normal = self.b.sub(end, i64(1))
+            place = self.plus(self.b.mul(normal, i64(self.n)), normal)
+            self.store(self.load(self.W.base, place) + self.load(compliance, i), self.W.base, place)
 
     def _reach(self, i: Any, r: Any, hosts: list[Any]) -> None:
         """y = Λ C_r*: the motions that an impulse of row r gives all bodies."""
@@ -205,24 +210,27 @@ class _Writer(Numbers):
         b = self.b
         first, end = self._ends(j)
         hosts = self._sides_of(j)
-        for t, (side, host) in enumerate(zip(self.sides, hosts, strict=True)):
+        known = [b.icmp_signed(">=", host, i64(0)) for host in hosts]
+        cases = ((b.and_(*known), (0, 1)), (b.not_(known[1]), (0,)), (b.not_(known[0]), (1,)))
+        for holds, sides in cases:
+            with b.if_then(holds):
+                self._columns(r, first, end, [(self.sides[t], hosts[t]) for t in sides])
 
-            def column(c: Any, side: Any = side, host: Any = host, t: int = t) -> None:
-                place = self.plus(b.mul(r, i64(self.n)), c)
-                total = self.e.constant(0.0) if t == 0 else self.load(self.W.base, place)
-                self.store(total, self.W.base, place)
+    def _columns(self, r: Any, first: Any, end: Any, sides: list[tuple[Any, Any]]) -> None:
+        """Entries of row r, from the motions of the hosts of a slot."""
+        b, W = self.b, self.W.base
+        moves = [
+            [self.load(self.y.base, self.plus(b.mul(host, i64(6)), u)) for u in range(6)]
+            for _, host in sides
+        ]
 
-                def product() -> None:
-                    out = self.load(self.W.base, place)
-                    for u in range(6):
-                        x = self.load(side, self.plus(b.mul(c, i64(6)), u))
-                        y = self.load(self.y.base, self.plus(b.mul(host, i64(6)), u))
-                        out = x.times_plus(y, out)
-                    self.store(out, self.W.base, place)
+        def column(c: Any) -> None:
+            out = self.e.constant(0.0)
+            for (side, _), move in zip(sides, moves, strict=True):
+                for u, y in enumerate(move):
+                    x = self.load(side, self.plus(b.mul(c, i64(6)), u))
+                    out = x.times_plus(y, out)
+            self.store(out, W, self.plus(b.mul(r, i64(self.n)), c))
+            self.store(out, W, self.plus(b.mul(c, i64(self.n)), r))
 
-                with b.if_then(b.icmp_signed(">=", host, i64(0))):
-                    product()
-                mirror = self.plus(b.mul(c, i64(self.n)), r)
-                self.store(self.load(self.W.base, place), self.W.base, mirror)
-
-            self.between(first, end, column)
+        self.between(first, end, column)

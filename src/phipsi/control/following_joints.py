@@ -22,9 +22,9 @@ from phipsi.errors import InputError
 from phipsi.laws.calls import call
 from phipsi.laws.trace import Traced, as_node
 from phipsi.motion.entry_names import rates_of
+from phipsi.motion.group_calls import moved
 from phipsi.motion.motion import TOLERANCE
 from phipsi.motion.rollout import OPEN_PATH
-from phipsi.motion.step_calls import moved
 from phipsi.operators import pose
 
 Array = NDArray[Any]

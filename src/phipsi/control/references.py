@@ -23,8 +23,8 @@ from phipsi.model.model import Model
 from phipsi.model.numbers import as_numbers
 from phipsi.model.pose import Pose
 from phipsi.motion.checks import checked_time
+from phipsi.motion.group_calls import moved
 from phipsi.motion.motion import Motion
-from phipsi.motion.step_calls import moved
 from phipsi.spatial import pose_matrix, so3_exp, so3_log
 from phipsi.spatial.exponential import ARRAYS, sinc, versine
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from phipsi.circuits.wiring import Wiring
 from phipsi.compiler import compile
 from phipsi.errors import InputError
+from phipsi.laws.circuit import JointRows
 from phipsi.laws.law import Law
 from phipsi.laws.law_errors import fail, place_of, traced_call
 from phipsi.model.model import Model
@@ -103,6 +104,15 @@ class Force(ABC):  # noqa: B024 - an element provides the methods it needs
         """Energy (...) stored in the element, J; 0 if it stores none."""
         return 0.0
 
+    @property
+    def has_rows(self) -> bool:
+        """Whether a bound element has rows, which only time stepping solves."""
+        return False
+
+    def joint_rows(self, state: State) -> JointRows:
+        """Rigid stops and dry friction of joints, as rows that hold exactly."""
+        return JointRows()
+
     @staticmethod
     def wire_all(elements: Sequence[Any], wiring: Wiring) -> None:
         """Trace the formulas of elements, as they are, into the circuit of a run."""
@@ -156,6 +166,19 @@ def _wire(element: Force, wiring: Wiring) -> None:
             fail(f"{method} returns shape {np.shape(found)} instead of {shape}",
                  place=place_of(function))  # fmt: skip
         wiring.add(_SUMS[method], found)
+    if element.has_rows:
+        wiring.add_rows(traced.joint_rows(state))
+
+
+def reject_rows(elements: Iterable[Force]) -> None:
+    """Reject rigid stops and dry friction where no step solves for their impulses."""
+    for element in elements:
+        if element.has_rows:
+            raise InputError(
+                f"{element!r} holds exactly, by impulses that only time stepping solves for:\n"
+                "    pp.Simulator(model, laws, integrator='time_stepping')\n"
+                "Elsewhere a stiffness must be finite, and a velocity_scale must be positive."
+            )
 
 
 def provides(element: Force, method: str) -> bool:
@@ -173,6 +196,7 @@ class Elements:
 
     def __init__(self, forces: Iterable[Any], model: Model) -> None:
         self.model, self.bound = model, bind_forces(forces, model)
+        reject_rows(self.bound)
         self._on_joints = [x for x in self.bound if provides(x, "efforts")]
         self._on_bodies = [x for x in self.bound if provides(x, "body_forces")]
         self._program = compile(KINEMATICS, model) if self.bound else None

@@ -15,6 +15,7 @@ from phipsi.algorithms.constrained.system import System
 from phipsi.algorithms.dynamics.equations_of_motion import mass_matrix
 from phipsi.errors import InputError
 from phipsi.forces.force import Array, Force, State, not_negative, per_rate
+from phipsi.laws.circuit import JointRows
 from phipsi.model.mechanisms import mechanism_of, of_mechanisms, tree_of
 from phipsi.model.model import Model
 from phipsi.motion.chart import Chart
@@ -179,15 +180,25 @@ class JointFriction(_OnRates):
     F / v_s, so a joint under load creeps with up to about v_s instead of sticking; a smaller v_s
     creeps less and is stiffer.
 
+    With ``velocity_scale=0`` it is Coulomb's law itself: |tau| ≤ F, and = F against v where the
+    joint moves. A joint at rest sticks. Only ``integrator="time_stepping"`` knows it: its steps
+    solve for the impulses |p| ≤ h F together with those of contacts.
+
     **Arguments:** `joints`, a name, names, or None for all; `friction` F, N·m or N, one number or
     one per rate; `velocity_scale` v_s, rad/s or m/s.
 
     >>> import phipsi as pp
     >>> pp.forces.JointFriction(None, 0.2)
     JointFriction(None, friction=0.2, velocity_scale=0.01)
+    >>> arm = pp.examples.planar_arm(1)                      # its weight turns it with 4.9 N·m
+    >>> dry = pp.forces.JointFriction(None, 5.0, velocity_scale=0)
+    >>> sim = pp.Simulator(arm, [dry], dt=1e-2, integrator="time_stepping")
+    >>> run = sim.rollout(sim.start([0.0]), steps=1000)
+    >>> bool(abs(run.q).max() < 1e-12)
+    True
     """
 
-    __slots__ = ("_friction", "_slope")
+    __slots__ = ("_dry", "_friction", "_slope", "_smooth")
     parameters: ClassVar[Mapping[str, str]] = {"friction": "_friction"}
 
     def __init__(
@@ -200,25 +211,38 @@ class JointFriction(_OnRates):
         out, rates, field = self._bound(model, self.joints)
         out._friction, out._slope = np.zeros(model.nv), np.ones(model.nv)
         out._friction[rates], scale = field("friction"), field("velocity_scale")
-        if not (scale > 0).all():
-            raise InputError(
-                f"{self!r}: velocity_scale must be positive: friction that jumps at v = 0 has no "
-                f"solution there. Try velocity_scale=1e-3."
-            )
-        out._slope[rates] = 1 / scale
+        out._dry = np.zeros(model.nv, bool)
+        out._dry[rates] = scale == 0
+        out._smooth = bool((scale > 0).any())
+        out._slope[rates] = 1 / np.where(scale > 0, scale, 1.0)
         return out
 
     def _rates(self) -> set[int]:
-        return set(np.flatnonzero(self._friction).tolist())
+        return set(np.flatnonzero((self._friction > 0) | self._dry).tolist())
 
     def _join(self, other: JointFriction) -> None:
-        mine = self._friction > 0
+        mine = (self._friction > 0) | self._dry
         self._slope = np.where(mine, self._slope, other._slope)
         self._friction = self._friction + other._friction
+        self._dry, self._smooth = self._dry | other._dry, self._smooth or other._smooth
 
-    def efforts(self, state: State) -> Array:
-        """Return −F tanh(v / v_s)."""
-        return -self._friction * np.tanh(state.v * self._slope)
+    def efforts(self, state: State) -> Array | None:
+        """Return −F tanh(v / v_s); None if all of it is dry."""
+        if not self._dry.any():
+            return -self._friction * np.tanh(state.v * self._slope)
+        if not self._smooth:
+            return None
+        return -np.where(self._dry, 0.0, self._friction) * np.tanh(state.v * self._slope)
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether some of it is dry."""
+        return bool(self._dry.any())
+
+    def joint_rows(self, state: State) -> JointRows:
+        """|p| ≤ h F."""
+        dry = np.flatnonzero(self._dry)
+        return JointRows(rubs=tuple(dry.tolist()), bounds=self._friction[dry])
 
 
 @final
@@ -293,6 +317,10 @@ class JointStop(_OnRates):
     Beyond a limit by d > 0 the stop pushes back with max(0, k d (1 + α ḋ)), after Hunt and
     Crossley: no jump at contact, and never pulling. It stores ½ k d².
 
+    With ``stiffness=np.inf`` the joint does not pass its limit and stops there without rebound.
+    Only ``integrator="time_stepping"`` knows it: its steps solve for the impulses 0 ≤ p of stops
+    together with those of contacts.
+
     **Arguments:** `joints`, a name, names, or None for all that have limits in the model, and with
     `lower` or `upper` for all that can have some; `stiffness` k, N·m/rad or N/m; `dissipation` α,
     s/rad or s/m (0: elastic); `lower`, `upper`, the model's limits by default. Only for joints
@@ -304,9 +332,14 @@ class JointStop(_OnRates):
     >>> fall = pp.simulate(arm, [0.0], [0.0], 0.6, forces=[stop], rtol=1e-6)
     >>> bool(-1.05 < fall.q.min() < -1.0)
     True
+    >>> rigid = pp.forces.JointStop("joint1", float("inf"), lower=-1.0)
+    >>> sim = pp.Simulator(arm, [rigid], dt=1e-3, integrator="time_stepping")
+    >>> run = sim.rollout(sim.start([0.0]), steps=600)
+    >>> run.q.min().round(12), run.v[-1].round(12) + 0.0
+    (np.float64(-1.0), array([0.]))
     """
 
-    __slots__ = ("_alpha", "_k", "_lower", "_q", "_upper", "_v")
+    __slots__ = ("_above", "_alpha", "_below", "_gives", "_k", "_lower", "_q", "_upper", "_v")
     parameters: ClassVar[Mapping[str, str]] = {
         "stiffness": "_k", "dissipation": "_alpha", "lower": "_lower", "upper": "_upper",
     }  # fmt: skip
@@ -341,7 +374,12 @@ class JointStop(_OnRates):
                 )
         where = _coordinates_of(model, names)
         out._q, out._v = np.array(where, dtype=int), rates
-        out._k, out._alpha = field("stiffness"), field("dissipation")
+        k, out._alpha = field("stiffness", lambda x: x >= 0), field("dissipation")
+        rigid = np.isinf(k)
+        out._gives = not rigid.all()
+        out._k = np.where(rigid, 0.0, k)
+        if out._alpha[rigid].any():
+            raise InputError(f"{who}: a rigid stop has no dissipation; it does not rebound.")
         lower, upper = model.lower[where], model.upper[where]
         if given:
             lower, upper = field("lower", None, -np.inf), field("upper", None, np.inf)
@@ -353,21 +391,25 @@ class JointStop(_OnRates):
                 f"Give them:  JointStop(…, lower=-1.5, upper=1.5)"
             )
         out._lower, out._upper = lower, upper
+        out._below, out._above = (rigid & np.isfinite(x) for x in (lower, upper))
         return out
 
     def _rates(self) -> set[int]:
         return set(self._v.tolist())
 
     def _join(self, other: JointStop) -> None:
-        for name in ("_q", "_v", "_k", "_alpha", "_lower", "_upper"):
+        for name in ("_q", "_v", "_k", "_alpha", "_lower", "_upper", "_below", "_above"):
             setattr(self, name, np.concatenate([getattr(self, name), getattr(other, name)]))
+        self._gives = self._gives or other._gives
 
     def _depth(self, state: State) -> tuple[Array, Array]:
         q = state.q[..., self._q]
         return np.maximum(self._lower - q, 0.0), np.maximum(q - self._upper, 0.0)
 
-    def efforts(self, state: State) -> Array:
-        """Push back into the range."""
+    def efforts(self, state: State) -> Array | None:
+        """Push back into the range; None if all stops are rigid."""
+        if not self._gives:
+            return None
         out = np.zeros_like(state.v)
         low, high = self._depth(state)
         v = state.v[..., self._v]
@@ -376,8 +418,23 @@ class JointStop(_OnRates):
         out[..., self._v] = up - down
         return out
 
-    def potential_energy(self, state: State) -> Array:
-        """½ k d²."""
+    @property
+    def has_rows(self) -> bool:
+        """Whether some limit is rigid."""
+        return bool(self._below.any() or self._above.any())
+
+    def joint_rows(self, state: State) -> JointRows:
+        """0 ≤ p ⊥ q − lower ≥ 0, and the same above."""
+        low, high = np.flatnonzero(self._below), np.flatnonzero(self._above)
+        stops = [(int(self._v[i]), 1) for i in low] + [(int(self._v[i]), -1) for i in high]
+        below = state.q[self._q[low]] - self._lower[low]
+        above = self._upper[high] - state.q[self._q[high]]
+        return JointRows(tuple(stops), np.concatenate([below, above]))
+
+    def potential_energy(self, state: State) -> Array | None:
+        """½ k d²; None if all stops are rigid."""
+        if not self._gives:
+            return None
         low, high = self._depth(state)
         return 0.5 * (low * low + high * high) @ self._k
 
@@ -389,6 +446,7 @@ def from_ratings(
     stop_time: float = 0.02,
     dissipation: float = 0.0,
     velocity_scale: float = 1e-2,
+    exact: bool = False,
 ) -> list[Force]:
     """What a model or its file says about its joints: damping, friction and limits, as elements.
 
@@ -401,7 +459,9 @@ def from_ratings(
     loops let the joint move.
 
     **Arguments:** `stop_time`, s; `dissipation` of the stops and `velocity_scale` of friction as in
-    `JointStop` and `JointFriction`. **Returns:** a list of elements for `simulate(forces=…)`.
+    `JointStop` and `JointFriction`; `exact`, True for rigid stops and dry friction, with which
+    only ``integrator="time_stepping"`` runs. **Returns:** a list of elements for
+    `simulate(forces=…)` and `Simulator`.
 
     >>> import phipsi as pp
     >>> [type(x).__name__ for x in pp.forces.from_ratings(pp.examples.seven_joint_arm())]
@@ -415,9 +475,11 @@ def from_ratings(
         out.append(JointDamper(None, model.damping))
     rubbing = {name: r.friction for name, r in model.ratings.items() if r.friction > 0}
     for name, friction in rubbing.items():
-        out.append(JointFriction(name, friction, velocity_scale))
+        out.append(JointFriction(name, friction, 0.0 if exact else velocity_scale))
     limited = [name for name in _limited(model) if model.joint(name).joint.is_additive]
-    if limited:
+    if limited and exact:
+        out.append(JointStop(limited, np.inf))
+    elif limited:
         inertia = _largest_inertias(mechanism)
         stiffness = inertia[rates_of(model, limited)] * (np.pi / stop_time) ** 2
         out.append(JointStop(limited, stiffness, dissipation))

@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Sequence
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 
@@ -24,13 +24,15 @@ class Callee(ABC):
     """What a call computes.
 
     **Attributes:** `name`; `shapes` of the results; `key`, equal for equal callees; `natives`, the
-    compiled programs that it calls. Its machine code depends on name, shapes and programs only.
+    compiled programs that it calls; `takes_views`, whether arguments may be anywhere in memory,
+    shared by all lanes or not. Its machine code depends on name, shapes and programs only.
     """
 
     name: str
     shapes: tuple[Shape, ...]
     key: Hashable
     natives: Sequence[Any] = ()
+    takes_views = False
 
     @abstractmethod
     def arrays(self, *args: Array) -> Sequence[Array]:
@@ -65,6 +67,28 @@ def call(callee: Callee, *args: Node) -> tuple[Node, ...]:
     """The results of a callee for these arguments."""
     made = Node(CALL, args, callee)
     return tuple(Node(RESULT, (made,), i) for i in range(len(callee.shapes)))
+
+
+@final
+class Held(Callee):
+    """A value that derivatives take as fixed."""
+
+    def __init__(self, shape: Shape) -> None:
+        self.shapes, self.key, self.name = (shape,), shape, "held"
+
+    def arrays(self, *args: Array) -> Sequence[Array]:
+        """The same."""
+        return args
+
+    def pull(
+        self, args: tuple[Node, ...], results: tuple[Node, ...], weights: Sequence[Node | None]
+    ) -> Sequence[Node | None]:
+        """None."""
+        return [None]
+
+    def write(self, code: Any, args: Sequence[Any]) -> Sequence[Any]:
+        """The same."""
+        return [code.stored(args[0])]
 
 
 def pulled(made: Node, weights: dict[int, Node]) -> Sequence[Node | None]:

@@ -73,6 +73,23 @@ class Sampling:
 
 
 @dataclass(frozen=True, eq=False)
+class JointRows:
+    """Rigid stops and dry friction of joints: rows beside those of contacts, which steps solve.
+
+    **Attributes:** `stops`, (rate, sign) of each: its gap changes with sign · v; `gaps` (stops,),
+    rad or m; `rubs`, the rates with dry friction; `bounds` (rubs,), the largest friction, N·m or N.
+    """
+
+    stops: tuple[tuple[int, int], ...] = ()
+    gaps: Any = None
+    rubs: tuple[int, ...] = ()
+    bounds: Any = None
+
+    def __bool__(self) -> bool:
+        return bool(self.stops or self.rubs)
+
+
+@dataclass(frozen=True, eq=False)
 class Circuit:
     """All laws of a run.
 
@@ -81,7 +98,8 @@ class Circuit:
     forces on bodies at their origins in body axes, [moment; force]; `rates`, of continuous states
     by name; `samplings`, changes of the other states; `records`, named quantities to record;
     `energy` (), stored in elements, J, None where no law says anything, as efforts and loads;
-    `rows`, numbers of the constraint rows whose multipliers laws read.
+    `rows`, numbers of the constraint rows whose multipliers laws read; `joint_rows`, rigid stops
+    and dry friction, whose gaps and bounds are nodes.
     """
 
     quantities: dict[str, Quantity]
@@ -93,6 +111,7 @@ class Circuit:
     records: dict[str, Node] = field(default_factory=dict)
     energy: Node | None = None
     rows: tuple[int, ...] = ()
+    joint_rows: JointRows = JointRows()
 
     def of_kind(self, kind: str) -> dict[str, Quantity]:
         """The quantities of a kind, by name."""

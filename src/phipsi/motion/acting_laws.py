@@ -26,7 +26,8 @@ from phipsi.laws.law_derivatives import adjoints
 from phipsi.laws.law_values import evaluate
 from phipsi.model.model import Model
 from phipsi.motion.entry_names import rates_of
-from phipsi.motion.step_calls import ProgramCall, lower
+from phipsi.motion.group_calls import lower
+from phipsi.motion.step_calls import ProgramCall
 from phipsi.motion.step_graph import StepGraph
 from phipsi.operators import H, f_ext, phi
 
@@ -45,6 +46,12 @@ class ActingLaws:
         self.model = model
         self.circuit = laws if isinstance(laws, Circuit) else circuit(model, laws, dt)
         made = self.circuit
+        if made.joint_rows:
+            raise InputError(
+                "rigid stops (stiffness=inf) and dry friction (velocity_scale=0) jump, so that "
+                "there are no efforts at a state and no small motions about it. Give them a finite "
+                "stiffness and a velocity_scale above 0"
+            )
         graph = StepGraph(model, made)
         of_states = made.of_kind("state")
         self.shapes = {n: x.shape for n, x in (made.of_kind("parameter") | of_states).items()}

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
 from phipsi.algorithms.constrained.constraint_rows import rows_of
 from phipsi.errors import InputError, did_you_mean
+from phipsi.laws.circuit import JointRows
 from phipsi.model.model import Model
 from phipsi.motion.chart import Chart
 from phipsi.motion.entry_names import place_name
@@ -147,23 +148,26 @@ def reject_unfit(method: Method, *, rows: int = 0, prescribed: bool = False) -> 
     )
 
 
-def check_contacts(method: Method, mechanism: Model) -> None:
-    """Reject a system with contacts where impulses are not known, and where they have no loops."""
+def check_contacts(method: Method, mechanism: Model, joints: JointRows | None = None) -> None:
+    """Reject contacts, rigid stops and dry friction where their impulses are not known."""
     touching = mechanism.contact_pairs is not None
+    if joints and not method.touches:
+        raise InputError(
+            f"integrator={method.name!r} does not know rigid stops (stiffness=inf) and dry "
+            "friction (velocity_scale=0) in joints. Use the one that does, or give them a "
+            "finite stiffness and a velocity_scale above 0:\n    integrator='time_stepping'"
+        )
     if touching and not method.touches:
         raise InputError(
             f"integrator={method.name!r} does not know the impulses between bodies that touch. Use "
             f"the one that does:\n    integrator='time_stepping'"
         )
-    if method.touches and not touching:
+    if method.touches and not touching and not joints:
         raise InputError(
             "integrator='time_stepping' needs a system whose bodies may touch:\n"
-            "    pp.System(model, contacts=pp.Contacts(model))"
-        )
-    if touching and mechanism.n_rows:
-        raise InputError(
-            f"contacts of a system with {mechanism.n_rows} constraint rows: the rows have to be "
-            "eliminated from the contact problem first, which time stepping cannot do yet"
+            "    pp.System(model, contacts=pp.Contacts(model))\n"
+            "or rigid stops or dry friction in joints:\n"
+            "    laws=[pp.forces.JointStop(None, np.inf)]"
         )
 
 

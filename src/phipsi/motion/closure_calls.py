@@ -55,15 +55,9 @@ from phipsi.motion.closure_code import (
     closure_size,
 )
 from phipsi.motion.closure_terms import Unrolled, way_of
+from phipsi.motion.group_calls import lifted, moved
 from phipsi.motion.motion import NEWTON, Motion, Projection
-from phipsi.motion.step_calls import (
-    ProgramCall,
-    kernel_source,
-    lifted,
-    moved,
-    of_rotors,
-    products,
-)
+from phipsi.motion.step_calls import ProgramCall, kernel_source, of_rotors, products
 from phipsi.operators import A, J, Udot, mass_matrix, tau, v, vdot
 
 _MULTIPLIERS = ROW_MATRIX.inv @ (A @ J @ MASS_MATRIX_INVERSE @ tau - Udot)

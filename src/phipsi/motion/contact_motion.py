@@ -22,15 +22,15 @@ from phipsi.algorithms.kinematics.motions import JACOBIAN_DOT_V
 from phipsi.compiler import compile
 from phipsi.contact.contact_rows import (
     RowBlocks,
+    RowPlan,
     contact_axes,
-    layout_of,
     row_blocks,
     row_rates,
-    row_table,
 )
 from phipsi.contact.geometry.slots import slot_geometry
 from phipsi.laws import law_operations as ops
 from phipsi.laws.calls import call
+from phipsi.laws.circuit import JointRows
 from phipsi.laws.graph import Node
 from phipsi.laws.law_derivatives import tangents
 from phipsi.laws.trace import Traced, as_node
@@ -65,13 +65,13 @@ class RowState(NamedTuple):
 class ContactMotion:
     """The rows of contacts at states of a tree.
 
-    **Attributes:** `contacts`; `layout`; `table`, the slot, axis and bodies of every row.
+    **Attributes:** `contacts`; `layout`; `table`, the slot and axis of every row.
     """
 
     def __init__(self, contacts: Contacts) -> None:
         self.contacts, self.model = contacts, contacts.model
-        self.layout = layout_of(contacts)
-        self.table = row_table(contacts, self.layout)
+        self._rows = RowPlan(self.model, contacts, JointRows())
+        self.layout, self.table = self._rows.layout, self._rows.table
         self._points = [self.model.body_names[k] for k in contacts.bodies]
         self._push = compile(
             mass_matrix.inv @ J.T, self.model, points=self._points, backend="native"
@@ -106,7 +106,7 @@ class ContactMotion:
         )
         poses_of: Any = Traced(X)
         slots = slot_geometry(contacts, poses_of)
-        blocks = row_blocks(contacts, layout, poses_of[:, :3, 3], slots)
+        blocks = row_blocks(self._rows, poses_of[:, :3, 3], slots)
         nodes = [as_node(x) for x in blocks]
         rates = as_node(_pose_rates(poses_of, Traced(V)))  # of those bodies that the rows read
         moving = tangents(nodes, {all_poses: ops.scatter(rates, chosen, all_poses.shape)})
@@ -116,9 +116,9 @@ class ContactMotion:
         found: dict[str, Any] = {
             "gap": slots.gap,
             "axes": contact_axes(slots.normal)[self.table.slot, self.table.axis],
-            "rate": row_rates(contacts, layout, blocks, traced),
-            "straight": row_rates(contacts, layout, blocks, Traced(A)),
-            "turning": row_rates(contacts, layout, change, traced),
+            "rate": row_rates(self._rows, blocks, traced),
+            "straight": row_rates(self._rows, blocks, Traced(A)),
+            "turning": row_rates(self._rows, change, traced),
             "a": nodes[0],
             "b": nodes[1],
             "admittance": L,
@@ -144,7 +144,7 @@ class ContactMotion:
         """C (rows, 6m) of some rows."""
         m = len(self.contacts.bodies)
         C = np.zeros((len(rows), m, 6))
-        for bodies, block in ((self.table.a, state.a), (self.table.b, state.b)):
+        for bodies, block in ((self._rows.a, state.a), (self._rows.b, state.b)):
             hosts = bodies[rows]
             (there,) = np.nonzero(hosts >= 0)
             C[there, hosts[there]] = block[rows[there]]  # a body does not touch itself

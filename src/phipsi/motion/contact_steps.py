@@ -1,24 +1,25 @@
 """A step with contacts as a graph: free motion, impulses between bodies that touch, no overlap.
 
     v_f = v + h vdot                       without contacts, in the axes at the start of the step
-    u = W p + C J v_f,  p ∈ K, …           the impulses p of all contacts together (contact/)
-    v⁺ = v_f + ℳ⁻¹ J* C* p                 Signorini's and Coulomb's laws hold at its end
-    q⁺ = q ∘ (h v⁺) ∘ exp(ℳ⁻¹ J* C_n* z)   z ≥ 0 moves overlapping bodies apart, without velocity
+    u = W p + C S v_f,  p ∈ K, …           the impulses p of all rows together (contact/)
+    v⁺ = v_f + ℳ⁻¹ S* C* p                 Signorini's and Coulomb's laws hold at its end
+    q⁺ = q ∘ (h v⁺) ∘ exp(ℳ⁻¹ S* C_n* z)   z ≥ 0 moves overlapping bodies apart, without velocity
 
-W = C Λ C*: Λ = J ℳ⁻¹ J* at the frames of the bodies with shapes is a program of the algebra, and C
-picks the motions of witness points along contact axes. Springs and dampers of laws at joints are
-linearly implicit (K35): with ℳ + h D + h² K in place of ℳ.
+S v are the motions of hosts: J v of the frames of bodies with shapes, and the rates of joints with
+rigid stops or dry friction. W = C Λ C*: Λ = S ℳ⁻¹ S* is a program of the algebra, and C picks the
+motions of witness points along contact axes, and single rates. Springs and dampers of laws at
+joints are linearly implicit (K35): with ℳ + h D + h² K in place of ℳ.
 
 **Source:** theory/contact 1, 3.
 
-Reasons: docs/decisions/0041.
+Reasons: docs/decisions/0041 and 0043.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, final
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -28,34 +29,24 @@ from phipsi.backends.arguments import joint_array, real_array
 from phipsi.circuits.wire_laws import circuit
 from phipsi.contact.certificate import TOTALS, WORST, Certificate, Totals, Worst
 from phipsi.contact.cone_calls import ConeCall
-from phipsi.contact.cone_problem import INACTIVE, ConeLayout, ConeProblem, residual
+from phipsi.contact.cone_problem import ConeLayout, ConeProblem, contact_rows, residual
 from phipsi.contact.cone_smoothing import SmoothedCall
 from phipsi.contact.contact_rows import (
     IMPULSES,
+    LOOPS,
     MATERIALS,
     RESTITUTION,
-    UNSOLVED_CONTACTS,
-    RowBlocks,
-    contact_axes,
-    contact_states,
-    is_rigid,
-    layout_of,
-    problem_parts,
-    row_blocks,
-    row_impulses,
-    row_rates,
-    row_table,
+    RowPlan,
     slot_materials,
 )
-from phipsi.contact.delassus import Delassus
+from phipsi.contact.delassus import masks_of
 from phipsi.contact.geometry.slots import Slots, slot_geometry
 from phipsi.errors import InputError
 from phipsi.laws import law_operations as ops
-from phipsi.laws.calls import Callee, call
+from phipsi.laws.calls import call
 from phipsi.laws.graph import Node
 from phipsi.laws.law_values import evaluate
 from phipsi.laws.trace import Traced, as_node
-from phipsi.model.contact_pairs import Contacts
 from phipsi.model.model import Model
 from phipsi.motion.chart import chart_of
 from phipsi.motion.checks import (
@@ -65,48 +56,24 @@ from phipsi.motion.checks import (
     checked_time,
 )
 from phipsi.motion.conditional import where_needed
-from phipsi.motion.step_calls import ProgramCall, euler_step, moved, pushed_rates
+from phipsi.motion.group_calls import euler_step, moved, pushed_rates
+from phipsi.motion.step_calls import ProgramCall
 from phipsi.motion.step_graph import STEP, Forces, Place, StepGraph
+from phipsi.motion.step_rows import TOLERANCE, StepProblem, StepRows
 from phipsi.motion.tableaux import METHODS
 from phipsi.operators import J, pose, v
 
 Array = NDArray[Any]
 
-TOLERANCE = 1e-13
-"""The residual that is asked for, m/s (and m, where bodies are moved apart); or rounding."""
-_OVERLAP = 1e-12
-"""Overlap (m) that is left as it is."""
-WRONG = 1e-4
-"""Residual, m/s and beside the speeds of contacts above 1 m/s, with which a step is a failure."""
-
-
-class _Impulses(NamedTuple):
-    """What the impulses of a step do: nodes."""
-
-    wrenches: Node
-    world: Node
-    worst: Worst
-    dissipated: Any
-    unsolved: Any
-
-
-class StepProblem(NamedTuple):
-    """The contact problem of a step and its solution, nodes: as for `ConeProblem`."""
-
-    W: Node
-    b: Node
-    s: Node
-    coefficients: Node
-    p: Node
-
 
 @final
 class ContactSteps:
-    """Steps of a mechanism whose bodies may touch.
+    """Steps of a mechanism with contacts, rigid stops or dry friction in joints.
 
     **Arguments:** `tolerance`, m/s, of the residual; `smoothing`, J: with it, derivatives are those
-    of smoothed impulses, and with `smoothed` the impulses themselves are.
-    **Attributes:** `problem`, that of the last step that was written.
+    of smoothed impulses, and with `smoothed` the impulses themselves are; `differentiable`, for a
+    graph of the same values that has derivatives, see step_rows.py.
+    **Attributes:** `plan`, which rows there are; `problem`, that of the last step that was written.
     """
 
     problem: StepProblem
@@ -114,48 +81,75 @@ class ContactSteps:
     def __init__(
         self,
         graph: StepGraph,
-        contacts: Contacts,
         *,
         tolerance: float = TOLERANCE,
         smoothing: float = 0.0,
         smoothed: bool = False,
+        differentiable: bool = False,
     ) -> None:
-        self._graph, self._contacts = graph, contacts
-        self._points = [graph.model.body_names[k] for k in contacts.bodies]
-        self._layout = layout_of(contacts)
-        self._bounces = bool((slot_materials(contacts)[:, RESTITUTION] > 0).any())
-        solver = ConeCall(self._layout, tolerance, rebounds=self._bounces, smoothing=smoothing)
-        self._solver = solver, SmoothedCall(self._layout, smoothing) if smoothed else None
+        self._graph, self._contacts = graph, graph.contacts
+        self._differentiable = differentiable
+        joints = graph.circuit.joint_rows
+        self.plan = RowPlan(graph.model, graph.contacts, joints, graph.has_loops)
+        self._points = [graph.model.body_names[k] for k in self.plan.bodies]
+        layout, bounces = self.plan.layout, False
+        if graph.contacts is not None:
+            bounces = bool((slot_materials(graph.contacts)[:, RESTITUTION] > 0).any())
+        masks = masks_of(self.plan.reached)
+        solver = ConeCall(layout, tolerance, rebounds=bounces, smoothing=smoothing, masks=masks)
+        self._solver = solver, SmoothedCall(layout, smoothing) if smoothed else None
 
     def step(self, start: Place) -> Place:
         """The place after a step."""
-        graph, model = self._graph, self._graph.model
+        graph, model, plan = self._graph, self._graph.model, self.plan
         forces, inertia = self._implicit(start)
-        vdot, admittance = graph.dynamics_at(self._points, start, forces, inertia)
+        known = self._points, plan.rates, start, forces, inertia
+        vdot, admittance, multipliers = graph.dynamics_at(*known)
         rows = self._rows(start, admittance)
+        if self._differentiable:
+            rows.caused = lambda f: self._motions(start.q, self._pushed(start.q, f, inertia)[0])
         free = pushed_rates(model, start.v, vdot, STEP)
         before = self._motions(start.q, start.v)
         found = rows.impulses(before, self._motions(start.q, free), *self._solver)
         self.problem = rows.problem
-        change = graph.pushed_at(self._points, start.q, found.wrenches, inertia)
+        change, reaction = self._pushed(start.q, found.forces, inertia)
         total = ops.apply("add", vdot, ops.apply("div", change, STEP))
         q, rates = euler_step(model, start.q, start.v, total, STEP)
-        deep, apart = rows.separation()
-        fixed = [start.q, *rows.fixed, *([] if inertia is None else [inertia])]
-        lift = graph.pushed_at(self._points, start.q, apart, inertia)
-        q = moved(model, q, where_needed(deep, fixed, [lift])[0])
+        if rows.back is not None:  # contacts that rebound moved with the velocity before for a time
+            known = [start.q, rows.back, *([] if inertia is None else [inertia])]
+            hit = as_node(np.max(np.abs(Traced(rows.back))))
+            lag, _ = self._pushed(start.q, rows.back, inertia)
+            q = moved(model, q, where_needed(hit, known, [ops.apply("neg", lag)])[0])
+        if plan.layout.n_heads:
+            deep, apart = rows.separation()
+            fixed = [start.q, *rows.fixed, *([] if inertia is None else [inertia])]
+            lift, _ = self._pushed(start.q, apart, inertia)
+            q = moved(model, q, where_needed(deep, fixed, [lift])[0])
         later = {
             name: ops.apply("add", start.states[name], ops.apply("mul", rate, STEP))
             for name, rate in forces.rates.items()
         }
-        later[IMPULSES] = found.world
+        later |= found.states
+        if multipliers is not None and reaction is not None:
+            both = ops.apply("add", ops.apply("mul", STEP, multipliers), reaction)
+            later[LOOPS] = ops.apply("neg", both)
         worst = as_node(np.stack(found.worst))
         later[WORST] = ops.apply("maximum", start.states[WORST], worst)
         work = self._work(start, forces, inertia, Traced(ops.apply("add", free, change)))
         totals = as_node(np.stack(Totals(found.dissipated, work, found.unsolved)))
         later[TOTALS] = ops.apply("add", start.states[TOTALS], totals)
         t = ops.apply("add", start.t, STEP)
-        return Place(t, q, rates, {**start.states, **later})
+        return graph.closed(Place(t, q, rates, {**start.states, **later}))
+
+    def _pushed(self, q: Node, forces: Node, inertia: Node | None) -> tuple[Node, Node | None]:
+        """Rates that forces (hosts, 6) on hosts cause, and what loops do."""
+        m, rates = 6 * len(self._points), np.array(self.plan.rates, dtype=int)
+        wrenches = ops.pick(forces, np.arange(m).reshape(-1, 6)) if m else None
+        efforts = None
+        if len(rates):
+            own = ops.pick(forces, m + np.arange(len(rates)))
+            efforts = ops.scatter(own, rates, (self._graph.model.nv,))
+        return self._graph.pushed_at(self._points, q, wrenches, efforts, inertia)
 
     def _implicit(self, start: Place) -> tuple[Forces, Node | None]:
         """Forces with joint springs and dampers of laws linearly implicit, D and K their diagonals.
@@ -187,167 +181,51 @@ class ContactSteps:
 
     def slots(self, q: Node) -> tuple[Slots, Any]:
         """Gaps, normals and witness points of all slots, and the origins of the bodies, traced."""
+        assert self._contacts is not None
         model, bodies = self._graph.model, list(self._contacts.bodies)
         (poses,) = call(ProgramCall((pose,), model, mode=("blocks",)), q)
         chosen = np.arange(16 * model.n_bodies).reshape(-1, 4, 4)[bodies]
         X: Any = Traced(ops.pick(poses, chosen))
         return slot_geometry(self._contacts, X), X[:, :3, 3]
 
-    def _rows(self, start: Place, admittance: Node) -> _ContactRows:
-        slots, origins = self.slots(start.q)
-        last = Traced(start.states[IMPULSES])
-        return _ContactRows(self._contacts, self._layout, slots, origins, admittance, last)
+    def _rows(self, start: Place, admittance: Node) -> StepRows:
+        slots, origins = self.slots(start.q) if self.plan.n_slots else (None, None)
+        joints = self._graph.circuit.joint_rows
+        given = [x for x in (joints.gaps, joints.bounds) if x is not None]
+        found = iter(self._graph.values(start, given))
+        gaps, bounds = (None if x is None else next(found) for x in (joints.gaps, joints.bounds))
+        return StepRows(self.plan, slots, origins, gaps, bounds, admittance, start.states)
 
     def _motions(self, q: Node, rates: Node) -> Any:
-        """Motions of the frames of touching bodies, (m, 6), world axes at their origins."""
-        program = ProgramCall((J @ v,), self._graph.model, points=self._points)
-        known = {"q": q, "v": rates}
-        return Traced(call(program, *(known[x] for x in program.inputs))[0])
+        """Motions of hosts (hosts, 6): of frames in world axes at their origins, and rates."""
+        parts = []
+        if self._points:
+            program = ProgramCall((J @ v,), self._graph.model, points=self._points)
+            known = {"q": q, "v": rates}
+            parts.append(call(program, *(known[x] for x in program.inputs))[0])
+        if self.plan.rates:
+            size = 6 * (self.plan.n_hosts - len(self._points))
+            own = ops.pick(rates, np.array(self.plan.rates))
+            parts.append(ops.scatter(own, np.arange(own.size), (size // 6, 6)))
+        shape = (self.plan.n_hosts, 6)
+        return Traced(parts[0] if len(parts) == 1 else ops.join(parts, shape))
 
 
-@final
-class _ContactRows:
-    """The rows of all slots at one configuration, traced: C, and W as soon as it is needed."""
-
-    def __init__(
-        self,
-        contacts: Contacts,
-        layout: ConeLayout,
-        slots: Slots,
-        origins: Any,
-        admittance: Node,
-        last: Any,
-    ) -> None:
-        self._contacts, self._layout, self._slots, self._last = contacts, layout, slots, last
-        self._admittance, self._table = admittance, row_table(contacts, layout)
-        self._blocks: RowBlocks = row_blocks(contacts, layout, origins, slots)
-        self._materials: Any = Traced(ops.given(MATERIALS, (contacts.n_slots, 6)))
-        self.fixed: list[Node] = []
-        self.problem: StepProblem
-        self._W: Any
-        self._gap: Any
-        self._near: Any
-
-    def impulses(
-        self, before: Any, free: Any, solver: ConeCall, smoothed: SmoothedCall | None
-    ) -> _Impulses:
-        """The impulses of a step, from motions of frames before it and after it without them."""
-        contacts, layout, slots = self._contacts, self._layout, self._slots
-        b = row_rates(contacts, layout, self._blocks, free)
-        u = row_rates(contacts, layout, self._blocks, before) if solver.rebounds else b
-        h: Any = Traced(STEP)
-        parts = problem_parts(contacts, layout, slots.gap, b, u, self._materials, h)
-        self._near = parts.near
-        sides = [as_node(x) for x in self._blocks]
-        more = [as_node(x) for x in (parts.inelastic, parts.compliance)]
-        (W,) = call(Delassus(contacts, layout), *sides, self._admittance, *more)
-        first = row_impulses(contacts, layout, slots.normal, self._last)
-        known = [as_node(x) for x in (parts.coefficients, first)]
-
-        given = [W, as_node(b), as_node(parts.s)]
-        calm = [as_node(parts.inelastic)] if solver.rebounds else []
-        solved: list[Any] = [Traced(x) for x in call(solver, *given, *calm, *known)]
-        p, error, iterations, status, *_ = solved
-        if smoothed is not None:
-            weight = ops.constant(np.zeros(layout.n_rows))
-            p, *_, status = (Traced(x) for x in call(smoothed, *given, known[0], weight))
-        self.problem = StepProblem(W, as_node(b), as_node(parts.s), known[0], as_node(p))
-        f: Any = Traced(self._wrenches(p))
-        change = (Traced(self._admittance) @ f.reshape(-1)).reshape(-1, 6)
-        # T⁺ − T_f = p* b + ½ p* W p, and W p is C times the change of motions
-        gained = np.sum(p * b) + 0.5 * np.sum(f * change)
-        normals = layout.normals
-        after = row_rates(contacts, layout, self._blocks, free + change)
-        self._gap = slots.gap + h * after[normals]
-        self._W = Traced(W)[np.ix_(normals, normals)]
-        near = parts.near
-        overlap = np.max(np.where(near, -slots.gap, 0.0))
-        speed = np.max(np.where(near, np.abs(b[normals]), 0.0))
-        (error,) = call(Bounded(), as_node(error), as_node(WRONG * np.maximum(speed, 1.0)))
-        worst = Worst(overlap, Traced(error), gained, iterations)
-        dissipated = -0.5 * np.sum(f * (before + free + change))
-        unsolved = np.where(status == 0.0, 0.0, 1.0)
-        return _Impulses(as_node(f), self._world(p), worst, dissipated, unsolved)
-
-    def separation(self) -> tuple[Node, Node]:
-        """Whether bodies overlap after the step, and wrenches that move them apart.
-
-        0 ≤ z ⊥ g + h u_n + W_nn z ≥ 0, in m, for rigid contacts.
-        """
-        layout, normals = self._layout, self._layout.normals
-        rigid = self._near & is_rigid(self._materials)
-        deep = np.min(np.where(rigid, self._gap, 0.0)) < -_OVERLAP
-        s = np.where(rigid, 0.0, 2 * INACTIVE)
-        k = len(normals)
-        ones, zeros = (ops.constant(np.full(k, x)) for x in (1.0, 0.0))
-        solver = ConeCall(ConeLayout(("normal",) * k), TOLERANCE)
-        known = [as_node(x) for x in (self._W, self._gap, s)]
-        self.fixed = [*known, *(as_node(x) for x in self._blocks)]
-        z = call(solver, *known, ones, zeros)[0]
-        every = ops.scatter(z, normals, (layout.n_rows,))
-        return as_node(np.where(deep, 1.0, 0.0)), self._wrenches(Traced(every))
-
-    def _wrenches(self, p: Any) -> Node:
-        """C* p (m, 6)."""
-        terms, places = [], []
-        m = len(self._contacts.bodies)
-        for bodies, block in zip((self._table.a, self._table.b), self._blocks, strict=True):
-            there = np.flatnonzero(bodies >= 0)
-            if there.size:
-                terms.append(block[there] * p[there][:, None])
-                places.append(6 * bodies[there][:, None] + np.arange(6))
-        whole = as_node(np.concatenate(terms))
-        return ops.scatter(whole, np.concatenate(places), (m, 6))
-
-    def _world(self, p: Any) -> Node:
-        """[moment; force] (k, 6) of all slots on side a in world axes."""
-        table = self._table
-        terms = contact_axes(self._slots.normal)[table.slot, table.axis] * p[:, None]
-        first = 6 * table.slot + np.where(table.slides, 3, 0)
-        shape = (self._contacts.n_slots, 6)
-        return ops.scatter(as_node(terms), first[:, None] + np.arange(3), shape)
-
-
-def largest_residual(contacts: Contacts, problem: Sequence[Array]) -> tuple[str, float]:
-    """The pair whose impulses are the furthest from the laws, and by how much, m/s.
+def largest_residual(plan: RowPlan, problem: Sequence[Array]) -> tuple[str, float]:
+    """The pair or joint whose impulses are the furthest from the laws, and by how much, m/s.
 
     `problem` has the arrays of a `StepProblem` of one trajectory.
     """
-    layout = layout_of(contacts)
     W, b, s, coefficients, p = problem
-    u, errors = W @ p + b, []
-    for i, kind in enumerate(layout.contacts):
-        rows = np.flatnonzero(row_table(contacts, layout).slot == i)
-        inner = W[np.ix_(rows, rows)]
-        alone = ConeLayout((kind,)), inner, u[rows] - inner @ p[rows], s[i : i + 1]
+    u, errors, heads = W @ p + b, [], plan.layout.n_heads
+    for i, rows in enumerate(contact_rows(plan.layout)):
+        kinds = plan.layout.contacts[i : i + 1]
+        layout = ConeLayout(kinds, int(not kinds and i < heads), int(i >= heads))
+        inner = W[rows, rows]
+        alone = layout, inner, u[rows] - inner @ p[rows], s[i : i + 1][: layout.n_heads]
         errors.append(float(residual(ConeProblem(*alone, coefficients[rows]), p[rows])))
     worst = int(np.argmax(errors))
-    return contacts.slot_names[worst], errors[worst]
-
-
-@final
-class Bounded(Callee):
-    """A residual that is at most a bound; in a run, a step with a larger one is a failure."""
-
-    def __init__(self) -> None:
-        self.name, self.shapes, self.key = "bounded residual", ((),), ()
-
-    def arrays(self, *args: Array) -> Sequence[Array]:
-        """The residual."""
-        return [args[0]]
-
-    def pull(
-        self, args: tuple[Node, ...], results: tuple[Node, ...], weights: Sequence[Node | None]
-    ) -> Sequence[Node | None]:
-        """The weight itself."""
-        return [weights[0], None]
-
-    def write(self, code: Any, args: Sequence[Any]) -> Sequence[Any]:
-        """Note where it is too large."""
-        host, e = code.host, code.e
-        wrong = e.compare(">", code.entry(args[0], 0), code.entry(args[1], 0))
-        host.note(host.b.select(wrong, e.integer(UNSOLVED_CONTACTS), host.zero))
-        return [args[0]]
+    return plan.names[worst], errors[worst]
 
 
 @final
@@ -467,13 +345,12 @@ class _Step:
     """The graph of a step, kept with the model."""
 
     def __init__(self, model: Model, tolerance: float, smoothing: float) -> None:
-        contacts = model.contact_pairs
         graph = StepGraph(model, circuit(model, (), 1e-3))
         options = {"tolerance": tolerance, "smoothing": smoothing, "smoothed": smoothing > 0}
-        steps = ContactSteps(graph, contacts, **options)
+        steps = ContactSteps(graph, **options)
         end = steps.step(graph.start)
-        self.model, self.layout = model.model, layout_of(contacts)
-        self.smoothed = smoothing > 0
+        self.model, self.layout = model.model, steps.plan.layout
+        self.smoothed, self.states = smoothing > 0, graph.row_states
         self.nodes = [end.q, end.v, *(end.states[n] for n in (IMPULSES, WORST, TOTALS))]
         self.problem = steps.problem if self.smoothed else ()
 
@@ -521,12 +398,13 @@ def _step(
             f"the leading axes of q {places.shape}, v {rates.shape}, tau {efforts.shape} and "
             f"impulses {last.shape} do not broadcast"
         ) from None
-    zeros = {name: x for name, x in contact_states(contacts).items() if name != IMPULSES}
+    key = (contact_step, contacts, tolerance, smoothing)
+    step = model.cached(key, lambda: _Step(model, tolerance, smoothing))
+    zeros = {name: x for name, x in step.states.items() if name != IMPULSES}
     known = {"q": places, "v": rates, "tau": efforts, IMPULSES: last, **zeros}
     known |= {"t": np.zeros(()), "h": np.full((), h), MATERIALS: slot_materials(contacts)}
     shaped = {n: np.broadcast_to(x, (*batch, *_inner(n, x))) for n, x in known.items()}
-    key = (contact_step, contacts, tolerance, smoothing)
-    return model.cached(key, lambda: _Step(model, tolerance, smoothing))(shaped)
+    return step(shaped)
 
 
 def _inner(name: str, x: Array) -> tuple[int, ...]:

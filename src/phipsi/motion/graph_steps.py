@@ -25,10 +25,7 @@ from typing import Any, final
 from phipsi.laws import law_operations as ops
 from phipsi.laws.graph import Node
 from phipsi.laws.substitution import substituted
-from phipsi.motion.iteration import Measure, solution
-from phipsi.motion.lagrangian import LAGRANGIAN, LAGRANGIAN_WITH_FORCES, RATES_OF_MOMENTA
-from phipsi.motion.stage_loop import Arithmetic, take_step
-from phipsi.motion.step_calls import (
+from phipsi.motion.group_calls import (
     end_of,
     euler_step,
     middle_of,
@@ -37,22 +34,31 @@ from phipsi.motion.step_calls import (
     rate_of,
     wanted_momenta,
 )
+from phipsi.motion.iteration import Measure, solution
+from phipsi.motion.lagrangian import LAGRANGIAN, LAGRANGIAN_WITH_FORCES, RATES_OF_MOMENTA
+from phipsi.motion.stage_loop import Arithmetic, take_step
 from phipsi.motion.step_graph import STEP, Place, StepGraph
 from phipsi.motion.tableaux import Method
 
 
 def step_of(
-    graph: StepGraph, method: Method, start: Place | None = None, *, smoothing: float = 0.0
+    graph: StepGraph,
+    method: Method,
+    start: Place | None = None,
+    *,
+    smoothing: float = 0.0,
+    differentiable: bool = False,
 ) -> Place:
     """The place after a step; that of a system is on its constraints.
 
-    With `smoothing` (J), derivatives are those of smoothed contacts.
+    With `smoothing` (J), derivatives are those of smoothed contacts; with `differentiable` the
+    graph has the same values, and derivatives.
     """
     start = start or graph.start
-    if graph.contacts is not None:
+    if graph.row_states:
         from phipsi.motion.contact_steps import ContactSteps
 
-        return ContactSteps(graph, graph.contacts, smoothing=smoothing).step(start)
+        return ContactSteps(graph, smoothing=smoothing, differentiable=differentiable).step(start)
     if method.conserves:
         return _Halfway(graph, start).variational()
     if method.tableau is not None and not method.tableau.is_explicit:

@@ -30,9 +30,9 @@ from phipsi.laws import law_operations as ops
 from phipsi.laws.graph import Node
 from phipsi.laws.law_derivatives import adjoints
 from phipsi.motion.graph_steps import step_of
+from phipsi.motion.group_calls import lower
 from phipsi.motion.run_code import Plan
 from phipsi.motion.run_memory import RunMemory
-from phipsi.motion.step_calls import lower
 from phipsi.motion.step_graph import StepGraph
 from phipsi.motion.tableaux import Method
 
@@ -127,7 +127,7 @@ class RunGradient:
         self._graph, self._wrt = graph, tuple(wrt)
         self._shapes = dict(parameters)
         begin = graph.after_samples()
-        end = step_of(graph, method, begin, smoothing=smoothing)
+        end = step_of(graph, method, begin, smoothing=smoothing, differentiable=True)
         sizes = {name: max(1, math.prod(shape)) for name, shape in parameters.items()}
         shared = {name: size for name, size in sizes.items() if name not in own}
         mine = {name: size for name, size in sizes.items() if name in own}

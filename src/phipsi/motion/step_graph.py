@@ -9,10 +9,16 @@ import numpy as np
 
 from phipsi.algorithms.constrained.system import System
 from phipsi.algorithms.dynamics.hybrid import hybrid_form
-from phipsi.algorithms.forms import FORWARD_DYNAMICS, body_forces, forward, loaded
-from phipsi.backends.failures import DOUBTFUL
+from phipsi.algorithms.forms import (
+    CLOSED_INVERSE,
+    FORWARD_DYNAMICS,
+    body_forces,
+    forward,
+    loaded,
+)
+from phipsi.backends.failures import CONTRADICTION, DOUBTFUL
 from phipsi.compiler import compile
-from phipsi.contact.contact_rows import MATERIALS, contact_states
+from phipsi.contact.contact_rows import MATERIALS, row_states
 from phipsi.errors import InputError
 from phipsi.expressions.node import Expr
 from phipsi.laws import law_operations as ops
@@ -31,6 +37,7 @@ INERTIA = "inertia"
 """The name of the inertial parameters (n, 10) of `inertial_parameters`, given by trajectories."""
 _OF_SYSTEMS = ("M", "Jr", "gravity")  # that trajectories of systems may have their own of
 _MOST_TANGENTS = 16
+_REACH = mass_matrix.inv @ J.T
 STEP = ops.given("h", ())
 """The length of a step, s."""
 
@@ -77,9 +84,9 @@ class StepGraph:
         self.tau = ops.given("tau", (model.nv,))
         self.contacts: Contacts | None = mechanism.contact_pairs
         states = {name: x.node for name, x in circuit.of_kind("state").items()}
-        if self.contacts is not None:
-            first = contact_states(self.contacts)
-            states |= {name: ops.given(name, x.shape) for name, x in first.items()}
+        loops = mechanism.n_rows
+        self.row_states = row_states(self.contacts, circuit.joint_rows, model.nv, loops)
+        states |= {name: ops.given(name, x.shape) for name, x in self.row_states.items()}
         t, q, v = (ops.given(*x) for x in (("t", ()), ("q", (model.nq,)), ("v", (model.nv,))))
         self.start = Place(t, q, v, states)
         external = circuit.loads is not None
@@ -96,6 +103,11 @@ class StepGraph:
                     + ", ".join(map(repr, _OF_SYSTEMS))
                 )
             self._dynamics = self._closed_dynamics(0)
+
+    @property
+    def has_loops(self) -> bool:
+        """Whether constraints couple what the tree does not."""
+        return self._system is not None
 
     @property
     def native(self) -> Any:
@@ -167,13 +179,20 @@ class StepGraph:
         """(ℳ + diag(inertia))⁻¹ (efforts − …) (nv,), O(N) with `inertia` as without."""
         if self._system is None:
             return self._evaluated(self._dynamics, place, forces, inertia)[0]
+        return self._closed_accelerations(place, forces, inertia, stage)[0]
+
+    def _closed_accelerations(
+        self, place: Place, forces: Forces, inertia: Node | None, stage: int
+    ) -> tuple[Node, Node]:
+        """Accelerations that keep the constraints, and the multipliers."""
         efforts = forces.efforts
         if forces.loads is not None:  # they act as efforts H φ f_ext
             efforts = ops.apply("add", efforts, self.carried(place.q, forces.loads))
         more = {} if inertia is None else {"Jr": inertia}
         callee = self._closed_dynamics(stage, tuple(more))
         known = self._given_nodes(callee, inertia)
-        return call(callee, place.q, place.v, efforts, *known)[0]
+        vdot, multipliers = call(callee, place.q, place.v, efforts, *known)
+        return vdot, multipliers
 
     def carried(self, q: Node, loads: Node) -> Node:
         """The efforts H φ f_ext (nv,) of forces on bodies."""
@@ -212,20 +231,102 @@ class StepGraph:
         return self._with_inertia(program, inputs, inertia)
 
     def dynamics_at(
-        self, points: Any, place: Place, forces: Forces, inertia: Node | None
-    ) -> tuple[Node, Node]:
-        """Accelerations of a tree, and Λ (6m, 6m) at points: one program, which shares sweeps."""
-        forms = (*self._dynamics.forms, Lambda)
-        options: Any = {"given": self._given, "points": points, "mode": ("apply", "dense")}
-        program = ProgramCall(forms, self.model, **options)
-        vdot, admittance = self._evaluated(program, place, forces, inertia)
-        return vdot, admittance
+        self,
+        points: Any,
+        rates: Sequence[int],
+        place: Place,
+        forces: Forces,
+        inertia: Node | None,
+    ) -> tuple[Node, Node, Node | None]:
+        """Accelerations, the admittance at hosts, and multipliers of the constraints.
 
-    def pushed_at(self, points: Any, q: Node, wrenches: Node, inertia: Node | None) -> Node:
-        """(ℳ + diag(inertia))⁻¹ J* wrenches (nv,), of wrenches (m, 6) at points of a tree."""
-        options: Any = {"given": self._given, "points": points}
-        program = ProgramCall((mass_matrix.inv @ J.T,), self.model, **options)
-        return self._with_inertia(program, {"q": q, "x": wrenches}, inertia)[0]
+        Λ of the frames at `points`, with the rows and columns of ℳ⁻¹ of `rates` after them, in
+        blocks of six which zeros fill: of a tree one program, which shares sweeps. With constraints
+        Y = ℳ⁻¹ − ℳ⁻¹ G* (G ℳ⁻¹ G*)⁻¹ G ℳ⁻¹ takes the place of ℳ⁻¹: motions that impulses cause
+        keep the loops closed.
+        """
+        multipliers = None
+        if self._system is None:
+            forms = list(self._dynamics.forms)
+            forms += [Lambda] if points else []
+            forms += [mass_matrix.inv @ J.T] if points and rates else []
+            forms += [mass_matrix.inv] if rates else []
+            modes = ("apply", *["dense"] * (len(forms) - 1))
+            options: Any = {"given": self._given, "mode": modes}
+            options |= {"points": points} if points else {}
+            program = ProgramCall(forms, self.model, **options)
+            vdot, *found = self._evaluated(program, place, forces, inertia)
+        else:
+            vdot, multipliers = self._closed_accelerations(place, forces, inertia, 0)
+            options = {
+                "given": self._given,
+                "mode": ("dense",),
+                "allowed": (DOUBTFUL, CONTRADICTION),
+            }
+            program = ProgramCall((CLOSED_INVERSE,), self._system, **options)
+            (closed,) = self._with_inertia(program, {"q": place.q}, inertia)
+            found = [closed]
+            if points:
+                program = ProgramCall((J,), self.model, points=points, mode=("dense",))
+                (motions,) = call(program, place.q)
+                reach = ops.matmul(closed, ops.transpose(motions))
+                found = [ops.matmul(motions, reach), reach, closed]
+        if not rates:
+            return vdot, found[0], multipliers
+        return vdot, self._at_hosts(found, 6 * len(points), np.array(rates)), multipliers
+
+    def _at_hosts(self, found: Sequence[Node], m: int, rates: Any) -> Node:
+        """Λ (m, m), ℳ⁻¹ J* and ℳ⁻¹, or that alone, as one matrix; see `dynamics_at`."""
+        nv = self.model.nv
+        size, own = m + 6 * -(-len(rates) // 6), m + np.arange(len(rates))
+        values = [ops.pick(found[-1], rates[:, None] * nv + rates)]
+        places = [own[:, None] * size + own]
+        if m:
+            every = np.arange(m)
+            side = ops.pick(found[1], rates[:, None] * m + every)
+            values += [found[0], side, ops.transpose(side)]
+            places += [
+                every[:, None] * size + every,
+                own[:, None] * size + every,
+                every[:, None] * size + own,
+            ]
+        where = np.concatenate([x.ravel() for x in places])
+        return ops.scatter(ops.join(values, (len(where),)), where, (size, size))
+
+    def pushed_at(
+        self,
+        points: Any,
+        q: Node,
+        wrenches: Node | None,
+        efforts: Node | None,
+        inertia: Node | None,
+    ) -> tuple[Node, Node | None]:
+        """Rates (nv,) that impulses cause, and the multipliers of constraints that go with them.
+
+        (ℳ + diag(inertia))⁻¹ (J* wrenches + efforts), wrenches (m, 6) at points, of a tree.
+        """
+        if wrenches is not None and (efforts is not None or self._system is not None):
+            program, inputs = (
+                ProgramCall((J.T,), self.model, points=points),
+                {"x": wrenches, "q": q},
+            )
+            (carried,) = call(program, *(inputs[x] for x in program.inputs))
+            efforts = carried if efforts is None else ops.apply("add", carried, efforts)
+            wrenches = None
+        if self._system is not None:
+            from phipsi.motion.closure_calls import SolutionCall
+
+            assert efforts is not None
+            more = () if inertia is None else ("Jr",)
+            callee = SolutionCall(self._system, tuple(dict.fromkeys((*self._given, *more))))
+            none = ops.constant(np.zeros(self._system.n_rows))
+            change, f = call(callee, q, efforts, none, *self._given_nodes(callee, inertia))
+            return change, f
+        form, x = (mass_matrix.inv, efforts) if wrenches is None else (_REACH, wrenches)
+        options: Any = {"given": self._given} | ({} if wrenches is None else {"points": points})
+        program = ProgramCall((form,), self.model, **options)
+        assert x is not None
+        return self._with_inertia(program, {"q": q, "x": x}, inertia)[0], None
 
     def _with_inertia(
         self, program: ProgramCall, inputs: dict[str, Node], inertia: Node | None

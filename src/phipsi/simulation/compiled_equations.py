@@ -41,9 +41,10 @@ from phipsi.laws.trace import as_node
 from phipsi.model.model import Model
 from phipsi.motion.chart import Chart
 from phipsi.motion.graph_steps import step_of
+from phipsi.motion.group_calls import moved, rate_of
 from phipsi.motion.run_code import Plan
 from phipsi.motion.run_memory import RunMemory
-from phipsi.motion.step_calls import ProgramCall, moved, rate_of
+from phipsi.motion.step_calls import ProgramCall
 from phipsi.motion.step_graph import Forces, Place, StepGraph
 from phipsi.motion.tableaux import METHODS
 from phipsi.operators import V

@@ -13,14 +13,14 @@ from phipsi.contact.contact_points import contact_points
 from phipsi.contact.contact_record import OPEN, SLIPS, STICKS, ContactRecord
 from phipsi.contact.contact_rows import (
     IMPULSES,
-    layout_of,
+    RowPlan,
     row_coefficients,
     row_impulses,
-    row_table,
     slot_materials,
 )
 from phipsi.errors import InputError
 from phipsi.forces.force import Elements, Force
+from phipsi.laws.circuit import JointRows
 from phipsi.model.contact_pairs import Contacts
 from phipsi.model.model import Model
 from phipsi.motion.chart import chart_of
@@ -137,14 +137,14 @@ def _modes(contacts: Contacts, q: Array, impulses: Array) -> Array:
 
     Impulses are about the places at the starts of steps.
     """
-    layout = layout_of(contacts)
-    table = row_table(contacts, layout)
-    c = row_coefficients(layout, table, slot_materials(contacts))
+    plan = RowPlan(contacts.model, contacts, JointRows())
+    layout = plan.layout
+    c = row_coefficients(layout, plan.table, slot_materials(contacts))
     before = q[np.maximum(np.arange(len(q)) - 1, 0)]
     normal = contact_points(contacts, before).normal
     out = np.full(impulses.shape[:2], OPEN)
     for i, (n, world) in enumerate(zip(normal, impulses, strict=True)):
-        p = row_impulses(contacts, layout, n, world)
+        p = row_impulses(plan, n, world)
         push = p[layout.normals]
         full = np.ones(len(push), bool)  # without friction a slot slips
         full[[head for head, _ in layout.groups]] = False

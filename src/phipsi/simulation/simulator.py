@@ -14,15 +14,12 @@ from phipsi.algorithms.identification.regressors import inertial_parameters
 from phipsi.backends.arguments import joint_array, real_array
 from phipsi.backends.options import OnError, check_on_error
 from phipsi.circuits.wire_laws import circuit
-from phipsi.contact.certificate import TOTALS, WORST
 from phipsi.contact.contact_points import contact_points
 from phipsi.contact.contact_rows import (
     GAPS,
-    IMPULSES,
     MATERIALS,
     check_materials,
     check_overlap,
-    contact_states,
     slot_materials,
 )
 from phipsi.errors import InputError, did_you_mean, warn
@@ -122,18 +119,17 @@ class Simulator:
             hint = did_you_mean(str(integrator), SIMULATED)
             raise InputError(f"a Simulator has the integrators {known}, not {integrator!r}. {hint}")
         reject_unfit(METHODS[integrator], rows=self._mechanism.n_rows)
-        check_contacts(METHODS[integrator], self._mechanism)
         self.integrator = integrator
         self.smoothing = self._checked_smoothing(smoothing)
         self._circuit = (
             laws if isinstance(laws, Circuit) else circuit(self._mechanism, laws, self.dt)
         )
+        check_contacts(METHODS[integrator], self._mechanism, self._circuit.joint_rows)
         self._graph = StepGraph(self._mechanism, self._circuit, given)
         place = step_of(self._graph, METHODS[integrator])
         self._states: dict[str, Node] = {"q": place.q, "v": place.v, "t": place.t, **place.states}
         self._first = {n: np.asarray(x.value) for n, x in self._circuit.of_kind("state").items()}
-        if self._mechanism.contact_pairs is not None:
-            self._first |= contact_states(self._mechanism.contact_pairs)
+        self._first |= self._graph.row_states
         self.episodes, self._restart = episodes, None
         if episodes is not None:
             if not isinstance(episodes, Episodes):
@@ -172,8 +168,9 @@ class Simulator:
     def recordable(self) -> tuple[str, ...]:
         """Names of quantities that `rollout` can record."""
         ends = [name for name in self._states if name.startswith("episode.")]
-        touching = () if self._mechanism.contact_pairs is None else (GAPS, IMPULSES, WORST, TOTALS)
-        return ("q", "v", "t", "tau", "vdot", *self._circuit.records, *touching, *ends)
+        touching = () if self._mechanism.contact_pairs is None else (GAPS,)
+        rows = (*touching, *self._graph.row_states)
+        return ("q", "v", "t", "tau", "vdot", *self._circuit.records, *rows, *ends)
 
     def shape_of(self, name: str) -> Shape:
         """The shape of a quantity that `rollout` can record."""
@@ -187,8 +184,8 @@ class Simulator:
             forces = graph.forces(start)
             return forces.efforts if name == "tau" else graph.accelerations(start, forces)
         if name == GAPS and self._mechanism.contact_pairs is not None:
-            return as_node(ContactSteps(graph, self._mechanism.contact_pairs).slots(start.q)[0].gap)
-        if name in (IMPULSES, WORST, TOTALS) and name in start.states:
+            return as_node(ContactSteps(graph).slots(start.q)[0].gap)
+        if name in graph.row_states:
             return start.states[name]
         if name in self._circuit.records:
             return graph.values(start, [self._circuit.records[name]])[0]
@@ -271,14 +268,12 @@ class Simulator:
 
     def _unsolved_contact(self, state: SimulatorState, i: int) -> str:
         """The contact that a trajectory fails at in the step after its state."""
-        pairs = self._mechanism.contact_pairs
-        assert pairs is not None
-        steps = ContactSteps(self._graph, pairs)
+        steps = ContactSteps(self._graph)
         steps.step(self._graph.start)
         values = {n: x[i] for n, x in {**state._rows, **state.own, "tau": state.efforts}.items()}
         values = {n: x.reshape(self._inner(n, x)) for n, x in values.items()} | state.shared
         values |= {"h": np.array(self.dt), "step": np.array(float(state.steps))}
-        name, error = largest_residual(pairs, evaluate(steps.problem, values))
+        name, error = largest_residual(steps.plan, evaluate(steps.problem, values))
         return f"{name!r} is {error:.2g} m/s from the laws of contact"
 
     def _inner(self, name: str, x: Array) -> Shape:
@@ -296,11 +291,14 @@ class Simulator:
                     f"{name!r} is given by every trajectory, and has no value. Say\n"
                     f"    sim.start(q, v, parameters={{{name!r}: …}})    # shape (..., *{shape})"
                 )
-            array = real_array(name, value)
+            own = self.parameters[name]
+            limited = own is None or bool(np.isfinite(own).all())
+            array = real_array(name, value) if limited else np.asarray(value, dtype=np.float64)
             if array.shape[array.ndim - len(shape) :] != shape:
                 raise InputError(f"{name} has shape {array.shape}, but must end with {shape}")
-            if not np.isfinite(array).all():
-                raise InputError(f"{name} is not finite: {array}")
+            if own is not None and not limited:  # without a limit in any trajectory
+                none = np.isinf(own)
+                array = np.where(none, own, real_array(name, np.where(none, 0.0, array)))
             out[name] = array
         return out
 

@@ -13,6 +13,7 @@ from phipsi.contact.certificate import Certificate
 from phipsi.contact.contact_record import ContactRecord
 from phipsi.contact.contact_rows import IMPULSES
 from phipsi.errors import InputError
+from phipsi.trajectory.trajectory import Trajectory
 
 Array = NDArray[Any]
 
@@ -93,6 +94,38 @@ class SimulatorRun:
         proof, sim = self.certificate, self.simulator
         pairs = sim._mechanism.contact_pairs
         return ContactRecord(pairs, self.t, self.q, self._found.get(IMPULSES), sim.dt, proof)
+
+    def trajectory(self, index: Any = ()) -> Trajectory:
+        """One trajectory of the run as a `Trajectory`, for pages, figures and files.
+
+        **Arguments:** `index` of the trajectory, a number or a tuple, as for arrays.
+
+        >>> import numpy as np, phipsi as pp
+        >>> sim = pp.Simulator(pp.examples.planar_arm(1), dt=1e-2)
+        >>> sim.rollout(sim.start(np.zeros((3, 1))), steps=100).trajectory(1)
+        <Trajectory: 101 samples, t = 0 … 1 s, nq = 1, nv = 1, rk4>
+        """
+        sim, batch = self.simulator, self.state.batch
+        place = index if isinstance(index, tuple) else (index,)
+        if len(place) != len(batch):
+            raise InputError(
+                f"index={index!r} does not choose one trajectory of the batch {batch}. Say\n"
+                f"    run.trajectory({', '.join('0' * len(batch))})"
+            )
+        t, q, v = (x[place] for x in (self.t, self.q, self.v))
+        there = np.isfinite(q).all(axis=-1) & np.isfinite(v).all(axis=-1)
+        tau = self._found["tau"][place] if "tau" in self._found else np.zeros_like(v)
+        mechanism, contacts = sim._mechanism, None
+        if mechanism.contact_pairs is not None:
+            impulses = self._found[IMPULSES][place][there] if IMPULSES in self._found else None
+            parts = t[there], q[there], impulses, sim.dt, self.certificate[place]
+            contacts = ContactRecord(mechanism.contact_pairs, *parts)
+        out = Trajectory(
+            sim.model, t[there], q[there], v[there], tau[there],
+            complete=self.complete and bool(there.all()), integrator=sim.integrator,
+            system=mechanism if mechanism.n_rows else None,
+        )  # fmt: skip
+        return out if contacts is None else out.with_contacts(contacts)
 
     @property
     def status(self) -> Array:

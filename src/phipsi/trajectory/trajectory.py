@@ -154,6 +154,11 @@ class Trajectory:
         return self
 
     @property
+    def has_contacts(self) -> bool:
+        """Whether there is a record of contacts."""
+        return self._contacts is not None
+
+    @property
     def contacts(self) -> ContactRecord:
         """Forces, gaps and modes of contacts at the samples, and the certificate of the run.
 

@@ -20,6 +20,7 @@ from phipsi.compiler import program_of
 from phipsi.constraints import Constraint
 from phipsi.contacts import Cone, Contact
 from phipsi.errors import InputError, ModelError, SingularMatrixError
+from phipsi.model.contact_pairs import Contacts
 from phipsi.model.model import Model
 from phipsi.operators import A
 
@@ -74,7 +75,7 @@ class Grasp(System):
 
     **Arguments:** `model`, arms and object, each a tree of it; `object`, the body held, or the
     bodies of an articulated object; `contacts`, from `phipsi.contacts`; `constraints`, any others;
-    `stages` as for `System`.
+    `touching`, shapes that may touch besides, `pp.Contacts(model)`; `stages` as for `System`.
     **Attributes:** those of `System`; `contacts`; `contact_names`; `object`, names of bodies;
     `object_rates`, where the rates of their joints are in v. The
     object's bodies are the secondary system "S", the rest the primary "P".
@@ -102,6 +103,7 @@ class Grasp(System):
         object: str | Sequence[str],
         contacts: Iterable[Contact],
         constraints: Iterable[Constraint] = (),
+        touching: Contacts | None = None,
         stages: Stages | None = None,
     ) -> None:
         if not isinstance(object, Iterable) or not isinstance(contacts, (Contact, Iterable)):
@@ -118,7 +120,8 @@ class Grasp(System):
                     f"    pp.contacts.Point(0.6, name='thumb', finger='tip', "
                     f"object=({held[0] if held else 'box'!r}, (0.1, 0, 0)))"
                 )
-        super().__init__(model, [*listed, *constraints], secondary=held, stages=stages)
+        rest: Any = {"contacts": touching, "secondary": held, "stages": stages}
+        super().__init__(model, [*listed, *constraints], **rest)
         if not held:
             raise ModelError("object names no body: pp.Grasp(model, object='box', contacts=[…])")
         bodies = {model.body_index(name) for name in held}
@@ -360,22 +363,22 @@ class Grasp(System):
         return at
 
     def _on(self, model: Model, constraints: Sequence[Constraint]) -> System:
-        touching = [c for c in constraints if isinstance(c, Contact)]
+        holding = [c for c in constraints if isinstance(c, Contact)]
         others = [c for c in constraints if not isinstance(c, Contact)]
         held = [name for name in self.object if name in model.body_names]
+        shapes = None if self.contact_pairs is None else self.contact_pairs.on(model)
+        rest: Any = {"constraints": others, "touching": shapes, "stages": self.stages}
         try:
-            return Grasp(
-                model, object=held, contacts=touching, constraints=others, stages=self.stages
-            )
+            return Grasp(model, object=held, contacts=holding, **rest)
         except ModelError:  # an object that is locked to something else cannot be held
-            return System(model, constraints, stages=self.stages)
+            return System(model, constraints, contacts=shapes, stages=self.stages)
 
     def _key(self) -> tuple[Any, ...]:
         return (*super()._key(), self.object, tuple(map(repr, self.contacts)))
 
     def __reduce__(self) -> tuple[Any, ...]:
         others = self.constraints[len(self.contacts) :]
-        return _again, (self.model, self.object, self.contacts, others)
+        return _again, (self.model, self.object, self.contacts, others, self.contact_pairs)
 
     def __repr__(self) -> str:
         held = ", ".join(map(repr, self.object))
@@ -393,6 +396,8 @@ def _again(
     held: tuple[str, ...],
     contacts: tuple[Contact, ...],
     constraints: tuple[Constraint, ...],
+    touching: Contacts | None,
 ) -> Grasp:
     """The grasp that was pickled."""
-    return Grasp(model, object=held, contacts=contacts, constraints=constraints)
+    more: Any = {"constraints": constraints, "touching": touching}
+    return Grasp(model, object=held, contacts=contacts, **more)

@@ -15,6 +15,7 @@ from typing import Any, final
 
 import numpy as np
 
+from phipsi.backends.failures import CODES
 from phipsi.backends.native import data_record as record
 from phipsi.backends.native.calls import direct_call as direct
 from phipsi.backends.native.calls.batch_loop import core_pattern, define_groups, define_loop
@@ -25,7 +26,7 @@ from phipsi.backends.native.native_backend import NativeCode
 from phipsi.backends.native.pipeline import sources_digest
 from phipsi.backends.native.targets.target import MachineCode, machine_code
 from phipsi.backends.native.text import llvm_text as ir
-from phipsi.backends.native.text.lane_arithmetic import I64, POINTER, Emitter, i64
+from phipsi.backends.native.text.lane_arithmetic import I64, POINTER, WORD, Emitter, i64
 from phipsi.laws.calls import listing, natives_of
 from phipsi.laws.graph import Node, in_order
 
@@ -57,13 +58,14 @@ class LaneKernel:
         self.function.linkage = "internal"
         self._data, self._scratch, buffers, self._fresh = self.function.args
         self.b = self.function.begin()
-        self.e = Emitter(lanes, fused=natives[0].target.fused)
+        target = natives[0].target
+        self.e = Emitter(lanes, fused=target.fused, number=target.number)
         self.e.builder = self.b
         self._used, self._words = 0, words
-        first = self.b.mul(self.b.word(self._data, words), i64(8 * lanes))  # after the buffers
+        first = self.b.mul(self.b.word(self._data, words), i64(self.e.bytes))  # after the buffers
         self._work = self.b.at(self._scratch, first)
         places = [
-            self.b.load(self.b.at(buffers, 8 * i), typ=POINTER)
+            self.b.load(self.b.at(buffers, WORD * i), typ=POINTER)
             for i in range(len(inputs) + len(results) + 1)
         ]
         self.inputs = dict(zip(inputs, map(Area, places), strict=False))
@@ -76,13 +78,13 @@ class LaneKernel:
 
     def finish(self) -> int:
         """The end of the kernel; how many numbers of every lane it works with."""
-        self.b.store(self.bad, self._out, align=8)
+        self.e.store_integers(self.bad, self._out)
         self.b.ret_void()
         return self._used
 
     def area(self, size: int) -> Any:
         """Working memory for so many numbers of every lane."""
-        here = self.b.at(self._work, self._used * 8 * self.lanes)
+        here = self.b.at(self._work, self._used * self.e.bytes)
         self._used += size
         return here
 
@@ -117,7 +119,7 @@ class LaneKernel:
         self.call_into(native, [code.stored(x) for x in args], results)
         status = self.status
         for number in allowed:
-            fine = b.icmp_signed("==", b.and_(status, e.integer(7)), e.integer(number))
+            fine = b.icmp_signed("==", b.and_(status, e.integer(CODES - 1)), e.integer(number))
             status = b.select(fine, e.integer(0), status)
         self.note(status)
         return results
@@ -125,7 +127,7 @@ class LaneKernel:
     @property
     def status(self) -> Any:
         """What the last call of a program reported, by lane."""
-        return self.b.load(self._status, align=8, typ=self.e.integers)
+        return self.e.load_integers(self._status)
 
     def call_into(self, native: NativeCode, args: Sequence[Area], results: Sequence[Area]) -> None:
         """Call the kernel of a program with results in these places."""
@@ -134,15 +136,15 @@ class LaneKernel:
         data = b.inttoptr(b.word(self._data, word), POINTER)
         scratch = b.at(self._scratch, b.word(self._data, word + 1))
         places = [self._whole(x) for x in (*args, *results)]
-        buffers = self.area(-(-(len(places) + 1) // self.lanes))
+        buffers = self.area(-(-WORD * (len(places) + 1) // self.e.bytes))
         for i, place in enumerate((*places, self._status)):
-            b.store(place, b.at(buffers, 8 * i))
+            b.store(place, b.at(buffers, WORD * i))
         flag = ir.Constant(ir.IntType(1), 1)
         b.call(self._kernels[number], [data, scratch, buffers, flag])
 
     def _whole(self, area: Area) -> Any:
         assert not area.shared, "kernels read numbers of every lane"
-        return self.b.at(area.base, 8 * self.lanes * area.start) if area.start else area.base
+        return self.b.at(area.base, self.e.bytes * area.start) if area.start else area.base
 
 
 Writer = Callable[[LaneKernel], None]
@@ -185,14 +187,15 @@ class LaneFunction(MachineFunction):
         def emit() -> str:
             module = ir.Module()
             one = kernel(module, 1)
-            define_loop(module, one, pattern, len(inputs), words)
+            define_loop(module, one, pattern, len(inputs), words, target.number)
             if has_direct:
                 direct.define_direct(module, one, pattern, len(inputs), words)
             return str(module)
 
         def emit_wide() -> str:
             module = ir.Module()
-            define_groups(module, kernel(module, target.lanes), target.lanes, pattern, len(inputs))
+            wide_kernel, count = kernel(module, target.lanes), len(inputs)
+            define_groups(module, wide_kernel, target.lanes, pattern, count, number=target.number)
             return str(module)
 
         def wide() -> MachineCode:
@@ -212,7 +215,7 @@ class LaneFunction(MachineFunction):
         data[words + 1 + SLOTS : sizes_at] = direct.python_words()
         data[sizes_at:own] = core
         data[own] = starts[-1]
-        place = -(-int(starts[-1] + work) * 8 * target.lanes // _LINE) * _LINE
+        place = -(-int(starts[-1] + work) * target.unit * target.lanes // _LINE) * _LINE
         for i, native in enumerate(natives):
             data[own + 1 + 2 * i : own + 3 + 2 * i] = native.data.ctypes.data, place
             place += -(-native.scratch_bytes // _LINE) * _LINE

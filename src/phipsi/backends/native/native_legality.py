@@ -94,11 +94,11 @@ def stored_for_later_steps(plan: Plan, phases: list[Phase], widest: int) -> Iter
                     yield f"{x!r} reads {y!r} of another step, which is not stored"
 
 
-def areas_apart(data: np.ndarray, words: int, sizes: int) -> Iterator[str]:
+def areas_apart(data: np.ndarray, words: int, sizes: int, unit: int) -> Iterator[str]:
     """The areas of scratch memory follow each other and end where it ends."""
     starts = [*data[record.OFFSETS : record.PATH_STRIDE]]
     starts += [*data[record.BUFFERS : record.BUFFERS + sizes]]
-    if min(starts) < 0 or max(starts) * 8 > data[words]:
+    if min(starts) < 0 or max(starts) * unit > data[words]:
         yield f"an area begins at {max(starts)}, behind the {data[words]} bytes of scratch memory"
     once = [*data[record.OFFSETS : record.COLUMN_BODIES]]
     if sorted(once) != once:

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Collection
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-import llvmlite
 import numpy as np
 
 from phipsi.backends import storage_layout as layout
@@ -39,8 +39,10 @@ from phipsi.backends.native.matrices.structural_zeros import (
 )
 from phipsi.backends.native.native_legality import check
 from phipsi.backends.native.tables import Tables, model_tables
+from phipsi.backends.native.targets import llvm_library
 from phipsi.backends.native.targets.target import MachineCode, Target, machine_code, target_for
 from phipsi.backends.native.text import llvm_text as ir
+from phipsi.backends.native.text.lane_arithmetic import NUMBERS
 from phipsi.expressions.node import Expr
 from phipsi.expressions.row import Row
 from phipsi.loaded import LOADED
@@ -70,7 +72,8 @@ def plan_native(program: SweepProgram, target: Target | None = None) -> tuple[Un
     `target` is another processor than that of this machine.
     """
     target = target or target_for(reproducible=program.reproducible)
-    tables = model_tables(program.model, program.points, own_tables(program.lowered.fields))
+    own = own_tables(program.lowered.fields)
+    tables = model_tables(program.model, program.points, own, NUMBERS[target.number].dtype)
     lowered, widest = program.lowered, max((c.nv for c in tables.codes), default=0)
 
     steps, results = own_steps(program.steps, lowered.results)
@@ -86,7 +89,7 @@ def plan_native(program: SweepProgram, target: Target | None = None) -> tuple[Un
     check("plan", plan, phases, widest)
     unit = Unit(program, target, tables, results, phases, plan)
     data = unit.record()
-    check("record", data, unit.words, len(unit.shapes))
+    check("record", data, unit.words, len(unit.shapes), target.unit)
     return unit, data
 
 
@@ -170,7 +173,7 @@ class Unit:
         """The program as LLVM text: the one-lane kernel, and the ways to call it."""
         module, n = ir.Module(), len(self.slots)
         kernel = self.kernel(module, 1).function
-        define_loop(module, kernel, self.pattern, n, self.words)
+        define_loop(module, kernel, self.pattern, n, self.words, self.target.number)
         if self.has_direct:
             direct.define_direct(module, kernel, self.pattern, n, self.words)
         return str(module)
@@ -180,7 +183,7 @@ class Unit:
         module, n, lanes = ir.Module(), len(self.slots), self.target.lanes
         kernel = self.kernel(module, lanes).function
         matrices = {n + i for i, r in enumerate(self.results) if is_matrix(r)}
-        define_groups(module, kernel, lanes, self.pattern, n, matrices)
+        define_groups(module, kernel, lanes, self.pattern, n, matrices, self.target.number)
         return str(module)
 
     def kernel(self, module: ir.Module, lanes: int, *, known: KnownRecord | None = None) -> Kernel:
@@ -196,6 +199,7 @@ class Unit:
             self.tables.own,
             self.target.lanes,
             self.target.fused,
+            self.target.number,
             known,
         )
         return Kernel(module, self.phases, parts, lanes)
@@ -241,10 +245,31 @@ class Unit:
         fewest = 4 if scratch > _LARGE else 3 if any(map(is_matrix, self.results)) else 2
         return min(fewest, self.target.lanes)
 
-    def known_record(self, lanes: int) -> tuple[KnownRecord, int]:
-        """The record of one kernel on the caller's arrays, and the bytes of scratch it needs."""
-        data = self.record(lanes)
-        return KnownRecord(tuple(data.tolist()), self.pointers()), int(data[self.words])
+    def known_record(
+        self, lanes: int, columns: Collection[int] | None = None
+    ) -> tuple[KnownRecord, int]:
+        """The record of one kernel on the caller's arrays, and the bytes of scratch it needs.
+
+        With `columns`, the table of bodies has only these of its numbers.
+        """
+        data, tables = self.record(lanes), self.pointers()
+        known = KnownRecord(tuple(data.tolist()), tables)
+        if columns is not None:
+            kept = sorted(i for i in columns if i < self.tables.doubles.shape[1])
+            known = KnownRecord(
+                known.words,
+                tables | {record.DOUBLES: np.ascontiguousarray(self.tables.doubles[:, kept])},
+                {i: place for place, i in enumerate(kept)},
+            )
+        return known, int(data[self.words])
+
+    def used_columns(self, lanes: Collection[int]) -> set[int]:
+        """The numbers of bodies that kernels with a known record read."""
+        out: set[int] = set()
+        for n in lanes:
+            kernel = self.kernel(ir.Module(standalone=True), n, known=self.known_record(n)[0])
+            out |= kernel.k.used_columns
+        return out
 
     def record(self, alone: int = 0) -> np.ndarray:
         """Sizes, addresses, offsets of the scratch areas in numbers, and slots for scratch.
@@ -289,7 +314,7 @@ class Unit:
         small = 3 * sum(w * w for w in widths)
         used = [orders[planning.is_local(x)] for x in plan.row_matrices]
         matrices = sum(order.entries + 3 * len(order.rows) for order in used)
-        aside = products.workspace(self.results, model.nv, self.target.lanes)
+        aside = products.workspace(self.results, model.nv, self.target.lanes, self.target.unit)
         angles = 2 * (model.nq + self.target.lanes)
         between = [n_pairs * int(data[record.PATH_STRIDE]), small, matrices, aside, grams, angles]
         first = len(once) + len(between)
@@ -312,7 +337,7 @@ class Unit:
             *starts[first : first + len(counts)],
             *counts,
         ]
-        data[self.words] = 8 * total + (0 if alone else 64)
+        data[self.words] = self.target.unit * total + (0 if alone else 64)
         data[record.FEWEST] = self._fewest(int(data[self.words]))
         return data
 
@@ -384,7 +409,7 @@ def sources_digest(*rooms: str) -> str:
                         digest.update(file.read())
     if last > LOADED:
         digest.update(f"{os.getpid()} {LOADED}".encode())
-    return f"llvmlite {llvmlite.__version__} {digest.hexdigest()}"
+    return f"llvmlite {llvm_library.VERSION} {llvm_library.triple()} {digest.hexdigest()}"
 
 
 def _program_text(phases: list[Phase], results: tuple[Result, ...]) -> str:

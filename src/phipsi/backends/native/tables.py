@@ -34,6 +34,7 @@ OLD_SUM, SUM, N_INTEGERS = range(9, 12)
 # integers of a point, of a link and of a constraint row
 POINT_BODY, POINT_MATE, POINT_CHOSEN, N_POINT_INTEGERS = range(4)
 LINK_POINT, LINK_ROW, LINK_KIND, N_LINK_INTEGERS = range(4)
+N_POINT_NUMBERS, N_LINK_NUMBERS = 12, 6
 
 
 @dataclass(frozen=True)
@@ -132,8 +133,13 @@ def _frame(z: np.ndarray) -> np.ndarray:
     return np.column_stack([x, np.cross(z, x), z])
 
 
-def model_tables(model: Model, points: PointSet, own: Sequence[Table] = ()) -> Tables:
-    """The tables of a model, its points, and the constant blocks of own operators."""
+def model_tables(
+    model: Model, points: PointSet, own: Sequence[Table] = (), dtype: str = "f8"
+) -> Tables:
+    """The tables of a model, its points, and the constant blocks of own operators.
+
+    `dtype` is what the numbers are rounded to.
+    """
     codes = joint_codes(model)
     turns = [_turn(j) for j in model.joints]
     closures = points.closures or NO_CLOSURES
@@ -154,12 +160,12 @@ def model_tables(model: Model, points: PointSet, own: Sequence[Table] = ()) -> T
         link_codes,
         names,
         _integers(model, {code.key: i for i, code in enumerate(codes)}, with_hubs),
-        doubles,
+        doubles.astype(dtype, copy=False),
         _point_integers(points, closures, names),
-        _point_doubles(points, turns),
-        world,
+        _point_doubles(points, turns).astype(dtype, copy=False),
+        world.astype(dtype, copy=False),
         links,
-        np.ascontiguousarray(closures.link_constant),
+        np.ascontiguousarray(closures.link_constant, dtype=dtype),
         row_order(model, closures, with_hubs=False),
         with_hubs,
         places,
@@ -253,7 +259,7 @@ def _links(closures: ClosureSet) -> tuple[np.ndarray, tuple[tuple[str, int], ...
 
 def _point_doubles(points: PointSet, turns: list[np.ndarray]) -> np.ndarray:
     """Offset (3) and frame (9) of every point in the simple frame of its body."""
-    out = np.zeros((len(points), 12))
+    out = np.zeros((len(points), N_POINT_NUMBERS))
     for i, body in enumerate(points.body):
         c = turns[body] if body >= 0 else np.eye(3)
         out[i, :3] = c.T @ points.offset[i]

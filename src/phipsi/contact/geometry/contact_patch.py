@@ -15,12 +15,16 @@ _AT = np.array([0.8, 0.6])  # where the first point of a flat contact is
 
 
 class Points(NamedTuple):
-    """Points over a face or a plane: `u`, `v` in it, height `w`, and whether each is there."""
+    """Points over a face or a plane: `u`, `v` in it, height `w`, and whether each is there.
+
+    `z` is a further number of each, if it is given.
+    """
 
     u: Any
     v: Any
     w: Any
     there: Any
+    z: Any = None
 
 
 def four_of(points: Points) -> list[Points]:
@@ -28,7 +32,7 @@ def four_of(points: Points) -> list[Points]:
 
     Those that do not exist are not `there`.
     """
-    u, v, w, _ = points
+    u, v, w = points[:3]
     first = _best(points, _SLOPE * (_AT[0] * u + _AT[1] * v) - w, -INACTIVE)
     x, y = u - first.u, v - first.v
     second = _best(points, x * x + y * y, 0.0)
@@ -47,11 +51,12 @@ def four_of(points: Points) -> list[Points]:
 
 def _best(points: Points, score: Any, least: Any) -> Points:
     """The point with the largest score; `there` says whether one has more than `least`."""
-    found = [points.u[0], points.v[0], points.w[0]]
+    listed = [points.u, points.v, points.w, *([] if points.z is None else [points.z])]
+    found = [x[0] for x in listed]
     best: Any = np.where(points.there[0], score[0], least)
     for i in range(1, len(score)):
         better = points.there[i] & (score[i] > best)
-        found = [np.where(better, new[i], old) for new, old in zip(points[:3], found, strict=True)]
+        found = [np.where(better, new[i], old) for new, old in zip(listed, found, strict=True)]
         best = np.where(better, score[i], best)
-    u, v, w = found
-    return Points(u, v, w, best > least)
+    u, v, w, *z = found
+    return Points(u, v, w, best > least, *z)

@@ -22,6 +22,7 @@ from phipsi.laws.law_derivatives import adjoints, tangents
 from phipsi.laws.law_values import evaluate
 
 Places = tuple[int, ...]
+_LONG = 64  # rows of more numbers, such as those of meshes, are read where they are needed
 
 
 @final
@@ -77,7 +78,12 @@ class PairLoop(Callee):
             return [code.entry(area, b.add(first, i64(j))) for j in range(size)]
 
         def one(i: Any) -> None:
-            inputs = {"row": numbers(table, i, self._table.shape[1])}
+            width = self._table.shape[1]
+            inputs: dict[str, Any] = {}
+            if width > _LONG:
+                inputs["row"] = Area(b.at(table.base, b.mul(i, i64(e.unit * width))), shared=True)
+            else:
+                inputs["row"] = numbers(table, i, width)
             for name, where in places.items():
                 body = b.load(b.at(where, b.mul(i, i64(8))), align=8, typ=I64)
                 inputs[name] = numbers(X, body, 16)

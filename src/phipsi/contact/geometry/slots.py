@@ -15,6 +15,7 @@ from phipsi.contact.geometry import (
     plane_pairs,
     sphere_pairs,
 )
+from phipsi.contact.geometry.convex_pairs import convex_pair
 from phipsi.contact.geometry.pair_loops import PairLoop
 from phipsi.contact.geometry.placed_shapes import Formula, Placed, Slot
 from phipsi.laws import law_operations as ops
@@ -44,6 +45,15 @@ FORMULAS: dict[tuple[str, str], Formula] = {
     ("Capsule", "HeightField"): height_field_pairs.capsule_field,
     ("Box", "HeightField"): height_field_pairs.box_field,
 }
+CONVEX = (
+    ("Sphere", "Ellipsoid"), ("Sphere", "ConvexMesh"),
+    ("Capsule", "Cylinder"), ("Capsule", "Ellipsoid"), ("Capsule", "ConvexMesh"),
+    ("Cylinder", "Cylinder"), ("Cylinder", "Ellipsoid"), ("Cylinder", "Box"),
+    ("Cylinder", "ConvexMesh"), ("Ellipsoid", "Ellipsoid"), ("Ellipsoid", "Box"),
+    ("Ellipsoid", "ConvexMesh"), ("Box", "ConvexMesh"), ("ConvexMesh", "ConvexMesh"),
+)  # fmt: skip
+"""Pairs without a formula of their own: those of all convex shapes."""
+FORMULAS |= {kinds: convex_pair(kinds) for kinds in CONVEX}
 _SIZES = (1, 3, 3, 3)  # numbers of gap, normal and points
 
 

@@ -1,4 +1,4 @@
-"""The command line: `phipsi info`, `check`, `simulate`, `explain`, `workbench`, `bench`, `demo`.
+"""The command line: `phipsi info`, `check`, `simulate`, `explain`, `export` and others.
 
 Heavy imports are inside the functions, so that help is quick.
 """
@@ -26,6 +26,7 @@ from phipsi.interfaces.cli.common import (
     say,
     speaks_unicode,
 )
+from phipsi.interfaces.cli.export_command import export
 from phipsi.interfaces.cli.simulate_command import simulate
 
 if TYPE_CHECKING:
@@ -304,7 +305,7 @@ def demo(*, out: Path = Path("phipsi-demo"), open: bool = False) -> int:
     return run(out, open_report=open)
 
 
-for one in (info, check, simulate, explain, workbench, bench, demo):
+for one in (info, check, simulate, explain, export, workbench, bench, demo):
     app.command(one)
 
 

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from phipsi.algorithms.dynamics.energy import kinetic_energy
 from phipsi.algorithms.forms import FORWARD_DYNAMICS, closed_form
 from phipsi.compiler import explain
+from phipsi.contact.contact_record import ContactRecord
 from phipsi.errors import InputError, shown, shown_lines
 from phipsi.expressions.node import Expr
 from phipsi.interfaces.report.model_checks import Check
@@ -49,8 +50,9 @@ def report(
     """Write a trajectory as one self-contained HTML page.
 
     It has an animation of the mechanism (drag, zoom, play, scrub), plots of energy, coordinates,
-    rates and efforts that share its time, and an operator expression with its recursion. Nothing
-    is fetched when it is opened.
+    rates and efforts that share its time, and an operator expression with its recursion. A run
+    with contacts shows their forces as arrows, and its certificate. Nothing is fetched when it is
+    opened.
 
     **Arguments:** `path`, a file that ends in .html; `title`, the model's name by default;
     `expression`, the one to explain, by default that of forward dynamics, ℳ⁻¹ (tau − bias), of a
@@ -97,7 +99,7 @@ def _page(
         "style": _part("style.css"),
         "tiles": "\n".join(_tile(*tile) for tile in _tiles(trajectory)),
         "equation": _equation(expression, trajectory),
-        "checks": _checks(checks),
+        "checks": _certificate(trajectory) + _checks(checks),
         "tables": _tables(trajectory),
         "footer": _safe(_footer(trajectory)),
         "data": _data(trajectory),
@@ -176,7 +178,11 @@ def _tiles(trajectory: Trajectory) -> list[tuple[str, str]]:
         gap = float(np.abs(trajectory.constraint_residuals).max())
         tiles.append((f"{gap:.1e}", "largest constraint residual (rad, m)"))
     if method is not None:
-        tiles.append((f"{method.name}, order {method.order}", "integrator"))
+        tiles.append((f"{method.name.replace('_', ' ')}, order {method.order}", "integrator"))
+    if trajectory.has_contacts:
+        proof = trajectory.contacts.certificate
+        tiles.append((f"{float(proof.overlap):.1e} m", "deepest overlap of bodies"))
+        tiles.append((f"{float(proof.residual):.1e} m/s", "largest residual of contacts"))
     if trajectory.events:
         tiles.append((f"{len(trajectory.events)}", "events"))
     return tiles
@@ -229,6 +235,18 @@ def _checks(checks: Sequence[Check]) -> str:
         for c in checks
     )
     return f'<section class="card wide"><h2>Checked</h2><table>{rows}</table></section>'
+
+
+def _certificate(trajectory: Trajectory) -> str:
+    """The certificate of the contacts."""
+    if not trajectory.has_contacts:
+        return ""
+    proof = trajectory.contacts.certificate
+    mark, word = ("pass", "✓ every step is solved") if proof.is_clean else ("fail", "✗ not solved")
+    return (
+        f'<section class="card wide"><h2>Certificate of the contacts<small class="{mark}">{word}'
+        f"</small></h2><pre>{_safe(str(proof))}</pre></section>"
+    )
 
 
 def _tables(trajectory: Trajectory) -> str:
@@ -301,7 +319,20 @@ def plots(trajectory: Trajectory) -> list[dict[str, Any]]:
     out.append(_plot("Rates", "v", _units(model, "/s"), smooth.t, v_names, smooth.v))
     if np.nan_to_num(trajectory.tau).any():
         out.append(_plot("Efforts", "of the controller", "N·m, N", smooth.t, v_names, smooth.tau))
+    if trajectory.has_contacts and trajectory.contacts.has_forces:
+        out.append(_forces(trajectory.contacts))
     return [plot for plot in out if plot["series"]]
+
+
+def _forces(record: ContactRecord) -> dict[str, Any]:
+    """The size of the force of every pair that carries one."""
+    names = list(dict.fromkeys(record.names))
+    sizes = np.stack([np.linalg.norm(record[name].force, axis=-1) for name in names], axis=1)
+    acts = np.flatnonzero(np.nan_to_num(sizes).max(axis=0) > 0)
+    kept = picked(record.t, sizes.sum(axis=1))
+    shown_names = [names[i] for i in acts]
+    note = "between shapes that touch"
+    return _plot("Contact forces", note, "N", record.t[kept], shown_names, sizes[kept][:, acts])
 
 
 def _change(trajectory: Trajectory, change: Array, kept: Array) -> dict[str, Any]:

@@ -12,9 +12,18 @@ from numpy.typing import NDArray
 
 from phipsi.algorithms.kinematics.motions import body_poses
 from phipsi.constraints import Constraint
-from phipsi.interfaces.report.shapes_and_colors import FOOT, PIN, Solid, Spans, solids_of, tips
+from phipsi.interfaces.report.shapes_and_colors import (
+    FOOT,
+    PIN,
+    SLAB,
+    Solid,
+    Spans,
+    solids_of,
+    tips,
+)
 from phipsi.model import Model
 from phipsi.model.closures import Closure
+from phipsi.model.shapes import Plane
 from phipsi.model.tree import WORLD
 from phipsi.simulation.run_phase import Phase
 from phipsi.spatial import matrix_to_quat
@@ -48,8 +57,11 @@ def scene(trajectory: Trajectory) -> dict[str, Any]:
         low, high = _extent(solids, R, around, up)
     center, half = (low + high) / 2, np.maximum((high - low) / 2, 1e-3)
     radius = float(np.linalg.norm(half))
-    if floor is not None:
+    ground, slabs = _planes(trajectory, up, radius)
+    floor = ground if ground is not None or slabs else floor
+    if floor is not None and not trajectory.has_contacts:
         solids += _pedestals(model, solids, closures, floor, up, radius)
+    solids += slabs
     return {
         "bodies": model.n_bodies,
         "times": packed(times),
@@ -67,7 +79,58 @@ def scene(trajectory: Trajectory) -> dict[str, Any]:
         "depth": depth,
         "follow": follow,
         "floor": floor,
+        "arrows": _arrows(trajectory, times, up, radius),
         "cell": 10.0 ** np.floor(np.log10(radius)) / 5,
+    }
+
+
+def _planes(trajectory: Trajectory, up: Array, radius: float) -> tuple[float | None, list[Solid]]:
+    """The height of a level plane that bodies touch, and inclined ones as slabs."""
+    height: float | None = None
+    slabs: list[Solid] = []
+    pairs = trajectory.contacts.contacts.pairs if trajectory.has_contacts else ()
+    planes = {x.name: x for pair in pairs for x in (pair.a, pair.b) if isinstance(x.shape, Plane)}
+    for plane in planes.values():
+        X = trajectory.model.resolve_point(plane.body)[1] @ plane.placement
+        normal = up @ X.rotation[:, 2]
+        if normal[2] > 1 - 1e-9:
+            height = float((up @ X.translation)[2])
+        else:
+            thin = 0.004 * radius
+            middle = X.translation - thin * X.rotation[:, 2]
+            size = (1.2 * radius, 1.2 * radius, thin)
+            slabs.append(Solid(WORLD, "box", size, X.rotation, middle, SLAB))
+    return height, slabs
+
+
+def _arrows(
+    trajectory: Trajectory, times: Array, up: Array, radius: float
+) -> dict[str, Any] | None:
+    """Contact forces at frames: where they act, and the arrows, m; and what an arrow of 1 m is."""
+    model = trajectory.model
+    if not trajectory.has_contacts or not trajectory.contacts.has_forces:
+        return None
+    record = trajectory.contacts
+    body_a, body_b = record.contacts.slot_bodies.T  # numbers among bodies with shapes, −1: world
+    forces = np.where(body_a[:, None] >= 0, 1.0, -1.0) * record.forces[..., 3:]
+    points = np.where((body_a >= 0)[:, None], record.points.point_a, record.points.point_b)
+    acts = np.flatnonzero(np.abs(forces).max(axis=(0, 2)) > 0)
+    if not acts.size:
+        return None
+    frame = np.clip(np.searchsorted(trajectory.t, times), 0, len(trajectory) - 1)
+    weight = sum(x.mass for x in model.inertias) * float(np.linalg.norm(model.gravity))
+    large = float(np.percentile(np.linalg.norm(forces[1:, acts], axis=-1).max(axis=1), 90))
+    unit = max(weight, large) / (0.9 * radius) or 1.0  # N per m of arrow
+    arrows = forces[frame][:, acts] @ up.T / unit
+    size = np.linalg.norm(arrows, axis=-1, keepdims=True)
+    longest = 1.5 * radius
+    arrows = arrows * np.minimum(1.0, longest / np.maximum(size, 1e-12))
+    return {
+        "count": len(acts),
+        "points": packed(points[frame][:, acts] @ up.T),
+        "arrows": packed(arrows),
+        "thick": _rounded(0.012 * radius),
+        "unit": _rounded(unit),
     }
 
 

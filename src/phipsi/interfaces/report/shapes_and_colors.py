@@ -1,10 +1,11 @@
 """What a mechanism looks like: solids fixed in its bodies, from the file or from its inertias.
 
 Shapes of the file are used where they are boxes, spheres, cylinders, capsules or ellipsoids. A body
-without such a shape gets capsules from its joint to those of its children, as thick as its inertia
-says, and a hub at the joint; a floating base and a body that leads nowhere get the box that has
-their inertia. Constraints of a system show where they hold their bodies: a pin along the axis, or a
-ball; links lead to them as they lead to joints. Meshes are not drawn.
+without such a shape, or with balls to touch with alone, gets capsules from its joint to those of
+its children, as thick as its inertia says, and a hub at the joint; a floating base and a body that
+leads nowhere get the box that has their inertia. Constraints of a system show where they hold their
+bodies: a pin along the axis, or a ball; links lead to them as they lead to joints. Meshes are not
+drawn.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ RING: Color = (1.0, 0.36, 0.07)
 BODY: Color = (0.34, 0.46, 0.66)
 FOOT: Color = (0.10, 0.12, 0.16)
 PIN: Color = (0.03, 0.42, 0.36)
+SLAB: Color = (0.10, 0.13, 0.19)
 _PRIMITIVES = ("box", "sphere", "cylinder", "capsule", "ellipsoid")
 _SHORT = 1e-6  # m; nearer points are the same
 
@@ -74,6 +76,8 @@ def solids_of(
         if body in drawn:
             for shape, X in drawn[body]:
                 out += _of_shape(body, shape, X)
+            if body != WORLD and all(_is_foot(*x) for x in drawn[body]):
+                out += _skeleton(model, body, size, held.get(body, []))
         elif body != WORLD:
             out += _skeleton(model, body, size, held.get(body, []))
     widths = {s.body: min(s.scale) for s in out if s.mesh == "cylinder"}
@@ -123,6 +127,12 @@ def _shapes_by_body(model: Model) -> dict[int, list[tuple[Shape, Pose]]]:
             body, X = model.resolve_point(shape.link)
             found[shape.role].setdefault(body, []).append((shape, X @ shape.placement))
     return {**found["collision"], **found["visual"]}
+
+
+def _is_foot(shape: Shape, X: Pose) -> bool:
+    """Whether a shape is a ball to touch with, away from the middle of its body."""
+    away = float(np.linalg.norm(X.translation))
+    return (shape.kind, shape.role) == ("sphere", "collision") and away > shape.size[0]
 
 
 def _of_shape(body: int, shape: Shape, X: Pose) -> Iterator[Solid]:

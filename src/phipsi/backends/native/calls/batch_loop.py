@@ -11,6 +11,7 @@ one configuration does not wait for them. Their address is in the data record.
 
 from __future__ import annotations
 
+import os
 import platform
 from collections.abc import Callable, Collection
 from functools import partial
@@ -22,19 +23,22 @@ from phipsi.backends.native.calls.scratch import acquire, release
 from phipsi.backends.native.matrices.tiles import transpose
 from phipsi.backends.native.text import llvm_text as ir
 from phipsi.backends.native.text.lane_arithmetic import (
-    DOUBLE,
     I8,
     I32,
     I64,
     POINTER,
+    WORD,
     Emitter,
+    Lane,
+    NumberName,
     i64,
     write_loop,
-)  # fmt: skip
+)
 
 _AHEAD = 2  # tiles between a number that is written and one whose line is asked for
-# FE_ALL_EXCEPT of the C library
-ALL_EXCEPTIONS = 0x3D if platform.machine().lower() in ("x86_64", "amd64") else 0x1F
+# FE_ALL_EXCEPT of the C library: on x86 the bits of the processor, but not on Windows
+_X86 = platform.machine().lower() in ("x86_64", "amd64")
+ALL_EXCEPTIONS = 0x3D if _X86 and os.name != "nt" else 0x1F
 
 
 def core_pattern(shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
@@ -52,6 +56,7 @@ def define_loop(
     pattern: list[tuple[int, ...]],
     n_inputs: int,
     size_word: int,
+    number: NumberName = "double",
 ) -> None:
     """Add ``void phipsi_loop(args, dimensions, steps, data)`` around the one-lane kernel.
 
@@ -60,7 +65,8 @@ def define_loop(
     for scratch. Once it holds their address, `phipsi_groups` does what it can first.
     """
     function = ir.Function(module, ir.FunctionType(ir.VOID, [POINTER] * 4), "phipsi_loop")
-    _BatchLoop(module, function, kernel, 1, pattern, n_inputs).write_all(size_word)
+    e = Emitter(1, fused=False, number=number)
+    _BatchLoop(module, function, kernel, e, pattern, n_inputs).write_all(size_word)
 
 
 def define_groups(
@@ -70,6 +76,7 @@ def define_groups(
     pattern: list[tuple[int, ...]],
     n_inputs: int,
     matrices: Collection[int] = (),
+    number: NumberName = "double",
 ) -> None:
     """Add ``void phipsi_groups(args, dimensions, steps, data, scratch, done)``: the wide kernel.
 
@@ -78,7 +85,8 @@ def define_groups(
     kernel does not do it.
     """
     function = ir.Function(module, _GROUPS, "phipsi_groups")
-    _BatchLoop(module, function, kernel, lanes, pattern, n_inputs, matrices).write_groups()
+    e = Emitter(lanes, fused=False, number=number)
+    _BatchLoop(module, function, kernel, e, pattern, n_inputs, matrices).write_groups()
 
 
 @final
@@ -90,22 +98,23 @@ class _BatchLoop:
         module: ir.Module,
         function: ir.Function,
         kernel: ir.Function,
-        lanes: int,
+        emitter: Emitter,
         pattern: list[tuple[int, ...]],
         n_inputs: int,
         matrices: Collection[int] = (),
     ) -> None:
-        self.module, self.kernel, self.lanes = module, kernel, lanes
+        self.module, self.kernel, self.e = module, kernel, emitter
+        self.lanes = emitter.lanes
         self.pattern, self.n_inputs, self.matrices = pattern, n_inputs, matrices
         self.args, self.dimensions, self.steps, self.data, *self.others = function.args
-        b = self.b = function.begin()
+        b = self.b = emitter.builder = function.begin()
         self.count = b.word(self.dimensions, 0)
         lengths = [len(shape) for shape in pattern]
         # where the strides of the core dimensions begin
         self.places = [len(pattern) + sum(lengths[:i]) for i in range(len(pattern))]
         self.sizes = [[b.word(self.dimensions, 1 + d) for d in shape] for shape in pattern]
         self.addresses = b.alloca(POINTER, size=len(pattern))
-        self.found = b.alloca(ir.side_by_side(DOUBLE, lanes))  # sums of x − x
+        self.found = b.alloca(emitter.vector)  # sums of x − x
 
     def write_groups(self) -> None:
         """The whole function of the wide kernel."""
@@ -132,7 +141,8 @@ class _BatchLoop:
         b.ret_void()
         b.position_at_end(without)
         last = len(self.pattern) - 1
-        write_loop(b, self.count, lambda i: b.store(i64(NO_MEMORY), self._bases(last, [i])[0]))
+        failed = ir.Constant(self.e.number.integer, NO_MEMORY)
+        write_loop(b, self.count, lambda i: b.store(failed, self._bases(last, [i])[0]))
         b.ret_void()
 
     def _groups(self, done: Any, fewest: Any) -> Any:
@@ -146,9 +156,9 @@ class _BatchLoop:
         whole = b.mul(full, i64(lanes))
         buffers: list[Any] = []
         for i in range(len(self.pattern)):
-            offset = b.mul(b.word(self.data, record.BUFFERS + i), i64(8 * lanes))
+            offset = b.mul(b.word(self.data, record.BUFFERS + i), i64(self.e.bytes))
             buffers.append(b.at(self.scratch, offset))
-            b.store(buffers[-1], b.at(self.addresses, 8 * i))
+            b.store(buffers[-1], b.at(self.addresses, WORD * i))
         write_loop(b, whole, lambda i: self._group(done, b.add(done, i), buffers), lanes)
         return at_most(b, b.add(done, whole), self.count)
 
@@ -159,7 +169,7 @@ class _BatchLoop:
         rows = [b.add(start, at_most(b, i64(lane), last)) for lane in range(lanes)]
         inspects = bool(self.matrices) and lanes > 1
         if inspects:  # nothing has been found yet
-            b.store(_constant(DOUBLE, lanes, 0.0), self.found)
+            b.store(self.e.constant(0.0).value, self.found)
         for i, buffer in enumerate(buffers):
             if i == self.n_inputs:
                 fresh = b.icmp_signed("==", start, first)
@@ -167,8 +177,8 @@ class _BatchLoop:
                 b.call(self.kernel, arguments)
             bases = self._bases(i, rows)
             if inspects and i == len(self.pattern) - 1:
-                self._note_failures(buffer, lanes)
-            self._move(i, bases, buffer, last, lanes)
+                self._note_failures(buffer)
+            self._move(i, bases, buffer, last)
 
     def _bases(self, i: int, rows: list[Any]) -> list[Any]:
         """The address of argument i for every lane."""
@@ -179,47 +189,45 @@ class _BatchLoop:
 
     # -- between arrays and lanes ------------------------------------------------------------------
 
-    def _move(self, i: int, bases: list[Any], buffer: Any, last: Any, lanes: int) -> None:
+    def _move(self, i: int, bases: list[Any], buffer: Any, last: Any) -> None:
         """Argument i of a group into its buffer, or out of it."""
         b = self.b
 
         def one_by_one() -> None:
-            self._over(i, lambda index, at: self._move_one(i, bases, buffer, index, at, lanes))
+            self._over(i, lambda index, at: self._move_one(i, bases, buffer, index, at))
 
-        if lanes == 1 or not self.sizes[i]:
+        if self.lanes == 1 or not self.sizes[i]:
             one_by_one()
             return
         if i in self.matrices:  # many numbers, mostly one after the other
-            whole = partial(self._write_tiles, i, bases, buffer, lanes)
+            whole = partial(self._write_tiles, i, bases, buffer)
             self._if_contiguous(i, whole, one_by_one)
             return
         define = define_pack if i < self.n_inputs else define_unpack
-        function, stride = define(self.module, lanes), b.word(self.steps, i)
+        function, stride = define(self.module, self.e), b.word(self.steps, i)
 
         def by_function(total: Any) -> None:
             b.call(function, [bases[0], stride, last, total, buffer])
 
         self._if_contiguous(i, by_function, one_by_one)
 
-    def _move_one(
-        self, i: int, bases: list[Any], buffer: Any, index: Any, offset: Any, lanes: int
-    ) -> None:
+    def _move_one(self, i: int, bases: list[Any], buffer: Any, index: Any, offset: Any) -> None:
         """One number of every lane."""
-        b, vector = self.b, ir.side_by_side(DOUBLE, lanes)
-        place = b.at(buffer, b.mul(index, i64(8 * lanes)))
+        b, e = self.b, self.e
+        place = b.at(buffer, b.mul(index, i64(e.bytes)))
         if i < self.n_inputs:
-            out: Any = ir.Constant(vector, ir.Undefined)
+            out: Any = ir.Constant(e.vector, ir.Undefined)
             for lane, base in enumerate(bases):
-                x = b.load(b.at(base, offset), align=8, typ=DOUBLE)
+                x = e.load_one(b.at(base, offset))
                 out = b.insert_element(out, x, ir.Constant(I32, lane))
-            b.store(out, place, align=8)
+            e.store(Lane(e, out), place)
             return
-        x = b.load(place, align=8, typ=vector)
-        if i in self.matrices and lanes > 1:
-            self._inspect([x], lanes)
+        x = e.load(place).value
+        if i in self.matrices and e.lanes > 1:
+            self._inspect([x])
         for lane, base in enumerate(bases):
             entry = b.extract_element(x, ir.Constant(I32, lane))
-            b.store(entry, b.at(base, offset), align=8)
+            b.store(entry, b.at(base, offset), align=e.unit)
 
     def _over(self, i: int, body: Callable[[Any, Any], None]) -> None:
         """Every element of a core array: body(position in the buffer, offset in bytes)."""
@@ -248,7 +256,7 @@ class _BatchLoop:
         fits: Any = None
         for d in reversed(range(len(sizes))):
             stride = b.word(self.steps, self.places[i] + d)
-            dense = b.icmp_signed("==", stride, b.mul(total, i64(8)))
+            dense = b.icmp_signed("==", stride, b.mul(total, i64(self.e.unit)))
             fits = dense if fits is None else b.and_(fits, dense)
             total = b.mul(total, sizes[d])
         with b.if_else(fits) as (then, other):
@@ -257,21 +265,20 @@ class _BatchLoop:
             with other:
                 otherwise()
 
-    def _write_tiles(self, i: int, bases: list[Any], source: Any, lanes: int, count: Any) -> None:
+    def _write_tiles(self, i: int, bases: list[Any], source: Any, count: Any) -> None:
         """Numbers of all lanes to arrays of their own, a tile at a time.
 
         The data record may have a table of the tiles that are not all zero.
         """
-        b, unit = self.b, 8 * lanes
+        b, e, lanes, unit = self.b, self.e, self.lanes, i64(self.e.unit)
         filled = b.word(self.data, record.BUFFERS + 2 * len(self.pattern) + i)
-        vector = ir.side_by_side(DOUBLE, lanes)
         whole = b.mul(b.sdiv(count, i64(lanes)), i64(lanes))
-        nothing = _constant(DOUBLE, lanes, 0.0)
+        nothing = e.constant(0.0)
         table = b.inttoptr(filled, POINTER)
         sparse = b.icmp_signed("!=", filled, i64(0))
 
         def tile(i: Any) -> None:
-            ahead = b.mul(b.add(i, i64(_AHEAD * lanes)), i64(8))
+            ahead = b.mul(b.add(i, i64(_AHEAD * lanes)), unit)
             for base in bases:  # stores wait for their lines one after the other
                 self._prefetch(b.at(base, ahead))
             dense, empty, done, look = (
@@ -283,24 +290,24 @@ class _BatchLoop:
             b.cbranch(b.icmp_signed("==", flag, ir.Constant(I8, 0)), empty, dense)
             b.position_at_end(empty)
             for base in bases:
-                b.store(nothing, b.at(base, b.mul(i, i64(8))), align=8)
+                e.store(nothing, b.at(base, b.mul(i, unit)))
             b.branch(done)
             b.position_at_end(dense)
-            start = b.at(source, b.mul(i, i64(unit)))
-            rows = [b.load(b.at(start, unit * j), align=8, typ=vector) for j in range(lanes)]
-            self._inspect(rows, lanes)
+            start = b.at(source, b.mul(i, i64(e.bytes)))
+            rows = [e.load(b.at(start, e.bytes * j)).value for j in range(lanes)]
+            self._inspect(rows)
             for row, base in zip(transpose(b, rows), bases, strict=True):
-                b.store(row, b.at(base, b.mul(i, i64(8))), align=8)
+                e.store(Lane(e, row), b.at(base, b.mul(i, unit)))
             b.branch(done)
             b.position_at_end(done)
 
         def rest(i: Any) -> None:
             at = b.add(whole, i)
-            x = b.load(b.at(source, b.mul(at, i64(unit))), align=8, typ=vector)
-            self._inspect([x], lanes)
+            x = e.load(b.at(source, b.mul(at, i64(e.bytes)))).value
+            self._inspect([x])
             for lane, base in enumerate(bases):
                 entry = b.extract_element(x, ir.Constant(I32, lane))
-                b.store(entry, b.at(base, b.mul(at, i64(8))), align=8)
+                b.store(entry, b.at(base, b.mul(at, unit)), align=e.unit)
 
         write_loop(b, whole, tile, lanes)
         write_loop(b, b.sub(count, whole), rest)
@@ -312,28 +319,23 @@ class _BatchLoop:
 
     # -- numbers that are not finite ---------------------------------------------------------------
 
-    def _inspect(self, rows: list[Any], lanes: int) -> None:
+    def _inspect(self, rows: list[Any]) -> None:
         """Add x − x of all lanes: zero exactly as long as every number is finite."""
         b = self.b
         parts = [b.fsub(x, x) for x in rows]
         while len(parts) > 1:
             parts = [b.fadd(x, y) for x, y in zip(parts[::2], parts[1::2], strict=True)]
-        so_far = b.load(self.found, typ=ir.side_by_side(DOUBLE, lanes))
+        so_far = b.load(self.found, typ=self.e.vector)
         b.store(b.fadd(so_far, parts[0]), self.found)
 
-    def _note_failures(self, status: Any, lanes: int) -> None:
+    def _note_failures(self, status: Any) -> None:
         """The status of lanes in which something is not finite, unless they have failed before."""
-        b = self.b
-        sums = b.load(self.found, typ=ir.side_by_side(DOUBLE, lanes))
-        bad = b.fcmp_unordered("!=", sums, _constant(DOUBLE, lanes, 0.0))
-        old = b.load(status, align=8, typ=ir.side_by_side(I64, lanes))
-        fresh = b.and_(bad, b.icmp_signed("==", old, _constant(I64, lanes, 0)))
-        b.store(b.select(fresh, _constant(I64, lanes, NOT_FINITE), old), status, align=8)
-
-
-def _constant(element: ir.Type, lanes: int, x: float) -> ir.Constant:
-    """The same number in all lanes."""
-    return ir.Constant(ir.side_by_side(element, lanes), [x] * lanes)
+        b, e = self.b, self.e
+        sums = b.load(self.found, typ=e.vector)
+        bad = b.fcmp_unordered("!=", sums, e.constant(0.0).value)
+        old = e.load_integers(status)
+        fresh = b.and_(bad, b.icmp_signed("==", old, e.integer(0)))
+        e.store_integers(b.select(fresh, e.integer(NOT_FINITE), old), status)
 
 
 # ---- numbers of a group of configurations into lanes, and back ----------------------------------
@@ -347,7 +349,7 @@ def at_most(b: Any, x: Any, limit: Any) -> Any:
     return b.select(b.icmp_signed("<", x, limit), x, limit)
 
 
-def define_pack(module: ir.Module, lanes: int) -> ir.Function:
+def define_pack(module: ir.Module, like: Emitter) -> ir.Function:
     """Add ``void pack(vectors, stride, last, count, lanes)``.
 
     `last` is the number of the last vector, which the lanes behind it get too. Up to a whole tile
@@ -356,22 +358,22 @@ def define_pack(module: ir.Module, lanes: int) -> ir.Function:
 
     def tile(s: _Tiles, i: Any, mask: Any) -> None:
         for j, column in enumerate(
-            transpose(s.b, [s.read(s.row(r, i), mask) for r in range(lanes)])
+            transpose(s.b, [s.read(s.row(r, i), mask) for r in range(like.lanes)])
         ):
-            s.b.store(column, s.of_lanes(i, j), align=8)
+            s.e.store(Lane(s.e, column), s.of_lanes(i, j))
 
-    return _define(module, f"phipsi_pack_{lanes}", lanes, tile)
+    return _define(module, f"phipsi_pack_{like.lanes}", like, tile)
 
 
-def define_unpack(module: ir.Module, lanes: int) -> ir.Function:
+def define_unpack(module: ir.Module, like: Emitter) -> ir.Function:
     """Add ``void unpack(vectors, stride, last, count, lanes)``, the way back."""
 
     def tile(s: _Tiles, i: Any, mask: Any) -> None:
-        columns = [s.b.load(s.of_lanes(i, j), align=8, typ=s.e.vector) for j in range(lanes)]
+        columns = [s.e.load(s.of_lanes(i, j)).value for j in range(like.lanes)]
         for r, row in enumerate(transpose(s.b, columns)):
             s.write(row, s.row(r, i), mask)
 
-    return _define(module, f"phipsi_unpack_{lanes}", lanes, tile)
+    return _define(module, f"phipsi_unpack_{like.lanes}", like, tile)
 
 
 class _Tiles:
@@ -385,30 +387,30 @@ class _Tiles:
 
     def row(self, lane: int, i: Any) -> Any:
         """Number i of a configuration's vector."""
-        offset = self.b.add(self.starts[lane], self.b.mul(i, i64(8)))
+        offset = self.b.add(self.starts[lane], self.b.mul(i, i64(self.e.unit)))
         return self.b.at(self.vectors, offset)
 
     def of_lanes(self, i: Any, j: int) -> Any:
         """Number i + j of all configurations."""
-        offset = self.b.mul(self.b.add(i, i64(j)), i64(8 * self.e.lanes))
+        offset = self.b.mul(self.b.add(i, i64(j)), i64(self.e.bytes))
         return self.b.at(self.lanes, offset)
 
     def read(self, where: Any, mask: Any) -> Any:
         """Numbers that follow each other."""
         if mask is None:
-            return self.b.load(where, align=8, typ=self.e.vector)
+            return self.e.load(where).value
         return self.e.masked_load(where, mask)
 
     def write(self, value: Any, where: Any, mask: Any) -> None:
         """Numbers that follow each other."""
         if mask is None:
-            self.b.store(value, where, align=8)
+            self.e.store(Lane(self.e, value), where)
         else:
             self.e.masked_store(value, where, mask)
 
 
 def _define(
-    module: ir.Module, name: str, lanes: int, tile: Callable[[_Tiles, Any, Any], None]
+    module: ir.Module, name: str, like: Emitter, tile: Callable[[_Tiles, Any, Any], None]
 ) -> ir.Function:
     """A function that goes through the tiles, with a mask for the last if it is not whole."""
     if name in module.globals:
@@ -417,7 +419,7 @@ def _define(
     function = ir.Function(module, kind, name)
     function.linkage = "internal"
     b = function.begin()
-    e = Emitter(lanes, fused=False)
+    e, lanes = like.like(), like.lanes
     e.builder = b
     s = _Tiles(b, e, function.args)
     whole = b.mul(b.udiv(s.count, i64(lanes)), i64(lanes))

@@ -12,16 +12,17 @@ Reasons: docs/decisions/0017.
 from __future__ import annotations
 
 import ctypes
+import sys
 from functools import cache
 from typing import Any, final
 
-import llvmlite.binding as llvm
 import numpy as np
 import numpy._core._multiarray_umath as umath
 
 from phipsi.backends.native.calls import scratch
+from phipsi.backends.native.targets.llvm_library import llvm
 from phipsi.backends.native.text import llvm_text as ir
-from phipsi.backends.native.text.lane_arithmetic import I1, I32, I64, POINTER, i64
+from phipsi.backends.native.text.lane_arithmetic import I1, I32, I64, POINTER, WORD, i64
 
 # Places in NumPy's PyArrayObject, which is part of its stable binary interface.
 _DATA, _RANK, _SHAPE, _DTYPE, _FLAGS = 16, 24, 32, 56, 64
@@ -71,12 +72,12 @@ class _DirectCall:
         self.refuse = self.function.append_basic_block("refuse")
         this, self.args, self.count = self.function.args
         self.data = self._at(this, _DATA, POINTER)
-        python = 8 * (size_word + 1 + scratch.SLOTS)
+        python = WORD * (size_word + 1 + scratch.SLOTS)
         self.array, self.float64, self.none = (
-            self._at(self.data, python + 8 * i, POINTER) for i in range(WORDS)
+            self._at(self.data, python + WORD * i, POINTER) for i in range(WORDS)
         )
         first, lengths = sizes_after(size_word), [len(shape) for shape in pattern]
-        self.sizes = [8 * (first + sum(lengths[:i])) for i in range(len(pattern))]  # in the data
+        self.sizes = [WORD * (first + sum(lengths[:i])) for i in range(len(pattern))]  # in the data
         self.buffers = b.alloca(POINTER, size=len(pattern))
 
     def write(self, kernel: ir.Function) -> None:
@@ -90,7 +91,7 @@ class _DirectCall:
         for i in range(self.n_inputs, len(self.pattern) - 1):
             results.append(self._new_result(i, results))
             self._give(i, self._at(results[-1], _DATA, POINTER))
-        b.store(status, b.at(self.buffers, 8 * (len(self.pattern) - 1)))
+        b.store(status, b.at(self.buffers, WORD * (len(self.pattern) - 1)))
         failed, fine = (self.function.append_basic_block(n) for n in ("failed", "fine"))
         block, memory = scratch.acquire(b, self.data, self.size_word, failed)
         b.call(kernel, [self.data, memory, self.buffers, ir.Constant(I1, 1)])
@@ -107,12 +108,12 @@ class _DirectCall:
 
     def _give(self, i: int, address: Any) -> None:
         """Argument i of the kernel is at this address."""
-        self.b.store(address, self.b.at(self.buffers, 8 * i))
+        self.b.store(address, self.b.at(self.buffers, WORD * i))
 
     def _checked_input(self, i: int) -> Any:
         """The address of the numbers of argument i, if it is a plain array of the right shape."""
         b, rank = self.b, len(self.pattern[i])
-        a = self._at(self.args, 8 * i, POINTER)
+        a = self._at(self.args, WORD * i, POINTER)
         self._require(b.icmp_unsigned("==", self._at(a, _TYPE, POINTER), self.array))
         self._require(b.icmp_unsigned("==", self._at(a, _DTYPE, POINTER), self.float64))
         plain = ir.Constant(I32, _PLAIN)
@@ -120,8 +121,8 @@ class _DirectCall:
         self._require(b.icmp_signed("==", self._at(a, _RANK, I32), ir.Constant(I32, rank)))
         shape = self._at(a, _SHAPE, POINTER)
         for d in range(rank):
-            wanted = self._at(self.data, self.sizes[i] + 8 * d, I64)
-            self._require(b.icmp_signed("==", self._at(shape, 8 * d, I64), wanted))
+            wanted = self._at(self.data, self.sizes[i] + WORD * d, I64)
+            self._require(b.icmp_signed("==", self._at(shape, WORD * d, I64), wanted))
         return self._at(a, _DATA, POINTER)
 
     def _new_result(self, i: int, others: list[Any]) -> Any:
@@ -202,6 +203,8 @@ class _Record:
 @cache
 def available() -> bool:
     """True if arrays look in memory as the code expects, and Python's functions are found."""
+    if llvm is None or sys.implementation.name != "cpython":
+        return False
     probe = np.zeros((2, 3))
 
     def word(offset: int, kind: Any = ctypes.c_size_t) -> int:

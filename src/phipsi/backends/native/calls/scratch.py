@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from phipsi.backends.native.calls.atomic_words import exchange, exchange_if
-from phipsi.backends.native.targets.target import release_memory
+from phipsi.backends.native.targets.llvm_library import release_memory
 from phipsi.backends.native.text import llvm_text as ir
-from phipsi.backends.native.text.lane_arithmetic import I64, POINTER, i64
+from phipsi.backends.native.text.lane_arithmetic import I64, POINTER, WORD, i64
 
 SLOTS = 16  # how many scratch blocks are kept for reuse by later calls
 
@@ -28,7 +28,7 @@ def acquire(b: Any, data: Any, size_word: int, without: ir.Block) -> tuple[Any, 
     found = f.append_basic_block("found")
     values: list[tuple[Any, Any]] = []
     for i in range(SLOTS):
-        place = b.at(data, 8 * (size_word + 1 + i))
+        place = b.at(data, WORD * (size_word + 1 + i))
         taken = exchange(b, "xchg", place, i64(0), "acq_rel")
         values.append((taken, b.block))
         following = f.append_basic_block("next")
@@ -50,7 +50,7 @@ def release(b: Any, data: Any, size_word: int, block: Any) -> None:
     f = b.function
     done = f.append_basic_block("done")
     for i in range(SLOTS):
-        place = b.at(data, 8 * (size_word + 1 + i))
+        place = b.at(data, WORD * (size_word + 1 + i))
         left = exchange_if(b, place, i64(0), block, "acq_rel", "monotonic")
         following = f.append_basic_block("next")
         b.cbranch(left, done, following)

@@ -34,6 +34,7 @@ from phipsi.backends.native.text.lane_arithmetic import (
     I32,
     I64,
     POINTER,
+    WORD,
     fold_loop,
     i64,
     write_loop,
@@ -60,7 +61,7 @@ class WorkerPool:
     def __init__(self) -> None:
         self.process = os.getpid()
         memory = np.zeros((MOST + 2) * _LINE, dtype=np.int64)
-        skip = -memory.ctypes.data % 64 // 8
+        skip = -memory.ctypes.data % 64 // WORD
         self._memory = memory[skip : skip + (MOST + 1) * _LINE].reshape(MOST + 1, _LINE)
         python = ctypes.pythonapi
         lock, unlock = python.PyThread_acquire_lock, python.PyThread_release_lock
@@ -130,7 +131,7 @@ def tasks_of(
     out = np.zeros((len(pieces), end + 1 + len(sizes) + len(steps)), dtype=np.int64)
     for row, piece in zip(out, pieces, strict=True):
         starts = [at + piece.start * s[0] for at, s in zip(addresses, strides, strict=True)]
-        words = [address_of(row) + 8 * i for i in (_HEAD, end, end + 1 + len(sizes))]
+        words = [address_of(row) + WORD * i for i in (_HEAD, end, end + 1 + len(sizes))]
         count = piece.stop - piece.start
         row[:] = [loop, *words, data, starts[-1], count, 0, *starts, count, *sizes, *steps]
     return out
@@ -187,7 +188,7 @@ def _function(module: ir.Module, name: str, gives: ir.Type, takes: list[ir.Type]
 
 
 def _slot(b: Any, pool: Any, i: Any) -> Any:
-    return b.at(pool, b.mul(b.add(i, i64(1)), i64(8 * _LINE)))
+    return b.at(pool, b.mul(b.add(i, i64(1)), i64(WORD * _LINE)))
 
 
 def _task(b: Any, tasks: Any, step: Any, i: Any) -> Any:
@@ -196,16 +197,16 @@ def _task(b: Any, tasks: Any, step: Any, i: Any) -> Any:
 
 def _swap(b: Any, base: Any, i: int, x: Any) -> Any:
     """Write a word, in one order that all threads see; what was there."""
-    return exchange(b, "xchg", b.at(base, 8 * i), x, "seq_cst")
+    return exchange(b, "xchg", b.at(base, WORD * i), x, "seq_cst")
 
 
 def _swap_if(b: Any, base: Any, i: int, old: Any, new: Any) -> Any:
     """The same if a certain word is there; whether it was."""
-    return exchange_if(b, b.at(base, 8 * i), old, new, "seq_cst", "seq_cst")
+    return exchange_if(b, b.at(base, WORD * i), old, new, "seq_cst", "seq_cst")
 
 
 def _seen(b: Any, base: Any, i: int) -> Any:
-    return load_atomic(b, b.at(base, 8 * i), typ=I64, ordering="seq_cst", align=8)
+    return load_atomic(b, b.at(base, WORD * i), typ=I64, ordering="seq_cst", align=WORD)
 
 
 def _call_word(b: Any, pool: Any, i: int, arguments: list[Any]) -> None:
@@ -222,11 +223,11 @@ def _define_run(module: ir.Module) -> None:
     b.call_address(kind, words[_LOOP], [words[i] for i in (_ARGS, _SIZES, _STRIDES, _DATA)])
 
     def add(i: Any, found: list[Any]) -> list[Any]:
-        one = b.load(b.at(words[_STATUS], b.mul(i, i64(8))), typ=I64)
+        one = b.load(b.at(words[_STATUS], b.mul(i, i64(WORD))), typ=I64)
         return [b.or_(found[0], one)]
 
     (found,) = fold_loop(b, b.word(task, _COUNT), 1, [i64(0)], add)
-    b.store(found, b.at(task, 8 * _FAILED))
+    b.store(found, b.at(task, WORD * _FAILED))
     b.ret_void()
 
 
@@ -237,7 +238,7 @@ def _define_serve(module: ir.Module) -> None:
         f.append_basic_block(n)
         for n in ("enter", "look", "take", "run", "nothing", "tired", "sleep", "end")
     )
-    number = exchange(b, "add", b.at(pool, 8 * _COME), i64(1), "seq_cst")
+    number = exchange(b, "add", b.at(pool, WORD * _COME), i64(1), "seq_cst")
     slot = _slot(b, pool, number)
     b.cbranch(b.icmp_unsigned("<", number, i64(MOST)), enter, end)
     b.position_at_end(enter)

@@ -35,8 +35,9 @@ def inverse_definite(e: Emitter, a: en.Rows, scale: list[Any] | None) -> tuple[b
     n = len(a)
     low, d = factor(a)
     bad: Any = None
+    least = e.number.tolerance(HINGE_TOLERANCE)
     for i, pivot in enumerate(d):
-        limit = 0 if scale is None else en.mul(HINGE_TOLERANCE, scale[i])
+        limit = 0 if scale is None else en.mul(least, scale[i])
         good = e.compare(">", pivot, limit)
         failed = e.builder.not_(good)
         bad = failed if bad is None else e.builder.or_(bad, failed)
@@ -75,7 +76,7 @@ def inverse_general(e: Emitter, a: en.Rows) -> tuple[bl.Dense, Any]:
     for row in a:
         for x in row:
             largest = e.intrinsic("maxnum", e.lift(largest), e.intrinsic("fabs", e.lift(x)))
-    limit = largest * BLOCK_TOLERANCE
+    limit = largest * e.number.tolerance(BLOCK_TOLERANCE)
     work = [[e.lift(x) for x in row] + [e.constant(float(i == j)) for j in range(n)]
             for i, row in enumerate(a)]  # fmt: skip
     bad: Any = None

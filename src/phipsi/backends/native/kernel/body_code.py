@@ -379,6 +379,6 @@ class BodyCode:
         _, d = solve.factor(self.rows(x.args[0]))
         out: Any = 0
         for pivot in d:
-            function = define_log(e.builder.module, e.lanes, fused=e.fused)
+            function = define_log(e.builder.module, e)
             out = add(out, Lane(e, e.builder.call(function, [e.lift(pivot).value])))
         return bl.Dense([[out]])

@@ -21,12 +21,14 @@ from phipsi.backends.native.tables import JointCode
 from phipsi.backends.native.text import llvm_text as ir
 from phipsi.backends.native.text.elementary import define_sincos
 from phipsi.backends.native.text.lane_arithmetic import (
-    DOUBLE,
     I1,
+    I32,
     I64,
     POINTER,
+    WORD,
     Emitter,
     Lane,
+    NumberName,
     i64,
     scaled,
     write_loop,
@@ -43,6 +45,7 @@ _AREAS = {  # of the records of a domain: for what a configuration has once, for
     Domain.ROW: (record.ROWS, record.COLUMN_ROWS),
     Domain.WORLD: (record.WORLD, record.COLUMN_WORLD),
 }
+_INTEGER_TABLES = (record.INTEGERS, record.POINT_INTEGERS, record.LINK_INTEGERS)
 _COUNTS = {
     Domain.BODY: record.N_BODIES,
     Domain.POINT: record.N_POINTS,
@@ -69,11 +72,13 @@ class KnownRecord:
     """A data record that is known when the code is written: its words, and the tables by word.
 
     Words become constants of the code and tables constant data of its module, so that the code
-    needs no record and holds no address as a number.
+    needs no record and holds no address as a number. If the table of bodies has only the numbers
+    that are used, `columns` says where.
     """
 
     words: tuple[int, ...]
     tables: dict[int, np.ndarray]
+    columns: dict[int, int] | None = None
 
 
 @dataclass(frozen=True)
@@ -95,6 +100,7 @@ class Parts:
     own: dict[Table, int]
     together: int
     fused: bool
+    number: NumberName
     known: KnownRecord | None = None
 
 
@@ -112,14 +118,15 @@ class Emission:
         self.module, self.parts, self.plan = module, parts, parts.plan
         self.results, self.codes = parts.results, parts.codes
         self.widest = max((c.nv for c in parts.codes), default=0)
-        self.config = Emitter(lanes, fused=parts.fused)
+        self.config = Emitter(lanes, fused=parts.fused, number=parts.number)
         self.several = lanes == 1 and parts.together > 1  # columns are worked on together
-        self.group = Emitter(parts.together, fused=parts.fused) if self.several else self.config
+        self.group = self.config.like(parts.together) if self.several else self.config
         self.emitter = self.config
-        self.bytes = 8 * lanes  # of one number
+        self.bytes = self.config.bytes  # of one number of every configuration
+        self.unit = self.config.unit  # of one number
         self.n_inputs = len(parts.inputs)
         self.n_buffers = self.n_inputs + len(parts.results) + 1
-        self.sincos_function = define_sincos(module, lanes, fused=parts.fused)
+        self.sincos_function = define_sincos(module, self.config)
         self.function = self._function()
         self.b = self.function.begin()
         self.config.builder = self.group.builder = self.b
@@ -129,14 +136,16 @@ class Emission:
             self.b.word(data, i) if known is None else i64(known.words[i]) for i in words
         ]
         self._tables: dict[int, Any] = {}  # addresses by word
+        self.integer_bytes = module.integer_bytes
+        self.used_columns: set[int] = set()  # of the table of bodies
         self._buffers = [
-            self.b.load(self.at(buffers, i64(8 * i)), typ=POINTER) for i in range(self.n_buffers)
+            self.b.load(self.at(buffers, i64(WORD * i)), typ=POINTER) for i in range(self.n_buffers)
         ]
         if known is None:
             for i in (*range(record.INTEGERS, record.HUBS + 1), *record.ROW_ORDERS.values()):
                 self._tables[i] = self.b.inttoptr(self._words[i], POINTER)
         self.records = {
-            (domain, columns): self.area(starts[columns], 8 * self.lanes_of(columns))
+            (domain, columns): self.area(starts[columns], self.emitter_of(columns).bytes)
             for columns in (False, True)
             for domain, starts in _AREAS.items()
         }
@@ -165,7 +174,21 @@ class Emission:
             return self._tables[index]
         if self.parts.known is None:
             return self.b.inttoptr(self._words[index], POINTER)
-        return self.module.table_of(self.parts.known.tables[index])
+        numbers = self.parts.known.tables[index]
+        short = self.integer_bytes == 4 and index in _INTEGER_TABLES
+        return self.module.table_of(numbers.astype(np.int32) if short else numbers)
+
+    @property
+    def columns(self) -> int:
+        """How many numbers the table of bodies has for each."""
+        known = self.parts.known
+        return self.parts.constants if known is None or not known.columns else len(known.columns)
+
+    def column(self, i: int) -> int:
+        """Where number i of a body stands in its row of the table."""
+        self.used_columns.add(i)
+        known = self.parts.known
+        return i if known is None or known.columns is None else known.columns[i]
 
     def at(self, base: Any, offset: Any) -> Any:
         """base + offset bytes."""
@@ -178,7 +201,17 @@ class Emission:
     def integer(self, word: int, width: int, k: Any, i: int) -> Any:
         """Number i of row k of a table of integers."""
         index = self.b.add(self.b.mul(k, i64(width)), i64(i))
-        return self.b.load(self.at(self.table(word), self.b.mul(index, i64(8))), typ=I64)
+        return self.read_integer(word, self.table(word), index, i)
+
+    def read_integer(self, word: int, base: Any, index: Any, column: int) -> Any:
+        """Number `index` behind an address in a table of integers, which is in that column."""
+        where = self.at(base, self.b.mul(index, i64(self.integer_bytes)))
+        if self.integer_bytes == 8:
+            return self.b.load(where, typ=I64)
+        assert self.parts.known is not None
+        negative = (self.parts.known.tables[word][..., column] < 0).any()
+        widen = self.b.sext if negative else self.b.zext
+        return widen(self.b.load(where, typ=I32), I64)
 
     def body_integers(self, k: Any, *which: int) -> list[Any]:
         """Numbers of body k in the table of bodies."""
@@ -188,12 +221,12 @@ class Emission:
         """One number that every configuration has once."""
         where = self.at(base, offset)
         if self.emitter is self.config:
-            return Lane(self.emitter, self.b.load(where, align=8, typ=self.emitter.vector))
-        return self.emitter.splat(self.b.load(where, align=8, typ=DOUBLE))
+            return self.emitter.load(where)
+        return self.emitter.load_shared(where)
 
     def lane_store(self, value: Any, base: Any, offset: Any) -> None:
         """One vector to memory."""
-        self.b.store(self.emitter.lift(value).value, self.at(base, offset), align=8)
+        self.emitter.store(value, self.at(base, offset))
 
     def load(self, base: Any, index: Any) -> Lane:
         """Number `index` of an array that every configuration has once."""
@@ -242,13 +275,13 @@ class Emission:
 
     # -- records -----------------------------------------------------------------------------------
 
-    def lanes_of(self, columns: bool) -> int:
-        """How many numbers stand side by side in a record."""
-        return self.group.lanes if columns else self.config.lanes
+    def emitter_of(self, columns: bool) -> Emitter:
+        """What writes the numbers that stand side by side in a record."""
+        return self.group if columns else self.config
 
     def record(self, domain: Domain, columns: bool, k: Any) -> Any:
         """The record of body, point, link or row k; the world's is that of body 0."""
-        size = 8 * self.lanes_of(columns) * self.plan.size(domain, columns)
+        size = self.emitter_of(columns).bytes * self.plan.size(domain, columns)
         return self.at(self.records[domain, columns], self.b.mul(k, i64(size)))
 
     def both(self, domain: Domain, k: Any) -> tuple[Any, Any]:
@@ -263,14 +296,12 @@ class Emission:
         """Entry i of a stored field."""
         if not is_column(x):
             return self.lane_load(base, i64(self.bytes * (start + i)))
-        where = self.at(base, i64(8 * self.group.lanes * (start + i)))
-        return Lane(self.group, self.b.load(where, align=8, typ=self.group.vector))
+        return self.group.load(self.at(base, i64(self.group.bytes * (start + i))))
 
     def entry_store(self, x: Field, value: Any, base: Any, start: int, i: int) -> None:
         """Store entry i of a field."""
         emitter = self.group if is_column(x) else self.config
-        where = self.at(base, i64(8 * emitter.lanes * (start + i)))
-        self.b.store(emitter.lift(value).value, where, align=8)
+        emitter.store(value, self.at(base, i64(emitter.bytes * (start + i))))
 
     def clear_entries(self, x: Field, base: Any, start: int) -> None:
         """Zero a stored field."""
@@ -281,19 +312,17 @@ class Emission:
         """Number i of a vector of points, rows or of the world, wherever its point is."""
         r, factor, _ = shown(x)
         e, where = self.emitter, self._entry_of(r, i)
-        if is_column(r) or e is self.config:
-            found = Lane(e, self.b.load(where, align=8, typ=e.vector))
-        else:
-            found = e.splat(self.b.load(where, align=8, typ=DOUBLE))
+        whole = is_column(r) or e is self.config
+        found = e.load(where) if whole else e.load_shared(where)
         return scaled(found, factor)
 
     def store_entry(self, x: Field, i: Any, value: Lane) -> None:
         """Write number i of a vector of points, rows or of the world."""
-        self.b.store(value.value, self._entry_of(x, i), align=8)
+        value.emitter.store(value, self._entry_of(x, i))
 
     def _entry_of(self, r: Field, i: Any) -> Any:
         columns, b, domain = is_column(r), self.b, r.type.domain
-        unit, start = i64(8 * self.lanes_of(columns)), self.plan.slots(domain)[r]
+        unit, start = i64(self.emitter_of(columns).bytes), self.plan.slots(domain)[r]
         if domain is Domain.WORLD:
             base = self.records[domain, columns]
         elif domain is Domain.ROW:

@@ -18,13 +18,13 @@ def entry_code(e: Emitter, name: str, args: Sequence[Lane], data: Any) -> Lane:
         return _curve(e, args[0], *data)
     module = e.builder.module
     if name in ("sin", "cos"):
-        pair = e.builder.call(define_sincos(module, e.lanes, fused=e.fused), [args[0].value])
+        pair = e.builder.call(define_sincos(module, e), [args[0].value])
         return Lane(e, e.builder.extract_value(pair, int(name == "cos")))
     if name == "log":
-        function = define_log(module, e.lanes, fused=e.fused)
+        function = define_log(module, e)
     else:
         assert name in FUNCTIONS, f"{name} has no machine code"
-        function = define(module, name, e.lanes, fused=e.fused)
+        function = define(module, name, e)
     return Lane(e, e.builder.call(function, [y.value for y in args]))
 
 

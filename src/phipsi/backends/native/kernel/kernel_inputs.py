@@ -140,14 +140,14 @@ class AngleTable:
         if place is None:
             return None
         self._asked = True
-        at = self.k.b.mul(place, i64(8))
+        at = self.k.b.mul(place, i64(self.k.unit))
         sine, cosine = (self.k.lane_load(base, at) for base in self._tables())
         return sine, cosine
 
     def _tables(self) -> tuple[Any, Any]:
         k = self.k
-        sines = k.area(record.ANGLES, 8)
-        room = k.b.mul(k.b.add(self._count(), i64(k.group.lanes)), i64(8))
+        sines = k.area(record.ANGLES, k.unit)
+        room = k.b.mul(k.b.add(self._count(), i64(k.group.lanes)), i64(k.unit))
         return sines, k.at(sines, room)
 
     def _count(self) -> Any:
@@ -160,16 +160,16 @@ class AngleTable:
         end = b.block
         b.position_at_end(self._before)
         if self._asked:
-            function = define_sincos(k.module, g.lanes, fused=g.fused)
+            function = define_sincos(k.module, g)
             count, q = self._count(), k.buffer(k.parts.inputs["q"].buffer)
             tables = self._tables()
 
             def some(i: Any) -> None:
                 mask = g.first(b.sub(count, i))
-                at = b.mul(i, i64(8))
+                at = b.mul(i, i64(k.unit))
                 pair = b.call(function, [g.masked_load(k.at(q, at), mask)])
                 for j, table in enumerate(tables):
-                    b.store(b.extract_value(pair, j), k.at(table, at), align=8)
+                    g.store(Lane(g, b.extract_value(pair, j)), k.at(table, at))
 
             write_loop(b, count, some, g.lanes)
         b.branch(self._after)

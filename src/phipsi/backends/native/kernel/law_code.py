@@ -15,8 +15,8 @@ import numpy as np
 from phipsi.backends.native.kernel.entry_code import entry_code
 from phipsi.backends.native.text import llvm_text as ir
 from phipsi.backends.native.text.lane_arithmetic import (
-    DOUBLE,
     I64,
+    WORD,
     Emitter,
     Lane,
     fold_loop,
@@ -102,10 +102,10 @@ class LawCode:
             return self._number(value, i64(value.places(i)))
         if value.columns:
             b, columns = self.e.builder, i64(value.columns)
-            return self._element(value, b.sdiv(i, columns), b.srem(i, columns), 0)
+            return self.element(value, b.sdiv(i, columns), b.srem(i, columns), 0)
         return self._number(value, self.e.builder.add(i, i64(value.start)))
 
-    def _element(self, value: Area, i: Any, j: Any, columns: int) -> Lane:
+    def element(self, value: Area, i: Any, j: Any, columns: int) -> Lane:
         """Entry (i, j), numbers of the code, of a matrix of so many columns."""
         b = self.e.builder
         down, along = (value.down, value.along) if value.columns else (columns, 1)
@@ -114,18 +114,14 @@ class LawCode:
 
     def _number(self, value: Area, place: Any) -> Lane:
         b, e = self.e.builder, self.e
-        size = 8 if value.shared else 8 * e.lanes
-        where = b.at(value.base, b.mul(place, i64(size)))
-        if value.shared:
-            return e.splat(b.load(where, align=8, typ=DOUBLE))
-        return Lane(e, b.load(where, align=8, typ=e.vector))
+        where = b.at(value.base, b.mul(place, i64(e.unit if value.shared else e.bytes)))
+        return e.load_shared(where) if value.shared else e.load(where)
 
     def put(self, x: Lane, area: Area, i: Any) -> None:
         """Store entry i of an area."""
         b = self.e.builder
         place = b.add(i64(i) if isinstance(i, int) else i, i64(area.start))
-        where = b.at(area.base, b.mul(place, i64(8 * self.e.lanes)))
-        b.store(self.e.lift(x).value, where, align=8)
+        self.e.store(x, b.at(area.base, b.mul(place, i64(self.e.bytes))))
 
     def area(self, size: int) -> Area:
         """Memory for so many numbers of every lane."""
@@ -140,7 +136,7 @@ class LawCode:
             self.put(x, area, i)
         return area
 
-    def _whole(self, value: Value, size: int) -> Value:
+    def whole(self, value: Value, size: int) -> Value:
         """The same numbers; those in memory one after the other, in every lane."""
         if not isinstance(value, Area) or value.is_whole:
             return value
@@ -188,9 +184,10 @@ class LawCode:
     # ---- calls
 
     def _call(self, x: Node, *args: Value) -> Any:
-        return x.data.write(
-            self, [self._whole(v, y.size) for v, y in zip(args, x.args, strict=True)]
-        )
+        if x.data.takes_views:
+            return x.data.write(self, args)
+        whole = [self.whole(v, y.size) for v, y in zip(args, x.args, strict=True)]
+        return x.data.write(self, whole)
 
     def _result(self, x: Node, found: Any) -> Value:
         return found[x.data]
@@ -212,7 +209,7 @@ class LawCode:
     def _listed(self, places: Any) -> Callable[[Any], Any]:
         """Whole numbers in a table, by their place in it."""
         b, table = self.e.builder, self.module.table_of(np.asarray(places, dtype=np.int64))
-        return lambda i: b.load(b.at(table, b.mul(i, i64(8))), typ=I64)
+        return lambda i: b.load(b.at(table, b.mul(i, i64(WORD))), typ=I64)
 
     def _loop(self, count: int, body: Callable[[Any], None]) -> None:
         write_loop(self.e.builder, i64(count), body)
@@ -325,7 +322,7 @@ class LawCode:
 
                 def factor(j: Any, k: int = k) -> Lane:
                     where = (j, i64(k)) if len(b.shape) == 2 else (i64(0), j)
-                    return self._element(right, *where, columns)
+                    return self.element(right, *where, columns)
 
                 sums = self._row_sums(left, factor, i, count, between)
                 for n, total in enumerate(sums):
@@ -341,7 +338,7 @@ class LawCode:
         def more(j: Any, sums: list[Any]) -> list[Any]:
             factor = right(j)
             return [
-                self._element(left, i64(first + n), j, between)
+                self.element(left, i64(first + n), j, between)
                 .times_plus(factor, Lane(e, total))
                 .value
                 for n, total in enumerate(sums)

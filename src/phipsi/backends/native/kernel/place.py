@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, final
 
+from phipsi.backends.failures import CODES
 from phipsi.backends.native import data_record as record
 from phipsi.backends.native import tables
 from phipsi.backends.native.kernel import lane_blocks as bl
 from phipsi.backends.native.kernel.emission import Emission
 from phipsi.backends.native.kernel.plan import is_column
-from phipsi.backends.native.text.lane_arithmetic import DOUBLE, I64, Lane, i64
+from phipsi.backends.native.text.lane_arithmetic import I32, Lane, i64
 from phipsi.sweeps import entries as en
 from phipsi.sweeps.ir import Domain, Field, Reads
 
@@ -45,13 +46,15 @@ class Place:
         """Go to body k; the number of its joint's type."""
         m, b = self.k, self.k.b
         self.domain, self.index = Domain.BODY, k
-        row = m.at(m.table(record.INTEGERS), b.mul(k, i64(8 * tables.N_INTEGERS)))
-        numbers = [b.load(m.at(row, i64(8 * i)), typ=I64) for i in range(tables.N_INTEGERS)]
+        size = i64(m.integer_bytes * tables.N_INTEGERS)
+        row = m.at(m.table(record.INTEGERS), b.mul(k, size))
+        word = record.INTEGERS
+        numbers = [m.read_integer(word, row, i64(i), i) for i in range(tables.N_INTEGERS)]
         self.parent, self.hub, self.on_hub, self.q_offset, self.v_offset = (
             numbers[i]
             for i in (tables.PARENT, tables.HUB, tables.ON_HUB, tables.Q_OFFSET, tables.V_OFFSET)
         )
-        self._table = m.at(m.table(record.DOUBLES), b.mul(k, i64(8 * m.parts.constants)))
+        self._table = m.at(m.table(record.DOUBLES), b.mul(k, i64(m.unit * m.columns)))
         self.records = {
             Reads.HERE: m.both(Domain.BODY, b.add(k, i64(1))),
             Reads.PARENT: m.both(Domain.BODY, b.add(self.parent, i64(1))),
@@ -74,7 +77,8 @@ class Place:
 
     def _at_point(self, p: Any) -> None:
         m = self.k
-        self._point_table = m.at(m.table(record.POINT_DOUBLES), m.b.mul(p, i64(96)))
+        size = i64(m.unit * tables.N_POINT_NUMBERS)
+        self._point_table = m.at(m.table(record.POINT_DOUBLES), m.b.mul(p, size))
         self._host, self._mate, self._chosen = (
             m.integer(record.POINT_INTEGERS, tables.N_POINT_INTEGERS, p, i)
             for i in (tables.POINT_BODY, tables.POINT_MATE, tables.POINT_CHOSEN)
@@ -91,7 +95,8 @@ class Place:
         self._at_point(point)
         self.records[Reads.POINT] = m.both(Domain.POINT, point)
         self.records[Reads.ROW] = m.both(Domain.ROW, row)
-        self._link_table = m.at(m.table(record.LINK_DOUBLES), m.b.mul(link, i64(48)))
+        size = i64(m.unit * tables.N_LINK_NUMBERS)
+        self._link_table = m.at(m.table(record.LINK_DOUBLES), m.b.mul(link, size))
         return kind
 
     def at_mate(self, make: Callable[[], Any]) -> Any:
@@ -105,11 +110,12 @@ class Place:
     # -- numbers of the model ----------------------------------------------------------------------
 
     def _number(self, table: Any, i: int) -> Lane:
-        return self.k.emitter.splat(self.k.b.load(self.k.at(table, i64(8 * i)), typ=DOUBLE))
+        k, e = self.k, self.k.emitter
+        return e.splat(k.b.load(k.at(table, i64(k.unit * i)), typ=e.number.type))
 
     def constant(self, i: int) -> Lane:
         """A number of the body's table."""
-        found = self._number(self._table, i)
+        found = self._number(self._table, self.k.column(i))
         return Lane(found.emitter, found.value, i)
 
     def matrix(self, start: int, *, transposed: bool = False) -> en.Rows:
@@ -143,7 +149,10 @@ class Place:
         b = self.k.b
         bit = i64(self.k.parts.selections.index(name))
         inside = b.and_(b.lshr(self._chosen, bit), i64(1))
-        return self.k.emitter.splat(b.uitofp(inside, DOUBLE))
+        if self.k.module.standalone:  # 64 bits become a number by a call, on some processors
+            inside = b.trunc(inside, I32)
+        e = self.k.emitter
+        return e.splat(b.uitofp(inside, e.number.type))
 
     def unit(self, x: Field, rows: int) -> bl.Block:
         """This body's part of one unit vector of joint rates or inertial parameters."""
@@ -151,7 +160,7 @@ class Place:
         start = self.v_offset if x.type.rows == "r" else b.mul(self.index, i64(rows))
         numbers = [b.add(start, i64(i)) for i in range(rows)]
         wanted: Any = x.data
-        hits = [b.uitofp(b.icmp_signed("==", n, i64(wanted)), DOUBLE) for n in numbers]
+        hits = [b.uitofp(b.icmp_signed("==", n, i64(wanted)), e.number.type) for n in numbers]
         return bl.Dense([[e.splat(hit)] for hit in hits])
 
     # -- stored values -----------------------------------------------------------------------------
@@ -210,7 +219,7 @@ class Place:
     # -- status ------------------------------------------------------------------------------------
 
     def fail(self, mask: Any, code: int, row: Any = None, *, over: int | None = None) -> None:
-        """Note the first failure of each configuration: code + 8 (body or row + 1).
+        """Note the first failure of each configuration: code + CODES (body or row + 1).
 
         It replaces one of the code `over`.
         """
@@ -219,10 +228,10 @@ class Place:
         body = i64(code)
         if self.domain is Domain.BODY or row is not None:
             where = self.index if row is None else row
-            body = b.add(b.mul(b.add(where, i64(1)), i64(8)), body)
+            body = b.add(b.mul(b.add(where, i64(1)), i64(CODES)), body)
         open_ = b.icmp_signed("==", status, e.integer(0))
         if over is not None:
-            low = b.and_(status, e.integer(7))
+            low = b.and_(status, e.integer(CODES - 1))
             open_ = b.or_(open_, b.icmp_signed("==", low, e.integer(over)))
         first = b.and_(mask, open_)
         b.store(b.select(first, e.splat_integer(body), status), self.k.status)

@@ -171,7 +171,7 @@ class Results:
         status = b.load(k.status, typ=e.integers)
         first = b.and_(bad, b.icmp_signed("==", status, e.integer(0)))
         found = b.select(first, e.integer(NOT_FINITE), status)
-        b.store(found, k.buffer(k.n_buffers - 1), align=8)
+        e.store_integers(found, k.buffer(k.n_buffers - 1))
 
 
 def write_first_status(k: Emission) -> None:
@@ -202,7 +202,7 @@ def not_finite(k: Emission, buffers: list[int]) -> Any:
                 if k.several and count is not None:
                     x = g.masked_load(where, g.first(b.sub(count, at)))
                 else:
-                    x = b.load(where, align=8, typ=g.vector)
+                    x = g.load(where).value
                 out.append(b.fadd(so_far, b.fsub(x, x)))
             return out
 
@@ -232,7 +232,7 @@ def not_symmetric(k: Emission, slot: Slot) -> Any:
         """The largest excess over the tolerance so far."""
         rows = [
             [
-                Lane(e, b.load(k.at(base, b.mul(at, i64(k.bytes))), align=8, typ=e.vector))
+                e.load(k.at(base, b.mul(at, i64(k.bytes))))
                 for at in (b.add(start, i64(width * i + j)) for j in range(width))
             ]
             for i in range(width)
@@ -244,7 +244,7 @@ def not_symmetric(k: Emission, slot: Slot) -> Any:
                 if j < i:
                     gap = Lane(e, b.fsub(rows[i][j].value, rows[j][i].value))
                     apart = e.intrinsic("maxnum", apart, e.intrinsic("fabs", gap))
-        allowed = b.fmul(e.constant(SYMMETRY_TOLERANCE).value, largest.value)
+        allowed = b.fmul(e.constant(e.number.tolerance(SYMMETRY_TOLERANCE)).value, largest.value)
         excess = Lane(e, b.fsub(apart.value, allowed))
         return [e.intrinsic("maxnum", Lane(e, old[0]), excess).value]
 

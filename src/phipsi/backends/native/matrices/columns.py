@@ -18,7 +18,7 @@ from phipsi.backends.native.kernel.emission import Emission
 from phipsi.backends.native.kernel.place import Place
 from phipsi.backends.native.kernel.plan import shown
 from phipsi.backends.native.text import llvm_text as ir
-from phipsi.backends.native.text.lane_arithmetic import DOUBLE, I32, Lane, i64, plus_scaled, scaled
+from phipsi.backends.native.text.lane_arithmetic import I32, Lane, i64, plus_scaled, scaled
 from phipsi.expressions.spaces import space_named
 from phipsi.sweeps import entries as en
 from phipsi.sweeps.ir import Domain, Field, Kind
@@ -80,7 +80,7 @@ class Columns:
         """1 where the row's number is the wanted one, 0 elsewhere."""
         e, b = self.k.emitter, self.k.b
         if not self.several:
-            hits = [b.uitofp(b.icmp_signed("==", row, wanted), DOUBLE) for row in rows]
+            hits = [b.uitofp(b.icmp_signed("==", row, wanted), e.number.type) for row in rows]
             return [e.splat(hit) for hit in hits]
         masks = [b.icmp_signed("==", e.splat_integer(row), wanted) for row in rows]
         return [Lane(e, b.uitofp(mask, e.vector)) for mask in masks]
@@ -133,7 +133,7 @@ class Columns:
             bases.append(k.record(Domain.LINK, False, link))
         out: en.Rows = []
         for i in range(6):
-            entry = self._gather(lambda lane, i=i: k.at(bases[lane], i64(8 * (start + i))))
+            entry = self._gather(lambda lane, i=i: k.at(bases[lane], i64(k.unit * (start + i))))
             out.append([scaled(Lane(e, entry), factor)])
         return bl.Dense(out)
 
@@ -142,8 +142,7 @@ class Columns:
         b, e = self.k.b, self.k.group
         out: Any = ir.Constant(e.vector, ir.Undefined)
         for lane in range(e.lanes):
-            read = b.load(address(lane), align=8, typ=DOUBLE)
-            out = b.insert_element(out, read, ir.Constant(I32, lane))
+            out = b.insert_element(out, e.load_one(address(lane)), ir.Constant(I32, lane))
         return out
 
     def _point_seed(self, y: Field) -> bl.Block:
@@ -179,7 +178,7 @@ class Columns:
         k, b, e = self.k, self.k.b, self.k.group
         where = k.at(base, b.mul(index, i64(k.bytes)))
         if not self.several:
-            return b.load(where, align=8, typ=e.vector)
+            return e.load(where).value
         if stride is None:
             return e.masked_load(where, self._allowed(mask))
         return self._gather(lambda lane: self._lane_address(where, stride, lane))
@@ -188,7 +187,7 @@ class Columns:
         k, b, e = self.k, self.k.b, self.k.group
         where = k.at(base, b.mul(index, i64(k.bytes)))
         if not self.several:
-            b.store(value.value, where, align=8)
+            e.store(value, where)
             return
         allowed = self._allowed(mask)
         if stride is None:
@@ -198,7 +197,7 @@ class Columns:
             number = ir.Constant(I32, lane)
             with b.if_then(b.extract_element(allowed, number)):
                 entry = b.extract_element(value.value, number)
-                b.store(entry, self._lane_address(where, stride, lane), align=8)
+                b.store(entry, self._lane_address(where, stride, lane), align=e.unit)
 
     def _allowed(self, mask: Any) -> Any:
         return self.valid if mask is None else self.k.b.and_(self.valid, mask)
@@ -208,4 +207,4 @@ class Columns:
         # lanes without a column read the first one's entry, and never write
         number = ir.Constant(I32, lane)
         step = b.select(b.extract_element(self.valid, number), stride, i64(0))
-        return b.at(where, b.mul(step, i64(8 * lane)))
+        return b.at(where, b.mul(step, i64(self.k.unit * lane)))

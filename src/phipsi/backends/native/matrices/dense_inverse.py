@@ -14,7 +14,7 @@ from phipsi.backends.native import data_record as record
 from phipsi.backends.native.kernel.emission import Emission
 from phipsi.backends.native.kernel.place import Place
 from phipsi.backends.native.matrices.columns import Columns
-from phipsi.backends.native.text.lane_arithmetic import DOUBLE, Lane, i64, write_loop
+from phipsi.backends.native.text.lane_arithmetic import Lane, i64, write_loop
 from phipsi.expressions.spaces import space_named
 from phipsi.sweeps.ir import Field
 
@@ -77,7 +77,7 @@ class DenseInverse:
             def entry(j: Any) -> None:
                 x = self._load(self.matrix, i, j)
                 self._store(x, self.work, i, j)
-                one = b.uitofp(b.icmp_signed("==", i, j), DOUBLE)
+                one = b.uitofp(b.icmp_signed("==", i, j), e.number.type)
                 self._store(e.splat(one), self.inverse, i, j)
                 so_far = Lane(e, b.load(largest, typ=e.vector))
                 size = e.intrinsic("fabs", x)
@@ -86,8 +86,8 @@ class DenseInverse:
             self._each(entry)
 
         self._each(start)
-        count = e.splat(b.uitofp(self.size, DOUBLE))
-        limit = Lane(e, b.load(largest, typ=e.vector)) * count * _EPS
+        count = e.splat(b.uitofp(self.size, e.number.type))
+        limit = Lane(e, b.load(largest, typ=e.vector)) * count * e.number.tolerance(_EPS)
 
         def eliminate(i: Any) -> None:
             def exchange(below: Any) -> None:

@@ -17,7 +17,7 @@ from phipsi.backends.native.kernel.body_code import BodyCode
 from phipsi.backends.native.kernel.emission import Emission
 from phipsi.backends.native.kernel.place import Place
 from phipsi.backends.native.matrices.columns import Columns
-from phipsi.backends.native.text.lane_arithmetic import DOUBLE, Lane, i64, write_loop
+from phipsi.backends.native.text.lane_arithmetic import Lane, i64, write_loop
 from phipsi.sweeps.ir import Field
 
 
@@ -101,7 +101,7 @@ class Gram:
         for row in starts:
             where = b.mul(b.add(row, i), unit)
             if k.several:
-                lefts.append(k.group.splat(b.load(k.at(sc, where), align=8, typ=DOUBLE)))
+                lefts.append(k.group.load_shared(k.at(sc, where)))
             else:
                 lefts.append(k.lane_load(sc, where))
         count = b.sub(last, i)

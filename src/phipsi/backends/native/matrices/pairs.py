@@ -18,7 +18,7 @@ from phipsi.backends.native.kernel.place import Place
 from phipsi.backends.native.kernel.plan import parts_of
 from phipsi.backends.native.matrices.columns import Columns
 from phipsi.backends.native.matrices.matrix_memory import MatrixMemory
-from phipsi.backends.native.text.lane_arithmetic import I64, Lane, i64
+from phipsi.backends.native.text.lane_arithmetic import I64, WORD, Lane, i64
 from phipsi.sweeps import entries as en
 from phipsi.sweeps.ir import Field
 from phipsi.sweeps.request import Result
@@ -85,7 +85,7 @@ class Pairs:
 
     def _entry(self, word: int, index: Any) -> Any:
         k = self.k
-        return k.at(k.table(word), k.b.mul(index, i64(8)))
+        return k.at(k.table(word), k.b.mul(index, i64(WORD)))
 
     def _first(self, body: Any) -> Any:
         """How many seeds there are before a body, in the order of paths."""

@@ -15,7 +15,7 @@ from phipsi.backends.native.matrices.columns import Columns
 from phipsi.backends.native.matrices.gram import Gram
 from phipsi.backends.native.matrices.matrix_memory import MatrixMemory
 from phipsi.backends.native.matrices.pairs import Pairs
-from phipsi.backends.native.text.lane_arithmetic import I64, Lane, i64, write_loop
+from phipsi.backends.native.text.lane_arithmetic import I64, WORD, Lane, i64, write_loop
 from phipsi.sweeps.ir import Domain, Field, Reads, Step, Variant, dependencies
 
 
@@ -47,9 +47,9 @@ class Paths:
         groups, count = k.table(word), k.word(word + 1)
 
         def group(g: Any) -> None:
-            row = k.at(groups, b.mul(g, i64(8 * record.GROUP_SIZE)))
+            row = k.at(groups, b.mul(g, i64(WORD * record.GROUP_SIZE)))
             start, column, size, rank, element = (
-                b.load(k.at(row, i64(8 * i)), typ=I64)
+                b.word(row, i)
                 for i in (record.START, record.COLUMN, record.COUNT, record.RANK, record.ELEMENT)
             )
             cs.begin(column, size, rank)

@@ -17,9 +17,9 @@ from phipsi.backends.native.kernel.emission import Emission
 from phipsi.backends.native.matrices.matrix_memory import MatrixMemory
 from phipsi.backends.native.text import llvm_text as ir
 from phipsi.backends.native.text.lane_arithmetic import (
-    DOUBLE,
     I8,
     I64,
+    WORD,
     Emitter,
     Lane,
     fold_loop,
@@ -39,10 +39,10 @@ def can_run(results: Sequence[Result]) -> bool:
     return all(r.left is None or r.left in plain for r in results)
 
 
-def workspace(results: Sequence[Result], size: int, lanes: int) -> int:
-    """How many numbers are needed to move columns aside."""
+def workspace(results: Sequence[Result], size: int, lanes: int, unit: int) -> int:
+    """How many numbers of `unit` bytes are needed to move columns aside, and a word per row."""
     several = any(r.left is not None for r in results)
-    return size * (max(lanes, _COLUMNS) + 1) if several else 0
+    return size * (max(lanes, _COLUMNS) + WORD // unit) if several else 0
 
 
 @final
@@ -127,7 +127,7 @@ class Products:
         """The same for a factor with known zeros, which may hold anything there."""
         k, m, e = self.k, self.k.b, self.k.config
         table = k.at(k.table(record.RELATED), first)
-        flags = m.load(table, typ=ir.IntType(8 * count), align=1)
+        flags = m.load(table, typ=ir.IntType(I8.width * count), align=1)
         some = m.icmp_signed("!=", flags, ir.Constant(flags.type, 0))
         with m.if_then(some):
             start = k.at(b, m.mul(first, i64(k.bytes)))
@@ -137,7 +137,7 @@ class Products:
                 filled = m.icmp_signed("!=", flag, ir.Constant(I8, 0))
                 entry = e.select(filled, k.lane_load(start, i64(c * k.bytes)), 0.0)
                 k.lane_store(entry, aside, i64(c * k.bytes))
-            m.store(m.mul(i, i64(k.bytes)), k.at(self.rows, m.mul(found, i64(8))), align=8)
+            m.store(m.mul(i, i64(k.bytes)), k.at(self.rows, m.mul(found, i64(WORD))), align=k.unit)
         return [m.add(found, m.zext(some, I64))]
 
     def _starts(self, a: Any, i: Any, height: int, unit: int) -> list[Any]:
@@ -152,13 +152,13 @@ class Products:
     def _row(self, t: Any) -> Any:
         """Where the entry that belongs to kept row t stands in a row of the left factor."""
         m = self.k.b
-        return m.load(self.k.at(self.rows, m.mul(t, i64(8))), align=8, typ=I64)
+        return m.load(self.k.at(self.rows, m.mul(t, i64(WORD))), align=self.k.unit, typ=I64)
 
     def _keep(self, i: Any, found: Any, entries: list[Any], e: Emitter) -> list[Any]:
         """Note row i, and count it unless it is all zero; then the next one takes its place."""
         m = self.k.b
         place = m.mul(i, i64(self.k.bytes))
-        m.store(place, self.k.at(self.rows, m.mul(found, i64(8))), align=8)
+        m.store(place, self.k.at(self.rows, m.mul(found, i64(WORD))), align=self.k.unit)
         several = e.lanes > 1
         bits: Any = None
         for x in entries:
@@ -171,40 +171,40 @@ class Products:
             flags = m.bitcast(mask, ir.IntType(e.lanes))
             some = m.icmp_unsigned("!=", flags, ir.Constant(ir.IntType(e.lanes), 0))
         else:
-            some = m.icmp_signed("!=", doubled, i64(0))
+            some = m.icmp_signed("!=", doubled, e.integer(0))
         return [m.add(found, m.zext(some, I64))]
 
     # -- lanes are columns of one configuration ----------------------------------------------------
 
     def _along(self, a: Any, b: Any, factor: Any) -> None:
         k, m, g = self.k, self.k.b, self.k.group
-        width = 8 * g.lanes
+        width = g.bytes
 
         def group(j: Any) -> None:
             mask = g.first(m.sub(self.size, j))
 
             def place(i: Any) -> Any:
-                return k.at(b, m.mul(m.add(m.mul(i, self.size), j), i64(8)))
+                return k.at(b, m.mul(m.add(m.mul(i, self.size), j), i64(k.unit)))
 
             def move(i: Any, found: list[Any]) -> list[Any]:
                 x = g.masked_load(place(i), mask)
-                m.store(x, k.at(self.aside, m.mul(found[0], i64(width))), align=8)
+                g.store(Lane(g, x), k.at(self.aside, m.mul(found[0], i64(width))))
                 return self._keep(i, found[0], [x], g)
 
             kept = fold_loop(m, self.size, 1, [i64(0)], move)[0]
             zero = g.constant(0.0).value
 
             def rows(i: Any, height: int) -> None:
-                lefts = self._starts(a, i, height, 8)
+                lefts = self._starts(a, i, height, k.unit)
 
                 def term(t: Any, sums: list[Any]) -> list[Any]:
                     where = k.at(self.aside, m.mul(t, i64(width)))
-                    right = Lane(g, m.load(where, align=8, typ=g.vector))
+                    right = g.load(where)
                     out: list[Any] = []
                     row = self._row(t)
                     for r in range(height):
-                        one = m.load(k.at(lefts[r], row), align=8, typ=DOUBLE)
-                        out.append(g.splat(one).times_plus(right, Lane(g, sums[r])).value)
+                        left = g.load_shared(k.at(lefts[r], row))
+                        out.append(left.times_plus(right, Lane(g, sums[r])).value)
                     return out
 
                 sums = fold_loop(m, kept, 1, [zero] * height, term)

@@ -23,7 +23,7 @@ from phipsi.backends.native.matrices.row_order import (
     ROW_PLACE,
     ROW_WIDTH,
 )
-from phipsi.backends.native.text.lane_arithmetic import I64, Lane, fold_loop, i64, write_loop
+from phipsi.backends.native.text.lane_arithmetic import I64, WORD, Lane, fold_loop, i64, write_loop
 from phipsi.sweeps.ir import Domain, Field
 
 
@@ -52,7 +52,7 @@ class RowMatrix:
         """A number of the table of rows."""
         k, b = self.k, self.k.b
         index = b.add(b.mul(row, i64(N_ROW_INTEGERS)), i64(what))
-        return b.load(k.at(self.table, b.mul(index, i64(8))), typ=I64)
+        return b.load(k.at(self.table, b.mul(index, i64(WORD))), typ=I64)
 
     def index(self, row: Any, column: Any) -> Any:
         """Where entry (row, column) stands, the row's block not being before the column's."""
@@ -126,7 +126,7 @@ class RowMatrix:
         start = k.plan.body[admittance]
 
         def hub(n: Any) -> None:
-            body = b.load(k.at(k.table(record.HUBS), b.mul(n, i64(8))), typ=I64)
+            body = b.load(k.at(k.table(record.HUBS), b.mul(n, i64(WORD))), typ=I64)
             where = k.record(Domain.BODY, False, b.add(body, i64(1)))
             first = self._hub_row(n)
             found = [k.entry_load(admittance, where, start, i) for i in range(21)]
@@ -144,7 +144,7 @@ class RowMatrix:
 
     def factor(self) -> None:
         """L D L*, row by row: below the diagonal L, and the reciprocal pivots apart."""
-        b, e = self.k.b, self.k.emitter
+        b, e, tolerance = self.k.b, self.k.emitter, self.k.emitter.number.tolerance
         self._add_halves()
         if self.local:
             self._write_hubs()
@@ -181,8 +181,9 @@ class RowMatrix:
                 return [(-product).times_plus(entry, Lane(e, sums[0])).value]
 
             pivot = Lane(e, fold_loop(b, b.sub(p, first), 1, [diagonal.value], scale)[0])
-            own = e.intrinsic("fabs", diagonal) * failures.ROW_TOLERANCE
-            least = e.intrinsic("maxnum", own, self.k.load(self.sizes, p) * failures.ROW_FLOOR)
+            own = e.intrinsic("fabs", diagonal) * tolerance(failures.ROW_TOLERANCE)
+            floor = self.k.load(self.sizes, p) * tolerance(failures.ROW_FLOOR)
+            least = e.intrinsic("maxnum", own, floor)
             good = e.compare(">", e.intrinsic("fabs", pivot), least)
             recip = e.select(good, 1.0 / e.select(good, pivot, 1.0), 0.0)
             self.k.store(recip, self.recips, p)
@@ -223,8 +224,9 @@ class RowMatrix:
     def _substitute_forward(self, y: _Unknowns, largest: Lane) -> None:
         """L⁻¹ y; what dependent rows ask for beyond the others is compared with the largest u."""
         k, b, e, fail = self.k, self.k.b, self.k.emitter, self.place.fail
-        limit = largest * failures.ROW_GAP + failures.ROW_GAP_LEAST
-        doubt = largest * failures.ROW_DOUBT + failures.ROW_DOUBT_LEAST
+        tolerance = e.number.tolerance
+        limit = largest * failures.ROW_GAP + tolerance(failures.ROW_GAP_LEAST)
+        doubt = largest * tolerance(failures.ROW_DOUBT) + tolerance(failures.ROW_DOUBT_LEAST)
 
         def forward(p: Any) -> None:
             row, base, first = self._row_at(p)

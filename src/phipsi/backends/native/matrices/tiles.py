@@ -33,7 +33,7 @@ def mirror_tiles(k: Emission, base: Any, n: Any) -> None:
     b, g = k.b, k.group
 
     def where(row: Any, column: Any) -> Any:
-        return k.at(base, b.mul(b.add(b.mul(row, n), column), i64(8)))
+        return k.at(base, b.mul(b.add(b.mul(row, n), column), i64(k.unit)))
 
     def tile(i: Any, j: Any) -> None:
         """Rows from i and columns from j on, to rows from j and columns from i on."""

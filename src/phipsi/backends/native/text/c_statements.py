@@ -325,7 +325,8 @@ class IRBuilder(ir.IRBuilder):
 
     def alloca(self, type_: ir.Type, size: int = 1) -> ir.Value:
         name = self.function.fresh()[1:]
-        self.module.rooms.setdefault(self.function.name, []).append((name, c_type(type_), size))
+        kind = "union word" if size > 1 else c_type(type_)  # words of any kind
+        self.module.rooms.setdefault(self.function.name, []).append((name, kind, size))
         return ir.Value(ir.POINTER, f"(char *){name}")
 
     # -- control

@@ -9,6 +9,7 @@ Results have the bits of LLVM's code for the same text: constants are hexadecima
 unsigned (they wrap, as LLVM's do), and every product and sum is a statement of its own. Compilers
 that join them must be told not to (`-ffp-contract=off`; gcc does not in its ISO mode). Nothing is
 called but `sqrt` and `fabs`, and `fma` where products and sums are rounded once.
+Reasons: docs/decisions/0046.
 """
 
 from __future__ import annotations
@@ -139,8 +140,10 @@ class Module(ir.Module):
         """What writes the statements of its functions."""
         return IRBuilder
 
-    def __init__(self, *, standalone: bool = True) -> None:
-        super().__init__(standalone=standalone)
+    def __init__(
+        self, *, standalone: bool = True, missing: Sequence[str] = ("maxnum", "floor")
+    ) -> None:
+        super().__init__(standalone=standalone, missing=missing)
         self.order: dict[str, dict[ir.Block, None]] = {}
         self.rooms: dict[str, list[tuple[str, str, int]]] = {}
         self.signatures: dict[str, tuple[str, ...]] = {}
@@ -170,6 +173,8 @@ class Module(ir.Module):
             "struct wide" in x for x in (*helpers, *(h for n in reached for h in texts[n].lines))
         ):
             lines.append("struct wide { uint64_t low, high; };")
+        if any("union word" in h for n in reached for h in texts[n].lines):
+            lines.append("union word { uint64_t i; double x; char *p; };")
         lines += _records(words, self.globals.values())
         lines += [_HELPERS[h] for h in _HELPERS if h in helpers]
         lines += [
@@ -269,6 +274,8 @@ class _Text:
     def _head(self) -> str:
         gives = c_type(self.function.signature.gives)
         given = self.module.signatures.get(self.name)
+        if given is not None and gives == "uint32_t":
+            gives = "int"
         takes = given or [
             f"{_join(c_type(a.type))}{'restrict ' * ('noalias' in a.attributes)}{a.name[1:]}"
             for a in self.function.args

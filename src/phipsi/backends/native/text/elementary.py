@@ -5,40 +5,72 @@ What a lane gets depends on its own argument only, never on its neighbours, and 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from phipsi.backends.native.text import llvm_text as ir
-from phipsi.backends.native.text.lane_arithmetic import DOUBLE, I1, I32, I64, Emitter, Lane, i64
+from phipsi.backends.native.text.lane_arithmetic import (
+    I1,
+    I32,
+    I64,
+    WORD,
+    Emitter,
+    Lane,
+    Number,
+    i64,
+)
 
 # ---- sine and cosine -----------------------------------------------------------------------------
 #
-# Argument reduction by π/2 in three exact parts (Cody and Waite) for |x| ≤ 2^20, lane by lane by
+# Argument reduction by π/2 in three exact parts (Cody and Waite) for small |x|, lane by lane by
 # whole numbers beyond; then minimax polynomials on [−π/4, π/4], with the low part of the reduced
-# argument carried along.
+# argument carried along. The polynomials are those of FreeBSD (doubles) and of Moshier's Cephes
+# library (floats).
 
-LARGEST = 2.0**20
 _TWO_OVER_PI = 6.36619772367581382433e-01
-_WHOLE = 1.5 * 2.0**52  # a number added to this is rounded to a whole one, to the even one of two
-# π/2 = P1 + P2 + P3 + …, each part of 33 bits, so that n · P is exact for |n| < 2^20
-_P1, _P2 = 1.57079632673412561417e00, 6.07710050630396597660e-11
-_P3, _P3T = 2.02226624871116645580e-21, 8.47842766036889956997e-32
-_SIN = (
-    -1.66666666666666324348e-01, 8.33333333332248946124e-03, -1.98412698298579493134e-04,
-    2.75573137070700676789e-06, -2.50507602534068634195e-08, 1.58969099521155010221e-10,
-)  # fmt: skip
-_COS = (
-    4.16666666666666019037e-02, -1.38888888888741095749e-03, 2.48015872894767294178e-05,
-    -2.75573143513906633035e-07, 2.08757232129817482790e-09, -1.13596475577881948265e-11,
-)  # fmt: skip
 
 
-def define_sincos(module: ir.Module, lanes: int, *, fused: bool) -> ir.Function:
-    """Add the function ``{sin, cos} sincos(x)`` to the module."""
+@dataclass(frozen=True)
+class _Sines:
+    """The constants of sine and cosine.
+
+    `parts` are P1, P2, P3, P3T: π/2 is the sum of the first three, of so few bits that n P is exact
+    for the quarter turns n of |x| ≤ `largest`, and P3T is the rest of P3.
+    """
+
+    largest: float
+    parts: tuple[float, float, float, float]
+    sine: tuple[float, ...]
+    cosine: tuple[float, ...]
+
+
+_SINES = {
+    "double": _Sines(
+        2.0**20,
+        (1.57079632673412561417e00, 6.07710050630396597660e-11,
+         2.02226624871116645580e-21, 8.47842766036889956997e-32),
+        (-1.66666666666666324348e-01, 8.33333333332248946124e-03, -1.98412698298579493134e-04,
+         2.75573137070700676789e-06, -2.50507602534068634195e-08, 1.58969099521155010221e-10),
+        (4.16666666666666019037e-02, -1.38888888888741095749e-03, 2.48015872894767294178e-05,
+         -2.75573143513906633035e-07, 2.08757232129817482790e-09, -1.13596475577881948265e-11),
+    ),
+    "float": _Sines(
+        2.0**13,
+        (1.5703125, 4.837512969970703125e-4, 7.549533620476723e-8, 2.56334406825709e-12),
+        (-1.6666654611e-1, 8.3321608736e-3, -1.9515295891e-4),
+        (4.166664568298827e-2, -1.388731625493765e-3, 2.443315711809948e-5),
+    ),
+}  # fmt: skip
+
+
+def define_sincos(module: ir.Module, like: Emitter) -> ir.Function:
+    """Add the function ``{sin, cos} sincos(x)`` for such lanes."""
+    lanes = like.lanes
     name = f"phipsi_sincos_{lanes}"
     if name in module.globals:
         return module.globals[name]
-    rare = None if lanes == 1 else _define_sincos_of_any(module, lanes, fused=fused)
-    e, function, x, inside = _begin(module, lanes, fused, name)
+    rare = None if lanes == 1 else _define_sincos_of_any(module, like)
+    e, function, x, inside = _begin(module, like, name)
     b, kind = e.builder, ir.IntType(lanes)
     every = ir.Constant(kind, 2**lanes - 1)
     if rare is None:
@@ -53,9 +85,9 @@ def define_sincos(module: ir.Module, lanes: int, *, fused: bool) -> ir.Function:
     return function
 
 
-def _define_sincos_of_any(module: ir.Module, lanes: int, *, fused: bool) -> ir.Function:
+def _define_sincos_of_any(module: ir.Module, like: Emitter) -> ir.Function:
     """The same function where some angles are large or not finite."""
-    e, function, x, inside = _begin(module, lanes, fused, f"phipsi_sincos_of_any_{lanes}")
+    e, function, x, inside = _begin(module, like, f"phipsi_sincos_of_any_{like.lanes}")
     # 0 stands in for the large ones, which are reduced later
     y0, y1, quadrant = _reduced(e, e.select(inside, x, 0.0))
     y0, y1, quadrant = _reduced_one_by_one(e, x, inside, [y0.value, y1.value, quadrant])
@@ -63,23 +95,25 @@ def _define_sincos_of_any(module: ir.Module, lanes: int, *, fused: bool) -> ir.F
     return function
 
 
-def _begin(
-    module: ir.Module, lanes: int, fused: bool, name: str
-) -> tuple[Emitter, ir.Function, Lane, Any]:
+def _sines(e: Emitter) -> _Sines:
+    return _SINES[e.number.name]
+
+
+def _begin(module: ir.Module, like: Emitter, name: str) -> tuple[Emitter, ir.Function, Lane, Any]:
     """A function of angles: its emitter, itself, the angles, and which of them are small."""
-    e = Emitter(lanes, fused=fused)
+    e = like.like()
     pair = ir.LiteralStructType([e.vector, e.vector])
     function = ir.Function(module, ir.FunctionType(pair, [e.vector]), name)
     function.linkage = "internal"
     e.builder = function.begin()
     x = Lane(e, function.args[0])
-    return e, function, x, e.compare("<=", e.intrinsic("fabs", x), LARGEST)
+    return e, function, x, e.compare("<=", e.intrinsic("fabs", x), _sines(e).largest)
 
 
 def _reduced_one_by_one(e: Emitter, x: Lane, inside: Any, values: list[Any]) -> list[Any]:
     """The same values, with those of large angles put in."""
     b = e.builder
-    reduce = define_reduction(b.module)
+    reduce = define_reduction(b.module, e.number)
     for i in range(e.lanes):
         at = ir.Constant(I32, i)
         before, large, after = b.block, *(b.function.append_basic_block(n) for n in ("one", "on"))
@@ -102,7 +136,7 @@ def _reduced_if_small(e: Emitter, x: Lane, inside: Any) -> tuple[Lane, Lane, Any
     near, far, done = (b.function.append_basic_block(n) for n in ("near", "far", "done"))
     b.cbranch(inside, near, far)
     b.position_at_end(far)
-    found = b.call(define_reduction(b.module), [x.value])
+    found = b.call(define_reduction(b.module, e.number), [x.value])
     large = [b.extract_value(found, i) for i in range(3)]
     b.branch(done)
     b.position_at_end(near)
@@ -118,15 +152,16 @@ def _reduced_if_small(e: Emitter, x: Lane, inside: Any) -> tuple[Lane, Lane, Any
 
 
 def _reduced(e: Emitter, x: Lane) -> tuple[Lane, Lane, Any]:
-    """(y0, y1, n) with x = n π/2 + y0 + y1 for |x| ≤ 2^20; only the last bits of n are right."""
-    shifted = x.times_plus(_TWO_OVER_PI, _WHOLE)
-    n = shifted - _WHOLE
-    t = n.times_plus(-_P1, x)
-    w = n * _P2
+    """(y0, y1, n) with x = n π/2 + y0 + y1 for small x; only the last bits of n are right."""
+    p1, p2, p3, rest = _sines(e).parts
+    shifted = x.times_plus(_TWO_OVER_PI, e.number.whole)
+    n = shifted - e.number.whole
+    t = n.times_plus(-p1, x)
+    w = n * p2
     first = t - w
-    low = n.times_plus(_P3, w - (t - first))
+    low = n.times_plus(p3, w - (t - first))
     y0 = first - low
-    y1 = n.times_plus(-_P3T, (first - y0) - low)
+    y1 = n.times_plus(-rest, (first - y0) - low)
     return y0, y1, e.builder.bitcast(shifted.value, e.integers)
 
 
@@ -134,8 +169,8 @@ def _polynomials(e: Emitter, y0: Lane, y1: Lane, quadrant: Any) -> Any:
     """{sin, cos} of the reduced angle, exchanged and with signs as the quadrant asks for."""
     b = e.builder
     z = y0 * y0
-    sine = _kernel_sine(y0, y1, z)
-    cosine = _kernel_cosine(y0, y1, z)
+    sine = _kernel_sine(_sines(e).sine, y0, y1, z)
+    cosine = _kernel_cosine(_sines(e).cosine, y0, y1, z)
     one = ir.Constant(e.integers, [1] * e.lanes)
     two = ir.Constant(e.integers, [2] * e.lanes)
     zero = ir.Constant(e.integers, [0] * e.lanes)
@@ -149,15 +184,15 @@ def _polynomials(e: Emitter, y0: Lane, y1: Lane, quadrant: Any) -> Any:
     return b.insert_value(b.insert_value(pair, s.value, 0), c.value, 1)
 
 
-def _kernel_sine(x: Lane, y: Lane, z: Lane) -> Lane:
+def _kernel_sine(c: tuple[float, ...], x: Lane, y: Lane, z: Lane) -> Lane:
     v = z * x
-    r = _horner(z, _SIN[1:])
+    r = _horner(z, c[1:])
     inner = r.times_plus(-v, 0.5 * y)
-    return x - v.times_plus(-_SIN[0], z.times_plus(inner, -y))
+    return x - v.times_plus(-c[0], z.times_plus(inner, -y))
 
 
-def _kernel_cosine(x: Lane, y: Lane, z: Lane) -> Lane:
-    r = z * _horner(z, _COS)
+def _kernel_cosine(c: tuple[float, ...], x: Lane, y: Lane, z: Lane) -> Lane:
+    r = z * _horner(z, c)
     half = 0.5 * z
     w = 1.0 - half
     return w + (((1.0 - w) - half) + z.times_plus(r, -(x * y)))
@@ -192,38 +227,49 @@ _BITS = (
 )
 TABLE = [int(_BITS[i : i + 16], 16) for i in range(0, len(_BITS), 16)]
 HALF_PI = 0xC90FDAA22168C234C4C6628B80DC1CD1  # π/2 · 2^127
-REDUCED = ir.LiteralStructType([DOUBLE, DOUBLE, I64])
 
 
-def define_reduction(module: ir.Module) -> ir.Function:
-    """Add ``{y0, y1, n} phipsi_reduce(x)``: x = n π/2 + y0 + y1 modulo 2π, for |x| ≥ 2^20.
+def define_reduction(module: ir.Module, number: Number) -> ir.Function:
+    """Add ``{y0, y1, n} phipsi_reduce(x)``: x = n π/2 + y0 + y1 modulo 2π, for large |x|.
 
     |y0 + y1| ≤ π/4, y1 being what y0 lacks; both are NaN if x is infinite or NaN.
     """
-    name = "phipsi_reduce"
+    name, integer, fraction = "phipsi_reduce", number.integer, number.fraction
     if name in module.globals:
         return module.globals[name]
+
+    def known(i: int) -> ir.Constant:
+        return ir.Constant(integer, i)
+
     table = ir.Table(module, I64, TABLE, "phipsi_two_over_pi")
-    function = ir.Function(module, ir.FunctionType(REDUCED, [DOUBLE]), name)
+    triple = ir.LiteralStructType([number.type, number.type, integer])
+    function = ir.Function(module, ir.FunctionType(triple, [number.type]), name)
     function.linkage = "internal"
     b = function.begin()
     finite, other = (function.append_basic_block(n) for n in ("finite", "other"))
     (x,) = function.args
-    bits = b.bitcast(x, I64)
-    exponent = b.and_(b.lshr(bits, i64(52)), i64(2047))
-    b.cbranch(b.icmp_unsigned("<", exponent, i64(2047)), finite, other)
+    bits, largest = b.bitcast(x, integer), known(2 * number.bias + 1)
+    exponent = b.and_(b.lshr(bits, known(fraction)), largest)
+    b.cbranch(b.icmp_unsigned("<", exponent, largest), finite, other)
     b.position_at_end(other)
     nothing = b.fsub(x, x)
-    b.ret(_triple(b, nothing, nothing, i64(0)))
+    b.ret(_triple(b, triple, nothing, nothing, known(0)))
     b.position_at_end(finite)
-    whole = b.or_(b.and_(bits, i64(2**52 - 1)), i64(2**52))
-    quarters, rest, mirrored = _turns(b, table, whole, b.sub(exponent, i64(1075 - 62)))
-    high, low = _radians(b, *rest)
-    backwards = b.icmp_signed("<", bits, i64(0))
+    whole = b.or_(b.and_(bits, known(2**fraction - 1)), known(2**fraction))
+    place = b.sub(exponent, known(number.bias + fraction - 62))
+    if number.name == "double":
+        quarters, parts, mirrored = _turns(b, table, whole, place)
+        high, low = _radians(b, parts, number)
+    else:
+        whole, place = b.zext(whole, I64), b.zext(place, I64)
+        quarters, rest, mirrored = _short_turns(b, table, whole, place)
+        quarters = b.trunc(quarters, integer)
+        high, low = _short_radians(b, rest, number)
+    backwards = b.icmp_signed("<", bits, known(0))
     negative = b.xor(mirrored, backwards)
     high, low = (b.select(negative, b.fneg(y), y) for y in (high, low))
-    quarters = b.select(backwards, b.sub(i64(0), quarters), quarters)
-    b.ret(_triple(b, high, low, quarters))
+    quarters = b.select(backwards, b.sub(known(0), quarters), quarters)
+    b.ret(_triple(b, triple, high, low, quarters))
     return function
 
 
@@ -233,16 +279,7 @@ def _turns(b: Any, table: Any, whole: Any, place: Any) -> tuple[Any, list[Any], 
     `place` is the bit of the table that counts 2 quarter turns. The rest is a fraction of 192 bits,
     less than half, and whether it is to be taken away.
     """
-    first, shift = b.lshr(place, i64(6)), b.and_(place, i64(63))
-    words = [
-        b.load(
-            b.at(table, b.mul(b.add(first, i64(i)), i64(8))),
-            typ=I64,
-            align=8,
-        )
-        for i in range(4)
-    ]
-    window = [_moved(b, x, y, shift) for x, y in zip(words, words[1:], strict=False)]
+    window = _window(b, table, place, 3)
     product = [_product(b, whole, w) for w in window]
     middle = b.add(product[1], b.lshr(product[2], _wide(64)))
     top = b.add(product[0], b.lshr(middle, _wide(64)))
@@ -256,11 +293,68 @@ def _turns(b: Any, table: Any, whole: Any, place: Any) -> tuple[Any, list[Any], 
     return b.add(quarters, b.zext(mirrored, I64)), rest, mirrored
 
 
-def _radians(b: Any, first: Any, second: Any, third: Any) -> tuple[Any, Any]:
+def _window(b: Any, table: Any, place: Any, count: int) -> list[Any]:
+    """So many words of the table from a bit on."""
+    first, shift = b.lshr(place, i64(6)), b.and_(place, i64(63))
+    words = [
+        b.load(b.at(table, b.mul(b.add(first, i64(i)), i64(WORD))), typ=I64, align=WORD)
+        for i in range(count + 1)
+    ]
+    return [_moved(b, x, y, shift) for x, y in zip(words, words[1:], strict=False)]
+
+
+def _short_turns(b: Any, table: Any, whole: Any, place: Any) -> tuple[Any, Any, Any]:
+    """The same of a whole number below 2^24: the rest is a fraction of 64 bits.
+
+    Products of 32 bits each, because this runs on processors that have no others.
+    """
+    high, low = _window(b, table, place, 2)
+    below = i64(2**32 - 1)
+    parts = (b.lshr(high, i64(32)), b.and_(high, below), b.lshr(low, i64(32)))
+    product = [b.mul(whole, w) for w in parts]
+    top = b.add(b.shl(product[0], i64(32)), b.add(product[1], b.lshr(product[2], i64(32))))
+    rest = b.shl(top, i64(2))
+    mirrored = b.icmp_signed("<", rest, i64(0))  # more than half
+    rest = b.xor(rest, b.select(mirrored, i64(-1), i64(0)))
+    return b.add(b.lshr(top, i64(62)), b.zext(mirrored, I64)), rest, mirrored
+
+
+def _short_radians(b: Any, rest: Any, number: Number) -> tuple[Any, Any]:
+    """A fraction of 64 bits of a quarter turn in rad, as a number and what it lacks."""
+    shift = _zeros_before(b, rest)
+    out = b.mul(b.lshr(b.shl(rest, shift), i64(32)), i64(HALF_PI >> 96))
+    # 64 bits, of which the first or the second is set: 24 exactly, and the next 30
+    parts = [b.lshr(out, i64(40)), b.and_(b.lshr(out, i64(10)), i64(2**30 - 1))]
+    return _sum_of_parts(b, parts, (-23, -53), shift, number)
+
+
+def _zeros_before(b: Any, x: Any) -> Any:
+    """How many bits come before the first that is set."""
+    kind, name = ir.FunctionType(I64, [I64, I1]), "llvm.ctlz.i64"
+    zeros = b.module.globals.get(name) or ir.Function(b.module, kind, name)
+    return b.call(zeros, [x, ir.Constant(I1, 1)])
+
+
+def _sum_of_parts(
+    b: Any, parts: list[Any], units: tuple[int, int], shift: Any, number: Number
+) -> tuple[Any, Any]:
+    """Two whole numbers in units of powers of 2, less a shift: their sum, and what it lacks."""
+    integer, numbers = number.integer, list[Any]()
+    narrow = shift if integer is I64 else b.trunc(shift, integer)
+    for part, unit in zip(parts, units, strict=True):
+        exponent = b.sub(ir.Constant(integer, number.bias + unit), narrow)
+        scale = b.shl(exponent, ir.Constant(integer, number.fraction))
+        short = b.trunc(part, integer)
+        factor = _number(b, short) if integer is I64 else b.sitofp(short, number.type)
+        numbers.append(b.fmul(factor, b.bitcast(scale, number.type)))
+    whole = b.fadd(*numbers)
+    return whole, b.fsub(numbers[1], b.fsub(whole, numbers[0]))
+
+
+def _radians(b: Any, rest: list[Any], number: Number) -> tuple[Any, Any]:
     """A fraction of a quarter turn in rad, as a number and what it lacks."""
-    kind = ir.FunctionType(I64, [I64, I1])
-    zeros = b.module.globals.get("llvm.ctlz.i64") or ir.Function(b.module, kind, "llvm.ctlz.i64")
-    shift = b.call(zeros, [first, ir.Constant(I1, 1)])
+    first, second, third = rest
+    shift = _zeros_before(b, first)
     high, low = _moved(b, first, second, shift), _moved(b, second, third, shift)
     top, bottom = i64(HALF_PI >> 64), i64(HALF_PI % 2**64)
     out = _product(b, high, top)
@@ -268,23 +362,42 @@ def _radians(b: Any, first: Any, second: Any, third: Any) -> tuple[Any, Any]:
         out = b.add(out, b.lshr(part, _wide(64)))
     # 128 bits, of which the first or the second is set: 53 exactly, and the next 62
     parts = [b.lshr(out, _wide(75)), b.and_(b.lshr(out, _wide(13)), _wide(2**62 - 1))]
-    numbers: list[Any] = []
-    for part, unit in zip(parts, (-52, -114), strict=True):
-        scale = b.shl(b.sub(i64(1023 + unit), shift), i64(52))
-        number = _number(b, b.trunc(part, I64))
-        numbers.append(b.fmul(number, b.bitcast(scale, DOUBLE)))
-    whole = b.fadd(*numbers)
-    return whole, b.fsub(numbers[1], b.fsub(whole, numbers[0]))
+    return _sum_of_parts(b, parts, (-52, -114), shift, number)
 
 
 def _moved(b: Any, x: Any, y: Any, shift: Any) -> Any:
     """The first word of two that are moved up by less than 64 bits."""
+    if ir.number(shift) is None:  # long code on small processors
+        known = b.module.globals.get("phipsi_moved")
+        return b.call(known or _define_moved(b.module), [x, y, shift])
+    return _shifted(b, x, y, shift)
+
+
+def _define_moved(module: ir.Module) -> ir.Function:
+    function = ir.Function(module, ir.FunctionType(I64, [I64] * 3), "phipsi_moved")
+    function.linkage = "internal"
+    b = function.begin()
+    b.ret(_shifted(b, *function.args))
+    return function
+
+
+def _shifted(b: Any, x: Any, y: Any, shift: Any) -> Any:
     back = b.sub(i64(63), shift)
     return b.or_(b.shl(x, shift), b.lshr(b.lshr(y, i64(1)), back))
 
 
 def _product(b: Any, x: Any, y: Any) -> Any:
-    """x y of two words, 128 bits: by halves, as not every processor has the instruction."""
+    """x y of two words, 128 bits."""
+    known = b.module.globals.get("phipsi_product")
+    return b.call(known or _define_product(b.module), [x, y])
+
+
+def _define_product(module: ir.Module) -> ir.Function:
+    """By halves, as not every processor has the instruction."""
+    function = ir.Function(module, ir.FunctionType(I128, [I64, I64]), "phipsi_product")
+    function.linkage = "internal"
+    b = function.begin()
+    x, y = function.args
     (x0, x1), (y0, y1) = ((b.and_(w, i64(2**32 - 1)), b.lshr(w, i64(32))) for w in (x, y))
     low, left, right, high = (b.mul(*pair) for pair in ((x0, y0), (x0, y1), (x1, y0), (x1, y1)))
     carried = b.add(b.lshr(low, i64(32)), b.and_(left, i64(2**32 - 1)))
@@ -292,7 +405,8 @@ def _product(b: Any, x: Any, y: Any) -> Any:
     low = b.or_(b.and_(low, i64(2**32 - 1)), b.shl(carried, i64(32)))
     for part in (left, right, carried):
         high = b.add(high, b.lshr(part, i64(32)))
-    return b.or_(b.shl(b.zext(high, I128), _wide(64)), b.zext(low, I128))
+    b.ret(b.or_(b.shl(b.zext(high, I128), _wide(64)), b.zext(low, I128)))
+    return function
 
 
 def _number(b: Any, word: Any) -> Any:
@@ -300,14 +414,14 @@ def _number(b: Any, word: Any) -> Any:
     low = b.or_(b.and_(word, i64(2**32 - 1)), i64(0x433 << 52))  # 2^52 + the lower half
     high = b.or_(b.lshr(word, i64(32)), i64(0x453 << 52))  # 2^84 + the upper half · 2^32
     parts = [
-        b.fsub(b.bitcast(x, DOUBLE), ir.Constant(DOUBLE, offset))
+        b.fsub(b.bitcast(x, ir.DOUBLE), ir.Constant(ir.DOUBLE, offset))
         for x, offset in ((high, 2.0**84), (low, 2.0**52))
     ]
     return b.fadd(*parts)
 
 
-def _triple(b: Any, *members: Any) -> Any:
-    out: Any = ir.Constant(REDUCED, ir.Undefined)
+def _triple(b: Any, kind: ir.Type, *members: Any) -> Any:
+    out: Any = ir.Constant(kind, ir.Undefined)
     for i, x in enumerate(members):
         out = b.insert_value(out, x, i)
     return out
@@ -328,60 +442,78 @@ def _wide(x: int) -> ir.Constant:
 # R being a minimax polynomial; the method and the numbers are those of FreeBSD's e_log.c. k log 2
 # is added in two parts, the first of which is exact.
 
-_LN2_HIGH, _LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
-_R = (
-    6.666666666666735130e-01, 3.999999999940941908e-01, 2.857142874366239149e-01,
-    2.222219843214978396e-01, 1.818357216161805012e-01, 1.531383769920937332e-01,
-    1.479819860511658591e-01,
-)  # fmt: skip
-_SMALLEST = 2.0**-1022  # below it numbers have fewer bits
-_ROOT = 0x3FE6A09E << 32  # bits of √½, shortened
-_ONE = 0x3FF << 52
-_MANTISSA = 2**52 - 1
-_COUNT = 0x433 << 52  # bits of 2^52: or-ing a whole number to it gives 2^52 + that number
+
+@dataclass(frozen=True)
+class Logs:
+    """The constants of logarithm, exponential and powers.
+
+    log 2 in two parts, the first exact with any exponent; the coefficients R1, R2, …; bits of √½,
+    shortened; the power of 2 by which numbers with fewer bits than usual are multiplied.
+    """
+
+    ln2: tuple[float, float]
+    series: tuple[float, ...]
+    root: int
+    lift: int
 
 
-def define_log(module: ir.Module, lanes: int, *, fused: bool) -> ir.Function:
+LOGS = {
+    "double": Logs(
+        (6.93147180369123816490e-01, 1.90821492927058770002e-10),
+        (6.666666666666735130e-01, 3.999999999940941908e-01, 2.857142874366239149e-01,
+         2.222219843214978396e-01, 1.818357216161805012e-01, 1.531383769920937332e-01,
+         1.479819860511658591e-01),
+        0x3FE6A09E << 32,
+        54,
+    ),
+    "float": Logs(
+        (6.9313812256e-01, 9.0580006145e-06),
+        (6.6666662693e-01, 4.0000972152e-01, 2.8498786688e-01, 2.4279078841e-01),
+        0x3F3504F3,
+        25,
+    ),
+}  # fmt: skip
+
+
+def define_log(module: ir.Module, like: Emitter) -> ir.Function:
     """Add the function ``log(x)``: −inf of 0, NaN of negative numbers."""
+    lanes, kind, logs = like.lanes, like.number, LOGS[like.number.name]
     name = f"phipsi_log_{lanes}"
     if name in module.globals:
         return module.globals[name]
-    e = Emitter(lanes, fused=fused)
+    e, count = like.like(), 2.0**kind.fraction
     function = ir.Function(module, ir.FunctionType(e.vector, [e.vector]), name)
     function.linkage = "internal"
     e.builder = b = function.begin()
     x = Lane(e, function.args[0])
 
-    def integers(value: int) -> Any:
-        return ir.Constant(e.integers, [value] * lanes)
-
-    tiny = e.compare("<", x, _SMALLEST)
+    tiny = e.compare("<", x, 2.0 ** (1 - kind.bias))  # such numbers have fewer bits
     start, rare, usual = b.block, *(function.append_basic_block(n) for n in ("rare", "usual"))
-    kind = ir.IntType(lanes)
-    b.cbranch(b.icmp_unsigned("!=", b.bitcast(tiny, kind), ir.Constant(kind, 0)), rare, usual)
+    flags = ir.IntType(lanes)
+    b.cbranch(b.icmp_unsigned("!=", b.bitcast(tiny, flags), ir.Constant(flags, 0)), rare, usual)
     b.position_at_end(rare)
-    scaled = e.select(tiny, x * 2.0**54, x)
-    offset = e.select(tiny, 2.0**52 + 1077, 2.0**52 + 1023)
+    scaled = e.select(tiny, x * 2.0**logs.lift, x)
+    offset = e.select(tiny, count + kind.bias + logs.lift, count + kind.bias)
     b.branch(usual)
     b.position_at_end(usual)
     normal, zero = b.phi(e.vector), b.phi(e.vector)
-    for phi, values in ((normal, (x, scaled)), (zero, (e.constant(2.0**52 + 1023), offset))):
+    for phi, values in ((normal, (x, scaled)), (zero, (e.constant(count + kind.bias), offset))):
         for value, origin in zip(values, (start, rare), strict=True):
             phi.add_incoming(value.value, origin)
-    bits = b.add(b.bitcast(normal, e.integers), integers(_ONE - _ROOT))
-    exponent = b.or_(b.lshr(bits, integers(52)), integers(_COUNT))
+    bits = b.add(b.bitcast(normal, e.integers), e.integer(kind.one_bits - logs.root))
+    # or-ing a whole number to the bits of 2^fraction gives 2^fraction + that number
+    exponent = b.or_(b.lshr(bits, e.integer(kind.fraction)), e.integer(kind.count_bits))
     k = Lane(e, b.bitcast(exponent, e.vector)) - Lane(e, zero)
-    near_one = b.add(b.and_(bits, integers(_MANTISSA)), integers(_ROOT))
+    near_one = b.add(b.and_(bits, e.integer(2**kind.fraction - 1)), e.integer(logs.root))
     f = Lane(e, b.bitcast(near_one, e.vector)) - 1.0
     half = 0.5 * f * f
     s = f / (2.0 + f)
     z = s * s
     w = z * z
-    even = w * w.times_plus(w.times_plus(_R[5], _R[3]), _R[1])
-    odd = w.times_plus(w.times_plus(w.times_plus(_R[6], _R[4]), _R[2]), _R[0])
-    rest = z.times_plus(odd, even)
-    low = s.times_plus(half + rest, k * _LN2_LOW)
-    out = k.times_plus(_LN2_HIGH, f - (half - low))
+    even = w * _horner(w, logs.series[1::2])
+    rest = z.times_plus(_horner(w, logs.series[::2]), even)
+    low = s.times_plus(half + rest, k * logs.ln2[1])
+    out = k.times_plus(logs.ln2[0], f - (half - low))
     out = e.select(e.compare(">", x, 0.0), out, e.select(e.compare("==", x, 0.0), -_INF, _NAN))
     b.ret(e.select(e.compare("==", x, _INF), x, out).value)
     return function

@@ -15,51 +15,85 @@ result is between 1e-30 and 1e30, up to 12 at the ends of the range.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, final
 
 from phipsi.backends.native.text import llvm_text as ir
-from phipsi.backends.native.text.elementary import define_log, define_sincos
+from phipsi.backends.native.text.elementary import LOGS, define_log, define_sincos
 from phipsi.backends.native.text.lane_arithmetic import Emitter, Lane
 
 _INF, _NAN = float("inf"), float("nan")
-_LN2_HIGH, _LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
 _PER_LN2 = 1.44269504088896338700
-_EXP = (
-    1.66666666666666019037e-01, -2.77777777770155933842e-03, 6.61375632143793436117e-05,
-    -1.65339022054652515390e-06, 4.13813679705723846039e-08,
-)  # fmt: skip
-_WHOLE = 1.5 * 2.0**52  # a number added to this is rounded to a whole one
-_WHOLE_BITS = 0x4338 << 48
-_TANH = (
-    (-1.61468768441708447952e3, -9.92877231001918586564e1, -9.64399179425052238628e-1),
-    (4.84406305325125486048e3, 2.23548839060100448583e3, 1.12811678491632931402e2, 1.0),
-)
-_SINH = (
-    (-3.51754964808151394800e5, -1.15614435765005216044e4, -1.63725857525983828727e2,
-     -7.89474443963537015605e-1),
-    (-2.11052978884890840399e6, 3.61578279834431989373e4, -2.77711081420602794433e2, 1.0),
-)  # fmt: skip
-_ARCTAN = (
-    (-6.485021904942025371773e1, -1.228866684490136173410e2, -7.500855792314704667340e1,
-     -1.615753718733365076637e1, -8.750608600031904122785e-1),
-    (1.945506571482613964425e2, 4.853903996359136964868e2, 4.328810604912902668951e2,
-     1.650270098316988542046e2, 2.485846490142306297962e1, 1.0),
-)  # fmt: skip
 _TAN_3_8 = 2.41421356237309504880  # tan(3π/8)
-_HALF_PI, _HALF_PI_REST = 1.57079632679489661923, 6.123233995736765886130e-17
-_PI, _PI_REST = 2 * _HALF_PI, 2 * _HALF_PI_REST
+_HALF_PI = 1.57079632679489661923
+_PI = 2 * _HALF_PI
+
+Coefficients = tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class _Constants:
+    """What the functions of one kind of number are computed with.
+
+    `exp`, of (2 + c)/(2 − c); `finite` and `positive`, arguments of exp beyond which it is infinite
+    or zero; `half_finite`, beyond which exp is halved before it overflows; `tanh`, `sinh`,
+    `arctan`, ratios of polynomials; `middle`, where arctan turns by π/4; `half_pi_rest`, π/2 less
+    the number nearest to it; `half_bits`, how many bits the lower half of a product's factor has;
+    `artanh`, how many terms of its series.
+    """
+
+    exp: Coefficients
+    finite: float
+    positive: float
+    half_finite: float
+    tanh: tuple[Coefficients, Coefficients]
+    sinh: tuple[Coefficients, Coefficients]
+    arctan: tuple[Coefficients, Coefficients]
+    middle: float
+    half_pi_rest: float
+    half_bits: int
+    artanh: int
+
+
+_CONSTANTS = {
+    "double": _Constants(
+        (1.66666666666666019037e-01, -2.77777777770155933842e-03, 6.61375632143793436117e-05,
+         -1.65339022054652515390e-06, 4.13813679705723846039e-08),
+        709.782712893383973096, -745.13321910194110842, 709.0,
+        ((-1.61468768441708447952e3, -9.92877231001918586564e1, -9.64399179425052238628e-1),
+         (4.84406305325125486048e3, 2.23548839060100448583e3, 1.12811678491632931402e2, 1.0)),
+        ((-3.51754964808151394800e5, -1.15614435765005216044e4, -1.63725857525983828727e2,
+          -7.89474443963537015605e-1),
+         (-2.11052978884890840399e6, 3.61578279834431989373e4, -2.77711081420602794433e2, 1.0)),
+        ((-6.485021904942025371773e1, -1.228866684490136173410e2, -7.500855792314704667340e1,
+          -1.615753718733365076637e1, -8.750608600031904122785e-1),
+         (1.945506571482613964425e2, 4.853903996359136964868e2, 4.328810604912902668951e2,
+          1.650270098316988542046e2, 2.485846490142306297962e1, 1.0)),
+        0.66, 6.123233995736765886130e-17, 27, 11,
+    ),
+    "float": _Constants(
+        (1.6666625440e-1, -2.7667332906e-3),
+        88.72283, -103.97207, 88.0,
+        ((-3.33332819422e-1, 1.33314422036e-1, -5.37397155531e-2, 2.06390887954e-2,
+          -5.70498872745e-3), (1.0,)),
+        ((1.66667160211e-1, 8.33028376239e-3, 2.03721912945e-4), (1.0,)),
+        ((-3.33329491539e-1, 1.99777106478e-1, -1.38776856032e-1, 8.05374449538e-2), (1.0,)),
+        0.4142135623730950, -4.37113900018624283e-8, 12, 6,
+    ),
+}  # fmt: skip
 
 Body = Callable[..., Lane]
 
 
-def define(module: ir.Module, name: str, lanes: int, *, fused: bool) -> ir.Function:
+def define(module: ir.Module, name: str, like: Emitter) -> ir.Function:
     """Add one of the functions to a module, by its name in the table."""
-    full = f"phipsi_{name}_{lanes}"
+    full = f"phipsi_{name}_{like.lanes}"
     if full in module.globals:
         return module.globals[full]
     count, body = FUNCTIONS[name]
-    e = Emitter(lanes, fused=fused)
+    e = like.like()
     tools = _Tools(module, e)
     function = ir.Function(module, ir.FunctionType(e.vector, [e.vector] * count), full)
     function.linkage = "internal"
@@ -73,18 +107,20 @@ class _Tools:
 
     def __init__(self, module: ir.Module, emitter: Emitter) -> None:
         self.module, self.e = module, emitter
+        self.known = _CONSTANTS[emitter.number.name]
+        self.ln2 = LOGS[emitter.number.name].ln2
 
     def call(self, name: str, *args: Lane) -> Lane:
         """Another function of the table."""
-        inner = define(self.module, name, self.e.lanes, fused=self.e.fused)
+        inner = define(self.module, name, self.e)
         return Lane(self.e, self.e.builder.call(inner, [x.value for x in args]))
 
     def log(self, x: Lane) -> Lane:
-        inner = define_log(self.module, self.e.lanes, fused=self.e.fused)
+        inner = define_log(self.module, self.e)
         return Lane(self.e, self.e.builder.call(inner, [x.value]))
 
     def sincos(self, x: Lane) -> tuple[Lane, Lane]:
-        inner = define_sincos(self.module, self.e.lanes, fused=self.e.fused)
+        inner = define_sincos(self.module, self.e)
         pair = self.e.builder.call(inner, [x.value])
         sine, cosine = (self.e.builder.extract_value(pair, i) for i in range(2))
         return Lane(self.e, sine), Lane(self.e, cosine)
@@ -104,9 +140,9 @@ class _Tools:
 
     def two_to(self, whole: Any) -> Lane:
         """2^k of whole numbers within the range of exponents."""
-        b = self.e.builder
-        bits = b.shl(b.add(whole, self.e.integer(1023)), self.e.integer(52))
-        return Lane(self.e, b.bitcast(bits, self.e.vector))
+        e, b = self.e, self.e.builder
+        bits = b.shl(b.add(whole, e.integer(e.number.bias)), e.integer(e.number.fraction))
+        return Lane(e, b.bitcast(bits, e.vector))
 
 
 def _polynomial(x: Lane, coefficients: tuple[float, ...]) -> Lane:
@@ -117,8 +153,10 @@ def _polynomial(x: Lane, coefficients: tuple[float, ...]) -> Lane:
     return out
 
 
-def _ratio(x: Lane, pair: tuple[tuple[float, ...], tuple[float, ...]]) -> Lane:
-    return _polynomial(x, pair[0]) / _polynomial(x, pair[1])
+def _ratio(x: Lane, pair: tuple[Coefficients, Coefficients]) -> Lane:
+    above, below = pair
+    out = _polynomial(x, above)
+    return out if below == (1.0,) else out / _polynomial(x, below)
 
 
 def _exp(t: _Tools, x: Lane) -> Lane:
@@ -129,22 +167,24 @@ def _exp(t: _Tools, x: Lane) -> Lane:
 def _exp_of_sum(t: _Tools, x: Lane, rest: Lane | None) -> Lane:
     """exp(x + rest), |rest| below an ulp of x."""
     e, b = t.e, t.e.builder
-    inside = t.pick("<", x, 710.0, x, 710.0)
-    inside = t.pick(">", inside, -746.0, inside, -746.0)
-    shifted = inside.times_plus(_PER_LN2, _WHOLE)
-    k = shifted - _WHOLE
-    high = (-k).times_plus(_LN2_HIGH, inside)
-    low = k * _LN2_LOW if rest is None else k * _LN2_LOW - rest
+    known, unit, (ln2_high, ln2_low) = t.known, e.number.whole, t.ln2
+    most, least = math.ceil(known.finite), math.floor(known.positive)
+    inside = t.pick("<", x, most, x, most)
+    inside = t.pick(">", inside, least, inside, least)
+    shifted = inside.times_plus(_PER_LN2, unit)
+    k = shifted - unit
+    high = (-k).times_plus(ln2_high, inside)
+    low = k * ln2_low if rest is None else k * ln2_low - rest
     r = high - low
     square = r * r
-    c = r - square * _polynomial(square, _EXP)
+    c = r - square * _polynomial(square, known.exp)
     y = 1.0 - ((low - (r * c) / (2.0 - c)) - high)
-    whole = b.sub(b.bitcast(shifted.value, e.integers), e.integer(_WHOLE_BITS))
+    whole = b.sub(b.bitcast(shifted.value, e.integers), e.integer(e.number.whole_bits))
     # k is within ±1076: half of it is, by a shift of 2000 + k, which is positive
     half = b.sub(b.lshr(b.add(whole, e.integer(2000)), e.integer(1)), e.integer(1000))
     out = y * t.two_to(half) * t.two_to(b.sub(whole, half))
-    out = t.pick(">", x, 709.782712893383973096, _INF, out)
-    out = t.pick("<", x, -745.13321910194110842, 0.0, out)
+    out = t.pick(">", x, known.finite, _INF, out)
+    out = t.pick("<", x, known.positive, 0.0, out)
     return t.nan_or(x, out)
 
 
@@ -154,13 +194,13 @@ def _halves(t: _Tools, x: Lane) -> tuple[Lane, Lane]:
     large = e_half = t.call("exp", size * 0.5)
     whole = t.call("exp", size)
     large = e_half * 0.5 * e_half
-    grown = t.pick(">", size, 709.0, large, whole * 0.5)
+    grown = t.pick(">", size, t.known.half_finite, large, whole * 0.5)
     return grown, 0.5 / whole
 
 
 def _sinh(t: _Tools, x: Lane) -> Lane:
     z = x * x
-    near = x + x * z * _ratio(z, _SINH)
+    near = x + x * z * _ratio(z, t.known.sinh)
     grown, shrunk = _halves(t, x)
     return t.pick("<=", t.abs(x), 1.0, near, t.sign_of(grown - shrunk, x))
 
@@ -180,46 +220,48 @@ def _tanh(t: _Tools, x: Lane) -> Lane:
     z, size = x * x, t.abs(x)
     near = e.compare("<", size, 0.625)
     twice = t.pick("<", size, 40.0, size + size, 80.0)  # beyond, it is 1
-    shifted = twice.times_plus(_PER_LN2, _WHOLE)
-    k = shifted - _WHOLE
-    high, low = (-k).times_plus(_LN2_HIGH, twice), k * _LN2_LOW
+    unit, (ln2_high, ln2_low) = e.number.whole, t.ln2
+    shifted = twice.times_plus(_PER_LN2, unit)
+    k = shifted - unit
+    high, low = (-k).times_plus(ln2_high, twice), k * ln2_low
     r = high - low
     square = r * r
-    c = r - square * _polynomial(square, _EXP)
+    c = r - square * _polynomial(square, t.known.exp)
     below = 2.0 - c
     grown = (r + 1.0).times_plus(below, r * c)
-    whole = b.sub(b.bitcast(shifted.value, e.integers), e.integer(_WHOLE_BITS))
-    above = e.select(near, size * z * _polynomial(z, _TANH[0]), -2.0 * below)
-    under = e.select(near, _polynomial(z, _TANH[1]), grown.times_plus(t.two_to(whole), below))
+    whole = b.sub(b.bitcast(shifted.value, e.integers), e.integer(e.number.whole_bits))
+    near_above, near_under = t.known.tanh
+    above = e.select(near, size * z * _polynomial(z, near_above), -2.0 * below)
+    under = e.select(near, _polynomial(z, near_under), grown.times_plus(t.two_to(whole), below))
     out = e.select(near, size, 1.0) + above / under
     return t.nan_or(x, t.sign_of(out, x))
 
 
 def _arctan(t: _Tools, x: Lane) -> Lane:
-    size = t.abs(x)
-    far, middle = t.e.compare(">", size, _TAN_3_8), t.e.compare(">", size, 0.66)
+    size, more = t.abs(x), t.known.half_pi_rest
+    far, middle = t.e.compare(">", size, _TAN_3_8), t.e.compare(">", size, t.known.middle)
     choose = t.e.select
     above = choose(far, -1.0, choose(middle, size - 1.0, size))
     below = choose(far, size, choose(middle, size + 1.0, 1.0))
     start = choose(far, _HALF_PI, choose(middle, 0.5 * _HALF_PI, 0.0))
-    rest = choose(far, _HALF_PI_REST, choose(middle, 0.5 * _HALF_PI_REST, 0.0))
+    rest = choose(far, more, choose(middle, 0.5 * more, 0.0))
     y = above / below
     z = y * y
-    turned = y * (z * _ratio(z, _ARCTAN)) + y
+    turned = y * (z * _ratio(z, t.known.arctan)) + y
     return t.nan_or(x, t.sign_of(start + (turned + rest), x))
 
 
 def _arctan2(t: _Tools, y: Lane, x: Lane) -> Lane:
     """The angle of (x, y), in the quadrants of C's atan2."""
-    rise, run = t.abs(y), t.abs(x)
+    rise, run, more = t.abs(y), t.abs(x), t.known.half_pi_rest
     steep = t.e.compare(">", rise, run)
     large, small = t.e.select(steep, rise, run), t.e.select(steep, run, rise)
     both = t.pick("==", small, _INF, 1.0, small / large)  # two infinities: the diagonal
     slope = t.pick("==", large, 0.0, 0.0, both)
     angle = t.call("arctan", slope)
-    angle = t.e.select(steep, (_HALF_PI - angle) + _HALF_PI_REST, angle)
+    angle = t.e.select(steep, (_HALF_PI - angle) + more, angle)
     behind = t.pick("<", t.sign_of(t.e.constant(1.0), x), 0.0, 1.0, 0.0)
-    angle = t.pick("==", behind, 1.0, (_PI - angle) + _PI_REST, angle)
+    angle = t.pick("==", behind, 1.0, (_PI - angle) + 2 * more, angle)
     return t.nan_or(x, t.nan_or(y, t.sign_of(angle, y)))
 
 
@@ -273,7 +315,8 @@ def _product(x: Lane, y: Lane) -> tuple[Lane, Lane]:
 def _split(x: Lane) -> tuple[Lane, Lane]:
     """The upper half of the bits of a number, and the rest."""
     e, builder = x.emitter, x.emitter.builder
-    bits = builder.and_(builder.bitcast(x.value, e.integers), e.integer(-(1 << 27)))
+    lower = _CONSTANTS[e.number.name].half_bits
+    bits = builder.and_(builder.bitcast(x.value, e.integers), e.integer(-(1 << lower)))
     upper = Lane(e, builder.bitcast(bits, e.vector))
     return upper, x - upper
 
@@ -283,13 +326,14 @@ def _log_in_two(t: _Tools, x: Lane) -> tuple[Lane, Lane]:
 
     x = 2^k m with m between √½ and √2, s = (m − 1)/(m + 1) in two numbers, log m = 2 artanh s.
     """
-    e, b = t.e, t.e.builder
-    tiny = e.compare("<", x, 2.0**-1022)
-    normal = e.select(tiny, x * 2.0**54, x)
-    bits = b.add(b.bitcast(normal.value, e.integers), e.integer((0x3FF << 52) - (0x3FE6A09E << 32)))
-    exponent = b.or_(b.lshr(bits, e.integer(52)), e.integer(0x433 << 52))
-    k = Lane(e, b.bitcast(exponent, e.vector)) - e.select(tiny, 2.0**52 + 1077, 2.0**52 + 1023)
-    near = b.add(b.and_(bits, e.integer(2**52 - 1)), e.integer(0x3FE6A09E << 32))
+    e, b, kind, logs = t.e, t.e.builder, t.e.number, LOGS[t.e.number.name]
+    tiny = e.compare("<", x, 2.0 ** (1 - kind.bias))
+    normal = e.select(tiny, x * 2.0**logs.lift, x)
+    bits = b.add(b.bitcast(normal.value, e.integers), e.integer(kind.one_bits - logs.root))
+    exponent = b.or_(b.lshr(bits, e.integer(kind.fraction)), e.integer(kind.count_bits))
+    start = 2.0**kind.fraction + kind.bias
+    k = Lane(e, b.bitcast(exponent, e.vector)) - e.select(tiny, start + logs.lift, start)
+    near = b.add(b.and_(bits, e.integer(2**kind.fraction - 1)), e.integer(logs.root))
     m = Lane(e, b.bitcast(near, e.vector))
     above, below = m - 1.0, m + 1.0  # the first is exact
     below_rest = m - (below - 1.0)
@@ -297,13 +341,13 @@ def _log_in_two(t: _Tools, x: Lane) -> tuple[Lane, Lane]:
     back, error = _product(s, below)
     s_rest = ((above - back) - error - s * below_rest) / below
     z = s * s
-    series = z * _polynomial(z, tuple(2.0 / (2 * i + 1) for i in range(1, 12)))
+    series = z * _polynomial(z, tuple(2.0 / (2 * i + 1) for i in range(1, t.known.artanh + 1)))
     tail = s * series + 2.0 * s_rest
-    first = k * _LN2_HIGH
+    first = k * logs.ln2[0]
     total = first + 2.0 * s
     carried = t.pick(">=", t.abs(first), t.abs(2.0 * s),
                      (first - total) + 2.0 * s, (2.0 * s - total) + first)  # fmt: skip
-    low = carried + (tail + k * _LN2_LOW)
+    low = carried + (tail + k * logs.ln2[1])
     high = total + low
     return high, (total - high) + low
 

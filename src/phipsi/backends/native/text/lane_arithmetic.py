@@ -7,17 +7,49 @@ Python numbers mixed in are folded: a known 0 or 1 costs no instruction.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal, final
 
 from phipsi.backends.native.text import llvm_text as ir
 from phipsi.spatial.exponential import SERIES_BELOW, polynomial
 
-DOUBLE, I64, I32, I8 = ir.DOUBLE, ir.IntType(64), ir.IntType(32), ir.IntType(8)
-I1 = ir.IntType(1)
-POINTER = ir.POINTER
+I64, I32, I8, I1 = (ir.IntType(bits) for bits in (64, 32, 8, 1))
+DOUBLE, POINTER, WORD = ir.DOUBLE, ir.POINTER, ir.WORD
+
+NumberName = Literal["double", "float"]
 
 
-_ALIGNED = ir.Constant(I32, 8)
+@final
+class Number:
+    """A kind of number that code computes with; sizes in memory and limits of rounding follow.
+
+    **Attributes:** `type`, as LLVM has it; `integer`, integers of the same width, which lanes of
+    integers consist of; `fraction`, the bits behind the leading one; `bias` of the exponent;
+    `dtype`, NumPy's name.
+    """
+
+    def __init__(
+        self, name: NumberName, type_: ir.Type, integer: ir.IntType, fraction: int
+    ) -> None:
+        self.name: NumberName = name
+        self.type, self.integer, self.fraction = type_, integer, fraction
+        self.bytes = integer.width // 8
+        self.bias = (1 << (integer.width - fraction - 2)) - 1
+        self.dtype = f"f{self.bytes}"
+        self.suffix = f"f{integer.width}"  # of intrinsics
+        # added to a number, this rounds it to a whole one, to the even one of two
+        self.whole = 1.5 * 2.0**fraction
+        self.one_bits = self.bias << fraction  # of 1
+        self.count_bits = (self.bias + fraction) << fraction  # of 2^fraction
+        self.whole_bits = self.count_bits | 1 << (fraction - 1)
+        self.alignment = ir.Constant(I32, self.bytes)
+
+    def tolerance(self, x: float) -> float:
+        """A tolerance for doubles as one for these numbers: the same power of the rounding unit."""
+        return x if self.name == "double" else x ** (self.fraction / _DOUBLE.fraction)
+
+
+_DOUBLE = Number("double", ir.DOUBLE, I64, 52)
+NUMBERS = {"double": _DOUBLE, "float": Number("float", ir.FLOAT, I32, 23)}
 
 
 def i64(x: int) -> ir.Constant:
@@ -29,15 +61,23 @@ class Emitter:
     """The place where instructions are written, for a number of lanes.
 
     `fused` says whether x y + z is one instruction with one rounding. It is written out explicitly
-    and never left to LLVM, so that kernels of different widths give the same bits.
+    and never left to LLVM, so that kernels of different widths give the same bits. `bytes` is the
+    size of one number of all lanes, `unit` that of one of them.
     """
 
-    def __init__(self, lanes: int, *, fused: bool) -> None:
-        self.lanes, self.fused = lanes, fused
-        self.vector = ir.side_by_side(DOUBLE, lanes)
+    def __init__(self, lanes: int, *, fused: bool, number: NumberName = "double") -> None:
+        self.lanes, self.fused, self.number = lanes, fused, NUMBERS[number]
+        self.unit = self.number.bytes
+        self.bytes = self.unit * lanes
+        self.vector = ir.side_by_side(self.number.type, lanes)
         self.mask = ir.side_by_side(I1, lanes)
-        self.integers = ir.side_by_side(I64, lanes)
+        self.integers = ir.side_by_side(self.number.integer, lanes)
         self.builder: Any = None
+
+    def like(self, lanes: int | None = None) -> Emitter:
+        """An emitter of the same numbers for another function, or for other lanes."""
+        count = self.lanes if lanes is None else lanes
+        return Emitter(count, fused=self.fused, number=self.number.name)
 
     def constant(self, x: float) -> Lane:
         """The same number in every lane."""
@@ -48,12 +88,14 @@ class Emitter:
         return x if isinstance(x, Lane) else self.constant(x)
 
     def splat(self, scalar: Any) -> Lane:
-        """A scalar double in every lane."""
+        """A single number in every lane."""
         return Lane(self, self._everywhere(scalar, self.vector))
 
     def splat_integer(self, scalar: Any) -> Any:
-        """A scalar integer in every lane."""
-        return self._everywhere(scalar, self.integers)
+        """A 64-bit integer in every lane."""
+        narrow = self.number.integer
+        short = scalar if narrow is I64 else self.builder.trunc(scalar, narrow)
+        return self._everywhere(short, self.integers)
 
     def integer(self, x: int) -> Any:
         """The same known integer in every lane."""
@@ -77,9 +119,10 @@ class Emitter:
 
     def intrinsic(self, name: str, *args: Lane) -> Lane:
         """An LLVM intrinsic on vectors, e.g. "sqrt", "fabs", "maxnum", "roundeven"."""
-        if self.builder.module.standalone and name in _WITHOUT_LIBRARY:
+        if name in self.builder.module.missing:
             return _WITHOUT_LIBRARY[name](self, *args)
-        full = f"llvm.{name}.f64" if self.lanes == 1 else f"llvm.{name}.v{self.lanes}f64"
+        lanes = "" if self.lanes == 1 else f"v{self.lanes}"
+        full = f"llvm.{name}.{lanes}{self.number.suffix}"
         values = [a.value for a in args]
         return Lane(self, self.builder.call_named(full, self.vector, values))
 
@@ -103,15 +146,42 @@ class Emitter:
         """`total`, but not a number where x is infinite or not a number."""
         return x.times_plus(self.constant(0.0), total)  # a plain 0 would be folded
 
+    # -- memory
+
+    def load(self, where: Any) -> Lane:
+        """One number of every lane."""
+        return Lane(self, self.builder.load(where, align=self.unit, typ=self.vector))
+
+    def store(self, x: Any, where: Any) -> None:
+        """Write one number of every lane."""
+        self.builder.store(self.lift(x).value, where, align=self.unit)
+
+    def load_one(self, where: Any) -> Any:
+        """A single number."""
+        return self.builder.load(where, align=self.unit, typ=self.number.type)
+
+    def load_shared(self, where: Any) -> Lane:
+        """A single number, in every lane."""
+        return self.splat(self.load_one(where))
+
+    def load_integers(self, where: Any) -> Any:
+        """One integer of every lane, such as the status."""
+        return self.builder.load(where, align=self.unit, typ=self.integers)
+
+    def store_integers(self, x: Any, where: Any) -> None:
+        """Write one integer of every lane."""
+        self.builder.store(x, where, align=self.unit)
+
     def masked_load(self, where: Any, mask: Any) -> Any:
         """A vector of which only the lanes in the mask are read; the others are zero."""
-        name, nothing = f"llvm.masked.load.v{self.lanes}f64.p0", self.constant(0.0).value
-        return self.builder.call_named(name, self.vector, [where, _ALIGNED, mask, nothing])
+        name = f"llvm.masked.load.v{self.lanes}{self.number.suffix}.p0"
+        aligned, nothing = self.number.alignment, self.constant(0.0).value
+        return self.builder.call_named(name, self.vector, [where, aligned, mask, nothing])
 
     def masked_store(self, value: Any, where: Any, mask: Any) -> None:
         """Write the lanes in the mask."""
-        name = f"llvm.masked.store.v{self.lanes}f64.p0"
-        self.builder.call_named(name, ir.VOID, [value, where, _ALIGNED, mask])
+        name = f"llvm.masked.store.v{self.lanes}{self.number.suffix}.p0"
+        self.builder.call_named(name, ir.VOID, [value, where, self.number.alignment, mask])
 
 
 def _largest(e: Emitter, x: Lane, y: Lane) -> Lane:
@@ -120,11 +190,11 @@ def _largest(e: Emitter, x: Lane, y: Lane) -> Lane:
 
 
 def _floor(e: Emitter, x: Lane) -> Lane:
-    """The largest whole number that is not larger: a number plus 2^52 has no fraction."""
-    size = e.intrinsic("fabs", x)
-    whole = e.intrinsic("copysign", (size + 2.0**52) - 2.0**52, x)
+    """The largest whole number that is not larger; a number plus `large` has no fraction."""
+    size, large = e.intrinsic("fabs", x), 2.0**e.number.fraction
+    whole = e.intrinsic("copysign", (size + large) - large, x)
     whole = e.select(e.compare(">", whole, x), whole - 1.0, whole)
-    return e.select(e.compare("<", size, 2.0**52), whole, x)
+    return e.select(e.compare("<", size, large), whole, x)
 
 
 # what some processors have no instruction for: there LLVM calls a function of a library
@@ -158,20 +228,22 @@ def fold_loop(
     b: Any, count: Any, step: int, starts: list[Any], body: Callable[[Any, list[Any]], list[Any]]
 ) -> list[Any]:
     """For i in range(0, count, step): values = body(i, values); the last values."""
-    f = b.function
+    f, most = b.function, ir.number(count)
+    kind = I32 if b.module.narrow and most is not None and most + step < 2**31 else I64
     head, inside, after = (f.append_basic_block(n) for n in ("head", "inside", "after"))
     before = b.block
     b.branch(head)
     b.position_at_end(head)
-    i = b.phi(I64)
-    i.add_incoming(ir.Constant(I64, 0), before)
+    counter = b.phi(kind)
+    counter.add_incoming(ir.Constant(kind, 0), before)
     values = [b.phi(x.type) for x in starts]
     for phi, start in zip(values, starts, strict=True):
         phi.add_incoming(start, before)
-    b.cbranch(b.icmp_signed("<", i, count), inside, after)
+    end = count if kind is I64 else ir.Constant(kind, most)
+    b.cbranch(b.icmp_signed("<", counter, end), inside, after)
     b.position_at_end(inside)
-    new = body(i, values)
-    i.add_incoming(b.add(i, ir.Constant(I64, step)), b.block)
+    new = body(counter if kind is I64 else b.zext(counter, I64), values)
+    counter.add_incoming(b.add(counter, ir.Constant(kind, step)), b.block)
     for phi, value in zip(values, new, strict=True):
         phi.add_incoming(value, b.block)
     b.branch(head)

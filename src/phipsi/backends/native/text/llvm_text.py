@@ -1,16 +1,13 @@
 """Writing LLVM's text: types, values and instructions.
 
-The names are those of llvmlite's own writer, which does more (it checks types, keeps every operand
-as an object and renders them at the end) and takes five times as long: 40 % of a cold compilation
-were spent there. Mistakes in types are found by LLVM, which parses and verifies the text.
-
-Sums and products of known integers are computed here, because no pass of LLVM's optimiser runs.
-
-Reasons: docs/decisions/0025.
+The names are those of llvmlite's own writer, which does more and takes five times as long. LLVM,
+which parses and verifies the text, finds mistakes in types. Sums and products of known integers are
+computed here, because no pass of LLVM's optimiser runs. Reasons: docs/decisions/0025.
 """
 
 from __future__ import annotations
 
+import math
 import re
 import struct
 from collections.abc import Callable, Iterator, Sequence
@@ -20,69 +17,45 @@ from typing import Any, Final
 
 import numpy as np
 
-# ---- types ---------------------------------------------------------------------------------------
-
-
-class Type:
-    """A type, by its text."""
-
-    __slots__ = ("text",)
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-
-    def __str__(self) -> str:
-        return self.text
-
-
-class IntType(Type):
-    """Integers of some bits."""
-
-    __slots__ = ("width",)
-
-    def __init__(self, width: int) -> None:
-        super().__init__(f"i{width}")
-        self.width = width
-
-
-class VectorType(Type):
-    """Several elements side by side."""
-
-    __slots__ = ("count", "element")
-
-    def __init__(self, element: Type, count: int) -> None:
-        super().__init__(f"<{count} x {element}>")
-        self.element, self.count = element, count
-
-
-class LiteralStructType(Type):
-    """A record without a name."""
-
-    __slots__ = ("elements",)
-
-    def __init__(self, elements: Sequence[Type]) -> None:
-        super().__init__("{" + ", ".join(x.text for x in elements) + "}")
-        self.elements = tuple(elements)
-
-
-class FunctionType(Type):
-    """The types that a function returns and takes."""
-
-    __slots__ = ("gives", "takes")
-
-    def __init__(self, gives: Type, takes: Sequence[Type]) -> None:
-        super().__init__(f"{gives} ({', '.join(x.text for x in takes)})")
-        self.gives, self.takes = gives, tuple(takes)
-
-
-def side_by_side(element: Type, count: int) -> Type:
-    """A vector of several elements; one alone is a plain value."""
-    return element if count == 1 else VectorType(element, count)
-
-
-DOUBLE, POINTER, VOID = Type("double"), Type("ptr"), Type("void")
-BIT = IntType(1)
-
+from phipsi.backends.native.text.llvm_types import (  # some are for others, as `ir.…`
+    BIT as BIT,
+)
+from phipsi.backends.native.text.llvm_types import (
+    DOUBLE as DOUBLE,
+)
+from phipsi.backends.native.text.llvm_types import (
+    FLOAT as FLOAT,
+)
+from phipsi.backends.native.text.llvm_types import (
+    POINTER as POINTER,
+)
+from phipsi.backends.native.text.llvm_types import (
+    VOID as VOID,
+)
+from phipsi.backends.native.text.llvm_types import (
+    WORD as WORD,
+)
+from phipsi.backends.native.text.llvm_types import (
+    FunctionType as FunctionType,
+)
+from phipsi.backends.native.text.llvm_types import (
+    IntType as IntType,
+)
+from phipsi.backends.native.text.llvm_types import (
+    LiteralStructType as LiteralStructType,
+)
+from phipsi.backends.native.text.llvm_types import (
+    Type as Type,
+)
+from phipsi.backends.native.text.llvm_types import (
+    VectorType as VectorType,
+)
+from phipsi.backends.native.text.llvm_types import (
+    element_of as element_of,
+)
+from phipsi.backends.native.text.llvm_types import (
+    side_by_side as side_by_side,
+)
 
 # ---- values --------------------------------------------------------------------------------------
 
@@ -124,9 +97,18 @@ def _known(type_: Type, value: Any) -> str:
     if isinstance(type_, VectorType):
         element = type_.element
         return "<" + ", ".join(f"{element.text} {_known(element, x)}" for x in value) + ">"
-    if type_ is DOUBLE:
-        return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
+    if type_ is DOUBLE or type_ is FLOAT:
+        number = value if type_ is DOUBLE else _rounded(value)  # floats are written as doubles
+        return f"0x{struct.unpack('<Q', struct.pack('<d', number))[0]:016X}"
     return str(int(value))
+
+
+def _rounded(x: float) -> float:
+    """The nearest number of single precision; infinite if it is too large for one."""
+    try:
+        return struct.unpack("<f", struct.pack("<f", x))[0]
+    except OverflowError:
+        return math.copysign(math.inf, x)
 
 
 class Function(Value):
@@ -250,11 +232,11 @@ class Table(Value):
         """The text."""
         listed = ", ".join([x.typed for x in self.numbers])
         kind = f"[{len(self.numbers)} x {self.element}]"
-        yield f"{self.name} = internal constant {kind} [{listed}], align 8"
+        yield f"{self.name} = internal constant {kind} [{listed}], align {WORD}"
 
 
 class Memory(Value):
-    """Bytes of a module that change."""
+    """Bytes of a module that change, zero at first."""
 
     __slots__ = ("size",)
 
@@ -265,8 +247,7 @@ class Memory(Value):
 
     def lines(self) -> Iterator[str]:
         """The text."""
-        kind = f"[{self.size} x i8]"
-        yield f"{self.name} = internal global {kind} zeroinitializer, align 16"
+        yield f"{self.name} = internal global [{self.size} x i8] zeroinitializer, align 16"
 
 
 class Module:
@@ -274,7 +255,9 @@ class Module:
 
     `builder` is the class that writes instructions, and so the language of the text: this one, or
     that of `c_text`. `standalone` is for code that leaves this process: it calls no library, not
-    even where LLVM would put such a call, and has no tables for unwinding.
+    even where LLVM would put such a call, and has no tables for unwinding. `missing` are intrinsics
+    that its processor has no instruction for; `narrow` says that addresses have 32 bits,
+    `integer_bytes` how wide integers of the model's tables are.
     """
 
     @property
@@ -282,7 +265,11 @@ class Module:
         """What writes the instructions of its functions."""
         return IRBuilder
 
-    def __init__(self, *, standalone: bool = False) -> None:
+    def __init__(
+        self, *, standalone: bool = False, missing: Sequence[str] = (), narrow: bool = False,
+        integer_bytes: int = 8,
+    ) -> None:  # fmt: skip
+        self.missing, self.narrow, self.integer_bytes = missing, narrow, integer_bytes
         self.globals: dict[str, Function] = {}
         self.tables: list[Table | Memory] = []
         self.standalone = standalone
@@ -290,10 +277,10 @@ class Module:
         self._shared: dict[tuple[str, bytes], Table] = {}
 
     def table_of(self, numbers: np.ndarray) -> Table:
-        """A table with these numbers, 64-bit integers or doubles; equal ones are there once."""
+        """A table with these numbers, integers, doubles or floats; equal ones are there once."""
         key = (numbers.dtype.str, numbers.tobytes())
         if key not in self._shared:
-            element = DOUBLE if numbers.dtype == np.float64 else IntType(8 * numbers.itemsize)
+            element = element_of(numbers.dtype)
             name = f"table.{len(self._shared)}"
             self._shared[key] = Table(self, element, numbers.ravel().tolist(), name)
         return self._shared[key]
@@ -306,8 +293,8 @@ class Module:
             kept |= new
             stack.extend(new)
         self.globals = {name: f for name, f in self.globals.items() if f in kept}
-        text = "\n".join(line for f in self.globals.values() for line in f.lines())
-        self.tables = [t for t in self.tables if re.search(rf"{re.escape(t.name)}\b", text)]
+        used = set(re.findall(r"@[\w.]+", "".join(x for f in kept for x in f.lines())))
+        self.tables = [t for t in self.tables if t.name in used]
 
     def __str__(self) -> str:
         parts = (*self.tables, *self.globals.values())
@@ -437,9 +424,8 @@ class IRBuilder:
 
     def uitofp(self, x: Value, type_: Type) -> Value:
         """The number of an integer without a sign."""
-        if number(x) is not None and type_ is DOUBLE:
-            return Constant(type_, float(number(x) or 0))
-        return _uitofp(self, x, type_)
+        known = number(x) if type_ is DOUBLE else None
+        return _uitofp(self, x, type_) if known is None else Constant(type_, float(known))
 
     def select(self, condition: Value, x: Value, y: Value) -> Value:
         """x where the condition holds, else y."""
@@ -485,7 +471,7 @@ class IRBuilder:
 
     def word(self, base: Value, i: int) -> Value:
         """The 64-bit word number i after an address."""
-        return self.load(self.at(base, 8 * i), typ=_WORD)
+        return self.load(self.at(base, WORD * i), typ=_WORD)
 
     def load(self, where: Value, *, typ: Type, align: int | None = None) -> Value:
         """Read."""
@@ -498,10 +484,7 @@ class IRBuilder:
         self._write(f"  store {x.typed}, {where.typed}{aligned}")
 
     def alloca(self, type_: Type, size: int = 1) -> Value:
-        """Memory of the function's own, taken once, when it is called.
-
-        Where control comes by more than once it would take more of the stack every time.
-        """
+        """Memory of the function's own, taken once, when it is called."""
         out = Value(POINTER, self.function.fresh())
         entry = self.function.blocks[0]
         entry.lines.insert(0, f"  {out.name} = alloca {type_}, i32 {size}")

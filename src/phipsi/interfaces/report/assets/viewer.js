@@ -77,6 +77,9 @@ function cylinder() { // radius 1, height from −1 to 1, with softened rims
   profile.push([1 - e, 1, 0, 1], [0, 1, 0, 1]);
   return lathe(profile, 44);
 }
+function cone() { // radius 1 at height 0, its tip at height 1
+  return lathe([[0, 0, 0, -1], [1, 0, 0, -1], [1, 0, 0.7, 0.7], [0, 1, 0.7, 0.7]], 28);
+}
 function box() { // half edges 1
   const out = [];
   for (let axis = 0; axis < 3; axis++) for (const side of [-1, 1]) {
@@ -203,7 +206,7 @@ function makeViewer(canvas) {
   };
   const solid = program(SOLID_VERTEX, SOLID_FRAGMENT), depth = program(SOLID_VERTEX, DEPTH_FRAGMENT);
   const floor = program(FLOOR_VERTEX, FLOOR_FRAGMENT), trail = program(TRAIL_VERTEX, TRAIL_FRAGMENT);
-  const meshes = { box: buffer(box(), [3, 3]), sphere: buffer(sphere(), [3, 3]), cylinder: buffer(cylinder(), [3, 3]) };
+  const meshes = { box: buffer(box(), [3, 3]), sphere: buffer(sphere(), [3, 3]), cylinder: buffer(cylinder(), [3, 3]), cone: buffer(cone(), [3, 3]) };
   const plate = buffer(new Float32Array([-1, -1, 0, 1, -1, 0, 1, 1, 0, -1, -1, 0, 1, 1, 0, -1, 1, 0]), [3]);
   const ribbons = scene.trails.map((one) => {
     const points = floats(one.points), values = [], born = floats(scene.trail_times);
@@ -247,7 +250,8 @@ function makeViewer(canvas) {
   };
   const home = () => Object.assign(view, { turn: -0.85, tilt: 0.30, away: fit(), target: [0, 0, -0.06 * scene.half[2]] });
   home();
-  let dirty = true, trails = true;
+  let dirty = true, trails = true, forces = true;
+  const arrows = scene.arrows && { ...scene.arrows, points: floats(scene.arrows.points), arrows: floats(scene.arrows.arrows) };
 
   function place(t) { // poses between two frames
     let low = 0, high = frames.length - 1;
@@ -289,6 +293,31 @@ function makeViewer(canvas) {
       gl.drawArrays(gl.TRIANGLES, 0, mesh.count);
     });
   }
+  function along(z, at) { // a frame at a point with z along a direction
+    const help = Math.abs(z[2]) < 0.9 ? [0, 0, 1] : [1, 0, 0], x = unit(cross(help, z)), y = cross(z, x);
+    return new Float32Array([...x, 0, ...y, 0, ...z, 0, ...at, 1]);
+  }
+  function pushes() { // contact forces of the frame that is shown
+    let low = 0;
+    for (let high = frames.length; high - low > 1;) { const m = (low + high) >> 1; if (frames[m] <= clock.now + 1e-9) low = m; else high = m; }
+    const use = solid, k = arrows.count, thick = arrows.thick;
+    gl.useProgram(use.out);
+    const part = (mesh, model, scale) => {
+      gl.bindVertexArray(meshes[mesh].array);
+      gl.uniformMatrix4fv(use.at.model, false, model); gl.uniform3fv(use.at.scale, scale);
+      gl.uniform3fv(use.at.color, [1.0, 0.62, 0.02]);
+      gl.drawArrays(gl.TRIANGLES, 0, meshes[mesh].count);
+    };
+    for (let i = 0; i < k; i++) {
+      const f = arrows.arrows.subarray(3 * (low * k + i), 3 * (low * k + i) + 3), at = arrows.points.subarray(3 * (low * k + i), 3 * (low * k + i) + 3);
+      const size = Math.hypot(...f);
+      if (!(size > 0.3 * thick)) continue;
+      const z = unit([...f]), tip = Math.min(5 * thick, 0.5 * size), shaft = size - tip;
+      const go = (s) => [0, 1, 2].map((j) => at[j] + s * z[j]);
+      part("cylinder", along(z, go(shaft / 2)), [thick, thick, shaft / 2]);
+      part("cone", along(z, go(shaft)), [2.4 * thick, 2.4 * thick, tip]);
+    }
+  }
   function render() {
     const ratio = Math.min(window.devicePixelRatio || 1, 2);
     const width = Math.max(1, Math.round(canvas.clientWidth * ratio)), height = Math.max(1, Math.round(canvas.clientHeight * ratio));
@@ -318,7 +347,12 @@ function makeViewer(canvas) {
       gl.uniform1f(trail.at.span, scene.trail_span); gl.uniform3fv(trail.at.color, one.color);
       gl.drawArrays(gl.TRIANGLES, 0, one.count);
     }
-    gl.bindVertexArray(null); gl.depthMask(true);
+    gl.depthMask(true);
+    if (arrows && forces) { // in front of everything
+      gl.clear(gl.DEPTH_BUFFER_BIT); gl.disable(gl.BLEND); gl.enable(gl.CULL_FACE);
+      pushes();
+    }
+    gl.bindVertexArray(null);
   }
 
   // ---- mouse and touch
@@ -356,6 +390,7 @@ function makeViewer(canvas) {
     draw() { if (dirty) { dirty = false; render(); } },
     home() { home(); dirty = true; },
     trails(on) { trails = on; dirty = true; },
+    forces(on) { forces = on; dirty = true; },
   };
 }
 
@@ -386,6 +421,10 @@ document.getElementById("trail").addEventListener("click", (e) => {
   const on = e.currentTarget.classList.toggle("on");
   if (viewer) viewer.trails(on);
 });
+const force = document.getElementById("force");
+force.hidden = !data.scene.arrows;
+if (data.scene.arrows) force.title = `contact forces: 0.1 m is ${(0.1 * data.scene.arrows.unit).toPrecision(2)} N`;
+force.addEventListener("click", () => { const on = force.classList.toggle("on"); if (viewer) viewer.forces(on); });
 document.addEventListener("keydown", (e) => {
   if (["INPUT", "SELECT", "BUTTON", "SUMMARY"].includes(e.target.tagName)) return;
   if (e.key === " ") { e.preventDefault(); setPlaying(!clock.playing); }

@@ -14,7 +14,7 @@ from phipsi.backends.failures import STATUS_WORDS
 from phipsi.backends.native.native_backend import KernelSource
 from phipsi.backends.native.targets.target import Target
 from phipsi.backends.native.text import c_text
-from phipsi.export.fmu_model import FmuModel
+from phipsi.exporting.fmu_model import FmuModel
 from phipsi.motion import run_code
 from phipsi.motion.run_code import Plan, Run
 
@@ -27,7 +27,7 @@ CLOSING_TOLERANCE = 1e-9
 def fmu_source(model: FmuModel, version: str) -> str:
     """The whole file, for FMI "3.0" or "2.0", but for the line that defines TOKEN."""
     head = _Head(model)
-    assets = files("phipsi.export") / "assets"
+    assets = files("phipsi.exporting") / "assets"
     core = (assets / "fmu_core.c").read_text(encoding="utf-8")
     functions = (assets / f"fmi{version[0]}.c").read_text(encoding="utf-8")
     return "\n".join([head.text, core, functions])
@@ -96,6 +96,8 @@ class _Head:
             yield f"  uint64_t {name}_job[{self._words(run.plan)}];"
             yield f"  double {name}_work[{max(1, run.size)}];"
         yield f"  double scratch[{scratch}];"
+        if "pull" in runs:
+            yield "  double weights[N_VALUES - N_GIVEN], by[N_GIVEN];"
         yield "} Model;"
         for name, run in runs.items():
             yield from self._runner(name, run.plan)
@@ -115,7 +117,7 @@ class _Head:
             run_code.FAILED_AT: "&m->failed_at",
         }
         for i, port in enumerate(plan.ports):
-            addresses[run_code.PORTS + 3 * i] = f"(m->values + {self.model.places[port]})"
+            addresses[run_code.PORTS + 3 * i] = self.model.room_of(port)
         programs = run_code.PORTS + 3 * len(plan.ports)
         for i in range(len(plan.natives)):
             addresses[programs + 2 * i + 1] = "m->scratch"

@@ -4,12 +4,13 @@ All numbers of an instance are in one row, in which a value reference is the pla
 
     time | q | v | states of laws | tau | parameters | derivatives of the states | records
 
-Three runs (run_code.py) work on that row, each written with one lane:
+Runs (run_code.py) work on that row, each written with one lane:
 
     step     one step of the simulator: for co-simulation
     slope    the derivatives of the continuous states: for model exchange
     look     samples of laws at their times, and what is recorded
     close    the state on the constraints nearest to this one, of a system
+    pull     derivatives of a weighted sum of what is calculated, by what is given
 """
 
 from __future__ import annotations
@@ -25,10 +26,11 @@ from numpy.typing import ArrayLike, NDArray
 from phipsi.errors import InputError, did_you_mean
 from phipsi.laws import law_operations as ops
 from phipsi.laws.graph import Node, in_order
+from phipsi.laws.law_derivatives import adjoints
 from phipsi.model.model import Model
 from phipsi.motion.entry_names import entry_names, rates_of
+from phipsi.motion.group_calls import unit_places, velocity
 from phipsi.motion.run_code import Plan, Sample
-from phipsi.motion.step_calls import unit_places, velocity
 from phipsi.motion.step_graph import Place
 from phipsi.simulation.simulator import Simulator
 
@@ -60,7 +62,8 @@ class FmuModel:
     **Attributes:** `variables`, in the order of their places; `plans`, the runs by name; `places`,
     where each quantity begins, and `sizes`, by name; `continuous`, the names of quantities that
     have derivatives; `inputs_end`, the first place that is calculated; `periods` of samples in
-    steps; `unfit`, why there is no model exchange, or "".
+    steps; `unfit`, why there is no model exchange, or "". Without `exchange` and `derivatives` the
+    runs for them are left out.
     """
 
     def __init__(
@@ -72,6 +75,8 @@ class FmuModel:
         inputs: Sequence[str] | None = None,
         outputs: Sequence[str] = ("q", "v"),
         parameters: Mapping[str, ArrayLike] | Sequence[str] | None = None,
+        exchange: bool = True,
+        derivatives: bool = True,
     ) -> None:
         if simulator.episodes is not None:
             raise InputError(
@@ -87,11 +92,13 @@ class FmuModel:
         self.continuous = ("q", "v", *graph.circuit.rates)
         self.periods = tuple(sorted({s.period for s in graph.circuit.samplings}))
         self.unfit = self._unfit()
+        self._exchange, self._derivatives = exchange and not self.unfit, derivatives
         self._outputs = self._checked(outputs)
         self._records = tuple(x for x in self._outputs if x not in ("q", "v"))
         self._driven = {int(k) for k in rates_of(self.model, inputs)}
         self.places: dict[str, int] = {"t": 0}
         self.sizes: dict[str, int] = {"t": 1}
+        self._taken = {"time"}
         self.variables: list[Variable] = [
             Variable("time", 0, "independent", "continuous", unit="s")
         ]
@@ -171,8 +178,7 @@ class FmuModel:
         for name in self._records:
             shape = sim.shape_of(name)
             listed = self._names(name, shape)
-            taken = {x.name for x in self.variables}
-            listed = [f"total.{x}" if x in taken else x for x in listed]
+            listed = [f"total.{x}" if x in self._taken else x for x in listed]
             self._add(f"record {name}", listed, "output", "continuous", None, units.get(name, ()))
 
     def _add(
@@ -191,6 +197,9 @@ class FmuModel:
         self.places[quantity], self.sizes[quantity] = first, len(names)
         numbers = None if start is None else np.ravel(start)
         for i, name in enumerate(names):
+            while name in self._taken:
+                name += "_"
+            self._taken.add(name)
             self.variables.append(
                 Variable(
                     name,
@@ -226,12 +235,12 @@ class FmuModel:
         base, shared = step.base, dict(step.shared)
         out = {"step": step}
         stay = {name: ops.given(name, node.shape) for name, node in sim._states.items()}
-        samples: tuple[Sample, ...] = step.samples if not self.unfit else ()
+        samples: tuple[Sample, ...] = step.samples if self._exchange else ()
         records = {name: sim._record(name) for name in self._records}
         tau = {"tau": self.model.nv}
         if samples or records:
             out["look"] = Plan(base, stay, tau, {}, shared, samples, records)
-        if self.unfit:
+        if not self._exchange:
             return out
         q = unit_places(self.model, start.q)
         place = Place(start.t, q, start.v, start.states)
@@ -241,6 +250,10 @@ class FmuModel:
         slopes |= {f"der {name}": x for name, x in forces.rates.items()}
         own = {name: max(1, math.prod(x.shape)) for name, x in stay.items()} | tau
         out["slope"] = Plan(base, slopes, {}, own, shared, (), {})
+        pulled = self._pulled(slopes, records, stay) if self._derivatives else None
+        if pulled is not None:
+            weights = {_weight(name): self.sizes[name] for name in self._unknowns}
+            out["pull"] = Plan(base, pulled, {}, {**own, **weights}, shared, (), {})
         if sim._mechanism.n_rows:
             end = graph.closed(place)
             closed = {**stay, "q": end.q, "v": end.v}
@@ -248,9 +261,47 @@ class FmuModel:
         return out
 
     @property
+    def _unknowns(self) -> list[str]:
+        """The quantities that are calculated."""
+        return [x for x, place in self.places.items() if place >= self.inputs_end]
+
+    def _pulled(
+        self, slopes: Mapping[str, Node], records: Mapping[str, Node], stay: Mapping[str, Node]
+    ) -> dict[str, Node] | None:
+        """Derivatives of weighted unknowns by all that is given; None if one is not known."""
+        results = {**slopes, **{f"record {name}": x for name, x in records.items()}}
+        bars = [ops.given(_weight(name), x.shape) for name, x in results.items()]
+        given = {name: x for name, x in stay.items() if name != "t"}
+        given["tau"] = self.simulator._graph.tau
+        first = self._first
+        given |= {x: ops.given(x, np.shape(first[x])) for x in self.simulator.parameters}
+        try:
+            found = adjoints(list(results.values()), bars, list(given.values()))
+        except (InputError, NotImplementedError):
+            return None
+        zeros = (ops.constant(np.zeros(x.shape)) for x in given.values())
+        sums = [zero if y is None else y for y, zero in zip(found, zeros, strict=True)]
+        return {f"by {name}": x for name, x in zip(given, sums, strict=True)}
+
+    def room_of(self, port: str) -> str:
+        """Where a run finds a quantity, as C says it."""
+        if port.startswith("by "):
+            return f"(m->by + {self.places[port[3:]]})"
+        if port.startswith(_WEIGHT):
+            return f"(m->weights + {self.places[port[len(_WEIGHT) :]] - self.inputs_end})"
+        return f"(m->values + {self.places[port]})"
+
+    @property
     def starts(self) -> Iterator[float]:
         """The first value of every place; 0 for what is calculated."""
         return (x.start or 0.0 for x in self.variables)
+
+
+_WEIGHT = "weight of "
+
+
+def _weight(name: str) -> str:
+    return f"{_WEIGHT}{name}"
 
 
 def joint_units(model: Model) -> dict[str, list[str]]:

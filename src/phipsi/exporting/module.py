@@ -16,13 +16,25 @@ from types import ModuleType
 from typing import Any
 
 from phipsi.backends.backend import SweepProgram
-from phipsi.backends.failures import STATUS_WORDS
+from phipsi.backends.failures import NO_MEMORY, STATUS_WORDS
 from phipsi.backends.native.calls.batch_loop import define_pack, define_unpack
 from phipsi.backends.native.native_backend import KernelSource
 from phipsi.backends.native.targets.target import Target
-from phipsi.backends.native.text import llvm_text
+from phipsi.backends.native.text import c_text, llvm_text
 from phipsi.backends.native.text import llvm_text as ir
-from phipsi.backends.native.text.lane_arithmetic import I1, I32, I64, POINTER, i64, write_loop
+from phipsi.backends.native.text.lane_arithmetic import (
+    I1,
+    I32,
+    I64,
+    POINTER,
+    WORD,
+    Emitter,
+    i64,
+    write_loop,
+)
+
+# memory is the caller's, so that it cannot be missing
+_STATUSES = {code: text for code, text in STATUS_WORDS.items() if code != NO_MEMORY}
 
 
 @dataclass(frozen=True)
@@ -97,14 +109,23 @@ def exported_module(
     `writer` writes the text: that of LLVM, or C. With `static`, work memory is data of the module:
     functions have no `work`, and each may run once at a time.
     """
-    module = writer.Module(standalone=True)
+    options: dict[str, Any] = {}
+    if writer is llvm_text:
+        options = {"missing": target.missing, "narrow": target.pointer_bits == 32}
+        options["integer_bytes"] = target.integer_bytes
+    module = writer.Module(standalone=True, **options)
     functions: list[ExportedFunction] = []
     entries: list[Any] = []
+    found: list[KernelSource] = []
     for source in sources:
         fused = target.fused and not source.program.reproducible
-        kernels = KernelSource(source.program, replace(target, fused=fused))
-        one = _Writer(module, kernels, source, static)
-        function = ExportedFunction(source.name, source.arguments, 0, dict(STATUS_WORDS))
+        found.append(KernelSource(source.program, replace(target, fused=fused)))
+    widths = {1, target.lanes} if batch else {1}
+    # tables have what one of the programs reads, so that programs share them
+    columns = set[int]().union(*(kernels.unit.used_columns(widths) for kernels in found))
+    for source, kernels in zip(sources, found, strict=True):
+        one = _Writer(module, kernels, source, columns, static)
+        function = ExportedFunction(source.name, source.arguments, 0, _STATUSES)
         entry, work = one.single()
         entries.append(entry)
         function = replace(function, work_bytes=work)
@@ -113,24 +134,43 @@ def exported_module(
             entries.append(entry)
             function = replace(function, batch_bytes=work, lanes=target.lanes)
         functions.append(function)
+    if isinstance(module, c_text.Module):
+        for f in functions:
+            _declare(module, f, target.number, static=static)
     module.keep(entries)
     return ExportedModule(str(module), tuple(functions))
+
+
+def _declare(module: c_text.Module, f: ExportedFunction, number: str, *, static: bool) -> None:
+    """The parameters of a function as the header has them."""
+    arrays = [f"{'const ' * (a.role == 'in')}{number} *{a.name}" for a in f.arguments]
+    work = [] if static else ["void *work"]
+    if arrays:
+        module.signatures[f.name] = (*arrays, *work)
+        module.signatures[f"{f.name}_batch"] = ("int n", *arrays, "int *status", *work)
 
 
 class _Writer:
     """Writes the functions of one program around its kernels."""
 
     def __init__(
-        self, module: ir.Module, kernels: KernelSource, source: Source, static: bool
+        self,
+        module: ir.Module,
+        kernels: KernelSource,
+        source: Source,
+        columns: set[int],
+        static: bool,
     ) -> None:
+        self._columns = columns
         self.module, self.source, self.unit, self.static = module, source, kernels.unit, static
+        self.target = kernels.unit.target
         self.n_inputs = len(kernels.program.inputs)
         self._kernels: dict[int, tuple[Any, int]] = {}
         self.counts = [math.prod(shape) for shape in self.unit.shapes[:-1]]
 
     def _kernel(self, lanes: int) -> tuple[Any, int]:
         if lanes not in self._kernels:
-            known, work = self.unit.known_record(lanes)
+            known, work = self.unit.known_record(lanes, self._columns)
             kernel = self.unit.kernel(self.module, lanes, known=known)
             self._kernels[lanes] = kernel.function, work
         return self._kernels[lanes]
@@ -152,14 +192,20 @@ class _Writer:
         kernel, work = self._kernel(1)
         n = len(self.counts)
         function, args, scratch = self._begin(self.source.name, [POINTER] * n, work)
-        b = ir.IRBuilder(function.append_basic_block("entry"))
-        status = b.alloca(I64)
+        b = function.begin()
+        e = self._emitter(b, 1)
+        status = b.alloca(e.integers)
         buffers = b.alloca(I64, size=n + 1)
         for i, a in enumerate((*args, status)):
-            b.store(a, b.at(buffers, 8 * i))
+            b.store(a, b.at(buffers, WORD * i))
         self._run(b, kernel, scratch, buffers)
-        b.ret(b.trunc(b.load(status, typ=I64), I32))
+        b.ret(_as_int(b, b.load(status, typ=e.integers)))
         return function, work
+
+    def _emitter(self, b: Any, lanes: int) -> Emitter:
+        e = Emitter(lanes, fused=self.target.fused, number=self.target.number)
+        e.builder = b
+        return e
 
     def _run(self, b: Any, kernel: Any, scratch: Any, buffers: Any) -> None:
         nothing = ir.Constant(POINTER, None)
@@ -173,22 +219,23 @@ class _Writer:
         kernel, work = self._kernel(lanes)
         n = len(self.counts)
         rooms = [-(-c // lanes) * lanes * lanes for c in self.counts]  # whole tiles
-        starts = [8 * sum(rooms[:i]) for i in range(n + 1)]
+        starts = [self.target.unit * sum(rooms[:i]) for i in range(n + 1)]
         total = starts[-1] + work if lanes > 1 else work
         takes = [I32, *[POINTER] * (n + 1)]
         function, args, memory = self._begin(f"{self.source.name}_batch", takes, total)
         count, *arrays, statuses = args
-        b = ir.IRBuilder(function.append_basic_block("entry"))
-        found, first = b.alloca(ir.side_by_side(I64, lanes)), b.alloca(I32)
+        b = function.begin()
+        e = self._emitter(b, lanes)
+        found, first = b.alloca(e.integers), b.alloca(I32)
         buffers = b.alloca(I64, size=n + 1)
         b.store(ir.Constant(I32, 0), first)
-        b.store(found, b.at(buffers, 8 * n))
+        b.store(found, b.at(buffers, WORD * n))
         scratch = memory if lanes == 1 else b.at(memory, starts[-1])
         places = [b.at(memory, s) for s in starts[:-1]]
         total_count = b.sext(count, I64)
 
-        def note(row: Any, status: Any) -> None:
-            status = b.trunc(status, I32)
+        def note(row: Any, place: Any) -> None:
+            status = _as_int(b, b.load(place, typ=e.number.integer))
             b.store(status, b.at(statuses, b.mul(row, i64(4))), align=4)
             old = b.load(first, typ=I32)
             fine = b.icmp_signed("==", old, ir.Constant(I32, 0))
@@ -197,29 +244,32 @@ class _Writer:
         def group(start: Any) -> None:
             last = b.sub(b.sub(total_count, start), i64(1))
             whole = zip(arrays, self.counts, strict=True)
-            rows = [b.at(a, b.mul(start, i64(8 * c))) for a, c in whole]
+            rows = [b.at(a, b.mul(start, i64(e.unit * c))) for a, c in whole]
             for i, row in enumerate(rows):
                 place = row if lanes == 1 else places[i]
-                b.store(place, b.at(buffers, 8 * i))
+                b.store(place, b.at(buffers, WORD * i))
                 if lanes > 1 and i < self.n_inputs:
-                    self._move(b, define_pack, i, row, last, place, lanes)
+                    self._move(e, define_pack, i, row, last, place)
             self._run(b, kernel, scratch, buffers)
             if lanes == 1:
-                note(start, b.load(found, typ=I64))
+                note(start, found)
                 return
             for i in range(self.n_inputs, n):
-                self._move(b, define_unpack, i, rows[i], last, places[i], lanes)
+                self._move(e, define_unpack, i, rows[i], last, places[i])
             for lane in range(lanes):
                 with b.if_then(b.icmp_signed("<=", i64(lane), last)):
-                    note(b.add(start, i64(lane)), b.load(b.at(found, 8 * lane), typ=I64))
+                    note(b.add(start, i64(lane)), b.at(found, e.unit * lane))
 
         write_loop(b, total_count, group, lanes)
         b.ret(b.load(first, typ=I32))
         return function, total
 
-    def _move(
-        self, b: Any, define: Any, i: int, row: Any, last: Any, place: Any, lanes: int
-    ) -> None:
+    def _move(self, e: Emitter, define: Any, i: int, row: Any, last: Any, place: Any) -> None:
         """Numbers of a group between the caller's array i and lanes."""
-        count = i64(self.counts[i])
-        b.call(define(self.module, lanes), [row, i64(8 * self.counts[i]), last, count, place])
+        count, stride = i64(self.counts[i]), i64(e.unit * self.counts[i])
+        e.builder.call(define(self.module, e), [row, stride, last, count, place])
+
+
+def _as_int(b: Any, status: Any) -> Any:
+    """A status as an int of C."""
+    return status if status.type is I32 else b.trunc(status, I32)

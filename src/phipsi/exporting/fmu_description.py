@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from xml.sax.saxutils import quoteattr
 
-from phipsi.export.fmu_model import FmuModel, Variable
+from phipsi.exporting.fmu_model import FmuModel, Variable
 
 _UNITS = {
     "s": {"s": 1},
@@ -32,7 +32,9 @@ def _tag(name: str, inside: str = "", /, **attributes: object) -> str:
 def _value(x: object) -> str:
     if isinstance(x, bool):
         return "true" if x else "false"
-    return repr(x) if isinstance(x, float) else str(x)
+    if isinstance(x, float):
+        return repr(x)
+    return "".join(c if c.isprintable() else "?" for c in str(x))  # XML has no other characters
 
 
 def model_description(
@@ -122,8 +124,14 @@ class _Fmi3(_Description):
             "canSerializeFMUState": True,
         }
         if kind == "model_exchange":
-            notes = bool(self.model.plans.get("close"))
-            return _tag("ModelExchange", **common, needsCompletedIntegratorStep=notes)
+            plans = self.model.plans
+            return _tag(
+                "ModelExchange",
+                **common,
+                needsCompletedIntegratorStep="close" in plans,
+                providesDirectionalDerivatives="pull" in plans,
+                providesAdjointDerivatives="pull" in plans,
+            )
         return _tag(
             "CoSimulation",
             **common,
@@ -194,6 +202,7 @@ class _Fmi2(_Description):
         sources = _tag("SourceFiles", _tag("File", name=f"{self.identifier}.c"))
         if kind == "model_exchange":
             common["completedIntegratorStepNotNeeded"] = "close" not in self.model.plans
+            common["providesDirectionalDerivative"] = "pull" in self.model.plans
             return _tag("ModelExchange", sources, **common)
         common["canHandleVariableCommunicationStepSize"] = not self.model.periods
         return _tag("CoSimulation", sources, **common)

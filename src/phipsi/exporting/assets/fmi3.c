@@ -68,10 +68,10 @@ API int FMI(EnterInitializationMode)(Instance *s, _Bool has_tolerance, double to
 API int FMI(Reset)(Instance *s) { begin_again(s); return OK; }
 
 API int FMI(GetFloat64)(Instance *s, const unsigned references[], size_t n, double values[], size_t m)
-{ (void)m; return get_values(s, references, n, values); }
+{ return m == n ? get_values(s, references, n, values) : ERROR; }
 
 API int FMI(SetFloat64)(Instance *s, const unsigned references[], size_t n, const double values[], size_t m)
-{ (void)m; return set_values(s, references, n, values); }
+{ return m == n ? set_values(s, references, n, values) : ERROR; }
 
 API int FMI(DoStep)(Instance *s, double t, double interval, _Bool no_set, _Bool *event, _Bool *terminate,
     _Bool *early, double *last)
@@ -87,9 +87,9 @@ API int FMI(DoStep)(Instance *s, double t, double interval, _Bool no_set, _Bool 
 API int FMI(SetTime)(Instance *s, double t) { set_time(s, t); return OK; }
 API int FMI(GetNumberOfContinuousStates)(Instance *s, size_t *n) { (void)s; *n = N_STATES; return OK; }
 API int FMI(GetNumberOfEventIndicators)(Instance *s, size_t *n) { (void)s; *n = 0; return OK; }
-API int FMI(GetContinuousStates)(Instance *s, double x[], size_t n) { (void)n; get_states(s, x); return OK; }
-API int FMI(SetContinuousStates)(Instance *s, const double x[], size_t n) { (void)n; set_states(s, x); return OK; }
-API int FMI(GetContinuousStateDerivatives)(Instance *s, double x[], size_t n) { (void)n; return get_derivatives(s, x); }
+API int FMI(GetContinuousStates)(Instance *s, double x[], size_t n) { if (n != N_STATES) return ERROR; get_states(s, x); return OK; }
+API int FMI(SetContinuousStates)(Instance *s, const double x[], size_t n) { if (n != N_STATES) return ERROR; set_states(s, x); return OK; }
+API int FMI(GetContinuousStateDerivatives)(Instance *s, double x[], size_t n) { return n == N_STATES ? get_derivatives(s, x) : ERROR; }
 API int FMI(GetEventIndicators)(Instance *s, double x[], size_t n) { (void)s; (void)x; (void)n; return OK; }
 
 API int FMI(GetNominalsOfContinuousStates)(Instance *s, double x[], size_t n)
@@ -118,6 +118,17 @@ API int FMI(UpdateDiscreteStates)(Instance *s, _Bool *more, _Bool *terminate, _B
   *defined = is_defined;
   return status;
 }
+
+#ifdef HAS_PULL
+#define PARTIAL(f, function, ns, no) API int FMI(f)(Instance *s, const unsigned unknowns[], size_t nu, \
+    const unsigned knowns[], size_t nk, const double seed[], size_t m, double out[], size_t n) \
+  { return m == ns && n == no ? function(s, unknowns, nu, knowns, nk, seed, out) : ERROR; }
+PARTIAL(GetDirectionalDerivative, directional, nk, nu)
+PARTIAL(GetAdjointDerivative, adjoint, nu, nk)
+#else
+API int FMI(GetDirectionalDerivative)(void *s) { (void)s; return ERROR; }
+API int FMI(GetAdjointDerivative)(void *s) { (void)s; return ERROR; }
+#endif
 
 /* the state as a whole */
 API int FMI(GetFMUState)(Instance *s, void **state)
@@ -171,6 +182,6 @@ NONE(GetInt64) NONE(GetUInt64) NONE(GetBoolean) NONE(GetString) NONE(SetFloat32)
 NONE(SetInt16) NONE(SetUInt16) NONE(SetInt32) NONE(SetUInt32) NONE(SetInt64) NONE(SetUInt64) NONE(SetBoolean)
 NONE(SetString)
 NO(GetBinary) NO(SetBinary) NO(GetClock) NO(SetClock) NO(GetNumberOfVariableDependencies) NO(GetVariableDependencies)
-NO(GetDirectionalDerivative) NO(GetAdjointDerivative) NO(GetIntervalDecimal) NO(GetIntervalFraction)
+NO(GetIntervalDecimal) NO(GetIntervalFraction)
 NO(GetShiftDecimal) NO(GetShiftFraction) NO(SetIntervalDecimal) NO(SetIntervalFraction) NO(SetShiftDecimal)
 NO(SetShiftFraction) NO(GetOutputDerivatives) NO(ActivateModelPartition)

@@ -22,6 +22,10 @@ typedef struct {
   Logger *logger;
   double closed[N_POSITIONS]; /* positions and rates on the constraints, until the next event */
   int slope_known, look_known, is_open;
+#ifdef HAS_PULL
+  double rows[N_VALUES - N_GIVEN][N_GIVEN]; /* derivatives of what is calculated */
+  char row_known[N_VALUES - N_GIVEN];
+#endif
 } Instance;
 
 static void tell(Instance *s, int status, const char *text)
@@ -37,7 +41,13 @@ static int failed(Instance *s, const char *what, int status, int code)
   return status;
 }
 
-static void forget(Instance *s) { s->slope_known = s->look_known = 0; }
+static void forget(Instance *s)
+{
+  s->slope_known = s->look_known = 0;
+#ifdef HAS_PULL
+  memset(s->row_known, 0, sizeof s->row_known);
+#endif
+}
 
 static void begin_again(Instance *s)
 {
@@ -160,7 +170,7 @@ static int sample(Instance *s, int *defined, double *next)
 {
   *defined = 0;
   *next = 0;
-#if N_PERIODS && defined(HAS_LOOK)
+#if N_PERIODS && defined(HAS_SLOPE)
   {
     Model *m = &s->model;
     int i;
@@ -238,6 +248,73 @@ static int get_derivatives(Instance *s, double *x)
   if (status == OK) memcpy(x, s->model.values + FIRST_DERIVATIVE, N_STATES * sizeof *x);
   return status;
 }
+
+#ifdef HAS_PULL
+/* Σ weights · unknowns, differentiated by all that is given. */
+static int pull(Instance *s)
+{
+  int code = run_pull(&s->model, STEP_LENGTH, s->model.step, 1, 0);
+  return code ? failed(s, "partial derivatives", DISCARD, code) : OK;
+}
+
+static int derivatives_row(Instance *s, unsigned unknown)
+{
+  unsigned i = unknown - N_GIVEN;
+  int status;
+  if (s->row_known[i]) return OK;
+  memset(s->model.weights, 0, sizeof s->model.weights);
+  s->model.weights[i] = 1;
+  status = pull(s);
+  if (status != OK) return status;
+  memcpy(s->rows[i], s->model.by, sizeof s->rows[i]);
+  s->row_known[i] = 1;
+  return OK;
+}
+
+static int checked_references(Instance *s, const unsigned *unknowns, size_t nu, const unsigned *knowns, size_t nk)
+{
+  size_t i;
+  int good = 1;
+  for (i = 0; i < nu; i++) good = good && unknowns[i] && unknowns[i] < N_VALUES;
+  for (i = 0; i < nk; i++) good = good && knowns[i] && knowns[i] < N_GIVEN;
+  if (!good) tell(s, ERROR, "there are no partial derivatives of these variables");
+  return good ? OK : ERROR;
+}
+
+static int directional(Instance *s, const unsigned *unknowns, size_t nu, const unsigned *knowns, size_t nk,
+    const double *seed, double *out)
+{
+  size_t i, k;
+  int status = checked_references(s, unknowns, nu, knowns, nk);
+  for (i = 0; status == OK && i < nu; i++) {
+    out[i] = 0;
+    if (unknowns[i] >= N_GIVEN) status = derivatives_row(s, unknowns[i]);
+    for (k = 0; status == OK && k < nk; k++) {
+      if (unknowns[i] >= N_GIVEN) out[i] += s->rows[unknowns[i] - N_GIVEN][knowns[k]] * seed[k];
+      else if (unknowns[i] == knowns[k]) out[i] += seed[k];
+    }
+  }
+  return status;
+}
+
+static int adjoint(Instance *s, const unsigned *unknowns, size_t nu, const unsigned *knowns, size_t nk,
+    const double *seed, double *out)
+{
+  size_t i, k;
+  int status = checked_references(s, unknowns, nu, knowns, nk);
+  if (status != OK) return status;
+  memset(s->model.weights, 0, sizeof s->model.weights);
+  for (i = 0; i < nu; i++)
+    if (unknowns[i] >= N_GIVEN) s->model.weights[unknowns[i] - N_GIVEN] += seed[i];
+  status = pull(s);
+  for (k = 0; status == OK && k < nk; k++) {
+    out[k] = s->model.by[knowns[k]];
+    for (i = 0; i < nu; i++)
+      if (unknowns[i] == knowns[k]) out[k] += seed[i];
+  }
+  return status;
+}
+#endif
 
 /* Everything that a run depends on. */
 typedef struct {

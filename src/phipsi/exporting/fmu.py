@@ -17,9 +17,9 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from phipsi.errors import InputError, did_you_mean, warn
-from phipsi.export.fmu_description import KINDS, build_description, model_description
-from phipsi.export.fmu_model import FmuModel
-from phipsi.export.fmu_source import fmu_source
+from phipsi.exporting.fmu_description import KINDS, build_description, model_description
+from phipsi.exporting.fmu_model import FmuModel
+from phipsi.exporting.fmu_source import fmu_source
 from phipsi.model.model import Model
 from phipsi.simulation.simulator import Simulator
 
@@ -38,6 +38,7 @@ def export_fmu(
     inputs: Sequence[str] | None = None,
     outputs: Sequence[str] = ("q", "v"),
     parameters: Mapping[str, ArrayLike] | Sequence[str] | None = None,
+    derivatives: bool = True,
     binary: bool | None = None,
 ) -> Path:
     """Write a mechanism, with all that acts on it, as an FMU.
@@ -55,7 +56,8 @@ def export_fmu(
     starts, the neutral configuration at rest if not given; `inputs`, names of the joints whose
     efforts (N·m, N) come from outside, all if None; `outputs`, names out of
     ``simulator.recordable``; `parameters` of laws that can be changed, all if None: their names,
-    or values by name; `binary`, whether it contains a library for this machine: with gcc if None
+    or values by name; `derivatives`, whether model exchange has partial derivatives, which take
+    half of the code; `binary`, whether it contains a library for this machine: with gcc if None
     and it is at hand. The C source is always there.
     **Returns:** the path. **Variables:** ``q.<joint>``, ``v.<joint>``, ``tau.<joint>``, parameters
     by their names, ``name[1]``, … for arrays.
@@ -84,6 +86,7 @@ def export_fmu(
         )
     kinds = _kinds(kind)
     options: Any = {"inputs": inputs, "outputs": outputs, "parameters": parameters}
+    options |= {"exchange": "model_exchange" in kinds, "derivatives": derivatives}
     model = FmuModel(simulator, q, v, **options)
     if model.unfit and "model_exchange" in kinds:
         if kind == "model_exchange" or len(kinds) == 1:
@@ -110,9 +113,12 @@ def export_fmu(
                 _put(archive, "sources/buildDescription.xml", build_description(identifier))
             if library is not None:
                 _put(archive, _binary_name(fmi, identifier), library.read_bytes())
+        part = file.with_name(f".{file.name}.{os.getpid()}")  # beside it: renaming is one step
         try:
-            shutil.copyfile(whole, file)
+            shutil.copyfile(whole, part)
+            os.replace(part, file)
         except OSError as error:
+            part.unlink(missing_ok=True)
             raise InputError(f"{file} cannot be written: {error}") from error
     return file
 

@@ -91,9 +91,9 @@ API int FMI(CancelStep)(Instance *s) { (void)s; return ERROR; }
 
 /* model exchange */
 API int FMI(SetTime)(Instance *s, double t) { set_time(s, t); return OK; }
-API int FMI(GetContinuousStates)(Instance *s, double x[], size_t n) { (void)n; get_states(s, x); return OK; }
-API int FMI(SetContinuousStates)(Instance *s, const double x[], size_t n) { (void)n; set_states(s, x); return OK; }
-API int FMI(GetDerivatives)(Instance *s, double x[], size_t n) { (void)n; return get_derivatives(s, x); }
+API int FMI(GetContinuousStates)(Instance *s, double x[], size_t n) { if (n != N_STATES) return ERROR; get_states(s, x); return OK; }
+API int FMI(SetContinuousStates)(Instance *s, const double x[], size_t n) { if (n != N_STATES) return ERROR; set_states(s, x); return OK; }
+API int FMI(GetDerivatives)(Instance *s, double x[], size_t n) { return n == N_STATES ? get_derivatives(s, x) : ERROR; }
 API int FMI(GetEventIndicators)(Instance *s, double x[], size_t n) { (void)s; (void)x; (void)n; return OK; }
 
 API int FMI(GetNominalsOfContinuousStates)(Instance *s, double x[], size_t n)
@@ -116,6 +116,17 @@ API int FMI(NewDiscreteStates)(Instance *s, EventInfo *info)
   info->again = info->terminate = info->nominals = 0;
   return update_discrete(s, &info->changed, &info->defined, &info->next);
 }
+
+#ifdef HAS_PULL
+API int FMI(GetDirectionalDerivative)(Instance *s, const unsigned unknowns[], size_t nu, const unsigned knowns[],
+    size_t nk, const double seed[], double out[])
+{
+  (void)adjoint;
+  return directional(s, unknowns, nu, knowns, nk, seed, out);
+}
+#else
+API int FMI(GetDirectionalDerivative)(void *s) { (void)s; return ERROR; }
+#endif
 
 /* the state as a whole */
 API int FMI(GetFMUstate)(Instance *s, void **state)
@@ -165,5 +176,5 @@ API int FMI(DeSerializeFMUstate)(Instance *s, const unsigned char bytes[], size_
 NOTHING(EnterInitializationMode) NOTHING(ExitInitializationMode) NOTHING(EnterEventMode)
 NOTHING(EnterContinuousTimeMode) NOTHING(Terminate)
 NONE(GetInteger) NONE(GetBoolean) NONE(GetString) NONE(SetInteger) NONE(SetBoolean) NONE(SetString)
-NO(GetDirectionalDerivative) NO(SetRealInputDerivatives) NO(GetRealOutputDerivatives) NO(GetStatus) NO(GetRealStatus)
+NO(SetRealInputDerivatives) NO(GetRealOutputDerivatives) NO(GetStatus) NO(GetRealStatus)
 NO(GetIntegerStatus) NO(GetBooleanStatus) NO(GetStringStatus)

@@ -10,8 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
-import llvmlite.binding as llvm
-
+from phipsi.backends.native.targets.llvm_library import llvm
 from phipsi.backends.native.targets.target import Target, host_target
 from phipsi.errors import InputError
 
@@ -24,7 +23,7 @@ _KB = 1024
 class ExportTarget:
     """A row of the table.
 
-    `pointer_bits` of an address; `software`, which numbers the processor computes by calls of
+    `software`, which numbers the processor computes by calls of
     helper functions ("" if none, "double" if it has an instruction for floats only); `flash` and
     `ram`, bytes of the largest parts of the family, 0 if they are no limit; `suffix` of objects;
     `text`, one line for tables.
@@ -33,11 +32,15 @@ class ExportTarget:
     name: str
     target: Target
     text: str
-    pointer_bits: int = 64
     software: str = ""
     flash: int = 0
     ram: int = 0
     suffix: str = ".o"
+
+    @property
+    def is_source(self) -> bool:
+        """Whether what is written is C, for a compiler of the user's."""
+        return self.suffix == ".c"
 
     @property
     def is_wasm(self) -> bool:
@@ -47,50 +50,64 @@ class ExportTarget:
 
 def _row(
     name: str, text: str, triple: str, cpu: str, features: str, lanes: int, fused: bool,
-    reloc: str = "pic", **more: object,
+    reloc: str = "pic", missing: str = "", pointer_bits: int = 64,
+    integer_bytes: int = 8, **more: object,
 ) -> ExportTarget:  # fmt: skip
-    target = Target(cpu, features, lanes, fused, triple, reloc)
+    target = Target(
+        cpu, features, lanes, fused, triple=triple, reloc=reloc, missing=tuple(missing.split()),
+        pointer_bits=pointer_bits, integer_bytes=integer_bytes,
+    )  # fmt: skip
     return ExportTarget(name, target, text, **more)  # type: ignore[arg-type]
 
 
 _SMALL = {"pointer_bits": 32, "reloc": "static"}
 _ROWS = (
-    _row("x86-64", "any x86-64 processor, Linux", _LINUX, "x86-64", "", 2, False),
+    _row("x86-64", "any x86-64 processor, Linux", _LINUX, "x86-64", "", 2, False,
+         missing="floor"),
     _row("x86-64-v2", "x86-64 with SSE 4.2, Linux", _LINUX, "x86-64-v2", "", 2, False),
     _row("x86-64-v3", "x86-64 with AVX2 and FMA, Linux", _LINUX, "x86-64-v3", "", 4, True),
     _row("x86-64-v4", "x86-64 with AVX-512, Linux", _LINUX, "x86-64-v4", "", 8, True),
     _row("aarch64-linux", "64-bit ARM, Linux", "aarch64-unknown-linux-gnu", "generic", "+neon", 2,
          True),
     _row("armv7", "32-bit ARM with VFPv3, Linux, hard floats", "armv7-unknown-linux-gnueabihf",
-         "generic", "+v7,+vfp3d16", 1, False, pointer_bits=32),
+         "generic", "+v7,+vfp3d16", 1, False, pointer_bits=32, missing="maxnum floor"),
     _row("riscv64", "RISC-V with D, Linux", "riscv64-unknown-linux-gnu", "generic-rv64",
-         "+m,+a,+f,+d,+c", 1, True),
+         "+m,+a,+f,+d,+c", 1, True, missing="floor"),
     _row("cortex-m7", "microcontroller with doubles", _THUMB, "cortex-m7", "", 1, True,
          flash=2048 * _KB, ram=1024 * _KB, **_SMALL),
     _row("cortex-m4", "microcontroller with floats", _THUMB, "cortex-m4", "", 1, False,
-         software="double", flash=2048 * _KB, ram=640 * _KB, **_SMALL),
+         software="double", missing="maxnum floor", flash=2048 * _KB, ram=640 * _KB, **_SMALL),
     _row("cortex-m33", "microcontroller with floats", "thumbv8m.main-unknown-none-eabihf",
-         "cortex-m33", "", 1, False, software="double", flash=4096 * _KB, ram=3072 * _KB, **_SMALL),
-    _row("wasm32", "WebAssembly", "wasm32-unknown-unknown", "generic", "", 1, False, **_SMALL),
+         "cortex-m33", "", 1, False, software="double",
+         missing="maxnum floor", flash=4096 * _KB, ram=3072 * _KB, **_SMALL),
+    _row("wasm32", "WebAssembly", "wasm32-unknown-unknown", "generic", "", 1, False,
+         missing="maxnum",
+         integer_bytes=4, **_SMALL),
     _row("wasm32-simd", "WebAssembly with vectors", "wasm32-unknown-unknown", "generic",
-         "+simd128", 2, False, **_SMALL),
+         "+simd128", 2, False, missing="maxnum",
+         integer_bytes=4, **_SMALL),
     _row("macos-arm64", "macOS on ARM", "arm64-apple-macosx11.0.0", "apple-m1", "", 2, True),
-    _row("macos-x86-64", "macOS on x86-64", "x86_64-apple-macosx11.0.0", "x86-64", "", 2, False),
+    _row("macos-x86-64", "macOS on x86-64", "x86_64-apple-macosx11.0.0", "x86-64", "", 2, False,
+         missing="floor"),
     _row("windows-x64", "Windows on x86-64", "x86_64-pc-windows-msvc", "x86-64", "", 2, False,
-         suffix=".obj"),
+         missing="floor", suffix=".obj"),
 )  # fmt: skip
 TARGETS = {row.name: row for row in _ROWS}
-NAMES = ("host", *TARGETS)
+SOURCE = ExportTarget("c", Target("", "", 1, False), "C99 source, for any compiler", suffix=".c")
+NAMES = ("host", SOURCE.name, *TARGETS)
 
 
 def target_named(name: str, *, reproducible: bool = False) -> ExportTarget:
-    """The row with this name; "host" is the machine at hand.
+    """The row with this name; "host" is the machine at hand, "c" source for any.
 
     `reproducible` code has no fused multiply-add and gives the bits that it gives everywhere.
     """
     if name == "host":
-        host = replace(host_target(), triple=llvm.get_process_triple(), reloc="pic")
+        triple = llvm.get_process_triple()
+        host = replace(host_target(), triple=triple, reloc="pic", missing=("floor",))
         row = ExportTarget("host", host, "this machine")
+    elif name == SOURCE.name:
+        row = SOURCE
     elif isinstance(name, str) and name in TARGETS:
         row = TARGETS[name]
     else:

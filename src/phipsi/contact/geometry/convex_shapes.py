@@ -1,0 +1,433 @@
+"""Convex shapes as the general kernel sees them: their farthest points, and the faces around them.
+
+A shape is a core and a radius: a sphere is a point, a capsule a segment, each with all points
+within its radius; other shapes are their cores. All is in the axes of the shape, in arithmetic that
+can be traced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, final
+
+import numpy as np
+
+from phipsi.backends.native.kernel.law_code import LawCode
+from phipsi.backends.native.text.lane_arithmetic import Lane, fold_loop, i64
+from phipsi.contact.geometry.graph_calls import Choice
+from phipsi.laws import law_operations as ops
+from phipsi.laws.calls import call
+from phipsi.laws.graph import Array
+from phipsi.laws.trace import Traced, as_node
+
+_TINY = 1e-30  # of a squared length: no direction
+ROUND = ("Sphere", "Capsule")
+"""Kinds with a radius around their cores: the first of their numbers."""
+
+
+def radius(kind: str, p: Any) -> Any:
+    """How far the shape reaches beyond its core, m."""
+    return p[0] if kind in ROUND else 0.0
+
+
+def farthest(kind: str, p: Any, d: Any) -> Any:
+    """The point of the core that is farthest along a direction."""
+    return _FARTHEST[kind](p, d)
+
+
+def size(kind: str, p: Any) -> Any:
+    """A length that the shape has, for tolerances; m."""
+    if kind == "ConvexMesh":
+        return np.sqrt(np.max(np.sum(p.reshape(-1, 3) ** 2, axis=1)))
+    return np.sum(p)
+
+
+def _side(x: Any) -> Any:
+    return np.where(x >= 0.0, 1.0, -1.0)
+
+
+def _of_sphere(p: Any, d: Any) -> Any:
+    return 0.0 * d
+
+
+def _of_capsule(p: Any, d: Any) -> Any:
+    return np.stack([0.0 * d[0], 0.0 * d[1], p[1] * _side(d[2])])
+
+
+def _of_cylinder(p: Any, d: Any) -> Any:
+    square = d[0] * d[0] + d[1] * d[1]
+    there = square > _TINY
+    reach = np.where(there, p[0] / np.sqrt(np.where(there, square, 1.0)), 0.0)
+    return np.stack([reach * d[0], reach * d[1], p[1] * _side(d[2])])
+
+
+def _of_ellipsoid(p: Any, d: Any) -> Any:
+    s = p * d
+    return p * s / np.sqrt(s @ s)
+
+
+def _of_box(p: Any, d: Any) -> Any:
+    return p * _side(d)
+
+
+def _of_mesh(p: Any, d: Any) -> Any:
+    if isinstance(p, Traced) or isinstance(d, Traced):
+        (found,) = call(_Farthest(int(np.size(p))), as_node(p), as_node(d))
+        return Traced(found)
+    vertices = np.reshape(p, (-1, 3))
+    return vertices[np.argmax(vertices @ d)]
+
+
+_FARTHEST = {
+    "Sphere": _of_sphere,
+    "Capsule": _of_capsule,
+    "Cylinder": _of_cylinder,
+    "Ellipsoid": _of_ellipsoid,
+    "Box": _of_box,
+    "ConvexMesh": _of_mesh,
+}
+
+
+@final
+class _Farthest(Choice):
+    """The first of points p (3 n,) that is farthest along d (3,): a loop over the points."""
+
+    shapes = ((3,),)
+    takes_views = True
+
+    def __init__(self, numbers: int) -> None:
+        self._count = numbers // 3
+        self.key = numbers
+        self.name = f"farthest of {self._count}"
+
+    def arrays(self, *args: Array) -> Sequence[Array]:
+        """On arrays."""
+        p, d = args
+        points = p.reshape(*p.shape[:-1], -1, 3)
+        heights = points[..., 0] * d[..., None, 0]
+        for i in (1, 2):
+            heights = heights + points[..., i] * d[..., None, i]
+        which = heights.argmax(axis=-1)
+        points = np.broadcast_to(points, (*which.shape, *points.shape[-2:]))
+        return [np.take_along_axis(points, which[..., None, None], axis=-2)[..., 0, :]]
+
+    def write(self, code: Any, args: Sequence[Any]) -> Sequence[list[Lane]]:
+        """The loop."""
+        b, e = code.e.builder, code.e
+        p, d = code.stored(args[0]), [code.entry(args[1], i) for i in range(3)]
+
+        def more(i: Any, best: list[Any]) -> list[Any]:
+            first = b.mul(i, i64(3))
+            x = [code.entry(p, b.add(first, i64(j))) for j in range(3)]
+            height = x[0] * d[0] + x[1] * d[1] + x[2] * d[2]
+            better = e.compare(">", height, Lane(e, best[0]))
+            new = [height, *x]
+            return [b.select(better, y.value, old) for y, old in zip(new, best, strict=True)]
+
+        start = [e.constant(-np.inf).value, *(code.entry(p, j).value for j in range(3))]
+        found = fold_loop(b, i64(self._count), 1, start, more)
+        return [[Lane(e, x) for x in found[1:]]]
+
+
+# ---- around the farthest point -------------------------------------------------------------------
+
+CURVED = ("Cylinder", "Ellipsoid")
+"""Kinds whose farthest point moves smoothly with the direction."""
+FLAT = 1e-7
+"""How far a direction may be from that of a face or edge which is at right angles to it."""
+_EDGE = 1e-9  # of squared areas: points that span none lie along an edge
+
+
+def curvature(kind: str, p: Any, d: Any) -> Any:
+    """How the farthest point moves with a unit direction: ∂farthest/∂d (3, 3), symmetric, m.
+
+    Zero for corners; along faces and edges, where the farthest point is not unique, see `flatness`.
+    """
+    if kind == "Ellipsoid":
+        s = p * d
+        h = np.sqrt(s @ s)
+        x = p * s / h
+        return np.diag(p * p / h) - np.outer(x, x) / h
+    if kind == "Cylinder":
+        square = d[0] * d[0] + d[1] * d[1]
+        there = square > FLAT**2
+        long = np.sqrt(np.where(there, square, 1.0))
+        x, y = d[0] / long, d[1] / long
+        c = np.where(there, p[0] / long, 0.0)
+        z = 0.0 * c
+        return np.stack([c * y * y, -c * x * y, z, -c * x * y, c * x * x, z, z, z, z]).reshape(3, 3)
+    return np.zeros((3, 3))
+
+
+def flatness(kind: str, p: Any, d: Any, within: Any = FLAT) -> Any:
+    """The projector (3, 3) onto the directions in which all points are equally far along d.
+
+    Faces and edges count whose angle with d is a right one up to `within` (rad). Zero at a corner
+    or on a curved surface, of rank one on an edge, of rank two on a face.
+    """
+    if kind == "Box":
+        return _diagonal(np.abs(d) < within)
+    if kind == "Capsule":
+        return _diagonal(np.stack([d[0] < -2.0, d[0] < -2.0, np.abs(d[2]) < within]))
+    if kind == "Cylinder":
+        end = d[0] * d[0] + d[1] * d[1] < within * within
+        return _diagonal(np.stack([end, end, np.abs(d[2]) < within]))
+    if kind == "ConvexMesh":
+        return _flat_of_mesh(p, d, within)
+    return np.zeros((3, 3))
+
+
+def _diagonal(flags: Any) -> Any:
+    return np.diag(1.0 * flags)
+
+
+def _flat_of_mesh(p: Any, d: Any, within: Any) -> Any:
+    top = farthest("ConvexMesh", p, d)
+    away = p.reshape(-1, 3) - top
+    squares = np.sum(away * away, axis=1)
+    heights = away @ d
+    level = 1.0 * (heights * heights <= within * within * squares)
+    C = (away.T * level) @ away
+    trace = C[0, 0] + C[1, 1] + C[2, 2]
+    C = C / np.where(trace > 0.0, trace, 1.0)
+    cofactors = np.stack([np.cross(C[1], C[2]), np.cross(C[2], C[0]), np.cross(C[0], C[1])])
+    area = cofactors[0, 0] + cofactors[1, 1] + cofactors[2, 2]
+    is_face = area > _EDGE
+    face = np.eye(3) - cofactors / np.where(is_face, area, 1.0)
+    return np.where(is_face, face, C)
+
+
+# ---- faces ---------------------------------------------------------------------------------------
+
+_NARROW = 1e-10  # of the length of an edge: the width that it has as a face
+_COINCIDENT = 1e-12  # of the squared size: points that are nearer to each other are one
+_LEVEL = 1e-9  # of the size: how far points of a face may be from its plane
+SIXTHS = np.stack([np.cos(np.arange(6) * np.pi / 3), np.sin(np.arange(6) * np.pi / 3)], axis=1)
+"""Six directions in a plane."""
+
+
+def face(kind: str, p: Any, d: Any) -> Any:
+    """The corners (k, 3) of the face that looks most along d, in order around it.
+
+    The end of a cylinder is a hexagon, one of whose corners is the farthest point. The side of a
+    cylinder and the core of a capsule are edges: faces without a width to speak of.
+    """
+    return _FACE[kind](p, d)
+
+
+def _face_of_box(p: Any, d: Any) -> Any:
+    size = np.abs(d)
+    first = (size[0] >= size[1]) & (size[0] >= size[2])
+    second = ~first & (size[1] >= size[2])
+    o = [1.0 * first, 1.0 * second, 1.0 * ~(first | second)]
+    middle = np.stack([o[i] * p[i] * _side(d[i]) for i in range(3)])
+    e = np.stack([o[2] * p[0], o[0] * p[1], o[1] * p[2]])
+    g = np.stack([o[1] * p[0], o[2] * p[1], o[0] * p[2]])
+    return np.stack([middle + e + g, middle - e + g, middle - e - g, middle + e - g])
+
+
+def _around_axis(d: Any) -> tuple[Any, Any]:
+    """The direction of d around z, by its cosine and sine; x if it is along z."""
+    square = d[0] * d[0] + d[1] * d[1]
+    there = square > FLAT**2
+    long = np.sqrt(np.where(there, square, 1.0))
+    return np.where(there, d[0] / long, 1.0), np.where(there, d[1] / long, 0.0)
+
+
+def _face_of_capsule(p: Any, d: Any) -> Any:
+    c, s = _around_axis(d)
+    x, y = -s * (_NARROW * p[1]), c * (_NARROW * p[1])
+    signs = ((1.0, 1.0), (-1.0, 1.0), (-1.0, -1.0), (1.0, -1.0))
+    return np.stack([np.stack([i * x, i * y, j * p[1]]) for i, j in signs])
+
+
+def _face_of_cylinder(p: Any, d: Any) -> Any:
+    c, s = _around_axis(d)
+    is_end = d[2] * d[2] > d[0] * d[0] + d[1] * d[1]
+    z, narrow = p[1] * _side(d[2]), _NARROW * p[1]
+    ups = (1.0, 1.0, 1.0, -1.0, -1.0, -1.0)
+    sides = (-1.0, 1.0, 1.0, 1.0, -1.0, -1.0)
+    out = []
+    for (x, y), up, side in zip(SIXTHS, ups, sides, strict=True):
+        rim = np.stack([p[0] * (c * x - s * y), p[0] * (s * x + c * y), z])
+        line = np.stack([p[0] * c - s * (side * narrow), p[0] * s + c * (side * narrow), up * p[1]])
+        out.append(np.where(is_end, rim, line))
+    return np.stack(out)
+
+
+def _face_of_mesh(p: Any, d: Any) -> Any:
+    if isinstance(p, Traced) or isinstance(d, Traced):
+        (found,) = call(_Outline(int(np.size(p))), as_node(p), as_node(d))
+        return Traced(found).reshape(6, 3)
+    return _Outline(np.size(p)).arrays(p, d)[0].reshape(6, 3)
+
+
+_FACE = {
+    "Box": _face_of_box,
+    "Capsule": _face_of_capsule,
+    "Cylinder": _face_of_cylinder,
+    "ConvexMesh": _face_of_mesh,
+}
+FLAT_KINDS = tuple(_FACE)
+"""Kinds with faces or edges, which touch in several points."""
+
+
+@final
+class _Outline(Choice):
+    """Of the hull of points p (3 n,), a face along d (3,): its corners in six directions.
+
+    From the farthest point the hull is wrapped: a plane across d is tilted until it touches a
+    second point, as little as possible, and about the edge of the two until it touches a third.
+    """
+
+    shapes = ((18,),)
+    takes_views = True
+
+    def __init__(self, numbers: int) -> None:
+        self._count = numbers // 3
+        self._top = _Farthest(numbers)
+        self.key = numbers
+        self.name = f"outline of {self._count}"
+
+    def arrays(self, *args: Array) -> Sequence[Array]:
+        """On arrays."""
+        p, d = args
+        (top,) = self._top.arrays(p, d)
+        points = p.reshape(*p.shape[:-1], -1, 3)
+        away = points - top[..., None, :]
+        squares = np.sum(away * away, axis=-1)
+        size = squares.max(axis=-1, keepdims=True)
+
+        def along(x: Array) -> Array:
+            return np.sum(away * x[..., None, :], axis=-1)
+
+        def picked(score: Array, what: Array) -> Array:
+            which = score.argmax(axis=-1)
+            whole = np.broadcast_to(what, (*which.shape, *what.shape[-2:]))
+            return np.take_along_axis(whole, which[..., None, None], axis=-2)[..., 0, :]
+
+        def least_steep(n: Array, edge: Array | None) -> Array:
+            down = along(n)
+            side = squares - down * down
+            if edge is not None:
+                side = side - along(edge) ** 2
+            far = side > _COINCIDENT * size
+            return picked(np.where(far, -(down * down) / np.where(far, side, 1.0), -np.inf), away)
+
+        with np.errstate(all="ignore"):
+            e = _unit(least_steep(d, None))
+            n = _unit(d - e * np.sum(d * e, axis=-1, keepdims=True))
+            g = least_steep(n, e)
+            n = _unit(np.cross(e, g))
+            n = np.where(np.sum(n * d, axis=-1, keepdims=True) < 0, -n, n)
+            level = along(n) ** 2 <= _LEVEL**2 * size
+            out = []
+            for x in np.moveaxis(np.stack(_sixths(np.moveaxis(n, -1, 0)), axis=0), 1, -1):
+                out.append(picked(np.where(level, along(x), -np.inf), points))
+        return [np.concatenate(out, axis=-1)]
+
+    def write(self, code: Any, args: Sequence[Any]) -> Sequence[list[Lane]]:
+        """Loops over the points."""
+        b, e = code.e.builder, code.e
+        p, d = code.stored(args[0]), [code.entry(args[1], i) for i in range(3)]
+        top = self._top.write(code, args)[0]
+        low = e.constant(-np.inf).value
+
+        def along(x: Sequence[Lane], y: Sequence[Lane]) -> Lane:
+            return x[0] * y[0] + x[1] * y[1] + x[2] * y[2]
+
+        def point(i: Any) -> list[Lane]:
+            first = b.mul(i, i64(3))
+            return [code.entry(p, b.add(first, i64(j))) for j in range(3)]
+
+        def from_top(i: Any) -> list[Lane]:
+            return [x - y for x, y in zip(point(i), top, strict=True)]
+
+        def over_points(starts: list[Any], body: Any) -> list[Lane]:
+            return [Lane(e, x) for x in fold_loop(b, i64(self._count), 1, starts, body)]
+
+        def larger(i: Any, best: list[Any]) -> list[Any]:
+            x = from_top(i)
+            square, old = along(x, x), Lane(e, best[0])
+            return [e.select(e.compare(">", square, old), square, old).value]
+
+        (size,) = over_points([e.constant(0.0).value], larger)
+
+        def least_steep(n: Sequence[Lane], edge: Sequence[Lane] | None) -> list[Lane]:
+            def more(i: Any, best: list[Any]) -> list[Any]:
+                x = from_top(i)
+                down = along(x, n)
+                side = along(x, x) - down * down
+                if edge is not None:
+                    beside = along(x, edge)
+                    side = side - beside * beside
+                far = e.compare(">", side, size * _COINCIDENT)
+                score = -(down * down) / e.select(far, side, 1.0)
+                better = b.and_(far, e.compare(">", score, Lane(e, best[0])))
+                return [
+                    b.select(better, y.value, z) for y, z in zip([score, *x], best, strict=True)
+                ]
+
+            zero = e.constant(0.0).value
+            return over_points([low, zero, zero, zero], more)[1:]
+
+        def values(names: dict[str, Sequence[Lane]], make: Any) -> list[Any]:
+            inputs = {name: list(x) for name, x in names.items()}
+            inner = LawCode(code.module, e, inputs, lambda n: code.area(n).base, code.host)
+            own = [Traced(ops.given(name, (3,))) for name in names]
+            return inner.write([as_node(x) for x in make(*own)])
+
+        edge = least_steep(d, None)
+        edge, n = values({"edge": edge, "d": d}, _tilted)
+        third = least_steep(n, edge)
+        n, *axes = values({"edge": edge, "third": third, "d": d}, _face_axes)
+
+        def more(i: Any, best: list[Any]) -> list[Any]:
+            x, away = point(i), from_top(i)
+            down = along(away, n)
+            level = e.compare("<=", down * down, size * _LEVEL**2)
+            out: list[Any] = []
+            for k, axis in enumerate(axes):
+                old = best[4 * k : 4 * k + 4]
+                score = along(away, axis)
+                better = b.and_(level, e.compare(">", score, Lane(e, old[0])))
+                out += [b.select(better, y.value, z) for y, z in zip([score, *x], old, strict=True)]
+            return out
+
+        found = over_points([low, *(x.value for x in top)] * 6, more)
+        return [[found[4 * k + 1 + i] for k in range(6) for i in range(3)]]
+
+
+def _unit(x: Array) -> Array:
+    return x / np.sqrt(np.sum(x * x, axis=-1, keepdims=True))
+
+
+def _tilted(edge: Any, d: Any) -> list[Any]:
+    """The direction of an edge, and the normal of the plane that d is tilted to."""
+    e = edge / np.sqrt(edge @ edge)
+    n = d - (d @ e) * e
+    return [e, n / np.sqrt(n @ n)]
+
+
+def _face_axes(edge: Any, third: Any, d: Any) -> list[Any]:
+    """The normal of a face along d, and six directions across it."""
+    n = np.cross(edge, third)
+    n = n / np.sqrt(n @ n)
+    n = np.where(n @ d < 0.0, -n, n)
+    return [n, *_sixths(n)]
+
+
+def _sixths(d: Any) -> list[Any]:
+    """Six directions across d."""
+    u, v = across(d)
+    return [x * u + y * v for x, y in SIXTHS]
+
+
+def across(n: Any) -> tuple[Any, Any]:
+    """Two unit vectors at right angles to n and to each other (Duff et al. 2017)."""
+    sign = np.where(n[2] >= 0.0, 1.0, -1.0)
+    c = -1.0 / (sign + n[2])
+    d = n[0] * n[1] * c
+    u = np.stack([1.0 + sign * n[0] * n[0] * c, sign * d, -sign * n[0]])
+    v = np.stack([d, sign + n[1] * n[1] * c, -n[1]])
+    return u, v

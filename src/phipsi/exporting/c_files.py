@@ -1,0 +1,465 @@
+"""The files around an exported object: C and C++ headers, a test program, a CMake file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from phipsi.exporting.module import ExportedArray, ExportedFunction
+from phipsi.exporting.named_programs import identifier
+from phipsi.exporting.targets import ExportTarget
+from phipsi.model.model import Model
+
+MARK = "written by phipsi"
+
+
+@dataclass(frozen=True)
+class Reference:
+    """Inputs and results of a function at a few states, for the test program.
+
+    `tolerance` is what results may differ by, relative to the largest number.
+    """
+
+    function: ExportedFunction
+    inputs: list[np.ndarray]
+    results: list[np.ndarray]
+    tolerance: float
+
+
+@dataclass(frozen=True)
+class Library:
+    """What is exported together.
+
+    `name` is the prefix of everything; `static`, whether work memory is inside; `helpers`, the
+    functions of a compiler's library that the object needs.
+    """
+
+    name: str
+    functions: tuple[ExportedFunction, ...]
+    model: Model
+    target: str
+    text: str
+    static: bool = False
+    helpers: tuple[str, ...] = ()
+    number: str = "double"
+
+    @property
+    def prefix(self) -> str:
+        """Of constants."""
+        return self.name.upper()
+
+    def short(self, function: ExportedFunction) -> str:
+        """The name of a function without the prefix."""
+        return function.name.removeprefix(f"{self.name}_")
+
+
+# ---- C -------------------------------------------------------------------------------------------
+
+
+def c_header(lib: Library) -> str:
+    """The C interface, with every array documented."""
+    P, lines = lib.prefix, list[str]()
+    lines += [
+        f"/* {lib.name}.h: {lib.text}, for {lib.target}; {MARK}.",
+        "",
+        "   Functions return 0 or a status. They allocate nothing, keep nothing between calls and",
+        "   call no library" + (" but the compiler's own helpers:" if lib.helpers else "."),
+        *([f"   {', '.join(lib.helpers)}"] if lib.helpers else []),
+        "   Each may run once at a time: its work memory is static." if lib.static else
+        "   Any number may run at once, each with work memory of its own: as many bytes as the\n"
+        "   constant says, aligned to 16 bytes, with any contents.",
+        "   Arrays are contiguous, row by row. */",
+        f"#ifndef {P}_H",
+        f"#define {P}_H",
+        "",
+        *_constants(lib),
+        "",
+        "#ifdef __cplusplus",
+        'extern "C" {',
+        "#endif",
+        "",
+    ]  # fmt: skip
+    for f in lib.functions:
+        lines += [*_declaration(lib, f), ""]
+    lines += [
+        "#ifdef __cplusplus",
+        "}",
+        "#endif",
+        "",
+        *_statuses(lib),
+        f"#endif /* {P}_H */",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _constants(lib: Library) -> list[str]:
+    """Sizes, the order of the joints, and the bytes of work memory."""
+    P, m = lib.prefix, lib.model
+    lines = [
+        f"#define {P}_NQ {m.nq} /* coordinates */",
+        f"#define {P}_NV {m.nv} /* degrees of freedom */",
+        f"#define {P}_BODIES {m.n_bodies}",
+    ]
+    taken: set[str] = set()
+    if m.n_bodies:
+        lines += ["", "/* where the numbers of a joint begin in q (Q) and in v, vdot, tau (V) */"]
+    for i, (name, joint) in enumerate(zip(m.joint_names, m.joints, strict=True)):
+        where = identifier(name).upper()
+        while where in taken:
+            where += "_"
+        taken.add(where)
+        q, v = m.q_slices[i].start, m.v_slices[i].start
+        shown = ", ".join(joint.coordinate_names)
+        note = f"{joint.kind}: {shown}" if shown else joint.kind
+        lines.append(f"#define {P}_Q_{where} {q} /* {_comment(name)}, {note} */")
+        lines.append(f"#define {P}_V_{where} {v}")
+    bodies = ", ".join(f'"{_quoted(n)}"' for n in m.body_names)
+    lines += ["", f"#define {P}_BODY_NAMES {{{bodies}}}"]
+    if not lib.static:
+        lines.append("")
+        lines.append(f"#define {P}_WORK {max_work(lib)} /* bytes: enough for every function */")
+    return lines
+
+
+def max_work(lib: Library) -> int:
+    """Bytes of work memory that are enough for every function on one configuration."""
+    return max(f.work_bytes for f in lib.functions)
+
+
+def _declaration(lib: Library, f: ExportedFunction) -> list[str]:
+    """One function and its batched form, with a comment."""
+    name = f.name
+    lines = ["/*"]
+    for a in f.arguments:
+        size = " x ".join(map(str, a.shape)) or "1"
+        units = f" [{a.units}]" if a.units else ""
+        lines.append(f"   {a.name} ({a.role}, {size}){units}: {_comment(a.text)}")
+    lines.append("*/")
+    if not lib.static:
+        lines.append(f"#define {name.upper()}_WORK {f.work_bytes}")
+    work = [] if lib.static else ["void *work"]
+    arrays = [_parameter(lib, a) for a in f.arguments]
+    lines.append(f"int {name}({', '.join([*arrays, *work])});")
+    if f.batch_bytes:
+        lines += [
+            f"/* n configurations, {f.lanes} at once; status[i] is that of configuration i,",
+            "   the result that of the first that failed */",
+        ]
+        if not lib.static:
+            lines.append(f"#define {name.upper()}_BATCH_WORK {f.batch_bytes}")
+        takes = ["int n", *arrays, "int *status", *work]
+        lines.append(f"int {name}_batch({', '.join(takes)});")
+    return lines
+
+
+def _parameter(lib: Library, a: ExportedArray) -> str:
+    return f"{'const ' if a.role == 'in' else ''}{lib.number} *{a.name}"
+
+
+def _statuses(lib: Library) -> list[str]:
+    """Codes, and a function that has their texts."""
+    P, texts = lib.prefix, lib.functions[0].statuses
+    lines = [
+        "/* The last three bits of a status are its code, the rest the body or constraint row. */"
+    ]
+    for code, text in sorted(texts.items()):
+        lines.append(f"#define {P}_{identifier(text).upper()} {code}")
+    lines += [
+        f"#define {P}_STATUS_CODE(status) ((status) & 7)",
+        f"#define {P}_STATUS_BODY(status) (((status) >> 3) - 1) /* -1: none */",
+        f"static inline const char *{lib.name}_status_text(int status) {{",
+        "  switch (status & 7) {",
+        *(f'  case {code}: return "{_quoted(text)}";' for code, text in sorted(texts.items())),
+        "  }",
+        '  return "unknown";',
+        "}",
+        "",
+    ]
+    return lines
+
+
+def _comment(text: str) -> str:
+    """A name from a file, for a comment."""
+    plain = "".join(c if " " <= c <= "~" else "?" for c in text)
+    return plain.replace("*/", "* /").replace("/*", "/ *")
+
+
+def _quoted(text: str) -> str:
+    """A name from a file, for a string of C."""
+    return "".join(c if " " <= c <= "~" and c not in '"\\?' else "?" for c in text).replace(
+        "?", "_"
+    )
+
+
+# ---- C++ -----------------------------------------------------------------------------------------
+
+
+def cpp_header(lib: Library) -> str:
+    """Spans with sizes that the compiler checks; nothing is allocated. C++20."""
+    lines = [
+        f"// {lib.name}.hpp: spans for {lib.name}.h, C++20; {MARK}.",
+        "#pragma once",
+        "#include <span>",
+        f'#include "{lib.name}.h"',
+        "",
+        f"namespace {lib.name} {{",
+        "",
+    ]
+    if not lib.static:
+        lines += [
+            "// Work memory for any of the functions; one per thread.",
+            "struct Work {",
+            f"  alignas(16) unsigned char bytes[{lib.prefix}_WORK > 0 ? {lib.prefix}_WORK : 1];",
+            "};",
+            "",
+        ]
+    for f in lib.functions:
+        takes = [
+            f"std::span<{'const ' if a.role == 'in' else ''}{lib.number}, {a.count}> {a.name}"
+            for a in f.arguments
+        ]
+        gives = [f"{a.name}.data()" for a in f.arguments]
+        if not lib.static:
+            takes.append("Work &work")
+            gives.append("work.bytes")
+        lines += [
+            f"[[nodiscard]] inline int {lib.short(f)}({', '.join(takes)}) noexcept {{",
+            f"  return ::{f.name}({', '.join(gives)});",
+            "}",
+            "",
+        ]
+    return "\n".join([*lines, f"}}  // namespace {lib.name}", ""])
+
+
+def cmake_file(lib: Library, object_name: str) -> str:
+    """A target to link, and the test."""
+    n = lib.name
+    if object_name.endswith(".c"):
+        return f"""# {MARK}: add_subdirectory, then target_link_libraries(yours {n}::{n})
+cmake_minimum_required(VERSION 3.16)
+project({n} LANGUAGES C)
+add_library({n} STATIC {object_name})
+add_library({n}::{n} ALIAS {n})
+target_include_directories({n} PUBLIC ${{CMAKE_CURRENT_LIST_DIR}})
+target_compile_options({n} PRIVATE $<$<C_COMPILER_ID:GNU,Clang,AppleClang>:-ffp-contract=off>)
+set_target_properties({n} PROPERTIES C_STANDARD 99)
+if(UNIX)
+  target_link_libraries({n} PUBLIC m)
+endif()
+if(PROJECT_IS_TOP_LEVEL)
+  enable_testing()
+  add_executable(test_{n} test_{n}.c)
+  target_link_libraries(test_{n} {n}::{n})
+  add_test(NAME {n} COMMAND test_{n})
+endif()
+"""
+    return f"""# {MARK}: add_subdirectory(this folder), then target_link_libraries(yours {n}::{n})
+cmake_minimum_required(VERSION 3.16)
+project({n} LANGUAGES C CXX)
+add_library({n} INTERFACE)
+add_library({n}::{n} ALIAS {n})
+target_include_directories({n} INTERFACE ${{CMAKE_CURRENT_LIST_DIR}})
+target_sources({n} INTERFACE ${{CMAKE_CURRENT_LIST_DIR}}/{object_name})
+set_source_files_properties(${{CMAKE_CURRENT_LIST_DIR}}/{object_name}
+                            PROPERTIES EXTERNAL_OBJECT TRUE GENERATED TRUE)
+if(PROJECT_IS_TOP_LEVEL)
+  enable_testing()
+  add_executable(test_{n} test_{n}.c {object_name})
+  set_source_files_properties({object_name} PROPERTIES EXTERNAL_OBJECT TRUE)
+  add_test(NAME {n} COMMAND test_{n})
+endif()
+"""
+
+
+# ---- the test program ----------------------------------------------------------------------------
+
+
+def test_program(lib: Library, references: Sequence[Reference]) -> str:
+    """A program that compares the functions with reference numbers on the device.
+
+    Without a main of its own (``-DNAME_NO_MAIN``) it needs no library: call ``NAME_test()``.
+    """
+    n, P = lib.name, lib.prefix
+    lines = [
+        f"/* Compares the functions of {n}.h with reference numbers; {MARK}.",
+        f"   -D{P}_NO_MAIN leaves main out: call {n}_test(), which returns 0 if all is well. */",
+        f'#include "{n}.h"',
+        "",
+    ]
+    if not lib.static:
+        lines += [
+            "static union {",
+            "  double aligned[2];",
+            f"  unsigned char bytes[{P}_WORK + 16];",
+            f"}} {n}_work;",
+            "",
+        ]
+    tests: list[str] = []
+    for i, r in enumerate(references):
+        lines += _reference(lib, i, r)
+        tests.append(f"  if ((failed = {n}_test_{i}())) return {1000 * (i + 1)} + failed;")
+    lines += [
+        f"int {n}_test(void) {{",
+        "  int failed = 0;",
+        *tests,
+        "  return failed;",
+        "}",
+        "",
+        f"#ifndef {P}_NO_MAIN",
+        "#include <stdio.h>",
+        "int main(void) {",
+        f"  int failed = {n}_test();",
+        "  if (failed) {",
+        '    printf("FAILED: function %d, code %d\\n", failed / 1000, failed % 1000);',
+        "    return 1;",
+        "  }",
+        '  puts("ok");',
+        "  return 0;",
+        "}",
+        "#endif",
+        "",
+    ]
+    head = [
+        f"static int {n}_differs(const {lib.number} *found, const {lib.number} *wanted, int n,",
+        f"                    {lib.number} tolerance) {{",
+        f"  {lib.number} largest = 0, gap = 0;",
+        "  for (int i = 0; i < n; i++) {",
+        f"    {lib.number} size = wanted[i] < 0 ? -wanted[i] : wanted[i];",
+        f"    {lib.number} apart = found[i] < wanted[i] ? wanted[i] - found[i]",
+        "                                               : found[i] - wanted[i];",
+        "    if (size > largest) largest = size;",
+        "    if (!(apart <= gap)) gap = apart; /* NaN too */",
+        "  }",
+        "  return !(gap <= tolerance * largest);",
+        "}",
+        "",
+    ]
+    return "\n".join([*lines[:4], *head, *lines[4:]])
+
+
+def _reference(lib: Library, number: int, r: Reference) -> list[str]:
+    """The numbers of one function, and the function that compares them."""
+    f, n = r.function, lib.name
+    lines: list[str] = []
+    arrays = [*r.inputs, *r.results]
+    count = len(arrays[0])
+    names = [f"{n}_{number}_{a.name}" for a in f.arguments]
+    for name, a, values in zip(names, f.arguments, arrays, strict=True):
+        rows = np.asarray(values, dtype=np.float64).reshape(count, -1)
+        body = ",\n".join("  {" + ", ".join(_literal(lib, x) for x in row) + "}" for row in rows)
+        lines.append(
+            f"static const {lib.number} {name}[{count}][{max(1, a.count)}] = {{\n{body}}};"
+        )
+    outs = [a for a in f.arguments if a.role == "out"]
+    for a in outs:
+        lines.append(f"static {lib.number} {n}_{number}_found_{a.name}[{max(1, a.count)}];")
+    given = [
+        f"{name}[i]" if a.role == "in" else f"{n}_{number}_found_{a.name}"
+        for name, a in zip(names, f.arguments, strict=True)
+    ]
+    work = [] if lib.static else [f"{n}_work.bytes"]
+    lines += [
+        f"static int {n}_test_{number}(void) {{",
+        f"  for (int i = 0; i < {count}; i++) {{",
+        f"    int status = {f.name}({', '.join([*given, *work])});",
+        "    if (status) return 100 + (status & 7);",
+    ]
+    for j, a in enumerate(outs):
+        found, wanted = f"{n}_{number}_found_{a.name}", f"{n}_{number}_{a.name}[i]"
+        lines.append(
+            f"    if ({n}_differs({found}, {wanted}, {a.count}, {r.tolerance:.3g})) return {1 + j};"
+        )
+    return [*lines, "  }", "  return 0;", "}", ""]
+
+
+def _literal(lib: Library, x: float) -> str:
+    return float(x).hex() + ("f" if lib.number == "float" else "")
+
+
+# ---- README --------------------------------------------------------------------------------------
+
+
+def readme(
+    lib: Library, row: ExportTarget, code_bytes: int, references: Sequence[Reference | None]
+) -> str:
+    """What is in the folder and how to use it."""
+    n, P, first = lib.name, lib.prefix, lib.functions[0]
+    number = lib.number
+    decls = [f"{number} {a.name}[{max(1, a.count)}];" for a in first.arguments]
+    work = [] if lib.static else [f"{number} work[{P}_WORK / sizeof({number}) + 1];"]
+    given = ", ".join([*(a.name for a in first.arguments), *([] if lib.static else ["work"])])
+    table = [
+        f"| `{f.name}` | {', '.join(a.name for a in f.inputs)} | "
+        f"{', '.join(a.name for a in f.outputs)} | {f.work_bytes} |"
+        for f in lib.functions
+    ]
+    untested = [f.name for f, r in zip(lib.functions, references, strict=True) if r is None]
+    notes = [f"`test_{n}.c` has no numbers for {', '.join(untested)}."] if untested else []
+    if lib.helpers:
+        notes.append(
+            "The processor computes these numbers by helper functions of the compiler's library "
+            f"(libgcc, compiler-rt): {', '.join(lib.helpers)}."
+        )
+    flags, libraries = ("-std=c99 -O2 -ffp-contract=off ", " -lm") if row.is_source else ("", "")
+    joints = [
+        f"| {_comment(name)} | {kind} | {_range(q)} | {_range(v)} |"
+        for name, kind, q, v in joint_rows(lib.model)
+    ]
+    return "\n".join(
+        [
+            f"# {n}",
+            "",
+            f"{lib.text}, for {row.name} ({row.text}); {MARK}. "
+            f"{code_bytes} bytes of {'C99' if row.is_source else 'code and tables'}.",
+            "",
+            "| function | takes | gives | bytes of work memory |",
+            "|---|---|---|---|",
+            *table,
+            "",
+            f"`{n}.h` says what every array is. Each function returns 0, or a status: "
+            f"`{n}_status_text(status)` is its meaning, `{P}_STATUS_BODY(status)` the body.",
+            "",
+            "```c",
+            f'#include "{n}.h"',
+            *decls,
+            *work,
+            f"int status = {first.name}({given});",
+            "```",
+            "",
+            f"Functions `…_batch` compute many configurations, {first.lanes} at once.",
+            f"`{n}.hpp` has the same with spans (C++20). To check the device:",
+            "",
+            "```sh",
+            f"cc {flags}test_{n}.c {n}{row.suffix} -o test_{n}{libraries} && ./test_{n}"
+            "      # prints ok",
+            "```",
+            "",
+            *notes,
+            *([""] if notes else []),
+            "| joint | kind | in q | in v, vdot, tau |",
+            "|---|---|---|---|",
+            *joints,
+            "",
+            "Angles are in rad, lengths in m; a quaternion is w, x, y, z. Rates and forces of a "
+            "free joint are those of its body in body axes, angular part first.",
+            "",
+        ]
+    )
+
+
+def _range(s: slice) -> str:
+    if s.stop <= s.start:
+        return "none"
+    return str(s.start) if s.stop == s.start + 1 else f"{s.start} to {s.stop - 1}"
+
+
+def joint_rows(model: Model) -> list[tuple[str, str, Any, Any]]:
+    """Name, kind, and places in q and v of every joint."""
+    return [
+        (name, joint.kind, model.q_slices[i], model.v_slices[i])
+        for i, (name, joint) in enumerate(zip(model.joint_names, model.joints, strict=True))
+    ]

@@ -1,0 +1,437 @@
+"""`pp.export`: programs as files that run without Python."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import struct
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib import resources
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+
+from phipsi.backends.backend import SweepProgram, backend_of
+from phipsi.backends.failures import is_failure
+from phipsi.backends.native.native_backend import KernelSource
+from phipsi.backends.native.pipeline import can_run
+from phipsi.backends.native.targets import llvm_library
+from phipsi.backends.native.text import c_text, llvm_text
+from phipsi.backends.program import Program
+from phipsi.errors import InputError
+from phipsi.exporting import c_files, web_files
+from phipsi.exporting.module import ExportedFunction, Source, exported_module
+from phipsi.exporting.named_programs import checked_identifier, described_arrays, name_of
+from phipsi.exporting.targets import ExportTarget, target_named
+from phipsi.exporting.wasm_module import wasm_module
+from phipsi.model.model import Model
+
+_STATES = 4  # of the test program
+_LISTING = "export.json"
+_TOLERANCE = 1e-9
+_EXPORTED = ("caller", "static")
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What was written: the folder, its files, the functions, and bytes of code with its tables."""
+
+    folder: Path
+    files: tuple[str, ...]
+    functions: tuple[ExportedFunction, ...]
+    target: str
+    code_bytes: int
+
+    def __repr__(self) -> str:
+        names = ", ".join(f.name for f in self.functions)
+        size = f"{self.code_bytes / 1024:.1f} kB of code and tables"
+        return f"<Exported {names} for {self.target}: {size}, {len(self.files)} files>"
+
+
+def export(
+    programs: Program | Mapping[str, Program] | Sequence[Program],
+    folder: str | os.PathLike[str],
+    *,
+    name: str = "robot",
+    target: str = "host",
+    scratch: str = "caller",
+    precision: str = "double",
+    step: Any = None,
+) -> Exported:
+    """Write programs as an object file with a C interface, for this or another processor.
+
+    The folder gets the object, a C header with every array documented, a C++ header with spans, a
+    test program with reference numbers, a CMake file, a README and the licence. Every program is
+    one function, on the memory of its caller:
+
+        int robot_forward_dynamics(const double *q, const double *v, const double *tau,
+                                   double *vdot, void *work);
+
+    and one for many configurations, ``robot_forward_dynamics_batch``. They allocate nothing, call
+    nothing, and give the bits of the program here where both processors have, or both lack, a fused
+    multiply-add; a program that is compiled with ``reproducible=True`` gives the same everywhere.
+
+    **Arguments:** `programs`, of one mechanism: a mapping from the names of the functions, a
+    sequence, or one program; `folder`, which is created, or replaced if an export wrote it; `name`,
+    the prefix of everything in C; `target`, a row of the table in docs/export.md, or "c" for C99
+    source instead of an object; `scratch`: "caller", or "static" if the work memory should be
+    inside, so that a function runs once at a time; `precision`: "double".
+    **Returns:** an `Exported`, which lists files and functions. **Cost:** that of compiling.
+
+    >>> import tempfile
+    >>> import phipsi as pp
+    >>> from phipsi.operators import mass_matrix
+    >>> arm = pp.examples.planar_arm(2)
+    >>> solve = pp.compile(mass_matrix.inv, arm, mode="dense")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     found = pp.export({"inverse": solve}, folder + "/arm", name="arm", target="cortex-m7")
+    >>> [f.name for f in found.functions], found.functions[0].inputs[0].shape
+    (['arm_inverse'], (2,))
+    """
+    checked_identifier("name", name)
+    if scratch not in _EXPORTED:
+        raise InputError(f"scratch={scratch!r} is not one of {_EXPORTED}")
+    if precision != "double":
+        raise InputError(f"precision={precision!r} is not one of ('double',)")
+    if step is not None:
+        raise InputError(f"step={step!r}: only programs are exported")
+    row, named = target_named(target), _named(programs)
+    model = _model_of(named)
+    sources = [_source(f"{name}_{key}", program) for key, program in named.items()]
+    # one lane would be a plain loop
+    batch = row.target.lanes > 1 or not (row.is_wasm or row.flash)
+    writer = c_text if row.is_source else llvm_text
+    module = exported_module(sources, row.target, writer, static=scratch == "static", batch=batch)
+    functions = tuple(_rounded(f) for f in module.functions)
+    if row.is_source:
+        binary = f'#include "{name}.h"\n{module.text}'.encode()
+        code_bytes = len(binary)
+    else:
+        binary = row.target.object_code(module.text)
+        code_bytes = _loaded_bytes(binary)
+    _check_memory(row, name, functions, code_bytes)
+    text = f"{len(functions)} program{'s' * (len(functions) > 1)} of {model.name or 'a mechanism'}"
+    lib = c_files.Library(
+        name, functions, model, row.name, text, scratch == "static", undefined_symbols(binary)
+    )
+    files = _files(lib, row, binary, [s.program for s in sources], code_bytes)
+    written = write_folder(Path(folder), files)
+    return Exported(written, tuple(files), functions, row.name, code_bytes)
+
+
+# ---- what is exported ----------------------------------------------------------------------------
+
+
+def _named(programs: Any) -> dict[str, Program]:
+    """Programs by the names of their functions."""
+    if isinstance(programs, Program):
+        programs = [programs]
+    if isinstance(programs, Mapping):
+        named = dict(cast(Mapping[str, Program], programs))
+    elif isinstance(programs, Sequence) and not isinstance(programs, str):
+        named = {}
+        for p in cast(Sequence[Any], programs):
+            key = name_of(p) if isinstance(p, Program) else str(p)
+            i = 1
+            while (full := key if i == 1 else f"{key}{i}") in named:
+                i += 1
+            named[full] = p
+    else:
+        raise InputError(
+            f"{programs!r} is not a program. Compile one:  "
+            'pp.export({"inverse": pp.compile(mass_matrix.inv, model)}, folder)'
+        )
+    if not named:
+        raise InputError("there is no program to export")
+    for key, program in named.items():
+        checked_identifier("function", key)
+        if not isinstance(cast(object, program), Program):
+            raise InputError(f"{key}: {program!r} is not a program; pp.compile returns one")
+    return named
+
+
+def _model_of(named: Mapping[str, Program]) -> Model:
+    models = {id(p.model): p.model for p in named.values()}
+    if len(models) > 1:
+        raise InputError(
+            f"{', '.join(named)} are programs of {len(models)} mechanisms. "
+            "Export each mechanism to a folder of its own, with a name= of its own"
+        )
+    return next(iter(models.values()))
+
+
+def _source(name: str, program: Program) -> Source:
+    """A program as a function; its picked blocks and what has no code are rejected."""
+    source = program.source.by_column or program.source
+    if any(source.picks):
+        raise InputError(
+            f"{name}: blocks= picks parts of a matrix in Python. Export the whole one:  "
+            'pp.compile(expr, model, mode="dense")'
+        )
+    if not can_run(source):
+        raise InputError(
+            f"{name}: {program!r} has no machine code; it runs on the reference backend"
+        )
+    shapes = KernelSource(source).unit.shapes[:-1]
+    return Source(name, source, described_arrays(source, shapes))
+
+
+def _rounded(f: ExportedFunction) -> ExportedFunction:
+    """With work memory of whole 16 bytes."""
+    one, many = (-(-n // 16) * 16 for n in (f.work_bytes, f.batch_bytes))
+    return replace(f, work_bytes=one, batch_bytes=many)
+
+
+# ---- objects -------------------------------------------------------------------------------------
+
+
+def _loaded_bytes(binary: bytes) -> int:
+    """Bytes of code and constants."""
+    sections = llvm_library.llvm.ObjectFileRef.from_data(binary).sections()
+    return sum(s.size() for s in sections if s.is_text() or _is_table(s.name() or b""))
+
+
+def _is_table(name: bytes) -> bool:
+    """Whether a section holds constants: in ELF, COFF, Mach-O and WebAssembly."""
+    return name.startswith((b".rodata", b".rdata", b"__const", b"__literal", b"DATA"))
+
+
+def undefined_symbols(binary: bytes) -> tuple[str, ...]:
+    """The functions of others that an ELF object calls; () of objects in other formats."""
+    if binary[:4] != b"\x7fELF":
+        return ()
+    wide = binary[4] == 2
+    start, each, count = (
+        struct.unpack_from("<Q", binary, 40)[0]
+        if wide
+        else struct.unpack_from("<I", binary, 32)[0],
+        *struct.unpack_from("<HH", binary, 58 if wide else 46),
+    )
+    sections = [
+        struct.unpack_from("<IIQQQQIIQQ" if wide else "<10I", binary, start + each * i)
+        for i in range(count)
+    ]
+    out: set[str] = set()
+    for _, kind, _, _, offset, size, link, *_ in sections:
+        if kind != 2:  # a table of symbols
+            continue
+        names = sections[link][4]
+        for at in range(offset, offset + size, 24 if wide else 16):
+            name, *rest = struct.unpack_from("<IBBHQQ" if wide else "<IIIBBH", binary, at)
+            place = rest[2] if wide else rest[4]
+            if name and place == 0:
+                out.add(binary[names + name : binary.index(b"\0", names + name)].decode())
+    return tuple(sorted(out))
+
+
+def _check_memory(
+    row: ExportTarget, name: str, functions: Sequence[ExportedFunction], code_bytes: int
+) -> None:
+    work = max(f.work_bytes for f in functions)
+    for what, need, limit in (("flash", code_bytes, row.flash), ("RAM", work, row.ram)):
+        if limit and need > limit:
+            raise InputError(
+                f"{name} needs {need / 1024:.0f} kB of {what}; the largest {row.name} has "
+                f"{limit / 1024:.0f} kB. Export fewer programs, or a mechanism with fewer bodies"
+            )
+    if row.target.pointer_bits == 32 and work >= 2**31:
+        raise InputError(
+            f"{name} needs {work} bytes of work memory, more than {row.name} addresses"
+        )
+
+
+# ---- reference numbers ---------------------------------------------------------------------------
+
+
+def _reference(function: ExportedFunction, source: SweepProgram) -> c_files.Reference | None:
+    """Inputs and results at a few states, by the backend that defines every operation.
+
+    `tolerance` comes from how much results change with the last bits of the inputs.
+    """
+    rng = np.random.default_rng(0)
+    inputs = {n: _drawn(n, source, rng) for n in source.inputs}
+    loaded = backend_of("reference").load(source)
+    results, status = loaded.run(inputs, (_STATES,), 1)
+    good = ~is_failure(np.asarray(status))
+    for a in results:
+        good &= np.isfinite(a.reshape(_STATES, -1)).all(axis=1)
+    if not good.any():
+        return None
+    nudged = {n: a * (1 + 4e-15) for n, a in inputs.items()}
+    others, _ = loaded.run(nudged, (_STATES,), 1)
+    worst = _TOLERANCE
+    for a, b in zip(results, others, strict=True):
+        for x, y in zip(a[good], b[good], strict=True):
+            size = np.max(np.abs(x), initial=0.0)
+            worst = max(worst, 1e3 * np.max(np.abs(x - y), initial=0.0) / size if size else 0.0)
+    kept = [[a[good] for a in arrays] for arrays in (inputs.values(), results)]
+    return c_files.Reference(function, kept[0], kept[1], float(worst))
+
+
+def _drawn(name: str, source: SweepProgram, rng: np.random.Generator) -> np.ndarray:
+    """A few values of an input."""
+    model, shape = source.model, source.input_shapes[name]
+    if name == "q":
+        return np.array([model.random_configuration(rng) for _ in range(_STATES)])
+    if name == "gravity":
+        return np.array([model.gravity] * _STATES, dtype=float)
+    if name in ("pose", "placement"):
+        out = np.zeros((_STATES, *shape))
+        out[...] = np.eye(4)
+        out[..., :3, 3] = rng.standard_normal((_STATES, shape[0], 3))
+        return out
+    x = rng.standard_normal((_STATES, *shape))
+    if name in source.symmetric_inputs:
+        x = x @ np.swapaxes(x, -1, -2) + np.eye(shape[-1])
+    return x
+
+
+# ---- files ---------------------------------------------------------------------------------------
+
+
+def _files(
+    lib: c_files.Library,
+    row: ExportTarget,
+    binary: bytes,
+    sources: Sequence[SweepProgram],
+    code_bytes: int,
+) -> dict[str, bytes]:
+    """All files by name."""
+    n = lib.name
+    rest = {"LICENSE": licence()}
+    found = [_reference(f, s) for f, s in zip(lib.functions, sources, strict=True)]
+    references = [r for r in found if r is not None]
+    if row.is_wasm:
+        module = wasm_module(binary, _heap_bytes(lib.functions))
+        rest |= {
+            f"{n}.mjs": web_files.es_module(lib, module.heap),
+            f"{n}.d.mts": web_files.typescript(lib),
+            f"test_{n}.mjs": web_files.web_test(lib, references),
+            "README.md": web_files.readme(lib, row, len(module.binary), found),
+        }
+        return _listed(lib, row, code_bytes, {f"{n}.wasm": module.binary}, rest)
+    rest |= {
+        f"{n}.h": c_files.c_header(lib),
+        f"{n}.hpp": c_files.cpp_header(lib),
+        f"test_{n}.c": c_files.test_program(lib, references),
+        "CMakeLists.txt": c_files.cmake_file(lib, f"{n}{row.suffix}"),
+        "README.md": c_files.readme(lib, row, code_bytes, found),
+    }
+    return _listed(lib, row, code_bytes, {f"{n}{row.suffix}": binary}, rest)
+
+
+def _heap_bytes(functions: Sequence[ExportedFunction]) -> int:
+    """Memory for the arrays and the work of any one function, and of a batch of a hundred."""
+    return max(
+        sum(8 * a.count + 16 for a in f.arguments) * (100 if f.batch_bytes else 1)
+        + max(f.work_bytes, f.batch_bytes)
+        for f in functions
+    )
+
+
+def _listed(
+    lib: c_files.Library,
+    row: ExportTarget,
+    code_bytes: int,
+    binaries: Mapping[str, bytes],
+    texts: Mapping[str, str],
+) -> dict[str, bytes]:
+    """All files, and one that lists them with the interface."""
+    files = dict(binaries) | {k: t.encode() for k, t in texts.items()}
+    listing = _listing(lib, row, code_bytes) | {"files": [*files, _LISTING]}
+    return files | {_LISTING: (json.dumps(listing, indent=1) + "\n").encode()}
+
+
+def licence() -> str:
+    """The licence of the library, which holds for the code it writes."""
+    try:
+        from importlib.metadata import distribution
+
+        for file in distribution("phipsi").files or ():
+            if file.name == "LICENSE":
+                return file.read_text()
+    except ImportError:
+        pass
+    own = Path(str(resources.files("phipsi"))).parents[1] / "LICENSE"
+    return own.read_text() if own.is_file() else "The licence of phipsi: MIT\n"
+
+
+def _listing(lib: c_files.Library, row: ExportTarget, code_bytes: int) -> dict[str, Any]:
+    """The interface for other programs to read."""
+    return {
+        "name": lib.name,
+        "target": row.name,
+        "triple": row.target.triple,
+        "code_bytes": code_bytes,
+        "helpers": lib.helpers,
+        "joints": web_files.joints(lib),
+        "functions": [
+            {
+                "name": f.name,
+                "arguments": [vars(a) for a in f.arguments],
+                "work_bytes": f.work_bytes,
+                "batch_bytes": f.batch_bytes,
+                "lanes": f.lanes,
+            }
+            for f in lib.functions
+        ],
+    }
+
+
+def write_folder(folder: Path, files: Mapping[str, bytes]) -> Path:
+    """All files or none: they are written beside the folder, which is then exchanged.
+
+    A folder that is there must be empty or an earlier export.
+    """
+    folder = Path(os.path.abspath(folder))
+    _check_replaceable(folder)
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        new = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}-"))
+    except OSError as error:
+        raise InputError(f"folder={str(folder)!r} cannot be written: {error.strerror}") from error
+    old = new.with_name(f"{new.name}-old")
+    try:
+        for name, content in files.items():
+            (new / name).write_bytes(content)
+        new.chmod(0o777 & ~_umask())
+        if folder.exists():
+            folder.rename(old)
+        new.rename(folder)
+    except OSError as error:
+        if old.exists() and not folder.exists():
+            old.rename(folder)
+        raise InputError(f"folder={str(folder)!r} cannot be written: {error.strerror}") from error
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
+    shutil.rmtree(old, ignore_errors=True)
+    return folder
+
+
+def _check_replaceable(folder: Path) -> None:
+    """A folder with files of the user's own is never replaced."""
+    if not folder.exists():
+        return
+    if not folder.is_dir():
+        raise InputError(f"folder={str(folder)!r} is a file")
+    found = {p.name for p in folder.iterdir()}
+    try:
+        ours = set(json.loads((folder / _LISTING).read_text())["files"]) if found else set()
+    except (OSError, ValueError, KeyError, TypeError):
+        ours = set[str]()
+    if found - ours:
+        other = ", ".join(sorted(found - ours)[:3])
+        raise InputError(
+            f"folder={str(folder)!r} has files that no export wrote ({other}). Name another one:  "
+            f"folder={str(folder / 'export')!r}"
+        )
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

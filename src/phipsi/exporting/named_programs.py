@@ -1,0 +1,195 @@
+"""Functions that are exported by name, and what the arrays of any program are called in C."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any
+
+from phipsi.algorithms.forms import (
+    BIAS_FORCES,
+    FORWARD_DYNAMICS,
+    GRAVITY_FORCES,
+    INVERSE_DYNAMICS,
+    closed_form,
+)
+from phipsi.backends.backend import SweepProgram
+from phipsi.backends.program import Program
+from phipsi.compiler import compile
+from phipsi.errors import InputError
+from phipsi.exporting.module import ExportedArray
+from phipsi.expressions.node import Expr
+from phipsi.model.model import Model
+from phipsi.operators import J, frame_pose, mass_matrix, pose
+
+Names = tuple[str, str, str]
+"""Of a result: its name in C, units, and what it is."""
+
+RATES, EFFORTS = "rad/s, m/s", "N m, N"
+ACCELERATIONS = "rad/s^2, m/s^2"
+
+
+@dataclass(frozen=True)
+class Named:
+    """A function by name: its expression, results, and whether it needs points."""
+
+    expression: Expr
+    result: Names
+    mode: str = "apply"
+    points: bool = False
+
+
+NAMED = {
+    "forward_dynamics": Named(
+        FORWARD_DYNAMICS, ("vdot", ACCELERATIONS, "joint accelerations that tau causes")
+    ),
+    "inverse_dynamics": Named(
+        INVERSE_DYNAMICS, ("tau", EFFORTS, "joint efforts that vdot needs")
+    ),
+    "bias_forces": Named(BIAS_FORCES, ("tau", EFFORTS, "joint efforts at vdot = 0")),
+    "gravity_forces": Named(GRAVITY_FORCES, ("tau", EFFORTS, "joint efforts at rest")),
+    "mass_matrix": Named(
+        mass_matrix, ("mass_matrix", "kg m^2, kg m, kg", "row by row"), "dense"
+    ),
+    "mass_matrix_inverse": Named(
+        mass_matrix.inv, ("inverse", "1/(kg m^2), 1/(kg m), 1/kg", "row by row"), "dense"
+    ),
+    "body_poses": Named(
+        pose, ("poses", "1, m", "4 x 4 pose of every body in the world, row by row")
+    ),
+    "frame_poses": Named(
+        frame_pose, ("poses", "1, m", "4 x 4 pose of every point in the world, row by row"),
+        points=True,
+    ),
+    "jacobian": Named(
+        J, ("jacobian", "1, m", "six rows per point in world axes: angular, then linear"),
+        "dense", points=True,
+    ),
+}  # fmt: skip
+
+
+def programs_named(model: Model, what: Sequence[str], **options: Any) -> dict[str, Program]:
+    """Programs by the names of their functions, such as "forward_dynamics" or "jacobian:tool0".
+
+    Behind the colon stand the points, several of them joined by +.
+    """
+    out: dict[str, Program] = {}
+    for text in what:
+        name, _, listed = text.strip().partition(":")
+        found = NAMED.get(name)
+        if found is None:
+            near = get_close_matches(name, NAMED, 1)
+            hint = f" Did you mean {near[0]!r}?" if near else ""
+            raise InputError(f"there is no function {name!r} to export: {', '.join(NAMED)}.{hint}")
+        if found.points != bool(listed):
+            example = f"{name}:{model.body_names[-1]}" if found.points else name
+            raise InputError(f"{text!r}: write  {example}")
+        points = listed.split("+") if listed else None
+        form = found.expression
+        if form is FORWARD_DYNAMICS and getattr(model, "n_rows", 0):
+            form = closed_form(None, False, False)[0]
+        key = identifier("_".join([name, *(points or ())]))
+        out[key] = compile(form, model, mode=found.mode, points=points, **options)
+    return out
+
+
+def name_of(program: Program) -> str:
+    """The name of a program's function, if it has one."""
+    for name, found in NAMED.items():
+        if _is(program.request.expressions, program.request.modes, found):
+            return name
+    return "program"
+
+
+def _is(expressions: tuple[Expr, ...], modes: tuple[str, ...], found: Named) -> bool:
+    forms = [found.expression]
+    if found.expression is FORWARD_DYNAMICS:
+        forms.append(closed_form(None, False, False)[0])
+    return expressions in [(x,) for x in forms] and modes == (found.mode,)
+
+
+# ---- arrays --------------------------------------------------------------------------------------
+
+_INPUTS = {
+    "q": ("rad, m", "configuration: joint by joint"),
+    "v": (RATES, "joint rates"),
+    "vdot": (ACCELERATIONS, "joint accelerations"),
+    "tau": (EFFORTS, "joint efforts"),
+    "f_ext": ("N m, N", "force on each body at its origin in body axes: moment, force"),
+    "f0": ("N m, N", "force at each point: moment, force"),
+    "gravity": ("m/s^2", "acceleration of gravity in the world"),
+    "pose": ("1, m", "4 x 4 pose of every body, row by row"),
+    "placement": ("1, m", "4 x 4 pose of every joint in its parent, row by row"),
+}
+
+
+def described_arrays(program: SweepProgram, shapes: Sequence[tuple[int, ...]]) -> tuple[
+    ExportedArray, ...
+]:  # fmt: skip
+    """The arguments of a program's function; `shapes` are those of all its arrays."""
+    expressions, modes = program.request.expressions, program.request.modes
+    taken: set[str] = {"n", "status", "work"}
+    out: list[ExportedArray] = []
+    for name, shape in zip(program.inputs, shapes, strict=False):
+        units, text = _INPUTS.get(name, ("", ""))
+        if not text:
+            given = name in program.request.given
+            text = f"value of {name}" if given else "operand"
+        out.append(ExportedArray(_free(identifier(name), taken), shape, units, "in", text))
+    known = [n.result for n in NAMED.values() if _is(expressions, modes, n)]
+    rest = list(zip(expressions, program.lowered.results, strict=True))
+    for i, (shape, (x, r)) in enumerate(zip(shapes[len(program.inputs) :], rest, strict=True)):
+        number = str(i + 1) if len(rest) > 1 else ""
+        phrase = f"{_ascii(str(r.gives))}: {_ascii(str(x))}"
+        name, units, text = known[0] if known else (f"result{number}", "", phrase)
+        out.append(ExportedArray(_free(name, taken), shape, units, "out", text[:200]))
+    return tuple(out)
+
+
+def _free(name: str, taken: set[str]) -> str:
+    """The name, or with a number behind it if another array has it."""
+    found, i = name, 1
+    while found in taken:
+        i += 1
+        found = f"{name}{i}"
+    taken.add(found)
+    return found
+
+
+def _ascii(text: str) -> str:
+    """Text for a comment in C."""
+    return re.sub(r"[^ -~]", "?", text).replace("*/", "* /").replace("/*", "/ *")
+
+
+# ---- names in C ----------------------------------------------------------------------------------
+
+_WORDS = frozenset(
+    """alignas alignof and asm auto bool break case catch char class const constexpr continue
+    default delete do double else enum explicit export extern false float for friend goto if
+    inline int long main mutable namespace new noexcept not nullptr operator or private
+    protected public register restrict return short signed sizeof static struct switch
+    template this throw true try typedef typeid typename union unsigned using virtual void
+    volatile while xor fn impl let loop match mod move mut pub ref self super trait type
+    unsafe use where""".split()
+)
+
+
+def identifier(name: str) -> str:
+    """A name as close to this one as C, C++ and Rust allow."""
+    out = re.sub(r"\W+", "_", _ascii(name).replace("?", "_")).strip("_") or "x"
+    out = f"_{out}" if out[0].isdigit() else out
+    return f"{out}_" if out in _WORDS else out
+
+
+def checked_identifier(what: str, name: Any) -> str:
+    """A name that the user chose: it must be an identifier already."""
+    if not isinstance(name, str):
+        raise InputError(f"{what}={name!r} must be a name in C, such as 'robot'")
+    if not re.fullmatch(r"[A-Za-z]\w*", name, re.ASCII) or name in _WORDS:
+        raise InputError(
+            f"{what}={name!r} is not a name in C: letters, digits and underscores, beginning with "
+            f"a letter, and not a word of the language. For example  {what}={identifier(name)!r}"
+        )
+    return name

@@ -1,0 +1,264 @@
+"""The rows of a step as nodes: contacts, rigid stops and dry friction, and their impulses.
+
+With `caused`, the motions of hosts that forces on them cause, derivatives of W are those of W p:
+programs have those, and no derivatives of Λ, which are needed column by column or not known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phipsi.contact.certificate import Worst
+from phipsi.contact.cone_calls import ConeCall, ConeProduct
+from phipsi.contact.cone_problem import INACTIVE, ConeLayout
+from phipsi.contact.cone_smoothing import SmoothedCall
+from phipsi.contact.contact_rows import (
+    IMPULSES,
+    MATERIALS,
+    RIGID,
+    STOPS,
+    UNSOLVED_CONTACTS,
+    RowBlocks,
+    RowPlan,
+    contact_axes,
+    is_rigid,
+    problem_parts,
+    row_blocks,
+    row_impulses,
+    row_rates,
+)
+from phipsi.contact.delassus import Delassus, masks_of
+from phipsi.contact.geometry.slots import Slots
+from phipsi.laws import law_operations as ops
+from phipsi.laws.calls import Callee, Held, call
+from phipsi.laws.graph import Node
+from phipsi.laws.trace import Traced, as_node
+from phipsi.motion.step_graph import STEP
+
+Array = NDArray[Any]
+
+TOLERANCE = 1e-13
+"""The residual that is asked for, m/s (and m, where bodies are moved apart); or rounding."""
+_OVERLAP = 1e-12
+"""Overlap (m) that is left as it is."""
+WRONG = 1e-4
+"""Residual, m/s and beside the speeds of contacts above 1 m/s, with which a step is a failure."""
+
+
+class StepImpulses(NamedTuple):
+    """What the impulses of a step do: forces on hosts, new values of states, nodes; energies."""
+
+    forces: Node
+    states: dict[str, Node]
+    worst: Worst
+    dissipated: Any
+    unsolved: Any
+
+
+class StepProblem(NamedTuple):
+    """The contact problem of a step and its solution, nodes: as for `ConeProblem`."""
+
+    W: Node
+    b: Node
+    s: Node
+    coefficients: Node
+    p: Node
+
+
+@final
+class StepRows:
+    """All rows at one configuration, traced: C, and W as soon as it is needed."""
+
+    def __init__(
+        self,
+        plan: RowPlan,
+        slots: Slots | None,
+        origins: Any,
+        gaps: Node | None,
+        bounds: Node | None,
+        admittance: Node,
+        last: Mapping[str, Node],
+    ) -> None:
+        self._plan, self._layout, self._slots, self._last = plan, plan.layout, slots, last
+        self._admittance = admittance
+        self._blocks: RowBlocks = row_blocks(plan, origins, slots)
+        self._bounds: Any = None if bounds is None else Traced(bounds)
+        parts, made = [], []
+        if slots is not None:
+            parts.append(slots.gap)
+            made.append(Traced(ops.given(MATERIALS, (plan.n_slots, 6))))
+        if gaps is not None:
+            parts.append(Traced(gaps))
+            made.append(np.tile(RIGID, (plan.layout.stops, 1)))
+        self._start_gap, self._materials = _joined(parts), _joined(made)
+        self.fixed: list[Node] = []
+        self.caused: Callable[[Node], Any] | None = None
+        self.back: Node | None = None
+        self.problem: StepProblem
+        self._W: Any
+        self._gap: Any
+        self._near: Any
+
+    def _first(self) -> Any:
+        """Where the search begins: with the impulses of the last step."""
+        plan, parts = self._plan, []
+        if self._slots is not None:
+            world = Traced(self._last[IMPULSES])
+            parts.append(row_impulses(plan, self._slots.normal, world))
+        for name, _, rates, signs in plan.joint_parts():
+            last: Any = Traced(ops.pick(self._last[name], rates)) * signs
+            parts.append(np.maximum(last, 0.0) if name == STOPS else last)
+        return _joined(parts)
+
+    def impulses(
+        self, before: Any, free: Any, solver: ConeCall, smoothed: SmoothedCall | None
+    ) -> StepImpulses:
+        """The impulses of a step, from motions of hosts before it and after it without them."""
+        plan, layout = self._plan, self._layout
+        b = row_rates(plan, self._blocks, free)
+        u = row_rates(plan, self._blocks, before) if solver.rebounds else None
+        h: Any = Traced(STEP)
+        parts = problem_parts(plan, self._start_gap, b, u, self._materials, self._bounds, h)
+        self._near = near = parts.near
+        sides = [as_node(x) for x in self._blocks]
+        more = [as_node(x) for x in (parts.inelastic, parts.compliance)]
+        (W,) = call(Delassus(plan), *sides, self._admittance, *more)
+        known = [as_node(x) for x in (parts.coefficients, self._first())]
+        b = parts.b
+        given = [W, as_node(b), as_node(parts.s)]
+        calm = [as_node(parts.inelastic)] if solver.rebounds else []
+        p, error, iterations, status = self._solved(solver, [*given, *calm, *known])
+        if smoothed is not None:
+            weight = ops.constant(np.zeros(layout.n_rows))
+            p, *_, status = (Traced(x) for x in call(smoothed, *given, known[0], weight))
+        self.problem = StepProblem(W, as_node(b), as_node(parts.s), known[0], as_node(p))
+        f: Any = Traced(self._forces(p))
+        change = self._change(f.node)
+        # T⁺ − T_f = p* b + ½ p* W p, and W p is C times the change of motions
+        gained = np.sum(p * b) + 0.5 * np.sum(f * change)
+        overlap: Any = 0.0
+        speed: Any = np.max(np.abs(b))
+        if layout.n_heads:
+            normals = layout.normals
+            after = row_rates(plan, self._blocks, free + change)
+            self._gap = self._start_gap + h * after[normals]
+            if parts.back is not None:
+                self.back = self._forces(p * parts.back[layout.heads])
+                self._gap = self._gap - self._product(self.back)[normals]
+            self._W = Traced(W)[np.ix_(normals, normals)]
+            overlap = np.max(np.where(near, -self._start_gap, 0.0))
+            speed = np.max(np.where(near, np.abs(b[normals]), 0.0))
+        (error,) = call(Bounded(), as_node(error), as_node(WRONG * np.maximum(speed, 1.0)))
+        worst = Worst(overlap, Traced(error), gained, iterations)
+        dissipated = -0.5 * np.sum(f * (before + free + change))
+        unsolved = np.where(status == 0.0, 0.0, 1.0)
+        return StepImpulses(as_node(f), self._recorded(p), worst, dissipated, unsolved)
+
+    def _change(self, forces: Node) -> Any:
+        """Motions of hosts that forces on them cause."""
+        if self.caused is not None:
+            return self.caused(forces)
+        admittance: Any = Traced(self._admittance)
+        f: Any = Traced(forces)
+        return (admittance @ f.reshape(-1)).reshape(-1, 6)
+
+    def _product(self, forces: Node) -> Any:
+        """Velocities of rows that forces on hosts cause."""
+        return row_rates(self._plan, self._blocks, self._change(forces))
+
+    def separation(self) -> tuple[Node, Node]:
+        """Whether bodies overlap after the step, and forces on hosts that move them apart.
+
+        0 ≤ z ⊥ g + h u_n + W_nn z ≥ 0, in m, for rigid contacts and stops.
+        """
+        normals = self._layout.normals
+        rigid = self._near & is_rigid(self._materials)
+        deep = np.min(np.where(rigid, self._gap, 0.0)) < -_OVERLAP
+        s = np.where(rigid, 0.0, 2 * INACTIVE)
+        k = len(normals)
+        ones, zeros = (ops.constant(np.full(k, x)) for x in (1.0, 0.0))
+        masks = masks_of(self._plan.reached)[:k]
+        solver = ConeCall(ConeLayout(("normal",) * k), TOLERANCE, masks=masks)
+        known = [as_node(x) for x in (self._W, self._gap, s)]
+        self.fixed = [*known, *(as_node(x) for x in self._blocks)]
+        z = self._solved(solver, [*known, ones, zeros], normals)[0]
+        return as_node(np.where(deep, 1.0, 0.0)), self._forces(self._whole(z, normals))
+
+    def _whole(self, p: Any, rows: Array | None) -> Any:
+        """Impulses of all rows, from those of some."""
+        return p if rows is None else Traced(ops.scatter(p.node, rows, (self._layout.n_rows,)))
+
+    def _solved(
+        self, solver: ConeCall, given: Sequence[Node], rows: Array | None = None
+    ) -> list[Any]:
+        """Impulses of these rows, residual, iterations and status."""
+        found = call(solver, *given)
+        if self.caused is not None:
+            followed = solver.followed(given, found)
+            fixed = self._whole(Traced(call(Held(followed.shape), followed)[0]), rows)
+            moves = row_rates(self._plan, self._blocks, self.caused(self._forces(fixed)))
+            product = as_node(moves if rows is None else moves[rows])
+            found = (*call(ConeProduct(solver), *found, *given, product), *found[1:])
+        return [Traced(x) for x in found[:4]]
+
+    def _forces(self, p: Any) -> Node:
+        """C* p (hosts, 6)."""
+        terms, places, plan = [], [], self._plan
+        for hosts, block in zip((plan.a, plan.b), self._blocks, strict=True):
+            there = np.flatnonzero(hosts >= 0)
+            if there.size:
+                terms.append(block[there] * p[there][:, None])
+                places.append(6 * hosts[there][:, None] + np.arange(6))
+        whole = as_node(np.concatenate(terms))
+        return ops.scatter(whole, np.concatenate(places), (plan.n_hosts, 6))
+
+    def _recorded(self, p: Any) -> dict[str, Node]:
+        """Impulses of slots, [moment; force] on side a in world axes, and of joints at rates."""
+        plan, out = self._plan, {}
+        if self._slots is not None:
+            table = plan.table
+            axes = contact_axes(self._slots.normal)[table.slot, table.axis]
+            terms = axes * p[: len(table.slot)][:, None]
+            first = 6 * table.slot + np.where(table.slides, 3, 0)
+            places = first[:, None] + np.arange(3)
+            out[IMPULSES] = ops.scatter(as_node(terms), places, (plan.n_slots, 6))
+        for name, rows, rates, signs in plan.joint_parts():
+            own = as_node(p[rows] * signs)
+            out[name] = ops.scatter(own, rates, (plan.model.nv,))
+        return out
+
+
+def _joined(parts: Sequence[Any]) -> Any:
+    """Rows of all parts; None if there are none."""
+    if len(parts) < 2:
+        return parts[0] if parts else None
+    return np.concatenate(parts)
+
+
+@final
+class Bounded(Callee):
+    """A residual that is at most a bound; in a run, a step with a larger one is a failure."""
+
+    def __init__(self) -> None:
+        self.name, self.shapes, self.key = "bounded residual", ((),), ()
+
+    def arrays(self, *args: Array) -> Sequence[Array]:
+        """The residual."""
+        return [args[0]]
+
+    def pull(
+        self, args: tuple[Node, ...], results: tuple[Node, ...], weights: Sequence[Node | None]
+    ) -> Sequence[Node | None]:
+        """The weight itself."""
+        return [weights[0], None]
+
+    def write(self, code: Any, args: Sequence[Any]) -> Sequence[Any]:
+        """Note where it is too large."""
+        host, e = code.host, code.e
+        wrong = e.compare(">", code.entry(args[0], 0), code.entry(args[1], 0))
+        host.note(host.b.select(wrong, e.integer(UNSOLVED_CONTACTS), host.zero))
+        return [args[0]]

@@ -1,0 +1,183 @@
+"""Draws: the quantities that differ from run to run, from the number of the run alone.
+
+Every run has a point u in the unit cube, and each distribution turns its entries into values by the
+inverse of its distribution function. Points come in blocks: run i takes numbers i·d … i·d + d − 1
+of one Philox stream, or point i of a Sobol sequence, so that no run depends on another.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import warnings
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phipsi.errors import InputError, did_you_mean
+from phipsi.motion.optional_imports import import_optional
+
+Array = NDArray[Any]
+
+SAMPLINGS = ("random", "sobol", "latin_hypercube")
+_WORDS = 4  # numbers of 64 bits that one count of Philox gives
+
+
+@final
+class Draws:
+    """What differs between runs.
+
+    **Arguments:** `given`, by name: a frozen distribution of SciPy (``scipy.stats.norm(5, 0.5)``,
+    also with arrays for its parameters, and ``scipy.stats.multivariate_normal(mean, cov)``), or a
+    list of values that are all tried; `runs`, how many for every combination of such values;
+    `seed`, a whole number; `sampling`, "random", "sobol" or "latin_hypercube".
+
+    >>> from scipy.stats import norm
+    >>> draws = Draws({"mass": norm(5, 0.5), "friction": [0.2, 0.8]}, runs=100)
+    >>> draws.count, {n: x.shape for n, x in draws.values(0, 3).items()}
+    (200, {'mass': (3,), 'friction': (3,)})
+    """
+
+    def __init__(
+        self, given: Mapping[str, Any], runs: int, *, seed: int = 0, sampling: str = "random"
+    ) -> None:
+        if sampling not in SAMPLINGS:
+            hint = did_you_mean(str(sampling), SAMPLINGS)
+            raise InputError(f"sampling={sampling!r} is not one of {', '.join(SAMPLINGS)}. {hint}")
+        self.runs, self.seed, self.sampling = runs, seed, sampling
+        self._grids: dict[str, Array] = {}
+        self._drawn: dict[str, _Distribution] = {}
+        for name, what in given.items():
+            if isinstance(what, Sequence | np.ndarray) and not isinstance(what, str):
+                self._grids[name] = _values(name, what)
+            else:
+                self._drawn[name] = _distribution(name, what)
+        self.names = tuple(given)
+        self.combinations = math.prod(len(x) for x in self._grids.values())
+        self.count = runs * self.combinations
+        self._dimension = sum(x.size for x in self._drawn.values())
+
+    def values(self, first: int, count: int) -> dict[str, Array]:
+        """The values (count, *shape) of runs first … first + count − 1, by name."""
+        numbers = np.arange(first, first + count)
+        places = np.unravel_index(
+            numbers // self.runs if self.runs else numbers,
+            tuple(len(x) for x in self._grids.values()) or (1,),
+        )
+        out = {
+            n: x[i] for (n, x), i in zip(self._grids.items(), places, strict=False)
+        }  # without grids there is one place
+        u = self.points(first, count)
+        ends = itertools.accumulate(x.size for x in self._drawn.values())
+        for (name, x), end in zip(self._drawn.items(), ends, strict=True):
+            out[name] = x.at(u[:, end - x.size : end])
+        return {name: out[name] for name in self.names}
+
+    def points(self, first: int, count: int) -> Array:
+        """Points (count, d) of the unit cube, all entries inside."""
+        d = self._dimension
+        if not d:
+            return np.zeros((count, 0))
+        if self.sampling == "random":
+            wide = -(-d // _WORDS) * _WORDS
+            bits = np.random.Philox(key=self.seed)
+            bits.advance(first * wide // _WORDS)
+            u = np.random.Generator(bits).random((count, wide))[:, :d]
+        elif self.sampling == "sobol":
+            engine = _qmc().Sobol(d, **_seeded(self.seed))
+            with warnings.catch_warnings():  # of a part of the sequence that has no power of two
+                warnings.simplefilter("ignore", UserWarning)
+                u = engine.fast_forward(first).random(count) if first else engine.random(count)
+        else:
+            u = self._hypercube[first : first + count]
+        tiny = np.finfo(float).tiny
+        return np.clip(u, tiny, 1 - 2.0**-53)  # the ends are infinitely far away
+
+    @cached_property
+    def _hypercube(self) -> Array:
+        """All points: each of n equal parts of every axis has one."""
+        return _qmc().LatinHypercube(self._dimension, **_seeded(self.seed)).random(self.count)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The definition, for JSON."""
+        listed = {
+            **{name: {"values": x.tolist()} for name, x in self._grids.items()},
+            **{name: x.to_dict() for name, x in self._drawn.items()},
+        }
+        head = {"runs": self.runs, "seed": self.seed, "sampling": self.sampling}
+        return {**head, "draws": {name: listed[name] for name in self.names}}
+
+
+def _qmc() -> Any:
+    return import_optional("scipy.stats", "sampling by a sequence", "scipy").qmc
+
+
+def _seeded(seed: int) -> dict[str, Any]:
+    """The argument that SciPy has for a seed, which 1.15 renamed."""
+    version = import_optional("scipy", "sampling by a sequence", "scipy").__version__
+    new = tuple(int(x) for x in version.split(".")[:2]) >= (1, 15)
+    return {"rng" if new else "seed": np.random.default_rng(seed)}
+
+
+def _values(name: str, given: Any) -> Array:
+    try:
+        out = np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        out = np.zeros(0)
+    if out.ndim < 1 or not len(out) or not np.isfinite(out).all():
+        raise InputError(f"draws[{name!r}] must be finite numbers, at least one: {given!r}")
+    return out
+
+
+@final
+class _Distribution:
+    """A frozen distribution of SciPy: its shape, and its values at points of the unit cube."""
+
+    def __init__(self, name: str, frozen: Any) -> None:
+        self._frozen = frozen
+        self._factor: Array | None = None
+        if hasattr(frozen, "cov_object"):  # a multivariate normal
+            stats = import_optional("scipy.stats", "a normal distribution", "scipy")
+            self._normal, self._mean = stats.norm(), np.asarray(frozen.mean, dtype=float)
+            values, vectors = np.linalg.eigh(np.atleast_2d(frozen.cov_object.covariance))
+            self._factor = vectors * np.sqrt(np.maximum(values, 0.0))
+            middle = self._mean
+        else:
+            middle = np.asarray(frozen.ppf(0.5), dtype=float)
+        if not np.isfinite(middle).all():
+            raise InputError(
+                f"draws[{name!r}] has the median {middle}: a parameter of the distribution is not "
+                "finite or out of its range"
+            )
+        self.shape, self.size = middle.shape, middle.size
+
+    def at(self, u: Array) -> Array:
+        """Values (n, *shape) at points u (n, size)."""
+        if self._factor is not None:
+            # one product for each run: the bits do not depend on how many there are
+            z = self._normal.ppf(u)
+            return self._mean + np.einsum("ij,nj->ni", self._factor, z)
+        return np.asarray(self._frozen.ppf(u.reshape(-1, *self.shape)), dtype=np.float64)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The definition, for JSON."""
+        if self._factor is not None:
+            covariance = self._frozen.cov_object.covariance
+            return {"normal": {"mean": self._mean.tolist(), "covariance": covariance.tolist()}}
+        frozen = self._frozen
+        parts = [np.asarray(x).tolist() for x in frozen.args]
+        named = {k: np.asarray(x).tolist() for k, x in frozen.kwds.items()}
+        return {"distribution": frozen.dist.name, "args": parts, "named": named}
+
+
+def _distribution(name: str, given: Any) -> _Distribution:
+    known = hasattr(given, "cov_object") or all(hasattr(given, x) for x in ("ppf", "dist", "args"))
+    if not known:
+        raise InputError(
+            f"draws[{name!r}] = {given!r} is neither a frozen distribution of SciPy nor a list of "
+            f"values. For example:\n    {{{name!r}: scipy.stats.norm(5.0, 0.5)}}"
+        )
+    return _Distribution(name, given)

@@ -1,0 +1,190 @@
+"""Worker processes of this machine, each of which runs one block at a time.
+
+A worker is a process with a pipe. Whoever dies is noticed by the end of its pipe, together with the
+block it had; the driver decides whether to try that again. Where processes can be forked, a worker
+begins as a copy of the driver with everything compiled; elsewhere the study is sent to it.
+"""
+
+from __future__ import annotations
+
+import multiprocessing as mp
+import os
+import pickle
+import signal
+import time
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from multiprocessing.connection import Connection, wait
+from typing import Any, final
+
+from phipsi.errors import InputError, shown
+from phipsi.studies.block_workers import LONGEST_LOG, Finished
+
+Job = Callable[[int], Any]
+
+
+@final
+class LocalWorkers:
+    """So many processes that call `job(block)`.
+
+    **Arguments:** `time_limit`, s, after which the process of a block is killed; `memory_limit`,
+    bytes of a process.
+    """
+
+    def __init__(
+        self,
+        job: Job,
+        count: int,
+        time_limit: float | None = None,
+        memory_limit: int | None = None,
+    ) -> None:
+        self._job, self._limits = job, memory_limit
+        self._time_limit = time_limit
+        methods = mp.get_all_start_methods()
+        self._context: Any = mp.get_context("fork" if "fork" in methods else "spawn")
+        if self._context.get_start_method() == "spawn":
+            _check_can_be_sent(job)
+        self._workers = [self._started() for _ in range(count)]
+
+    @property
+    def free(self) -> int:
+        """How many workers wait for a block."""
+        return sum(w.block is None for w in self._workers)
+
+    def submit(self, block: int) -> None:
+        """Give a block to a worker that waits."""
+        worker = next(w for w in self._workers if w.block is None)
+        try:
+            worker.pipe.send(block)
+        except OSError:  # it died while it waited
+            self._workers[self._workers.index(worker)] = worker = self._started()
+            worker.pipe.send(block)
+        worker.block, worker.since = block, time.monotonic()
+
+    def results(self, patience: float) -> list[Finished]:
+        """The blocks that end within so many seconds; as soon as there is one."""
+        busy = {w.pipe: w for w in self._workers if w.block is not None}
+        if not busy:
+            return []
+        if self._time_limit is not None:
+            first = min(w.since for w in busy.values()) + self._time_limit
+            patience = max(0.0, min(patience, first - time.monotonic()))
+        out = [self._finished(busy[pipe]) for pipe in wait(list(busy), patience)]  # type: ignore
+        late = [w for w in self._workers if w.block is not None and self._is_late(w)]
+        return [*out, *(self._stopped(w) for w in late)]
+
+    def close(self) -> None:
+        """End all workers."""
+        for worker in self._workers:
+            if worker.block is not None:
+                worker.process.kill()
+            else:
+                with suppress(OSError):
+                    worker.pipe.send(None)
+        for worker in self._workers:
+            worker.pipe.close()
+            worker.process.join(5.0)
+            if worker.process.is_alive():
+                worker.process.kill()
+                worker.process.join()
+
+    def _started(self) -> _Worker:
+        mine, theirs = self._context.Pipe()
+        process = self._context.Process(
+            target=_work, args=(theirs, self._job, self._limits, os.getpid()), daemon=True
+        )
+        process.start()
+        theirs.close()
+        return _Worker(process, mine)
+
+    def _finished(self, worker: _Worker) -> Finished:
+        block = worker.block
+        assert block is not None
+        try:
+            good, answer = worker.pipe.recv()
+        except (EOFError, OSError):
+            worker.process.join(5.0)
+            code = worker.process.exitcode
+            return self._replaced(worker, f"its process died ({_reason(code)})")
+        worker.block = None
+        return Finished(block, answer) if good else Finished(block, None, answer)
+
+    def _is_late(self, worker: _Worker) -> bool:
+        limit = self._time_limit
+        return limit is not None and time.monotonic() - worker.since >= limit
+
+    def _stopped(self, worker: _Worker) -> Finished:
+        return self._replaced(worker, f"it took longer than {self._time_limit:g} s")
+
+    def _replaced(self, worker: _Worker, why: str) -> Finished:
+        block = worker.block
+        assert block is not None
+        worker.process.kill()
+        worker.process.join()
+        worker.pipe.close()
+        self._workers[self._workers.index(worker)] = self._started()
+        return Finished(block, None, why, fatal=True)
+
+
+@final
+class _Worker:
+    """A process, its pipe, and the block it has."""
+
+    def __init__(self, process: Any, pipe: Connection) -> None:
+        self.process, self.pipe = process, pipe
+        self.block: int | None = None
+        self.since = 0.0
+
+
+def _work(pipe: Connection, job: Job, memory_limit: int | None, parent: int) -> None:
+    """The life of a worker; it ends with its pipe, or with its driver."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the driver
+    if memory_limit is not None:
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_AS, (memory_limit, memory_limit))
+    while True:
+        while not pipe.poll(2.0):  # copies of the other end may live in other workers
+            if os.getppid() != parent:
+                return
+        try:
+            block = pipe.recv()
+        except (EOFError, OSError):
+            return
+        if block is None:
+            return
+        try:
+            answer = True, job(block)
+        except MemoryError:
+            answer = False, "it needs more memory than it may have"
+        except Exception as error:
+            log = "".join(traceback.format_exception(error))[-LONGEST_LOG:]
+            answer = False, f"{type(error).__name__}: {error}\n{log}"
+        try:
+            pipe.send(answer)
+        except OSError:
+            return
+
+
+def _reason(code: int | None) -> str:
+    """Why a process ended, from its exit code."""
+    if code is None:
+        return "it does not answer"
+    if code < 0:
+        try:
+            return signal.Signals(-code).name
+        except ValueError:
+            return f"signal {-code}"
+    return f"exit code {code}"
+
+
+def _check_can_be_sent(job: Job) -> None:
+    try:
+        pickle.dumps(job)
+    except Exception as error:
+        raise InputError(
+            f"this study cannot be sent to other processes ({shown(error, 200)}). Give it a "
+            "function of a module that makes the simulator, and functions of modules for start= "
+            "and outcome=:\n    pp.Study(make_simulator, …)"
+        ) from None

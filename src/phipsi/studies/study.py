@@ -1,0 +1,342 @@
+"""Study: one simulator, many runs that differ in what is drawn, and what is kept of each."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import math
+import os
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phipsi.errors import InputError, PhipsiError, did_you_mean, shown
+from phipsi.motion.checks import whole_number
+from phipsi.simulation.simulator import Simulator
+from phipsi.simulation.simulator_results import SimulatorRun
+from phipsi.simulation.simulator_state import SimulatorState
+from phipsi.studies.draws import Draws
+from phipsi.studies.run_study import run_study
+from phipsi.studies.study_results import StudyResults
+
+Array = NDArray[Any]
+Start = Callable[[dict[str, Array]], Mapping[str, Any]]
+Outcome = Callable[[SimulatorRun, dict[str, Array]], Mapping[str, Any]]
+
+KEPT: dict[str, Callable[[Array], Array]] = {
+    "final": lambda x: x[:, -1],
+    "smallest": lambda x: np.nanmin(x, axis=1),
+    "largest": lambda x: np.nanmax(x, axis=1),
+    "mean": lambda x: np.nanmean(x, axis=1),
+    "trajectory": lambda x: x,
+}
+"""What can be kept of a record (runs, kept, *shape)."""
+_PLACES = ("q", "v", "t")
+NOT_STARTED = -1
+"""The status of a run whose start was rejected."""
+
+
+@final
+class Study:
+    """Many runs of a simulator, each with its own draws, reproducible by its number alone.
+
+    **Arguments:** `simulator`, or a function without arguments that makes it; `draws`, what differs
+    between runs, by name: frozen distributions of SciPy, or lists of values that are all tried;
+    `steps` of every run; `runs`, how many for every combination of listed values;
+    `start(draws)`, a function from arrays (n, *shape) of draws by name to the arguments of
+    `Simulator.start`; without it the names of draws are "q", "v", "t" and those of parameters of
+    the simulator; `record`, quantities of `rollout`, `every` so many steps; `keep`, what is kept
+    of each: "final", "smallest", "largest", "mean" over time, "trajectory";
+    `outcome(run, draws)`, a function to further arrays (n, …) by name;
+    `seed`; `sampling`, "random", "sobol" or "latin_hypercube"; `block`, runs that are done together
+    and are one file.
+    **Attributes:** `count`, the number of runs; `draws`.
+
+    A run that diverges does not stop the others: its status says so.
+
+    >>> import numpy as np, phipsi as pp
+    >>> from scipy.stats import norm
+    >>> study = pp.Study(pp.Simulator(pp.examples.planar_arm(2)), {"q": norm([0.3, 0], 0.1)},
+    ...                  steps=100, runs=1000)
+    >>> study
+    <Study of 1000 runs of 100 steps: q>
+    >>> found = study.run()                            # without a folder: kept in memory
+    >>> found["q.final"].shape, found.failed.size
+    ((1000, 2), 0)
+    """
+
+    def __init__(
+        self,
+        simulator: Simulator | Callable[[], Simulator],
+        draws: Mapping[str, Any],
+        *,
+        steps: int,
+        runs: int = 1,
+        start: Start | None = None,
+        record: Sequence[str] = ("q", "v"),
+        every: int = 1,
+        keep: Sequence[str] = ("final",),
+        outcome: Outcome | None = None,
+        seed: int = 0,
+        sampling: str = "random",
+        block: int = 256,
+    ) -> None:
+        if not isinstance(simulator, Simulator) and not callable(simulator):
+            raise InputError(
+                f"a study takes a Simulator, or a function that makes one, not {simulator!r}:\n"
+                "    pp.Study(pp.Simulator(model, laws), draws, steps=1000, runs=1000)"
+            )
+        self._given = simulator
+        self.steps, self.every = whole_number("steps", steps, 0), whole_number("every", every)
+        self.block = whole_number("block", block)
+        if not draws:
+            raise InputError("a study needs draws: what differs between its runs")
+        self.draws = Draws(draws, whole_number("runs", runs), seed=seed, sampling=sampling)
+        self.record, self.keep = tuple(record), tuple(keep)
+        for word in self.keep:
+            if word not in KEPT:
+                hint = did_you_mean(str(word), list(KEPT))
+                raise InputError(f"keep={word!r} is not one of {', '.join(KEPT)}. {hint}")
+        self._start, self._outcome = start, outcome
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What other processes need: they make their own simulator."""
+        if isinstance(self._given, Simulator):
+            raise TypeError(
+                "machine code stays in its process; give the study a function that makes the "
+                "simulator:  pp.Study(make_simulator, …)"
+            )
+        made = ("simulator", "definition")
+        return {name: x for name, x in self.__dict__.items() if name not in made}
+
+    def __repr__(self) -> str:
+        names = ", ".join(self.draws.names)
+        return f"<Study of {self.count} runs of {self.steps} steps: {names}>"
+
+    @property
+    def count(self) -> int:
+        """The number of runs."""
+        return self.draws.count
+
+    @property
+    def blocks(self) -> int:
+        """The number of blocks."""
+        return -(-self.count // self.block)
+
+    @cached_property
+    def simulator(self) -> Simulator:
+        """The simulator, made when it is first needed."""
+        made = self._given if isinstance(self._given, Simulator) else self._given()
+        if not isinstance(made, Simulator):
+            raise InputError(f"the function of a study made {made!r}, which is not a Simulator")
+        for name in self.record:
+            made.shape_of(name)  # says which names there are
+        options = [*_PLACES, *made.parameters]
+        for name in self.draws.names if self._start is None else ():
+            if name not in options:
+                hint = did_you_mean(name, options)
+                raise InputError(
+                    f"draws[{name!r}] is none of {', '.join(options)}. {hint} With start= draws "
+                    "may have any names"
+                )
+        return made
+
+    def run(
+        self,
+        folder: str | os.PathLike[str] | None = None,
+        *,
+        workers: int = 1,
+        executor: Any = "local",
+        retries: int = 2,
+        time_limit: float | None = None,
+        memory_limit: int | None = None,
+        progress: Any = None,
+    ) -> StudyResults:
+        """Run what is missing, and return the results.
+
+        **Arguments:** `folder`, where blocks are written as they finish: a study that was
+        interrupted goes on with what is there; None keeps them in memory; `workers`, processes;
+        `executor`: "local"; "dask", a cluster of this machine; the address of a scheduler of
+        dask.distributed, "tls://…"; or a `distributed.Client`. `retries`, how often a block is
+        tried again whose process died or took longer than `time_limit` (s): then it is put aside
+        with what happened, and the others go on; `memory_limit`, bytes that the process of a worker
+        may have; `progress` as for `simulate`, in runs.
+        """
+        return run_study(
+            self, folder, workers=workers, executor=executor, retries=retries,
+            time_limit=time_limit, memory_limit=memory_limit, progress=progress,
+        )  # fmt: skip
+
+    # ---- runs by number -----------------------------------------------------------------------
+
+    def numbers_of(self, block: int) -> range:
+        """The runs of a block."""
+        return range(block * self.block, min((block + 1) * self.block, self.count))
+
+    def run_block(self, block: int) -> dict[str, Array]:
+        """The arrays of a block, (n, …) each, by name."""
+        numbers = self.numbers_of(block)
+        draws = self.draws.values(numbers.start, len(numbers))
+        try:
+            run, rows = self._rollout(draws, self.record), slice(None)
+            reasons = np.zeros(len(numbers), dtype="U1")
+        except PhipsiError:
+            reasons = np.array(self._rejections(draws))
+            rows = np.flatnonzero(reasons == "")
+            if not rows.size:
+                raise  # nothing of this block can be started
+            draws_there = {n: x[rows] for n, x in draws.items()}
+            run = self._rollout(draws_there, self.record)
+        found: dict[str, Array] = {}
+        with np.errstate(invalid="ignore"):
+            for name in self.record:
+                for word in self.keep:
+                    label = name if word == "trajectory" else f"{name}.{word}"
+                    found[label] = KEPT[word](run[name])
+        found["t.final"] = run.state.t
+        if self._outcome is not None:
+            there = {n: x[rows] for n, x in draws.items()}
+            found |= self._outcomes(run, there)
+        out = {f"draw.{name}": x for name, x in draws.items()}
+        n = len(numbers)
+        for name, x in found.items():
+            out[name] = _spread(x, rows, n)
+        status, failed_at = (np.full(n, NOT_STARTED, dtype=np.int64) for _ in range(2))
+        status[rows], failed_at[rows] = run.status, run.failed_at
+        return {"run": np.arange(numbers.start, numbers.stop), **out, "status": status,
+                "failed_at": failed_at, "rejected": reasons}  # fmt: skip
+
+    def rerun(self, number: int, record: Sequence[str] | None = None) -> SimulatorRun:
+        """One run by its number, with the bits that it had, and everything recorded."""
+        if number not in range(self.count):
+            raise InputError(f"this study has runs 0 … {self.count - 1}, not {number!r}")
+        names = self.record if record is None else tuple(record)
+        return self._rollout(self.draws.values(number, 1), names, every=1)
+
+    def _rollout(
+        self, draws: dict[str, Array], record: Sequence[str], every: int | None = None
+    ) -> SimulatorRun:
+        state, tau = self._state(draws)
+        return self.simulator.rollout(
+            state, tau, self.steps, every=every or self.every, record=record, on_error="mask",
+            progress=False,
+        )  # fmt: skip
+
+    def compile(self) -> None:
+        """Compile what the runs need, without running them: forked workers then find it."""
+        draws = self.draws.values(0, len(self.numbers_of(0)))
+        try:
+            state, _ = self._state(draws)
+        except PhipsiError:
+            return  # the block will say why
+        self.simulator.rollout(state, None, 0, record=self.record)
+
+    def _state(self, draws: dict[str, Array]) -> tuple[SimulatorState, Any]:
+        """The start of runs, and their efforts."""
+        given = self._arguments(draws)
+        tau = given.pop("tau", None)
+        state = self.simulator.start(**given)
+        n = len(next(iter(draws.values())))
+        if state.batch != (n,):
+            raise InputError(
+                f"the start of {n} runs has the leading axes {state.batch}; they must be ({n},): "
+                "one element for each run"
+            )
+        return state, tau
+
+    def _arguments(self, draws: dict[str, Array]) -> dict[str, Any]:
+        """The arguments of `Simulator.start`."""
+        if self._start is not None:
+            found = self._start(dict(draws))
+            if not isinstance(found, Mapping):
+                raise InputError(
+                    f"start(draws) returned {type(found).__name__}; it must return the arguments "
+                    'of Simulator.start by name:  {"q": …, "v": …, "parameters": {…}}'
+                )
+            return dict(found)
+        out: dict[str, Any] = {n: x for n, x in draws.items() if n in _PLACES}
+        return {**out, "parameters": {n: x for n, x in draws.items() if n not in _PLACES}}
+
+    def _rejections(self, draws: dict[str, Array]) -> list[str]:
+        """Why each run cannot be started, or ""."""
+        n, out = len(next(iter(draws.values()))), []
+        for i in range(n):
+            one = {name: x[i : i + 1] for name, x in draws.items()}
+            try:
+                self._state(one)
+                out.append("")
+            except PhipsiError as error:
+                out.append(shown(error, 300))
+        return out
+
+    def _outcomes(self, run: SimulatorRun, draws: dict[str, Array]) -> dict[str, Array]:
+        assert self._outcome is not None
+        found, n = self._outcome(run, draws), math.prod(run.state.batch)
+        out = {}
+        for name, x in dict(found).items():
+            array = np.asarray(x)
+            if array.shape[:1] != (n,) or array.dtype.kind not in "fiub":
+                raise InputError(
+                    f"outcome {name!r} is {array.dtype} of shape {array.shape}; it must be numbers "
+                    f"with one row for each of {n} runs"
+                )
+            out[name] = array
+        return out
+
+    # ---- definition ---------------------------------------------------------------------------
+
+    @cached_property
+    def definition(self) -> dict[str, Any]:
+        """Everything that the numbers depend on, for JSON."""
+        sim = self.simulator
+        return {
+            "simulator": _digest_of(sim, self.record),
+            "mechanism": repr(sim.model),
+            "dt": sim.dt,
+            "integrator": sim.integrator,
+            "steps": self.steps,
+            "every": self.every,
+            "record": list(self.record),
+            "keep": list(self.keep),
+            "block": self.block,
+            "start": _source(self._start),
+            "outcome": _source(self._outcome),
+            **self.draws.to_dict(),
+        }
+
+
+def _spread(x: Array, rows: Any, n: int) -> Array:
+    """Rows in their places, NaN (or the smallest number) elsewhere."""
+    if isinstance(rows, slice):
+        return x
+    out = np.full((n, *x.shape[1:]), np.nan if x.dtype.kind == "f" else 0, dtype=x.dtype)
+    out[rows] = x
+    return out
+
+
+def _source(function: Callable[..., Any] | None) -> str | None:
+    """The text of a function of the user, or its name where there is no text."""
+    if function is None:
+        return None
+    try:
+        return inspect.getsource(function)
+    except (OSError, TypeError):
+        return getattr(function, "__qualname__", type(function).__name__)
+
+
+def _digest_of(simulator: Simulator, record: Sequence[str]) -> str:
+    """Everything that the numbers of a simulator depend on."""
+    plan = simulator._plan((), tuple(dict.fromkeys(("t", *record))))
+    out = hashlib.sha256(plan.text().encode())
+    for native in plan.natives:
+        for word, table in sorted(native.unit.pointers().items()):
+            out.update(f"{word} {table.dtype} {table.shape}\n".encode())
+            out.update(np.ascontiguousarray(table).tobytes())
+    for name, value in sorted(simulator.parameters.items()):
+        out.update(name.encode())
+        if value is not None:
+            out.update(np.ascontiguousarray(value, dtype=np.float64).tobytes())
+    return out.hexdigest()

@@ -1,0 +1,214 @@
+"""Results of a study: arrays over all runs, bands over time, estimates, indices, worst cases."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple, final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from phipsi.errors import InputError, did_you_mean
+from phipsi.motion.optional_imports import import_optional
+from phipsi.studies.study_folder import StudyFolder
+
+Array = NDArray[Any]
+
+
+class Estimate(NamedTuple):
+    """A mean over runs with its confidence interval, and how it settled.
+
+    `value`; `low` and `high`, the ends of the interval; `runs`, how many it is from; `history`
+    (k, 2), the means and half widths after more and more runs, whose numbers are `after` (k,).
+    """
+
+    value: float
+    low: float
+    high: float
+    runs: int
+    after: Array
+    history: Array
+
+
+@final
+class StudyResults:
+    """What the runs of a study left, also while it goes on.
+
+    **Attributes:** `folder`, where the results are, or None; `definition` of the study; `complete`,
+    whether all runs are there; `missing` and `quarantined`, blocks that are not.
+
+    `results[name]` has a row for every run that is there, in the order of their numbers:
+    "run", "draw.…", "status" (0 if all went well, −1 if the start was rejected), "failed_at", what
+    was kept of each record ("q.final", "v.largest", … or "q" for trajectories), and outcomes.
+    """
+
+    def __init__(self, folder: StudyFolder) -> None:
+        self._folder: StudyFolder | None = folder
+        self.folder = folder.path
+        self.definition, self.quarantined = folder.definition, dict(folder.quarantined)
+        total, block = self._total(folder.definition), folder.definition["block"]
+        self.count = total
+        self._blocks = sorted(folder.done)
+        self.missing = [i for i in range(-(-total // block)) if i not in folder.done]
+        self._arrays: dict[str, Array] = {}
+        self._names: tuple[str, ...] | None = None
+
+    @staticmethod
+    def _total(definition: dict[str, Any]) -> int:
+        lists = [len(x["values"]) for x in definition["draws"].values() if "values" in x]
+        return definition["runs"] * int(np.prod(lists, dtype=int))
+
+    @property
+    def complete(self) -> bool:
+        """Whether all runs are there."""
+        return not self.missing
+
+    def __len__(self) -> int:
+        return len(self["run"])
+
+    def __repr__(self) -> str:
+        there = "all" if self.complete else f"{len(self)} of"
+        return f"<results of {there} {self.count} runs: {', '.join(self.names)}>"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the arrays."""
+        if self._names is None:
+            first = next(iter(self._files()), {})
+            self._names = tuple(first)
+        return self._names
+
+    def _files(self) -> Iterator[dict[str, Array]]:
+        assert self._folder is not None
+        for number in self._blocks:
+            yield self._folder.read_block(number)
+
+    def __getitem__(self, name: str) -> Array:
+        if name not in self._arrays:
+            if name not in self.names:
+                hint = did_you_mean(str(name), list(self.names))
+                raise InputError(f"{name!r} is none of {', '.join(self.names)}. {hint}")
+            self._arrays[name] = np.concatenate([x[name] for x in self._files()])
+        return self._arrays[name]
+
+    def in_memory(self) -> StudyResults:
+        """The same without its folder."""
+        names = self.names
+        parts = list(self._files())
+        self._arrays = {n: np.concatenate([x[n] for x in parts]) for n in names}
+        self._folder, self.folder = None, None
+        return self
+
+    @property
+    def failed(self) -> Array:
+        """The numbers of runs that failed or could not be started."""
+        return self["run"][self["status"] != 0]
+
+    def _good(self, values: ArrayLike | Callable[[StudyResults], ArrayLike] | str) -> Array:
+        """Values (n, …) of the runs that went well: by name, by a function, or as they are."""
+        if isinstance(values, str):
+            x = self[values]
+        else:
+            x = np.asarray(values(self) if callable(values) else values)
+        if x.shape[:1] != (len(self),):
+            raise InputError(f"values have shape {x.shape}, but must begin with ({len(self)},)")
+        return x[self["status"] == 0]
+
+    # ---- analysis -----------------------------------------------------------------------------
+
+    def frame(self) -> Any:
+        """A table with a row for every run, of pandas or polars, whichever is there.
+
+        Arrays of several entries become columns such as "q.final[0]"; trajectories are left out.
+        """
+        columns: dict[str, Array] = {}
+        for name in self.names:
+            x = self[name]
+            if x.ndim == 1:
+                columns[name] = x
+            elif x.ndim == 2:
+                columns |= {f"{name}[{i}]": x[:, i] for i in range(x.shape[1])}
+        try:
+            library = import_optional("pandas", "a table", "pandas")
+        except ImportError:
+            library = import_optional("polars", "a table", "pandas  (or polars)")
+        return library.DataFrame(columns)
+
+    def bands(self, name: str, percentiles: Sequence[float] = (5, 50, 95)) -> Array:
+        """Percentiles (p, kept, …) over the runs of a trajectory that was kept."""
+        x = self._good(name)
+        if x.ndim < 2 or name not in self.definition["record"]:
+            raise InputError(
+                f"{name!r} has no trajectories; keep them:  pp.Study(…, keep=('trajectory',))"
+            )
+        return np.percentile(x, percentiles, axis=0)
+
+    def estimate(
+        self,
+        values: ArrayLike | Callable[[StudyResults], ArrayLike] | str,
+        confidence: float = 0.95,
+    ) -> Estimate:
+        """The mean of a number of every run (of runs that went well), with confidence.
+
+        For a truth value, such as ``lambda r: r["v.final"][:, 0] < 0.1``, the mean is its
+        probability, and the interval is Wilson's; else it is that of the normal distribution. Runs
+        by a Sobol sequence or a Latin hypercube scatter less than the interval says.
+        """
+        x = self._good(values)
+        if x.ndim != 1 or not len(x):
+            raise InputError(f"an estimate is of one number per run, not of shape {x.shape}")
+        z = import_optional("scipy.stats", "an interval", "scipy").norm.ppf(0.5 + confidence / 2)
+        is_share, x = x.dtype == bool, x.astype(float)
+        after = np.unique(np.geomspace(min(16, len(x)), len(x), 40).astype(int))
+        means = np.cumsum(x)[after - 1] / after
+        squares = np.cumsum(x * x)[after - 1] / after
+        spread = np.sqrt(np.maximum(squares - means**2, 0.0) / np.maximum(after - 1, 1))
+        if is_share:
+            middle = (means + z * z / (2 * after)) / (1 + z * z / after)
+            root = means * (1 - means) / after + (z / (2 * after)) ** 2
+            half = z * np.sqrt(root) / (1 + z * z / after)
+        else:
+            middle, half = means, z * spread
+        history = np.stack([means, half], axis=1)
+        low, high = middle[-1] - half[-1], middle[-1] + half[-1]
+        return Estimate(float(means[-1]), float(low), float(high), len(x), after, history)
+
+    def correlations(
+        self, values: ArrayLike | Callable[[StudyResults], ArrayLike] | str
+    ) -> dict[str, float]:
+        """Spearman's rank correlation of a number of every run with each draw, by name."""
+        stats = import_optional("scipy.stats", "correlations", "scipy")
+        y = self._good(values)
+        out: dict[str, float] = {}
+        for name in (n for n in self.names if n.startswith("draw.")):
+            x = self._good(name)
+            flat = x.reshape(len(x), -1)
+            for i in range(flat.shape[1]):
+                label = name.removeprefix("draw.") + (f"[{i}]" if x.ndim > 1 else "")
+                out[label] = float(stats.spearmanr(flat[:, i], y).statistic)
+        return out
+
+    def worst(
+        self, values: ArrayLike | Callable[[StudyResults], ArrayLike] | str, count: int = 10
+    ) -> Array:
+        """The numbers of the runs with the largest values, the worst first: for `Study.rerun`."""
+        x = self._good(values)
+        numbers = self["run"][self["status"] == 0]
+        return numbers[np.argsort(-x, kind="stable")[:count]]
+
+
+def load_study(folder: str | os.PathLike[str]) -> StudyResults:
+    """The results of a study in a folder, as far as they are there.
+
+    >>> import tempfile, phipsi as pp
+    >>> from scipy.stats import norm
+    >>> study = pp.Study(pp.Simulator(pp.examples.planar_arm(1)), {"v": norm([1.0], 0.1)},
+    ...                  steps=10, runs=100)
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     _ = study.run(place)
+    ...     found = pp.load_study(place)
+    ...     print(found)
+    <results of all 100 runs: run, draw.v, q.final, v.final, t.final, status, failed_at, rejected>
+    """
+    return StudyResults(StudyFolder.open(folder))

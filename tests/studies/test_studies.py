@@ -1,0 +1,394 @@
+"""Studies: runs by number, the same bits for any workers, what is killed goes on, failures."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from amounts import ALL
+from chaotic_study import BLOCK, RUNS, make, study
+from scipy.stats import multivariate_normal, norm, qmc, uniform
+
+import phipsi as pp
+from phipsi.errors import InputError, ParseError
+from phipsi.studies.draws import Draws
+from phipsi.studies.study_folder import StudyFolder
+
+
+@pytest.fixture(scope="module")
+def arm() -> pp.Simulator:
+    return make()
+
+
+def small(arm: pp.Simulator, **options: Any) -> pp.Study:
+    given = {"steps": 20, "runs": 50, "block": 8, **options}
+    return pp.Study(arm, {"q": norm([0.3, 0.0], 0.2)}, **given)
+
+
+def same(a: Any, b: Any) -> None:
+    assert a.names == b.names
+    for name in a.names:
+        assert np.array_equal(a[name], b[name], equal_nan=a[name].dtype.kind == "f"), name
+
+
+# ---- draws ---------------------------------------------------------------------------------------
+
+DISTRIBUTIONS = {
+    "mass": norm(5, 0.5),
+    "angles": uniform([-1, -2, -3], [2, 4, 6]),
+    "pair": multivariate_normal([1, 2], np.array([[1, 0.9], [0.9, 1]])),  # type: ignore
+    "friction": [0.2, 0.5, 0.8],
+}
+
+
+@pytest.mark.parametrize("sampling", ["random", "sobol", "latin_hypercube"])
+def test_a_draw_depends_on_its_number_alone(sampling: str):
+    draws = Draws(DISTRIBUTIONS, 64, seed=3, sampling=sampling)
+    whole = draws.values(0, draws.count)
+    for first, count in ((0, 1), (5, 7), (63, 2), (100, 92)):
+        part = draws.values(first, count)
+        for name, x in part.items():
+            assert np.array_equal(x, whole[name][first : first + count]), (name, first)
+    assert not np.array_equal(
+        Draws(DISTRIBUTIONS, 64, seed=4, sampling=sampling).values(0, 9)["mass"], whole["mass"][:9]
+    )
+
+
+def test_draws_have_their_distribution():
+    draws = Draws(DISTRIBUTIONS, 20_000)
+    found = draws.values(0, draws.count)
+    n = draws.count
+    assert abs(found["mass"].mean() - 5) < 4 * 0.5 / np.sqrt(n)
+    assert abs(found["mass"].std() - 0.5) < 4 * 0.5 / np.sqrt(2 * n)
+    assert np.all(np.abs(found["angles"]) <= [1, 2, 3])
+    assert abs(np.corrcoef(found["pair"].T)[0, 1] - 0.9) < 0.01
+    assert Counter(found["friction"].tolist()) == {0.2: 20_000, 0.5: 20_000, 0.8: 20_000}
+
+
+def test_sequences_are_those_of_scipy():
+    draws = Draws({"x": uniform(0, 1), "y": uniform(0, 1)}, 128, seed=1, sampling="sobol")
+    found = draws.values(0, 128)
+    points = np.stack([found["x"], found["y"]], axis=1)
+    random_points = Draws({"x": uniform(0, 1), "y": uniform(0, 1)}, 128).points(0, 128)
+    assert qmc.discrepancy(points) < 0.5 * qmc.discrepancy(random_points)
+    strata = Draws({"x": uniform(0, 1)}, 50, sampling="latin_hypercube").values(0, 50)["x"]
+    assert sorted((strata * 50).astype(int).tolist()) == list(range(50))
+
+
+BAD_DRAWS = {
+    "neither": ({"m": 5.0}, "neither a frozen distribution of SciPy nor a list"),
+    "not finite": ({"m": [1.0, np.nan]}, "finite numbers"),
+    "empty": ({"m": []}, "at least one"),
+    "out of range": ({"m": norm(0, -1)}, "median"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_DRAWS)
+def test_bad_draws_are_rejected(case: str):
+    given, message = BAD_DRAWS[case]
+    with pytest.raises(InputError, match=message):
+        Draws(given, 10)
+
+
+# ---- results -------------------------------------------------------------------------------------
+
+
+def test_workers_and_blocks_do_not_change_a_bit(arm: pp.Simulator, tmp_path: Path):
+    alone = small(arm).run()
+    same(alone, small(arm).run(tmp_path / "two", workers=2))
+    same(alone, small(arm, block=50).run())
+    assert alone.complete and not alone.failed.size and len(alone) == 50
+
+
+def test_a_run_again_has_its_bits(arm: pp.Simulator):
+    s = small(arm)
+    found = s.run()
+    number = int(found.worst(lambda r: r["q.final"][:, 0], 1)[0])
+    again = s.rerun(number)
+    assert np.array_equal(again.q[0, -1], found["q.final"][number])
+    assert found["q.final"][number, 0] == found["q.final"][:, 0].max()
+    with pytest.raises(InputError, match=r"runs 0 … 49, not 50"):
+        s.rerun(50)
+
+
+def test_a_run_is_that_of_the_simulator(arm: pp.Simulator):
+    s = small(arm, keep=("final", "smallest", "largest", "mean", "trajectory"))
+    found = s.run()
+    run = arm.rollout(arm.start(found["draw.q"]), steps=20)
+    assert np.array_equal(found["q"], run.q)
+    assert np.array_equal(found["v.largest"], run.v.max(axis=1))
+    assert np.array_equal(found["v.smallest"], run.v.min(axis=1))
+    assert np.allclose(found["q.mean"], run.q.mean(axis=1), rtol=1e-14)
+    bands = found.bands("q", (0, 50, 100))
+    assert np.array_equal(bands[0], run.q.min(axis=0))
+    assert np.array_equal(bands[2], run.q.max(axis=0))
+
+
+def test_start_and_outcome_are_functions_of_the_user(arm: pp.Simulator):
+    s = pp.Study(
+        arm,
+        {"angle": uniform(0, 1), "side": [-1.0, 1.0]},
+        start=lambda d: {"q": np.stack([d["side"] * d["angle"], 0 * d["angle"]], axis=1)},
+        outcome=lambda run, d: {"fell": run.q[:, -1, 0] < d["side"] * d["angle"]},
+        steps=50,
+        runs=10,
+    )
+    found = s.run()
+    assert s.count == 20 and found["fell"].dtype == bool and found["fell"].all()
+    assert np.array_equal(np.sign(found["draw.side"]), [-1] * 10 + [1] * 10)
+
+
+def test_estimates_and_correlations(arm: pp.Simulator):
+    found = small(arm, runs=2000, block=500, steps=1).run()
+    x = found["q.final"][:, 0]
+    mean = found.estimate(lambda r: r["q.final"][:, 0])
+    assert abs(mean.value - x.mean()) < 1e-14
+    assert abs((mean.high - mean.low) / 2 - 1.96 * x.std() / np.sqrt(2000)) < 1e-5
+    share = found.estimate(lambda r: r["q.final"][:, 0] > 0.3)
+    assert share.low < np.mean(x > 0.3) < share.high and share.runs == 2000
+    assert share.low < 0.5 < share.high
+    found_by = found.correlations(lambda r: r["q.final"][:, 0])
+    assert found_by["q[0]"] > 0.99 > 0.1 > abs(found_by["q[1]"])
+    never = found.estimate(lambda r: r["q.final"][:, 0] > 99)
+    assert never.value == 0 and 0 < never.high < 0.003  # nothing seen is not certainty
+
+
+def test_a_table(arm: pp.Simulator):
+    pytest.importorskip("pandas")
+    table = small(arm).run().frame()
+    assert list(table.columns[:3]) == ["run", "draw.q[0]", "draw.q[1]"] and len(table) == 50
+
+
+# ---- folders -------------------------------------------------------------------------------------
+
+
+def test_a_study_goes_on_with_what_is_there(arm: pp.Simulator, tmp_path: Path):
+    whole = small(arm).run(tmp_path)
+    folder = StudyFolder.open(tmp_path)
+    times = {f.name: f.stat().st_mtime_ns for f in tmp_path.glob("block-*")}
+    folder.block_file(2).unlink()
+    damaged = folder.block_file(4)
+    damaged.write_bytes(damaged.read_bytes()[:-100])
+    other = folder.block_file(5)
+    other.write_bytes(folder.block_file(6).read_bytes())
+    with pytest.raises(ParseError, match="other numbers than the manifest"):
+        folder.read_block(5)
+    same(whole, small(arm).run(tmp_path))
+    changed = {f.name for f in tmp_path.glob("block-*") if f.stat().st_mtime_ns != times[f.name]}
+    assert changed == {f"block-{i:07d}.npz" for i in (2, 4, 5)}
+
+
+def test_blocks_that_are_not_listed_yet_are_kept(arm: pp.Simulator, tmp_path: Path):
+    whole = small(arm).run(tmp_path)
+    manifest = tmp_path / "manifest.json"
+    read = json.loads(manifest.read_text())
+    read["done"] = {k: x for k, x in read["done"].items() if int(k) < 3}
+    manifest.write_text(json.dumps(read))
+    assert not pp.load_study(tmp_path).complete and len(pp.load_study(tmp_path)) == 24
+    times = {f.name: f.stat().st_mtime_ns for f in tmp_path.glob("block-*")}
+    same(whole, small(arm).run(tmp_path))
+    assert times == {f.name: f.stat().st_mtime_ns for f in tmp_path.glob("block-*")}
+
+
+def test_another_study_is_rejected(arm: pp.Simulator, tmp_path: Path):
+    small(arm).run(tmp_path)
+    for change, key in (({"seed": 1}, "seed"), ({"steps": 21}, "steps"), ({"runs": 51}, "runs")):
+        with pytest.raises(InputError, match=f"has another study: its {key}"):
+            small(arm, **change).run(tmp_path)
+    description = pp.examples.planar_arm(2).to_dict()
+    heavier = pp.Model.from_dict(json.loads(json.dumps(description).replace("9.81", "9.82")))
+    with pytest.raises(InputError, match="its simulator"):
+        small(pp.Simulator(heavier, dt=1e-3)).run(tmp_path)
+
+
+def test_folders_that_cannot_be_used(arm: pp.Simulator, tmp_path: Path):
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(InputError, match=r"not empty \(notes.txt"):
+        small(arm).run(tmp_path)
+    with pytest.raises(InputError, match="cannot be used"):
+        small(arm).run(tmp_path / "notes.txt" / "inside")
+    with pytest.raises(InputError, match="not the folder of a study"):
+        pp.load_study(tmp_path)
+    (tmp_path / "manifest.json").write_text("{]")
+    with pytest.raises(ParseError, match="cannot be read"):
+        pp.load_study(tmp_path)
+    (tmp_path / "manifest.json").write_text('{"format": "phipsi-study", "version": 1}')
+    with pytest.raises(ParseError, match="a field is missing"):
+        pp.load_study(tmp_path)
+
+
+def test_no_pickle_is_read(arm: pp.Simulator, tmp_path: Path):
+    small(arm).run(tmp_path)
+    np.savez(StudyFolder.open(tmp_path).block_file(0), run=np.array([{}], dtype=object))
+    with pytest.raises(ParseError, match="cannot be read"):
+        _ = pp.load_study(tmp_path)["run"]
+
+
+# ---- failures ------------------------------------------------------------------------------------
+
+
+def test_runs_that_diverge_or_cannot_start_do_not_stop_the_others(arm: pp.Simulator):
+    def start(draws: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        v = np.zeros((len(draws["x"]), 2))
+        v[draws["x"] == 2.0] = 1e200  # ends in infinity
+        v[draws["x"] == 3.0] = np.nan
+        return {"v": v}
+
+    s = pp.Study(arm, {"x": [1.0, 2.0, 3.0, 4.0]}, start=start, steps=20)
+    found = s.run()
+    assert (found["status"] == 0).tolist() == [True, False, False, True]
+    assert found["status"][2] == -1 and "must be finite" in str(found["rejected"][2])
+    assert found.failed.tolist() == [1, 2]
+    assert np.isfinite(found["q.final"][[0, 3]]).all() and np.isnan(found["q.final"][2]).all()
+
+
+def killer(run: Any, draws: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    if (draws["x"] == 5.0).any():
+        os.kill(os.getpid(), signal.SIGKILL)
+    return {}
+
+
+def sleeper(run: Any, draws: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    if (draws["x"] == 5.0).any():
+        time.sleep(60)
+    return {}
+
+
+def eater(run: Any, draws: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    if (draws["x"] == 5.0).any():
+        np.ones(1 << 32)
+    return {}
+
+
+def raiser(run: Any, draws: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    if (draws["x"] == 5.0).any():
+        raise ValueError("no such thing")
+    return {}
+
+
+@pytest.mark.parametrize(
+    ("outcome", "options", "why"),
+    [
+        (killer, {}, "its process died (SIGKILL)"),
+        (sleeper, {"time_limit": 1.0, "retries": 0}, "it took longer than 1 s"),
+        (eater, {"memory_limit": 8 << 30}, "it needs more memory than it may have"),
+        (raiser, {}, "ValueError: no such thing"),
+    ],
+)
+def test_a_block_that_fails_is_put_aside(
+    outcome: Any, options: Any, why: str, arm: pp.Simulator, tmp_path: Path
+):
+    s = pp.Study(arm, {"x": np.arange(8.0)}, start=lambda d: {"v": 0.1 * d["x"][:, None] + [0, 0]},
+                 outcome=outcome, steps=5, block=2)  # fmt: skip
+    with pytest.warns(UserWarning, match="runs 4 … 5 are put aside"):
+        found = s.run(tmp_path, workers=2, **options)
+    assert found.missing == [2] and found.quarantined[2].startswith(why)
+    assert found["run"].tolist() == [0, 1, 2, 3, 6, 7]
+    assert pp.load_study(tmp_path).quarantined[2].startswith(why)
+
+
+NOT_ONE: Any = 3
+BAD_STUDIES = {
+    "no simulator": (lambda arm: pp.Study(NOT_ONE, {"v": [1.0]}, steps=1), "takes a Simulator"),
+    "no draws": (lambda arm: pp.Study(arm, {}, steps=1), "needs draws"),
+    "unknown name": (lambda arm: pp.Study(arm, {"mass": [1.0]}, steps=1).run(), "none of q, v, t"),
+    "unknown word": (
+        lambda arm: pp.Study(arm, {"v": [[1.0, 0]]}, steps=1, keep=("last",)),
+        "keep='last'",
+    ),
+    "sampling": (lambda arm: small(arm, sampling="sobl"), "sobol"),
+    "executor": (lambda arm: small(arm).run(executor="cluster"), "executor='cluster' is neither"),
+    "open to all": (lambda arm: small(arm).run(executor="tcp://10.0.0.1:8786"), "Use TLS"),
+    "limits": (lambda arm: small(arm).run(executor="dask", time_limit=1), "executor='local'"),
+    "not sent": (lambda arm: small(arm).run(executor="dask"), "a function that makes the sim"),
+    "workers": (lambda arm: small(arm).run(workers=0), "workers"),
+    "no trajectory": (lambda arm: small(arm).run().bands("q.final"), "keep them"),
+    "no array": (lambda arm: small(arm).run()["q.last"], "q.final"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_STUDIES)
+def test_bad_studies_are_rejected(case: str, arm: pp.Simulator):
+    call, message = BAD_STUDIES[case]
+    with pytest.raises(InputError, match=message):
+        call(arm)
+
+
+# ---- chaos ---------------------------------------------------------------------------------------
+
+
+def children(pid: int) -> list[int]:
+    found = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True)
+    return [int(x) for x in found.stdout.split()]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork") or not Path("/bin/ps").exists(), reason="needs ps")
+def test_killed_workers_and_drivers_lose_nothing(tmp_path: Path):
+    """Workers and drivers are killed; results and the blocks that were run are the same."""
+    most_workers, most_drivers = (20, 3) if ALL else (4, 1)
+    rng = random.Random(1)
+    folder, log = tmp_path / "study", tmp_path / "log"
+    script = Path(__file__).parents[1] / "support" / "chaotic_study.py"
+    command = [sys.executable, str(script), str(folder), str(log), "2"]
+    workers_killed = drivers_killed = 0
+    deadline = time.monotonic() + 100
+    while drivers_killed < most_drivers or workers_killed < most_workers:
+        assert time.monotonic() < deadline
+        driver = subprocess.Popen(command)
+        begun = time.monotonic()
+        while driver.poll() is None:
+            time.sleep(rng.uniform(0.02, 0.06))
+            found = children(driver.pid)
+            if workers_killed < most_workers and len(found) == 2:
+                os.kill(rng.choice(found), signal.SIGKILL)
+                workers_killed += 1
+            elif drivers_killed < most_drivers and workers_killed >= 4 * (drivers_killed + 1):
+                for one in (driver.pid, *found):
+                    os.kill(one, signal.SIGKILL)
+                drivers_killed += 1
+                driver.wait()
+        if driver.returncode == 0 and (
+            drivers_killed < most_drivers or workers_killed < most_workers
+        ):
+            pytest.skip(f"the study was done in {time.monotonic() - begun:.1f} s, before all kills")
+    assert subprocess.run(command).returncode == 0
+    want = study().run()
+    same(want, pp.load_study(folder))
+    assert want.count == RUNS
+    done = Counter(log.read_text().split())
+    assert len(done) == RUNS // BLOCK
+    again = sum(done.values()) - len(done)
+    assert again <= most_workers + 2 * most_drivers, f"{again} blocks ran twice"
+
+
+def test_a_cluster_that_loses_a_node_gives_the_same_bits(tmp_path: Path):
+    distributed = pytest.importorskip("distributed")
+    folder, log = tmp_path / "study", tmp_path / "log"
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None,
+            silence_logs="CRITICAL",
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):  # fmt: skip
+        victim = client.run(os.getpid)
+        killed = []
+
+        def progress(done: float, total: float) -> None:
+            if done > RUNS / 4 and not killed:
+                killed.append(next(iter(victim.values())))
+                os.kill(killed[0], signal.SIGKILL)
+
+        found = study(str(log)).run(folder, executor=client, progress=progress)
+    assert killed and found.complete
+    same(study().run(), found)
+    done = Counter(log.read_text().split())
+    assert len(done) == RUNS // BLOCK and sum(done.values()) <= RUNS // BLOCK + 4
