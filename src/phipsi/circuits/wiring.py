@@ -11,6 +11,7 @@ import numpy as np
 
 from phipsi.algorithms.forms import closed_form
 from phipsi.compiler import compile
+from phipsi.contact.contact_rows import IMPULSES
 from phipsi.errors import LawError, did_you_mean
 from phipsi.expressions.node import Expr
 from phipsi.laws import law_operations as ops
@@ -189,6 +190,23 @@ class Wiring:
     def constraint_efforts(self) -> Any:
         """Efforts of the constraints at the joints."""
         return Traced(self._constrained_total("constraint_efforts", self.model.nv))
+
+    def contact_force(self, pair: str) -> Any:
+        """The force of a pair of shapes in the last step."""
+        contacts = self.mechanism.contact_pairs
+        if contacts is None:
+            raise LawError(
+                f"contact_force is about bodies that touch, and {self.mechanism!r} has no contacts "
+                "here. Run it with fixed steps:\n"
+                "    pp.Simulator(pp.System(model, contacts=…), laws, integrator='time_stepping')"
+            )
+        names = contacts.slot_names
+        rows = [i for i, name in enumerate(names) if name == pair]
+        if not rows:
+            hint = did_you_mean(str(pair), list(dict.fromkeys(names)))
+            raise LawError(f"there is no pair of shapes {pair!r}. {hint}")
+        impulses: Any = self.state(IMPULSES, np.zeros((contacts.n_slots, 6)))
+        return np.sum(impulses[rows][:, 3:], axis=0) / Traced(ops.given("h", ()))
 
     def _total(self, name: str, shape: Shape) -> Node:
         """What is known when all laws are: until then an input that stands for it."""

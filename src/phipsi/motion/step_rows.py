@@ -33,7 +33,7 @@ from phipsi.contact.contact_rows import (
     row_impulses,
     row_rates,
 )
-from phipsi.contact.delassus import Delassus
+from phipsi.contact.delassus import Delassus, masks_of
 from phipsi.contact.geometry.slots import Slots
 from phipsi.laws import law_operations as ops
 from phipsi.laws.calls import Callee, Held, call
@@ -193,7 +193,8 @@ class StepRows:
         s = np.where(rigid, 0.0, 2 * INACTIVE)
         k = len(normals)
         ones, zeros = (ops.constant(np.full(k, x)) for x in (1.0, 0.0))
-        solver = ConeCall(ConeLayout(("normal",) * k), TOLERANCE)
+        masks = masks_of(self._plan.reached)[:k]
+        solver = ConeCall(ConeLayout(("normal",) * k), TOLERANCE, masks=masks)
         known = [as_node(x) for x in (self._W, self._gap, s)]
         self.fixed = [*known, *(as_node(x) for x in self._blocks)]
         z = self._solved(solver, [*known, ones, zeros], normals)[0]
