@@ -139,9 +139,9 @@ class Rope(Force):
 
     It is taut where the distance l of its ends reaches its `length` L. With a finite stiffness it
     pulls with max(0, k (l − L) + c l̇) beyond L, a force in all integrators, and stores
-    ½ k (l − L)². By default it does not stretch: 0 ≤ p ⊥ L − l ≥ 0. Only ``integrator="time_stepping"`` knows
-    that: its steps solve for the impulses p of ropes together with those of contacts; a rope goes
-    taut without rebound.
+    ½ k (l − L)². By default it does not stretch: 0 ≤ p ⊥ L − l ≥ 0. Only
+    ``integrator="time_stepping"`` knows that: its steps solve for the impulses p of ropes together
+    with those of contacts; a rope goes taut without rebound.
 
     **Arguments:** `a`, `b`, points: a body, a frame, "world", or (name, offset in m in its axes);
     `length` L, m; `stiffness` k, N/m; `damping` c, N·s/m, of a rope that stretches.
