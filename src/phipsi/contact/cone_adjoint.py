@@ -182,7 +182,6 @@ class _Adjoint(ConeLanes):
         self.each_contact(self._trace)
         live = self.larger(self.load(self.found), self.e.constant(1.0))
         self.store(self.load(self.eps) * PROXIMAL / live, self.eps)
-        self.find_profile()
         self.multiply(self.y)
 
         def keep(i: Any) -> None:
@@ -295,7 +294,7 @@ class _Adjoint(ConeLanes):
                         total = by_u[t, v].times_plus(w[v], total)
                 self.store(total, target, t)
 
-        write_loop(b, self.n, one)
+        self.between(*self.columns_of(first, count), one)
         for t, v in {*by_p, *by_u}:
             place = self.at(self.J, self.plus(b.mul(self.plus(first, v), columns), first))
             x = self.load(place, t)

@@ -28,7 +28,10 @@ class ConeCall(Callee):
     one more argument after s, those without restitution, and one more result, the share of
     restitution that creates no energy; see `solve_rebound`. With `smoothing` (J), derivatives are
     those of smoothed impulses, in which the share of restitution is fixed; see `smoothed_adjoint`.
+    `masks`, of contacts, stops and limits: W is zero between those that have no bit in common.
     """
+
+    takes_views = True
 
     def __init__(
         self,
@@ -37,11 +40,12 @@ class ConeCall(Callee):
         *,
         rebounds: bool = False,
         smoothing: float = 0.0,
+        masks: tuple[int, ...] | None = None,
     ) -> None:
         self.layout, self.tolerance, self.rebounds = layout, tolerance, rebounds
-        self.smoothing = smoothing
+        self.smoothing, self.masks = smoothing, masks
         self.shapes = ((layout.n_rows,), *[()] * (4 if rebounds else 3))
-        self.key = (layout, tolerance, rebounds, smoothing)
+        self.key = (layout, tolerance, rebounds, smoothing, masks)
         self.name = f"cones {self.key} {code_version()}"
 
     def arrays(self, *args: Array) -> Sequence[Array]:
@@ -125,7 +129,8 @@ class ConeCall(Callee):
     def write(self, code: Any, args: Sequence[Any]) -> Sequence[Any]:
         """Gather the contacts that are there in some lane, solve, and scatter."""
         W, b, s, *calm, coefficients, start = (code.stored(x) for x in args)
-        group = ContactGroup(code, self.layout, W, b, coefficients)
+        start = code.whole(start, self.layout.n_rows)
+        group = ContactGroup(code, self.layout, W, b, coefficients, self.masks)
         group.list_contacts(s)
         if self.rebounds:
             return _Rebounds(group, s, calm[0], start, self.tolerance).write()
@@ -251,27 +256,35 @@ class _Rebounds:
         group, code = self.group, self.group.code
         m, e, b = group.m, code.e, group.m.b
         n = group.layout.n_rows
-        total, size = code.area(1).base, code.area(1).base
+        total, size, caused = (code.area(1).base for _ in range(3))
         for place in (total, size):
             m.store(0.0, place)
 
-        def row(i: Any) -> None:
+        def row(i: Any, contact: Any) -> None:
             mine = m.word(group.rows, i)
-            start, x = b.mul(mine, i64(n)), m.load(p.base, mine)
+            x = m.load(p.base, mine)
+            m.store(0.0, caused)
 
-            def more(j: Any, sums: list[Any]) -> list[Any]:
-                other = m.word(group.rows, j)
-                w = code.entry(group.W, m.plus(start, other))
-                return [w.times_plus(m.load(p.base, other), Lane(e, sums[0])).value]
+            def part(first: Any, end: Any) -> None:
+                def more(j: Any, sums: list[Any]) -> list[Any]:
+                    other = m.word(group.rows, b.add(first, j))
+                    w = code.element(group.W, mine, other, n)
+                    return [w.times_plus(m.load(p.base, other), Lane(e, sums[0])).value]
 
-            first = [e.constant(0.0).value]
-            half = Lane(e, fold_loop(b, group.used, 1, first, more)[0]) * 0.5
+                known = [m.load(caused).value]
+                m.store(Lane(e, fold_loop(b, b.sub(end, first), 1, known, more)[0]), caused)
+
+            group.meeting(contact, group.k, part)
+            half = m.load(caused) * 0.5
             free = code.entry(group.b, mine)
             m.store(x.times_plus(free + half, m.load(total)), total)
             sizes = m.size(free) + m.size(half)
             m.store(m.size(x).times_plus(sizes, m.load(size)), size)
 
-        write_loop(b, group.used, row)
+        def contact(i: Any) -> None:
+            m.between(*group.rows_of(i), lambda r: row(r, i))
+
+        write_loop(b, group.k, contact)
         return m.load(total) - m.load(size) * GAINED
 
 

@@ -35,9 +35,8 @@ def cone_function(
     """``void solve(W, b, s, coefficients, y, results, contacts, n contacts, n rows, work)``.
 
     Rows and contacts are those of the group of lanes: W (n, n), b, coefficients, y (n), n a
-    multiple of `BLOCK`, s (contacts); `contacts` has two words each, the number of its kind among
-    `kinds` and its first row. y is the start and becomes the impulses; results are residual,
-    iterations and status. W, b and s are changed.
+    multiple of `BLOCK`, s (contacts); see `ARGUMENTS`. y is the start and becomes the impulses;
+    results are residual, iterations and status. W, b and s are changed.
     """
     return cone_routine(
         module,
@@ -64,7 +63,7 @@ class _Attempts(ConeLanes):
     ) -> None:
         super().__init__(e, args, kinds)
         self.module, self.tolerance = module, tolerance
-        self.kept_y, self.best_y = self.vectors[14], self.vectors[18]
+        self.kept_y, self.best_y = self.vectors[14:16]
         self.newton, self.interior = NewtonCode(self, tolerance), InteriorCode(self)
 
     def write(self) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import reduce
+from operator import and_
 from typing import Any
 
 from phipsi.backends.native.kernel.law_code import Area
@@ -12,18 +14,30 @@ from phipsi.backends.native.text import llvm_text as ir
 from phipsi.backends.native.text.lane_arithmetic import I64, Lane, i64, write_cases, write_loop
 from phipsi.contact.cone_code import work_size
 from phipsi.contact.cone_problem import INACTIVE, ROWS, ConeLayout
-from phipsi.contact.lane_cones import KINDS, Kind
+from phipsi.contact.lane_cones import KINDS, Kind, profile_of
 from phipsi.contact.lane_elimination import BLOCK, Numbers, padded, word_table
 
 
 class ContactGroup:
     """The contacts that are there in any lane: `contacts` and `rows`, lists of words in memory.
 
+    Contacts whose masks have no bit in common do not meet: W is zero between them, and is not read
+    there.
+
     **Attributes:** `k`, how many; `used`, their rows; `n`, the same padded; `slots`, which contact
-    of the layout each is; `rows`, which row of the layout each row is.
+    of the layout each is; `rows`, which row of the layout each row is; `firsts`, the first row of
+    each, and at last `used`.
     """
 
-    def __init__(self, code: Any, layout: ConeLayout, W: Area, b: Area, mu: Area) -> None:
+    def __init__(
+        self,
+        code: Any,
+        layout: ConeLayout,
+        W: Area,
+        b: Area,
+        mu: Area,
+        masks: Sequence[int] | None = None,
+    ) -> None:
         self.code, self.layout, self.W, self.b, self.mu = code, layout, W, b, mu
         kinds = [*layout.contacts, *["normal"] * layout.stops, *["limit"] * layout.limits]
         self.kinds = [x for x in KINDS if x in kinds]
@@ -33,10 +47,11 @@ class ContactGroup:
         self.m = Numbers(code.e)
         self._kinds, self._firsts = (word_table(code.module, x) for x in (numbers, firsts))
         self.count = len(kinds)
-        self.contacts, self.slots, self.rows = (
-            self._words(x) for x in (2 * self.count, self.count, padded(layout.n_rows))
-        )
         many = self.size = padded(layout.n_rows)
+        common = reduce(and_, masks) if masks else 1
+        self._masks = None if common or masks is None else word_table(code.module, masks)
+        sizes = (2 * self.count + 2 * (many // BLOCK), self.count, many, self.count + 1)
+        self.contacts, self.slots, self.rows, self.firsts = (self._words(x) for x in sizes)
         sizes = (many * many, many, max(1, self.count), many, many)
         self.places = [code.area(x).base for x in sizes]
         self.work = code.area(work_size(many, self.count)).base
@@ -60,6 +75,7 @@ class ContactGroup:
                 m.put_word(number, self.contacts, b.mul(at, i64(2)))
                 m.put_word(row, self.contacts, m.plus(b.mul(at, i64(2)), 1))
                 m.put_word(i, self.slots, at)
+                m.put_word(row, self.firsts, at)
                 for t, place in enumerate(_order(rows)):
                     m.put_word(m.plus(first, place), self.rows, m.plus(row, t))
                 b.store(m.plus(at, 1), k)
@@ -77,8 +93,88 @@ class ContactGroup:
 
         write_loop(b, i64(self.count), contact)
         self.k, self.used = b.load(k, typ=I64), b.load(used, typ=I64)
+        m.put_word(self.used, self.firsts, self.k)
         more = m.plus(self.used, BLOCK - 1)
         self.n = b.sub(more, b.srem(more, i64(BLOCK)))
+        self._find_profile()
+
+    def _meet(self, i: Any, j: Any) -> Any:
+        """Whether two contacts may move the same bodies."""
+        m, b = self.m, self.m.b
+        both = [m.word(self._masks, m.word(self.slots, x)) for x in (i, j)]
+        return b.icmp_signed("!=", b.and_(*both), i64(0))
+
+    def _find_profile(self) -> None:
+        """Beside which columns W is zero, in words after those of the contacts; see `ConeLanes`."""
+        m, b = self.m, self.m.b
+        blocks = b.udiv(self.n, i64(BLOCK))
+        self.lows, self.ends = profile_of(m, self.contacts, self.k, self.n)
+
+        def open_block(i: Any) -> None:
+            m.put_word(b.mul(i, i64(BLOCK)) if self._masks else i64(0), self.lows, i)
+            m.put_word(self.n, self.ends, i)
+
+        write_loop(b, blocks, open_block)
+        if self._masks is None:
+            return
+        other = b.alloca(I64)
+
+        def first_column(i: Any) -> None:
+            b.store(i64(0), other)
+
+            def apart() -> Any:
+                j = b.load(other, typ=I64)
+                return b.and_(b.icmp_signed("<", j, i), b.not_(self._meet(i, j)))
+
+            m.repeat(apart, lambda: b.store(m.plus(b.load(other, typ=I64), 1), other))
+            start = m.word(self.firsts, b.load(other, typ=I64))
+            start = b.sub(start, b.srem(start, i64(BLOCK)))
+            first, end = self.rows_of(i)
+            first, end = (b.udiv(x, i64(BLOCK)) for x in (first, b.sub(end, i64(1))))
+
+            def lower(block: Any) -> None:
+                old = m.word(self.lows, block)
+                less = b.select(b.icmp_signed("<", start, old), start, old)
+                m.put_word(less, self.lows, block)
+
+            m.between(first, m.plus(end, 1), lower)
+
+        write_loop(b, self.k, first_column)
+
+        def reach(i: Any) -> None:
+            end = b.mul(m.plus(i, 1), i64(BLOCK))
+            low = b.udiv(m.word(self.lows, i), i64(BLOCK))
+            m.between(low, m.plus(i, 1), lambda j: m.put_word(end, self.ends, j))
+
+        write_loop(b, blocks, reach)
+        b.store(i64(0), other)
+
+        def widen(i: Any) -> None:
+            first = b.mul(i, i64(BLOCK))
+
+            def beyond() -> Any:
+                return b.icmp_signed("<=", m.word(self.ends, b.load(other, typ=I64)), first)
+
+            m.repeat(beyond, lambda: b.store(m.plus(b.load(other, typ=I64), 1), other))
+            m.put_word(b.mul(b.load(other, typ=I64), i64(BLOCK)), self.lows, i)
+
+        write_loop(b, blocks, widen)
+
+    def rows_of(self, i: Any) -> tuple[Any, Any]:
+        """The first row of a contact, and that after its last."""
+        return self.m.word(self.firsts, i), self.m.word(self.firsts, self.m.plus(i, 1))
+
+    def meeting(self, i: Any, count: Any, body: Callable[[Any, Any], None]) -> None:
+        """Code for the rows of those of the first `count` contacts that meet contact i."""
+        if self._masks is None:
+            body(i64(0), self.m.word(self.firsts, count))
+            return
+
+        def other(j: Any) -> None:
+            with self.m.b.if_then(self._meet(i, j)):
+                body(*self.rows_of(j))
+
+        write_loop(self.m.b, count, other)
 
     def call(self, function: ir.Function, results: Any) -> None:
         """Call a function of a gathered problem; see `ARGUMENTS`."""
@@ -122,30 +218,53 @@ class ContactGroup:
         code, m, b, n = self.code, self.m, self.m.b, self.layout.n_rows
         matrix, free, heads, mu, y = self.places
 
-        def clear(at: Any, first: Any) -> None:
-            m.between(first, self.n, lambda j: m.store(0.0, matrix, m.plus(at, j)))
+        def clear(first: Any, end: Any) -> None:
+            """Rows, in the columns that one of them needs."""
+            ends = (first, b.sub(end, i64(1)))
+            low, last = (b.udiv(x, i64(BLOCK)) for x in ends)
+            low, last = m.word(self.lows, low), m.word(self.ends, last)
 
-        def row(i: Any) -> None:
-            mine = m.word(self.rows, i)
-            inside, at = b.mul(mine, i64(n)), b.mul(i, self.n)
+            def row(i: Any) -> None:
+                at = b.mul(i, self.n)
+                m.between(low, last, lambda j: m.store(0.0, matrix, m.plus(at, j)))
+
+            m.between(first, end, row)
+
+        def copy(i: Any, first: Any, last: Any) -> None:
+            """Row i with the rows of a contact, and its mirror image."""
+            mine, at = m.word(self.rows, i), b.mul(i, self.n)
 
             def column(j: Any) -> None:
-                other = m.word(self.rows, j)
-                m.store(code.entry(self.W, m.plus(inside, other)), matrix, m.plus(at, j))
+                x = code.element(self.W, mine, m.word(self.rows, j), n)
+                m.store(x, matrix, m.plus(at, j))
+                m.store(x, matrix, m.plus(b.mul(j, self.n), i))
 
-            write_loop(b, self.used, column)
-            clear(at, self.used)
+            m.between(first, last, column)
 
-        def pad(i: Any) -> None:
-            clear(b.mul(i, self.n), 0)
+        def contact(i: Any) -> None:
+            first, end = self.rows_of(i)
+
+            def pair(start: Any, stop: Any) -> None:
+                m.between(first, end, lambda r: copy(r, start, stop))
+
+            self.meeting(i, m.plus(i, 1), pair)
+
+        def clear_end(i: Any) -> None:
+            at = b.mul(i, self.n)
+            m.between(self.used, self.n, lambda j: m.store(0.0, matrix, m.plus(at, j)))
 
         def head(i: Any) -> None:
             slot = m.word(self.slots, i)
             with b.if_then(b.icmp_signed("<", slot, i64(self.layout.n_heads))):
                 m.store(s(slot), heads, i)
 
-        write_loop(b, self.used, row)
-        m.between(self.used, self.n, pad)
+        if self._masks is None:  # nothing is zero but what is padded
+            write_loop(b, self.used, clear_end)
+        else:
+            write_loop(b, self.k, lambda i: clear(*self.rows_of(i)))
+        with b.if_then(b.icmp_signed("<", self.used, self.n)):
+            clear(self.used, self.n)
+        write_loop(b, self.k, contact)
         write_loop(b, self.k, head)
         for source, target in ((self.b, free), (self.mu, mu), (start, y)):
             self.gather_rows(source, target)

@@ -322,7 +322,12 @@ def row_rates(plan: RowPlan, blocks: RowBlocks, motions: Any) -> Any:
 
 
 class ProblemParts(NamedTuple):
-    """b (n,), s (k,), s without rebound, compliance (k,), coefficients (n,), near slots (k,)."""
+    """b (n,), s (k,), s without rebound, compliance (k,), coefficients (n,), near slots (k,).
+
+    b are the velocities without impulses, of contacts that rebound at the time of the impact;
+    `back` (k,), s: how long before the end of the step contacts that rebound were hit; the step
+    moves bodies by the velocity before the impact for the rest. None if nothing rebounds.
+    """
 
     b: Any
     s: Any
@@ -330,39 +335,102 @@ class ProblemParts(NamedTuple):
     compliance: Any
     coefficients: Any
     near: Any
+    back: Any
 
 
 def problem_parts(
-    plan: RowPlan, gap: Any, free: Any, before: Any, materials: Any, bounds: Any, h: Any
+    plan: RowPlan, gap: Any, free: Any, before: Any | None, materials: Any, bounds: Any, h: Any
 ) -> ProblemParts:
     """What the impulses of a step have to obey.
 
     `gap` and `materials` of slots and stops; `free` and `before` (n,), velocities of rows without
-    impulses and before the step; `bounds` of dry friction, N·m or N. Compliance adds
-    R = 1/(h (h k + d)) to the normal's diagonal, with s = g k/(h k + d); rigid contacts have
-    R = 0 and s = max(g, 0)/h, and those that close within the step rebound, s = e u_n. A slot that
-    is further away than the margin is not there.
+    impulses and before the step, None if nothing rebounds; `bounds` of dry friction, N·m or N.
+    Compliance adds R = 1/(h (h k + d)) to the normal's diagonal, with s = g k/(h k + d); rigid
+    contacts have R = 0 and s = max(g, 0)/h, and those that close within the step rebound, see
+    `rebound`. A slot that is further away than the margin is not there.
     """
     layout, table = plan.layout, plan.table
     normals = layout.normals
     if not layout.n_heads:
         none = np.zeros(0)
-        return ProblemParts(free, none, none, none, h * bounds, none)
+        return ProblemParts(free, none, none, none, h * bounds, none, None)
     k, d, rigid = materials[:, STIFFNESS], materials[:, DISSIPATION], is_rigid(materials)
     firm = np.where(rigid, 1.0, h * k + d)
     soft = np.where(rigid, np.maximum(gap, 0.0) / h, gap * (k / firm))
     compliance = np.where(rigid, 0.0, 1.0 / (h * firm))
     near = gap + h * np.minimum(free[normals], 0.0) < plan.margins
-    inelastic = np.where(near, soft, 2 * INACTIVE)
-    closing = rigid & (gap + h * before[normals] <= 0.0) & (before[normals] < 0.0) & near
-    bounces = closing & (materials[:, RESTITUTION] > 0.0)
-    s = np.where(bounces, materials[:, RESTITUTION] * before[normals], inelastic)
-    every = np.where(bounces, 0.0, inelastic)
-    parts = [row_coefficients(layout, table, materials)] if len(table.slot) else []
+    inelastic = s = every = np.where(near, soft, 2 * INACTIVE)
+    b, back = free, None
+    if before is not None:
+        hits = rebound(gap, before[normals], free[normals], materials[:, RESTITUTION], h)
+        bounces = rigid & near & hits.there
+        s = np.where(bounces, hits.s, inelastic)
+        every = np.where(bounces, 0.0, inelastic)
+        back = np.where(bounces, hits.back, 0.0)
+        later = np.where(bounces, hits.later, 0.0)[np.minimum(layout.heads, layout.n_heads - 1)]
+        b = free - np.where(np.isin(np.arange(layout.n_rows), normals), later, 0.0)
+    parts = [row_coefficients(layout, table, materials)] if plan.n_slots else []
     parts += [np.ones(layout.stops)] if layout.stops else []
     parts += [h * bounds] if layout.limits else []
     coefficients = parts[0] if len(parts) == 1 else np.concatenate(parts)
-    return ProblemParts(free, s, every, compliance, coefficients, near)
+    return ProblemParts(b, s, every, compliance, coefficients, near, back)
+
+
+class Hits(NamedTuple):
+    """Contacts (k,) that rebound in a step; see `rebound`."""
+
+    there: Any
+    s: Any
+    later: Any
+    back: Any
+
+
+_REST = 1e-9
+"""Gap (m) below which a contact without speed rests."""
+_ELASTIC = 1e-9
+"""What a restitution lacks to one that is elastic."""
+
+
+def rebound(gap: Any, before: Any, free: Any, e: Any, h: Any) -> Hits:
+    """The rebound of contacts that close within a step, as exact as constant accelerations are.
+
+    Rates of steps are those at the middle of the step before: with V = u + a h/2 at the start, a
+    the acceleration without impulses, a contact closes after t with g + V t + a t²/2 = 0 and the
+    speed c = V + a t. It leaves with w = −e c, and has w + a (h/2 − t) at the middle of the step.
+    Where it comes back in the same step, it does so at intervals 2 w eⁿ/|a|, of which the last one
+    counts; where all of them end in the step, it rests.
+
+    `later` is a (h/2 − t): the problem of the impulses is that of the impact, with c for the
+    velocity without impulses and `s` = e c, so that energy is compared at that time. The gap at the
+    end would be g + h u⁺: `back` is the time by which the change of velocity has to move bodies
+    back, so that it is right.
+    """
+    g, a = np.maximum(gap, 0.0), (free - before) / h
+    pull = np.maximum(-a, 0.0)
+    hit = (gap + h * free < 0.0) & (free < 0.0) & (e > 0.0)
+    there = hit & ((g > _REST) | (before < -0.5 * h * pull))
+    V = before + 0.5 * h * a
+    root = np.sqrt(np.where(there, np.maximum(V * V - 2.0 * a * g, 0.0), 1.0))
+    t = np.minimum(2.0 * g / np.where(there, np.maximum(root - V, 1e-300), 1.0), h)
+    w = e * np.maximum(-(V + a * t), 0.0)
+    left = h - t
+    flight = 2.0 * np.where(there, w, 1.0) / np.maximum(pull, 1e-300)
+    flight = np.where(flight > 0.0, flight, 1e-300)
+    elastic = e > 1.0 - _ELASTIC
+    less = np.where(elastic | ~there, 0.5, 1.0 - e)
+    part = np.where(elastic, 0.0, less * left / flight)
+    rests = ~elastic & (part >= 1.0)
+    falls = np.log(np.where(rests, 0.5, 1.0 - part)) / np.log(1.0 - less)
+    n = np.where(elastic, np.floor(left / flight), np.floor(np.where(rests, 0.0, falls)))
+    again = np.where(elastic, n, (1.0 - np.exp(n * np.log(1.0 - less))) / less)
+    w = np.where(elastic, w, w * np.exp(n * np.log(1.0 - less)))
+    left = left - again * flight
+    speed = np.where(rests, 0.0, w + a * (left - 0.5 * h))
+    end = np.where(rests, 0.0, w * left + 0.5 * a * left * left)
+    change = np.where(there, np.maximum(speed - free, 1e-300), 1.0)
+    back = np.minimum(np.maximum((g + h * speed - end) / change, 0.0), h)
+    later = a * (0.5 * h - t)
+    return Hits(there, later - speed, later, back)
 
 
 def row_coefficients(layout: ConeLayout, table: RowTable, materials: Any) -> Any:

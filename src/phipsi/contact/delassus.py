@@ -2,7 +2,8 @@
 
 Rows have six numbers at each of two hosts, so that an entry is a product with a 6 × 6 block of Λ.
 Blocks between hosts of different trees are zero. In machine code only rows of slots are computed
-that are there in some lane; other entries of W are not written.
+that are there in some lane; other entries of W, and those between rows that move no host in common,
+are not written.
 
 **Source:** theory/contact 1 (K1a–c, K1g).
 """
@@ -95,6 +96,16 @@ class Delassus(Callee):
         return [writer.write(s, compliance)]
 
 
+def masks_of(reached: Array) -> tuple[int, ...]:
+    """A mask for each row of `reached` (k, m): those that reach a host in common share a bit."""
+    bits = [sum({1 << (int(j) % _BITS) for j in np.flatnonzero(row)}) for row in reached]
+    return tuple(bits)
+
+
+_BITS = 62
+"""Of a mask: hosts beyond share them."""
+
+
 @final
 class _Writer(Numbers):
     """Writes the code."""
@@ -106,6 +117,7 @@ class _Writer(Numbers):
         self.k, self.m = self.heads + callee.layout.limits, callee.plan.n_hosts
         self.firsts = word_table(code.module, callee._firsts)
         self.bodies = word_table(code.module, [x for pair in callee._hosts for x in pair])
+        self.masks = word_table(code.module, masks_of(callee.plan.reached))
         self.reached = word_table(code.module, [x for row in callee._reached for x in row])
         self.W, self.y = code.area(max(1, self.n**2)), code.area(6 * max(1, self.m))
         self.there = code.area(max(1, -(-self.k // code.e.lanes))).base
@@ -133,6 +145,13 @@ class _Writer(Numbers):
         with self.b.if_then(is_there):
             body()
 
+    def if_meets(self, i: Any, j: Any, r: Any) -> None:
+        """Products of row r of slot i with slot j, if it is there and moves the same hosts."""
+        b = self.b
+        both = b.and_(self.word(self.masks, i), self.word(self.masks, j))
+        with b.if_then(b.icmp_signed("!=", both, i64(0))):
+            self.if_there(j, lambda: self._products(r, j))
+
     def _ends(self, i: Any) -> tuple[Any, Any]:
         return self.word(self.firsts, i), self.word(self.firsts, self.plus(i, 1))
 
@@ -145,8 +164,7 @@ class _Writer(Numbers):
 
         def row(r: Any) -> None:
             self._reach(i, r, hosts)
-            last = self.plus(i, 1)
-            self.between(0, last, lambda j: self.if_there(j, lambda: self._products(r, j)))
+            self.between(0, self.plus(i, 1), lambda j: self.if_meets(i, j, r))
 
         self.between(first, end, row)
         with self.b.if_then(self.b.icmp_signed("<", i, i64(self.heads))):
@@ -192,24 +210,27 @@ class _Writer(Numbers):
         b = self.b
         first, end = self._ends(j)
         hosts = self._sides_of(j)
-        for t, (side, host) in enumerate(zip(self.sides, hosts, strict=True)):
+        known = [b.icmp_signed(">=", host, i64(0)) for host in hosts]
+        cases = ((b.and_(*known), (0, 1)), (b.not_(known[1]), (0,)), (b.not_(known[0]), (1,)))
+        for holds, sides in cases:
+            with b.if_then(holds):
+                self._columns(r, first, end, [(self.sides[t], hosts[t]) for t in sides])
 
-            def column(c: Any, side: Any = side, host: Any = host, t: int = t) -> None:
-                place = self.plus(b.mul(r, i64(self.n)), c)
-                total = self.e.constant(0.0) if t == 0 else self.load(self.W.base, place)
-                self.store(total, self.W.base, place)
+    def _columns(self, r: Any, first: Any, end: Any, sides: list[tuple[Any, Any]]) -> None:
+        """Entries of row r, from the motions of the hosts of a slot."""
+        b, W = self.b, self.W.base
+        moves = [
+            [self.load(self.y.base, self.plus(b.mul(host, i64(6)), u)) for u in range(6)]
+            for _, host in sides
+        ]
 
-                def product() -> None:
-                    out = self.load(self.W.base, place)
-                    for u in range(6):
-                        x = self.load(side, self.plus(b.mul(c, i64(6)), u))
-                        y = self.load(self.y.base, self.plus(b.mul(host, i64(6)), u))
-                        out = x.times_plus(y, out)
-                    self.store(out, self.W.base, place)
+        def column(c: Any) -> None:
+            out = self.e.constant(0.0)
+            for (side, _), move in zip(sides, moves, strict=True):
+                for u, y in enumerate(move):
+                    x = self.load(side, self.plus(b.mul(c, i64(6)), u))
+                    out = x.times_plus(y, out)
+            self.store(out, W, self.plus(b.mul(r, i64(self.n)), c))
+            self.store(out, W, self.plus(b.mul(c, i64(self.n)), r))
 
-                with b.if_then(b.icmp_signed(">=", host, i64(0))):
-                    product()
-                mirror = self.plus(b.mul(c, i64(self.n)), r)
-                self.store(self.load(self.W.base, place), self.W.base, mirror)
-
-            self.between(first, end, column)
+        self.between(first, end, column)

@@ -346,7 +346,7 @@ class InteriorCode:
             def one(j: Any) -> None:
                 m.store(m.load(source, j) * (mine * m.load(self.tau, j)), target, j)
 
-            write_loop(b, m.n, one)
+            m.between(*m.columns_of(i, 1), one)
             m.store(0.0, target, m.n)
 
         write_loop(b, m.n, row)

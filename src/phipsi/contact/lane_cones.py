@@ -55,12 +55,16 @@ R, INVERSE, DEPTH, C, CLOSED, GROUPS = range(6)
 PER_GROUP = 3
 HEAD = GROUPS + 2 * PER_GROUP
 PER_CONTACT = HEAD + 9
-VECTORS = 19
+VECTORS = 16
 """Arrays with a number for each row."""
 
 
 ARGUMENTS = [POINTER] * 7 + [I64] * 2 + [POINTER]
-"""W, b, s, coefficients, y, results, contacts; how many contacts and rows; working memory."""
+"""W, b, s, coefficients, y, results, contacts; how many contacts and rows; working memory.
+
+`contacts` has two words each, the number of its kind and its first row; then the words of
+`profile_of`. W is known between `lows` and `ends` of each block of rows, and zero elsewhere.
+"""
 
 
 def cone_routine(
@@ -79,6 +83,13 @@ def cone_routine(
     write(inner, function.args)
     inner.builder.ret_void()
     return function
+
+
+def profile_of(m: Numbers, contacts: Any, k: Any, n: Any) -> tuple[Any, Any]:
+    """`lows` and `ends`, words for each block of rows, which follow those of the contacts."""
+    b = m.b
+    lows = b.at(contacts, b.mul(k, i64(16)))
+    return lows, b.at(lows, b.mul(b.udiv(n, i64(BLOCK)), i64(8)))
 
 
 class ConeLanes(Numbers):
@@ -105,7 +116,7 @@ class ConeLanes(Numbers):
             vectors = b.at(vectors, each)
         self.kept = vectors
         self.z, self.sigma, self.d, self.new = self.vectors[:4]
-        self.begins, self.lows, self.ends = self.vectors[15:18]  # words
+        self.lows, self.ends = profile_of(self, self.contacts, self.k, self.n)
         self.eps, self.scale, self.found = (b.alloca(e.vector) for _ in range(3))
 
     # ---- contacts
@@ -143,7 +154,6 @@ class ConeLanes(Numbers):
         e, b = self.e, self.b
         write_loop(b, self.n, lambda i: self.store(0.0, self.sigma, i))
         self.each_contact(self._scales)
-        self.find_profile()
 
         def row(i: Any) -> None:
             mine = self.load(self.sigma, i)
@@ -167,64 +177,6 @@ class ConeLanes(Numbers):
         live = self.load(self.scale)
         eps = self.load(self.eps) / self.larger(live, e.constant(1.0))
         self.store(e.select(e.compare(">", eps, 0.0), eps, 1.0), self.eps)
-
-    def find_profile(self) -> None:
-        """Which parts of W are zero in all lanes: contacts that have no body in common."""
-        b = self.b
-        blocks = b.udiv(self.n, i64(BLOCK))
-
-        def begin(i: Any) -> None:
-            self.put_word(i, self.begins, i)
-
-        write_loop(b, self.n, begin)
-        write_loop(b, blocks, lambda i: self.put_word(b.mul(i, i64(BLOCK)), self.lows, i))
-        self.each_contact(self._first_column)
-
-        def reach(i: Any) -> None:
-            end = b.mul(self.plus(i, 1), i64(BLOCK))
-            low = b.udiv(self.word(self.lows, i), i64(BLOCK))
-            self.between(low, self.plus(i, 1), lambda j: self.put_word(end, self.ends, j))
-
-        write_loop(b, blocks, reach)
-        place = b.alloca(I64)
-        b.store(i64(0), place)
-
-        def lower(i: Any) -> None:
-            first = b.mul(i, i64(BLOCK))
-
-            def beyond() -> Any:
-                end = self.word(self.ends, b.load(place, typ=I64))
-                return b.icmp_signed("<=", end, first)
-
-            self.repeat(beyond, lambda: b.store(self.plus(b.load(place, typ=I64), 1), place))
-            self.put_word(b.mul(b.load(place, typ=I64), i64(BLOCK)), self.lows, i)
-
-        write_loop(b, blocks, lower)
-
-    def _first_column(self, kind: Kind, i: Any, first: Any) -> None:
-        e, b, count = self.e, self.b, len(kind.letters)
-        for t in range(count):
-            self.put_word(first, self.begins, self.plus(first, t))
-        column = b.alloca(I64)
-        b.store(i64(0), column)
-
-        def is_zero() -> Any:
-            j = b.load(column, typ=I64)
-            some = self.never()
-            for t in range(count):
-                x = self.load(self.W, self.plus(b.mul(self.plus(first, t), self.n), j))
-                some = b.or_(some, b.not_(e.compare("==", x, 0.0)))
-            before = b.icmp_signed("<", j, first)
-            return b.and_(before, b.not_(self.any(some)))
-
-        self.repeat(is_zero, lambda: b.store(self.plus(b.load(column, typ=I64), 1), column))
-        start = self.word(self.begins, b.load(column, typ=I64))
-        start = b.sub(start, b.srem(start, i64(BLOCK)))
-        for t in range(count):
-            block = b.udiv(self.plus(first, t), i64(BLOCK))
-            old = self.word(self.lows, block)
-            less = b.select(b.icmp_signed("<", start, old), start, old)
-            self.put_word(less, self.lows, block)
 
     def columns_of(self, first: Any, count: int) -> tuple[Any, Any]:
         """The columns of rows in which W may not be zero, from blocks to blocks."""

@@ -13,13 +13,13 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, cast
 
-import llvmlite.binding as llvm
 import numpy as np
 
 from phipsi.backends.backend import SweepProgram, backend_of
 from phipsi.backends.failures import is_failure
 from phipsi.backends.native.native_backend import KernelSource
 from phipsi.backends.native.pipeline import can_run
+from phipsi.backends.native.targets import llvm_library
 from phipsi.backends.native.text import c_text, llvm_text
 from phipsi.backends.program import Program
 from phipsi.errors import InputError
@@ -191,7 +191,7 @@ def _rounded(f: ExportedFunction) -> ExportedFunction:
 
 def _loaded_bytes(binary: bytes) -> int:
     """Bytes of code and constants."""
-    sections = llvm.ObjectFileRef.from_data(binary).sections()
+    sections = llvm_library.llvm.ObjectFileRef.from_data(binary).sections()
     return sum(s.size() for s in sections if s.is_text() or _is_table(s.name() or b""))
 
 

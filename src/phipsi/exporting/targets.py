@@ -10,8 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
-import llvmlite.binding as llvm
-
+from phipsi.backends.native.targets.llvm_library import llvm
 from phipsi.backends.native.targets.target import Target, host_target
 from phipsi.errors import InputError
 

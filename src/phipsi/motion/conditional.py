@@ -39,6 +39,8 @@ def where_needed(
 class Conditional(Callee):
     """A graph under a condition: condition, inputs of the graph → its results, or zeros."""
 
+    takes_views = True
+
     def __init__(self, inputs: tuple[Node, ...], body: tuple[Node, ...]) -> None:
         self.inputs, self.body = inputs, body
         self.shapes = tuple(x.shape for x in body)

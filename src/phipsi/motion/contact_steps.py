@@ -39,7 +39,8 @@ from phipsi.contact.contact_rows import (
     RowPlan,
     slot_materials,
 )
-from phipsi.contact.geometry.slots import Slots, slot_geometry
+from phipsi.contact.delassus import masks_of
+from phipsi.contact.geometry.slots import REACH, Slots, slot_geometry
 from phipsi.errors import InputError
 from phipsi.laws import law_operations as ops
 from phipsi.laws.calls import call
@@ -94,7 +95,8 @@ class ContactSteps:
         layout, bounces = self.plan.layout, False
         if graph.contacts is not None:
             bounces = bool((slot_materials(graph.contacts)[:, RESTITUTION] > 0).any())
-        solver = ConeCall(layout, tolerance, rebounds=bounces, smoothing=smoothing)
+        masks = masks_of(self.plan.reached)
+        solver = ConeCall(layout, tolerance, rebounds=bounces, smoothing=smoothing, masks=masks)
         self._solver = solver, SmoothedCall(layout, smoothing) if smoothed else None
 
     def step(self, start: Place) -> Place:
@@ -113,6 +115,11 @@ class ContactSteps:
         change, reaction = self._pushed(start.q, found.forces, inertia)
         total = ops.apply("add", vdot, ops.apply("div", change, STEP))
         q, rates = euler_step(model, start.q, start.v, total, STEP)
+        if rows.back is not None:  # contacts that rebound moved with the velocity before for a time
+            known = [start.q, rows.back, *([] if inertia is None else [inertia])]
+            hit = as_node(np.max(np.abs(Traced(rows.back))))
+            lag, _ = self._pushed(start.q, rows.back, inertia)
+            q = moved(model, q, where_needed(hit, known, [ops.apply("neg", lag)])[0])
         if plan.layout.n_heads:
             deep, apart = rows.separation()
             fixed = [start.q, *rows.fixed, *([] if inertia is None else [inertia])]
@@ -179,7 +186,8 @@ class ContactSteps:
         (poses,) = call(ProgramCall((pose,), model, mode=("blocks",)), q)
         chosen = np.arange(16 * model.n_bodies).reshape(-1, 4, 4)[bodies]
         X: Any = Traced(ops.pick(poses, chosen))
-        return slot_geometry(self._contacts, X), X[:, :3, 3]
+        within = REACH * self._contacts.margin
+        return slot_geometry(self._contacts, X, within), X[:, :3, 3]
 
     def _rows(self, start: Place, admittance: Node) -> StepRows:
         slots, origins = self.slots(start.q) if self.plan.n_slots else (None, None)

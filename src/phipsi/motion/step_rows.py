@@ -31,7 +31,7 @@ from phipsi.contact.contact_rows import (
     row_impulses,
     row_rates,
 )
-from phipsi.contact.delassus import Delassus
+from phipsi.contact.delassus import Delassus, masks_of
 from phipsi.contact.geometry.slots import Slots
 from phipsi.laws import law_operations as ops
 from phipsi.laws.calls import Callee, Held, call
@@ -97,6 +97,7 @@ class StepRows:
         self._start_gap, self._materials = _joined(parts), _joined(made)
         self.fixed: list[Node] = []
         self.caused: Callable[[Node], Any] | None = None
+        self.back: Node | None = None
         self.problem: StepProblem
         self._W: Any
         self._gap: Any
@@ -119,7 +120,7 @@ class StepRows:
         """The impulses of a step, from motions of hosts before it and after it without them."""
         plan, layout = self._plan, self._layout
         b = row_rates(plan, self._blocks, free)
-        u = row_rates(plan, self._blocks, before) if solver.rebounds else b
+        u = row_rates(plan, self._blocks, before) if solver.rebounds else None
         h: Any = Traced(STEP)
         parts = problem_parts(plan, self._start_gap, b, u, self._materials, self._bounds, h)
         self._near = near = parts.near
@@ -127,6 +128,7 @@ class StepRows:
         more = [as_node(x) for x in (parts.inelastic, parts.compliance)]
         (W,) = call(Delassus(plan), *sides, self._admittance, *more)
         known = [as_node(x) for x in (parts.coefficients, self._first())]
+        b = parts.b
         given = [W, as_node(b), as_node(parts.s)]
         calm = [as_node(parts.inelastic)] if solver.rebounds else []
         p, error, iterations, status = self._solved(solver, [*given, *calm, *known])
@@ -135,10 +137,7 @@ class StepRows:
             p, *_, status = (Traced(x) for x in call(smoothed, *given, known[0], weight))
         self.problem = StepProblem(W, as_node(b), as_node(parts.s), known[0], as_node(p))
         f: Any = Traced(self._forces(p))
-        if self.caused is None:
-            change = (Traced(self._admittance) @ f.reshape(-1)).reshape(-1, 6)
-        else:
-            change = self.caused(f.node)
+        change = self._change(f.node)
         # T⁺ − T_f = p* b + ½ p* W p, and W p is C times the change of motions
         gained = np.sum(p * b) + 0.5 * np.sum(f * change)
         overlap: Any = 0.0
@@ -147,6 +146,9 @@ class StepRows:
             normals = layout.normals
             after = row_rates(plan, self._blocks, free + change)
             self._gap = self._start_gap + h * after[normals]
+            if parts.back is not None:
+                self.back = self._forces(p * parts.back[layout.heads])
+                self._gap = self._gap - self._product(self.back)[normals]
             self._W = Traced(W)[np.ix_(normals, normals)]
             overlap = np.max(np.where(near, -self._start_gap, 0.0))
             speed = np.max(np.where(near, np.abs(b[normals]), 0.0))
@@ -155,6 +157,18 @@ class StepRows:
         dissipated = -0.5 * np.sum(f * (before + free + change))
         unsolved = np.where(status == 0.0, 0.0, 1.0)
         return StepImpulses(as_node(f), self._recorded(p), worst, dissipated, unsolved)
+
+    def _change(self, forces: Node) -> Any:
+        """Motions of hosts that forces on them cause."""
+        if self.caused is not None:
+            return self.caused(forces)
+        admittance: Any = Traced(self._admittance)
+        f: Any = Traced(forces)
+        return (admittance @ f.reshape(-1)).reshape(-1, 6)
+
+    def _product(self, forces: Node) -> Any:
+        """Velocities of rows that forces on hosts cause."""
+        return row_rates(self._plan, self._blocks, self._change(forces))
 
     def separation(self) -> tuple[Node, Node]:
         """Whether bodies overlap after the step, and forces on hosts that move them apart.
@@ -167,7 +181,8 @@ class StepRows:
         s = np.where(rigid, 0.0, 2 * INACTIVE)
         k = len(normals)
         ones, zeros = (ops.constant(np.full(k, x)) for x in (1.0, 0.0))
-        solver = ConeCall(ConeLayout(("normal",) * k), TOLERANCE)
+        masks = masks_of(self._plan.reached)[:k]
+        solver = ConeCall(ConeLayout(("normal",) * k), TOLERANCE, masks=masks)
         known = [as_node(x) for x in (self._W, self._gap, s)]
         self.fixed = [*known, *(as_node(x) for x in self._blocks)]
         z = self._solved(solver, [*known, ones, zeros], normals)[0]

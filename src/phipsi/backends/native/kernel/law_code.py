@@ -102,10 +102,10 @@ class LawCode:
             return self._number(value, i64(value.places(i)))
         if value.columns:
             b, columns = self.e.builder, i64(value.columns)
-            return self._element(value, b.sdiv(i, columns), b.srem(i, columns), 0)
+            return self.element(value, b.sdiv(i, columns), b.srem(i, columns), 0)
         return self._number(value, self.e.builder.add(i, i64(value.start)))
 
-    def _element(self, value: Area, i: Any, j: Any, columns: int) -> Lane:
+    def element(self, value: Area, i: Any, j: Any, columns: int) -> Lane:
         """Entry (i, j), numbers of the code, of a matrix of so many columns."""
         b = self.e.builder
         down, along = (value.down, value.along) if value.columns else (columns, 1)
@@ -136,7 +136,7 @@ class LawCode:
             self.put(x, area, i)
         return area
 
-    def _whole(self, value: Value, size: int) -> Value:
+    def whole(self, value: Value, size: int) -> Value:
         """The same numbers; those in memory one after the other, in every lane."""
         if not isinstance(value, Area) or value.is_whole:
             return value
@@ -186,7 +186,7 @@ class LawCode:
     def _call(self, x: Node, *args: Value) -> Any:
         if x.data.takes_views:
             return x.data.write(self, args)
-        whole = [self._whole(v, y.size) for v, y in zip(args, x.args, strict=True)]
+        whole = [self.whole(v, y.size) for v, y in zip(args, x.args, strict=True)]
         return x.data.write(self, whole)
 
     def _result(self, x: Node, found: Any) -> Value:
@@ -322,7 +322,7 @@ class LawCode:
 
                 def factor(j: Any, k: int = k) -> Lane:
                     where = (j, i64(k)) if len(b.shape) == 2 else (i64(0), j)
-                    return self._element(right, *where, columns)
+                    return self.element(right, *where, columns)
 
                 sums = self._row_sums(left, factor, i, count, between)
                 for n, total in enumerate(sums):
@@ -338,7 +338,7 @@ class LawCode:
         def more(j: Any, sums: list[Any]) -> list[Any]:
             factor = right(j)
             return [
-                self._element(left, i64(first + n), j, between)
+                self.element(left, i64(first + n), j, between)
                 .times_plus(factor, Lane(e, total))
                 .value
                 for n, total in enumerate(sums)
