@@ -101,8 +101,8 @@ def export(
         raise InputError(f"precision={precision!r} is not one of ('double',)")
     row, named = target_named(target), _named(programs, empty=step is not None)
     more = [] if step is None else [exported_step(step, row.target, name)]
-    if step is not None and (row.is_source or scratch == "static"):
-        raise InputError('step= is written with scratch="caller", and not yet as C source')
+    if step is not None and scratch == "static":
+        raise InputError('step= is written with scratch="caller"')
     model = _model_of(named, step)
     sources = [_source(f"{name}_{key}", program) for key, program in named.items()]
     # one lane would be a plain loop

@@ -144,13 +144,13 @@ def exported_module(
             entries.append(entry)
             function = replace(function, batch_bytes=work, lanes=target.lanes)
         functions.append(function)
-    if isinstance(module, c_text.Module):
-        for f in functions:
-            _declare(module, f, target.number, static=static)
     for write in more:
         written, function = write(module)
         entries += written
         functions.append(function)
+    if isinstance(module, c_text.Module):
+        for f in functions:
+            _declare(module, f, target.number, static=static)
     module.keep(entries)
     return ExportedModule(str(module), tuple(functions))
 
@@ -162,6 +162,7 @@ def _declare(module: c_text.Module, f: ExportedFunction, number: str, *, static:
     if arrays:
         module.signatures[f.name] = (*arrays, *work)
         module.signatures[f"{f.name}_batch"] = ("int n", *arrays, "int *status", *work)
+        module.signatures[f.rollout] = ("int n", *arrays, *work)
 
 
 class _Writer:
