@@ -143,4 +143,7 @@ def test_constrained_systems_are_measured_too(tmp_path) -> None:
 def test_other_precisions_are_rejected(programs, tmp_path) -> None:
     with pytest.raises(InputError, match="precision='half' is not one of"):
         pp.export(programs, tmp_path / "out", precision="half")
+    sim = pp.Simulator(programs["forward"].model, dt=1e-3)
+    with pytest.raises(InputError, match="step= is written with precision"):
+        pp.export({}, tmp_path / "out", precision="single", step=sim)
     assert not (tmp_path / "out").exists()

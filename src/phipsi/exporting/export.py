@@ -25,6 +25,7 @@ from phipsi.backends.native.text.lane_arithmetic import NumberName
 from phipsi.backends.program import Program
 from phipsi.errors import InputError
 from phipsi.exporting import c_files, web_files
+from phipsi.exporting.exported_step import exported_step, step_reference
 from phipsi.exporting.module import ExportedFunction, Source, exported_module
 from phipsi.exporting.named_programs import checked_identifier, described_arrays, name_of
 from phipsi.exporting.single_precision import STATES, measured_accuracy
@@ -83,7 +84,8 @@ def export(
     the prefix of everything in C; `target`, a row of the table in docs/export.md, or "c" for C99
     source instead of an object; `scratch`: "caller", or "static" if the work memory should be
     inside, so that a function runs once at a time; `precision`: "double", or "single" for arrays of
-    float, whose errors are measured at a hundred random states and printed in the header.
+    float, whose errors are measured at a hundred random states and printed in the header; `step`, a
+    `Simulator`, whose step with its laws becomes ``robot_step`` and ``robot_rollout``, in place.
     **Returns:** an `Exported`, which lists files and functions. **Cost:** that of compiling.
 
     >>> import tempfile
@@ -103,15 +105,21 @@ def export(
         raise InputError(f"precision={precision!r} is not one of {tuple(_PRECISIONS)}")
     if not has_machine_code():
         raise InputError("export writes machine code, which needs LLVM:  pip install llvmlite")
-    if step is not None:
-        raise InputError(f"step={step!r}: only programs are exported")
-    row, named = target_named(target, number=_PRECISIONS[precision]), _named(programs)
-    model = _model_of(named)
+    row = target_named(target, number=_PRECISIONS[precision])
+    named = _named(programs, empty=step is not None)
+    if step is not None and precision == "single":
+        raise InputError('step= is written with precision="double"; programs have "single" too')
+    more = [] if step is None else [exported_step(step, row.target, name)]
+    if step is not None and (row.is_source or scratch == "static"):
+        raise InputError('step= is written with scratch="caller", and not yet as C source')
+    model = _model_of(named, step)
     sources = [_source(f"{name}_{key}", program) for key, program in named.items()]
     # one lane would be a plain loop
     batch = row.target.lanes > 1 or not (row.is_wasm or row.flash)
     writer = c_text if row.is_source else llvm_text
-    module = exported_module(sources, row.target, writer, static=scratch == "static", batch=batch)
+    module = exported_module(
+        sources, row.target, writer, static=scratch == "static", batch=batch, more=more
+    )
     functions = tuple(_rounded(f) for f in module.functions)
     if precision == "single":
         functions = tuple(_measured(f, s, row) for f, s in zip(functions, sources, strict=True))
@@ -127,7 +135,10 @@ def export(
         name, functions, model, row.name, text, scratch == "static", undefined_symbols(binary),
         row.target.number,
     )  # fmt: skip
-    files = _files(lib, row, binary, [s.program for s in sources], code_bytes)
+    found = [_reference(f, s.program) for f, s in zip(functions, sources, strict=False)]
+    if step is not None:
+        found.append(step_reference(step, functions[-1]))
+    files = _files(lib, row, binary, found, code_bytes)
     written = write_folder(Path(folder), files)
     return Exported(written, tuple(files), functions, row.name, code_bytes)
 
@@ -135,7 +146,7 @@ def export(
 # ---- what is exported ----------------------------------------------------------------------------
 
 
-def _named(programs: Any) -> dict[str, Program]:
+def _named(programs: Any, *, empty: bool) -> dict[str, Program]:
     """Programs by the names of their functions."""
     if isinstance(programs, Program):
         programs = [programs]
@@ -154,7 +165,7 @@ def _named(programs: Any) -> dict[str, Program]:
             f"{programs!r} is not a program. Compile one:  "
             'pp.export({"inverse": pp.compile(mass_matrix.inv, model)}, folder)'
         )
-    if not named:
+    if not named and not empty:
         raise InputError("there is no program to export")
     for key, program in named.items():
         checked_identifier("function", key)
@@ -163,11 +174,14 @@ def _named(programs: Any) -> dict[str, Program]:
     return named
 
 
-def _model_of(named: Mapping[str, Program]) -> Model:
+def _model_of(named: Mapping[str, Program], step: Any) -> Model:
     models = {id(p.model): p.model for p in named.values()}
+    if step is not None:
+        models[id(step.model)] = step.model
     if len(models) > 1:
+        listed = ", ".join([*named, *([] if step is None else ["step"])])
         raise InputError(
-            f"{', '.join(named)} are programs of {len(models)} mechanisms. "
+            f"{listed} are programs of {len(models)} mechanisms. "
             "Export each mechanism to a folder of its own, with a name= of its own"
         )
     return next(iter(models.values()))
@@ -317,13 +331,12 @@ def _files(
     lib: c_files.Library,
     row: ExportTarget,
     binary: bytes,
-    sources: Sequence[SweepProgram],
+    found: Sequence[c_files.Reference | None],
     code_bytes: int,
 ) -> dict[str, bytes]:
     """All files by name."""
     n = lib.name
     rest = {"LICENSE": licence()}
-    found = [_reference(f, s) for f, s in zip(lib.functions, sources, strict=True)]
     references = [r for r in found if r is not None]
     if row.is_wasm:
         module = wasm_module(binary, _heap_bytes(lib.functions, row.target.unit))
