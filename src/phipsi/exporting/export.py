@@ -24,6 +24,7 @@ from phipsi.backends.native.text import c_text, llvm_text
 from phipsi.backends.program import Program
 from phipsi.errors import InputError
 from phipsi.exporting import c_files, web_files
+from phipsi.exporting.exported_step import exported_step, step_reference
 from phipsi.exporting.module import ExportedFunction, Source, exported_module
 from phipsi.exporting.named_programs import checked_identifier, described_arrays, name_of
 from phipsi.exporting.targets import ExportTarget, target_named
@@ -79,7 +80,8 @@ def export(
     sequence, or one program; `folder`, which is created, or replaced if an export wrote it; `name`,
     the prefix of everything in C; `target`, a row of the table in docs/export.md, or "c" for C99
     source instead of an object; `scratch`: "caller", or "static" if the work memory should be
-    inside, so that a function runs once at a time; `precision`: "double".
+    inside, so that a function runs once at a time; `precision`: "double"; `step`, a `Simulator`,
+    whose step with its laws becomes ``robot_step`` and ``robot_rollout``, in place.
     **Returns:** an `Exported`, which lists files and functions. **Cost:** that of compiling.
 
     >>> import tempfile
@@ -97,15 +99,18 @@ def export(
         raise InputError(f"scratch={scratch!r} is not one of {_EXPORTED}")
     if precision != "double":
         raise InputError(f"precision={precision!r} is not one of ('double',)")
-    if step is not None:
-        raise InputError(f"step={step!r}: only programs are exported")
-    row, named = target_named(target), _named(programs)
-    model = _model_of(named)
+    row, named = target_named(target), _named(programs, empty=step is not None)
+    more = [] if step is None else [exported_step(step, row.target, name)]
+    if step is not None and (row.is_source or scratch == "static"):
+        raise InputError('step= is written with scratch="caller", and not yet as C source')
+    model = _model_of(named, step)
     sources = [_source(f"{name}_{key}", program) for key, program in named.items()]
     # one lane would be a plain loop
     batch = row.target.lanes > 1 or not (row.is_wasm or row.flash)
     writer = c_text if row.is_source else llvm_text
-    module = exported_module(sources, row.target, writer, static=scratch == "static", batch=batch)
+    module = exported_module(
+        sources, row.target, writer, static=scratch == "static", batch=batch, more=more
+    )
     functions = tuple(_rounded(f) for f in module.functions)
     if row.is_source:
         binary = f'#include "{name}.h"\n{module.text}'.encode()
@@ -118,7 +123,10 @@ def export(
     lib = c_files.Library(
         name, functions, model, row.name, text, scratch == "static", undefined_symbols(binary)
     )
-    files = _files(lib, row, binary, [s.program for s in sources], code_bytes)
+    found = [_reference(f, s.program) for f, s in zip(functions, sources, strict=False)]
+    if step is not None:
+        found.append(step_reference(step, functions[-1]))
+    files = _files(lib, row, binary, found, code_bytes)
     written = write_folder(Path(folder), files)
     return Exported(written, tuple(files), functions, row.name, code_bytes)
 
@@ -126,7 +134,7 @@ def export(
 # ---- what is exported ----------------------------------------------------------------------------
 
 
-def _named(programs: Any) -> dict[str, Program]:
+def _named(programs: Any, *, empty: bool) -> dict[str, Program]:
     """Programs by the names of their functions."""
     if isinstance(programs, Program):
         programs = [programs]
@@ -145,7 +153,7 @@ def _named(programs: Any) -> dict[str, Program]:
             f"{programs!r} is not a program. Compile one:  "
             'pp.export({"inverse": pp.compile(mass_matrix.inv, model)}, folder)'
         )
-    if not named:
+    if not named and not empty:
         raise InputError("there is no program to export")
     for key, program in named.items():
         checked_identifier("function", key)
@@ -154,11 +162,14 @@ def _named(programs: Any) -> dict[str, Program]:
     return named
 
 
-def _model_of(named: Mapping[str, Program]) -> Model:
+def _model_of(named: Mapping[str, Program], step: Any) -> Model:
     models = {id(p.model): p.model for p in named.values()}
+    if step is not None:
+        models[id(step.model)] = step.model
     if len(models) > 1:
+        listed = ", ".join([*named, *([] if step is None else ["step"])])
         raise InputError(
-            f"{', '.join(named)} are programs of {len(models)} mechanisms. "
+            f"{listed} are programs of {len(models)} mechanisms. "
             "Export each mechanism to a folder of its own, with a name= of its own"
         )
     return next(iter(models.values()))
@@ -297,13 +308,12 @@ def _files(
     lib: c_files.Library,
     row: ExportTarget,
     binary: bytes,
-    sources: Sequence[SweepProgram],
+    found: Sequence[c_files.Reference | None],
     code_bytes: int,
 ) -> dict[str, bytes]:
     """All files by name."""
     n = lib.name
     rest = {"LICENSE": licence()}
-    found = [_reference(f, s) for f, s in zip(lib.functions, sources, strict=True)]
     references = [r for r in found if r is not None]
     if row.is_wasm:
         module = wasm_module(binary, _heap_bytes(lib.functions))

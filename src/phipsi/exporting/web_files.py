@@ -58,8 +58,8 @@ export async function load(source) {
     addresses.push(at);
     const call = exports[f.name];
     const run = () => call(...addresses);
-    const inputs = f.arguments.filter((a) => a.role === "in");
-    const outputs = f.arguments.filter((a) => a.role === "out");
+    const inputs = f.arguments.filter((a) => a.role !== "out");
+    const outputs = f.arguments.filter((a) => a.role !== "in");
     out[f.short] = Object.assign((...given) => {
       inputs.forEach((a, i) => {
         const x = given[i];

@@ -104,12 +104,12 @@ class ContactSteps:
         graph, model, plan = self._graph, self._graph.model, self.plan
         forces, inertia = self._implicit(start)
         known = self._points, plan.rates, start, forces, inertia
-        vdot, admittance, multipliers = graph.dynamics_at(*known)
+        vdot, admittance, multipliers, moving = graph.dynamics_at(*known)
         rows = self._rows(start, admittance)
         if self._differentiable:
             rows.caused = lambda f: self._motions(start.q, self._pushed(start.q, f, inertia)[0])
         free = pushed_rates(model, start.v, vdot, STEP)
-        before = self._motions(start.q, start.v)
+        before = self._motions(start.q, start.v, moving)
         found = rows.impulses(before, self._motions(start.q, free), *self._solver)
         self.problem = rows.problem
         change, reaction = self._pushed(start.q, found.forces, inertia)
@@ -198,10 +198,13 @@ class ContactSteps:
         here = replace(joints, **found)
         return StepRows(self.plan, slots, origins, here, admittance, start.states)
 
-    def _motions(self, q: Node, rates: Node) -> Any:
-        """Motions of hosts (hosts, 6): of frames in world axes at their origins, and rates."""
-        parts = []
-        if self._points:
+    def _motions(self, q: Node, rates: Node, moving: Node | None = None) -> Any:
+        """Motions of hosts (hosts, 6): of frames in world axes at their origins, and rates.
+
+        `moving`, those of frames, if they are known.
+        """
+        parts = [] if moving is None else [moving]
+        if self._points and moving is None:
             program = ProgramCall((J @ v,), self._graph.model, points=self._points)
             known = {"q": q, "v": rates}
             parts.append(call(program, *(known[x] for x in program.inputs))[0])
