@@ -21,6 +21,7 @@ from phipsi.model.file_shapes import all_shapes
 from phipsi.model.model import Model
 from phipsi.model.pose import Pose
 from phipsi.model.shapes import (
+    MOST_VERTICES,
     BodyShape,
     Capsule,
     ConvexMesh,
@@ -49,7 +50,9 @@ SLOTS: dict[tuple[str, str], int] = {
     ("Box", "Box"): 5,
     ("Sphere", "HeightField"): 1,
     ("Capsule", "HeightField"): 2,
+    ("Cylinder", "HeightField"): 5,
     ("Box", "HeightField"): 4,
+    ("ConvexMesh", "HeightField"): 4,
     ("Sphere", "Ellipsoid"): 1,
     ("Sphere", "ConvexMesh"): 1,
     ("Capsule", "Cylinder"): 3,
@@ -424,7 +427,7 @@ def _with_formulas(shapes: Sequence[BodyShape], pairs: list[Pair], missing: Any)
         return (shapes[pair[0]].shape.kind, shapes[pair[1]].shape.kind) in SLOTS
 
     for i, j in pairs:
-        _check_radius(shapes[i], shapes[j])
+        _check_sizes(shapes[i], shapes[j])
     others = [(shapes[i], shapes[j]) for i, j in pairs if not has_formula((i, j))]
     if not others:
         return pairs
@@ -449,8 +452,16 @@ def _with_formulas(shapes: Sequence[BodyShape], pairs: list[Pair], missing: Any)
     )
 
 
-def _check_radius(a: BodyShape, b: BodyShape) -> None:
-    """A ball on a height field rests on triangles around one point of the grid."""
+def _check_sizes(a: BodyShape, b: BodyShape) -> None:
+    """Meshes are small; balls on a height field rest on triangles around one point of the grid."""
+    for one in (a, b):
+        count = len(one.shape.vertices) if isinstance(one.shape, ConvexMesh) else 0
+        if count > MOST_VERTICES:
+            raise InputError(
+                f"Contacts: mesh {one.name!r} (on {one.body!r}) has {count:,} vertices, more than "
+                f"{MOST_VERTICES}. Use its hull with few corners:\n"
+                f"    pp.shapes.ConvexMesh.around(vertices)"
+            )
     if not isinstance(a.shape, Sphere | Capsule) or not isinstance(b.shape, HeightField):
         return
     least = min(b.shape.spacing)
