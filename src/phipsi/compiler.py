@@ -210,8 +210,9 @@ def _point_keys(points: Sequence[Any]) -> list[Any] | None:
 
 
 def default_backend() -> str:
-    """The default backend: "native", or the value of PHIPSI_BACKEND."""
-    return os.environ.get("PHIPSI_BACKEND", "native")
+    """The default backend: "native" if there is LLVM, or the value of PHIPSI_BACKEND."""
+    name = os.environ.get("PHIPSI_BACKEND", "native")
+    return backend_of(name).name if name == "native" else name
 
 
 def _proved_rules(request: Request, mechanism: Model | None) -> tuple[Identity, ...]:

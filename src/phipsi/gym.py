@@ -18,22 +18,33 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi import examples
+from phipsi.algorithms.constrained.system import System
 from phipsi.algorithms.dynamics.equations_of_motion import gravity_forces
 from phipsi.algorithms.kinematics.motions import frame_poses
+from phipsi.contact.contact_points import contact_points
 from phipsi.errors import InputError, did_you_mean
 from phipsi.laws import signals
 from phipsi.laws.law import law
 from phipsi.model import joints
 from phipsi.model.builder import ModelBuilder
+from phipsi.model.contact_pairs import Contacts
 from phipsi.model.inertia import SpatialInertia
 from phipsi.model.model import Model
+from phipsi.model.pose import Pose
+from phipsi.model.shapes import Material, Sphere
 from phipsi.motion.checks import whole_number
 from phipsi.motion.optional_imports import import_optional
 from phipsi.simulation.episodes import Episodes
 from phipsi.simulation.simulator import Simulator
 from phipsi.simulation.simulator_state import SimulatorState
 
-__all__ = ["VectorEnvironment", "cart_pole_swing_up", "free_flyer_docking", "reaching_arm"]
+__all__ = [
+    "VectorEnvironment",
+    "cart_pole_swing_up",
+    "free_flyer_docking",
+    "reaching_arm",
+    "walking_quadruped",
+]
 
 if TYPE_CHECKING:
     _Base: Any = object
@@ -349,6 +360,73 @@ def free_flyer_docking(
     )  # fmt: skip
     episodes = Episodes(("task.docked", "task.lost"), limit, 5, _KEPT)
     return _environment(model, laws, 0.02, episodes, starts, num_envs, threads)
+
+
+_FEET = tuple(f"{end}_{side}" for end in ("front", "rear") for side in ("left", "right"))
+
+
+def _standing_quadruped() -> System:
+    """The quadruped of `examples` with balls for feet, on the ground."""
+    model = examples.quadruped()
+    for leg in _FEET:
+        at = Pose(None, (0, 0, -0.3))
+        model = model.with_shape(f"{leg}_foot", f"{leg}_knee", Sphere(0.025), at)
+    pairs = [(f"{leg}_foot", "ground") for leg in _FEET]
+    return System(model, contacts=Contacts(model, ground=True, pairs=pairs, material=Material(0.8)))
+
+
+def walking_quadruped(
+    num_envs: int = 1, *, limit: float = 10.0, speed: float = 0.8, threads: int = 1
+) -> VectorEnvironment:
+    """Walk along x on four feet with friction, by the angles of twelve joints.
+
+    **Action** (12,): wanted angles, as parts of 0.5 rad from standing, held for 0.02 s; drives
+    follow them. **Observation** (38,): height of the trunk (m) and the direction up in its axes
+    (3,); its rates (6,), rad/s and m/s; angles from standing (12,) and rates (12,) of the joints,
+    rad and rad/s; the loads of the feet (4,) in the last step, parts of the weight. **Reward**: the
+    speed along x of the world (m/s), at most `speed`, and half of the cosine of the tilt, less 0.02
+    of the mean square of the action. **End**: the trunk is lower than 0.3 m, or tilted by more than
+    60°. After `limit` (s) the episode is truncated. **Starts**: joints within 0.1 rad of standing,
+    feet up to 2 cm above the ground, turned about the vertical by up to 0.3 rad, slow.
+
+    >>> import phipsi.gym
+    >>> env = phipsi.gym.walking_quadruped(2)
+    >>> env.reset(seed=0)[0].shape
+    (2, 38)
+    """
+    system = _standing_quadruped()
+    model, contacts = system.model, system.contact_pairs
+    stance = np.tile([0.0, 0.55, -1.1], 4)
+    weight = float(np.linalg.norm(model.gravity)) * sum(x.mass for x in model.inertias)
+
+    @law
+    def task(q, v, trunk, front_left, front_right, rear_left, rear_right, action):
+        R, angles = trunk[:3, :3], q[7:] - stance
+        forward = R[0] @ v[3:6]
+        upright = R[2, 2]
+        drives = 400.0 * (0.5 * action - angles) - 10.0 * v[6:]
+        forces = front_left, front_right, rear_left, rear_right
+        load = np.stack([x[2] for x in forces]) / weight
+        seen = np.concatenate([np.stack([q[6]]), R[2], v[:6], angles, v[6:], load])
+        effort = 0.02 / 12 * (action @ action)
+        return {
+            "tau": np.concatenate([np.zeros(6), drives]), "observation": seen,
+            "reward": np.minimum(forward, speed) + 0.5 * upright - effort,
+            "fallen": (q[6] < 0.3) | (upright < 0.5),
+        }  # fmt: skip
+
+    def starts(rng: np.random.Generator, n: int) -> dict[str, Array]:
+        q = np.tile(model.neutral(), (n, 1))
+        turn = rng.uniform(-0.3, 0.3, n) / 2
+        q[:, 0], q[:, 3] = np.cos(turn), np.sin(turn)
+        q[:, 7:] = stance + rng.uniform(-0.1, 0.1, (n, 12))
+        q[:, 6] += rng.uniform(0, 0.02, n) - contact_points(contacts, q).gap.min(axis=-1)
+        return {"q": q, "v": rng.uniform(-0.1, 0.1, (n, 18))}
+
+    loads = {leg: signals.contact_force(f"{leg}_foot|ground") for leg in _FEET}
+    laws = task.bind(trunk=signals.pose("trunk"), action=np.zeros(12), **loads)
+    episodes = Episodes("task.fallen", limit, 10, _KEPT)
+    return _environment(system, laws, 0.002, episodes, starts, num_envs, threads, "time_stepping")
 
 
 _KEPT = ("task.observation", "task.reward")

@@ -465,3 +465,29 @@ def test_deeply_stacked_boxes_are_separated_without_speed():
     sim.step(state, steps=200)
     assert_allclose(state.q.reshape(3, 7)[:, 6], [0.05, 0.15, 0.25], atol=1e-6)
     assert np.abs(state.v).max() < 1e-9 and state.certificate.gain <= 1e-12
+
+
+def test_a_law_reads_the_force_of_a_contact():
+    system, q, v = bouncing()
+
+    @pp.law
+    def feel(f, v):
+        return {"tau": np.concatenate([np.zeros(5), 0.1 * f[2:] - 0.0 * v[:1]]), "f": f}
+
+    touch = feel.bind(f=pp.signals.contact_force("ball|floor"))
+    sim = pp.Simulator(system, touch, 1e-3, integrator="time_stepping")
+    names = ("q", "feel.f", "tau", "contact.impulses")
+    on = np.where(np.arange(7) == 6, 0.1, q)
+    run = sim.rollout(sim.start(on), steps=5, record=names, progress=False)
+    assert_allclose(run["feel.f"], run["contact.impulses"][:, 0, 3:] / 1e-3, atol=1e-12)
+    assert_allclose(run["feel.f"][0], 0.0)
+    assert_allclose(run["feel.f"][1], [0, 0, 9.81], atol=1e-9)
+    assert run["tau"][1, 5] == pytest.approx(0.981)  # it acts in the next step
+    for mechanism, pair, why in (
+        (system.model, "ball|floor", "has no contacts"),
+        (system, "ball|flor", "Did you mean 'ball.floor'"),
+    ):
+        method = "time_stepping" if mechanism is system else "rk4"
+        law = feel.bind(f=pp.signals.contact_force(pair))
+        with pytest.raises(pp.PhipsiError, match=why):
+            pp.Simulator(mechanism, law, 1e-3, integrator=method)

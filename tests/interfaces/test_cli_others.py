@@ -5,6 +5,7 @@ import re
 import shlex
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -219,3 +220,16 @@ def test_export_writes_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[st
     options[3] = "riscv46"
     assert call("export", "seven_joint_arm", *options) == 2
     assert "Did you mean 'riscv64'?" in capsys.readouterr().err
+
+
+def test_export_writes_an_fmu(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("phipsi.exporting.fmu._FLAGS", ("-shared", "-fPIC"))  # a quick compiler
+    file = tmp_path / "flyer.fmu"
+    assert call("export", "free_flyer", "--fmu", str(file), "--fmi", "2.0", "--dt", "0.002") == 0
+    assert "steps of 0.002 s" in capsys.readouterr().out
+    text = zipfile.ZipFile(file).read("modelDescription.xml").decode()
+    assert 'fmiVersion="2.0"' in text and 'stepSize="0.002"' in text
+    assert call("export", "free_flyer", "--fmu", str(tmp_path / "a b.fmu")) == 2
+    assert "Use  a_b.fmu" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""Environments of Gymnasium: their rules, and the three tasks against formulas by hand."""
+"""Environments of Gymnasium: their rules, and the tasks against formulas by hand."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ TASKS = {
     "cart_pole_swing_up": phipsi.gym.cart_pole_swing_up,
     "reaching_arm": phipsi.gym.reaching_arm,
     "free_flyer_docking": phipsi.gym.free_flyer_docking,
+    "walking_quadruped": phipsi.gym.walking_quadruped,
 }
 
 
@@ -122,6 +123,63 @@ def test_the_reaching_arm_by_hand():
         assert env.step(action)[3].all()  # after 4 s
         left.append(distance)
     assert np.median(left[0]) < 0.02 < 0.3 < np.median(left[1])
+
+
+def test_a_quadruped_stands_and_falls():
+    """Loads of the feet, reward and end; it stands without action, and falls when it leans."""
+    env = phipsi.gym.walking_quadruped(6, limit=2.0)
+    seen, _ = env.reset(seed=1)
+    assert seen.shape == (6, 38)
+    assert_array_equal(seen[:, 34:], 0.0)  # no step yet, so no forces
+    height = []
+    for _ in range(99):
+        seen, reward, terminated, truncated, _ = env.step(np.zeros((6, 12)))
+        assert not terminated.any() and not truncated.any()
+        height.append(seen[:, 0])
+    laws, model = env.state.laws, env.simulator.model
+    weight = 9.81 * sum(x.mass for x in model.inertias)
+    load = laws["contact.impulses"][..., 5] / env.simulator.dt / weight
+    assert_allclose(seen[:, 34:], load, atol=1e-12)
+    assert_allclose(seen[:, 34:].sum(axis=1), 1.0, atol=0.02)  # at rest they carry the weight
+    assert_allclose(np.ptp(height[-20:], axis=0), 0.0, atol=2e-3)
+    R = pp.body_poses(model, env.state.q)[:, 0, :3, :3]
+    assert_allclose(seen[:, 1:4], R[:, 2], atol=1e-12)
+    forward = np.einsum("ni,ni->n", R[:, 0], env.state.v[:, 3:6])
+    assert_allclose(reward, np.minimum(forward, 0.8) + 0.5 * R[:, 2, 2], atol=1e-12)
+    truncated = env.step(np.zeros((6, 12)))[3]
+    assert truncated.all()  # after 2 s; the next episodes begin in the same step
+    assert_allclose(env.state.t, 0.0, atol=1e-12)
+    lean = np.tile([1.0, 1.0, -1.0, 1.0, -1.0, 1.0], 2)  # short legs on the left
+    fallen = np.zeros(6, bool)
+    for _ in range(60):
+        _, _, terminated, _, infos = env.step(np.tile(lean, (6, 1)))
+        fallen |= terminated
+        for i in np.flatnonzero(terminated):
+            last = infos["final_obs"][i]
+            assert last[0] < 0.3 or last[3] < 0.5
+    assert fallen.all()
+    assert env.state.certificate.is_clean
+
+
+def test_the_gait_of_the_example_walks():
+    """The references of a trot as actions walk forward; without them nothing moves."""
+    env = phipsi.gym.walking_quadruped(4, limit=20.0)
+    for gait in (1.0, 0.0):
+        env.reset(seed=3)
+        places, gained = env.state.q[:, 4].copy(), np.zeros(4)
+        for k in range(100):
+            phase = 2 * np.pi / 0.4 * 0.02 * k + np.array([0.0, np.pi, np.pi, 0.0])
+            lift = 0.5 * np.maximum(-np.sin(phase), 0.0)
+            hip, knee = 0.5 * lift - 0.15 * np.cos(phase), -lift
+            action = gait * np.stack([0 * hip, hip, knee], axis=1).ravel() / 0.5
+            _, reward, terminated, _, _ = env.step(np.tile(action, (4, 1)))
+            gained += reward
+            assert not terminated.any()
+        moved = env.state.q[:, 4] - places
+        if gait:
+            assert moved.min() > 0.4 and gained.min() > 60
+        else:
+            assert np.abs(moved).max() < 0.1
 
 
 def test_docking_by_hand():

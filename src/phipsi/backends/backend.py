@@ -12,6 +12,7 @@ A backend of your own is a class with `load`, given to ``pp.compile(expr, model,
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from phipsi.backends import storage_layout as layout
-from phipsi.errors import InputError
+from phipsi.errors import InputError, PhipsiWarning
 from phipsi.model.closures import ClosureSet
 from phipsi.model.model import Model
 from phipsi.model.points import PointSet
@@ -152,6 +153,11 @@ class Backend(ABC):
         return True
 
     @property
+    def problem(self) -> str:
+        """Why this backend cannot run here; nothing if it can."""
+        return ""
+
+    @property
     def processor(self) -> str:
         """The row of `sweeps.costs.PROCESSORS` by which it chooses between plans."""
         return STANDARD
@@ -184,7 +190,21 @@ def backend_of(which: Any) -> Backend:
     raise InputError(known)
 
 
+def has_machine_code() -> bool:
+    """Whether programs can be compiled to machine code here."""
+    return _named("native").name == "native"
+
+
 @cache
 def _named(which: str) -> Backend:
     module, name = _BACKENDS[which]
-    return getattr(import_module(module), name)()
+    found: Backend = getattr(import_module(module), name)()
+    if not found.problem:
+        return found
+    warnings.warn(
+        f"no machine code: {found.problem}. Programs run on the reference backend, with the same "
+        "results, some hundred times slower. To compile them:  pip install llvmlite",
+        PhipsiWarning,
+        stacklevel=3,
+    )
+    return _named("reference")

@@ -42,6 +42,8 @@ STOPS = "stop.impulses"
 RUBS = "friction.impulses"
 """Impulses of dry friction in joints at all rates (nv,), N·m·s or N·s."""
 
+ROPES = "rope.impulses"
+"""Impulses of ropes that are taut (ropes,), N·s, pulling."""
 LOOPS = "loop.impulses"
 """Impulses of the constraint rows of loops in the last step (rows,), N·m·s or N·s, on side a."""
 UNSOLVED_CONTACTS = BLOCK + (4 << 32)
@@ -70,6 +72,7 @@ def row_states(
     if contacts is not None:
         shapes[IMPULSES] = (contacts.n_slots, 6)
     shapes |= {name: (nv,) for name, x in ((STOPS, joints.stops), (RUBS, joints.rubs)) if x}
+    shapes |= {ROPES: (len(joints.ropes),)} if joints.ropes else {}
     if shapes:
         shapes |= {LOOPS: (loops,)} if loops else {}
     first = {name: np.zeros(shape) for name, shape in shapes.items()}
@@ -185,7 +188,7 @@ class RowTable(NamedTuple):
 
 @final
 class RowPlan:
-    """Which rows a step has: those of slots, then rigid stops, then dry friction of joints.
+    """Which rows a step has: of slots, rigid stops, ropes, and dry friction, in this order.
 
     **Attributes:** `contacts`; `joints`; `layout` of all rows; `table`, the rows of slots;
     `bodies`, numbers of those whose frames are hosts; `rates`, those of joints with rows;
@@ -198,8 +201,11 @@ class RowPlan:
     ) -> None:
         self.model, self.contacts, self.joints, self._loops = model, contacts, joints, loops
         kinds = () if contacts is None else layout_of(contacts).contacts
-        self.layout = layout = ConeLayout(kinds, len(joints.stops), len(joints.rubs))
+        ends = len(joints.stops) + len(joints.ropes)
+        self.layout = layout = ConeLayout(kinds, ends, len(joints.rubs))
         self.bodies = () if contacts is None else contacts.bodies
+        tied = {x for pair in joints.ropes for x in pair if x >= 0}
+        self.bodies = (*self.bodies, *sorted(tied - set(self.bodies)))
         self.n_slots = len(kinds)
         own = [rate for rate, _ in joints.stops] + list(joints.rubs)
         self.rates = tuple(sorted(set(own)))
@@ -209,8 +215,12 @@ class RowPlan:
         self._entries = np.array([place[x] for x in own], dtype=int)
         self._signs = np.array([x for _, x in joints.stops] + [1] * len(joints.rubs), dtype=float)
         touching = [] if contacts is None else contacts.slot_bodies.tolist()
-        self.sides = np.array([*touching, *((m + i // 6, -1) for i in self._entries)], dtype=int)
-        self.sides = self.sides.reshape(-1, 2)
+        of_joints = [(m + i // 6, -1) for i in self._entries]
+        host = {body: i for i, body in enumerate(self.bodies)} | {-1: -1}
+        tied_to = [(host[a], host[b]) for a, b in joints.ropes]
+        ns = len(joints.stops)
+        sides = [*touching, *of_joints[:ns], *tied_to, *of_joints[ns:]]
+        self.sides = np.array(sides, dtype=int).reshape(-1, 2)
         of_slots = np.array([i for i, x in enumerate(kinds) for _ in ROWS[x]], dtype=int)
         heads = [*of_slots, *range(len(kinds), len(self.sides))]
         self.a, self.b = self.sides[np.array(heads, dtype=int)].T
@@ -238,7 +248,10 @@ class RowPlan:
         owner = {i: name for name, at in places for i in range(at.start, at.stop)}
         pairs = () if self.contacts is None else self.contacts.slot_names
         stops = (f"stop of {owner[rate]}" for rate, _ in self.joints.stops)
-        return (*pairs, *stops, *(f"friction in {owner[rate]}" for rate in self.joints.rubs))
+        names = (*self.model.body_names, "world")
+        ropes = (f"rope {names[a]}|{names[b]}" for a, b in self.joints.ropes)
+        rubs = (f"friction in {owner[rate]}" for rate in self.joints.rubs)
+        return (*pairs, *stops, *ropes, *rubs)
 
     @property
     def margins(self) -> Array:
@@ -258,9 +271,15 @@ class RowPlan:
         first, ns = len(self.table.slot), len(self.joints.stops)
         rates = np.array(self.rates, dtype=int)[self._entries]
         rows = first + np.arange(len(rates))
+        rows[ns:] += len(self.joints.ropes)
         cuts = (STOPS, slice(0, ns)), (RUBS, slice(ns, None))
         parts = [(name, rows[x], rates[x], self._signs[x]) for name, x in cuts]
         return [x for x in parts if len(x[1])]
+
+    @property
+    def rope_rows(self) -> Array:
+        """Which rows are those of ropes."""
+        return len(self.table.slot) + len(self.joints.stops) + np.arange(len(self.joints.ropes))
 
 
 def _root(parent: Any, body: int) -> int:
@@ -287,8 +306,8 @@ class RowBlocks(NamedTuple):
     b: Any
 
 
-def row_blocks(plan: RowPlan, origins: Any, slots: Any) -> RowBlocks:
-    """The rows, from the origins (m, 3) of bodies and slots (gap, normal, x_a, x_b)."""
+def row_blocks(plan: RowPlan, origins: Any, slots: Any, pulls: Any = None) -> RowBlocks:
+    """The rows, from the origins (m, 3) of bodies, slots (gap, normal, x_a, x_b), and ropes."""
     parts = []
     if plan.n_slots:
         table, count = plan.table, len(plan.table.slot)
@@ -304,10 +323,12 @@ def row_blocks(plan: RowPlan, origins: Any, slots: Any) -> RowBlocks:
             parts.append([np.concatenate([turn * there, axes * (slides * there)], axis=1)])
     else:
         parts = [[], []]
-    more = plan.joint_blocks
-    if len(more):
-        parts[0].append(more)
-        parts[1].append(np.zeros_like(more))
+    more, ns = plan.joint_blocks, len(plan.joints.stops)
+    rest = [(x, np.zeros_like(x)) for x in (more[:ns], more[ns:])]
+    rest[1:1] = [] if pulls is None else [(pulls[:, 0], pulls[:, 1])]
+    for both in (x for x in rest if len(x[0])):
+        for part, block in zip(parts, both, strict=True):
+            part.append(block)
     return RowBlocks(*(x[0] if len(x) == 1 else np.concatenate(x) for x in parts))
 
 
@@ -322,7 +343,12 @@ def row_rates(plan: RowPlan, blocks: RowBlocks, motions: Any) -> Any:
 
 
 class ProblemParts(NamedTuple):
-    """b (n,), s (k,), s without rebound, compliance (k,), coefficients (n,), near slots (k,)."""
+    """b (n,), s (k,), s without rebound, compliance (k,), coefficients (n,), near slots (k,).
+
+    b are the velocities without impulses, of contacts that rebound at the time of the impact;
+    `back` (k,), s: how long before the end of the step contacts that rebound were hit; the step
+    moves bodies by the velocity before the impact for the rest. None if nothing rebounds.
+    """
 
     b: Any
     s: Any
@@ -330,39 +356,102 @@ class ProblemParts(NamedTuple):
     compliance: Any
     coefficients: Any
     near: Any
+    back: Any
 
 
 def problem_parts(
-    plan: RowPlan, gap: Any, free: Any, before: Any, materials: Any, bounds: Any, h: Any
+    plan: RowPlan, gap: Any, free: Any, before: Any | None, materials: Any, bounds: Any, h: Any
 ) -> ProblemParts:
     """What the impulses of a step have to obey.
 
     `gap` and `materials` of slots and stops; `free` and `before` (n,), velocities of rows without
-    impulses and before the step; `bounds` of dry friction, N·m or N. Compliance adds
-    R = 1/(h (h k + d)) to the normal's diagonal, with s = g k/(h k + d); rigid contacts have
-    R = 0 and s = max(g, 0)/h, and those that close within the step rebound, s = e u_n. A slot that
-    is further away than the margin is not there.
+    impulses and before the step, None if nothing rebounds; `bounds` of dry friction, N·m or N.
+    Compliance adds R = 1/(h (h k + d)) to the normal's diagonal, with s = g k/(h k + d); rigid
+    contacts have R = 0 and s = max(g, 0)/h, and those that close within the step rebound, see
+    `rebound`. A slot that is further away than the margin is not there.
     """
     layout, table = plan.layout, plan.table
     normals = layout.normals
     if not layout.n_heads:
         none = np.zeros(0)
-        return ProblemParts(free, none, none, none, h * bounds, none)
+        return ProblemParts(free, none, none, none, h * bounds, none, None)
     k, d, rigid = materials[:, STIFFNESS], materials[:, DISSIPATION], is_rigid(materials)
     firm = np.where(rigid, 1.0, h * k + d)
     soft = np.where(rigid, np.maximum(gap, 0.0) / h, gap * (k / firm))
     compliance = np.where(rigid, 0.0, 1.0 / (h * firm))
     near = gap + h * np.minimum(free[normals], 0.0) < plan.margins
-    inelastic = np.where(near, soft, 2 * INACTIVE)
-    closing = rigid & (gap + h * before[normals] <= 0.0) & (before[normals] < 0.0) & near
-    bounces = closing & (materials[:, RESTITUTION] > 0.0)
-    s = np.where(bounces, materials[:, RESTITUTION] * before[normals], inelastic)
-    every = np.where(bounces, 0.0, inelastic)
-    parts = [row_coefficients(layout, table, materials)] if len(table.slot) else []
+    inelastic = s = every = np.where(near, soft, 2 * INACTIVE)
+    b, back = free, None
+    if before is not None:
+        hits = rebound(gap, before[normals], free[normals], materials[:, RESTITUTION], h)
+        bounces = rigid & near & hits.there
+        s = np.where(bounces, hits.s, inelastic)
+        every = np.where(bounces, 0.0, inelastic)
+        back = np.where(bounces, hits.back, 0.0)
+        later = np.where(bounces, hits.later, 0.0)[np.minimum(layout.heads, layout.n_heads - 1)]
+        b = free - np.where(np.isin(np.arange(layout.n_rows), normals), later, 0.0)
+    parts = [row_coefficients(layout, table, materials)] if plan.n_slots else []
     parts += [np.ones(layout.stops)] if layout.stops else []
     parts += [h * bounds] if layout.limits else []
     coefficients = parts[0] if len(parts) == 1 else np.concatenate(parts)
-    return ProblemParts(free, s, every, compliance, coefficients, near)
+    return ProblemParts(b, s, every, compliance, coefficients, near, back)
+
+
+class Hits(NamedTuple):
+    """Contacts (k,) that rebound in a step; see `rebound`."""
+
+    there: Any
+    s: Any
+    later: Any
+    back: Any
+
+
+_REST = 1e-9
+"""Gap (m) below which a contact without speed rests."""
+_ELASTIC = 1e-9
+"""What a restitution lacks to one that is elastic."""
+
+
+def rebound(gap: Any, before: Any, free: Any, e: Any, h: Any) -> Hits:
+    """The rebound of contacts that close within a step, as exact as constant accelerations are.
+
+    Rates of steps are those at the middle of the step before: with V = u + a h/2 at the start, a
+    the acceleration without impulses, a contact closes after t with g + V t + a t²/2 = 0 and the
+    speed c = V + a t. It leaves with w = −e c, and has w + a (h/2 − t) at the middle of the step.
+    Where it comes back in the same step, it does so at intervals 2 w eⁿ/|a|, of which the last one
+    counts; where all of them end in the step, it rests.
+
+    `later` is a (h/2 − t): the problem of the impulses is that of the impact, with c for the
+    velocity without impulses and `s` = e c, so that energy is compared at that time. The gap at the
+    end would be g + h u⁺: `back` is the time by which the change of velocity has to move bodies
+    back, so that it is right.
+    """
+    g, a = np.maximum(gap, 0.0), (free - before) / h
+    pull = np.maximum(-a, 0.0)
+    hit = (gap + h * free < 0.0) & (free < 0.0) & (e > 0.0)
+    there = hit & ((g > _REST) | (before < -0.5 * h * pull))
+    V = before + 0.5 * h * a
+    root = np.sqrt(np.where(there, np.maximum(V * V - 2.0 * a * g, 0.0), 1.0))
+    t = np.minimum(2.0 * g / np.where(there, np.maximum(root - V, 1e-300), 1.0), h)
+    w = e * np.maximum(-(V + a * t), 0.0)
+    left = h - t
+    flight = 2.0 * np.where(there, w, 1.0) / np.maximum(pull, 1e-300)
+    flight = np.where(flight > 0.0, flight, 1e-300)
+    elastic = e > 1.0 - _ELASTIC
+    less = np.where(elastic | ~there, 0.5, 1.0 - e)
+    part = np.where(elastic, 0.0, less * left / flight)
+    rests = ~elastic & (part >= 1.0)
+    falls = np.log(np.where(rests, 0.5, 1.0 - part)) / np.log(1.0 - less)
+    n = np.where(elastic, np.floor(left / flight), np.floor(np.where(rests, 0.0, falls)))
+    again = np.where(elastic, n, (1.0 - np.exp(n * np.log(1.0 - less))) / less)
+    w = np.where(elastic, w, w * np.exp(n * np.log(1.0 - less)))
+    left = left - again * flight
+    speed = np.where(rests, 0.0, w + a * (left - 0.5 * h))
+    end = np.where(rests, 0.0, w * left + 0.5 * a * left * left)
+    change = np.where(there, np.maximum(speed - free, 1e-300), 1.0)
+    back = np.minimum(np.maximum((g + h * speed - end) / change, 0.0), h)
+    later = a * (0.5 * h - t)
+    return Hits(there, later - speed, later, back)
 
 
 def row_coefficients(layout: ConeLayout, table: RowTable, materials: Any) -> Any:

@@ -16,6 +16,7 @@ __all__ = [
     "Signal",
     "constraint_efforts",
     "constraint_loads",
+    "contact_force",
     "expression",
     "joint_efforts",
     "length",
@@ -164,6 +165,21 @@ def constraint_efforts() -> Signal:
     constraint_efforts()
     """
     return Signal("constraint_efforts", ())
+
+
+def contact_force(pair: str) -> Signal:
+    """Force (3,) between two shapes that touch, on side a in world axes, N.
+
+    The sum over the points of the pair; its mean over the last step, as a sensor would measure it:
+    zero in the first step. For systems with contacts in a `Simulator`, whose steps know it.
+
+    **Arguments:** `pair`, the name of a pair "a|b" of `Contacts`.
+
+    >>> import phipsi as pp
+    >>> pp.signals.contact_force("foot|ground")
+    contact_force('foot|ground')
+    """
+    return Signal("contact_force", (pair,))
 
 
 def output(law: Any, name: str = "tau") -> Signal:

@@ -15,29 +15,22 @@ from typing import Any, Literal, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.errors import InputError, ModelError, did_you_mean, warn
+from phipsi.errors import InputError, did_you_mean, warn
 from phipsi.model.body import WORLD_NAME
+from phipsi.model.file_shapes import all_shapes
 from phipsi.model.model import Model
 from phipsi.model.pose import Pose
 from phipsi.model.shapes import (
     BodyShape,
-    Box,
     Capsule,
     ConvexMesh,
-    Cylinder,
-    Ellipsoid,
     HeightField,
     Material,
     Plane,
-    Shape,
     Sphere,
-    make_shape,
 )
 from phipsi.model.tree import WORLD
 from phipsi.model.value import Value
-
-GROUND = "ground"
-"""The name of the plane that `ground=` adds."""
 
 # Pairs of kinds that have a formula (phipsi.contact.geometry), and how many slots they have.
 SLOTS: dict[tuple[str, str], int] = {
@@ -117,8 +110,9 @@ class Contacts(Value):
     none of their own, by default ``Material()``; `combine`, how friction, torsion, rolling and
     restitution of two materials x, y become those of the pair: "geometric" √(x y), "minimum",
     "maximum", "mean" or "product"; `margin` (m), the gap below which a contact is listed; `points`,
-    the most contact points of a mesh, 1 to 4; `missing`, "warn" leaves out pairs that have no
-    formula and lists them.
+    the most contact points of a mesh on a plane, 1 to 4; `missing`, "warn" leaves out pairs that
+    have no formula and lists them; `meshes`, "hull" reads the collision meshes of the model's file,
+    as their convex hulls, and "leave" lists them in a warning.
 
     With "auto", two shapes may touch if they are on different bodies, one of which moves; if their
     groups and masks agree; if one body is not the parent of the other (bodies without inertia and
@@ -167,6 +161,7 @@ class Contacts(Value):
         margin: float = 0.02,
         points: int = 4,
         missing: Literal["error", "warn"] = "error",
+        meshes: Literal["leave", "hull"] = "leave",
     ) -> None:
         if not isinstance(model, Model):
             raise InputError(
@@ -174,13 +169,18 @@ class Contacts(Value):
                 f"{type(model).__name__}."
             )
         tree = model.model
-        shapes, links = _all_shapes(tree, ground)
+        shapes, links = all_shapes(tree, ground, meshes)
         default = _default(material)
         choose = _Chooser(tree, shapes, links)
         margin, points = _margin(margin), _points(points)
         without = choose.excluded(exclude)
+        own = choose.pairs_of_file()
         if isinstance(pairs, str) and pairs == "auto":
-            wanted, without = choose.automatic(), without | choose.excluded_by_file()
+            by_file = choose.excluded_by_file()
+            wanted = [
+                pair for pair in choose.automatic() if pair not in by_file and pair not in own
+            ]
+            wanted += own
         else:
             wanted = choose.listed(pairs)
         wanted = _by_group(shapes, [pair for pair in wanted if pair not in without])
@@ -190,7 +190,7 @@ class Contacts(Value):
         first = 0
         for i, j in wanted:
             a, b = shapes[i], shapes[j]
-            both = _combined(a.material or default, b.material or default, rule)
+            both = own.get((i, j)) or _combined(a.material or default, b.material or default, rule)
             slots = SLOTS[a.shape.kind, b.shape.kind]
             slots = min(slots, points) if _is_mesh_on_plane(a, b) else slots
             hosts = (choose.hosts[i], choose.hosts[j])
@@ -266,79 +266,6 @@ def _fixed(values: Any, shape: tuple[int, ...]) -> NDArray[np.int64]:
     return array
 
 
-# ---- shapes --------------------------------------------------------------------------------------
-
-
-def _all_shapes(model: Model, ground: Any) -> tuple[tuple[BodyShape, ...], list[str]]:
-    """Those of the model, of its file, and the ground; and the body or frame that each is on."""
-    shapes = [*model.shapes]
-    taken = {s.name for s in shapes}
-    links = [s.body for s in shapes]
-    for shape, link in _of_file(model, taken):
-        shapes.append(shape)
-        links.append(link)
-    if ground is None or ground is False:
-        return tuple(shapes), links
-    if ground is not True and not isinstance(ground, Pose):
-        raise InputError(
-            f"Contacts: ground={ground!r} must be True for the plane z = 0, or the Pose of a plane "
-            f"whose outward normal is its z. For example:\n"
-            f"    ground=pp.Pose.from_rpy((0.0, 0.35, 0.0))"
-        )
-    if GROUND in taken:
-        raise ModelError(
-            f"Contacts: the model has a shape {GROUND!r} already, so ground= cannot add one of "
-            f"that name. Leave out ground=, or rename the shape."
-        )
-    X = Pose() if ground is True else ground
-    return (*shapes, make_shape(GROUND, WORLD_NAME, Plane(), X)), [*links, WORLD_NAME]
-
-
-_KINDS: dict[str, Callable[..., Shape]] = {
-    "sphere": lambda size: Sphere(*size),
-    "capsule": lambda size: Capsule(*size),
-    "cylinder": lambda size: Cylinder(*size),
-    "ellipsoid": Ellipsoid,
-    "box": Box,
-    "plane": lambda size: Plane(),
-}
-
-
-def _of_file(model: Model, taken: set[str]) -> list[tuple[BodyShape, str]]:
-    """The collision shapes of the model's file with their links; a warning lists the others."""
-    out: list[tuple[BodyShape, str]] = []
-    left: list[str] = []
-    for record in model.geometry:
-        if record.role != "collision":
-            continue
-        if record.kind not in _KINDS:
-            left.append(f"{record.link!r} ({record.kind})")
-            continue
-        host, X = model.resolve_point(record.link)
-        name = _unused(record.name or f"{record.link}_{record.kind}", taken)
-        body = WORLD_NAME if host == WORLD else model.body_names[host]
-        shape = _KINDS[record.kind](record.size)
-        rest = (record.material, record.group, record.mask)
-        out.append((make_shape(name, body, shape, X @ record.placement, *rest), record.link))
-    if left:
-        shown = ", ".join(left[:5]) + (f" and {len(left) - 5} more" if len(left) > 5 else "")
-        warn(
-            f"Contacts: collision meshes of the file are not read, so that these links touch "
-            f"nothing with them: {shown}. Give such a link a shape of its own with "
-            f"model.with_shape(name, link, pp.shapes.ConvexMesh(vertices))."
-        )
-    return out
-
-
-def _unused(name: str, taken: set[str]) -> str:
-    """The name, with a number if another shape has it."""
-    found, number = name, 2
-    while found in taken:
-        found, number = f"{name}_{number}", number + 1
-    taken.add(found)
-    return found
-
-
 # ---- pairs ---------------------------------------------------------------------------------------
 
 Pair = tuple[int, int]
@@ -381,6 +308,17 @@ class _Chooser:
         for x in self.model.description.extras.exclusions:
             first, second = (self.on_link.get(name, []) for name in (x.body, x.other))
             found |= {self.sorted(pair) for pair in product(first, second)}
+        return found
+
+    def pairs_of_file(self) -> dict[Pair, Material | None]:
+        """The pairs of shapes that the model's file lists, and their materials."""
+        named = {s.name: i for i, s in enumerate(self.shapes)}
+        found: dict[Pair, Material | None] = {}
+        for x in self.model.description.extras.pairs:
+            if x.shape in named and x.other in named:
+                i, j = named[x.shape], named[x.other]
+                if self.hosts[i] != self.hosts[j]:
+                    found[self.sorted((i, j))] = x.material
         return found
 
     def automatic(self) -> list[Pair]:

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from phipsi.algorithms.constrained.system import System
 from phipsi.algorithms.dynamics.hybrid import free_mask
 from phipsi.backends.arguments import joint_array
+from phipsi.backends.backend import has_machine_code
 from phipsi.backends.failures import (
     BLOCK,
     CONTRADICTION,
@@ -107,7 +108,7 @@ def rollout(
     start_q, start_v, effort, batch = rollout_arrays(tree, q0, v0, tau, steps, per_step)
     records = empty_records(tree, batch, steps, every)
     mask = np.ones(model.nv) if prescribed is None else free_mask(tree, prescribed)
-    if isinstance(model, System):
+    if isinstance(model, System) or (not has_machine_code() and method.name != "variational"):
         state = start_q, start_v, effort
         motion = Motion(model, None if prescribed is None else mask)
         return _constrained(motion, *state, dt, steps, every, method, records, threads)

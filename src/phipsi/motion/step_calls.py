@@ -9,6 +9,7 @@ from typing import Any, cast, final
 import numpy as np
 
 from phipsi.algorithms.forms import FORWARD_DYNAMICS, forward, loaded
+from phipsi.backends.backend import has_machine_code
 from phipsi.backends.native.native_backend import KernelSource
 from phipsi.backends.program import Program
 from phipsi.calculus.differentiation import gradient
@@ -79,9 +80,10 @@ class ProgramCall(Callee):
             self.name += f" (allowed: {allowed})"
         native = kernel_source(self._program("native"))
         if native is None:
+            fix = "" if has_machine_code() else ". That needs LLVM:  pip install llvmlite"
             raise InputError(
                 f"there is no machine code for {self.name} of {model!r}, so that it cannot be part "
-                "of a compiled run"
+                f"of a compiled run{fix}"
             )
         self.native, self.natives = native, (native,)
         self._unrolled = None

@@ -20,6 +20,8 @@ from phipsi.contact.contact_rows import (
     IMPULSES,
     MATERIALS,
     RIGID,
+    ROPES,
+    RUBS,
     STOPS,
     UNSOLVED_CONTACTS,
     RowBlocks,
@@ -35,6 +37,7 @@ from phipsi.contact.delassus import Delassus, masks_of
 from phipsi.contact.geometry.slots import Slots
 from phipsi.laws import law_operations as ops
 from phipsi.laws.calls import Callee, Held, call
+from phipsi.laws.circuit import JointRows
 from phipsi.laws.graph import Node
 from phipsi.laws.trace import Traced, as_node
 from phipsi.motion.step_graph import STEP
@@ -78,25 +81,28 @@ class StepRows:
         plan: RowPlan,
         slots: Slots | None,
         origins: Any,
-        gaps: Node | None,
-        bounds: Node | None,
+        joints: JointRows,
         admittance: Node,
         last: Mapping[str, Node],
     ) -> None:
         self._plan, self._layout, self._slots, self._last = plan, plan.layout, slots, last
         self._admittance = admittance
-        self._blocks: RowBlocks = row_blocks(plan, origins, slots)
-        self._bounds: Any = None if bounds is None else Traced(bounds)
+        gaps, slacks, pulls, self._bounds = (
+            None if x is None else Traced(x)
+            for x in (joints.gaps, joints.slacks, joints.pulls, joints.bounds)
+        )
+        self._blocks: RowBlocks = row_blocks(plan, origins, slots, pulls)
         parts, made = [], []
         if slots is not None:
             parts.append(slots.gap)
             made.append(Traced(ops.given(MATERIALS, (plan.n_slots, 6))))
-        if gaps is not None:
-            parts.append(Traced(gaps))
+        parts += [x for x in (gaps, slacks) if x is not None]
+        if plan.layout.stops:
             made.append(np.tile(RIGID, (plan.layout.stops, 1)))
         self._start_gap, self._materials = _joined(parts), _joined(made)
         self.fixed: list[Node] = []
         self.caused: Callable[[Node], Any] | None = None
+        self.back: Node | None = None
         self.problem: StepProblem
         self._W: Any
         self._gap: Any
@@ -108,9 +114,16 @@ class StepRows:
         if self._slots is not None:
             world = Traced(self._last[IMPULSES])
             parts.append(row_impulses(plan, self._slots.normal, world))
-        for name, _, rates, signs in plan.joint_parts():
-            last: Any = Traced(ops.pick(self._last[name], rates)) * signs
-            parts.append(np.maximum(last, 0.0) if name == STOPS else last)
+        last = {
+            name: Traced(ops.pick(self._last[name], rates)) * signs
+            for name, _, rates, signs in plan.joint_parts()
+        }
+        if STOPS in last:
+            parts.append(np.maximum(last[STOPS], 0.0))
+        if ROPES in self._last:
+            parts.append(Traced(self._last[ROPES]))
+        if RUBS in last:
+            parts.append(last[RUBS])
         return _joined(parts)
 
     def impulses(
@@ -119,7 +132,7 @@ class StepRows:
         """The impulses of a step, from motions of hosts before it and after it without them."""
         plan, layout = self._plan, self._layout
         b = row_rates(plan, self._blocks, free)
-        u = row_rates(plan, self._blocks, before) if solver.rebounds else b
+        u = row_rates(plan, self._blocks, before) if solver.rebounds else None
         h: Any = Traced(STEP)
         parts = problem_parts(plan, self._start_gap, b, u, self._materials, self._bounds, h)
         self._near = near = parts.near
@@ -127,6 +140,7 @@ class StepRows:
         more = [as_node(x) for x in (parts.inelastic, parts.compliance)]
         (W,) = call(Delassus(plan), *sides, self._admittance, *more)
         known = [as_node(x) for x in (parts.coefficients, self._first())]
+        b = parts.b
         given = [W, as_node(b), as_node(parts.s)]
         calm = [as_node(parts.inelastic)] if solver.rebounds else []
         p, error, iterations, status = self._solved(solver, [*given, *calm, *known])
@@ -135,10 +149,7 @@ class StepRows:
             p, *_, status = (Traced(x) for x in call(smoothed, *given, known[0], weight))
         self.problem = StepProblem(W, as_node(b), as_node(parts.s), known[0], as_node(p))
         f: Any = Traced(self._forces(p))
-        if self.caused is None:
-            change = (Traced(self._admittance) @ f.reshape(-1)).reshape(-1, 6)
-        else:
-            change = self.caused(f.node)
+        change = self._change(f.node)
         # T⁺ − T_f = p* b + ½ p* W p, and W p is C times the change of motions
         gained = np.sum(p * b) + 0.5 * np.sum(f * change)
         overlap: Any = 0.0
@@ -147,6 +158,9 @@ class StepRows:
             normals = layout.normals
             after = row_rates(plan, self._blocks, free + change)
             self._gap = self._start_gap + h * after[normals]
+            if parts.back is not None:
+                self.back = self._forces(p * parts.back[layout.heads])
+                self._gap = self._gap - self._product(self.back)[normals]
             self._W = Traced(W)[np.ix_(normals, normals)]
             overlap = np.max(np.where(near, -self._start_gap, 0.0))
             speed = np.max(np.where(near, np.abs(b[normals]), 0.0))
@@ -155,6 +169,18 @@ class StepRows:
         dissipated = -0.5 * np.sum(f * (before + free + change))
         unsolved = np.where(status == 0.0, 0.0, 1.0)
         return StepImpulses(as_node(f), self._recorded(p), worst, dissipated, unsolved)
+
+    def _change(self, forces: Node) -> Any:
+        """Motions of hosts that forces on them cause."""
+        if self.caused is not None:
+            return self.caused(forces)
+        admittance: Any = Traced(self._admittance)
+        f: Any = Traced(forces)
+        return (admittance @ f.reshape(-1)).reshape(-1, 6)
+
+    def _product(self, forces: Node) -> Any:
+        """Velocities of rows that forces on hosts cause."""
+        return row_rates(self._plan, self._blocks, self._change(forces))
 
     def separation(self) -> tuple[Node, Node]:
         """Whether bodies overlap after the step, and forces on hosts that move them apart.
@@ -215,6 +241,8 @@ class StepRows:
         for name, rows, rates, signs in plan.joint_parts():
             own = as_node(p[rows] * signs)
             out[name] = ops.scatter(own, rates, (plan.model.nv,))
+        if len(plan.rope_rows):
+            out[ROPES] = as_node(p[plan.rope_rows])
         return out
 
 

@@ -19,6 +19,7 @@ from phipsi.backends.native.pipeline import (
     compile_wide,
     plan_native,
 )
+from phipsi.backends.native.targets import llvm_library
 from phipsi.backends.native.targets.target import Target, host_target
 from phipsi.backends.native.text.llvm_text import Module
 from phipsi.backends.result_memory import empty
@@ -31,6 +32,11 @@ class NativeBackend(Backend):
     name = "native"
     pairs = "symmetric"
     columns = False
+
+    @property
+    def problem(self) -> str:
+        """Why LLVM cannot compile here."""
+        return llvm_library.problem()
 
     @property
     def processor(self) -> str:

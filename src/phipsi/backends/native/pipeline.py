@@ -13,7 +13,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import llvmlite
 import numpy as np
 
 from phipsi.backends import storage_layout as layout
@@ -40,6 +39,7 @@ from phipsi.backends.native.matrices.structural_zeros import (
 )
 from phipsi.backends.native.native_legality import check
 from phipsi.backends.native.tables import Tables, model_tables
+from phipsi.backends.native.targets import llvm_library
 from phipsi.backends.native.targets.target import MachineCode, Target, machine_code, target_for
 from phipsi.backends.native.text import llvm_text as ir
 from phipsi.backends.native.text.lane_arithmetic import NUMBERS
@@ -409,7 +409,7 @@ def sources_digest(*rooms: str) -> str:
                         digest.update(file.read())
     if last > LOADED:
         digest.update(f"{os.getpid()} {LOADED}".encode())
-    return f"llvmlite {llvmlite.__version__} {digest.hexdigest()}"
+    return f"llvmlite {llvm_library.VERSION} {llvm_library.triple()} {digest.hexdigest()}"
 
 
 def _program_text(phases: list[Phase], results: tuple[Result, ...]) -> str:

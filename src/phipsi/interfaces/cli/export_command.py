@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from phipsi.interfaces.cli.common import SOURCE, Source, aligned, command, say
+
+if TYPE_CHECKING:
+    from phipsi.model import Model
 
 
 @command
@@ -18,6 +22,9 @@ def export(
     name: str = "robot",
     scratch: str = "caller",
     reproducible: bool = False,
+    fmu: Path | None = None,
+    fmi: str = "3.0",
+    dt: float = 1e-3,
     source: Source = SOURCE,
 ) -> int:
     """Write functions of a robot as an object file with a C interface, or as WebAssembly.
@@ -27,6 +34,8 @@ def export(
         phipsi export seven_joint_arm --what forward_dynamics,jacobian:tool --target aarch64-linux
 
         phipsi export humanoid --target wasm32 --name humanoid
+
+        phipsi export seven_joint_arm --fmu arm.fmu
 
     Parameters
     ----------
@@ -47,7 +56,15 @@ def export(
         Whose the work memory is: caller, or static for memory inside the object.
     reproducible
         Give the same bits on every target, without fused multiply-add.
+    fmu
+        Write the robot as an FMU instead, for other simulation tools: the name of the file.
+    fmi
+        The version of FMI: 3.0 or 2.0.
+    dt
+        The step of the FMU in co-simulation, s.
     """
+    if fmu is not None:
+        return _export_fmu(source.robot(file), fmu, fmi, dt)
     from phipsi.exporting.export import export as write
     from phipsi.exporting.named_programs import programs_named
 
@@ -64,4 +81,18 @@ def export(
     say(f"{found.folder}: {', '.join(found.files)}")
     size = f"{found.code_bytes} bytes of code and tables"
     say(f"{size} for {found.target}; README.md says how to use it")
+    return 0
+
+
+def _export_fmu(robot: Model, path: Path, fmi: str, dt: float) -> int:
+    import zipfile
+
+    from phipsi.exporting.fmu import export_fmu
+    from phipsi.simulation.simulator import Simulator
+
+    written = export_fmu(Simulator(robot, dt=dt), path, fmi=fmi)
+    names = zipfile.ZipFile(written).namelist()
+    what = "with a library for this machine" if len(names) > 3 - (fmi == "2.0") else "source only"
+    say(f"{written}: FMI {fmi}, {what}, {written.stat().st_size} bytes: {', '.join(names)}")
+    say(f"inputs tau.…, outputs q.… and v.… of {robot.nv} degrees of freedom; steps of {dt:g} s")
     return 0

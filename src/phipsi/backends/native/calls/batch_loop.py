@@ -11,6 +11,7 @@ one configuration does not wait for them. Their address is in the data record.
 
 from __future__ import annotations
 
+import os
 import platform
 from collections.abc import Callable, Collection
 from functools import partial
@@ -35,8 +36,9 @@ from phipsi.backends.native.text.lane_arithmetic import (
 )
 
 _AHEAD = 2  # tiles between a number that is written and one whose line is asked for
-# FE_ALL_EXCEPT of the C library
-ALL_EXCEPTIONS = 0x3D if platform.machine().lower() in ("x86_64", "amd64") else 0x1F
+# FE_ALL_EXCEPT of the C library: on x86 the bits of the processor, but not on Windows
+_X86 = platform.machine().lower() in ("x86_64", "amd64")
+ALL_EXCEPTIONS = 0x3D if _X86 and os.name != "nt" else 0x1F
 
 
 def core_pattern(shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:

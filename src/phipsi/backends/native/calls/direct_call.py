@@ -12,14 +12,15 @@ Reasons: docs/decisions/0017.
 from __future__ import annotations
 
 import ctypes
+import sys
 from functools import cache
 from typing import Any, final
 
-import llvmlite.binding as llvm
 import numpy as np
 import numpy._core._multiarray_umath as umath
 
 from phipsi.backends.native.calls import scratch
+from phipsi.backends.native.targets.llvm_library import llvm
 from phipsi.backends.native.text import llvm_text as ir
 from phipsi.backends.native.text.lane_arithmetic import I1, I32, I64, POINTER, WORD, i64
 
@@ -202,6 +203,8 @@ class _Record:
 @cache
 def available() -> bool:
     """True if arrays look in memory as the code expects, and Python's functions are found."""
+    if llvm is None or sys.implementation.name != "cpython":
+        return False
     probe = np.zeros((2, 3))
 
     def word(offset: int, kind: Any = ctypes.c_size_t) -> int:

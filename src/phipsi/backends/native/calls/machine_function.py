@@ -203,7 +203,8 @@ def _fits(targets: list[Any], shapes: list[tuple[int, ...]], inputs: list[Array]
 # ---- generalized ufuncs, through NumPy's C interface ---------------------------------------------
 
 _FROM_SIGNATURE = 31  # PyUFunc_FromFuncAndDataAndSignature in the table of NumPy's C interface
-_DOUBLE, _INT64 = 12, 7  # NPY_DOUBLE, NPY_LONG
+# NumPy's numbers of types; int64 is C's long, and on Windows its long long
+_DOUBLE, _INT64 = np.dtype(np.float64).num, np.dtype(np.int64).num
 # Places in NumPy's PyUFuncObject, which is part of its stable binary interface: the name, and an
 # object that the ufunc owns and releases when it is deleted.
 _NAME_FIELD, _OWNED_FIELD = 56, 88

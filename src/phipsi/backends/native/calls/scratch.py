@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from phipsi.backends.native.calls.atomic_words import exchange, exchange_if
-from phipsi.backends.native.targets.target import release_memory
+from phipsi.backends.native.targets.llvm_library import release_memory
 from phipsi.backends.native.text import llvm_text as ir
 from phipsi.backends.native.text.lane_arithmetic import I64, POINTER, WORD, i64
 

@@ -11,6 +11,8 @@ nobody else, and nobody else may be able to exchange the folder: the folders abo
 user or the system, and are not writable by others or sticky, as /tmp is. Otherwise the cache is not
 used, with a warning.
 
+On Windows, where a folder has no owner that counts, it must be in the user's profile.
+
 ``PHIPSI_CACHE=0`` (or off) turns it off, another value is the folder to use. Above 256 MB, or what
 ``PHIPSI_CACHE_MB`` says, the files that were not used for longest are removed.
 """
@@ -20,11 +22,13 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
+import sys
 import tempfile
 import time
 import warnings
 from functools import cache
 from pathlib import Path
+from typing import Final
 
 from phipsi.errors import InputError, PhipsiWarning
 
@@ -35,6 +39,7 @@ _OFF = ("0", "off", "no", "false", "none")
 _NEW = ".new-"  # what temporary names begin with
 _ABANDONED = 3600  # s after which no process is writing a file any more
 _OTHERS = stat.S_IWGRP | stat.S_IWOTH
+SYSTEM: Final = "darwin" if sys.platform == "darwin" else os.name
 LIMIT = 256  # MB, about five thousand programs
 _room: dict[Path, float] = {}  # bytes that this process may still write before it looks again
 
@@ -78,7 +83,11 @@ def _wanted() -> Path | None:
     if base.is_absolute():  # others are to be ignored, says the XDG specification
         return base / "phipsi"
     home = _home()
-    return None if home is None else home / ".cache" / "phipsi"
+    if SYSTEM == "nt":
+        local = Path(os.environ.get("LOCALAPPDATA", ""))
+        return local / "phipsi" / "cache" if local.is_absolute() else None
+    usual = Path("Library", "Caches") if SYSTEM == "darwin" else Path(".cache")
+    return None if home is None else home / usual / "phipsi"
 
 
 def _home() -> Path | None:
@@ -107,8 +116,8 @@ def _make(path: Path) -> None:
 
 def _unsafe(path: Path) -> str:
     """Why others could put code into a folder; nothing if they cannot."""
-    if not hasattr(os, "getuid"):
-        return ""
+    if SYSTEM == "nt":
+        return _outside_profile(path)
     me = os.getuid()
     trusted = (me, 0, os.stat("/").st_uid)
     status = path.stat()
@@ -129,6 +138,17 @@ def _unsafe(path: Path) -> str:
                 f"  chmod go-w {above}"
             )
     return ""
+
+
+def _outside_profile(path: Path) -> str:
+    """The same on Windows, where only the folders of a user's profile are private by themselves."""
+    homes = [os.path.expanduser("~"), os.environ.get("LOCALAPPDATA", "")]
+    if any(home and path.is_relative_to(Path(home).resolve()) for home in homes):
+        return ""
+    return (
+        "it is outside of your profile, where others may be able to write. Use the folder that "
+        "phipsi chooses, without PHIPSI_CACHE, or one below %LOCALAPPDATA%"
+    )
 
 
 def _writable_by_others(status: os.stat_result) -> bool:

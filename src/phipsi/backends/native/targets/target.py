@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import hashlib
 import os
 from collections.abc import Callable
@@ -11,10 +10,9 @@ from functools import cache
 from typing import Any
 from weakref import WeakValueDictionary
 
-import llvmlite
-import llvmlite.binding as llvm
-
 from phipsi.backends.native.targets import code_cache as disk
+from phipsi.backends.native.targets import llvm_library
+from phipsi.backends.native.targets.llvm_library import llvm
 from phipsi.backends.native.text.lane_arithmetic import NUMBERS, NumberName
 from phipsi.errors import InputError
 
@@ -60,9 +58,8 @@ class Target:
                 cpu=self.cpu, features=self.features, opt=_effort(), reloc=self.reloc,
                 codemodel="default",
             )  # fmt: skip
-        llvm.initialize_native_target()
-        llvm.initialize_native_asmprinter()
-        found = llvm.Target.from_triple(llvm.get_default_triple())
+        llvm_library.start()
+        found = llvm.Target.from_triple(llvm_library.triple())
         return found.create_target_machine(
             cpu=self.cpu, features=self.features, opt=_effort(), jit=True, codemodel="jitdefault"
         )
@@ -84,8 +81,7 @@ class Target:
 @cache
 def host_target() -> Target:
     """The processor this runs on."""
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
+    llvm_library.start()
     features = llvm.get_host_cpu_features()
     wide = 8 if features.get("avx512f") else 4 if features.get("avx") else 2
     wide = min(wide, _most_lanes())
@@ -169,15 +165,6 @@ def machine_code(key: str, target: Target, emit: Callable[[], str]) -> MachineCo
 
 def _text_key(text: str, target: Target, effort: int) -> str:
     """Everything that object code depends on, as one digest."""
-    compiler = f"{llvmlite.__version__} {llvm.llvm_version_info} {target} {effort}\n"
+    llvm_is = f"{llvm_library.VERSION} {llvm.llvm_version_info} {llvm_library.triple()}"
+    compiler = f"{llvm_is} {target} {effort}\n"
     return hashlib.sha256((compiler + text).encode()).hexdigest()
-
-
-_LIBC = ctypes.CDLL(None)
-_LIBC.free.argtypes = [ctypes.c_void_p]
-_LIBC.free.restype = None
-
-
-def release_memory(address: int) -> None:
-    """Give a block back to the heap."""
-    _LIBC.free(address)
