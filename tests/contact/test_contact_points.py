@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import phipsi as pp
-from phipsi.contact.contact_points import _Function
+from phipsi.compiler import compile
+from phipsi.contact.contact_points import _code, _Function
 from phipsi.contact.geometry.placed_shapes import INACTIVE
 from phipsi.contact.geometry.slots import CONVEX, FORMULAS, slot_geometry
 from phipsi.errors import InputError
@@ -12,6 +13,7 @@ from phipsi.laws import law_operations as ops
 from phipsi.laws.law_derivatives import adjoints
 from phipsi.laws.law_values import evaluate
 from phipsi.laws.trace import Traced, as_node
+from phipsi.operators import frame_pose
 
 S = pp.shapes
 CUBE = np.array(np.meshgrid(*[[-0.1, 0.2]] * 3)).reshape(3, -1).T
@@ -182,3 +184,33 @@ def test_mujoco_finds_the_same_gaps(contacts):
             theirs = mujoco.mj_geomDistance(peer, data, 0, 1, 10.0, np.zeros(6))
             if gaps[i] > 0:
                 assert gaps[i] == pytest.approx(theirs, abs=1e-5), (a, b)
+
+
+def test_pairs_that_are_far_apart_are_left_out(machine_code):
+    """Near pairs have the same bits; others no contact, whatever their neighbours in a batch."""
+    builder = pp.ModelBuilder()
+    for i in range(4):
+        builder.add_body(f"b{i}", joint=pp.joints.Free(), inertia=pp.SpatialInertia(mass=1.0))
+        builder.add_shape(f"b{i}", f"b{i}", S.Box((0.1, 0.2, 0.3)))
+    contacts = pp.Contacts(builder.build())
+    q = contacts.model.random_configuration(1, 16)
+    q.reshape(16, 4, 7)[..., 4:] *= np.linspace(0.1, 1.0, 16)[:, None, None]
+    everything = pp.contact_points(contacts, q)
+    poses = compile(frame_pose, contacts.model, points=contacts.model.body_names, backend="native")
+    X = ops.given("X", (4, 4, 4))
+    nodes = [as_node(x) for x in slot_geometry(contacts, Traced(X), 0.2)]
+    fewer = _code(poses.native, nodes)
+    found = fewer.ufunc(q)[:4]
+    centres = pp.body_poses(contacts.model, q)[:, :, :3, 3]
+    ends = np.array([(p.body_a, p.body_b) for p in contacts.pairs])[contacts.slot_pair]
+    apart = np.linalg.norm(centres[:, ends[:, 0]] - centres[:, ends[:, 1]], axis=-1)
+    far = apart > 2 * np.linalg.norm([0.05, 0.1, 0.15]) + 0.2
+    assert 0.1 < far.mean() < 0.9
+    assert (found[0][far] == INACTIVE).all() and (everything.gap[far] > 0.2).all()
+    for x, y in zip(found, everything, strict=True):
+        assert (x[~far] == y[~far]).all() and np.isfinite(x).all()
+    for i in (0, 9, 15):
+        assert all((x[i] == y).all() for x, y in zip(found, fewer.ufunc(q[i])[:4], strict=True))
+    (bar,) = adjoints([nodes[0]], [ops.constant(np.ones(nodes[0].shape))], [X])
+    weights = evaluate([bar], {"X": pp.body_poses(contacts.model, q)})[0]
+    assert (weights[far.all(axis=1)] == 0).all() and far.all(axis=1).any()

@@ -367,10 +367,11 @@ def test_b13_a_bracket_on_a_pole_hangs_or_falls() -> None:
         assert (np.abs(found.v).max() < 1e-12) == hangs
 
 
-def test_b14_three_cylinders_in_a_pile() -> None:
+@pytest.mark.parametrize("kind", ["Capsule", "Cylinder"])
+def test_b14_three_cylinders_in_a_pile(kind: str) -> None:
     r, length, critical = 0.1, 0.3, np.tan(np.radians(15))
     scene = Scene(friction=0.5)
-    shape = pp.shapes.Capsule(r, length)
+    shape = getattr(pp.shapes, kind)(r, length)
     inertia = pp.SpatialInertia(1.0, (0, 0, 0), (0.02, 0.02, 0.5 * r * r))
     lying = np.array([[1.0, 0, 0], [0, 0, 1], [0, -1, 0]])  # z of the capsule along y
     places = {"left": (-r, 0, r), "right": (r, 0, r), "top": (0, 0, (1 + np.sqrt(3)) * r)}

@@ -83,6 +83,22 @@ def test_sequences_are_those_of_scipy():
     assert sorted((strata * 50).astype(int).tolist()) == list(range(50))
 
 
+def test_groups_of_saltelli():
+    draws = Draws({"x": uniform(0, 1), "y": uniform([0, 0], 1)}, 50, seed=2, sampling="saltelli")
+    assert draws.labels == ("x", "y[0]", "y[1]")
+    u = draws.points(0, 50).reshape(10, 5, 3)
+    a, b = u[:, 0], u[:, 1]
+    for k in range(3):
+        want = a.copy()
+        want[:, k] = b[:, k]
+        assert np.array_equal(u[:, 2 + k], want)
+    assert np.array_equal(draws.points(7, 9), u.reshape(50, 3)[7:16])
+    with pytest.raises(InputError, match="groups of 5 runs: runs=55, not 51"):
+        Draws({"x": uniform(0, 1), "y": uniform([0, 0], 1)}, 51, sampling="saltelli")
+    with pytest.raises(InputError, match="independent"):
+        Draws(DISTRIBUTIONS, 60, sampling="saltelli")
+
+
 BAD_DRAWS = {
     "neither": ({"m": 5.0}, "neither a frozen distribution of SciPy nor a list"),
     "not finite": ({"m": [1.0, np.nan]}, "finite numbers"),
@@ -161,10 +177,90 @@ def test_estimates_and_correlations(arm: pp.Simulator):
     assert never.value == 0 and 0 < never.high < 0.003  # nothing seen is not certainty
 
 
+def ishigami(run: Any, draws: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    x, y, z = (draws[name] for name in "xyz")
+    return {"f": np.sin(x) + 7 * np.sin(y) ** 2 + 0.1 * z**4 * np.sin(x)}
+
+
+def test_indices_of_sobol_are_those_of_a_known_function(arm: pp.Simulator):
+    draws = {name: uniform(-np.pi, 2 * np.pi) for name in "xyz"}
+    s = pp.Study(arm, draws, start=lambda d: {"v": d["x"][:, None] + [0, 0]}, outcome=ishigami,
+                 steps=0, runs=5 * 2048, block=2000, sampling="saltelli")  # fmt: skip
+    found = s.run().sobol_indices("f")
+    exact = {"x": (0.3139, 0.5576), "y": (0.4424, 0.4424), "z": (0.0, 0.2437)}
+    for name, (alone, total) in exact.items():
+        got = found[name]
+        assert abs(got.alone - alone) < 0.02 and abs(got.total - total) < 0.02, name
+        assert abs(got.alone - alone) < 4 * got.alone_error
+    with pytest.raises(InputError, match="sampling="):
+        small(arm).run().sobol_indices("q.final")
+
+
+def weighted(run: Any, draws: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    return {"sum": (draws["a"] + draws["b"]) / np.sqrt(2)}
+
+
+def test_the_probability_of_a_rare_event(arm: pp.Simulator):
+    """Of a sum of normal numbers, which is known: 3.2e-5 with 4600 runs instead of 10⁶."""
+    s = pp.Study(arm, {"a": norm(0, 1), "b": norm(0, 1), "c": uniform(0, 1)}, outcome=weighted,
+                 start=lambda d: {"v": d["a"][:, None] + [0, 0]}, steps=0)  # fmt: skip
+    found = [s.rare_event("sum", 4.0, runs=1000, seed=seed) for seed in range(6)]
+    ratios = np.array([x.probability for x in found]) / norm.sf(4.0)
+    errors = np.array([x.error for x in found])
+    assert abs(ratios.mean() - 1) < 3 * errors.mean() / np.sqrt(6)
+    assert 0.5 < ratios.std() / errors.mean() < 2 and errors.max() < 0.5
+    one = found[0]
+    assert one.runs < 6000 and np.all(np.diff(one.levels) > 0) and (one.values > 4.0).all()
+    drawn = s.draws.at(one.points)
+    assert np.allclose((drawn["a"] + drawn["b"]) / np.sqrt(2), one.values)
+    assert s.rare_event("sum", 4.0, seed=0).probability == one.probability
+    with pytest.raises(InputError, match="not an outcome"):
+        s.rare_event("sun", 4.0)
+
+
+def test_a_parquet_file(arm: pp.Simulator, tmp_path: Path):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    found = small(arm, keep=("final", "trajectory")).run(tmp_path / "study")
+    found.to_parquet(tmp_path / "table.parquet")
+    table = parquet.read_table(tmp_path / "table.parquet")
+    assert table.num_rows == 50 and "q" not in table.column_names
+    assert np.array_equal(table["q.final[1]"].to_numpy(), found["q.final"][:, 1])
+
+
 def test_a_table(arm: pp.Simulator):
     pytest.importorskip("pandas")
     table = small(arm).run().frame()
     assert list(table.columns[:3]) == ["run", "draw.q[0]", "draw.q[1]"] and len(table) == 50
+
+
+@pp.law
+def shaken(v, w):
+    return {"tau": 3.0 * w - 0.1 * v}
+
+
+def test_noise_is_that_of_the_number_of_a_run(arm: pp.Simulator):
+    sim = pp.Simulator(arm.model, shaken.bind(w=pp.signals.noise(2, seed=5)), dt=1e-3)
+    whole = small(sim, block=50).run()
+    same(whole, small(sim, block=8).run())
+    assert len(np.unique(whole["v.final"][:, 0])) == 50
+    still = pp.Study(sim, {"t": [0.0] * 20}, steps=20, block=7).run()
+    assert len(np.unique(still["v.final"][:, 0])) == 20  # they differ by their noise alone
+    assert np.array_equal(small(sim).rerun(33).q[0, -1], whole["q.final"][33])
+    with pytest.raises(InputError, match="a law has noise"):
+        small(sim).rare_event(lambda run, d: run.q[:, -1, 0], 2.0)
+
+
+def test_a_trajectory_by_its_number(arm: pp.Simulator):
+    sim = pp.Simulator(arm.model, shaken.bind(w=pp.signals.noise(2, seed=5)), dt=1e-3)
+    many, one = sim.start(np.zeros((8, 2))), sim.start(np.zeros((1, 2)), first=5)
+    assert np.array_equal(sim.rollout(many, steps=30).q[5], sim.rollout(one, steps=30).q[0])
+    weights = np.ones((31, 2))
+    got = [sim.gradient(x, None, 30, of={"q": weights}) for x in (many, one)]
+    assert np.array_equal(got[0].value[5], got[1].value[0])
+    assert np.array_equal(got[0].v[5], got[1].v[0])
+    assert one.copy().first == 5
+    with pytest.raises(InputError, match="first"):
+        sim.start(first=-1)
 
 
 # ---- folders -------------------------------------------------------------------------------------

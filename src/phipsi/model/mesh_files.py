@@ -94,7 +94,7 @@ def _obj(data: bytes) -> Triangles:
         elif words[:1] == ["f"]:
             numbers = [int(x.split("/")[0]) for x in words[1:]]
             ring = [i - 1 if i > 0 else len(vertices) + i for i in numbers]
-            faces += [(ring[0], *ring[k : k + 2]) for k in range(1, len(ring) - 1)]
+            faces += [(ring[0], ring[k], ring[k + 1]) for k in range(1, len(ring) - 1)]
     points = np.array(vertices, dtype=np.float64).reshape(-1, 3)
     triangles = np.array(faces, dtype=np.int64).reshape(-1, 3)
     if triangles.size and not 0 <= triangles.min() <= triangles.max() < len(points):

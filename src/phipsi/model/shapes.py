@@ -303,6 +303,23 @@ def _faces(given: ArrayLike, points: NDArray[np.float64]) -> tuple[tuple[int, ..
     return plain(faces)
 
 
+def bounding_ball(shape: Shape) -> NDArray[np.float64]:
+    """Centre, in the frame of the shape, and radius of a ball around it (4,); m."""
+    p: NDArray[np.float64] = np.array(shape.numbers, dtype=np.float64)
+    middle: Any = np.zeros(3)
+    if isinstance(shape, Plane | HeightField):
+        return np.array([0.0, 0.0, 0.0, 1e9])
+    if isinstance(shape, ConvexMesh):
+        points = p.reshape(-1, 3)
+        middle = (points.min(axis=0) + points.max(axis=0)) / 2
+        radius = np.linalg.norm(points - middle, axis=1).max()
+    elif isinstance(shape, Capsule):
+        radius = p.sum()
+    else:
+        radius = p.max() if isinstance(shape, Sphere | Ellipsoid) else np.linalg.norm(p)
+    return np.array([*middle, radius], dtype=np.float64)
+
+
 # ---- materials -----------------------------------------------------------------------------------
 
 

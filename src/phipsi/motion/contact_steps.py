@@ -18,7 +18,7 @@ Reasons: docs/decisions/0041 and 0043.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, final
 
 import numpy as np
@@ -40,7 +40,7 @@ from phipsi.contact.contact_rows import (
     slot_materials,
 )
 from phipsi.contact.delassus import masks_of
-from phipsi.contact.geometry.slots import Slots, slot_geometry
+from phipsi.contact.geometry.slots import REACH, Slots, slot_geometry
 from phipsi.errors import InputError
 from phipsi.laws import law_operations as ops
 from phipsi.laws.calls import call
@@ -104,12 +104,12 @@ class ContactSteps:
         graph, model, plan = self._graph, self._graph.model, self.plan
         forces, inertia = self._implicit(start)
         known = self._points, plan.rates, start, forces, inertia
-        vdot, admittance, multipliers = graph.dynamics_at(*known)
+        vdot, admittance, multipliers, moving = graph.dynamics_at(*known)
         rows = self._rows(start, admittance)
         if self._differentiable:
             rows.caused = lambda f: self._motions(start.q, self._pushed(start.q, f, inertia)[0])
         free = pushed_rates(model, start.v, vdot, STEP)
-        before = self._motions(start.q, start.v)
+        before = self._motions(start.q, start.v, moving)
         found = rows.impulses(before, self._motions(start.q, free), *self._solver)
         self.problem = rows.problem
         change, reaction = self._pushed(start.q, found.forces, inertia)
@@ -186,20 +186,25 @@ class ContactSteps:
         (poses,) = call(ProgramCall((pose,), model, mode=("blocks",)), q)
         chosen = np.arange(16 * model.n_bodies).reshape(-1, 4, 4)[bodies]
         X: Any = Traced(ops.pick(poses, chosen))
-        return slot_geometry(self._contacts, X), X[:, :3, 3]
+        within = REACH * self._contacts.margin
+        return slot_geometry(self._contacts, X, within), X[:, :3, 3]
 
     def _rows(self, start: Place, admittance: Node) -> StepRows:
         slots, origins = self.slots(start.q) if self.plan.n_slots else (None, None)
         joints = self._graph.circuit.joint_rows
-        given = [x for x in (joints.gaps, joints.bounds) if x is not None]
-        found = iter(self._graph.values(start, given))
-        gaps, bounds = (None if x is None else next(found) for x in (joints.gaps, joints.bounds))
-        return StepRows(self.plan, slots, origins, gaps, bounds, admittance, start.states)
+        nodes = {n: getattr(joints, n) for n in ("gaps", "bounds", "slacks", "pulls")}
+        given = {n: x for n, x in nodes.items() if x is not None}
+        found = dict(zip(given, self._graph.values(start, list(given.values())), strict=True))
+        here = replace(joints, **found)
+        return StepRows(self.plan, slots, origins, here, admittance, start.states)
 
-    def _motions(self, q: Node, rates: Node) -> Any:
-        """Motions of hosts (hosts, 6): of frames in world axes at their origins, and rates."""
-        parts = []
-        if self._points:
+    def _motions(self, q: Node, rates: Node, moving: Node | None = None) -> Any:
+        """Motions of hosts (hosts, 6): of frames in world axes at their origins, and rates.
+
+        `moving`, those of frames, if they are known.
+        """
+        parts = [] if moving is None else [moving]
+        if self._points and moving is None:
             program = ProgramCall((J @ v,), self._graph.model, points=self._points)
             known = {"q": q, "v": rates}
             parts.append(call(program, *(known[x] for x in program.inputs))[0])

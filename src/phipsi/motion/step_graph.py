@@ -31,7 +31,7 @@ from phipsi.model.contact_pairs import Contacts
 from phipsi.model.model import Model
 from phipsi.motion.inertia_nodes import inertias
 from phipsi.motion.step_calls import ProgramCall
-from phipsi.operators import H, J, Jr, Lambda, mass_matrix, phi
+from phipsi.operators import H, J, Jr, Lambda, mass_matrix, phi, v
 
 INERTIA = "inertia"
 """The name of the inertial parameters (n, 10) of `inertial_parameters`, given by trajectories."""
@@ -57,6 +57,18 @@ class Forces(NamedTuple):
     efforts: Node
     loads: Node | None
     rates: Mapping[str, Node]
+
+
+class HostDynamics(NamedTuple):
+    """Dynamics at the hosts of impulses, see `StepGraph.dynamics_at`.
+
+    `motions` of frames (m, 6), J v, world axes at their origins; None if they are not at hand.
+    """
+
+    vdot: Node
+    admittance: Node
+    multipliers: Node | None
+    motions: Node | None
 
 
 @final
@@ -237,25 +249,28 @@ class StepGraph:
         place: Place,
         forces: Forces,
         inertia: Node | None,
-    ) -> tuple[Node, Node, Node | None]:
-        """Accelerations, the admittance at hosts, and multipliers of the constraints.
+    ) -> HostDynamics:
+        """Accelerations, the admittance at hosts, multipliers of constraints, motions of frames.
 
         Λ of the frames at `points`, with the rows and columns of ℳ⁻¹ of `rates` after them, in
         blocks of six which zeros fill: of a tree one program, which shares sweeps. With constraints
         Y = ℳ⁻¹ − ℳ⁻¹ G* (G ℳ⁻¹ G*)⁻¹ G ℳ⁻¹ takes the place of ℳ⁻¹: motions that impulses cause
         keep the loops closed.
         """
-        multipliers = None
+        multipliers = moving = None
         if self._system is None:
             forms = list(self._dynamics.forms)
             forms += [Lambda] if points else []
             forms += [mass_matrix.inv @ J.T] if points and rates else []
             forms += [mass_matrix.inv] if rates else []
             modes = ("apply", *["dense"] * (len(forms) - 1))
+            if points:  # the dynamics have the velocities of bodies already
+                forms, modes = [*forms, J @ v], (*modes, "apply")
             options: Any = {"given": self._given, "mode": modes}
             options |= {"points": points} if points else {}
             program = ProgramCall(forms, self.model, **options)
             vdot, *found = self._evaluated(program, place, forces, inertia)
+            moving = found.pop() if points else None
         else:
             vdot, multipliers = self._closed_accelerations(place, forces, inertia, 0)
             options = {
@@ -271,9 +286,10 @@ class StepGraph:
                 (motions,) = call(program, place.q)
                 reach = ops.matmul(closed, ops.transpose(motions))
                 found = [ops.matmul(motions, reach), reach, closed]
-        if not rates:
-            return vdot, found[0], multipliers
-        return vdot, self._at_hosts(found, 6 * len(points), np.array(rates)), multipliers
+        admittance = found[0]
+        if rates:
+            admittance = self._at_hosts(found, 6 * len(points), np.array(rates))
+        return HostDynamics(vdot, admittance, multipliers, moving)
 
     def _at_hosts(self, found: Sequence[Node], m: int, rates: Any) -> Node:
         """Λ (m, m), ℳ⁻¹ J* and ℳ⁻¹, or that alone, as one matrix; see `dynamics_at`."""

@@ -9,7 +9,9 @@ samples is missed that the rates at both show.
 A bounce that is lower than the tolerance is not made. The bounces that would follow last
 Δt/(1 − e) together, Δt the time of the next one: after that the contact is at rest.
 
-**Source:** theory/contact 6. Reasons: docs/decisions/0044.
+**Source:** theory/contact 6.
+
+Reasons: docs/decisions/0044.
 """
 
 from __future__ import annotations

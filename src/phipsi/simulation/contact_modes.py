@@ -9,7 +9,9 @@ spinning, rolling) either sticks, so that du/dt is zero in its rows too, or slip
 where forces are not unique, the least ones. Which modes follow after an event is the problem of
 contact forces on the level of accelerations: Signorini's and Coulomb's laws for du/dt.
 
-**Source:** theory/contact 6. Reasons: docs/decisions/0044.
+**Source:** theory/contact 6.
+
+Reasons: docs/decisions/0044.
 """
 
 from __future__ import annotations

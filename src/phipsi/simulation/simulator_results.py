@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cached_property
 from typing import Any, NamedTuple, final
 
 import numpy as np
@@ -85,7 +86,7 @@ class SimulatorRun:
         """How far the steps were from the laws of contact, from the start of the state on."""
         return self.state.certificate
 
-    @property
+    @cached_property
     def contacts(self) -> ContactRecord:
         """Gaps and forces of pairs by name at the recorded times; `check()` prints the certificate.
 

@@ -3,6 +3,9 @@
 Every run has a point u in the unit cube, and each distribution turns its entries into values by the
 inverse of its distribution function. Points come in blocks: run i takes numbers i·d … i·d + d − 1
 of one Philox stream, or point i of a Sobol sequence, so that no run depends on another.
+
+For the indices of Sobol, points come in groups of d + 2 (Saltelli): a, b, and a with each of its
+entries in turn taken from b, where (a, b) is a point of a Sobol sequence in 2 d dimensions.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ from phipsi.motion.optional_imports import import_optional
 
 Array = NDArray[Any]
 
-SAMPLINGS = ("random", "sobol", "latin_hypercube")
+SAMPLINGS = ("random", "sobol", "latin_hypercube", "saltelli")
 _WORDS = 4  # numbers of 64 bits that one count of Philox gives
 
 
@@ -33,7 +36,7 @@ class Draws:
     **Arguments:** `given`, by name: a frozen distribution of SciPy (``scipy.stats.norm(5, 0.5)``,
     also with arrays for its parameters, and ``scipy.stats.multivariate_normal(mean, cov)``), or a
     list of values that are all tried; `runs`, how many for every combination of such values;
-    `seed`, a whole number; `sampling`, "random", "sobol" or "latin_hypercube".
+    `seed`, a whole number; `sampling`, "random", "sobol", "latin_hypercube" or "saltelli".
 
     >>> from scipy.stats import norm
     >>> draws = Draws({"mass": norm(5, 0.5), "friction": [0.2, 0.8]}, runs=100)
@@ -58,19 +61,23 @@ class Draws:
         self.names = tuple(given)
         self.combinations = math.prod(len(x) for x in self._grids.values())
         self.count = runs * self.combinations
-        self._dimension = sum(x.size for x in self._drawn.values())
+        self.dimension = sum(x.size for x in self._drawn.values())
+        if sampling == "saltelli":
+            self._check_groups()
 
     def values(self, first: int, count: int) -> dict[str, Array]:
         """The values (count, *shape) of runs first … first + count − 1, by name."""
-        numbers = np.arange(first, first + count)
-        places = np.unravel_index(
-            numbers // self.runs if self.runs else numbers,
-            tuple(len(x) for x in self._grids.values()) or (1,),
-        )
-        out = {
-            n: x[i] for (n, x), i in zip(self._grids.items(), places, strict=False)
-        }  # without grids there is one place
-        u = self.points(first, count)
+        return self.at(self.points(first, count), first)
+
+    def at(self, u: Array, first: int = 0) -> dict[str, Array]:
+        """The values at points u (count, d) of the unit cube, from run `first` on."""
+        count = len(u)
+        sizes = [len(x) for x in self._grids.values()]
+        out: dict[str, Array] = {}
+        if sizes:
+            numbers = np.arange(first, first + count) // self.runs
+            places = np.unravel_index(numbers, sizes)
+            out = {n: x[i] for (n, x), i in zip(self._grids.items(), places, strict=True)}
         ends = itertools.accumulate(x.size for x in self._drawn.values())
         for (name, x), end in zip(self._drawn.items(), ends, strict=True):
             out[name] = x.at(u[:, end - x.size : end])
@@ -78,7 +85,7 @@ class Draws:
 
     def points(self, first: int, count: int) -> Array:
         """Points (count, d) of the unit cube, all entries inside."""
-        d = self._dimension
+        d = self.dimension
         if not d:
             return np.zeros((count, 0))
         if self.sampling == "random":
@@ -87,19 +94,52 @@ class Draws:
             bits.advance(first * wide // _WORDS)
             u = np.random.Generator(bits).random((count, wide))[:, :d]
         elif self.sampling == "sobol":
-            engine = _qmc().Sobol(d, **_seeded(self.seed))
-            with warnings.catch_warnings():  # of a part of the sequence that has no power of two
-                warnings.simplefilter("ignore", UserWarning)
-                u = engine.fast_forward(first).random(count) if first else engine.random(count)
+            u = _sequence(d, self.seed, first, count)
+        elif self.sampling == "saltelli":
+            u = self._groups(first, count)
         else:
             u = self._hypercube[first : first + count]
         tiny = np.finfo(float).tiny
         return np.clip(u, tiny, 1 - 2.0**-53)  # the ends are infinitely far away
 
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """A name for every number that is drawn: "mass", or "q[0]" for an entry of an array."""
+        return tuple(
+            f"{name}[{i}]" if x.shape else name
+            for name, x in self._drawn.items()
+            for i in range(x.size)
+        )
+
+    def _check_groups(self) -> None:
+        if self._grids or any(x.is_joint for x in self._drawn.values()):
+            raise InputError(
+                'sampling="saltelli" is for independent distributions: without lists of values, '
+                "and without multivariate ones"
+            )
+        group = self.dimension + 2
+        if self.runs % group:
+            more = -(-self.runs // group) * group
+            raise InputError(
+                f'sampling="saltelli" with {self.dimension} numbers takes groups of {group} runs: '
+                f"runs={more}, not {self.runs}"
+            )
+
+    def _groups(self, first: int, count: int) -> Array:
+        """Points of whole groups, of which the wanted ones are picked."""
+        d = self.dimension
+        group = d + 2
+        begin, end = first // group, -(-(first + count) // group)
+        pairs = _sequence(2 * d, self.seed, begin, end - begin)
+        a, b = pairs[:, None, :d], pairs[:, None, d:]
+        mixed = np.where(np.eye(d, dtype=bool), b, a)
+        whole = np.concatenate([a, b, mixed], axis=1).reshape(-1, d)
+        return whole[first - begin * group :][:count]
+
     @cached_property
     def _hypercube(self) -> Array:
         """All points: each of n equal parts of every axis has one."""
-        return _qmc().LatinHypercube(self._dimension, **_seeded(self.seed)).random(self.count)
+        return _qmc().LatinHypercube(self.dimension, **_seeded(self.seed)).random(self.count)
 
     def to_dict(self) -> dict[str, Any]:
         """The definition, for JSON."""
@@ -109,6 +149,14 @@ class Draws:
         }
         head = {"runs": self.runs, "seed": self.seed, "sampling": self.sampling}
         return {**head, "draws": {name: listed[name] for name in self.names}}
+
+
+def _sequence(d: int, seed: int, first: int, count: int) -> Array:
+    """Points first … first + count − 1 of a scrambled Sobol sequence."""
+    engine = _qmc().Sobol(d, **_seeded(seed))
+    with warnings.catch_warnings():  # of a part of the sequence that has no power of two
+        warnings.simplefilter("ignore", UserWarning)
+        return engine.fast_forward(first).random(count) if first else engine.random(count)
 
 
 def _qmc() -> Any:
@@ -153,6 +201,11 @@ class _Distribution:
                 "finite or out of its range"
             )
         self.shape, self.size = middle.shape, middle.size
+
+    @property
+    def is_joint(self) -> bool:
+        """Whether its entries depend on each other."""
+        return self._factor is not None
 
     def at(self, u: Array) -> Array:
         """Values (n, *shape) at points u (n, size)."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, final
 
 import numpy as np
@@ -29,6 +29,15 @@ class Estimate(NamedTuple):
     runs: int
     after: Array
     history: Array
+
+
+class SobolIndex(NamedTuple):
+    """The share of a variance that a draw causes `alone` and in `total`, with standard errors."""
+
+    alone: float
+    total: float
+    alone_error: float
+    total_error: float
 
 
 @final
@@ -79,6 +88,13 @@ class StudyResults:
             self._names = tuple(first)
         return self._names
 
+    @property
+    def outcomes(self) -> list[str]:
+        """The names of what `outcome` returned."""
+        known = {"run", "t.final", "status", "failed_at", "rejected", *self.definition["record"]}
+        kept = {f"{r}.{k}" for r in self.definition["record"] for k in self.definition["keep"]}
+        return [n for n in self.names if n not in known | kept and not n.startswith("draw.")]
+
     def _files(self) -> Iterator[dict[str, Array]]:
         assert self._folder is not None
         for number in self._blocks:
@@ -122,13 +138,7 @@ class StudyResults:
 
         Arrays of several entries become columns such as "q.final[0]"; trajectories are left out.
         """
-        columns: dict[str, Array] = {}
-        for name in self.names:
-            x = self[name]
-            if x.ndim == 1:
-                columns[name] = x
-            elif x.ndim == 2:
-                columns |= {f"{name}[{i}]": x[:, i] for i in range(x.shape[1])}
+        columns = _columns({name: self[name] for name in self.names})
         try:
             library = import_optional("pandas", "a table", "pandas")
         except ImportError:
@@ -189,6 +199,52 @@ class StudyResults:
                 out[label] = float(stats.spearmanr(flat[:, i], y).statistic)
         return out
 
+    def sobol_indices(
+        self, values: ArrayLike | Callable[[StudyResults], ArrayLike] | str
+    ) -> dict[str, SobolIndex]:
+        """The share of the variance of a number that each draw causes, alone and in all, by name.
+
+        For a study with ``sampling="saltelli"`` in which all runs went well. Alone: Saltelli et al.
+        (2010), in all: Jansen (1999).
+        """
+        if self.definition["sampling"] != "saltelli":
+            raise InputError('indices need  pp.Study(…, sampling="saltelli")')
+        y = self._good(values)
+        if len(y) != self.count:
+            raise InputError(
+                f"{self.count - len(y)} of {self.count} runs are missing or failed; indices need "
+                "whole groups of them"
+            )
+        labels = [
+            name.removeprefix("draw.") + (f"[{i}]" if self[name].ndim > 1 else "")
+            for name in self.names
+            if name.startswith("draw.")
+            for i in range(self[name][0].size)
+        ]
+        a, b, *mixed = y.astype(float).reshape(-1, len(labels) + 2).T
+        variance = np.var(np.concatenate([a, b]))
+        out: dict[str, SobolIndex] = {}
+        for label, x in zip(labels, mixed, strict=True):
+            alone, total = b * (x - a) / variance, (a - x) ** 2 / (2 * variance)
+            errors = (np.std(z) / np.sqrt(len(z)) for z in (alone, total))
+            out[label] = SobolIndex(float(alone.mean()), float(total.mean()), *map(float, errors))
+        return out
+
+    def to_parquet(self, path: str | os.PathLike[str]) -> None:
+        """Write the table of `frame` as a Parquet file, a block at a time."""
+        arrow: Any = import_optional("pyarrow", "a Parquet file", "'phipsi[study]'")
+        parquet: Any = import_optional("pyarrow.parquet", "a Parquet file", "'phipsi[study]'")
+        blocks = [self._arrays] if self._folder is None else self._files()
+        writer = None
+        try:
+            for arrays in blocks:
+                table = arrow.table(_columns(arrays))
+                writer = writer or parquet.ParquetWriter(os.fspath(path), table.schema)
+                writer.write_table(table)
+        finally:
+            if writer is not None:
+                writer.close()
+
     def worst(
         self, values: ArrayLike | Callable[[StudyResults], ArrayLike] | str, count: int = 10
     ) -> Array:
@@ -196,6 +252,17 @@ class StudyResults:
         x = self._good(values)
         numbers = self["run"][self["status"] == 0]
         return numbers[np.argsort(-x, kind="stable")[:count]]
+
+
+def _columns(arrays: Mapping[str, Array]) -> dict[str, Array]:
+    """Columns of a table: entries apart, without trajectories."""
+    out: dict[str, Array] = {}
+    for name, x in arrays.items():
+        if x.ndim == 1:
+            out[name] = x
+        elif x.ndim == 2:
+            out |= {f"{name}[{i}]": x[:, i] for i in range(x.shape[1])}
+    return out
 
 
 def load_study(folder: str | os.PathLike[str]) -> StudyResults:

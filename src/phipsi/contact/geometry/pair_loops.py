@@ -32,7 +32,8 @@ class PairLoop(Callee):
     **Arguments:** `results`, nodes of one pair; their inputs are poses (4, 4), named in `poses`
     with the number of the body for every pair; "row", the numbers of the pair in `table` (m, …);
     and `more`, names and sizes of further inputs, which the call gets as (m, size). A result of k
-    entries becomes (m, k).
+    entries becomes (m, k). `far` is a node that is not 0 for pairs whose results are `otherwise`,
+    one number each: a pair that is far in all lanes is left out.
     """
 
     def __init__(
@@ -41,7 +42,15 @@ class PairLoop(Callee):
         poses: Mapping[str, Places],
         table: Array,
         more: Mapping[str, int] | None = None,
+        far: Node | None = None,
+        otherwise: Sequence[float] = (),
     ) -> None:
+        self._far, self._otherwise = far, tuple(otherwise)
+        if far is not None:
+            results = [
+                ops.apply("where", far, ops.constant(y), x)
+                for x, y in zip(results, otherwise, strict=True)
+            ]
         self._results, self._poses, self._table = tuple(results), dict(poses), table
         self._more = dict(more or {})
         self._count = len(table)
@@ -49,6 +58,7 @@ class PairLoop(Callee):
         listed = in_order(results)
         text = [*listing(listed, ()), repr([listed.index(x) for x in results])]
         text += [repr((self._poses, self._more, table.shape)), table.tobytes().hex()]
+        text += [] if far is None else [repr((listed.index(far), self._otherwise))]
         self.key = hashlib.sha256("\n".join(text).encode()).hexdigest()
         self.name = f"pairs {self.key}"
 
@@ -90,12 +100,30 @@ class PairLoop(Callee):
             for (name, size), area in zip(self._more.items(), more, strict=True):
                 inputs[name] = numbers(area, i, size)
             inner = LawCode(code.module, e, inputs, lambda n: code.area(n).base, code.host)
-            for out, (_, size), value in zip(
-                outs, self.shapes, inner.write(self._results), strict=True
-            ):
+
+            def put(k: int, value: Any) -> None:
+                size = self.shapes[k][1]
                 first = b.mul(i, i64(size))
                 for j in range(size):
-                    code.put(inner.entry(value, j), out, b.add(first, i64(j)))
+                    code.put(value(j), outs[k], b.add(first, i64(j)))
+
+            def compute() -> None:
+                for k, found in enumerate(inner.write(self._results)):
+                    put(k, lambda j, found=found: inner.entry(found, j))
+
+            if self._far is None:
+                compute()
+                return
+            (far,) = inner.write([self._far])
+            is_near = e.compare("==", inner.entry(far, 0), 0.0)
+            width = ir.IntType(e.lanes)
+            some = b.icmp_unsigned("!=", b.bitcast(is_near, width), ir.Constant(width, 0))
+            with b.if_else(some) as (near, away):
+                with near:
+                    compute()
+                with away:
+                    for k, y in enumerate(self._otherwise):
+                        put(k, lambda j, y=y: e.constant(y))
 
         write_loop(b, i64(self._count), one)
         return outs
@@ -113,7 +141,9 @@ class PairLoop(Callee):
             for x, y in zip(self._results, found, strict=True)
         ]
         places = {names[x]: tuple(n + i for i in bodies) for x, bodies in self._poses.items()}
-        loop = PairLoop(slopes, {**self._poses, **places}, self._table)
+        zeros = [0.0] * len(slopes) if self._far is not None else ()
+        poses = {**self._poses, **places}
+        loop = PairLoop(slopes, poses, self._table, far=self._far, otherwise=zeros)
         return call(loop, ops.join([X, dX], (2 * n, 4, 4)))[0].args[0]
 
     def pull(
@@ -133,7 +163,8 @@ class PairLoop(Callee):
         bars = [ops.constant(np.zeros(x.shape)) if y is None else y
                 for x, y in zip(inputs.values(), found, strict=True)]  # fmt: skip
         more = self._more | {n: max(1, x.size) for n, x in zip(names, known, strict=True)}
-        loop = PairLoop(bars, self._poses, self._table, more)
+        zeros = [0.0] * len(bars) if self._far is not None else ()
+        loop = PairLoop(bars, self._poses, self._table, more, self._far, zeros)
         out = dict(zip(inputs, call(loop, *args, *given), strict=True))
         X: Node | None = None
         for name, bodies in self._poses.items():

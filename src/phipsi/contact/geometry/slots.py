@@ -17,13 +17,13 @@ from phipsi.contact.geometry import (
 )
 from phipsi.contact.geometry.convex_pairs import convex_pair
 from phipsi.contact.geometry.pair_loops import PairLoop
-from phipsi.contact.geometry.placed_shapes import Formula, Placed, Slot
+from phipsi.contact.geometry.placed_shapes import INACTIVE, Formula, Placed, Slot
 from phipsi.laws import law_operations as ops
 from phipsi.laws.calls import call
 from phipsi.laws.graph import Array, Node
 from phipsi.laws.trace import Traced, as_node
 from phipsi.model.contact_pairs import ContactPair, Contacts
-from phipsi.model.shapes import BodyShape, Shape
+from phipsi.model.shapes import BodyShape, Shape, bounding_ball
 from phipsi.model.tree import WORLD
 
 # For every pair of kinds of model/contact_pairs.py, the formula of its slots.
@@ -54,6 +54,11 @@ CONVEX = (
 )  # fmt: skip
 """Pairs without a formula of their own: those of all convex shapes."""
 FORMULAS |= {kinds: convex_pair(kinds) for kinds in CONVEX}
+LONG = (*CONVEX, ("Box", "Box"), ("Capsule", "Box"), ("Capsule", "Capsule"))
+"""Pairs whose formula takes much longer than a test of their bounding balls."""
+REACH = 10
+"""In steps, pairs are left out whose bounding balls are this many margins apart."""
+_NOWHERE = (INACTIVE, 3**-0.5, 0.0, 0.0)  # gap, normal and points of pairs that are left out
 _SIZES = (1, 3, 3, 3)  # numbers of gap, normal and points
 
 
@@ -66,19 +71,23 @@ class Slots(NamedTuple):
     x_b: Any
 
 
-def slot_geometry(contacts: Contacts, X: Any) -> Slots:
+def slot_geometry(contacts: Contacts, X: Any, within: float | None = None) -> Slots:
     """Gaps, normals and points of the slots at one configuration.
 
     **Arguments:** `X` (len(contacts.bodies), 4, 4), poses of these bodies in the world, as an array
-    or traced. **Returns:** `Slots` of the same kind. The normal points from b to a, the gap is
-    normal · (x_a − x_b); `INACTIVE` for a slot without a contact.
+    or traced; `within` (m), leave out pairs whose bounding balls are farther apart, if their
+    formula takes long: their slots have no contact. **Returns:** `Slots` of the same kind. The
+    normal points from b to a, the gap is normal · (x_a − x_b); `INACTIVE` for a slot without a
+    contact.
     """
     place = {body: i for i, body in enumerate(contacts.bodies)}
     parts: list[Slots] = []
     for _, group in groupby(contacts.pairs, lambda pair: pair.group):
         pairs = list(group)
-        if len(pairs) > 1 and isinstance(X, Traced):
-            parts.append(_many(pairs, place, X))
+        kinds = pairs[0].a.shape.kind, pairs[0].b.shape.kind
+        limit = within if kinds in LONG else None
+        if isinstance(X, Traced) and (len(pairs) > 1 or limit is not None):
+            parts.append(_many(pairs, place, X, limit))
         else:
             parts += [_one(pair, place, X) for pair in pairs]
     return Slots(*(np.concatenate(values) for values in zip(*parts, strict=True)))
@@ -101,14 +110,21 @@ def _one(pair: ContactPair, place: dict[int, int], X: Any) -> Slots:
     return _stacked(_formula(pair)(a, b)[: pair.slots])
 
 
-def _many(pairs: Sequence[ContactPair], place: dict[int, int], X: Traced) -> Slots:
+def _many(
+    pairs: Sequence[ContactPair], place: dict[int, int], X: Traced, within: float | None
+) -> Slots:
     """The slots of pairs of one group, by a loop over their numbers."""
     first = pairs[0]
-    rows = [np.concatenate([_numbers(pair.a), _numbers(pair.b)]) for pair in pairs]
+    rows = [
+        np.concatenate(
+            [_numbers(pair.a), _numbers(pair.b), *map(bounding_ball, (pair.a.shape, pair.b.shape))]
+        )
+        for pair in pairs
+    ]
     row, split = Traced(ops.given("row", rows[0].shape)), len(_numbers(first.a))
     poses: dict[str, tuple[int, ...]] = {}
     placed: list[Placed] = []
-    for name, own in (("a", row[:split]), ("b", row[split:])):
+    for name, own in (("a", row[:split]), ("b", row[split:-8])):
         bodies = [getattr(pair, f"body_{name}") for pair in pairs]
         pose = None
         if bodies[0] != WORLD:
@@ -117,7 +133,16 @@ def _many(pairs: Sequence[ContactPair], place: dict[int, int], X: Traced) -> Slo
         is_turned = any(getattr(pair, name).is_turned for pair in pairs)
         placed.append(_placed(getattr(first, name).shape, pose, own, is_turned))
     results: list[Node] = [as_node(x) for x in _stacked(_formula(first)(*placed)[: first.slots])]
-    found = call(PairLoop(results, poses, np.array(rows)), as_node(X))
+    far: dict[str, Any] = {}
+    if within is not None:
+        a, b = (
+            x.x + x.R @ ball[:3] for x, ball in zip(placed, (row[-8:-4], row[-4:]), strict=True)
+        )
+        radius_a: Any = row[-5]
+        reach = radius_a + row[-1] + within
+        d = a - b
+        far = {"far": as_node(d @ d > reach * reach), "otherwise": _NOWHERE}
+    found = call(PairLoop(results, poses, np.array(rows), **far), as_node(X))
     count = len(pairs) * first.slots
     shapes = [(count,) if size == 1 else (count, size) for size in _SIZES]
     return Slots(*(Traced(x).reshape(shape) for x, shape in zip(found, shapes, strict=True)))

@@ -28,6 +28,7 @@ from phipsi.interfaces.cli.common import (
 )
 from phipsi.interfaces.cli.export_command import export
 from phipsi.interfaces.cli.simulate_command import simulate
+from phipsi.interfaces.cli.study_command import study_app
 
 if TYPE_CHECKING:
     from phipsi.model import Model
@@ -307,6 +308,7 @@ def demo(*, out: Path = Path("phipsi-demo"), open: bool = False) -> int:
 
 for one in (info, check, simulate, explain, export, workbench, bench, demo):
     app.command(one)
+app.command(study_app)
 
 
 def main() -> None:

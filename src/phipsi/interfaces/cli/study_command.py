@@ -1,0 +1,140 @@
+"""`phipsi study`: run a study of a Python file, look at it, and write its report."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cyclopts import App
+
+from phipsi.interfaces.cli.common import FAILED, aligned, command, complain, say
+
+if TYPE_CHECKING:
+    from phipsi.studies.study import Study
+    from phipsi.studies.study_results import StudyResults
+
+study_app = App(
+    name="study",
+    help="""Run many simulations that differ in what is drawn, and analyse them.
+
+    FILE is a Python file that defines `study = pp.Study(…)`.
+    """,
+    help_format="markdown",
+)
+_MOST_NAMES = 20
+
+
+@command
+def run(
+    file: Path,
+    /,
+    *,
+    folder: Path | None = None,
+    workers: int = 1,
+    executor: str = "local",
+    retries: int = 2,
+    time_limit: float | None = None,
+    memory_limit: int | None = None,
+) -> int:
+    """Run what is missing of a study; one that was interrupted goes on.
+
+    Parameters
+    ----------
+    file
+        A Python file that defines `study = pp.Study(…)`.
+    folder
+        Where results are kept; by default beside the file, with its name.
+    workers
+        Processes.
+    executor
+        local, dask, or the address of a scheduler of dask.distributed (tls://…).
+    retries
+        How often a block is tried again whose process died.
+    time_limit
+        Seconds that a block may take.
+    memory_limit
+        Bytes that a worker may have.
+    """
+    study = _study_of(file)
+    target = folder or file.with_suffix(".study")
+    found = study.run(
+        target, workers=workers, executor=executor, retries=retries, time_limit=time_limit,
+        memory_limit=memory_limit,
+    )  # fmt: skip
+    _describe(found)
+    return 0 if found.complete else FAILED
+
+
+@command
+def status(folder: Path, /) -> int:
+    """Show how far a study is, also while it runs.
+
+    Parameters
+    ----------
+    folder
+        The folder of a study.
+    """
+    from phipsi.studies.study_results import load_study
+
+    _describe(load_study(folder))
+    return 0
+
+
+@command
+def report(folder: Path, page: Path | None = None, /) -> int:
+    """Write a page about the results of a study: distributions, bands over time, what matters.
+
+    Parameters
+    ----------
+    folder
+        The folder of a study.
+    page
+        The HTML file; by default report.html in the folder.
+    """
+    from phipsi.interfaces.report.study_page import study_report
+    from phipsi.studies.study_results import load_study
+
+    target = study_report(load_study(folder), page or folder / "report.html")
+    say(f"{target}")
+    return 0
+
+
+study_app.command(run)
+study_app.command(run, name="resume")
+study_app.command(status)
+study_app.command(report)
+
+
+def _study_of(file: Path) -> Study:
+    from phipsi.errors import InputError, shown
+    from phipsi.studies.study import Study
+
+    if file.suffix != ".py" or not file.is_file():
+        raise InputError(f"{file} is not a Python file that defines  study = pp.Study(…)")
+    found = runpy.run_path(str(file), run_name="__study__").get("study")
+    if not isinstance(found, Study):
+        what = "nothing" if found is None else shown(type(found).__name__)
+        raise InputError(f"{file} defines {what} as `study`; it must be a  pp.Study(…)")
+    return found
+
+
+def _describe(found: StudyResults) -> None:
+    from phipsi.errors import shown
+
+    there = len(found) if found.names else 0
+    rows = [("runs", f"{there} of {found.count}")]
+    if there:
+        rows.append(("failed", str(found.failed.size)))
+    if found.quarantined:
+        listed = ", ".join(map(str, sorted(found.quarantined)[:_MOST_NAMES]))
+        rows.append(("put aside", f"blocks {listed}"))
+    for name in found.outcomes[:_MOST_NAMES]:
+        if found[name].ndim == 1:
+            guess = found.estimate(name)
+            text = f"{guess.value:.4g}, with 95 % confidence {guess.low:.4g} to {guess.high:.4g}"
+            rows.append((shown(name)[:60], text))
+    for line in aligned(rows):
+        say(line)
+    for block, why in sorted(found.quarantined.items())[:_MOST_NAMES]:
+        complain(f"block {block}: {shown(why.splitlines()[0])}")

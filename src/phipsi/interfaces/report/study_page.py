@@ -1,0 +1,203 @@
+"""The page of a study: what varied, what came out, bands over time, what matters, what failed."""
+
+from __future__ import annotations
+
+import html
+import io
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from phipsi.errors import InputError, shown
+from phipsi.motion.optional_imports import import_optional
+from phipsi.studies.study_results import StudyResults
+
+_MOST = 24
+"""Entries that are drawn."""
+_STYLE = """
+:root { color-scheme: light dark; font-family: system-ui, sans-serif; line-height: 1.5 }
+body { max-width: 60rem; margin: 2rem auto; padding: 0 1rem }
+table { border-collapse: collapse } td, th { padding: .2rem .8rem; text-align: left }
+th { border-bottom: 1px solid #8888 } td.n { text-align: right; font-variant-numeric: tabular-nums }
+figure { display: inline-block; margin: .5rem; background: #fff; border-radius: .4rem }
+.bad { color: #b3261e }
+"""
+
+
+def study_report(results: StudyResults, path: str | os.PathLike[str]) -> Path:
+    """Write the results of a study as one self-contained HTML page.
+
+    >>> import tempfile, pathlib, phipsi as pp
+    >>> from phipsi.interfaces.report.study_page import study_report
+    >>> from scipy.stats import norm
+    >>> study = pp.Study(pp.Simulator(pp.examples.planar_arm(1)), {"v": norm([1.0], 0.1)},
+    ...                  steps=10, runs=50)
+    >>> study_report(study.run(), pathlib.Path(tempfile.mkdtemp()) / "study.html").name
+    'study.html'
+    """
+    target = Path(path)
+    if target.suffix.lower() not in (".html", ".htm"):
+        raise InputError(f"{target}: a report is a page; give it a name that ends in .html")
+    if not results.names or not len(results):
+        raise InputError("no run of the study is there yet, so there is nothing to report")
+    text = _page(results)
+    partial = target.with_name(f".{target.name}.{os.getpid()}.part")
+    try:
+        partial.write_text(text, encoding="utf-8")
+        os.replace(partial, target)
+    finally:
+        partial.unlink(missing_ok=True)
+    return target
+
+
+def _page(results: StudyResults) -> str:
+    d = results.definition
+    good = int((results["status"] == 0).sum())
+    head = (
+        f"{len(results)} of {results.count} runs, {good} of them went well; "
+        f"{d['steps']} steps of {d['dt']:g} s, {_safe(d['integrator'])}; "
+        f"sampling {_safe(d['sampling'])}, seed {d['seed']}"
+    )
+    parts = [
+        f"<h1>Study of {_safe(d['mechanism'])}</h1><p>{head}</p>",
+        _estimates(results) if good else "",
+        _histograms(results, "draw.", "What varied"),
+        _histograms(results, "", "What came out") if good else "",
+        _bands(results) if good else "",
+        _influence(results) if good else "",
+        _failures(results),
+    ]
+    title = f"Study of {_safe(d['mechanism'])}"
+    return (
+        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title>'
+        f'<meta name="viewport" content="width=device-width"><style>{_STYLE}</style>'
+        f"<body>{''.join(parts)}</body></html>"
+    )
+
+
+def _safe(text: object) -> str:
+    return html.escape(shown(text, 200))
+
+
+def _numbers(results: StudyResults, names: list[str]) -> dict[str, Any]:
+    """Single numbers of the runs that went well, by label."""
+    good = results["status"] == 0
+    out: dict[str, Any] = {}
+    for name in names:
+        x = results[name][good]
+        flat = x.reshape(len(x), -1) if x.ndim <= 2 else np.zeros((len(x), 0))
+        for i in range(flat.shape[1]):
+            out[f"{name}[{i}]" if x.ndim > 1 else name] = flat[:, i]
+    return dict(list(out.items())[:_MOST])
+
+
+def _estimates(results: StudyResults) -> str:
+    rows = []
+    for label, x in _numbers(results, results.outcomes).items():
+        shown_numbers = [float(np.mean(x))]
+        if x.dtype != bool:
+            shown_numbers += np.percentile(x, (5, 50, 95)).tolist()
+        cells = "".join(f'<td class="n">{v:.4g}</td>' for v in shown_numbers)
+        rows.append(f"<tr><td>{_safe(label)}</td>{cells}</tr>")
+    if not rows:
+        return ""
+    head = "<tr><th>outcome<th>mean<th>5 %<th>median<th>95 %</tr>"
+    return f"<h2>Outcomes</h2><table>{head}{''.join(rows)}</table>"
+
+
+def _histograms(results: StudyResults, prefix: str, title: str) -> str:
+    names = [
+        n for n in results.names
+        if (n.startswith(prefix) if prefix else n in results.outcomes or _is_final(results, n))
+    ]  # fmt: skip
+    found = _numbers(results, names)
+    figures = [_histogram(label.removeprefix("draw."), x) for label, x in found.items()]
+    return f"<h2>{title}</h2>{''.join(figures)}" if figures else ""
+
+
+def _is_final(results: StudyResults, name: str) -> bool:
+    return name in {f"{record}.final" for record in results.definition["record"]}
+
+
+def _histogram(label: str, x: Any) -> str:
+    figure, axes = _axes()
+    finite = x[np.isfinite(x.astype(float))].astype(float)
+    axes.hist(finite, bins=min(40, max(5, int(np.sqrt(len(finite))))), color="#4477aa")
+    axes.set_xlabel(shown(label, 60))
+    return _svg(figure)
+
+
+def _bands(results: StudyResults) -> str:
+    figures = []
+    d = results.definition
+    for name in d["record"]:
+        if name not in results.names:
+            continue
+        low, middle, high = results.bands(name)
+        t = np.arange(len(middle)) * d["every"] * d["dt"]
+        flat = [x.reshape(len(t), -1) for x in (low, middle, high)]
+        for i in range(min(flat[0].shape[1], _MOST)):
+            figure, axes = _axes()
+            axes.fill_between(t, flat[0][:, i], flat[2][:, i], color="#4477aa", alpha=0.3)
+            axes.plot(t, flat[1][:, i], color="#4477aa")
+            axes.set_xlabel("t, s")
+            axes.set_ylabel(f"{name}[{i}]")
+            figures.append(_svg(figure))
+    text = "median, and 90 % of the runs"
+    return f"<h2>Over time</h2><p>{text}</p>{''.join(figures)}" if figures else ""
+
+
+def _influence(results: StudyResults) -> str:
+    rows = []
+    for label, y in _numbers(results, results.outcomes).items():
+        for name, x in results.correlations(_of_all(results, label, y)).items():
+            if np.isfinite(x):
+                rows.append((abs(x), f"<tr><td>{_safe(label)}<td>{_safe(name)}"
+                                     f'<td class="n">{x:+.2f}</tr>'))  # fmt: skip
+    if not rows:
+        return ""
+    rows.sort(key=lambda row: -row[0])
+    listed = "".join(text for _, text in rows[:40])
+    head = "<tr><th>outcome<th>draw<th>rank correlation</tr>"
+    return f"<h2>What matters</h2><table>{head}{listed}</table>"
+
+
+def _of_all(results: StudyResults, label: str, y: Any) -> Any:
+    """Numbers of the runs that went well as an array of all runs."""
+    out = np.zeros(len(results))
+    out[results["status"] == 0] = y
+    return out
+
+
+def _failures(results: StudyResults) -> str:
+    failed = results.failed[:_MOST].tolist()
+    lines = [f"<li>run {i}: {_safe(_reason(results, i))}" for i in failed]
+    lines += [
+        f"<li>block {i} was put aside: {_safe(why.splitlines()[0])}"
+        for i, why in sorted(results.quarantined.items())
+    ]
+    return f'<h2>Failures</h2><ul class="bad">{"".join(lines)}</ul>' if lines else ""
+
+
+def _reason(results: StudyResults, number: int) -> str:
+    at = int(np.flatnonzero(results["run"] == number)[0])
+    if results["status"][at] == -1:
+        return f"could not start: {results['rejected'][at]}"
+    return f"failed in step {results['failed_at'][at]}"
+
+
+def _axes() -> tuple[Any, Any]:
+    matplotlib: Any = import_optional(
+        "matplotlib.figure", "the report of a study", "'phipsi[plot]'"
+    )
+    figure = matplotlib.Figure(figsize=(3.6, 2.4), layout="constrained")
+    return figure, figure.subplots()
+
+
+def _svg(figure: Any) -> str:
+    out = io.StringIO()
+    figure.savefig(out, format="svg", metadata={"Date": None})
+    text = out.getvalue()
+    return f"<figure>{text[text.index('<svg') :]}</figure>"

@@ -1,0 +1,65 @@
+"""`phipsi study`: run, resume, status, report."""
+
+from pathlib import Path
+
+import pytest
+
+from phipsi.interfaces.cli.commands import app
+
+FILE = """
+import phipsi as pp
+from scipy.stats import norm
+
+def make():
+    return pp.Simulator(pp.examples.planar_arm(2), dt=1e-3)
+
+def outcome(run, draws):
+    return {"angle": run.q[:, -1, 0], "low": run.q[:, -1, 0] < 0.25}
+
+study = pp.Study(make, {"q": norm([0.3, 0.0], 0.2)}, steps=20, runs=60, block=16, every=5,
+                 keep=("final", "trajectory"), outcome=outcome)
+"""
+
+
+def call(*arguments: object) -> int:
+    return app([str(x) for x in arguments], exit_on_error=False, result_action="return_value")
+
+
+def test_run_status_and_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    file = tmp_path / "arm.py"
+    file.write_text(FILE)
+    assert call("study", "run", file) == 0
+    text = capsys.readouterr().out
+    assert "runs     60 of 60" in text and "low " in text and "95 % confidence" in text
+    folder = tmp_path / "arm.study"
+    (folder / "block-0000001.npz").unlink()
+    assert call("study", "resume", file) == 0
+    assert call("study", "status", folder) == 0
+    assert capsys.readouterr().out.count("60 of 60") == 2
+    page = tmp_path / "page.html"
+    assert call("study", "report", folder, page) == 0
+    written = page.read_text()
+    assert written.count("<svg") >= 2 + 4 + 2 + 4  # draws, final states, outcomes, bands
+    for word in ("What varied", "Over time", "What matters", "rank correlation"):
+        assert word in written
+    assert "http-equiv" not in written and "src=" not in written
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (None, "not a Python file that defines  study"),
+        ("x = 1", "defines nothing as `study`"),
+        ("study = 3", "defines int as `study`"),
+    ],
+)
+def test_files_without_a_study(
+    text: str | None, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    file = tmp_path / "arm.py"
+    if text is not None:
+        file.write_text(text)
+    assert call("study", "run", file) == 2
+    assert message in capsys.readouterr().err
+    assert call("study", "status", tmp_path) == 2
+    assert "not the folder of a study" in capsys.readouterr().err
