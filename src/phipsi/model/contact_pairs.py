@@ -121,7 +121,7 @@ class Contacts(Value):
     groups and masks agree; if one body is not the parent of the other (bodies without inertia and
     shapes are parts of joints, and the world counts as the parent of none); and if the model's file
     does not exclude the two bodies. Stiffnesses act in series: 1/k = 1/k_a + 1/k_b; each surface
-    takes its part of the deformation, so that d = (k/k_a)² d_a + (k/k_b)² d_b.
+    takes its part of the deformation, so that d = (k/k_a)² d_a + (k/k_b)² d_b, and α likewise.
 
     **Attributes:** `model`, the tree; `shapes`; `pairs`, `ContactPair` each; `n_slots`; `bodies`,
     numbers of the moving bodies of pairs, increasing; `slot_pair` (n_slots,), the number of the
@@ -496,8 +496,10 @@ def _combined(a: Material, b: Material, rule: Callable[[float, float], float]) -
     values = {x: rule(getattr(a, x), getattr(b, x)) for x in _BY_RULE}
     compliance = 1 / a.stiffness + 1 / b.stiffness
     k = 1 / compliance if compliance else math.inf
-    d = sum((k / x.stiffness) ** 2 * x.dissipation for x in (a, b)) if compliance else 0.0
-    return Material(**values, stiffness=k, dissipation=d)
+    values["stiffness"] = k
+    for name in ("dissipation", "hunt_crossley") if compliance else ():
+        values[name] = sum((k / x.stiffness) ** 2 * getattr(x, name) for x in (a, b))
+    return Material(**values)
 
 
 _BY_RULE = ("friction", "torsion", "rolling", "restitution")

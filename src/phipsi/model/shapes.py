@@ -385,7 +385,10 @@ class Material:
     **Arguments:** `friction`, Coulomb's coefficient μ; `torsion` and `rolling`, lengths (m): times
     the normal force they are the largest moments about the normal and across it; `restitution`,
     between 0 and 1, the part of the closing velocity with which bodies part; `stiffness` (N/m),
-    inf for a rigid surface; `dissipation` (N·s/m) of a surface with finite stiffness.
+    inf for a rigid surface; of a surface with finite stiffness k, the force at the depth δ is
+    k δ + d δ̇ (Kelvin and Voigt) with `dissipation` d (N·s/m), and k δ (1 + α δ̇) after Hunt and
+    Crossley with `hunt_crossley` α (s/m), which begins and ends at zero; it never pulls. Impacts
+    with a small speed v then rebound with 1 − (2/3) α v of it.
 
     >>> import phipsi as pp
     >>> pp.Material(0.8, restitution=0.3).stiffness
@@ -398,16 +401,19 @@ class Material:
     restitution: float = field(default=0.0, kw_only=True)
     stiffness: float = field(default=math.inf, kw_only=True)
     dissipation: float = field(default=0.0, kw_only=True)
+    hunt_crossley: float = field(default=0.0, kw_only=True)
 
     def __post_init__(self) -> None:
         for one in fields(self):
             object.__setattr__(self, one.name, self._checked(one.name, getattr(self, one.name)))
-        if self.dissipation and math.isinf(self.stiffness):
-            raise ModelError(
-                f"Material: dissipation={self.dissipation:g} N·s/m acts on the deformation of a "
-                f"surface, and stiffness is inf: a rigid one. Give the stiffness as well, for "
-                f"example\n    pp.Material(stiffness=1e5, dissipation={self.dissipation:g})"
-            )
+        for name, unit in (("dissipation", "N·s/m"), ("hunt_crossley", "s/m")):
+            x = getattr(self, name)
+            if x and math.isinf(self.stiffness):
+                raise ModelError(
+                    f"Material: {name}={x:g} {unit} acts on the deformation of a surface, and "
+                    f"stiffness is inf: a rigid one. Give the stiffness as well, for example\n"
+                    f"    pp.Material(stiffness=1e5, {name}={x:g})"
+                )
 
     @staticmethod
     def _checked(name: str, given: Any) -> float:
