@@ -491,3 +491,14 @@ def test_a_law_reads_the_force_of_a_contact():
         law = feel.bind(f=pp.signals.contact_force(pair))
         with pytest.raises(pp.PhipsiError, match=why):
             pp.Simulator(mechanism, law, 1e-3, integrator=method)
+
+
+def test_a_step_that_is_not_solved_ends_an_episode(monkeypatch):
+    monkeypatch.setattr(step_rows, "WRONG", -1.0)
+    system, q, v = bouncing()
+    sim = pp.Simulator(system, dt=1e-3, integrator="time_stepping", episodes=pp.Episodes(limit=1.0))
+    state = sim.start(np.tile(q, (3, 1)), v)
+    sim.step(state, steps=2)
+    assert_array_equal(state.laws["episode.failed"], 1.0)
+    assert_array_equal(state.laws["episode.count"], 2.0)
+    assert_array_equal(state.q, np.tile(q, (3, 1)))  # every one has started again
