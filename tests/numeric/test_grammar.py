@@ -115,7 +115,9 @@ FALLING = pp.ModelBuilder()
 FALLING.add_body("box", joint=pp.joints.Free(), inertia=pp.SpatialInertia(mass=1.0))
 FALLING.add_shape("box", "box", pp.shapes.Box((0.2, 0.3, 0.4)))
 TOUCHING = pp.Contacts(FALLING.build(), ground=True)
-WITH_CONTACTS = {"contact_points": (TOUCHING.model.random_configuration(RNG, 5),)}
+WITH_CONTACTS = {
+    name: (TOUCHING.model.random_configuration(RNG, 5),) for name in ("contact_points", "distances")
+}
 # These take a state and no options: runs have their own, the others evaluate no program.
 WITHOUT_OPTIONS = {
     "contact_forces", "contact_step", "dense", "equilibrium", "from_drake", "from_mujoco",

@@ -11,6 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import phipsi as pp
 from phipsi.algorithms.forms import FORWARD_DYNAMICS
+from phipsi.backends.native.native_backend import KernelSource
 from phipsi.laws import law_operations as ops
 from phipsi.laws.graph import in_order
 from phipsi.laws.law_derivatives import adjoints
@@ -47,8 +48,7 @@ def newton(m, ecc):
 
 def run(result: Any, rows: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     """A node in machine code: the state "out" after one step; and the status."""
-    base = pp.compile(FORWARD_DYNAMICS, pp.examples.planar_arm(1), backend="native").native
-    assert base is not None
+    base = KernelSource(pp.compile(FORWARD_DYNAMICS, pp.examples.planar_arm(1)).source)
     inputs = {name: x[0].size for name, x in rows.items()}
     count = len(next(iter(rows.values())))
     out = np.zeros((count, max(1, result.size)))

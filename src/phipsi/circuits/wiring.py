@@ -332,18 +332,22 @@ class Wiring:
         return total
 
     def add_rows(self, rows: JointRows) -> None:
-        """Rigid stops and dry friction of joints, with traced gaps and bounds."""
+        """Rigid stops, ropes and dry friction, with traced gaps and bounds."""
         self._joint_rows.append(rows)
 
     def _all_rows(self) -> JointRows:
-        stops = [x for x in self._joint_rows if x.stops]
-        rubs = [x for x in self._joint_rows if x.rubs]
-        return JointRows(
-            tuple(y for x in stops for y in x.stops),
-            as_node(np.concatenate([x.gaps for x in stops])) if stops else None,
-            tuple(y for x in rubs for y in x.rubs),
-            as_node(np.concatenate([x.bounds for x in rubs])) if rubs else None,
-        )
+        def listed(name: str) -> tuple[Any, ...]:
+            return tuple(y for x in self._joint_rows for y in getattr(x, name))
+
+        def joined(name: str) -> Node | None:
+            parts = [getattr(x, name) for x in self._joint_rows]
+            found = [x for x in parts if x is not None]
+            return as_node(np.concatenate(found)) if found else None
+
+        fields = {"stops": ("gaps",), "rubs": ("bounds",), "ropes": ("slacks", "pulls")}
+        known: dict[str, Any] = {name: listed(name) for name in fields}
+        known |= {name: joined(name) for several in fields.values() for name in several}
+        return JointRows(**known)
 
     def change(self, state: str, rate: Node) -> None:
         """The rate of a continuous state."""
@@ -405,7 +409,9 @@ def replaced(made: Circuit, known: Mapping[Node, Node]) -> Circuit:
         samplings=tuple(replace(x, updates=each(x.updates)) for x in made.samplings),
         records=each(made.records),
         energy=one(made.energy),
-        joint_rows=replace(rows, gaps=one(rows.gaps), bounds=one(rows.bounds)),
+        joint_rows=replace(
+            rows, **{n: one(getattr(rows, n)) for n in ("gaps", "bounds", "slacks", "pulls")}
+        ),
     )
 
 

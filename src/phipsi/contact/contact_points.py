@@ -1,8 +1,9 @@
-"""contact_points: gaps, normals and points of all pairs of shapes that may touch."""
+"""contact_points and distances: gaps, normals and points of pairs of shapes."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
 from typing import Any, NamedTuple, Unpack
 
 import numpy as np
@@ -13,7 +14,7 @@ from phipsi.backends.native.lane_function import LaneFunction, LaneKernel
 from phipsi.backends.native.text.lane_arithmetic import Lane, fold_loop, i64
 from phipsi.backends.options import CallOptions, Calls
 from phipsi.compiler import compile, default_backend
-from phipsi.contact.geometry.slots import slot_geometry
+from phipsi.contact.geometry.slots import Slots, slot_geometry
 from phipsi.errors import InputError
 from phipsi.laws import law_operations as ops
 from phipsi.laws.calls import listing
@@ -63,33 +64,109 @@ def contact_points(contacts: Any, q: ArrayLike, **options: Unpack[CallOptions]) 
     >>> pp.contact_points(contacts, [[0.5], [0.08]]).gap.round(12).tolist()
     [[0.4], [-0.02]]
     """
-    listed = _contacts_of(contacts)
+    listed = _contacts_of(contacts, "contact_points")
     if not listed.n_slots:
-        batch = np.shape(np.asarray(q, dtype=np.float64))[:-1]
-        none = np.zeros((*batch, 0, 3))
-        return ContactPoints(np.zeros((*batch, 0)), none, none, none)
+        return _nothing(q, ContactPoints)
     function = listed.model.cached((contact_points, listed), lambda: _Function(listed))
     return function(q, options)
 
 
-def _contacts_of(given: Any) -> Contacts:
+class Distances(NamedTuple):
+    """Signed distances, one per pair of `Contacts`.
+
+    **Attributes:** `distance` (..., pairs), m, negative where shapes overlap; `normal`
+    (..., pairs, 3), unit, from b to a; `point_a`, `point_b` (..., pairs, 3), m, the nearest points;
+    all in world axes.
+    """
+
+    distance: Array
+    normal: Array
+    point_a: Array
+    point_b: Array
+
+
+def distances(
+    contacts: Any, q: ArrayLike, *, within: float | None = None, **options: Unpack[CallOptions]
+) -> Distances:
+    """The distance of every pair of shapes, and where they are nearest.
+
+    d = n*(x_a − x_b) with the nearest points x_a, x_b and the unit normal n from b to a; in an
+    overlap −d is a way out along n. Its rate is n*(velocity of a at x_a − velocity of b at x_b).
+
+    **Arguments:** `contacts`, `Contacts` or a system that has them; it lists the pairs, which need
+    not be those of a simulation: ``pp.Contacts(model)`` has all pairs of an arm for a check of
+    collisions with itself. `q` (..., nq). `within` (m), leave out pairs that bounding balls show to
+    be farther apart, where that saves time: their distance is 1e6 m.
+    **Returns:** `Distances`, one entry per pair; `contacts.pairs` has their names.
+    **Cost:** one base-to-tip sweep and a formula per pair, in machine code.
+    **Source:** theory/contact 8.
+
+    >>> import phipsi as pp
+    >>> builder = pp.ModelBuilder()
+    >>> for name in ("can", "egg"):
+    ...     body = builder.add_body(name, joint=pp.joints.Prismatic(axis=(0, 0, 1)),
+    ...                             inertia=pp.SpatialInertia(mass=1.0))
+    >>> builder.add_shape("can", "can", pp.shapes.Cylinder(0.1, 0.4))
+    >>> builder.add_shape("egg", "egg", pp.shapes.Ellipsoid((0.1, 0.1, 0.2)))
+    >>> found = pp.distances(pp.Contacts(builder.build()), [0.0, 1.0])
+    >>> found.distance.round(12).tolist(), found.point_b[0].round(12).tolist()
+    ([0.6], [0.0, 0.0, 0.8])
+    """
+    listed = _contacts_of(contacts, "distances")
+    if within is not None and not within > 0:
+        raise InputError(f"distances: within={within!r} must be a length above 0, in m.")
+    if not listed.n_slots:
+        return _nothing(q, Distances)
+    key = distances, listed, within
+    return listed.model.cached(key, lambda: _Function(listed, within, Distances))(q, options)
+
+
+def _contacts_of(given: Any, who: str) -> Contacts:
     found = given if isinstance(given, Contacts) else getattr(given, "contact_pairs", None)
     if isinstance(found, Contacts):
         return found
     raise InputError(
-        f"contact_points needs the pairs of shapes that may touch, not {type(given).__name__}. "
-        f"For example:\n    pp.contact_points(pp.Contacts(model, ground=True), q)"
+        f"{who} needs the pairs of shapes that may touch, not {type(given).__name__}. "
+        f"For example:\n    pp.{who}(pp.Contacts(model, ground=True), q)"
     )
+
+
+def _nothing(q: ArrayLike, result: Any) -> Any:
+    batch = np.shape(np.asarray(q, dtype=np.float64))[:-1]
+    none = np.zeros((*batch, 0, 3))
+    return result(np.zeros((*batch, 0)), none, none, none)
+
+
+def _nearest(contacts: Contacts, slots: Slots) -> Slots:
+    """Of every pair, the slot with the smallest gap."""
+    parts: list[Any] = []
+    for _, group in groupby(contacts.pairs, lambda pair: pair.slots):
+        pairs = list(group)
+        first, width = pairs[0].first, pairs[0].slots
+        own = [x[first : first + len(pairs) * width] for x in slots]
+        columns = [Slots(*(x[k::width] for x in own)) for k in range(width)]
+        best = columns[0]
+        for other in columns[1:]:
+            nearer = other.gap < best.gap
+            pick = [nearer] + [nearer[:, None]] * 3
+            best = Slots(*(np.where(c, x, y) for c, x, y in zip(pick, other, best, strict=True)))
+        parts.append(best)
+    return Slots(*(np.concatenate(values) for values in zip(*parts, strict=True)))
 
 
 class _Function:
     """Poses of the bodies by a program, then the formulas: in machine code, or on arrays."""
 
-    def __init__(self, contacts: Contacts) -> None:
+    def __init__(
+        self, contacts: Contacts, within: float | None = None, result: Any = ContactPoints
+    ) -> None:
+        self._result = result
         names = [contacts.model.body_names[i] for i in contacts.bodies]
         self._poses = compile(frame_pose, contacts.model, points=names)
         X = ops.given("X", (len(names), 4, 4))
-        self._nodes = [as_node(x) for x in slot_geometry(contacts, Traced(X))]
+        slots = slot_geometry(contacts, Traced(X), within)
+        found = slots if result is ContactPoints else _nearest(contacts, slots)
+        self._nodes = [as_node(x) for x in found]
         self._fast = None
         if default_backend() == "native":
             native = compile(frame_pose, contacts.model, points=names, backend="native").native
@@ -101,11 +178,11 @@ class _Function:
             threads, out = options.get("threads", 1), options.get("out")
             found = fast.quick((q,), threads, out) if options else fast.fast(q)
             if found is not None:
-                return ContactPoints(*found)
+                return self._result(*found)
         calls = Calls(options)
         X = calls(self._poses, q)  # explains what is wrong with q
         values = evaluate(self._nodes, {"X": X}) if fast is None else fast.ufunc(q)[:-1]
-        return calls.finish(ContactPoints(*values))
+        return calls.finish(self._result(*values))
 
 
 def _code(native: Any, nodes: Sequence[Node]) -> LaneFunction:

@@ -42,6 +42,8 @@ STOPS = "stop.impulses"
 RUBS = "friction.impulses"
 """Impulses of dry friction in joints at all rates (nv,), N·m·s or N·s."""
 
+ROPES = "rope.impulses"
+"""Impulses of ropes that are taut (ropes,), N·s, pulling."""
 LOOPS = "loop.impulses"
 """Impulses of the constraint rows of loops in the last step (rows,), N·m·s or N·s, on side a."""
 UNSOLVED_CONTACTS = BLOCK + (4 << 32)
@@ -70,6 +72,7 @@ def row_states(
     if contacts is not None:
         shapes[IMPULSES] = (contacts.n_slots, 6)
     shapes |= {name: (nv,) for name, x in ((STOPS, joints.stops), (RUBS, joints.rubs)) if x}
+    shapes |= {ROPES: (len(joints.ropes),)} if joints.ropes else {}
     if shapes:
         shapes |= {LOOPS: (loops,)} if loops else {}
     first = {name: np.zeros(shape) for name, shape in shapes.items()}
@@ -185,7 +188,7 @@ class RowTable(NamedTuple):
 
 @final
 class RowPlan:
-    """Which rows a step has: those of slots, then rigid stops, then dry friction of joints.
+    """Which rows a step has: of slots, rigid stops, ropes, and dry friction, in this order.
 
     **Attributes:** `contacts`; `joints`; `layout` of all rows; `table`, the rows of slots;
     `bodies`, numbers of those whose frames are hosts; `rates`, those of joints with rows;
@@ -198,8 +201,11 @@ class RowPlan:
     ) -> None:
         self.model, self.contacts, self.joints, self._loops = model, contacts, joints, loops
         kinds = () if contacts is None else layout_of(contacts).contacts
-        self.layout = layout = ConeLayout(kinds, len(joints.stops), len(joints.rubs))
+        ends = len(joints.stops) + len(joints.ropes)
+        self.layout = layout = ConeLayout(kinds, ends, len(joints.rubs))
         self.bodies = () if contacts is None else contacts.bodies
+        tied = {x for pair in joints.ropes for x in pair if x >= 0}
+        self.bodies = (*self.bodies, *sorted(tied - set(self.bodies)))
         self.n_slots = len(kinds)
         own = [rate for rate, _ in joints.stops] + list(joints.rubs)
         self.rates = tuple(sorted(set(own)))
@@ -209,8 +215,12 @@ class RowPlan:
         self._entries = np.array([place[x] for x in own], dtype=int)
         self._signs = np.array([x for _, x in joints.stops] + [1] * len(joints.rubs), dtype=float)
         touching = [] if contacts is None else contacts.slot_bodies.tolist()
-        self.sides = np.array([*touching, *((m + i // 6, -1) for i in self._entries)], dtype=int)
-        self.sides = self.sides.reshape(-1, 2)
+        of_joints = [(m + i // 6, -1) for i in self._entries]
+        host = {body: i for i, body in enumerate(self.bodies)} | {-1: -1}
+        tied_to = [(host[a], host[b]) for a, b in joints.ropes]
+        ns = len(joints.stops)
+        sides = [*touching, *of_joints[:ns], *tied_to, *of_joints[ns:]]
+        self.sides = np.array(sides, dtype=int).reshape(-1, 2)
         of_slots = np.array([i for i, x in enumerate(kinds) for _ in ROWS[x]], dtype=int)
         heads = [*of_slots, *range(len(kinds), len(self.sides))]
         self.a, self.b = self.sides[np.array(heads, dtype=int)].T
@@ -238,7 +248,10 @@ class RowPlan:
         owner = {i: name for name, at in places for i in range(at.start, at.stop)}
         pairs = () if self.contacts is None else self.contacts.slot_names
         stops = (f"stop of {owner[rate]}" for rate, _ in self.joints.stops)
-        return (*pairs, *stops, *(f"friction in {owner[rate]}" for rate in self.joints.rubs))
+        names = (*self.model.body_names, "world")
+        ropes = (f"rope {names[a]}|{names[b]}" for a, b in self.joints.ropes)
+        rubs = (f"friction in {owner[rate]}" for rate in self.joints.rubs)
+        return (*pairs, *stops, *ropes, *rubs)
 
     @property
     def margins(self) -> Array:
@@ -258,9 +271,15 @@ class RowPlan:
         first, ns = len(self.table.slot), len(self.joints.stops)
         rates = np.array(self.rates, dtype=int)[self._entries]
         rows = first + np.arange(len(rates))
+        rows[ns:] += len(self.joints.ropes)
         cuts = (STOPS, slice(0, ns)), (RUBS, slice(ns, None))
         parts = [(name, rows[x], rates[x], self._signs[x]) for name, x in cuts]
         return [x for x in parts if len(x[1])]
+
+    @property
+    def rope_rows(self) -> Array:
+        """Which rows are those of ropes."""
+        return len(self.table.slot) + len(self.joints.stops) + np.arange(len(self.joints.ropes))
 
 
 def _root(parent: Any, body: int) -> int:
@@ -287,8 +306,8 @@ class RowBlocks(NamedTuple):
     b: Any
 
 
-def row_blocks(plan: RowPlan, origins: Any, slots: Any) -> RowBlocks:
-    """The rows, from the origins (m, 3) of bodies and slots (gap, normal, x_a, x_b)."""
+def row_blocks(plan: RowPlan, origins: Any, slots: Any, pulls: Any = None) -> RowBlocks:
+    """The rows, from the origins (m, 3) of bodies, slots (gap, normal, x_a, x_b), and ropes."""
     parts = []
     if plan.n_slots:
         table, count = plan.table, len(plan.table.slot)
@@ -304,10 +323,12 @@ def row_blocks(plan: RowPlan, origins: Any, slots: Any) -> RowBlocks:
             parts.append([np.concatenate([turn * there, axes * (slides * there)], axis=1)])
     else:
         parts = [[], []]
-    more = plan.joint_blocks
-    if len(more):
-        parts[0].append(more)
-        parts[1].append(np.zeros_like(more))
+    more, ns = plan.joint_blocks, len(plan.joints.stops)
+    rest = [(x, np.zeros_like(x)) for x in (more[:ns], more[ns:])]
+    rest[1:1] = [] if pulls is None else [(pulls[:, 0], pulls[:, 1])]
+    for both in (x for x in rest if len(x[0])):
+        for part, block in zip(parts, both, strict=True):
+            part.append(block)
     return RowBlocks(*(x[0] if len(x) == 1 else np.concatenate(x) for x in parts))
 
 

@@ -138,12 +138,17 @@ def _declaration(lib: Library, f: ExportedFunction) -> list[str]:
         size = " x ".join(map(str, a.shape)) or "1"
         units = f" [{a.units}]" if a.units else ""
         lines.append(f"   {a.name} ({a.role}, {size}){units}: {_comment(a.text)}")
+    if f.accuracy is not None:
+        lines.append(f"   Errors against double precision: {f.accuracy}.")
     lines.append("*/")
     if not lib.static:
         lines.append(f"#define {name.upper()}_WORK {f.work_bytes}")
     work = [] if lib.static else ["void *work"]
     arrays = [_parameter(lib, a) for a in f.arguments]
     lines.append(f"int {name}({', '.join([*arrays, *work])});")
+    if f.rollout:
+        lines.append("/* the same, n steps */")
+        lines.append(f"int {f.rollout}({', '.join(['int n', *arrays, *work])});")
     if f.batch_bytes:
         lines += [
             f"/* n configurations, {f.lanes} at once; status[i] is that of configuration i,",
@@ -343,36 +348,38 @@ def test_program(lib: Library, references: Sequence[Reference]) -> str:
 
 def _reference(lib: Library, number: int, r: Reference) -> list[str]:
     """The numbers of one function, and the function that compares them."""
-    f, n = r.function, lib.name
+    f, n = r.function, f"{lib.name}_{number}"
     lines: list[str] = []
-    arrays = [*r.inputs, *r.results]
-    count = len(arrays[0])
-    names = [f"{n}_{number}_{a.name}" for a in f.arguments]
-    for name, a, values in zip(names, f.arguments, arrays, strict=True):
+    count = len([*r.inputs, *r.results][0])
+    given = [(f"{n}_given_{a.name}", a, x) for a, x in zip(f.inputs, r.inputs, strict=True)]
+    wanted = [(f"{n}_wanted_{a.name}", a, x) for a, x in zip(f.outputs, r.results, strict=True)]
+    for name, a, values in (*given, *wanted):
         rows = np.asarray(values, dtype=np.float64).reshape(count, -1)
         body = ",\n".join("  {" + ", ".join(_literal(lib, x) for x in row) + "}" for row in rows)
-        lines.append(
-            f"static const {lib.number} {name}[{count}][{max(1, a.count)}] = {{\n{body}}};"
-        )
-    outs = [a for a in f.arguments if a.role == "out"]
-    for a in outs:
-        lines.append(f"static {lib.number} {n}_{number}_found_{a.name}[{max(1, a.count)}];")
-    given = [
-        f"{name}[i]" if a.role == "in" else f"{n}_{number}_found_{a.name}"
-        for name, a in zip(names, f.arguments, strict=True)
+        kind = f"static const {lib.number}"
+        lines.append(f"{kind} {name}[{count}][{max(1, a.count)}] = {{\n{body}}};")
+    for a in f.outputs:
+        lines.append(f"static {lib.number} {n}_found_{a.name}[{max(1, a.count)}];")
+    places = [
+        f"{n}_given_{a.name}[i]" if a.role == "in" else f"{n}_found_{a.name}" for a in f.arguments
     ]
-    work = [] if lib.static else [f"{n}_work.bytes"]
+    work = [] if lib.static else [f"{lib.name}_work.bytes"]
     lines += [
-        f"static int {n}_test_{number}(void) {{",
+        f"static int {lib.name}_test_{number}(void) {{",
         f"  for (int i = 0; i < {count}; i++) {{",
-        f"    int status = {f.name}({', '.join([*given, *work])});",
+    ]
+    for a in f.arguments:
+        if a.role == "inout":
+            put = f"{n}_found_{a.name}[j] = {n}_given_{a.name}[i][j];"
+            lines.append(f"    for (int j = 0; j < {a.count}; j++) {put}")
+    lines += [
+        f"    int status = {f.name}({', '.join([*places, *work])});",
         "    if (status) return 100 + (status & 7);",
     ]
-    for j, a in enumerate(outs):
-        found, wanted = f"{n}_{number}_found_{a.name}", f"{n}_{number}_{a.name}[i]"
-        lines.append(
-            f"    if ({n}_differs({found}, {wanted}, {a.count}, {r.tolerance:.3g})) return {1 + j};"
-        )
+    for j, a in enumerate(f.outputs):
+        found, want = f"{n}_found_{a.name}", f"{n}_wanted_{a.name}[i]"
+        call = f"{lib.name}_differs({found}, {want}, {a.count}, {r.tolerance:.3g})"
+        lines.append(f"    if ({call}) return {1 + j};")
     return [*lines, "  }", "  return 0;", "}", ""]
 
 
@@ -399,6 +406,12 @@ def readme(
     ]
     untested = [f.name for f, r in zip(lib.functions, references, strict=True) if r is None]
     notes = [f"`test_{n}.c` has no numbers for {', '.join(untested)}."] if untested else []
+    notes += [
+        f"`{f.name}` in single precision against double: {f.accuracy}, as a fraction of the "
+        "largest number of a result."
+        for f in lib.functions
+        if f.accuracy is not None
+    ]
     if lib.helpers:
         notes.append(
             "The processor computes these numbers by helper functions of the compiler's library "

@@ -1,6 +1,6 @@
 """Programs as functions of one module with a C interface, for a target.
 
-    int NAME(const double *input…, double *result…, void *work)
+    int NAME(const double *input…, double *result…, void *work)       or float, by the target
     int NAME_batch(int n, const double *input…, double *result…, int *status, void *work)
 
 The kernels are those that run here, with their data record known: no heap, no data that changes,
@@ -10,7 +10,7 @@ no address in data, no call of a library. Reasons: docs/decisions/0042.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any
@@ -39,7 +39,10 @@ _STATUSES = {code: text for code, text in STATUS_WORDS.items() if code != NO_MEM
 
 @dataclass(frozen=True)
 class ExportedArray:
-    """An argument: its name in C, shape of one element, units, "in" or "out", and what it is."""
+    """An argument: its name in C, shape of one element, units, role, and what it is.
+
+    `role` is "in", "out", or "inout" for what a step changes.
+    """
 
     name: str
     shape: tuple[int, ...]
@@ -54,11 +57,32 @@ class ExportedArray:
 
 
 @dataclass(frozen=True)
+class Accuracy:
+    """Errors in single precision at random states, relative to the largest number of a result.
+
+    `median` and `largest` error; `states`, how many were compared with double precision; `failed`,
+    how many of them have no result in single precision.
+    """
+
+    median: float
+    largest: float
+    states: int
+    failed: int
+
+    def __str__(self) -> str:
+        text = (
+            f"median {self.median:.1e}, largest {self.largest:.1e} at {self.states} random states"
+        )
+        return f"{text}, {self.failed} of which fail" if self.failed else text
+
+
+@dataclass(frozen=True)
 class ExportedFunction:
     """A C function: its name, its arrays in order, bytes of work memory, and its statuses.
 
     `batch_bytes` is the work memory of the form for many configurations; `lanes`, how many of them
-    it computes at once; `statuses`, the text of every status by its last three bits.
+    it computes at once; `statuses`, the text of every status by its last three bits; `rollout`, the
+    name of the function that takes many steps, of a step; `accuracy`, that of single precision.
     """
 
     name: str
@@ -67,16 +91,22 @@ class ExportedFunction:
     statuses: dict[int, str]
     batch_bytes: int = 0
     lanes: int = 1
+    rollout: str = ""
+    accuracy: Accuracy | None = None
 
     @property
     def inputs(self) -> tuple[ExportedArray, ...]:
         """The arrays that are read."""
-        return tuple(a for a in self.arguments if a.role == "in")
+        return tuple(a for a in self.arguments if a.role != "out")
 
     @property
     def outputs(self) -> tuple[ExportedArray, ...]:
         """The arrays that are written."""
-        return tuple(a for a in self.arguments if a.role == "out")
+        return tuple(a for a in self.arguments if a.role != "in")
+
+
+Writer = Callable[[Any], tuple[list[Any], ExportedFunction]]
+"""Writes functions into a module: those that others may call, and what they are."""
 
 
 @dataclass(frozen=True)
@@ -103,11 +133,12 @@ def exported_module(
     *,
     batch: bool = True,
     static: bool = False,
+    more: Sequence[Writer] = (),
 ) -> ExportedModule:
     """All functions in one module; tables with equal contents are there once.
 
     `writer` writes the text: that of LLVM, or C. With `static`, work memory is data of the module:
-    functions have no `work`, and each may run once at a time.
+    functions have no `work`, and each may run once at a time. `more` write further functions.
     """
     options: dict[str, Any] = {}
     if writer is llvm_text:
@@ -134,6 +165,10 @@ def exported_module(
             entries.append(entry)
             function = replace(function, batch_bytes=work, lanes=target.lanes)
         functions.append(function)
+    for write in more:
+        written, function = write(module)
+        entries += written
+        functions.append(function)
     if isinstance(module, c_text.Module):
         for f in functions:
             _declare(module, f, target.number, static=static)
@@ -148,6 +183,7 @@ def _declare(module: c_text.Module, f: ExportedFunction, number: str, *, static:
     if arrays:
         module.signatures[f.name] = (*arrays, *work)
         module.signatures[f"{f.name}_batch"] = ("int n", *arrays, "int *status", *work)
+        module.signatures[f.rollout] = ("int n", *arrays, *work)
 
 
 class _Writer:

@@ -5,7 +5,7 @@ origins in body axes, as `f_ext` everywhere in the library. Conservative element
 energy, which `Trajectory.energy` contains.
 """
 
-from phipsi.forces.body_forces import GravityField, PointSpring, Wrench
+from phipsi.forces.body_forces import GravityField, PointSpring, Rope, Wrench
 from phipsi.forces.force import Force, State
 from phipsi.forces.frame_forces import Bushing, TorsionSpring, WindDrag
 from phipsi.forces.joint_forces import (
@@ -26,6 +26,7 @@ __all__ = [
     "JointSpring",
     "JointStop",
     "PointSpring",
+    "Rope",
     "State",
     "StribeckFriction",
     "TorsionSpring",

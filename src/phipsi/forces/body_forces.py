@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from phipsi.errors import InputError, PhipsiError
 from phipsi.forces.force import Array, Force, State
+from phipsi.laws.circuit import JointRows
 from phipsi.laws.trace import Traced, as_array
 from phipsi.model.model import Model
 from phipsi.motion.user_functions import check_signature, name_of
@@ -133,16 +134,128 @@ class PointSpring(Force):
 
 
 @final
+class Rope(Force):
+    """A rope between two points: it pulls where it is taut, and never pushes.
+
+    It is taut where the distance l of its ends reaches its `length` L. With a finite stiffness it
+    pulls with max(0, k (l − L) + c l̇) beyond L, a force in all integrators, and stores
+    ½ k (l − L)². By default it does not stretch: 0 ≤ p ⊥ L − l ≥ 0. Only
+    ``integrator="time_stepping"`` knows that: its steps solve for the impulses p of ropes together
+    with those of contacts; a rope goes taut without rebound.
+
+    **Arguments:** `a`, `b`, points: a body, a frame, "world", or (name, offset in m in its axes);
+    `length` L, m; `stiffness` k, N/m; `damping` c, N·s/m, of a rope that stretches.
+
+    >>> import numpy as np, phipsi as pp
+    >>> builder = pp.ModelBuilder()
+    >>> solid = pp.SpatialInertia.sphere(0.05, mass=2.0)
+    >>> body = builder.add_body("ball", joint=pp.joints.Free(), inertia=solid)
+    >>> rope = pp.forces.Rope("ball", "world", 1.0)
+    >>> sim = pp.Simulator(builder.build(), [rope], dt=1e-3, integrator="time_stepping")
+    >>> run = sim.rollout(sim.start(), steps=600, record=("q", "rope.impulses"))
+    >>> run.q[-1, 6].round(9), (run["rope.impulses"][-1] / 1e-3).round(6)    # m, N: its weight
+    (np.float64(-1.0), array([19.62]))
+    """
+
+    __slots__ = ("a", "b", "length", "stiffness", "damping", "_row")
+
+    def __init__(
+        self, a: Point, b: Point, length: float, stiffness: float = np.inf, damping: float = 0.0
+    ) -> None:
+        self.a, self.b, self.length = a, b, length
+        self.stiffness, self.damping = stiffness, damping
+
+    def __repr__(self) -> str:
+        return (
+            f"Rope({self.a!r}, {self.b!r}, length={self.length!r}, stiffness={self.stiffness!r}, "
+            f"damping={self.damping!r})"
+        )
+
+    def bind(self, model: Model) -> Force:
+        """Look up the points."""
+        who, rigid = repr(self), self.stiffness == np.inf
+        out = Rope(self.a, self.b, self.length, self.stiffness, self.damping)
+        numbers = (
+            0.0 if rigid else _number(self.stiffness, "stiffness", who),
+            _number(self.length, "length", who),
+            _number(self.damping, "damping", who),
+        )
+        if not numbers[1] > 0:
+            raise InputError(f"{who}: a rope has a positive length, in m.")
+        if rigid and numbers[2]:
+            raise InputError(f"{who}: a rope that does not stretch has no damping.")
+        ends = [place_on_body(model, point, who) for point in (self.a, self.b)]
+        if ends[0][0] == ends[1][0]:
+            raise InputError(
+                f"{who}: both points are on the same body, so the rope can never go taut. Did you "
+                f"mean another body or frame?"
+            )
+        out._row = (model.n_bodies, ends, numbers)
+        return out
+
+    @classmethod
+    def merge(cls, elements: Sequence[Rope]) -> Sequence[Force]:
+        """Ropes that stretch as one element on arrays, and those that do not as another."""
+        rows = [(x._row, x.stiffness == np.inf) for x in elements]
+        firm, soft = ([x for x, rigid in rows if rigid is kind] for kind in (True, False))
+        found: list[Force] = [_PointSprings(soft, slack=True)] if soft else []
+        return [*found, *([_RigidRopes(firm, elements)] if firm else [])]
+
+
+@final
+class _RigidRopes(Force):
+    """Ropes that do not stretch, as arrays."""
+
+    parameters: ClassVar[Mapping[str, str]] = {"length": "lengths"}
+    name: ClassVar[str] = "rope"
+
+    def __init__(self, rows: list[Any], elements: Sequence[Rope]) -> None:
+        self.bodies = np.array([[body for body, _ in row[1]] for row in rows])
+        self.offsets = np.array([[offset for _, offset in row[1]] for row in rows])
+        self.lengths = np.array([row[2][1] for row in rows])
+        self._moves = self.bodies >= 0
+        self._shown = repr(next(x for x in elements if x.stiffness == np.inf))
+
+    def __repr__(self) -> str:
+        return self._shown
+
+    @property
+    def has_rows(self) -> bool:
+        """They have nothing else."""
+        return True
+
+    def joint_rows(self, state: State) -> JointRows:
+        """Slacks L − l, and how they change with the motions of the bodies."""
+        X = with_world(state)[0][self.bodies]
+        arms = (X[..., :3, :3] @ self.offsets[..., None])[..., 0]
+        ends = arms + X[..., :3, 3]
+        gap = ends[:, 1] - ends[:, 0]
+        length = np.sqrt(np.maximum((gap * gap).sum(-1), 1e-300))
+        unit = gap / length[:, None]
+        pulls = []
+        for side, sign in ((0, 1.0), (1, -1.0)):
+            toward = unit * np.where(self._moves[:, side], sign, 0.0)[:, None]
+            pulls.append(np.concatenate([np.cross(arms[:, side], toward), toward], axis=1))
+        ropes = tuple((int(a), int(b)) for a, b in self.bodies)
+        return JointRows(ropes=ropes, slacks=self.lengths - length, pulls=np.stack(pulls, axis=1))
+
+
+@final
 class _PointSprings(Force):
-    """Springs between points, as arrays: first all ends a, then all ends b."""
+    """Springs between points, as arrays: first all ends a, then all ends b.
+
+    With `slack` they are ropes, which do not push and only act beyond their length.
+    """
 
     parameters: ClassVar[Mapping[str, str]] = {
         "stiffness": "k", "rest_length": "rest", "damping": "c",
     }  # fmt: skip
     name: ClassVar[str] = "point_spring"
 
-    def __init__(self, rows: list[Any]) -> None:
-        n = rows[0][0]
+    def __init__(self, rows: list[Any], *, slack: bool = False) -> None:
+        n, self.slack = rows[0][0], slack
+        if slack:
+            self.name = "rope"  # type: ignore[misc]
         ends = [row[1][k] for k in (0, 1) for row in rows]
         self.bodies = np.array([body for body, _ in ends])
         self.offsets = np.array([offset for _, offset in ends])
@@ -151,7 +264,7 @@ class _PointSprings(Force):
         self.sum = _Sum(self.bodies, n)
 
     def __repr__(self) -> str:
-        return f"PointSpring (all {len(self.k)})"
+        return f"{'Rope' if self.slack else 'PointSpring'} (all {len(self.k)})"
 
     def _line(self, X: Array) -> tuple[Array, Array, Array]:
         R, p = X[..., :3, :3], X[..., :3, 3]
@@ -173,7 +286,10 @@ class _PointSprings(Force):
         speed = (R @ local)[..., 0]
         m = len(self.k)
         rate = ((speed[..., m:, :] - speed[..., :m, :]) * unit).sum(-1)
-        pull = (self.k * (length - self.rest) + self.c * rate)[..., None] * unit
+        size = self.k * (length - self.rest) + self.c * rate
+        if self.slack:
+            size = np.where(length > self.rest, np.maximum(size, 0.0), 0.0)
+        pull = size[..., None] * unit
         world = np.concatenate([pull, -pull], axis=-2)
         force = (world[..., None, :] @ R)[..., 0, :]
         moment = (self.arms @ force[..., None])[..., 0]
@@ -183,6 +299,8 @@ class _PointSprings(Force):
         """½ k (l − l0)²."""
         X = with_world(state)[0][..., self.bodies, :, :]
         stretch = self._line(X)[2] - self.rest
+        if self.slack:
+            stretch = np.maximum(stretch, 0.0)
         return 0.5 * (stretch * stretch) @ self.k
 
 

@@ -74,19 +74,25 @@ class Sampling:
 
 @dataclass(frozen=True, eq=False)
 class JointRows:
-    """Rigid stops and dry friction of joints: rows beside those of contacts, which steps solve.
+    """Rigid stops, ropes and dry friction: rows beside those of contacts, which steps solve.
 
     **Attributes:** `stops`, (rate, sign) of each: its gap changes with sign · v; `gaps` (stops,),
-    rad or m; `rubs`, the rates with dry friction; `bounds` (rubs,), the largest friction, N·m or N.
+    rad or m; `rubs`, the rates with dry friction; `bounds` (rubs,), the largest friction, N·m or N;
+    `ropes`, the two bodies of each, −1 for the world; `slacks` (ropes,), m, how much longer they
+    are than the distance of their ends; `pulls` (ropes, 2, 6), how slacks change with the motions
+    of the two bodies' frames, in world axes.
     """
 
     stops: tuple[tuple[int, int], ...] = ()
     gaps: Any = None
     rubs: tuple[int, ...] = ()
     bounds: Any = None
+    ropes: tuple[tuple[int, int], ...] = ()
+    slacks: Any = None
+    pulls: Any = None
 
     def __bool__(self) -> bool:
-        return bool(self.stops or self.rubs)
+        return bool(self.stops or self.rubs or self.ropes)
 
 
 @dataclass(frozen=True, eq=False)

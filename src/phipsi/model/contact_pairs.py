@@ -174,8 +174,13 @@ class Contacts(Value):
         choose = _Chooser(tree, shapes, links)
         margin, points = _margin(margin), _points(points)
         without = choose.excluded(exclude)
+        own = choose.pairs_of_file()
         if isinstance(pairs, str) and pairs == "auto":
-            wanted, without = choose.automatic(), without | choose.excluded_by_file()
+            by_file = choose.excluded_by_file()
+            wanted = [
+                pair for pair in choose.automatic() if pair not in by_file and pair not in own
+            ]
+            wanted += own
         else:
             wanted = choose.listed(pairs)
         wanted = _by_group(shapes, [pair for pair in wanted if pair not in without])
@@ -185,7 +190,7 @@ class Contacts(Value):
         first = 0
         for i, j in wanted:
             a, b = shapes[i], shapes[j]
-            both = _combined(a.material or default, b.material or default, rule)
+            both = own.get((i, j)) or _combined(a.material or default, b.material or default, rule)
             slots = SLOTS[a.shape.kind, b.shape.kind]
             slots = min(slots, points) if _is_mesh_on_plane(a, b) else slots
             hosts = (choose.hosts[i], choose.hosts[j])
@@ -303,6 +308,17 @@ class _Chooser:
         for x in self.model.description.extras.exclusions:
             first, second = (self.on_link.get(name, []) for name in (x.body, x.other))
             found |= {self.sorted(pair) for pair in product(first, second)}
+        return found
+
+    def pairs_of_file(self) -> dict[Pair, Material | None]:
+        """The pairs of shapes that the model's file lists, and their materials."""
+        named = {s.name: i for i, s in enumerate(self.shapes)}
+        found: dict[Pair, Material | None] = {}
+        for x in self.model.description.extras.pairs:
+            if x.shape in named and x.other in named:
+                i, j = named[x.shape], named[x.other]
+                if self.hosts[i] != self.hosts[j]:
+                    found[self.sorted((i, j))] = x.material
         return found
 
     def automatic(self) -> list[Pair]:

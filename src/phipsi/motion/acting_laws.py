@@ -48,7 +48,7 @@ class ActingLaws:
         made = self.circuit
         if made.joint_rows:
             raise InputError(
-                "rigid stops (stiffness=inf) and dry friction (velocity_scale=0) jump, so that "
+                "rigid stops and ropes (stiffness=inf) and dry friction (velocity_scale=0) jump: "
                 "there are no efforts at a state and no small motions about it. Give them a finite "
                 "stiffness and a velocity_scale above 0"
             )

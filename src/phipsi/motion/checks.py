@@ -153,9 +153,9 @@ def check_contacts(method: Method, mechanism: Model, joints: JointRows | None = 
     touching = mechanism.contact_pairs is not None
     if joints and not method.touches:
         raise InputError(
-            f"integrator={method.name!r} does not know rigid stops (stiffness=inf) and dry "
-            "friction (velocity_scale=0) in joints. Use the one that does, or give them a "
-            "finite stiffness and a velocity_scale above 0:\n    integrator='time_stepping'"
+            f"integrator={method.name!r} does not know rigid stops and ropes (stiffness=inf) and "
+            "dry friction (velocity_scale=0). Use the one that does, or give them a finite "
+            "stiffness and a velocity_scale above 0:\n    integrator='time_stepping'"
         )
     if touching and not method.touches:
         raise InputError(

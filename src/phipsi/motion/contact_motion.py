@@ -108,7 +108,8 @@ class ContactMotion:
         slots = slot_geometry(contacts, poses_of)
         blocks = row_blocks(self._rows, poses_of[:, :3, 3], slots)
         nodes = [as_node(x) for x in blocks]
-        moving = tangents(nodes, {X: as_node(_pose_rates(poses_of, Traced(V)))})
+        rates = as_node(_pose_rates(poses_of, Traced(V)))  # of those bodies that the rows read
+        moving = tangents(nodes, {all_poses: ops.scatter(rates, chosen, all_poses.shape)})
         zeros = ops.constant(np.zeros((layout.n_rows, 6)))
         change = RowBlocks(*(Traced(zeros if x is None else x) for x in moving))
         traced: Any = Traced(V)

@@ -18,7 +18,7 @@ Reasons: docs/decisions/0041 and 0043.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, final
 
 import numpy as np
@@ -192,10 +192,11 @@ class ContactSteps:
     def _rows(self, start: Place, admittance: Node) -> StepRows:
         slots, origins = self.slots(start.q) if self.plan.n_slots else (None, None)
         joints = self._graph.circuit.joint_rows
-        given = [x for x in (joints.gaps, joints.bounds) if x is not None]
-        found = iter(self._graph.values(start, given))
-        gaps, bounds = (None if x is None else next(found) for x in (joints.gaps, joints.bounds))
-        return StepRows(self.plan, slots, origins, gaps, bounds, admittance, start.states)
+        nodes = {n: getattr(joints, n) for n in ("gaps", "bounds", "slacks", "pulls")}
+        given = {n: x for n, x in nodes.items() if x is not None}
+        found = dict(zip(given, self._graph.values(start, list(given.values())), strict=True))
+        here = replace(joints, **found)
+        return StepRows(self.plan, slots, origins, here, admittance, start.states)
 
     def _motions(self, q: Node, rates: Node, moving: Node | None = None) -> Any:
         """Motions of hosts (hosts, 6): of frames in world axes at their origins, and rates.

@@ -146,7 +146,7 @@ class _Iterations:
     def _iterate(self, i: Any, is_newton: Any) -> None:
         """One evaluation; in Newton's method at w, beside w for every column, along the step."""
         b, r = self.b, self.r
-        slot = b.srem(i, i64(1 + self.n + TRIALS))
+        slot = b.urem(i, i64(1 + self.n + TRIALS))
         with b.if_then(b.not_(b.and_(is_newton, self._is_idle(i, slot)))):
             with b.if_then(is_newton):
                 self._move(slot)

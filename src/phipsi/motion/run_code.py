@@ -20,6 +20,7 @@ from phipsi.backends.native.native_backend import KernelSource
 from phipsi.backends.native.pipeline import sources_digest
 from phipsi.backends.native.targets.target import MachineCode, machine_code
 from phipsi.backends.native.text import llvm_text as ir
+from phipsi.backends.native.text.elementary import whole_number
 from phipsi.backends.native.text.lane_arithmetic import (
     DOUBLE,
     I32,
@@ -253,6 +254,10 @@ class Run(LaneCode):
         self._used += size
         return here
 
+    def _as_number(self, x: Any) -> Any:
+        """A whole number that is not negative, as one to compute with."""
+        return whole_number(self.b, x) if self.module.narrow else self.b.sitofp(x, DOUBLE)
+
     def _where(self, name: str, rows: Sequence[Any]) -> list[Any]:
         """The address of each lane's row of a port."""
         b, word = self.b, self._word_of(name)
@@ -270,7 +275,7 @@ class Run(LaneCode):
             for name in self.plan.shared
         }
         inputs: dict[str, Any] = {n: Area(place) for n, place in self._areas.items()}
-        step = self.e.splat(b.sitofp(number, DOUBLE))
+        step = self.e.splat(self._as_number(number))
         inputs |= shared | {"h": [self.h], "step": [step], "trajectory": [self._trajectory]}
         if self.plan.restart:
             over = b.icmp_signed("!=", b.load(self.failed, typ=self.e.integers), self.zero)
@@ -288,7 +293,7 @@ class Run(LaneCode):
             rows.append(b.select(b.icmp_signed("<", row, last), row, last))
         numbers: Any = ir.Constant(e.vector, ir.Undefined)
         for lane, row in enumerate(rows):
-            number = b.sitofp(b.add(row, self._job[TRAJECTORY]), DOUBLE)
+            number = self._as_number(b.add(row, self._job[TRAJECTORY]))
             numbers = b.insert_element(numbers, number, ir.Constant(I32, lane))
         self._trajectory = Lane(e, numbers)
         for name in (*plan.states, *plan.own):
@@ -308,14 +313,14 @@ class Run(LaneCode):
                 for name, bases in given.items():
                     self._read(name, bases, i)
                 for sample in plan.samples:
-                    hit = b.icmp_signed("==", b.srem(number, i64(sample.period)), i64(0))
+                    hit = b.icmp_signed("==", b.urem(number, i64(sample.period)), i64(0))
                     with b.if_then(hit):
                         self._update(sample.updates, number)
             if plan.records:
                 since = b.add(i, self._job[PHASE])  # steps since the first record of this run
-                now = b.icmp_signed("==", b.srem(since, self._job[EVERY]), i64(0))
+                now = b.icmp_signed("==", b.urem(since, self._job[EVERY]), i64(0))
                 with b.if_then(b.and_(now, b.icmp_signed("!=", self._job[RECORDS], i64(0)))):
-                    self._record(out, b.sdiv(since, self._job[EVERY]), number)
+                    self._record(out, b.udiv(since, self._job[EVERY]), number)
             with b.if_then(goes_on):
                 self._step(number, out, i)
                 if plan.restart:
@@ -410,7 +415,7 @@ class Run(LaneCode):
     def _restart(self, restart: Restart, number: Any) -> None:
         """After a step, `number` being that of the next: see `Restart`."""
         b, e = self.b, self.e
-        with b.if_then(b.icmp_signed("==", b.srem(number, i64(restart.period)), i64(0))):
+        with b.if_then(b.icmp_signed("==", b.urem(number, i64(restart.period)), i64(0))):
             self._update(restart.checks, number, failed_too=True)
             code = self._code(number)
             (row,) = code.write([restart.row])

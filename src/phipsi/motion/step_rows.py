@@ -20,6 +20,8 @@ from phipsi.contact.contact_rows import (
     IMPULSES,
     MATERIALS,
     RIGID,
+    ROPES,
+    RUBS,
     STOPS,
     UNSOLVED_CONTACTS,
     RowBlocks,
@@ -35,6 +37,7 @@ from phipsi.contact.delassus import Delassus, masks_of
 from phipsi.contact.geometry.slots import Slots
 from phipsi.laws import law_operations as ops
 from phipsi.laws.calls import Callee, Held, call
+from phipsi.laws.circuit import JointRows
 from phipsi.laws.graph import Node
 from phipsi.laws.trace import Traced, as_node
 from phipsi.motion.step_graph import STEP
@@ -78,21 +81,23 @@ class StepRows:
         plan: RowPlan,
         slots: Slots | None,
         origins: Any,
-        gaps: Node | None,
-        bounds: Node | None,
+        joints: JointRows,
         admittance: Node,
         last: Mapping[str, Node],
     ) -> None:
         self._plan, self._layout, self._slots, self._last = plan, plan.layout, slots, last
         self._admittance = admittance
-        self._blocks: RowBlocks = row_blocks(plan, origins, slots)
-        self._bounds: Any = None if bounds is None else Traced(bounds)
+        gaps, slacks, pulls, self._bounds = (
+            None if x is None else Traced(x)
+            for x in (joints.gaps, joints.slacks, joints.pulls, joints.bounds)
+        )
+        self._blocks: RowBlocks = row_blocks(plan, origins, slots, pulls)
         parts, made = [], []
         if slots is not None:
             parts.append(slots.gap)
             made.append(Traced(ops.given(MATERIALS, (plan.n_slots, 6))))
-        if gaps is not None:
-            parts.append(Traced(gaps))
+        parts += [x for x in (gaps, slacks) if x is not None]
+        if plan.layout.stops:
             made.append(np.tile(RIGID, (plan.layout.stops, 1)))
         self._start_gap, self._materials = _joined(parts), _joined(made)
         self.fixed: list[Node] = []
@@ -109,9 +114,16 @@ class StepRows:
         if self._slots is not None:
             world = Traced(self._last[IMPULSES])
             parts.append(row_impulses(plan, self._slots.normal, world))
-        for name, _, rates, signs in plan.joint_parts():
-            last: Any = Traced(ops.pick(self._last[name], rates)) * signs
-            parts.append(np.maximum(last, 0.0) if name == STOPS else last)
+        last = {
+            name: Traced(ops.pick(self._last[name], rates)) * signs
+            for name, _, rates, signs in plan.joint_parts()
+        }
+        if STOPS in last:
+            parts.append(np.maximum(last[STOPS], 0.0))
+        if ROPES in self._last:
+            parts.append(Traced(self._last[ROPES]))
+        if RUBS in last:
+            parts.append(last[RUBS])
         return _joined(parts)
 
     def impulses(
@@ -229,6 +241,8 @@ class StepRows:
         for name, rows, rates, signs in plan.joint_parts():
             own = as_node(p[rows] * signs)
             out[name] = ops.scatter(own, rates, (plan.model.nv,))
+        if len(plan.rope_rows):
+            out[ROPES] = as_node(p[plan.rope_rows])
         return out
 
 

@@ -26,7 +26,14 @@ from phipsi.contact.certificate import EventCertificate
 from phipsi.contact.contact_record import OPEN, SLIPS, STICKS
 from phipsi.motion.contact_motion import RowState
 from phipsi.motion.optional_imports import import_optional
-from phipsi.simulation.contact_modes import AT_REST, ContactModes, Free, Margins, Modes
+from phipsi.simulation.contact_modes import (
+    AT_REST,
+    ContactModes,
+    Decision,
+    Free,
+    Margins,
+    Modes,
+)
 from phipsi.simulation.stepper import Diverged, Step
 
 Array = NDArray[Any]
@@ -93,6 +100,9 @@ class ContactEvents:
             self._note(after)
             before = after
         self._last = before
+        if (before.margins.begin < 0).any():  # a slip has begun: other steps go on from here
+            self._last = None
+            return Found(step.t1, False)
         return None
 
     def _sample(self, step: Step, t: float) -> _Sample:
@@ -110,7 +120,9 @@ class ContactEvents:
     def _changes(self, step: Step, before: _Sample, after: _Sample) -> list[Found]:
         """When modes of closed slots end."""
         found: list[Found] = []
-        for kind in range(len(Margins._fields)):
+        for kind, name in enumerate(Margins._fields):
+            if name == "begin":
+                continue
             x, y = before.margins[kind], after.margins[kind]
             for i in np.flatnonzero(y < 0):
                 if x[i] <= 0:
@@ -120,8 +132,7 @@ class ContactEvents:
                 def value(t: float, kind: int = kind, i: int = int(i)) -> float:
                     return float(self._sample(step, t).margins[kind][i])
 
-                stops = Margins._fields[kind] == "slip"
-                found.append(Found(_root(value, before.t, after.t), stops))
+                found.append(Found(_root(value, before.t, after.t), name == "slip"))
         return found
 
     def _closings(self, step: Step, before: _Sample, after: _Sample) -> list[Found]:
@@ -219,19 +230,16 @@ class ContactEvents:
         else:
             names_of = ", ".join(sorted({repr(x) for x in contacts.contacts.slot_names}))
             raise Diverged(f"no forces and no impulses of {names_of} go with the motion")
-        modes, a = decided
         rests: list[tuple[float, str]] = []
         if hit.any():
-            low, rests = self._low(t, q, v, modes, a, touching)
+            low, rests = self._low(t, q, v, decided, touching)
             if low.any():
-                contacts.modes = modes
-                kinetic = self._kinetic_change(q, v, low)
-                _, v = contacts._stopped(q, v, low)
-                gain += kinetic
-                decided = contacts.decide(q, v, self._free(t, q, v))
-                modes = modes if decided is None else decided[0]
-        contacts.modes = modes
-        q, v = contacts.project(t, q, v)
+                contacts.modes = decided.modes
+                gain += self._kinetic_change(q, v, low)
+                v = contacts.stopped(q, v, normals[low])
+                decided = contacts.decide(q, v, self._free(t, q, v)) or decided
+        contacts.modes = modes = decided.modes
+        q, v = contacts.project(t, q, contacts.stopped(q, v, decided.slow))
         self.gained = max(self.gained, gain)
         names += self._changed(before, modes, hit)
         self._armed = contacts._state(q, v, np.zeros(len(v))).gap > _LEFT
@@ -249,14 +257,14 @@ class ContactEvents:
         return float(p @ (u + 0.5 * (W @ p)))
 
     def _low(
-        self, t: float, q: Array, v: Array, modes: Modes, a: Array, touching: Array
+        self, t: float, q: Array, v: Array, decided: Decision, touching: Array
     ) -> tuple[Array, list[tuple[float, str]]]:
         """Slots whose bounce would be lower than the tolerance, and when they come to rest."""
         contacts = self.contacts
         normals = contacts.normals
         u = contacts._state(q, v, np.zeros(len(v))).rate[normals]
-        down = -a[normals]
-        leaves = touching & ~modes.closed & (u > AT_REST) & (down > 0)
+        down = -decided.change[normals]
+        leaves = touching & ~decided.modes.closed & (u > AT_REST) & (down > 0)
         height = np.where(leaves, u * u / (2 * np.where(leaves, down, 1.0)), np.inf)
         low = height < contacts.tolerance
         rests = []

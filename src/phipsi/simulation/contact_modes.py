@@ -50,10 +50,13 @@ _LIGHT = 1e-10
 """A normal force whose acceleration is below this, relative to all others, is none."""
 _RANK = 1e-11
 """Singular values of W, relative to the largest, below which rows depend on others."""
+_SOFT, _BEGUN = 1e-5, 1e-3
+"""Rates (m/s) of a slip from rest: below the first it has the direction of its first acceleration
+(friction turns a slip the faster the slower it is), above the second exactly its own."""
 _REGULAR = 1e7
 """Condition below which rows are independent, without a doubt along a phase."""
-_STILL = 1e-12
-"""Accelerations, relative to those without contacts, that are rounding."""
+_STILL = 4e-13
+"""Accelerations, relative to those of single forces, that are rounding."""
 _TOLERANCE = 1e-13
 _INSTANT = 1e-9
 """Time (s) in which forces that are not finite become impulses."""
@@ -72,11 +75,23 @@ class Impact(NamedTuple):
 
 @dataclass(frozen=True)
 class Modes:
-    """What every slot does: `closed` (k,), and of every group `slips` (g,), `direction` (g, 4)."""
+    """What every slot does: `closed` (k,).
+
+    Of every group (g,): `slips`; `direction` (g, 4); `begins`, whether it slips from rest.
+    """
 
     closed: Array
     slips: Array
     direction: Array
+    begins: Array
+
+
+class Decision(NamedTuple):
+    """Modes that follow from a state; du/dt (n,) with their forces; rows that stick or begin."""
+
+    modes: Modes
+    change: Array
+    slow: Array
 
 
 class Margins(NamedTuple):
@@ -85,6 +100,7 @@ class Margins(NamedTuple):
     push: Array
     stick: Array
     slip: Array
+    begin: Array
     regular: Array
     there: Array
 
@@ -125,9 +141,8 @@ class ContactModes:
         self._members = np.zeros((len(groups), layout.n_rows))
         self._members[self.group[self.group >= 0], np.flatnonzero(self.group >= 0)] = 1.0
         k = contacts.n_slots
-        self._no_modes = Modes(
-            np.zeros(k, bool), np.zeros(len(groups), bool), np.zeros((len(groups), 4))
-        )
+        none = np.zeros(len(groups), bool)
+        self._no_modes = Modes(np.zeros(k, bool), none, np.zeros((len(groups), 4)), none)
         self.modes = self._no_modes
         self.forces, self.power, self.worst_residual = np.zeros(layout.n_rows), 0.0, 0.0
 
@@ -154,7 +169,8 @@ class ContactModes:
         closed = self.modes.closed
         if not closed.any():
             return q, v
-        return self._stopped(self._closed(q, closed), v)
+        q = self._closed(q, closed)
+        return q, self.stopped(q, v)
 
     def _closed(self, q: Array, slots: Array) -> Array:
         """The nearest configuration at which gaps of some slots are zero."""
@@ -170,17 +186,17 @@ class ContactModes:
             q = self.motion.model.integrate(q, self.motion.pushed(q, C, z))
         return q
 
-    def _stopped(self, q: Array, v: Array, more: Array | None = None) -> tuple[Array, Array]:
-        """Rates with zero in the rows of the modes, and in the normals of `more` slots."""
+    def stopped(self, q: Array, v: Array, more: Array | None = None) -> Array:
+        """Rates with zero in the rows that the modes hold, and in `more` rows."""
         rows = self._phase.held
         if more is not None:
-            rows = np.union1d(rows, self.normals[more])
+            rows = np.union1d(rows, more)
         if not rows.size:
-            return q, v
+            return v
         state = self._state(q, v, np.zeros(len(v)))
         C = self.motion.spread(state, rows)
         p = _least(self.motion.delassus(state, C), -state.rate[rows])
-        return q, v + self.motion.pushed(q, C, p)
+        return v + self.motion.pushed(q, C, p)
 
     def _state(self, q: Array, v: Array, vdot: Array) -> RowState:
         state = self.motion.at(q, v, vdot)
@@ -204,7 +220,8 @@ class ContactModes:
         self.forces[rows] = found
         self.power = float(found @ state.rate[rows])
         vdot = free + self.motion.pushed(q, C, found)
-        if np.abs(vdot).max() <= _STILL * np.abs(free).max():
+        own = np.einsum("ij,jk,ik->i", C, state.admittance, C) * found
+        if np.abs(vdot).max() <= _STILL * max(np.abs(free).max(), np.abs(own).max()):
             return np.zeros(len(free))  # all forces balance: what is left is rounding
         return vdot
 
@@ -238,7 +255,7 @@ class ContactModes:
         z = at.members @ (basis * (c * state.rate[at.moving])[:, None])
         along = np.einsum("ij,ij->i", z, direction)
         # beyond a stop, where the rate points backward, friction goes on as before it: smoothly
-        e = np.where(along < 0, -1.0, 1.0)[:, None] * z + 1e-12 * direction
+        e = np.where(along < 0, -1.0, 1.0)[:, None] * z + at.soft[:, None] * direction
         length = np.sqrt(np.einsum("ij,ij->i", e, e))
         e = e / np.where(length > 0, length, 1.0)[:, None]
         return -c * np.einsum("ij,ij->i", basis, e[at.groups])
@@ -270,9 +287,9 @@ class ContactModes:
         """The rows at a state, and numbers that are positive while the modes hold."""
         state, modes = self._state(q, v, free), self.modes
         k, g = len(modes.closed), len(modes.slips)
-        push, stick, slip, there = np.ones(k), np.ones(g), np.ones(g), np.ones(k)
+        push, stick, slip, begin, there = (np.ones(i) for i in (k, g, g, g, k))
         if not modes.closed.any():
-            return state, Margins(push, stick, slip, np.ones(k), there)
+            return state, Margins(push, stick, slip, begin, np.ones(k), there)
         rows = self._phase.rows
         found, regular = self._solved(state, self.motion.spread(state, rows))
         force = np.zeros(len(self.forces))
@@ -284,10 +301,12 @@ class ContactModes:
         stick[stuck] = (normal[self.heads] - self._ratio(force))[stuck]
         if slides.any():
             z = self._group_rates(state, self._basis(state))
-            along = np.sum(z * modes.direction, axis=1) - 0.5 * np.sqrt(np.sum(z * z, axis=1))
-            slip[slides] = along[slides] + 1e-2 * SLIDES * self._size()[slides]
+            speed, size = np.sqrt(np.sum(z * z, axis=1)), self._size()
+            along = np.sum(z * modes.direction, axis=1) - 0.5 * speed
+            slip[slides] = (along + 1e-2 * SLIDES * size)[slides]
+            begin[modes.begins] = (_BEGUN * size - speed)[modes.begins]
         there[modes.closed] = _LOST - state.gap[modes.closed]
-        return state, Margins(push, stick, slip, regular - 1e-6, there)
+        return state, Margins(push, stick, slip, begin, regular - 1e-6, there)
 
     def _ratio(self, force: Array) -> Array:
         """|f_g / μ_g| (g,)."""
@@ -364,17 +383,14 @@ class ContactModes:
                 f"{float(found.residual):.2g})"
             )
 
-    def decide(self, q: Array, v: Array, free: Array) -> tuple[Modes, Array] | None:
-        """The modes that follow from a state, and du/dt (n,) with their forces.
-
-        None where no finite forces exist, as in the paradox of Painlevé.
-        """
+    def decide(self, q: Array, v: Array, free: Array) -> Decision | None:
+        """The modes that follow from a state; None where no finite forces exist (Painlevé)."""
         state = self._state(q, v, free)
         a = state.straight + state.turning
         slots = self.touching(state) & (np.abs(state.rate[self.normals]) <= AT_REST)
         self.forces, last = np.zeros(len(a)), self.forces
         if not slots.any():
-            return self._no_modes, a
+            return Decision(self._no_modes, a, np.zeros(0, int))
         rows = self.motion.rows_of(slots)
         C = self.motion.spread(state, rows)
         W, basis = self.motion.delassus(state, C), self._basis(state)
@@ -414,7 +430,13 @@ class ContactModes:
         self.forces = force
         total = free + self.motion.pushed(q, C, force[rows])
         state = self._state(q, v, total)
-        return Modes(closed, slips, direction), state.straight + state.turning
+        slow = self.group >= 0
+        slow[slow] = (closed[self.heads] & ~slides)[self.group[slow]]
+        return Decision(
+            Modes(closed, slips, direction, begins),
+            state.straight + state.turning,
+            np.flatnonzero(slow),
+        )
 
 
 class _Phase:
@@ -424,7 +446,8 @@ class _Phase:
     and rows of groups that stick; `keep` and `slips`, the places of held and of other rows among
     `rows`; `unit` (rows, held), the forces of rows by those of held ones, without friction of
     groups that slip, whose entries are (slips, columns); `moving`, the rows that slip, `groups`,
-    theirs, and `members`, which of them each group has; `T`, the same if nothing slips; `heads`,
+    theirs, and `members`, which of them each group has; `soft`, the rate below which a group has
+    the direction that it began with; `T`, the same if nothing slips; `heads`,
     the places of normals among held rows, and `slots`, theirs; `is_regular`, whether these rows are
     independent, once it is known.
     """
@@ -448,6 +471,7 @@ class _Phase:
         self.T = None if self.slips.size else self.unit
         self.moving = self.rows[self.slips]
         self.groups = contacts.group[self.moving]
+        self.soft = np.where(modes.begins, _SOFT * contacts._size(), 1e-12)
         self.members = contacts._members[:, self.moving]
         self.heads = np.flatnonzero(normal[self.held])
         self.slots = slot[self.held[self.heads]]

@@ -245,6 +245,10 @@ class _Run:
             )
         else:
             self.stepper = FixedSteps(self.equations, self.method, start, self.end, dt)
+        if touched is not None and touched.gain:  # an impact at the start
+            self.stepper.w = touched.gain * self._impact_weights()
+            self.stepper.restart(0.0, q, v)
+            self._record_first(*first)
         self._stored_at_start = self._stored(0.0, q, v) if self._has_work else 0.0
         if touched is not None and touched.names:
             self._record_contacts(0.0, *first, touched)
@@ -356,6 +360,8 @@ class _Run:
         w = step.quadratures_at(t)
         if self.times is None:
             self._row(t, q, v, w)
+        if self._is_due(t):
+            self._sample(t, q, v)
         found = self.contacts.begin(t, q, v)
         self._pause, self.stepper.end = None, self._until()
         w = w + found.gain * self._impact_weights()
@@ -368,6 +374,11 @@ class _Run:
         else:
             self.stepper.t, self.stepper.q, self.stepper.v = t, found.q, found.v
         self.watch.begin(t, found.q, found.v, [c for c in now if t - c.t <= _SAME_TIME * step.t1])
+
+    def _record_first(self, q: Array, v: Array) -> None:
+        """The state before an impact at the start, if every step is recorded."""
+        if self.times is None:
+            self._row(0.0, q, v, np.zeros(len(self.equations.quadratures)))
 
     def _impact_weights(self) -> Array:
         """1 for the quadratures that have the energy of impacts: work, and that of contacts."""
@@ -397,7 +408,8 @@ class _Run:
                 new_q, new_v = checks.checked_state(
                     self.equations.model, self.equations.chart, new_q, new_v, names
                 )
-                new_q, new_v = self._on_constraints(t, new_q, new_v)
+                if self.contacts is None:  # contacts may open and close
+                    new_q, new_v = self._on_constraints(t, new_q, new_v)
             name = self.watch.events[crossing.index].name
             self.events.append(EventRecord(name, t, q, v, new_q, new_v))
             q, v = new_q, new_v

@@ -9,6 +9,7 @@ shapes have a normal n with f(n) ≥ f(s) + L (1 − n·s): every round is at le
 last one. ε becomes smaller from round to round.
 
 All is in the axes of a. The state of the search is one vector; every lane has its own rounds.
+Reasons: docs/decisions/0045.
 """
 
 from __future__ import annotations

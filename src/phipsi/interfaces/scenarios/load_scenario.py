@@ -208,6 +208,10 @@ FORCES: dict[str, tuple[Callable[..., Any], str]] = {
         forces.PointSpring,
         "a: point; b: point; stiffness: number; rest_length: number?; damping: number?",
     ),
+    "Rope": (
+        forces.Rope,
+        "a: point; b: point; length: number; stiffness: number; damping: number?",
+    ),
     "StribeckFriction": (
         forces.StribeckFriction,
         "joints: names?; static: gains; sliding: gains; stribeck_velocity: gains; "

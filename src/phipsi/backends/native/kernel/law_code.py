@@ -102,7 +102,7 @@ class LawCode:
             return self._number(value, i64(value.places(i)))
         if value.columns:
             b, columns = self.e.builder, i64(value.columns)
-            return self.element(value, b.sdiv(i, columns), b.srem(i, columns), 0)
+            return self.element(value, b.udiv(i, columns), b.urem(i, columns), 0)
         return self._number(value, self.e.builder.add(i, i64(value.start)))
 
     def element(self, value: Area, i: Any, j: Any, columns: int) -> Lane:
@@ -283,7 +283,7 @@ class LawCode:
         def one(i: Any) -> None:
             first = b.mul(i, i64(count))
             if inner > 1:
-                within = b.srem(i, i64(inner))
+                within = b.urem(i, i64(inner))
                 first = b.add(b.mul(b.sub(i, within), i64(count)), within)
             entries = [self.entry(value, b.add(first, i64(j * inner))) for j in range(count)]
             self.put(_added(entries), out, i)

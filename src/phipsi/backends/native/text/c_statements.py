@@ -335,7 +335,10 @@ class IRBuilder(ir.IRBuilder):
         gives = function.signature.gives
         if function.name == "@llvm.ctlz.i64":
             return self._value(gives, f"leading_zeros({operand(args[0])})")
-        text = self._call_text(function.name[1:], args)
+        # parameters of functions for others have types of their own
+        cast = "" if function.linkage == "internal" else "(void *)"
+        listed = [f"{cast if x.type is ir.POINTER else ''}{operand(x)}" for x in args]
+        text = f"{function.name[1:]}({', '.join(listed)})"
         if gives is ir.VOID:
             self._write(Run(f"{text};"))
             return ir.Value(gives, "")

@@ -301,7 +301,7 @@ class Module:
         return "\n".join(line for part in parts for line in part.lines()) + "\n"
 
 
-_WORD = IntType(64)
+_WORD, _HALF = IntType(64), IntType(32)
 _SIGNED = {"<": "slt", "<=": "sle", ">": "sgt", ">=": "sge", "==": "eq", "!=": "ne"}
 _UNSIGNED = {"<": "ult", "<=": "ule", ">": "ugt", ">=": "uge", "==": "eq", "!=": "ne"}
 _FLOATING = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "==": "eq", "!=": "ne"}
@@ -329,9 +329,12 @@ def _known_or(name: str, compute: Callable[[int, int], int]) -> _Binary:
 
     def go(builder: IRBuilder, x: Value, y: Value) -> Value:
         a, b = number(x), number(y)
-        if a is None or b is None:
-            return write(builder, x, y)
-        return Constant(x.type, compute(a, b))
+        if a is not None and b is not None:
+            return Constant(x.type, compute(a, b))
+        if builder.module.narrow and x.type.text == _WORD.text:  # indices: 32 bits hold them
+            x, y = (builder.trunc(v, _HALF) for v in (x, y))
+            return builder.zext(write(builder, x, y), _WORD)
+        return write(builder, x, y)
 
     return go
 

@@ -1,0 +1,228 @@
+"""Event-driven runs beside other things: arms, users' events, controllers, energy, fixed steps."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+from contact_problems import G, Scene, about_y
+from numpy.testing import assert_allclose
+
+import phipsi as pp
+from phipsi.motion.contact_motion import ContactMotion
+
+SPHERE, BOX = pp.shapes.Sphere, pp.shapes.Box
+
+
+@pytest.fixture(autouse=True)
+def _machine_code(machine_code: None):
+    """Runs take thousands of evaluations."""
+
+
+@cache
+def arm(restitution: float = 0.0) -> Any:
+    """Two links whose tip touches the ground: not all bodies have shapes."""
+    builder = pp.ModelBuilder()
+    inertia = pp.SpatialInertia(1.0, (0.25, 0, 0), (0.01, 0.02, 0.02))
+    hinge = pp.joints.Revolute(axis=(0, 1, 0))
+    X = pp.Pose(None, (0, 0, 0.6))
+    builder.add_body("upper", parent="world", joint=hinge, inertia=inertia, placement=X)
+    X = pp.Pose(None, (0.5, 0, 0))
+    builder.add_body("lower", parent="upper", joint=hinge, inertia=inertia, placement=X)
+    builder.add_shape("tip", "lower", SPHERE(0.03), X)
+    model = builder.build()
+    material = pp.Material(0.4, restitution=restitution)
+    return pp.System(model, contacts=pp.Contacts(model, ground=True, material=material))
+
+
+@cache
+def sliding() -> Any:
+    """A ball that slides until it rolls."""
+    scene = Scene(friction=0.2)
+    scene.add("ball", SPHERE(0.1), 1.0, (0, 0, 0.1), (1.0, 0, 0))
+    return scene.system()
+
+
+def balls() -> Any:
+    """Two balls of different sizes over a floor, and a box."""
+    scene = Scene(friction=0.4, torsion=0.01, rolling=0.002)
+    scene.add("one", SPHERE(0.1), 1.0, (0, 0, 0.3))
+    scene.add("other", SPHERE(0.2), 1.0, (0.3, 0.1, 0.5))
+    scene.add("box", BOX((0.2, 0.3, 0.1)), 1.0, (0.1, 0.5, 0.4))
+    return scene.system(exclude=[("one", "box")])[0]
+
+
+@pytest.mark.parametrize("make", [arm, balls])
+def test_rows_along_a_motion(make: Any) -> None:
+    system = make()
+    model, rng = system.model, np.random.default_rng(2)
+    q = model.integrate(model.neutral(), 0.3 * rng.normal(size=model.nv))
+    v, vdot = rng.normal(size=model.nv), rng.normal(size=model.nv)
+    rows = ContactMotion(system.contact_pairs)
+    h = 2e-5
+
+    def at(t: float) -> Any:
+        return rows.at(model.integrate(q, t * v + t * t / 2 * vdot), v + t * vdot, vdot)
+
+    now = at(0.0)
+    later, before = at(h), at(-h)
+    change = (later.rate - before.rate) / (2 * h)
+    assert_allclose(now.straight + now.turning, change, rtol=1e-5, atol=1e-5)
+    gap = (later.gap - before.gap) / (2 * h)
+    assert_allclose(now.rate[rows.layout.normals], gap, atol=1e-6)
+    assert np.abs(change - now.straight).max() > 0.1  # the rows do change
+
+
+def test_an_arm_on_the_ground_and_a_twin_that_must_fail(monkeypatch: Any) -> None:
+    run = pp.simulate(arm(), [0.1, 0.2], [0, 0], 1.0)
+    proof: Any = run.contacts.certificate
+    assert [e.name for e in run.events] == ["tip|ground hits", "tip|ground slips"]
+    assert proof.overlap < 2e-9 and proof.balance < 1e-8 and proof.dissipated > 1
+    own = ContactMotion.at
+
+    def without_turning(self: Any, *args: Any) -> Any:
+        found = own(self, *args)
+        return found and found._replace(turning=0 * found.turning)
+
+    monkeypatch.setattr(ContactMotion, "at", without_turning)
+    twin = pp.simulate(arm(), [0.1, 0.2], [0, 0], 0.31)
+    assert len(twin.events) > 4
+
+
+@pytest.mark.parametrize("e", [0.0, 0.6])
+def test_fixed_steps_come_to_the_same(e: float) -> None:
+    """Halving the step halves its distance from the run with events."""
+    system, end = arm(e), 0.5
+    exact = pp.simulate(system, [0.1, 0.2], [0, 0], end).q[-1]
+    off = []
+    for dt in (4e-4, 2e-4, 1e-4):
+        steps = pp.simulate(system, [0.1, 0.2], [0, 0], end, integrator="time_stepping", dt=dt)
+        off.append(np.abs(steps.q[-1] - exact).max())
+    assert off[2] < 1e-3 and off[2] < 0.7 * off[0]
+
+
+def test_painleve_a_rod_jams() -> None:
+    """Beyond μ = 4/3, at tan θ = 2, a rod pushed over its tip has no finite forces (B6)."""
+    length, angle = 1.0, np.arctan(2.0)
+    builder = pp.ModelBuilder()
+    inertia = pp.SpatialInertia(1.0, (0, 0, 0), (1 / 12, 1 / 12, 1e-4))
+    builder.add_body("rod", joint=pp.joints.Free(), inertia=inertia)
+    r = 1e-6
+    builder.add_shape("tip", "rod", SPHERE(r), pp.Pose(None, (0, 0, -length / 2)))
+    model = builder.build()
+    R = about_y(angle - np.pi / 2)
+    q = [*pp.Pose(R).quaternion, *(R @ [0, 0, length / 2] + [0, 0, r])]
+    v = [0, 0, 0, *(R.T @ [1.0, 0, 0])]
+    for friction, jams in ((1.2, False), (1.5, True)):
+        material = pp.Material(friction)
+        system = pp.System(model, contacts=pp.Contacts(model, ground=True, material=material))
+        run = pp.simulate(system, q, v, 1e-3)
+        assert any(e.name == "tip|ground jams" for e in run.events) == jams
+        proof: Any = run.contacts.certificate
+        assert proof.gain <= 0 and proof.balance < 1e-9
+        assert (proof.dissipated > 0.1) == jams
+
+
+def test_a_rocking_block_comes_to_rest() -> None:
+    b, h, tilt = 0.05, 0.15, 0.02
+    scene = Scene(friction=10.0)
+    corner = about_y(-tilt) @ np.array([-b, 0, -h])
+    scene.add("block", BOX((2 * b, 0.1, 2 * h)), 1.0, -corner, turned=about_y(-tilt))
+    system, q, v = scene.system()
+    run = pp.simulate(system, q, v, 1.0)
+    hits = [e for e in run.events if e.name == "block|floor hits"]
+    ratio = 1 - 1.5 * np.sin(np.arctan2(b, h)) ** 2
+    for hit in hits[:6]:
+        assert abs(hit.v_after[1] / hit.v[1]) == pytest.approx(ratio, abs=1e-6)
+    assert len(hits) > 20 and np.abs(run.v[-1]).max() < 1e-12
+    assert run.q[-1, 6] == pytest.approx(h, abs=1e-12)
+    assert run.contacts.certificate.balance < 1e-8
+
+
+@pytest.mark.parametrize("seed", [1, 3])
+def test_energy_of_random_runs(seed: int) -> None:
+    """Boxes that tumble and balls that hit each other: work is accounted for, never gained."""
+    rng = np.random.default_rng(seed)
+    scene = Scene(friction=0.5, restitution=0.3)
+    R = pp.Pose.from_axis_angle(rng.normal(size=3), rng.uniform(0, 3)).rotation
+    v, omega = rng.normal(size=(2, 3))
+    scene.add("box", BOX((0.2, 0.3, 0.1)), 1.0, (0, 0, 0.3), v, 3 * omega, turned=R)
+    scene.add("ball", SPHERE(0.1), 2.0, (0.1, 0.05, 0.6), -v)
+    system, q, v = scene.system()
+    run = pp.simulate(system, q, v, 0.5)
+    proof: Any = run.contacts.certificate
+    assert proof.events > 3 and proof.balance < 1e-7 and proof.gain <= 1e-12
+    assert proof.overlap < 1e-8 and proof.residual < 1e-9
+    work = run.quadratures["contacts"]
+    assert np.diff(work).max() < 1e-9 and work[-1] < -1.0
+    assert_allclose(run.energy - run.energy[0], run.work, atol=1e-7)
+
+
+def test_events_of_users_beside_those_of_contacts() -> None:
+    system, q, v = sliding()
+    passed = pp.Event(lambda t, q, v: q[4] - 0.05, name="passed")
+
+    def kick(t: float, q: Any, v: Any) -> Any:
+        return q, v + [0, 0, 0, 0, 0, 3.0]
+
+    rolls = 2 / (7 * 0.2 * G)
+    kicked = pp.Event(lambda t, q, v: t - 0.2, action=kick, name="kicked")
+    run = pp.simulate(system, q, v, 0.3, events=[passed, kicked])
+    found = [(e.name, e.t) for e in run.events]
+    names = [name for name, _ in found]
+    assert names == [
+        "ball|floor slips", "passed", "ball|floor sticks", "kicked", "ball|floor lifts off",
+    ]  # fmt: skip
+    assert dict(found)["ball|floor sticks"] == pytest.approx(rolls, abs=5e-9)
+    assert run.contacts.modes[-1, 0] == 0
+    stop = pp.Event(lambda t, q, v: t - 0.1, action="stop", name="end")
+    assert pp.simulate(system, q, v, 0.3, events=stop).t[-1] == pytest.approx(0.1, abs=1e-12)
+
+
+def test_a_controller_pulls_until_a_sled_slips() -> None:
+    """Stick to slip by a force that grows: at F = μ m g exactly; sampled, at the next sample."""
+    builder = pp.ModelBuilder()
+    for name, parent, axis, mass in (("x", "world", (1, 0, 0), 0.2), ("z", "x", (0, 0, 1), 0.8)):
+        inertia, slide = pp.SpatialInertia(mass=mass), pp.joints.Prismatic(axis=axis)
+        builder.add_body(name, parent=parent, joint=slide, inertia=inertia)
+    builder.add_shape("sled", "z", SPHERE(0.1), pp.Pose(None, (0, 0, 0.1)))
+    model = builder.build()
+    contacts = pp.Contacts(model, ground=True, material=pp.Material(0.5))
+    system, q, v = pp.System(model, contacts=contacts), np.zeros(2), np.zeros(2)
+
+    def pull(t: float, q: Any, v: Any) -> Any:
+        return np.array([10 * t, 0])
+
+    begins = 0.5 * 0.8 * G / 10  # s
+    run = pp.simulate(system, q, v, begins + 0.1, controller=pull)
+    (slip,) = (e for e in run.events if e.name == "sled|ground slips")
+    assert slip.t == pytest.approx(begins, abs=1e-9)
+    assert run.q[-1, 0] == pytest.approx(10 * 0.1**3 / 6, abs=1e-9)
+    sampled = pp.simulate(system, q, v, 0.51, controller=pull, rate=20.0)
+    (slip,) = (e for e in sampled.events if e.name == "sled|ground slips")
+    assert slip.t == pytest.approx(np.ceil(begins * 20) / 20, abs=1e-9)
+
+
+def test_output_times_and_samples_of_contacts() -> None:
+    system, q, v = sliding()
+    times = np.linspace(0, 0.3, 7)
+    run = pp.simulate(system, q, v, 0.3, output_times=times)
+    assert_allclose(run.t, times)
+    assert run.contacts.forces.shape == (7, 1, 6) and run.contacts.modes.shape == (7, 1)
+    assert_allclose(run.contacts["ball|floor"].force[:, 2], G, atol=1e-9)
+    assert run.contacts.check()
+    with pytest.raises(pp.PhipsiError, match="no record of contacts"):
+        _ = run.resample([0.1]).contacts
+
+
+def test_overlap_at_the_start() -> None:
+    system, q, v = sliding()
+    low = q.copy()
+    low[6] -= 1e-4
+    run = pp.simulate(system, low, v, 0.01)
+    assert run.q[0, 6] == pytest.approx(0.1, abs=1e-12)
+    low[6] -= 0.05
+    with pytest.raises(pp.PhipsiError, match="overlap by"):
+        pp.simulate(system, low, v, 0.01)
