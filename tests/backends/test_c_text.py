@@ -216,6 +216,19 @@ def test_a_compiler_that_joins_products_and_sums_gives_other_bits(tmp_path: Path
         compare(program, run, inputs_of(program, model))
 
 
+def test_parameters_do_not_hide_variables(tmp_path: Path):
+    """Names of users, such as v1, in the parameters of functions for other files."""
+    module = c_text.Module()
+    f = ir.Function(module, ir.FunctionType(DOUBLE, [POINTER, POINTER]), "go")
+    b: Any = f.begin()
+    x, y = (b.load(p, typ=DOUBLE) for p in f.args)
+    b.ret(b.call_named("llvm.maxnum.f64", DOUBLE, [x, b.fadd(x, y)]))
+    module.signatures["go"] = ("const double *v1", "double *larger")
+    code = built(str(module), tmp_path)
+    code.go.restype = ctypes.c_double
+    assert code.go(ctypes.byref(ctypes.c_double(1.0)), ctypes.byref(ctypes.c_double(2.0))) == 3.0
+
+
 def test_more_lanes_are_rejected():
     module = c_text.Module()
     with pytest.raises(ValueError, match="one lane, not 4"):

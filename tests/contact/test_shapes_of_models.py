@@ -447,7 +447,10 @@ MJCF = """<mujoco><worldbody>
 <body name="ball"><freejoint/>
  <geom name="ball" size="5" mass="1" contype="4" conaffinity="2"/></body>
 <body name="cap"><freejoint/><geom name="cap" size="5" mass="1" contype="0" conaffinity="4"/></body>
-</worldbody><contact><exclude body1="arm" body2="foot"/></contact></mujoco>"""
+</worldbody><contact><exclude body1="arm" body2="foot"/>
+<pair geom1="shell" geom2="floor" friction="0.3 0.3 0.05 0.01 0.01" condim="4" margin="0.01"/>
+<pair geom1="arm" geom2="foot"/><pair geom1="torso" geom2="thigh" friction="0.2"/>
+</contact></mujoco>"""
 
 
 def test_pairs_of_mjcf_are_those_of_mujoco(tmp_path):
@@ -469,8 +472,12 @@ def test_pairs_of_mjcf_are_those_of_mujoco(tmp_path):
     assert by_name["foot|floor"].friction == 1.2
     assert by_name["thigh|floor"] == pp.Material(1.0, torsion=0.02, rolling=0.003)
     assert by_name["torso|floor"].torsion == 0.01 and by_name["ball|cap"].torsion == 0.0
+    assert by_name["shell|floor"] == pp.Material(0.3, torsion=0.05)  # of <pair>
+    assert by_name["torso|thigh"].friction == 0.2 and "foot|arm" in by_name
+    assert any("margin" in finding.message for finding in model.diagnosis)
     again = pp.Model.from_dict(json.loads(json.dumps(model.to_dict())))
     assert pp.Contacts(again, combine="maximum") == contacts
+    assert len(again.with_paths("leg").description.extras.pairs) == 1
     assert again.with_paths("leg").description.extras.exclusions == ()
     both = pp.examples.planar_arm(2).attach(model, at="link2", prefix="b_")
     assert both.description.extras.exclusions[0].body == "b_foot"

@@ -10,11 +10,13 @@ import numpy as np
 import pytest
 from emulators import run
 from numpy.testing import assert_allclose, assert_array_equal
+from single_kernels import SingleKernel
 
 import phipsi as pp
 from phipsi import operators as ops
 from phipsi.backends.native.targets.target import host_target
 from phipsi.errors import PhipsiWarning
+from phipsi.exporting.export import undefined_symbols
 from phipsi.exporting.named_programs import NAMED
 from phipsi.exporting.targets import TARGETS
 
@@ -86,6 +88,24 @@ def test_a_microcontroller_takes_the_same_number_of_instructions_for_every_state
     assert len(answer.instructions) == 20
     assert max(answer.instructions) - min(answer.instructions) <= 1  # of the timer's rounding
     assert answer.instructions[0] <= 7_500
+
+
+def test_single_precision_on_a_microcontroller_without_doubles(ur5, tmp_path):
+    """The bits of this processor, no helper functions, the same instructions for every state."""
+    program = pp.compile(FORWARD, ur5, backend="native")
+    found = program.export(tmp_path / "out", target="cortex-m4", precision="single")
+    assert found.code_bytes <= 8 * 1024 and found.functions[0].work_bytes <= 2250
+    binary = (found.folder / "robot.o").read_bytes()
+    assert undefined_symbols(binary) == ()
+    inputs = [x.astype(np.float32) for x in states(ur5, 20)]
+    answer = run(found, inputs, tmp_path)
+    assert answer.status == 0
+    assert_allclose(answer.results, program(*inputs), atol=4e-6 * np.abs(answer.results).max())
+    if host_target().fused:
+        here = SingleKernel(program)
+        assert_array_equal(answer.results, [here(*x)[0][0] for x in zip(*inputs, strict=True)])
+    assert max(answer.instructions) - min(answer.instructions) <= 1
+    assert answer.instructions[0] <= 7_000
 
 
 def test_webassembly_is_small(ur5, tmp_path):

@@ -105,3 +105,29 @@ def test_nothing_is_called_but_the_root(folder: Path):
     wanted = {x.split()[-1] for x in listed.stdout.splitlines() if " U " in x}
     assert wanted <= {"sqrt", "memset", "_GLOBAL_OFFSET_TABLE_", "__stack_chk_fail"}
     assert not [x for x in listed.stdout.splitlines() if x.split()[-2] in "BbDd"]
+
+
+@pp.law
+def hold(q: Any, v: Any, kp: Any, target: Any) -> Any:
+    return kp * (target - q) - 0.3 * v
+
+
+def test_a_step_with_laws(tmp_path: Path):
+    """The rollout of C has the numbers of the simulator's, but for rounding."""
+    held = hold.bind(kp=[9.0, 4.0], target=[0.8, -0.4]).sampled(rate=250.0)
+    sim = pp.Simulator(pp.examples.planar_arm(2), [held], dt=1e-3)
+    where = tmp_path / "arm"
+    found = pp.export({}, where, name="arm", target="c", step=sim)
+    compiled(where, "test_arm.c", "arm.c", "-o", "test")
+    assert subprocess.run(["./test"], cwd=where, check=False, capture_output=True).returncode == 0
+    compiled(where, "-shared", "-fPIC", "arm.c", "-o", "arm.so")
+    state, plan = sim.start([0.1, 0.2]), sim._plan((), ())
+    given = {n: np.array(x, dtype=float) for n, x in state.arrays().items()}
+    arrays = [*(given[n] for n in plan.states), np.zeros(1), np.array([0.5, 0.0])]
+    arrays += [np.ascontiguousarray(given[n]) for n in plan.shared]
+    arrays.append(np.zeros(found.functions[0].work_bytes // 8))
+    code = ctypes.CDLL(str(where / "arm.so"))
+    assert code.arm_rollout(200, *map(_pointer, arrays)) == 0
+    want = sim.rollout(state, [0.5, 0.0], steps=200, every=200)
+    np.testing.assert_allclose(given["q"].ravel(), want.q[-1], rtol=0, atol=1e-12)
+    np.testing.assert_allclose(given["v"].ravel(), want.v[-1], rtol=0, atol=1e-11)

@@ -233,6 +233,36 @@ def test_a_table(arm: pp.Simulator):
     assert list(table.columns[:3]) == ["run", "draw.q[0]", "draw.q[1]"] and len(table) == 50
 
 
+@pp.law
+def shaken(v, w):
+    return {"tau": 3.0 * w - 0.1 * v}
+
+
+def test_noise_is_that_of_the_number_of_a_run(arm: pp.Simulator):
+    sim = pp.Simulator(arm.model, shaken.bind(w=pp.signals.noise(2, seed=5)), dt=1e-3)
+    whole = small(sim, block=50).run()
+    same(whole, small(sim, block=8).run())
+    assert len(np.unique(whole["v.final"][:, 0])) == 50
+    still = pp.Study(sim, {"t": [0.0] * 20}, steps=20, block=7).run()
+    assert len(np.unique(still["v.final"][:, 0])) == 20  # they differ by their noise alone
+    assert np.array_equal(small(sim).rerun(33).q[0, -1], whole["q.final"][33])
+    with pytest.raises(InputError, match="a law has noise"):
+        small(sim).rare_event(lambda run, d: run.q[:, -1, 0], 2.0)
+
+
+def test_a_trajectory_by_its_number(arm: pp.Simulator):
+    sim = pp.Simulator(arm.model, shaken.bind(w=pp.signals.noise(2, seed=5)), dt=1e-3)
+    many, one = sim.start(np.zeros((8, 2))), sim.start(np.zeros((1, 2)), first=5)
+    assert np.array_equal(sim.rollout(many, steps=30).q[5], sim.rollout(one, steps=30).q[0])
+    weights = np.ones((31, 2))
+    got = [sim.gradient(x, None, 30, of={"q": weights}) for x in (many, one)]
+    assert np.array_equal(got[0].value[5], got[1].value[0])
+    assert np.array_equal(got[0].v[5], got[1].v[0])
+    assert one.copy().first == 5
+    with pytest.raises(InputError, match="first"):
+        sim.start(first=-1)
+
+
 # ---- folders -------------------------------------------------------------------------------------
 
 

@@ -1,11 +1,12 @@
 """Exported code on other processors, in emulators: one compiler for all, and no C library.
 
-A small program calls a function at some states and writes the bits of its results, 16 hexadecimal
-digits each, then its statuses; on microcontrollers also the instructions of every call.
+A small program calls a function at some states and writes the bits of its results in hexadecimal
+digits, then its statuses; on microcontrollers also the instructions of every call.
 """
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -18,10 +19,10 @@ import pytest
 from phipsi.exporting.export import Exported
 
 _SHARED = """
-#include "robot.h"
-#include "states.h"
 typedef unsigned int u32;
 typedef unsigned long long u64;
+#include "robot.h"
+#include "states.h"
 void *memcpy(void *to, const void *from, __SIZE_TYPE__ n) {
   volatile char *a = to; const char *b = from;
   while (n--) *a++ = *b++;
@@ -42,7 +43,8 @@ static void hex(u64 x, int digits) {
   s[digits] = '\\n'; s[digits + 1] = 0;
   say(s, digits + 1);
 }
-static double work[ROBOT_WORK / 8 + 8], out[OUT];
+static u64 work[ROBOT_WORK / 8 + 8];
+static NUMBER out[OUT];
 static int call(int i) { return FUNCTION(INPUTS, out, work); }
 static void report(void) {
   for (u32 i = 0; i < sizeof work / 4; i++) ((u32 *)work)[i] = 0xffffffff;
@@ -50,14 +52,12 @@ static void report(void) {
   for (int i = 0; i < N; i++) {
     failed |= call(i);
     for (int j = 0; j < OUT; j++) {
-      union { double x; u64 bits; } u = {out[j]};
-      hex(u.bits, 16);
+      union { NUMBER x; BITS bits; } u = {out[j]};
+      hex(u.bits, 2 * (int)sizeof(NUMBER));
     }
   }
-  for (int i = ROBOT_WORK / 8; i < ROBOT_WORK / 8 + 8; i++) {
-    union { double x; u64 bits; } u = {work[i]};
-    if (u.bits != 0xffffffffffffffffull) failed |= 1 << 20;
-  }
+  for (int i = ROBOT_WORK / 8; i < ROBOT_WORK / 8 + 8; i++)
+    if (work[i] != 0xffffffffffffffffull) failed |= 1 << 20;
   hex((u64)failed, 8);
 }
 """
@@ -169,12 +169,17 @@ def run(exported: Exported, inputs: Sequence[np.ndarray], folder: Path, number: 
         if shutil.which(name) is None:
             pytest.skip(f"{name} is not installed; scripts/system_packages.sh does it")
     assert len(f.outputs) == 1
+    kind = json.loads((exported.folder / "export.json").read_text())["number"]
+    bytes_, end = (4, "f") if kind == "float" else (8, "")
     lines = [f"#define N {len(inputs[0])}", f"#define OUT {f.outputs[0].count}"]
+    lines += [f"#define NUMBER {kind}", f"#define BITS u{8 * bytes_}"]
     lines += [f"#define FUNCTION {f.name}"]
     lines += ["#define INPUTS " + ", ".join(f"GIVEN_{a.name}[i]" for a in f.inputs)]
     for a, x in zip(f.inputs, inputs, strict=True):
-        rows = ", ".join("{" + ", ".join(float(y).hex() for y in row.ravel()) + "}" for row in x)
-        lines.append(f"static const double GIVEN_{a.name}[N][{a.count}] = {{{rows}}};")
+        rows = ", ".join(
+            "{" + ", ".join(float(y).hex() + end for y in row.ravel()) + "}" for row in x
+        )
+        lines.append(f"static const {kind} GIVEN_{a.name}[N][{a.count}] = {{{rows}}};")
     (folder / "states.h").write_text("\n".join(lines))
     (folder / "layout.ld").write_text(_LAYOUT)
     (folder / "call.c").write_text(_SHARED + e.source)
@@ -185,9 +190,9 @@ def run(exported: Exported, inputs: Sequence[np.ndarray], folder: Path, number: 
     said = _checked([*e.command.split(), "./call"], folder)
     lines = said.split()
     count = len(inputs[0]) * f.outputs[0].count
-    bits = np.array([int(x, 16) for x in lines[:count]], dtype=np.uint64)
+    bits = np.array([int(x, 16) for x in lines[:count]], dtype=f"u{bytes_}")
     ticks = [round(int(x, 16) * 40 / 100) for x in lines[count + 1 :]]
-    results = bits.view(np.float64).reshape(len(inputs[0]), *f.outputs[0].shape)
+    results = bits.view(f"f{bytes_}").reshape(len(inputs[0]), *f.outputs[0].shape)
     return Answer(results, int(lines[count], 16), ticks)
 
 

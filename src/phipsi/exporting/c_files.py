@@ -138,6 +138,8 @@ def _declaration(lib: Library, f: ExportedFunction) -> list[str]:
         size = " x ".join(map(str, a.shape)) or "1"
         units = f" [{a.units}]" if a.units else ""
         lines.append(f"   {a.name} ({a.role}, {size}){units}: {_comment(a.text)}")
+    if f.accuracy is not None:
+        lines.append(f"   Errors against double precision: {f.accuracy}.")
     lines.append("*/")
     if not lib.static:
         lines.append(f"#define {name.upper()}_WORK {f.work_bytes}")
@@ -404,6 +406,12 @@ def readme(
     ]
     untested = [f.name for f, r in zip(lib.functions, references, strict=True) if r is None]
     notes = [f"`test_{n}.c` has no numbers for {', '.join(untested)}."] if untested else []
+    notes += [
+        f"`{f.name}` in single precision against double: {f.accuracy}, as a fraction of the "
+        "largest number of a result."
+        for f in lib.functions
+        if f.accuracy is not None
+    ]
     if lib.helpers:
         notes.append(
             "The processor computes these numbers by helper functions of the compiler's library "

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import struct
+import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,26 +16,31 @@ from typing import Any, cast
 
 import numpy as np
 
-from phipsi.backends.backend import SweepProgram, backend_of
+from phipsi.backends.backend import SweepProgram, backend_of, has_machine_code
 from phipsi.backends.failures import is_failure
 from phipsi.backends.native.native_backend import KernelSource
 from phipsi.backends.native.pipeline import can_run
 from phipsi.backends.native.targets import llvm_library
 from phipsi.backends.native.text import c_text, llvm_text
+from phipsi.backends.native.text.lane_arithmetic import NumberName
 from phipsi.backends.program import Program
 from phipsi.errors import InputError
 from phipsi.exporting import c_files, web_files
 from phipsi.exporting.exported_step import exported_step, step_reference
 from phipsi.exporting.module import ExportedFunction, Source, exported_module
 from phipsi.exporting.named_programs import checked_identifier, described_arrays, name_of
+from phipsi.exporting.rust_files import rust_crate
+from phipsi.exporting.single_precision import STATES, measured_accuracy
 from phipsi.exporting.targets import ExportTarget, target_named
 from phipsi.exporting.wasm_module import wasm_module
 from phipsi.model.model import Model
 
+_ELF = b"\x7fELF"
 _STATES = 4  # of the test program
 _LISTING = "export.json"
 _TOLERANCE = 1e-9
 _EXPORTED = ("caller", "static")
+_PRECISIONS: dict[str, NumberName] = {"double": "double", "single": "float"}
 
 
 @dataclass(frozen=True)
@@ -62,6 +68,7 @@ def export(
     scratch: str = "caller",
     precision: str = "double",
     step: Any = None,
+    shared: bool = False,
 ) -> Exported:
     """Write programs as an object file with a C interface, for this or another processor.
 
@@ -80,8 +87,10 @@ def export(
     sequence, or one program; `folder`, which is created, or replaced if an export wrote it; `name`,
     the prefix of everything in C; `target`, a row of the table in docs/export.md, or "c" for C99
     source instead of an object; `scratch`: "caller", or "static" if the work memory should be
-    inside, so that a function runs once at a time; `precision`: "double"; `step`, a `Simulator`,
-    whose step with its laws becomes ``robot_step`` and ``robot_rollout``, in place.
+    inside, so that a function runs once at a time; `precision`: "double", or "single" for arrays of
+    float, whose errors are measured at a hundred random states and printed in the header; `step`, a
+    `Simulator`, whose step with its laws becomes ``robot_step`` and ``robot_rollout``, in place;
+    `shared`, for the host: also link a shared library, which ctypes can load.
     **Returns:** an `Exported`, which lists files and functions. **Cost:** that of compiling.
 
     >>> import tempfile
@@ -97,21 +106,29 @@ def export(
     checked_identifier("name", name)
     if scratch not in _EXPORTED:
         raise InputError(f"scratch={scratch!r} is not one of {_EXPORTED}")
-    if precision != "double":
-        raise InputError(f"precision={precision!r} is not one of ('double',)")
-    row, named = target_named(target), _named(programs, empty=step is not None)
+    if precision not in _PRECISIONS:
+        raise InputError(f"precision={precision!r} is not one of {tuple(_PRECISIONS)}")
+    if not has_machine_code():
+        raise InputError("export writes machine code, which needs LLVM:  pip install llvmlite")
+    row = target_named(target, number=_PRECISIONS[precision])
+    named = _named(programs, empty=step is not None)
+    if step is not None and precision == "single":
+        raise InputError('step= is written with precision="double"; programs have "single" too')
     more = [] if step is None else [exported_step(step, row.target, name)]
-    if step is not None and (row.is_source or scratch == "static"):
-        raise InputError('step= is written with scratch="caller", and not yet as C source')
+    if step is not None and scratch == "static":
+        raise InputError('step= is written with scratch="caller"')
     model = _model_of(named, step)
     sources = [_source(f"{name}_{key}", program) for key, program in named.items()]
     # one lane would be a plain loop
     batch = row.target.lanes > 1 or not (row.is_wasm or row.flash)
     writer = c_text if row.is_source else llvm_text
     module = exported_module(
-        sources, row.target, writer, static=scratch == "static", batch=batch, more=more
-    )
+        sources, row.target, writer, static=scratch == "static", batch=batch, more=more,
+        hidden=not shared,
+    )  # fmt: skip
     functions = tuple(_rounded(f) for f in module.functions)
+    if precision == "single":
+        functions = tuple(_measured(f, s, row) for f, s in zip(functions, sources, strict=True))
     if row.is_source:
         binary = f'#include "{name}.h"\n{module.text}'.encode()
         code_bytes = len(binary)
@@ -121,12 +138,14 @@ def export(
     _check_memory(row, name, functions, code_bytes)
     text = f"{len(functions)} program{'s' * (len(functions) > 1)} of {model.name or 'a mechanism'}"
     lib = c_files.Library(
-        name, functions, model, row.name, text, scratch == "static", undefined_symbols(binary)
-    )
+        name, functions, model, row.name, text, scratch == "static", undefined_symbols(binary),
+        row.target.number,
+    )  # fmt: skip
     found = [_reference(f, s.program) for f, s in zip(functions, sources, strict=False)]
     if step is not None:
         found.append(step_reference(step, functions[-1]))
-    files = _files(lib, row, binary, found, code_bytes)
+    linked = {f"lib{name}.so": shared_library(row, binary)} if shared else {}
+    files = _files(lib, row, binary, found, code_bytes, linked)
     written = write_folder(Path(folder), files)
     return Exported(written, tuple(files), functions, row.name, code_bytes)
 
@@ -206,6 +225,26 @@ def _loaded_bytes(binary: bytes) -> int:
     return sum(s.size() for s in sections if s.is_text() or _is_table(s.name() or b""))
 
 
+def shared_library(row: ExportTarget, binary: bytes) -> bytes:
+    """The object, linked; functions in it may be called from Python with ctypes."""
+    if row.name != "host" or binary[:4] != _ELF:
+        raise InputError("shared=True links for the host, and on Linux only; link the object there")
+    linker = next((x for x in ("cc", "gcc", "clang", "clang-14", "ld") if shutil.which(x)), None)
+    if linker is None:
+        raise InputError(
+            "shared=True needs a linker, and there is none of cc, gcc, clang, ld. Install one "
+            "(apt install gcc), or link the object yourself:  cc -shared robot.o -o librobot.so"
+        )
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder)
+        (place / "code.o").write_bytes(binary)
+        words = [linker, "-shared", *(["-nostdlib"] if linker != "ld" else []), "-o", "code.so"]
+        done = subprocess.run([*words, "code.o"], cwd=place, capture_output=True, text=True)
+        if done.returncode:
+            raise InputError(f"{linker} could not link the library:\n{done.stderr}")
+        return (place / "code.so").read_bytes()
+
+
 def _is_table(name: bytes) -> bool:
     """Whether a section holds constants: in ELF, COFF, Mach-O and WebAssembly."""
     return name.startswith((b".rodata", b".rdata", b"__const", b"__literal", b"DATA"))
@@ -213,7 +252,7 @@ def _is_table(name: bytes) -> bool:
 
 def undefined_symbols(binary: bytes) -> tuple[str, ...]:
     """The functions of others that an ELF object calls; () of objects in other formats."""
-    if binary[:4] != b"\x7fELF":
+    if binary[:4] != _ELF:
         return ()
     wide = binary[4] == 2
     start, each, count = (
@@ -264,7 +303,9 @@ def _reference(function: ExportedFunction, source: SweepProgram) -> c_files.Refe
     `tolerance` comes from how much results change with the last bits of the inputs.
     """
     rng = np.random.default_rng(0)
-    inputs = {n: _drawn(n, source, rng) for n in source.inputs}
+    inputs = {n: _drawn(n, source, rng, _STATES) for n in source.inputs}
+    if function.accuracy is not None:  # of single precision: what it can be given
+        inputs = {n: a.astype(np.float32).astype(np.float64) for n, a in inputs.items()}
     loaded = backend_of("reference").load(source)
     results, status = loaded.run(inputs, (_STATES,), 1)
     good = ~is_failure(np.asarray(status))
@@ -279,23 +320,32 @@ def _reference(function: ExportedFunction, source: SweepProgram) -> c_files.Refe
         for x, y in zip(a[good], b[good], strict=True):
             size = np.max(np.abs(x), initial=0.0)
             worst = max(worst, 1e3 * np.max(np.abs(x - y), initial=0.0) / size if size else 0.0)
+    if function.accuracy is not None:
+        worst = max(1e-5, 4 * function.accuracy.largest)
     kept = [[a[good] for a in arrays] for arrays in (inputs.values(), results)]
     return c_files.Reference(function, kept[0], kept[1], float(worst))
 
 
-def _drawn(name: str, source: SweepProgram, rng: np.random.Generator) -> np.ndarray:
-    """A few values of an input."""
+def _measured(f: ExportedFunction, source: Source, row: ExportTarget) -> ExportedFunction:
+    """With the accuracy of single precision."""
+    rng, program = np.random.default_rng(1), source.program
+    inputs = {n: _drawn(n, program, rng, STATES) for n in program.inputs}
+    return replace(f, accuracy=measured_accuracy(source, row.target, inputs))
+
+
+def _drawn(name: str, source: SweepProgram, rng: np.random.Generator, count: int) -> np.ndarray:
+    """Some values of an input."""
     model, shape = source.model, source.input_shapes[name]
     if name == "q":
-        return np.array([model.random_configuration(rng) for _ in range(_STATES)])
+        return np.array([model.random_configuration(rng) for _ in range(count)])
     if name == "gravity":
-        return np.array([model.gravity] * _STATES, dtype=float)
+        return np.array([model.gravity] * count, dtype=float)
     if name in ("pose", "placement"):
-        out = np.zeros((_STATES, *shape))
+        out = np.zeros((count, *shape))
         out[...] = np.eye(4)
-        out[..., :3, 3] = rng.standard_normal((_STATES, shape[0], 3))
+        out[..., :3, 3] = rng.standard_normal((count, shape[0], 3))
         return out
-    x = rng.standard_normal((_STATES, *shape))
+    x = rng.standard_normal((count, *shape))
     if name in source.symmetric_inputs:
         x = x @ np.swapaxes(x, -1, -2) + np.eye(shape[-1])
     return x
@@ -310,13 +360,14 @@ def _files(
     binary: bytes,
     found: Sequence[c_files.Reference | None],
     code_bytes: int,
+    linked: Mapping[str, bytes],
 ) -> dict[str, bytes]:
     """All files by name."""
     n = lib.name
     rest = {"LICENSE": licence()}
     references = [r for r in found if r is not None]
     if row.is_wasm:
-        module = wasm_module(binary, _heap_bytes(lib.functions))
+        module = wasm_module(binary, _heap_bytes(lib.functions, row.target.unit))
         rest |= {
             f"{n}.mjs": web_files.es_module(lib, module.heap),
             f"{n}.d.mts": web_files.typescript(lib),
@@ -331,13 +382,16 @@ def _files(
         "CMakeLists.txt": c_files.cmake_file(lib, f"{n}{row.suffix}"),
         "README.md": c_files.readme(lib, row, code_bytes, found),
     }
-    return _listed(lib, row, code_bytes, {f"{n}{row.suffix}": binary}, rest)
+    binaries = {f"{n}{row.suffix}": binary, **linked}
+    if binary[:4] == _ELF:
+        binaries |= rust_crate(lib, binary)
+    return _listed(lib, row, code_bytes, binaries, rest)
 
 
-def _heap_bytes(functions: Sequence[ExportedFunction]) -> int:
+def _heap_bytes(functions: Sequence[ExportedFunction], unit: int) -> int:
     """Memory for the arrays and the work of any one function, and of a batch of a hundred."""
     return max(
-        sum(8 * a.count + 16 for a in f.arguments) * (100 if f.batch_bytes else 1)
+        sum(unit * a.count + 16 for a in f.arguments) * (100 if f.batch_bytes else 1)
         + max(f.work_bytes, f.batch_bytes)
         for f in functions
     )
@@ -376,6 +430,7 @@ def _listing(lib: c_files.Library, row: ExportTarget, code_bytes: int) -> dict[s
         "name": lib.name,
         "target": row.name,
         "triple": row.target.triple,
+        "number": row.target.number,
         "code_bytes": code_bytes,
         "helpers": lib.helpers,
         "joints": web_files.joints(lib),
@@ -386,6 +441,7 @@ def _listing(lib: c_files.Library, row: ExportTarget, code_bytes: int) -> dict[s
                 "work_bytes": f.work_bytes,
                 "batch_bytes": f.batch_bytes,
                 "lanes": f.lanes,
+                "accuracy": f.accuracy and vars(f.accuracy),
             }
             for f in lib.functions
         ],
@@ -407,6 +463,7 @@ def write_folder(folder: Path, files: Mapping[str, bytes]) -> Path:
     old = new.with_name(f"{new.name}-old")
     try:
         for name, content in files.items():
+            (new / name).parent.mkdir(parents=True, exist_ok=True)
             (new / name).write_bytes(content)
         new.chmod(0o777 & ~_umask())
         if folder.exists():
@@ -430,7 +487,8 @@ def _check_replaceable(folder: Path) -> None:
         raise InputError(f"folder={str(folder)!r} is a file")
     found = {p.name for p in folder.iterdir()}
     try:
-        ours = set(json.loads((folder / _LISTING).read_text())["files"]) if found else set()
+        listed = json.loads((folder / _LISTING).read_text())["files"] if found else ()
+        ours = {name.partition("/")[0] for name in listed}
     except (OSError, ValueError, KeyError, TypeError):
         ours = set[str]()
     if found - ours:

@@ -1,6 +1,6 @@
 """Programs as functions of one module with a C interface, for a target.
 
-    int NAME(const double *input…, double *result…, void *work)
+    int NAME(const double *input…, double *result…, void *work)       or float, by the target
     int NAME_batch(int n, const double *input…, double *result…, int *status, void *work)
 
 The kernels are those that run here, with their data record known: no heap, no data that changes,
@@ -57,12 +57,32 @@ class ExportedArray:
 
 
 @dataclass(frozen=True)
+class Accuracy:
+    """Errors in single precision at random states, relative to the largest number of a result.
+
+    `median` and `largest` error; `states`, how many were compared with double precision; `failed`,
+    how many of them have no result in single precision.
+    """
+
+    median: float
+    largest: float
+    states: int
+    failed: int
+
+    def __str__(self) -> str:
+        text = (
+            f"median {self.median:.1e}, largest {self.largest:.1e} at {self.states} random states"
+        )
+        return f"{text}, {self.failed} of which fail" if self.failed else text
+
+
+@dataclass(frozen=True)
 class ExportedFunction:
     """A C function: its name, its arrays in order, bytes of work memory, and its statuses.
 
     `batch_bytes` is the work memory of the form for many configurations; `lanes`, how many of them
     it computes at once; `statuses`, the text of every status by its last three bits; `rollout`, the
-    name of the function that takes many steps, of a step.
+    name of the function that takes many steps, of a step; `accuracy`, that of single precision.
     """
 
     name: str
@@ -72,6 +92,7 @@ class ExportedFunction:
     batch_bytes: int = 0
     lanes: int = 1
     rollout: str = ""
+    accuracy: Accuracy | None = None
 
     @property
     def inputs(self) -> tuple[ExportedArray, ...]:
@@ -113,11 +134,13 @@ def exported_module(
     batch: bool = True,
     static: bool = False,
     more: Sequence[Writer] = (),
+    hidden: bool = False,
 ) -> ExportedModule:
     """All functions in one module; tables with equal contents are there once.
 
     `writer` writes the text: that of LLVM, or C. With `static`, work memory is data of the module:
     functions have no `work`, and each may run once at a time. `more` write further functions.
+    `hidden` functions are not exported by shared libraries that the object is linked into.
     """
     options: dict[str, Any] = {}
     if writer is llvm_text:
@@ -144,13 +167,16 @@ def exported_module(
             entries.append(entry)
             function = replace(function, batch_bytes=work, lanes=target.lanes)
         functions.append(function)
-    if isinstance(module, c_text.Module):
-        for f in functions:
-            _declare(module, f, target.number, static=static)
     for write in more:
         written, function = write(module)
         entries += written
         functions.append(function)
+    if isinstance(module, c_text.Module):
+        for f in functions:
+            _declare(module, f, target.number, static=static)
+    if hidden and writer is llvm_text:
+        for entry in entries:
+            entry.linkage = "hidden"
     module.keep(entries)
     return ExportedModule(str(module), tuple(functions))
 
@@ -162,6 +188,7 @@ def _declare(module: c_text.Module, f: ExportedFunction, number: str, *, static:
     if arrays:
         module.signatures[f.name] = (*arrays, *work)
         module.signatures[f"{f.name}_batch"] = ("int n", *arrays, "int *status", *work)
+        module.signatures[f.rollout] = ("int n", *arrays, *work)
 
 
 class _Writer:

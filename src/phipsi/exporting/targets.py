@@ -12,6 +12,7 @@ from difflib import get_close_matches
 
 from phipsi.backends.native.targets.llvm_library import llvm
 from phipsi.backends.native.targets.target import Target, host_target
+from phipsi.backends.native.text.lane_arithmetic import NumberName
 from phipsi.errors import InputError
 
 _LINUX = "x86_64-unknown-linux-gnu"
@@ -97,10 +98,14 @@ SOURCE = ExportTarget("c", Target("", "", 1, False), "C99 source, for any compil
 NAMES = ("host", SOURCE.name, *TARGETS)
 
 
-def target_named(name: str, *, reproducible: bool = False) -> ExportTarget:
+def target_named(
+    name: str, *, reproducible: bool = False, number: NumberName = "double"
+) -> ExportTarget:
     """The row with this name; "host" is the machine at hand, "c" source for any.
 
     `reproducible` code has no fused multiply-add and gives the bits that it gives everywhere.
+    With `number` "float", vectors hold twice as many, and processors without doubles compute them
+    themselves, with fused operations.
     """
     if name == "host":
         triple = llvm.get_process_triple()
@@ -114,6 +119,13 @@ def target_named(name: str, *, reproducible: bool = False) -> ExportTarget:
         near = get_close_matches(str(name), NAMES, 1)
         hint = f" Did you mean {near[0]!r}?" if near else ""
         raise InputError(f"target={name!r} is not one of {', '.join(NAMES)}.{hint}")
+    if number == "float":
+        aim = row.target
+        lanes = 2 * aim.lanes if aim.lanes > 1 else 1
+        fused = aim.fused or row.software == "double"
+        row = replace(
+            row, target=replace(aim, lanes=lanes, fused=fused, number=number), software=""
+        )
     if reproducible and row.target.fused:
         row = replace(row, target=replace(row.target, fused=False))
     return row

@@ -51,9 +51,9 @@ export async function load(source) {
     let at = HEAP;
     const arrays = {}, addresses = [];
     for (const a of f.arguments) {
-      arrays[a.name] = new Float64Array(exports.memory.buffer, at, a.count);
+      arrays[a.name] = new NUMBERS(exports.memory.buffer, at, a.count);
       addresses.push(at);
-      at += 8 * a.count + (8 * a.count) % 16;
+      at = (at + a.count * arrays[a.name].BYTES_PER_ELEMENT + 15) & ~15;
     }
     addresses.push(at);
     const call = exports[f.name];
@@ -93,11 +93,17 @@ def es_module(lib: Library, heap: int) -> str:
         "FIRST": lib.short(first),
         "INPUTS": ", ".join(a.name for a in first.inputs),
         "HEAP": str(heap),
+        "NUMBERS": _array(lib),
     }
     text = _MODULE
     for word, value in words.items():
         text = text.replace(word, value)
     return text
+
+
+def _array(lib: Library) -> str:
+    """The type of JavaScript's arrays of such numbers."""
+    return "Float32Array" if lib.number == "float" else "Float64Array"
 
 
 def joints(lib: Library) -> list[dict[str, Any]]:
@@ -128,11 +134,12 @@ def typescript(lib: Library) -> str:
         f"export interface {_pascal(lib.name)} {{",
         "  readonly exports: WebAssembly.Exports;",
     ]
+    kind = _array(lib)
     for f in lib.functions:
         takes = ", ".join(f"{a.name}: Numbers" for a in f.inputs)
-        several = "; ".join(f"{a.name}: Float64Array" for a in f.outputs)
-        gives = "Float64Array" if len(f.outputs) == 1 else f"{{ {several} }}"
-        arrays = "; ".join(f"{a.name}: Float64Array" for a in f.arguments)
+        several = "; ".join(f"{a.name}: {kind}" for a in f.outputs)
+        gives = kind if len(f.outputs) == 1 else f"{{ {several} }}"
+        arrays = "; ".join(f"{a.name}: {kind}" for a in f.arguments)
         lines.append("  /**")
         for a in f.arguments:
             units = f" [{a.units}]" if a.units else ""

@@ -21,6 +21,7 @@ from phipsi.model.file_shapes import all_shapes
 from phipsi.model.model import Model
 from phipsi.model.pose import Pose
 from phipsi.model.shapes import (
+    MOST_VERTICES,
     BodyShape,
     Capsule,
     ConvexMesh,
@@ -49,7 +50,9 @@ SLOTS: dict[tuple[str, str], int] = {
     ("Box", "Box"): 5,
     ("Sphere", "HeightField"): 1,
     ("Capsule", "HeightField"): 2,
+    ("Cylinder", "HeightField"): 5,
     ("Box", "HeightField"): 4,
+    ("ConvexMesh", "HeightField"): 4,
     ("Sphere", "Ellipsoid"): 1,
     ("Sphere", "ConvexMesh"): 1,
     ("Capsule", "Cylinder"): 3,
@@ -174,8 +177,13 @@ class Contacts(Value):
         choose = _Chooser(tree, shapes, links)
         margin, points = _margin(margin), _points(points)
         without = choose.excluded(exclude)
+        own = choose.pairs_of_file()
         if isinstance(pairs, str) and pairs == "auto":
-            wanted, without = choose.automatic(), without | choose.excluded_by_file()
+            by_file = choose.excluded_by_file()
+            wanted = [
+                pair for pair in choose.automatic() if pair not in by_file and pair not in own
+            ]
+            wanted += own
         else:
             wanted = choose.listed(pairs)
         wanted = _by_group(shapes, [pair for pair in wanted if pair not in without])
@@ -185,7 +193,7 @@ class Contacts(Value):
         first = 0
         for i, j in wanted:
             a, b = shapes[i], shapes[j]
-            both = _combined(a.material or default, b.material or default, rule)
+            both = own.get((i, j)) or _combined(a.material or default, b.material or default, rule)
             slots = SLOTS[a.shape.kind, b.shape.kind]
             slots = min(slots, points) if _is_mesh_on_plane(a, b) else slots
             hosts = (choose.hosts[i], choose.hosts[j])
@@ -305,6 +313,17 @@ class _Chooser:
             found |= {self.sorted(pair) for pair in product(first, second)}
         return found
 
+    def pairs_of_file(self) -> dict[Pair, Material | None]:
+        """The pairs of shapes that the model's file lists, and their materials."""
+        named = {s.name: i for i, s in enumerate(self.shapes)}
+        found: dict[Pair, Material | None] = {}
+        for x in self.model.description.extras.pairs:
+            if x.shape in named and x.other in named:
+                i, j = named[x.shape], named[x.other]
+                if self.hosts[i] != self.hosts[j]:
+                    found[self.sorted((i, j))] = x.material
+        return found
+
     def automatic(self) -> list[Pair]:
         """All that may touch."""
         n = len(self.shapes)
@@ -408,7 +427,7 @@ def _with_formulas(shapes: Sequence[BodyShape], pairs: list[Pair], missing: Any)
         return (shapes[pair[0]].shape.kind, shapes[pair[1]].shape.kind) in SLOTS
 
     for i, j in pairs:
-        _check_radius(shapes[i], shapes[j])
+        _check_sizes(shapes[i], shapes[j])
     others = [(shapes[i], shapes[j]) for i, j in pairs if not has_formula((i, j))]
     if not others:
         return pairs
@@ -433,8 +452,16 @@ def _with_formulas(shapes: Sequence[BodyShape], pairs: list[Pair], missing: Any)
     )
 
 
-def _check_radius(a: BodyShape, b: BodyShape) -> None:
-    """A ball on a height field rests on triangles around one point of the grid."""
+def _check_sizes(a: BodyShape, b: BodyShape) -> None:
+    """Meshes are small; balls on a height field rest on triangles around one point of the grid."""
+    for one in (a, b):
+        count = len(one.shape.vertices) if isinstance(one.shape, ConvexMesh) else 0
+        if count > MOST_VERTICES:
+            raise InputError(
+                f"Contacts: mesh {one.name!r} (on {one.body!r}) has {count:,} vertices, more than "
+                f"{MOST_VERTICES}. Use its hull with few corners:\n"
+                f"    pp.shapes.ConvexMesh.around(vertices)"
+            )
     if not isinstance(a.shape, Sphere | Capsule) or not isinstance(b.shape, HeightField):
         return
     least = min(b.shape.spacing)

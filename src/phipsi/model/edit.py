@@ -319,12 +319,14 @@ def _only(description: Description, stays: Callable[[str], bool]) -> Description
     exclusions = tuple(
         x for x in extras.exclusions if all(stays(frames.get(n, n)) for n in (x.body, x.other))
     )
+    names = {s.name for s in shapes}
+    pairs = tuple(x for x in extras.pairs if {x.shape, x.other} <= names)
     return replace(
         description,
         bodies=tuple(b for b in description.bodies if stays(b.name)),
         frames=tuple(f for f in description.frames if stays(f.body)),
         parts=tuple(b for b in description.parts if stays(b.name)),
-        extras=replace(extras, geometry=shapes, exclusions=exclusions),
+        extras=replace(extras, geometry=shapes, exclusions=exclusions, pairs=pairs),
         shapes=tuple(s for s in description.shapes if stays(s.body)),
     )
 

@@ -85,6 +85,19 @@ class Exclusion:
 
 @final
 @dataclass(frozen=True, slots=True)
+class ShapePair:
+    """Two shapes that touch whatever their groups and bodies are, according to the file.
+
+    **Attributes:** `shape`, `other`, their names; `material`, of the two together.
+    """
+
+    shape: str
+    other: str
+    material: Material | None = None
+
+
+@final
+@dataclass(frozen=True, slots=True)
 class Finding:
     """One remark of an importer about an element of a file.
 
@@ -117,6 +130,7 @@ class Extras:
     geometry: tuple[Shape, ...] = ()
     diagnosis: tuple[Finding, ...] = ()
     exclusions: tuple[Exclusion, ...] = ()
+    pairs: tuple[ShapePair, ...] = ()
 
     def without_joints(self, joints: set[str]) -> Extras:
         """Return the same after these joints were locked."""
@@ -155,6 +169,7 @@ class Extras:
                     if "world" not in (x.body, x.other)
                 ),
             ),
+            (*self.pairs, *other.pairs),  # shapes of files keep their names
         )
 
 
@@ -182,6 +197,7 @@ _LISTS: dict[str, type] = {
     "geometry": Shape,
     "diagnosis": Finding,
     "exclusions": Exclusion,
+    "pairs": ShapePair,
 }
 
 

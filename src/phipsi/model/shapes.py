@@ -37,6 +37,11 @@ __all__ = [
 
 Numbers = tuple[float, ...]
 _HERE = Pose()
+_NEAR = 1e-4  # of the size: a hull that is nearer to all points has enough corners
+CORNERS = 64
+"""The most corners of the hull of a mesh: every search runs over all of them."""
+MOST_VERTICES = 512
+"""The most vertices of a mesh that touches."""
 _FLAT = 1e-9  # of the size of a mesh: how far a vertex may stand out of a face
 
 
@@ -181,6 +186,22 @@ class ConvexMesh(Shape):
         listed = None if faces is None else _faces(faces, points)
         object.__setattr__(self, "faces", listed)
 
+    @classmethod
+    def around(cls, points: ArrayLike, corners: int = CORNERS) -> ConvexMesh:
+        """The convex hull of points (n, 3), m, with at most so many corners.
+
+        The point farthest outside becomes a corner until there are enough, or none is farther out
+        than 1e-4 of the size.
+
+        >>> import numpy as np, phipsi as pp
+        >>> cloud = np.random.default_rng(0).normal(size=(1000, 3))
+        >>> len(pp.shapes.ConvexMesh.around(cloud, 20).vertices)
+        20
+        """
+        if isinstance(corners, bool) or not isinstance(corners, int) or corners < 4:
+            raise ModelError(f"ConvexMesh: corners={corners!r} must be a whole number from 4 on.")
+        return cls(few_corners(_vertices(points), corners)[0])
+
     @property
     def numbers(self) -> Numbers:
         """The coordinates of all vertices."""
@@ -274,6 +295,15 @@ def _faces(given: ArrayLike, points: NDArray[np.float64]) -> tuple[tuple[int, ..
             f"ConvexMesh: faces name the vertices {faces.min()} to {faces.max()}, but there are "
             f"{len(points)}, numbered from 0."
         )
+    edges = np.sort(faces[:, [0, 1, 1, 2, 2, 0]].reshape(-1, 2), axis=1)
+    ends, counts = np.unique(edges, axis=0, return_counts=True)
+    if not faces.size or (counts % 2).any():
+        lone = ends[counts % 2 == 1].tolist()
+        why = f"the edge between the vertices {lone[0]} has one face" if lone else "it has no faces"
+        raise ModelError(
+            f"ConvexMesh: the surface is not closed: {why}. Use the hull of the vertices:\n"
+            f"    pp.shapes.ConvexMesh(vertices)"
+        )
     a, b, c = (points[faces[:, i]] for i in range(3))
     normals = np.cross(b - a, c - a)
     areas = np.linalg.norm(normals, axis=1)
@@ -301,6 +331,30 @@ def _faces(given: ArrayLike, points: NDArray[np.float64]) -> tuple[tuple[int, ..
             f'        builder.add_shape(f"part{{i}}", body, pp.shapes.ConvexMesh(points))'
         )
     return plain(faces)
+
+
+def few_corners(points: NDArray[np.float64], most: int) -> tuple[NDArray[np.float64], float, float]:
+    """Corners of the hull, how far points are beyond them, and the volume of the whole hull.
+
+    The farthest point outside is added until none is far, or there are enough.
+    """
+    from scipy.spatial import ConvexHull  # noqa: PLC0415
+
+    whole = ConvexHull(points)
+    points = points[whole.vertices]
+    if len(points) <= most:
+        return points, 0.0, whole.volume
+    directions = np.array([[i, j, k] for i in (-1, 0, 1) for j in (-1, 0, 1) for k in (-1, 0, 1)])
+    chosen = list(dict.fromkeys((points @ directions.T).argmax(axis=0).tolist()))
+    hull = ConvexHull(points[chosen], incremental=True)
+    while True:
+        n, d = hull.equations[:, :3], hull.equations[:, 3]
+        off = (points @ n.T + d).max(axis=1)
+        far = int(off.argmax())
+        if off[far] <= _NEAR * np.ptp(points) or len(chosen) >= most:
+            return points[chosen], max(0.0, float(off[far])), whole.volume
+        chosen.append(far)
+        hull.add_points(points[[far]])
 
 
 def bounding_ball(shape: Shape) -> NDArray[np.float64]:

@@ -205,20 +205,22 @@ class RunGradient:
         every: int,
         segment: int | None = None,
         threads: int = 1,
+        first_trajectory: int = 0,
     ) -> tuple[Pulled, RunMemory]:
         """The gradient of Σ w r, and the memory of the forward run with the status of both runs.
 
         **Arguments:** `h`, `steps`, `first`, the number of the first step; `arrays`, rows (n, size)
         of the states, "t" among them, and parameters, by name; `tau` (n, nv) or (n, steps, nv);
         `weights` (n, kept, *shape) of the records, every so many steps; `segment`, the number of
-        steps between two kept states; `threads`.
+        steps between two kept states; `threads`; `first_trajectory`, the number of the first one.
         """
         if tau.ndim == 2:
             tau = np.broadcast_to(tau[:, None], (len(tau), max(steps, 1), tau.shape[-1]))
         count, length = len(tau), segment or self._segment(len(tau), steps)
         now = {name: arrays[name].copy() for name in self.forward.states}
         constants = {name: arrays[name] for name in self._shapes}
-        forward = RunMemory(self.forward, {**now, **constants}, count, threads)
+        numbered = {"first_trajectory": first_trajectory}
+        forward = RunMemory(self.forward, {**now, **constants}, count, threads, **numbered)
         firsts = list(range(0, max(steps, 1), length))
         kept = []
         for start in firsts:
@@ -232,7 +234,9 @@ class RunGradient:
             for name, x in one.plan.states.items()
         }
         back = {
-            id(one): _Back(one, RunMemory(one.plan, {**found, **constants}, count, threads))
+            id(one): _Back(
+                one, RunMemory(one.plan, {**found, **constants}, count, threads, **numbered)
+            )
             for one in (self.last, self.backward)
         }
         sums = {name: self._no_sum(name, count) for name in self._wrt}

@@ -30,7 +30,15 @@ class RunMemory:
     begun.
     """
 
-    def __init__(self, plan: Plan, arrays: Mapping[str, Array], count: int, threads: int = 1):
+    def __init__(
+        self,
+        plan: Plan,
+        arrays: Mapping[str, Array],
+        count: int,
+        threads: int = 1,
+        *,
+        first_trajectory: int = 0,
+    ) -> None:
         self.plan, self.count = plan, count
         natives = plan.natives
         wide = natives[0].target.lanes
@@ -47,7 +55,7 @@ class RunMemory:
         for piece in pieces:
             job = np.zeros(run_code.PORTS + 3 * len(self._words) + 2 * len(natives), dtype=np.int64)
             job[run_code.COUNT] = piece.stop - piece.start
-            job[run_code.EVERY], job[run_code.TRAJECTORY] = 1, piece.start
+            job[run_code.EVERY], job[run_code.TRAJECTORY] = 1, first_trajectory + piece.start
             job[run_code.DIRECTION] = 1
             job[run_code.WORK] = self._room(size)
             job[run_code.STATUS] = address_of(self.status) + 8 * piece.start

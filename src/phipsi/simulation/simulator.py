@@ -206,6 +206,7 @@ class Simulator:
         parameters: Mapping[str, ArrayLike] | None = None,
         restart: SimulatorState | None = None,
         separate: bool = False,
+        first: int = 0,
     ) -> SimulatorState:
         """States to begin with, of one trajectory or of many on leading axes, which broadcast.
 
@@ -214,7 +215,8 @@ class Simulator:
         with leading axes, every trajectory has its own; `restart`, with `episodes`, another state
         of this simulator: its trajectories are the starts of later episodes, this state if None;
         `separate`, whether bodies may overlap deeply at first: the first step then moves them
-        apart. Else that is an error.
+        apart. Else that is an error. `first`, the number of the first trajectory: noise, and the
+        starts of episodes, are random by the numbers of trajectories.
         """
         model = self.model
         places = model.neutral() if q is None else joint_array(model, "q", q, "nq")
@@ -256,7 +258,9 @@ class Simulator:
             )
         rows = None if restart is None else {**restart._rows, **restart.own}
         pool = starts_of(self._restart, {**states, **kept}, rows)
-        return SimulatorState(self, batch, states, kept, shared, pool, frozenset(varied))
+        number = whole_number("first", first, 0)
+        parts = states, kept, shared, pool, frozenset(varied)
+        return SimulatorState(self, batch, *parts, first=number)
 
     def _shape(self, name: str) -> Shape:
         """That of a parameter."""
@@ -513,7 +517,7 @@ class Simulator:
         found, forward = runs.gradient(
             self.dt, steps, state.steps, state.arrays(), given, weights, every,
             None if segment is None else whole_number("segment", segment),
-            whole_number("threads", threads),
+            whole_number("threads", threads), state.first,
         )  # fmt: skip
         if forward.status.any():
             status = forward.status, forward.failed_at

@@ -30,8 +30,8 @@ class SimulatorState:
     **Attributes:** `q` (..., nq), `v` (..., nv), `t` (...), and `laws`, the states of laws by name:
     arrays that can be written to; `own` and `shared`, parameters by name, (n, *shape) those that
     every trajectory has its own of, and `varied`, those that were given for each of them;
-    `steps`, how many have been taken; `status` (n,) and `failed_at`
-    (n,), of all trajectories in a row: 0, or why and in which step it stopped.
+    `first`, the number of the first trajectory; `steps`, how many have been taken; `status` (n,)
+    and `failed_at` (n,), of all trajectories in a row: 0, or why and in which step it stopped.
     """
 
     def __init__(
@@ -44,10 +44,11 @@ class SimulatorState:
         starts: dict[str, Array],
         varied: frozenset[str] = frozenset(),
         begun: tuple[Array, Array] | None = None,
+        first: int = 0,
     ) -> None:
         self.simulator, self.batch, self.count = simulator, batch, math.prod(batch)
         self._rows, self.own, self.shared, self._starts = states, own, shared, starts
-        self.varied = varied
+        self.varied, self.first = varied, first
         # where it began, from which the energy of contacts is accounted for
         touching = WORST in states
         self._begun = (states["q"].copy(), states["v"].copy()) if touching else None
@@ -75,7 +76,7 @@ class SimulatorState:
         """The same state in memory of its own."""
         rows = {name: x.copy() for name, x in self._rows.items()}
         own, shared = ({n: x.copy() for n, x in part.items()} for part in (self.own, self.shared))
-        parts = rows, own, shared, self._starts, self.varied, self._begun
+        parts = rows, own, shared, self._starts, self.varied, self._begun, self.first
         out = SimulatorState(self.simulator, self.batch, *parts)
         out.efforts[:], out.steps = self.efforts, self.steps
         out.status[:], out.failed_at[:] = self.status, self.failed_at
@@ -84,6 +85,7 @@ class SimulatorState:
     def take(self, other: SimulatorState) -> None:
         """Become equal to another state, in the memory that is there."""
         fits = other.simulator is self.simulator and other.batch == self.batch
+        fits = fits and other.first == self.first
         if not fits or other.own.keys() != self.own.keys():
             raise InputError(
                 f"out={self!r} is not a state of this simulator like {other!r}; make one with\n"
@@ -105,8 +107,9 @@ class SimulatorState:
         from phipsi.motion.run_memory import RunMemory
 
         out = RunMemory(
-            plan, {**self.arrays(), **self._starts, "tau": self.efforts}, self.count, threads
-        )
+            plan, {**self.arrays(), **self._starts, "tau": self.efforts}, self.count, threads,
+            first_trajectory=self.first,
+        )  # fmt: skip
         out.status[:], out.failed_at[:] = self.status, self.failed_at
         return out
 

@@ -180,17 +180,20 @@ class Study:
     def run_block(self, block: int) -> dict[str, Array]:
         """The arrays of a block, (n, …) each, by name."""
         numbers = self.numbers_of(block)
-        draws = self.draws.values(numbers.start, len(numbers))
+        first, n = numbers.start, len(numbers)
+        draws = self.draws.values(first, n)
+        started, reasons = draws, np.zeros(n, dtype="U1")
         try:
-            run, rows = self._rollout(draws, self.record), slice(None)
-            reasons = np.zeros(len(numbers), dtype="U1")
+            run = self._rollout(draws, self.record, first)
         except PhipsiError:
             reasons = np.array(self._rejections(draws))
-            rows = np.flatnonzero(reasons == "")
-            if not rows.size:
+            good = np.flatnonzero(reasons == "")
+            if not good.size:
                 raise  # nothing of this block can be started
-            draws_there = {n: x[rows] for n, x in draws.items()}
-            run = self._rollout(draws_there, self.record)
+            # another run takes the place of one that cannot be started: the others keep theirs
+            places = np.where(reasons == "", np.arange(n), good[0])
+            started = {name: x[places] for name, x in draws.items()}
+            run = self._rollout(started, self.record, first)
         found: dict[str, Array] = {}
         with np.errstate(invalid="ignore"):
             for name in self.record:
@@ -199,15 +202,13 @@ class Study:
                     found[label] = KEPT[word](run[name])
         found["t.final"] = run.state.t
         if self._outcome is not None:
-            there = {n: x[rows] for n, x in draws.items()}
-            found |= self._outcomes(run, there)
+            found |= self._outcomes(run, started)
+        rejected = reasons != ""
         out = {f"draw.{name}": x for name, x in draws.items()}
-        n = len(numbers)
-        for name, x in found.items():
-            out[name] = _spread(x, rows, n)
-        status, failed_at = (np.full(n, NOT_STARTED, dtype=np.int64) for _ in range(2))
-        status[rows], failed_at[rows] = run.status, run.failed_at
-        return {"run": np.arange(numbers.start, numbers.stop), **out, "status": status,
+        out |= {name: _without(x, rejected) for name, x in found.items()}
+        status = np.where(rejected, NOT_STARTED, run.status)
+        failed_at = np.where(rejected, NOT_STARTED, run.failed_at)
+        return {"run": np.arange(first, numbers.stop), **out, "status": status,
                 "failed_at": failed_at, "rejected": reasons}  # fmt: skip
 
     def rerun(self, number: int, record: Sequence[str] | None = None) -> SimulatorRun:
@@ -215,7 +216,7 @@ class Study:
         if number not in range(self.count):
             raise InputError(f"this study has runs 0 … {self.count - 1}, not {number!r}")
         names = self.record if record is None else tuple(record)
-        return self._rollout(self.draws.values(number, 1), names, every=1)
+        return self._rollout(self.draws.values(number, 1), names, number, every=1)
 
     def rare_event(
         self,
@@ -237,6 +238,11 @@ class Study:
         draws = self.draws
         if draws.combinations != 1 or not draws.dimension:
             raise InputError("rare events need distributions, without lists of values")
+        if "trajectory" in self._plan_text:
+            raise InputError(
+                "rare events need runs that their draws determine, but a law has noise: draw its "
+                "numbers instead"
+            )
         if isinstance(value, str) and self._outcome is None:
             raise InputError(f"the study has no outcome, so none is called {value!r}")
 
@@ -244,7 +250,7 @@ class Study:
             found = []
             for first in range(0, len(u), self.block):
                 drawn = draws.at(u[first : first + self.block])
-                run = self._rollout(drawn, self.record)
+                run = self._rollout(drawn, self.record, 0)
                 if isinstance(value, str):
                     outcomes = self._outcomes(run, drawn)
                     if value not in outcomes:
@@ -261,9 +267,10 @@ class Study:
         return subset_simulation(evaluate, draws.dimension, limit, runs, share, chosen)
 
     def _rollout(
-        self, draws: dict[str, Array], record: Sequence[str], every: int | None = None
+        self, draws: dict[str, Array], record: Sequence[str], first: int, every: int | None = None
     ) -> SimulatorRun:
-        state, tau = self._state(draws)
+        """The runs of draws, the first of which has this number."""
+        state, tau = self._state(draws, first)
         return self.simulator.rollout(
             state, tau, self.steps, every=every or self.every, record=record, on_error="mask",
             progress=False,
@@ -278,11 +285,11 @@ class Study:
             return  # the block will say why
         self.simulator.rollout(state, None, 0, record=self.record)
 
-    def _state(self, draws: dict[str, Array]) -> tuple[SimulatorState, Any]:
+    def _state(self, draws: dict[str, Array], first: int = 0) -> tuple[SimulatorState, Any]:
         """The start of runs, and their efforts."""
         given = self._arguments(draws)
         tau = given.pop("tau", None)
-        state = self.simulator.start(**given)
+        state = self.simulator.start(**given, first=first)
         n = len(next(iter(draws.values())))
         if state.batch != (n,):
             raise InputError(
@@ -330,6 +337,11 @@ class Study:
             out[name] = array
         return out
 
+    @cached_property
+    def _plan_text(self) -> str:
+        names = tuple(dict.fromkeys(("t", *self.record)))
+        return self.simulator._plan((), names).text()
+
     # ---- definition ---------------------------------------------------------------------------
 
     @cached_property
@@ -352,13 +364,12 @@ class Study:
         }
 
 
-def _spread(x: Array, rows: Any, n: int) -> Array:
-    """Rows in their places, NaN (or the smallest number) elsewhere."""
-    if isinstance(rows, slice):
-        return x
-    out = np.full((n, *x.shape[1:]), np.nan if x.dtype.kind == "f" else 0, dtype=x.dtype)
-    out[rows] = x
-    return out
+def _without(x: Array, rejected: Array) -> Array:
+    """Rows of runs that could not be started become NaN, or 0 where numbers are whole."""
+    if rejected.any():
+        x = x.copy()
+        x[rejected] = np.nan if x.dtype.kind == "f" else 0
+    return x
 
 
 def _source(function: Callable[..., Any] | None) -> str | None:

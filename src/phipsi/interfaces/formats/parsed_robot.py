@@ -29,7 +29,7 @@ from phipsi.interfaces.formats.load_options import Base, Options
 from phipsi.model import Body, Model, Pose, SpatialInertia, joints
 from phipsi.model.body import WORLD_NAME, Description, Frame, LimitsArgument
 from phipsi.model.builder import ModelBuilder
-from phipsi.model.extras import Coupling, Exclusion, Extras, Finding, Rating, Shape
+from phipsi.model.extras import Coupling, Exclusion, Extras, Finding, Rating, Shape, ShapePair
 from phipsi.model.validate import check_body
 from phipsi.model.weld_fixed_joints import parent_indices
 
@@ -88,6 +88,7 @@ class ParsedRobot:
     frames: list[Frame] = field(default_factory=list)
     shapes: list[Shape] = field(default_factory=list)
     exclusions: list[Exclusion] = field(default_factory=list)
+    pairs: list[ShapePair] = field(default_factory=list)
     ratings: list[Rating] = field(default_factory=list)
     mimics: list[tuple[Coupling, Place]] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
@@ -220,6 +221,7 @@ class ParsedRobot:
             tuple(_renamed_shape(shape, names) for shape in self.shapes),
             tuple(self.findings),
             tuple(self.exclusions),
+            tuple(self.pairs),
         )
         inertia = description.world_inertia
         if names.get(WORLD_NAME) == WORLD_NAME:

@@ -24,7 +24,7 @@ _FUNCTIONS = {  # LLVM's functions of numbers
     "fabs": "fabs", "sqrt": "sqrt", "fma": "fma", "maxnum": "larger", "copysign": "with_sign",
     "floor": "whole_below",
 }  # fmt: skip
-_STANDARD = {"fabs", "sqrt", "fma"}
+STANDARD = {"fabs", "sqrt", "fma"}
 
 
 class Set:
@@ -335,7 +335,10 @@ class IRBuilder(ir.IRBuilder):
         gives = function.signature.gives
         if function.name == "@llvm.ctlz.i64":
             return self._value(gives, f"leading_zeros({operand(args[0])})")
-        text = self._call_text(function.name[1:], args)
+        # parameters of functions for others have types of their own
+        cast = "" if function.linkage == "internal" else "(void *)"
+        listed = [f"{cast if x.type is ir.POINTER else ''}{operand(x)}" for x in args]
+        text = f"{function.name[1:]}({', '.join(listed)})"
         if gives is ir.VOID:
             self._write(Run(f"{text};"))
             return ir.Value(gives, "")
@@ -357,7 +360,7 @@ class IRBuilder(ir.IRBuilder):
             return self._masked(parts[2], gives, args)
         end = "f" if plain(gives).text == "float" else ""
         found = _FUNCTIONS[parts[1]]
-        found += end if found in _STANDARD or not end else f"_{end}"
+        found += end if found in STANDARD or not end else f"_{end}"
         return self._value(gives, self._call_text(found, args))
 
     def _masked(self, which: str, gives: ir.Type, args: Sequence[ir.Value]) -> ir.Value:

@@ -2,6 +2,8 @@
 
 A `Lane` overloads + − * / so that the joint formulas and the block operations read like arithmetic.
 Python numbers mixed in are folded: a known 0 or 1 costs no instruction.
+
+Reasons for numbers of two widths: docs/decisions/0047.
 """
 
 from __future__ import annotations

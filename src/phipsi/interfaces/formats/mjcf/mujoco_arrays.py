@@ -24,6 +24,7 @@ FIELDS = (
     "site_bodyid site_quat site_pos "
     "geom_bodyid geom_contype geom_conaffinity geom_quat geom_pos geom_type geom_size geom_dataid "
     "geom_rgba geom_friction geom_condim exclude_signature mesh_quat mesh_pos mesh_scale "
+    "geom_margin pair_geom1 pair_geom2 pair_friction pair_dim pair_margin "
     "eq_active0 eq_type eq_data eq_obj1id eq_obj2id "
     "tendon_stiffness tendon_damping tendon_frictionloss"
 ).split()

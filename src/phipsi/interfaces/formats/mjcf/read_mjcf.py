@@ -28,7 +28,7 @@ from phipsi.interfaces.formats.mjcf.mujoco_model import Compiled, compiled_model
 from phipsi.interfaces.formats.parsed_robot import GROUND, Connection, Link, ParsedRobot
 from phipsi.model import Pose, SpatialInertia, joints
 from phipsi.model.body import WORLD_NAME, Frame
-from phipsi.model.extras import Exclusion, Rating, Shape
+from phipsi.model.extras import Exclusion, Rating, Shape, ShapePair
 from phipsi.model.shapes import Material
 from phipsi.spatial import quat_normalize
 
@@ -69,6 +69,7 @@ class _Reader:
         self._frames()
         self.robot.shapes.extend(shapes_of(self.m, self.found, self.names, self.shifts))
         self.robot.exclusions.extend(exclusions_of(self.m, self.names))
+        self.robot.pairs.extend(pairs_of(self.m))
         self._note_what_is_left_out()
         self._constraints()
         return self.robot
@@ -265,6 +266,8 @@ class _Reader:
                     message,
                     self._at("body", self.names[i]),
                 )
+        if m.geom_margin.any() or m.pair_margin.any():
+            self._left_out("geom", "", "margin, which makes forces at a distance,", False)
         if m.fluid.any():
             self._left_out("option", "", "the fluid (density, viscosity)")
         if m.nu:
@@ -354,9 +357,11 @@ def shapes_of(
     m: Compiled, found: MjcfFiles, names: Mapping[int, str], shifts: Mapping[int, np.ndarray]
 ) -> Iterator[Shape]:
     """Every geom; one that touches nothing is visual."""
+    paired = {int(k) for k in (*m.pair_geom1, *m.pair_geom2)}
     for k in range(m.ngeom):
         host = int(m.geom_bodyid[k])
-        role = "collision" if m.geom_contype[k] or m.geom_conaffinity[k] else "visual"
+        touches = m.geom_contype[k] or m.geom_conaffinity[k] or k in paired
+        role = "collision" if touches else "visual"
         X = in_body(shifts[host]) @ _pose(m.geom_quat[k], m.geom_pos[k])
         kind, factors = _SHAPES.get(int(m.geom_type[k]), ("", ()))
         size = tuple(x * n for x, n in zip(m.geom_size[k].tolist(), factors, strict=False))
@@ -376,9 +381,21 @@ def shapes_of(
 
 
 def _material(m: Compiled, k: int) -> Material | None:
-    """The friction of a geom; moments resist turning from condim = 4, and rolling from 6."""
-    sliding, torsion, rolling = (float(x) for x in m.geom_friction[k])
-    dimension = int(m.geom_condim[k])
+    """The friction of a geom."""
+    return _friction([float(x) for x in m.geom_friction[k]], int(m.geom_condim[k]))
+
+
+def pairs_of(m: Compiled) -> Iterator[ShapePair]:
+    """The pairs of geoms of <pair>, which have names; of two directions, friction is the first."""
+    for k, ends in enumerate(zip(m.pair_geom1.tolist(), m.pair_geom2.tolist(), strict=True)):
+        first, other = (m.names["geom"][int(i)] for i in ends)
+        sliding, _, torsion, rolling, _ = (float(x) for x in m.pair_friction[k])
+        yield ShapePair(first, other, _friction([sliding, torsion, rolling], int(m.pair_dim[k])))
+
+
+def _friction(numbers: list[float], dimension: int) -> Material | None:
+    """Moments resist turning from condim = 4, and rolling from 6."""
+    sliding, torsion, rolling = numbers
     if min(sliding, torsion, rolling) < 0:
         return None
     return Material(
