@@ -79,7 +79,7 @@ class _Attempts(ConeLanes):
             self.table([x.size for x in ATTEMPTS]),
             self.table([x.eps for x in ATTEMPTS]),
         )
-        flags = word_table(self.module, [int(x.size > 0) for x in ATTEMPTS])
+        flags = word_table(self.module, [(x.size > 0) + 2 * x.again for x in ATTEMPTS])
         first, end, zero = CONVEX.start, CONVEX.stop, e.constant(0.0)
 
         def goes_on() -> Any:
@@ -98,17 +98,19 @@ class _Attempts(ConeLanes):
         def attempt() -> None:
             turn, which = b.load(number, typ=I64), b.load(todo, typ=e.mask)
 
-            def clear(i: Any) -> None:
-                self.store(e.select(which, 0.0, self.load(self.y, i)), self.y, i)
+            flag, is_first = self.word(flags, turn), b.icmp_signed("==", turn, i64(0))
+            is_cold, is_inside, is_again = (b.icmp_signed("==", flag, i64(x)) for x in range(3))
 
-            is_first = b.icmp_signed("==", turn, i64(0))
-            is_inside = b.icmp_signed("!=", self.word(flags, turn), i64(0))
+            def begin(i: Any) -> None:
+                best = Lane(e, b.select(is_again, self.load(self.best_y, i).value, zero.value))
+                self.store(e.select(which, best, self.load(self.y, i)), self.y, i)
+
             b.store(self.never(), known)
             is_convex = b.and_(
                 b.icmp_signed(">=", turn, i64(first)), b.icmp_signed("<", turn, i64(end))
             )
-            with b.if_then(b.not_(b.or_(is_first, is_inside))):  # from no impulses
-                write_loop(b, self.n, clear)
+            with b.if_then(b.not_(b.or_(is_first, is_inside))):  # from none, or the best
+                write_loop(b, self.n, begin)
             with b.if_then(is_inside):
                 with b.if_else(is_convex) as (held, free):
                     with held:
@@ -120,8 +122,8 @@ class _Attempts(ConeLanes):
                 b.store(judged(which), known)
                 self.store(self.load(self.found), error)
                 write_loop(b, self.n, lambda i: self.store(self.load(self.y, i), self.kept_y, i))
-            most = b.select(is_inside, i64(POLISHING), i64(ITERATIONS))
-            kept = Lane(e, b.select(is_inside, e.constant(1.0).value, zero.value))
+            most = b.select(is_cold, i64(ITERATIONS), i64(POLISHING))
+            kept = Lane(e, b.select(is_cold, zero.value, e.constant(1.0).value))
             finite = self.newton.iterate(which, most, self.load(finer, turn), kept)
             with b.if_then(is_first):
                 b.store(finite, began)

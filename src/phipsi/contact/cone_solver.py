@@ -71,7 +71,8 @@ def solve(
         if not todo.size:
             break
         if number:
-            y = np.zeros_like(scaled.b)
+            known = p[todo] if attempt.again else np.zeros_like(scaled.b)
+            y = known / np.where(scaled.dead, 1.0, scaled.sigma)
         if attempt.size:
             unit = Scaled(_taken(flat, todo), unit=True)
             given = rounds.sliding if attempt.is_convex else None
@@ -81,7 +82,7 @@ def solve(
         if attempt.is_convex:
             y = scaled.inside(y)
             rounds.advance(scaled.sliding(y))
-        y, found, used = newton(scaled, y, tolerance, attempt.eps, polishing=attempt.size > 0)
+        y, found, used = newton(scaled, y, tolerance, attempt.eps, polishing=attempt.polishes)
         count[todo] += used
         better = ~(found >= left[todo])
         p[todo[better]], left[todo[better]] = (y * scaled.sigma)[better], found[better]

@@ -38,12 +38,19 @@ class Attempt(NamedTuple):
     """How a problem is tried: by Newton's method with ε, or by the interior point.
 
     `size` of the first point of the interior point, 0 for Newton's method alone; it polishes what
-    the interior point finds. `is_convex`, of a convex problem.
+    the interior point finds, or with `again` the best point so far. `is_convex`, of a convex
+    problem.
     """
 
     size: float = 0.0
     eps: float = POLISHED
     is_convex: bool = False
+    again: bool = False
+
+    @property
+    def polishes(self) -> bool:
+        """Whether Newton's method begins near a solution."""
+        return self.size > 0 or self.again
 
 
 ATTEMPTS = (
@@ -51,10 +58,13 @@ ATTEMPTS = (
     Attempt(STARTS[0]),
     Attempt(eps=1e-11),  # from no impulses
     Attempt(STARTS[1]),
+    Attempt(eps=1e-9, again=True),
+    Attempt(eps=1e-11, again=True),
     *[Attempt(STARTS[0], is_convex=True)] * CONVEX_ROUNDS,
     *map(Attempt, STARTS[2:]),
+    Attempt(eps=1e-10, again=True),
 )
-CONVEX = range(4, 4 + CONVEX_ROUNDS)
+CONVEX = range(6, 6 + CONVEX_ROUNDS)
 """The numbers of the convex attempts."""
 BOUNDARY = 0.99
 """Part of the way to the boundary that a step may take."""

@@ -23,6 +23,8 @@ PROXIMAL = 1e-9
 ITERATIONS, ROUNDS, HALVINGS, MEMORY = 24, 8, 6, 4
 POLISHING, POLISHED = 12, 1e-7
 """Iterations from a point that is nearly a solution, and their ε."""
+RESTING = 0.1
+"""Residual beside the tolerance at which the start is the solution."""
 PATIENCE = 8
 """Iterations after which all that counts as solved is accepted."""
 INNER = 4 * float(np.finfo(float).eps)
@@ -46,8 +48,8 @@ def newton(
     best = problem.inside(first)
     left = problem.residual(best)
     state = _Round(problem, first, eps, polishing)
-    limit = np.maximum(tolerance, problem.rounding(best))
-    done = state.has_ended() & (left <= limit)
+    limit = np.maximum(RESTING * tolerance, problem.rounding(best))
+    done = left <= limit  # bodies that go on to rest
     todo = np.flatnonzero(~done)
     state.keep(~done)
     for turn in range(POLISHING if polishing else ITERATIONS):

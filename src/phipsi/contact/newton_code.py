@@ -18,7 +18,7 @@ from phipsi.contact.lane_cones import (
     R,
 )
 from phipsi.contact.lane_elimination import BLOCK, eliminate
-from phipsi.contact.newton import HALVINGS, INNER, MEMORY, PATIENCE, ROUNDS
+from phipsi.contact.newton import HALVINGS, INNER, MEMORY, PATIENCE, RESTING, ROUNDS
 
 
 @final
@@ -48,11 +48,11 @@ class NewtonCode:
         self.forget(None)
         self.evaluate(m.y)
         good = b.and_(which, e.compare("<", m.load(self.norm), math.inf))
-        b.store(good, self.live)
-        ended = b.and_(good, self.has_ended())
-        b.store(ended, self.ended)
-        with b.if_then(m.any(ended)):
-            self.judge(m.never())
+        m.residual(m.y)
+        limit = m.limit(RESTING * self.tolerance)
+        solved = e.compare("<=", m.load(m.found), limit)  # bodies that go on to rest
+        b.store(b.and_(good, b.not_(solved)), self.live)
+        b.store(m.never(), self.ended)
         turn = b.alloca(I64)
         b.store(i64(0), turn)
 
