@@ -78,6 +78,9 @@ CASES: dict[str, tuple[Any, dict[str, Any]]] = {
 }
 
 
+OPTIMISED = ("forward dynamics", "compliance")  # as users compile them
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_programs_have_the_bits_of_machine_code(name: str, tmp_path: Path):
     x, options = CASES[name]
@@ -86,7 +89,7 @@ def test_programs_have_the_bits_of_machine_code(name: str, tmp_path: Path):
     args = inputs_of(program, model)
     if "given" in options:
         args[program.inputs.index("M")] = np.stack([model.inertia_matrices] * COUNT)
-    compare(program, as_c(program, tmp_path, optimise="-O2" if "dyn" in name else "-O1"), args)
+    compare(program, as_c(program, tmp_path, optimise="-O2" if name in OPTIMISED else "-O0"), args)
 
 
 @pytest.mark.skipif(not host_target().fused, reason="this processor has no fused operation")
@@ -96,7 +99,7 @@ def test_one_rounding_for_a_product_and_a_sum(tmp_path: Path):
     compare(program, as_c(program, tmp_path, fused=True), inputs_of(program, model))
 
 
-@pytest.mark.parametrize("name", ["forward dynamics", "derivatives", "log det and solve"])
+@pytest.mark.parametrize("name", ["forward dynamics", "log det and solve"])
 def test_single_precision(name: str, tmp_path: Path):
     x, options = CASES[name]
     model = tree()
@@ -135,10 +138,10 @@ def test_constrained_systems(tmp_path: Path):
     assert program.native.unit.plan.row_matrices  # type: ignore[union-attr]
     args = inputs_of(program, system)
     args[program.inputs.index("q")][:] = system.assemble(np.array([1.0, -1.0, -1.5]))
-    compare(program, as_c(program, tmp_path), args)
+    compare(program, as_c(program, tmp_path, optimise="-O2"), args)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(5))
 def test_random_expressions(seed: int, tmp_path: Path):
     rng = np.random.default_rng([seed, 31])
     kinds = [("revolute",), ("prismatic",), ("spherical", "revolute")][seed % 3]
@@ -214,6 +217,19 @@ def test_a_compiler_that_joins_products_and_sums_gives_other_bits(tmp_path: Path
     run = as_c(program, tmp_path, flags=["-mfma", "-ffp-contract=fast"], optimise="-O2")
     with pytest.raises(AssertionError):
         compare(program, run, inputs_of(program, model))
+
+
+def test_parameters_do_not_hide_variables(tmp_path: Path):
+    """Names of users, such as v1, in the parameters of functions for other files."""
+    module = c_text.Module()
+    f = ir.Function(module, ir.FunctionType(DOUBLE, [POINTER, POINTER]), "go")
+    b: Any = f.begin()
+    x, y = (b.load(p, typ=DOUBLE) for p in f.args)
+    b.ret(b.call_named("llvm.maxnum.f64", DOUBLE, [x, b.fadd(x, y)]))
+    module.signatures["go"] = ("const double *v1", "double *larger")
+    code = built(str(module), tmp_path)
+    code.go.restype = ctypes.c_double
+    assert code.go(ctypes.byref(ctypes.c_double(1.0)), ctypes.byref(ctypes.c_double(2.0))) == 3.0
 
 
 def test_more_lanes_are_rejected():

@@ -77,7 +77,7 @@ from phipsi.operators import mass_matrix
 model = pp.examples.planar_arm({size})
 program = pp.compile(mass_matrix, model, mode="dense", backend="native")
 q = np.zeros((8, {size}))
-program.native
+program.ufunc  # compiled, also for batches, before there is a limit
 out = np.empty((8, {size}, {size}))
 with open("/proc/self/statm") as file:
     used = int(file.read().split()[0]) * resource.getpagesize()

@@ -134,6 +134,31 @@ def test_corners_of_boxes_touch_the_triangle_below():
         np.testing.assert_allclose(np.sort(slots.gap), np.sort(expected), atol=1e-12)
 
 
+def test_meshes_and_cylinders_touch_as_boxes_do():
+    """A mesh with the corners of a box; a cylinder of many sides is near its mesh."""
+    h = np.array([0.2, 0.15, 0.1])
+    box, mesh = contacts_of(S.Box(2 * h)), contacts_of(S.ConvexMesh(
+        h * np.array(np.meshgrid(*[[-1, 1]] * 3)).reshape(3, -1).T))  # fmt: skip
+    cylinder = contacts_of(S.Cylinder(0.1, 0.2))
+    rng = np.random.default_rng(3)
+    for _ in range(20):
+        local = pp.Pose.from_rpy(0.1 * rng.normal(size=3), rng.uniform(-0.8, 0.8, 3))
+        X = AT @ local
+        at = pose(X.rotation, X.translation)
+        four = slot_geometry(mesh, at)
+        there = four.gap < INACTIVE
+        distance = np.abs(four.gap[there][:, None] - slot_geometry(box, at).gap).min(axis=1)
+        assert there.any() and distance.max() < 1e-12
+        rims = slot_geometry(cylinder, at)
+        for gap, n, x in zip(rims.gap, rims.normal, rims.x_a, strict=True):
+            p = AT.inv.apply(x)
+            height, normal = height_under(p)
+            assert gap == pytest.approx(normal[2] * (p[2] - height), abs=1e-12)
+            np.testing.assert_allclose(n, AT.rotation @ normal, atol=1e-12)
+            rim = local.inv.apply(p)
+            assert np.hypot(*rim[:2]) == pytest.approx(0.1) and abs(rim[2]) == pytest.approx(0.1)
+
+
 def test_beside_the_field_there_is_nothing():
     contacts = contacts_of(S.Sphere(0.2))
     for p in ([1.6, 0, 0], [0, -1.5, 0], [50, 0, 0]):

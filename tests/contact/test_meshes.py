@@ -8,8 +8,9 @@ import pytest
 from scipy.spatial import ConvexHull
 
 import phipsi as pp
-from phipsi.errors import InputError, ParseError, PhipsiWarning
-from phipsi.model.mesh_files import CORNERS, hull_of, read_mesh
+from phipsi.errors import InputError, ModelError, ParseError, PhipsiWarning
+from phipsi.model.mesh_files import hull_of, read_mesh
+from phipsi.model.shapes import CORNERS
 
 CUBE = 0.1 * np.array([[i, j, k] for i in (-1, 1) for j in (-1, 1) for k in (-1, 1)], dtype=float)
 SIDES = np.array(
@@ -140,6 +141,25 @@ def test_large_meshes_get_few_corners(tmp_path):
     inner = ConvexHull(vertices).equations
     far = (points @ inner[:, :3].T + inner[:, 3]).max()
     assert hull.off == pytest.approx(far, abs=1e-12) and 0 < far < 0.01
+
+
+def test_meshes_that_are_open_or_too_large():
+    with pytest.raises(ModelError, match=r"not closed: the edge between the vertices \[0, 1\]"):
+        pp.shapes.ConvexMesh(CUBE, TRIANGLES[1:])
+    with pytest.raises(ModelError, match="not closed: it has no faces"):
+        pp.shapes.ConvexMesh(CUBE, np.zeros((0, 3), dtype=int))
+    points = np.random.default_rng(0).normal(size=(600, 3))
+    builder = pp.ModelBuilder()
+    builder.add_body("rock", joint=pp.joints.Free(), inertia=pp.SpatialInertia(mass=1.0))
+    builder.add_shape("rock", "rock", pp.shapes.ConvexMesh(points))
+    with pytest.raises(
+        InputError, match=r"(?s)'rock' .* 600 vertices, .*ConvexMesh.around\(vertices\)"
+    ):
+        pp.Contacts(builder.build(), ground=True)
+    small = pp.shapes.ConvexMesh.around(points, 30)
+    assert len(small.vertices) == 30
+    with pytest.raises(ModelError, match="corners=3 must be"):
+        pp.shapes.ConvexMesh.around(points, 3)
 
 
 def test_mujoco_has_the_same_gaps_of_meshes(tmp_path):

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import re
+import shutil
 import subprocess
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import playwright.sync_api as playwright
 import pytest
 from exported_code import node_program, run, tool
 from numpy.testing import assert_array_equal
@@ -125,7 +129,8 @@ def test_the_header_says_what_arrays_are(folder, programs):
     assert "q (in, 3) [rad, m]" in text and "gravity (in, 3) [m/s^2]" in text
     listing = json.loads((folder / "export.json").read_text())
     assert [f["name"] for f in listing["functions"]] == [f"arm_{name}" for name in programs]
-    assert sorted(os.listdir(folder)) == sorted(listing["files"])
+    found = [p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()]
+    assert sorted(found) == sorted(listing["files"])
 
 
 def test_a_status_has_a_text_and_a_body(tmp_path):
@@ -157,6 +162,70 @@ int main(void) {
     run(*words, cwd=tmp_path)
     said = run(tmp_path / "use", cwd=tmp_path)
     assert said == "hinge without inertia, b; not a finite number"
+
+
+# ---- shared libraries, Rust ----------------------------------------------------------------------
+
+
+def test_a_shared_library_is_loaded_by_ctypes(arm, tmp_path, monkeypatch):
+    tool("cc")
+    program = pp.compile(ops.mass_matrix, arm, mode="dense", backend="native")
+    for _ in range(2):  # the second replaces the first
+        found = pp.export({"mass": program}, tmp_path / "out", shared=True)
+    library = ctypes.CDLL(str(found.folder / "librobot.so"))
+    q, out, work = np.array([0.3, -0.2, 0.5]), np.zeros((3, 3)), np.zeros(2000)
+    assert library.robot_mass(*(ctypes.c_void_p(x.ctypes.data) for x in (q, out, work))) == 0
+    assert_array_equal(out, program(q))
+    with pytest.raises(InputError, match="for the host"):
+        pp.export({"mass": program}, tmp_path / "other", shared=True, target="riscv64")
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(InputError, match="needs a linker"):
+        pp.export({"mass": program}, tmp_path / "other", shared=True)
+    assert os.listdir(tmp_path) == ["out"]
+
+
+def test_objects_hide_their_functions_in_the_libraries_of_others(folder, tmp_path):
+    (tmp_path / "own.c").write_text("int own(void) { return 1; }\n")
+    words = [tool("gcc"), "-shared", "-fPIC", "own.c", folder / "arm.o", "-o", "own.so"]
+    run(*words, cwd=tmp_path)
+    library = ctypes.CDLL(str(tmp_path / "own.so"))
+    assert library.own() == 1 and not hasattr(library, "arm_mass_matrix")
+
+
+def test_the_rust_crate(folder, tmp_path):
+    rustc = tool("rustc")
+    (tmp_path / "use.rs").write_text(
+        """fn main() {
+    let (q, zero) = ([0.1, 0.2, 0.3], [0.0; arm::NV]);
+    let (mut vdot, mut work) = ([0.0; arm::NV], arm::Work::new());
+    arm::forward_dynamics(&q, &zero, &zero, &mut vdot, &mut work).unwrap();
+    for x in vdot { print!("{:016x} ", x.to_bits()); }
+    let bad = arm::forward_dynamics(&[f64::NAN; 3], &zero, &zero, &mut vdot, &mut work);
+    print!("{}", bad.unwrap_err().text());
+}
+"""
+    )
+    here = ["-L", f"native={folder / 'rust'}"]
+    crate = ["--crate-type", "rlib", "--crate-name", "arm", "-l", "static=arm", *here]
+    run(
+        rustc,
+        "--edition",
+        "2021",
+        "-D",
+        "warnings",
+        *crate,
+        folder / "rust/src/lib.rs",
+        cwd=tmp_path,
+    )
+    words = ["--edition", "2021", "--extern", f"arm={tmp_path / 'libarm.rlib'}", *here, "use.rs"]
+    run(rustc, *words, "-o", "use", cwd=tmp_path)
+    *bits, text = run(tmp_path / "use", cwd=tmp_path).split(maxsplit=3)
+    form = NAMED["forward_dynamics"].expression
+    arm, zero = pp.examples.planar_arm(3), np.zeros(3)
+    want = pp.compile(form, arm, backend="native")(np.array([0.1, 0.2, 0.3]), zero, zero)
+    found = np.array([int(x, 16) for x in bits], dtype=np.uint64).view(np.float64)
+    assert_array_equal(found, want)
+    assert text == "not a finite number"
 
 
 # ---- WebAssembly ---------------------------------------------------------------------------------
@@ -194,6 +263,26 @@ def test_webassembly_in_node(target, programs, arm, tmp_path):
     )
     assert said["short"] == "forward_dynamics: q has 3 numbers, not 1"
     assert said["keys"] == ["result1", "result2"] and said["joints"] == 3
+
+
+def test_webassembly_in_a_browser(programs, tmp_path):
+    found = pp.export({"mass_matrix": programs["mass_matrix"]}, tmp_path / "web", target="wasm32")
+    kinds = {".mjs": "text/javascript", ".wasm": "application/wasm", ".html": "text/html"}
+    (found.folder / "index.html").write_text("<!doctype html><title>x</title>")
+
+    def answer(route: Any) -> None:
+        file = found.folder / route.request.url.rpartition("/")[2]
+        route.fulfill(body=file.read_bytes(), content_type=kinds[file.suffix])
+
+    browser = shutil.which("chromium") or tool("chromium-browser")
+    with playwright.sync_playwright() as play:
+        window = play.chromium.launch(executable_path=browser, args=["--no-sandbox"])
+        tab = window.new_page()
+        tab.route("http://robot.example/*", answer)
+        tab.goto("http://robot.example/index.html")
+        said = tab.evaluate("import('/test_robot.mjs').then((m) => m.test())")
+        window.close()
+    assert said == "ok"
 
 
 def test_objects_that_are_not_webassembly_or_need_more_are_rejected(programs):

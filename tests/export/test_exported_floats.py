@@ -95,17 +95,18 @@ def test_the_test_program_says_ok_and_finds_wrong_numbers(exported, tmp_path) ->
     assert done.returncode == 1 and done.stdout.startswith("FAILED: function 1")
 
 
-def test_batches_and_single_calls_have_the_bits_of_python(exported, programs, tmp_path) -> None:
+def test_batches_and_single_calls_have_the_bits_of_python(programs, tmp_path) -> None:
     """Called through a shared library, on more states than lanes."""
-    linked = [tool("gcc"), "-shared", exported.folder / "arm.o", "-o", "arm.so"]
-    run(*linked, cwd=tmp_path)
-    library = ctypes.CDLL(str(tmp_path / "arm.so"))
+    tool("gcc")
+    given_once = {"forward": programs["forward"]}
+    linked = pp.export(given_once, tmp_path, name="arm", precision="single", shared=True)
+    library = ctypes.CDLL(str(linked.folder / "libarm.so"))
     program, rng, n = programs["forward"], np.random.default_rng(0), 21
     given = [rng.standard_normal((n, 7)).astype(np.float32) for _ in range(3)]
     kernel = SingleKernel(program)
     want = np.array([kernel(*x)[0][0] for x in zip(*given, strict=True)])
     out, status = np.zeros((n, 7), np.float32), np.full(n, -1, np.int32)
-    f = exported.functions[0]
+    f = linked.functions[0]
     work = np.full(max(f.batch_bytes, f.work_bytes), 0xFF, np.uint8)
 
     def at(*arrays: np.ndarray) -> list[ctypes.c_void_p]:

@@ -22,4 +22,4 @@ EXPRESSIONS = amount("PHIPSI_FUZZ", 400)  # against the dense oracle
 NATIVE_EXPRESSIONS = amount("PHIPSI_FUZZ_NATIVE", 100)  # machine code against the reference
 FILE_MUTANTS = amount("PHIPSI_FUZZ_FILES", 1200)  # of every robot file
 MEMORY_CYCLES = amount("PHIPSI_CYCLES", 250)  # programs that come and go
-EXPORTED_EXPRESSIONS = amount("PHIPSI_FUZZ_EXPORTED", 12)  # exported code against machine code
+EXPORTED_EXPRESSIONS = amount("PHIPSI_FUZZ_EXPORTED", 8)  # exported code against machine code

@@ -56,7 +56,7 @@ def as_c(
     fused: bool = False,
     name: str = "robot",
     flags: Sequence[str] = (),
-    optimise: str = "-O1",
+    optimise: str = "-O0",
     number: Any = "double",
 ) -> Callable[..., tuple[list[np.ndarray], int]]:
     """The results and the status of one configuration."""

@@ -35,7 +35,7 @@ GAPS = "contact.gaps"
 IMPULSES = "contact.impulses"
 """Impulses of the last step at all slots (k, 6): [moment; force] on side a in world axes, N·s."""
 MATERIALS = "contact.materials"
-"""Materials of all slots (k, 6), columns as below."""
+"""Materials of all slots (k, 7), columns as below."""
 
 STOPS = "stop.impulses"
 """Impulses of rigid stops at all rates (nv,), N·m·s or N·s: positive ones push towards larger q."""
@@ -48,14 +48,17 @@ LOOPS = "loop.impulses"
 """Impulses of the constraint rows of loops in the last step (rows,), N·m·s or N·s, on side a."""
 UNSOLVED_CONTACTS = BLOCK + (4 << 32)
 """Status of a step of a run whose impulses are far from the laws of contact."""
-FRICTION, TORSION, ROLLING, RESTITUTION, STIFFNESS, DISSIPATION = range(6)
+FRICTION, TORSION, ROLLING, RESTITUTION, STIFFNESS, DISSIPATION, HUNT_CROSSLEY = range(7)
+COLUMNS = (
+    "friction", "torsion", "rolling", "restitution", "stiffness", "dissipation", "hunt_crossley",
+)  # fmt: skip
 """Columns of the materials of slots."""
 _LETTERS = "abs12n"
 _AXIS = dict(zip(_LETTERS, (0, 1, 2, 0, 1, 2), strict=True))
 _SLIDES = "12n"
 _FIRM = 1e30
 """Stiffness (N/m) from which a contact is rigid."""
-RIGID = np.array([0.0, 0.0, 0.0, 0.0, 2 * _FIRM, 0.0])
+RIGID = np.array([0.0, 0.0, 0.0, 0.0, 2 * _FIRM, 0.0, 0.0])
 """The material of stops."""
 STOP_MARGIN = 0.1
 """How far (rad or m) from a stop a joint may be for the stop to be listed."""
@@ -80,24 +83,16 @@ def row_states(
 
 
 def slot_materials(contacts: Contacts) -> Array:
-    """Materials of the slots (k, 6); rigid ones have a stiffness beyond all that counts."""
+    """Materials of the slots (k, 7); rigid ones have a stiffness beyond all that counts."""
     return contacts.model.cached((slot_materials, contacts), lambda: _materials(contacts))
 
 
 def _materials(contacts: Contacts) -> Array:
-    rows = [
-        (
-            m.friction,
-            m.torsion,
-            m.rolling,
-            m.restitution,
-            min(m.stiffness, 2 * _FIRM),
-            m.dissipation,
-        )
-        for pair in contacts.pairs
-        for m in [pair.material] * pair.slots
-    ]
-    return read_only(np.array(rows, dtype=float).reshape(-1, 6))
+    whole = [[getattr(pair.material, x) for x in COLUMNS] for pair in contacts.pairs]
+    slots = [pair.slots for pair in contacts.pairs]
+    rows = np.array(whole, dtype=float).reshape(-1, len(COLUMNS)).repeat(slots, axis=0)
+    rows[:, STIFFNESS] = np.minimum(rows[:, STIFFNESS], 2 * _FIRM)
+    return read_only(rows)
 
 
 def is_rigid(materials: Any) -> Any:
@@ -122,17 +117,16 @@ def _layout(contacts: Contacts) -> ConeLayout:
     return ConeLayout(tuple(kinds))
 
 
-_COLUMNS = ("friction", "torsion", "rolling", "restitution", "stiffness", "dissipation")
 _NEEDED = {"friction": "12", "torsion": "s", "rolling": "a"}
 
 
 def check_materials(contacts: Contacts, given: Array) -> None:
-    """Reject materials (..., k, 6) that the rows of the system cannot have."""
-    values = given.reshape(-1, contacts.n_slots, len(_COLUMNS))
+    """Reject materials (..., k, 7) that the rows of the system cannot have."""
+    values = given.reshape(-1, contacts.n_slots, len(COLUMNS))
     low, high = values.min(axis=0, initial=0.0), values.max(axis=0, initial=0.0)
     for slot, column in np.argwhere(low < 0)[:1]:
         raise InputError(
-            f"{MATERIALS}: {_COLUMNS[column]} of {contacts.slot_names[slot]!r} is negative, "
+            f"{MATERIALS}: {COLUMNS[column]} of {contacts.slot_names[slot]!r} is negative, "
             f"{low[slot, column]:g}; it is at least 0"
         )
     for slot in np.flatnonzero(high[:, RESTITUTION] > 1)[:1]:
@@ -141,7 +135,7 @@ def check_materials(contacts: Contacts, given: Array) -> None:
             f"{contacts.slot_names[slot]!r} would create energy; it is at most 1"
         )
     for slot, column in np.argwhere((high > 0) & ~_has_rows(contacts))[:1]:
-        what, name, largest = _COLUMNS[column], contacts.slot_names[slot], high[slot, column]
+        what, name, largest = COLUMNS[column], contacts.slot_names[slot], high[slot, column]
         raise InputError(
             f"{MATERIALS}: {what} {largest:g} for {name!r}, whose material has none: "
             f"the run has no rows for it. Give the pair some when it is built:\n"
@@ -150,9 +144,9 @@ def check_materials(contacts: Contacts, given: Array) -> None:
 
 
 def _has_rows(contacts: Contacts) -> Array:
-    """Which properties (k, 6) the rows of a system can have."""
-    out = np.ones((contacts.n_slots, len(_COLUMNS)), dtype=bool)
-    for column, what in enumerate(_COLUMNS):
+    """Which properties (k, 7) the rows of a system can have."""
+    out = np.ones((contacts.n_slots, len(COLUMNS)), dtype=bool)
+    for column, what in enumerate(COLUMNS):
         if what in _NEEDED:
             needed = set(_NEEDED[what])
             fits = {kind: needed <= set(ROWS[kind]) for kind in ROWS}
@@ -366,7 +360,8 @@ def problem_parts(
 
     `gap` and `materials` of slots and stops; `free` and `before` (n,), velocities of rows without
     impulses and before the step, None if nothing rebounds; `bounds` of dry friction, N·m or N.
-    Compliance adds R = 1/(h (h k + d)) to the normal's diagonal, with s = g k/(h k + d); rigid
+    Compliance adds R = 1/(h (h k + d)) to the normal's diagonal, with s = g k/(h k + d), d that of
+    the depth at the start: its force is implicit in the rates, and takes energy away; rigid
     contacts have R = 0 and s = max(g, 0)/h, and those that close within the step rebound, see
     `rebound`. A slot that is further away than the margin is not there.
     """
@@ -375,7 +370,8 @@ def problem_parts(
     if not layout.n_heads:
         none = np.zeros(0)
         return ProblemParts(free, none, none, none, h * bounds, none, None)
-    k, d, rigid = materials[:, STIFFNESS], materials[:, DISSIPATION], is_rigid(materials)
+    k, rigid = materials[:, STIFFNESS], is_rigid(materials)
+    d = materials[:, DISSIPATION] + k * materials[:, HUNT_CROSSLEY] * np.maximum(-gap, 0.0)
     firm = np.where(rigid, 1.0, h * k + d)
     soft = np.where(rigid, np.maximum(gap, 0.0) / h, gap * (k / firm))
     compliance = np.where(rigid, 0.0, 1.0 / (h * firm))
@@ -410,6 +406,8 @@ _REST = 1e-9
 """Gap (m) below which a contact without speed rests."""
 _ELASTIC = 1e-9
 """What a restitution lacks to one that is elastic."""
+_TINY = 1e-60
+"""Instead of zero in denominators, whose squares derivatives divide by."""
 
 
 def rebound(gap: Any, before: Any, free: Any, e: Any, h: Any) -> Hits:
@@ -432,11 +430,11 @@ def rebound(gap: Any, before: Any, free: Any, e: Any, h: Any) -> Hits:
     there = hit & ((g > _REST) | (before < -0.5 * h * pull))
     V = before + 0.5 * h * a
     root = np.sqrt(np.where(there, np.maximum(V * V - 2.0 * a * g, 0.0), 1.0))
-    t = np.minimum(2.0 * g / np.where(there, np.maximum(root - V, 1e-300), 1.0), h)
+    t = np.minimum(2.0 * g / np.where(there, np.maximum(root - V, _TINY), 1.0), h)
     w = e * np.maximum(-(V + a * t), 0.0)
     left = h - t
-    flight = 2.0 * np.where(there, w, 1.0) / np.maximum(pull, 1e-300)
-    flight = np.where(flight > 0.0, flight, 1e-300)
+    flight = 2.0 * np.where(there, w, 1.0) / np.maximum(pull, _TINY)
+    flight = np.where(flight > 0.0, flight, _TINY)
     elastic = e > 1.0 - _ELASTIC
     less = np.where(elastic | ~there, 0.5, 1.0 - e)
     part = np.where(elastic, 0.0, less * left / flight)
@@ -448,14 +446,14 @@ def rebound(gap: Any, before: Any, free: Any, e: Any, h: Any) -> Hits:
     left = left - again * flight
     speed = np.where(rests, 0.0, w + a * (left - 0.5 * h))
     end = np.where(rests, 0.0, w * left + 0.5 * a * left * left)
-    change = np.where(there, np.maximum(speed - free, 1e-300), 1.0)
+    change = np.where(there, np.maximum(speed - free, _TINY), 1.0)
     back = np.minimum(np.maximum((g + h * speed - end) / change, 0.0), h)
     later = a * (0.5 * h - t)
     return Hits(there, later - speed, later, back)
 
 
 def row_coefficients(layout: ConeLayout, table: RowTable, materials: Any) -> Any:
-    """The coefficients of the rows of slots from their materials (k, 6)."""
+    """The coefficients of the rows of slots from their materials (k, 7)."""
     columns = {"s": TORSION, "a": ROLLING, "b": ROLLING}
     letters = layout.letters[: len(table.slot)]
     chosen = np.array([columns.get(x, FRICTION) for x in letters], dtype=int)

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import struct
+import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -28,11 +29,13 @@ from phipsi.exporting import c_files, web_files
 from phipsi.exporting.exported_step import exported_step, step_reference
 from phipsi.exporting.module import ExportedFunction, Source, exported_module
 from phipsi.exporting.named_programs import checked_identifier, described_arrays, name_of
+from phipsi.exporting.rust_files import rust_crate
 from phipsi.exporting.single_precision import STATES, measured_accuracy
 from phipsi.exporting.targets import ExportTarget, target_named
 from phipsi.exporting.wasm_module import wasm_module
 from phipsi.model.model import Model
 
+_ELF = b"\x7fELF"
 _STATES = 4  # of the test program
 _LISTING = "export.json"
 _TOLERANCE = 1e-9
@@ -65,6 +68,7 @@ def export(
     scratch: str = "caller",
     precision: str = "double",
     step: Any = None,
+    shared: bool = False,
 ) -> Exported:
     """Write programs as an object file with a C interface, for this or another processor.
 
@@ -85,7 +89,8 @@ def export(
     source instead of an object; `scratch`: "caller", or "static" if the work memory should be
     inside, so that a function runs once at a time; `precision`: "double", or "single" for arrays of
     float, whose errors are measured at a hundred random states and printed in the header; `step`, a
-    `Simulator`, whose step with its laws becomes ``robot_step`` and ``robot_rollout``, in place.
+    `Simulator`, whose step with its laws becomes ``robot_step`` and ``robot_rollout``, in place;
+    `shared`, for the host: also link a shared library, which ctypes can load.
     **Returns:** an `Exported`, which lists files and functions. **Cost:** that of compiling.
 
     >>> import tempfile
@@ -118,8 +123,9 @@ def export(
     batch = row.target.lanes > 1 or not (row.is_wasm or row.flash)
     writer = c_text if row.is_source else llvm_text
     module = exported_module(
-        sources, row.target, writer, static=scratch == "static", batch=batch, more=more
-    )
+        sources, row.target, writer, static=scratch == "static", batch=batch, more=more,
+        hidden=not shared,
+    )  # fmt: skip
     functions = tuple(_rounded(f) for f in module.functions)
     if precision == "single":
         functions = tuple(_measured(f, s, row) for f, s in zip(functions, sources, strict=True))
@@ -138,7 +144,8 @@ def export(
     found = [_reference(f, s.program) for f, s in zip(functions, sources, strict=False)]
     if step is not None:
         found.append(step_reference(step, functions[-1]))
-    files = _files(lib, row, binary, found, code_bytes)
+    linked = {f"lib{name}.so": shared_library(row, binary)} if shared else {}
+    files = _files(lib, row, binary, found, code_bytes, linked)
     written = write_folder(Path(folder), files)
     return Exported(written, tuple(files), functions, row.name, code_bytes)
 
@@ -218,6 +225,26 @@ def _loaded_bytes(binary: bytes) -> int:
     return sum(s.size() for s in sections if s.is_text() or _is_table(s.name() or b""))
 
 
+def shared_library(row: ExportTarget, binary: bytes) -> bytes:
+    """The object, linked; functions in it may be called from Python with ctypes."""
+    if row.name != "host" or binary[:4] != _ELF:
+        raise InputError("shared=True links for the host, and on Linux only; link the object there")
+    linker = next((x for x in ("cc", "gcc", "clang", "clang-14", "ld") if shutil.which(x)), None)
+    if linker is None:
+        raise InputError(
+            "shared=True needs a linker, and there is none of cc, gcc, clang, ld. Install one "
+            "(apt install gcc), or link the object yourself:  cc -shared robot.o -o librobot.so"
+        )
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder)
+        (place / "code.o").write_bytes(binary)
+        words = [linker, "-shared", *(["-nostdlib"] if linker != "ld" else []), "-o", "code.so"]
+        done = subprocess.run([*words, "code.o"], cwd=place, capture_output=True, text=True)
+        if done.returncode:
+            raise InputError(f"{linker} could not link the library:\n{done.stderr}")
+        return (place / "code.so").read_bytes()
+
+
 def _is_table(name: bytes) -> bool:
     """Whether a section holds constants: in ELF, COFF, Mach-O and WebAssembly."""
     return name.startswith((b".rodata", b".rdata", b"__const", b"__literal", b"DATA"))
@@ -225,7 +252,7 @@ def _is_table(name: bytes) -> bool:
 
 def undefined_symbols(binary: bytes) -> tuple[str, ...]:
     """The functions of others that an ELF object calls; () of objects in other formats."""
-    if binary[:4] != b"\x7fELF":
+    if binary[:4] != _ELF:
         return ()
     wide = binary[4] == 2
     start, each, count = (
@@ -333,6 +360,7 @@ def _files(
     binary: bytes,
     found: Sequence[c_files.Reference | None],
     code_bytes: int,
+    linked: Mapping[str, bytes],
 ) -> dict[str, bytes]:
     """All files by name."""
     n = lib.name
@@ -354,7 +382,10 @@ def _files(
         "CMakeLists.txt": c_files.cmake_file(lib, f"{n}{row.suffix}"),
         "README.md": c_files.readme(lib, row, code_bytes, found),
     }
-    return _listed(lib, row, code_bytes, {f"{n}{row.suffix}": binary}, rest)
+    binaries = {f"{n}{row.suffix}": binary, **linked}
+    if binary[:4] == _ELF:
+        binaries |= rust_crate(lib, binary)
+    return _listed(lib, row, code_bytes, binaries, rest)
 
 
 def _heap_bytes(functions: Sequence[ExportedFunction], unit: int) -> int:
@@ -432,6 +463,7 @@ def write_folder(folder: Path, files: Mapping[str, bytes]) -> Path:
     old = new.with_name(f"{new.name}-old")
     try:
         for name, content in files.items():
+            (new / name).parent.mkdir(parents=True, exist_ok=True)
             (new / name).write_bytes(content)
         new.chmod(0o777 & ~_umask())
         if folder.exists():
@@ -455,7 +487,8 @@ def _check_replaceable(folder: Path) -> None:
         raise InputError(f"folder={str(folder)!r} is a file")
     found = {p.name for p in folder.iterdir()}
     try:
-        ours = set(json.loads((folder / _LISTING).read_text())["files"]) if found else set()
+        listed = json.loads((folder / _LISTING).read_text())["files"] if found else ()
+        ours = {name.partition("/")[0] for name in listed}
     except (OSError, ValueError, KeyError, TypeError):
         ours = set[str]()
     if found - ours:

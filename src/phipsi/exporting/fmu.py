@@ -24,7 +24,10 @@ from phipsi.model.model import Model
 from phipsi.simulation.simulator import Simulator
 
 VERSIONS = ("3.0", "2.0")
-_FLAGS = ("-std=c99", "-O2", "-ffp-contract=off", "-fvisibility=hidden", "-shared", "-fPIC")
+_FLAGS = (
+    "-std=c99", "-O2", "-ffp-contract=off", "-fno-math-errno", "-fvisibility=hidden", "-shared",
+    "-fPIC",
+)  # fmt: skip
 
 
 def export_fmu(

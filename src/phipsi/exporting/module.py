@@ -134,11 +134,13 @@ def exported_module(
     batch: bool = True,
     static: bool = False,
     more: Sequence[Writer] = (),
+    hidden: bool = False,
 ) -> ExportedModule:
     """All functions in one module; tables with equal contents are there once.
 
     `writer` writes the text: that of LLVM, or C. With `static`, work memory is data of the module:
     functions have no `work`, and each may run once at a time. `more` write further functions.
+    `hidden` functions are not exported by shared libraries that the object is linked into.
     """
     options: dict[str, Any] = {}
     if writer is llvm_text:
@@ -172,6 +174,9 @@ def exported_module(
     if isinstance(module, c_text.Module):
         for f in functions:
             _declare(module, f, target.number, static=static)
+    if hidden and writer is llvm_text:
+        for entry in entries:
+            entry.linkage = "hidden"
     module.keep(entries)
     return ExportedModule(str(module), tuple(functions))
 

@@ -21,6 +21,7 @@ from phipsi.model.file_shapes import all_shapes
 from phipsi.model.model import Model
 from phipsi.model.pose import Pose
 from phipsi.model.shapes import (
+    MOST_VERTICES,
     BodyShape,
     Capsule,
     ConvexMesh,
@@ -49,7 +50,9 @@ SLOTS: dict[tuple[str, str], int] = {
     ("Box", "Box"): 5,
     ("Sphere", "HeightField"): 1,
     ("Capsule", "HeightField"): 2,
+    ("Cylinder", "HeightField"): 5,
     ("Box", "HeightField"): 4,
+    ("ConvexMesh", "HeightField"): 4,
     ("Sphere", "Ellipsoid"): 1,
     ("Sphere", "ConvexMesh"): 1,
     ("Capsule", "Cylinder"): 3,
@@ -118,7 +121,7 @@ class Contacts(Value):
     groups and masks agree; if one body is not the parent of the other (bodies without inertia and
     shapes are parts of joints, and the world counts as the parent of none); and if the model's file
     does not exclude the two bodies. Stiffnesses act in series: 1/k = 1/k_a + 1/k_b; each surface
-    takes its part of the deformation, so that d = (k/k_a)² d_a + (k/k_b)² d_b.
+    takes its part of the deformation, so that d = (k/k_a)² d_a + (k/k_b)² d_b, and α likewise.
 
     **Attributes:** `model`, the tree; `shapes`; `pairs`, `ContactPair` each; `n_slots`; `bodies`,
     numbers of the moving bodies of pairs, increasing; `slot_pair` (n_slots,), the number of the
@@ -424,7 +427,7 @@ def _with_formulas(shapes: Sequence[BodyShape], pairs: list[Pair], missing: Any)
         return (shapes[pair[0]].shape.kind, shapes[pair[1]].shape.kind) in SLOTS
 
     for i, j in pairs:
-        _check_radius(shapes[i], shapes[j])
+        _check_sizes(shapes[i], shapes[j])
     others = [(shapes[i], shapes[j]) for i, j in pairs if not has_formula((i, j))]
     if not others:
         return pairs
@@ -449,8 +452,16 @@ def _with_formulas(shapes: Sequence[BodyShape], pairs: list[Pair], missing: Any)
     )
 
 
-def _check_radius(a: BodyShape, b: BodyShape) -> None:
-    """A ball on a height field rests on triangles around one point of the grid."""
+def _check_sizes(a: BodyShape, b: BodyShape) -> None:
+    """Meshes are small; balls on a height field rest on triangles around one point of the grid."""
+    for one in (a, b):
+        count = len(one.shape.vertices) if isinstance(one.shape, ConvexMesh) else 0
+        if count > MOST_VERTICES:
+            raise InputError(
+                f"Contacts: mesh {one.name!r} (on {one.body!r}) has {count:,} vertices, more than "
+                f"{MOST_VERTICES}. Use its hull with few corners:\n"
+                f"    pp.shapes.ConvexMesh.around(vertices)"
+            )
     if not isinstance(a.shape, Sphere | Capsule) or not isinstance(b.shape, HeightField):
         return
     least = min(b.shape.spacing)
@@ -485,8 +496,10 @@ def _combined(a: Material, b: Material, rule: Callable[[float, float], float]) -
     values = {x: rule(getattr(a, x), getattr(b, x)) for x in _BY_RULE}
     compliance = 1 / a.stiffness + 1 / b.stiffness
     k = 1 / compliance if compliance else math.inf
-    d = sum((k / x.stiffness) ** 2 * x.dissipation for x in (a, b)) if compliance else 0.0
-    return Material(**values, stiffness=k, dissipation=d)
+    values["stiffness"] = k
+    for name in ("dissipation", "hunt_crossley") if compliance else ():
+        values[name] = sum((k / x.stiffness) ** 2 * getattr(x, name) for x in (a, b))
+    return Material(**values)
 
 
 _BY_RULE = ("friction", "torsion", "rolling", "restitution")

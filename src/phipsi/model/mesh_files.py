@@ -11,14 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.errors import ModelError, ParseError
-from phipsi.model.shapes import ConvexMesh
+from phipsi.model.shapes import CORNERS, ConvexMesh, few_corners
 
 Array = NDArray[np.float64]
 MAX_BYTES = 200_000_000
-CORNERS = 64
-"""The most corners of a hull: every search runs over all of them."""
 _RECORD = np.dtype([("normal", "<f4", 3), ("corners", "<f4", (3, 3)), ("more", "<u2")])
-_NEAR = 1e-4  # of the size: a hull that is nearer to all points has enough corners
 _FLAT = 1e-6  # of the size: a thinner mesh has no inside
 
 
@@ -120,34 +117,10 @@ def _hull(path: str, scale: tuple[float, ...], changed: int, size: int) -> Hull:
             f"{path}: the mesh is flat: all its {len(used)} vertices lie in one plane, so it has "
             f"no inside. Give the link a thin box instead."
         )
-    corners, off, volume = _few_corners(used, extent)
+    corners, off, volume = few_corners(used, CORNERS)
     inside = _volume(vertices, faces)
     filled = None if inside is None else max(0.0, 1.0 - inside / volume)
     return Hull(ConvexMesh(corners), off, filled)
-
-
-def _few_corners(points: Array, extent: float) -> tuple[Array, float, float]:
-    """Corners of the hull, how far points are beyond them, and the volume of the whole hull.
-
-    The farthest point outside is added until none is far, or there are enough.
-    """
-    from scipy.spatial import ConvexHull  # noqa: PLC0415
-
-    whole = ConvexHull(points)
-    points = points[whole.vertices]
-    if len(points) <= CORNERS:
-        return points, 0.0, whole.volume
-    directions = np.array([[i, j, k] for i in (-1, 0, 1) for j in (-1, 0, 1) for k in (-1, 0, 1)])
-    chosen = list(dict.fromkeys((points @ directions.T).argmax(axis=0).tolist()))
-    hull = ConvexHull(points[chosen], incremental=True)
-    while True:
-        n, d = hull.equations[:, :3], hull.equations[:, 3]
-        off = (points @ n.T + d).max(axis=1)
-        far = int(off.argmax())
-        if off[far] <= _NEAR * extent or len(chosen) >= CORNERS:
-            return points[chosen], max(0.0, float(off[far])), whole.volume
-        chosen.append(far)
-        hull.add_points(points[[far]])
 
 
 def _volume(vertices: Array, faces: NDArray[np.int64]) -> float | None:

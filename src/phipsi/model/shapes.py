@@ -37,6 +37,11 @@ __all__ = [
 
 Numbers = tuple[float, ...]
 _HERE = Pose()
+_NEAR = 1e-4  # of the size: a hull that is nearer to all points has enough corners
+CORNERS = 64
+"""The most corners of the hull of a mesh: every search runs over all of them."""
+MOST_VERTICES = 512
+"""The most vertices of a mesh that touches."""
 _FLAT = 1e-9  # of the size of a mesh: how far a vertex may stand out of a face
 
 
@@ -181,6 +186,22 @@ class ConvexMesh(Shape):
         listed = None if faces is None else _faces(faces, points)
         object.__setattr__(self, "faces", listed)
 
+    @classmethod
+    def around(cls, points: ArrayLike, corners: int = CORNERS) -> ConvexMesh:
+        """The convex hull of points (n, 3), m, with at most so many corners.
+
+        The point farthest outside becomes a corner until there are enough, or none is farther out
+        than 1e-4 of the size.
+
+        >>> import numpy as np, phipsi as pp
+        >>> cloud = np.random.default_rng(0).normal(size=(1000, 3))
+        >>> len(pp.shapes.ConvexMesh.around(cloud, 20).vertices)
+        20
+        """
+        if isinstance(corners, bool) or not isinstance(corners, int) or corners < 4:
+            raise ModelError(f"ConvexMesh: corners={corners!r} must be a whole number from 4 on.")
+        return cls(few_corners(_vertices(points), corners)[0])
+
     @property
     def numbers(self) -> Numbers:
         """The coordinates of all vertices."""
@@ -274,6 +295,15 @@ def _faces(given: ArrayLike, points: NDArray[np.float64]) -> tuple[tuple[int, ..
             f"ConvexMesh: faces name the vertices {faces.min()} to {faces.max()}, but there are "
             f"{len(points)}, numbered from 0."
         )
+    edges = np.sort(faces[:, [0, 1, 1, 2, 2, 0]].reshape(-1, 2), axis=1)
+    ends, counts = np.unique(edges, axis=0, return_counts=True)
+    if not faces.size or (counts % 2).any():
+        lone = ends[counts % 2 == 1].tolist()
+        why = f"the edge between the vertices {lone[0]} has one face" if lone else "it has no faces"
+        raise ModelError(
+            f"ConvexMesh: the surface is not closed: {why}. Use the hull of the vertices:\n"
+            f"    pp.shapes.ConvexMesh(vertices)"
+        )
     a, b, c = (points[faces[:, i]] for i in range(3))
     normals = np.cross(b - a, c - a)
     areas = np.linalg.norm(normals, axis=1)
@@ -301,6 +331,30 @@ def _faces(given: ArrayLike, points: NDArray[np.float64]) -> tuple[tuple[int, ..
             f'        builder.add_shape(f"part{{i}}", body, pp.shapes.ConvexMesh(points))'
         )
     return plain(faces)
+
+
+def few_corners(points: NDArray[np.float64], most: int) -> tuple[NDArray[np.float64], float, float]:
+    """Corners of the hull, how far points are beyond them, and the volume of the whole hull.
+
+    The farthest point outside is added until none is far, or there are enough.
+    """
+    from scipy.spatial import ConvexHull  # noqa: PLC0415
+
+    whole = ConvexHull(points)
+    points = points[whole.vertices]
+    if len(points) <= most:
+        return points, 0.0, whole.volume
+    directions = np.array([[i, j, k] for i in (-1, 0, 1) for j in (-1, 0, 1) for k in (-1, 0, 1)])
+    chosen = list(dict.fromkeys((points @ directions.T).argmax(axis=0).tolist()))
+    hull = ConvexHull(points[chosen], incremental=True)
+    while True:
+        n, d = hull.equations[:, :3], hull.equations[:, 3]
+        off = (points @ n.T + d).max(axis=1)
+        far = int(off.argmax())
+        if off[far] <= _NEAR * np.ptp(points) or len(chosen) >= most:
+            return points[chosen], max(0.0, float(off[far])), whole.volume
+        chosen.append(far)
+        hull.add_points(points[[far]])
 
 
 def bounding_ball(shape: Shape) -> NDArray[np.float64]:
@@ -331,7 +385,10 @@ class Material:
     **Arguments:** `friction`, Coulomb's coefficient μ; `torsion` and `rolling`, lengths (m): times
     the normal force they are the largest moments about the normal and across it; `restitution`,
     between 0 and 1, the part of the closing velocity with which bodies part; `stiffness` (N/m),
-    inf for a rigid surface; `dissipation` (N·s/m) of a surface with finite stiffness.
+    inf for a rigid surface; of a surface with finite stiffness k, the force at the depth δ is
+    k δ + d δ̇ (Kelvin and Voigt) with `dissipation` d (N·s/m), and k δ (1 + α δ̇) after Hunt and
+    Crossley with `hunt_crossley` α (s/m), which begins and ends at zero; it never pulls. Impacts
+    with a small speed v then rebound with 1 − (2/3) α v of it.
 
     >>> import phipsi as pp
     >>> pp.Material(0.8, restitution=0.3).stiffness
@@ -344,16 +401,19 @@ class Material:
     restitution: float = field(default=0.0, kw_only=True)
     stiffness: float = field(default=math.inf, kw_only=True)
     dissipation: float = field(default=0.0, kw_only=True)
+    hunt_crossley: float = field(default=0.0, kw_only=True)
 
     def __post_init__(self) -> None:
         for one in fields(self):
             object.__setattr__(self, one.name, self._checked(one.name, getattr(self, one.name)))
-        if self.dissipation and math.isinf(self.stiffness):
-            raise ModelError(
-                f"Material: dissipation={self.dissipation:g} N·s/m acts on the deformation of a "
-                f"surface, and stiffness is inf: a rigid one. Give the stiffness as well, for "
-                f"example\n    pp.Material(stiffness=1e5, dissipation={self.dissipation:g})"
-            )
+        for name, unit in (("dissipation", "N·s/m"), ("hunt_crossley", "s/m")):
+            x = getattr(self, name)
+            if x and math.isinf(self.stiffness):
+                raise ModelError(
+                    f"Material: {name}={x:g} {unit} acts on the deformation of a surface, and "
+                    f"stiffness is inf: a rigid one. Give the stiffness as well, for example\n"
+                    f"    pp.Material(stiffness=1e5, {name}={x:g})"
+                )
 
     @staticmethod
     def _checked(name: str, given: Any) -> float:

@@ -18,7 +18,7 @@ from phipsi.algorithms.forms import (
 )
 from phipsi.backends.failures import CONTRADICTION, DOUBTFUL
 from phipsi.compiler import compile
-from phipsi.contact.contact_rows import MATERIALS, row_states
+from phipsi.contact.contact_rows import COLUMNS, MATERIALS, row_states
 from phipsi.errors import InputError
 from phipsi.expressions.node import Expr
 from phipsi.laws import law_operations as ops
@@ -135,7 +135,11 @@ class StepGraph:
         else:
             shapes |= {x: self._dynamics.given_shape(x) for x in self._given}
         found = {x: tuple(shapes[x]) for x in self._named}
-        return found if self.contacts is None else {**found, MATERIALS: (self.contacts.n_slots, 6)}
+        return (
+            found
+            if self.contacts is None
+            else {**found, MATERIALS: (self.contacts.n_slots, len(COLUMNS))}
+        )
 
     @property
     def has_own_bodies(self) -> bool:

@@ -17,6 +17,7 @@ from phipsi.contact.cone_calls import ConeCall, ConeProduct
 from phipsi.contact.cone_problem import INACTIVE, ConeLayout
 from phipsi.contact.cone_smoothing import SmoothedCall
 from phipsi.contact.contact_rows import (
+    COLUMNS,
     IMPULSES,
     MATERIALS,
     RIGID,
@@ -95,7 +96,7 @@ class StepRows:
         parts, made = [], []
         if slots is not None:
             parts.append(slots.gap)
-            made.append(Traced(ops.given(MATERIALS, (plan.n_slots, 6))))
+            made.append(Traced(ops.given(MATERIALS, (plan.n_slots, len(COLUMNS)))))
         parts += [x for x in (gaps, slacks) if x is not None]
         if plan.layout.stops:
             made.append(np.tile(RIGID, (plan.layout.stops, 1)))
@@ -104,6 +105,7 @@ class StepRows:
         self.caused: Callable[[Node], Any] | None = None
         self.back: Node | None = None
         self.problem: StepProblem
+        self._compliance: Any
         self._W: Any
         self._gap: Any
         self._near: Any
@@ -143,6 +145,7 @@ class StepRows:
         b = parts.b
         given = [W, as_node(b), as_node(parts.s)]
         calm = [as_node(parts.inelastic)] if solver.rebounds else []
+        self._compliance = parts.compliance
         p, error, iterations, status = self._solved(solver, [*given, *calm, *known])
         if smoothed is not None:
             weight = ops.constant(np.zeros(layout.n_rows))
@@ -213,6 +216,10 @@ class StepRows:
             followed = solver.followed(given, found)
             fixed = self._whole(Traced(call(Held(followed.shape), followed)[0]), rows)
             moves = row_rates(self._plan, self._blocks, self.caused(self._forces(fixed)))
+            if self._layout.n_heads:  # what W has on its diagonal
+                normals = self._layout.normals
+                soft = as_node(self._compliance * fixed[normals])
+                moves = moves + Traced(ops.scatter(soft, normals, (self._layout.n_rows,)))
             product = as_node(moves if rows is None else moves[rows])
             found = (*call(ConeProduct(solver), *found, *given, product), *found[1:])
         return [Traced(x) for x in found[:4]]

@@ -16,7 +16,7 @@ import numpy as np
 from phipsi.backends.native.text import llvm_text as ir
 from phipsi.backends.native.text.lane_arithmetic import DOUBLE, I32, I64, Lane, i64
 from phipsi.contact.geometry.placed_shapes import INACTIVE, Placed, Slot, unit
-from phipsi.contact.geometry.plane_pairs import DIAGONALS
+from phipsi.contact.geometry.plane_pairs import DIAGONALS, lowest_vertices, rim_points
 from phipsi.laws.calls import Callee, call
 from phipsi.laws.graph import Array, Node
 from phipsi.laws.trace import Traced, as_node
@@ -51,6 +51,20 @@ def box_field(a: Placed, b: Placed) -> list[Slot]:
     for signs in DIAGONALS:
         arm = signs * a.p
         slots.append(_corner(a.x + a.R @ np.where(arm @ down > 0.0, -arm, arm), b))
+    return slots
+
+
+def cylinder_field(a: Placed, b: Placed) -> list[Slot]:
+    """The lowest points of both rims, and three fixed on the lower rim."""
+    return [_corner(x, b) for x in rim_points(a, b.R[:, 2])]
+
+
+def mesh_field(a: Placed, b: Placed) -> list[Slot]:
+    """The lowest vertex, and of those that are little higher the widest three."""
+    slots = []
+    for p, below in lowest_vertices(a, b):
+        slot = _corner(below + p.w * b.R[:, 2], b)
+        slots.append(slot._replace(gap=np.where(p.there, slot.gap, INACTIVE)))
     return slots
 
 

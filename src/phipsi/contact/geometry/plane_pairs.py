@@ -65,16 +65,30 @@ def cylinder_plane(a: Placed, b: Placed) -> list[Slot]:
     A cylinder that lies on the plane touches it with the first two, one that stands with the
     lowest and the fixed points of one rim.
     """
+    return [_below(point, b) for point in rim_points(a, b.R[:, 2])]
+
+
+def rim_points(a: Placed, n: Any) -> list[Any]:
+    """The lowest points along n of both rims of a cylinder, and three fixed on the lower one."""
     r, half = a.p[0], a.p[1]
-    down = a.R.T @ b.R[:, 2]
+    down = a.R.T @ n
     u, _ = unit(-down[:2], _X)
     low = np.where(down[2] > 0.0, -half, half)
     places = [(u, half), (u, -half), *((e, low) for e in _THIRDS)]
-    return [_below(a.x + a.R @ np.stack([r * e[0], r * e[1], z]), b) for e, z in places]
+    return [a.x + a.R @ np.stack([r * e[0], r * e[1], z]) for e, z in places]
 
 
 def mesh_plane(a: Placed, b: Placed) -> list[Slot]:
     """The lowest vertex, and of those that are little higher the widest three."""
+    n, slots = b.R[:, 2], []
+    for p, below in lowest_vertices(a, b):
+        gap = np.where(p.there, p.w, INACTIVE)
+        slots.append(Slot(gap, n, below + p.w * n, below))
+    return slots
+
+
+def lowest_vertices(a: Placed, b: Placed) -> list[tuple[Points, Any]]:
+    """Four low vertices of a mesh along z of b, and the points below them in its plane."""
     vertices = a.p.reshape(-1, 3)
     u, v, n = b.R[:, 0], b.R[:, 1], b.R[:, 2]
     d = a.x - b.x
@@ -82,9 +96,4 @@ def mesh_plane(a: Placed, b: Placed) -> list[Slot]:
     low = np.min(w)
     size = np.sqrt(np.max(np.sum(vertices * vertices, axis=1)))
     chosen = four_of(Points(x, y, w, w <= low + _BAND * size))
-    slots = []
-    for p in chosen:
-        below = b.x + p.u * u + p.v * v
-        gap = np.where(p.there, p.w, INACTIVE)
-        slots.append(Slot(gap, n, below + p.w * n, below))
-    return slots
+    return [(p, b.x + p.u * u + p.v * v) for p in chosen]

@@ -43,7 +43,9 @@ FORMULAS: dict[tuple[str, str], Formula] = {
     ("Box", "Box"): box_pairs.box_box,
     ("Sphere", "HeightField"): height_field_pairs.sphere_field,
     ("Capsule", "HeightField"): height_field_pairs.capsule_field,
+    ("Cylinder", "HeightField"): height_field_pairs.cylinder_field,
     ("Box", "HeightField"): height_field_pairs.box_field,
+    ("ConvexMesh", "HeightField"): height_field_pairs.mesh_field,
 }
 CONVEX = (
     ("Sphere", "Ellipsoid"), ("Sphere", "ConvexMesh"),

@@ -24,7 +24,7 @@ _FUNCTIONS = {  # LLVM's functions of numbers
     "fabs": "fabs", "sqrt": "sqrt", "fma": "fma", "maxnum": "larger", "copysign": "with_sign",
     "floor": "whole_below",
 }  # fmt: skip
-_STANDARD = {"fabs", "sqrt", "fma"}
+STANDARD = {"fabs", "sqrt", "fma"}
 
 
 class Set:
@@ -360,7 +360,7 @@ class IRBuilder(ir.IRBuilder):
             return self._masked(parts[2], gives, args)
         end = "f" if plain(gives).text == "float" else ""
         found = _FUNCTIONS[parts[1]]
-        found += end if found in _STANDARD or not end else f"_{end}"
+        found += end if found in STANDARD or not end else f"_{end}"
         return self._value(gives, self._call_text(found, args))
 
     def _masked(self, which: str, gives: ir.Type, args: Sequence[ir.Value]) -> ir.Value:

@@ -20,6 +20,7 @@ from typing import Any
 
 from phipsi.backends.native.text import llvm_text as ir
 from phipsi.backends.native.text.c_statements import (
+    STANDARD,
     Choice,
     IRBuilder,
     Jump,
@@ -169,12 +170,12 @@ class Module(ir.Module):
             wanted += [w for w in found if w in texts]
         helpers = _needed(words)
         lines = [_HEAD]
-        if any(
-            "struct wide" in x for x in (*helpers, *(h for n in reached for h in texts[n].lines))
-        ):
-            lines.append("struct wide { uint64_t low, high; };")
-        if any("union word" in h for n in reached for h in texts[n].lines):
-            lines.append("union word { uint64_t i; double x; char *p; };")
+        code = [line for n in reached for line in texts[n].lines]
+        kinds = {
+            "struct wide": "uint64_t low, high;",
+            "union word": "uint64_t i; double x; char *p;",
+        }
+        lines += [f"{x} {{ {y} }};" for x, y in kinds.items() if any(x in line for line in code)]
         lines += _records(words, self.globals.values())
         lines += [_HELPERS[h] for h in _HELPERS if h in helpers]
         lines += [
@@ -273,7 +274,7 @@ class _Text:
 
     def _head(self) -> str:
         gives = c_type(self.function.signature.gives)
-        given = self.module.signatures.get(self.name)
+        given = self._given()
         if given is not None and gives == "uint32_t":
             gives = "int"
         takes = given or [
@@ -283,8 +284,16 @@ class _Text:
         listed = ", ".join(takes) or "void"
         return f"{'static ' * self.hidden}{_join(gives)}{self.name}({listed})"
 
-    def _declarations(self) -> Iterator[str]:
+    def _given(self) -> list[str] | None:
+        """The parameters of a function for other files; none has the name of a variable."""
         given = self.module.signatures.get(self.name)
+        if given is None:
+            return None
+        taken = re.compile(rf"\b([av]\d+|{'|'.join([*_HELPERS, *STANDARD])})$")
+        return [taken.sub(r"\1_given", x) for x in given]
+
+    def _declarations(self) -> Iterator[str]:
+        given = self._given()
         for i, a in enumerate(self.function.args):
             name = a.name[1:]
             if given is not None:
