@@ -58,7 +58,7 @@ def scene(name: str, batch: int, rng: np.random.Generator) -> tuple[Any, Any]:
 
 def main() -> None:
     """Run all scenes, and print the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description="Steps that are not solved")
     parser.add_argument("--share", type=float, default=1.0, help="of a million steps")
     parser.add_argument("--only", default="", help="scenes whose names have this text")
     given = parser.parse_args()
