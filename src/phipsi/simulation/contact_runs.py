@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.constrained.system import System
+from phipsi.compiler import compile
 from phipsi.contact.contact_points import contact_points
 from phipsi.contact.contact_record import OPEN, SLIPS, STICKS, ContactRecord
 from phipsi.contact.contact_rows import (
@@ -20,7 +21,7 @@ from phipsi.contact.contact_rows import (
     slot_materials,
 )
 from phipsi.errors import InputError
-from phipsi.forces.force import Elements, Force
+from phipsi.forces.force import KINEMATICS, Force, State, bind_forces
 from phipsi.laws.circuit import JointRows
 from phipsi.model.contact_pairs import Contacts
 from phipsi.model.model import Model
@@ -121,12 +122,14 @@ def simulate_steps(
             state = run.state
         found = {n: np.concatenate([x[n] for x in parts]) for n in parts[0]}
         proof = run.certificate
-    elements = Elements(forces, system.model)
+    # elements with rows (rigid stops, dry friction) act in these steps, and may store energy beside
+    bound = bind_forces(forces, system.model)
+    program = compile(KINEMATICS, system.model) if bound else None
 
     def stored(t: Array, q: Array, v: Array) -> Array:
-        if not elements:
-            return np.zeros(np.shape(t))
-        return np.zeros(np.shape(t)) + elements.potential_energy(elements.state(t, q, v))
+        state = State(system.model, t, q, v, program)
+        terms = (x.potential_energy(state) for x in bound)  # None of a stop that does not give
+        return sum((x for x in terms if x is not None), np.zeros(np.shape(t)))
 
     t, q_, v_ = found["t"], found["q"], found["v"]
     tau = np.zeros((len(t), system.nv))
