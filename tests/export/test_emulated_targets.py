@@ -56,7 +56,7 @@ def expected(x, model, target, inputs, **options):
     return program(*inputs), not fused or host_target().fused
 
 
-@pytest.mark.parametrize("target", ["aarch64-linux", "riscv64"])
+@pytest.mark.parametrize("target", ["aarch64-linux", "armv7", "riscv64"])
 def test_other_processors_give_the_same_bits(target, arm, tmp_path):
     cases = {"forward": (FORWARD, {}, 3), "inverse": (ops.mass_matrix.inv, {"mode": "dense"}, 1)}
     programs = {n: pp.compile(x, arm, backend="native", **o) for n, (x, o, _) in cases.items()}

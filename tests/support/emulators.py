@@ -77,6 +77,14 @@ static long system_call(long number, long a, long b, long c) {
   return x0;
 }
 """
+_ARMV7 = """
+static long system_call(long number, long a, long b, long c) {
+  register long r7 __asm__("r7") = number == 64 ? 4 : 1, r0 __asm__("r0") = a;
+  register long r1 __asm__("r1") = b, r2 __asm__("r2") = c;
+  __asm__ volatile("svc 0" : "+r"(r0) : "r"(r7), "r"(r1), "r"(r2) : "memory");
+  return r0;
+}
+"""
 _RISCV64 = """
 static long system_call(long number, long a, long b, long c) {
   register long a7 __asm__("a7") = number, a0 __asm__("a0") = a;
@@ -139,6 +147,9 @@ def _board(name: str) -> str:
 
 EMULATORS = {
     "aarch64-linux": Emulator("--target=aarch64-linux-gnu", _AARCH64 + _LINUX, "qemu-aarch64"),
+    "armv7": Emulator(
+        "--target=armv7-linux-gnueabihf -mfpu=vfpv3-d16", _ARMV7 + _LINUX, "qemu-arm"
+    ),
     "riscv64": Emulator(
         "--target=riscv64-linux-gnu -march=rv64gc -mno-relax", _RISCV64 + _LINUX, "qemu-riscv64"
     ),

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.constrained.system import System
-from phipsi.compiler import compile
 from phipsi.contact.contact_points import contact_points
 from phipsi.contact.contact_record import OPEN, SLIPS, STICKS, ContactRecord
 from phipsi.contact.contact_rows import (
@@ -21,7 +20,7 @@ from phipsi.contact.contact_rows import (
     slot_materials,
 )
 from phipsi.errors import InputError
-from phipsi.forces.force import KINEMATICS, Force, State, bind_forces
+from phipsi.forces.force import Elements, Force
 from phipsi.laws.circuit import JointRows
 from phipsi.model.contact_pairs import Contacts
 from phipsi.model.model import Model
@@ -103,12 +102,12 @@ def simulate_steps(
     times = checked_output_times(output_times, end)
     longest = checked_time(dt, "dt")
     q, v = checked_state(system.model, chart_of(system.model), q0, v0)
-    assert system.contact_pairs is not None
     steps = max(1, math.ceil(end / longest * (1 - 1e-12)))
     traced = [] if controller is None or not is_traced(controller) else [controller]
     h = end / steps
     sim = Simulator(system, [*forces, *traced], h, integrator="time_stepping")
-    names = ("q", "v", IMPULSES)
+    pairs = system.contact_pairs
+    names = ("q", "v") if pairs is None else ("q", "v", IMPULSES)
     start = sim.start(q, v)
     if controller is None or traced:
         run = sim.rollout(start, steps=steps, record=names, progress=progress)
@@ -122,25 +121,24 @@ def simulate_steps(
             state = run.state
         found = {n: np.concatenate([x[n] for x in parts]) for n in parts[0]}
         proof = run.certificate
-    # elements with rows (rigid stops, dry friction) act in these steps, and may store energy beside
-    bound = bind_forces(forces, system.model)
-    program = compile(KINEMATICS, system.model) if bound else None
+    elements = Elements(forces, system.model, rows=True)
 
     def stored(t: Array, q: Array, v: Array) -> Array:
-        state = State(system.model, t, q, v, program)
-        terms = (x.potential_energy(state) for x in bound)  # None of a stop that does not give
-        return sum((x for x in terms if x is not None), np.zeros(np.shape(t)))
+        if not elements:
+            return np.zeros(np.shape(t))
+        return np.zeros(np.shape(t)) + elements.potential_energy(elements.state(t, q, v))
 
     t, q_, v_ = found["t"], found["q"], found["v"]
     tau = np.zeros((len(t), system.nv))
     if controller is not None:
         tau = np.array([controller(*x) for x in zip(t.tolist(), q_, v_, strict=True)], float)
-    pairs, impulses = system.contact_pairs, found[IMPULSES]
-    record = ContactRecord(pairs, t, q_, impulses, h, proof, _modes(pairs, q_, impulses))
+    loops: Any = system if isinstance(system, System) else None
     out = Trajectory(
-        system.model, t, q_, v_, tau, integrator="time_stepping", stored=stored,
-        system=system,  # type: ignore[arg-type]
-    ).with_contacts(record)  # fmt: skip
+        system.model, t, q_, v_, tau, integrator="time_stepping", stored=stored, system=loops
+    )
+    if pairs is not None:
+        modes = _modes(pairs, q_, found[IMPULSES])
+        out = out.with_contacts(ContactRecord(pairs, t, q_, found[IMPULSES], h, proof, modes))
     return out if times is None else out.resample(times)
 
 
