@@ -393,3 +393,20 @@ def test_b21_a_table_stands_with_the_least_forces() -> None:
             wanted = 10 * G / 2 * share
         assert_allclose(forces, wanted, atol=1e-8)
         assert np.abs(run.q[-1] - run.q[0]).max() < 1e-12
+
+
+def test_fixed_steps_with_a_rigid_stop() -> None:
+    builder = pp.ModelBuilder()
+    axis = pp.joints.Prismatic((0, 0, 1))
+    builder.add_body("ball", joint=axis, inertia=pp.SpatialInertia(mass=1.0))
+    builder.add_shape("skin", "ball", SPHERE(0.1))
+    model = builder.build()
+    system = pp.System(model, contacts=pp.Contacts(model, ground=True))
+    stop = pp.forces.JointStop("ball", float("inf"), lower=0.3)
+    spring = pp.forces.JointSpring("ball", 2.0)
+    given: dict[str, Any] = {"integrator": "time_stepping", "forces": [stop, spring]}
+    run = pp.simulate(system, [0.5], [0.0], 0.5, dt=1e-3, **given)
+    assert run.q[-1, 0] == pytest.approx(0.3, abs=1e-12)
+    assert run.energy[0] == pytest.approx(G * 0.5 + 0.5 * 2.0 * 0.5**2, rel=1e-9)
+    with pytest.raises(pp.PhipsiError, match="time_stepping"):
+        pp.simulate(system, [0.5], [0.0], 0.5, forces=[stop])
