@@ -97,7 +97,7 @@ def arguments(name: str) -> tuple[np.ndarray, ...]:
     )
     x = x.astype(np.float32)
     if name == "log":
-        return (np.append(np.abs(x), np.float32([1e-40, 1e-44, 1.0])),)
+        return (np.append(np.abs(x), np.array([1e-40, 1e-44, 1.0], np.float32)),)
     if name == "arctan2":
         return x, rng.permutation(x)
     if name == "power":
@@ -176,8 +176,11 @@ def states(program: pp.Program, count: int, seed: int = 0) -> list[np.ndarray]:
     ]
 
 
-@pytest.mark.parametrize("lanes", [1, 4])
-@pytest.mark.parametrize("name", PROGRAMS)
+SEVERAL = ("mass matrix", "inverse mass matrix", "derivatives")  # columns side by side
+CASES = [*((name, 1) for name in PROGRAMS), *((name, 4) for name in SEVERAL)]
+
+
+@pytest.mark.parametrize("name, lanes", CASES)
 def test_programs_agree_with_double_precision(name: str, lanes: int) -> None:
     """`lanes` columns of a matrix at once; one for processors without vectors."""
     expression, model, options = PROGRAMS[name]
@@ -254,18 +257,17 @@ def test_a_hinge_whose_inertia_is_rounding_is_named() -> None:
 def test_random_expressions() -> None:
     """Well-conditioned draws agree; a draw that has no machine code is left out."""
     done = 0
-    for seed in range(5):
+    for seed in range(4):
         rng = np.random.default_rng(seed)
         model = random_tree(rng, 3, ("revolute", "prismatic"))
         try:
             program = pp.compile(Generator(rng).expression(), model, backend="native")
-            given = states(program, 3, seed)
-            program(*(a[0] for a in given))
-        except (PhipsiError, np.linalg.LinAlgError):
+            kernel = SingleKernel(program) if program.backend == "native" else None
+        except PhipsiError:
             continue
-        if program.backend != "native":
+        if kernel is None:
             continue
-        kernel = SingleKernel(program)
+        given = states(program, 3, seed)
         assert np.median(relative_errors(kernel, program, given, least=0.01)) < 1e-4, seed
         done += 1
     assert done > 2

@@ -314,3 +314,82 @@ def test_fixed_steps_of_simulate_are_those_of_a_simulator() -> None:
     again = sim.rollout(sim.start(q, v), pushed, steps=50, progress=False)
     assert_allclose(held.q[-1], again.q[-1], atol=1e-13)
     assert held.tau[3, 3] == 0.5
+
+
+@pytest.mark.parametrize("mass", [1.0, 1e6])
+def test_b7_a_heavy_box_stands_on_a_light_one(mass: float) -> None:
+    scene = Scene(friction=0.5)
+    scene.add("light", BOX((0.2, 0.2, 0.2)), 1.0, (0, 0, 0.1))
+    scene.add("heavy", BOX((0.2, 0.2, 0.2)), mass, (0, 0, 0.3))
+    system, q, v = scene.system()
+    run = pp.simulate(system, q, v, 10.0)
+    assert np.abs(run.q[-1] - q).max() < 1e-12 and len(run) < 30
+    assert run.contacts["light|floor"].force[-1, 2] == pytest.approx((1 + mass) * G, rel=1e-9)
+
+
+@pytest.mark.parametrize("share", [1.05, 0.95])
+def test_b13_a_bracket_on_a_pole_hangs_or_falls(share: float) -> None:
+    """It is wedged by a moment, which then ends: beyond d = h/(2 μ) it hangs on."""
+    height, width, friction, r = 0.1, 0.04, 0.4, 0.01
+    d = share * height / (2 * friction)
+    builder = pp.ModelBuilder()
+    inertia = pp.SpatialInertia(2.0, (d, 0, 0), 0.02)
+    builder.add_body("bracket", joint=pp.joints.Free(), inertia=inertia)
+    for name, side, z in (("top", -1, height / 2), ("foot", 1, -height / 2)):
+        at = pp.Pose(None, (side * (width / 2 + r), 0, z))
+        builder.add_shape(name, "bracket", SPHERE(r), at)
+    builder.add_shape("pole", "world", BOX((width, 0.1, 2.0)))
+    model = builder.build()
+    pairs = pp.Contacts(model, exclude=[("top", "foot")], material=pp.Material(friction))
+    system = pp.System(model, contacts=pairs)
+    q = np.array([1.0, 0, 0, 0, 0, 0, 0])
+
+    def wedge(t: float, q: Any, v: Any) -> Any:
+        return np.array([0, 5.0 if t < 0.1 else 0.0, 0, 0, 0, 0])
+
+    free = pp.simulate(system, q, np.zeros(6), 0.1)
+    assert free.q[-1, 6] == pytest.approx(-G / 2 * 0.1**2, abs=1e-10)  # falls too
+    run = pp.simulate(system, q, np.zeros(6), 0.3, controller=wedge)
+    assert (np.abs(run.q[-1] - q).max() < 1e-9) == (share > 1)
+    assert np.abs(run.at(0.099)[0] - q).max() < 1e-9
+
+
+@pytest.mark.parametrize("share", [1.02, 0.98])
+def test_b14_three_cylinders_in_a_pile(share: float) -> None:
+    r, length, critical = 0.1, 0.3, np.tan(np.radians(15))
+    floor = pp.Material(2 * critical / 3)
+    scene = Scene(floor=False)
+    scene.builder.add_shape("floor", "world", pp.shapes.Plane(), material=floor)
+    inertia = pp.SpatialInertia(1.0, (0, 0, 0), (0.02, 0.02, 0.5 * r * r))
+    lying = np.array([[1.0, 0, 0], [0, 0, 1], [0, -1, 0]])  # z of the capsule along y
+    places = {"left": (-r, 0, r), "right": (r, 0, r), "top": (0, 0, (1 + np.sqrt(3)) * r)}
+    own = pp.Material(share * critical)
+    for name, at in places.items():
+        shape = pp.shapes.Capsule(r, length)
+        scene.add(name, shape, 1.0, at, turned=lying, inertia=inertia, material=own)
+    system, q, v = scene.system(exclude=[("top", "floor")])
+    run = pp.simulate(system, q, v, 0.1)
+    moved_by = np.abs(run.q[-1] - q).max()
+    assert moved_by < 1e-9 if share > 1 else moved_by > 1e-5
+
+
+def test_b21_a_table_stands_with_the_least_forces() -> None:
+    a, b, h = 0.4, 0.3, 0.5
+    feet = [(sx * a, sy * b) for sx in (1, -1) for sy in (1, -1)]
+    for x, y in ((0.1, 0.05), (0.3, 0.15)):  # the second is beyond the diagonal: three legs carry
+        builder = pp.ModelBuilder()
+        inertia = pp.SpatialInertia(10.0, (x, y, h), (0.5, 0.5, 0.5))
+        builder.add_body("table", joint=pp.joints.Free(), inertia=inertia)
+        for i, place in enumerate(feet):
+            builder.add_shape(f"foot{i}", "table", SPHERE(0.01), pp.Pose(None, (*place, 0.01)))
+        builder.add_shape("floor", "world", pp.shapes.Plane())
+        model = builder.build()
+        system = pp.System(model, contacts=pp.Contacts(model))
+        run = pp.simulate(system, [1.0, 0, 0, 0, 0, 0, 0], np.zeros(6), 1.0)
+        forces = run.contacts.forces[-1, :, 5]
+        wanted = [10 * G / 4 * (1 + x * i / a**2 + y * j / b**2) for i, j in feet]
+        if min(wanted) < 0:
+            share = np.array([x / a + y / b, 1 - y / b, 1 - x / a, 0.0])
+            wanted = 10 * G / 2 * share
+        assert_allclose(forces, wanted, atol=1e-8)
+        assert np.abs(run.q[-1] - run.q[0]).max() < 1e-12

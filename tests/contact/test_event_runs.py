@@ -11,6 +11,7 @@ from contact_problems import G, Scene, about_y
 from numpy.testing import assert_allclose
 
 import phipsi as pp
+from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
 from phipsi.motion.contact_motion import ContactMotion
 
 SPHERE, BOX = pp.shapes.Sphere, pp.shapes.Box
@@ -101,6 +102,68 @@ def test_fixed_steps_come_to_the_same(e: float) -> None:
         steps = pp.simulate(system, [0.1, 0.2], [0, 0], end, integrator="time_stepping", dt=dt)
         off.append(np.abs(steps.q[-1] - exact).max())
     assert off[2] < 1e-3 and off[2] < 0.7 * off[0]
+
+
+@cache
+def walker(friction: float) -> Any:
+    """A trunk on a slide, on a four-bar leg whose foot touches the ground with a heel and a toe."""
+    builder = pp.ModelBuilder()
+    rod = pp.SpatialInertia(1.0, (0, 0, -0.2), (0.02, 0.02, 0.005))
+    hinge = pp.joints.Revolute((0, 1, 0))
+    trunk = pp.SpatialInertia.box((0.4, 0.2, 0.1), mass=5.0)
+    sole = pp.SpatialInertia.box((0.3, 0.1, 0.05), mass=0.5)
+    builder.add_body("trunk", joint=pp.joints.Prismatic((0, 0, 1)), inertia=trunk)
+    for name, x in (("front", 0.1), ("rear", -0.1)):
+        place = pp.Pose(None, (x, 0, 0))
+        builder.add_body(name, parent="trunk", joint=hinge, inertia=rod, placement=place)
+    place = pp.Pose(None, (0, 0, -0.4))
+    builder.add_body("foot", parent="front", joint=hinge, inertia=sole, placement=place)
+    for name, x in (("heel", -0.25), ("toe", 0.1)):
+        builder.add_shape(name, "foot", SPHERE(0.03), pp.Pose(None, (x, 0, -0.05)))
+    model = builder.build()
+    ends: Any = {"a": ("foot", (-0.2, 0, 0)), "b": ("rear", (0, 0, -0.4))}
+    pin = pp.constraints.Revolute((0, 1, 0), name="pin", **ends)  # three of its rows are redundant
+    contacts = pp.Contacts(model, ground=True, material=pp.Material(friction))
+    system = pp.System(model, [pin], contacts=contacts)
+    q = np.array([0.5, 0.3, -0.3, 0.3])
+    q[0] -= pp.contact_points(system, q).gap.min() - 0.002
+    return system, *system.project(q, np.array([0, 2.0, -2.0, 2.0]))
+
+
+def test_contacts_and_loops_with_events() -> None:
+    system, q, v = walker(0.1)
+    run = pp.simulate(system, q, v, 0.2)
+    names = [e.name for e in run.events]
+    assert names == [f"{x}|ground {what}" for what in ("hits", "slips") for x in ("heel", "toe")]
+    proof: Any = run.contacts.certificate
+    assert proof.overlap < 1e-9 and proof.balance < 1e-8 and proof.dissipated > 0.1
+    assert np.abs(run.constraint_residuals).max() < 1e-10
+    off = []
+    for dt in (4e-4, 2e-4):
+        steps = pp.simulate(system, q, v, 0.2, integrator="time_stepping", dt=dt)
+        off.append(np.abs(steps.q[-1] - run.q[-1]).max())
+    assert off[1] < 4e-4 and 1.8 < off[0] / off[1] < 2.2
+    with pytest.raises(pp.PhipsiError, match="stabilization"):
+        pp.simulate(system, q, v, 0.2, stabilization="baumgarte")
+
+
+def test_forces_know_the_loops() -> None:
+    """What forces at the feet do, against the whole matrix [ℳ −G*; G 0]."""
+    system, q, _ = walker(0.1)
+    model = system.model
+    metric: Any = ConstraintMetric(system.rows, q[None])
+    state: Any = ContactMotion(system.contact_pairs, lambda q: metric).at(q, 0 * q, 0 * q)
+    G_, n = metric.whole[0], model.nv
+    names = [model.body_names[i] for i in system.contact_pairs.bodies]
+    J = pp.jacobian(model, q, names)
+    zeros = np.zeros((len(G_), len(G_)))
+    whole = np.block([[pp.mass_matrix(model, q), -G_.T], [G_, zeros]])
+    right = np.vstack([J.T, np.zeros((len(G_), J.shape[0]))])
+    wanted = np.linalg.lstsq(whole, right, rcond=1e-12)[0][:n]
+    assert_allclose(state.push, wanted, atol=1e-10)
+    assert_allclose(state.admittance, J @ wanted, atol=1e-10)
+    tree: Any = ContactMotion(system.contact_pairs).at(q, 0 * q, 0 * q)
+    assert np.abs(tree.admittance - state.admittance).max() > 0.1
 
 
 def test_painleve_a_rod_jams() -> None:

@@ -92,9 +92,10 @@ def test_statuses(programs: Any, folder: Path):
     assert not status[[0, 1, 3, 4]].any()
 
 
-def test_static_memory(programs: Any, tmp_path: Path):
+@pytest.mark.parametrize("options", [{"scratch": "static"}, {"precision": "single"}], ids=str)
+def test_static_memory_and_single_precision(options: Any, programs: Any, tmp_path: Path):
     where = tmp_path / "arm"
-    pp.export(programs, where, name="arm", target="c", scratch="static")
+    pp.export(programs, where, name="arm", target="c", **options)
     compiled(where, "test_arm.c", "arm.c", "-o", "test")
     assert subprocess.run(["./test"], cwd=where, check=False, capture_output=True).returncode == 0
 

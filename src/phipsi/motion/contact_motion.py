@@ -13,11 +13,13 @@ derivative of the gap. Everything is one graph, compiled to one call for a state
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
 from phipsi.algorithms.kinematics.motions import JACOBIAN_DOT_V
 from phipsi.compiler import compile
 from phipsi.contact.contact_rows import (
@@ -41,6 +43,7 @@ from phipsi.motion.step_calls import ProgramCall
 from phipsi.operators import J, Lambda, mass_matrix, pose, v, vdot
 
 Array = NDArray[Any]
+Constraints = Callable[[Array], ConstraintMetric]
 
 
 class RowState(NamedTuple):
@@ -48,7 +51,8 @@ class RowState(NamedTuple):
 
     `gap` (k,), m; `axes` (n, 3) of rows; `rate` (n,), u; `straight` (n,) and `turning` (n,),
     C (J vdot + J̇ v) and Ċ V, whose sum is du/dt without contact forces; `a`, `b` (n, 6), the rows
-    at the bodies of both sides; `admittance` (6m, 6m), Λ at their frames.
+    at the bodies of both sides; `admittance` (6m, 6m), Λ at their frames; `push` (nv, 6m), what
+    forces at the frames do to vdot: with constraint rows, which have been eliminated from both.
     """
 
     gap: Array
@@ -59,23 +63,30 @@ class RowState(NamedTuple):
     a: Array
     b: Array
     admittance: Array
+    push: Array | None = None
 
 
 @final
 class ContactMotion:
-    """The rows of contacts at states of a tree.
+    """The rows of contacts at states of a mechanism.
 
+    **Arguments:** `contacts`; `constraints`, of a system with constraint rows: their metric at a
+    configuration. The rows are eliminated first: Λ − Λ_cb S⁺ Λ_bc (K1f).
     **Attributes:** `contacts`; `layout`; `table`, the slot and axis of every row.
     """
 
-    def __init__(self, contacts: Contacts) -> None:
+    def __init__(self, contacts: Contacts, constraints: Constraints | None = None) -> None:
         self.contacts, self.model = contacts, contacts.model
+        self._constraints = constraints
         self._rows = RowPlan(self.model, contacts, JointRows())
         self.layout, self.table = self._rows.layout, self._rows.table
         self._points = [self.model.body_names[k] for k in contacts.bodies]
         self._push = compile(
             mass_matrix.inv @ J.T, self.model, points=self._points, backend="native"
         )
+        if constraints is not None:
+            forms = (mass_matrix.inv @ J.T, J)
+            self._spreads = compile(forms, self.model, points=self._points, mode=("dense",) * 2)
         plan = self.model.cached((ContactMotion, contacts), self._plan)
         model = self.model
         self._given = {
@@ -134,7 +145,17 @@ class ContactMotion:
         if self._call():
             self._memory.status[0] = 0
             return None
-        return RowState(*(x[0].copy() for x in self._found.values()))
+        found = RowState(*(x[0].copy() for x in self._found.values()))
+        return found if self._constraints is None else self._constrained(q, found)
+
+    def _constrained(self, q: Array, state: RowState) -> RowState:
+        """The same with the constraint rows eliminated: N − ℳ⁻¹ G* S⁺ G N, N = ℳ⁻¹ J*."""
+        assert self._constraints is not None
+        N, jacobian = self._spreads(q)
+        at = self._constraints(q)
+        N = N - at.reach[0] @ (at.whole[0] @ N)
+        admittance = jacobian @ N
+        return state._replace(admittance=0.5 * (admittance + admittance.T), push=N)
 
     def rows_of(self, slots: Array) -> Array:
         """The numbers of the rows of some slots, given as a mask (k,)."""
@@ -154,8 +175,10 @@ class ContactMotion:
         """W = C Λ C* of some rows."""
         return C @ state.admittance @ C.T
 
-    def pushed(self, q: Array, C: Array, forces: Array) -> Array:
+    def pushed(self, q: Array, state: RowState, C: Array, forces: Array) -> Array:
         """ℳ⁻¹ J* C* f (nv,) of the forces of some rows."""
+        if state.push is not None:
+            return state.push @ (forces @ C)
         return self._push(q, (forces @ C).reshape(-1, 6))
 
     def world(self, state: RowState, forces: Array) -> Array:

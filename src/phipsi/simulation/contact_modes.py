@@ -35,6 +35,7 @@ from phipsi.contact.contact_rows import (
 from phipsi.errors import InputError
 from phipsi.model.contact_pairs import Contacts
 from phipsi.motion.contact_motion import ContactMotion, RowState
+from phipsi.simulation.run_constraints import RunConstraints
 from phipsi.simulation.stepper import Diverged
 
 Array = NDArray[Any]
@@ -109,13 +110,17 @@ class Margins(NamedTuple):
 class ContactModes:
     """The contacts of a run.
 
-    **Arguments:** `contacts`; `tolerance` (m), the gap below which bodies touch.
+    **Arguments:** `contacts`; `tolerance` (m), the gap below which bodies touch; `loops`, the
+    constraints of the system if it has any: contacts know them.
     **Attributes:** `modes`; `forces` (n,) of all rows at the last state, N; `power`, W, of these;
     `worst_residual`, m/s or m/s², of the problems solved so far.
     """
 
-    def __init__(self, contacts: Contacts, tolerance: float) -> None:
-        self.motion, self.contacts, self.tolerance = ContactMotion(contacts), contacts, tolerance
+    def __init__(
+        self, contacts: Contacts, tolerance: float, loops: RunConstraints | None = None
+    ) -> None:
+        self.contacts, self.tolerance, self._loops = contacts, tolerance, loops
+        self.motion = ContactMotion(contacts, None if loops is None else loops.metric)
         layout, table = self.motion.layout, self.motion.table
         materials = slot_materials(contacts)
         soft = np.flatnonzero(~is_rigid(materials))
@@ -166,6 +171,8 @@ class ContactModes:
 
         Both are least in the mass metric: no kinetic energy is added.
         """
+        if self._loops is not None:
+            q, v = self._loops.project(t, q, v)
         closed = self.modes.closed
         if not closed.any():
             return q, v
@@ -183,7 +190,7 @@ class ContactModes:
                 break
             C = self.motion.spread(state, rows)
             z = _least(self.motion.delassus(state, C), -gap)
-            q = self.motion.model.integrate(q, self.motion.pushed(q, C, z))
+            q = self.motion.model.integrate(q, self.motion.pushed(q, state, C, z))
         return q
 
     def stopped(self, q: Array, v: Array, more: Array | None = None) -> Array:
@@ -196,7 +203,7 @@ class ContactModes:
         state = self._state(q, v, np.zeros(len(v)))
         C = self.motion.spread(state, rows)
         p = _least(self.motion.delassus(state, C), -state.rate[rows])
-        return v + self.motion.pushed(q, C, p)
+        return v + self.motion.pushed(q, state, C, p)
 
     def _state(self, q: Array, v: Array, vdot: Array) -> RowState:
         state = self.motion.at(q, v, vdot)
@@ -219,7 +226,7 @@ class ContactModes:
         self.forces = np.zeros(len(self.forces))
         self.forces[rows] = found
         self.power = float(found @ state.rate[rows])
-        vdot = free + self.motion.pushed(q, C, found)
+        vdot = free + self.motion.pushed(q, state, C, found)
         own = np.einsum("ij,jk,ik->i", C, state.admittance, C) * found
         if np.abs(vdot).max() <= _STILL * max(np.abs(free).max(), np.abs(own).max()):
             return np.zeros(len(free))  # all forces balance: what is left is rounding
@@ -339,7 +346,7 @@ class ContactModes:
             W, ones = self.motion.delassus(state, C), np.ones(len(rows))
             problem = ConeProblem(layout, W, state.gap[near], np.zeros(len(rows)), ones)
             z = solve(problem, tolerance=_TOLERANCE).p
-            q = self.motion.model.integrate(q, self.motion.pushed(q, C, z))
+            q = self.motion.model.integrate(q, self.motion.pushed(q, state, C, z))
             state = self._state(q, zero, zero)
         return q
 
@@ -371,7 +378,7 @@ class ContactModes:
         p = np.zeros(len(self.forces))
         p[rows] = found.p
         gain = float(found.p @ (state.rate[rows] + 0.5 * (W @ found.p)))
-        after = v + self.motion.pushed(q, C, found.p)
+        after = v + self.motion.pushed(q, state, C, found.p)
         return Impact(after, p, gain, float(found.residual))
 
     def _check(self, found: Any, slots: Array, what: str) -> None:
@@ -428,7 +435,7 @@ class ContactModes:
             unit = against / np.where(length > 0, length, 1.0)[:, None]
             direction[begins] = unit[begins]
         self.forces = force
-        total = free + self.motion.pushed(q, C, force[rows])
+        total = free + self.motion.pushed(q, state, C, force[rows])
         state = self._state(q, v, total)
         slow = self.group >= 0
         slow[slow] = (closed[self.heads] & ~slides)[self.group[slow]]

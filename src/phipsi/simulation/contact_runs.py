@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from phipsi.algorithms.constrained.system import System
 from phipsi.contact.contact_points import contact_points
 from phipsi.contact.contact_record import OPEN, SLIPS, STICKS, ContactRecord
 from phipsi.contact.contact_rows import (
@@ -39,7 +40,9 @@ CONTACTS = "contacts"
 """The name of the quadrature that is the work of contact forces."""
 
 
-def check_contact_run(system: Model, integrator: str, given: Mapping[str, Any]) -> None:
+def check_contact_run(
+    system: Model, integrator: str, given: Mapping[str, Any], stabilization: str
+) -> None:
     """Reject what does not go with contacts."""
     if integrator not in ("dopri", "radau", "time_stepping"):
         raise InputError(
@@ -54,12 +57,18 @@ def check_contact_run(system: Model, integrator: str, given: Mapping[str, Any]) 
                 f"{name}= does not go with contacts yet: the forces between bodies that touch "
                 f"would have to know it. Leave out {name}=, or contacts= of the system"
             )
-    if system.n_rows and integrator != "time_stepping":
-        raise InputError(
-            f"contacts of a system with {system.n_rows} constraint rows: the rows have to be "
-            "eliminated from the contact problem first, which runs with events cannot do yet. Take "
-            "fixed steps:\n    integrator='time_stepping', dt=1e-3"
-        )
+    if isinstance(system, System) and system.n_rows and integrator != "time_stepping":
+        if system.rates.any():
+            raise InputError(
+                "constraint rows with prescribed rates do not go with events of contacts: their "
+                "work could not be told from that of contacts. Take fixed steps:\n"
+                "    integrator='time_stepping', dt=1e-3"
+            )
+        if stabilization != "project":
+            raise InputError(
+                f"stabilization={stabilization!r} does not go with contacts, whose gaps are "
+                "projected together with the constraints. Leave it out"
+            )
     if CONTACTS in (given["quadratures"] or {}):
         raise InputError(
             f"the quadrature {CONTACTS!r} is the work of contact forces; give yours another name"

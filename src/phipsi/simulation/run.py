@@ -128,7 +128,7 @@ def simulate(
     touching = isinstance(model, Model) and model.contact_pairs is not None
     if touching:
         given = {"topology": topology, "prescribed": prescribed, "quadratures": quadratures}
-        check_contact_run(model, integrator, given)
+        check_contact_run(model, integrator, given, stabilization)
         if integrator == "time_stepping":
             unfit = {"rate": rate, "events": events, "quadratures": quadratures, "work": work}
             options = (controller, _listed(forces), output_times, progress, unfit)
@@ -168,7 +168,7 @@ def simulate(
         loops = RunConstraints(Motion(system, None if moved is None else moved.free), *given)
     contacts = None
     if system is not None and system.contact_pairs is not None:
-        contacts = ContactModes(system.contact_pairs, float(constraint_tolerance))
+        contacts = ContactModes(system.contact_pairs, float(constraint_tolerance), loops)
         quadratures = {**(quadratures or {}), CONTACTS: lambda t, q, v: contacts.power}
     beside = Quadratures(model, quadratures, bool(work) or touching)
     sampled = None

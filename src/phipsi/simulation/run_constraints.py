@@ -114,6 +114,10 @@ class RunConstraints:
         """Whether rows prescribe rates, so that they do work."""
         return bool(self.system.rates.any())
 
+    def metric(self, q: Array) -> ConstraintMetric:
+        """The rows at a configuration (nq,), in the mass metric."""
+        return self.motion.metric(q[None], self._rank)
+
     # ---- accelerations ------------------------------------------------------------------------
 
     def correct(self, q: Array, v: Array, free: Array) -> Array:

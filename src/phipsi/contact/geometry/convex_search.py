@@ -19,14 +19,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from phipsi.contact.geometry.convex_shapes import CURVED, farthest, size
+from phipsi.contact.geometry.convex_shapes import SMOOTH, farthest, size
 from phipsi.contact.geometry.graph_calls import Repeated, repeat
 from phipsi.laws import law_operations as ops
 from phipsi.laws.trace import Traced, as_node
 
 _APART = (0.03, 1e-3, 1e-6)  # ε of the rounds, of the size of the shapes
-_SAME = 1e-13  # of the size: distance and separation that differ by less are equal
-_SAME_CURVED = 1e-8  # the same for curved shapes, whose direction is improved afterwards
+_SAME = 1e-12  # of the size: distance and separation that differ by less are equal
+_SAME_SMOOTH = 1e-8  # the same for shapes without faces: their direction is improved afterwards
 _MOST = 80  # steps of all rounds
 _THIN = 1e-20  # sin² of the angle of two edges that span no triangle
 _FAR = 1e9  # m: the distance before the first point is known
@@ -156,7 +156,7 @@ def _step(kinds: Kinds, pair: Relative, scale: Any, old: _State) -> _State:
     better = f > old.best
     best, best_n = np.where(better, f, old.best), np.where(better, old.n, old.best_n)
     is_first = old.distance >= _FAR
-    same = _SAME_CURVED if any(kind in CURVED for kind in kinds) else _SAME
+    same = _SAME_SMOOTH if all(kind in SMOOTH for kind in kinds) else _SAME
     ends = old.distance + old.n @ w <= same * scale
     points = [np.where(is_first, w, old.points[i]) for i in range(3)]
     on_a = [np.where(is_first, a, old.on_a[i]) for i in range(3)]

@@ -133,6 +133,8 @@ class _Farthest(Choice):
 
 CURVED = ("Cylinder", "Ellipsoid")
 """Kinds whose farthest point moves smoothly with the direction."""
+SMOOTH = ("Sphere", "Ellipsoid")
+"""Kinds without faces and edges."""
 FLAT = 1e-7
 """How far a direction may be from that of a face or edge which is at right angles to it."""
 _EDGE = 1e-9  # of squared areas: points that span none lie along an edge
