@@ -315,3 +315,22 @@ def test_machine_code(machine_code):
     for i in (0, 7):
         one = pp.contact_points(contacts, q[i])
         assert all(np.array_equal(x, y[i]) for x, y in zip(one, found, strict=True))
+
+
+def test_a_can_stands_on_a_table():
+    """At rest it does not move; thrown, it comes to rest upright on the table."""
+    builder = pp.ModelBuilder()
+    inertia = pp.SpatialInertia.box((0.2, 0.2, 0.3), mass=1.0)
+    builder.add_body("can", joint=pp.joints.Free(), inertia=inertia)
+    builder.add_shape("can", "can", pp.shapes.Cylinder(0.1, 0.3))
+    table = pp.Pose(translation=(0, 0, -0.1))
+    builder.add_shape("table", "world", pp.shapes.Box((1, 1, 0.2)), table)
+    model = builder.build()
+    system = pp.System(model, contacts=pp.Contacts(model))
+    sim = pp.Simulator(system, dt=5e-3, integrator="time_stepping")
+    q = np.array([[1, 0, 0, 0, 0, 0, 0.15], [1, 0, 0, 0, 0, 0, 0.2]])
+    start = sim.start(q, [[0] * 6, [0.3, 0.2, 0.5, 0.4, 0, 0]])
+    run = sim.rollout(start, steps=250, record=("q", "v"))
+    assert np.abs(run.q[0] - q[0]).max() < 1e-13
+    assert np.abs(run.v[1, -1]).max() < 1e-9 and run.q[1, -1, 6] == pytest.approx(0.15, abs=1e-9)
+    assert run.certificate.is_clean
