@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import amounts
 import numpy as np
 import pytest
 from exported_code import InProcess, node_program, run, tool
@@ -35,7 +36,18 @@ def flying() -> pp.Simulator:
     return pp.Simulator(pp.examples.free_flyer(), dt=1e-3, integrator="semi_implicit")
 
 
+def rolling() -> pp.Simulator:
+    builder = pp.ModelBuilder()
+    inertia = pp.SpatialInertia.sphere(0.1, mass=1.0)
+    builder.add_body("ball", joint=pp.joints.Free(), inertia=inertia)
+    builder.add_shape("ball", "ball", pp.shapes.Sphere(0.1))
+    model = builder.build()
+    system = pp.System(model, contacts=pp.Contacts(model, ground=True))
+    return pp.Simulator(system, dt=1e-3, integrator="time_stepping")
+
+
 CASES = {"laws": with_laws, "closed": closed, "flying": flying}
+CASES |= {"rolling": rolling} if amounts.ALL else {}  # LLVM takes seconds for it
 PARAMETERS = {"laws": {"gravity": [0.0, -9.81, 0.0]}}
 
 
@@ -48,6 +60,8 @@ def test_bits_of_steps(name):
     q = sim.model.random_configuration(rng)
     if name == "closed":
         q = four_bar().assemble(q)
+    if name == "rolling":
+        q = np.array([1.0, 0, 0, 0, 0, 0, 0.1])
     state = sim.start(q, parameters=PARAMETERS.get(name, {}))
     tau = rng.standard_normal(sim.model.nv)
     given = {n: np.array(x, dtype=float) for n, x in state.arrays().items()}

@@ -95,7 +95,7 @@ class ContactGroup:
         self.k, self.used = b.load(k, typ=I64), b.load(used, typ=I64)
         m.put_word(self.used, self.firsts, self.k)
         more = m.plus(self.used, BLOCK - 1)
-        self.n = b.sub(more, b.srem(more, i64(BLOCK)))
+        self.n = b.sub(more, b.urem(more, i64(BLOCK)))
         self._find_profile()
 
     def _meet(self, i: Any, j: Any) -> Any:
@@ -128,7 +128,7 @@ class ContactGroup:
 
             m.repeat(apart, lambda: b.store(m.plus(b.load(other, typ=I64), 1), other))
             start = m.word(self.firsts, b.load(other, typ=I64))
-            start = b.sub(start, b.srem(start, i64(BLOCK)))
+            start = b.sub(start, b.urem(start, i64(BLOCK)))
             first, end = self.rows_of(i)
             first, end = (b.udiv(x, i64(BLOCK)) for x in (first, b.sub(end, i64(1))))
 

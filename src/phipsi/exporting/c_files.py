@@ -70,7 +70,7 @@ def c_header(lib: Library) -> str:
         *([f"   {', '.join(lib.helpers)}"] if lib.helpers else []),
         "   Each may run once at a time: its work memory is static." if lib.static else
         "   Any number may run at once, each with work memory of its own: as many bytes as the\n"
-        "   constant says, aligned to 16 bytes, with any contents.",
+        "   constant says, aligned as a double, with any contents.",
         "   Arrays are contiguous, row by row. */",
         f"#ifndef {P}_H",
         f"#define {P}_H",
