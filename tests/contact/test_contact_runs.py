@@ -491,3 +491,30 @@ def test_a_law_reads_the_force_of_a_contact():
         law = feel.bind(f=pp.signals.contact_force(pair))
         with pytest.raises(pp.PhipsiError, match=why):
             pp.Simulator(mechanism, law, 1e-3, integrator=method)
+
+
+def test_a_step_that_is_not_solved_ends_an_episode(monkeypatch):
+    monkeypatch.setattr(step_rows, "WRONG", -1.0)
+    system, q, v = bouncing()
+    sim = pp.Simulator(system, dt=1e-3, integrator="time_stepping", episodes=pp.Episodes(limit=1.0))
+    state = sim.start(np.tile(q, (3, 1)), v)
+    sim.step(state, steps=2)
+    assert_array_equal(state.laws["episode.failed"], 1.0)
+    assert_array_equal(state.laws["episode.count"], 2.0)
+    assert_array_equal(state.q, np.tile(q, (3, 1)))  # every one has started again
+
+
+@pytest.mark.parametrize("gap", [0.0, 0.14])
+def test_gradients_of_rebounds_without_gravity(gap):
+    builder, e, h = pp.ModelBuilder(gravity=(0, 0, 0)), 0.9, 5e-3
+    for name in ("cue", "ball"):
+        inertia = pp.SpatialInertia(0.2, (0, 0, 0), 1e-4)
+        builder.add_body(name, joint=pp.joints.Prismatic((1, 0, 0)), inertia=inertia)
+        builder.add_shape(name, name, pp.shapes.Sphere(0.03))
+    model = builder.build()
+    contacts = pp.Contacts(model, material=pp.Material(0.0, restitution=e))
+    sim = pp.Simulator(pp.System(model, contacts=contacts), dt=h, integrator="time_stepping")
+    start = sim.start([0.0, 0.06 + gap], [1.0, 0.0])
+    found = sim.gradient(start, None, 1, of={"v": [[0, 0], [0, 1.0]]})
+    wanted = [(1 + e) / 2, (1 - e) / 2] if gap == 0 else [0.0, 1.0]  # of equal masses
+    assert_allclose(found.v, wanted, atol=1e-12)

@@ -409,8 +409,11 @@ def test_shapes_are_drawn():
     builder = pp.ModelBuilder()
     builder.add_body("arm", joint=FREE, inertia=ONE)
     builder.add_shape("ball", "arm", S.Sphere(0.25), pp.Pose(translation=(0, 0, 1)))
-    solid = solids_of(builder.build())[0]  # a ball alone is drawn with the body that it touches for
+    solid, *link = solids_of(builder.build())  # the link that leads to a ball that is a foot
     assert (solid.mesh, solid.scale, solid.position[2]) == ("sphere", (0.25,) * 3, 1.0)
+    assert link and {x.body for x in link} == {0}
+    builder.add_shape("hull", "arm", S.Box((0.1, 0.1, 0.1)))
+    assert [x.mesh for x in solids_of(builder.build())] == ["sphere", "box"]
 
 
 SDF = """<sdf version="1.8"><model name="m"><link name="ball"><collision name="skin">

@@ -437,3 +437,31 @@ def test_the_pin_of_a_dock_appears_and_vanishes(browser: Any, tmp_path: Path, pa
         r, g, b = np.moveaxis(matplotlib.image.imread(tmp_path / f"{t}.png")[..., :3], -1, 0)
         green.append(int(((g > 1.5 * r) & (g > b)).sum()))
     assert green[1] > 200 and green[0] == green[2] == 0  # the ends of the stay are inside the boxes
+
+
+def test_forces_are_drawn_and_can_be_hidden(browser: Any, sliding: Any, tmp_path: Path):
+    import matplotlib.image
+
+    page = pp.report(sliding.trajectory(0), tmp_path / "rest.html")
+    tab = browser.new_page(viewport={"width": 480, "height": 420})
+    told: list[str] = []
+    tab.on("console", lambda message: told.append(message.text))
+    tab.on("pageerror", lambda error: told.append(str(error)))
+    tab.goto(page.as_uri())
+    until(tab, "clock.now > 0")
+
+    def yellow(name: str) -> float:
+        tab.evaluate("() => { setPlaying(false); clock.set(0.1); }")
+        tab.wait_for_timeout(300)
+        tab.locator("#view").screenshot(path=str(tmp_path / name))
+        shot = matplotlib.image.imread(tmp_path / name)[..., :3]
+        return float(((shot[..., 0] > 0.6) & (shot[..., 2] < 0.35)).mean())
+
+    shown = yellow("on.png")
+    assert tab.locator("#force").is_visible()
+    assert "N" in tab.locator("#force").get_attribute("title")
+    tab.locator("#force").click()
+    hidden = yellow("off.png")
+    assert shown > hidden + 3e-4, (shown, hidden)
+    assert told == []
+    tab.close()

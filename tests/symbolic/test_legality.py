@@ -175,13 +175,13 @@ def test_a_value_without_a_place_is_noticed():
 def test_areas_of_memory_that_overlap_are_noticed():
     unit = unit_of()
     data = unit.record()
-    check(native.LEGAL, "record", data, unit.words, len(unit.shapes))
+    check(native.LEGAL, "record", data, unit.words, len(unit.shapes), unit.target.unit)
     data[native.record.POINTS] = data[unit.words]
     with pytest.raises(IllegalProgram, match="behind the"):
-        check(native.LEGAL, "record", data, unit.words, len(unit.shapes))
+        check(native.LEGAL, "record", data, unit.words, len(unit.shapes), unit.target.unit)
     data[native.record.POINTS] = data[native.record.LINKS] + 1
     with pytest.raises(IllegalProgram, match="not in order"):
-        check(native.LEGAL, "record", data, unit.words, len(unit.shapes))
+        check(native.LEGAL, "record", data, unit.words, len(unit.shapes), unit.target.unit)
 
 
 @pytest.mark.parametrize("text", ["mass_matrix", "mass_matrix^-1", "H phi", "J", "Lambda"])

@@ -406,6 +406,8 @@ _REST = 1e-9
 """Gap (m) below which a contact without speed rests."""
 _ELASTIC = 1e-9
 """What a restitution lacks to one that is elastic."""
+_TINY = 1e-60
+"""Instead of zero in denominators, whose squares derivatives divide by."""
 
 
 def rebound(gap: Any, before: Any, free: Any, e: Any, h: Any) -> Hits:
@@ -428,11 +430,11 @@ def rebound(gap: Any, before: Any, free: Any, e: Any, h: Any) -> Hits:
     there = hit & ((g > _REST) | (before < -0.5 * h * pull))
     V = before + 0.5 * h * a
     root = np.sqrt(np.where(there, np.maximum(V * V - 2.0 * a * g, 0.0), 1.0))
-    t = np.minimum(2.0 * g / np.where(there, np.maximum(root - V, 1e-300), 1.0), h)
+    t = np.minimum(2.0 * g / np.where(there, np.maximum(root - V, _TINY), 1.0), h)
     w = e * np.maximum(-(V + a * t), 0.0)
     left = h - t
-    flight = 2.0 * np.where(there, w, 1.0) / np.maximum(pull, 1e-300)
-    flight = np.where(flight > 0.0, flight, 1e-300)
+    flight = 2.0 * np.where(there, w, 1.0) / np.maximum(pull, _TINY)
+    flight = np.where(flight > 0.0, flight, _TINY)
     elastic = e > 1.0 - _ELASTIC
     less = np.where(elastic | ~there, 0.5, 1.0 - e)
     part = np.where(elastic, 0.0, less * left / flight)
@@ -444,7 +446,7 @@ def rebound(gap: Any, before: Any, free: Any, e: Any, h: Any) -> Hits:
     left = left - again * flight
     speed = np.where(rests, 0.0, w + a * (left - 0.5 * h))
     end = np.where(rests, 0.0, w * left + 0.5 * a * left * left)
-    change = np.where(there, np.maximum(speed - free, 1e-300), 1.0)
+    change = np.where(there, np.maximum(speed - free, _TINY), 1.0)
     back = np.minimum(np.maximum((g + h * speed - end) / change, 0.0), h)
     later = a * (0.5 * h - t)
     return Hits(there, later - speed, later, back)

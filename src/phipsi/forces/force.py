@@ -190,13 +190,15 @@ def provides(element: Force, method: str) -> bool:
 class Elements:
     """The force elements of a run, bound to a model: what they do together.
 
+    With `rows`, elements that only time stepping solves for are among them: they store no energy.
     **Attributes:** `model`; `bound`, those of a kind merged; `act_on_bodies`, whether some give
     forces on bodies.
     """
 
-    def __init__(self, forces: Iterable[Any], model: Model) -> None:
+    def __init__(self, forces: Iterable[Any], model: Model, *, rows: bool = False) -> None:
         self.model, self.bound = model, bind_forces(forces, model)
-        reject_rows(self.bound)
+        if not rows:
+            reject_rows(self.bound)
         self._on_joints = [x for x in self.bound if provides(x, "efforts")]
         self._on_bodies = [x for x in self.bound if provides(x, "body_forces")]
         self._program = compile(KINEMATICS, model) if self.bound else None
@@ -235,7 +237,8 @@ class Elements:
 
     def potential_energy(self, state: State) -> Any:
         """Energy (...) stored in all elements, J."""
-        return sum((element.potential_energy(state) for element in self.bound), np.zeros(()))
+        found = (element.potential_energy(state) for element in self.bound)
+        return sum((x for x in found if x is not None), np.zeros(()))
 
 
 def per_rate(

@@ -28,6 +28,7 @@ from phipsi.motion.contact_motion import RowState
 from phipsi.motion.optional_imports import import_optional
 from phipsi.simulation.contact_modes import (
     AT_REST,
+    INSTANT,
     ContactModes,
     Decision,
     Free,
@@ -162,7 +163,7 @@ class ContactEvents:
         zero = np.zeros(self.contacts.motion.model.nv)
 
         def at(t: float) -> RowState:
-            return self.contacts._state(*step.at(t), zero)
+            return self.contacts.state(*step.at(t), zero)
 
         times = [before.t, after.t]
         if turns:
@@ -208,7 +209,7 @@ class ContactEvents:
         self._last = None
         contacts, before = self.contacts, self.contacts.modes
         free = self._free(t, q, v)
-        state = contacts._state(q, v, free)
+        state = contacts.state(q, v, free)
         normals, names = contacts.normals, list[str]()
         touching = contacts.touching(state)
         gain, hit = 0.0, np.zeros(len(touching), bool)
@@ -223,7 +224,7 @@ class ContactEvents:
             decided = contacts.decide(q, v, free)
             if decided is not None:
                 break
-            impact = contacts.impact(q, v, contacts._state(q, v, free), lasting=1e-9)
+            impact = contacts.impact(q, v, contacts.state(q, v, free), lasting=INSTANT)
             names += self._named(impact.impulses[normals] > 0, "jams")
             v, gain = impact.v, gain + impact.gain
             hit |= impact.impulses[normals] > 0
@@ -242,15 +243,15 @@ class ContactEvents:
         q, v = contacts.project(t, q, contacts.stopped(q, v, decided.slow))
         self.gained = max(self.gained, gain)
         names += self._changed(before, modes, hit)
-        self._armed = contacts._state(q, v, np.zeros(len(v))).gap > _LEFT
+        self._armed = contacts.state(q, v, np.zeros(len(v))).gap > _LEFT
         self.count += bool(names)
         return Happened(q, v, names, gain, rests)
 
     def _kinetic_change(self, q: Array, v: Array, slots: Array) -> float:
         """The kinetic energy (J) that stopping some slots takes away, as a negative number."""
         contacts = self.contacts
-        rows = np.union1d(contacts._phase.held, contacts.normals[slots])
-        state = contacts._state(q, v, np.zeros(len(v)))
+        rows = np.union1d(contacts.phase.held, contacts.normals[slots])
+        state = contacts.state(q, v, np.zeros(len(v)))
         C = contacts.motion.spread(state, rows)
         W, u = contacts.motion.delassus(state, C), state.rate[rows]
         p = np.linalg.lstsq(W, -u, rcond=1e-11)[0]
@@ -262,7 +263,7 @@ class ContactEvents:
         """Slots whose bounce would be lower than the tolerance, and when they come to rest."""
         contacts = self.contacts
         normals = contacts.normals
-        u = contacts._state(q, v, np.zeros(len(v))).rate[normals]
+        u = contacts.state(q, v, np.zeros(len(v))).rate[normals]
         down = -decided.change[normals]
         leaves = touching & ~decided.modes.closed & (u > AT_REST) & (down > 0)
         height = np.where(leaves, u * u / (2 * np.where(leaves, down, 1.0)), np.inf)

@@ -59,7 +59,7 @@ _REGULAR = 1e7
 _STILL = 4e-13
 """Accelerations, relative to those of single forces, that are rounding."""
 _TOLERANCE = 1e-13
-_INSTANT = 1e-9
+INSTANT = 1e-9
 """Time (s) in which forces that are not finite become impulses."""
 _LOST = 1e-6
 """Gap (m) at which a closed slot has no contact any more: its feature is gone."""
@@ -71,7 +71,6 @@ class Impact(NamedTuple):
     v: Array
     impulses: Array
     gain: float
-    residual: float
 
 
 @dataclass(frozen=True)
@@ -159,7 +158,7 @@ class ContactModes:
     @modes.setter
     def modes(self, modes: Modes) -> None:
         self._modes = modes
-        self._phase = _Phase(self)
+        self.phase = _Phase(self)
 
     # ---- projection, in the manner of RunConstraints -------------------------------------------
 
@@ -184,7 +183,7 @@ class ContactModes:
         rows = self.normals[slots]
         zero = np.zeros(self.motion.model.nv)
         for _ in range(3):
-            state = self._state(q, zero, zero)
+            state = self.state(q, zero, zero)
             gap = state.gap[slots]
             if np.abs(gap).max() <= 1e-3 * _TOLERANCE or np.abs(gap).max() > _LOST:
                 break
@@ -195,17 +194,18 @@ class ContactModes:
 
     def stopped(self, q: Array, v: Array, more: Array | None = None) -> Array:
         """Rates with zero in the rows that the modes hold, and in `more` rows."""
-        rows = self._phase.held
+        rows = self.phase.held
         if more is not None:
             rows = np.union1d(rows, more)
         if not rows.size:
             return v
-        state = self._state(q, v, np.zeros(len(v)))
+        state = self.state(q, v, np.zeros(len(v)))
         C = self.motion.spread(state, rows)
         p = _least(self.motion.delassus(state, C), -state.rate[rows])
         return v + self.motion.pushed(q, state, C, p)
 
-    def _state(self, q: Array, v: Array, vdot: Array) -> RowState:
+    def state(self, q: Array, v: Array, vdot: Array) -> RowState:
+        """The rows at a state; ends the run where they are not finite."""
         state = self.motion.at(q, v, vdot)
         if state is None:
             raise Diverged("the places of contacts are not finite")
@@ -221,7 +221,7 @@ class ContactModes:
         state = self.motion.at(q, v, free) if np.isfinite(free).all() else None
         if state is None:
             return np.full(len(free), np.nan)
-        rows, C = self._phase.rows, self.motion.spread(state, self._phase.rows)
+        rows, C = self.phase.rows, self.motion.spread(state, self.phase.rows)
         found, _ = self._solved(state, C)
         self.forces = np.zeros(len(self.forces))
         self.forces[rows] = found
@@ -234,7 +234,7 @@ class ContactModes:
 
     def _solved(self, state: RowState, C: Array) -> tuple[Array, Array]:
         """Forces of the rows of the phase, and W_nn − μ W_nt e of the slots (k,) beside W_nn."""
-        at = self._phase
+        at = self.phase
         W = self.motion.delassus(state, C)
         free = (state.straight + state.turning)[at.held]
         if at.T is not None:
@@ -256,7 +256,7 @@ class ContactModes:
 
     def _lean(self, state: RowState) -> Array:
         """−μ e of the rows that slip: their forces per normal force."""
-        at, direction = self._phase, self.modes.direction
+        at, direction = self.phase, self.modes.direction
         basis = self._basis(state, at.moving)
         c = self.coefficients[at.moving]
         z = at.members @ (basis * (c * state.rate[at.moving])[:, None])
@@ -292,12 +292,12 @@ class ContactModes:
 
     def margins(self, q: Array, v: Array, free: Array) -> tuple[RowState, Margins]:
         """The rows at a state, and numbers that are positive while the modes hold."""
-        state, modes = self._state(q, v, free), self.modes
+        state, modes = self.state(q, v, free), self.modes
         k, g = len(modes.closed), len(modes.slips)
         push, stick, slip, begin, there = (np.ones(i) for i in (k, g, g, g, k))
         if not modes.closed.any():
             return state, Margins(push, stick, slip, begin, np.ones(k), there)
-        rows = self._phase.rows
+        rows = self.phase.rows
         found, regular = self._solved(state, self.motion.spread(state, rows))
         force = np.zeros(len(self.forces))
         force[rows] = found
@@ -334,7 +334,7 @@ class ContactModes:
     def separated(self, q: Array) -> Array:
         """The nearest configuration without overlap: a move without velocity."""
         zero = np.zeros(self.motion.model.nv)
-        state = self._state(q, zero, zero)
+        state = self.state(q, zero, zero)
         check_overlap(self.contacts, state.gap)
         for _ in range(4):
             near = state.gap < self.contacts.margin
@@ -347,7 +347,7 @@ class ContactModes:
             problem = ConeProblem(layout, W, state.gap[near], np.zeros(len(rows)), ones)
             z = solve(problem, tolerance=_TOLERANCE).p
             q = self.motion.model.integrate(q, self.motion.pushed(q, state, C, z))
-            state = self._state(q, zero, zero)
+            state = self.state(q, zero, zero)
         return q
 
     def _problem(self, slots: Array, W: Array, b: Array, s: Array, rows: Array) -> ConeProblem:
@@ -379,7 +379,7 @@ class ContactModes:
         p[rows] = found.p
         gain = float(found.p @ (state.rate[rows] + 0.5 * (W @ found.p)))
         after = v + self.motion.pushed(q, state, C, found.p)
-        return Impact(after, p, gain, float(found.residual))
+        return Impact(after, p, gain)
 
     def _check(self, found: Any, slots: Array, what: str) -> None:
         self.worst_residual = max(self.worst_residual, float(found.residual))
@@ -392,7 +392,7 @@ class ContactModes:
 
     def decide(self, q: Array, v: Array, free: Array) -> Decision | None:
         """The modes that follow from a state; None where no finite forces exist (Painlevé)."""
-        state = self._state(q, v, free)
+        state = self.state(q, v, free)
         a = state.straight + state.turning
         slots = self.touching(state) & (np.abs(state.rate[self.normals]) <= AT_REST)
         self.forces, last = np.zeros(len(a)), self.forces
@@ -436,7 +436,7 @@ class ContactModes:
             direction[begins] = unit[begins]
         self.forces = force
         total = free + self.motion.pushed(q, state, C, force[rows])
-        state = self._state(q, v, total)
+        state = self.state(q, v, total)
         slow = self.group >= 0
         slow[slow] = (closed[self.heads] & ~slides)[self.group[slow]]
         return Decision(

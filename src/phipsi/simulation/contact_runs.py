@@ -102,12 +102,12 @@ def simulate_steps(
     times = checked_output_times(output_times, end)
     longest = checked_time(dt, "dt")
     q, v = checked_state(system.model, chart_of(system.model), q0, v0)
-    assert system.contact_pairs is not None
     steps = max(1, math.ceil(end / longest * (1 - 1e-12)))
     traced = [] if controller is None or not is_traced(controller) else [controller]
     h = end / steps
     sim = Simulator(system, [*forces, *traced], h, integrator="time_stepping")
-    names = ("q", "v", IMPULSES)
+    pairs = system.contact_pairs
+    names = ("q", "v") if pairs is None else ("q", "v", IMPULSES)
     start = sim.start(q, v)
     if controller is None or traced:
         run = sim.rollout(start, steps=steps, record=names, progress=progress)
@@ -121,7 +121,7 @@ def simulate_steps(
             state = run.state
         found = {n: np.concatenate([x[n] for x in parts]) for n in parts[0]}
         proof = run.certificate
-    elements = Elements(forces, system.model)
+    elements = Elements(forces, system.model, rows=True)
 
     def stored(t: Array, q: Array, v: Array) -> Array:
         if not elements:
@@ -132,12 +132,13 @@ def simulate_steps(
     tau = np.zeros((len(t), system.nv))
     if controller is not None:
         tau = np.array([controller(*x) for x in zip(t.tolist(), q_, v_, strict=True)], float)
-    pairs, impulses = system.contact_pairs, found[IMPULSES]
-    record = ContactRecord(pairs, t, q_, impulses, h, proof, _modes(pairs, q_, impulses))
+    loops: Any = system if isinstance(system, System) else None
     out = Trajectory(
-        system.model, t, q_, v_, tau, integrator="time_stepping", stored=stored,
-        system=system,  # type: ignore[arg-type]
-    ).with_contacts(record)  # fmt: skip
+        system.model, t, q_, v_, tau, integrator="time_stepping", stored=stored, system=loops
+    )
+    if pairs is not None:
+        modes = _modes(pairs, q_, found[IMPULSES])
+        out = out.with_contacts(ContactRecord(pairs, t, q_, found[IMPULSES], h, proof, modes))
     return out if times is None else out.resample(times)
 
 

@@ -89,7 +89,8 @@ def simulate(
     and called at every stage); `delay`, in samples; `integrator`:
     "dopri", "radau", "lsoda" choose their steps from `rtol` and `atol`; "rk4", "semi_implicit",
     "implicit_midpoint", "variational" (trees only: symplectic, keeps momenta) have the fixed step
-    `dt`, s; "time_stepping", of systems with contacts, the steps of a `Simulator`, at most `dt`;
+    `dt`, s; "time_stepping", of systems with contacts, rigid stops, ropes or dry friction, the
+    steps of a `Simulator`, at most `dt`;
     `output_times`, increasing times in s at which to record (default: every accepted step, every dt
     for fixed steps); `events`, see `Event`;
     `forces`, elements of `phipsi.forces`, and only those act: damping, friction and limits of the
@@ -129,10 +130,11 @@ def simulate(
     if touching:
         given = {"topology": topology, "prescribed": prescribed, "quadratures": quadratures}
         check_contact_run(model, integrator, given, stabilization)
-        if integrator == "time_stepping":
-            unfit = {"rate": rate, "events": events, "quadratures": quadratures, "work": work}
-            options = (controller, _listed(forces), output_times, progress, unfit)
-            return simulate_steps(model, q0, v0, duration, dt, *options)
+    if isinstance(model, Model) and integrator == "time_stepping":
+        unfit = {"rate": rate, "events": events, "quadratures": quadratures, "work": work}
+        unfit |= {"topology": topology, "prescribed": prescribed}
+        options = (controller, _listed(forces), output_times, progress, unfit)
+        return simulate_steps(model, q0, v0, duration, dt, *options)
     method = checks.checked_method(integrator)
     step = checks.checked_time(dt, "dt")
     check_sampling(rate, delay, controller, None if method.is_adaptive else step)
