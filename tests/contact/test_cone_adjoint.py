@@ -127,6 +127,32 @@ def test_machine_code_agrees_with_arrays(smoothing):
         assert_allclose(one, known, rtol=1e-6, atol=1e-8 * np.abs(known).max())
 
 
+@pytest.mark.parametrize("smoothing", [0.0, 1e-3])
+def test_rows_that_share_no_body_are_not_read(smoothing):
+    """What is between them in W may be anything: it is never written."""
+    rng = np.random.default_rng(4)
+    first = random_problems(rng, 4, 8)
+    layout, n, k = first.layout, first.layout.n_rows, first.layout.n_heads
+    owner = np.searchsorted(layout.normals, np.arange(n))  # the contact of every row
+    apart = owner[:, None] // 2 != owner // 2  # two bodies, with two contacts each
+    problem = replace(first, W=np.where(apart, 0.0, first.W))
+    poisoned = np.where(apart, np.nan, first.W)
+    weight = rng.standard_normal((8, n))
+    shapes = {"W": (n, n), "b": (n,), "s": (k,), "mu": (n,), "p": (n,), "weight": (n,)}
+    arrays = [problem.W, problem.b, problem.s, problem.coefficients, solve(problem).p, weight]
+    masks = (1, 1, 2, 2)
+    plain, masked = AdjointCall(layout), AdjointCall(layout, masks)
+    if smoothing:
+        plain, masked = SmoothedCall(layout, smoothing), SmoothedCall(layout, smoothing, masks)
+        del shapes["p"], arrays[4]
+    want = in_lanes(plain, shapes, arrays, 4)
+    got = in_lanes(masked, shapes, [poisoned, *arrays[1:]], 4)
+    for one, other in zip(got, want, strict=True):
+        assert_allclose(one, other, rtol=1e-7, atol=1e-9 * np.abs(other).max())
+    spoiled = in_lanes(plain, shapes, [poisoned, *arrays[1:]], 4)[0]
+    assert not np.allclose(spoiled, want[0], rtol=1e-3)
+
+
 @pytest.mark.parametrize("make", [lambda rng: random_problems(rng, 4, 20),
                                   lambda rng: mixed_problems(rng, 20)])  # fmt: skip
 def test_smoothed_derivatives(make):

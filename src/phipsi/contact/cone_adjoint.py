@@ -118,13 +118,16 @@ def _modes(flat: ConeProblem, p: Array) -> tuple[Array, Array, Array, Array]:
 
 @final
 class AdjointCall(Callee):
-    """`cone_adjoint` in graphs: W, b, s, coefficients, p, weight → weights of b, s, and those."""
+    """`cone_adjoint` in graphs: W, b, s, coefficients, p, weight → weights of b, s, and those.
 
-    def __init__(self, layout: ConeLayout) -> None:
-        self.layout = layout
+    `masks` as for `ConeCall`.
+    """
+
+    def __init__(self, layout: ConeLayout, masks: tuple[int, ...] | None = None) -> None:
+        self.layout, self.masks = layout, masks
         self.shapes = ((layout.n_rows,), (layout.n_heads,), (layout.n_rows,))
-        self.key = ("adjoint", layout)
-        self.name = f"adjoint of cones {layout} {code_version()}"
+        self.key = ("adjoint", layout, masks)
+        self.name = f"adjoint of cones {layout} {masks} {code_version()}"
 
     def arrays(self, *args: Array) -> Sequence[Array]:
         """On arrays."""
@@ -140,7 +143,7 @@ class AdjointCall(Callee):
     def write(self, code: Any, args: Sequence[Any]) -> Sequence[Any]:
         """Gather, solve the transposed equations, scatter."""
         W, b, s, coefficients, p, weight = (code.stored(x) for x in args)
-        group = ContactGroup(code, self.layout, W, b, coefficients)
+        group = ContactGroup(code, self.layout, W, b, coefficients, self.masks)
         group.list_contacts(s)
         group.gather(lambda i: code.entry(s, i), p)
         many = group.size

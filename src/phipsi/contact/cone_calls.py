@@ -86,10 +86,10 @@ class ConeCall(Callee):
             return [ops.apply("mul", y, x) for y in shares]
 
         if self.smoothing:
-            smoothed = SmoothedCall(self.layout, self.smoothing)
+            smoothed = SmoothedCall(self.layout, self.smoothing, self.masks)
             p, to_b, to_s, to_mu, _ = call(smoothed, W, b, now, coefficients, weight)
             return [to_b, p, to_b, *parts(to_s), to_mu]
-        adjoint = AdjointCall(self.layout)
+        adjoint = AdjointCall(self.layout, self.masks)
         if not self.rebounds:
             to_b, to_s, to_mu = call(adjoint, W, b, now, coefficients, p, weight)
             return [to_b, p, to_b, to_s, to_mu]
@@ -124,7 +124,8 @@ class ConeCall(Callee):
         W, b, *_, coefficients, _ = args
         none = ops.constant(np.zeros(self.layout.n_rows))
         now = self._chosen(args, results)[0]
-        return call(SmoothedCall(self.layout, self.smoothing), W, b, now, coefficients, none)[0]
+        smoothed = SmoothedCall(self.layout, self.smoothing, self.masks)
+        return call(smoothed, W, b, now, coefficients, none)[0]
 
     def write(self, code: Any, args: Sequence[Any]) -> Sequence[Any]:
         """Gather the contacts that are there in some lane, solve, and scatter."""

@@ -130,13 +130,18 @@ def _of_coefficients(part: ConeProblem, mine: Array, p: Array, weight: Array, ba
 
 @final
 class SmoothedCall(Callee):
-    """`smoothed_adjoint` in graphs: W, b, s, coefficients, weight → p, weights, status."""
+    """`smoothed_adjoint` in graphs: W, b, s, coefficients, weight → p, weights, status.
 
-    def __init__(self, layout: ConeLayout, kappa: float) -> None:
-        self.layout, self.kappa = layout, kappa
+    `masks` as for `ConeCall`.
+    """
+
+    def __init__(
+        self, layout: ConeLayout, kappa: float, masks: tuple[int, ...] | None = None
+    ) -> None:
+        self.layout, self.kappa, self.masks = layout, kappa, masks
         n, k = layout.n_rows, layout.n_heads
         self.shapes = ((n,), (n,), (k,), (n,), ())
-        self.key = ("smoothed", layout, kappa)
+        self.key = ("smoothed", layout, kappa, masks)
         self.name = f"smoothed cones {self.key} {code_version()}"
 
     def arrays(self, *args: Array) -> Sequence[Array]:
@@ -155,7 +160,7 @@ class SmoothedCall(Callee):
     def write(self, code: Any, args: Sequence[Any]) -> Sequence[Any]:
         """Gather, stop inside the cones, solve the transposed equations, scatter."""
         W, b, s, coefficients, weight = (code.stored(x) for x in args)
-        group = ContactGroup(code, self.layout, W, b, coefficients)
+        group = ContactGroup(code, self.layout, W, b, coefficients, self.masks)
         group.list_contacts(s)
         group.gather(lambda i: code.entry(s, i), weight)
         m, many = group.m, group.size

@@ -97,7 +97,7 @@ class ContactSteps:
             bounces = bool((slot_materials(graph.contacts)[:, RESTITUTION] > 0).any())
         masks = masks_of(self.plan.reached)
         solver = ConeCall(layout, tolerance, rebounds=bounces, smoothing=smoothing, masks=masks)
-        self._solver = solver, SmoothedCall(layout, smoothing) if smoothed else None
+        self._solver = solver, SmoothedCall(layout, smoothing, masks) if smoothed else None
 
     def step(self, start: Place) -> Place:
         """The place after a step."""
