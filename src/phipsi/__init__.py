@@ -106,7 +106,7 @@ _TABLE = {
         "simulation.episodes": "Episodes",
         "trajectory.trajectory": "Trajectory",
         "simulation.events": "Event",
-        "simulation.contact_margins": "contact_events",
+        "simulation.grasp_events": "contact_events",
         "forces": ".",
         "simulation.topology": ".",
         "interfaces.report.report_page": "report",

@@ -96,9 +96,9 @@ from phipsi.operators import parse
 from phipsi.operators.own_operators import operator, riccati, scalar, vector
 from phipsi.rewrite.identity import Identity
 from phipsi.simulation import topology
-from phipsi.simulation.contact_margins import contact_events
 from phipsi.simulation.episodes import Episodes
 from phipsi.simulation.events import Event
+from phipsi.simulation.grasp_events import contact_events
 from phipsi.simulation.run import simulate
 from phipsi.simulation.simulator import Simulator
 from phipsi.studies.study import Study

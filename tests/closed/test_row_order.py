@@ -8,7 +8,7 @@ from random_systems import admissible, kkt
 import phipsi as pp
 from phipsi import constraints as c
 from phipsi.algorithms.forms import closed_form
-from phipsi.backends.native.matrices.row_order import row_order
+from phipsi.backends.native.matrices.loop_row_order import row_order
 
 Z = (0, 0, 1)
 

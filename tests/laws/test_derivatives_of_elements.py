@@ -34,6 +34,7 @@ ELEMENTS = {
     "stop, above": (ARM, f.JointStop(NAMES, 50.0, 0.3, lower=-0.9, upper=0.1)),
     "stop, below": (ARM, f.JointStop(NAMES, 50.0, 0.3, lower=-0.1, upper=0.9)),
     "point spring": (ARM, f.PointSpring("tip", WALL, 5.0, 0.4, 0.3)),
+    "rope, taut": (ARM, f.Rope("tip", WALL, 0.4, 5.0, 0.3)),
     "wrench": (ARM, f.Wrench("tip", np.arange(6.0))),
     "bushing": (ARM, f.Bushing(ARM.body_names[0], TIP, np.arange(1.0, 7.0), 0.1)),
     "torsion spring": (ARM, f.TorsionSpring("world", TIP, 2.0, 0.1, 0.2)),

@@ -13,7 +13,7 @@ from phipsi import constraints as c
 from phipsi.algorithms.constrained import constraint_rows
 from phipsi.backends.native.text.lane_arithmetic import write_loop
 from phipsi.errors import InputError
-from phipsi.motion import closure_code, closure_terms, rollout, row_elimination, run_code
+from phipsi.motion import closure_code, closure_terms, rollout, run_code, unrolled_elimination
 
 X, Y, Z = (1, 0, 0), (0, 1, 0), (0, 0, 1)
 ROD = pp.SpatialInertia(1.0, (0.5, 0, 0), (0.01, 0.1, 0.1))
@@ -152,9 +152,9 @@ def test_random_systems(seed, monkeypatch, numpy_steps):
 
 @pytest.mark.parametrize("name", ["four-bar", "parallelogram", "bicycle"])
 def test_large_systems_are_solved_by_sweeps(name, monkeypatch, numpy_steps):
-    monkeypatch.setattr(row_elimination, "MOST_PRODUCTS", 0)
+    monkeypatch.setattr(unrolled_elimination, "MOST_PRODUCTS", 0)
     system, q = MECHANISMS[name]()
-    assert row_elimination.elimination_of(system) is None
+    assert unrolled_elimination.elimination_of(system) is None
     assert len(closure_code.closure_programs(system)) == len(closure_code.SWEEPS)
     compare(monkeypatch, numpy_steps, system, q, 100, 1e-3, 1e-10)
 
@@ -166,7 +166,7 @@ def test_terms_from_programs_give_the_same_steps(name, monkeypatch, numpy_steps)
     assert isinstance(closure_terms.way_of(system), closure_terms.Unrolled)
     monkeypatch.setattr(closure_terms, "MOST_BODIES", 0)
     system, q = MECHANISMS[name]()
-    assert isinstance(closure_terms.way_of(system), row_elimination.Elimination)
+    assert isinstance(closure_terms.way_of(system), unrolled_elimination.Elimination)
     compare(monkeypatch, numpy_steps, system, q, 100, 1e-3, 1e-10)
 
 
@@ -174,7 +174,7 @@ def test_terms_from_programs_give_the_same_steps(name, monkeypatch, numpy_steps)
 def test_nothing_is_left_out_of_the_patterns(name):
     """Entries that code without loops takes for zero are, at other configurations too."""
     system, _ = MECHANISMS[name]()
-    found = row_elimination.elimination_of(system)
+    found = unrolled_elimination.elimination_of(system)
     assert found is not None
     q = system.model.random_configuration(np.random.default_rng(7), (20,))
     mass, motion = pp.mass_matrix(system.model, q), system.jacobian(q)
@@ -188,7 +188,7 @@ def test_nothing_is_left_out_of_the_patterns(name):
 
 
 def test_planar_loops_have_two_rows():
-    found = row_elimination.elimination_of(known_systems.four_bar())
+    found = unrolled_elimination.elimination_of(known_systems.four_bar())
     assert found is not None
     assert found.rows == (2, 3)
     assert found.motions == ((0, 1, 2), (0, 1, 2))

@@ -17,7 +17,7 @@ from phipsi.laws import law_operations as ops
 from phipsi.laws.calls import call
 from phipsi.laws.law_derivatives import adjoints
 from phipsi.laws.law_values import evaluate
-from phipsi.motion import closure_calls, row_elimination
+from phipsi.motion import closure_calls, unrolled_elimination
 from phipsi.motion.closure_calls import AccelerationCall, ProjectionCall, SolutionCall
 
 STEPS, DT = 3, 0.02
@@ -143,7 +143,7 @@ def test_sweeps_are_the_elimination(monkeypatch):
     """Large systems are solved by O(N) programs, and have the same gradient."""
     wanted = Case("redundant", "semi_implicit").gradient()
     mechanism.cache_clear()
-    monkeypatch.setattr(row_elimination, "MOST_PRODUCTS", 0)
+    monkeypatch.setattr(unrolled_elimination, "MOST_PRODUCTS", 0)
     found = Case("redundant", "semi_implicit").gradient()
     mechanism.cache_clear()
     for name in ("q", "v", "tau"):

@@ -11,9 +11,9 @@ import phipsi as pp
 from phipsi.model.joint import AdditiveJoint
 from phipsi.model.scalars import from_columns, rotation_about
 from phipsi.motion import closure_terms, unrolled_programs
-from phipsi.motion.row_elimination import Elimination
+from phipsi.motion.unrolled_elimination import Elimination
 from phipsi.motion.unrolled_programs import NotUnrolled, Term, Terms, needed
-from phipsi.spatial.exponential import sinc
+from phipsi.spatial.exponential_coefficients import sinc
 
 OPERATIONS = {
     "neg": operator.neg, "add": operator.add, "sub": operator.sub, "mul": operator.mul,

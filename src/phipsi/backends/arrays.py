@@ -22,7 +22,7 @@ from phipsi.expressions.spaces import space_named
 from phipsi.model.closures import NO_CLOSURES
 from phipsi.model.model import Model
 from phipsi.model.points import PointSet
-from phipsi.spatial.exponential import ARRAYS, SERIES_BELOW, polynomial
+from phipsi.spatial.exponential_coefficients import ARRAYS, SERIES_BELOW, polynomial
 from phipsi.sweeps.entries import Rows, cross_matrix, identity, is_zero, matmul, matvec, neg, plus
 from phipsi.sweeps.ir import Domain, Field
 

@@ -21,7 +21,7 @@ from phipsi.model.model import Model
 from phipsi.model.points import PointSet
 from phipsi.motion.step_calls import ProgramCall
 from phipsi.operators import J, Lambda, frame_pose, mass_matrix, tau
-from phipsi.spatial.exponential import ARRAYS
+from phipsi.spatial.exponential_coefficients import ARRAYS
 from phipsi.spatial.quaternions import log_of_matrix
 
 # Acceleration of the point when the joints get tau.

@@ -26,7 +26,7 @@ from phipsi.motion.checks import checked_time
 from phipsi.motion.group_calls import moved
 from phipsi.motion.motion import Motion
 from phipsi.spatial import pose_matrix, so3_exp, so3_log
-from phipsi.spatial.exponential import ARRAYS, sinc, versine
+from phipsi.spatial.exponential_coefficients import ARRAYS, sinc, versine
 
 Array = NDArray[Any]
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from phipsi.laws.trace import as_array
 from phipsi.model.model import Model
-from phipsi.spatial.exponential import ARRAYS
+from phipsi.spatial.exponential_coefficients import ARRAYS
 from phipsi.spatial.groups import Group
 from phipsi.spatial.rotation_groups import Rotation
 

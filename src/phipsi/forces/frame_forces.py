@@ -15,7 +15,7 @@ from phipsi.laws.trace import Traced, as_array
 from phipsi.model.model import Model
 from phipsi.motion.user_functions import check_signature, name_of
 from phipsi.spatial import skew, so3_log
-from phipsi.spatial.exponential import ARRAYS, cot_gap
+from phipsi.spatial.exponential_coefficients import ARRAYS, cot_gap
 
 
 class _Frame(NamedTuple):

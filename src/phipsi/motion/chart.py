@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.model.model import Model
-from phipsi.spatial.exponential import ARRAYS, FLOATS
+from phipsi.spatial.exponential_coefficients import ARRAYS, FLOATS
 from phipsi.spatial.groups import Group
 
 Array = NDArray[Any]

@@ -3,9 +3,9 @@
 Lanes are trajectories, as in lane_loops.py. A step needs the accelerations of closed chains; the
 poses of the bodies, from which residuals g are computed here; and two changes in the mass metric
 (see motion.py): x with G x = −g, the step of Newton's method, and y with G (v + y) = rates. Small
-systems are solved by straight-line code (row_elimination.py), others by O(N) programs. The terms of
-small systems are straight-line code too, with the numbers of the model in it (closure_terms.py), or
-come from programs.
+systems are solved by straight-line code (unrolled_elimination.py), others by O(N) programs. The
+terms of small systems are straight-line code too, with the numbers of the model in it
+(closure_terms.py), or come from programs.
 
 All drop rows that follow from those before them, and note a doubt where such a row asks for
 something else than they give. At the start of a step and in the projection of rates the loops are
@@ -41,7 +41,7 @@ from phipsi.compiler import compile
 from phipsi.motion.closure_terms import ELIMINATION, MODES, Unrolled, Way, way_of
 from phipsi.motion.lane_loops import Part
 from phipsi.motion.motion import NEWTON, TOLERANCE
-from phipsi.motion.row_elimination import (
+from phipsi.motion.unrolled_elimination import (
     Elimination,
     RightSide,
     Solver,

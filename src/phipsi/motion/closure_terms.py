@@ -19,7 +19,7 @@ from phipsi.algorithms.forms import BIAS_FORCES, ROW_DRIFT
 from phipsi.backends.array_algebra import Scalars
 from phipsi.compiler import compile
 from phipsi.model.model import Model
-from phipsi.motion.row_elimination import Elimination, elimination_of
+from phipsi.motion.unrolled_elimination import Elimination, elimination_of
 from phipsi.motion.unrolled_programs import (
     MOST_BODIES,
     MOST_TERMS,

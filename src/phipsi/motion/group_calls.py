@@ -24,7 +24,7 @@ from phipsi.laws.substitution import substituted
 from phipsi.laws.trace import Traced, as_node
 from phipsi.model.model import Model
 from phipsi.motion.chart import chart_of
-from phipsi.spatial.exponential import SERIES_BELOW, polynomial
+from phipsi.spatial.exponential_coefficients import SERIES_BELOW, polynomial
 from phipsi.spatial.groups import Group
 
 

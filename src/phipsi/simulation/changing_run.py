@@ -23,8 +23,8 @@ from phipsi.model.closure_names import ends
 from phipsi.model.model import Model
 from phipsi.motion.user_functions import name_of
 from phipsi.operators import mass_matrix as MASS_MATRIX
-from phipsi.simulation.contact_margins import ContactMargin
 from phipsi.simulation.events import Event
+from phipsi.simulation.grasp_events import ContactMargin
 from phipsi.simulation.progress import make_progress
 from phipsi.simulation.quadratures import Quadratures
 from phipsi.simulation.run_phase import Carried, ChangeRecord, Phase

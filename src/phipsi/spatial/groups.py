@@ -35,7 +35,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from phipsi.spatial.exponential import ARRAYS, FLOATS, cot_gap, screw_gaps
+from phipsi.spatial.exponential_coefficients import ARRAYS, FLOATS, cot_gap, screw_gaps
 from phipsi.spatial.rotation_groups import (
     PLANE,
     SPACE,

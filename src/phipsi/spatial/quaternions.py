@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from phipsi.spatial.exponential import ARRAYS, cot_gap, sinc, sine_gap, versine
+from phipsi.spatial.exponential_coefficients import ARRAYS, cot_gap, sinc, sine_gap, versine
 from phipsi.spatial.vectors import Array, numbers, skew
 
 

@@ -12,7 +12,7 @@ from typing import Any, final
 
 import numpy as np
 
-from phipsi.spatial.exponential import cot_gap, sinc, sine_gap, versine
+from phipsi.spatial.exponential_coefficients import cot_gap, sinc, sine_gap, versine
 from phipsi.spatial.quaternions import (
     left_jacobian,
     quat_conjugate,

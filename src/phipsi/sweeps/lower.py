@@ -64,7 +64,7 @@ class Lowering:
     """Turns the expressions of one program into fields that share their common parts.
 
     `whole_matrix(low, x, local)` is the field with the whole matrix of an operator on points or
-    rows; with `local`, a backend may keep the admittance of hubs apart, see `native/row_order`.
+    rows; with `local`, a backend may keep the admittance of hubs apart (`loop_row_order` there).
     """
 
     def __init__(

@@ -42,7 +42,7 @@ from phipsi.compiler import compile, default_backend
 from phipsi.model.model import Model
 from phipsi.model.points import PointSet
 from phipsi.operators import J, frame_pose, moved
-from phipsi.spatial.exponential import cot_gap
+from phipsi.spatial.exponential_coefficients import cot_gap
 from phipsi.spatial.quaternions import log_of_matrix
 from phipsi.spatial.rotation_groups import cross
 

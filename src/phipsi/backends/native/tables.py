@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from phipsi.backends.failures import outboard_sizes
-from phipsi.backends.native.matrices.row_order import RowOrder, row_order
+from phipsi.backends.native.matrices.loop_row_order import RowOrder, row_order
 from phipsi.expressions.spaces import ONE
 from phipsi.model.closures import NO_CLOSURES, ClosureSet
 from phipsi.model.joint import Joint, ParamKind

@@ -14,7 +14,7 @@ from phipsi.backends.native import data_record as record
 from phipsi.backends.native.kernel.emission import Emission
 from phipsi.backends.native.kernel.place import Place
 from phipsi.backends.native.kernel.plan import entry_count, is_local, root
-from phipsi.backends.native.matrices.row_order import (
+from phipsi.backends.native.matrices.loop_row_order import (
     N_ROW_INTEGERS,
     ROW_AT,
     ROW_BASE,

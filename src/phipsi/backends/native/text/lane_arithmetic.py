@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any, Literal, final
 
 from phipsi.backends.native.text import llvm_text as ir
-from phipsi.spatial.exponential import SERIES_BELOW, polynomial
+from phipsi.spatial.exponential_coefficients import SERIES_BELOW, polynomial
 
 I64, I32, I8, I1 = (ir.IntType(bits) for bits in (64, 32, 8, 1))
 DOUBLE, POINTER, WORD = ir.DOUBLE, ir.POINTER, ir.WORD
