@@ -22,6 +22,7 @@ PACKAGE = "phipsi"
 LAYERS = [
     "loaded",
     "errors",
+    "whole_files",
     "spatial",
     "model",
     "constraints",

@@ -22,6 +22,7 @@ from phipsi.exporting.fmu_model import FmuModel
 from phipsi.exporting.fmu_source import fmu_source
 from phipsi.model.model import Model
 from phipsi.simulation.simulator import Simulator
+from phipsi.whole_files import whole_file
 
 VERSIONS = ("3.0", "2.0")
 _FLAGS = (
@@ -108,20 +109,15 @@ def export_fmu(
         library = None
         if binary or (binary is None and compiler is not None):
             library = _library(str(compiler), source, Path(folder), identifier)
-        whole = Path(folder) / "whole.fmu"
-        with zipfile.ZipFile(whole, "w", zipfile.ZIP_DEFLATED) as archive:
-            _put(archive, "modelDescription.xml", description)
-            _put(archive, f"sources/{identifier}.c", source)
-            if fmi == "3.0":
-                _put(archive, "sources/buildDescription.xml", build_description(identifier))
-            if library is not None:
-                _put(archive, _binary_name(fmi, identifier), library.read_bytes())
-        part = file.with_name(f".{file.name}.{os.getpid()}")  # beside it: renaming is one step
         try:
-            shutil.copyfile(whole, part)
-            os.replace(part, file)
+            with whole_file(file) as part, zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as fmu:
+                _put(fmu, "modelDescription.xml", description)
+                _put(fmu, f"sources/{identifier}.c", source)
+                if fmi == "3.0":
+                    _put(fmu, "sources/buildDescription.xml", build_description(identifier))
+                if library is not None:
+                    _put(fmu, _binary_name(fmi, identifier), library.read_bytes())
         except OSError as error:
-            part.unlink(missing_ok=True)
             raise InputError(f"{file} cannot be written: {error}") from error
     return file
 

@@ -11,16 +11,16 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tempfile
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import IO, Any, final
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.errors import InputError, ParseError, shown
+from phipsi.whole_files import whole_file
 
 Array = NDArray[Any]
 
@@ -80,7 +80,7 @@ class StudyFolder:
             return out
         try:
             target.mkdir(parents=True, exist_ok=True)
-            strangers = [x.name for x in target.iterdir() if not x.name.endswith(".tmp")]
+            strangers = [x.name for x in target.iterdir() if ".part" not in x.name]
         except OSError as error:
             raise InputError(f"the folder {target} cannot be used: {error.strerror}") from None
         if strangers:
@@ -104,7 +104,8 @@ class StudyFolder:
             },
             allow_nan=False,
         )
-        write_whole(self.path / _MANIFEST, lambda file: file.write(text.encode()))
+        with whole_file(self.path / _MANIFEST) as part:
+            part.write_text(text, encoding="utf-8")
 
     def block_file(self, number: int) -> Path:
         """Where a block's arrays are."""
@@ -113,7 +114,8 @@ class StudyFolder:
     def write_block(self, number: int, arrays: Mapping[str, Array]) -> str:
         """Write the arrays of a block; their digest."""
         whole = {**arrays, _STUDY: self._study}
-        write_whole(self.block_file(number), lambda to: np.savez(to, allow_pickle=False, **whole))
+        with whole_file(self.block_file(number)) as part:
+            np.savez(part, allow_pickle=False, **whole)
         return digest_of(arrays)
 
     @property
@@ -167,24 +169,6 @@ class StudyFolder:
         if bad:
             self.save()
         return bad
-
-
-def write_whole(target: Path, write: Any) -> None:
-    """Write a file so that it is there as a whole or not at all."""
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".tmp")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            _filled(file, write)
-        os.replace(name, target)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
-
-
-def _filled(file: IO[bytes], write: Any) -> None:
-    write(file)
-    file.flush()
-    os.fsync(file.fileno())
 
 
 def digest_of(arrays: Mapping[str, Array]) -> str:

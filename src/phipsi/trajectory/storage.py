@@ -12,7 +12,6 @@ import json
 import math
 import os
 import stat
-import tempfile
 import zipfile
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -26,6 +25,7 @@ from phipsi.model.model import Model
 from phipsi.motion.entry_names import entry_names
 from phipsi.trajectory.event_record import EventRecord
 from phipsi.trajectory.interpolation import NODES, DenseRecord
+from phipsi.whole_files import whole_file
 
 Array = NDArray[Any]
 
@@ -45,23 +45,8 @@ def save(trajectory: Any, path: str | os.PathLike[str]) -> None:
     """Write a trajectory; see `Trajectory.save`."""
     target = Path(path)
     arrays = _arrays(trajectory)
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".tmp")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            np.savez(file, allow_pickle=False, **arrays)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(name, 0o666 & ~_umask())
-        os.replace(name, target)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+    with whole_file(target) as part, part.open("wb") as file:
+        np.savez(file, allow_pickle=False, **arrays)
 
 
 def _arrays(trajectory: Any) -> dict[str, Array]:

@@ -33,6 +33,7 @@ from phipsi.motion.entry_names import entry_names
 from phipsi.motion.tableaux import METHODS
 from phipsi.simulation.quadratures import WORK
 from phipsi.trajectory.trajectory import Trajectory
+from phipsi.whole_files import whole_file
 
 Array = NDArray[Any]
 
@@ -79,12 +80,8 @@ def report(
         raise InputError(f"{target}: a report is a page; give it a name that ends in .html")
     listed = [c if isinstance(c, Check) else Check(*c) for c in checks]
     text = _page(trajectory, title, expression, listed)
-    partial = target.with_name(f".{target.name}.{os.getpid()}.part")
-    try:
-        partial.write_text(text, encoding="utf-8")
-        os.replace(partial, target)
-    finally:
-        partial.unlink(missing_ok=True)
+    with whole_file(target) as part:
+        part.write_text(text, encoding="utf-8")
     return target
 
 

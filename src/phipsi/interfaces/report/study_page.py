@@ -13,6 +13,7 @@ import numpy as np
 from phipsi.errors import InputError, shown
 from phipsi.motion.optional_imports import import_optional
 from phipsi.studies.study_results import StudyResults
+from phipsi.whole_files import whole_file
 
 _MOST = 24
 """Entries that are drawn."""
@@ -43,12 +44,8 @@ def study_report(results: StudyResults, path: str | os.PathLike[str]) -> Path:
     if not results.names or not len(results):
         raise InputError("no run of the study is there yet, so there is nothing to report")
     text = _page(results)
-    partial = target.with_name(f".{target.name}.{os.getpid()}.part")
-    try:
-        partial.write_text(text, encoding="utf-8")
-        os.replace(partial, target)
-    finally:
-        partial.unlink(missing_ok=True)
+    with whole_file(target) as part:
+        part.write_text(text, encoding="utf-8")
     return target
 
 

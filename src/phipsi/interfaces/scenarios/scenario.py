@@ -24,6 +24,7 @@ from phipsi.model import Model
 from phipsi.simulation.events import Event
 from phipsi.simulation.run import simulate
 from phipsi.trajectory.trajectory import Trajectory
+from phipsi.whole_files import whole_file
 
 _MOST_OUTPUTS = 10_000_000
 
@@ -144,15 +145,11 @@ def write_output(trajectory: Trajectory, path: Path, *, title: str = "") -> None
 
         report(trajectory, path, title=title)
     else:
-        partial = path.with_name(f".{path.name}.{os.getpid()}.part{suffix}")
-        try:
+        with whole_file(path) as part:
             if suffix == ".csv":
-                trajectory.to_csv(partial)
+                trajectory.to_csv(part)
             else:
-                _save_figure(trajectory, partial)
-            os.replace(partial, path)
-        finally:
-            partial.unlink(missing_ok=True)
+                _save_figure(trajectory, part)
 
 
 def _save_figure(trajectory: Trajectory, path: Path) -> None:

@@ -11,7 +11,6 @@ import os
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, final
 
 import numpy as np
@@ -25,6 +24,7 @@ from phipsi.model.extras import Coupling, Rating, Shape, as_file_shape
 from phipsi.model.mechanisms import of_trees, tree_of
 from phipsi.model.rotations import plane_axes, rpy_of_rotation
 from phipsi.model.weld_fixed_joints import weld
+from phipsi.whole_files import whole_file
 
 _UNBOUNDED = 1.7976931348623157e308
 _UNWRITABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
@@ -47,14 +47,8 @@ def save_urdf(model: Model, path: str | os.PathLike[str] | None = None) -> str:
     _warn_of_losses(model)
     text = _Writer(model).text()
     if path is not None:
-        name = os.fspath(path)
-        temporary = f"{name}.{os.getpid()}.part"
-        try:
-            with open(temporary, "w", encoding="utf-8") as file:
-                file.write(text)
-            os.replace(temporary, name)
-        finally:  # on a full disk nothing stays
-            Path(temporary).unlink(missing_ok=True)
+        with whole_file(path) as part:
+            part.write_text(text, encoding="utf-8")
     return text
 
 
