@@ -14,6 +14,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import phipsi as pp
 from phipsi.contact import contact_rows
 from phipsi.contact.geometry import slots
+from phipsi.errors import InputError
 from phipsi.laws.circuit import JointRows
 from phipsi.motion import contact_steps, step_rows
 
@@ -518,3 +519,58 @@ def test_gradients_of_rebounds_without_gravity(gap):
     found = sim.gradient(start, None, 1, of={"v": [[0, 0], [0, 1.0]]})
     wanted = [(1 + e) / 2, (1 - e) / 2] if gap == 0 else [0.0, 1.0]  # of equal masses
     assert_allclose(found.v, wanted, atol=1e-12)
+
+
+def test_bodies_that_no_joint_can_move_apart_are_an_error():
+    """A foot that overlaps the trunk across its hinges: moving it apart would need any angle."""
+    hinge, leg = (
+        pp.joints.Revolute((0, 1, 0)),
+        pp.SpatialInertia(0.5, (0, 0, -0.1), (3e-3, 3e-3, 5e-4)),
+    )
+    builder = pp.ModelBuilder()
+    trunk = pp.SpatialInertia.box((0.5, 0.2, 0.1), mass=8.0)
+    builder.add_body("trunk", joint=pp.joints.Free(), inertia=trunk)
+    hip, knee = pp.Pose(None, (0.2, 0.12, 0)), pp.Pose(None, (0, 0, -0.2))
+    builder.add_body("thigh", parent="trunk", joint=hinge, placement=hip, inertia=leg)
+    builder.add_body("shank", parent="thigh", joint=hinge, placement=knee, inertia=leg)
+    builder.add_shape("box", "trunk", pp.shapes.Box((0.5, 0.2, 0.1)))
+    builder.add_shape("foot", "shank", pp.shapes.Sphere(0.025), knee)
+    model = builder.build()
+    system = pp.System(model, contacts=pp.Contacts(model))
+    sim = pp.Simulator(system, dt=2e-3, integrator="time_stepping")
+    q = model.neutral()
+    q[:4] = pp.Pose.from_rpy((0.3, 0.5, 0.7)).quaternion
+    q[7:] = 1.5, -3.0
+    with pytest.raises(pp.PhipsiError, match="no joint can move apart"):
+        sim.rollout(sim.start(q, separate=True), steps=20)
+
+
+def test_rebounds_beside_dry_friction_in_a_joint():
+    builder = pp.ModelBuilder()
+    ball, hinge = pp.SpatialInertia.sphere(0.1, mass=1.0), pp.joints.Revolute((0, 1, 0))
+    builder.add_body("slide", joint=pp.joints.Prismatic((0, 0, 1)), inertia=ball)
+    builder.add_body(
+        "arm", parent="slide", joint=hinge, inertia=ball, placement=pp.Pose(None, (0, 0, 0.3))
+    )
+    builder.add_shape("skin", "slide", pp.shapes.Sphere(0.1))
+    model = builder.build()
+    material = pp.Material(0.3, restitution=0.5)
+    system = pp.System(model, contacts=pp.Contacts(model, ground=True, material=material))
+    rubs = pp.forces.JointFriction("arm", 0.7, velocity_scale=0)
+    sim = pp.Simulator(system, [rubs], dt=1e-3, integrator="time_stepping")
+    run = sim.rollout(sim.start([0.3, 0.1]), steps=600)
+    hit = np.sqrt(2 * 0.2 / 9.81)
+    top = int(round((hit + 0.5 * hit) / 1e-3))  # a quarter of the height, half of the time later
+    assert abs(run.q[top, 0] - 0.15) < 2e-3 and run.certificate.is_clean
+    assert np.abs(run.q[:, 1] - 0.1).max() < 1e-12
+
+
+def test_contacts_without_a_pair_are_rejected():
+    builder = pp.ModelBuilder()
+    builder.add_body(
+        "ball", joint=pp.joints.Free(), inertia=pp.SpatialInertia.sphere(0.1, mass=1.0)
+    )
+    model = builder.build()
+    system = pp.System(model, contacts=pp.Contacts(model))
+    with pytest.raises(InputError, match="no pair of shapes that may touch"):
+        pp.Simulator(system, integrator="time_stepping")

@@ -12,6 +12,7 @@ from numpy.testing import assert_allclose
 
 import phipsi as pp
 from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
+from phipsi.errors import InputError
 from phipsi.motion.contact_motion import ContactMotion
 
 SPHERE, BOX = pp.shapes.Sphere, pp.shapes.Box
@@ -289,3 +290,18 @@ def test_overlap_at_the_start() -> None:
     low[6] -= 0.05
     with pytest.raises(pp.PhipsiError, match="overlap by"):
         pp.simulate(system, low, v, 0.01)
+
+
+def test_meshes_are_for_fixed_steps():
+    corners = [[x, y, z] for x in (-0.1, 0.1) for y in (-0.1, 0.1) for z in (-0.1, 0.1)]
+    builder = pp.ModelBuilder()
+    inertia = pp.SpatialInertia.box((0.2, 0.2, 0.2), mass=1.0)
+    builder.add_body("rock", joint=pp.joints.Free(), inertia=inertia)
+    builder.add_shape("rock", "rock", pp.shapes.ConvexMesh(corners))
+    model = builder.build()
+    system = pp.System(model, contacts=pp.Contacts(model, ground=True))
+    q = [1, 0, 0, 0, 0, 0, 0.2]
+    with pytest.raises(InputError, match="which corner of a mesh"):
+        pp.simulate(system, q, np.zeros(6), 0.1)
+    run = pp.simulate(system, q, np.zeros(6), 0.3, integrator="time_stepping", dt=1e-3)
+    assert abs(run.q[-1, 6] - 0.1) < 1e-9

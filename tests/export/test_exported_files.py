@@ -331,7 +331,7 @@ def test_every_target_has_an_object_without_undefined_symbols(name, arm, tmp_pat
         ({"target": None}, "target=None is not one of"),
         ({"name": "my robot"}, "is not a name in C.*name='my_robot'"),
         ({"name": "int"}, "is not a name in C.*name='int_'"),
-        ({"name": "7up"}, "name='_7up'"),
+        ({"name": "7up"}, "name='x_7up'"),
         ({"name": 3}, "name=3 must be a name in C"),
         ({"scratch": "heap"}, "scratch='heap' is not one of"),
         ({"precision": "half"}, "precision='half' is not one of"),

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import numpy as np
 import pytest
 from amounts import ALL
 from chaotic_study import BLOCK, RUNS, make, study
-from scipy.stats import multivariate_normal, norm, qmc, uniform
+from scipy.stats import multivariate_normal, norm, qmc, rv_histogram, uniform
 
 import phipsi as pp
 from phipsi.errors import InputError, ParseError
@@ -303,6 +304,58 @@ def test_another_study_is_rejected(arm: pp.Simulator, tmp_path: Path):
     heavier = pp.Model.from_dict(json.loads(json.dumps(description).replace("9.81", "9.82")))
     with pytest.raises(InputError, match="its simulator"):
         small(pp.Simulator(heavier, dt=1e-3)).run(tmp_path)
+
+
+def beyond(run: Any, draws: dict[str, np.ndarray], limit: float) -> dict[str, np.ndarray]:
+    return {"high": run.q[:, -1, 0] > limit}
+
+
+class Beyond:
+    def __init__(self, limit: float) -> None:
+        self.limit = limit
+
+    def __call__(self, run: Any, draws: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        return beyond(run, draws, self.limit)
+
+
+def closing_over(limit: float) -> Any:
+    return lambda run, draws: beyond(run, draws, limit)
+
+
+@pytest.mark.parametrize(
+    "make_outcome",
+    [lambda x: partial(beyond, limit=x), Beyond, closing_over],
+    ids=["partial", "object", "closure"],
+)
+def test_what_functions_hold_is_part_of_the_study(
+    make_outcome: Any, arm: pp.Simulator, tmp_path: Path
+):
+    small(arm, outcome=make_outcome(0.0)).run(tmp_path)
+    small(arm, outcome=make_outcome(0.0)).run(tmp_path)
+    with pytest.raises(InputError, match="its outcome"):
+        small(arm, outcome=make_outcome(1.0)).run(tmp_path)
+
+
+def test_distributions_of_one_name_are_told_apart():
+    one, other = (rv_histogram(np.histogram([x, x + 1, x + 1.5]))() for x in (0.0, 5.0))
+    assert Draws({"x": one}, 2).to_dict() != Draws({"x": other}, 2).to_dict()
+    assert Draws({"x": one}, 2).to_dict() == Draws({"x": one}, 2).to_dict()
+
+
+def test_nothing_there_and_nothing_to_say(arm: pp.Simulator):
+    def fails(run: Any, draws: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        raise ValueError("always")
+
+    with pytest.warns(UserWarning, match="put aside"):
+        found = small(arm, outcome=fails).run()
+    assert repr(found) == "<results of none of 50 runs>"
+    with pytest.raises(InputError, match="no run of this study is there yet"):
+        _ = found.failed
+    gaps = small(arm, outcome=lambda r, d: {"x": np.where(d["q"][:, 0] > 0.3, np.nan, 1.0)}).run()
+    with pytest.raises(InputError, match="have NaN there, the first is run"):
+        gaps.estimate("x")
+    with pytest.raises(InputError, match="limit=nan must be a finite number"):
+        small(arm).rare_event(lambda r, d: r.q[:, -1, 0], np.nan)
 
 
 def test_folders_that_cannot_be_used(arm: pp.Simulator, tmp_path: Path):

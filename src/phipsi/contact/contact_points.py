@@ -173,6 +173,10 @@ class _Function:
             self._fast = None if native is None else _code(native, self._nodes)
 
     def __call__(self, q: Any, options: CallOptions) -> Any:
+        for name in options.keys() - CallOptions.__annotations__.keys():
+            raise TypeError(
+                f"there is no argument {name!r} here; options are out, threads, on_error"
+            )
         fast = self._fast
         if fast is not None and options.get("on_error", "raise") == "raise":
             threads, out = options.get("threads", 1), options.get("out")

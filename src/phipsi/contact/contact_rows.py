@@ -48,6 +48,8 @@ LOOPS = "loop.impulses"
 """Impulses of the constraint rows of loops in the last step (rows,), N·m·s or N·s, on side a."""
 UNSOLVED_CONTACTS = BLOCK + (4 << 32)
 """Status of a step of a run whose impulses are far from the laws of contact."""
+WEDGED = BLOCK + (5 << 32)
+"""Status of a step of a run in which no joint can move bodies apart that overlap."""
 FRICTION, TORSION, ROLLING, RESTITUTION, STIFFNESS, DISSIPATION, HUNT_CROSSLEY = range(7)
 COLUMNS = (
     "friction", "torsion", "rolling", "restitution", "stiffness", "dissipation", "hunt_crossley",

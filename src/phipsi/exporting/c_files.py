@@ -70,7 +70,7 @@ def c_header(lib: Library) -> str:
         *([f"   {', '.join(lib.helpers)}"] if lib.helpers else []),
         "   Each may run once at a time: its work memory is static." if lib.static else
         "   Any number may run at once, each with work memory of its own: as many bytes as the\n"
-        "   constant says, aligned as a double, with any contents.",
+        f"   constant says, aligned as a {lib.number}, with any contents.",
         "   Arrays are contiguous, row by row. */",
         f"#ifndef {P}_H",
         f"#define {P}_H",
@@ -126,8 +126,8 @@ def _constants(lib: Library) -> list[str]:
 
 
 def max_work(lib: Library) -> int:
-    """Bytes of work memory that are enough for every function on one configuration."""
-    return max(f.work_bytes for f in lib.functions)
+    """Bytes of work memory that are enough for every function, also for batches."""
+    return max(max(f.work_bytes, f.batch_bytes) for f in lib.functions)
 
 
 def _declaration(lib: Library, f: ExportedFunction) -> list[str]:

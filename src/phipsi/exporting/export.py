@@ -174,8 +174,15 @@ def _named(programs: Any, *, empty: bool) -> dict[str, Program]:
         )
     if not named and not empty:
         raise InputError("there is no program to export")
+    taken: dict[str, str] = {"WORK": "the work memory"} | ({"STEP": "step="} if empty else {})
     for key, program in named.items():
         checked_identifier("function", key)
+        for used in (key.upper(), f"{key}_batch".upper()):  # as constants of the header have them
+            if used in taken:
+                raise InputError(
+                    f"function={key!r} has the name of {taken[used]} in the header; choose another"
+                )
+            taken[used] = f"function {key!r}"
         if not isinstance(cast(object, program), Program):
             raise InputError(f"{key}: {program!r} is not a program; pp.compile returns one")
     return named

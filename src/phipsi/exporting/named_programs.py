@@ -188,8 +188,10 @@ def checked_identifier(what: str, name: Any) -> str:
     if not isinstance(name, str):
         raise InputError(f"{what}={name!r} must be a name in C, such as 'robot'")
     if not re.fullmatch(r"[A-Za-z]\w*", name, re.ASCII) or name in _WORDS:
+        close = identifier(name)
+        close = f"x{close}" if close.startswith("_") else close
         raise InputError(
             f"{what}={name!r} is not a name in C: letters, digits and underscores, beginning with "
-            f"a letter, and not a word of the language. For example  {what}={identifier(name)!r}"
+            f"a letter, and not a word of the language. For example  {what}={close!r}"
         )
     return name

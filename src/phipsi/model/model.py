@@ -49,7 +49,7 @@ FloatArray = NDArray[np.float64]
 Result = TypeVar("Result")
 
 
-class _Building:
+class Building:
     """One entry of a cache is built at a time; a forked process has a lock of its own."""
 
     def __init__(self) -> None:
@@ -61,7 +61,7 @@ class _Building:
         self.lock = RLock()
 
 
-_BUILDING = _Building()
+_BUILDING = Building()
 
 
 @final

@@ -36,6 +36,7 @@ from phipsi.contact.contact_rows import (
     LOOPS,
     MATERIALS,
     RESTITUTION,
+    WEDGED,
     RowPlan,
     slot_materials,
 )
@@ -59,11 +60,15 @@ from phipsi.motion.conditional import where_needed
 from phipsi.motion.group_calls import euler_step, moved, pushed_rates
 from phipsi.motion.step_calls import ProgramCall
 from phipsi.motion.step_graph import STEP, Forces, Place, StepGraph
-from phipsi.motion.step_rows import TOLERANCE, StepProblem, StepRows
+from phipsi.motion.step_rows import TOLERANCE, Bounded, StepProblem, StepRows
 from phipsi.motion.tableaux import METHODS
 from phipsi.operators import J, pose, v
 
 Array = NDArray[Any]
+
+
+_FARTHEST, _TIMES_DEEPER = 0.1, 20.0
+"""How far (rad or m) bodies are moved apart at most; and how many times their overlap."""
 
 
 @final
@@ -121,10 +126,12 @@ class ContactSteps:
             lag, _ = self._pushed(start.q, rows.back, inertia)
             q = moved(model, q, where_needed(hit, known, [ops.apply("neg", lag)])[0])
         if plan.layout.n_heads:
-            deep, apart = rows.separation()
+            deep, apart, depth = rows.separation()
             fixed = [start.q, *rows.fixed, *([] if inertia is None else [inertia])]
             lift, _ = self._pushed(start.q, apart, inertia)
-            q = moved(model, q, where_needed(deep, fixed, [lift])[0])
+            (lift,) = where_needed(deep, fixed, [lift])
+            farthest = as_node(np.maximum(_FARTHEST, _TIMES_DEEPER * Traced(depth)))
+            q = moved(model, q, call(Bounded((model.nv,), WEDGED), lift, farthest)[0])
         later = {
             name: ops.apply("add", start.states[name], ops.apply("mul", rate, STEP))
             for name, rate in forces.rates.items()

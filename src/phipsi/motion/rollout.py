@@ -23,7 +23,7 @@ from phipsi.backends.failures import (
     NOT_FINITE,
     SMALL,
 )
-from phipsi.contact.contact_rows import UNSOLVED_CONTACTS
+from phipsi.contact.contact_rows import UNSOLVED_CONTACTS, WEDGED
 from phipsi.errors import InputError, PhipsiError, SimulationError, did_you_mean
 from phipsi.laws.circuit import Circuit
 from phipsi.model.mechanisms import mechanism_of, of_mechanisms, tree_of
@@ -437,6 +437,12 @@ def failure(
         why = (
             "the loops cannot be closed with the independent joints where the reference of a "
             "controller has them: the mechanism does not reach so far"
+        )
+    elif int(status[first]) == WEDGED:
+        why = (
+            "bodies overlap that no joint can move apart along the normal of their contact. "
+            "pp.distances(contacts, q) shows them; leave out pairs that overlap by design:  "
+            "pp.Contacts(model, exclude=[(…, …)])"
         )
     elif int(status[first]) == UNSOLVED_CONTACTS:
         which = "" if contact is None else f": {contact(first)}"

@@ -6,6 +6,7 @@ programs have those, and no derivatives of Λ, which are needed column by column
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, final
 
@@ -162,12 +163,16 @@ class StepRows:
             after = row_rates(plan, self._blocks, free + change)
             self._gap = self._start_gap + h * after[normals]
             if parts.back is not None:
-                self.back = self._forces(p * parts.back[layout.heads])
+                back = np.concatenate(
+                    [parts.back, np.zeros(layout.limits)]
+                )  # limits do not rebound
+                self.back = self._forces(p * back[layout.heads])
                 self._gap = self._gap - self._product(self.back)[normals]
             self._W = Traced(W)[np.ix_(normals, normals)]
             overlap = np.max(np.where(near, -self._start_gap, 0.0))
             speed = np.max(np.where(near, np.abs(b[normals]), 0.0))
-        (error,) = call(Bounded(), as_node(error), as_node(WRONG * np.maximum(speed, 1.0)))
+        bound = as_node(WRONG * np.maximum(speed, 1.0))
+        (error,) = call(Bounded((), UNSOLVED_CONTACTS), as_node(error), bound)
         worst = Worst(overlap, Traced(error), gained, iterations)
         dissipated = -0.5 * np.sum(f * (before + free + change))
         unsolved = np.where(status == 0.0, 0.0, 1.0)
@@ -185,14 +190,15 @@ class StepRows:
         """Velocities of rows that forces on hosts cause."""
         return row_rates(self._plan, self._blocks, self._change(forces))
 
-    def separation(self) -> tuple[Node, Node]:
-        """Whether bodies overlap after the step, and forces on hosts that move them apart.
+    def separation(self) -> tuple[Node, Node, Node]:
+        """Whether bodies overlap after the step, forces on hosts that move them apart, how far.
 
         0 ≤ z ⊥ g + h u_n + W_nn z ≥ 0, in m, for rigid contacts and stops.
         """
         normals = self._layout.normals
         rigid = self._near & is_rigid(self._materials)
-        deep = np.min(np.where(rigid, self._gap, 0.0)) < -_OVERLAP
+        deepest = np.min(np.where(rigid, self._gap, 0.0))
+        deep = deepest < -_OVERLAP
         s = np.where(rigid, 0.0, 2 * INACTIVE)
         k = len(normals)
         ones, zeros = (ops.constant(np.full(k, x)) for x in (1.0, 0.0))
@@ -201,7 +207,8 @@ class StepRows:
         known = [as_node(x) for x in (self._W, self._gap, s)]
         self.fixed = [*known, *(as_node(x) for x in self._blocks)]
         z = self._solved(solver, [*known, ones, zeros], normals)[0]
-        return as_node(np.where(deep, 1.0, 0.0)), self._forces(self._whole(z, normals))
+        forces = self._forces(self._whole(z, normals))
+        return as_node(np.where(deep, 1.0, 0.0)), forces, as_node(-deepest)
 
     def _whole(self, p: Any, rows: Array | None) -> Any:
         """Impulses of all rows, from those of some."""
@@ -262,13 +269,17 @@ def _joined(parts: Sequence[Any]) -> Any:
 
 @final
 class Bounded(Callee):
-    """A residual that is at most a bound; in a run, a step with a larger one is a failure."""
+    """Numbers whose sizes are at most a bound; in a run, a step with larger ones is a failure.
 
-    def __init__(self) -> None:
-        self.name, self.shapes, self.key = "bounded residual", ((),), ()
+    `status` is that of such a failure.
+    """
+
+    def __init__(self, shape: tuple[int, ...], status: int) -> None:
+        self.shapes, self.key, self._status = (shape,), (shape, status), status
+        self.name = f"bounded {shape} {status}"
 
     def arrays(self, *args: Array) -> Sequence[Array]:
-        """The residual."""
+        """The numbers."""
         return [args[0]]
 
     def pull(
@@ -278,8 +289,12 @@ class Bounded(Callee):
         return [weights[0], None]
 
     def write(self, code: Any, args: Sequence[Any]) -> Sequence[Any]:
-        """Note where it is too large."""
-        host, e = code.host, code.e
-        wrong = e.compare(">", code.entry(args[0], 0), code.entry(args[1], 0))
-        host.note(host.b.select(wrong, e.integer(UNSOLVED_CONTACTS), host.zero))
+        """Note where one is too large."""
+        host, e, bound = code.host, code.e, code.entry(args[1], 0)
+        largest = e.constant(0.0)
+        for i in range(math.prod(self.shapes[0])):
+            size = e.intrinsic("fabs", code.entry(args[0], i))
+            largest = e.select(e.compare(">", size, largest), size, largest)
+        wrong = e.compare(">", largest, bound)
+        host.note(host.b.select(wrong, e.integer(self._status), host.zero))
         return [args[0]]

@@ -24,6 +24,7 @@ from phipsi.forces.force import Elements, Force
 from phipsi.laws.circuit import JointRows
 from phipsi.model.contact_pairs import Contacts
 from phipsi.model.model import Model
+from phipsi.model.shapes import ConvexMesh
 from phipsi.motion.chart import chart_of
 from phipsi.motion.checks import checked_output_times, checked_state, checked_time
 from phipsi.simulation.compiled_equations import is_traced
@@ -51,6 +52,15 @@ def check_contact_run(
             "    integrator='dopri'    # or 'radau'\n"
             "    integrator='time_stepping', dt=1e-3"
         )
+    contacts = system.contact_pairs
+    if integrator != "time_stepping" and contacts is not None:
+        for pair in contacts.pairs:
+            if any(isinstance(x.shape, ConvexMesh) for x in (pair.a, pair.b)):
+                raise InputError(
+                    f"{pair.name!r}: events of contacts do not follow which corner of a mesh "
+                    "touches. Use a box or another shape, or fixed steps:\n"
+                    "    integrator='time_stepping', dt=1e-3"
+                )
     for name in ("topology", "prescribed"):
         if given[name]:
             raise InputError(

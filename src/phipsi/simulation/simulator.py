@@ -45,6 +45,7 @@ from phipsi.motion.graph_steps import step_of
 from phipsi.motion.motion import Motion
 from phipsi.motion.rollout import failure, per_step_efforts
 from phipsi.motion.step_graph import INERTIA, StepGraph
+from phipsi.motion.step_rows import WRONG
 from phipsi.motion.tableaux import METHODS, SIMULATED
 from phipsi.simulation.episodes import Episodes, shared_of, starts_of
 from phipsi.simulation.progress import make_progress
@@ -278,7 +279,8 @@ class Simulator:
         values = {n: x.reshape(self._inner(n, x)) for n, x in values.items()} | state.shared
         values |= {"h": np.array(self.dt), "step": np.array(float(state.steps))}
         name, error = largest_residual(steps.plan, evaluate(steps.problem, values))
-        return f"{name!r} is {error:.2g} m/s from the laws of contact"
+        where = "" if error > WRONG else " on arrays, which find what machine code does not"
+        return f"{name!r} is {error:.2g} m/s from the laws of contact{where}"
 
     def _inner(self, name: str, x: Array) -> Shape:
         """The shape of a state or parameter of one trajectory."""

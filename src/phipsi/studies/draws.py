@@ -223,6 +223,10 @@ class _Distribution:
         frozen = self._frozen
         parts = [np.asarray(x).tolist() for x in frozen.args]
         named = {k: np.asarray(x).tolist() for k, x in frozen.kwds.items()}
+        # many distributions have the name of their class: what they are is in their values
+        shape = (9, *([1] * len(self.shape)))
+        values = np.asarray(frozen.ppf(np.linspace(0.1, 0.9, 9).reshape(shape)), dtype=float)
+        named["deciles"] = values.tolist()
         return {"distribution": frozen.dist.name, "args": parts, "named": named}
 
 

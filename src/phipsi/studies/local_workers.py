@@ -16,6 +16,7 @@ import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from multiprocessing.connection import Connection, wait
+from threading import Thread
 from typing import Any, final
 
 from phipsi.errors import InputError, shown
@@ -144,10 +145,8 @@ def _work(pipe: Connection, job: Job, memory_limit: int | None, parent: int) -> 
         import resource
 
         resource.setrlimit(resource.RLIMIT_AS, (memory_limit, memory_limit))
+    Thread(target=_end_with, args=(parent,), daemon=True).start()
     while True:
-        while not pipe.poll(2.0):  # copies of the other end may live in other workers
-            if os.getppid() != parent:
-                return
         try:
             block = pipe.recv()
         except (EOFError, OSError):
@@ -165,6 +164,16 @@ def _work(pipe: Connection, job: Job, memory_limit: int | None, parent: int) -> 
             pipe.send(answer)
         except OSError:
             return
+
+
+def _end_with(parent: int) -> None:
+    """End this process when its driver has ended, also in the middle of a block.
+
+    The end of the pipe would not show it: copies of the other end may live in other workers.
+    """
+    while os.getppid() == parent:
+        time.sleep(1.0)
+    os._exit(1)
 
 
 def _reason(code: int | None) -> str:

@@ -53,6 +53,8 @@ def subset_simulation(
 ) -> RareEvent:
     """The probability that value(u) > limit for u in the unit cube; see `Study.rare_event`."""
     count = whole_number("runs", runs, 20)
+    if not math.isfinite(limit):
+        raise InputError(f"limit={limit!r} must be a finite number")
     if not 0 < share <= 0.5:
         raise InputError(f"share={share!r} must be above 0 and at most 0.5")
     seeds = max(1, round(share * count))

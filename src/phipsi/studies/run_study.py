@@ -72,6 +72,7 @@ def _run_in(
     def job(block: int) -> str:
         return folder.write_block(block, study.run_block(block))
 
+    interrupted = False
     driver = _Driver(folder, study, retries, make_progress(progress, float(study.count)))
     alone = executor == "local" and workers == 1 and not any(limits.values())
     try:
@@ -89,13 +90,14 @@ def _run_in(
             finally:
                 pool.close()
     except KeyboardInterrupt:
+        interrupted = True
         warn(
             f"interrupted after {len(folder.done)} of {study.blocks} blocks; run the study again "
             "with the same folder to go on"
         )
     finally:
         driver.close()
-    return StudyResults(folder)
+    return StudyResults(folder, interrupted=interrupted)
 
 
 class _Driver:

@@ -7,7 +7,7 @@ import inspect
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, final
 
 import numpy as np
@@ -372,14 +372,37 @@ def _without(x: Array, rejected: Array) -> Array:
     return x
 
 
-def _source(function: Callable[..., Any] | None) -> str | None:
-    """The text of a function of the user, or its name where there is no text."""
+def _source(function: Callable[..., Any] | None, depth: int = 0) -> str | None:
+    """A function of the user: its text, what it closes over, and what a partial one has bound."""
     if function is None:
         return None
+    if isinstance(function, partial):
+        bound = [
+            _shown_value(x, depth) for x in (*function.args, *sorted(function.keywords.items()))
+        ]
+        return f"{_source(function.func, depth)} with {bound}"
+    code = function if hasattr(function, "__code__") else type(function)
     try:
-        return inspect.getsource(function)
+        text = inspect.getsource(code)
     except (OSError, TypeError):
-        return getattr(function, "__qualname__", type(function).__name__)
+        text = getattr(function, "__qualname__", type(function).__name__)
+    cells = inspect.getclosurevars(function).nonlocals if hasattr(function, "__code__") else {}
+    own = getattr(function, "__dict__", {}) if code is not function else {}
+    kept = {name: _shown_value(x, depth) for name, x in sorted({**cells, **own}.items())}
+    return f"{text}{kept}" if kept else text
+
+
+def _shown_value(x: Any, depth: int) -> str:
+    """A value as text without addresses: arrays by their numbers, functions by their text."""
+    if isinstance(x, np.ndarray):
+        return f"array {x.dtype} {x.shape} {hashlib.sha256(x.tobytes()).hexdigest()}"
+    if isinstance(x, tuple | list):
+        return str([_shown_value(y, depth) for y in x])
+    if isinstance(x, bool | int | float | complex | str | bytes | None):
+        return repr(x)
+    if callable(x) and depth < 4:  # functions may close over themselves
+        return str(_source(x, depth + 1))
+    return type(x).__qualname__
 
 
 def _digest_of(simulator: Simulator, record: Sequence[str]) -> str:

@@ -45,14 +45,16 @@ class StudyResults:
     """What the runs of a study left, also while it goes on.
 
     **Attributes:** `folder`, where the results are, or None; `definition` of the study; `complete`,
-    whether all runs are there; `missing` and `quarantined`, blocks that are not.
+    whether all runs are there; `interrupted`, whether Ctrl-C ended the run; `missing` and
+    `quarantined`, blocks that are not.
 
     `results[name]` has a row for every run that is there, in the order of their numbers:
     "run", "draw.…", "status" (0 if all went well, −1 if the start was rejected), "failed_at", what
     was kept of each record ("q.final", "v.largest", … or "q" for trajectories), and outcomes.
     """
 
-    def __init__(self, folder: StudyFolder) -> None:
+    def __init__(self, folder: StudyFolder, *, interrupted: bool = False) -> None:
+        self.interrupted = interrupted
         self._folder: StudyFolder | None = folder
         self.folder = folder.path
         self.definition, self.quarantined = folder.definition, dict(folder.quarantined)
@@ -77,6 +79,8 @@ class StudyResults:
         return len(self["run"])
 
     def __repr__(self) -> str:
+        if not self.names:
+            return f"<results of none of {self.count} runs>"
         there = "all" if self.complete else f"{len(self)} of"
         return f"<results of {there} {self.count} runs: {', '.join(self.names)}>"
 
@@ -102,6 +106,8 @@ class StudyResults:
 
     def __getitem__(self, name: str) -> Array:
         if name not in self._arrays:
+            if not self.names:
+                raise InputError(f"no run of this study is there yet, so there is no {name!r}")
             if name not in self.names:
                 hint = did_you_mean(str(name), list(self.names))
                 raise InputError(f"{name!r} is none of {', '.join(self.names)}. {hint}")
@@ -129,7 +135,15 @@ class StudyResults:
             x = np.asarray(values(self) if callable(values) else values)
         if x.shape[:1] != (len(self),):
             raise InputError(f"values have shape {x.shape}, but must begin with ({len(self)},)")
-        return x[self["status"] == 0]
+        good = x[self["status"] == 0]
+        bad = np.isnan(good).reshape(len(good), -1).any(axis=1) if good.dtype.kind == "f" else []
+        if np.any(bad):
+            first = self["run"][self["status"] == 0][np.flatnonzero(bad)[0]]
+            raise InputError(
+                f"{np.count_nonzero(bad)} of {len(good)} runs that went well have NaN there, the "
+                f"first is run {first}; let `outcome` return a number for them"
+            )
+        return good
 
     # ---- analysis -----------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from cyclopts import App
 
-from phipsi.interfaces.cli.common import FAILED, aligned, command, complain, say
+from phipsi.interfaces.cli.common import FAILED, INTERRUPTED, aligned, command, complain, say
 
 if TYPE_CHECKING:
     from phipsi.studies.study import Study
@@ -63,6 +63,8 @@ def run(
         memory_limit=memory_limit,
     )  # fmt: skip
     _describe(found)
+    if found.interrupted:
+        return INTERRUPTED
     return 0 if found.complete else FAILED
 
 

@@ -6,7 +6,6 @@ import ctypes
 import math
 from collections.abc import Callable, Sequence
 from functools import cache
-from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -20,11 +19,13 @@ from phipsi.backends.native.calls.spin_pool import MOST, run_tasks, tasks_of
 from phipsi.backends.native.targets.target import MachineCode, Target
 from phipsi.backends.result_memory import LEAST, empty
 from phipsi.backends.workers import batch_pieces
+from phipsi.model.model import Building
 from phipsi.model.numbers import as_numbers, surely_numbers
 
 Array = np.ndarray
 _FLOAT64, _ARRAY, _count_nonzero = np.dtype(np.float64), np.ndarray, np.count_nonzero
 _KEPT_TASKS = 8
+_COMPILING = Building()
 _SHORT = 1 << 20  # bytes of scratch of one configuration, up to which a call may hold the GIL
 
 
@@ -62,7 +63,7 @@ class MachineFunction:
         self.names, self.shapes, self._single = tuple(names), shapes, single
         self.scratch_bytes = int(data[words])  # of a thread
         owned = [code, data, also, Scratch(data, words)]
-        self._compile_wide, self._owned, self._lock = wide, owned, Lock()
+        self._compile_wide, self._owned = wide, owned
         self._fewest, self._is_wide = int(data[record.FEWEST]), False
         count, self._loop = len(names), code.address("phipsi_loop")
         self.one = make_gufunc(self._loop, data.ctypes.data, shapes, count, owned)
@@ -81,7 +82,7 @@ class MachineFunction:
     def ufunc(self) -> Any:
         """The gufunc, ready for batches."""
         if not self._is_wide:
-            with self._lock:
+            with _COMPILING.lock:
                 if not self._is_wide:
                     code = self._compile_wide()
                     self._owned.append(code)  # the gufunc may live longer than this object
