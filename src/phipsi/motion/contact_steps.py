@@ -130,7 +130,8 @@ class ContactSteps:
             fixed = [start.q, *rows.fixed, *([] if inertia is None else [inertia])]
             lift, _ = self._pushed(start.q, apart, inertia)
             (lift,) = where_needed(deep, fixed, [lift])
-            farthest = as_node(np.maximum(_FARTHEST, _TIMES_DEEPER * Traced(depth)))
+            below: Any = Traced(depth)
+            farthest = as_node(np.maximum(_FARTHEST, _TIMES_DEEPER * below))
             q = moved(model, q, call(Bounded((model.nv,), WEDGED), lift, farthest)[0])
         later = {
             name: ops.apply("add", start.states[name], ops.apply("mul", rate, STEP))
