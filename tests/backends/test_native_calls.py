@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import gc
+import os
+import subprocess
+import sys
 import weakref
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
@@ -343,3 +346,42 @@ def test_programs_die_with_their_models():
     del program, model
     gc.collect()
     assert gone() is None
+
+
+FORKED = """
+import os, signal, threading, time
+import numpy as np
+import phipsi as pp
+from phipsi.backends.native.calls import machine_function as m
+from phipsi.operators import mass_matrix
+
+program = pp.compile(mass_matrix.inv, pp.examples.planar_arm(4), mode="dense", backend="native")
+q = np.random.default_rng(0).standard_normal((16, 4))
+one_by_one = np.stack([program(x) for x in q])
+compile_wide, begun, go_on = program.native._compile_wide, threading.Event(), threading.Event()
+
+def slowly():
+    begun.set()
+    go_on.wait()
+    return compile_wide()
+
+program.native._compile_wide = slowly
+thread = threading.Thread(target=program, args=(q,))
+thread.start()
+begun.wait()
+child = os.fork()
+if not child:
+    signal.alarm(20)
+    os._exit(0 if np.array_equal(program(q), one_by_one) else 1)
+status = os.waitpid(child, 0)[1]
+go_on.set()
+thread.join()
+print(status, m._COMPILING.must_not, np.array_equal(program(q), one_by_one))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_process_forked_while_another_thread_compiles_does_not_wait():
+    command = [sys.executable, "-W", "ignore", "-c", FORKED]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.stdout.split() == ["0", "False", "True"], done.stderr

@@ -25,8 +25,25 @@ from phipsi.model.numbers import as_numbers, surely_numbers
 Array = np.ndarray
 _FLOAT64, _ARRAY, _count_nonzero = np.dtype(np.float64), np.ndarray, np.count_nonzero
 _KEPT_TASKS = 8
-_COMPILING = Building()
 _SHORT = 1 << 20  # bytes of scratch of one configuration, up to which a call may hold the GIL
+
+
+class _Compiling(Building):
+    """Code for groups is compiled one at a time.
+
+    LLVM has locks of its own. In a process that was forked while it compiled they stay held, and
+    whoever asks it waits for ever: there, batches go on one by one.
+    """
+
+    busy = False
+    must_not = False
+
+    def _release(self) -> None:
+        super()._release()
+        self.must_not = self.must_not or self.busy
+
+
+_COMPILING = _Compiling()
 
 
 class MachineFunction:
@@ -81,10 +98,14 @@ class MachineFunction:
     @property
     def ufunc(self) -> Any:
         """The gufunc, ready for batches."""
-        if not self._is_wide:
+        if not self._is_wide and not _COMPILING.must_not:
             with _COMPILING.lock:
                 if not self._is_wide:
-                    code = self._compile_wide()
+                    _COMPILING.busy = True
+                    try:
+                        code = self._compile_wide()
+                    finally:
+                        _COMPILING.busy = False
                     self._owned.append(code)  # the gufunc may live longer than this object
                     self.data[record.WIDE] = code.address("phipsi_groups")
                     self._is_wide = True
