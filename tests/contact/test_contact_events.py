@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from contact_problems import G, Scene, about_y
+from contact_problems import G, Scene, about_y, bracket
 from numpy.testing import assert_allclose
 
 import phipsi as pp
@@ -332,16 +332,7 @@ def test_b13_a_bracket_on_a_pole_hangs_or_falls(share: float) -> None:
     """It is wedged by a moment, which then ends: beyond d = h/(2 μ) it hangs on."""
     height, width, friction, r = 0.1, 0.04, 0.4, 0.01
     d = share * height / (2 * friction)
-    builder = pp.ModelBuilder()
-    inertia = pp.SpatialInertia(2.0, (d, 0, 0), 0.02)
-    builder.add_body("bracket", joint=pp.joints.Free(), inertia=inertia)
-    for name, side, z in (("top", -1, height / 2), ("foot", 1, -height / 2)):
-        at = pp.Pose(None, (side * (width / 2 + r), 0, z))
-        builder.add_shape(name, "bracket", SPHERE(r), at)
-    builder.add_shape("pole", "world", BOX((width, 0.1, 2.0)))
-    model = builder.build()
-    pairs = pp.Contacts(model, exclude=[("top", "foot")], material=pp.Material(friction))
-    system = pp.System(model, contacts=pairs)
+    system = bracket(d, height, width, friction, r)
     q = np.array([1.0, 0, 0, 0, 0, 0, 0])
 
     def wedge(t: float, q: Any, v: Any) -> Any:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pickle
-from functools import cache
 
 import numpy as np
 import pytest
+from contact_problems import leg
 from numpy.testing import assert_allclose, assert_array_equal
 from random_systems import admissible, kkt, random_system
 
@@ -15,34 +15,6 @@ from phipsi.contact.cone_problem import ConeLayout, ConeProblem
 from phipsi.contact.cone_solver import solve
 
 STEPPING = {"integrator": "time_stepping"}
-
-
-@cache
-def leg(friction: float = 0.8) -> tuple[pp.System, np.ndarray]:
-    """A trunk on a slide, on a four-bar leg with a foot on two points, just above the ground."""
-    builder = pp.ModelBuilder()
-    rod = pp.SpatialInertia(1.0, (0, 0, -0.2), (0.02, 0.02, 0.005))
-    hinge = pp.joints.Revolute((0, 1, 0))
-    trunk = pp.SpatialInertia.box((0.4, 0.2, 0.1), mass=5.0)
-    sole = pp.SpatialInertia.box((0.3, 0.1, 0.05), mass=0.5)
-    builder.add_body("trunk", joint=pp.joints.Prismatic((0, 0, 1)), inertia=trunk)
-    for name, x in (("front", 0.1), ("rear", -0.1)):
-        place = pp.Pose(None, (x, 0, 0))
-        builder.add_body(name, parent="trunk", joint=hinge, inertia=rod, placement=place)
-    place = pp.Pose(None, (0, 0, -0.4))
-    builder.add_body("foot", parent="front", joint=hinge, inertia=sole, placement=place)
-    for name, x in (("heel", -0.25), ("toe", 0.1)):
-        ball = pp.shapes.Sphere(0.03)
-        builder.add_shape(name, "foot", ball, pp.Pose(None, (x, 0, -0.05)))
-    model = builder.build()
-    ends = {"a": ("foot", (-0.2, 0, 0)), "b": ("rear", (0, 0, -0.4))}
-    pin = pp.constraints.Revolute((0, 1, 0), name="pin", **ends)  # three of its rows are redundant
-    contacts = pp.Contacts(model, ground=True, material=pp.Material(friction))
-    system = pp.System(model, [pin], contacts=contacts)
-    assert model.joint_names == ("trunk", "front", "foot", "rear")
-    q = np.array([0.5, 0.3, -0.3, 0.3])
-    q[0] -= pp.contact_points(system, q).gap.min() - 0.002
-    return system, q
 
 
 @pytest.mark.parametrize("seed", [0, 3, 4, 5, 7, 8])

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from contact_problems import G, Scene, about_y
+from contact_problems import G, Scene, about_y, leg
 from numpy.testing import assert_allclose
 
 import phipsi as pp
@@ -108,26 +108,7 @@ def test_fixed_steps_come_to_the_same(e: float) -> None:
 @cache
 def walker(friction: float) -> Any:
     """A trunk on a slide, on a four-bar leg whose foot touches the ground with a heel and a toe."""
-    builder = pp.ModelBuilder()
-    rod = pp.SpatialInertia(1.0, (0, 0, -0.2), (0.02, 0.02, 0.005))
-    hinge = pp.joints.Revolute((0, 1, 0))
-    trunk = pp.SpatialInertia.box((0.4, 0.2, 0.1), mass=5.0)
-    sole = pp.SpatialInertia.box((0.3, 0.1, 0.05), mass=0.5)
-    builder.add_body("trunk", joint=pp.joints.Prismatic((0, 0, 1)), inertia=trunk)
-    for name, x in (("front", 0.1), ("rear", -0.1)):
-        place = pp.Pose(None, (x, 0, 0))
-        builder.add_body(name, parent="trunk", joint=hinge, inertia=rod, placement=place)
-    place = pp.Pose(None, (0, 0, -0.4))
-    builder.add_body("foot", parent="front", joint=hinge, inertia=sole, placement=place)
-    for name, x in (("heel", -0.25), ("toe", 0.1)):
-        builder.add_shape(name, "foot", SPHERE(0.03), pp.Pose(None, (x, 0, -0.05)))
-    model = builder.build()
-    ends: Any = {"a": ("foot", (-0.2, 0, 0)), "b": ("rear", (0, 0, -0.4))}
-    pin = pp.constraints.Revolute((0, 1, 0), name="pin", **ends)  # three of its rows are redundant
-    contacts = pp.Contacts(model, ground=True, material=pp.Material(friction))
-    system = pp.System(model, [pin], contacts=contacts)
-    q = np.array([0.5, 0.3, -0.3, 0.3])
-    q[0] -= pp.contact_points(system, q).gap.min() - 0.002
+    system, q = leg(friction)
     return system, *system.project(q, np.array([0, 2.0, -2.0, 2.0]))
 
 

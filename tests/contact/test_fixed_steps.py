@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
-from contact_problems import G, Scene, about_y, by_pair, frictions, rod_with_tips, run, start_of
+from contact_problems import (
+    G,
+    Scene,
+    about_y,
+    bracket,
+    by_pair,
+    frictions,
+    rod_with_tips,
+    run,
+    start_of,
+)
 
 import phipsi as pp
 
@@ -340,16 +352,8 @@ def test_b13_a_bracket_on_a_pole_hangs_or_falls() -> None:
     height, width, friction, r, dt = 0.1, 0.04, 0.4, 0.01, 1e-3
     least = height / (2 * friction)
     for d, hangs in ((1.02 * least, True), (0.98 * least, False)):
-        builder = pp.ModelBuilder()
-        inertia = pp.SpatialInertia(2.0, (d, 0, 0), 0.02)
-        builder.add_body("bracket", joint=pp.joints.Free(), inertia=inertia)
-        for name, side, z in (("top", -1, height / 2), ("foot", 1, -height / 2)):
-            at = pp.Pose(None, (side * (width / 2 + r), 0, z))
-            builder.add_shape(name, "bracket", SPHERE(r), at)
-        builder.add_shape("pole", "world", BOX((width, 0.1, 2.0)))
-        model = builder.build()
-        pairs = pp.Contacts(model, exclude=[("top", "foot")], material=pp.Material(friction))
-        system = pp.System(model, contacts=pairs)
+        system = bracket(d, height, width, friction, r)
+        pairs: Any = system.contact_pairs
         q = np.array([1.0, 0, 0, 0, 0, 0, 0])
         falls = pp.contact_step(system, q, np.zeros(6), dt=dt)
         assert falls.certificate.is_clean

@@ -5,13 +5,12 @@ from __future__ import annotations
 import ctypes
 import json
 import re
-import shutil
 import subprocess
-from pathlib import Path
 
 import known_systems
 import numpy as np
 import pytest
+from exported_code import run, tool
 from numpy.testing import assert_array_equal
 from single_kernels import SingleKernel
 
@@ -23,20 +22,6 @@ from phipsi.exporting.named_programs import NAMED
 from phipsi.exporting.targets import target_named
 
 WARNINGS = "-std=c99 -Wall -Wextra -Werror -pedantic".split()
-
-
-def tool(name: str) -> str:
-    """A program of the system, or the test is skipped."""
-    found = shutil.which(name)
-    if found is None:
-        pytest.skip(f"{name} is not installed; scripts/system_packages.sh does it")
-    return found
-
-
-def run(*words: str | Path, cwd: Path) -> str:
-    done = subprocess.run([str(w) for w in words], cwd=cwd, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout.strip()
 
 
 @pytest.fixture(scope="module")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -156,3 +157,45 @@ def start_of(turned: np.ndarray, middle: Any) -> np.ndarray:
     """Coordinates (7,) of a free body."""
     pose = pp.Pose(turned, np.asarray(middle, float))
     return np.concatenate([pose.quaternion, pose.translation])
+
+
+@cache
+def leg(friction: float = 0.8) -> tuple[pp.System, np.ndarray]:
+    """A trunk on a slide, on a four-bar leg with a foot on two points, just above the ground."""
+    builder = pp.ModelBuilder()
+    rod = pp.SpatialInertia(1.0, (0, 0, -0.2), (0.02, 0.02, 0.005))
+    hinge = pp.joints.Revolute((0, 1, 0))
+    trunk = pp.SpatialInertia.box((0.4, 0.2, 0.1), mass=5.0)
+    sole = pp.SpatialInertia.box((0.3, 0.1, 0.05), mass=0.5)
+    builder.add_body("trunk", joint=pp.joints.Prismatic((0, 0, 1)), inertia=trunk)
+    for name, x in (("front", 0.1), ("rear", -0.1)):
+        place = pp.Pose(None, (x, 0, 0))
+        builder.add_body(name, parent="trunk", joint=hinge, inertia=rod, placement=place)
+    place = pp.Pose(None, (0, 0, -0.4))
+    builder.add_body("foot", parent="front", joint=hinge, inertia=sole, placement=place)
+    for name, x in (("heel", -0.25), ("toe", 0.1)):
+        ball = pp.shapes.Sphere(0.03)
+        builder.add_shape(name, "foot", ball, pp.Pose(None, (x, 0, -0.05)))
+    model = builder.build()
+    ends: Any = {"a": ("foot", (-0.2, 0, 0)), "b": ("rear", (0, 0, -0.4))}
+    pin = pp.constraints.Revolute((0, 1, 0), name="pin", **ends)  # three of its rows are redundant
+    contacts = pp.Contacts(model, ground=True, material=pp.Material(friction))
+    system = pp.System(model, [pin], contacts=contacts)
+    assert model.joint_names == ("trunk", "front", "foot", "rear")
+    q = np.array([0.5, 0.3, -0.3, 0.3])
+    q[0] -= pp.contact_points(system, q).gap.min() - 0.002
+    return system, q
+
+
+def bracket(d: float, height: float, width: float, friction: float, r: float) -> pp.System:
+    """A bracket whose load hangs at d from a pole, which it touches at its top and its foot."""
+    builder = pp.ModelBuilder()
+    inertia = pp.SpatialInertia(2.0, (d, 0, 0), 0.02)
+    builder.add_body("bracket", joint=pp.joints.Free(), inertia=inertia)
+    for name, side, z in (("top", -1, height / 2), ("foot", 1, -height / 2)):
+        at = pp.Pose(None, (side * (width / 2 + r), 0, z))
+        builder.add_shape(name, "bracket", pp.shapes.Sphere(r), at)
+    builder.add_shape("pole", "world", pp.shapes.Box((width, 0.1, 2.0)))
+    model = builder.build()
+    pairs = pp.Contacts(model, exclude=[("top", "foot")], material=pp.Material(friction))
+    return pp.System(model, contacts=pairs)

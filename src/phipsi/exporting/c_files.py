@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from phipsi.exporting.module import ExportedArray, ExportedFunction
+from phipsi.exporting.module import ExportedFunction
 from phipsi.exporting.named_programs import identifier
 from phipsi.exporting.targets import ExportTarget
 from phipsi.model.model import Model
@@ -144,7 +144,7 @@ def _declaration(lib: Library, f: ExportedFunction) -> list[str]:
     if not lib.static:
         lines.append(f"#define {name.upper()}_WORK {f.work_bytes}")
     work = [] if lib.static else ["void *work"]
-    arrays = [_parameter(lib, a) for a in f.arguments]
+    arrays = [a.parameter(lib.number) for a in f.arguments]
     lines.append(f"int {name}({', '.join([*arrays, *work])});")
     if f.rollout:
         lines.append("/* the same, n steps */")
@@ -159,10 +159,6 @@ def _declaration(lib: Library, f: ExportedFunction) -> list[str]:
         takes = ["int n", *arrays, "int *status", *work]
         lines.append(f"int {name}_batch({', '.join(takes)});")
     return lines
-
-
-def _parameter(lib: Library, a: ExportedArray) -> str:
-    return f"{'const ' if a.role == 'in' else ''}{lib.number} *{a.name}"
 
 
 def _statuses(lib: Library) -> list[str]:

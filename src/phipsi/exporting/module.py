@@ -55,6 +55,10 @@ class ExportedArray:
         """How many numbers."""
         return math.prod(self.shape)
 
+    def parameter(self, number: str) -> str:
+        """As a parameter in C, of numbers of this type."""
+        return f"{'const ' if self.role == 'in' else ''}{number} *{self.name}"
+
 
 @dataclass(frozen=True)
 class Accuracy:
@@ -183,7 +187,7 @@ def exported_module(
 
 def _declare(module: c_text.Module, f: ExportedFunction, number: str, *, static: bool) -> None:
     """The parameters of a function as the header has them."""
-    arrays = [f"{'const ' * (a.role == 'in')}{number} *{a.name}" for a in f.arguments]
+    arrays = [a.parameter(number) for a in f.arguments]
     work = [] if static else ["void *work"]
     if arrays:
         module.signatures[f.name] = (*arrays, *work)

@@ -72,6 +72,17 @@ def with_world(state: State) -> tuple[Array, Array]:
     )
 
 
+def _ends(model: Model, element: PointSpring | Rope, otherwise: str) -> list[Any]:
+    """Where the two points of an element are, which must be on two bodies."""
+    ends = [place_on_body(model, point, repr(element)) for point in (element.a, element.b)]
+    if ends[0][0] == ends[1][0]:
+        raise InputError(
+            f"{element!r}: both points are on the same body, so {otherwise}. Did you mean another "
+            "body or frame?"
+        )
+    return ends
+
+
 @final
 class PointSpring(Force):
     """Spring and damper along the line between two points.
@@ -118,12 +129,7 @@ class PointSpring(Force):
             _number(self.rest_length, "rest_length", who),
             _number(self.damping, "damping", who),
         )
-        ends = [place_on_body(model, point, who) for point in (self.a, self.b)]
-        if ends[0][0] == ends[1][0]:
-            raise InputError(
-                f"{who}: both points are on the same body, so the spring can never change its "
-                f"length. Did you mean another body or frame?"
-            )
+        ends = _ends(model, self, "the spring can never change its length")
         out._row = (model.n_bodies, ends, numbers)
         return out
 
@@ -184,12 +190,7 @@ class Rope(Force):
             raise InputError(f"{who}: a rope has a positive length, in m.")
         if rigid and numbers[2]:
             raise InputError(f"{who}: a rope that does not stretch has no damping.")
-        ends = [place_on_body(model, point, who) for point in (self.a, self.b)]
-        if ends[0][0] == ends[1][0]:
-            raise InputError(
-                f"{who}: both points are on the same body, so the rope can never go taut. Did you "
-                f"mean another body or frame?"
-            )
+        ends = _ends(model, self, "the rope can never go taut")
         out._row = (model.n_bodies, ends, numbers)
         return out
 
