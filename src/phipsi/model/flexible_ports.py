@@ -130,6 +130,7 @@ class FlexibleShape(Value):
 
 
 def float_numbers(values: Any) -> FloatArray:
+    """The values as float64, an empty array for None, or a ModelError."""
     try:
         return np.zeros(0) if values is None else np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
