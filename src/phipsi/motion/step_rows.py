@@ -2,6 +2,8 @@
 
 With `caused`, the motions of hosts that forces on them cause, derivatives of W are those of W p:
 programs have those, and no derivatives of Λ, which are needed column by column or not known.
+
+Reasons: docs/decisions/0048.
 """
 
 from __future__ import annotations
