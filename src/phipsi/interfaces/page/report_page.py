@@ -3,7 +3,7 @@
 The page contains everything it needs and forbids itself every request, so it opens offline and can
 be sent by mail. Its parts are in `assets/`.
 
-Reasons: docs/decisions/0050.
+Reasons: docs/decisions/0015 and 0050.
 """
 
 from __future__ import annotations
