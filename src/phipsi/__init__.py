@@ -26,6 +26,7 @@ _TABLE = {
         "model.model": "Model",
         "model.pose": "Pose",
         "model.inertia": "SpatialInertia",
+        "model.flexible_inertia": "FlexibleInertia FlexibleShape Port",
         "model.joints": ".",
         "examples": ".",
     },
