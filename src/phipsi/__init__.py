@@ -26,6 +26,8 @@ _TABLE = {
         "model.model": "Model",
         "model.pose": "Pose",
         "model.inertia": "SpatialInertia",
+        "model.flexible_inertia": "FlexibleInertia",
+        "model.flexible_ports": "FlexibleShape Port",
         "model.joints": ".",
         "examples": ".",
     },
