@@ -12,7 +12,7 @@ from typing import Any
 
 from phipsi.errors import InputError, warn
 from phipsi.motion.checks import checked_time, whole_number
-from phipsi.simulation.progress import make_progress
+from phipsi.progress import make_progress
 from phipsi.studies.block_workers import Blocks, Finished, Workers
 from phipsi.studies.dask_workers import DaskWorkers
 from phipsi.studies.local_workers import LocalWorkers

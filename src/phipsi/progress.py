@@ -36,7 +36,7 @@ def _updates(bar: Any) -> Progress:
     return Progress(advance, getattr(bar, "refresh", SILENT.close))
 
 
-def _bar(total: float, after: float) -> Progress:
+def _bar(total: float, after: float, doing: str, unit: str) -> Progress:
     """A bar on standard error, once the run has taken `after` seconds."""
     started = time.perf_counter()
     due, display = started + after, None
@@ -46,7 +46,7 @@ def _bar(total: float, after: float) -> Progress:
         now = time.perf_counter()
         if now >= due:
             due = now + _REFRESH
-            display = display or _display(total)
+            display = display or _display(total, doing, unit)
             display.show(t, now - started)
 
     def close() -> None:
@@ -56,29 +56,30 @@ def _bar(total: float, after: float) -> Progress:
     return Progress(advance, close)
 
 
-def _display(total: float) -> Any:
+def _display(total: float, doing: str, unit: str) -> Any:
     try:
-        return _RichDisplay(total)
+        return _RichDisplay(total, doing, unit)
     except ImportError:
-        return _PlainDisplay(total)
+        return _PlainDisplay(total, doing, unit)
 
 
-def describe(t: float, total: float, elapsed: float) -> str:
+def describe(t: float, total: float, elapsed: float, unit: str = "s") -> str:
     """Text such as ``3.1 of 10 s, 0.52 s/s, 13 s left``."""
     rate = t / elapsed if elapsed > 0 else 0.0
     left = f"{(total - t) / rate:.0f} s left" if rate > 0 else "time left unknown"
-    return f"{t:.3g} of {total:.3g} s, {rate:.3g} s/s, {left}"
+    return f"{t:.3g} of {total:.3g} {unit}, {rate:.3g} {unit}/s, {left}"
 
 
 class _PlainDisplay:
     """One line that is written over."""
 
-    def __init__(self, total: float) -> None:
-        self._total = total
+    def __init__(self, total: float, doing: str, unit: str) -> None:
+        self._total, self._doing, self._unit = total, doing, unit
 
     def show(self, t: float, elapsed: float) -> None:
         share = t / self._total if self._total else 1.0
-        sys.stderr.write(f"\rsimulating {share:4.0%}  {describe(t, self._total, elapsed)}   ")
+        state = describe(t, self._total, elapsed, self._unit)
+        sys.stderr.write(f"\r{self._doing} {share:4.0%}  {state}   ")
         sys.stderr.flush()
 
     def close(self) -> None:
@@ -89,36 +90,38 @@ class _PlainDisplay:
 class _RichDisplay:
     """The same with a bar, if rich is installed."""
 
-    def __init__(self, total: float) -> None:
+    def __init__(self, total: float, doing: str, unit: str) -> None:
         from rich.console import Console
         from rich.progress import BarColumn, TaskProgressColumn, TextColumn
         from rich.progress import Progress as RichProgress
 
         columns = (
-            TextColumn("simulating"),
+            TextColumn(doing),
             BarColumn(),
             TaskProgressColumn(),
             TextColumn("{task.fields[state]}"),
         )
-        self._total = total
+        self._total, self._unit = total, unit
         self._bar = RichProgress(*columns, console=Console(stderr=True))
         self._bar.start()
         self._task = self._bar.add_task("", total=total, state="")
 
     def show(self, t: float, elapsed: float) -> None:
-        state = describe(t, self._total, elapsed)
+        state = describe(t, self._total, elapsed, self._unit)
         self._bar.update(self._task, completed=t, state=state)
 
     def close(self) -> None:
         self._bar.stop()
 
 
-def make_progress(progress: Any, total: float) -> Progress:
-    """What to report to, for the argument `progress` of `simulate`."""
+def make_progress(
+    progress: Any, total: float, doing: str = "simulating", unit: str = "s"
+) -> Progress:
+    """What to report to, for the argument `progress` of `simulate` and other long computations."""
     if progress is False or (progress is None and not sys.stderr.isatty()):
         return SILENT
     if progress is None or progress is True:
-        return _bar(total, _PATIENCE if progress is None else 0.0)
+        return _bar(total, _PATIENCE if progress is None else 0.0, doing, unit)
     if callable(getattr(progress, "update", None)):
         return _updates(progress)
     if callable(progress):
