@@ -111,7 +111,7 @@ _TABLE = {
         "simulation.grasp_events": "contact_events",
         "forces": ".",
         "simulation.topology": ".",
-        "interfaces.report.report_page": "report",
+        "interfaces.page.report_page": "report",
     },
     ("Studies", "studies.md"): {
         "studies.study": "Study",

@@ -72,7 +72,7 @@ from phipsi.exporting.fmu import export_fmu
 from phipsi.interfaces.bridges import conventions
 from phipsi.interfaces.formats.load import load
 from phipsi.interfaces.formats.urdf.write_urdf import save_urdf
-from phipsi.interfaces.report.report_page import report
+from phipsi.interfaces.page.report_page import report
 from phipsi.interfaces.scenarios.load_scenario import load_scenario
 from phipsi.interfaces.scenarios.scenario import Scenario
 from phipsi.laws import signals, standard_laws
