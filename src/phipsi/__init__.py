@@ -113,6 +113,7 @@ _TABLE = {
         "simulation.topology": ".",
         "interfaces.page.report_page": "report",
     },
+    ("Live pages", "live.md"): {"interfaces.page.live_page": "live_page"},
     ("Studies", "studies.md"): {
         "studies.study": "Study",
         "studies.study_results": "load_study",
