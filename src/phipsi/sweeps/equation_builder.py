@@ -298,6 +298,8 @@ class Builder:
         domain = operation(op).domain
         assert domain is not None
         t = Type(domain, x.type.rows, x.type.cols, x.type.kind)
+        if op == "up":
+            t = self._shifted(t, "B", "b")
         if x.op == "zero":
             return self.zero(t)
         if x.op == "add" and len(x.args) == 1:
@@ -308,21 +310,30 @@ class Builder:
         """Σ over children."""
         return self.shift("up", x)
 
+    def _shifted(self, t: Type, old: str, new: str) -> Type:
+        """A size of the parent is one of the body itself, seen from the parent."""
+        if old not in (t.rows, t.cols):
+            return t
+        rows, cols = (new if s == old else s for s in (t.rows, t.cols))
+        return Type(t.domain, rows, cols, t.kind)
+
     def down(self, x: Field, root: Field | None = None) -> Field:
         """The parent's block; `root` is a world constant used at roots (zero if None)."""
+        t = self._shifted(x.type, "b", "B")
         if x.op == "zero" and root is None:
-            return x
+            return self.zero(t)
         if x.op == "add" and len(x.args) == 1 and root is None:
             return self.add([(c, self.down(u)) for c, u in terms_of(x)])
         args = (x,) if root is None else (x, root)
-        return self.make("down", args, None, x.type)
+        return self.make("down", args, None, t)
 
     def down_local(self, x: Field) -> Field:
         """The parent's block, or zero where a backend keeps the parent's part of a matrix apart.
 
         The reference backend keeps nothing apart.
         """
-        return x if x.op == "zero" else self.make("down", (x,), "local", x.type)
+        t = self._shifted(x.type, "b", "B")
+        return self.zero(t) if x.op == "zero" else self.make("down", (x,), "local", t)
 
     def fixpoint(self, type_: Type, equation: EquationMaker) -> Field:
         """The field z with z = equation(z), where z stands behind `up` or `down`.

@@ -14,9 +14,10 @@ vocabularies together.
 
 An operation is one row of `sweeps/operations.py`, an `Operation`: everything else asks the row.
 
-Blocks are matrices `rows × cols`; sizes are "6", "r" (width of the body's hinge, 0–6), "1", "4",
+Blocks are matrices `rows × cols`; sizes are "6", "r" (width of the body's hinge), "1", "4",
 "10" (inertial parameters), "c" (columns of an operand) or "all:efforts" (one column for every
-dimension of a space). `kind` says what structure the numbers have, for backends that exploit it;
+dimension of a space). In mechanisms with flexible bodies, body motions and forces have "b" rows: 6
+and the modes of the body, "B" those of its parent, with its "m" modes. `kind` says what structure the numbers have, for backends that exploit it;
 the reference ignores it.
 
 Reasons: docs/decisions/0007.

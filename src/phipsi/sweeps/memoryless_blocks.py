@@ -48,8 +48,11 @@ class Blocks:
         armature: bool,
         vector: Callable[[Expr], Field],
         diagonal: Callable[[Blocks, Expr], Field],
+        flexible: bool = False,
     ) -> None:
         self.builder = Builder()
+        self.flexible = flexible
+        self.body = "b" if flexible else "6"  # rows of body motions and forces
         self.vector, self._diagonal = vector, diagonal
         self.given = given
         self.axes = axes
@@ -59,6 +62,17 @@ class Blocks:
         self.diagonals: dict[Expr, Field] = {}  # of products with transition operators at both ends
         self._pose: Field | None = None
         self._root_pose: Field | None = None
+
+    def size(self, space: Space) -> str:
+        """Size of one block of a space: "r" for joint spaces, that of bodies may vary."""
+        if space.width is None:
+            return "r"
+        return self.body if space.index == "body" and not space.of_poses else str(space.width)
+
+    def rigid_rows(self) -> Field:
+        """[I; 0] from six rows to those of a body; the identity if no body has modes."""
+        b = self.builder
+        return b.apply("rigid_rows") if self.flexible else b.eye(Domain.BODY, "6")
 
     def block(self, x: Expr) -> Field:
         """The diagonal blocks of a memoryless operator."""
@@ -78,9 +92,9 @@ class Blocks:
         if x.op is Op.ADJOINT:
             return b.transpose(self.block(x.args[0]))
         if x.op is Op.IDENTITY:
-            return b.eye(Domain.BODY, block_size(x.takes))
+            return b.eye(Domain.BODY, self.size(x.takes))
         if x.op is Op.ZERO:
-            return b.zero(Type(Domain.BODY, block_size(x.gives), block_size(x.takes)))
+            return b.zero(Type(Domain.BODY, self.size(x.gives), self.size(x.takes)))
         if x.op is Op.SUM:
             return self._gyration(x) or b.add([(c, self.block(y)) for c, y in x.terms])
         if x.op is Op.PRODUCT:
@@ -104,7 +118,7 @@ class Blocks:
         args = [self.vector(y) if y.is_vector else self.block(y) for y in x.args]
         if isinstance(function, Formula):
             kind = Kind.SYMMETRIC if function.symmetric else Kind.GENERAL
-            type_ = Type(Domain.BODY, block_size(x.gives), block_size(x.takes), kind)
+            type_ = Type(Domain.BODY, self.size(x.gives), self.size(x.takes), kind)
             blocks = b.make("formula", tuple(args), function, type_)
             return b.shift("total", blocks) if x.is_scalar else blocks
         if function is scaled:
@@ -174,27 +188,29 @@ class Blocks:
         """A quantity whose value is an input of the program, in storage layout."""
         b = self.builder
         if x.name == "H":  # stored as H*, the hinge axes
-            return b.transpose(b.leaf("input", Type(Domain.BODY, "6", "r"), "H"))
-        cols = "1" if x.is_vector else block_size(x.takes)
+            return b.transpose(b.leaf("input", Type(Domain.BODY, self.body, "r"), "H"))
+        cols = "1" if x.is_vector else self.size(x.takes)
         kind = Kind.SYMMETRIC if x.row.symmetric and not x.is_vector else Kind.GENERAL
         domain = Domain.WORLD if x.gives is ONE else Domain.BODY
-        return b.leaf("input", Type(domain, block_size(x.gives), cols, kind), x.name)
+        return b.leaf("input", Type(domain, self.size(x.gives), cols, kind), x.name)
 
     def table(self, table: Table) -> Field:
         """The constant blocks of an own operator or vector, or the number of an own scalar."""
-        rows, cols = block_size(table.gives), block_size(table.takes)
+        rows, cols = self.size(table.gives), self.size(table.takes)
         domain = Domain.WORLD if table.gives is ONE else Domain.BODY
         kind = Kind.INERTIA if table.is_inertia else Kind.SYMMETRIC
         kind = kind if table.symmetric else Kind.GENERAL
         return self.builder.leaf("table", Type(domain, rows, cols, kind), table)
 
     def hinge_axes(self) -> Field:
-        """H*(k), 6 × r, in body axes."""
-        return self.builder.apply("hinge_axes")
+        """H*(k), 6 × r, in body axes; of a body with n modes (6 + n) × (r + n)."""
+        return self.builder.apply("modal_hinge_axes" if self.flexible else "hinge_axes")
 
     def hinge_transform(self) -> Field:
         """X(k) = φ(parent, k) in body axes: the placement of the joint, then its motion."""
         b = self.builder
+        if self.flexible:
+            return b.mul(b.apply("port_transform"), b.apply("transform"))
         if "placement" not in self.given:
             return b.apply("transform")
         place = b.leaf("input", Type(Domain.BODY, "4", "4"), "placement")
@@ -202,6 +218,9 @@ class Blocks:
 
     def one_step(self, x: Expr) -> Field:
         """The block of E_φ or of the shift, from body k to its parent."""
+        if self.flexible:
+            inner, motion = self.builder.apply("transform"), self.builder.apply("port_motion")
+            return self.builder.apply("modal_step", self.hinge_transform(), inner, motion)
         if x.name == "E_phi":
             return self.hinge_transform()
         return self.builder.apply("rotation", self.hinge_transform())
@@ -354,15 +373,18 @@ class Blocks:
 
     def world_block(self, x: Expr) -> Field:
         """φ(point, k) in world axes, for `total` about a point."""
-        b = self.builder
-        if not x.params:
-            return self.pose()
-        return b.mul(b.apply("world_arm", data=x.params), self.pose())
+        b, pose = self.builder, self.pose()
+        if x.params:
+            pose = b.mul(b.apply("world_arm", data=x.params), pose)
+        return b.mul(pose, b.transpose(self.rigid_rows()))
 
     def com_block(self, x: Expr) -> Field:
         """φ(mass centre, world's origin), from the inertia of the whole mechanism."""
         b = self.builder
-        whole = b.shift("total", b.congruence(self.pose(), self.block(M)))
+        inertia = self.block(M)
+        if self.flexible:
+            inertia = b.congruence(b.transpose(self.rigid_rows()), inertia)
+        whole = b.shift("total", b.congruence(self.pose(), inertia))
         return b.apply("com_arm", whole)
 
     # -- the Riccati family ------------------------------------------------------------------------
@@ -404,7 +426,7 @@ class Blocks:
         if default and "P" in self.given:
             p = self.given_field(f.P)
         else:
-            p = b.fixpoint(Type(Domain.BODY, "6", "6", Kind.SYMMETRIC), equation)
+            p = b.fixpoint(Type(Domain.BODY, self.body, self.body, Kind.SYMMETRIC), equation)
         p.named = p.named or f.P
         _, d, gain = hinge(p)
         out["P"], out["D"], out["G"], out["D^-1"] = p, d, gain, invert(p, d)
@@ -458,12 +480,24 @@ class Blocks:
 def _hinge_rate(low: Blocks, x: Expr) -> Field:
     """Ḣ along v, or along the directions in braces."""
     b, along = low.builder, [low.vector(y) for y in x.args]
+    if low.flexible:
+        return b.transpose(b.apply("modal_hinge_rate"))
     return b.transpose(b.apply("hinge_axes_along" if along else "hinge_axes_rate", *along))
 
 
 def _armature(low: Blocks, x: Expr) -> Field:
     b = low.builder
     return b.apply("Jr") if low.armature else b.zero(Type(Domain.BODY, "r", "r"))
+
+
+def _inertia(low: Blocks, x: Expr) -> Field:
+    return low.builder.apply("modal_inertia" if low.flexible else "M")
+
+
+def _elastic(low: Blocks, x: Expr) -> Field:
+    """K_e, C_e or the selection of modes, which vanish where no body has any."""
+    b = low.builder
+    return b.apply(x.name) if low.flexible else b.zero(Type(Domain.BODY, "r", "r"))
 
 
 def _unprescribed(low: Blocks, x: Expr) -> Field:
@@ -486,6 +520,10 @@ def _shift_weight(low: Blocks, x: Expr) -> Field:
 _LEAVES: dict[str, Callable[[Blocks, Expr], Field]] = {
     "H": lambda low, x: low.builder.transpose(low.hinge_axes()),
     "Hdot": _hinge_rate,
+    "M": _inertia,
+    "K_e": _elastic,
+    "C_e": _elastic,
+    "modal": _elastic,
     "dB": lambda low, x: low.builder.shift("scatter", low.swing_block(x)),
     "Jr": _armature,
     "Lam_phi": _shift_weight,
@@ -514,8 +552,3 @@ def _positive(x: Expr | int) -> bool:
     if x.op is not Op.LEAF:
         return False
     return x.row.symmetric if x.row.positive is None else x.row.positive
-
-
-def block_size(space: Space) -> str:
-    """Size of one block of a space: "r" for joint spaces."""
-    return "r" if space.width is None else str(space.width)

@@ -17,7 +17,7 @@ from __future__ import annotations
 from typing import Any
 
 from phipsi.operators.catalogue import CATALOGUE
-from phipsi.sweeps import bodies
+from phipsi.sweeps import bodies, modal_bodies
 from phipsi.sweeps.ir import (
     Binding,
     Domain,
@@ -61,7 +61,10 @@ def entries(x: Field, r: int, columns: int = 1) -> int:
 
 def _sizes(r: int, columns: int) -> Size:
     """The sizes of blocks at such a body, by the words of their types."""
-    return lambda s: r if s in ("r", "q") else int(s) if s.isdigit() else columns
+    modes = {"b": 5 + max(r, 1), "B": 5 + max(r, 1), "m": max(r - 1, 0)}  # as of one-dof hinges
+    return lambda s: (
+        r if s in ("r", "q") else int(s) if s.isdigit() else modes[s] if s in modes else columns
+    )
 
 
 def _entries(x: Field, size: Size) -> int:
@@ -273,6 +276,68 @@ Operation(
     "hinge_axes_rate", "how H* changes with the motion of its joint", body=bodies.hinge_axes_rate,
     domain=Domain.BODY, rows="6", cols="r", naming=Naming.INLINE, form="Ḣ*({at})",
     latex=r"\dot{H}^{*}({at})", starred=("Ḣ({at})", r"\dot{H}({at})"),
+)  # fmt: skip
+
+# ---- bodies with modes ---------------------------------------------------------------------------
+
+_MODAL: dict[str, Any] = {"domain": Domain.BODY, "variant": Variant.JOINT}
+
+Operation(
+    "rigid_rows", "the six rigid rows of a body", body=modal_bodies.rigid_rows, **_MODAL, rows="b",
+    cols="6", keep=Keep.KNOWN, naming=Naming.INLINE, form="I₆", latex="I_6",
+)  # fmt: skip
+Operation(
+    "modal_hinge_axes", "H* of a body with modes", body=modal_bodies.hinge_axes, **_MODAL,
+    rows="b", cols="r", keep=Keep.KNOWN, naming=Naming.INLINE, form="H*({at})",
+    latex="H^{*}({at})", starred=("H({at})", "H({at})"),
+)  # fmt: skip
+Operation(
+    "modal_hinge_rate", "how H* changes with the motion of its joint",
+    body=modal_bodies.hinge_axes_rate, **_MODAL, rows="b", cols="r", naming=Naming.INLINE,
+    form="Ḣ*({at})", latex=r"\dot{H}^{*}({at})", starred=("Ḣ({at})", r"\dot{H}({at})"),
+)  # fmt: skip
+Operation(
+    "modal_inertia", "M(η)", body=modal_bodies.inertia, **_MODAL, rows="b", cols="b",
+    kind=Kind.SYMMETRIC, cost=lambda x, size: 15 * size("m") ** 2, form="M({at})",
+)  # fmt: skip
+Operation(
+    "gyroscopic", "b of a body with modes, its elastic forces included",
+    body=modal_bodies.gyroscopic, **_MODAL, rows="b", cols="1",
+    cost=lambda x, size: 100 + 25 * size("m") ** 2, **_call("b"),
+)  # fmt: skip
+Operation(
+    "modal_coordinates", "η", body=modal_bodies.coordinates, **_MODAL, rows="r", cols="1",
+    naming=Naming.INLINE, form="η({at})", latex=r"\eta({at})",
+)  # fmt: skip
+Operation(
+    "modal", "the identity on modes, zeros for joints", body=modal_bodies.selection, **_MODAL,
+    **_LEAF, rows="r", cols="r", kind=Kind.SYMMETRIC, form="modal({at})",
+)  # fmt: skip
+Operation(
+    "K_e", "modal stiffness", body=modal_bodies.elastic, **_MODAL, **_LEAF, rows="r", cols="r",
+    kind=Kind.SYMMETRIC, form="K_e({at})",
+)  # fmt: skip
+Operation(
+    "C_e", "modal damping", body=modal_bodies.elastic, **_MODAL, **_LEAF, rows="r", cols="r",
+    kind=Kind.SYMMETRIC, form="C_e({at})",
+)  # fmt: skip
+Operation(
+    "port_transform", "φ(parent, port)", body=modal_bodies.port_transform, **_MODAL, rows="6",
+    cols="6", kind=Kind.RIGID, cost=lambda x, size: 60 + 15 * size("m"), form="port({at})",
+    latex=r"\operatorname{port}({at})",
+)  # fmt: skip
+Operation(
+    "port_motion", "Π, the motion of a port by the modes", body=modal_bodies.port_motion, **_MODAL,
+    rows="6", cols="m", cost=lambda x, size: 40 * size("m"), form="Π({at})", latex=r"\Pi({at})",
+)  # fmt: skip
+Operation(
+    "modal_step", "E_φ(parent, k) with modal rows", body=modal_bodies.step, **_MODAL, rows="B",
+    cols="b", cost=lambda x, size: 30 * size("m"), naming=Naming.INLINE, form="φ{pair}",
+    latex=r"\phi{pair}",
+)  # fmt: skip
+Operation(
+    "modal_bias", "a of a body on a port", body=modal_bodies.bias, **_MODAL, rows="b", cols="1",
+    cost=lambda x, size: 150 + 20 * size("m") ** 2, **_call("a"),
 )  # fmt: skip
 
 # ---- algebra of blocks ---------------------------------------------------------------------------
