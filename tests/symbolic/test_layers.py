@@ -24,6 +24,7 @@ LAYERS = [
     "errors",
     "whole_files",
     "spatial",
+    "flexible",
     "model",
     "constraints",
     "contacts",

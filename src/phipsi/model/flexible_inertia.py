@@ -264,6 +264,68 @@ class FlexibleInertia(Value):
             )
         self._check_positive()
 
+    @classmethod
+    def from_points(
+        cls,
+        masses: ArrayLike,
+        points: ArrayLike,
+        modes: ArrayLike,
+        stiffness: ArrayLike,
+        *,
+        damping: ArrayLike | None = None,
+        second: ArrayLike | None = None,
+        inertias: ArrayLike | None = None,
+        turns: ArrayLike | None = None,
+        ports: Iterable[Port] = (),
+        shape: FlexibleShape | None = None,
+    ) -> FlexibleInertia:
+        """A body of k points with mass, which n modes displace.
+
+        **Arguments:** `masses` (k,) in kg; `points` (k, 3) in m, body axes; `modes` (k, 3, n), the
+        displacement φ_i of each point per mode; `stiffness` and `damping` (n, n); `second`
+        (k, 3, n, n), second-order displacements ψ_ij; `inertias` (k, 3, 3) of points that turn by
+        `turns` (k, 3, n) per mode, in kg·m² and rad. **Cost:** O(k n²). **Source:**
+        docs/theory/flexible-bodies.md, section 2.
+
+        A mass of 2 kg on a spring, at 1 m from the joint:
+
+        >>> import phipsi as pp
+        >>> body = pp.FlexibleInertia.from_points(
+        ...     [2.0], [(1, 0, 0)], [[[0], [1], [0]]], stiffness=[[50.0]]
+        ... )
+        >>> body.frequencies.round(9).tolist(), float(body.inertia_at([0.1])[2, 6])
+        ([5.0], 2.0)
+        """
+        from phipsi.flexible.invariants import invariants_of_points
+
+        shapes = _numbers(modes)
+        k, n = (len(shapes), shapes.shape[-1]) if shapes.ndim == 3 else (0, 0)
+        sizes = {
+            "masses": (masses, (k,)),
+            "points": (points, (k, 3)),
+            "modes": (modes, (k, 3, n)),
+            "second": (second, (k, 3, n, n)),
+            "inertias": (inertias, (k, 3, 3)),
+            "turns": (turns, (k, 3, n)),
+        }
+        arrays = {}
+        for name, (given, size) in sizes.items():
+            found = None if given is None else _numbers(given)
+            if found is not None and (found.shape != size or not np.isfinite(found).all()):
+                raise ModelError(
+                    f"FlexibleInertia.from_points: {name} must be finite numbers of shape "
+                    f"{size}, with k = {k} points and n = {n} modes as in modes (k, 3, n); its "
+                    f"shape is {found.shape}."
+                )
+            arrays[name] = found
+        return cls(
+            **invariants_of_points(**arrays),
+            stiffness=stiffness,
+            damping=damping,
+            ports=ports,
+            shape=shape,
+        )
+
     @property
     def modes(self) -> int:
         """The number n of modes."""
