@@ -26,7 +26,8 @@ _TABLE = {
         "model.model": "Model",
         "model.pose": "Pose",
         "model.inertia": "SpatialInertia",
-        "model.flexible_inertia": "FlexibleInertia FlexibleShape Port",
+        "model.flexible_inertia": "FlexibleInertia",
+        "model.flexible_ports": "FlexibleShape Port",
         "model.joints": ".",
         "examples": ".",
     },
@@ -110,7 +111,7 @@ _TABLE = {
         "simulation.grasp_events": "contact_events",
         "forces": ".",
         "simulation.topology": ".",
-        "interfaces.report.report_page": "report",
+        "interfaces.page.report_page": "report",
     },
     ("Studies", "studies.md"): {
         "studies.study": "Study",

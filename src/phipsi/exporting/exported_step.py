@@ -46,20 +46,19 @@ def exported_step(simulator: Any, target: Target, name: str) -> Any:
     if simulator.episodes is not None:
         raise InputError("step=: episodes start again in Python; export a Simulator without them")
     plan = simulator._plan((), ())
+    one = replace(target, lanes=1, fused=target.fused and not simulator.reproducible)
 
     def write(module: Any) -> tuple[list[Any], ExportedFunction]:
-        return _StepWriter(module, plan, simulator, replace(target, lanes=1), name).write()
+        return PlanWriter(module, plan, simulator.dt, one, name).write()
 
     return write
 
 
-class _StepWriter:
-    """Writes both functions around the code of a run."""
+class PlanWriter:
+    """Writes ``NAME_step`` and ``NAME_rollout`` around the code of a run, with steps of `dt` s."""
 
-    def __init__(
-        self, module: Any, plan: Plan, simulator: Simulator, target: Target, name: str
-    ) -> None:
-        self.module, self.plan, self.simulator, self.name = module, plan, simulator, name
+    def __init__(self, module: Any, plan: Plan, dt: float, target: Target, name: str) -> None:
+        self.module, self.plan, self.dt, self.name = module, plan, dt, name
         sources = [KernelSource(native.program, target) for native in plan.natives]
         self.run = Run(module, plan, plan.natives, 1, f"{name}_inner", sources)
         scratch = max(source.scratch_bytes for source in sources)
@@ -87,7 +86,8 @@ class _StepWriter:
         out = [array(n, ports[n], "inout", f"state {n}") for n in self.plan.states]
         out.append(ExportedArray("step", (1,), "", "inout", "steps so far, a whole number"))
         out += [array(n, ports[n], "in", f"input {n}") for n in self.plan.inputs]
-        out += [array(n, ports[n], "in", f"parameter {n}") for n in self.plan.shared]
+        parameters = (*self.plan.own, *self.plan.shared)
+        out += [array(n, ports[n], "in", f"parameter {n}") for n in parameters]
         return tuple(out)
 
     def write(self) -> tuple[list[Any], ExportedFunction]:
@@ -112,7 +112,7 @@ class _StepWriter:
         """Fill the job of the run, run it, and count."""
         b = function.begin()
         count, *given, work = function.args
-        names = [*self.plan.states, None, *self.plan.inputs, *self.plan.shared]
+        names = [*self.plan.states, None, *self.plan.inputs, *self.plan.own, *self.plan.shared]
         places = {n: p for n, p in zip(names, given, strict=True) if n is not None}
         counter = given[names.index(None)]
         ports = list(self.plan.ports)
@@ -136,7 +136,7 @@ class _StepWriter:
             put(word, i64(1))
         put(run_code.STEPS, b.sext(count, I64))
         put(run_code.FIRST, b.and_(shifted, i64(_LARGEST)))
-        put(run_code.STEP_LENGTH, ir.Constant(DOUBLE, self.simulator.dt))
+        put(run_code.STEP_LENGTH, ir.Constant(DOUBLE, self.dt))
         address(run_code.WORK, work)
         address(run_code.STATUS, status)
         address(run_code.FAILED_AT, b.at(status, 8))

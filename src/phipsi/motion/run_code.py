@@ -18,7 +18,7 @@ from phipsi.backends.native.data_record import INTEGERS, N_BODIES
 from phipsi.backends.native.kernel.law_code import Area, LawCode
 from phipsi.backends.native.native_backend import KernelSource
 from phipsi.backends.native.pipeline import sources_digest
-from phipsi.backends.native.targets.target import MachineCode, machine_code
+from phipsi.backends.native.targets.target import MachineCode, generic_target, machine_code
 from phipsi.backends.native.text import llvm_text as ir
 from phipsi.backends.native.text.elementary import whole_number
 from phipsi.backends.native.text.lane_arithmetic import (
@@ -84,7 +84,8 @@ class Plan:
     `own`, parameters that every trajectory has its own of, and `shared` ones, by name with the
     number of entries; `samples`; `records`, quantities that are written out; `restart`, if the run
     has episodes; `gives`, quantities that are written out for every step, in the code of the step
-    itself; `codes`, the machine code by number of lanes, once it is there. Graphs read
+    itself; `codes`, the machine code by number of lanes, once it is there; `reproducible`, whether
+    it is for any processor, without fused multiply-add. Graphs read
     states, inputs and parameters by their names, the step length as ``h``, and as whole numbers
     the ``step`` of the run and the ``trajectory``.
     """
@@ -99,6 +100,7 @@ class Plan:
     restart: Restart | None = None
     gives: Mapping[str, Node] = field(default_factory=dict)
     codes: dict[int, MachineCode] = field(default_factory=dict, repr=False)
+    reproducible: bool = False
 
     def nodes(self) -> list[Node]:
         """All results, in a fixed order."""
@@ -117,6 +119,13 @@ class Plan:
         """The programs that are called, each once; the first has the tables of the model."""
         called = natives_of(in_order(self.nodes()))
         return [self.base, *(x for x in called if x is not self.base)]
+
+    @cached_property
+    def sources(self) -> Sequence[KernelSource]:
+        """The same programs for the processor that the code is for."""
+        if not self.reproducible:
+            return self.natives
+        return [KernelSource(x.program, generic_target()) for x in self.natives]
 
     @cached_property
     def ports(self) -> dict[str, int]:
@@ -139,6 +148,8 @@ class Plan:
             one, nodes = self.restart, [numbers[x] for x in self.restart.nodes]
             heads.append((one.period, list(one.checks), one.ended, one.pools, nodes))
             heads.append(list(one.results))
+        if self.reproducible:
+            heads.append("reproducible")
         return "\n".join([*lines, *map(repr, heads)])
 
 
@@ -156,17 +167,17 @@ def run_code(plan: Plan, lanes: int) -> MachineCode:
     found = plan.codes.get(lanes)
     if found is not None:
         return found
-    natives = plan.natives
-    keys = " ".join(native.unit.key() for native in natives)
+    sources = plan.sources
+    keys = " ".join(source.unit.key() for source in sources)
     text = f"{keys} run {lanes} {_version()} {plan.text()}"
     digest = hashlib.sha256(text.encode()).hexdigest()
 
     def emit() -> str:
         module = ir.Module()
-        Run(module, plan, natives, lanes)
+        Run(module, plan, plan.natives, lanes, sources=sources)
         return str(module)
 
-    found = plan.codes[lanes] = machine_code(digest, natives[0].target, emit)
+    found = plan.codes[lanes] = machine_code(digest, sources[0].target, emit)
     return found
 
 

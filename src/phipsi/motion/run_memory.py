@@ -40,7 +40,7 @@ class RunMemory:
         first_trajectory: int = 0,
     ) -> None:
         self.plan, self.count = plan, count
-        natives = plan.natives
+        natives = plan.sources
         wide = natives[0].target.lanes
         lanes = 1 if count == 1 else wide
         self._code = run_code.run_code(plan, lanes)

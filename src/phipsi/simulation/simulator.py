@@ -82,9 +82,10 @@ class Simulator:
     such as "M" or "gravity", or "inertia" for the ten `inertial_parameters` of every body; of a
     `System` these and "Jr";
     `episodes`, when trajectories end and start again; `smoothing`, J, of gradients through
-    contacts, see `gradient`.
-    **Attributes:** `model`, `dt`, `integrator`, `smoothing`; `parameters`, of the laws, by name
-    with their values; `recordable`, the names of what `rollout` can record.
+    contacts, see `gradient`; `reproducible`, whether steps and rollouts use no fused multiply-add:
+    then they have the bits of the step in WebAssembly, C and on a live page.
+    **Attributes:** `model`, `dt`, `integrator`, `smoothing`, `laws`, `reproducible`; `parameters`,
+    of the laws, by name with their values; `recordable`, the names of what `rollout` can record.
 
     A step evaluates laws and forward dynamics at every stage, in machine code, with trajectories
     side by side in vector lanes; a trajectory has the same bits in whatever batch and number of
@@ -109,6 +110,7 @@ class Simulator:
         given: Sequence[str] = (),
         episodes: Episodes | None = None,
         smoothing: float = 0.0,
+        reproducible: bool = False,
     ) -> None:
         self._mechanism = mechanism_of(mechanism, Simulator)
         self.model = self._mechanism.model
@@ -122,8 +124,11 @@ class Simulator:
         reject_unfit(METHODS[integrator], rows=self._mechanism.n_rows)
         self.integrator = integrator
         self.smoothing = self._checked_smoothing(smoothing)
+        self.reproducible = bool(reproducible)
+        several = isinstance(laws, Iterable) and not isinstance(laws, Circuit)
+        self.laws: Any = tuple(laws) if several else laws
         self._circuit = (
-            laws if isinstance(laws, Circuit) else circuit(self._mechanism, laws, self.dt)
+            laws if isinstance(laws, Circuit) else circuit(self._mechanism, self.laws, self.dt)
         )
         check_contacts(METHODS[integrator], self._mechanism, self._circuit.joint_rows)
         self._graph = StepGraph(self._mechanism, self._circuit, given)
@@ -330,6 +335,7 @@ class Simulator:
                 tuple(samples),
                 {name: self._record(name) for name in records},
                 self._restart,
+                reproducible=self.reproducible,
             )
         return self._plans[key]
 

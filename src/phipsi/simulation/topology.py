@@ -27,7 +27,7 @@ from phipsi.algorithms.constrained.stages import Stages
 from phipsi.algorithms.constrained.system import System
 from phipsi.algorithms.grasping.grasp import Grasp as HeldObject
 from phipsi.algorithms.kinematics.motions import body_poses
-from phipsi.constraints import Constraint, Coupling, Distance, Rows
+from phipsi.constraints import Constraint, Distance, Rows
 from phipsi.contacts import Contact
 from phipsi.errors import InputError, ModelError, did_you_mean
 from phipsi.model.model import Model
@@ -71,7 +71,7 @@ class Topology:
     def system(self, model: Model | None = None, stages: Stages | None = None) -> System:
         """The constraints on the reduced model (or another one with the same names)."""
         model = self.reduced() if model is None else model
-        left = [c.with_locked(model, self.locked) for c in self.constraints]
+        left = [c.with_locked(model, self.locked, self.model) for c in self.constraints]
         acting = [c for c in left if c is not None]
         touching = [c for c in acting if isinstance(c, Contact)]
         others = [c for c in acting if not isinstance(c, Contact)]
@@ -362,9 +362,9 @@ def _fitted(constraint: Constraint, model: Model, q: Array) -> Constraint:
     """The constraint with its second end moved so that it holds at q."""
     if isinstance(constraint, Rows):
         return constraint
-    if isinstance(constraint, Coupling):
-        row, _ = constraint.coordinates(model)
-        return replace(constraint, offset=float(row @ q))
+    engaged = constraint.fitted(model, q)
+    if engaged is not None:
+        return engaged
     poses = [*body_poses(model, q), np.eye(4)]
     first, second = ("object", "finger") if isinstance(constraint, Contact) else ("a", "b")
     closure = constraint.closure(model)

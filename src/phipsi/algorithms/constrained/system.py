@@ -116,9 +116,7 @@ class System(Model):
         first = np.concatenate([[0], np.cumsum([len(x.rows) for x in found])]).astype(int)
         coordinates: dict[int, tuple[Array, float]] = {}
         for c, row in zip(listed, first, strict=False):
-            given = c.coordinates(model)
-            if given is not None:
-                coordinates[int(row)] = given
+            coordinates |= {int(row) + i: given for i, given in enumerate(c.coordinates(model))}
         self._set(**{name: getattr(model, name) for name in Model.__slots__[:-1]})
         self._set(
             _tree=model,
@@ -195,7 +193,7 @@ class System(Model):
         model = self.model.with_locked(names, q)
         at = q if isinstance(q, Mapping) else None
         values = {n: np.asarray(q)[self.model.q_slice(n)] if at is None else at[n] for n in names}
-        left = [c.with_locked(model, values) for c in self.constraints]
+        left = [c.with_locked(model, values, self.model) for c in self.constraints]
         return self._on(model, [c for c in left if c is not None])
 
     def _rebuilt(self, description: Description) -> System:

@@ -69,7 +69,7 @@ def info(file: Path, /, *, frames: bool = False, source: Source = SOURCE) -> int
         Also show the frames fixed in each body.
     """
     from phipsi.errors import shown
-    from phipsi.interfaces.report.model_checks import counted
+    from phipsi.interfaces.model_checks import counted
 
     robot = source.robot(file)
     mass = sum(inertia.mass for inertia in robot.inertias)
@@ -160,7 +160,7 @@ def check(file: Path, /, *, seed: int = 0, source: Source = SOURCE) -> int:
     seed
         Of the random state at which dynamics is checked.
     """
-    from phipsi.interfaces.report.model_checks import check_model
+    from phipsi.interfaces.model_checks import check_model
 
     robot = source.robot(file)
     failed = 0

@@ -1,0 +1,48 @@
+"""Constraints that close loops: joints between any two bodies, gears and couplings, general rows.
+
+A tree has one joint per body. Every further joint is a constraint of a `System`:
+
+>>> import phipsi as pp
+>>> pin = pp.constraints.Revolute((0, 0, 1), name="pin", a=("rod", (1, 0, 0)), b="world")
+
+**Ends.** `a` and `b` are a body, a frame or "world", alone or with a place on it: an offset (3,) in
+m, or a `Pose`. This is the constraint's joint frame on that side. An end given without a rotation
+has the axes of the body or frame it names.
+
+**Axes** are given in the joint frame of `a` and have the same numbers in the joint frame of `b`: at
+zero displacement the two frames coincide, as for the joints of a tree. Where the axis has other
+numbers in `b`, give `axis_b`, or give `b` a `Pose` with the rotation.
+
+**Gears** relate coordinates of joints of the tree: `Gear`, `Planetary`, `Differential`,
+`RackPinion`, `Belt`, `Screw`, or `Coupling` for any other linear relation.
+"""
+
+from phipsi.constraints.closing_joints import (
+    Cylindrical,
+    Distance,
+    Planar,
+    PointOnLine,
+    Prismatic,
+    Revolute,
+    Spherical,
+    Universal,
+    Weld,
+    z_along,
+)
+from phipsi.constraints.constraint import Constraint, End
+from phipsi.constraints.couplings import (
+    Belt,
+    Coupling,
+    Differential,
+    Gear,
+    Planetary,
+    RackPinion,
+    Screw,
+)
+from phipsi.constraints.general_rows import Rows
+
+__all__ = [
+    "Belt", "Constraint", "Coupling", "Cylindrical", "Differential", "Distance", "End", "Gear",
+    "Planar", "Planetary", "PointOnLine", "Prismatic", "RackPinion", "Revolute", "Rows", "Screw",
+    "Spherical", "Universal", "Weld", "z_along",
+]  # fmt: skip

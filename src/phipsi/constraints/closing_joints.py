@@ -1,0 +1,243 @@
+"""Joints between any two bodies: they close loops."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from phipsi.constraints.constraint import Constraint, End, check_name, end_of, number_of
+from phipsi.errors import ModelError
+from phipsi.model.closures import ANGULAR, LINEAR, Closure
+from phipsi.model.joint import unit_axis
+from phipsi.model.model import Model
+from phipsi.model.pose import Pose
+from phipsi.model.tree import WORLD
+from phipsi.model.value import plain, vector3
+
+Axis = tuple[float, float, float]
+
+_ROW_NAMES = {
+    "R02": "tilt_x", "R12": "tilt_y", "R22": "angle", "sx": "turn_x", "sy": "turn_y",
+    "sz": "turn_z", "rx": "x", "ry": "y", "rz": "z", "distance": "distance",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Joint(Constraint):
+    name: str = field(kw_only=True)
+    a: End = field(kw_only=True)
+    b: End = field(kw_only=True)
+
+    def __post_init__(self) -> None:
+        check_name(self.name, type(self).__name__)
+        _plain_ends(self)
+        for side in ("axis", "axis1", "axis2", "normal", "axis_b", "normal_b"):
+            given = getattr(self, side, None)
+            if given is not None:
+                value = unit_axis(given, f"{self._who()}: {side}")
+                object.__setattr__(self, side, value)
+
+    def _who(self) -> str:
+        return f"{type(self).__name__} {self.name!r}"
+
+    def sides(self) -> tuple[End, ...]:
+        """Its ends a and b."""
+        return self.a, self.b
+
+    def _between(
+        self,
+        model: Model,
+        angular: str,
+        linear: str,
+        axis_a: Axis = (0.0, 0.0, 1.0),
+        axis_b: Axis | None = None,
+        constant: float = 0.0,
+    ) -> Closure:
+        """The closure with its z axes along the axes given in the two joint frames."""
+        a, X_a = end_of(model, self.a, "a", self._who())
+        b, X_b = end_of(model, self.b, "b", self._who())
+        if a == b:
+            where = "the world" if a == WORLD else f"body {model.body_names[a]!r}"
+            raise ModelError(
+                f"{self._who()}: both ends are fixed in {where} (a={self.a!r}, b={self.b!r}), so "
+                f"there is no motion between them to constrain. A loop is closed between two "
+                f"different bodies, or a body and 'world'."
+            )
+        forms = ANGULAR[angular] + LINEAR[linear]
+        return Closure(
+            name=self.name,
+            rows=tuple(_ROW_NAMES[form] for form in forms),
+            angular=angular,
+            linear=linear,
+            a=a,
+            b=b,
+            a_frame=X_a @ z_along(axis_a),
+            b_frame=X_b @ z_along(axis_a if axis_b is None else axis_b),
+            constant=constant,
+        )
+
+
+@final
+@dataclass(frozen=True)
+class Weld(_Joint):
+    """The two joint frames coincide: 6 rows."""
+
+    def closure(self, model: Model) -> Closure:
+        """Angular "all", linear "all"."""
+        return self._between(model, "all", "all")
+
+
+@final
+@dataclass(frozen=True)
+class Spherical(_Joint):
+    """The two points coincide: 3 rows. Rotations of the joint frames do not matter."""
+
+    def closure(self, model: Model) -> Closure:
+        """Linear "all"."""
+        return self._between(model, "none", "all")
+
+
+@final
+@dataclass(frozen=True)
+class Revolute(_Joint):
+    """Only rotation about `axis` is free: 5 rows."""
+
+    axis: ArrayLike = (0, 0, 1)
+    axis_b: ArrayLike | None = None
+
+    def closure(self, model: Model) -> Closure:
+        """Angular "axis", linear "all"."""
+        return self._between(model, "axis", "all", _axis(self.axis), _axis(self.axis_b))
+
+
+@final
+@dataclass(frozen=True)
+class Prismatic(_Joint):
+    """Only sliding along `axis` is free: 5 rows."""
+
+    axis: ArrayLike = (0, 0, 1)
+
+    def closure(self, model: Model) -> Closure:
+        """Angular "all", linear "xy"."""
+        return self._between(model, "all", "xy", _axis(self.axis))
+
+
+@final
+@dataclass(frozen=True)
+class Cylindrical(_Joint):
+    """Rotation about and sliding along `axis` are free: 4 rows."""
+
+    axis: ArrayLike = (0, 0, 1)
+    axis_b: ArrayLike | None = None
+
+    def closure(self, model: Model) -> Closure:
+        """Angular "axis", linear "xy"."""
+        return self._between(model, "axis", "xy", _axis(self.axis), _axis(self.axis_b))
+
+
+@final
+@dataclass(frozen=True)
+class Universal(_Joint):
+    """Rotation about `axis1`, fixed in `a`, and `axis2`, fixed in `b`: 4 rows.
+
+    The angle between the axes is the one of their numbers, as for a universal joint of a tree.
+    """
+
+    axis1: ArrayLike = (1, 0, 0)
+    axis2: ArrayLike = (0, 1, 0)
+
+    def closure(self, model: Model) -> Closure:
+        """Angular "cross", linear "all"."""
+        first, second = _axis(self.axis1), _axis(self.axis2)
+        if np.linalg.norm(np.cross(first, second)) < 1e-8:
+            raise ModelError(
+                f"{self._who()}: axis1 {first} and axis2 {second} are parallel, so the cross "
+                f"between them is not a cross, and one rotation is left. Use a revolute:\n"
+                f"    pp.constraints.Revolute({first}, name={self.name!r}, a={self.a!r}, "
+                f"b={self.b!r})"
+            )
+        return self._between(model, "cross", "all", first, second, float(np.dot(first, second)))
+
+
+@final
+@dataclass(frozen=True)
+class Planar(_Joint):
+    """Sliding in the plane perpendicular to `normal` and turning about it are free: 3 rows."""
+
+    normal: ArrayLike = (0, 0, 1)
+    normal_b: ArrayLike | None = None
+
+    def closure(self, model: Model) -> Closure:
+        """Angular "axis", linear "z"."""
+        return self._between(model, "axis", "z", _axis(self.normal), _axis(self.normal_b))
+
+
+@final
+@dataclass(frozen=True)
+class PointOnLine(_Joint):
+    """The point of `b` stays on the line through the point of `a` along `axis`: 2 rows."""
+
+    axis: ArrayLike = (0, 0, 1)
+
+    def closure(self, model: Model) -> Closure:
+        """Linear "xy"."""
+        return self._between(model, "none", "xy", _axis(self.axis))
+
+
+@final
+@dataclass(frozen=True)
+class Distance(_Joint):
+    """The two points stay `length` (m) apart, like the ends of a massless rod: 1 row."""
+
+    length: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_name(self.name, "Distance")
+        _plain_ends(self)
+        length = number_of(self.length)
+        if not (np.isfinite(length) and length > 0):
+            raise ModelError(
+                f"{self._who()}: length={self.length!r} must be a finite number of metres above 0. "
+                f"Two points at distance 0 coincide, which takes three rows, not one:\n"
+                f"    pp.constraints.Spherical(name={self.name!r}, a={self.a!r}, b={self.b!r})"
+            )
+        object.__setattr__(self, "length", length)
+
+    def closure(self, model: Model) -> Closure:
+        """Linear "distance"."""
+        return self._between(model, "none", "distance", constant=self.length)
+
+
+def _plain_ends(constraint: _Joint) -> None:
+    """Offsets as tuples, so that constraints compare and hash by content."""
+    for side in ("a", "b"):
+        end = getattr(constraint, side)
+        if isinstance(end, tuple | list) and len(end) == 2 and isinstance(end[0], str):
+            name, place = end
+            if not isinstance(place, Pose):
+                who = f"{type(constraint).__name__} {constraint.name!r}: the offset of {side}"
+                place = plain(vector3(place, who))
+                if not np.isfinite(place).all():
+                    raise ModelError(f"{who}, {place}, has a number that is not finite.")
+            object.__setattr__(constraint, side, (name, place))
+
+
+def _axis(axis: Any) -> Any:
+    """The axis as `__post_init__` left it: a tuple of length 1, or None."""
+    return axis
+
+
+def z_along(axis: Axis) -> Pose:
+    """The smallest rotation that takes z to the axis."""
+    x, y, z = axis
+    if x == 0 and y == 0:
+        return Pose() if z > 0 else Pose(np.diag([1.0, -1.0, -1.0]))
+    if z < 0:  # by way of −z, which is near
+        flipped = z_along((x, -y, -z)).rotation
+        return Pose(np.diag([1.0, -1.0, -1.0]) @ flipped)
+    k = 1.0 / (1.0 + z)
+    R = [[1 - k * x * x, -k * x * y, x], [-k * x * y, 1 - k * y * y, y], [-x, -y, z]]
+    return Pose(R)

@@ -1,0 +1,108 @@
+"""The interface of every constraint, and the reading of its ends and numbers."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from phipsi.errors import InputError, ModelError
+from phipsi.model.closures import Closure
+from phipsi.model.model import Model
+from phipsi.model.pose import Pose
+
+Array = NDArray[Any]
+End = str | tuple[str, Pose | ArrayLike]
+
+
+class Constraint(ABC):
+    """The interface of every constraint: its `name`, and its rows on a model."""
+
+    name: str
+
+    @abstractmethod
+    def closure(self, model: Model) -> Closure:
+        """The rows, with names looked up in the model."""
+
+    def prescribed(self, rows: int) -> Array:
+        """The prescribed rates of the rows (rows,): zero, except for `Rows`."""
+        return np.zeros(rows)
+
+    def coordinates(self, model: Model) -> tuple[tuple[Array, float], ...]:
+        """For rows on coordinates: coefficients (nq,) and offset of each residual c* q − offset."""
+        return ()
+
+    def sides(self) -> tuple[End, ...]:
+        """The two ends, if it is a joint between two."""
+        return ()
+
+    def fitted(self, model: Model, q: Array) -> Constraint | None:
+        """The same constraint with constants such that it holds at q; None if ends must move."""
+        return None
+
+    def with_locked(
+        self, model: Model, locked: Mapping[str, ArrayLike], before: Model
+    ) -> Constraint | None:
+        """The same constraint with joints locked; None if there is no motion left for it to bind.
+
+        **Arguments:** `model`, without the locked joints; `locked`, joint → its coordinates;
+        `before`, the model with them.
+        """
+        hosts = {end_of(model, side, "end", repr(self.name))[0] for side in self.sides()}
+        return None if len(hosts) == 1 else self
+
+
+def check_name(name: Any, kind: str) -> None:
+    """Reject names that are not a text."""
+    if not isinstance(name, str) or not name:
+        raise ModelError(
+            f"{kind}: name={name!r} must be a text that is not empty; reports and errors name "
+            f"the constraint by it."
+        )
+
+
+def end_of(model: Model, end: Any, side: str, who: str) -> tuple[int, Pose]:
+    """Body (−1: world) of an end, and the pose of the joint frame in it."""
+    if isinstance(end, str):
+        return resolved_point(model, end, f"{who}: {side}")
+    if not (isinstance(end, tuple | list) and len(end) == 2 and isinstance(end[0], str)):
+        raise ModelError(
+            f"{who}: {side}={end!r} must be a body, a frame or 'world', alone or with its place "
+            f"there:\n    {side}=('rod', (1, 0, 0))      an offset in m\n"
+            f"    {side}=('rod', pp.Pose(R, (1, 0, 0)))"
+        )
+    name, place = end
+    if not isinstance(place, Pose):
+        return resolved_point(model, (name, place), f"{who}: {side}")
+    body, X = resolved_point(model, name, f"{who}: {side}")
+    return body, X @ place
+
+
+def resolved_point(model: Model, point: Any, who: str) -> tuple[int, Pose]:
+    """`resolve_point`, with errors that name the constraint."""
+    try:
+        return model.resolve_point(point)
+    except (ModelError, InputError) as error:
+        raise ModelError(f"{who}: {error}") from error
+
+
+def number_of(value: Any) -> float:
+    """One real number, or NaN for anything else."""
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return float("nan")
+
+
+def numbers_of(values: Any, what: str) -> Array:
+    """Real numbers as a new array."""
+    try:
+        array = np.array(values)
+    except (TypeError, ValueError):
+        array = np.array(None)
+    if array.dtype.kind not in "iuf":
+        raise ModelError(f"{what} must be real numbers, not {values!r}.")
+    return array.astype(np.float64)

@@ -1,0 +1,252 @@
+// The physics of a live page: the compiled programs of a simulator, as WebAssembly.
+//
+//   const physics = await PhipsiPhysics.load(description, bytes);   // from live_physics.py
+//   physics.advance(16);                  // steps; throws an Error with `status` if one fails
+//   physics.values.q, .v, .t              // views of the module's memory
+//   physics.look();                       // then values.poses, values.energies are of this state
+//
+// Nothing here knows of a page: tests run it in Node.
+"use strict";
+
+class PhipsiPhysics {
+  static async load(description, bytes) {
+    const { instance } = await WebAssembly.instantiate(bytes, {});
+    return new PhipsiPhysics(description, instance.exports);
+  }
+
+  constructor(description, exports) {
+    this.description = description;
+    this.dt = description.dt;
+    this.values = {};
+    const { places, functions, work } = description;
+    for (const [name, [at, count]] of Object.entries(places)) {
+      this.values[name] = new Float64Array(exports.memory.buffer, at, count);
+    }
+    this._functions = {};
+    for (const [name, f] of Object.entries(functions)) {
+      const addresses = [...f.arrays.map((a) => places[a][0]), work];
+      this._functions[name] = (n) => exports[f.rollout](n, ...addresses);
+    }
+    this.hasLoops = "close" in functions;
+    this.hasHandles = description.handles.includes("live_hand");
+    this.reset();
+  }
+
+  // everything as it was when the page was written
+  reset() {
+    for (const [name, x] of Object.entries(this.description.first)) this.values[name].set(x);
+  }
+
+  // call a function n times; the error of one that fails has its status
+  _call(name, n = 1) {
+    const status = this._functions[name](n);
+    if (!status) return;
+    const text = this.description.statuses[status & 7] ?? "unknown";
+    const bodies = this.description.bodies;
+    const body = bodies[(status >> 3) - 1];
+    throw Object.assign(new Error(body === undefined ? text : `${text} (${body})`), { status });
+  }
+
+  // whether something acts that the simulator itself does not have
+  get isChanged() {
+    if (!this.hasHandles) return false;
+    const v = this.values, first = this.description.first;
+    const same = (name) => !(name in v) || v[name].every((x, i) => x === first[name][i]);
+    return v["live_hand.stiffness"][0] !== 0 || v["live_damping.rate"][0] !== 0 ||
+      !same("gravity") || !same("inertia");
+  }
+
+  // take steps: those of the simulator, bit for bit, as long as nothing is changed
+  advance(steps) {
+    if (steps > 0) this._call(this.isChanged ? "live" : "run", steps);
+  }
+
+  // poses of the bodies (16 numbers each, row by row) and energies: kinetic, of gravity, stored
+  look() {
+    this._call("look");
+    return this.values;
+  }
+
+  // 12 numbers for every body: rotation row by row, position
+  poses(out) {
+    const X = this.values.poses, n = X.length / 16;
+    out = out ?? new Float64Array(12 * n);
+    for (let k = 0; k < n; k++) {
+      for (let i = 0; i < 3; i++) {
+        for (let j = 0; j < 3; j++) out[12 * k + 3 * i + j] = X[16 * k + 4 * i + j];
+        out[12 * k + 9 + i] = X[16 * k + 4 * i + 3];
+      }
+    }
+    return out;
+  }
+
+  // P (6, 6), D (r, r), G (6, r) of the articulated body k, as rows
+  blocks(k) {
+    this._call("blocks");
+    const { P, D, G } = this.values, { v, bodies } = this.description;
+    const [first, end] = v[k], r = end - first, nv = G.length / 6;
+    const wide = Math.round(Math.sqrt(D.length / bodies.length));
+    const rows = (count, width, at) =>
+      Array.from({ length: count }, (_, i) => Array.from({ length: width }, (_, j) => at(i, j)));
+    return {
+      P: rows(6, 6, (i, j) => P[36 * k + 6 * i + j]),
+      D: rows(r, r, (i, j) => D[wide * wide * k + wide * i + j]),
+      G: rows(6, r, (i, j) => G[nv * i + first + j]),
+    };
+  }
+
+  // ---- states
+
+  save() {
+    return this.description.states.concat("step").map((name) => this.values[name].slice());
+  }
+
+  restore(saved) {
+    this.description.states.concat("step").forEach((name, i) => this.values[name].set(saved[i]));
+  }
+
+  // give a coordinate a value, at rest; with loops, as near to it as they allow
+  set(coordinate, value) {
+    const { q, v } = this.values;
+    v.fill(0);
+    if (this.hasLoops) this._slide(coordinate, value);
+    else write(q, coordinate, value);
+  }
+
+  // Loops are closed in the metric of the mass matrix; the joint that is moved counts as heavy.
+  _slide(coordinate, value) {
+    const { q, v, Jr } = this.values, rotors = Jr.slice();
+    const wide = Math.round(Math.sqrt(Jr.length / this.description.bodies.length));
+    for (const i of coordinate.rates) Jr[coordinate.body * wide * wide + i * (wide + 1)] += HEAVY * this._size();
+    let longest = LONGEST;
+    for (let i = 0; i < CLOSINGS; i++) {
+      const from = read(q, coordinate), rest = value - from, saved = this.save();
+      if (Math.abs(rest) < 1e-9) break;
+      write(q, coordinate, from + Math.sign(rest) * Math.min(Math.abs(rest), longest));
+      try {
+        this._call("close");
+      } catch (error) { // too far to close again
+        this.restore(saved);
+        longest /= 4;
+      }
+      v.fill(0);
+    }
+    Jr.set(rotors);
+  }
+
+  // the largest of the joints' articulated inertias
+  _size() {
+    this._call("blocks");
+    return this.values.D.reduce((m, x) => Math.max(m, x), 0);
+  }
+
+  get(coordinate) {
+    return read(this.values.q, coordinate);
+  }
+
+  // ---- a hand that pulls
+
+  // pull a point of body k, given in its axes, towards a place in the world
+  grab(k, point) {
+    const { values } = this;
+    values["live_hand.body"].fill(0);
+    values["live_hand.body"][k] = 1;
+    values["live_hand.point"].set(point);
+    this._call("blocks");
+    let mass = 0;
+    for (let i = 3; i < 6; i++) mass += values.P[36 * k + 7 * i] / 3;
+    this._mass = mass;
+    this.pull(this.pointInWorld(k, point));
+    this.soften();
+  }
+
+  // the spring of a hand: a fraction of a second, and hardly any overshoot
+  soften() {
+    const rate = 2 * Math.PI * 1.5, { values } = this;
+    values["live_hand.stiffness"][0] = this._mass * rate * rate;
+    values["live_hand.damping"][0] = this._mass * rate;
+  }
+
+  pull(target) {
+    this.values["live_hand.target"].set(target);
+  }
+
+  release() {
+    const { values } = this;
+    for (const name of ["body", "stiffness", "damping"]) values[`live_hand.${name}`].fill(0);
+  }
+
+  pointInWorld(k, point) {
+    this.look();
+    const X = this.values.poses;
+    return [0, 1, 2].map((i) => {
+      const row = 16 * k + 4 * i;
+      return X[row] * point[0] + X[row + 1] * point[1] + X[row + 2] * point[2] + X[row + 3];
+    });
+  }
+
+  // move towards the target of the hand at rest: inverse kinematics in the metric of the mass
+  // matrix. Each step starts from rest, without gravity, with a spring as stiff as the step allows.
+  follow(steps = 40) {
+    const { values } = this, kept = this.save(), gravity = values.gravity?.slice();
+    values["live_hand.stiffness"][0] = 0.5 * this._mass / (this.dt * this.dt);
+    values["live_hand.damping"][0] = 0;
+    values.gravity?.fill(0);
+    try {
+      for (let i = 0; i < steps; i++) {
+        values.v.fill(0);
+        this._call("live");
+        this._limit();
+      }
+      const q = values.q.slice();
+      this.restore(kept);
+      values.q.set(q);
+      values.v.fill(0);
+      if (this.hasLoops) this._call("close");
+      values.v.fill(0);
+    } catch (error) {
+      this.restore(kept);
+    } finally {
+      if (gravity) values.gravity.set(gravity);
+      this.soften();
+    }
+  }
+
+  _limit() {
+    if (this.hasLoops) return;
+    const { q } = this.values;
+    for (const c of this.description.coordinates) {
+      if (c.axis === undefined) q[c.at] = Math.min(c.upper ?? Infinity, Math.max(c.lower ?? -Infinity, q[c.at]));
+    }
+  }
+}
+
+const LONGEST = 0.1; // rad or m that a coordinate moves before its loops are closed again
+const CLOSINGS = 60;
+const HEAVY = 1e6; // how much heavier a joint is that stays where it is put
+
+// A coordinate is an entry of q; or, of a rotation in space, a component of its rotation vector.
+function read(q, c) {
+  return c.axis === undefined ? q[c.at] : rotationVector(q, c.at)[c.axis];
+}
+
+function write(q, c, value) {
+  if (c.axis === undefined) {
+    q[c.at] = value;
+    return;
+  }
+  const u = rotationVector(q, c.at);
+  u[c.axis] = value;
+  const angle = Math.hypot(...u), s = angle > 1e-12 ? Math.sin(angle / 2) / angle : 0.5;
+  q[c.at] = Math.cos(angle / 2);
+  for (let i = 0; i < 3; i++) q[c.at + 1 + i] = s * u[i];
+}
+
+function rotationVector(q, at) {
+  const sign = q[at] < 0 ? -1 : 1, w = sign * q[at];
+  const u = [0, 1, 2].map((i) => sign * q[at + 1 + i]), s = Math.hypot(...u);
+  const factor = s > 1e-12 ? 2 * Math.atan2(s, w) / s : 2;
+  return u.map((x) => factor * x);
+}
+
+if (typeof module !== "undefined") module.exports = { PhipsiPhysics };

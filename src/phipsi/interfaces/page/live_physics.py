@@ -1,0 +1,305 @@
+"""The physics of a live page: runs of a simulator as one WebAssembly module.
+
+Functions of the module, each a run (run_code.py) written with one lane:
+
+    run      steps of the simulator as it is: the bits of ``Simulator(…, reproducible=True)``
+    live     the same with handles: a spring that pulls a body, gravity, damping, masses
+    look     poses of the bodies and energies
+    blocks   P, D and G of the articulated bodies
+    close    the state on the constraints nearest to this one, of a system with loops
+
+They share one row of memory: a quantity has one place in it, whichever functions read it.
+
+Reasons: docs/decisions/0051.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from phipsi.algorithms.dynamics.energy import KINETIC_ENERGY
+from phipsi.algorithms.identification.regressors import inertial_parameters
+from phipsi.backends.failures import STATUS_WORDS
+from phipsi.compiler import compile
+from phipsi.errors import InputError, PhipsiError
+from phipsi.exporting.exported_step import PlanWriter
+from phipsi.exporting.module import exported_module
+from phipsi.exporting.targets import target_named
+from phipsi.exporting.wasm_module import wasm_module
+from phipsi.laws import law_operations as ops
+from phipsi.laws.calls import call
+from phipsi.laws.circuit import Circuit
+from phipsi.laws.graph import Node
+from phipsi.laws.law import Law, law
+from phipsi.laws.trace import Traced, as_node
+from phipsi.model.model import Model
+from phipsi.motion.closure_calls import ProjectionCall
+from phipsi.motion.run_code import Plan
+from phipsi.motion.step_calls import ProgramCall
+from phipsi.motion.step_graph import INERTIA
+from phipsi.operators import D, G, Jr, P, V, mass_matrix, pose
+from phipsi.simulation.simulator import Simulator
+from phipsi.simulation.simulator_state import SimulatorState
+
+Array = NDArray[Any]
+HAND, DAMPING = "live_hand", "live_damping"
+"""The names of the laws that a page adds."""
+_COUNTER = "step"
+_HANDLES = (("gravity", INERTIA), ("gravity",), ())  # quantities that a page changes, most first
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A function of the module: the names that it is exported by, and its arrays in order."""
+
+    step: str
+    rollout: str
+    arrays: tuple[str, ...]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class LivePhysics:
+    """A module, where its quantities are, and their first values.
+
+    **Attributes:** `simulator`, as it was given; `binary`, the module; `functions` by name;
+    `places`, address and count of every quantity; `work`, the address of the work memory; `first`,
+    values by quantity; `states`, the quantities that a step changes; `handles`, what the page may
+    change besides parameters of laws; `parameters` of laws, by name.
+    """
+
+    simulator: Simulator
+    binary: bytes
+    functions: Mapping[str, Entry]
+    places: Mapping[str, tuple[int, int]]
+    work: int
+    first: Mapping[str, Array]
+    states: tuple[str, ...]
+    handles: tuple[str, ...]
+    parameters: tuple[str, ...]
+
+    def description(self) -> dict[str, Any]:
+        """All but the module, for JSON."""
+        model = self.simulator.model
+        return {
+            "dt": self.simulator.dt,
+            "integrator": self.simulator.integrator,
+            "bodies": list(model.body_names),
+            "v": [[at.start, at.stop] for at in model.v_slices],
+            "coordinates": coordinates(model),
+            "statuses": {str(code): text for code, text in STATUS_WORDS.items()},
+            "functions": {n: vars(f) for n, f in self.functions.items()},
+            "places": self.places,
+            "work": self.work,
+            "first": {n: x.ravel().tolist() for n, x in self.first.items()},
+            "states": self.states,
+            "handles": self.handles,
+            "parameters": self.parameters,
+        }
+
+
+def live_physics(
+    simulator: Simulator, state: SimulatorState, target: str = "wasm32"
+) -> LivePhysics:
+    """The module of a simulator that starts from a state of one trajectory.
+
+    **Cost:** that of compiling two steps: a second for an arm, some more for a humanoid.
+    """
+    if simulator.episodes is not None:
+        raise InputError("a live page runs one trajectory: give it a Simulator without episodes")
+    if state.batch:
+        raise InputError(f"a live page starts from one state, not from a batch {state.batch}")
+    plain = {n: np.array(x, dtype=np.float64) for n, x in state.arrays().items()}
+    live, handles = _with_handles(simulator)
+    first = {**_first_values(live, simulator, handles), **plain}
+    plans = {"run": simulator._plan((), ()), **_plans(live)}
+    processor = replace(target_named(target).target, lanes=1, fused=False)
+    module = exported_module(
+        [], processor, batch=False, more=[_writer(p, simulator.dt, processor, n)
+                                          for n, p in plans.items()],
+    )  # fmt: skip
+    binary = processor.object_code(module.text)
+    functions: dict[str, Entry] = {}
+    sizes: dict[str, int] = {}
+    for (name, plan), found in zip(plans.items(), module.functions, strict=True):
+        counter = _COUNTER if name in ("run", "live") else f"{_COUNTER} of {name}"
+        arrays = (*plan.states, counter, *plan.inputs, *plan.own, *plan.shared)
+        sizes |= {n: a.count for n, a in zip(arrays, found.arguments, strict=True)}
+        functions[name] = Entry(found.name, found.rollout, arrays)
+    first = {n: first.get(n, np.zeros(size)) for n, size in sizes.items()}
+    places, end = _laid_out(sizes)
+    finished = wasm_module(binary, end + max(f.work_bytes for f in module.functions))
+    moved = {n: (finished.heap + at, size) for n, (at, size) in places.items()}
+    return LivePhysics(
+        simulator, finished.binary, functions, moved, finished.heap + end, first,
+        tuple(plans["run"].states), handles, tuple(simulator._circuit.of_kind("parameter")),
+    )  # fmt: skip
+
+
+def _laid_out(sizes: Mapping[str, int]) -> tuple[dict[str, tuple[int, int]], int]:
+    """Where every quantity is, behind each other, and the end."""
+    out: dict[str, tuple[int, int]] = {}
+    at = 0
+    for name, size in sizes.items():
+        out[name] = at, size
+        at = -(-(at + 8 * size) // 16) * 16
+    return out, at
+
+
+def _writer(plan: Plan, dt: float, target: Any, name: str) -> Callable[[Any], Any]:
+    return lambda module: PlanWriter(module, plan, dt, target, name).write()
+
+
+# ---- handles -------------------------------------------------------------------------------------
+
+
+@law(name=HAND)
+def _hand(
+    X: Any, V: Any, body: Any, point: Any, target: Any, stiffness: Any, damping: Any
+) -> dict[str, Any]:
+    """A spring from a point of a body, which `body` (n,) marks with 1, to a place in the world."""
+    R, p = X[:, :3, :3], X[:, :3, 3]
+    gap = target - (p + R @ point)
+    rate = np.einsum("nij,nj->ni", R, V[:, 3:] + np.cross(V[:, :3], point))
+    pull = body[:, None] * (stiffness * gap - damping * rate)
+    force = np.einsum("nji,nj->ni", R, pull)
+    energy = 0.5 * stiffness * (body @ (gap * gap).sum(axis=1))
+    moment = np.cross(point, force)
+    return {"body_forces": np.concatenate([moment, force], axis=1), "energy": energy}
+
+
+@law(name=DAMPING)
+def _damping(v: Any, rate: Any, inertia: Any) -> Any:
+    """Efforts that slow every joint down at the same rate, 1/s."""
+    return -rate * inertia * v
+
+
+def _handle_laws(model: Model) -> list[Law]:
+    hand = _hand.bind(
+        X=pose, V=V, body=np.zeros(model.n_bodies), point=np.zeros(3), target=np.zeros(3),
+        stiffness=0.0, damping=0.0,
+    )  # fmt: skip
+    inverse = compile(mass_matrix.inv, model, mode="dense")(model.neutral())
+    return [hand, _damping.bind(rate=0.0, inertia=1.0 / np.diagonal(inverse))]
+
+
+def _with_handles(simulator: Simulator) -> tuple[Simulator, tuple[str, ...]]:
+    """The simulator with handles, and which quantities of the mechanism they are."""
+    if isinstance(simulator.laws, Circuit):
+        return simulator, ()
+    laws = simulator.laws if isinstance(simulator.laws, tuple) else (simulator.laws,)
+    own = simulator._graph._named
+    options: Any = {"integrator": simulator.integrator, "smoothing": simulator.smoothing}
+    for handles in _HANDLES:
+        more = tuple(x for x in handles if x not in own and not (x == INERTIA and "M" in own))
+        try:
+            added = _handle_laws(simulator.model)
+            live = Simulator(simulator._mechanism, [*laws, *added], simulator.dt,
+                             given=(*own, *more), **options)  # fmt: skip
+        except PhipsiError:
+            continue
+        return live, (*handles, HAND, DAMPING)
+    return simulator, ()
+
+
+def _first_values(
+    live: Simulator, simulator: Simulator, handles: Sequence[str]
+) -> dict[str, Array]:
+    """Values of the parameters that the page adds."""
+    model = live.model
+    out = {n: np.asarray(x, dtype=np.float64) for n, x in live.parameters.items() if x is not None}
+    rotors = compile(Jr, model, mode="blocks")()
+    return out | {"gravity": np.array(model.gravity, dtype=np.float64), "Jr": rotors}
+
+
+# ---- what is looked at ---------------------------------------------------------------------------
+
+
+def _plans(live: Simulator) -> dict[str, Plan]:
+    graph, start, model = live._graph, live._graph.start, live.model
+    step = live._plan((), ())
+    base, shared = step.base, dict(step.shared)
+    stay = {name: ops.given(name, node.shape) for name, node in live._states.items()}
+    own = {name: max(1, math.prod(x.shape)) for name, x in stay.items()}
+    kinematics = ProgramCall((pose, KINETIC_ENERGY), model, given=graph._given)
+    poses, kinetic = graph._called(kinematics, {"q": start.q, "v": start.v})
+    energies = [Traced(kinetic), -(_first_moment(poses, live) @ Traced(_gravity(live)))]
+    stored = live._circuit.energy
+    energies.append(Traced(graph.values(start, [stored])[0]) if stored is not None else 0.0)
+    seen = {"poses": poses, "energies": as_node(np.stack(energies))}
+    tau = {"tau": model.nv}
+    articulated = ProgramCall((P, D, G), model, given=graph._given, mode=("blocks",) * 3)
+    found = graph._called(articulated, {"q": start.q})
+    out = {
+        "live": step,
+        "look": Plan(base, seen, {}, {**own, **tau}, shared, (), {}),
+        "blocks": Plan(base, dict(zip("PDG", found, strict=True)), {}, own, shared, (), {}),
+    }
+    if graph._system is not None:
+        # the inertia of rotors is given: a joint that shall stay gets much of it
+        callee = ProjectionCall(graph._system, tuple(dict.fromkeys((*graph._given, "Jr"))))
+        q, v = call(callee, start.q, start.v, *graph._given_nodes(callee))
+        rotors = {"Jr": math.prod(callee.given_shape("Jr"))}
+        out["close"] = Plan(base, {**stay, "q": q, "v": v}, tau, {}, {**shared, **rotors}, (), {})
+    return out
+
+
+def _gravity(live: Simulator) -> Node:
+    given = "gravity" in live._graph._named
+    return ops.given("gravity", (3,)) if given else ops.constant(live.model.gravity)
+
+
+def _first_moment(poses: Node, live: Simulator) -> Any:
+    """Σ m(k) c(k) (3,), world axes, kg·m."""
+    model, X = live.model, Traced(poses)
+    shape = model.n_bodies, 10
+    if INERTIA in live._graph._named:
+        ten: Any = Traced(ops.given(INERTIA, shape))
+    else:
+        ten = inertial_parameters(model).reshape(shape)
+    own = np.einsum("nij,nj->ni", X[:, :3, :3], ten[:, 1:4])
+    return (ten[:, 0][:, None] * X[:, :3, 3] + own).sum(axis=0)
+
+
+def coordinates(model: Model) -> list[dict[str, Any]]:
+    """What sliders move: entries of q, and components of the rotation vectors of quaternions.
+
+    Each has its `joint`, number of the `body`, `name`, `unit`, the place `at` in q, the numbers of
+    the joint's `rates` that move it, `lower` and `upper` limits or None; of a quaternion, `at` is
+    its first entry and `axis` the component.
+    """
+    out: list[dict[str, Any]] = []
+
+    def add(k: int, name: str, unit: str, at: int, rates: range, **more: Any) -> None:
+        limits = () if more else (model.lower[at], model.upper[at])
+        low, high = (float(x) if np.isfinite(x) else None for x in limits or (np.inf, np.inf))
+        what = {"joint": model.joint_names[k], "body": k, "name": name, "unit": unit, "at": at}
+        out.append({**what, "rates": list(rates), "lower": low, "upper": high, **more})
+
+    for k, (joint, places) in enumerate(zip(model.joints, model.q_slices, strict=True)):
+        for group, at, rate in joint.parts(places.start, 0):
+            names = joint.coordinate_names[at - places.start :]
+            size = free = 0
+            if group.rotation is not None and group.rotation.size > 1:
+                size, free = group.rotation.size, group.rotation.rates
+            for axis in range(free):
+                add(k, f"turn {'xyz'[axis]}", "rad", at, range(rate, rate + free), axis=axis)
+            for i in range(group.nq - size):
+                name, own = names[size + i], rate + free + i
+                unit = "rad" if name.startswith("theta") else "m"
+                add(k, name, unit, at + size + i, range(own, own + 1))
+    return out
+
+
+def start_of(simulator: Simulator, q: ArrayLike | None, v: ArrayLike | None) -> SimulatorState:
+    """A state to begin with; loops are closed from the neutral configuration if q is not given."""
+    mechanism: Any = simulator._mechanism
+    if q is None and mechanism.n_rows:
+        q = mechanism.assemble(mechanism.neutral(), restarts=20)
+    return simulator.start(q, v)

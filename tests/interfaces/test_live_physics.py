@@ -1,0 +1,261 @@
+"""The physics of a live page in Node: bits of rollouts, handles, loops, blocks."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import amounts
+import numpy as np
+import pytest
+from exported_code import node_program
+from known_systems import four_bar
+from numpy.testing import assert_allclose, assert_array_equal
+
+import phipsi as pp
+from phipsi.errors import InputError
+from phipsi.interfaces.page.live_physics import LivePhysics, live_physics, start_of
+from phipsi.operators import D, G, P
+
+_SCRIPT = """
+const fs = require("fs");
+const { PhipsiPhysics } = require(process.argv[2] + "/physics.js");
+const read = (name) => fs.readFileSync(`${process.argv[2]}/${name}`);
+const list = (x) => Array.from(x);
+PhipsiPhysics.load(JSON.parse(read("physics.json")), read("physics.wasm")).then((physics) => {
+  const values = physics.values;
+  const out = (() => { BODY })();
+  console.log(JSON.stringify(out));
+});
+"""
+
+
+@pp.law
+def hold(q, v, kp, target):
+    return kp * (target - q) - 0.3 * v
+
+
+def held_arm() -> pp.Simulator:
+    held = hold.bind(kp=[9.0, 4.0], target=[0.8, -0.4]).sampled(rate=250.0)
+    return pp.Simulator(pp.examples.planar_arm(2), [held], reproducible=True)
+
+
+def flyer() -> pp.Simulator:
+    return pp.Simulator(pp.examples.free_flyer(), dt=2e-3, reproducible=True)
+
+
+def loop() -> pp.Simulator:
+    return pp.Simulator(four_bar(), reproducible=True)
+
+
+def rolling() -> pp.Simulator:
+    builder = pp.ModelBuilder()
+    inertia = pp.SpatialInertia.sphere(0.1, mass=1.0)
+    builder.add_body("ball", joint=pp.joints.Free(), inertia=inertia)
+    builder.add_shape("ball", "ball", pp.shapes.Sphere(0.1))
+    model = builder.build()
+    system = pp.System(model, contacts=pp.Contacts(model, ground=True))
+    return pp.Simulator(system, dt=2e-3, integrator="time_stepping", reproducible=True)
+
+
+CASES: dict[str, Any] = {"held arm": held_arm, "flyer": flyer, "loop": loop}
+CASES |= {"rolling": rolling} if amounts.ALL else {}  # LLVM takes seconds for it
+STARTS = {"rolling": ([1.0, 0, 0, 0, 0, 0, 0.5], [0.0, 1.0, 0, 0.3, 0, 0])}
+
+
+@cache
+def built(name: str) -> tuple[pp.Simulator, Any, LivePhysics]:
+    sim = CASES[name]()
+    q, v = STARTS.get(name, (None, None))
+    if name == "flyer":
+        v = np.linspace(-0.4, 0.5, sim.model.nv)
+    state = start_of(sim, q, v)
+    return sim, state, live_physics(sim, state)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    place = tmp_path_factory.mktemp("physics")
+    asset = files("phipsi.interfaces.page") / "assets" / "physics.js"
+    (place / "physics.js").write_text(asset.read_text())
+    return place
+
+
+def in_node(folder: Path, physics: LivePhysics, body: str) -> Any:
+    (folder / "physics.json").write_text(json.dumps(physics.description()))
+    (folder / "physics.wasm").write_bytes(physics.binary)
+    (folder / "script.cjs").write_text(_SCRIPT.replace("BODY", body))
+    words = [node_program(), "script.cjs", str(folder)]
+    done = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=60)
+    assert not done.returncode, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_500_steps_have_the_bits_of_a_rollout(name, folder):
+    sim, state, physics = built(name)
+    run = sim.rollout(state, steps=500, every=100)
+    body = """
+    const rows = [];
+    for (let i = 0; i < 6; i++) {
+      if (i) for (const n of [1, 16, 83]) physics.advance(n);
+      rows.push([list(values.q), list(values.v)]);
+    }
+    return { rows, t: values.t[0], step: values.step[0] };
+    """
+    found = in_node(folder, physics, body)
+    assert_array_equal([q for q, _ in found["rows"]], run.q)
+    assert_array_equal([v for _, v in found["rows"]], run.v)
+    assert found["step"] == 500 and found["t"] == run.t[-1]
+
+
+def test_poses_energies_and_blocks(folder):
+    sim, state, physics = built("flyer")
+    body = """
+    physics.look();
+    return { poses: list(physics.poses()), energies: list(values.energies),
+             blocks: physics.blocks(3), base: physics.blocks(0) };
+    """
+    found = in_node(folder, physics, body)
+    model, q, v = sim.model, state.q, state.v
+    X = pp.body_poses(model, q)
+    poses = np.array(found["poses"]).reshape(-1, 12)
+    assert_allclose(poses[:, :9].reshape(-1, 3, 3), X[:, :3, :3], atol=1e-14)
+    assert_allclose(poses[:, 9:], X[:, :3, 3], atol=1e-14)
+    assert_allclose(found["energies"][0], pp.kinetic_energy(model, q, v), rtol=1e-12)
+    blocks = pp.compile((P, D, G), model, mode=("blocks",) * 3)(q)
+    for k, part in ((3, found["blocks"]), (0, found["base"])):
+        at = model.v_slices[k]
+        r = at.stop - at.start
+        assert_allclose(part["P"], blocks[0][k], rtol=1e-12, atol=1e-12)
+        assert_allclose(part["D"], blocks[1][k][:r, :r], rtol=1e-12, atol=1e-12)
+        assert_allclose(part["G"], blocks[2][:, at], rtol=1e-12, atol=1e-12)
+
+
+def test_gravity_masses_and_damping_act_as_in_a_model_that_has_them(folder):
+    sim, state, physics = built("held arm")
+    body = """
+    values.gravity.set([0, -3.7, 0]);
+    for (let i = 10; i < 20; i++) values.inertia[i] *= 2;
+    physics.advance(200);
+    physics.look();
+    const first = [list(values.q), list(values.energies)];
+    physics.reset();
+    values["live_damping.rate"][0] = 2;
+    physics.advance(200);
+    return [first, list(values.q), physics.isChanged];
+    """
+    (q, energies), damped, changed = in_node(folder, physics, body)
+    model = sim.model.with_gravity([0, -3.7, 0])
+    heavy = model.with_body("link2", inertia=model.body("link2").inertia.scaled(2.0))
+    other = pp.Simulator(heavy, sim.laws)
+    end = other.rollout(other.start(), steps=200, every=200)
+    assert_allclose(q, end.q[-1], rtol=0, atol=1e-11)
+    assert_allclose(energies[1], pp.potential_energy(heavy, end.q[-1]), rtol=1e-10)
+    inverse = np.linalg.inv(pp.mass_matrix(sim.model, sim.model.neutral()))
+    damper = pp.forces.JointDamper(None, 2.0 / np.diagonal(inverse))
+    other = pp.Simulator(sim.model, [*sim.laws, damper])
+    end = other.rollout(other.start(), steps=200, every=200)
+    assert_allclose(damped, end.q[-1], rtol=0, atol=1e-11)
+    assert changed and not np.allclose(q, damped)
+
+
+def test_a_hand_is_a_spring_and_its_release_keeps_the_energy(folder):
+    sim, _, physics = built("flyer")
+    k = sim.model.body_names.index("left_wrist") if "left_wrist" in sim.model.body_names else 5
+    body = f"""
+    const point = [0.1, 0, 0.05], k = {k};
+    physics.grab(k, point);
+    const here = physics.pointInWorld(k, point);
+    physics.pull([here[0] + 0.3, here[1], here[2]]);
+    physics.advance(150);
+    const pulled = physics.pointInWorld(k, point);
+    physics.release();
+    const energy = () => {{ physics.look(); return values.energies.reduce((a, b) => a + b, 0); }};
+    const before = energy();
+    physics.advance(500);
+    return [here, pulled, before, energy()];
+    """
+    here, pulled, before, after = in_node(folder, physics, body)
+    assert pulled[0] - here[0] > 0.02
+    assert abs(after - before) < 1e-7 * max(1.0, abs(before))
+
+
+def test_the_force_of_the_hand_is_that_of_a_point_spring(folder):
+    sim, _, physics = built("held arm")
+    point, target, k = [0.7, 0.1, 0.0], [0.5, 1.0, 0.0], 30.0
+    body = f"""
+    physics.grab(1, {point});
+    physics.pull({target});
+    values["live_hand.stiffness"][0] = {k};
+    values["live_hand.damping"][0] = 0;
+    physics.advance(300);
+    physics.look();
+    return [list(values.q), values.energies[2]];
+    """
+    q, stored = in_node(folder, physics, body)
+    spring = pp.forces.PointSpring(("link2", point), ("world", target), stiffness=k)
+    other = pp.Simulator(sim.model, [*sim.laws, spring])
+    end = other.rollout(other.start(), steps=300, every=300)
+    assert_allclose(q, end.q[-1], rtol=0, atol=1e-10)
+    X = pp.body_poses(sim.model, end.q[-1])[1]
+    gap = X[:3, :3] @ point + X[:3, 3] - target
+    assert_allclose(stored, 0.5 * k * gap @ gap, rtol=1e-9)
+
+
+def test_a_loop_stays_closed_under_sliders_and_inverse_kinematics(folder):
+    _, state, physics = built("loop")
+    body = """
+    const c = physics.description.coordinates[0], at = physics.get(c), rows = [];
+    for (const step of [0.05, 0.2, 0.5]) {
+      physics.set(c, at + step);
+      rows.push([physics.get(c), list(values.q), list(values.v)]);
+    }
+    physics.set(c, at);
+    const k = 1, point = [0.3, 0, 0], here = physics.pointInWorld(k, point);
+    physics.grab(k, point);
+    const other = physics.values.q.slice();
+    physics.set(c, at + 0.2);
+    const there = physics.pointInWorld(k, point);
+    values.q.set(other);
+    physics.pull(there);
+    for (let i = 0; i < 20; i++) physics.follow();
+    const reached = physics.pointInWorld(k, point);
+    return { rows, at, there, reached, q: list(values.q), t: values.t[0] };
+    """
+    found = in_node(folder, physics, body)
+    system = four_bar()
+    for (value, q, v), step in zip(found["rows"], (0.05, 0.2, 0.5), strict=True):
+        assert abs(value - found["at"] - step) < 1e-6
+        assert np.abs(system.residual(np.array(q))).max() < 1e-9 and not np.any(v)
+    assert_allclose(found["reached"], found["there"], atol=1e-4)
+    assert np.abs(system.residual(np.array(found["q"]))).max() < 1e-9
+    assert found["t"] == float(state.t)
+
+
+def test_rotations_in_space_have_sliders(folder):
+    sim, state, physics = built("flyer")
+    body = """
+    const c = physics.description.coordinates;
+    physics.set(c[0], 0.5); physics.set(c[2], -0.7); physics.set(c[4], 0.25);
+    return [list(values.q), c.slice(0, 6).map((x) => physics.get(x))];
+    """
+    q, values = in_node(folder, physics, body)
+    assert_allclose(values, [0.5, 0, -0.7, 0, 0.25, 0], atol=1e-12)
+    vector = np.array([0.5, 0.0, -0.7])
+    angle = np.linalg.norm(vector)
+    w = [np.cos(angle / 2), *(np.sin(angle / 2) / angle * vector)]
+    assert_allclose(q[:4], w, atol=1e-14)
+
+
+def test_what_cannot_be_live():
+    sim = pp.Simulator(pp.examples.planar_arm(1), episodes=pp.Episodes(limit=1.0))
+    with pytest.raises(InputError, match="without episodes"):
+        live_physics(sim, sim.start())
+    sim = pp.Simulator(pp.examples.planar_arm(1))
+    with pytest.raises(InputError, match="one state"):
+        live_physics(sim, sim.start(np.zeros((3, 1))))
