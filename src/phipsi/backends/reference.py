@@ -115,7 +115,7 @@ def write_result(
     flip = r.layout == "matrix of adjoint"
     space = r.takes.dual if flip else r.gives
     rest = model, points, batch, dtype
-    tall = layout.write_vector(value, space, *rest, columns=True, padded=False)
+    tall = layout.write_vector(value, space, *rest, columns=True, whole=True)
     rows = layout.space_size(space, model, points)
     matrix = tall.reshape(*batch, rows, tall.shape[-1])
     return np.swapaxes(matrix, -1, -2).copy() if flip else matrix

@@ -56,9 +56,9 @@ def body_slices(model: Model) -> list[slice]:
 
 
 def body_width(model: Model) -> int:
-    """Rows of body motions and forces in arrays: six and the most modes that a body has.
+    """Rows of the blocks of bodies in arrays: six and the most modes that a body has.
 
-    Rows of modes that a body does not have are zero.
+    Rows of modes that a body does not have are zero. Motions and forces have six numbers.
     """
     return 6 + max(model.modes, default=0)
 
@@ -67,7 +67,7 @@ def vector_shape(space: Space, model: Model, points: PointSet) -> tuple[int, ...
     """Trailing shape of a vector of the space in storage layout."""
     shapes: dict[str, tuple[int, ...]] = {
         "joint": (model.nv,),
-        "body": (model.n_bodies, body_width(model)),
+        "body": (model.n_bodies, 6),
         "parameter": (model.n_bodies, 10),
         "point": (len(points), 6),
         "row": (row_count(points),),
@@ -179,8 +179,6 @@ def _read_body(a: Array, rows: str, cols: str, k: int, hinge: slice, size: int) 
         return a[..., hinge, :size]
     if cols == "r":
         return a[..., :size, hinge]
-    if cols == "1":
-        return a[..., k, :size, None]
     if rows == "b":
         return a[..., k, :size, : size if cols == "b" else a.shape[-1]]
     return a[..., k, :, :size]
@@ -194,11 +192,11 @@ def write_vector(
     batch: tuple[int, ...],
     dtype: Any,
     columns: bool,
-    padded: bool = True,
+    whole: bool = False,
 ) -> Array:
     """A vector (or several columns) of a space as one array in storage layout.
 
-    Without padding, the blocks of bodies are rows of a matrix, one after the other.
+    Columns of a `whole` matrix have all rows of the bodies, one after the other.
     """
     if space.index in ("one", "world"):
         out = np.broadcast_to(values, (*batch, *values.shape[-2:]))
@@ -208,11 +206,7 @@ def write_vector(
         shape = vector_shape(space, model, points)
         return np.zeros((*batch, *shape, *((0,) if columns else ())), dtype=dtype)
     blocks = [np.broadcast_to(v, (*batch, *v.shape[-2:])) for v in values]
-    flat = space.index in ("joint", "row") or not padded
-    if padded and space.index == "body" and model.is_flexible:
-        width = body_width(model)
-        room = [(0, 0)] * len(batch)
-        blocks = [np.pad(x, [*room, (0, width - x.shape[-2]), (0, 0)]) for x in blocks]
+    flat = whole or space.index in ("joint", "row")
     joined = np.concatenate(blocks, -2) if flat else np.stack(blocks, -3)
     return np.ascontiguousarray(joined if columns else joined[..., 0])
 

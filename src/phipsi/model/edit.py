@@ -170,6 +170,21 @@ def with_bodies(
     return replace(description, bodies=tuple(bodies), extras=extras)
 
 
+def with_rigid_bodies(description: Description) -> Description:
+    """Return the description without modes; what is on ports is where these are at η = 0."""
+    bodies = {body.name: body for body in description.bodies}
+
+    def rigid(body: Body) -> Body:
+        above = bodies[body.parent].flexible if body.parent in bodies else None
+        placement = body.placement
+        if above is not None and body.port:
+            port = above.port(body.port)
+            placement = Pose(port.rotation, port.position) @ placement
+        return replace(body, placement=placement, port=None, flexible=None)
+
+    return replace(description, bodies=tuple(map(rigid, description.bodies)))
+
+
 def with_locked(description: Description, values: Mapping[str, ArrayLike]) -> Description:
     """Return the description with these joints fixed at the given coordinates."""
     return replace(

@@ -411,6 +411,13 @@ class Model(Value):
         ]
         return self._rebuilt(assemble(edit.with_bodies(self.description, bodies, moments)))
 
+    def with_rigid_bodies(self) -> Self:
+        """Return the same mechanism with all flexible bodies as they are undeformed, and rigid.
+
+        What sits on ports keeps its place; the coordinates are those of the joints alone.
+        """
+        return self._rebuilt(assemble(edit.with_rigid_bodies(self.description)))
+
     def with_locked(
         self, joints: str | Iterable[str], q: ArrayLike | Mapping[str, ArrayLike]
     ) -> Self:

@@ -132,7 +132,8 @@ def check_port(body: Body, parent: Body | None) -> None:
         raise ModelError(
             f"body {body.name!r} hangs on the flexible body {body.parent!r}, which deforms: say on "
             f"which port, for example\n"
-            f"    builder.add_body({body.name!r}, parent={body.parent!r}, port={_a_port(parent)!r})\n"
+            f"    builder.add_body({body.name!r}, parent={body.parent!r}, port={_a_port(parent)!r})"
+            f"\n"
             f'or port="" for its body frame, which its modes do not move.'
         )
     parent.flexible.port(body.port)

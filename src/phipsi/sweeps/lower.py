@@ -84,6 +84,19 @@ class Lowering:
         """Type of a vector (or of several columns) of a space."""
         return Type(DOMAINS[space.index], self.blocks.size(space), cols)
 
+    def taken_in(self, space: Space, name: str, cols: str = "1") -> Field:
+        """An input; body motions and forces come without modal rows, which are zero."""
+        t = self.type_of(space, cols)
+        if t.rows != "b":
+            return self.builder.leaf("input", t, name)
+        six = self.builder.leaf("input", Type(t.domain, "6", cols), name)
+        return self.blocks.with_modal_rows(six)
+
+    def given_out(self, x: Expr, found: Field) -> Field:
+        """A result; body motions and forces leave without modal rows."""
+        bodies = x.gives.index == "body" and not x.gives.of_poses
+        return self.blocks.rigid_rows(found) if bodies else found
+
     def vector(self, x: Expr) -> Field:
         """The field of a vector (or scalar) expression."""
         return self.apply(x, self.builder.one)
@@ -152,10 +165,10 @@ class Lowering:
         block = blocks(self.blocks, x)
         if flipped:
             if out == "scatter":
-                u = b.mul(b.transpose(self.blocks.rigid_rows()), u)
+                u = self.blocks.rigid_rows(u)
             into, block, out = _back(out), b.transpose(block), _back(into)
         found = self._shift(out, b.mul(block, self._shift(into, u)))
-        return b.mul(self.blocks.rigid_rows(), found) if out == "scatter" else found
+        return self.blocks.with_modal_rows(found) if out == "scatter" else found
 
     def _shift(self, op: str, u: Field) -> Field:
         if op == "down":
@@ -192,16 +205,12 @@ class Lowering:
     # -- vectors and functionals -------------------------------------------------------------------
 
     def _vector_leaf(self, x: Expr) -> Field:
-        b = self.builder
         if x.op is Op.FUNCTION:
             return self.blocks.function(x)
         if x.name in self.given and x.name != "gravity":
             return self.blocks.given_field(x)
         if x.row.is_input:
-            if x.name == "f_ext":  # at the body frames: it has no modal part
-                six = b.leaf("input", Type(Domain.BODY, "6", "1"), x.name)
-                return b.mul(self.blocks.rigid_rows(), six)
-            return b.leaf("input", self.type_of(x.gives), x.name)
+            return self.taken_in(x.gives, x.name)
         if x.row.blocks is not None:
             return x.row.blocks(self.blocks, x)
         if self.blocks.flexible and x.name in _MODAL_VECTORS:
@@ -212,12 +221,6 @@ class Lowering:
         if meaning is None:  # a catalogue row without a formula: our bug
             raise LoweringError(f"{shown(x)} has no formula")
         return self.vector(meaning)
-
-    def modal_coordinates(self) -> Field:
-        """η, which is zero where no body has modes."""
-        b = self.builder
-        zero = b.zero(Type(Domain.BODY, "r", "1"))
-        return b.apply("modal_coordinates") if self.blocks.flexible else zero
 
     def picked(self, x: Expr) -> Hashable:
         """The number of the dof that a pick-off names, or its name if there is no model."""
@@ -320,7 +323,12 @@ def _back(shift: str) -> str:
 
 
 def _operand(low: Lowering, x: Expr) -> Field:
-    return low.builder.leaf("input", low.type_of(x.gives), "x")
+    return low.taken_in(x.gives, "x")
+
+
+def _gauge(low: Lowering, x: Expr) -> Field:
+    velocity = low.blocks.rigid_rows(low.blocks.velocity())
+    return low.blocks.with_modal_rows(low.builder.apply("gauge", velocity))
 
 
 def _gravity(low: Lowering, x: Expr) -> Field:
@@ -353,10 +361,10 @@ _VECTORS: dict[str, Callable[[Lowering, Expr], Field]] = {
         "unit_parameter", data=low.picked_parameter(x)
     ),
     "gravity": _gravity,
-    "s_gauge": lambda low, x: low.builder.apply("gauge", low.blocks.velocity()),
+    "s_gauge": _gauge,
     "pose": lambda low, x: low.builder.apply("pose_matrix", low.blocks.pose()),
     "coordinates": lambda low, x: low.builder.apply("joint_coordinates"),
-    "eta": lambda low, x: low.modal_coordinates(),
+    "eta": lambda low, x: low.builder.apply("modal_coordinates"),
     "moved": lambda low, x: low.builder.apply("moved_joint"),
     "frame_pose": lambda low, x: low.builder.apply("frame_matrix", low.blocks.pose()),
 }

@@ -286,7 +286,7 @@ def _seeded(low: Lowering, factors: tuple[Expr, ...]) -> tuple[Expr, Field]:
             block = mine if block is None else b.mul(mine, block)
         assert block is not None
         start = b.make("path_seed", (block,), kind, Type(Domain.BODY, "6", SEED))
-        start = b.mul(low.blocks.rigid_rows(), start)
+        start = low.blocks.with_modal_rows(start)
         return product(factors[: len(factors) - len(tail)]), start
     size = low.blocks.size(last.takes)
     return product(factors), b.leaf("path_seed", Type(Domain.BODY, size, SEED), "bodies")

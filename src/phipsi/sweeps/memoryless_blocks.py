@@ -24,7 +24,7 @@ from phipsi.operators.catalogue import (
 )
 from phipsi.operators.own_blocks import Table
 from phipsi.rewrite.causal import one_step_factors
-from phipsi.sweeps.equation_builder import Builder
+from phipsi.sweeps.equation_builder import Builder, no_modes
 from phipsi.sweeps.ir import Domain, Field, Kind, Operation, Type
 
 A = catalogue_leaf("A")
@@ -50,7 +50,7 @@ class Blocks:
         diagonal: Callable[[Blocks, Expr], Field],
         flexible: bool = False,
     ) -> None:
-        self.builder = Builder()
+        self.builder = Builder(flexible)
         self.flexible = flexible
         self.body = "b" if flexible else "6"  # rows of body motions and forces
         self.vector, self._diagonal = vector, diagonal
@@ -69,10 +69,20 @@ class Blocks:
             return "r"
         return self.body if space.index == "body" and not space.of_poses else str(space.width)
 
-    def rigid_rows(self) -> Field:
-        """[I; 0] from six rows to those of a body; the identity if no body has modes."""
+    def _reject_modes(self, what: str, *spaces: Space) -> None:
+        """Blocks that users write have six rows where bodies have modes."""
+        if any(self.size(space) == "b" for space in spaces):
+            raise LoweringError(no_modes(what))
+
+    def with_modal_rows(self, x: Field) -> Field:
+        """[x; 0], from six rows to those of a body."""
         b = self.builder
-        return b.apply("rigid_rows") if self.flexible else b.eye(Domain.BODY, "6")
+        return b.mul(b.apply("rigid_rows"), x) if self.flexible else x
+
+    def rigid_rows(self, x: Field) -> Field:
+        """The first six rows of blocks of bodies."""
+        b = self.builder
+        return b.mul(b.transpose(b.apply("rigid_rows")), x) if self.flexible else x
 
     def block(self, x: Expr) -> Field:
         """The diagonal blocks of a memoryless operator."""
@@ -117,6 +127,7 @@ class Blocks:
         b, (function, hole) = self.builder, x.data
         args = [self.vector(y) if y.is_vector else self.block(y) for y in x.args]
         if isinstance(function, Formula):
+            self._reject_modes(str(x), x.gives, x.takes, *(y.gives for y in x.args))
             kind = Kind.SYMMETRIC if function.symmetric else Kind.GENERAL
             type_ = Type(Domain.BODY, self.size(x.gives), self.size(x.takes), kind)
             blocks = b.make("formula", tuple(args), function, type_)
@@ -196,6 +207,7 @@ class Blocks:
 
     def table(self, table: Table) -> Field:
         """The constant blocks of an own operator or vector, or the number of an own scalar."""
+        self._reject_modes(table.name, table.gives, table.takes)
         rows, cols = self.size(table.gives), self.size(table.takes)
         domain = Domain.WORLD if table.gives is ONE else Domain.BODY
         kind = Kind.INERTIA if table.is_inertia else Kind.SYMMETRIC
@@ -204,7 +216,7 @@ class Blocks:
 
     def hinge_axes(self) -> Field:
         """H*(k), 6 × r, in body axes; of a body with n modes (6 + n) × (r + n)."""
-        return self.builder.apply("modal_hinge_axes" if self.flexible else "hinge_axes")
+        return self.builder.apply("hinge_axes")
 
     def hinge_transform(self) -> Field:
         """X(k) = φ(parent, k) in body axes: the placement of the joint, then its motion."""
@@ -218,7 +230,7 @@ class Blocks:
 
     def one_step(self, x: Expr) -> Field:
         """The block of E_φ or of the shift, from body k to its parent."""
-        if self.flexible:
+        if x.name == "E_phi" and self.flexible:
             inner, motion = self.builder.apply("transform"), self.builder.apply("port_motion")
             return self.builder.apply("modal_step", self.hinge_transform(), inner, motion)
         if x.name == "E_phi":
@@ -270,7 +282,7 @@ class Blocks:
         u, *motions = (self.vector(y) for y in x.args)
         if self.axes == "body" or "zero" in (u.op, *(m.op for m in motions)):
             return b.zero(Type(Domain.POINT, "6", "6"))
-        u = u if force else b.shift("gather", u)
+        u = u if force else b.shift("gather", self.rigid_rows(u))
         first, factors, last = self._point_factors(motions)
         before, after = factors[:place], factors[place:]
         if force:
@@ -292,7 +304,7 @@ class Blocks:
         """B = first · last, and the factor that every motion puts between them."""
         b = self.builder
         pose = b.shift("gather", self.pose())
-        gathered = [b.shift("gather", m) for m in motions]
+        gathered = [b.shift("gather", self.rigid_rows(m)) for m in motions]
         if self.axes == "spatial":
             crosses = [b.transpose(b.apply("crm", m)) for m in gathered]
             return b.eye(Domain.POINT, "6"), crosses, b.apply("rigid_inverse", pose)
@@ -347,7 +359,7 @@ class Blocks:
     def point_motion(self, motion: Field) -> Field:
         """Motions of the frames of closures in their own axes."""
         b = self.builder
-        return b.mul(b.transpose(self.point_block(B)), b.shift("gather", motion))
+        return b.mul(b.transpose(self.point_block(B)), b.shift("gather", self.rigid_rows(motion)))
 
     def _link_motions(self, motions: list[Field]) -> list[Field]:
         """Motions of the frame of a link and of its mate, one after the other."""
@@ -376,15 +388,15 @@ class Blocks:
         b, pose = self.builder, self.pose()
         if x.params:
             pose = b.mul(b.apply("world_arm", data=x.params), pose)
-        return b.mul(pose, b.transpose(self.rigid_rows()))
+        return b.transpose(self.with_modal_rows(b.transpose(pose))) if self.flexible else pose
 
     def com_block(self, x: Expr) -> Field:
         """φ(mass centre, world's origin), from the inertia of the whole mechanism."""
         b = self.builder
-        inertia = self.block(M)
+        pose, inertia = self.pose(), self.block(M)
         if self.flexible:
-            inertia = b.congruence(b.transpose(self.rigid_rows()), inertia)
-        whole = b.shift("total", b.congruence(self.pose(), inertia))
+            inertia = b.congruence(b.transpose(b.apply("rigid_rows")), inertia)
+        whole = b.shift("total", b.congruence(pose, inertia))
         return b.apply("com_arm", whole)
 
     # -- the Riccati family ------------------------------------------------------------------------
@@ -480,24 +492,12 @@ class Blocks:
 def _hinge_rate(low: Blocks, x: Expr) -> Field:
     """Ḣ along v, or along the directions in braces."""
     b, along = low.builder, [low.vector(y) for y in x.args]
-    if low.flexible:
-        return b.transpose(b.apply("modal_hinge_rate"))
     return b.transpose(b.apply("hinge_axes_along" if along else "hinge_axes_rate", *along))
 
 
 def _armature(low: Blocks, x: Expr) -> Field:
     b = low.builder
     return b.apply("Jr") if low.armature else b.zero(Type(Domain.BODY, "r", "r"))
-
-
-def _inertia(low: Blocks, x: Expr) -> Field:
-    return low.builder.apply("modal_inertia" if low.flexible else "M")
-
-
-def _elastic(low: Blocks, x: Expr) -> Field:
-    """K_e, C_e or the selection of modes, which vanish where no body has any."""
-    b = low.builder
-    return b.apply(x.name) if low.flexible else b.zero(Type(Domain.BODY, "r", "r"))
 
 
 def _unprescribed(low: Blocks, x: Expr) -> Field:
@@ -520,10 +520,6 @@ def _shift_weight(low: Blocks, x: Expr) -> Field:
 _LEAVES: dict[str, Callable[[Blocks, Expr], Field]] = {
     "H": lambda low, x: low.builder.transpose(low.hinge_axes()),
     "Hdot": _hinge_rate,
-    "M": _inertia,
-    "K_e": _elastic,
-    "C_e": _elastic,
-    "modal": _elastic,
     "dB": lambda low, x: low.builder.shift("scatter", low.swing_block(x)),
     "Jr": _armature,
     "Lam_phi": _shift_weight,

@@ -210,7 +210,9 @@ Operation(
     "path_seed", "the value of a column where its path starts", **_LEAF, domain=Domain.BODY,
     reads=Reads.SEED, form=_seed_form,
 )  # fmt: skip
-Operation("M", "inertia", **_BODY6, **_LEAF, kind=Kind.INERTIA, form="M({at})")
+Operation(
+    "M", "inertia", **_BODY6, **_LEAF, kind=Kind.INERTIA, form="M({at})", modal="modal_inertia"
+)
 Operation(
     "Jr", "rotor inertia", **_LEAF, domain=Domain.BODY, rows="r", cols="r", kind=Kind.SYMMETRIC,
     form="Jr({at})", latex="J_r({at})",
@@ -270,75 +272,61 @@ Operation(
 Operation(
     "hinge_axes", "H*", body=bodies.hinge_axes, domain=Domain.BODY, rows="6", cols="r",
     keep=Keep.KNOWN, naming=Naming.INLINE, form="H*({at})", latex="H^{*}({at})",
-    starred=("H({at})", "H({at})"),
+    starred=("H({at})", "H({at})"), modal="modal_hinge_axes",
 )  # fmt: skip
 Operation(
     "hinge_axes_rate", "how H* changes with the motion of its joint", body=bodies.hinge_axes_rate,
     domain=Domain.BODY, rows="6", cols="r", naming=Naming.INLINE, form="Ḣ*({at})",
-    latex=r"\dot{H}^{*}({at})", starred=("Ḣ({at})", r"\dot{H}({at})"),
+    latex=r"\dot{H}^{*}({at})", starred=("Ḣ({at})", r"\dot{H}({at})"), modal="modal_hinge_rate",
 )  # fmt: skip
 
 # ---- bodies with modes ---------------------------------------------------------------------------
 
-_MODAL: dict[str, Any] = {"domain": Domain.BODY, "variant": Variant.JOINT}
 
-Operation(
-    "rigid_rows", "the six rigid rows of a body", body=modal_bodies.rigid_rows, **_MODAL, rows="b",
-    cols="6", keep=Keep.KNOWN, naming=Naming.INLINE, form="I₆", latex="I_6",
-)  # fmt: skip
-Operation(
-    "modal_hinge_axes", "H* of a body with modes", body=modal_bodies.hinge_axes, **_MODAL,
-    rows="b", cols="r", keep=Keep.KNOWN, naming=Naming.INLINE, form="H*({at})",
-    latex="H^{*}({at})", starred=("H({at})", "H({at})"),
-)  # fmt: skip
-Operation(
-    "modal_hinge_rate", "how H* changes with the motion of its joint",
-    body=modal_bodies.hinge_axes_rate, **_MODAL, rows="b", cols="r", naming=Naming.INLINE,
-    form="Ḣ*({at})", latex=r"\dot{H}^{*}({at})", starred=("Ḣ({at})", r"\dot{H}({at})"),
-)  # fmt: skip
-Operation(
-    "modal_inertia", "M(η)", body=modal_bodies.inertia, **_MODAL, rows="b", cols="b",
-    kind=Kind.SYMMETRIC, cost=lambda x, size: 15 * size("m") ** 2, form="M({at})",
-)  # fmt: skip
-Operation(
-    "gyroscopic", "b of a body with modes, its elastic forces included",
-    body=modal_bodies.gyroscopic, **_MODAL, rows="b", cols="1",
-    cost=lambda x, size: 100 + 25 * size("m") ** 2, **_call("b"),
-)  # fmt: skip
-Operation(
-    "modal_coordinates", "η", body=modal_bodies.coordinates, **_MODAL, rows="r", cols="1",
-    naming=Naming.INLINE, form="η({at})", latex=r"\eta({at})",
-)  # fmt: skip
-Operation(
-    "modal", "the identity on modes, zeros for joints", body=modal_bodies.selection, **_MODAL,
-    **_LEAF, rows="r", cols="r", kind=Kind.SYMMETRIC, form="modal({at})",
-)  # fmt: skip
-Operation(
-    "K_e", "modal stiffness", body=modal_bodies.elastic, **_MODAL, **_LEAF, rows="r", cols="r",
-    kind=Kind.SYMMETRIC, form="K_e({at})",
-)  # fmt: skip
-Operation(
-    "C_e", "modal damping", body=modal_bodies.elastic, **_MODAL, **_LEAF, rows="r", cols="r",
-    kind=Kind.SYMMETRIC, form="C_e({at})",
-)  # fmt: skip
-Operation(
-    "port_transform", "φ(parent, port)", body=modal_bodies.port_transform, **_MODAL, rows="6",
-    cols="6", kind=Kind.RIGID, cost=lambda x, size: 60 + 15 * size("m"), form="port({at})",
-    latex=r"\operatorname{port}({at})",
-)  # fmt: skip
-Operation(
-    "port_motion", "Π, the motion of a port by the modes", body=modal_bodies.port_motion, **_MODAL,
-    rows="6", cols="m", cost=lambda x, size: 40 * size("m"), form="Π({at})", latex=r"\Pi({at})",
-)  # fmt: skip
-Operation(
-    "modal_step", "E_φ(parent, k) with modal rows", body=modal_bodies.step, **_MODAL, rows="B",
-    cols="b", cost=lambda x, size: 30 * size("m"), naming=Naming.INLINE, form="φ{pair}",
-    latex=r"\phi{pair}",
-)  # fmt: skip
-Operation(
-    "modal_bias", "a of a body on a port", body=modal_bodies.bias, **_MODAL, rows="b", cols="1",
-    cost=lambda x, size: 150 + 20 * size("m") ** 2, **_call("a"),
-)  # fmt: skip
+def _modal(
+    name: str,
+    meaning: str,
+    body: Any,
+    rows: str,
+    cols: str,
+    form: str,
+    latex: str = "",
+    **more: Any,
+) -> None:
+    """An operation of mechanisms with flexible bodies."""
+    Operation(
+        name, meaning, body=body, rows=rows, cols=cols, form=form, latex=latex or form,
+        domain=Domain.BODY, variant=Variant.JOINT, modal=name, **more,
+    )  # fmt: skip
+
+
+# fmt: off
+_SQUARE: dict[str, Any] = {**_LEAF, "kind": Kind.SYMMETRIC}
+_modal("rigid_rows", "the six rigid rows of a body", modal_bodies.rigid_rows, "b", "6", "I₆",
+       "I_6", keep=Keep.KNOWN, naming=Naming.INLINE)
+_modal("modal_hinge_axes", "H* with modal rows", modal_bodies.hinge_axes, "b", "r", "H*({at})",
+       "H^{*}({at})", keep=Keep.KNOWN, naming=Naming.INLINE, starred=("H({at})", "H({at})"))
+_modal("modal_hinge_rate", "Ḣ* with modal rows", modal_bodies.hinge_axes_rate, "b", "r",
+       "Ḣ*({at})", r"\dot{H}^{*}({at})", naming=Naming.INLINE,
+       starred=("Ḣ({at})", r"\dot{H}({at})"))
+_modal("modal_inertia", "M(η)", modal_bodies.inertia, "b", "b", "M({at})", kind=Kind.SYMMETRIC,
+       cost=lambda x, size: 15 * size("m") ** 2)
+_modal("gyroscopic", "b with elastic forces", modal_bodies.gyroscopic, "b", "1", "b({...})",
+       cost=lambda x, size: 100 + 25 * size("m") ** 2)
+_modal("modal_bias", "a of a body on a port", modal_bodies.bias, "b", "1", "a({...})",
+       cost=lambda x, size: 150 + 20 * size("m") ** 2)
+_modal("modal_step", "E_φ(parent, k) with modal rows", modal_bodies.step, "B", "b", "φ{pair}",
+       r"\phi{pair}", naming=Naming.INLINE, cost=lambda x, size: 30 * size("m"))
+_modal("port_transform", "φ(parent, port)", modal_bodies.port_transform, "6", "6", "port({at})",
+       _upright("port") + "({at})", kind=Kind.RIGID, cost=lambda x, size: 60 + 15 * size("m"))
+_modal("port_motion", "Π: how modes move a port", modal_bodies.port_motion, "6", "m", "Π({at})",
+       r"\Pi({at})", cost=lambda x, size: 40 * size("m"))
+_modal("modal_coordinates", "η", modal_bodies.coordinates, "r", "1", "η({at})", r"\eta({at})",
+       naming=Naming.INLINE)
+_modal("modal", "the identity on modes", modal_bodies.selection, "r", "r", "modal({at})", **_SQUARE)
+_modal("K_e", "stiffness of the modes", modal_bodies.elastic, "r", "r", "K_e({at})", **_SQUARE)
+_modal("C_e", "damping of the modes", modal_bodies.elastic, "r", "r", "C_e({at})", **_SQUARE)
+# fmt: on
 
 # ---- algebra of blocks ---------------------------------------------------------------------------
 

@@ -189,6 +189,16 @@ def fields_of(results: Sequence[Result]) -> list[Field]:
     return [x for r in results for x in (r.field, r.left) if x is not None]
 
 
+def check_modes(request: Request, model: Model) -> None:
+    """Reject values that are given where bodies have modes: they would lack modal rows."""
+    for name in request.given if model.is_flexible else ():
+        if name != "gravity":
+            raise InputError(
+                f"given={name!r}: quantities of mechanisms with flexible bodies cannot be given; "
+                "only gravity can"
+            )
+
+
 def check_request(request: Request, *, has_points: bool, has_model: bool = True) -> None:
     """Reject a request that cannot be compiled, with the reason.
 
@@ -352,15 +362,16 @@ def lower_request(
         x = x if mode == "dense" else strip_marks(x)
         if x.is_vector:
             layout = "poses" if x.gives.of_poses else "vector"
-            results.append(Result(low.vector(x), layout, x.takes, x.gives))
+            results.append(Result(low.given_out(x, low.vector(x)), layout, x.takes, x.gives))
         elif mode == "apply":
             name = f"x{len(operands)}" if several else "x"
             cols = "c" if request.columns else "1"
-            operand = low.builder.leaf("input", low.type_of(x.takes, cols), name)
+            operand = low.taken_in(x.takes, name, cols)
             if not (request.same_operand and operands):
                 operands.append(x.takes)
             layout = "columns" if request.columns else "vector"
-            results.append(Result(low.apply(x, operand), layout, x.takes, x.gives))
+            found = low.given_out(x, low.apply(x, operand))
+            results.append(Result(found, layout, x.takes, x.gives))
         elif mode == "blocks" and request.blocks is None:
             results.append(_diagonal(low, x))
         else:
