@@ -260,7 +260,8 @@ class _Port:
         read = _Reader(a.params(), a.joint.port_start)
         axes, origin = read.take(9), read.take(3)
         self.axes: Rows = [axes[3 * i : 3 * i + 3] for i in range(3)]
-        turns, moves = [], []
+        turns: Vectors = []
+        moves: Vectors = []
         for _ in range(m):
             turns.append(read.take(3))
             moves.append(read.take(3))

@@ -20,6 +20,7 @@ from phipsi.operators.catalogue import CATALOGUE
 from phipsi.sweeps import bodies, modal_bodies
 from phipsi.sweeps.ir import (
     Binding,
+    Cost,
     Domain,
     Field,
     Keep,
@@ -284,18 +285,12 @@ Operation(
 
 
 def _modal(
-    name: str,
-    meaning: str,
-    body: Any,
-    rows: str,
-    cols: str,
-    form: str,
-    latex: str = "",
-    **more: Any,
-) -> None:
+    name: str, meaning: str, body: Any, rows: str, cols: str, form: str, latex: str = "",
+    cost: Cost | int = 0, **more: Any,
+) -> None:  # fmt: skip
     """An operation of mechanisms with flexible bodies."""
     Operation(
-        name, meaning, body=body, rows=rows, cols=cols, form=form, latex=latex or form,
+        name, meaning, body=body, rows=rows, cols=cols, form=form, latex=latex or form, cost=cost,
         domain=Domain.BODY, variant=Variant.JOINT, modal=name, **more,
     )  # fmt: skip
 
