@@ -14,7 +14,7 @@ from phipsi.contact.contact_rows import GAINS_ENERGY
 from phipsi.errors import InputError
 from phipsi.motion.step_rows import StepRows
 
-STEPPING = {"integrator": "time_stepping"}
+STEPPING: Any = {"integrator": "time_stepping"}
 
 
 def stopped_arm() -> tuple[pp.Model, list[pp.forces.JointStop]]:
@@ -34,7 +34,7 @@ def test_a_start_beyond_a_rigid_stop_is_an_error():
     sim.step(state)
     assert state.q[0] == pytest.approx(0.5, abs=1e-12)
     assert np.abs(state.v).max() < 0.02  # of gravity, not of the move
-    limits: Any = np.tile(sim.parameters["joint_stop.upper"], (2, 1))
+    limits: Any = np.array([sim.parameters["joint_stop.upper"]] * 2)
     limits[0, 0] = 0.8  # every trajectory has its own
     with pytest.raises(InputError, match=r"trajectory \[1\] joint 'joint1' is 0\.2"):
         sim.start([0.7, 0.0], parameters={"joint_stop.upper": limits})
@@ -45,7 +45,14 @@ def test_simulate_says_how_to_begin_within_stops():
     with pytest.raises(InputError, match=r"beyond its rigid") as found:
         pp.simulate(arm, [0.7, 0.0], [0.0, 0.0], 0.01, forces=laws, dt=1e-3, **STEPPING)
     fix = "\n".join(x.strip() for x in str(found.value).splitlines()[1:])
-    known = {"pp": pp, "system": arm, "laws": laws, "dt": 1e-3, "q0": [0.7, 0.0], "v0": [0.0, 0.0]}
+    known: Any = {
+        "pp": pp,
+        "system": arm,
+        "laws": laws,
+        "dt": 1e-3,
+        "q0": [0.7, 0.0],
+        "v0": [0.0, 0.0],
+    }
     exec(fix, known)
     run = pp.simulate(arm, known["q0"], [0.0, 0.0], 0.01, forces=laws, dt=1e-3, **STEPPING)
     assert run.q[:, 0].max() <= 0.5 + 1e-12
@@ -70,7 +77,7 @@ def test_simulate_says_how_to_move_bodies_apart():
     system, q, v = scene.system()
     with pytest.raises(InputError, match=r"overlap by 0\.05 m.*(?s:.*)pp\.contact_step") as found:
         pp.simulate(system, q, v, 0.1)
-    known = {"pp": pp, "system": system, "q0": q, "v0": v}
+    known: Any = {"pp": pp, "system": system, "q0": q, "v0": v}
     exec(str(found.value).splitlines()[1].strip(), known)
     assert pp.simulate(system, known["q0"], v, 0.1).contacts.certificate.overlap < 1e-9
 

@@ -178,7 +178,9 @@ _BEYOND = 1e-6
 """How far (rad or m) beyond a rigid stop or the length of a rope a start may be."""
 
 
-def check_joint_rows(model: Model, joints: JointRows, stops: Array, slacks: Array, fix: str) -> None:
+def check_joint_rows(
+    model: Model, joints: JointRows, stops: Array, slacks: Array, fix: str
+) -> None:
     """Reject starts beyond rigid stops, `stops` (..., k), and with ropes too long, `slacks`."""
     plan = RowPlan(model, None, joints)
     names = plan.names
@@ -193,15 +195,15 @@ def check_joint_rows(model: Model, joints: JointRows, stops: Array, slacks: Arra
     if slacks.size and slacks.min() < -_BEYOND:
         where, i, beyond = _deepest(slacks)
         raise InputError(
-            f"at the start{where} the ends of the {names[len(joints.stops) + i]!r} are {beyond:.3g} "
-            f"m farther apart than its length. Bring them nearer, or have them moved without "
-            f"velocity:\n    {fix}"
+            f"at the start{where} the ends of the {names[len(joints.stops) + i]!r} are "
+            f"{beyond:.3g} m farther apart than its length. Bring them nearer, or have them moved "
+            f"without velocity:\n    {fix}"
         )
 
 
 def _deepest(gaps: Array) -> tuple[str, int, float]:
     """In which trajectory the least gap is, its place on the last axis, and its size."""
-    place = np.unravel_index(int(np.argmin(gaps)), gaps.shape)
+    place: Any = np.unravel_index(int(np.argmin(gaps)), gaps.shape)
     where = f" of trajectory {list(map(int, place[:-1]))}" if len(place) > 1 else ""
     return where, int(place[-1]), -float(gaps[place])
 

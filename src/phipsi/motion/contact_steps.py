@@ -167,7 +167,8 @@ class ContactSteps:
         here = start._replace(v=free)
         known = self._graph.evaluated((KINETIC_ENERGY,), here, forces)
         (there,) = where_needed(as_node(more), [start.q, free], known)
-        bound = as_node(found.allowed + _GAIN * Traced(there))
+        energy: Any = Traced(there)
+        bound = as_node(found.allowed + _GAIN * energy)
         (gain,) = call(Bounded((), GAINS_ENERGY), as_node(gain), bound)
         return found.worst._replace(gain=Traced(gain))
 
