@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import json
 from pathlib import Path
+from typing import Any
 
 import amounts
 import numpy as np
@@ -156,7 +157,7 @@ def test_single_precision_and_static_memory(name, tmp_path):
         counter, tau = np.zeros(1, "f4"), np.zeros(sim.model.nv, "f4")
         rest = [np.array(state.shared[n], "f4") for n in plan.shared]
         places = [x.ctypes.data for x in (*rows, counter, tau, *rest, *work)]
-        assert one.robot_rollout(steps, *(ctypes.c_void_p(x) for x in places)) == 0
+        assert one(steps, *(ctypes.c_void_p(x) for x in places)) == 0
         assert counter[0] == steps
         ends.append(rows)
     sim.step(state, steps=steps)
@@ -172,16 +173,15 @@ def sampled() -> pp.Simulator:
     return pp.Simulator(pp.examples.planar_arm(2), [held], dt=1e-3)
 
 
-def linked(found: pp.Exported, path: Path) -> ctypes.CDLL:
+def linked(found: pp.Exported, path: Path) -> Any:
+    """The function of many steps, which is hidden, in a library."""
     words = ["-shared", "-Wl,--export-dynamic", "robot.o", "-o", path]
     text = "int robot_rollout(); void *rollout(void) { return robot_rollout; }\n"
     (path.parent / "call.c").write_text(text)
     run(tool("gcc"), "-fPIC", path.parent / "call.c", *words, cwd=found.folder)
     library = ctypes.CDLL(str(path))
     library.rollout.restype = ctypes.c_void_p
-    kinds = [ctypes.c_int, ctypes.c_int]
-    library.robot_rollout = ctypes.CFUNCTYPE(*kinds)(library.rollout())  # it is hidden
-    return library
+    return ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int)(library.rollout())
 
 
 def test_steps_that_cannot_be_exported(tmp_path):
