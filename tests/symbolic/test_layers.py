@@ -49,6 +49,7 @@ LAYERS = [
     "trajectory",
     "control",
     "simulation",
+    "molecules",
     "studies",
     "exporting",
     "interfaces",
