@@ -72,7 +72,8 @@ from phipsi.exporting.fmu import export_fmu
 from phipsi.interfaces.bridges import conventions
 from phipsi.interfaces.formats.load import load
 from phipsi.interfaces.formats.urdf.write_urdf import save_urdf
-from phipsi.interfaces.report.report_page import report
+from phipsi.interfaces.page.live_page import live_page
+from phipsi.interfaces.page.report_page import report
 from phipsi.interfaces.scenarios.load_scenario import load_scenario
 from phipsi.interfaces.scenarios.scenario import Scenario
 from phipsi.laws import signals, standard_laws
@@ -82,7 +83,8 @@ from phipsi.laws.policy import policy
 from phipsi.model import joints, shapes
 from phipsi.model.builder import ModelBuilder
 from phipsi.model.contact_pairs import Contacts
-from phipsi.model.flexible_inertia import FlexibleInertia, FlexibleShape, Port
+from phipsi.model.flexible_inertia import FlexibleInertia
+from phipsi.model.flexible_ports import FlexibleShape, Port
 from phipsi.model.inertia import SpatialInertia
 from phipsi.model.model import Model
 from phipsi.model.pose import Pose
@@ -192,6 +194,7 @@ __all__ = [
     "kinetic_energy",
     "law",
     "linearize",
+    "live_page",
     "load",
     "load_scenario",
     "load_study",
