@@ -26,7 +26,7 @@ from phipsi.molecules.molecule import Molecule
 from phipsi.motion.checks import checked_number, whole_number
 from phipsi.motion.rollout import rollout
 from phipsi.operators import D_half, H, I, K, psi
-from phipsi.simulation.progress import make_progress
+from phipsi.progress import make_progress
 
 Array = NDArray[Any]
 
@@ -82,13 +82,16 @@ def draw_rates(molecule: Molecule, q: ArrayLike, temperature: float, seed: Any =
 class Samples:
     """What `sample` found. `q` (samples, replicas, nq) and `potential` in kJ/mol, of each sample.
 
-    `accepted` (replicas,), the share of accepted proposals; `molecule`, `temperature`, `dt`.
+    `accepted` (replicas,), the share of accepted proposals; `unsolved` (replicas,), the share of
+    those that count as rejected because a step was too long for its implicit equation; `molecule`,
+    `temperature`, `dt`.
     """
 
     molecule: Molecule
     q: Array
     potential: Array
     accepted: Array
+    unsolved: Array
     temperature: float
     dt: float
 
@@ -151,27 +154,29 @@ def sample(
     rng = np.random.default_rng(seed)
     at = _started(tree, molecule.home if q is None else q, replicas)
     forces = _Forces(molecule, temperature if fixman else None)
-    flow = _Flow(molecule, tree, forces, _step_size(dt), threads)
+    flow = _Flow(tree, forces, _step_size(dt), threads, tolerant=True)
     here = forces(at)
     kept = np.empty((samples, *at.shape))
     energies = np.empty((samples, replicas))
-    accepted = np.zeros(replicas)
+    accepted, unsolved = np.zeros(replicas), np.zeros(replicas)
     bar = make_progress(progress, float(warm_up + samples))
     for n in range(warm_up + samples):
         v = draw_rates(molecule, at, temperature, rng)
         before = np.asarray(kinetic_energy(tree, at, v)) + here.energy
         there_q, there_v, there = flow(at, v, here, steps)
         after = np.asarray(kinetic_energy(tree, there_q, there_v)) + there.energy
-        with np.errstate(over="ignore", invalid="ignore"):
-            take = rng.random(replicas) < np.exp(-(after - before) / kT)
+        with np.errstate(over="ignore"):
+            take = (rng.random(replicas) < np.exp(-(after - before) / kT)) & ~flow.lost
         at = np.where(take[:, None], there_q, at)
         here = here.where(take, there)
         if n >= warm_up:
             accepted += take
+            unsolved += flow.lost
             kept[n - warm_up], energies[n - warm_up] = at, here.potential
         bar.advance(float(n + 1))
     bar.close()
-    return Samples(molecule, kept, energies, accepted / samples, float(temperature), float(dt))
+    shares = accepted / samples, unsolved / samples
+    return Samples(molecule, kept, energies, *shares, float(temperature), float(dt))
 
 
 @final
@@ -242,7 +247,7 @@ def run(
     if fixman is not None:
         _tree(molecule, "run(fixman=…)")
     forces = _Forces(molecule, fixman)
-    flow = _Flow(molecule, model, forces, _step_size(dt), threads)
+    flow = _Flow(model, forces, _step_size(dt), threads, tolerant=False)
     here = forces(at)
     records = [(at, rates, here.energy)]
     bar = make_progress(progress, float(steps))
@@ -325,30 +330,51 @@ class _Forces:
         return _Pushed(U, energy, np.asarray(forward_dynamics(model, q, still, tau, loads)))
 
 
-@dataclass
 class _Flow:
-    """Kick–drift–kick steps of a batch."""
+    """Kick–drift–kick steps of a batch.
 
-    molecule: Molecule
-    model: Model | System
-    forces: Callable[[Array], _Pushed]
-    dt: float
-    threads: int
+    `lost` are the replicas of the last call in which a step could not be solved; they stay where
+    they were. Unless it is `tolerant`, that is an error.
+    """
+
+    def __init__(
+        self,
+        model: Model | System,
+        forces: Callable[[Array], _Pushed],
+        dt: float,
+        threads: int,
+        *,
+        tolerant: bool,
+    ) -> None:
+        self._model, self._forces, self._dt, self._tolerant = model, forces, dt, tolerant
+        self._options: dict[str, Any] = {
+            "integrator": "rk4" if isinstance(model, System) else "variational",
+            "threads": threads,
+        }
+        self.lost: Array = np.zeros(0, bool)
 
     def __call__(
         self, q: Array, v: Array, here: _Pushed, steps: int
     ) -> tuple[Array, Array, _Pushed]:
-        none = np.zeros(self.model.nv)
-        method = "rk4" if isinstance(self.model, System) else "variational"
+        self.lost = np.zeros(len(q), bool)
         for _ in range(steps):
-            half = v + 0.5 * self.dt * here.vdot
-            qs, vs = rollout(
-                self.model, q, half, none, self.dt, 1, integrator=method, threads=self.threads
-            )
-            q = qs[:, -1]
-            here = self.forces(q)
-            v = vs[:, -1] + 0.5 * self.dt * here.vdot
+            q, half = self._drift(q, v + 0.5 * self._dt * here.vdot)
+            here = self._forces(q)
+            v = half + 0.5 * self._dt * here.vdot
         return q, v, here
+
+    def _drift(self, q: Array, v: Array) -> tuple[Array, Array]:
+        none = np.zeros(self._model.nv)
+        try:
+            qs, vs = rollout(self._model, q, v, none, self._dt, 1, **self._options)
+        except SimulationError as error:
+            if not self._tolerant or not isinstance(error.trajectory, tuple):
+                raise
+            qs, vs = error.trajectory
+            bad = ~np.isfinite(qs[:, -1]).all(axis=-1)
+            self.lost |= bad
+            qs[bad, -1], vs[bad, -1] = q[bad], 0.0
+        return qs[:, -1], vs[:, -1]
 
 
 def _checked(found: Any, n: int, molecule: Molecule) -> tuple[Array, Array]:
