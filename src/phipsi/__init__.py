@@ -118,6 +118,7 @@ _TABLE = {
         "studies.study": "Study",
         "studies.study_results": "load_study",
     },
+    ("Molecules", "molecules.md"): {"molecules": "."},
     ("FMUs", "fmu.md"): {"exporting.fmu": "export_fmu"},
     ("Laws", "laws.md"): {
         "laws.law": "law Law",
