@@ -23,6 +23,7 @@ LAYERS = [
     "loaded",
     "errors",
     "whole_files",
+    "progress",
     "spatial",
     "flexible",
     "model",
