@@ -19,7 +19,7 @@ from phipsi.backends.arguments import joint_array
 from phipsi.errors import InputError
 from phipsi.interfaces.loopback_server import LoopbackServer
 from phipsi.interfaces.page.html_file import asset_text, page_html
-from phipsi.interfaces.page.scene import scene_description
+from phipsi.interfaces.page.scene import first_configuration, scene_description
 from phipsi.model.mechanisms import mechanism_of, of_contacts, of_mechanisms
 from phipsi.model.model import Model
 
@@ -75,14 +75,11 @@ def show(
     """
     whole: Any = mechanism_of(mechanism, show)
     scene = scene_description(whole, meshes=meshes)
-    if q is None:
-        q = whole.neutral()
-        if whole.n_rows:
-            q = whole.assemble(q, restarts=20)
+    places = first_configuration(whole) if q is None else q
     inside = in_notebook() if notebook is None else notebook
     if inside:
-        return _widget_class()(whole.model, scene, q)
-    return Viewer(whole.model, scene, q, title=title, open=open)
+        return _widget_class()(whole.model, scene, places)
+    return Viewer(whole.model, scene, places, title=title, open=open)
 
 
 def poses_of(model: Model, q: ArrayLike) -> np.ndarray:
