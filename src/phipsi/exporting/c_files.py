@@ -28,6 +28,11 @@ class Reference:
     results: list[np.ndarray]
     tolerance: float
 
+    @property
+    def count(self) -> int:
+        """How many states."""
+        return len([*self.inputs, *self.results][0])
+
 
 @dataclass(frozen=True)
 class Library:
@@ -75,7 +80,7 @@ def c_header(lib: Library) -> str:
         f"#ifndef {P}_H",
         f"#define {P}_H",
         "",
-        *_constants(lib),
+        *constants(lib),
         "",
         "#ifdef __cplusplus",
         'extern "C" {',
@@ -89,14 +94,14 @@ def c_header(lib: Library) -> str:
         "}",
         "#endif",
         "",
-        *_statuses(lib),
+        *statuses(lib),
         f"#endif /* {P}_H */",
         "",
     ]
     return "\n".join(lines)
 
 
-def _constants(lib: Library) -> list[str]:
+def constants(lib: Library) -> list[str]:
     """Sizes, the order of the joints, and the bytes of work memory."""
     P, m = lib.prefix, lib.model
     lines = [
@@ -133,14 +138,7 @@ def max_work(lib: Library) -> int:
 def _declaration(lib: Library, f: ExportedFunction) -> list[str]:
     """One function and its batched form, with a comment."""
     name = f.name
-    lines = ["/*"]
-    for a in f.arguments:
-        size = " x ".join(map(str, a.shape)) or "1"
-        units = f" [{a.units}]" if a.units else ""
-        lines.append(f"   {a.name} ({a.role}, {size}){units}: {_comment(a.text)}")
-    if f.accuracy is not None:
-        lines.append(f"   Errors against double precision: {f.accuracy}.")
-    lines.append("*/")
+    lines = ["/*", *array_lines(f), "*/"]
     if not lib.static:
         lines.append(f"#define {name.upper()}_WORK {f.work_bytes}")
     work = [] if lib.static else ["void *work"]
@@ -161,7 +159,19 @@ def _declaration(lib: Library, f: ExportedFunction) -> list[str]:
     return lines
 
 
-def _statuses(lib: Library) -> list[str]:
+def array_lines(f: ExportedFunction) -> list[str]:
+    """What every array of a function is, and its accuracy, for a comment."""
+    lines: list[str] = []
+    for a in f.arguments:
+        size = " x ".join(map(str, a.shape)) or "1"
+        units = f" [{a.units}]" if a.units else ""
+        lines.append(f"   {a.name} ({a.role}, {size}){units}: {_comment(a.text)}")
+    if f.accuracy is not None:
+        lines.append(f"   Errors against double precision: {f.accuracy}.")
+    return lines
+
+
+def statuses(lib: Library) -> list[str]:
     """Codes, and a function that has their texts."""
     P, texts = lib.prefix, lib.functions[0].statuses
     lines = [
@@ -324,9 +334,14 @@ def test_program(lib: Library, references: Sequence[Reference]) -> str:
         "#endif",
         "",
     ]
-    head = [
-        f"static int {n}_differs(const {lib.number} *found, const {lib.number} *wanted, int n,",
-        f"                    {lib.number} tolerance) {{",
+    return "\n".join([*lines[:4], *comparison(lib), *lines[4:]])
+
+
+def comparison(lib: Library) -> list[str]:
+    """A function of C that says whether numbers differ from those wanted."""
+    return [
+        f"static int {lib.name}_differs(const {lib.number} *found, const {lib.number} *wanted,",
+        f"                    int n, {lib.number} tolerance) {{",
         f"  {lib.number} largest = 0, gap = 0;",
         "  for (int i = 0; i < n; i++) {",
         f"    {lib.number} size = wanted[i] < 0 ? -wanted[i] : wanted[i];",
@@ -339,21 +354,12 @@ def test_program(lib: Library, references: Sequence[Reference]) -> str:
         "}",
         "",
     ]
-    return "\n".join([*lines[:4], *head, *lines[4:]])
 
 
 def _reference(lib: Library, number: int, r: Reference) -> list[str]:
     """The numbers of one function, and the function that compares them."""
     f, n = r.function, f"{lib.name}_{number}"
-    lines: list[str] = []
-    count = len([*r.inputs, *r.results][0])
-    given = [(f"{n}_given_{a.name}", a, x) for a, x in zip(f.inputs, r.inputs, strict=True)]
-    wanted = [(f"{n}_wanted_{a.name}", a, x) for a, x in zip(f.outputs, r.results, strict=True)]
-    for name, a, values in (*given, *wanted):
-        rows = np.asarray(values, dtype=np.float64).reshape(count, -1)
-        body = ",\n".join("  {" + ", ".join(_literal(lib, x) for x in row) + "}" for row in rows)
-        kind = f"static const {lib.number}"
-        lines.append(f"{kind} {name}[{count}][{max(1, a.count)}] = {{\n{body}}};")
+    lines = reference_tables(lib, number, r)
     for a in f.outputs:
         lines.append(f"static {lib.number} {n}_found_{a.name}[{max(1, a.count)}];")
     places = [
@@ -362,7 +368,7 @@ def _reference(lib: Library, number: int, r: Reference) -> list[str]:
     work = [] if lib.static else [f"{lib.name}_work.bytes"]
     lines += [
         f"static int {lib.name}_test_{number}(void) {{",
-        f"  for (int i = 0; i < {count}; i++) {{",
+        f"  for (int i = 0; i < {r.count}; i++) {{",
     ]
     for a in f.arguments:
         if a.role == "inout":
@@ -377,6 +383,20 @@ def _reference(lib: Library, number: int, r: Reference) -> list[str]:
         call = f"{lib.name}_differs({found}, {want}, {a.count}, {r.tolerance:.3g})"
         lines.append(f"    if ({call}) return {1 + j};")
     return [*lines, "  }", "  return 0;", "}", ""]
+
+
+def reference_tables(lib: Library, number: int, r: Reference) -> list[str]:
+    """What a function is given, and what it must return, as arrays of C."""
+    f, n = r.function, f"{lib.name}_{number}"
+    given = [(f"{n}_given_{a.name}", a, x) for a, x in zip(f.inputs, r.inputs, strict=True)]
+    wanted = [(f"{n}_wanted_{a.name}", a, x) for a, x in zip(f.outputs, r.results, strict=True)]
+    lines: list[str] = []
+    for name, a, values in (*given, *wanted):
+        rows = np.asarray(values, dtype=np.float64).reshape(r.count, -1)
+        body = ",\n".join("  {" + ", ".join(_literal(lib, x) for x in row) + "}" for row in rows)
+        kind = f"static const {lib.number}"
+        lines.append(f"{kind} {name}[{r.count}][{max(1, a.count)}] = {{\n{body}}};")
+    return lines
 
 
 def _literal(lib: Library, x: float) -> str:
@@ -400,24 +420,7 @@ def readme(
         f"{', '.join(a.name for a in f.outputs)} | {f.work_bytes} |"
         for f in lib.functions
     ]
-    untested = [f.name for f, r in zip(lib.functions, references, strict=True) if r is None]
-    notes = [f"`test_{n}.c` has no numbers for {', '.join(untested)}."] if untested else []
-    notes += [
-        f"`{f.name}` in single precision against double: {f.accuracy}, as a fraction of the "
-        "largest number of a result."
-        for f in lib.functions
-        if f.accuracy is not None
-    ]
-    if lib.helpers:
-        notes.append(
-            "The processor computes these numbers by helper functions of the compiler's library "
-            f"(libgcc, compiler-rt): {', '.join(lib.helpers)}."
-        )
     flags, libraries = ("-std=c99 -O2 -ffp-contract=off ", " -lm") if row.is_source else ("", "")
-    joints = [
-        f"| {_comment(name)} | {kind} | {_range(q)} | {_range(v)} |"
-        for name, kind, q, v in joint_rows(lib.model)
-    ]
     return "\n".join(
         [
             f"# {n}",
@@ -447,17 +450,45 @@ def readme(
             "      # prints ok",
             "```",
             "",
-            *notes,
-            *([""] if notes else []),
-            "| joint | kind | in q | in v, vdot, tau |",
-            "|---|---|---|---|",
-            *joints,
-            "",
-            "Angles are in rad, lengths in m; a quaternion is w, x, y, z. Rates and forces of a "
-            "free joint are those of its body in body axes, angular part first.",
-            "",
+            *notes(lib, f"test_{n}.c", references),
+            *joint_table(lib),
         ]
     )
+
+
+def notes(lib: Library, test: str, references: Sequence[Reference | None]) -> list[str]:
+    """What a reader should know besides, as paragraphs."""
+    untested = [f.name for f, r in zip(lib.functions, references, strict=True) if r is None]
+    out = [f"`{test}` has no numbers for {', '.join(untested)}."] if untested else []
+    out += [
+        f"`{f.name}` in single precision against double: {f.accuracy}, as a fraction of the "
+        "largest number of a result."
+        for f in lib.functions
+        if f.accuracy is not None
+    ]
+    if lib.helpers:
+        out.append(
+            "The processor computes these numbers by helper functions of the compiler's library "
+            f"(libgcc, compiler-rt): {', '.join(lib.helpers)}."
+        )
+    return [*out, ""] if out else []
+
+
+def joint_table(lib: Library) -> list[str]:
+    """Where the numbers of every joint are."""
+    joints = [
+        f"| {_comment(name)} | {kind} | {_range(q)} | {_range(v)} |"
+        for name, kind, q, v in joint_rows(lib.model)
+    ]
+    return [
+        "| joint | kind | in q | in v, vdot, tau |",
+        "|---|---|---|---|",
+        *joints,
+        "",
+        "Angles are in rad, lengths in m; a quaternion is w, x, y, z. Rates and forces of a "
+        "free joint are those of its body in body axes, angular part first.",
+        "",
+    ]
 
 
 def _range(s: slice) -> str:

@@ -25,7 +25,7 @@ from phipsi.backends.native.text import c_text, llvm_text
 from phipsi.backends.native.text.lane_arithmetic import NumberName
 from phipsi.backends.program import Program
 from phipsi.errors import InputError
-from phipsi.exporting import c_files, web_files
+from phipsi.exporting import c_files, gpu_files, web_files
 from phipsi.exporting.exported_step import exported_step, step_reference
 from phipsi.exporting.module import ExportedFunction, Source, exported_module
 from phipsi.exporting.named_programs import checked_identifier, described_arrays, name_of
@@ -55,7 +55,8 @@ class Exported:
 
     def __repr__(self) -> str:
         names = ", ".join(f.name for f in self.functions)
-        size = f"{self.code_bytes / 1024:.1f} kB of code and tables"
+        kind = "PTX" if self.target == "nvptx64" else "code and tables"
+        size = f"{self.code_bytes / 1024:.1f} kB of {kind}"
         return f"<Exported {names} for {self.target}: {size}, {len(self.files)} files>"
 
 
@@ -120,11 +121,13 @@ def export(
     model = _model_of(named, step)
     sources = [_source(f"{name}_{key}", program) for key, program in named.items()]
     # one lane would be a plain loop
-    batch = row.target.lanes > 1 or not (row.is_wasm or row.flash)
+    batch = row.target.lanes > 1 or not (row.is_wasm or row.flash or row.is_gpu)
+    if row.is_gpu and scratch == "static":
+        raise InputError(f'target={target!r}: every thread has work memory; scratch="caller"')
     writer = c_text if row.is_source else llvm_text
     module = exported_module(
         sources, row.target, writer, static=scratch == "static", batch=batch, more=more,
-        hidden=not shared,
+        hidden=not shared, threads=row.is_gpu,
     )  # fmt: skip
     functions = tuple(_rounded(f) for f in module.functions)
     if precision == "single":
@@ -132,14 +135,17 @@ def export(
     if row.is_source:
         binary = f'#include "{name}.h"\n{module.text}'.encode()
         code_bytes = len(binary)
+    elif row.is_gpu:
+        binary = row.target.assembly(module.text).encode()
+        code_bytes = len(binary)
     else:
         binary = row.target.object_code(module.text)
         code_bytes = _loaded_bytes(binary)
     _check_memory(row, name, functions, code_bytes)
     text = f"{len(functions)} program{'s' * (len(functions) > 1)} of {model.name or 'a mechanism'}"
     lib = c_files.Library(
-        name, functions, model, row.name, text, scratch == "static", undefined_symbols(binary),
-        row.target.number,
+        name, functions, model, row.name, text, scratch == "static" or row.is_gpu,
+        undefined_symbols(binary), row.target.number,
     )  # fmt: skip
     found = [_reference(f, s.program) for f, s in zip(functions, sources, strict=False)]
     if step is not None:
@@ -289,7 +295,8 @@ def _check_memory(
     row: ExportTarget, name: str, functions: Sequence[ExportedFunction], code_bytes: int
 ) -> None:
     work = max(f.work_bytes for f in functions)
-    for what, need, limit in (("flash", code_bytes, row.flash), ("RAM", work, row.ram)):
+    memory = "memory per thread" if row.is_gpu else "RAM"
+    for what, need, limit in (("flash", code_bytes, row.flash), (memory, work, row.ram)):
         if limit and need > limit:
             raise InputError(
                 f"{name} needs {need / 1024:.0f} kB of {what}; the largest {row.name} has "
@@ -382,6 +389,13 @@ def _files(
             "README.md": web_files.readme(lib, row, len(module.binary), found),
         }
         return _listed(lib, row, code_bytes, {f"{n}.wasm": module.binary}, rest)
+    if row.is_gpu:
+        rest |= {
+            f"{n}.h": gpu_files.header(lib),
+            f"test_{n}.c": gpu_files.test_program(lib, references),
+            "README.md": gpu_files.readme(lib, row, found),
+        }
+        return _listed(lib, row, code_bytes, {f"{n}.ptx": binary}, rest)
     rest |= {
         f"{n}.h": c_files.c_header(lib),
         f"{n}.hpp": c_files.cpp_header(lib),

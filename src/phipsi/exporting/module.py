@@ -10,7 +10,7 @@ no address in data, no call of a library. Reasons: docs/decisions/0042.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any
@@ -139,12 +139,14 @@ def exported_module(
     static: bool = False,
     more: Sequence[Writer] = (),
     hidden: bool = False,
+    threads: bool = False,
 ) -> ExportedModule:
     """All functions in one module; tables with equal contents are there once.
 
     `writer` writes the text: that of LLVM, or C. With `static`, work memory is data of the module:
     functions have no `work`, and each may run once at a time. `more` write further functions.
-    `hidden` functions are not exported by shared libraries that the object is linked into.
+    `hidden` functions are not exported by shared libraries that the object is linked into. With
+    `threads`, there are kernels of a GPU around them, one configuration per thread.
     """
     options: dict[str, Any] = {}
     if writer is llvm_text:
@@ -178,7 +180,9 @@ def exported_module(
     if isinstance(module, c_text.Module):
         for f in functions:
             _declare(module, f, target.number, static=static)
-    if hidden and writer is llvm_text:
+    if threads:
+        entries = [kernel for f in functions for kernel in _gpu_kernels(module, f, target.unit)]
+    elif hidden and writer is llvm_text:
         for entry in entries:
             entry.linkage = "hidden"
     module.keep(entries)
@@ -193,6 +197,37 @@ def _declare(module: c_text.Module, f: ExportedFunction, number: str, *, static:
         module.signatures[f.name] = (*arrays, *work)
         module.signatures[f"{f.name}_batch"] = ("int n", *arrays, "int *status", *work)
         module.signatures[f.rollout] = ("int n", *arrays, *work)
+
+
+def _gpu_kernels(module: ir.Module, f: ExportedFunction, unit: int) -> Iterator[ir.Function]:
+    """One configuration per thread: NAME_batch, and of a step also NAME_rollout_batch.
+
+    Control depends on the model only, so that all threads of a group are at the same place, and
+    their work memory, which is local, is read side by side.
+    """
+    for name in filter(None, (f.name, f.rollout)):
+        inner = module.globals[name]
+        inner.linkage = "internal"
+        leading = [I32] if name == f.rollout else []
+        takes = [I32, *leading, *[POINTER] * (len(f.arguments) + 1)]
+        kernel = ir.Function(module, ir.FunctionType(ir.VOID, takes), f"{name}_batch")
+        kernel.linkage = "ptx_kernel"
+        b = kernel.begin()
+        work = b.alloca(I64, size=-(-f.work_bytes // WORD))
+        count, *steps = kernel.args[: 1 + len(leading)]
+        *arrays, statuses = kernel.args[1 + len(leading) :]
+        block, size, thread = (
+            b.call_named(f"llvm.nvvm.read.ptx.sreg.{x}.x", I32, [])
+            for x in ("ctaid", "ntid", "tid")
+        )
+        i = b.add(b.mul(b.zext(block, I64), b.zext(size, I64)), b.zext(thread, I64))
+        with b.if_then(b.icmp_signed("<", i, b.sext(count, I64))):
+            sizes = (unit * a.count for a in f.arguments)
+            rows = [b.at(a, b.mul(i, i64(n))) for a, n in zip(arrays, sizes, strict=True)]
+            status = b.call(inner, [*steps, *rows, work])
+            b.store(status, b.at(statuses, b.mul(i, i64(4))), align=4)
+        b.ret_void()
+        yield kernel
 
 
 class _Writer:

@@ -48,6 +48,11 @@ class ExportTarget:
         """Whether objects are WebAssembly."""
         return self.target.triple.startswith("wasm32")
 
+    @property
+    def is_gpu(self) -> bool:
+        """Whether every thread computes a configuration of its own."""
+        return self.target.triple.startswith("nvptx64")
+
 
 def _row(
     name: str, text: str, triple: str, cpu: str, features: str, lanes: int, fused: bool,
@@ -90,6 +95,8 @@ _ROWS = (
     _row("macos-arm64", "macOS on ARM", "arm64-apple-macosx11.0.0", "apple-m1", "", 2, True),
     _row("macos-x86-64", "macOS on x86-64", "x86_64-apple-macosx11.0.0", "x86-64", "", 2, False,
          missing="floor"),
+    _row("nvptx64", "NVIDIA GPU, compute capability 7.5", "nvptx64-nvidia-cuda", "sm_75", "+ptx63",
+         1, True, missing="maxnum floor", ram=512 * _KB, suffix=".ptx"),
     _row("windows-x64", "Windows on x86-64", "x86_64-pc-windows-msvc", "x86-64", "", 2, False,
          missing="floor", suffix=".obj"),
 )  # fmt: skip

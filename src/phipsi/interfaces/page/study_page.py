@@ -170,19 +170,12 @@ def _of_all(results: StudyResults, label: str, y: Any) -> Any:
 
 def _failures(results: StudyResults) -> str:
     failed = results.failed[:_MOST].tolist()
-    lines = [f"<li>run {i}: {_safe(_reason(results, i))}" for i in failed]
+    lines = [f"<li>run {i}: {_safe(results.reason(i))}" for i in failed]
     lines += [
         f"<li>block {i} was put aside: {_safe(why.splitlines()[0])}"
         for i, why in sorted(results.quarantined.items())
     ]
     return f'<h2>Failures</h2><ul class="bad">{"".join(lines)}</ul>' if lines else ""
-
-
-def _reason(results: StudyResults, number: int) -> str:
-    at = int(np.flatnonzero(results["run"] == number)[0])
-    if results["status"][at] == -1:
-        return f"could not start: {results['rejected'][at]}"
-    return f"failed in step {results['failed_at'][at]}"
 
 
 def _axes() -> tuple[Any, Any]:

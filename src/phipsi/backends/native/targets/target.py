@@ -71,11 +71,20 @@ class Target:
         simplified when it was written. They took half of the compile time and made most kernels
         slower (docs/decisions/0013).
         """
+        module, machine = self._parsed(text)
+        return bytes(machine.emit_object(module))
+
+    def assembly(self, text: str) -> str:
+        """The assembly of LLVM text; for GPUs it is what drivers take."""
+        module, machine = self._parsed(text)
+        return machine.emit_assembly(module)
+
+    def _parsed(self, text: str) -> tuple[Any, Any]:
         module, machine = llvm.parse_assembly(text), self.machine()
         if self.triple:
             module.triple, module.data_layout = self.triple, str(machine.target_data)
         module.verify()
-        return bytes(machine.emit_object(module))
+        return module, machine
 
 
 @cache
