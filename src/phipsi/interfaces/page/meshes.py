@@ -104,7 +104,7 @@ def read_meshes(shapes: Iterable[tuple[int, Shape, Pose]]) -> Meshes:
         try:
             about = os.stat(shape.file)
             surfaces = _surfaces(shape.file, about.st_mtime_ns, about.st_size)
-        except _MeshError as error:
+        except _Unreadable as error:
             faults[name] = str(error)
         except OSError as error:
             faults[name] = error.strerror or "not readable"
@@ -142,7 +142,7 @@ def _is_collada(shape: Shape) -> bool:
 # ---- reading ----------------------------------------------------------------------------------
 
 
-class _MeshError(Exception):
+class _Unreadable(Exception):
     """A mesh that cannot be drawn, with the reason."""
 
 
@@ -162,14 +162,14 @@ def _surfaces(file: str, changed: int, size: int) -> tuple[_Surface, ...]:
     """The surfaces of a mesh file; `changed` and `size` are those of the file, for the cache."""
     del changed
     if size > _MOST_BYTES:
-        raise _MeshError(f"{size / 1e6:.0f} MB, more than {_MOST_BYTES / 1e6:.0f} MB")
+        raise _Unreadable(f"{size / 1e6:.0f} MB, more than {_MOST_BYTES / 1e6:.0f} MB")
     with open(file, "rb") as stream:
         content = stream.read(_MOST_BYTES)
     kind = os.path.splitext(file)[1].lower().lstrip(".")
     if kind not in _KINDS:
-        raise _MeshError(f"only {', '.join(_KINDS)} are read")
+        raise _Unreadable(f"only {', '.join(_KINDS)} are read")
     if kind == "dae" and b"<!" in content.replace(b"<!--", b"").replace(b"<![CDATA[", b""):
-        raise _MeshError("a COLLADA file with a document type is not read")
+        raise _Unreadable("a COLLADA file with a document type is not read")
     trimesh: Any = import_module("trimesh")
     try:
         with warnings.catch_warnings():
@@ -180,9 +180,9 @@ def _surfaces(file: str, changed: int, size: int) -> tuple[_Surface, ...]:
             out = tuple(_surfaces_of(scene, kind))
     except Exception as error:  # whatever a library says of a damaged file
         reason = str(error).splitlines()[0][:80] if str(error) else type(error).__name__
-        raise _MeshError(f"cannot be read: {shown(reason, 90)}") from error
+        raise _Unreadable(f"cannot be read: {shown(reason, 90)}") from error
     if not out:
-        raise _MeshError("has no triangles")
+        raise _Unreadable("has no triangles")
     return out
 
 
@@ -197,7 +197,7 @@ def _surfaces_of(scene: Any, kind: str) -> Iterable[_Surface]:
         points = np.asarray(geometry.vertices, dtype=float)
         triangles = np.asarray(geometry.faces, dtype=np.int64)
         if triangles.min() < 0 or triangles.max() >= len(points):
-            raise _MeshError("triangles name corners that are not there")
+            raise _Unreadable("triangles name corners that are not there")
         points = factor * (points @ matrix[:3, :3].T + matrix[:3, 3])
         triangles = triangles[np.isfinite(points).all(axis=1)[triangles].all(axis=1)]
         points, triangles = _welded(points, triangles)
