@@ -65,7 +65,7 @@ def test_bits_of_steps(name):
     state = sim.start(q, parameters=PARAMETERS.get(name, {}))
     tau = rng.standard_normal(sim.model.nv)
     given = {n: np.array(x, dtype=float) for n, x in state.arrays().items()}
-    plan = sim._plan((), ())
+    plan = sim.plan((), ())
     arrays = [np.ascontiguousarray(given[n]) for n in plan.states]
     counter = np.zeros(1)
     rest = [tau, *(np.ascontiguousarray(given[n]) for n in plan.shared)]
@@ -85,7 +85,7 @@ def test_a_step_that_fails_keeps_the_state():
     code = InProcess([], step=sim)
     state = sim.start([0.1, 0.2], parameters=PARAMETERS["laws"])
     given = {n: np.array(x, dtype=float) for n, x in state.arrays().items()}
-    plan = sim._plan((), ())
+    plan = sim.plan((), ())
     arrays = [np.ascontiguousarray(given[n]) for n in plan.states]
     before = [x.copy() for x in arrays]
     tau = np.array([np.nan, 0.0])

@@ -45,7 +45,7 @@ def exported_step(simulator: Any, target: Target, name: str) -> Any:
         raise InputError(f"step={simulator!r} must be a Simulator:  pp.Simulator(model, laws, dt)")
     if simulator.episodes is not None:
         raise InputError("step=: episodes start again in Python; export a Simulator without them")
-    plan = simulator._plan((), ())
+    plan = simulator.plan((), ())
     one = replace(target, lanes=1, fused=target.fused and not simulator.reproducible)
 
     def write(module: Any) -> tuple[list[Any], ExportedFunction]:
@@ -59,7 +59,7 @@ class PlanWriter:
 
     def __init__(self, module: Any, plan: Plan, dt: float, target: Target, name: str) -> None:
         self.module, self.plan, self.dt, self.name = module, plan, dt, name
-        sources = [KernelSource(native.program, target) for native in plan.natives]
+        sources = [KernelSource(native.program, target) for native in plan.sources]
         self.run = Run(module, plan, plan.natives, 1, f"{name}_inner", sources)
         scratch = max(source.scratch_bytes for source in sources)
         own = 8 * self.run.size + 8
@@ -171,7 +171,7 @@ def step_reference(simulator: Simulator, function: ExportedFunction) -> Referenc
             values.append(_numbers(state.arrays()))
     except (ArithmeticError, ValueError):
         return None
-    plan = simulator._plan((), ())
+    plan = simulator.plan((), ())
     states = [np.array([x[n].ravel() for x in values]) for n in plan.states]
     counter = np.arange(_STEPS + 1.0)[:, None]
     tau = np.zeros((_STEPS, model.nv))
