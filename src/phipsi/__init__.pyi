@@ -72,7 +72,8 @@ from phipsi.exporting.fmu import export_fmu
 from phipsi.interfaces.bridges import conventions
 from phipsi.interfaces.formats.load import load
 from phipsi.interfaces.formats.urdf.write_urdf import save_urdf
-from phipsi.interfaces.report.report_page import report
+from phipsi.interfaces.page.live_page import live_page
+from phipsi.interfaces.page.report_page import report
 from phipsi.interfaces.scenarios.load_scenario import load_scenario
 from phipsi.interfaces.scenarios.scenario import Scenario
 from phipsi.laws import signals, standard_laws
@@ -193,6 +194,7 @@ __all__ = [
     "kinetic_energy",
     "law",
     "linearize",
+    "live_page",
     "load",
     "load_scenario",
     "load_study",

@@ -23,6 +23,7 @@ LAYERS = [
     "loaded",
     "errors",
     "whole_files",
+    "progress",
     "spatial",
     "flexible",
     "model",
@@ -185,7 +186,7 @@ def test_import_phipsi_is_light():
         ),
         (
             "import phipsi; phipsi.load",
-            ["motion", "simulation", "interfaces.report", "interfaces.formats.sdf"],
+            ["motion", "simulation", "interfaces.page", "interfaces.formats.sdf"],
         ),
         ("import phipsi; phipsi.simulate", ["interfaces", "theorems.book"]),
     ],

@@ -101,7 +101,7 @@ def report(folder: Path, page: Path | None = None, /) -> int:
     page
         The HTML file; by default report.html in the folder.
     """
-    from phipsi.interfaces.report.study_page import study_report
+    from phipsi.interfaces.page.study_page import study_report
     from phipsi.studies.study_results import load_study
 
     with _plain_warnings():

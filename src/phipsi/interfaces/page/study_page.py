@@ -31,7 +31,7 @@ def study_report(results: StudyResults, path: str | os.PathLike[str]) -> Path:
     """Write the results of a study as one self-contained HTML page.
 
     >>> import tempfile, pathlib, phipsi as pp
-    >>> from phipsi.interfaces.report.study_page import study_report
+    >>> from phipsi.interfaces.page.study_page import study_report
     >>> from scipy.stats import norm
     >>> study = pp.Study(pp.Simulator(pp.examples.planar_arm(1)), {"v": norm([1.0], 0.1)},
     ...                  steps=10, runs=50)
