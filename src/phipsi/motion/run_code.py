@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, final
 
-from phipsi.backends.backend import backend_of
 from phipsi.backends.failures import NOT_FINITE
 from phipsi.backends.native.data_record import INTEGERS, N_BODIES
 from phipsi.backends.native.kernel.law_code import Area, LawCode
@@ -33,10 +32,10 @@ from phipsi.backends.native.text.lane_arithmetic import (
     i64,
     write_loop,
 )
-from phipsi.compiler import build
 from phipsi.laws.calls import listing, natives_of
 from phipsi.laws.graph import Node, in_order
 from phipsi.motion.lane_loops import LaneCode, Part
+from phipsi.motion.step_calls import reproducible_source
 
 # Words of a job; then three for each port (address, bytes per trajectory, bytes per step or
 # record), and the data and the scratch memory of every kernel that the run calls.
@@ -125,7 +124,7 @@ class Plan:
     @cached_property
     def sources(self) -> Sequence[KernelSource]:
         """The same programs for the processor that the code is for."""
-        return [_reproducible(x) for x in self.natives] if self.reproducible else self.natives
+        return [reproducible_source(x) for x in self.natives] if self.reproducible else self.natives
 
     @cached_property
     def ports(self) -> dict[str, int]:
@@ -179,16 +178,6 @@ def run_code(plan: Plan, lanes: int) -> MachineCode:
 
     found = plan.codes[lanes] = machine_code(digest, sources[0].target, emit)
     return found
-
-
-def _reproducible(native: KernelSource) -> KernelSource:
-    """The same program by the plan that every machine chooses, and for any processor."""
-    request, model = native.program.request, native.program.model
-
-    def once() -> KernelSource:
-        return KernelSource(build(request, model, backend_of("native"), reproducible=True).source)
-
-    return model.cached((KernelSource, request, True), once)
 
 
 def _version() -> str:
