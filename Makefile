@@ -13,7 +13,7 @@ FILES   ?= 20000
 OLD     ?= main
 NEW     ?= HEAD
 
-.PHONY: help setup demo test test-fast lint format fuzz prove mutants counts bench compare clean
+.PHONY: help setup demo test test-fast lint format site fuzz prove mutants counts bench compare clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -60,6 +60,9 @@ lint: setup  ## ruff and pyright
 format: setup  ## format the code and fix what ruff can fix
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+site: setup  ## the documentation with a reference of every name, offline; writes build/site/index.html
+	$(BIN)/python docs/site/build_site.py
 
 # The tests whose cases `make test` draws a part of (tests/support/amounts.py), and the code that it
 # compiles in a hurry.

@@ -77,11 +77,11 @@ def _rows(path: str, name: str) -> Iterator[str]:
         return
     short = path.rpartition(".")[2]
     yield f"| `{short}` | module: {_summary(module)} |"
-    for inner, value in _members(module):
+    for inner, value in members(module):
         yield f"| `{short}.{inner}{_signature(value)}` | {_summary(value)} |"
 
 
-def _members(module: types.ModuleType) -> Iterator[tuple[str, object]]:
+def members(module: types.ModuleType) -> Iterator[tuple[str, object]]:
     """What a public module defines: functions and classes, in the order of the file."""
     if module.__name__ == "phipsi.operators":
         return

@@ -1,6 +1,8 @@
 """Exception classes of the whole library, and helpers that write their messages.
 
-Every message says what went wrong, where by name, why in physical terms, and how to mend it.
+Every message says what went wrong, where by name, why in physical terms, and how to mend it. Where
+Python prints an error, its last line names the section of the documentation about the class
+(docs/decisions/0052); the text of the error, ``str(error)``, does not contain it.
 Each class also derives from the built-in exception a caller would expect, so ``except ValueError``
 keeps working.
 """
@@ -60,7 +62,16 @@ class PhipsiError(Exception):
     """Base of every exception raised on purpose by this library.
 
     Its text never holds what acts on a terminal, whatever names a file has brought.
+
+    >>> from phipsi.errors import SpaceError
+    >>> SpaceError("these do not fit").__notes__
+    ['see docs/troubleshooting.md#spaceerror']
     """
+
+    def __init__(self, *args: object) -> None:
+        super().__init__(*args)
+        ours = next(c for c in type(self).__mro__ if c.__module__ == __name__)
+        self.add_note(f"see docs/troubleshooting.md#{ours.__name__.lower()}")
 
     def __str__(self) -> str:
         return shown_lines(super().__str__())

@@ -50,6 +50,7 @@ LAYERS = [
     "trajectory",
     "control",
     "simulation",
+    "molecules",
     "studies",
     "exporting",
     "interfaces",
@@ -186,7 +187,7 @@ def test_import_phipsi_is_light():
         ),
         (
             "import phipsi; phipsi.load",
-            ["motion", "simulation", "interfaces.report", "interfaces.formats.sdf"],
+            ["motion", "simulation", "interfaces.page", "interfaces.formats.sdf"],
         ),
         ("import phipsi; phipsi.simulate", ["interfaces", "theorems.book"]),
     ],

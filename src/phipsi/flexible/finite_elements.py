@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from phipsi.errors import ModelError
 from phipsi.flexible.invariants import invariants_of_matrix
-from phipsi.flexible.nested_dissection import NotPositiveError, SparseCholesky
+from phipsi.flexible.nested_dissection import NotPositive, SparseCholesky
 from phipsi.progress import Progress, make_progress
 from phipsi.spatial import skew
 
@@ -168,7 +168,7 @@ def _computed_shapes(
         factor = SparseCholesky(
             K, np.concatenate(places), 6 * len(rigid), lambda x: report.advance(_FACTORED * x)
         )
-    except NotPositiveError as error:
+    except NotPositive as error:
         raise _not_positive(body, held, free, rigid, error) from None
     E = np.zeros((K.shape[0], 0))
     if basis == "craig_bampton" and interfaces:
@@ -388,7 +388,7 @@ def _check_held(body: Elements, name: str, nodes: IntArray) -> None:
 
 
 def _not_positive(
-    body: Elements, held: IntArray, free: IntArray, rigid: list[Interface], error: NotPositiveError
+    body: Elements, held: IntArray, free: IntArray, rigid: list[Interface], error: NotPositive
 ) -> ModelError:
     """Say which part of the body is not held, and why."""
     from scipy.sparse import coo_array

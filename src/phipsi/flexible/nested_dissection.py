@@ -24,7 +24,7 @@ _LEAF = 300  # degrees of freedom that are eliminated at once
 _PIVOT = 1e-13  # of the diagonal: below it, rounding is all that holds the body
 
 
-class NotPositiveError(Exception):
+class NotPositive(Exception):
     """The pivot of one unknown is not positive: its number, and the pivot over the diagonal."""
 
     def __init__(self, unknown: int, ratio: float) -> None:
@@ -115,7 +115,7 @@ class SparseCholesky:
         if low.any() or info > 0:
             k = int(low.argmax()) if low.any() else info - 1
             ratio = pivots[k] / abs(scale[k]) if scale[k] else pivots[k]
-            raise NotPositiveError(int(self._order[start + k]), float(ratio))
+            raise NotPositive(int(self._order[start + k]), float(ratio))
         below, rest = F[own:, :own], F[own:, own:]
         if len(later):
             below = blas.dtrsm(1.0, L, below, side=1, lower=1, trans_a=1)

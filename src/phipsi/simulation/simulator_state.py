@@ -82,6 +82,17 @@ class SimulatorState:
         out.status[:], out.failed_at[:] = self.status, self.failed_at
         return out
 
+    def part(self, rows: slice) -> SimulatorState:
+        """Some trajectories of a state with one leading axis, in memory of their own."""
+        first, stop, _ = rows.indices(self.count)
+        mine, own = ({n: x[rows].copy() for n, x in y.items()} for y in (self._rows, self.own))
+        begun = None if self._begun is None else (self._begun[0][rows], self._begun[1][rows])
+        parts = mine, own, self.shared, self._starts, self.varied, begun, self.first + first
+        out = SimulatorState(self.simulator, (stop - first,), *parts)
+        out.efforts[:], out.steps = self.efforts[rows], self.steps
+        out.status[:], out.failed_at[:] = self.status[rows], self.failed_at[rows]
+        return out
+
     def take(self, other: SimulatorState) -> None:
         """Become equal to another state, in the memory that is there."""
         fits = other.simulator is self.simulator and other.batch == self.batch
@@ -159,7 +170,7 @@ class SimulatorState:
         sim = self.simulator
         if self._threads != threads:
             self._advance, self._threads = None, threads
-            self._memory = self.memory(sim._plan(self.own, ()), threads)
+            self._memory = self.memory(sim.plan(self.own, ()), threads)
             self.status, self.failed_at = self._memory.status, self._memory.failed_at
         assert self._memory is not None
         fine = not self.count or self._memory.run(sim.dt, steps, self.steps, records=False)
@@ -172,7 +183,7 @@ class SimulatorState:
         if not self.count:
             return lambda: 0
         self._threads = 0
-        memory = self._memory = self.memory(sim._plan(self.own, ()))
+        memory = self._memory = self.memory(sim.plan(self.own, ()))
         self.status, self.failed_at = memory.status, memory.failed_at
         if self.count <= _FEW:
             return memory.stepper(sim.dt, self.steps)

@@ -6,6 +6,7 @@ import hashlib
 import inspect
 import math
 import os
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
 from typing import Any, final
@@ -18,6 +19,7 @@ from phipsi.motion.checks import whole_number
 from phipsi.simulation.simulator import Simulator
 from phipsi.simulation.simulator_results import SimulatorRun
 from phipsi.simulation.simulator_state import SimulatorState
+from phipsi.studies.block_workers import RaisedInFunction
 from phipsi.studies.draws import Draws
 from phipsi.studies.rare_events import RareEvent, subset_simulation
 from phipsi.studies.run_study import run_study
@@ -36,8 +38,8 @@ KEPT: dict[str, Callable[[Array], Array]] = {
 }
 """What can be kept of a record (runs, kept, *shape)."""
 _PLACES = ("q", "v", "t")
-NOT_STARTED = -1
-"""The status of a run whose start was rejected."""
+NOT_STARTED, RAISED = -1, -2
+"""The status of a run whose start was rejected, and of one whose outcome raised an error."""
 
 
 @final
@@ -53,7 +55,8 @@ class Study:
     of each: "final", "smallest", "largest", "mean" over time, "trajectory";
     `outcome(run, draws)`, a function to further arrays (n, …) by name;
     `seed`; `sampling`, "random", "sobol", "latin_hypercube", or "saltelli" for
-    `StudyResults.sobol_indices`; `block`, runs that are done together and are one file.
+    `StudyResults.sobol_indices`; `block`, runs that are done together and are one file;
+    `reproducible`, whether runs have the same bits on every processor, as for `Simulator`.
     **Attributes:** `count`, the number of runs; `draws`.
 
     A run that diverges does not stop the others: its status says so.
@@ -84,6 +87,7 @@ class Study:
         seed: int = 0,
         sampling: str = "random",
         block: int = 256,
+        reproducible: bool = False,
     ) -> None:
         if not isinstance(simulator, Simulator) and not callable(simulator):
             raise InputError(
@@ -101,7 +105,7 @@ class Study:
             if word not in KEPT:
                 hint = did_you_mean(str(word), list(KEPT))
                 raise InputError(f"keep={word!r} is not one of {', '.join(KEPT)}. {hint}")
-        self._start, self._outcome = start, outcome
+        self._start, self._outcome, self.reproducible = start, outcome, bool(reproducible)
 
     def __getstate__(self) -> dict[str, Any]:
         """What other processes need: they make their own simulator."""
@@ -133,6 +137,8 @@ class Study:
         made = self._given if isinstance(self._given, Simulator) else self._given()
         if not isinstance(made, Simulator):
             raise InputError(f"the function of a study made {made!r}, which is not a Simulator")
+        if self.reproducible:
+            made = made.as_reproducible()
         for name in self.record:
             made.shape_of(name)  # says which names there are
         options = [*_PLACES, *made.parameters]
@@ -185,11 +191,15 @@ class Study:
         started, reasons = draws, np.zeros(n, dtype="U1")
         try:
             run = self._rollout(draws, self.record, first)
-        except PhipsiError:
-            reasons = np.array(self._rejections(draws))
+        except PhipsiError as error:
+            reasons = np.array(self._rejections(draws, first))
             good = np.flatnonzero(reasons == "")
-            if not good.size:
-                raise  # nothing of this block can be started
+            if not good.size:  # nothing of this block can be started
+                if isinstance(error, RaisedInFunction):
+                    raise
+                raise RaisedInFunction(
+                    f"run {first} cannot start: {reasons[0]}", "start"
+                ) from error
             # another run takes the place of one that cannot be started: the others keep theirs
             places = np.where(reasons == "", np.arange(n), good[0])
             started = {name: x[places] for name, x in draws.items()}
@@ -201,15 +211,23 @@ class Study:
                     label = name if word == "trajectory" else f"{name}.{word}"
                     found[label] = KEPT[word](run[name])
         found["t.final"] = run.state.t
+        outcomes: dict[str, Array] = {}
+        raised = np.zeros(n, dtype="U1")
         if self._outcome is not None:
-            found |= self._outcomes(run, started)
+            outcomes, raised = self._outcomes_one_by_one(run, started)
         rejected = reasons != ""
         out = {f"draw.{name}": x for name, x in draws.items()}
         out |= {name: _without(x, rejected) for name, x in found.items()}
-        status = np.where(rejected, NOT_STARTED, run.status)
-        failed_at = np.where(rejected, NOT_STARTED, run.failed_at)
-        return {"run": np.arange(first, numbers.stop), **out, "status": status,
-                "failed_at": failed_at, "rejected": reasons}  # fmt: skip
+        out |= {name: _without(x, rejected) for name, x in outcomes.items()}
+        status = np.where(raised != "", RAISED, run.status)
+        status = np.where(rejected, NOT_STARTED, status)
+        return {
+            "run": np.arange(first, numbers.stop),
+            **out,
+            "status": status,
+            "failed_at": np.where(rejected, NOT_STARTED, run.failed_at),
+            "rejected": np.where(rejected, reasons, raised),
+        }
 
     def rerun(self, number: int, record: Sequence[str] | None = None) -> SimulatorRun:
         """One run by its number, with the bits that it had, and everything recorded."""
@@ -287,7 +305,7 @@ class Study:
 
     def _state(self, draws: dict[str, Array], first: int = 0) -> tuple[SimulatorState, Any]:
         """The start of runs, and their efforts."""
-        given = self._arguments(draws)
+        given = self._arguments(draws, first)
         tau = given.pop("tau", None)
         state = self.simulator.start(**given, first=first)
         n = len(next(iter(draws.values())))
@@ -298,10 +316,10 @@ class Study:
             )
         return state, tau
 
-    def _arguments(self, draws: dict[str, Array]) -> dict[str, Any]:
+    def _arguments(self, draws: dict[str, Array], first: int) -> dict[str, Any]:
         """The arguments of `Simulator.start`."""
         if self._start is not None:
-            found = self._start(dict(draws))
+            found = _called("start", self._start, first, dict(draws))
             if not isinstance(found, Mapping):
                 raise InputError(
                     f"start(draws) returned {type(found).__name__}; it must return the arguments "
@@ -311,13 +329,13 @@ class Study:
         out: dict[str, Any] = {n: x for n, x in draws.items() if n in _PLACES}
         return {**out, "parameters": {n: x for n, x in draws.items() if n not in _PLACES}}
 
-    def _rejections(self, draws: dict[str, Array]) -> list[str]:
+    def _rejections(self, draws: dict[str, Array], first: int) -> list[str]:
         """Why each run cannot be started, or ""."""
         n, out = len(next(iter(draws.values()))), []
         for i in range(n):
             one = {name: x[i : i + 1] for name, x in draws.items()}
             try:
-                self._state(one)
+                self._state(one, first + i)
                 out.append("")
             except PhipsiError as error:
                 out.append(shown(error, 300))
@@ -325,9 +343,15 @@ class Study:
 
     def _outcomes(self, run: SimulatorRun, draws: dict[str, Array]) -> dict[str, Array]:
         assert self._outcome is not None
-        found, n = self._outcome(run, draws), math.prod(run.state.batch)
+        n = math.prod(run.state.batch)
+        found = _called("outcome", self._outcome, run.state.first, run, draws)
+        if not isinstance(found, Mapping):
+            raise InputError(
+                f"outcome(run, draws) returned {type(found).__name__}; it must return arrays by "
+                'name:  {"error": …, "reached": …}'
+            )
         out = {}
-        for name, x in dict(found).items():
+        for name, x in found.items():
             array = np.asarray(x)
             if array.shape[:1] != (n,) or array.dtype.kind not in "fiub":
                 raise InputError(
@@ -337,10 +361,48 @@ class Study:
             out[name] = array
         return out
 
+    def _outcomes_one_by_one(
+        self, run: SimulatorRun, draws: dict[str, Array]
+    ) -> tuple[dict[str, Array], Array]:
+        """Outcomes of runs, and why there are none of a run, or "".
+
+        Where the function raises an error, it is called again for halves of the runs, until it is
+        known in which run: the others have their outcomes.
+        """
+        n = math.prod(run.state.batch)
+        parts: list[tuple[dict[str, Array], Array]] = []
+        errors: list[PhipsiError] = []
+
+        def visit(first: int, count: int) -> None:
+            rows = slice(first, first + count)
+            whole = count == n
+            part = run if whole else run.part(rows)
+            try:
+                found = self._outcomes(part, {name: x[rows] for name, x in draws.items()})
+                parts.append((found, np.zeros(count, dtype="U1")))
+            except PhipsiError as error:
+                if count > 1:
+                    half = count // 2
+                    visit(first, half)
+                    visit(first + half, count - half)
+                    return
+                errors.append(error)
+                parts.append(({}, np.array([shown(error, 300)])))
+
+        visit(0, n)
+        if len(errors) == n:
+            raise errors[0]
+        good = next(found for found, why in parts if not why[0])
+        out = {}
+        for name, like in good.items():
+            rows = [x[name] if x else np.zeros((1, *like.shape[1:]), like.dtype) for x, _ in parts]
+            out[name] = np.concatenate(rows)
+        raised = np.concatenate([why for _, why in parts])
+        return {name: _without(x, raised != "") for name, x in out.items()}, raised
+
     @cached_property
     def _plan_text(self) -> str:
-        names = tuple(dict.fromkeys(("t", *self.record)))
-        return self.simulator._plan((), names).text()
+        return self.simulator.plan((), self.record).text()
 
     # ---- definition ---------------------------------------------------------------------------
 
@@ -353,6 +415,7 @@ class Study:
             "mechanism": sim.model.name or f"{sim.model.n_bodies} bodies",
             "dt": sim.dt,
             "integrator": sim.integrator,
+            "reproducible": sim.reproducible,
             "steps": self.steps,
             "every": self.every,
             "record": list(self.record),
@@ -362,6 +425,24 @@ class Study:
             "outcome": _source(self._outcome),
             **self.draws.to_dict(),
         }
+
+
+def _called(role: str, function: Callable[..., Any], number: int, *arguments: Any) -> Any:
+    """A call of a function of the user for runs from this number on; its errors say where."""
+    try:
+        return function(*arguments)
+    except MemoryError:
+        raise
+    except Exception as error:
+        code = getattr(function, "__code__", None)
+        frames = traceback.extract_tb(error.__traceback__)[1:]
+        own = [x for x in frames if code is not None and x.filename == code.co_filename]
+        at = (own or frames or [None])[-1]
+        where = "" if at is None else f", {os.path.basename(at.filename)}:{at.lineno}"
+        name = getattr(function, "__qualname__", type(function).__qualname__)
+        kind = type(error).__name__
+        text = f"{role} {name!r} raised {kind}: {shown(error, 200)} (run {number}{where})"
+        raise RaisedInFunction(text, f"{role} {name} {kind}{where}") from error
 
 
 def _without(x: Array, rejected: Array) -> Array:
@@ -407,10 +488,10 @@ def _shown_value(x: Any, depth: int) -> str:
 
 def _digest_of(simulator: Simulator, record: Sequence[str]) -> str:
     """Everything that the numbers of a simulator depend on."""
-    plan = simulator._plan((), tuple(dict.fromkeys(("t", *record))))
+    plan = simulator.plan((), tuple(dict.fromkeys(("t", *record))))
     out = hashlib.sha256(plan.text().encode())
-    for native in plan.natives:
-        for word, table in sorted(native.unit.pointers().items()):
+    for source in plan.sources:
+        for word, table in sorted(source.unit.pointers().items()):
             out.update(f"{word} {table.dtype} {table.shape}\n".encode())
             out.update(np.ascontiguousarray(table).tobytes())
     for name, value in sorted(simulator.parameters.items()):

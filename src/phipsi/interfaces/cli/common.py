@@ -37,7 +37,7 @@ def command(function: Callable[P, int]) -> Callable[P, int]:
         try:
             return function(*args, **kwargs)
         except PhipsiError as error:
-            complain(str(error))
+            complain("\n".join([str(error), *error.__notes__]))
             failures = (LoweringError, ArithmeticError, RuntimeError)
             return FAILED if isinstance(error, failures) else BAD_USAGE
         except ImportError as error:  # an extra that is not installed, with the command to do it

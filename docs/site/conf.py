@@ -1,0 +1,54 @@
+"""How Sphinx renders the site; `build_site.py` writes the pages that it reads.
+
+Nothing is fetched: formulas are drawn by the KaTeX of the workbench, fonts are those of the reader.
+"""
+
+from __future__ import annotations
+
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from docutils import nodes
+
+import phipsi
+
+HERE = Path(__file__).parent
+project, release = "phipsi", phipsi.__version__
+extensions = ["myst_parser"]
+root_doc = "index"
+
+html_theme = "furo"
+html_title = "phipsi"
+html_static_path = [
+    str(HERE / "static"),
+    str(HERE.parents[1] / "src/phipsi/interfaces/workbench/assets/katex"),
+]
+html_css_files = ["katex.min.css", "site.css"]
+html_js_files = ["katex.min.js", "formulas.js"]
+html_math_renderer = "katex"
+html_copy_source = html_show_copyright = html_show_sphinx = False
+html_theme_options = {"navigation_with_keys": True}
+
+myst_enable_extensions = ["dollarmath"]
+myst_dmath_allow_space = True  # $$ a $$ as the pages write it
+myst_dmath_double_inline = True
+myst_heading_anchors = 6
+python_maximum_signature_line_length = 80
+pygments_style, pygments_dark_style = "friendly", "monokai"
+highlight_language = "text"
+suppress_warnings = ["misc.highlighting_failure"]  # outputs with symbols that no lexer knows
+
+
+def draw_formula(self: Any, node: nodes.Node) -> None:
+    """Leave LaTeX in the page; formulas.js draws it."""
+    inline = isinstance(node, nodes.math)
+    tag, kind = ("span", "inline") if inline else ("div", "display")
+    self.body.append(f'<{tag} class="formula {kind}">{escape(node.astext())}</{tag}>')
+    raise nodes.SkipNode
+
+
+def setup(app: Any) -> dict[str, bool]:
+    """Register the renderer of formulas."""
+    app.add_html_math_renderer("katex", (draw_formula, None), (draw_formula, None))
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,198 @@
+"""The reference of every public name, from the table of names and the docstrings.
+
+A docstring is Markdown with examples; each becomes an entry of Sphinx's Python domain, so that it
+can be searched for and linked to. A public name without a docstring is an error.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import inspect
+import re
+import sys
+import types
+from collections.abc import Iterator
+from pathlib import Path
+
+import phipsi
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
+from public_names import members  # noqa: E402
+
+_STAR = re.compile(r"(?<=[\w)\]⁻¹²])\*(?!\*)|(?<=\s)\*(?=\s)")
+_KINDS = (types.FunctionType, property, classmethod, staticmethod, functools.cached_property)
+
+
+class Undocumented(Exception):
+    """Public names without a docstring."""
+
+
+def place(topic: str) -> str:
+    """The page of a topic on the site."""
+    return f"api/{topic.lower().replace(' ', '-')}.md"
+
+
+@functools.cache
+def topics() -> list[tuple[str, str, list[tuple[str, object]]]]:
+    """Every topic of the table of public names: its title, the page about it, and its names."""
+    found = []
+    for (topic, where), rows in phipsi._TABLE.items():
+        names: list[tuple[str, object]] = []
+        for path, words in rows.items():
+            module = importlib.import_module(f"phipsi.{path}")
+            for word in words.split():
+                if word != ".":
+                    names.append((word, getattr(module, word)))
+                    continue
+                short = path.rpartition(".")[2]
+                names.append((short, module))
+                names += [(f"{short}.{inner}", value) for inner, value in members(module)]
+        found.append((topic, where, names))
+    return found
+
+
+def names() -> list[str]:
+    """The pages of the reference, in order."""
+    return [place(topic) for topic, _ in phipsi._TABLE]
+
+
+def entries() -> dict[str, str]:
+    """Where the entry of each public name stands."""
+    return {name: f"{place(topic)}#{name.lower().replace('.', '')}"
+            for topic, _, listed in topics() for name, _ in listed}  # fmt: skip
+
+
+def undocumented() -> list[str]:
+    """Public names, and public members of public classes, without a docstring."""
+    found: list[str] = []
+    for _, _, names in topics():
+        for name, value in names:
+            if not inspect.getdoc(value):
+                found.append(name)
+            if isinstance(value, type):
+                found += [f"{name}.{x}" for x, one in class_members(value) if not _doc(one)]
+    return found
+
+
+def pages() -> dict[str, str]:
+    """The pages of the reference by their place on the site."""
+    missing = undocumented()
+    if missing:
+        raise Undocumented("public names without a docstring: " + ", ".join(missing))
+    return {place(topic): "\n".join(_page(topic, where, listed))
+            for topic, where, listed in topics()}  # fmt: skip
+
+
+def _page(topic: str, where: str, names: list[tuple[str, object]]) -> Iterator[str]:
+    yield f"# {topic}\n"
+    yield f"Explained in [{where.removesuffix('.md')}](../{where}).\n"
+    for name, value in names:
+        yield f"## {name}\n" if "." not in name else f"### {name}\n"
+        yield from _entry(name, value)
+
+
+def _entry(name: str, value: object) -> Iterator[str]:
+    text = markdown(inspect.getdoc(value) or "")
+    if isinstance(value, types.ModuleType):
+        yield f"{text}\n"
+    elif isinstance(value, type):
+        yield f"``````{{py:class}} phipsi.{name}{_signature(value)}\n"
+        yield f"{text}\n"
+        for inner, one in class_members(value):
+            yield from _member(inner, one)
+        yield "``````\n"
+    else:
+        yield f"``````{{py:function}} phipsi.{name}{_signature(value)}\n"
+        yield f"{text}\n\n``````\n"
+
+
+def class_members(owner: type) -> Iterator[tuple[str, object]]:
+    """The public methods and properties that a class has of its own or from a base that is not."""
+    if issubclass(owner, Exception):
+        return
+    at_top = {value for _, _, names in topics() for _, value in names if isinstance(value, type)}
+    seen: set[str] = set()
+    for base in owner.__mro__:
+        if not base.__module__.startswith("phipsi") or (base is not owner and base in at_top):
+            continue
+        for name, value in vars(base).items():
+            if not name.startswith("_") and name not in seen and isinstance(value, _KINDS):
+                seen.add(name)
+                yield name, value
+
+
+def _member(name: str, value: object) -> Iterator[str]:
+    text = markdown(_doc(value))
+    if isinstance(value, property | functools.cached_property):
+        yield f"`````{{py:property}} {name}\n\n{text}\n\n`````\n"
+        return
+    kind = {classmethod: ":classmethod:\n", staticmethod: ":staticmethod:\n"}.get(type(value), "")
+    function = getattr(value, "__func__", value)
+    bound = not isinstance(value, staticmethod)
+    yield f"`````{{py:method}} {name}{_signature(function, bound)}\n{kind}\n{text}\n\n`````\n"
+
+
+def _doc(value: object) -> str:
+    function = value.func if isinstance(value, functools.cached_property) else value
+    return inspect.getdoc(function) or ""
+
+
+def _signature(value: object, is_bound: bool = False) -> str:
+    """Arguments with defaults, without types: docstrings say what each may be."""
+    if isinstance(value, type) and issubclass(value, Exception | Warning):
+        return ""
+    try:
+        whole = inspect.signature(value)  # type: ignore[arg-type]
+    except ValueError:
+        return ""
+    parameters = list(whole.parameters.values())[1 if is_bound else 0 :]
+    bare = [p.replace(annotation=p.empty, default=_shown(p.default)) for p in parameters]
+    return str(whole.replace(parameters=bare, return_annotation=whole.empty))
+
+
+class _Text:
+    """A default as it is written."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+def _shown(default: object) -> object:
+    """A default value as it stands in a signature: short, and without addresses."""
+    if default is inspect.Parameter.empty:
+        return default
+    text = repr(default)
+    return _Text("…" if len(text) > 40 or " at 0x" in text or "<" in text else text)
+
+
+def markdown(doc: str) -> str:
+    """A docstring as Markdown: examples in blocks, stars of adjoints as stars."""
+    out: list[str] = []
+    in_example = False
+    for line in doc.split("\n"):
+        starts = line.lstrip().startswith(">>> ")
+        if starts and not in_example:
+            in_example = True
+            out += ["", "```pycon"] if out and out[-1] else ["```pycon"]
+        elif in_example and not line.strip():
+            in_example = False
+            out.append("```")
+        if in_example:
+            out.append(line)
+        else:
+            is_code = line.startswith("    ")
+            out.append(line if is_code else _escaped(line))
+    return "\n".join([*out, "```"] if in_example else out)
+
+
+def _escaped(line: str) -> str:
+    """The line with what would be markup by accident as text; code spans stay as they are."""
+    parts = re.split(r"(``.+?``|`[^`]*`)", line)
+    return "".join(
+        part if i % 2 else _STAR.sub(r"\\*", part).replace("<", "\\<").replace("$", "\\$")
+        for i, part in enumerate(parts)
+    )

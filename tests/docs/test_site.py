@@ -1,0 +1,180 @@
+"""The documentation site: public names are documented, pages are reached, links lead on.
+
+Sphinx reads and links all pages here and writes none; `make site` writes them.
+"""
+
+import inspect
+import pickle
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import phipsi as pp
+
+pytest.importorskip("furo")
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "docs" / "site"))
+import build_site  # noqa: E402
+import pages  # noqa: E402
+import reference  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def assembled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("site") / "pages"
+    build_site.assemble(folder)
+    return folder
+
+
+def read(folder: Path) -> subprocess.CompletedProcess[str]:
+    """Let Sphinx read the pages of a folder, in a process of its own."""
+    words = [sys.executable, build_site.__file__, "--check", str(folder)]
+    return subprocess.run(words, capture_output=True, text=True)
+
+
+def test_all_pages_are_linked_and_reached(assembled: Path):
+    run = read(assembled)
+    assert run.returncode == 0, run.stderr
+
+
+def test_broken_links_and_lost_pages_are_found(tmp_path: Path):
+    text = "# A\n\n[x](b.md)\n\n[y](#nowhere)\n\n![z](missing.png)\n"
+    (tmp_path / "index.md").write_text(text)
+    (tmp_path / "alone.md").write_text("# B\n")
+    run = read(tmp_path)
+    assert run.returncode != 0
+    for said in (
+        "'b.md'",
+        "'nowhere'",
+        "missing.png",
+        "alone.md: WARNING: document isn't included",
+    ):
+        assert said in run.stderr, run.stderr
+
+
+def test_every_public_name_has_an_entry(assembled: Path):
+    entries = reference.entries()
+    assert set(pp.__all__) <= set(entries)
+    for name, entry in entries.items():
+        page, _, anchor = entry.partition("#")
+        text = (assembled / page).read_text(encoding="utf-8")
+        assert re.search(rf"^##+ {re.escape(name)}$", text, re.MULTILINE), name
+        assert anchor == name.lower().replace(".", "")
+
+
+def test_every_public_name_is_documented():
+    assert reference.undocumented() == []
+
+
+def test_an_undocumented_name_is_found(monkeypatch: pytest.MonkeyPatch):
+    class Bare:
+        """A class."""
+
+        def method(self) -> None: ...
+
+    Bare.__module__ = "phipsi.somewhere"
+
+    def function() -> None: ...
+
+    found = [("Topic", "x.md", [("function", function), ("Bare", Bare)])]
+    monkeypatch.setattr(reference, "topics", lambda: found)
+    assert reference.undocumented() == ["function", "Bare.method"]
+    with pytest.raises(reference.Undocumented, match=r"function, Bare\.method"):
+        reference.pages()
+
+
+def test_links_to_files_become_links_to_pages():
+    text = "[a](../README.md#x) [b](models.md) [c](https://x.y) [d](#e) [f](../examples/reach.py)"
+    assert pages.relinked(text, "docs/tutorial.md") == (
+        "[a](readme.md#x) [b](models.md) [c](https://x.y) [d](#e) [f](examples/reach.py.md)"
+    )
+    text = "[a](examples)\n```text\n[b](examples)\n```"
+    assert pages.relinked(text, "README.md") == "[a](gallery.md)\n```text\n[b](examples)\n```"
+
+
+def test_docstrings_become_markdown():
+    text = reference.markdown(inspect.getdoc(pp.forward_dynamics) or "")
+    assert "φ\\* (a + gravity)" in text and "```pycon\n" in text
+    assert text.count("```") % 2 == 0
+
+
+def test_examples_in_docstrings_become_blocks():
+    text = "V = φ* H* v < 3, `a*b`.\n>>> 1 + 1\n2\n\n    FD1  φ*\n\nThe **end**."
+    assert reference.markdown(text) == (
+        "V = φ\\* H\\* v \\< 3, `a*b`.\n\n```pycon\n>>> 1 + 1\n2\n```\n\n"
+        "    FD1  φ*\n\nThe **end**."
+    )
+
+
+def test_names_in_pages_become_links():
+    entries = {"load": "api/files.md#load", "forces.Spring": "api/simulation.md#forcesspring"}
+    text = "# `pp.load`\n`pp.load(path)` [`pp.load`](x) `pp.forces.Spring` `pp.other` `load`"
+    assert build_site.linked(text, "guides/x.md", entries) == (
+        "# `pp.load`\n[`pp.load(path)`](../api/files.md#load) [`pp.load`](x) "
+        "[`pp.forces.Spring`](../api/simulation.md#forcesspring) `pp.other` `load`"
+    )
+    assert build_site.linked("| `load(path)` | x |", "api.md", entries) == (
+        "| [`load(path)`](api/files.md#load) | x |"
+    )
+
+
+def test_what_would_be_fetched_is_found():
+    for bad in (b'<script src="https://x/y.js">', b"<link rel=x href='//fonts/z.css'>"):
+        assert build_site.OUTSIDE.search(bad)
+    assert not build_site.OUTSIDE.search(b'<a href="https://x"> <script src="_static/y.js">')
+
+
+# ---- errors --------------------------------------------------------------------------------------
+
+CLASSES = [getattr(pp.errors, name) for name in pp.errors.__all__]
+
+
+def section(anchor: str) -> str:
+    """The text of a section of troubleshooting.md, up to the next heading of its level."""
+    text = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
+    for part in re.split(r"^## ", text, flags=re.MULTILINE)[1:]:
+        heading, _, body = part.partition("\n")
+        if heading.lower() == anchor:
+            return body
+    raise AssertionError(f"troubleshooting.md has no section {anchor}")
+
+
+@pytest.mark.parametrize("error", CLASSES, ids=lambda c: c.__name__)
+def test_every_error_has_a_section_with_an_example(error: type[Exception]):
+    assert "```python\n" in section(error.__name__.lower())
+    if issubclass(error, pp.errors.PhipsiError):
+        page = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
+        anchor = f"#{error.__name__.lower()}"
+        assert f"]({anchor})" in page or error is pp.errors.PhipsiError
+        one = error(*["x", 1, "y", "z"][: 4 if error is pp.errors.FileError else 1])
+        assert one.__notes__ == [f"see docs/troubleshooting.md{anchor}"]
+        assert anchor not in str(one)
+
+
+def test_a_section_that_is_missing_is_found():
+    with pytest.raises(AssertionError, match="no section nosucherror"):
+        section("nosucherror")
+
+
+def test_classes_of_other_modules_point_to_the_nearest_section():
+    class Own(pp.errors.SpaceError):
+        pass
+
+    assert Own("x").__notes__ == ["see docs/troubleshooting.md#spaceerror"]
+    text = pickle.loads(pickle.dumps(pp.errors.FileError("a", 1, "b", "c"))).__notes__
+    assert text == ["see docs/troubleshooting.md#fileerror"]
+
+
+def test_the_command_line_prints_the_section(capsys: pytest.CaptureFixture[str]):
+    from phipsi.interfaces.cli.common import command
+
+    @command
+    def fails() -> int:
+        raise pp.errors.ModelError("no such body")
+
+    assert fails() == 2
+    shown = capsys.readouterr().err
+    assert shown == "no such body\nsee docs/troubleshooting.md#modelerror\n"
