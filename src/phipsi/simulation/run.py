@@ -551,7 +551,9 @@ class _Run:
         steps = "integrator='time_stepping', dt=1e-3 for many contacts"
         ways = [x for x in (stiff, steps if self.equations.contacts is not None else "") if x]
         if not ways:
-            return "Its forces may have no bound near this state: smaller gains or stiffnesses help."
+            return (
+                "Its forces may have no bound near this state: smaller gains or stiffnesses help."
+            )
         return f"Try {', or '.join(ways)}."
 
     def _failure(self, reason: str, cause: BaseException | None) -> SimulationError:
