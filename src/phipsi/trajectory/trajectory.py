@@ -16,6 +16,7 @@ from phipsi.algorithms.constrained.system import System
 from phipsi.algorithms.dynamics.energy import kinetic_energy, momentum, potential_energy
 from phipsi.contact.contact_record import ContactRecord
 from phipsi.errors import ConvergenceError, InputError, shown
+from phipsi.loaded import public
 from phipsi.model.model import Model
 from phipsi.motion.chart import Chart
 from phipsi.trajectory import plotting, storage
@@ -349,6 +350,10 @@ class Trajectory:
         ``pip install "phipsi[plot]"``.
         """
         return plotting.plot(self, joints)
+
+    def render(self, path: str | os.PathLike[str], **options: Any) -> Any:
+        """Write a video (.mp4, .webm, .gif) or a picture (.png); see `phipsi.render`."""
+        return public("render")(self, path, **options)
 
 
 def _frozen(values: Array) -> Array:

@@ -29,7 +29,7 @@ from phipsi.interfaces.cli.common import (
 from phipsi.interfaces.cli.export_command import export
 from phipsi.interfaces.cli.simulate_command import simulate
 from phipsi.interfaces.cli.study_command import study_app
-from phipsi.interfaces.cli.view_command import view
+from phipsi.interfaces.cli.view_command import render, view
 
 if TYPE_CHECKING:
     from phipsi.model import Model
@@ -309,7 +309,7 @@ def demo(*, out: Path = Path("phipsi-demo"), open: bool = False) -> int:
     return run(out, open_report=open)
 
 
-for one in (info, check, simulate, view, explain, export, workbench, bench, demo):
+for one in (info, check, simulate, view, render, explain, export, workbench, bench, demo):
     app.command(one)
 app.command(study_app)
 
