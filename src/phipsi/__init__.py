@@ -122,6 +122,7 @@ _TABLE = {
         "studies.study": "Study",
         "studies.study_results": "load_study",
     },
+    ("Molecules", "molecules.md"): {"molecules": "."},
     ("FMUs", "fmu.md"): {"exporting.fmu": "export_fmu"},
     ("Laws", "laws.md"): {
         "laws.law": "law Law",

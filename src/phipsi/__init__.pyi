@@ -1,6 +1,6 @@
 """Written by scripts/public_names.py from the table in `__init__.py`."""
 
-from phipsi import constraints, contacts, errors, examples, forces, operators
+from phipsi import constraints, contacts, errors, examples, forces, molecules, operators
 from phipsi.algorithms.constrained.loop_graph import GraphJoint
 from phipsi.algorithms.constrained.stages import Stages
 from phipsi.algorithms.constrained.system import System
@@ -203,6 +203,7 @@ __all__ = [
     "log_det_mass_matrix",
     "mass_matrix",
     "mass_matrix_inverse",
+    "molecules",
     "momentum",
     "operational_space_inertia",
     "operator",
