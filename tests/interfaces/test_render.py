@@ -12,7 +12,7 @@ import pytest
 import phipsi as pp
 from phipsi.errors import InputError
 from phipsi.interfaces.cli.commands import app
-from phipsi.interfaces.page import render as rendering
+from phipsi.interfaces.page import render_run as rendering
 
 image = pytest.importorskip("PIL.Image")
 needs_browser = pytest.mark.skipif(

@@ -142,7 +142,7 @@ def render(
         light or dark.
     """
     from phipsi.errors import InputError
-    from phipsi.interfaces.page.render import render as draw
+    from phipsi.interfaces.page.render_run import render as draw
     from phipsi.trajectory.trajectory import Trajectory
 
     wide, _, high = size.partition("x")

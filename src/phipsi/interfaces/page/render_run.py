@@ -24,10 +24,17 @@ from phipsi.whole_files import whole_file
 
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 _SWITCHES = (
-    "--headless", "--dump-dom", "--hide-scrollbars", "--no-first-run",
-    "--force-device-scale-factor=1", "--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader",
-    "--force-color-profile=srgb", "--host-resolver-rules=MAP * ~NOTFOUND",
-)  # fmt: skip
+    "--headless",
+    "--dump-dom",
+    "--hide-scrollbars",
+    "--no-first-run",
+    "--force-device-scale-factor=1",
+    "--force-color-profile=srgb",
+    "--use-gl=angle",
+    "--use-angle=swiftshader",
+    "--enable-unsafe-swiftshader",
+    "--host-resolver-rules=MAP * ~NOTFOUND",
+)
 _AT_ONCE = 40  # pictures of one browser
 _SECONDS = 300.0  # for them
 _MOST = 20_000  # pictures
@@ -55,8 +62,8 @@ def render(
     screen and without a network. Videos need ffmpeg, GIFs Pillow.
 
     **Arguments:** `path`, whose suffix says what it is; `fps`, pictures per second; `speed`, 0.5
-    for half of real time; `size` in pixels; `time` of the picture, s, by default the last one; `theme`,
-    "light" or "dark". **Returns:** the path. **Cost:** some 0.1 s for each picture.
+    for half of real time; `size` in pixels; `time` of the picture, s, by default the last one;
+    `theme`, "light" or "dark". **Returns:** the path. **Cost:** some 0.1 s for each picture.
     **Raises:** `InputError` that says what to install, where a program is missing.
 
     >>> import phipsi as pp
