@@ -16,7 +16,7 @@ from phipsi.algorithms.constrained.system import System
 from phipsi.algorithms.dynamics.energy import kinetic_energy, momentum, potential_energy
 from phipsi.contact.contact_record import ContactRecord
 from phipsi.errors import ConvergenceError, InputError, shown
-from phipsi.loaded import public
+from phipsi.loaded import display, public
 from phipsi.model.model import Model
 from phipsi.motion.chart import Chart
 from phipsi.trajectory import plotting, storage
@@ -101,6 +101,8 @@ class Trajectory:
 
     def __len__(self) -> int:
         return len(self.t)
+
+    _repr_html_ = display
 
     def __repr__(self) -> str:
         span = f"t = {self.t[0]:.6g} … {self.t[-1]:.6g} s, " if len(self) else ""
