@@ -57,7 +57,7 @@ def test_b2_free_beam():
     """The modes are those of a clamped beam; the free joint makes them those of a free one."""
     model = mechanism(("beam", {"joint": Planar(), "inertia": beam()}))
     found = frequencies(model)[:2] / np.array([4.7300407449, 7.8532046241]) ** 2 - 1
-    assert (found > 0).all() and found[0] < 2e-4 and found[1] < 2e-3
+    assert (found > 0).all() and found[0] < 5e-4 and found[1] < 1e-3
 
 
 def test_b4_mass_at_the_tip():
