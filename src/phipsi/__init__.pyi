@@ -82,7 +82,8 @@ from phipsi.laws.policy import policy
 from phipsi.model import joints, shapes
 from phipsi.model.builder import ModelBuilder
 from phipsi.model.contact_pairs import Contacts
-from phipsi.model.flexible_inertia import FlexibleInertia, FlexibleShape, Port
+from phipsi.model.flexible_inertia import FlexibleInertia
+from phipsi.model.flexible_ports import FlexibleShape, Port
 from phipsi.model.inertia import SpatialInertia
 from phipsi.model.model import Model
 from phipsi.model.pose import Pose

@@ -5,21 +5,22 @@ Formulas: docs/theory/flexible-bodies.md. Design: docs/decisions/0055.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Mapping
 from typing import Any, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.errors import ModelError, did_you_mean
+from phipsi.model.flexible_ports import FlexibleShape, Port, checked_array, float_numbers
 from phipsi.model.inertia import SpatialInertia
 from phipsi.model.pose import Pose
-from phipsi.model.value import Value, read_only
+from phipsi.model.value import Value
 from phipsi.spatial import skew
 
 FloatArray = NDArray[np.float64]
 
-_SYMMETRY = 1e-8  # how far from symmetric the user's numbers may be; they are then averaged
 _ROUNDING = 1e-9  # negative eigenvalues below this, relative to the largest, count as zero
 
 # Every array of a body with n modes: name, shape, pairs of axes in which it is symmetric.
@@ -36,119 +37,6 @@ _ARRAYS: dict[str, tuple[str, tuple[tuple[int, int], ...]]] = {
     "stiffness": ("nn", ((0, 1),)),
     "damping": ("nn", ((0, 1),)),
 }
-_PORT_ARRAYS: dict[str, tuple[str, tuple[tuple[int, int], ...]]] = {
-    "turns": ("3n", ()),
-    "moves": ("3n", ()),
-    "shortening": ("3nn", ((1, 2),)),
-}
-
-
-@final
-class Port(Value):
-    """A place of a flexible body where a joint, a frame or a point may sit.
-
-    With modal coordinates η and g = ½ `turns` η, the port is at the pose
-
-        R_c = R(quaternion (1, g)) R_0        p_c = r_0 + Π_v η + ½ η* Ψ_v η
-
-    in the body frame.
-
-    | field | symbol | shape | meaning |
-    |---|---|---|---|
-    | `name` | | | unique within the body |
-    | `rotation` | R_0 | (3, 3) | axes of the port in the undeformed body |
-    | `position` | r_0 | (3,) | origin of the port in the undeformed body, m |
-    | `turns` | Π_ω | (3, n) | small rotation of the port per mode, rad, body axes |
-    | `moves` | Π_v | (3, n) | displacement of the port per mode, m, body axes |
-    | `shortening` | Ψ_v | (3, n, n) | second-order displacement per pair of modes, m, symmetric |
-
-    Fields that are not given are zero (`rotation`: the identity).
-    """
-
-    __slots__ = ("name", "rotation", "position", "turns", "moves", "shortening")
-    name: str
-    rotation: FloatArray
-    position: FloatArray
-    turns: FloatArray
-    moves: FloatArray
-    shortening: FloatArray
-
-    def __init__(
-        self,
-        name: str,
-        rotation: ArrayLike | None = None,
-        position: ArrayLike = (0, 0, 0),
-        turns: ArrayLike | None = None,
-        moves: ArrayLike | None = None,
-        shortening: ArrayLike | None = None,
-    ):
-        if not isinstance(name, str) or not name:
-            raise ModelError(f"the name of a port must be a non-empty string, not {name!r}.")
-        given = {"turns": turns, "moves": moves, "shortening": shortening}
-        n = next((x.shape[-1] for x in map(_numbers, given.values()) if x.ndim > 1), 0)
-        who = f"port {name!r}: "
-        place = Pose(rotation, position)
-        self._set(
-            name=name,
-            rotation=place.rotation,
-            position=place.translation,
-            **{x: _array(who, x, given[x], n, *_PORT_ARRAYS[x]) for x in _PORT_ARRAYS},
-        )
-
-    def _key(self) -> tuple[Any, ...]:
-        return (self.name, *(getattr(self, x).tobytes() for x in self.__slots__[1:]))
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Port, tuple(getattr(self, x) for x in self.__slots__)
-
-    def __repr__(self) -> str:
-        x, y, z = self.position.tolist()
-        return f"Port({self.name!r} at ({x:g}, {y:g}, {z:g}), {self.moves.shape[1]} modes)"
-
-
-@final
-class FlexibleShape(Value):
-    """What a flexible body looks like: points, how each mode moves them, and what joins them.
-
-    For drawing only; no computation uses it. `nodes` (m, 3) in m, body axes; `modes` (m, 3, n),
-    displacement of every node per mode; `triangles` (t, 3) and `segments` (s, 2), node numbers.
-    """
-
-    __slots__ = ("nodes", "modes", "triangles", "segments")
-    nodes: FloatArray
-    modes: FloatArray
-    triangles: NDArray[np.int64]
-    segments: NDArray[np.int64]
-
-    def __init__(
-        self,
-        nodes: ArrayLike,
-        modes: ArrayLike,
-        triangles: ArrayLike = (),
-        segments: ArrayLike = (),
-    ):
-        points, moves = read_only(nodes), read_only(modes)
-        if points.ndim != 2 or points.shape[1] != 3 or moves.shape[:-1] != points.shape:
-            raise ModelError(
-                f"FlexibleShape: nodes must have shape (m, 3) and modes (m, 3, n), but the shapes "
-                f"are {points.shape} and {moves.shape}."
-            )
-        corners = {"triangles": (triangles, 3), "segments": (segments, 2)}
-        joined = {
-            name: _node_numbers(name, given, size, len(points))
-            for name, (given, size) in corners.items()
-        }
-        self._set(nodes=points, modes=moves, **joined)
-
-    def deformed(self, eta: ArrayLike, exaggeration: float = 1.0) -> FloatArray:
-        """Positions of the nodes (m, 3) at modal coordinates `eta`, enlarged by a factor."""
-        return self.nodes + exaggeration * (self.modes @ np.asarray(eta, dtype=np.float64))
-
-    def _key(self) -> tuple[Any, ...]:
-        return tuple(getattr(self, x).tobytes() for x in self.__slots__)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return FlexibleShape, tuple(getattr(self, x) for x in self.__slots__)
 
 
 @final
@@ -233,7 +121,7 @@ class FlexibleInertia(Value):
             raise ModelError(
                 f"FlexibleInertia: mass must be a number in kg, not {mass!r}."
             ) from error
-        moment = _numbers(rotational_inertia)
+        moment = float_numbers(rotational_inertia)
         if moment.shape in ((), (3,)):
             moment = np.diag(np.broadcast_to(moment, 3))
         given: dict[str, ArrayLike | None] = {
@@ -249,20 +137,88 @@ class FlexibleInertia(Value):
             "stiffness": stiffness,
             "damping": damping,
         }
-        n = np.shape(_numbers(modal_mass))[-1] if np.ndim(modal_mass) == 2 else 0
+        n = np.shape(float_numbers(modal_mass))[-1] if np.ndim(modal_mass) == 2 else 0
         if not n:
             raise ModelError(
                 f"FlexibleInertia: modal_mass must be a matrix (n, n) with n ≥ 1 modes, but its "
                 f"shape is {np.shape(modal_mass)}. A body without modes is a SpatialInertia."
             )
         who = "FlexibleInertia: "
-        arrays = {name: _array(who, name, given[name], n, *_ARRAYS[name]) for name in _ARRAYS}
+        arrays = {
+            name: checked_array(who, name, given[name], n, *_ARRAYS[name]) for name in _ARRAYS
+        }
         self._set(mass=kilograms, **arrays, ports=_checked_ports(ports, n), shape=shape)
         if shape is not None and shape.modes.shape[-1] != n:
             raise ModelError(
                 f"FlexibleInertia: shape has {shape.modes.shape[-1]} modes, but the body has {n}."
             )
         self._check_positive()
+
+    @classmethod
+    def beam(
+        cls,
+        length: float,
+        mass_per_length: float,
+        EI: float | tuple[float, float],
+        EA: float = math.inf,
+        GJ: float = math.inf,
+        *,
+        axis: ArrayLike = (1, 0, 0),
+        lateral: ArrayLike | None = None,
+        modes: int = 2,
+        stretch_modes: int = 0,
+        twist_modes: int = 0,
+        max_frequency: float = math.inf,
+        damping_ratio: float = 0.0,
+        stiffening: bool = True,
+        shear_stiffness: float | tuple[float, float] = math.inf,
+        rotary_inertia: float | tuple[float, float] = 0.0,
+        ports: Mapping[str, float] | None = None,
+    ) -> FlexibleInertia:
+        """A uniform straight beam from the body origin along `axis`, with a port "tip" at its end.
+
+        **Arguments:** `length` in m; `mass_per_length` in kg/m; bending stiffness `EI` in N·m²,
+        stretch stiffness `EA` in N, torsion stiffness `GJ` in N·m²; infinite ones do not deform.
+        Pairs are for the two bending planes: the beam deflects along `lateral` in the first and
+        along axis × lateral in the second; by default `lateral` is y for a beam along x, z for y,
+        x for z. In each plane there are two static modes (unit deflection and rotation of the tip)
+        and `modes` fixed-interface modes; stretch and torsion have one static mode and
+        `stretch_modes`, `twist_modes`. `max_frequency` (rad/s) leaves out modes of the clamped beam
+        above it. `damping_ratio` of every mode. `stiffening`: with the shortening of the bent beam,
+        without which it loses its stiffness when it spins. `shear_stiffness` kGA in N: Timoshenko's
+        beam. `rotary_inertia` ρI of the sections in kg·m; their polar inertia is the sum of both
+        and is needed for torsion. `ports`: further ones by name, at fractions of the length.
+
+        The modes are those of the clamped beam in this basis, orthonormal in the mass, by
+        ascending frequency. **Cost:** O(modes³). **Source:** Craig and Bampton, AIAA Journal 6(7),
+        1968; docs/theory/flexible-bodies.md, sections 3 and 7.
+
+        >>> import phipsi as pp
+        >>> boom = pp.FlexibleInertia.beam(10.0, 1.2, 1.4e4, modes=4)
+        >>> boom
+        FlexibleInertia(mass=12 kg, 12 modes of 3.798 to 733.3 rad/s, ports: 'tip')
+        >>> exact = 1.8751040687**2 * (1.4e4 / 1.2 / 10**4) ** 0.5
+        >>> abs(float(boom.frequencies[0]) / exact - 1) < 1e-5
+        True
+        """
+        from phipsi.flexible.beams import beam
+
+        return cls._of(
+            beam(
+                length, mass_per_length, EI, EA, GJ, axis=axis, lateral=lateral, modes=modes,
+                stretch_modes=stretch_modes, twist_modes=twist_modes, max_frequency=max_frequency,
+                damping_ratio=damping_ratio, stiffening=stiffening,
+                shear_stiffness=shear_stiffness, rotary_inertia=rotary_inertia, ports=ports,
+            )
+        )  # fmt: skip
+
+    @classmethod
+    def _of(cls, arguments: dict[str, Any]) -> FlexibleInertia:
+        """From the arrays that `phipsi.flexible` computes."""
+        ports = [Port(**port) for port in arguments["ports"]]
+        shape = arguments.get("shape")
+        drawn = None if shape is None else FlexibleShape(**shape)
+        return cls(**arguments | {"ports": ports, "shape": drawn})
 
     @classmethod
     def from_points(
@@ -298,7 +254,7 @@ class FlexibleInertia(Value):
         """
         from phipsi.flexible.invariants import invariants_of_points
 
-        shapes = _numbers(modes)
+        shapes = float_numbers(modes)
         k, n = (len(shapes), shapes.shape[-1]) if shapes.ndim == 3 else (0, 0)
         sizes = {
             "masses": (masses, (k,)),
@@ -310,7 +266,7 @@ class FlexibleInertia(Value):
         }
         arrays = {}
         for name, (given, size) in sizes.items():
-            found = None if given is None else _numbers(given)
+            found = None if given is None else float_numbers(given)
             if found is not None and (found.shape != size or not np.isfinite(found).all()):
                 raise ModelError(
                     f"FlexibleInertia.from_points: {name} must be finite numbers of shape "
@@ -452,43 +408,6 @@ def _restore(arguments: dict[str, Any]) -> FlexibleInertia:
     return FlexibleInertia(**arguments)
 
 
-def _numbers(values: Any) -> FloatArray:
-    try:
-        return np.zeros(0) if values is None else np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ModelError(f"FlexibleInertia: {values!r} is not an array of numbers.") from error
-
-
-def _array(
-    who: str, name: str, given: Any, n: int, axes: str, symmetric: tuple[tuple[int, int], ...]
-) -> FloatArray:
-    """The array of a field: zeros if not given, its shape, numbers and symmetry checked."""
-    shape = tuple(n if axis == "n" else 3 for axis in axes)
-    if given is None:
-        return read_only(np.zeros(shape))
-    array = _numbers(given)
-    if array.shape != shape:
-        raise ModelError(
-            f"{who}{name} must have shape ({', '.join(axes)}) with n = {n} modes, but its shape is "
-            f"{array.shape}."
-        )
-    if not np.isfinite(array).all():
-        at = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
-        raise ModelError(f"{who}{name}{list(at)} is {array[at]}, which is not a finite number.")
-    largest = np.abs(array).max(initial=0.0)
-    for a, b in symmetric:
-        other = array.swapaxes(a, b)
-        gap = np.abs(array - other)
-        if gap.max(initial=0.0) > _SYMMETRY * largest:
-            at = tuple(int(i) for i in np.unravel_index(gap.argmax(), gap.shape))
-            raise ModelError(
-                f"{who}{name} is not symmetric in its axes {a} and {b}: entry {list(at)} is "
-                f"{array[at]:.6g}, its mirror image {other[at]:.6g}."
-            )
-        array = (array + other) / 2
-    return read_only(array + 0.0)  # −0 becomes 0: bodies are compared by their bytes
-
-
 def _checked_ports(ports: Iterable[Port], n: int) -> tuple[Port, ...]:
     found = tuple(ports)
     names: set[str] = set()
@@ -516,22 +435,3 @@ def _scaled(matrix: FloatArray) -> FloatArray:
     diagonal = np.abs(np.diagonal(matrix))
     size = np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
     return matrix / size / size[:, None]
-
-
-def _node_numbers(name: str, given: ArrayLike, size: int, count: int) -> NDArray[np.int64]:
-    numbers = np.asarray(given)
-    if not numbers.size:
-        return np.zeros((0, size), dtype=np.int64)
-    if numbers.ndim != 2 or numbers.shape[1] != size or numbers.dtype.kind not in "iu":
-        raise ModelError(
-            f"FlexibleShape: {name} must be node numbers of shape (…, {size}), not "
-            f"{numbers.dtype} of shape {numbers.shape}."
-        )
-    if not 0 <= numbers.min() <= numbers.max() < count:
-        raise ModelError(
-            f"FlexibleShape: {name} name node {numbers.min()} to {numbers.max()}, but there are "
-            f"the nodes 0 to {count - 1}."
-        )
-    found = numbers.astype(np.int64)
-    found.flags.writeable = False
-    return found
