@@ -111,12 +111,14 @@ _TABLE = {
         "simulation.grasp_events": "contact_events",
         "forces": ".",
         "simulation.topology": ".",
-        "interfaces.report.report_page": "report",
+        "interfaces.page.report_page": "report",
     },
+    ("Live pages", "live.md"): {"interfaces.page.live_page": "live_page"},
     ("Studies", "studies.md"): {
         "studies.study": "Study",
         "studies.study_results": "load_study",
     },
+    ("Molecules", "molecules.md"): {"molecules": "."},
     ("FMUs", "fmu.md"): {"exporting.fmu": "export_fmu"},
     ("Laws", "laws.md"): {
         "laws.law": "law Law",

@@ -88,19 +88,23 @@ def dense_step(model, system, q, v, tau, h, limits, friction):
     s = np.maximum(gaps, 0.0) / h
     W = G @ np.linalg.solve(M, G.T)
     p = solve(ConeProblem(layout, W, G @ free, s, mu), tolerance=1e-13).p
+    # rates are those of one impulse at all contacts that closed
+    closed = s + (W @ p + G @ free)[[2, *range(3, 3 + len(limits))]] < 1e-9
+    if np.any(closed & (s > 10 * h)):
+        p = solve(ConeProblem(layout, W, G @ free, np.where(closed, 0, s), mu), tolerance=1e-13).p
     return free + np.linalg.solve(M, G.T @ p), p
 
 
 def test_contacts_stops_and_friction_are_one_problem():
     model, system, q = leg()
     height = pp.contact_points(system, q).gap[0]
-    h, low, bound = 1e-2, q[0] - 1e-3, {1: 0.3, 2: 40.0}
+    h, low, bound = 1e-2, q[0] - 2e-3, {1: 0.3, 2: 40.0}
     laws = [
         F.JointStop("link0", np.inf, lower=low, upper=2.0),
         F.JointFriction("link1", 0.3, 0.0),
         F.JointFriction("link2", 40.0, 0.0),
     ]
-    placed = model.with_body("link0", placement=pp.Pose(None, (0, 0, 1.2 - height + 1e-3)))
+    placed = model.with_body("link0", placement=pp.Pose(None, (0, 0, 1.2 - height + 2e-3)))
     contacts = pp.Contacts(placed, ground=True, material=pp.Material(0.6))
     both = pp.System(placed, contacts=contacts)
     sim = pp.Simulator(both, laws, dt=h, **STEPPING)
@@ -110,7 +114,7 @@ def test_contacts_stops_and_friction_are_one_problem():
     run = sim.rollout(state, steps=1, record=("v", "stop.impulses"), progress=False)
     pushed = 0
     for i in range(8):
-        limits = [(0, 1, 1e-3), (0, -1, 2.0 - q[0])]
+        limits = [(0, 1, 2e-3), (0, -1, 2.0 - q[0])]
         want, p = dense_step(placed, both, q, rates[i], np.zeros(3), h, limits, bound)
         assert_allclose(run.v[i, -1], want, atol=1e-10)
         pushed += p[3] > 0
@@ -127,7 +131,7 @@ def test_gradients_through_stops_and_friction():
     ]
     height = pp.contact_points(system, q).gap[0]
     placed = model.with_body("link0", placement=pp.Pose(None, (0, 0, 1.2 - height + 2e-3)))
-    contacts = pp.Contacts(placed, ground=True, material=pp.Material(0.6))
+    contacts = pp.Contacts(placed, ground=True, material=pp.Material(0.3))
     sim = pp.Simulator(pp.System(placed, contacts=contacts), laws, dt=1e-3, **STEPPING)
     v, steps = np.array([-3.0, 0.7, 0.5]), 12
     weight = np.zeros((steps + 1, 3))

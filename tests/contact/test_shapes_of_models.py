@@ -404,7 +404,7 @@ def test_shapes_are_written_to_urdf(tmp_path):
 
 
 def test_shapes_are_drawn():
-    from phipsi.interfaces.report.shapes_and_colors import solids_of
+    from phipsi.interfaces.page.shapes_and_colors import solids_of
 
     builder = pp.ModelBuilder()
     builder.add_body("arm", joint=FREE, inertia=ONE)

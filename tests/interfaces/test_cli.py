@@ -14,7 +14,7 @@ from phipsi.examples import planar_arm, random_tree, seven_joint_arm
 from phipsi.interfaces.cli.commands import app, draw_tree
 from phipsi.interfaces.formats.load import load
 from phipsi.interfaces.formats.urdf.write_urdf import save_urdf
-from phipsi.interfaces.report.model_checks import check_model
+from phipsi.interfaces.model_checks import check_model
 from phipsi.model import ModelBuilder
 from phipsi.theorems import identities
 

@@ -15,9 +15,9 @@ from amounts import seeds
 from browser_pages import until
 
 import phipsi as pp
-from phipsi.interfaces.report.report_page import picked
-from phipsi.interfaces.report.scene import frame_times
-from phipsi.interfaces.report.shapes_and_colors import PIN, solids_of, tips
+from phipsi.interfaces.page.report_page import picked
+from phipsi.interfaces.page.scene import frame_times
+from phipsi.interfaces.page.shapes_and_colors import PIN, solids_of, tips
 from phipsi.spatial import quat_to_matrix
 
 DATA = Path(__file__).parent / "data"
@@ -85,7 +85,9 @@ def test_the_page_is_self_contained(page: Path):
     parser.feed(text)
     assert parser.found == []
     assert parser.policy.startswith("default-src 'none';") and "http" not in parser.policy
-    assert len(parser.scripts) == 3  # the data, the viewer and the plots, and none of a name
+    # the data, three.js, the scene, the page, the time and the plots, and none of a name
+    assert len(parser.scripts) == 6
+    text = text.replace("http://www.w3.org/1999/xhtml", "")  # the name of HTML in three.js
     assert not re.search(r"https?:|//[a-z]+\.|@import|url\(|fetch\(|XMLHttp|import\(", text)
 
 
@@ -132,9 +134,11 @@ def test_gravity_is_down_whatever_its_direction(tmp_path: Path):
     arm = pp.examples.planar_arm(2)  # gravity along −y
     fall = pp.simulate(arm, [0.0, 0.0], [0.0, 0.0], 0.4)
     scene = data_of(pp.report(fall, tmp_path / "x.html"))["scene"]
+    up = quat_to_matrix(np.array(scene["up"]))  # turns what is drawn upright
     poses = unpacked(scene["poses"]).reshape(-1, 2, 7)
-    assert poses[-1, 1, 6] == pytest.approx(np.sin(fall.q[-1, 0]), abs=1e-5)  # the elbow falls
-    lowest = unpacked(scene["trails"][0]["points"]).reshape(-1, 3)[:, 2].min()
+    height = (poses[-1, 1, 4:] @ up.T)[2]
+    assert height == pytest.approx(np.sin(fall.q[-1, 0]), abs=1e-5)  # the elbow falls
+    lowest = (unpacked(scene["trails"][0]["points"]).reshape(-1, 3) @ up.T)[:, 2].min()
     assert scene["floor"] < lowest
 
 
@@ -178,7 +182,8 @@ def test_any_mechanism_can_be_drawn(seed: int, tmp_path: Path):
         assert np.linalg.det(solid.rotation) == pytest.approx(1)
     assert 1 <= len(tips(tree)) <= 4
     run = pp.simulate(tree, tree.neutral(), np.zeros(tree.nv), 0.02)
-    assert data_of(pp.report(run, tmp_path / "x.html"))["scene"]["bodies"] == 9
+    bodies = data_of(pp.report(run, tmp_path / "x.html"))["scene"]["bodies"]
+    assert [body["name"] for body in bodies] == list(tree.body_names)
 
 
 def test_a_floating_base_is_the_box_of_its_inertia():
@@ -329,8 +334,10 @@ def test_contact_forces_are_arrows_with_a_certificate(sliding: Any, tmp_path: Pa
     page = pp.report(trajectory, tmp_path / "slide.html")
     scene = data_of(page)["scene"]
     assert scene["floor"] == 0.0  # the plane itself
-    arrows, points = (unpacked(scene["arrows"][x]).reshape(-1, 4, 3) for x in ("arrows", "points"))
-    force = arrows.sum(axis=1) * scene["arrows"]["unit"]
+    (arrows,) = scene["arrows"]
+    forces, points = (unpacked(arrows[x]).reshape(-1, 4, 3) for x in ("forces", "points"))
+    force = forces.sum(axis=1)
+    assert arrows["kind"] == "contact" and set(arrows["labels"]) == {"box|ground"}
     np.testing.assert_allclose(force[5], [-0.4 * 2 * 9.81, 0, 2 * 9.81], rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(points[..., 2], 0.0, atol=1e-6)
     text = page.read_text(encoding="utf-8")
@@ -340,8 +347,8 @@ def test_contact_forces_are_arrows_with_a_certificate(sliding: Any, tmp_path: Pa
     (series,) = plot["series"]
     assert series["name"] == "box|ground"
     assert series["values"][10] == pytest.approx(2 * 9.81 * np.hypot(1, 0.4), rel=1e-4)
-    rest = data_of(pp.report(sliding.trajectory(0), tmp_path / "rest.html"))["scene"]["arrows"]
-    calm = unpacked(rest["arrows"]).reshape(-1, 4, 3).sum(axis=1) * rest["unit"]
+    (rest,) = data_of(pp.report(sliding.trajectory(0), tmp_path / "rest.html"))["scene"]["arrows"]
+    calm = unpacked(rest["forces"]).reshape(-1, 4, 3).sum(axis=1)
     np.testing.assert_allclose(calm[5], [0, 0, 2 * 9.81], atol=1e-4)
 
 
@@ -349,7 +356,7 @@ def test_a_run_without_forces_has_no_arrows(sliding: Any, swing: pp.Trajectory, 
     sim = sliding.simulator
     run = sim.rollout(sim.start([1, 0, 0, 0, 0, 0, 0.05]), steps=2, progress=False)
     page = pp.report(run.trajectory(), tmp_path / "rest.html")
-    assert data_of(page)["scene"]["arrows"] is None
+    assert data_of(page)["scene"]["arrows"] == []
     assert "Certificate of the contacts" in page.read_text(encoding="utf-8")
     with pytest.raises(pp.errors.InputError, match=r"run\.trajectory\(0\)"):
         sliding.trajectory()
@@ -379,7 +386,7 @@ def test_a_slope_is_a_slab_and_feet_have_legs(tmp_path: Path):
 def test_it_runs_in_a_browser_and_asks_for_nothing(browser: Any, page: Path, tmp_path: Path):
     import matplotlib.image
 
-    tab = browser.new_page(viewport={"width": 1200, "height": 800})
+    tab = browser.new_page(viewport={"width": 1200, "height": 800}, color_scheme="dark")
     told: list[str] = []
     requests: list[str] = []
     tab.on("console", lambda message: told.append(message.text))
@@ -426,7 +433,7 @@ def test_it_runs_in_a_browser_and_asks_for_nothing(browser: Any, page: Path, tmp
 def test_the_pin_of_a_dock_appears_and_vanishes(browser: Any, tmp_path: Path, passing_dock: Path):
     import matplotlib.image
 
-    tab = browser.new_page(viewport={"width": 1200, "height": 800})
+    tab = browser.new_page(viewport={"width": 1200, "height": 800}, color_scheme="dark")
     tab.goto(passing_dock.as_uri())
     until(tab, "clock.playing && clock.now > 0")
     green = []
@@ -443,7 +450,7 @@ def test_forces_are_drawn_and_can_be_hidden(browser: Any, sliding: Any, tmp_path
     import matplotlib.image
 
     page = pp.report(sliding.trajectory(0), tmp_path / "rest.html")
-    tab = browser.new_page(viewport={"width": 480, "height": 420})
+    tab = browser.new_page(viewport={"width": 480, "height": 420}, color_scheme="dark")
     told: list[str] = []
     tab.on("console", lambda message: told.append(message.text))
     tab.on("pageerror", lambda error: told.append(str(error)))

@@ -17,9 +17,10 @@ import pytest
 from amounts import ALL
 from chaotic_study import BLOCK, RUNS, make, study
 from scipy.stats import multivariate_normal, norm, qmc, rv_histogram, uniform
+from small_studies import same, small
 
 import phipsi as pp
-from phipsi.errors import InputError, ParseError
+from phipsi.errors import InputError, ParseError, SimulationError
 from phipsi.studies.draws import Draws
 from phipsi.studies.study_folder import StudyFolder
 
@@ -27,17 +28,6 @@ from phipsi.studies.study_folder import StudyFolder
 @pytest.fixture(scope="module")
 def arm() -> pp.Simulator:
     return make()
-
-
-def small(arm: pp.Simulator, **options: Any) -> pp.Study:
-    given = {"steps": 20, "runs": 50, "block": 8, **options}
-    return pp.Study(arm, {"q": norm([0.3, 0.0], 0.2)}, **given)
-
-
-def same(a: Any, b: Any) -> None:
-    assert a.names == b.names
-    for name in a.names:
-        assert np.array_equal(a[name], b[name], equal_nan=a[name].dtype.kind == "f"), name
 
 
 # ---- draws ---------------------------------------------------------------------------------------
@@ -278,7 +268,14 @@ def test_a_study_goes_on_with_what_is_there(arm: pp.Simulator, tmp_path: Path):
     other.write_bytes(folder.block_file(6).read_bytes())
     with pytest.raises(ParseError, match="other numbers than the manifest"):
         folder.read_block(5)
-    same(whole, small(arm).run(tmp_path))
+    damaged = pp.load_study(tmp_path).damaged()
+    assert list(damaged) == [2, 4, 5] and "it is gone" in damaged[2]
+    with pytest.warns(UserWarning) as warned:
+        same(whole, small(arm).run(tmp_path))
+    texts = [str(x.message) for x in warned]
+    assert [x.partition(":")[0] for x in texts] == [
+        f"runs {8 * i} … {8 * i + 7} are run again" for i in (2, 4, 5)
+    ]
     changed = {f.name for f in tmp_path.glob("block-*") if f.stat().st_mtime_ns != times[f.name]}
     assert changed == {f"block-{i:07d}.npz" for i in (2, 4, 5)}
 
@@ -342,13 +339,20 @@ def test_distributions_of_one_name_are_told_apart():
     assert Draws({"x": one}, 2).to_dict() == Draws({"x": one}, 2).to_dict()
 
 
-def test_nothing_there_and_nothing_to_say(arm: pp.Simulator):
+def test_nothing_there_and_nothing_to_say(arm: pp.Simulator, tmp_path: Path):
     def fails(run: Any, draws: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         raise ValueError("always")
 
-    with pytest.warns(UserWarning, match="put aside"):
-        found = small(arm, outcome=fails).run()
-    assert repr(found) == "<results of none of 50 runs>"
+    where = r"outcome '.*fails' raised ValueError: always \(run 0, test_studies.py:\d+\)"
+    with (
+        pytest.warns(UserWarning, match="runs 0 … 7 are put aside"),
+        pytest.raises(
+            SimulationError, match=rf"the first 8 runs .* fail in the same way.*\s+{where}"
+        ),
+    ):
+        small(arm, outcome=fails).run(tmp_path)
+    found = pp.load_study(tmp_path)
+    assert repr(found) == "<results of none of 50 runs>" and list(found.quarantined) == [0]
     with pytest.raises(InputError, match="no run of this study is there yet"):
         _ = found.failed
     gaps = small(arm, outcome=lambda r, d: {"x": np.where(d["q"][:, 0] > 0.3, np.nan, 1.0)}).run()
@@ -429,7 +433,6 @@ def raiser(run: Any, draws: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         (killer, {}, "its process died (SIGKILL)"),
         (sleeper, {"time_limit": 1.0, "retries": 0}, "it took longer than 1 s"),
         (eater, {"memory_limit": 8 << 30}, "it needs more memory than it may have"),
-        (raiser, {}, "ValueError: no such thing"),
     ],
 )
 def test_a_block_that_fails_is_put_aside(
@@ -442,6 +445,34 @@ def test_a_block_that_fails_is_put_aside(
     assert found.missing == [2] and found.quarantined[2].startswith(why)
     assert found["run"].tolist() == [0, 1, 2, 3, 6, 7]
     assert pp.load_study(tmp_path).quarantined[2].startswith(why)
+
+
+def test_a_run_that_raises_is_reported_and_the_others_have_their_outcomes(arm: pp.Simulator):
+    def outcome(run: Any, draws: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        raiser(run, draws)
+        return {"x": draws["x"].copy(), "angle": run.q[:, -1, 0], "first": run.t[:, 0] == 0}
+
+    def start(draws: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        if (draws["x"] == 6.0).any():
+            raise KeyError("six")
+        return {"v": 0.1 * draws["x"][:, None] + [0, 0]}
+
+    s = pp.Study(arm, {"x": np.arange(8.0)}, start=start, outcome=outcome, steps=5, block=8)
+    found = s.run()
+    assert found["status"].tolist() == [0, 0, 0, 0, 0, -2, -1, 0]
+    why = [str(x) for x in found["rejected"]]
+    assert "raised ValueError: no such thing (run 5, test_studies.py:" in why[5]
+    assert "start " in why[6] and "raised KeyError: 'six' (run 6, test_studies.py:" in why[6]
+    good = found["status"] == 0
+    assert (
+        np.array_equal(found["x"][good], np.arange(8.0)[good]) and np.isnan(found["x"][~good]).all()
+    )
+    assert np.array_equal(found["angle"][good], found["q.final"][good, 0])
+    assert np.isfinite(found["q.final"][5]).all()  # the run itself went well
+    same(
+        found,
+        pp.Study(arm, {"x": np.arange(8.0)}, start=start, outcome=outcome, steps=5, block=3).run(),
+    )
 
 
 NOT_ONE: Any = 3
@@ -458,6 +489,11 @@ BAD_STUDIES = {
     "open to all": (lambda arm: small(arm).run(executor="tcp://10.0.0.1:8786"), "Use TLS"),
     "limits": (lambda arm: small(arm).run(executor="dask", time_limit=1), "executor='local'"),
     "not sent": (lambda arm: small(arm).run(executor="dask"), "a function that makes the sim"),
+    "seed": (lambda arm: small(arm, seed="a"), "seed='a' must be a whole number"),
+    "trajectory": (
+        lambda arm: small(arm).rerun(3).trajectory(9),
+        r"index=9 is outside the batch \(1,\)",
+    ),
     "workers": (lambda arm: small(arm).run(workers=0), "workers"),
     "no trajectory": (lambda arm: small(arm).run().bands("q.final"), "keep them"),
     "no array": (lambda arm: small(arm).run()["q.last"], "q.final"),

@@ -1,5 +1,6 @@
 """`phipsi study`: run, resume, status, report."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -33,9 +34,14 @@ def test_run_status_and_report(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert "runs     60 of 60" in text and "low " in text and "95 % confidence" in text
     folder = tmp_path / "arm.study"
     (folder / "block-0000001.npz").unlink()
-    assert call("study", "resume", file) == 0
     assert call("study", "status", folder) == 0
-    assert capsys.readouterr().out.count("60 of 60") == 2
+    shown = capsys.readouterr()
+    assert "44 of 60" in shown.out and "block 1: " in shown.err
+    assert call("study", "resume", file) == 0
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("warning: runs 16 … 31 are run again: block 1")
+    assert call("study", "status", folder) == 0
+    assert capsys.readouterr().out.count("60 of 60") == 1
     page = tmp_path / "page.html"
     assert call("study", "report", folder, page) == 0
     written = page.read_text()
@@ -63,3 +69,33 @@ def test_files_without_a_study(
     assert message in capsys.readouterr().err
     assert call("study", "status", tmp_path) == 2
     assert "not the folder of a study" in capsys.readouterr().err
+
+
+def test_a_file_imports_what_lies_beside_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("sys.path", [*sys.path])
+    (tmp_path / "beside_the_arm.py").write_text(FILE)
+    file = tmp_path / "own.py"
+    file.write_text("from beside_the_arm import study")
+    assert call("study", "run", file, "--workers", 2) == 0
+    assert "60 of 60" in capsys.readouterr().out
+
+
+RAISES = """
+def outcome(run, draws):
+    return {"x": draws["y"]}
+"""
+
+
+def test_failures_are_reported_without_internals(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    file = tmp_path / "arm.py"
+    begin, _, rest = FILE.partition("def outcome")
+    file.write_text(begin + RAISES + rest[rest.index("study =") :])
+    assert call("study", "run", file) == 1
+    lines = capsys.readouterr().err.splitlines()
+    where = "outcome 'outcome' raised KeyError: 'y' (run 0, arm.py:10)"
+    assert lines[0] == f"warning: runs 0 … 15 are put aside: {where}"
+    assert lines[-1].strip() == where and len(lines) == 3

@@ -54,6 +54,8 @@ class Conditional(Callee):
     def arrays(self, *args: Array) -> list[Array]:
         """The graph on arrays."""
         condition, *values = (np.asarray(x) for x in args)
+        if not condition.any():
+            return [np.zeros((*condition.shape, *x.shape)) for x in self.body]
         known = {x.data[0]: a for x, a in zip(self.inputs, values, strict=True)}
         out = []
         for node, value in zip(self.body, evaluate(self.body, known), strict=True):

@@ -113,6 +113,7 @@ class ContactSteps:
         rows = self._rows(start, admittance)
         if self._differentiable:
             rows.caused = lambda f: self._motions(start.q, self._pushed(start.q, f, inertia)[0])
+            rows.known = [start.q, *([] if inertia is None else [inertia])]
         free = pushed_rates(model, start.v, vdot, STEP)
         before = self._motions(start.q, start.v, moving)
         found = rows.impulses(before, self._motions(start.q, free), *self._solver)
@@ -120,7 +121,7 @@ class ContactSteps:
         change, reaction = self._pushed(start.q, found.forces, inertia)
         total = ops.apply("add", vdot, ops.apply("div", change, STEP))
         q, rates = euler_step(model, start.q, start.v, total, STEP)
-        if rows.back is not None:  # contacts that rebound moved with the velocity before for a time
+        if rows.back is not None:  # bodies that are hit moved with the velocity before for a time
             known = [start.q, rows.back, *([] if inertia is None else [inertia])]
             hit = as_node(np.max(np.abs(Traced(rows.back))))
             lag, _ = self._pushed(start.q, rows.back, inertia)

@@ -2,6 +2,8 @@
 
 With `caused`, the motions of hosts that forces on them cause, derivatives of W are those of W p:
 programs have those, and no derivatives of Λ, which are needed column by column or not known.
+
+Reasons: docs/decisions/0048.
 """
 
 from __future__ import annotations
@@ -21,11 +23,13 @@ from phipsi.contact.contact_rows import (
     COLUMNS,
     IMPULSES,
     MATERIALS,
+    RESTITUTION,
     RIGID,
     ROPES,
     RUBS,
     STOPS,
     UNSOLVED_CONTACTS,
+    ProblemParts,
     RowBlocks,
     RowPlan,
     contact_axes,
@@ -42,6 +46,7 @@ from phipsi.laws.calls import Callee, Held, call
 from phipsi.laws.circuit import JointRows
 from phipsi.laws.graph import Node
 from phipsi.laws.trace import Traced, as_node
+from phipsi.motion.conditional import where_needed
 from phipsi.motion.step_graph import STEP
 
 Array = NDArray[Any]
@@ -50,6 +55,10 @@ TOLERANCE = 1e-13
 """The residual that is asked for, m/s (and m, where bodies are moved apart); or rounding."""
 _OVERLAP = 1e-12
 """Overlap (m) that is left as it is."""
+_CLOSED = 1e-3
+"""What is left of a gap that closed in a step, at most."""
+_SUDDEN = 10.0
+"""g/h², m/s², above which a contact closes suddenly: below, g/h is what gravity adds in a step."""
 WRONG = 1e-4
 """Residual, m/s and beside the speeds of contacts above 1 m/s, with which a step is a failure."""
 
@@ -72,6 +81,18 @@ class StepProblem(NamedTuple):
     s: Node
     coefficients: Node
     p: Node
+
+
+class _Hit(NamedTuple):
+    """Whether a contact closes suddenly; s, impulses and change of motions of that problem."""
+
+    there: Any
+    s: Any
+    p: Any
+    error: Any
+    iterations: Any
+    status: Any
+    change: Any
 
 
 @final
@@ -103,6 +124,7 @@ class StepRows:
             made.append(np.tile(RIGID, (plan.layout.stops, 1)))
         self._start_gap, self._materials = _joined(parts), _joined(made)
         self.fixed: list[Node] = []
+        self.known: list[Node] = [admittance]
         self.caused: Callable[[Node], Any] | None = None
         self.back: Node | None = None
         self.problem: StepProblem
@@ -151,11 +173,8 @@ class StepRows:
         if smoothed is not None:
             weight = ops.constant(np.zeros(layout.n_rows))
             p, *_, status = (Traced(x) for x in call(smoothed, *given, known[0], weight))
-        self.problem = StepProblem(W, as_node(b), as_node(parts.s), known[0], as_node(p))
         f: Any = Traced(self._forces(p))
-        change = self._change(f.node)
-        # T⁺ − T_f = p* b + ½ p* W p, and W p is C times the change of motions
-        gained = np.sum(p * b) + 0.5 * np.sum(f * change)
+        change, s = self._change(f.node), parts.s
         overlap: Any = 0.0
         speed: Any = np.max(np.abs(b))
         if layout.n_heads:
@@ -168,15 +187,59 @@ class StepRows:
                 )  # limits do not rebound
                 self.back = self._forces(p * back[layout.heads])
                 self._gap = self._gap - self._product(self.back)[normals]
+            if smoothed is None and not {"normal"}.issuperset(layout.contacts):
+                hit = self._hit(solver, parts, given, known[0], p)
+                p, s = (np.where(hit.there, x, y) for x, y in ((hit.p, p), (hit.s, s)))
+                error, status = np.maximum(error, hit.error), np.maximum(status, hit.status)
+                iterations = iterations + hit.iterations
+                change = np.where(hit.there, hit.change, change)
+                later: Any = Traced(self._forces(p))
+                moved = h * (later - f)  # zero without a hit
+                self.back = as_node(moved if self.back is None else Traced(self.back) + moved)
+                f = later
             self._W = Traced(W)[np.ix_(normals, normals)]
             overlap = np.max(np.where(near, -self._start_gap, 0.0))
             speed = np.max(np.where(near, np.abs(b[normals]), 0.0))
+        self.problem = StepProblem(W, as_node(b), as_node(s), known[0], as_node(p))
+        # T⁺ − T_f = p* b + ½ p* W p, and W p is C times the change of motions
+        gained = np.sum(p * b) + 0.5 * np.sum(f * change)
         bound = as_node(WRONG * np.maximum(speed, 1.0))
         (error,) = call(Bounded((), UNSOLVED_CONTACTS), as_node(error), bound)
         worst = Worst(overlap, Traced(error), gained, iterations)
         dissipated = -0.5 * np.sum(f * (before + free + change))
+        if self.back is not None:  # the work of all forces along this move, which has no rates
+            dissipated = dissipated - np.sum((free - before) * Traced(self.back)) / h
         unsolved = np.where(status == 0.0, 0.0, 1.0)
         return StepImpulses(as_node(f), self._recorded(p), worst, dissipated, unsolved)
+
+    def _hit(
+        self, solver: ConeCall, parts: ProblemParts, given: Sequence[Node], mu: Node, first: Any
+    ) -> _Hit:
+        """Impulses of a step in which a contact without restitution closes suddenly, all at once.
+
+        s = g/h lets a contact close in the step and go on with the speed g/h, which the next step
+        stops. Without friction the two impulses are one; with friction they are not, since a slip
+        changes between them. So bodies move by the impulses with s = g/h, which close gaps, and
+        have the rates of the impulses with s = 0 at the contacts that closed.
+        """
+        W, b, s = given
+        h: Any = Traced(STEP)
+        gap = self._start_gap
+        stops = is_rigid(self._materials) & (self._materials[:, RESTITUTION] <= 0.0)
+        closed = stops & self._near & (self._gap <= _CLOSED * np.abs(gap))
+        there = np.where(np.max(np.where(closed, gap, 0.0)) > _SUDDEN * h * h, 1.0, 0.0)
+        stopped = as_node(np.where(closed, 0.0, Traced(s)))
+        calm = [as_node(np.where(closed, 0.0, parts.inelastic))] if solver.rebounds else []
+        p, error, iterations, status = self._solved(
+            solver, [W, b, stopped, *calm, mu, as_node(first)]
+        )
+        change = self._change(self._forces(p))
+        blocks, soft = [as_node(x) for x in self._blocks], as_node(self._compliance)
+        fixed = [W, b, stopped, *calm, mu, as_node(first), *blocks, soft, *self.known]
+        results = [as_node(x) for x in (p, error, iterations, status, change)]
+        found = where_needed(as_node(there), fixed, results)
+        p, error, iterations, status, change = (Traced(x) for x in found)
+        return _Hit(there > 0.0, Traced(stopped), p, error, iterations, status, change)
 
     def _change(self, forces: Node) -> Any:
         """Motions of hosts that forces on them cause."""

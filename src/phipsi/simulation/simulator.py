@@ -47,8 +47,8 @@ from phipsi.motion.rollout import failure, per_step_efforts
 from phipsi.motion.step_graph import INERTIA, StepGraph
 from phipsi.motion.step_rows import WRONG
 from phipsi.motion.tableaux import METHODS, SIMULATED
+from phipsi.progress import make_progress
 from phipsi.simulation.episodes import Episodes, shared_of, starts_of
-from phipsi.simulation.progress import make_progress
 from phipsi.simulation.simulator_results import (
     SimulatorGradient,
     SimulatorRun,

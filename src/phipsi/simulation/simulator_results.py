@@ -113,6 +113,12 @@ class SimulatorRun:
                 f"index={index!r} does not choose one trajectory of the batch {batch}. Say\n"
                 f"    run.trajectory({', '.join('0' * len(batch))})"
             )
+        for i, size in zip(place, batch, strict=True):
+            if not isinstance(i, int | np.integer) or not -size <= i < size:
+                raise InputError(
+                    f"index={index!r} is outside the batch {batch}: trajectories are numbered "
+                    f"from 0 to {size - 1}"
+                )
         t, q, v = (x[place] for x in (self.t, self.q, self.v))
         there = np.isfinite(q).all(axis=-1) & np.isfinite(v).all(axis=-1)
         tau = self._found["tau"][place] if "tau" in self._found else np.zeros_like(v)
@@ -127,6 +133,13 @@ class SimulatorRun:
             system=mechanism if mechanism.n_rows else None,
         )  # fmt: skip
         return out if contacts is None else out.with_contacts(contacts)
+
+    def part(self, rows: slice) -> SimulatorRun:
+        """Some trajectories of a run with one leading axis."""
+        found = {name: x[rows] for name, x in self._found.items()}
+        out = SimulatorRun(self.simulator, self.state.part(rows), found)
+        out.complete = self.complete
+        return out
 
     @property
     def status(self) -> Array:

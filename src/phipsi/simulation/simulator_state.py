@@ -82,6 +82,17 @@ class SimulatorState:
         out.status[:], out.failed_at[:] = self.status, self.failed_at
         return out
 
+    def part(self, rows: slice) -> SimulatorState:
+        """Some trajectories of a state with one leading axis, in memory of their own."""
+        first, stop, _ = rows.indices(self.count)
+        mine, own = ({n: x[rows].copy() for n, x in y.items()} for y in (self._rows, self.own))
+        begun = None if self._begun is None else (self._begun[0][rows], self._begun[1][rows])
+        parts = mine, own, self.shared, self._starts, self.varied, begun, self.first + first
+        out = SimulatorState(self.simulator, (stop - first,), *parts)
+        out.efforts[:], out.steps = self.efforts[rows], self.steps
+        out.status[:], out.failed_at[:] = self.status[rows], self.failed_at[rows]
+        return out
+
     def take(self, other: SimulatorState) -> None:
         """Become equal to another state, in the memory that is there."""
         fits = other.simulator is self.simulator and other.batch == self.batch

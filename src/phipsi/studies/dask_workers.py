@@ -1,25 +1,32 @@
 """Workers of a cluster that dask.distributed runs: an existing scheduler, or one on this machine.
 
 Blocks go to the scheduler, a few for every worker, and their arrays come back to the driver, which
-writes them: workers need no common disk. A lost worker's blocks are run again by the scheduler; one
-that keeps killing workers comes back as an error.
+writes them: workers need no common disk. The blocks of a lost worker are run again; one that keeps
+killing workers is put aside. Studies are pickled by the driver for its own workers; nothing that
+lies in a folder ever is.
 """
 
 from __future__ import annotations
 
 import ipaddress
+import pickle
 import time
-import traceback
 from collections.abc import Callable
+from concurrent.futures import CancelledError
+from contextlib import suppress
+from functools import lru_cache
+from queue import Empty, SimpleQueue
 from typing import Any, final
 from urllib.parse import urlsplit
 
 from phipsi.errors import InputError, shown
 from phipsi.motion.optional_imports import import_optional
-from phipsi.studies.block_workers import LONGEST_LOG, Blocks, Finished
+from phipsi.studies.block_workers import Blocks, Finished, NotWritten, failed
 
 _AHEAD = 2
 """Blocks for every worker: one that runs and one that waits, so that none is idle."""
+_LOOK = 2.0
+"""Seconds between two looks at how many workers there are."""
 
 
 @final
@@ -37,51 +44,59 @@ class DaskWorkers:
         library: Any = import_optional("distributed", "this executor", "'phipsi[cluster]'")
         if executor != "dask" and not isinstance(executor, library.Client):
             check_address(executor)
-        _check_can_be_sent(study)
+        # every task has the whole study: data that is kept on workers dies with them
+        self._study = _sent(study)
         self._library, self._write, self._cluster, self._own = library, write, None, False
         client: Any = executor
         if not isinstance(executor, library.Client):
             self._own = True
             if executor == "dask":
-                self._cluster = library.LocalCluster(
-                    n_workers=count, threads_per_worker=1, host="127.0.0.1",
-                    dashboard_address=None, silence_logs="ERROR",
-                )  # fmt: skip
+                self._cluster = _local_cluster(library, count)
             client = library.Client(self._cluster or executor)
         self._client = client
-        self._study = self._client.scatter(study, broadcast=True, hash=False)
         self._underway: dict[Any, int] = {}
+        self._done: SimpleQueue[Any] = SimpleQueue()
+        self._workers, self._looked = 1, -_LOOK
 
     @property
     def free(self) -> int:
         """How many more blocks may be given out."""
-        workers = max(1, len(self._client.nthreads()))
-        return max(0, _AHEAD * workers - len(self._underway))
+        now = time.monotonic()
+        if now - self._looked >= _LOOK:
+            self._workers, self._looked = max(1, len(self._client.nthreads())), now
+        return max(0, _AHEAD * self._workers - len(self._underway))
 
     def submit(self, block: int) -> None:
         """Give a block to the scheduler."""
         future = self._client.submit(_run_block, self._study, block, pure=False)
         self._underway[future] = block
+        future.add_done_callback(self._done.put)
 
     def results(self, patience: float) -> list[Finished]:
         """The blocks that end within so many seconds; as soon as there is one."""
-        end = time.monotonic() + patience
-        while True:
-            ready = [f for f in self._underway if f.done()]
-            if ready or time.monotonic() >= end:
-                return [self._finished(f) for f in ready]
-            time.sleep(0.005)
+        out = []
+        with suppress(Empty):
+            out.append(self._finished(self._done.get(timeout=patience)))
+            while True:
+                out.append(self._finished(self._done.get_nowait()))
+        return out
 
     def _finished(self, future: Any) -> Finished:
         block = self._underway.pop(future)
         try:
             arrays = future.result()
         except self._library.KilledWorker as error:
-            return Finished(block, None, f"its workers died: {shown(error, 300)}")
+            # a scheduler of others has tried it several times already
+            why = f"its worker died ({shown(error, 300)})"
+            return Finished(block, None, why, "its worker died", fatal=self._cluster is not None)
+        except CancelledError as error:
+            return Finished(block, None, f"it was lost ({shown(error, 300)})", "lost", fatal=True)
         except Exception as error:
-            log = "".join(traceback.format_exception(error))[-LONGEST_LOG:]
-            return Finished(block, None, f"{type(error).__name__}: {error}\n{log}")
-        return Finished(block, self._write(block, arrays))
+            return failed(block, error)
+        try:
+            return Finished(block, self._write(block, arrays))
+        except NotWritten as error:
+            return failed(block, error)
 
     def close(self) -> None:
         """Forget what is underway, and end what was begun here."""
@@ -93,15 +108,32 @@ class DaskWorkers:
             self._cluster.close()
 
 
-def _check_can_be_sent(study: Blocks) -> None:
+def _local_cluster(library: Any, count: int) -> Any:
+    """Workers of this machine; the driver alone decides whether a block is tried again."""
+    dask: Any = import_optional("dask", "this executor", "'phipsi[cluster]'")
+    with dask.config.set({"distributed.scheduler.allowed-failures": 0}):
+        return library.LocalCluster(
+            n_workers=count, threads_per_worker=1, host="127.0.0.1", dashboard_address=None,
+            silence_logs="ERROR",
+        )  # fmt: skip
+
+
+def _sent(study: Blocks) -> bytes:
+    """The study as workers get it."""
     try:
-        import_optional("cloudpickle", "this executor", "'phipsi[cluster]'").dumps(study)
+        return import_optional("cloudpickle", "this executor", "'phipsi[cluster]'").dumps(study)
     except TypeError as error:
         raise InputError(f"this study cannot be sent to a cluster: {shown(error, 300)}") from None
 
 
-def _run_block(study: Blocks, block: int) -> Any:
-    return study.run_block(block)
+@lru_cache(maxsize=2)
+def _received(study: bytes) -> Blocks:
+    """The study of a worker, which compiles it once."""
+    return pickle.loads(study)
+
+
+def _run_block(study: bytes, block: int) -> Any:
+    return _received(study).run_block(block)
 
 
 def check_address(address: Any) -> None:

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.errors import InputError, did_you_mean
+from phipsi.motion.checks import whole_number
 from phipsi.motion.optional_imports import import_optional
 
 Array = NDArray[Any]
@@ -50,7 +51,7 @@ class Draws:
         if sampling not in SAMPLINGS:
             hint = did_you_mean(str(sampling), SAMPLINGS)
             raise InputError(f"sampling={sampling!r} is not one of {', '.join(SAMPLINGS)}. {hint}")
-        self.runs, self.seed, self.sampling = runs, seed, sampling
+        self.runs, self.seed, self.sampling = runs, whole_number("seed", seed, 0), sampling
         self._grids: dict[str, Array] = {}
         self._drawn: dict[str, _Distribution] = {}
         for name, what in given.items():
@@ -64,6 +65,10 @@ class Draws:
         self.dimension = sum(x.size for x in self._drawn.values())
         if sampling == "saltelli":
             self._check_groups()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the points that every process draws for itself."""
+        return {name: x for name, x in self.__dict__.items() if name != "_hypercube"}
 
     def values(self, first: int, count: int) -> dict[str, Array]:
         """The values (count, *shape) of runs first … first + count − 1, by name."""

@@ -2,17 +2,21 @@
 
 A worker is a process with a pipe. Whoever dies is noticed by the end of its pipe, together with the
 block it had; the driver decides whether to try that again. Where processes can be forked, a worker
-begins as a copy of the driver with everything compiled; elsewhere the study is sent to it.
+begins as a copy of the driver with everything compiled; elsewhere the study is sent to it. What
+workers write to standard error goes to a file of their own: the driver repeats it, and the end of
+it is the log of a worker that died.
 """
 
 from __future__ import annotations
 
+import faulthandler
 import multiprocessing as mp
 import os
 import pickle
 import signal
+import sys
+import tempfile
 import time
-import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from multiprocessing.connection import Connection, wait
@@ -20,7 +24,7 @@ from threading import Thread
 from typing import Any, final
 
 from phipsi.errors import InputError, shown
-from phipsi.studies.block_workers import LONGEST_LOG, Finished
+from phipsi.studies.block_workers import LONGEST_LOG, Finished, failed
 
 Job = Callable[[int], Any]
 
@@ -84,32 +88,36 @@ class LocalWorkers:
                 with suppress(OSError):
                     worker.pipe.send(None)
         for worker in self._workers:
-            worker.pipe.close()
             worker.process.join(5.0)
             if worker.process.is_alive():
                 worker.process.kill()
                 worker.process.join()
+            worker.close()
 
     def _started(self) -> _Worker:
         mine, theirs = self._context.Pipe()
+        log = _shared_file() if self._context.get_start_method() == "fork" else None
+        place = None if log is None else log.fileno()
         process = self._context.Process(
-            target=_work, args=(theirs, self._job, self._limits, os.getpid()), daemon=True
+            target=_work, args=(theirs, self._job, self._limits, os.getpid(), place), daemon=True
         )
         process.start()
         theirs.close()
-        return _Worker(process, mine)
+        return _Worker(process, mine, log)
 
     def _finished(self, worker: _Worker) -> Finished:
         block = worker.block
         assert block is not None
         try:
-            good, answer = worker.pipe.recv()
+            answer: Finished = worker.pipe.recv()
         except (EOFError, OSError):
             worker.process.join(5.0)
             code = worker.process.exitcode
             return self._replaced(worker, f"its process died ({_reason(code)})")
         worker.block = None
-        return Finished(block, answer) if good else Finished(block, None, answer)
+        if written := worker.written():
+            sys.stderr.write(written)
+        return answer
 
     def _is_late(self, worker: _Worker) -> bool:
         limit = self._time_limit
@@ -123,24 +131,63 @@ class LocalWorkers:
         assert block is not None
         worker.process.kill()
         worker.process.join()
-        worker.pipe.close()
+        log = worker.written()
+        worker.close()
         self._workers[self._workers.index(worker)] = self._started()
-        return Finished(block, None, why, fatal=True)
+        return Finished(block, None, f"{why}\n{log}".rstrip(), why, fatal=True)
 
 
 @final
 class _Worker:
-    """A process, its pipe, and the block it has."""
+    """A process, its pipe, the file of its standard error, and the block it has."""
 
-    def __init__(self, process: Any, pipe: Connection) -> None:
-        self.process, self.pipe = process, pipe
+    def __init__(self, process: Any, pipe: Connection, log: Any) -> None:
+        self.process, self.pipe, self._log = process, pipe, log
         self.block: int | None = None
         self.since = 0.0
 
+    def written(self) -> str:
+        """The beginning and the end of what it wrote to standard error since the last call."""
+        if self._log is None:
+            return ""
+        place = self._log.fileno()
+        size = os.fstat(place).st_size
+        if not size:
+            return ""
+        half = LONGEST_LOG // 2
+        text = os.pread(place, min(size, LONGEST_LOG), 0).decode(errors="replace")
+        if size > LONGEST_LOG:
+            text = (
+                f"{text[:half]}\n…\n{os.pread(place, half, size - half).decode(errors='replace')}"
+            )
+        os.ftruncate(place, 0)
+        return text
 
-def _work(pipe: Connection, job: Job, memory_limit: int | None, parent: int) -> None:
+    def close(self) -> None:
+        """Close its pipe and its file."""
+        self.pipe.close()
+        if self._log is not None:
+            self._log.close()
+
+
+def _shared_file() -> Any:
+    """A file without a name that processes write to at its end only."""
+    import fcntl
+
+    out = tempfile.TemporaryFile()
+    fcntl.fcntl(out, fcntl.F_SETFL, fcntl.fcntl(out, fcntl.F_GETFL) | os.O_APPEND)
+    return out
+
+
+def _work(
+    pipe: Connection, job: Job, memory_limit: int | None, parent: int, log: int | None
+) -> None:
     """The life of a worker; it ends with its pipe, or with its driver."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the driver
+    if log is not None:
+        os.dup2(log, 2)
+        sys.stderr = os.fdopen(2, "w", buffering=1, errors="replace", closefd=False)
+    faulthandler.enable(2)
     if memory_limit is not None:
         import resource
 
@@ -154,12 +201,9 @@ def _work(pipe: Connection, job: Job, memory_limit: int | None, parent: int) -> 
         if block is None:
             return
         try:
-            answer = True, job(block)
-        except MemoryError:
-            answer = False, "it needs more memory than it may have"
+            answer = Finished(block, job(block))
         except Exception as error:
-            log = "".join(traceback.format_exception(error))[-LONGEST_LOG:]
-            answer = False, f"{type(error).__name__}: {error}\n{log}"
+            answer = failed(block, error)
         try:
             pipe.send(answer)
         except OSError:

@@ -42,6 +42,9 @@ class RareEvent(NamedTuple):
     points: Array
     values: Array
 
+    def __repr__(self) -> str:
+        return f"<rare event {self.probability:.3g} ± {100 * self.error:.0f} %, {self.runs} runs>"
+
 
 def subset_simulation(
     value: Callable[[Array], Array],

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections import Counter, deque
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, final
 
-from phipsi.errors import InputError, warn
+from phipsi.errors import InputError, SimulationError, warn
 from phipsi.motion.checks import checked_time, whole_number
-from phipsi.simulation.progress import make_progress
-from phipsi.studies.block_workers import Blocks, Finished, Workers
+from phipsi.progress import make_progress
+from phipsi.studies.block_workers import Blocks, Finished, NotWritten, Workers, failed
 from phipsi.studies.dask_workers import DaskWorkers
+from phipsi.studies.folder_lock import FolderLock
 from phipsi.studies.local_workers import LocalWorkers
 from phipsi.studies.study_folder import StudyFolder
 from phipsi.studies.study_results import StudyResults
@@ -22,6 +25,8 @@ from phipsi.studies.study_results import StudyResults
 _SAVE_EVERY = 1.0
 """Seconds between manifests; blocks name their study, so that none of them is lost in between."""
 _PATIENCE = 0.25
+_SYSTEMATIC = 8
+"""Runs that must fail in the same way before the first one works, for the study to be stopped."""
 
 
 def run_study(
@@ -64,98 +69,176 @@ def _run_in(
     limits: dict[str, Any],
     progress: Any,
 ) -> StudyResults:
-    folder = StudyFolder.begin(path, study.definition)
-    folder.drop_damaged()
-    folder.quarantined.clear()  # another attempt
-    missing = [i for i in range(study.blocks) if i not in folder.done]
+    definition = study.definition
+    with FolderLock(path) as lock:
+        folder = StudyFolder.begin(path, definition)
+        for number, why in folder.drop_damaged().items():
+            warn(f"{_shown_runs(study, number)} are run again: {why}")
+        folder.quarantined.clear()  # another attempt
+        missing = folder.done.missing
+        interrupted = False
+        driver = _Driver(folder, study, retries, progress, lock)
+        alone = executor == "local" and workers == 1 and not any(limits.values())
+        try:
+            if alone:
+                with lock.beating():
+                    driver.run_here(missing, _Job(study, folder))
+            elif missing:
+                count = min(workers, len(missing))
+                if executor == "local":
+                    study.compile()
+                    pool: Workers = LocalWorkers(_Job(study, folder), count, **limits)
+                else:
+                    pool = DaskWorkers(study, executor, count, folder.write_block)
+                try:
+                    driver.run(missing, pool)
+                finally:
+                    pool.close()
+                    folder.sweep()
+        except KeyboardInterrupt:
+            interrupted = True
+            warn(
+                f"interrupted after {len(folder.done)} of {study.blocks} blocks; run the study "
+                "again with the same folder to go on"
+            )
+        finally:
+            driver.close()
+        return StudyResults(folder, interrupted=interrupted)
 
-    def job(block: int) -> str:
-        return folder.write_block(block, study.run_block(block))
 
-    interrupted = False
-    driver = _Driver(folder, study, retries, make_progress(progress, float(study.count)))
-    alone = executor == "local" and workers == 1 and not any(limits.values())
-    try:
-        if alone:
-            driver.run_here(missing, job)
-        elif missing:
-            count = min(workers, len(missing))
-            if executor == "local":
-                study.compile()
-                pool: Workers = LocalWorkers(job, count, **limits)
-            else:
-                pool = DaskWorkers(study, executor, count, folder.write_block)
-            try:
-                driver.run(missing, pool)
-            finally:
-                pool.close()
-    except KeyboardInterrupt:
-        interrupted = True
-        warn(
-            f"interrupted after {len(folder.done)} of {study.blocks} blocks; run the study again "
-            "with the same folder to go on"
-        )
-    finally:
-        driver.close()
-    return StudyResults(folder, interrupted=interrupted)
+@final
+class _Job:
+    """What workers of this machine call: compute a block and write it."""
+
+    def __init__(self, study: Blocks, folder: StudyFolder) -> None:
+        self._study, self._folder = study, folder
+
+    def __call__(self, block: int) -> str:
+        return self._folder.write_block(block, self._study.run_block(block))
 
 
+@final
 class _Driver:
     """Gives out blocks, collects them, tries failed ones again, and keeps the manifest."""
 
-    def __init__(self, folder: StudyFolder, study: Blocks, retries: int, bar: Any) -> None:
-        self._folder, self._study, self._retries, self._bar = folder, study, retries, bar
-        self._saved = time.monotonic()
+    def __init__(
+        self, folder: StudyFolder, study: Blocks, retries: int, progress: Any, lock: FolderLock
+    ) -> None:
+        self._folder, self._study, self._retries = folder, study, retries
+        self._lock = lock
+        self._saved, self._pause = time.monotonic(), _SAVE_EVERY
         self._runs = sum(len(study.numbers_of(i)) for i in folder.done)
+        total, begun = float(study.count), float(self._runs)
+        self._bar = make_progress(progress, total, unit="runs", begun=begun)
+        self._failures = _Failures(study, self._runs > 0)
 
     def run_here(self, missing: list[int], job: Callable[[int], str]) -> None:
         """All blocks in this process, one after the other."""
         for block in missing:
             try:
-                self._take(Finished(block, job(block)))
-            except OSError:
-                raise  # the disk: nothing else would work either
+                done = Finished(block, job(block))
             except Exception as error:
-                self._give_up(block, f"{type(error).__name__}: {error}")
+                done = failed(block, error)
+            self._take(done)
 
     def run(self, missing: list[int], pool: Workers) -> None:
-        """All blocks in workers; no more are given out than there are workers."""
-        waiting, tried, underway = deque(missing), Counter[int](), 0
-        while waiting or underway:
+        """All blocks in workers, which have no more of them than they ask for.
+
+        Before the last attempt at a block whose process died, the driver waits for the other
+        blocks: where a process has several, only one of them is to blame.
+        """
+        waiting, suspects = deque(missing), deque[int]()
+        tried, underway = Counter[int](), 0
+        while waiting or suspects or underway:
             while waiting and pool.free:
                 pool.submit(waiting.popleft())
                 underway += 1
+            if suspects and not waiting and not underway:
+                pool.submit(suspects.popleft())
+                underway += 1
+            self._lock.beat()
             for one in pool.results(_PATIENCE):
                 underway -= 1
-                if not one.error:
-                    self._take(one)
-                    continue
-                tried[one.block] += 1
-                if one.fatal and tried[one.block] <= self._retries:
-                    waiting.append(one.block)
+                if one.fatal and tried[one.block] < self._retries:
+                    tried[one.block] += 1
+                    last = tried[one.block] == self._retries
+                    (suspects if last else waiting).append(one.block)
                 else:
-                    self._give_up(one.block, one.error)
+                    self._take(one, tried[one.block] + 1)
 
-    def _take(self, one: Finished) -> None:
-        self._folder.done[one.block] = one.answer
-        self._runs += len(self._study.numbers_of(one.block))
-        self._bar.advance(float(self._runs))
-        if time.monotonic() - self._saved > _SAVE_EVERY:
+    def _take(self, one: Finished, attempts: int = 1) -> None:
+        """List a block that is done; put one aside that failed, and let the others go on."""
+        numbers = self._study.numbers_of(one.block)
+        if not one.error:
+            self._folder.done[one.block] = one.answer
+            self._runs += len(numbers)
+            self._bar.advance(float(self._runs))
+            if time.monotonic() - self._saved > self._pause:
+                self._save()
+        elif one.disk:
+            raise InputError(
+                f"{_shown_runs(self._study, one.block)} are computed, but {one.error}. "
+                f"{len(self._folder.done)} of {self._study.blocks} blocks are there; make room and "
+                "run the study again with the same folder: it goes on"
+            )
+        else:
+            first, _, log = one.error.partition("\n")
+            if attempts > 1:
+                first = f"{first}, {attempts} times"
+            self._folder.quarantined[one.block] = f"{first}\n{log}".rstrip()
             self._save()
-
-    def _give_up(self, block: int, why: str) -> None:
-        """Put a block aside with what happened; the others go on."""
-        numbers = self._study.numbers_of(block)
-        self._folder.quarantined[block] = why
-        self._save()
-        first = why.splitlines()[0]
-        warn(f"runs {numbers.start} … {numbers.stop - 1} are put aside: {first}")
+            warn(f"{_shown_runs(self._study, one.block)} are put aside: {first}")
+        self._failures.note(one)
 
     def _save(self) -> None:
-        self._folder.save()
+        began = time.monotonic()
+        try:
+            self._folder.save()
+        except NotWritten as error:
+            raise InputError(
+                f"{error}. Blocks that are written are not lost; make room and run the study again "
+                "with the same folder"
+            ) from None
         self._saved = time.monotonic()
+        # a manifest of many blocks takes long: it may take a hundredth of the time
+        self._pause = max(_SAVE_EVERY, 100 * (self._saved - began))
 
     def close(self) -> None:
         """The last manifest."""
         self._bar.close()
-        self._save()
+        if sys.exc_info()[0] is None:
+            self._save()
+        else:  # the reason comes first, and blocks name their study
+            with suppress(InputError):
+                self._save()
+
+
+@final
+class _Failures:
+    """Whether a study fails in the same way from its first block on: then it is stopped."""
+
+    def __init__(self, study: Blocks, fine: bool) -> None:
+        self._study, self._fine = study, fine
+        self._ways: set[str] = set()
+        self._blocks = self._runs = 0
+
+    def note(self, one: Finished) -> None:
+        """A block has come back."""
+        self._fine = self._fine or not one.error
+        if self._fine:
+            return
+        self._ways.add(one.way)
+        self._blocks += 1
+        self._runs += len(self._study.numbers_of(one.block))
+        everything = self._blocks == self._study.blocks
+        if len(self._ways) == 1 and (everything or self._runs >= _SYSTEMATIC):
+            which = "all" if everything else "the first"
+            raise SimulationError(
+                f"{which} {self._runs} runs of the study fail in the same way, so it was stopped:\n"
+                f"    {one.error.splitlines()[0]}"
+            )
+
+
+def _shown_runs(study: Blocks, block: int) -> str:
+    numbers = study.numbers_of(block)
+    return f"runs {numbers.start} … {numbers.stop - 1}"

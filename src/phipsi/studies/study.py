@@ -6,6 +6,7 @@ import hashlib
 import inspect
 import math
 import os
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
 from typing import Any, final
@@ -18,6 +19,7 @@ from phipsi.motion.checks import whole_number
 from phipsi.simulation.simulator import Simulator
 from phipsi.simulation.simulator_results import SimulatorRun
 from phipsi.simulation.simulator_state import SimulatorState
+from phipsi.studies.block_workers import RaisedInFunction
 from phipsi.studies.draws import Draws
 from phipsi.studies.rare_events import RareEvent, subset_simulation
 from phipsi.studies.run_study import run_study
@@ -36,8 +38,8 @@ KEPT: dict[str, Callable[[Array], Array]] = {
 }
 """What can be kept of a record (runs, kept, *shape)."""
 _PLACES = ("q", "v", "t")
-NOT_STARTED = -1
-"""The status of a run whose start was rejected."""
+NOT_STARTED, RAISED = -1, -2
+"""The status of a run whose start was rejected, and of one whose outcome raised an error."""
 
 
 @final
@@ -185,11 +187,15 @@ class Study:
         started, reasons = draws, np.zeros(n, dtype="U1")
         try:
             run = self._rollout(draws, self.record, first)
-        except PhipsiError:
-            reasons = np.array(self._rejections(draws))
+        except PhipsiError as error:
+            reasons = np.array(self._rejections(draws, first))
             good = np.flatnonzero(reasons == "")
-            if not good.size:
-                raise  # nothing of this block can be started
+            if not good.size:  # nothing of this block can be started
+                if isinstance(error, RaisedInFunction):
+                    raise
+                raise RaisedInFunction(
+                    f"run {first} cannot start: {reasons[0]}", "start"
+                ) from error
             # another run takes the place of one that cannot be started: the others keep theirs
             places = np.where(reasons == "", np.arange(n), good[0])
             started = {name: x[places] for name, x in draws.items()}
@@ -201,15 +207,23 @@ class Study:
                     label = name if word == "trajectory" else f"{name}.{word}"
                     found[label] = KEPT[word](run[name])
         found["t.final"] = run.state.t
+        outcomes: dict[str, Array] = {}
+        raised = np.zeros(n, dtype="U1")
         if self._outcome is not None:
-            found |= self._outcomes(run, started)
+            outcomes, raised = self._outcomes_one_by_one(run, started)
         rejected = reasons != ""
         out = {f"draw.{name}": x for name, x in draws.items()}
         out |= {name: _without(x, rejected) for name, x in found.items()}
-        status = np.where(rejected, NOT_STARTED, run.status)
-        failed_at = np.where(rejected, NOT_STARTED, run.failed_at)
-        return {"run": np.arange(first, numbers.stop), **out, "status": status,
-                "failed_at": failed_at, "rejected": reasons}  # fmt: skip
+        out |= {name: _without(x, rejected) for name, x in outcomes.items()}
+        status = np.where(raised != "", RAISED, run.status)
+        status = np.where(rejected, NOT_STARTED, status)
+        return {
+            "run": np.arange(first, numbers.stop),
+            **out,
+            "status": status,
+            "failed_at": np.where(rejected, NOT_STARTED, run.failed_at),
+            "rejected": np.where(rejected, reasons, raised),
+        }
 
     def rerun(self, number: int, record: Sequence[str] | None = None) -> SimulatorRun:
         """One run by its number, with the bits that it had, and everything recorded."""
@@ -287,7 +301,7 @@ class Study:
 
     def _state(self, draws: dict[str, Array], first: int = 0) -> tuple[SimulatorState, Any]:
         """The start of runs, and their efforts."""
-        given = self._arguments(draws)
+        given = self._arguments(draws, first)
         tau = given.pop("tau", None)
         state = self.simulator.start(**given, first=first)
         n = len(next(iter(draws.values())))
@@ -298,10 +312,10 @@ class Study:
             )
         return state, tau
 
-    def _arguments(self, draws: dict[str, Array]) -> dict[str, Any]:
+    def _arguments(self, draws: dict[str, Array], first: int) -> dict[str, Any]:
         """The arguments of `Simulator.start`."""
         if self._start is not None:
-            found = self._start(dict(draws))
+            found = _called("start", self._start, first, dict(draws))
             if not isinstance(found, Mapping):
                 raise InputError(
                     f"start(draws) returned {type(found).__name__}; it must return the arguments "
@@ -311,13 +325,13 @@ class Study:
         out: dict[str, Any] = {n: x for n, x in draws.items() if n in _PLACES}
         return {**out, "parameters": {n: x for n, x in draws.items() if n not in _PLACES}}
 
-    def _rejections(self, draws: dict[str, Array]) -> list[str]:
+    def _rejections(self, draws: dict[str, Array], first: int) -> list[str]:
         """Why each run cannot be started, or ""."""
         n, out = len(next(iter(draws.values()))), []
         for i in range(n):
             one = {name: x[i : i + 1] for name, x in draws.items()}
             try:
-                self._state(one)
+                self._state(one, first + i)
                 out.append("")
             except PhipsiError as error:
                 out.append(shown(error, 300))
@@ -325,9 +339,15 @@ class Study:
 
     def _outcomes(self, run: SimulatorRun, draws: dict[str, Array]) -> dict[str, Array]:
         assert self._outcome is not None
-        found, n = self._outcome(run, draws), math.prod(run.state.batch)
+        n = math.prod(run.state.batch)
+        found = _called("outcome", self._outcome, run.state.first, run, draws)
+        if not isinstance(found, Mapping):
+            raise InputError(
+                f"outcome(run, draws) returned {type(found).__name__}; it must return arrays by "
+                'name:  {"error": …, "reached": …}'
+            )
         out = {}
-        for name, x in dict(found).items():
+        for name, x in found.items():
             array = np.asarray(x)
             if array.shape[:1] != (n,) or array.dtype.kind not in "fiub":
                 raise InputError(
@@ -336,6 +356,45 @@ class Study:
                 )
             out[name] = array
         return out
+
+    def _outcomes_one_by_one(
+        self, run: SimulatorRun, draws: dict[str, Array]
+    ) -> tuple[dict[str, Array], Array]:
+        """Outcomes of runs, and why there are none of a run, or "".
+
+        Where the function raises an error, it is called again for halves of the runs, until it is
+        known in which run: the others have their outcomes.
+        """
+        n = math.prod(run.state.batch)
+        parts: list[tuple[dict[str, Array], Array]] = []
+        errors: list[PhipsiError] = []
+
+        def visit(first: int, count: int) -> None:
+            rows = slice(first, first + count)
+            whole = count == n
+            part = run if whole else run.part(rows)
+            try:
+                found = self._outcomes(part, {name: x[rows] for name, x in draws.items()})
+                parts.append((found, np.zeros(count, dtype="U1")))
+            except PhipsiError as error:
+                if count > 1:
+                    half = count // 2
+                    visit(first, half)
+                    visit(first + half, count - half)
+                    return
+                errors.append(error)
+                parts.append(({}, np.array([shown(error, 300)])))
+
+        visit(0, n)
+        if len(errors) == n:
+            raise errors[0]
+        good = next(found for found, why in parts if not why[0])
+        out = {}
+        for name, like in good.items():
+            rows = [x[name] if x else np.zeros((1, *like.shape[1:]), like.dtype) for x, _ in parts]
+            out[name] = np.concatenate(rows)
+        raised = np.concatenate([why for _, why in parts])
+        return {name: _without(x, raised != "") for name, x in out.items()}, raised
 
     @cached_property
     def _plan_text(self) -> str:
@@ -362,6 +421,24 @@ class Study:
             "outcome": _source(self._outcome),
             **self.draws.to_dict(),
         }
+
+
+def _called(role: str, function: Callable[..., Any], number: int, *arguments: Any) -> Any:
+    """A call of a function of the user for runs from this number on; its errors say where."""
+    try:
+        return function(*arguments)
+    except MemoryError:
+        raise
+    except Exception as error:
+        code = getattr(function, "__code__", None)
+        frames = traceback.extract_tb(error.__traceback__)[1:]
+        own = [x for x in frames if code is not None and x.filename == code.co_filename]
+        at = (own or frames or [None])[-1]
+        where = "" if at is None else f", {os.path.basename(at.filename)}:{at.lineno}"
+        name = getattr(function, "__qualname__", type(function).__qualname__)
+        kind = type(error).__name__
+        text = f"{role} {name!r} raised {kind}: {shown(error, 200)} (run {number}{where})"
+        raise RaisedInFunction(text, f"{role} {name} {kind}{where}") from error
 
 
 def _without(x: Array, rejected: Array) -> Array:

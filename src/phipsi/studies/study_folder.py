@@ -10,16 +10,26 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
+import platform
+import sys
+import time
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, MutableMapping
+from contextlib import suppress
+from functools import cached_property
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.errors import InputError, ParseError, shown
+from phipsi.backends.native.targets.target import host_target
+from phipsi.errors import InputError, ParseError, shown, warn
+from phipsi.studies.block_workers import NotWritten
+from phipsi.studies.folder_lock import LOCK
 from phipsi.whole_files import whole_file
 
 Array = NDArray[Any]
@@ -29,6 +39,47 @@ _MANIFEST = "manifest.json"
 _STUDY = "study"
 """The array of a block that names its study."""
 _AGAIN = "Run the study again with this folder: it runs the block again"
+_LIBRARIES = ("phipsi", "numpy", "scipy", "llvmlite")
+_MOST_SESSIONS = 100
+_DIGEST = hashlib.sha256().digest_size
+
+
+@final
+class Digests(MutableMapping[int, str]):
+    """The digests of blocks by number, in 33 bytes for every block of the study."""
+
+    def __init__(self, blocks: int) -> None:
+        self._bytes = np.zeros((blocks, _DIGEST), dtype=np.uint8)
+        self._there = np.zeros(blocks, dtype=bool)
+
+    def __getitem__(self, block: int) -> str:
+        if block not in self:
+            raise KeyError(block)
+        return self._bytes[block].tobytes().hex()
+
+    def __setitem__(self, block: int, digest: str) -> None:
+        found = bytes.fromhex(digest)
+        if not 0 <= block < len(self._there) or len(found) != _DIGEST:
+            raise ValueError(f"block {block} with digest {digest!r}")
+        self._bytes[block] = np.frombuffer(found, dtype=np.uint8)
+        self._there[block] = True
+
+    def __delitem__(self, block: int) -> None:
+        self._there[block] = False
+
+    def __contains__(self, block: object) -> bool:
+        return isinstance(block, int) and 0 <= block < len(self._there) and self._there[block]
+
+    def __iter__(self) -> Iterator[int]:
+        return (int(i) for i in np.flatnonzero(self._there))
+
+    def __len__(self) -> int:
+        return int(self._there.sum())
+
+    @property
+    def missing(self) -> list[int]:
+        """The numbers of the blocks that are not there."""
+        return np.flatnonzero(~self._there).tolist()
 
 
 @final
@@ -36,14 +87,18 @@ class StudyFolder:
     """Where the results of a study are.
 
     **Attributes:** `path`; `definition`, of the study; `done`, blocks by number with the digest of
-    their arrays; `quarantined`, blocks by number with what went wrong.
+    their arrays; `quarantined`, blocks by number with what went wrong; `sessions`, when, where and
+    with which versions of libraries the study was run.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(
+        self, path: str | os.PathLike[str], definition: Mapping[str, Any] | None = None
+    ) -> None:
         self.path = Path(path)
-        self.definition: dict[str, Any] = {}
-        self.done: dict[int, str] = {}
+        self.definition: dict[str, Any] = dict(definition or {})
+        self.done = Digests(blocks_of(self.definition) if definition else 0)
         self.quarantined: dict[int, str] = {}
+        self.sessions: list[dict[str, Any]] = []
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> StudyFolder:
@@ -61,9 +116,11 @@ class StudyFolder:
         if not fine or read.get("version") != VERSION:
             raise ParseError(f"{file} is not a {FORMAT} of version {VERSION}")
         try:
-            out.definition = dict(read["definition"])
-            out.done = {int(k): str(x) for k, x in read["done"].items()}
+            out = cls(path, read["definition"])
+            for number, digest in read["done"].items():
+                out.done[int(number)] = digest
             out.quarantined = {int(k): str(x) for k, x in read["quarantined"].items()}
+            out.sessions = [dict(x) for x in read["sessions"]]
         except (AttributeError, KeyError, TypeError, ValueError):
             raise ParseError(f"{file}: a field is missing or of the wrong kind") from None
         return out
@@ -76,20 +133,26 @@ class StudyFolder:
             out = cls.open(target)
             if out.definition != definition:
                 raise InputError(_difference(target, out.definition, definition))
+            out.sweep()
             out._adopt()
-            return out
+            out._compare(_session())
+        else:
+            try:
+                target.mkdir(parents=True, exist_ok=True)
+                strangers = [x.name for x in target.iterdir() if _is_strange(x.name)]
+            except OSError as error:
+                raise InputError(f"the folder {target} cannot be used: {error.strerror}") from None
+            if strangers:
+                raise InputError(
+                    f"{target} is not empty ({shown(strangers[0])} …) and has no study; name a new "
+                    "one"
+                )
+            out = cls(target, definition)
+        out.sessions = [*out.sessions, _session()][-_MOST_SESSIONS:]
         try:
-            target.mkdir(parents=True, exist_ok=True)
-            strangers = [x.name for x in target.iterdir() if ".part" not in x.name]
-        except OSError as error:
-            raise InputError(f"the folder {target} cannot be used: {error.strerror}") from None
-        if strangers:
-            raise InputError(
-                f"{target} is not empty ({shown(strangers[0])} …) and has no study; name a new one"
-            )
-        out = cls(target)
-        out.definition = definition
-        out.save()
+            out.save()
+        except NotWritten as error:
+            raise InputError(f"the folder {target} cannot be used: {error}") from None
         return out
 
     def save(self) -> None:
@@ -99,13 +162,17 @@ class StudyFolder:
                 "format": FORMAT,
                 "version": VERSION,
                 "definition": self.definition,
-                "done": {str(k): x for k, x in sorted(self.done.items())},
+                "done": {str(k): x for k, x in self.done.items()},
                 "quarantined": {str(k): x for k, x in sorted(self.quarantined.items())},
+                "sessions": self.sessions,
             },
             allow_nan=False,
         )
-        with whole_file(self.path / _MANIFEST) as part:
-            part.write_text(text, encoding="utf-8")
+        try:
+            with whole_file(self.path / _MANIFEST) as part:
+                part.write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise _unwritable(self.path / _MANIFEST, error) from None
 
     def block_file(self, number: int) -> Path:
         """Where a block's arrays are."""
@@ -114,11 +181,14 @@ class StudyFolder:
     def write_block(self, number: int, arrays: Mapping[str, Array]) -> str:
         """Write the arrays of a block; their digest."""
         whole = {**arrays, _STUDY: self._study}
-        with whole_file(self.block_file(number)) as part:
-            np.savez(part, allow_pickle=False, **whole)
+        try:
+            with whole_file(self.block_file(number)) as part:
+                np.savez(part, allow_pickle=False, **whole)
+        except OSError as error:
+            raise _unwritable(self.block_file(number), error) from None
         return digest_of(arrays)
 
-    @property
+    @cached_property
     def _study(self) -> Array:
         """The definition as one digest."""
         text = json.dumps(self.definition, sort_keys=True)
@@ -129,7 +199,8 @@ class StudyFolder:
         arrays, _ = self._read(number)
         if digest_of(arrays) != self.done.get(number):
             raise ParseError(
-                f"{self.block_file(number)} has other numbers than the manifest says. {_AGAIN}"
+                f"block {number}: {self.block_file(number)} has other numbers than the manifest "
+                f"says. {_AGAIN}"
             )
         return arrays
 
@@ -139,15 +210,32 @@ class StudyFolder:
         try:
             with file.open("rb") as source, np.load(source, allow_pickle=False) as found:
                 arrays = {name: found[name] for name in found.files}
+        except FileNotFoundError:
+            raise ParseError(
+                f"block {number}: {file} cannot be read, it is gone. {_AGAIN}"
+            ) from None
         except (OSError, ValueError, zipfile.BadZipFile, EOFError, KeyError) as error:
-            raise ParseError(f"{file} cannot be read ({error}). {_AGAIN}") from None
+            why = shown(getattr(error, "strerror", None) or error, 200)
+            text = f"block {number}: {file} cannot be read ({why}). {_AGAIN}"
+            raise ParseError(text) from None
         return arrays, arrays.pop(_STUDY, None)
+
+    def sweep(self) -> None:
+        """Remove the beginnings of files that a killed process leaves."""
+        for file in (
+            *self.path.glob(".block-*.part.npz"),
+            *self.path.glob(".manifest.*.part.json"),
+        ):
+            with suppress(OSError):
+                file.unlink()
 
     def _adopt(self) -> None:
         """List blocks of this study that were written after the manifest."""
         for file in self.path.glob("block-*.npz"):
             digits = file.stem.removeprefix("block-")
             if not digits.isdecimal() or int(digits) in self.done:
+                continue
+            if int(digits) >= blocks_of(self.definition):
                 continue
             try:
                 arrays, study = self._read(int(digits))
@@ -156,19 +244,74 @@ class StudyFolder:
             if study is not None and np.array_equal(study, self._study):
                 self.done[int(digits)] = digest_of(arrays)
 
-    def drop_damaged(self) -> list[int]:
-        """Take blocks that cannot be read out of the manifest; their numbers."""
-        bad = []
-        for number in sorted(self.done):
+    def _compare(self, now: Mapping[str, Any]) -> None:
+        """Say so if other libraries computed what is there."""
+        before = self.sessions[-1].get("versions", {}) if self.sessions else {}
+        changed = [
+            f"{name} {shown(x, 40)}, now {now['versions'].get(name)}"
+            for name, x in sorted(before.items())
+            if x != now["versions"].get(name)
+        ]
+        if changed and len(self.done):
+            warn(
+                f"{len(self.done)} blocks in {self.path} were computed with {'; '.join(changed)}. "
+                "Last digits may differ between them and the rest; for the same everywhere, name a "
+                "new folder"
+            )
+
+    def damaged(self) -> dict[int, str]:
+        """Blocks of the manifest that cannot be read or have other numbers, with what is wrong."""
+        out = {}
+        for number in self.done:
             try:
                 self.read_block(number)
-            except ParseError:
-                bad.append(number)
-        for number in bad:
+            except ParseError as error:
+                out[number] = str(error).removesuffix(f". {_AGAIN}")
+        return out
+
+    def drop_damaged(self) -> dict[int, str]:
+        """Take damaged blocks out of the manifest; which they were."""
+        out = self.damaged()
+        for number in out:
             del self.done[number]
-        if bad:
+        if out:
             self.save()
-        return bad
+        return out
+
+
+def blocks_of(definition: Mapping[str, Any]) -> int:
+    """The number of blocks of a study."""
+    return -(-runs_of(definition) // int(definition["block"]))
+
+
+def runs_of(definition: Mapping[str, Any]) -> int:
+    """The number of runs of a study."""
+    lists = [len(x["values"]) for x in definition["draws"].values() if "values" in x]
+    return int(definition["runs"]) * math.prod(lists)
+
+
+def _is_strange(name: str) -> bool:
+    """Whether a file is not one that an interrupted driver leaves."""
+    return name != LOCK and ".part" not in name
+
+
+def _session() -> dict[str, Any]:
+    """When, where and with which libraries."""
+    found, target = {}, host_target()
+    for name in _LIBRARIES:
+        with suppress(PackageNotFoundError):
+            found[name] = version(name)
+    return {
+        "began": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "machine": f"{platform.node()}, {platform.system()} {platform.machine()}",
+        "processor": f"{target.cpu}, {target.lanes} lanes{', fused' if target.fused else ''}",
+        "python": sys.version.split()[0],
+        "versions": found,
+    }
+
+
+def _unwritable(file: Path, error: OSError) -> NotWritten:
+    return NotWritten(f"{file} cannot be written: {error.strerror or error}")
 
 
 def digest_of(arrays: Mapping[str, Array]) -> str:

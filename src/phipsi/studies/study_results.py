@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.errors import InputError, did_you_mean
+from phipsi.errors import InputError, did_you_mean, warn
 from phipsi.motion.optional_imports import import_optional
-from phipsi.studies.study_folder import StudyFolder
+from phipsi.studies.study_folder import StudyFolder, runs_of
 
 Array = NDArray[Any]
 
@@ -29,6 +29,10 @@ class Estimate(NamedTuple):
     runs: int
     after: Array
     history: Array
+
+    def __repr__(self) -> str:
+        low, high = f"{self.low:.4g}", f"{self.high:.4g}"
+        return f"<estimate {self.value:.4g}, {low} to {high}, from {self.runs} runs>"
 
 
 class SobolIndex(NamedTuple):
@@ -49,7 +53,8 @@ class StudyResults:
     `quarantined`, blocks that are not.
 
     `results[name]` has a row for every run that is there, in the order of their numbers:
-    "run", "draw.…", "status" (0 if all went well, −1 if the start was rejected), "failed_at", what
+    "run", "draw.…", "status" (0 if all went well, −1 if the start was rejected, −2 if `outcome`
+    raised an error, else why the run failed), "failed_at", "rejected" (why −1 or −2), what
     was kept of each record ("q.final", "v.largest", … or "q" for trajectories), and outcomes.
     """
 
@@ -58,17 +63,10 @@ class StudyResults:
         self._folder: StudyFolder | None = folder
         self.folder = folder.path
         self.definition, self.quarantined = folder.definition, dict(folder.quarantined)
-        total, block = self._total(folder.definition), folder.definition["block"]
-        self.count = total
-        self._blocks = sorted(folder.done)
-        self.missing = [i for i in range(-(-total // block)) if i not in folder.done]
+        self.count = runs_of(folder.definition)
+        self._blocks, self.missing = list(folder.done), folder.done.missing
         self._arrays: dict[str, Array] = {}
         self._names: tuple[str, ...] | None = None
-
-    @staticmethod
-    def _total(definition: dict[str, Any]) -> int:
-        lists = [len(x["values"]) for x in definition["draws"].values() if "values" in x]
-        return definition["runs"] * int(np.prod(lists, dtype=int))
 
     @property
     def complete(self) -> bool:
@@ -114,6 +112,21 @@ class StudyResults:
             self._arrays[name] = np.concatenate([x[name] for x in self._files()])
         return self._arrays[name]
 
+    def damaged(self) -> dict[int, str]:
+        """Blocks whose files cannot be read or have other numbers, with what is wrong.
+
+        **Cost:** reads all files. Running the study again runs these blocks again.
+        """
+        return {} if self._folder is None else self._folder.damaged()
+
+    def without(self, blocks: Iterable[int]) -> StudyResults:
+        """The same without some blocks, which then are missing."""
+        assert self._folder is not None
+        gone = set(blocks)
+        self._blocks = [i for i in self._blocks if i not in gone]
+        self.missing = sorted({*self.missing, *gone})
+        return self
+
     def in_memory(self) -> StudyResults:
         """The same without its folder."""
         names = self.names
@@ -126,6 +139,18 @@ class StudyResults:
     def failed(self) -> Array:
         """The numbers of runs that failed or could not be started."""
         return self["run"][self["status"] != 0]
+
+    def reason(self, number: int) -> str:
+        """Why a run failed, or "" if it went well."""
+        at = np.flatnonzero(self["run"] == number)
+        if not at.size:
+            raise InputError(f"run {number} is not there")
+        status, why = int(self["status"][at[0]]), str(self["rejected"][at[0]])
+        if status == 0:
+            return ""
+        if status < 0:
+            return f"could not start: {why}" if status == -1 else why
+        return f"failed in step {self['failed_at'][at[0]]}"
 
     def _good(self, values: ArrayLike | Callable[[StudyResults], ArrayLike] | str) -> Array:
         """Values (n, …) of the runs that went well: by name, by a function, or as they are."""
@@ -279,8 +304,11 @@ def _columns(arrays: Mapping[str, Array]) -> dict[str, Array]:
     return out
 
 
-def load_study(folder: str | os.PathLike[str]) -> StudyResults:
+def load_study(folder: str | os.PathLike[str], *, check: bool = False) -> StudyResults:
     """The results of a study in a folder, as far as they are there.
+
+    **Arguments:** `check`, whether all files are read at once: damaged blocks are then reported by
+    a warning and left out. Else a damaged block is an error when its arrays are wanted.
 
     >>> import tempfile, phipsi as pp
     >>> from scipy.stats import norm
@@ -292,4 +320,10 @@ def load_study(folder: str | os.PathLike[str]) -> StudyResults:
     ...     print(found)
     <results of all 100 runs: run, draw.v, q.final, v.final, t.final, status, failed_at, rejected>
     """
-    return StudyResults(StudyFolder.open(folder))
+    found = StudyResults(StudyFolder.open(folder))
+    if not check:
+        return found
+    damaged = found.damaged()
+    for why in damaged.values():
+        warn(f"{why}. It is left out; running the study again runs it again")
+    return found.without(damaged)

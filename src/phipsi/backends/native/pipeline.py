@@ -95,6 +95,8 @@ def plan_native(program: SweepProgram, target: Target | None = None) -> tuple[Un
 
 def can_run(program: SweepProgram) -> bool:
     """True if the program has native code: no operands of several columns, something to compute."""
+    if program.model.is_flexible:
+        return False
     results = program.lowered.results
     layouts = all(r.layout != "columns" for r in results)
     if not layouts or program.model.nv == 0 or not planning.supported(program.steps):

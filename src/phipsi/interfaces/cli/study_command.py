@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import runpy
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cyclopts import App
 
@@ -56,12 +60,13 @@ def run(
     memory_limit
         Bytes that a worker may have.
     """
-    study = _study_of(file)
-    target = folder or file.with_suffix(".study")
-    found = study.run(
-        target, workers=workers, executor=executor, retries=retries, time_limit=time_limit,
-        memory_limit=memory_limit,
-    )  # fmt: skip
+    with _plain_warnings():
+        study = _study_of(file)
+        target = folder or file.with_suffix(".study")
+        found = study.run(
+            target, workers=workers, executor=executor, retries=retries, time_limit=time_limit,
+            memory_limit=memory_limit,
+        )  # fmt: skip
     _describe(found)
     if found.interrupted:
         return INTERRUPTED
@@ -79,7 +84,9 @@ def status(folder: Path, /) -> int:
     """
     from phipsi.studies.study_results import load_study
 
-    _describe(load_study(folder))
+    with _plain_warnings():
+        found = load_study(folder, check=True)
+    _describe(found)
     return 0
 
 
@@ -94,10 +101,12 @@ def report(folder: Path, page: Path | None = None, /) -> int:
     page
         The HTML file; by default report.html in the folder.
     """
-    from phipsi.interfaces.report.study_page import study_report
+    from phipsi.interfaces.page.study_page import study_report
     from phipsi.studies.study_results import load_study
 
-    target = study_report(load_study(folder), page or folder / "report.html")
+    with _plain_warnings():
+        found = load_study(folder, check=True)
+    target = study_report(found, page or folder / "report.html")
     say(f"{target}")
     return 0
 
@@ -114,6 +123,9 @@ def _study_of(file: Path) -> Study:
 
     if file.suffix != ".py" or not file.is_file():
         raise InputError(f"{file} is not a Python file that defines  study = pp.Study(…)")
+    beside = str(file.resolve().parent)
+    if beside not in sys.path:
+        sys.path.insert(0, beside)  # as for  python FILE
     found = runpy.run_path(str(file), run_name="__study__").get("study")
     if not isinstance(found, Study):
         what = "nothing" if found is None else shown(type(found).__name__)
@@ -121,8 +133,27 @@ def _study_of(file: Path) -> Study:
     return found
 
 
+@contextmanager
+def _plain_warnings() -> Iterator[None]:
+    """Warnings of the library as lines of their own, without the place in the code."""
+    from phipsi.errors import PhipsiWarning
+
+    usual = warnings.showwarning
+
+    def show(message: Any, category: type[Warning], *place: Any, **more: Any) -> None:
+        if issubclass(category, PhipsiWarning):
+            complain(f"warning: {message}")
+        else:
+            usual(message, category, *place, **more)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", PhipsiWarning)
+        warnings.showwarning = show
+        yield
+
+
 def _describe(found: StudyResults) -> None:
-    from phipsi.errors import shown
+    from phipsi.errors import InputError, shown
 
     there = len(found) if found.names else 0
     rows = [("runs", f"{there} of {found.count}")]
@@ -133,10 +164,16 @@ def _describe(found: StudyResults) -> None:
         rows.append(("put aside", f"blocks {listed}"))
     for name in found.outcomes[:_MOST_NAMES]:
         if found[name].ndim == 1:
-            guess = found.estimate(name)
-            text = f"{guess.value:.4g}, with 95 % confidence {guess.low:.4g} to {guess.high:.4g}"
+            try:
+                guess = found.estimate(name)
+                between = f"{guess.low:.4g} to {guess.high:.4g}"
+                text = f"{guess.value:.4g}, with 95 % confidence {between}"
+            except InputError as error:
+                text = shown(error, 200)
             rows.append((shown(name)[:60], text))
     for line in aligned(rows):
         say(line)
+    for number in found.failed[:_MOST_NAMES] if there else ():
+        complain(f"run {number}: {shown(found.reason(number), 300)}")
     for block, why in sorted(found.quarantined.items())[:_MOST_NAMES]:
         complain(f"block {block}: {shown(why.splitlines()[0])}")

@@ -15,6 +15,7 @@ Reasons: docs/decisions/0051.
 
 from __future__ import annotations
 
+import base64
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -97,7 +98,7 @@ class LivePhysics:
             "functions": {n: vars(f) for n, f in self.functions.items()},
             "places": self.places,
             "work": self.work,
-            "first": {n: x.ravel().tolist() for n, x in self.first.items()},
+            "first": {n: _packed(x) for n, x in self.first.items()},
             "states": self.states,
             "handles": self.handles,
             "parameters": self.parameters,
@@ -140,6 +141,11 @@ def live_physics(
         simulator, finished.binary, functions, moved, finished.heap + end, first,
         tuple(plans["run"].states), handles, tuple(simulator._circuit.of_kind("parameter")),
     )  # fmt: skip
+
+
+def _packed(numbers: Array) -> str:
+    """The bits of the numbers, which may be infinite, as text."""
+    return base64.b64encode(np.ascontiguousarray(numbers, dtype="<f8").tobytes()).decode("ascii")
 
 
 def _laid_out(sizes: Mapping[str, int]) -> tuple[dict[str, tuple[int, int]], int]:

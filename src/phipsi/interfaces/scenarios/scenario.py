@@ -141,7 +141,7 @@ def write_output(trajectory: Trajectory, path: Path, *, title: str = "") -> None
     if suffix == ".npz":
         trajectory.save(path)
     elif suffix == ".html":
-        from phipsi.interfaces.report.report_page import report
+        from phipsi.interfaces.page.report_page import report
 
         report(trajectory, path, title=title)
     else:

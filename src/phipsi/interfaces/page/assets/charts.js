@@ -6,22 +6,19 @@ function niceStep(span, count) {
   const rough = span / Math.max(count, 1), base = 10 ** Math.floor(Math.log10(rough)), m = rough / base;
   return (m <= 1 ? 1 : m <= 2 ? 2 : m <= 5 ? 5 : 10) * base;
 }
-function shortNumber(x) {
-  if (x === null || !Number.isFinite(x)) return "–";
-  const size = Math.abs(x);
-  if (size !== 0 && (size < 1e-3 || size >= 1e5)) return x.toExponential(2).replace("-", "−").replace(/e([+-]?)(\d+)/, (_, s, d) => "e" + (s === "-" ? "−" : "") + d);
-  return x.toPrecision(4).replace("-", "−");
-}
+const ink = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+// Colours are those of the dark page; on a light one they are darker.
+const tint = (color) => (page.isDark ? color : "#" + [1, 3, 5].map((i) => Math.round(0.66 * parseInt(color.slice(i, i + 2), 16)).toString(16).padStart(2, "0")).join(""));
 function makeChart(parent, chart) {
   const card = document.createElement("div"); card.className = "card";
   const heading = document.createElement("h2"); heading.textContent = chart.title;
   const small = document.createElement("small"); small.textContent = chart.note; heading.append(small);
   const canvas = document.createElement("canvas"), legend = document.createElement("div"); legend.className = "legend";
   card.append(heading, canvas, legend); parent.append(card);
-  const time = chart.t, values = chart.series.map((s) => s.values), hidden = new Set();
+  const dashes = [], time = chart.t, values = chart.series.map((s) => s.values), hidden = new Set();
   const readings = chart.series.map((s, i) => {
     const chip = document.createElement("button"), dash = document.createElement("i"), name = document.createElement("span"), reading = document.createElement("em");
-    dash.style.background = s.color; name.textContent = s.name; chip.append(dash, name, reading); legend.append(chip);
+    dashes.push([dash, s.color]); name.textContent = s.name; chip.append(dash, name, reading); legend.append(chip);
     chip.addEventListener("click", () => { hidden.has(i) ? hidden.delete(i) : hidden.add(i); chip.classList.toggle("off"); paint(); });
     return reading;
   });
@@ -31,6 +28,7 @@ function makeChart(parent, chart) {
   const toX = (t) => edge.left + (box.w - edge.left - edge.right) * (t - data.start) / ((data.end - data.start) || 1);
 
   function paint() { // everything but the cursor, kept as a picture
+    for (const [dash, color] of dashes) dash.style.background = tint(color);
     const ratio = window.devicePixelRatio || 1;
     box = { w: canvas.clientWidth, h: canvas.clientHeight };
     canvas.width = Math.round(box.w * ratio); canvas.height = Math.round(box.h * ratio);
@@ -50,30 +48,30 @@ function makeChart(parent, chart) {
     pen.textAlign = "right"; pen.textBaseline = "middle";
     for (let y = Math.ceil(low / step) * step; y <= high; y += step) {
       const at = Math.round(toY(y)) + 0.5;
-      pen.strokeStyle = Math.abs(y) < step * 1e-6 ? "#3a4660" : "#1f2736";
+      pen.strokeStyle = Math.abs(y) < step * 1e-6 ? ink("--axis") : ink("--grid");
       pen.beginPath(); pen.moveTo(edge.left, at); pen.lineTo(box.w - edge.right, at); pen.stroke();
-      pen.fillStyle = "#8d98ab";
+      pen.fillStyle = ink("--dim");
       const shown = Math.abs(y) < step * 1e-6 ? 0 : y / scale;
       pen.fillText(shown.toFixed(digits).replace("-", "−"), edge.left - 8, at);
     }
-    pen.textAlign = "left"; pen.fillStyle = "#8d98ab";
+    pen.textAlign = "left"; pen.fillStyle = ink("--dim");
     pen.fillText((exponent ? `×${power(exponent)} ` : "") + chart.unit, edge.left, 8);
     const second = niceStep((data.end - data.start) || 1, Math.max(3, box.w / 90));
     const places = Math.max(0, -Math.floor(Math.log10(second) + 1e-9));
     pen.textAlign = "center"; pen.textBaseline = "top";
     for (let t = Math.ceil(data.start / second - 1e-9) * second; t <= data.end + second * 1e-6; t += second) {
       const at = Math.round(toX(t)) + 0.5;
-      pen.strokeStyle = "#1a2130"; pen.beginPath(); pen.moveTo(at, edge.top); pen.lineTo(at, box.h - edge.bottom); pen.stroke();
+      pen.strokeStyle = ink("--grid"); pen.beginPath(); pen.moveTo(at, edge.top); pen.lineTo(at, box.h - edge.bottom); pen.stroke();
       const label = t.toFixed(places), room = box.w - 14 - pen.measureText(label).width / 2;
       pen.fillText(label, Math.min(at, room), box.h - edge.bottom + 7);
     }
     pen.textAlign = "right"; pen.fillText("s", box.w - 2, box.h - edge.bottom + 7);
-    pen.setLineDash([2, 4]); pen.strokeStyle = "#7d8aa3";
+    pen.setLineDash([2, 4]); pen.strokeStyle = ink("--dim");
     for (const event of data.events) { pen.beginPath(); pen.moveTo(toX(event.t), edge.top); pen.lineTo(toX(event.t), box.h - edge.bottom); pen.stroke(); }
     pen.setLineDash([]); pen.lineWidth = 1.7; pen.lineJoin = "round";
     values.forEach((column, i) => {
       if (hidden.has(i)) return;
-      pen.strokeStyle = chart.series[i].color; pen.beginPath();
+      pen.strokeStyle = tint(chart.series[i].color); pen.beginPath();
       let down = false;
       column.forEach((y, k) => {
         if (y === null) { down = false; return; }
@@ -89,14 +87,12 @@ function makeChart(parent, chart) {
     if (!picture) return;
     pen.putImageData(picture, 0, 0);
     const at = Math.round(toX(t)) + 0.5;
-    pen.strokeStyle = "#ff8a3d"; pen.lineWidth = 1.2;
+    pen.strokeStyle = ink("--accent"); pen.lineWidth = 1.2;
     pen.beginPath(); pen.moveTo(at, edge.top - 4); pen.lineTo(at, box.h - edge.bottom); pen.stroke();
-    let low = 0, high = time.length - 1;
-    while (high - low > 1) { const middle = (low + high) >> 1; if (time[middle] <= t) low = middle; else high = middle; }
-    const s = time[high] > time[low] ? Math.min(Math.max((t - time[low]) / (time[high] - time[low]), 0), 1) : 0;
+    const [low, high, s] = bracket(time, t);
     readings.forEach((reading, i) => {
       const a = values[i][low], b = values[i][high];
-      reading.textContent = shortNumber(a === null || b === null ? a : a + s * (b - a));
+      reading.textContent = page.number(a === null || b === null ? a : a + s * (b - a));
     });
   }
   const scrubTo = (e) => {
@@ -106,6 +102,7 @@ function makeChart(parent, chart) {
   canvas.addEventListener("pointerdown", (e) => { canvas.setPointerCapture(e.pointerId); scrubTo(e); });
   canvas.addEventListener("pointermove", (e) => { if (e.buttons & 1) scrubTo(e); });
   new ResizeObserver(paint).observe(canvas);
+  page.themes.push(paint);
   let due = false; // at most one cursor per picture of the screen
   clock.listeners.push(() => { if (!due) { due = true; requestAnimationFrame(() => { due = false; cursor(clock.now); }); } });
 }

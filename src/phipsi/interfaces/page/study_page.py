@@ -31,7 +31,7 @@ def study_report(results: StudyResults, path: str | os.PathLike[str]) -> Path:
     """Write the results of a study as one self-contained HTML page.
 
     >>> import tempfile, pathlib, phipsi as pp
-    >>> from phipsi.interfaces.report.study_page import study_report
+    >>> from phipsi.interfaces.page.study_page import study_report
     >>> from scipy.stats import norm
     >>> study = pp.Study(pp.Simulator(pp.examples.planar_arm(1)), {"v": norm([1.0], 0.1)},
     ...                  steps=10, runs=50)
@@ -170,19 +170,12 @@ def _of_all(results: StudyResults, label: str, y: Any) -> Any:
 
 def _failures(results: StudyResults) -> str:
     failed = results.failed[:_MOST].tolist()
-    lines = [f"<li>run {i}: {_safe(_reason(results, i))}" for i in failed]
+    lines = [f"<li>run {i}: {_safe(results.reason(i))}" for i in failed]
     lines += [
         f"<li>block {i} was put aside: {_safe(why.splitlines()[0])}"
         for i, why in sorted(results.quarantined.items())
     ]
     return f'<h2>Failures</h2><ul class="bad">{"".join(lines)}</ul>' if lines else ""
-
-
-def _reason(results: StudyResults, number: int) -> str:
-    at = int(np.flatnonzero(results["run"] == number)[0])
-    if results["status"][at] == -1:
-        return f"could not start: {results['rejected'][at]}"
-    return f"failed in step {results['failed_at'][at]}"
 
 
 def _axes() -> tuple[Any, Any]:

@@ -24,9 +24,18 @@ class Progress(NamedTuple):
 SILENT = Progress(lambda t: None, lambda: None)
 
 
-def _updates(bar: Any) -> Progress:
+class _Total(NamedTuple):
+    """What there is to do, in which unit, and what of it was done before."""
+
+    amount: float
+    unit: str
+    begun: float
+    doing: str
+
+
+def _updates(bar: Any, begun: float) -> Progress:
     """An object with `update(n)`, such as a tqdm bar: n simulated seconds went by."""
-    reached = 0.0
+    reached = begun
 
     def advance(t: float) -> None:
         nonlocal reached
@@ -36,7 +45,7 @@ def _updates(bar: Any) -> Progress:
     return Progress(advance, getattr(bar, "refresh", SILENT.close))
 
 
-def _bar(total: float, after: float) -> Progress:
+def _bar(total: _Total, after: float) -> Progress:
     """A bar on standard error, once the run has taken `after` seconds."""
     started = time.perf_counter()
     due, display = started + after, None
@@ -56,29 +65,32 @@ def _bar(total: float, after: float) -> Progress:
     return Progress(advance, close)
 
 
-def _display(total: float) -> Any:
+def _display(total: _Total) -> Any:
     try:
         return _RichDisplay(total)
     except ImportError:
         return _PlainDisplay(total)
 
 
-def describe(t: float, total: float, elapsed: float) -> str:
-    """Text such as ``3.1 of 10 s, 0.52 s/s, 13 s left``."""
-    rate = t / elapsed if elapsed > 0 else 0.0
+def describe(t: float, total: float, elapsed: float, unit: str = "s", begun: float = 0.0) -> str:
+    """Text such as ``3.1 of 10 s, 0.52 s/s, 13 s left``; whole numbers of other units."""
+    rate = (t - begun) / elapsed if elapsed > 0 else 0.0
     left = f"{(total - t) / rate:.0f} s left" if rate > 0 else "time left unknown"
-    return f"{t:.3g} of {total:.3g} s, {rate:.3g} s/s, {left}"
+    done = f"{t:.3g} of {total:.3g}" if unit == "s" else f"{t:,.0f} of {total:,.0f}"
+    return f"{done} {unit}, {rate:.3g} {unit}/s, {left}"
 
 
 class _PlainDisplay:
     """One line that is written over."""
 
-    def __init__(self, total: float) -> None:
+    def __init__(self, total: _Total) -> None:
         self._total = total
 
     def show(self, t: float, elapsed: float) -> None:
-        share = t / self._total if self._total else 1.0
-        sys.stderr.write(f"\rsimulating {share:4.0%}  {describe(t, self._total, elapsed)}   ")
+        amount, unit, begun, doing = self._total
+        share = t / amount if amount else 1.0
+        state = describe(t, amount, elapsed, unit, begun)
+        sys.stderr.write(f"\r{doing} {share:4.0%}  {state}   ")
         sys.stderr.flush()
 
     def close(self) -> None:
@@ -89,13 +101,13 @@ class _PlainDisplay:
 class _RichDisplay:
     """The same with a bar, if rich is installed."""
 
-    def __init__(self, total: float) -> None:
+    def __init__(self, total: _Total) -> None:
         from rich.console import Console
         from rich.progress import BarColumn, TaskProgressColumn, TextColumn
         from rich.progress import Progress as RichProgress
 
         columns = (
-            TextColumn("simulating"),
+            TextColumn(total.doing),
             BarColumn(),
             TaskProgressColumn(),
             TextColumn("{task.fields[state]}"),
@@ -103,24 +115,36 @@ class _RichDisplay:
         self._total = total
         self._bar = RichProgress(*columns, console=Console(stderr=True))
         self._bar.start()
-        self._task = self._bar.add_task("", total=total, state="")
+        self._task = self._bar.add_task("", total=total.amount, state="")
 
     def show(self, t: float, elapsed: float) -> None:
-        state = describe(t, self._total, elapsed)
+        amount, unit, begun, _ = self._total
+        state = describe(t, amount, elapsed, unit, begun)
         self._bar.update(self._task, completed=t, state=state)
 
     def close(self) -> None:
         self._bar.stop()
 
 
-def make_progress(progress: Any, total: float) -> Progress:
-    """What to report to, for the argument `progress` of `simulate`."""
+def make_progress(
+    progress: Any,
+    total: float,
+    doing: str = "simulating",
+    unit: str = "s",
+    *,
+    begun: float = 0.0,
+) -> Progress:
+    """What to report to, for the argument `progress` of `simulate` and other long computations.
+
+    `total` is counted in `unit`; `begun` of it were done before; `doing` stands before the bar.
+    """
     if progress is False or (progress is None and not sys.stderr.isatty()):
         return SILENT
     if progress is None or progress is True:
-        return _bar(total, _PATIENCE if progress is None else 0.0)
+        whole = _Total(total, unit, begun, doing)
+        return _bar(whole, _PATIENCE if progress is None else 0.0)
     if callable(getattr(progress, "update", None)):
-        return _updates(progress)
+        return _updates(progress, begun)
     if callable(progress):
         return Progress(lambda t: progress(t, total), SILENT.close)
     raise InputError(

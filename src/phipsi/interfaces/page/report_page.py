@@ -3,17 +3,14 @@
 The page contains everything it needs and forbids itself every request, so it opens offline and can
 be sent by mail. Its parts are in `assets/`.
 
-Reasons: docs/decisions/0015.
+Reasons: docs/decisions/0015 and 0050.
 """
 
 from __future__ import annotations
 
 import colorsys
-import html
-import json
 import os
 from collections.abc import Sequence
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +21,11 @@ from phipsi.algorithms.dynamics.energy import kinetic_energy
 from phipsi.algorithms.forms import FORWARD_DYNAMICS, closed_form
 from phipsi.compiler import explain
 from phipsi.contact.contact_record import ContactRecord
-from phipsi.errors import InputError, shown, shown_lines
+from phipsi.errors import InputError, shown
 from phipsi.expressions.node import Expr
-from phipsi.interfaces.report.model_checks import Check
-from phipsi.interfaces.report.scene import scene
+from phipsi.interfaces.model_checks import Check
+from phipsi.interfaces.page.html_file import page_html, safe
+from phipsi.interfaces.page.scene import recorded_scene
 from phipsi.interfaces.scenarios.joint_values import joint_values
 from phipsi.motion.entry_names import entry_names
 from phipsi.motion.tableaux import METHODS
@@ -89,49 +87,53 @@ def _page(
     trajectory: Trajectory, title: str, expression: Expr | None, checks: Sequence[Check]
 ) -> str:
     model = trajectory.model
-    name = title or model.name or f"{model.n_bodies} bodies"
-    parts = {
-        "title": _safe(shown(name[:200])),
-        "subtitle": _safe(_subtitle(trajectory)),
-        "style": _part("style.css"),
-        "tiles": "\n".join(_tile(*tile) for tile in _tiles(trajectory)),
-        "equation": _equation(expression, trajectory),
-        "checks": _certificate(trajectory) + _checks(checks),
-        "tables": _tables(trajectory),
-        "footer": _safe(_footer(trajectory)),
-        "data": _data(trajectory),
-        "viewer": _part("viewer.js"),
-        "charts": _part("charts.js"),
-    }
-    page = _part("page.html")
-    out = []
-    for k, piece in enumerate(page.split("{{")):
-        key, closed, rest = piece.partition("}}")
-        out.append(piece if k == 0 or not closed else parts[key] + rest)
-    return "".join(out)
+    tiles = "\n".join(_tile(*tile) for tile in _tiles(trajectory))
+    sections = (
+        f'<section class="tiles">{tiles}</section>',
+        '<section class="charts" id="charts"></section>',
+        _equation(expression, trajectory),
+        _certificate(trajectory) + _checks(checks),
+        _tables(trajectory),
+    )
+    return page_html(
+        title or model.name or f"{model.n_bodies} bodies",
+        {
+            "subtitle": _subtitle(trajectory),
+            "controls": _TRANSPORT,
+            "body": "\n".join(sections),
+            "footer": _footer(),
+            "data": _data(trajectory),
+            "scripts": ["timeline.js", "charts.js"],
+        },
+    )
 
 
-def _safe(text: str) -> str:
-    """Text inside a page: no markup, and nothing that acts or cannot be written."""
-    return html.escape(shown_lines(text))
+_TRANSPORT = """
+    <button id="play" aria-label="play or pause">▶</button>
+    <button id="back" aria-label="one frame back">‹</button>
+    <button id="forth" aria-label="one frame forth">›</button>
+    <output id="clock">0.00 s</output>
+    <input id="scrub" type="range" min="0" max="1" step="any" value="0" aria-label="time">
+    <select id="speed" aria-label="speed">
+      <option value="0.02">0.02×</option><option value="0.1">0.1×</option>
+      <option value="0.25">¼×</option><option value="0.5">½×</option>
+      <option value="1" selected>1×</option><option value="2">2×</option>
+      <option value="5">5×</option>
+    </select>
+    <button id="force" class="on" hidden aria-label="show forces">forces</button>
+"""
 
 
-def _part(name: str) -> str:
-    return files("phipsi.interfaces.report").joinpath("assets", name).read_text(encoding="utf-8")
-
-
-def _data(trajectory: Trajectory) -> str:
-    data = {
+def _data(trajectory: Trajectory) -> dict[str, Any]:
+    return {
         "start": float(trajectory.t[0]),
         "end": float(trajectory.t[-1]),
         "events": [
             {"t": event.t, "name": shown(event.name)} for event in trajectory.events[:_MOST_ROWS]
         ],
-        "scene": scene(trajectory),
+        "scene": recorded_scene(trajectory),
         "charts": plots(trajectory),
     }
-    # inside <script> only "</" and "<!" would mean something
-    return json.dumps(data, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
 
 
 # ---- text -------------------------------------------------------------------------------------
@@ -186,7 +188,7 @@ def _tiles(trajectory: Trajectory) -> list[tuple[str, str]]:
 
 
 def _tile(number: str, what: str) -> str:
-    return f'<div class="tile"><b>{_safe(number)}</b><span>{_safe(what)}</span></div>'
+    return f'<div class="tile"><b>{safe(number)}</b><span>{safe(what)}</span></div>'
 
 
 def _equation(expression: Expr | None, trajectory: Trajectory) -> str:
@@ -201,14 +203,14 @@ def _equation(expression: Expr | None, trajectory: Trajectory) -> str:
     for i, sweep in enumerate(text.sweeps, 1):
         sweeps += [f"{i}. {sweep.heading}", *(f"      {line}" for line in sweep.equations)]
     rewrites = "".join(
-        f"<tr><td>{_safe(step.name)}</td>"
-        f"<td class='dim'>{_safe(step.source or '')}</td>"
-        f"<td>{_safe(str(step.before))}<br>= {_safe(str(step.after))}</td></tr>"
+        f"<tr><td>{safe(step.name)}</td>"
+        f"<td class='dim'>{safe(step.source or '')}</td>"
+        f"<td>{safe(str(step.before))}<br>= {safe(str(step.after))}</td></tr>"
         for step in text.rewrites
     )
-    formulas = [f'<p class="formula">{_safe(str(x))}</p>' for x in text.expressions]
+    formulas = [f'<p class="formula">{safe(str(x))}</p>' for x in text.expressions]
     formulas += [
-        f'<p class="formula"><span class="eq">=</span>{_safe(str(x))}</p>'
+        f'<p class="formula"><span class="eq">=</span>{safe(str(x))}</p>'
         for x, given in zip(text.lowered, text.expressions, strict=True)
         if str(x) != str(given)
     ]
@@ -216,8 +218,8 @@ def _equation(expression: Expr | None, trajectory: Trajectory) -> str:
     steps += f"<table>{rewrites}</table></details>" if rewrites else ""
     return (
         '<section class="card wide"><h2>The equation, and the recursion it became'
-        f"<small>{_safe(text.order)}, about {text.flops:,} flops for {model.n_bodies} bodies"
-        f"</small></h2>{''.join(formulas)}<pre>{_safe(chr(10).join(sweeps))}</pre>"
+        f"<small>{safe(text.order)}, about {text.flops:,} flops for {model.n_bodies} bodies"
+        f"</small></h2>{''.join(formulas)}<pre>{safe(chr(10).join(sweeps))}</pre>"
         f"{steps if rewrites else ''}</section>"
     )
 
@@ -228,7 +230,7 @@ def _checks(checks: Sequence[Check]) -> str:
     words = {True: ("pass", "✓ pass"), False: ("fail", "✗ FAIL"), None: ("skip", "– skip")}
     rows = "".join(
         f'<tr><td class="{words[c.passed][0]}">{words[c.passed][1]}</td>'
-        f"<td>{_safe(c.name)}</td><td>{_safe(c.detail)}</td></tr>"
+        f"<td>{safe(c.name)}</td><td>{safe(c.detail)}</td></tr>"
         for c in checks
     )
     return f'<section class="card wide"><h2>Checked</h2><table>{rows}</table></section>'
@@ -242,14 +244,14 @@ def _certificate(trajectory: Trajectory) -> str:
     mark, word = ("pass", "✓ every step is solved") if proof.is_clean else ("fail", "✗ not solved")
     return (
         f'<section class="card wide"><h2>Certificate of the contacts<small class="{mark}">{word}'
-        f"</small></h2><pre>{_safe(str(proof))}</pre></section>"
+        f"</small></h2><pre>{safe(str(proof))}</pre></section>"
     )
 
 
 def _tables(trajectory: Trajectory) -> str:
     model = trajectory.model
     rows = "".join(
-        f"<tr><td>{_safe(shown(name))}</td><td class='dim'>{kind}</td>"
+        f"<tr><td>{safe(shown(name))}</td><td class='dim'>{kind}</td>"
         f'<td class="number">{_numbers(q)}</td><td class="number">{_numbers(v)}</td></tr>'
         for name, kind, q, v in joint_values(model, trajectory.q[-1], trajectory.v[-1])[:_MOST_ROWS]
     )
@@ -260,7 +262,7 @@ def _tables(trajectory: Trajectory) -> str:
     )
     if trajectory.events:
         rows = "".join(
-            f'<tr><td>{_safe(shown(event.name))}</td><td class="number">{event.t:.9g} s</td></tr>'
+            f'<tr><td>{safe(shown(event.name))}</td><td class="number">{event.t:.9g} s</td></tr>'
             for event in trajectory.events[:_MOST_ROWS]
         )
         table = f'<div class="scroll"><table>{rows}</table></div>'
@@ -272,16 +274,14 @@ def _numbers(values: Any) -> str:
     return " ".join(f"{x:.6g}".replace("-", "−") for x in values)
 
 
-def _footer(trajectory: Trajectory) -> str:
+def _footer() -> str:
     from importlib.metadata import PackageNotFoundError, version
 
     try:
         made = f"phipsi {version('phipsi')}"
     except PackageNotFoundError:
         made = "phipsi"
-    meshes = sum(shape.kind == "mesh" for shape in trajectory.model.geometry)
-    drawn = f" {meshes} mesh shapes of the file are not drawn." if meshes else ""
-    return f"Made by {made}. This page is complete: nothing is loaded when it is opened.{drawn}"
+    return f"Made by {made}. This page is complete: nothing is loaded when it is opened."
 
 
 # ---- plots as data: energy and its change, coordinates, rates, efforts ---------------------------

@@ -137,7 +137,7 @@ def _is_foot(shape: Shape, X: Pose) -> bool:
 
 def _of_shape(body: int, shape: Shape, X: Pose) -> Iterator[Solid]:
     R, p, size = X.rotation, X.translation, shape.size
-    color = _linear(shape.color) if len(shape.color) >= 3 else LINK
+    color = linear(shape.color) if len(shape.color) >= 3 else LINK
     if shape.kind == "box":
         yield Solid(body, "box", _half(*size), R, p, color)
     elif shape.kind == "sphere":
@@ -160,7 +160,7 @@ def _half(x: float, y: float, z: float) -> tuple[float, float, float]:
     return (x / 2, y / 2, z / 2)
 
 
-def _linear(color: tuple[float, ...]) -> Color:
+def linear(color: tuple[float, ...]) -> Color:
     """A colour as screens have it, as light; pure black would show no shape."""
     r, g, b = (max(float(np.clip(c, 0, 1)) ** 2.2, 0.012) for c in color[:3])
     return (r, g, b)

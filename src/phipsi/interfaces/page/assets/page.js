@@ -1,0 +1,167 @@
+"use strict";
+// The page around a scene: light and dark, the menu of what is shown, keys, and facts about the body that was picked.
+// Scripts that follow (timeline.js, live.js) move `page.scene` and add keys and facts.
+const data = JSON.parse(document.getElementById("data").textContent);
+const page = {
+  data,
+  scene: null, // PhipsiScene, or null without WebGL
+  poses: data.scene ? new Float64Array(12 * data.scene.bodies.length) : null, // those that are shown, as setPoses has them
+  suppliers: [], // (number of a body) => [{label, text} or {label, matrix, note}], below name, mass and pose
+  keys: [],
+  element: (id) => document.getElementById(id),
+  binary(name) { return new Uint8Array(PhipsiShapes.bytes(JSON.parse('"' + this.element("binary-" + name).textContent + '"'))); },
+  key(keys, what, action) { // `keys` as KeyboardEvent.key has them; the help lists them in this order
+    this.keys.push({ keys: [].concat(keys), what, action });
+  },
+  setPoses(poses) {
+    if (poses !== this.poses) this.poses.set(poses);
+    if (this.scene) this.scene.setPoses(this.poses);
+    this.stale = true;
+  },
+  picked: null,
+  pick(name) {
+    this.picked = name === undefined ? null : name;
+    if (this.scene) this.scene.pick(this.picked);
+    this.facts();
+  },
+  facts() { // writes the panel of the body that was picked
+    const panel = this.element("facts"), k = this.picked === null ? -1 : data.scene.bodies.findIndex((b) => b.name === this.picked);
+    panel.hidden = k < 0; this.stale = false;
+    if (k < 0) return;
+    const body = data.scene.bodies[k], p = this.poses.subarray(12 * k, 12 * k + 12), parent = body.parent < 0 ? "world" : data.scene.bodies[body.parent].name;
+    const turn = [[p[0], p[1], p[2]], [p[3], p[4], p[5]], [p[6], p[7], p[8]]];
+    const rows = [
+      { label: "mass", text: `${page.number(body.mass)} kg` },
+      { label: "joint", text: `${body.joint.name} (${body.joint.kind}), on ${parent}` },
+      { label: "mass centre", text: `${body.com.map(page.number).join("  ")} m, in body axes` },
+      { label: "position", text: `${[p[9], p[10], p[11]].map(page.number).join("  ")} m` },
+      { label: "rotation", matrix: turn, note: "body to world" },
+      ...this.suppliers.flatMap((supply) => supply(k) || []),
+    ];
+    const make = (tag, text, kind) => { const out = document.createElement(tag); if (text !== undefined) out.textContent = text; if (kind) out.className = kind; return out; };
+    const close = make("button", "×", "close"); close.setAttribute("aria-label", "close"); close.addEventListener("click", () => page.pick(null));
+    const list = make("dl");
+    for (const row of rows) {
+      const label = make("dt", row.label), value = make("dd", row.text);
+      if (row.note) label.append(make("small", row.note));
+      if (row.matrix) {
+        const table = make("table", undefined, "matrix");
+        for (const numbers of row.matrix) { const line = make("tr"); line.append(...numbers.map((x) => make("td", page.number(x)))); table.append(line); }
+        value.append(table);
+      }
+      list.append(label, value);
+    }
+    const at = panel.scrollTop;
+    panel.replaceChildren(close, make("h2", body.name), list); panel.scrollTop = at;
+  },
+  number(x) {
+    if (x === null || !Number.isFinite(x)) return "–";
+    const size = Math.abs(x);
+    if (size < 1e-12) return "0";
+    if (size < 1e-3 || size >= 1e5) return x.toExponential(2).replace("-", "−").replace(/e([+−-]?)(\d+)/, (_, s, d) => "e" + (s === "+" ? "" : "−") + d);
+    return x.toPrecision(4).replace("-", "−");
+  },
+  frame: [], // called with the time in ms at every picture of the screen, before the scene is drawn
+  themes: [], // called with "light" or "dark"
+  theme(name) {
+    document.documentElement.dataset.theme = name;
+    if (this.scene) this.scene.theme(name);
+    this.themes.forEach((f) => f(name));
+  },
+  get isDark() { return document.documentElement.dataset.theme !== "light"; },
+};
+
+// ---- the scene ----------------------------------------------------------------------------------------------------
+page.element("stage").hidden = !data.scene;
+if (data.scene) {
+  page.poses.fill(0);
+  for (let k = 0; k < data.scene.bodies.length; k++) for (const i of [0, 4, 8]) page.poses[12 * k + i] = 1;
+  try {
+    page.scene = new PhipsiScene(page.element("view"), data.scene);
+    page.scene.onPick = (name) => page.pick(name);
+    page.scene.setPoses(page.poses);
+  } catch (error) {
+    const note = document.createElement("p");
+    note.className = "message"; note.textContent = "This browser has no WebGL 2, so nothing can be drawn here; the rest of the page needs none.";
+    page.element("stage").append(note);
+  }
+  const notices = (data.scene.notices || []).filter((x) => x), box = page.element("notices");
+  box.hidden = !notices.length;
+  for (const text of notices) { const line = document.createElement("p"); line.textContent = text; box.append(line); }
+  box.addEventListener("click", () => { box.hidden = true; });
+}
+
+// ---- what is shown ------------------------------------------------------------------------------------------------
+const SHOWN = [ // name in `scene.show`, words, key
+  ["bodies", "bodies", "b"], ["shadows", "shadows", "s"], ["paths", "paths of points", "p"], ["forces", "forces", "o"],
+  ["frames", "frames", "f"], ["axes", "joint axes", "a"], ["centreOfMass", "centres of mass", "c"],
+  ["inertia", "inertia ellipsoids", "i"], ["loops", "loops and grasps", "g"], ["labels", "names", "n"],
+];
+page.show = (name, on) => {
+  if (!page.scene) return;
+  const now = on === undefined ? !page.scene.shown[name] : on;
+  page.scene.show({ [name]: now });
+  const button = page.element("show-" + name);
+  button.classList.toggle("on", now); button.setAttribute("aria-pressed", String(now));
+};
+const menu = page.element("show-menu"), menuButton = page.element("show-button");
+const openMenu = (on) => { menu.hidden = !on; menuButton.setAttribute("aria-expanded", String(on)); };
+menuButton.addEventListener("click", () => openMenu(menu.hidden));
+document.addEventListener("pointerdown", (e) => { if (!menu.contains(e.target) && e.target !== menuButton) openMenu(false); });
+page.element("home").addEventListener("click", () => page.scene && page.scene.home());
+if (page.scene) for (const [name, words, key] of SHOWN) {
+  const button = document.createElement("button"), letter = document.createElement("kbd");
+  button.id = "show-" + name; button.textContent = words; letter.textContent = key; button.append(letter); menu.append(button);
+  button.addEventListener("click", () => page.show(name));
+  page.key(key, "show or hide " + words, () => page.show(name));
+  page.show(name, page.scene.shown[name]);
+}
+
+// ---- light and dark, keys and help --------------------------------------------------------------------------------
+const prefersLight = window.matchMedia("(prefers-color-scheme: light)");
+page.theme(prefersLight.matches ? "light" : "dark");
+prefersLight.addEventListener("change", () => page.theme(prefersLight.matches ? "light" : "dark"));
+page.element("theme").addEventListener("click", () => page.theme(page.isDark ? "light" : "dark"));
+page.element("help-button").addEventListener("click", () => page.help());
+page.help = () => {
+  const help = page.element("help"), list = page.element("keys"), gestures = [
+    ["drag", "turn the view"], ["wheel, pinch", "zoom"], ["shift-drag, two fingers", "move the view"], ["click, tap", "facts about a body"], ["double click", "reset the view"]];
+  if (help.open) { help.close(); return; }
+  const names = { " ": "space", ArrowLeft: "←", ArrowRight: "→", ArrowUp: "↑", ArrowDown: "↓", Escape: "esc" };
+  list.replaceChildren();
+  for (const [keys, what] of [...gestures, ...page.keys.map((k) => [k.keys.map((x) => names[x] || x), k.what])]) {
+    const term = document.createElement("dt"), meaning = document.createElement("dd");
+    for (const one of [].concat(keys)) { const kbd = document.createElement("kbd"); kbd.textContent = one; term.append(kbd); }
+    meaning.textContent = what; list.append(term, meaning);
+  }
+  help.showModal();
+};
+const nextBody = (step) => {
+  const bodies = data.scene ? data.scene.bodies : [], k = bodies.findIndex((b) => b.name === page.picked);
+  if (bodies.length) page.pick(bodies[(k < 0 ? (step > 0 ? 0 : bodies.length - 1) : k + step + bodies.length) % bodies.length].name);
+};
+page.key("?", "these keys", () => page.help());
+page.key("t", "light or dark", () => page.theme(page.isDark ? "light" : "dark"));
+page.key(["h", "Home"], "reset the view", () => page.scene && page.scene.home());
+page.key("+", "zoom in", () => page.scene && page.scene.zoom(0.87));
+page.key("-", "zoom out", () => page.scene && page.scene.zoom(1.15));
+page.key(["ArrowUp", "ArrowDown"], "tilt the view", (e) => page.scene && page.scene.turn(0, e.key === "ArrowUp" ? 0.1 : -0.1));
+page.key(["[", "]"], "turn the view", (e) => page.scene && page.scene.turn(e.key === "[" ? 0.1 : -0.1, 0));
+page.key(["j", "k"], "facts about the next or previous body", (e) => nextBody(e.key === "j" ? 1 : -1));
+page.key("Escape", "close what is open", () => { openMenu(false); page.pick(null); });
+document.addEventListener("keydown", (e) => {
+  if (e.ctrlKey || e.metaKey || e.altKey || page.element("help").open) return;
+  const tag = e.target.tagName, found = page.keys.find((k) => k.keys.includes(e.key === "=" ? "+" : e.key));
+  const taken = ["TEXTAREA", "SELECT"].includes(tag) || (tag === "INPUT" && (e.target.type !== "range" || e.key.startsWith("Arrow"))) || (["BUTTON", "SUMMARY"].includes(tag) && [" ", "Enter"].includes(e.key));
+  if (!found || taken) return;
+  e.preventDefault(); found.action(e);
+});
+
+// ---- pictures of the screen ---------------------------------------------------------------------------------------
+function pageTick(at) {
+  page.frame.forEach((f) => f(at));
+  if (page.stale && page.picked !== null) page.facts();
+  if (page.scene) page.scene.draw();
+  requestAnimationFrame(pageTick);
+}
+requestAnimationFrame(pageTick);

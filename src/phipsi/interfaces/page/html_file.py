@@ -1,0 +1,93 @@
+"""`page_html`: the one place where a page is written: everything inlined, every request forbidden.
+
+A page is a stage with the scene, and what stands below it. Scripts and styles are files of
+`assets/`; data are JSON; programs of WebAssembly are base64. Texts that come from users and robot
+files are escaped, and go into the page as text only.
+"""
+
+from __future__ import annotations
+
+import base64
+import html
+import json
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
+from typing import Any, TypedDict
+
+from phipsi.errors import shown, shown_lines
+
+
+class PageParts(TypedDict, total=False):
+    """The parts of a page besides its title.
+
+    `subtitle` and `footer` are plain text. `data`, any JSON value, is `data` in the scripts.
+    `scripts` and `styles` name further files of `assets/`, after three.min.js, scene.js, page.js
+    and page.css. `controls` is HTML at the lower edge of the stage, `body` HTML below the stage:
+    pass texts of users through `safe`. `binaries` are bytes by name: `page.binary(name)` in the
+    scripts. `wasm` permits to compile them.
+    """
+
+    subtitle: str
+    data: Any
+    scripts: Sequence[str]
+    styles: Sequence[str]
+    controls: str
+    body: str
+    footer: str
+    binaries: Mapping[str, bytes]
+    wasm: bool
+
+
+def page_html(title: str, parts: PageParts) -> str:
+    """A self-contained page: its text, which needs nothing else.
+
+    The page forbids itself every request (`default-src 'none'`) and asks for none. Names of bodies
+    are text wherever they stand, whatever they contain.
+
+    **Arguments:** `title`, plain text; `parts`, as `PageParts` says. `data["scene"]`, if it is
+    there, is a description by `scene_description`, and is drawn.
+    **Cost:** about 0.6 MB for the scripts, and the data.
+
+    >>> text = page_html("<b>", {"subtitle": "two & two", "data": {"name": "</script>"}})
+    >>> "<b>" in text, "&lt;b&gt;" in text, "two &amp; two" in text, '"</script>"' in text
+    (False, True, True, False)
+    """
+    scripts = ["three.min.js", "scene.js", "page.js", *parts.get("scripts", ())]
+    styles = ["page.css", *parts.get("styles", ())]
+    fields = {
+        "policy": " 'wasm-unsafe-eval'" if parts.get("wasm") else "",
+        "title": safe(shown(title[:200])),
+        "subtitle": safe(parts.get("subtitle", "")),
+        "style": "\n".join(map(_asset, styles)),
+        "controls": parts.get("controls", ""),
+        "body": parts.get("body", ""),
+        "footer": safe(parts.get("footer", "")),
+        "data": _data(
+            "data", json.dumps(parts.get("data", {}), allow_nan=False, separators=(",", ":"))
+        ),
+        "binaries": "".join(
+            _data(f"binary-{name}", base64.b64encode(content).decode("ascii"))
+            for name, content in parts.get("binaries", {}).items()
+        ),
+        "scripts": "\n".join(f"<script>\n{_asset(name)}\n</script>" for name in scripts),
+    }
+    out: list[str] = []
+    for k, piece in enumerate(_asset("page.html").split("{{")):
+        key, closed, rest = piece.partition("}}")
+        out.append(piece if k == 0 or not closed else fields[key] + rest)
+    return "".join(out)
+
+
+def safe(text: str) -> str:
+    """Text inside a page: no markup, and nothing that acts or cannot be written."""
+    return html.escape(shown_lines(text))
+
+
+def _data(key: str, text: str) -> str:
+    # inside <script> only "</" and "<!" would mean something
+    content = text.replace("<", "\\u003c")
+    return f'<script type="application/json" id="{safe(key)}">{content}</script>\n'
+
+
+def _asset(name: str) -> str:
+    return files("phipsi.interfaces.page").joinpath("assets", name).read_text(encoding="utf-8")

@@ -1,1 +1,0 @@
-"""A trajectory as one HTML page, and checks of a model."""

@@ -1,0 +1,158 @@
+"""The lock of a study's folder: one driver at a time, and the lock of a dead one is taken over.
+
+The lock is a file with the process, the machine and a token of the driver, which touches it every
+few seconds. It is stale if its process has ended, or if nobody has touched it for a minute. Blocks
+are safe in any case: a block is written as a whole, with the same bits by whoever computes it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import socket
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any, final
+
+from phipsi.errors import InputError, shown, warn
+
+LOCK = "driver.lock"
+_BEAT = 5.0
+"""Seconds between two touches."""
+_SILENCE = 60.0
+"""Seconds without a touch after which a driver on any machine counts as dead."""
+
+
+@final
+class FolderLock:
+    """Held by the driver of a study: ``with FolderLock(path) as lock: … lock.beat()``.
+
+    **Raises:** `InputError` if another driver is at work, and in `beat` if another one has taken
+    over because this one was silent for too long.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._file = folder, folder / LOCK
+        self._token, self._beaten = secrets.token_hex(8), 0.0
+
+    def __enter__(self) -> FolderLock:
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            while not self._is_created():
+                self._take_over()
+        except OSError as error:
+            text = f"the folder {self._folder} cannot be used: {error.strerror or error}"
+            raise InputError(text) from None
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if _read(self._file).get("token") == self._token:
+            self._file.unlink(missing_ok=True)
+
+    def beat(self) -> None:
+        """Touch the lock if that is due."""
+        now = time.monotonic()
+        if now - self._beaten < _BEAT:
+            return
+        self._beaten, found = now, _read(self._file)
+        if found.get("token") != self._token:
+            who = _shown_owner(found) if found else "somebody who removed the lock"
+            raise InputError(
+                f"{self._folder} was taken over by {who}: this driver was silent for too long. "
+                "Nothing is lost; the blocks that it has written count"
+            )
+        os.utime(self._file)
+
+    @contextmanager
+    def beating(self) -> Iterator[None]:
+        """Touch the lock from another thread, while this one computes."""
+        over = Event()
+
+        def touch() -> None:
+            while not over.wait(_BEAT):
+                with suppress(InputError, OSError):
+                    self.beat()
+
+        Thread(target=touch, daemon=True).start()
+        try:
+            yield
+        finally:
+            over.set()
+
+    def _is_created(self) -> bool:
+        about = {"pid": os.getpid(), "host": socket.gethostname(), "token": self._token}
+        try:
+            with self._file.open("x", encoding="utf-8") as file:
+                file.write(json.dumps(about))
+        except FileExistsError:
+            return False
+        self._beaten = time.monotonic()
+        return True
+
+    def _take_over(self) -> None:
+        """Remove a stale lock; an error if its driver is at work."""
+        found, silent = _read(self._file), self._silence()
+        if silent is None:
+            return  # it was removed just now
+        if not found and silent < _SILENCE:
+            time.sleep(0.05)  # it is being written
+            return
+        here = found.get("host") == socket.gethostname()
+        dead = here and not _is_alive(found.get("pid"))
+        if not dead and silent < _SILENCE:
+            raise InputError(
+                f"{self._folder} is in use by {_shown_owner(found)}, which touched it "
+                f"{silent:.0f} s ago. Wait for it or stop it; to look at its results:  "
+                f"phipsi study status {self._folder}"
+            )
+        aside = self._file.with_name(f".{LOCK}.{self._token}.part")
+        try:
+            os.rename(self._file, aside)
+        except FileNotFoundError:
+            return
+        if _read(aside).get("token") != found.get("token"):  # somebody else was faster
+            with suppress(OSError):
+                os.link(aside, self._file)
+        else:
+            warn(f"took over {self._folder} from {_shown_owner(found)}, which has ended")
+        aside.unlink(missing_ok=True)
+
+    def _silence(self) -> float | None:
+        """Seconds since the lock was touched, by the clock of the disk."""
+        try:
+            touched = self._file.stat().st_mtime
+        except FileNotFoundError:
+            return None
+        with tempfile.TemporaryFile(dir=self._folder) as probe:
+            return max(0.0, os.fstat(probe.fileno()).st_mtime - touched)
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _shown_owner(found: dict[str, Any]) -> str:
+    return f"process {shown(found.get('pid'), 40)} on {shown(found.get('host'), 80)}"
+
+
+def _is_alive(pid: Any) -> bool:
+    if not isinstance(pid, int) or pid <= 0:
+        return False
+    if os.name == "nt":
+        return True  # os.kill would end it: its silence decides
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        return True  # of another user
+    return True
