@@ -260,13 +260,15 @@ def commands_of(block: Block) -> list[str]:
 
 
 def commands() -> list[tuple[str, str, str | None]]:
-    return [
-        (page.name, command, block.output)
+    """Every command of every page; one that several pages show is run once for each output."""
+    found = {
+        (command, block.output): page.name
         for page in TEXTS
         for block in blocks_of(page.read_text(encoding="utf-8"))
         if block.language == "shell"
         for command in commands_of(block)
-    ]
+    }
+    return [(page, command, output) for (command, output), page in found.items()]
 
 
 @pytest.mark.parametrize(("page", "command", "output"), commands())
