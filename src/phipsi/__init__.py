@@ -113,7 +113,10 @@ _TABLE = {
         "simulation.topology": ".",
         "interfaces.page.report_page": "report",
     },
-    ("Live pages", "live.md"): {"interfaces.page.live_page": "live_page"},
+    ("Live pages", "live.md"): {
+        "interfaces.page.live_page": "live_page",
+        "interfaces.page.viewer": "show",
+    },
     ("Studies", "studies.md"): {
         "studies.study": "Study",
         "studies.study_results": "load_study",

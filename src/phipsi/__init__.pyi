@@ -74,6 +74,7 @@ from phipsi.interfaces.formats.load import load
 from phipsi.interfaces.formats.urdf.write_urdf import save_urdf
 from phipsi.interfaces.page.live_page import live_page
 from phipsi.interfaces.page.report_page import report
+from phipsi.interfaces.page.viewer import show
 from phipsi.interfaces.scenarios.load_scenario import load_scenario
 from phipsi.interfaces.scenarios.scenario import Scenario
 from phipsi.laws import signals, standard_laws
@@ -221,6 +222,7 @@ __all__ = [
     "scalar",
     "sensitivities",
     "shapes",
+    "show",
     "signals",
     "simplify",
     "simulate",
