@@ -50,6 +50,7 @@ LAYERS = [
     "trajectory",
     "control",
     "simulation",
+    "molecules",
     "studies",
     "exporting",
     "interfaces",

@@ -103,6 +103,7 @@ class ProgramCall(Callee):
             )
         if self._unrolled is not None:
             self.natives, self.name = (), f"{self.name} unrolled {self._unrolled.key}"
+        self.any_width = self._unrolled is None
         self.inputs: tuple[str, ...] = tuple(self.native.program.inputs)
         self.shapes: tuple[Shape, ...] = tuple(self.native.output_shapes)
         self.key = (self.forms, id(model), repr(sorted(options.items())), allowed, unrolls)

@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 from phipsi.algorithms.constrained.assembly import search
 from phipsi.errors import InputError
 from phipsi.interfaces.page.html_file import PageParts, page_html
-from phipsi.interfaces.page.live_physics import live_physics, start_of
-from phipsi.interfaces.page.scene import scene_description
+from phipsi.interfaces.page.live_physics import live_physics
+from phipsi.interfaces.page.scene import first_configuration, scene_description
 from phipsi.model.mechanisms import mechanism_of, of_contacts, of_mechanisms
 from phipsi.model.model import Model
 from phipsi.simulation.simulator import Simulator
@@ -96,7 +96,7 @@ def live_parts(
     meshes: bool = True,
 ) -> PageParts:
     """The parts of a live page, see `page_html`."""
-    state = start_of(simulator, q, v)
+    state = simulator.start(first_configuration(simulator._mechanism) if q is None else q, v)
     physics = live_physics(simulator, state)
     model = simulator.model
     scene = scene_description(simulator._mechanism, meshes=meshes, q=_reach(simulator, state.q))

@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from typing import Any, final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from phipsi.algorithms.dynamics.energy import KINETIC_ENERGY
 from phipsi.algorithms.identification.regressors import inertial_parameters
@@ -301,11 +301,3 @@ def coordinates(model: Model) -> list[dict[str, Any]]:
                 unit = "rad" if name.startswith("theta") else "m"
                 add(k, name, unit, at + size + i, range(own, own + 1))
     return out
-
-
-def start_of(simulator: Simulator, q: ArrayLike | None, v: ArrayLike | None) -> SimulatorState:
-    """A state to begin with; loops are closed from the neutral configuration if q is not given."""
-    mechanism: Any = simulator._mechanism
-    if q is None and mechanism.n_rows:
-        q = mechanism.assemble(mechanism.neutral(), restarts=20)
-    return simulator.start(q, v)

@@ -13,13 +13,16 @@ from numpy.typing import ArrayLike, NDArray
 from phipsi.algorithms.kinematics.motions import body_poses
 from phipsi.constraints import Constraint
 from phipsi.errors import InputError, PhipsiError, shown
+from phipsi.interfaces.page.meshes import Meshes, read_meshes
 from phipsi.interfaces.page.shapes_and_colors import (
     FOOT,
     PIN,
     SLAB,
+    Color,
     Solid,
     Spans,
     linear,
+    meshes_of,
     solids_of,
     tips,
 )
@@ -120,32 +123,36 @@ class _Drawn:
         model, up = self.model, _upright(self.model)
         poses = body_poses(model, q).reshape(len(q), -1, 4, 4)
         R, p = up @ poses[..., :3, :3], poses[..., :3, 3] @ up.T
-        solids = self._colored(
-            _there(model, self.phases, solids_of(model, self.closures, self.passing))
-        )
-        low, high = _extent(solids, R, p, up)
+        meshes = read_meshes(meshes_of(model)) if self.meshes else Meshes()
+        solids = solids_of(model, self.closures, self.passing, meshes.bodies)
+        solids = self._colored(_there(model, self.phases, solids))
+        boxes = [*solids, *(part.bounds for part in meshes.parts)]
+        low, high = _extent(boxes, R, p, up)
         floor = None
         if np.linalg.norm(model.gravity) > 0:
-            floor = float(low[2] - 0.03 * np.linalg.norm(high - low))
+            foot = _extent([x for x in boxes if x.body == WORLD and x.color != PIN], R, p[:0], up)
+            stands = foot[0][2] <= low[2]  # what is fixed to the world is the lowest of all
+            floor = float(low[2] - (0.0 if stands else 0.03) * np.linalg.norm(high - low))
         follow, depth = _followed(model, p, high - low), 0.0
         if follow >= 0:  # the camera goes with the base; sizes are those of the mechanism around it
             around = p - p[:, follow : follow + 1]
             depth = float(high[2] - low[2])
-            low, high = _extent(solids, R, around, up)
+            low, high = _extent(boxes, R, around, up)
         center, half = (low + high) / 2, np.maximum((high - low) / 2, 1e-3)
         radius = float(np.linalg.norm(half))
         ground, slabs = _planes(model, self.pairs, up, radius)
         floor = ground if ground is not None or slabs else floor
         touches = bool(self.pairs) if self.has_contacts is None else self.has_contacts
         if floor is not None and not touches:
-            solids += _pedestals(model, solids, self.closures, floor, up, radius)
+            solids += _pedestals(model, boxes, self.closures, floor, up, radius)
         weight = sum(x.mass for x in model.inertias) * float(np.linalg.norm(model.gravity))
         return {
             "name": model.name,
             "up": _rounded_list(matrix_to_quat(up)),
             "bodies": [_body(model, k) for k in range(model.n_bodies)],
             "solids": [_plain(solid) for solid in solids + slabs],
-            "meshes": [],
+            "meshes": list(meshes.packed),
+            "parts": self._parts(meshes),
             "loops": [_loop(c, None) for c in self.closures if c.matrix is None]
             + [_loop(c, when) for c, when in self.passing if c.matrix is None],
             "frames": [
@@ -160,7 +167,7 @@ class _Drawn:
             "floor": floor,
             "cell": 10.0 ** np.floor(np.log10(radius)) / 5,
             "arrow_unit": _rounded(weight / (0.9 * radius) or 1.0),
-            "notices": [],
+            "notices": list(meshes.notices),
         }
 
     def _colored(self, solids: list[Solid]) -> list[Solid]:
@@ -171,8 +178,27 @@ class _Drawn:
                 f"colors has {shown(sorted(unknown)[0])}, which is not a body of this mechanism; "
                 f"its bodies are {shown(', '.join(self.model.body_names[:12]), 300)}"
             )
-        chosen = {self.model.body_index(name): linear(tuple(c)) for name, c in self.colors.items()}
+        chosen = self._chosen()
         return [replace(s, color=chosen.get(s.body, s.color)) for s in solids]
+
+    def _chosen(self) -> dict[int, Color]:
+        return {self.model.body_index(name): linear(tuple(c)) for name, c in self.colors.items()}
+
+    def _parts(self, meshes: Meshes) -> list[dict[str, Any]]:
+        """The parts of meshes, in given colours, and when they are there."""
+        chosen = self._chosen()
+        out: list[dict[str, Any]] = []
+        for part in meshes.parts:
+            plain = replace(part, color=chosen.get(part.body, part.color)).plain()
+            (box,) = _there(self.model, self.phases, [part.bounds])
+            out.append(plain if box.shown is None else {**plain, "shown": _lists(box.shown)})
+        return out
+
+
+def first_configuration(mechanism: Any) -> Array:
+    """The neutral configuration (nq,), of a system one nearby at which its loops are closed."""
+    q = mechanism.neutral()
+    return mechanism.assemble(q, restarts=20) if mechanism.n_rows else q
 
 
 def _assembled(system: Any, q: Array) -> Array:
@@ -220,7 +246,7 @@ def _axes(joint: joints.Joint) -> list[dict[str, Any]]:
 
 def _loop(closure: Closure, when: Spans | None) -> dict[str, Any]:
     """A constraint between two frames: where its ends are."""
-    shown_at = {} if when is None else {"shown": [list(span) for span in when]}
+    shown_at = {} if when is None else {"shown": _lists(when)}
     return {
         "name": closure.name,
         "ends": [
@@ -359,17 +385,18 @@ def _upright(model: Model) -> Array:
 
 def _extent(solids: list[Solid], R: Array, p: Array, up: Array) -> tuple[Array, Array]:
     """Lowest and highest corner of everything that is drawn, over the whole motion."""
-    lows, highs = [np.zeros(3)], [np.zeros(3)]
+    lows, highs = ([np.zeros(3)], [np.zeros(3)]) if not solids else ([], [])
     if p.size:
         lows, highs = [p.min(axis=(0, 1))], [p.max(axis=(0, 1))]
     for solid in solids:
-        reach = max(solid.scale)
         if solid.body == WORLD:
-            centers = (up @ solid.position)[None]
+            turn, centers = (up @ solid.rotation)[None], (up @ solid.position)[None]
         else:
+            turn = R[:, solid.body] @ solid.rotation
             centers = p[:, solid.body] + R[:, solid.body] @ solid.position
-        lows.append(centers.min(axis=0) - reach)
-        highs.append(centers.max(axis=0) + reach)
+        reach = np.abs(turn) @ solid.scale
+        lows.append((centers - reach).min(axis=0))
+        highs.append((centers + reach).max(axis=0))
     return np.min(lows, axis=0), np.max(highs, axis=0)
 
 
@@ -426,8 +453,12 @@ def _standing(mesh: str, scale: tuple[float, float, float], at: Array, up: Array
     return Solid(WORLD, mesh, scale, up.T, up.T @ at, FOOT)
 
 
+def _lists(spans: Spans) -> list[list[float]]:
+    return [list(span) for span in spans]
+
+
 def _plain(solid: Solid) -> dict[str, Any]:
-    shown_at = {} if solid.shown is None else {"shown": [list(span) for span in solid.shown]}
+    shown_at = {} if solid.shown is None else {"shown": _lists(solid.shown)}
     return {
         "body": solid.body,
         "mesh": solid.mesh,

@@ -4,8 +4,8 @@ Shapes of the file are used where they are boxes, spheres, cylinders, capsules o
 without such a shape, or with balls to touch with alone, gets capsules from its joint to those of
 its children, as thick as its inertia says, and a hub at the joint; a floating base and a body that
 leads nowhere get the box that has their inertia. Constraints of a system show where they hold their
-bodies: a pin along the axis, or a ball; links lead to them as they lead to joints. Meshes are not
-drawn.
+bodies: a pin along the axis, or a ball; links lead to them as they lead to joints. Meshes are read
+by meshes.py.
 """
 
 from __future__ import annotations
@@ -59,12 +59,14 @@ def solids_of(
     model: Model,
     closures: Sequence[Closure] = (),
     at_times: Sequence[tuple[Closure, Spans]] = (),
+    meshed: frozenset[int] = frozenset(),
 ) -> list[Solid]:
     """Everything to draw that belongs to the mechanism, with the constraints between its bodies.
 
-    `closures` hold always, and links lead to them; those of `at_times` come and go.
+    `closures` hold always, and links lead to them; those of `at_times` come and go. Bodies of
+    `meshed` are drawn by meshes: only their other visual shapes are here.
     """
-    drawn = _shapes_by_body(model)
+    drawn = _shapes_by_body(model, meshed)
     size = _typical_length(model)
     between = [c for c in closures if c.matrix is None]
     held: dict[int, list[Array]] = {}
@@ -76,9 +78,9 @@ def solids_of(
         if body in drawn:
             for shape, X in drawn[body]:
                 out += _of_shape(body, shape, X)
-            if body != WORLD and all(_is_foot(*x) for x in drawn[body]):
+            if body != WORLD and body not in meshed and all(_is_foot(*x) for x in drawn[body]):
                 out += _skeleton(model, body, size, held.get(body, []))
-        elif body != WORLD:
+        elif body != WORLD and body not in meshed:
             out += _skeleton(model, body, size, held.get(body, []))
     widths = {s.body: min(s.scale) for s in out if s.mesh == "cylinder"}
     passing = [(c, when) for c, when in at_times if c.matrix is None]
@@ -119,14 +121,28 @@ def tips(model: Model, most: int = 4) -> list[tuple[str, int, Array]]:
 # ---- shapes of the file and of contacts -------------------------------------------------------
 
 
-def _shapes_by_body(model: Model) -> dict[int, list[tuple[Shape, Pose]]]:
+def _shapes_by_body(model: Model, meshed: frozenset[int]) -> dict[int, list[tuple[Shape, Pose]]]:
     """Primitive shapes by the body they move with; collision shapes where nothing else is."""
     found: dict[str, dict[int, list[tuple[Shape, Pose]]]] = {"visual": {}, "collision": {}}
     for shape in (*model.geometry, *map(as_file_shape, model.shapes)):
         if shape.kind in _PRIMITIVES and shape.role in found:
             body, X = model.resolve_point(shape.link)
             found[shape.role].setdefault(body, []).append((shape, X @ shape.placement))
-    return {**found["collision"], **found["visual"]}
+    collision = {k: v for k, v in found["collision"].items() if k not in meshed}
+    return {**collision, **found["visual"]}
+
+
+def meshes_of(model: Model) -> list[tuple[int, Shape, Pose]]:
+    """The meshes to draw: visual ones, and those for contact where a body has nothing visual."""
+    found: list[tuple[int, Shape, Pose]] = []
+    visible: set[int] = set()
+    for shape in model.geometry:
+        body, X = model.resolve_point(shape.link)
+        if shape.role == "visual":
+            visible.add(body)
+        if shape.kind == "mesh" and shape.role in ("visual", "collision"):
+            found.append((body, shape, X @ shape.placement))
+    return [x for x in found if x[1].role == "visual" or x[0] not in visible]
 
 
 def _is_foot(shape: Shape, X: Pose) -> bool:

@@ -20,7 +20,7 @@ const PHIPSI_THEMES = {
     plate: [0.20, 0.26, 0.36, 0.5], line: [0.62, 0.74, 0.92], strong: 0.34, shade: 0.45,
   },
   light: {
-    sky: [0.62, 0.66, 0.72], ground: [0.34, 0.33, 0.32], sun: [0.95, 0.92, 0.88], fill: [0.14, 0.12, 0.10], rim: [0.0, 0.0, 0.0],
+    sky: [0.44, 0.48, 0.55], ground: [0.20, 0.20, 0.20], sun: [0.84, 0.80, 0.74], fill: [0.12, 0.10, 0.08], rim: [0.0, 0.0, 0.0],
     plate: [0.80, 0.84, 0.90, 0.55], line: [0.30, 0.38, 0.50], strong: 0.30, shade: 0.28,
   },
 };
@@ -201,9 +201,10 @@ class PhipsiScene {
       many.userData.solids = solids; this.world.add(many);
       this.kinds.push({ many, solids, locals: solids.map(matrix) });
     }
-    this.parts = (d.meshes || []).map((part) => {
-      const opacity = part.opacity === undefined ? 1 : part.opacity;
-      const mesh = new THREE.Mesh(PhipsiShapes.mesh(part), phipsiMaterial(this.rim, { side: THREE.DoubleSide, transparent: opacity < 1, opacity }));
+    const shapes = (d.meshes || []).map((mesh) => PhipsiShapes.mesh(mesh));
+    this.parts = (d.parts || []).map((part) => {
+      const opacity = part.opacity === undefined ? 1 : part.opacity, mesh = new THREE.Mesh(shapes[part.mesh], phipsiMaterial(this.rim, { side: THREE.DoubleSide, transparent: opacity < 1, opacity }));
+      matrix(part).decompose(mesh.position, mesh.quaternion, mesh.scale);
       mesh.material.color.setRGB(...part.color); mesh.castShadow = opacity > 0.5; mesh.receiveShadow = true;
       mesh.userData.part = part;
       (part.body < 0 ? this.world : this.bodies[part.body]).add(mesh);

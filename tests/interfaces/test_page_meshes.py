@@ -1,0 +1,178 @@
+"""Meshes on pages: what is drawn is the file's surface, small enough, and nothing can break it."""
+
+import base64
+import json
+import warnings
+from importlib.metadata import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import phipsi as pp
+from phipsi.interfaces.page import meshes
+from phipsi.interfaces.page.html_file import page_html
+from phipsi.interfaces.page.scene import scene_description
+
+trimesh: Any = pytest.importorskip("trimesh", reason="the extra 'view' is not installed")
+pytest.importorskip("collada", reason="the extra 'view' is not installed")
+pytest.importorskip("fast_simplification", reason="the extra 'view' is not installed")
+
+URDF = """<robot name="meshed">
+  <link name="base"/>
+  <link name="arm">
+    <inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial>
+    <visual><origin xyz="0.1 0 0"/><geometry><mesh filename="{file}" scale="{scale}"/></geometry>
+      {material}</visual>
+    <collision><geometry><box size="9 9 9"/></geometry></collision>
+  </link>
+  <joint name="swing" type="revolute"><parent link="base"/><child link="arm"/>
+    <axis xyz="0 0 1"/><limit lower="-1" upper="1" effort="1" velocity="1"/></joint>
+</robot>"""
+RED = '<material name="red"><color rgba="1 0 0 0.5"/></material>'
+
+
+def robot(folder: Path, file: str, scale: str = "1 1 1", material: str = "") -> pp.Model:
+    path = folder / "robot.urdf"
+    path.write_text(URDF.format(file=file, scale=scale, material=material))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return pp.load(path)
+
+
+def unpacked(mesh: dict[str, Any]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Corners, normals, triangles: the inverse of the packing, as scene.js has it."""
+    raw = {k: base64.b64decode(mesh[k]) for k in ("corners", "normals", "triangles")}
+    places = np.frombuffer(raw["corners"], "<i2").reshape(-1, 3).astype(float)
+    u, v = np.frombuffer(raw["normals"], np.int8).reshape(-1, 2).T / 127
+    z = 1 - abs(u) - abs(v)
+    x = np.where(z < 0, (1 - abs(v)) * np.where(u < 0, -1, 1), u)
+    y = np.where(z < 0, (1 - abs(u)) * np.where(v < 0, -1, 1), v)
+    normals = np.stack([x, y, z], axis=1)
+    index = "<u2" if len(places) <= 65536 else "<u4"
+    triangles = np.frombuffer(raw["triangles"], index).reshape(-1, 3).astype(int)
+    corners = np.array(mesh["middle"]) + np.array(mesh["step"]) * places
+    return corners, normals / np.linalg.norm(normals, axis=1, keepdims=True), triangles
+
+
+@pytest.mark.parametrize("kind", ["stl", "obj", "dae"])
+def test_a_box_of_a_file_is_drawn_with_sharp_edges(kind: str, tmp_path: Path):
+    box = trimesh.creation.box(extents=(0.2, 0.4, 0.6))
+    box.export(tmp_path / f"box.{kind}")
+    scene = scene_description(robot(tmp_path, f"box.{kind}"))
+    (part,), (mesh,) = scene["parts"], scene["meshes"]
+    corners, normals, triangles = unpacked(mesh)
+    assert (part["body"], part["position"]) == (0, [0.1, 0, 0]) and scene["notices"] == []
+    assert len(corners) == 24 and len(triangles) == 12  # eight corners, each with three normals
+    np.testing.assert_allclose(abs(corners), np.tile([0.1, 0.2, 0.3], (24, 1)), atol=1e-5)
+    assert np.isclose(abs(normals), 1).sum() == 24 and np.isclose(normals, 0).sum() == 48
+    outward = np.einsum("ij,ij->i", corners, normals)
+    assert (outward > 0).all()
+    at = corners[triangles]
+    faces = np.cross(at[:, 1] - at[:, 0], at[:, 2] - at[:, 0])
+    assert (np.einsum("ij,ij->i", faces, normals[triangles[:, 0]]) > 0).all()
+    assert not [s for s in scene["solids"] if s["body"] == 0]  # neither skeleton nor collision box
+
+
+def test_a_mirrored_mesh_stays_outside_out_and_scale_is_applied(tmp_path: Path):
+    ball = trimesh.creation.icosphere(subdivisions=3, radius=1.0)
+    ball.export(tmp_path / "ball.stl")
+    (mesh,) = scene_description(robot(tmp_path, "ball.stl", scale="-0.5 0.5 0.5"))["meshes"]
+    corners, normals, triangles = unpacked(mesh)
+    np.testing.assert_allclose(np.linalg.norm(corners, axis=1), 0.5, atol=1e-4)
+    assert (np.einsum("ij,ij->i", corners, normals) > 0.495).all()  # smooth, and outwards
+    assert len(corners) == len(ball.vertices)  # no corner is split
+    at = corners[triangles]
+    faces = np.cross(at[:, 1] - at[:, 0], at[:, 2] - at[:, 0])
+    assert (np.einsum("ij,ij->i", faces, at[:, 0]) > 0).all()
+
+
+def test_colors_are_those_of_the_file(tmp_path: Path):
+    box = trimesh.creation.box(extents=(0.2, 0.2, 0.2))
+    box.export(tmp_path / "box.stl")
+    (part,) = scene_description(robot(tmp_path, "box.stl", material=RED))["parts"]
+    assert part["color"][0] == 1 and max(part["color"][1:]) < 0.02 and part["opacity"] == 0.5
+    given = scene_description(robot(tmp_path, "box.stl"), colors={"arm": (0, 0, 1)})
+    assert given["parts"][0]["color"][2] == 1
+    (tmp_path / "green.mtl").write_text("newmtl leaf\nKd 0 1 0\n")
+    lines = "mtllib {}\nv 0 0 0\nv 1 0 0\nv 0 1 0\nv 0 0 1\nusemtl leaf\nf 1 2 3\nf 1 2 4\n"
+    (tmp_path / "tri.obj").write_text(lines.format("green.mtl"))
+    (part,) = scene_description(robot(tmp_path, "tri.obj"))["parts"]
+    assert part["color"][1] == 1 and part["color"][0] < 0.02
+    (part,) = scene_description(robot(tmp_path, "tri.obj", material=RED))["parts"]
+    assert part["color"][0] == 1  # the robot file speaks last
+    inner = tmp_path / "inner"
+    inner.mkdir()
+    (inner / "tri.obj").write_text(lines.format("../green.mtl"))
+    (part,) = scene_description(robot(inner, "tri.obj"))["parts"]
+    assert part["color"][0] > 0.1  # a material outside the folder is not read
+    with pytest.raises(pp.errors.InputError, match="not a body of this mechanism"):
+        scene_description(robot(tmp_path, "box.stl"), colors={"leg": (0, 0, 1)})
+
+
+def test_large_meshes_are_simplified(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(meshes, "MOST_TRIANGLES", 3000)
+    ball = trimesh.creation.icosphere(subdivisions=5, radius=0.3)  # 20,480 triangles
+    ball.export(tmp_path / "ball.stl")
+    (mesh,) = scene_description(robot(tmp_path, "ball.stl"))["meshes"]
+    corners, normals, triangles = unpacked(mesh)
+    assert 2500 < len(triangles) <= 3000
+    np.testing.assert_allclose(np.linalg.norm(corners, axis=1), 0.3, rtol=0.01)
+    assert (np.einsum("ij,ij->i", corners, normals) > 0.98 * 0.3).all()
+
+
+DAMAGED = {
+    "empty.stl": b"",
+    "lying.stl": b"x" * 80 + (10**9).to_bytes(4, "little") + b"\0" * 100,
+    "nan.stl": b"x" * 80 + (1).to_bytes(4, "little") + np.full(12, np.nan, "<f4").tobytes() + b"00",
+    "bad.obj": b"v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 9999\n",
+    "text.dae": b"hello",
+    "bomb.dae": b'<!DOCTYPE x [<!ENTITY a "aaaa">]><COLLADA>&a;</COLLADA>',
+    "kind.xyzzy": b"what",
+}
+
+
+@pytest.mark.parametrize("name", DAMAGED)
+def test_damaged_meshes_are_named_and_never_raise(name: str, tmp_path: Path):
+    (tmp_path / name).write_bytes(DAMAGED[name])
+    scene = scene_description(robot(tmp_path, name))
+    assert scene["parts"] == []
+    (notice,) = scene["notices"]
+    assert name in notice and "1 mesh file not drawn" in notice
+    assert any(s["body"] == 0 for s in scene["solids"])  # the body can be seen all the same
+
+
+def test_a_missing_file_or_library_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    missing = scene_description(robot(tmp_path, "gone.stl"))
+    assert "gone.stl (not found)" in missing["notices"][0]
+    assert any(s["body"] == 0 for s in missing["solids"])
+    trimesh.creation.box().export(tmp_path / "box.stl")
+    model = robot(tmp_path, "box.stl")
+    assert scene_description(model, meshes=False)["parts"] == []
+    monkeypatch.setattr(meshes, "_is_there", lambda name: name != "trimesh")
+    (notice,) = scene_description(model)["notices"]
+    assert "pip install 'phipsi[view]'" in notice and "trimesh" in notice
+    still = np.zeros((2, 1))
+    run = pp.Trajectory(model, np.array([0.0, 1.0]), still, still, still)
+    text = pp.report(run, tmp_path / "x.html").read_text(encoding="utf-8")
+    assert "phipsi[view]" in text
+
+
+def test_the_page_of_a_humanoid_is_small():
+    listed = files("example-robot-data") or []
+    found = [f for f in listed if f.name == "talos_full_v2.urdf"]
+    if not found:
+        pytest.skip("example-robot-data is not installed")
+    path = Path(str(found[0].locate()))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        talos = pp.load(path, package_dirs=[path.parents[2]])
+    scene = scene_description(talos)
+    drawn = {part["body"] for part in scene["parts"]}
+    assert len(drawn) > 35 and scene["notices"] == []
+    count = sum(len(base64.b64decode(m["triangles"])) // 6 for m in scene["meshes"])
+    assert count < 1.2 * meshes.MOST_TRIANGLES
+    size = len(page_html("talos", {"data": {"scene": scene}}).encode())
+    assert 1e6 < size < 4e6, size
+    json.dumps(scene, allow_nan=False)
