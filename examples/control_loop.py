@@ -14,7 +14,6 @@ import tempfile
 from pathlib import Path
 
 import phipsi as pp
-from phipsi.exporting.named_programs import programs_named
 
 LOOP = """#include <algorithm>
 #include <array>
@@ -88,7 +87,7 @@ int main(int argc, char **argv) {
 
 def main(folder: Path) -> None:
     arm = pp.examples.seven_joint_arm()
-    print(pp.export(programs_named(arm, ["inverse_dynamics"]), folder / "control", name="control"))
+    print(pp.export(arm, folder / "control", what="inverse_dynamics", name="control"))
     print(pp.export({}, folder / "plant", name="plant", step=pp.Simulator(arm, dt=1e-3)))
     (folder / "loop.cpp").write_text(LOOP)
     if shutil.which("g++") is None:

@@ -113,10 +113,15 @@ _TABLE = {
         "simulation.topology": ".",
         "interfaces.page.report_page": "report",
     },
+    ("Live pages", "live.md"): {
+        "interfaces.page.live_page": "live_page",
+        "interfaces.page.viewer": "show",
+    },
     ("Studies", "studies.md"): {
         "studies.study": "Study",
         "studies.study_results": "load_study",
     },
+    ("Molecules", "molecules.md"): {"molecules": "."},
     ("FMUs", "fmu.md"): {"exporting.fmu": "export_fmu"},
     ("Laws", "laws.md"): {
         "laws.law": "law Law",

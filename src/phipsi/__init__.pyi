@@ -1,6 +1,6 @@
 """Written by scripts/public_names.py from the table in `__init__.py`."""
 
-from phipsi import constraints, contacts, errors, examples, forces, operators
+from phipsi import constraints, contacts, errors, examples, forces, molecules, operators
 from phipsi.algorithms.constrained.loop_graph import GraphJoint
 from phipsi.algorithms.constrained.stages import Stages
 from phipsi.algorithms.constrained.system import System
@@ -72,7 +72,9 @@ from phipsi.exporting.fmu import export_fmu
 from phipsi.interfaces.bridges import conventions
 from phipsi.interfaces.formats.load import load
 from phipsi.interfaces.formats.urdf.write_urdf import save_urdf
+from phipsi.interfaces.page.live_page import live_page
 from phipsi.interfaces.page.report_page import report
+from phipsi.interfaces.page.viewer import show
 from phipsi.interfaces.scenarios.load_scenario import load_scenario
 from phipsi.interfaces.scenarios.scenario import Scenario
 from phipsi.laws import signals, standard_laws
@@ -193,12 +195,14 @@ __all__ = [
     "kinetic_energy",
     "law",
     "linearize",
+    "live_page",
     "load",
     "load_scenario",
     "load_study",
     "log_det_mass_matrix",
     "mass_matrix",
     "mass_matrix_inverse",
+    "molecules",
     "momentum",
     "operational_space_inertia",
     "operator",
@@ -218,6 +222,7 @@ __all__ = [
     "scalar",
     "sensitivities",
     "shapes",
+    "show",
     "signals",
     "simplify",
     "simulate",

@@ -24,6 +24,7 @@ from phipsi.sweeps.plans import plans_of
 from phipsi.sweeps.request import (
     NEEDS_POINTS,
     Request,
+    check_modes,
     check_request,
     lower_request,
     rewrite_request,
@@ -237,6 +238,7 @@ def build(
     `sweeps/legality.py` says what is legal after each pass.
     """
     check_request(request, has_points=len(request.points) > 0)
+    check_modes(request, model)
     check_tables(request.expressions, model)
     processor = STANDARD if reproducible else backend.processor
     plans = plans_of(request, model, pairs=backend.pairs, processor=processor, rules=rules)

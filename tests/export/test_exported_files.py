@@ -17,6 +17,7 @@ import numpy as np
 import playwright.sync_api as playwright
 import pytest
 from exported_code import node_program, run, tool
+from known_systems import four_bar
 from numpy.testing import assert_array_equal
 
 import phipsi as pp
@@ -324,6 +325,34 @@ def test_every_target_has_an_object_without_undefined_symbols(name, arm, tmp_pat
 # ---- bad input: a clear error, and nothing is written --------------------------------------------
 
 
+def test_names_may_be_longer_than_those_of_archives(arm, tmp_path):
+    name = "a" * 63
+    found = pp.export(arm, tmp_path / "long", what="forward_dynamics", name=name)
+    assert f"rust/lib{name}.a" in found.files and found.functions[0].name.startswith(name)
+
+
+def test_functions_of_a_mechanism_by_name(arm, tmp_path):
+    found = pp.export(arm, tmp_path / "a", name="arm", target="cortex-m7")
+    assert [f.name for f in found.functions] == ["arm_forward_dynamics", "arm_inverse_dynamics"]
+    found = pp.export(arm, tmp_path / "a", what=["jacobian:tip"], target="cortex-m7")
+    assert [f.name for f in found.functions] == ["robot_jacobian_tip"]
+    system = four_bar()
+    found = pp.export(system, tmp_path / "a", target="cortex-m7")
+    assert [f.name for f in found.functions] == ["robot_forward_dynamics"]
+    for what in ("inverse_dynamics", "bias_forces", "gravity_forces", "mass_matrix_inverse"):
+        with pytest.raises(InputError, match=f"{what} of a mechanism with constraints depends"):
+            pp.export(system, tmp_path / "b", what=what)
+    touching = pp.System(arm, contacts=pp.Contacts(arm, ground=True))
+    with pytest.raises(InputError, match=r"forces of contacts.*step=pp\.Simulator"):
+        pp.export(touching, tmp_path / "b")
+    with pytest.raises(InputError, match="what=3 is not the name"):
+        pp.export(arm, tmp_path / "b", what=[3])  # type: ignore[list-item]
+    for folder in (None, "", 3):
+        with pytest.raises(InputError, match="is not a folder. For example  folder='robot'"):
+            pp.export(arm, folder)  # type: ignore[arg-type]
+    assert os.listdir(tmp_path) == ["a"]
+
+
 @pytest.mark.parametrize(
     ("options", "match"),
     [
@@ -333,6 +362,8 @@ def test_every_target_has_an_object_without_undefined_symbols(name, arm, tmp_pat
         ({"name": "int"}, "is not a name in C.*name='int_'"),
         ({"name": "7up"}, "name='x_7up'"),
         ({"name": 3}, "name=3 must be a name in C"),
+        ({"name": "a" * 300}, "has 300 characters; .* up to 63 .*name='aaaaaaaaaaaaaaaaaaaa'"),
+        ({"what": "forward_dynamics"}, "what= names functions of a mechanism"),
         ({"scratch": "heap"}, "scratch='heap' is not one of"),
         ({"precision": "half"}, "precision='half' is not one of"),
     ],

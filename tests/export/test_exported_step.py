@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
+from pathlib import Path
+from typing import Any
 
 import amounts
 import numpy as np
 import pytest
 from exported_code import InProcess, node_program, run, tool
 from known_systems import four_bar
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 
 import phipsi as pp
 from phipsi.errors import InputError
@@ -65,7 +68,7 @@ def test_bits_of_steps(name):
     state = sim.start(q, parameters=PARAMETERS.get(name, {}))
     tau = rng.standard_normal(sim.model.nv)
     given = {n: np.array(x, dtype=float) for n, x in state.arrays().items()}
-    plan = sim._plan((), ())
+    plan = sim.plan((), ())
     arrays = [np.ascontiguousarray(given[n]) for n in plan.states]
     counter = np.zeros(1)
     rest = [tau, *(np.ascontiguousarray(given[n]) for n in plan.shared)]
@@ -85,7 +88,7 @@ def test_a_step_that_fails_keeps_the_state():
     code = InProcess([], step=sim)
     state = sim.start([0.1, 0.2], parameters=PARAMETERS["laws"])
     given = {n: np.array(x, dtype=float) for n, x in state.arrays().items()}
-    plan = sim._plan((), ())
+    plan = sim.plan((), ())
     arrays = [np.ascontiguousarray(given[n]) for n in plan.states]
     before = [x.copy() for x in arrays]
     tau = np.array([np.nan, 0.0])
@@ -128,12 +131,66 @@ def test_files_of_a_step(tmp_path):
             assert run(node_program(), "test_robot.mjs", cwd=found.folder) == "ok"
 
 
+@pytest.mark.parametrize("name", ["laws", "flying"])
+def test_single_precision_and_static_memory(name, tmp_path):
+    """As many steps as the sampled law needs to run twice; C says the same as the JIT's floats."""
+    sim = CASES[name]() if name != "laws" else sampled()
+    static = pp.export({}, tmp_path / "a", step=sim, precision="single", scratch="static")
+    f = static.functions[0]
+    assert f.accuracy is not None and 0 < f.accuracy.median <= f.accuracy.largest < 2e-6
+    header = (static.folder / "robot.h").read_text()
+    assert "int robot_step(float *q, float *v, float *t," in header and "double *" not in header
+    assert "void *work" not in header and "Errors against double precision" in header
+    run(tool("gcc"), "-Wall", "-Werror", "test_robot.c", "robot.o", "-o", tmp_path / "t",
+        cwd=static.folder)  # fmt: skip
+    assert run(tmp_path / "t", cwd=static.folder) == "ok"
+    library = linked(static, tmp_path / "static.so")
+    given = pp.export({}, tmp_path / "b", step=sim, precision="single")
+    other = linked(given, tmp_path / "given.so")
+    rng = np.random.default_rng(3)
+    state = sim.start(sim.model.random_configuration(rng), rng.standard_normal(sim.model.nv))
+    arrays = {n: np.array(x, dtype=np.float32) for n, x in state.arrays().items()}
+    plan, steps = sim.plan((), ()), 40
+    ends = []
+    for one, work in ((library, []), (other, [np.full(given.functions[0].work_bytes, 255, "u1")])):
+        rows = [arrays[n].copy() for n in plan.states]
+        counter, tau = np.zeros(1, "f4"), np.zeros(sim.model.nv, "f4")
+        rest = [np.array(state.shared[n], "f4") for n in plan.shared]
+        places = [x.ctypes.data for x in (*rows, counter, tau, *rest, *work)]
+        assert one(steps, *(ctypes.c_void_p(x) for x in places)) == 0
+        assert counter[0] == steps
+        ends.append(rows)
+    sim.step(state, steps=steps)
+    for n, x, y in zip(plan.states, *ends, strict=True):
+        assert_array_equal(x, y)
+        assert_allclose(x.ravel(), state.arrays()[n].ravel(), rtol=0, atol=2e-5)
+        if n == "q":
+            assert np.abs(x.ravel() - arrays[n].ravel()).max() > 1e-3
+
+
+def sampled() -> pp.Simulator:
+    held = hold.bind(kp=[9.0, 4.0], target=[0.8, -0.4]).sampled(rate=50.0)
+    return pp.Simulator(pp.examples.planar_arm(2), [held], dt=1e-3)
+
+
+def linked(found: pp.Exported, path: Path) -> Any:
+    """The function of many steps, which is hidden, in a library."""
+    words = ["-shared", "-Wl,--export-dynamic", "robot.o", "-o", path]
+    text = "int robot_rollout(); void *rollout(void) { return robot_rollout; }\n"
+    (path.parent / "call.c").write_text(text)
+    run(tool("gcc"), "-fPIC", path.parent / "call.c", *words, cwd=found.folder)
+    library = ctypes.CDLL(str(path))
+    library.rollout.restype = ctypes.c_void_p
+    return ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int)(library.rollout())
+
+
 def test_steps_that_cannot_be_exported(tmp_path):
     arm = pp.examples.planar_arm(2)
     with pytest.raises(InputError, match="must be a Simulator"):
         pp.export({}, tmp_path / "x", step=arm)
-    with pytest.raises(InputError, match='scratch="caller"'):
-        pp.export({}, tmp_path / "x", step=pp.Simulator(arm), scratch="static")
+    for sim in (closed(), pp.Simulator(arm, dt=1e-3, integrator="implicit_midpoint")):
+        with pytest.raises(InputError, match='tolerances of doubles .*precision="double"'):
+            pp.export({}, tmp_path / "x", step=sim, precision="single")
     other = pp.compile("mass_matrix", pp.examples.planar_arm(3), mode="dense", backend="native")
     with pytest.raises(InputError, match="f, step are programs of 2 mechanisms"):
         pp.export({"f": other}, tmp_path / "x", step=pp.Simulator(arm))

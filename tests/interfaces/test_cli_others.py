@@ -3,6 +3,7 @@
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -220,6 +221,18 @@ def test_export_writes_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[st
     options[3] = "riscv46"
     assert call("export", "seven_joint_arm", *options) == 2
     assert "Did you mean 'riscv64'?" in capsys.readouterr().err
+
+
+def test_export_of_floats_and_shared_libraries(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    out = tmp_path / "arm"
+    options = ["--what", "gravity_forces", "--precision", "single", "--out", str(out)]
+    options += ["--shared"] * bool(shutil.which("cc"))
+    assert call("export", "seven_joint_arm", *options) == 0
+    assert "errors of single precision: median" in capsys.readouterr().out
+    assert "const float *q" in (out / "robot.h").read_text()
+    assert (out / "librobot.so").is_file() == bool(shutil.which("cc"))
+    assert call("export", "seven_joint_arm", "--precision", "half", "--out", str(out)) == 2
+    assert "'half' is not one of" in capsys.readouterr().err
 
 
 def test_export_writes_an_fmu(

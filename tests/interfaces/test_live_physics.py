@@ -18,7 +18,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import phipsi as pp
 from phipsi.errors import InputError
-from phipsi.interfaces.page.live_physics import LivePhysics, live_physics, start_of
+from phipsi.interfaces.page.live_physics import LivePhysics, live_physics
+from phipsi.interfaces.page.scene import first_configuration
 from phipsi.operators import D, G, P
 
 _SCRIPT = """
@@ -73,7 +74,7 @@ def built(name: str) -> tuple[pp.Simulator, Any, LivePhysics]:
     q, v = STARTS.get(name, (None, None))
     if name == "flyer":
         v = np.linspace(-0.4, 0.5, sim.model.nv)
-    state = start_of(sim, q, v)
+    state = sim.start(first_configuration(sim._mechanism) if q is None else q, v)
     return sim, state, live_physics(sim, state)
 
 

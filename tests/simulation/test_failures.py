@@ -12,8 +12,8 @@ from known_mechanisms import floating_body, pendulum, slider
 from random_models import model_from_parents
 
 import phipsi as pp
+from phipsi import progress
 from phipsi.model.joints import Revolute
-from phipsi.simulation import progress
 
 ARM = pp.examples.planar_arm(2)
 ZERO = [0.0, 0.0]
@@ -346,7 +346,7 @@ def test_the_bar_comes_by_itself_after_a_while_at_a_terminal(monkeypatch, capsys
     clock = iter(np.arange(0, 1000, 0.5))
     monkeypatch.setattr(progress.time, "perf_counter", lambda: float(next(clock)))
     shown = []
-    monkeypatch.setattr(progress, "_display", lambda total: Display(shown))
+    monkeypatch.setattr(progress, "_display", lambda *given: Display(shown))
     reporter = progress.make_progress(None, 10.0)
     for t in range(10):
         reporter.advance(float(t))

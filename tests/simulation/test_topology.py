@@ -363,7 +363,7 @@ def test_runs_with_changes_are_saved_and_read(tmp_path):
 @pytest.mark.parametrize("kind", ["function", "bar", "display"])
 def test_progress_is_that_of_the_whole_run(kind, monkeypatch):
     """One count from 0 to the end, not one per phase."""
-    from phipsi.simulation import progress
+    from phipsi import progress
 
     seen: list[tuple[float, float]] = []
     closed: list[float] = []
@@ -377,7 +377,8 @@ def test_progress_is_that_of_the_whole_run(kind, monkeypatch):
             seen.append((self.done, 0.4))
 
     class Display:
-        def __init__(self, total: float) -> None:
+        def __init__(self, total: float, doing: str, unit: str) -> None:
+            assert (doing, unit) == ("simulating", "s")
             self.total = total
 
         def show(self, t: float, elapsed: float) -> None:

@@ -323,7 +323,7 @@ class FlexibleTree:
         """The same mechanism as a model: bodies "b0", "b1", …"""
         builder = pp.ModelBuilder(gravity=self.gravity)
         for i, x in enumerate(self.links):
-            on = {} if x.port is None else {"port": self.links[x.parent].ports[x.port].name}
+            on = {"port": "" if x.port is None else self.links[x.parent].ports[x.port].name}
             builder.add_body(
                 f"b{i}",
                 parent="world" if x.parent < 0 else f"b{x.parent}",
@@ -333,7 +333,7 @@ class FlexibleTree:
                 armature=x.armature,
                 **on,
             )
-        return builder.build()
+        return builder.build(inertia="keep")
 
 
 def random_points(rng: Rng, n: int, count: int = 6, second=0.3, inertias=True) -> Points:

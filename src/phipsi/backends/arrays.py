@@ -17,7 +17,7 @@ import numpy as np
 from phipsi import spatial
 from phipsi.backends.array_algebra import FUNCTIONS, Scalars, generic_cholesky, generic_inverse
 from phipsi.backends.failures import BLOCK, HINGE, HINGE_TOLERANCE, Failure, outboard_sizes
-from phipsi.backends.storage_layout import read_input, space_size
+from phipsi.backends.storage_layout import read_input, space_blocks, space_size
 from phipsi.expressions.spaces import space_named
 from phipsi.model.closures import NO_CLOSURES
 from phipsi.model.model import Model
@@ -96,6 +96,10 @@ class ArrayArithmetic:
         """The entries of the first column."""
         block = self.value(x)
         return [block[..., i, :1] for i in range(block.shape[-2])]
+
+    def entries(self, block: Array) -> Rows:
+        """All entries of a block that is not that of a field."""
+        return _entries(block)
 
     def rigid(self, x: Field) -> tuple[Rows, list[Any]]:
         """R and l of [[R, l~ R], [0, R]]."""
@@ -248,6 +252,10 @@ class ArrayArithmetic:
             return self.model.joints[k].nv
         if size == "q":
             return self.model.joints[k].nq
+        if size in ("b", "B", "m"):
+            at = k if size == "b" else self.model.parent[k]
+            modes = self.model.modes[at] if at >= 0 else 0
+            return modes if size == "m" else 6 + modes
         if size == "c":
             return self.inputs["columns"].shape[0]
         if size.startswith("all:"):
@@ -268,6 +276,18 @@ class ArrayArithmetic:
         slices = self.model.q_slices if name == "q" else self.model.v_slices
         mine = self.inputs[name][..., slices[self.k]]
         return [mine[..., i : i + 1] for i in range(mine.shape[-1])]
+
+    def parent_modes(self, name: str) -> list[Any]:
+        """The modal coordinates or rates of the parent."""
+        slices = self.model.q_slices if name == "q" else self.model.v_slices
+        parent = self.model.parent[self.k]
+        end = slices[parent].stop
+        mine = self.inputs[name][..., end - self.model.modes[parent] : end]
+        return [mine[..., i : i + 1] for i in range(mine.shape[-1])]
+
+    def own_inertia(self) -> Array:
+        """The constant inertia of this body."""
+        return self.const(self.model.inertia_matrices[self.k])
 
     def placement(self) -> Array:
         """The frame of the joint in that of the parent, as a rigid transformation."""
@@ -334,6 +354,8 @@ class ArrayArithmetic:
         size = space_size(space, self.model, self.points)
         if space.index == "joint":
             return self.const(np.eye(size)[self.model.v_slices[self.k]])
+        if x.type.rows == "b":
+            return self.const(np.eye(size)[space_blocks(space, self.model, self.points)[self.k]])
         width = self.width(x.type.rows, self.k)
         return self.const(np.eye(size)[width * self.k : width * (self.k + 1)])
 

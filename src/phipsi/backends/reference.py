@@ -114,7 +114,8 @@ def write_result(
         return np.array(np.broadcast_to(value, (*batch, *value.shape[-2:])))
     flip = r.layout == "matrix of adjoint"
     space = r.takes.dual if flip else r.gives
-    tall = layout.write_vector(value, space, model, points, batch, dtype, columns=True)
+    rest = model, points, batch, dtype
+    tall = layout.write_vector(value, space, *rest, columns=True, whole=True)
     rows = layout.space_size(space, model, points)
     matrix = tall.reshape(*batch, rows, tall.shape[-1])
     return np.swapaxes(matrix, -1, -2).copy() if flip else matrix

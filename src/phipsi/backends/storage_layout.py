@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ def space_size(space: Space, model: Model, points: PointSet) -> int:
     """Number of scalars in a vector of the space."""
     counts = {
         "joint": model.nv,
-        "body": 6 * model.n_bodies,
+        "body": 6 * model.n_bodies + sum(model.modes),
         "parameter": 10 * model.n_bodies,
         "point": 6 * len(points),
         "row": row_count(points),
@@ -40,10 +41,26 @@ def space_blocks(space: Space, model: Model, points: PointSet) -> list[slice]:
     """Rows of every block of a space in a dense matrix."""
     if space.index == "joint":
         return list(model.v_slices)
+    if space.index == "body" and model.is_flexible:
+        return body_slices(model)
     bodies, rows = model.n_bodies, row_count(points)
     counts = {"body": bodies, "parameter": bodies, "point": len(points), "row": rows, "world": 1}
     width = space.width or 6
     return [slice(width * i, width * (i + 1)) for i in range(counts[space.index])]
+
+
+def body_slices(model: Model) -> list[slice]:
+    """Rows of every body in a dense matrix: six, and one for each mode."""
+    ends = list(accumulate((6 + n for n in model.modes), initial=0))
+    return [slice(a, b) for a, b in pairwise(ends)]
+
+
+def body_width(model: Model) -> int:
+    """Rows of the blocks of bodies in arrays: six and the most modes that a body has.
+
+    Rows of modes that a body does not have are zero. Motions and forces have six numbers.
+    """
+    return 6 + max(model.modes, default=0)
 
 
 def vector_shape(space: Space, model: Model, points: PointSet) -> tuple[int, ...]:
@@ -66,12 +83,13 @@ def block_shape(takes: Space, gives: Space, model: Model) -> tuple[int, ...]:
     """Trailing shape of diagonal blocks in storage layout."""
     n, nv = model.n_bodies, model.nv
     widest = max((j.nv for j in model.joints), default=0)
-    if gives.width and takes.width:
-        return (n, gives.width, takes.width)
-    if gives.width:
-        return (gives.width, nv)
-    if takes.width:
-        return (nv, takes.width)
+    rows, cols = (body_width(model) if s.index == "body" else s.width for s in (gives, takes))
+    if rows and cols:
+        return (n, rows, cols)
+    if rows:
+        return (rows, nv)
+    if cols:
+        return (nv, cols)
     return (n, widest, widest)
 
 
@@ -99,7 +117,7 @@ def input_shapes(request: Request, lowered: Lowered, m: Model) -> dict[str, tupl
         if name == "gravity":
             shapes[name] = (3,)
         elif name == "H":  # stored as its transpose, the hinge axes
-            shapes[name] = (6, m.nv)
+            shapes[name] = (body_width(m), m.nv)
         elif row.takes.index == "one":
             shapes[name] = vector_shape(row.gives, m, points)
         else:
@@ -128,8 +146,7 @@ def block_rows(space: Space, which: Any, model: Model, points: PointSet) -> slic
         known = which in model.joint_names
         k = model.joint_index(which) if known else model.body_index(which)
         return model.v_slices[k]
-    k, width = model.body_index(which), space.width or 6
-    return slice(width * k, width * (k + 1))
+    return space_blocks(space, model, points)[model.body_index(which)]
 
 
 def read_input(a: Array, x: Field, k: int, model: Model) -> Array:
@@ -137,6 +154,8 @@ def read_input(a: Array, x: Field, k: int, model: Model) -> Array:
     rows, cols = x.type.rows, x.type.cols
     hinge = model.v_slices[k] if "r" in (rows, cols) else slice(0)
     width = hinge.stop - hinge.start if "r" in (rows, cols) else 0
+    if "b" in (rows, cols):
+        return _read_body(a, rows, cols, k, hinge, 6 + model.modes[k])
     if x.type.domain is Domain.WORLD:
         return a[..., None, None] if rows == "1" else a[..., None] if cols == "1" else a
     if x.type.domain is Domain.ROW:
@@ -154,6 +173,17 @@ def read_input(a: Array, x: Field, k: int, model: Model) -> Array:
     return a[..., k, :, :]
 
 
+def _read_body(a: Array, rows: str, cols: str, k: int, hinge: slice, size: int) -> Array:
+    """The block of body k, without the rows of modes that it does not have."""
+    if rows == "r":
+        return a[..., hinge, :size]
+    if cols == "r":
+        return a[..., :size, hinge]
+    if rows == "b":
+        return a[..., k, :size, : size if cols == "b" else a.shape[-1]]
+    return a[..., k, :, :size]
+
+
 def write_vector(
     values: Any,
     space: Space,
@@ -162,8 +192,12 @@ def write_vector(
     batch: tuple[int, ...],
     dtype: Any,
     columns: bool,
+    whole: bool = False,
 ) -> Array:
-    """A vector (or several columns) of a space as one array in storage layout."""
+    """A vector (or several columns) of a space as one array in storage layout.
+
+    Columns of a `whole` matrix have all rows of the bodies, one after the other.
+    """
     if space.index in ("one", "world"):
         out = np.broadcast_to(values, (*batch, *values.shape[-2:]))
         out = out[..., 0, :] if space.index == "one" else out
@@ -172,7 +206,7 @@ def write_vector(
         shape = vector_shape(space, model, points)
         return np.zeros((*batch, *shape, *((0,) if columns else ())), dtype=dtype)
     blocks = [np.broadcast_to(v, (*batch, *v.shape[-2:])) for v in values]
-    flat = space.index in ("joint", "row")
+    flat = whole or space.index in ("joint", "row")
     joined = np.concatenate(blocks, -2) if flat else np.stack(blocks, -3)
     return np.ascontiguousarray(joined if columns else joined[..., 0])
 
@@ -185,12 +219,13 @@ def write_blocks(
     for k, value in enumerate(values):
         hinge = model.v_slices[k]
         width = hinge.stop - hinge.start
+        rows, cols = value.shape[-2:]
         if gives.width and takes.width:
-            out[..., k, :, :] = value
+            out[..., k, :rows, :cols] = value
         elif gives.width:
-            out[..., :, hinge] = value
+            out[..., :rows, hinge] = value
         elif takes.width:
-            out[..., hinge, :] = value
+            out[..., hinge, :cols] = value
         else:
             out[..., k, :width, :width] = value
     return out

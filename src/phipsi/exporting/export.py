@@ -28,9 +28,14 @@ from phipsi.errors import InputError
 from phipsi.exporting import c_files, gpu_files, web_files
 from phipsi.exporting.exported_step import exported_step, step_reference
 from phipsi.exporting.module import ExportedFunction, Source, exported_module
-from phipsi.exporting.named_programs import checked_identifier, described_arrays, name_of
+from phipsi.exporting.named_programs import (
+    checked_identifier,
+    described_arrays,
+    name_of,
+    programs_named,
+)
 from phipsi.exporting.rust_files import rust_crate
-from phipsi.exporting.single_precision import STATES, measured_accuracy
+from phipsi.exporting.single_precision import STATES, measured_accuracy, step_accuracy
 from phipsi.exporting.targets import ExportTarget, target_named
 from phipsi.exporting.wasm_module import wasm_module
 from phipsi.model.model import Model
@@ -61,9 +66,10 @@ class Exported:
 
 
 def export(
-    programs: Program | Mapping[str, Program] | Sequence[Program],
+    programs: Model | Program | Mapping[str, Program] | Sequence[Program],
     folder: str | os.PathLike[str],
     *,
+    what: str | Sequence[str] | None = None,
     name: str = "robot",
     target: str = "host",
     scratch: str = "caller",
@@ -71,7 +77,7 @@ def export(
     step: Any = None,
     shared: bool = False,
 ) -> Exported:
-    """Write programs as an object file with a C interface, for this or another processor.
+    """Write functions of a mechanism as an object file with a C interface, for any processor.
 
     The folder gets the object, a C header with every array documented, a C++ header with spans, a
     test program with reference numbers, a CMake file, a README and the licence. Every program is
@@ -84,27 +90,29 @@ def export(
     nothing, and give the bits of the program here where both processors have, or both lack, a fused
     multiply-add; a program that is compiled with ``reproducible=True`` gives the same everywhere.
 
-    **Arguments:** `programs`, of one mechanism: a mapping from the names of the functions, a
-    sequence, or one program; `folder`, which is created, or replaced if an export wrote it; `name`,
-    the prefix of everything in C; `target`, a row of the table in docs/export.md, or "c" for C99
-    source instead of an object; `scratch`: "caller", or "static" if the work memory should be
-    inside, so that a function runs once at a time; `precision`: "double", or "single" for arrays of
-    float, whose errors are measured at a hundred random states and printed in the header; `step`, a
-    `Simulator`, whose step with its laws becomes ``robot_step`` and ``robot_rollout``, in place;
-    `shared`, for the host: also link a shared library, which ctypes can load.
+    **Arguments:** `programs`: a mechanism, of which `what` names the functions
+    ("forward_dynamics,jacobian:tool0"; by default forward and inverse dynamics), or programs of one
+    mechanism: a mapping from the names of the functions, a sequence, or one program; `folder`,
+    which is created, or replaced if an export wrote it; `name`, the prefix of everything in C;
+    `target`, a row of the table in docs/export.md, or "c" for C99 source instead of an object;
+    `scratch`: "caller", or "static" if the work memory should be inside, so that a function runs
+    once at a time; `precision`: "double", or "single" for arrays of float, whose errors are
+    measured at a hundred random states and printed in the header; `step`, a `Simulator`, whose step
+    with its laws becomes ``robot_step`` and ``robot_rollout``, in place; `shared`, for the host:
+    also link a shared library, which ctypes can load.
     **Returns:** an `Exported`, which lists files and functions. **Cost:** that of compiling.
 
     >>> import tempfile
     >>> import phipsi as pp
-    >>> from phipsi.operators import mass_matrix
     >>> arm = pp.examples.planar_arm(2)
-    >>> solve = pp.compile(mass_matrix.inv, arm, mode="dense")
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     found = pp.export({"inverse": solve}, folder + "/arm", name="arm", target="cortex-m7")
+    ...     found = pp.export(arm, folder + "/arm", what="forward_dynamics", target="cortex-m7")
     >>> [f.name for f in found.functions], found.functions[0].inputs[0].shape
-    (['arm_inverse'], (2,))
+    (['robot_forward_dynamics'], (2,))
     """
     checked_identifier("name", name)
+    if not isinstance(folder, (str, os.PathLike)) or not os.fspath(folder):
+        raise InputError(f"folder={folder!r} is not a folder. For example  folder={name!r}")
     if scratch not in _EXPORTED:
         raise InputError(f"scratch={scratch!r} is not one of {_EXPORTED}")
     if precision not in _PRECISIONS:
@@ -112,12 +120,16 @@ def export(
     if not has_machine_code():
         raise InputError("export writes machine code, which needs LLVM:  pip install llvmlite")
     row = target_named(target, number=_PRECISIONS[precision])
+    if isinstance(programs, Model):
+        programs = programs_named(programs, what)
+    elif what is not None:
+        raise InputError(
+            "what= names functions of a mechanism:  pp.export(model, folder, what=…). The names of "
+            "programs are keys:  pp.export({'name': program}, folder)"
+        )
     named = _named(programs, empty=step is not None)
-    if step is not None and precision == "single":
-        raise InputError('step= is written with precision="double"; programs have "single" too')
-    more = [] if step is None else [exported_step(step, row.target, name)]
-    if step is not None and scratch == "static":
-        raise InputError('step= is written with scratch="caller"')
+    static = scratch == "static"
+    more = [] if step is None else [exported_step(step, row.target, name, static=static)]
     model = _model_of(named, step)
     sources = [_source(f"{name}_{key}", program) for key, program in named.items()]
     # one lane would be a plain loop
@@ -126,12 +138,13 @@ def export(
         raise InputError(f'target={target!r}: every thread has work memory; scratch="caller"')
     writer = c_text if row.is_source else llvm_text
     module = exported_module(
-        sources, row.target, writer, static=scratch == "static", batch=batch, more=more,
+        sources, row.target, writer, static=static, batch=batch, more=more,
         hidden=not shared, threads=row.is_gpu,
     )  # fmt: skip
     functions = tuple(_rounded(f) for f in module.functions)
     if precision == "single":
-        functions = tuple(_measured(f, s, row) for f, s in zip(functions, sources, strict=True))
+        ours = [*sources, *([] if step is None else [step])]
+        functions = tuple(_measured(f, s, row) for f, s in zip(functions, ours, strict=True))
     if row.is_source:
         binary = f'#include "{name}.h"\n{module.text}'.encode()
         code_bytes = len(binary)
@@ -144,7 +157,7 @@ def export(
     _check_memory(row, name, functions, code_bytes)
     text = f"{len(functions)} program{'s' * (len(functions) > 1)} of {model.name or 'a mechanism'}"
     lib = c_files.Library(
-        name, functions, model, row.name, text, scratch == "static" or row.is_gpu,
+        name, functions, model, row.name, text, static or row.is_gpu,
         undefined_symbols(binary), row.target.number,
     )  # fmt: skip
     found = [_reference(f, s.program) for f, s in zip(functions, sources, strict=False)]
@@ -175,8 +188,9 @@ def _named(programs: Any, *, empty: bool) -> dict[str, Program]:
             named[full] = p
     else:
         raise InputError(
-            f"{programs!r} is not a program. Compile one:  "
-            'pp.export({"inverse": pp.compile(mass_matrix.inv, model)}, folder)'
+            f"{programs!r} is not a program, nor a mechanism. For example\n"
+            '    pp.export(model, folder, what="forward_dynamics")\n'
+            '    pp.export({"inverse": pp.compile(mass_matrix.inv, model)}, folder)'
         )
     if not named and not empty:
         raise InputError("there is no program to export")
@@ -340,8 +354,10 @@ def _reference(function: ExportedFunction, source: SweepProgram) -> c_files.Refe
     return c_files.Reference(function, kept[0], kept[1], float(worst))
 
 
-def _measured(f: ExportedFunction, source: Source, row: ExportTarget) -> ExportedFunction:
-    """With the accuracy of single precision."""
+def _measured(f: ExportedFunction, source: Any, row: ExportTarget) -> ExportedFunction:
+    """With the accuracy of single precision; `source` of a program, or the simulator of a step."""
+    if not isinstance(source, Source):
+        return replace(f, accuracy=step_accuracy(source, row.target))
     rng, program = np.random.default_rng(1), source.program
     inputs = {n: _drawn(n, program, rng, STATES) for n in program.inputs}
     return replace(f, accuracy=measured_accuracy(source, row.target, inputs))

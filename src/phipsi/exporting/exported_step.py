@@ -4,7 +4,7 @@
     int NAME_rollout(int n, the same)
 
 States of laws and contacts, and parameters, are further arrays. `step` counts: sampled laws run in
-steps whose numbers are multiples of their period.
+steps whose numbers are multiples of their period. With static work memory there is no `work`.
 """
 
 from __future__ import annotations
@@ -19,17 +19,24 @@ from phipsi.backends.failures import STATUS_WORDS
 from phipsi.backends.native.native_backend import KernelSource
 from phipsi.backends.native.targets.target import Target
 from phipsi.backends.native.text import llvm_text as ir
-from phipsi.backends.native.text.lane_arithmetic import DOUBLE, I32, I64, POINTER, i64
+from phipsi.backends.native.text.lane_arithmetic import (
+    I32,
+    I64,
+    NUMBERS,
+    POINTER,
+    WORD,
+    Number,
+    i64,
+)
 from phipsi.errors import InputError
 from phipsi.exporting.c_files import Reference
 from phipsi.exporting.module import ExportedArray, ExportedFunction
 from phipsi.exporting.named_programs import identifier
+from phipsi.laws.graph import in_order
 from phipsi.motion import run_code
 from phipsi.motion.run_code import Plan, Run
 from phipsi.simulation.simulator import Simulator
 
-_COUNTER = 2.0**52  # a whole number added to this is in its last bits
-_LARGEST = 2**52 - 1
 _STEPS = 3  # of the test program
 _KNOWN = {
     "q": ("rad, m", "configuration"),
@@ -39,30 +46,48 @@ _KNOWN = {
 }
 
 
-def exported_step(simulator: Any, target: Target, name: str) -> Any:
+def exported_step(simulator: Any, target: Target, name: str, *, static: bool = False) -> Any:
     """What writes the functions of a step; see `exported_module`."""
     if not isinstance(simulator, Simulator):
         raise InputError(f"step={simulator!r} must be a Simulator:  pp.Simulator(model, laws, dt)")
     if simulator.episodes is not None:
         raise InputError("step=: episodes start again in Python; export a Simulator without them")
-    plan = simulator._plan((), ())
+    plan = simulator.plan((), ())
     one = replace(target, lanes=1, fused=target.fused and not simulator.reproducible)
+    if target.number != "double":
+        _check_width(plan)
 
     def write(module: Any) -> tuple[list[Any], ExportedFunction]:
-        return PlanWriter(module, plan, simulator.dt, one, name).write()
+        return PlanWriter(module, plan, simulator.dt, one, name, static=static).write()
 
     return write
+
+
+def _check_width(plan: Plan) -> None:
+    """Steps that solve equations do so to the tolerances of doubles."""
+    for x in in_order(plan.nodes()):
+        if x.operation.name == "call" and not x.data.any_width:
+            raise InputError(
+                f"step=: this step solves equations to the tolerances of doubles ({x.data.name}). "
+                'Export it with precision="double". With precision="single", steps are those of '
+                "mechanisms without loops and contacts, by explicit integrators"
+            )
 
 
 class PlanWriter:
     """Writes ``NAME_step`` and ``NAME_rollout`` around the code of a run, with steps of `dt` s."""
 
-    def __init__(self, module: Any, plan: Plan, dt: float, target: Target, name: str) -> None:
+    def __init__(
+        self, module: Any, plan: Plan, dt: float, target: Target, name: str, *,
+        static: bool = False,
+    ) -> None:  # fmt: skip
         self.module, self.plan, self.dt, self.name = module, plan, dt, name
-        sources = [KernelSource(native.program, target) for native in plan.natives]
+        self.number: Number = NUMBERS[target.number]
+        self.static = static
+        sources = [KernelSource(native.program, target) for native in plan.sources]
         self.run = Run(module, plan, plan.natives, 1, f"{name}_inner", sources)
         scratch = max(source.scratch_bytes for source in sources)
-        own = 8 * self.run.size + 8
+        own = self.number.bytes * self.run.size + WORD
         self.scratch_at = -(-own // 16) * 16
         self.work = -(-(self.scratch_at + scratch) // 16) * 16
         for end in ("_inner_step", "_inner_run_size"):
@@ -93,7 +118,7 @@ class PlanWriter:
     def write(self) -> tuple[list[Any], ExportedFunction]:
         """The functions, and what they are."""
         arrays = self.arrays()
-        n = len(arrays) + 1
+        n = len(arrays) + (not self.static)
         rollout_name = f"{self.name}_rollout"
         rollout = ir.Function(
             self.module, ir.FunctionType(I32, [I32, *[POINTER] * n]), rollout_name
@@ -111,45 +136,52 @@ class PlanWriter:
     def _body(self, function: Any, arrays: tuple[ExportedArray, ...]) -> None:
         """Fill the job of the run, run it, and count."""
         b = function.begin()
-        count, *given, work = function.args
+        count, *given = function.args
+        work = ir.Memory(self.module, self.work, f"{self.name}_step.work") if self.static else (
+            given.pop()
+        )  # fmt: skip
         names = [*self.plan.states, None, *self.plan.inputs, *self.plan.own, *self.plan.shared]
         places = {n: p for n, p in zip(names, given, strict=True) if n is not None}
         counter = given[names.index(None)]
         ports = list(self.plan.ports)
         programs = run_code.PORTS + 3 * len(ports)
         words = programs + 2 * len(self.plan.natives)
+        kind, unit, integer = self.number, self.number.bytes, self.number.integer
         job, status = b.alloca(I64, size=words), b.alloca(I64, size=2)
         b.store(i64(0), status)
-        b.store(i64(0), b.at(status, 8))
+        b.store(i64(0), b.at(status, WORD))
 
         def put(word: int, value: Any) -> None:
-            b.store(value, b.at(job, 8 * word), align=8)
+            b.store(value, b.at(job, WORD * word), align=WORD)
 
         def address(word: int, value: Any) -> None:
             put(word, b.ptrtoint(value, I64))
 
-        first = b.load(counter, typ=DOUBLE, align=8)
-        shifted = b.bitcast(b.fadd(first, ir.Constant(DOUBLE, _COUNTER)), I64)
+        large = 2.0**kind.fraction  # a whole number added to this is in its last bits
+        first = b.load(counter, typ=kind.type, align=unit)
+        shifted = b.bitcast(b.fadd(first, ir.Constant(kind.type, large)), integer)
+        steps = b.and_(shifted, ir.Constant(integer, 2**kind.fraction - 1))
         for word in range(words):
             put(word, i64(0))
         for word in (run_code.COUNT, run_code.EVERY, run_code.DIRECTION):
             put(word, i64(1))
         put(run_code.STEPS, b.sext(count, I64))
-        put(run_code.FIRST, b.and_(shifted, i64(_LARGEST)))
-        put(run_code.STEP_LENGTH, ir.Constant(DOUBLE, self.dt))
+        put(run_code.FIRST, steps if integer is I64 else b.zext(steps, I64))
+        put(run_code.STEP_LENGTH, ir.Constant(kind.type, self.dt))
         address(run_code.WORK, work)
         address(run_code.STATUS, status)
-        address(run_code.FAILED_AT, b.at(status, 8))
+        address(run_code.FAILED_AT, b.at(status, WORD))
         for i, port in enumerate(ports):
             address(run_code.PORTS + 3 * i, places[port])
         for i in range(len(self.plan.natives)):
             address(programs + 2 * i + 1, b.at(work, self.scratch_at))
         none = ir.Constant(POINTER, None)
         b.call(self.inner, [job, none, none, none])
-        found = b.load(status, typ=I64)
-        steps = b.load(b.at(job, 8 * run_code.FIRST), typ=I64)
-        bits = b.bitcast(b.or_(steps, i64(0x433 << 52)), DOUBLE)
-        b.store(b.fsub(bits, ir.Constant(DOUBLE, _COUNTER)), counter, align=8)
+        found = b.load(status, typ=I64)  # of floats: the upper half is zero
+        steps = b.load(b.at(job, WORD * run_code.FIRST), typ=I64)
+        steps = steps if integer is I64 else b.trunc(steps, integer)
+        bits = b.bitcast(b.or_(steps, ir.Constant(integer, kind.count_bits)), kind.type)
+        b.store(b.fsub(bits, ir.Constant(kind.type, large)), counter, align=unit)
         b.ret(b.trunc(found, I32))
 
 
@@ -171,7 +203,7 @@ def step_reference(simulator: Simulator, function: ExportedFunction) -> Referenc
             values.append(_numbers(state.arrays()))
     except (ArithmeticError, ValueError):
         return None
-    plan = simulator._plan((), ())
+    plan = simulator.plan((), ())
     states = [np.array([x[n].ravel() for x in values]) for n in plan.states]
     counter = np.arange(_STEPS + 1.0)[:, None]
     tau = np.zeros((_STEPS, model.nv))
@@ -181,4 +213,30 @@ def step_reference(simulator: Simulator, function: ExportedFunction) -> Referenc
     before = [*(x[:-1] for x in states), counter[:-1], tau, *shared]
     after = [*(x[1:] for x in states), counter[1:]]
     assert all(x.shape[1] == a.count for x, a in zip(before, function.inputs, strict=True))
+    if function.accuracy is not None:  # of single precision: what it can be given
+        before = [x.astype(np.float32).astype(float) for x in before]
+        return Reference(function, before, after, max(1e-5, 4 * function.accuracy.largest))
     return Reference(function, before, after, 1e-9)
+
+
+def states_around_a_step(
+    simulator: Simulator, count: int
+) -> tuple[list[np.ndarray], list[np.ndarray]] | None:
+    """What a step takes and what it changes, at random states; None where it cannot be started."""
+    rng, model = np.random.default_rng(1), simulator.model
+    try:
+        q = np.array([model.random_configuration(rng) for _ in range(count)])
+        state = simulator.start(q, rng.standard_normal((count, model.nv)))
+        tau = rng.standard_normal((count, model.nv))
+        old = _numbers(state.arrays())
+        simulator.step(state, tau)
+        new = _numbers(state.arrays())
+    except (ArithmeticError, ValueError):
+        return None
+    plan = simulator.plan((), ())
+    shared = [
+        np.broadcast_to(np.ravel(state.shared[n]), (count, plan.ports[n])) for n in plan.shared
+    ]
+    counter = np.zeros((count, 1))
+    before, after = ([x[n].reshape(count, -1) for n in plan.states] for x in (old, new))
+    return [*before, counter, tau, *shared], [*after, counter + 1]

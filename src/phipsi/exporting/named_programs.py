@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, cast
 
 from phipsi.algorithms.forms import (
     BIAS_FORCES,
@@ -33,12 +33,16 @@ ACCELERATIONS = "rad/s^2, m/s^2"
 
 @dataclass(frozen=True)
 class Named:
-    """A function by name: its expression, results, and whether it needs points."""
+    """A function by name: its expression, results, and whether it needs points.
+
+    With `trees`, constraint forces would change it: it is for mechanisms without constraints.
+    """
 
     expression: Expr
     result: Names
     mode: str = "apply"
     points: bool = False
+    trees: bool = False
 
 
 NAMED = {
@@ -46,15 +50,18 @@ NAMED = {
         FORWARD_DYNAMICS, ("vdot", ACCELERATIONS, "joint accelerations that tau causes")
     ),
     "inverse_dynamics": Named(
-        INVERSE_DYNAMICS, ("tau", EFFORTS, "joint efforts that vdot needs")
+        INVERSE_DYNAMICS, ("tau", EFFORTS, "joint efforts that vdot needs"), trees=True
     ),
-    "bias_forces": Named(BIAS_FORCES, ("tau", EFFORTS, "joint efforts at vdot = 0")),
-    "gravity_forces": Named(GRAVITY_FORCES, ("tau", EFFORTS, "joint efforts at rest")),
+    "bias_forces": Named(BIAS_FORCES, ("tau", EFFORTS, "joint efforts at vdot = 0"), trees=True),
+    "gravity_forces": Named(
+        GRAVITY_FORCES, ("tau", EFFORTS, "joint efforts at rest"), trees=True
+    ),
     "mass_matrix": Named(
         mass_matrix, ("mass_matrix", "kg m^2, kg m, kg", "row by row"), "dense"
     ),
     "mass_matrix_inverse": Named(
-        mass_matrix.inv, ("inverse", "1/(kg m^2), 1/(kg m), 1/kg", "row by row"), "dense"
+        mass_matrix.inv, ("inverse", "1/(kg m^2), 1/(kg m), 1/kg", "row by row"), "dense",
+        trees=True,
     ),
     "body_poses": Named(
         pose, ("poses", "1, m", "4 x 4 pose of every body in the world, row by row")
@@ -70,13 +77,20 @@ NAMED = {
 }  # fmt: skip
 
 
-def programs_named(model: Model, what: Sequence[str], **options: Any) -> dict[str, Program]:
+def programs_named(
+    model: Model, what: str | Sequence[str] | None = None, **options: Any
+) -> dict[str, Program]:
     """Programs by the names of their functions, such as "forward_dynamics" or "jacobian:tool0".
 
-    Behind the colon stand the points, several of them joined by +.
+    Behind the colon stand the points, several of them joined by +; one text may have several names,
+    joined by commas. Without names: forward dynamics, and inverse dynamics of trees.
     """
     out: dict[str, Program] = {}
-    for text in what:
+    if what is None:
+        what = ("forward_dynamics", *(() if model.n_rows else ("inverse_dynamics",)))
+    for text in what.split(",") if isinstance(what, str) else what:
+        if not isinstance(cast(object, text), str):
+            raise InputError(f"what={text!r} is not the name of a function: {', '.join(NAMED)}")
         name, _, listed = text.strip().partition(":")
         found = NAMED.get(name)
         if found is None:
@@ -87,12 +101,27 @@ def programs_named(model: Model, what: Sequence[str], **options: Any) -> dict[st
             example = f"{name}:{model.body_names[-1]}" if found.points else name
             raise InputError(f"{text!r}: write  {example}")
         points = listed.split("+") if listed else None
+        _check_forces(model, name, found)
         form = found.expression
-        if form is FORWARD_DYNAMICS and getattr(model, "n_rows", 0):
+        if form is FORWARD_DYNAMICS and model.n_rows:
             form = closed_form(None, False, False)[0]
         key = identifier("_".join([name, *(points or ())]))
         out[key] = compile(form, model, mode=found.mode, points=points, **options)
     return out
+
+
+def _check_forces(model: Model, name: str, found: Named) -> None:
+    """Forces of constraints and contacts must be in what is exported, or not change it."""
+    if found.trees and model.n_rows:
+        raise InputError(
+            f"{name} of a mechanism with constraints depends on their forces, and is not exported "
+            "by name. For the tree alone, with its loops cut open, give system.model"
+        )
+    if found.expression is FORWARD_DYNAMICS and model.contact_pairs is not None:
+        raise InputError(
+            f"{name} does not know the forces of contacts. Export a step, which does:  "
+            'pp.export({}, folder, step=pp.Simulator(system, dt=1e-3, integrator="time_stepping"))'
+        )
 
 
 def name_of(program: Program) -> str:
@@ -176,6 +205,9 @@ _WORDS = frozenset(
 )
 
 
+LONGEST = 63  # characters that C99 compilers tell apart
+
+
 def identifier(name: str) -> str:
     """A name as close to this one as C, C++ and Rust allow."""
     out = re.sub(r"\W+", "_", _ascii(name).replace("?", "_")).strip("_") or "x"
@@ -187,6 +219,11 @@ def checked_identifier(what: str, name: Any) -> str:
     """A name that the user chose: it must be an identifier already."""
     if not isinstance(name, str):
         raise InputError(f"{what}={name!r} must be a name in C, such as 'robot'")
+    if len(name) > LONGEST:
+        raise InputError(
+            f"{what}={name[:20] + '…'!r} has {len(name)} characters; names in C have up to "
+            f"{LONGEST} that compilers tell apart. For example  {what}={name[:20]!r}"
+        )
     if not re.fullmatch(r"[A-Za-z]\w*", name, re.ASCII) or name in _WORDS:
         close = identifier(name)
         close = f"x{close}" if close.startswith("_") else close

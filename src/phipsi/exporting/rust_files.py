@@ -15,7 +15,7 @@ def rust_crate(lib: Library, binary: bytes) -> dict[str, bytes]:
     texts = {"rust/Cargo.toml": _manifest(lib), "rust/build.rs": _BUILD.replace("NAME", lib.name)}
     texts["rust/src/lib.rs"] = _source(lib)
     files = {name: text.encode() for name, text in texts.items()}
-    return files | {f"rust/lib{lib.name}.a": archive(f"{lib.name}.o", binary, names)}
+    return files | {f"rust/lib{lib.name}.a": archive("code.o", binary, names)}
 
 
 def archive(member: str, binary: bytes, symbols: list[str]) -> bytes:

@@ -1,16 +1,18 @@
-"""Programs in single precision: their accuracy, measured before they are exported."""
+"""Functions in single precision: their accuracy, measured before they are exported."""
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from phipsi.backends.backend import backend_of
 from phipsi.backends.failures import is_failure
 from phipsi.backends.native.targets.target import MachineCode, Target, host_target
+from phipsi.exporting.exported_step import exported_step, states_around_a_step
 from phipsi.exporting.module import Accuracy, Source, exported_module
 
 STATES = 100  # at which errors are measured
@@ -24,11 +26,6 @@ def measured_accuracy(
     The code that is measured runs here; it has fused operations if the target and this processor
     have them. Both sides get the same rounded inputs.
     """
-    host = host_target()
-    host = replace(host, lanes=1, number="float", fused=target.fused and host.fused)
-    module = exported_module([source], host, batch=False)
-    (function,) = module.functions
-    code = MachineCode(host.object_code(module.text), host)
     given = [np.array(a, dtype=np.float32, order="C") for a in inputs.values()]
     count = len(given[0])
     wide = {n: a.astype(np.float64) for n, a in zip(inputs, given, strict=True)}
@@ -37,19 +34,51 @@ def measured_accuracy(
     fine = ~is_failure(np.asarray(status))
     for a in exact:
         fine &= np.isfinite(a).all(axis=1)
-    kinds = [ctypes.c_void_p] * (len(given) + len(exact) + 1)
+    arrays = [*given, *(np.empty(a.shape, dtype=np.float32) for a in exact)]
+    host = _here(target)
+    module = exported_module([source], host, batch=False)
+    return _compared(host, module, arrays, dict(enumerate(exact, len(given))), fine)
+
+
+def step_accuracy(simulator: Any, target: Target) -> Accuracy | None:
+    """The errors of one step from random states, with those of rounding the states."""
+    found = states_around_a_step(simulator, STATES)
+    if found is None:
+        return None
+    before, after = found
+    host = _here(target)
+    module = exported_module([], host, batch=False, more=[exported_step(simulator, host, "robot")])
+    arrays = [np.array(a, dtype=np.float32, order="C") for a in before]
+    return _compared(host, module, arrays, dict(enumerate(after)), np.ones(STATES, dtype=bool))
+
+
+def _here(target: Target) -> Target:
+    """This processor, with the numbers and the rounding of the target."""
+    host = host_target()
+    return replace(host, lanes=1, number="float", fused=target.fused and host.fused)
+
+
+def _compared(
+    host: Target,
+    module: Any,
+    arrays: Sequence[np.ndarray],
+    exact: Mapping[int, np.ndarray],
+    fine: np.ndarray,
+) -> Accuracy | None:
+    """Call the one function of a module on rows of arrays, and compare those with these numbers."""
+    if not fine.any():
+        return None
+    (function,) = module.functions
+    code = MachineCode(host.object_code(module.text), host)
+    kinds = [ctypes.c_void_p] * (len(arrays) + 1)
     call = ctypes.CFUNCTYPE(ctypes.c_int, *kinds)(code.address(function.name))
     work = np.zeros(function.work_bytes + 16, dtype=np.uint8)
     errors, failed = list[float](), 0
     for i in np.flatnonzero(fine):
-        found = [np.empty(a.shape[1], dtype=np.float32) for a in exact]
-        arrays = (*(a[i] for a in given), *found, work)
-        if call(*(a.ctypes.data for a in arrays)):
+        if call(*(a[i].ctypes.data for a in arrays), work.ctypes.data):
             failed += 1
             continue
-        errors.append(max(_error(x, y[i]) for x, y in zip(found, exact, strict=True)))
-    if not fine.any():
-        return None
+        errors.append(max(_error(arrays[k][i], y[i]) for k, y in exact.items()))
     known = errors or [np.inf]
     return Accuracy(float(np.median(known)), max(known), int(fine.sum()), failed)
 

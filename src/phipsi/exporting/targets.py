@@ -66,7 +66,7 @@ def _row(
     return ExportTarget(name, target, text, **more)  # type: ignore[arg-type]
 
 
-_SMALL = {"pointer_bits": 32, "reloc": "static"}
+_SMALL = {"pointer_bits": 32, "reloc": "static", "integer_bytes": 4}
 _ROWS = (
     _row("x86-64", "any x86-64 processor, Linux", _LINUX, "x86-64", "", 2, False,
          missing="floor"),
@@ -87,11 +87,9 @@ _ROWS = (
          "cortex-m33", "", 1, False, software="double",
          missing="maxnum floor", flash=4096 * _KB, ram=3072 * _KB, **_SMALL),
     _row("wasm32", "WebAssembly", "wasm32-unknown-unknown", "generic", "", 1, False,
-         missing="maxnum",
-         integer_bytes=4, **_SMALL),
+         missing="maxnum", **_SMALL),
     _row("wasm32-simd", "WebAssembly with vectors", "wasm32-unknown-unknown", "generic",
-         "+simd128", 2, False, missing="maxnum",
-         integer_bytes=4, **_SMALL),
+         "+simd128", 2, False, missing="maxnum", **_SMALL),
     _row("macos-arm64", "macOS on ARM", "arm64-apple-macosx11.0.0", "apple-m1", "", 2, True),
     _row("macos-x86-64", "macOS on x86-64", "x86_64-apple-macosx11.0.0", "x86-64", "", 2, False,
          missing="floor"),

@@ -8,6 +8,8 @@ name. This holds as long as the object calls no function of others, which is che
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from phipsi.errors import InputError
@@ -19,6 +21,7 @@ _TYPE, _IMPORT, _FUNCTION, _MEMORY, _GLOBAL, _EXPORT, _CODE, _DATA, _COUNT = (
     1, 2, 3, 5, 6, 7, 10, 11, 12,
 )  # fmt: skip
 _ORDER = (_TYPE, _FUNCTION, _MEMORY, _GLOBAL, _EXPORT, _COUNT, _CODE, _DATA)
+_PIECE = re.compile(rb"[^\0](?:\0{0,7}[^\0])*", re.DOTALL)  # a segment takes up to eight bytes
 _IN_FUNCTION, _IN_TABLE, _IN_MEMORY, _IN_GLOBAL = range(4)  # kinds of imports
 
 
@@ -53,9 +56,15 @@ def wasm_module(binary: bytes, heap_bytes: int) -> WasmModule:
     _check_imports(_Reader(parts.pop(_IMPORT, b"\0")))
     unknown = set(parts) - set(_ORDER)
     assert not unknown, f"sections {unknown}"
-    top = -(-(_data_end(_Reader(parts.get(_DATA, b"\0"))) + STACK) // 16) * 16
+    data = list(_segments(_Reader(parts.get(_DATA, b"\0"))))
+    top = -(-(max((start + len(x) for start, x in data), default=0) + STACK) // 16) * 16
     pages = -(-(top + heap_bytes) // PAGE)
     parts[_CODE] = _shortened(parts[_CODE], places)
+    kept = [piece for start, x in data for piece in _pieces(start, x)]
+    parts.pop(_COUNT, None)  # only instructions on segments need it
+    parts[_DATA] = _leb(len(kept)) + b"".join(
+        b"\0\x41" + _signed_leb(start) + b"\x0b" + _leb(len(x)) + x for start, x in kept
+    )
     exports = [("memory", _IN_MEMORY, 0), *((n, _IN_FUNCTION, i) for n, i in functions.items())]
     parts[_MEMORY] = _leb(1) + b"\0" + _leb(pages)
     parts[_GLOBAL] = _leb(1) + b"\x7f\x01\x41" + _signed_leb(top) + b"\x0b"  # the stack pointer
@@ -146,16 +155,20 @@ def _shortened(code: bytes, places: dict[int, bool]) -> bytes:
     return _leb(len(bodies)) + b"".join(_leb(len(b)) + b for b in bodies)
 
 
-def _data_end(r: _Reader) -> int:
-    """The address behind all data."""
-    end = 0
+def _segments(r: _Reader) -> Iterator[tuple[int, bytes]]:
+    """Addresses and contents of all data."""
     for _ in range(r.number()):
         active = r.number() == 0 and r.byte() == 0x41  # at an address that is a constant
         assert active, "data without an address"
         start = r.number()  # signed, but never above 2^31
         r.byte()
-        end = max(end, start + len(r.take(r.number())))
-    return end
+        yield start, r.take(r.number())
+
+
+def _pieces(start: int, data: bytes) -> Iterator[tuple[int, bytes]]:
+    """The data without long runs of zeros: memory is zero at first."""
+    for found in _PIECE.finditer(data):
+        yield start + found.start(), found[0]
 
 
 class _Reader:

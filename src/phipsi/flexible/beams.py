@@ -190,7 +190,8 @@ def _eigen(K: FloatArray, M: FloatArray) -> tuple[FloatArray, FloatArray]:
     squares, vectors = np.linalg.eigh(np.linalg.solve(root, half.T))
     shapes = np.linalg.solve(root.T, vectors)
     largest = np.abs(shapes).argmax(axis=0)
-    return squares, shapes * np.sign(shapes[largest, np.arange(shapes.shape[1])])
+    signs = np.sign(shapes[largest, np.arange(shapes.shape[1])])
+    return squares, np.asarray(shapes * signs, dtype=np.float64)
 
 
 def _bending_matrices(data: Beam, plane: int, elements: int) -> tuple[FloatArray, FloatArray]:
@@ -274,7 +275,8 @@ def _second_order(data: Beam, kept: Kept, elements: int, x: FloatArray) -> Float
     """ψ (len(x), 3, n, n) = −axis ∫_0^x (v_i' v_j' + w_i' w_j') dξ."""
     h = data.length / elements
     e = np.clip((x / h).astype(int), 0, elements - 1)
-    whole = _slope_products(data, kept, elements, h * np.arange(elements), np.full(elements, h))
+    starts = np.asarray(h * np.arange(elements), dtype=np.float64)
+    whole = _slope_products(data, kept, elements, starts, np.full(elements, h))
     before = np.concatenate([np.zeros((1, *whole.shape[1:])), np.cumsum(whole, axis=0)])
     inside = _slope_products(data, kept, elements, h * e, x - h * e)
     return np.einsum("a,xij->xaij", -data.frame[:, 0], before[e] + inside)

@@ -25,14 +25,15 @@ class Callee(ABC):
 
     **Attributes:** `name`; `shapes` of the results; `key`, equal for equal callees; `natives`, the
     compiled programs that it calls; `takes_views`, whether arguments may be anywhere in memory,
-    shared by all lanes or not. Its machine code depends on name, shapes and programs only.
+    shared by all lanes or not; `any_width`, whether its code computes with numbers of any width, or
+    else to the tolerances of doubles. Its machine code depends on name, shapes and programs only.
     """
 
     name: str
     shapes: tuple[Shape, ...]
     key: Hashable
     natives: Sequence[Any] = ()
-    takes_views = False
+    takes_views = any_width = False
 
     @abstractmethod
     def arrays(self, *args: Array) -> Sequence[Array]:
@@ -72,6 +73,8 @@ def call(callee: Callee, *args: Node) -> tuple[Node, ...]:
 @final
 class Held(Callee):
     """A value that derivatives take as fixed."""
+
+    any_width = True
 
     def __init__(self, shape: Shape) -> None:
         self.shapes, self.key, self.name = (shape,), shape, "held"

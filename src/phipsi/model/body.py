@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from phipsi.errors import ModelError
 from phipsi.model.extras import Extras
+from phipsi.model.flexible_inertia import FlexibleInertia
 from phipsi.model.inertia import SpatialInertia
 from phipsi.model.joint import Joint
 from phipsi.model.pose import Pose
@@ -36,7 +37,10 @@ class Body:
 
     `placement` is the pose of the inboard joint frame in the parent's body frame; at neutral q the
     body frame coincides with it. `armature` (kg·m² or kg) and `damping` (N·m·s/rad or N·s/m) have
-    one number per rate; `limits` are the lower and upper bounds of each coordinate, or None.
+    one number per rate; `limits` are the lower and upper bounds of each coordinate, or None. A body
+    that deforms has its modes in `flexible`, and `inertia` is that of the undeformed body. On a
+    flexible parent, `port` names the place of the joint, and `placement` is the pose in its frame;
+    "" is the body frame of the parent, which its modes do not move.
     """
 
     name: str
@@ -48,6 +52,8 @@ class Body:
     armature: Numbers
     damping: Numbers
     limits: Limits
+    port: str | None = None
+    flexible: FlexibleInertia | None = None
 
 
 @final
@@ -85,11 +91,12 @@ def make_body(
     parent: str,
     joint: Joint,
     placement: Pose = NO_PLACEMENT,
-    inertia: SpatialInertia = NO_INERTIA,
+    inertia: SpatialInertia | FlexibleInertia = NO_INERTIA,
     joint_name: str | None = None,
     armature: ArrayLike = 0.0,
     damping: ArrayLike = 0.0,
     limits: LimitsArgument = None,
+    port: str | None = None,
 ) -> Body:
     """Return a record with checked types and sizes; values are judged when the model is built."""
     _check_name(name, "a body's name")
@@ -103,12 +110,18 @@ def make_body(
         )
     _check_type(name, "joint", joint, Joint, "Revolute(axis=(0, 0, 1))")
     _check_type(name, "placement", placement, Pose, "Pose(translation=(0, 0, 0.1))")
+    flexible = inertia if isinstance(inertia, FlexibleInertia) else None
+    inertia = inertia.rigid if isinstance(inertia, FlexibleInertia) else inertia
     _check_type(name, "inertia", inertia, SpatialInertia, "SpatialInertia(mass=1.0)")
+    if port is not None:
+        _check_type(name, "port", port, str, '"tip"')
     joint_name = name if joint_name is None else joint_name
     rotor = _per_rate(armature, "armature", joint, joint_name)
     damper = _per_rate(damping, "damping", joint, joint_name)
     bounds = _limits(limits, joint, joint_name)
-    return Body(name, parent, joint, placement, inertia, joint_name, rotor, damper, bounds)
+    return Body(
+        name, parent, joint, placement, inertia, joint_name, rotor, damper, bounds, port, flexible
+    )
 
 
 def make_frame(name: str, body: str, placement: Pose) -> Frame:

@@ -18,9 +18,10 @@ from phipsi.model.body import (
     make_body,
     make_frame,
 )
+from phipsi.model.flexible_inertia import FlexibleInertia
 from phipsi.model.inertia import SpatialInertia
 from phipsi.model.joint import Joint
-from phipsi.model.joints import Revolute
+from phipsi.model.joints import Fixed, Revolute
 from phipsi.model.model import Model
 from phipsi.model.pose import Pose
 from phipsi.model.validate import InertiaPolicy, validate
@@ -52,8 +53,9 @@ class ModelBuilder:
         *,
         parent: str = WORLD_NAME,
         joint: Joint = _DEFAULT_JOINT,
+        port: str | None = None,
         placement: Pose = NO_PLACEMENT,
-        inertia: SpatialInertia = NO_INERTIA,
+        inertia: SpatialInertia | FlexibleInertia = NO_INERTIA,
         joint_name: str | None = None,
         armature: ArrayLike = 0.0,
         damping: ArrayLike = 0.0,
@@ -61,23 +63,38 @@ class ModelBuilder:
     ) -> Body:
         """Add a body and the joint that attaches it to its parent.
 
-        **Arguments:** `parent`, a body's name (it may be added later) or "world"; `placement`, the
-        pose of the inboard joint frame in the parent's body frame: at neutral q the body frame
-        coincides with it; `inertia`, in the body frame; `joint_name`, by default the body's name;
+        **Arguments:** `parent`, a body's name (it may be added later) or "world"; `port`, on a
+        flexible parent, the port that carries the joint ("": the parent's body frame, which its
+        modes do not move); `placement`, the pose of the inboard joint
+        frame in the parent's body frame, or in that of the port: at neutral q the body frame
+        coincides with it; `inertia`, in the body frame, a `FlexibleInertia` for a body that
+        deforms: its modal coordinates follow those of the joint in q, and their rates in v;
+        `joint_name`, by default the body's name;
         `armature`, rotor inertia reflected to the joint (kg·m², or kg for sliding), and `damping`
         (N·m·s/rad, or N·s/m), one number or one per rate; `limits`, None or (lower, upper)
         bounds of q, one number or one per coordinate, ±inf for none. **Returns:** the body as it
         is kept until `build`.
         """
         body = make_body(
-            name, parent, joint, placement, inertia, joint_name, armature, damping, limits
+            name, parent, joint, placement, inertia, joint_name, armature, damping, limits, port
         )
         self._bodies.append(body)
         return body
 
-    def add_frame(self, name: str, body: str, placement: Pose = NO_PLACEMENT) -> None:
-        """Name a frame fixed in a body or in "world"; `placement` is its pose there."""
-        self._frames.append(make_frame(name, body, placement))
+    def add_frame(
+        self, name: str, body: str, placement: Pose = NO_PLACEMENT, *, port: str | None = None
+    ) -> None:
+        """Name a frame fixed in a body or in "world"; `placement` is its pose there.
+
+        On a flexible body give the `port` that the frame moves with, and its pose in the frame of
+        the port. Such a frame is a body without mass, welded to the port: points, loops and
+        contacts on it act on the port.
+        """
+        if port is not None:
+            weld = make_body(name, body, Fixed(), placement, port=port)
+            self._bodies.append(weld)
+        else:
+            self._frames.append(make_frame(name, body, placement))
 
     def add_shape(
         self,

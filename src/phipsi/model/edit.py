@@ -19,6 +19,7 @@ from phipsi.model.body import (
     make_body,
 )
 from phipsi.model.extras import Shape
+from phipsi.model.flexible_inertia import FlexibleInertia
 from phipsi.model.inertia import SpatialInertia
 from phipsi.model.joint import Joint
 from phipsi.model.joints import Fixed
@@ -33,7 +34,7 @@ FloatArray = NDArray[np.float64]
 
 def replaced_body(
     body: Body,
-    inertia: SpatialInertia | None,
+    inertia: SpatialInertia | FlexibleInertia | None,
     placement: Pose | None,
     joint: Joint | None,
     armature: ArrayLike | None,
@@ -71,11 +72,12 @@ def replaced_body(
         body.parent,
         new_joint,
         body.placement if placement is None else placement,
-        body.inertia if inertia is None else inertia,
+        (body.flexible or body.inertia) if inertia is None else inertia,
         body.joint_name,
         carried("armature", body.armature, armature) if new_joint.nv else 0.0,
         carried("damping", body.damping, damping) if new_joint.nv else 0.0,
         limits,
+        body.port,
     )
     check_body(changed)
     if inertia is not None:
@@ -89,7 +91,7 @@ def with_body(description: Description, changed: Body) -> Description:
     bodies: list[Body] = []
     for body in description.bodies:
         if body.name == changed.name:
-            if body.inertia != changed.inertia:
+            if (body.inertia, body.flexible) != (changed.inertia, changed.flexible):
                 extras = extras.without_findings(body.name)
             body = changed
         bodies.append(body)
@@ -117,6 +119,16 @@ def checked_rates(what: str, given: ArrayLike | None, old: FloatArray) -> FloatA
             f"{what} has one number per degree of freedom, {old.shape}, not {values.shape}"
         )
     return values
+
+
+def reject_flexible(description: Description, function: str) -> None:
+    """Raise a ModelError if a body is flexible: ten numbers do not describe its inertia."""
+    for body in description.bodies:
+        if body.flexible is not None:
+            raise ModelError(
+                f"{function} is for rigid bodies: {body.name!r} deforms, and its inertia is not "
+                f"ten numbers. Replace it with model.with_body({body.name!r}, inertia=…)."
+            )
 
 
 def reparametrised(
@@ -158,6 +170,21 @@ def with_bodies(
     return replace(description, bodies=tuple(bodies), extras=extras)
 
 
+def with_rigid_bodies(description: Description) -> Description:
+    """Return the description without modes; what is on ports is where these are at η = 0."""
+    bodies = {body.name: body for body in description.bodies}
+
+    def rigid(body: Body) -> Body:
+        above = bodies[body.parent].flexible if body.parent in bodies else None
+        placement = body.placement
+        if above is not None and body.port:
+            port = above.port(body.port)
+            placement = Pose(port.rotation, port.position) @ placement
+        return replace(body, placement=placement, port=None, flexible=None)
+
+    return replace(description, bodies=tuple(map(rigid, description.bodies)))
+
+
 def with_locked(description: Description, values: Mapping[str, ArrayLike]) -> Description:
     """Return the description with these joints fixed at the given coordinates."""
     return replace(
@@ -173,6 +200,8 @@ def with_locked(description: Description, values: Mapping[str, ArrayLike]) -> De
 def _locked(body: Body, value: ArrayLike) -> Body:
     joint = body.joint
     q = np.atleast_1d(np.asarray(value, dtype=np.float64))
+    if body.flexible is not None and q.shape == (joint.nq + body.flexible.modes,):
+        q = q[: joint.nq]  # its modes go on moving
     who = f"joint {body.joint_name!r} ({joint.kind})"
     if q.shape != (joint.nq,):
         raise InputError(
@@ -263,6 +292,11 @@ def with_payload(description: Description, body: str, inertia: SpatialInertia) -
         return description
     if body == WORLD_NAME:
         return replace(description, world_inertia=description.world_inertia + inertia)
+    if any(b.name == body and b.flexible is not None for b in description.bodies):
+        raise ModelError(
+            f"body {body!r} is flexible: the effect of a payload depends on the port that carries "
+            f"it. Add it as a body, builder.add_body(…, parent={body!r}, port=…, joint=Fixed())."
+        )
     bodies = tuple(
         replace(b, inertia=b.inertia + inertia) if b.name == body else b for b in description.bodies
     )

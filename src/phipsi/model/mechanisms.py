@@ -5,6 +5,7 @@ Every function that takes a model says it once, in a line above its definition:
     @of_given_motion           about the q, v, vdot that are given: constraints change nothing
     @of_mechanisms             right for trees and for systems, constraint forces included
     @of_trees(why, instead)    for trees; a system with constraints is rejected, with the reason
+    @of_modes                  right for flexible bodies too; without it they are rejected
 
 The line is a note in `LOOPS` and leaves the function as it is: a warm call costs nothing more. A
 system without constraints is a tree to all of them.
@@ -36,6 +37,7 @@ class Loops:
     why: str = ""
     instead: str = ""
     contacts: bool = False
+    modes: bool = False
 
 
 LOOPS: dict[Callable[..., Any], Loops] = {}
@@ -69,6 +71,12 @@ def of_contacts(function: Function) -> Function:
     return function
 
 
+def of_modes(function: Function) -> Function:
+    """Note that bodies may deform."""
+    LOOPS[function] = replace(LOOPS[function], modes=True)
+    return function
+
+
 def tree_of(mechanism: Any, function: Callable[..., Any]) -> Model:
     """The tree that a function works on, or an error if constraints would change its answer."""
     if not isinstance(mechanism, Model):
@@ -84,6 +92,16 @@ def tree_of(mechanism: Any, function: Callable[..., Any]) -> Model:
             f"    pp.Simulator(system, laws, dt, integrator='time_stepping')\n"
             f"For bodies that pass through each other, give system.model, or a system without "
             f"contacts=."
+        )
+    if mechanism.is_flexible and not rule.modes:
+        pairs = zip(mechanism.body_names, mechanism.modes, strict=True)
+        names = [repr(name) for name, n in pairs if n]
+        raise InputError(
+            f"{function.__name__} is for rigid bodies, and {', '.join(names[:3])}"
+            f"{', …' if len(names) > 3 else ''} deform{'s' * (len(names) == 1)}: inertias and "
+            f"ports that change with the modes are not part of its formulas yet.\n"
+            f"For the undeformed bodies, make them rigid:\n"
+            f"    model.with_rigid_bodies()"
         )
     if rule.kind == "of_trees" and mechanism.n_rows:
         names = [repr(c.name) for c in mechanism.constraints]

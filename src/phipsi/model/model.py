@@ -31,6 +31,8 @@ from phipsi.model.body import (
 )
 from phipsi.model.closures import NO_CLOSURES, ClosureSet
 from phipsi.model.extras import Coupling, Finding, Rating, Shape
+from phipsi.model.flexible_hinge import hinge_limits, hinges_of
+from phipsi.model.flexible_inertia import FlexibleInertia
 from phipsi.model.inertia import SpatialInertia
 from phipsi.model.joint import Joint
 from phipsi.model.layout import LAYOUT, Layout
@@ -97,15 +99,18 @@ class Model(Value):
     about the body origins in body axes; `armature`, `damping` (nv,); `has_armature`; `lower`,
     `upper` (nq,), limits of q, ∓inf for none; `q_slices`, `v_slices`, per joint; `frames`, name →
     (body index or −1, pose of the frame in that body). A model from a file also has its `name`,
-    `couplings`, `ratings`, `geometry` and `diagnosis`. `constraints` and `closures`, their resolved
-    rows, are empty here and filled in a `System`; `model` is the same mechanism without them.
+    `couplings`, `ratings`, `geometry` and `diagnosis`. `flexible`, the `FlexibleInertia` of every
+    body or None, and `modes`, how many modes it has; the modal coordinates and rates of a body
+    follow those of its joint, and armature and damping there are 0. `constraints` and
+    `closures`, their resolved rows, are empty here and filled in a `System`; `model` is the same
+    mechanism without them.
     """
 
     __slots__ = (
         "description", "tree", "body_names", "joint_names", "joints", "placements", "inertias",
         "gravity", "placement_rotations", "placement_translations", "inertia_matrices",
         "armature", "damping", "frames", "nq", "nv", "q_slices", "v_slices", "lower", "upper",
-        "parent", "_layout", "_names", "_hash",
+        "parent", "modes", "flexible", "_layout", "_names", "_hash",
         "cache", "__weakref__",
     )  # fmt: skip
     description: Description
@@ -129,6 +134,8 @@ class Model(Value):
     lower: FloatArray
     upper: FloatArray
     parent: tuple[int, ...]
+    modes: tuple[int, ...]
+    flexible: tuple[FlexibleInertia | None, ...]
     _layout: Layout
     _names: Names
     _hash: int
@@ -147,7 +154,10 @@ class Model(Value):
         body_names = tuple(body.name for body in bodies)
         joint_names = tuple(body.joint_name for body in bodies)
         body_index = {name: i for i, name in enumerate(body_names)}
-        joints = tuple(body.joint for body in bodies)
+        tree = Tree(parent_indices(bodies))
+        flexible = tuple(body.flexible for body in bodies)
+        modes = tuple(0 if x is None else x.modes for x in flexible)
+        joints = hinges_of(bodies, tree.parent)
         rotations = [body.placement.rotation for body in bodies]
         translations = [body.placement.translation for body in bodies]
         matrices = [body.inertia.matrix for body in bodies]
@@ -157,9 +167,8 @@ class Model(Value):
                 for frame in description.frames
             }
         )
-        layout = Layout(joints, joint_names, [body.limits for body in bodies])
+        layout = Layout(joints, joint_names, [hinge_limits(body) for body in bodies])
         self._set(**{name: getattr(layout, name) for name in LAYOUT})
-        tree = Tree(parent_indices(bodies))
         self._set(
             description=description,
             tree=tree,
@@ -173,11 +182,18 @@ class Model(Value):
             placement_rotations=read_only(np.reshape(rotations, (n, 3, 3))),
             placement_translations=read_only(np.reshape(translations, (n, 3))),
             inertia_matrices=read_only(np.reshape(matrices, (n, 6, 6))),
-            armature=read_only([x for body in bodies for x in body.armature]),
-            damping=read_only([x for body in bodies for x in body.damping]),
+            armature=read_only(_per_rate([body.armature for body in bodies], modes)),
+            damping=read_only(_per_rate([body.damping for body in bodies], modes)),
             frames=frames,
+            modes=modes,
+            flexible=flexible,
             _layout=layout,
-            _names=Names(body_names, joint_names, frames),
+            _names=Names(
+                body_names,
+                joint_names,
+                frames,
+                [n for n, m in zip(body_names, modes, strict=True) if m],
+            ),
             _hash=hash(description),
             cache={},
         )
@@ -198,6 +214,11 @@ class Model(Value):
     def n_bodies(self) -> int:
         """Number of bodies that can move (welded ones are not counted)."""
         return len(self.body_names)
+
+    @property
+    def is_flexible(self) -> bool:
+        """Whether some body deforms."""
+        return any(self.modes)
 
     @property
     def has_armature(self) -> bool:
@@ -347,7 +368,7 @@ class Model(Value):
         self,
         name: str,
         *,
-        inertia: SpatialInertia | None = None,
+        inertia: SpatialInertia | FlexibleInertia | None = None,
         placement: Pose | None = None,
         joint: Joint | None = None,
         armature: ArrayLike | None = None,
@@ -380,6 +401,7 @@ class Model(Value):
         identification finds them; `armature` and `damping` (nv,), kept if None; `moments`, "error"
         or "warn" if a body gets moments no rigid body has. A negative mass is always an error.
         """
+        edit.reject_flexible(self.description, "with_inertial_parameters")
         values = edit.checked_parameters(parameters, self.body_names)
         rotors = edit.checked_rates("armature", armature, self.armature)
         dampers = edit.checked_rates("damping", damping, self.damping)
@@ -388,6 +410,13 @@ class Model(Value):
             for i, (body, s) in enumerate(zip(self.description.bodies, self.v_slices, strict=True))
         ]
         return self._rebuilt(assemble(edit.with_bodies(self.description, bodies, moments)))
+
+    def with_rigid_bodies(self) -> Self:
+        """Return the same mechanism with all flexible bodies as they are undeformed, and rigid.
+
+        What sits on ports keeps its place; the coordinates are those of the joints alone.
+        """
+        return self._rebuilt(assemble(edit.with_rigid_bodies(self.description)))
 
     def with_locked(
         self, joints: str | Iterable[str], q: ArrayLike | Mapping[str, ArrayLike]
@@ -535,6 +564,17 @@ class Model(Value):
 
     def __repr__(self) -> str:
         return (
-            f"<Model: {self.n_bodies} bodies, nq = {self.nq}, nv = {self.nv}, "
+            f"<Model: {self.n_bodies} bodies, {_modes_text(self.modes)}"
+            f"nq = {self.nq}, nv = {self.nv}, "
             f"{len(self.frames)} frame{'' if len(self.frames) == 1 else 's'}>"
         )
+
+
+def _per_rate(numbers: list[Numbers], modes: tuple[int, ...]) -> list[float]:
+    """Numbers of joints, one for each rate; those of modes are 0."""
+    pairs = zip(numbers, modes, strict=True)
+    return [x for own, n in pairs for x in (*own, *(0.0,) * n)]
+
+
+def _modes_text(modes: tuple[int, ...]) -> str:
+    return f"{sum(modes)} modes, " if any(modes) else ""

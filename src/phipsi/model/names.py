@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, final
 
 import numpy as np
@@ -22,17 +22,18 @@ _IDENTITY = Pose()
 class Names:
     """The names of one model; bodies and frames share a set, joints have their own."""
 
-    __slots__ = ("_bodies", "_joints", "_frames")
+    __slots__ = ("_bodies", "_joints", "_frames", "_flexible")
 
     def __init__(
         self,
         body_names: tuple[str, ...],
         joint_names: tuple[str, ...],
         frames: Mapping[str, tuple[int, Pose]],
+        flexible: Collection[str] = (),
     ) -> None:
         self._bodies = {name: i for i, name in enumerate(body_names)}
         self._joints = {name: i for i, name in enumerate(joint_names)}
-        self._frames = frames
+        self._frames, self._flexible = frames, frozenset(flexible)
 
     def body_index(self, name: str) -> int:
         """Number of a moving body in storage order."""
@@ -83,6 +84,12 @@ class Names:
         arm = vector3(offset, f"the offset of a point on {name!r}")
         if not np.isfinite(arm).all():
             raise ModelError(f"the offset {arm.tolist()} of a point on {name!r} is not finite.")
+        if arm.any() and name in self._flexible:
+            raise ModelError(
+                f"a point is given at {arm.tolist()} from the origin of {name!r}, a flexible body "
+                f"whose points move with its modes, each in its own way. Give a port a frame and "
+                f"take that:  builder.add_frame('sensor', {name!r}, port=…)"
+            )
         return host, X @ Pose(translation=arm) if arm.any() else X
 
 

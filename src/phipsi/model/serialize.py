@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
+import numpy as np
+
 from phipsi.errors import ParseError, did_you_mean
 from phipsi.model import joints as joint_types
 from phipsi.model.body import (
@@ -19,6 +21,7 @@ from phipsi.model.body import (
     make_frame,
 )
 from phipsi.model.extras import EXTRA_KEYS, extras_from_dict, extras_to_dict
+from phipsi.model.flexible_inertia import FlexibleInertia, FlexibleShape, Port
 from phipsi.model.inertia import SpatialInertia
 from phipsi.model.joint import Joint
 from phipsi.model.pose import Pose
@@ -29,6 +32,7 @@ VERSION = 1
 _JOINTS: dict[str, type[Joint]] = {
     name: getattr(joint_types, name) for name in joint_types.__all__ if name != "Joint"
 }
+_RARE = ("port", "flexible")
 _INERTIA_KEYS = ("mass", "com_B", "moment_about_com_B", "moment_about_origin_B")
 
 
@@ -53,7 +57,12 @@ def to_dict(description: Description) -> dict[str, Any]:
 def _encoded(value: Any) -> Any:
     """Records as objects of their fields, values as their arguments, infinite limits as null."""
     if isinstance(value, Body | Frame):
-        return {field.name: _encoded(getattr(value, field.name)) for field in fields(value)}
+        named = {field.name: _encoded(getattr(value, field.name)) for field in fields(value)}
+        return {name: x for name, x in named.items() if x is not None or name not in _RARE}
+    if isinstance(value, FlexibleInertia | Port | FlexibleShape):
+        return {name: _encoded(getattr(value, name)) for name in value.__slots__}
+    if isinstance(value, np.ndarray):
+        return value.tolist()
     if isinstance(value, Pose):
         return {"rotation": value.rotation.tolist(), "translation": value.translation.tolist()}
     if isinstance(value, Joint):
@@ -102,20 +111,37 @@ def _body_from_dict(data: Any) -> Body:
     where = f"body {data.get('name')!r}" if isinstance(data, Mapping) else "a body"
     required = ("name", "joint")
     optional = (
-        "parent", "joint_name", "placement", "inertia", "armature", "damping", "limits",
+        "parent", "joint_name", "placement", "inertia", "armature", "damping", "limits", "port",
+        "flexible",
     )  # fmt: skip
     given = _fields(data, where, required, optional)
+    rigid = "flexible" not in given
     return make_body(
         given["name"],
         given.get("parent", "world"),
         _joint_from_dict(given["joint"], where),
         _pose_from_dict(given.get("placement", {}), where),
-        _inertia_from_dict(given, "inertia", where),
+        _inertia_from_dict(given, "inertia", where)
+        if rigid
+        else _flexible_from_dict(given["flexible"], where),
         given.get("joint_name"),
         given.get("armature", 0.0),
         given.get("damping", 0.0),
         _limits_from_list(given.get("limits"), where),
+        given.get("port"),
     )
+
+
+def _flexible_from_dict(data: Any, where: str) -> FlexibleInertia:
+    who = f"the flexible inertia of {where}"
+    given = _fields(data, who, ("mass", "modal_mass", "stiffness"), FlexibleInertia.__slots__)
+    ports = _items(given, "ports")
+    given["ports"] = [
+        Port(**_fields(x, f"a port of {who}", ("name",), Port.__slots__)) for x in ports
+    ]
+    if given.get("shape"):
+        given["shape"] = FlexibleShape(**given["shape"])
+    return FlexibleInertia(**given)
 
 
 def _inertia_from_dict(data: Mapping[str, Any], key: str, where: str) -> SpatialInertia:

@@ -27,6 +27,7 @@ def validate(description: Description, inertia: InertiaPolicy = "error") -> None
     check_attachment(description)
     for body in description.bodies:
         check_body(body)
+    check_ports(description)
     check_moments(description.bodies, inertia)
 
 
@@ -92,6 +93,55 @@ def check_attachment(description: Description) -> None:
             f'    builder.add_body({names[0]!r}, parent="world", ...)\n'
             f"and close the loop with a constraint instead of a joint."
         )
+
+
+def check_ports(description: Description) -> None:
+    """What is on a flexible body is on one of its ports; other bodies have none."""
+    bodies = {body.name: body for body in description.bodies}
+    for body in description.bodies:
+        check_port(body, bodies.get(body.parent))
+    for kind, things in (("frame", description.frames), ("shape", description.shapes)):
+        for thing in things:
+            host = bodies.get(thing.body)
+            if host is None or host.flexible is None:
+                continue
+            advice = (
+                f"builder.add_frame({thing.name!r}, {thing.body!r}, port={_a_port(host)!r})"
+                if kind == "frame"
+                else f"builder.add_frame('pad', {thing.body!r}, port={_a_port(host)!r}), and the "
+                f"shape on 'pad'"
+            )
+            raise ModelError(
+                f"{kind} {thing.name!r} is on the flexible body {thing.body!r}, whose points move "
+                f"with its modes, each in its own way. Put it on a port:\n    {advice}"
+            )
+
+
+def check_port(body: Body, parent: Body | None) -> None:
+    """A body on a flexible parent names one of its ports; other bodies name none."""
+    if parent is None or parent.flexible is None:
+        if body.port:
+            raise ModelError(
+                f"body {body.name!r} is to sit on the port {body.port!r} of {body.parent!r}, which "
+                f"is not a flexible body and has no ports. Leave out port= and give placement=."
+            )
+        return
+    if body.port == "":
+        return
+    if body.port is None:
+        raise ModelError(
+            f"body {body.name!r} hangs on the flexible body {body.parent!r}, which deforms: say on "
+            f"which port, for example\n"
+            f"    builder.add_body({body.name!r}, parent={body.parent!r}, port={_a_port(parent)!r})"
+            f"\n"
+            f'or port="" for its body frame, which its modes do not move.'
+        )
+    parent.flexible.port(body.port)
+
+
+def _a_port(body: Body) -> str:
+    ports = () if body.flexible is None else body.flexible.ports
+    return ports[0].name if ports else "…"
 
 
 def check_body(body: Body) -> None:

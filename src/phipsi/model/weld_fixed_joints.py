@@ -32,11 +32,13 @@ def weld(description: Description) -> Description:
     """Merge every body whose joint has no freedom into the body (or world) it is fixed to.
 
     Its inertia is added there, bodies, frames and shapes on it move there with placements composed,
-    and its name stays as a frame.
+    and its name stays as a frame. A flexible body, and a body on a port, moves with the modes and
+    stays a body.
     """
     bodies = description.bodies
     if all(body.joint.nv for body in bodies):
         return description
+    flexible = {body.name for body in bodies if body.flexible is not None}
     host: dict[str, tuple[str, Pose]] = {WORLD_NAME: (WORLD_NAME, Pose())}
     gained: dict[str, SpatialInertia] = {WORLD_NAME: description.world_inertia}
     kept: dict[str, Body] = {}
@@ -44,7 +46,7 @@ def weld(description: Description) -> Description:
         body = bodies[i]
         parent, X_parent = host[body.parent]
         placement = X_parent @ body.placement
-        if body.joint.nv == 0:
+        if body.joint.nv == 0 and not {body.name, parent} & flexible:
             host[body.name] = (parent, placement)
             gained[parent] = gained[parent] + body.inertia.transformed(placement)
         else:

@@ -181,6 +181,8 @@ _BY_TANGENTS = (LIFT, LOWER, VELOCITY)
 class GroupCall(Callee):
     """A formula at every joint of a model; `pulls`, the weights of its arguments instead."""
 
+    any_width = True
+
     def __init__(self, formula: Formula, model: Model, *, pulls: bool = False) -> None:
         self.formula, self.model, self.pulls = formula, model, pulls
         self.name = f"{formula.name} pulled" if pulls else formula.name

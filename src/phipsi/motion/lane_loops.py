@@ -15,9 +15,9 @@ from phipsi.backends.native import tables
 from phipsi.backends.native.data_record import INTEGERS, N_BODIES
 from phipsi.backends.native.tables import JointCode
 from phipsi.backends.native.text import llvm_text as ir
+from phipsi.backends.native.text.elementary import whole_number
 from phipsi.backends.native.text.elementary_functions import LaneNumbers
 from phipsi.backends.native.text.lane_arithmetic import (
-    DOUBLE,
     I32,
     I64,
     POINTER,
@@ -60,7 +60,7 @@ class LaneCode:
     def note_status(self, place: Any, allowed: Sequence[int] = ()) -> None:
         """Note the status of every lane; codes that are `allowed` are not failures."""
         b, e = self.b, self.e
-        status = b.load(place, align=8, typ=e.integers)
+        status = e.load_integers(place)
         for code in allowed:
             fine = b.icmp_signed("==", b.and_(status, e.integer(7)), e.integer(code))
             status = b.select(fine, self.zero, status)
@@ -80,6 +80,11 @@ class LaneCode:
         every = ir.Constant(width, 2**self.lanes - 1)
         return self.b.icmp_unsigned("==", self.b.bitcast(mask, width), every)
 
+    def as_number(self, x: Any) -> Any:
+        """A whole number that is not negative, as one to compute with."""
+        b, kind = self.b, self.e.number
+        return whole_number(b, x, kind) if b.module.narrow else b.sitofp(x, kind.type)
+
     def numbers(self) -> LaneNumbers:
         """What the formulas of the groups need, again wherever code branches."""
         return LaneNumbers(self.e)
@@ -91,12 +96,12 @@ class LaneCode:
     def load(self, base: Any, i: Any) -> Lane:
         """Number i of an area."""
         where = self.b.at(base, self.b.mul(i, i64(self.bytes)))
-        return Lane(self.e, self.b.load(where, align=8, typ=self.e.vector))
+        return self.e.load(where)
 
     def store(self, value: Any, base: Any, i: Any) -> None:
         """Number i of an area."""
         where = self.b.at(base, self.b.mul(i, i64(self.bytes)))
-        self.b.store(self.e.lift(value).value, where, align=8)
+        self.e.store(value, where)
 
     def pack(self, bases: Values, packed: Any, count: Any) -> None:
         """Rows of numbers, one per lane, into vectors."""
@@ -105,8 +110,7 @@ class LaneCode:
         def one(i: Any) -> None:
             out: Any = ir.Constant(self.e.vector, ir.Undefined)
             for lane, base in enumerate(bases):
-                where = b.at(base, b.mul(i, i64(8)))
-                entry = b.load(where, align=8, typ=DOUBLE)
+                entry = self.e.load_one(b.at(base, b.mul(i, i64(self.e.unit))))
                 out = b.insert_element(out, entry, ir.Constant(I32, lane))
             self.store(Lane(self.e, out), packed, i)
 
@@ -120,8 +124,8 @@ class LaneCode:
             value = self.load(packed, i).value
             for lane, base in enumerate(bases):
                 entry = b.extract_element(value, ir.Constant(I32, lane))
-                where = b.at(base, b.mul(i, i64(8)))
-                b.store(entry, where, align=8)
+                where = b.at(base, b.mul(i, i64(self.e.unit)))
+                b.store(entry, where, align=self.e.unit)
 
         write_loop(b, count, one)
 

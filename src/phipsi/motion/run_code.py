@@ -18,14 +18,13 @@ from phipsi.backends.native.data_record import INTEGERS, N_BODIES
 from phipsi.backends.native.kernel.law_code import Area, LawCode
 from phipsi.backends.native.native_backend import KernelSource
 from phipsi.backends.native.pipeline import sources_digest
-from phipsi.backends.native.targets.target import MachineCode, generic_target, machine_code
+from phipsi.backends.native.targets.target import MachineCode, machine_code
 from phipsi.backends.native.text import llvm_text as ir
-from phipsi.backends.native.text.elementary import whole_number
 from phipsi.backends.native.text.lane_arithmetic import (
-    DOUBLE,
     I32,
     I64,
     POINTER,
+    WORD,
     Emitter,
     Lane,
     fold_loop,
@@ -35,6 +34,7 @@ from phipsi.backends.native.text.lane_arithmetic import (
 from phipsi.laws.calls import listing, natives_of
 from phipsi.laws.graph import Node, in_order
 from phipsi.motion.lane_loops import LaneCode, Part
+from phipsi.motion.step_calls import reproducible_source
 
 # Words of a job; then three for each port (address, bytes per trajectory, bytes per step or
 # record), and the data and the scratch memory of every kernel that the run calls.
@@ -123,9 +123,7 @@ class Plan:
     @cached_property
     def sources(self) -> Sequence[KernelSource]:
         """The same programs for the processor that the code is for."""
-        if not self.reproducible:
-            return self.natives
-        return [KernelSource(x.program, generic_target()) for x in self.natives]
+        return [reproducible_source(x) for x in self.natives] if self.reproducible else self.natives
 
     @cached_property
     def ports(self) -> dict[str, int]:
@@ -208,17 +206,17 @@ class Run(LaneCode):
         self.module, self.plan, self.natives, self.lanes = module, plan, natives, lanes
         self._kernels = [source.kernel(module, lanes) for source in sources]
         self._known = sources[0].known
-        self.codes, self.bytes = natives[0].unit.tables.codes, 8 * lanes
+        self.codes, self.bytes = natives[0].unit.tables.codes, target.unit * lanes
         function = ir.Function(module, ir.FunctionType(ir.VOID, [POINTER] * 4), f"{name}_run")
         b = self.b = function.begin()
-        e = self.e = Emitter(lanes, fused=target.fused)
+        e = self.e = Emitter(lanes, fused=target.fused, number=target.number)
         e.builder = b
         job, self._ports = function.args[0], plan.ports
         count = PORTS + 3 * len(self._ports) + 2 * len(natives)
         self._job = [self.word(job, i) for i in range(count)]
         self._programs = PORTS + 3 * len(self._ports)
         self.data = b.inttoptr(self._job[self._programs], POINTER)
-        self.h = e.splat(b.load(b.at(job, 8 * STEP_LENGTH), typ=DOUBLE))
+        self.h = e.load_shared(b.at(job, 8 * STEP_LENGTH))
         self._work, self._used = b.inttoptr(self._job[WORK], POINTER), 0
         self.zero = ir.Constant(e.integers, [0] * lanes)
         self.failed, self._bad, self._failed_at = (b.alloca(e.integers) for _ in range(3))
@@ -265,10 +263,6 @@ class Run(LaneCode):
         self._used += size
         return here
 
-    def _as_number(self, x: Any) -> Any:
-        """A whole number that is not negative, as one to compute with."""
-        return whole_number(self.b, x) if self.module.narrow else self.b.sitofp(x, DOUBLE)
-
     def _where(self, name: str, rows: Sequence[Any]) -> list[Any]:
         """The address of each lane's row of a port."""
         b, word = self.b, self._word_of(name)
@@ -286,7 +280,7 @@ class Run(LaneCode):
             for name in self.plan.shared
         }
         inputs: dict[str, Any] = {n: Area(place) for n, place in self._areas.items()}
-        step = self.e.splat(self._as_number(number))
+        step = self.e.splat(self.as_number(number))
         inputs |= shared | {"h": [self.h], "step": [step], "trajectory": [self._trajectory]}
         if self.plan.restart:
             over = b.icmp_signed("!=", b.load(self.failed, typ=self.e.integers), self.zero)
@@ -304,7 +298,7 @@ class Run(LaneCode):
             rows.append(b.select(b.icmp_signed("<", row, last), row, last))
         numbers: Any = ir.Constant(e.vector, ir.Undefined)
         for lane, row in enumerate(rows):
-            number = self._as_number(b.add(row, self._job[TRAJECTORY]))
+            number = self.as_number(b.add(row, self._job[TRAJECTORY]))
             numbers = b.insert_element(numbers, number, ir.Constant(I32, lane))
         self._trajectory = Lane(e, numbers)
         for name in (*plan.states, *plan.own):
@@ -350,18 +344,19 @@ class Run(LaneCode):
             integers = b.load(place, typ=e.integers)
             for lane, where in enumerate(self._integer_rows(word, rows)):
                 entry = b.extract_element(integers, ir.Constant(I32, lane))
-                b.store(entry, where, align=8)
+                b.store(entry, where, align=e.unit)
                 if word == STATUS:
-                    b.store(b.or_(b.load(self._failures, typ=I64), entry), self._failures)
+                    wide = entry if e.unit == WORD else b.zext(entry, I64)
+                    b.store(b.or_(b.load(self._failures, typ=I64), wide), self._failures)
 
     def _integer_rows(self, word: int, rows: Sequence[Any]) -> list[Any]:
         base = self.b.inttoptr(self._job[word], POINTER)
-        return [self.b.at(base, self.b.mul(row, i64(8))) for row in rows]
+        return [self.b.at(base, self.b.mul(row, i64(self.e.unit))) for row in rows]
 
     def _integers(self, word: int, rows: Sequence[Any]) -> Any:
         out: Any = ir.Constant(self.e.integers, ir.Undefined)
         for lane, where in enumerate(self._integer_rows(word, rows)):
-            entry = self.b.load(where, align=8, typ=I64)
+            entry = self.b.load(where, align=self.e.unit, typ=self.e.number.integer)
             out = self.b.insert_element(out, entry, ir.Constant(I32, lane))
         return out
 
@@ -437,7 +432,7 @@ class Run(LaneCode):
             for name in restart.pools:
                 size, pool = self._ports[name], self._job[self._word_of(f"pool {name}")]
                 base, new = b.inttoptr(pool, POINTER), code.area(size)
-                bases = [b.at(base, b.mul(entry, i64(8 * size))) for entry in entries]
+                bases = [b.at(base, b.mul(entry, i64(e.unit * size))) for entry in entries]
                 self.pack(bases, new.base, i64(size))
                 node = self.plan.states[name]
                 self._commit(code, {name: node}, [new], begins)
@@ -540,9 +535,10 @@ class Run(LaneCode):
         b, number = self.b, [x is native for x in self.natives].index(True)
         words = self._job[self._programs + 2 * number :]
         data, scratch = (b.inttoptr(word, POINTER) for word in words[:2])
-        buffers = self.area(-(-(len(places) + 1) // self.lanes))
+        self._used += -self._used * self.bytes % WORD // self.bytes  # whole words
+        buffers = self.area(-(-WORD * (len(places) + 1) // self.bytes))
         for i, place in enumerate((*places, self._status)):
-            b.store(place, b.at(buffers, 8 * i))
+            b.store(place, b.at(buffers, WORD * i))
         flag = ir.Constant(ir.IntType(1), 1)
 
         def call() -> None:

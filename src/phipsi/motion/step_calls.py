@@ -9,11 +9,11 @@ from typing import Any, cast, final
 import numpy as np
 
 from phipsi.algorithms.forms import FORWARD_DYNAMICS, forward, loaded
-from phipsi.backends.backend import has_machine_code
+from phipsi.backends.backend import backend_of, has_machine_code
 from phipsi.backends.native.native_backend import KernelSource
 from phipsi.backends.program import Program
 from phipsi.calculus.differentiation import gradient
-from phipsi.compiler import compile
+from phipsi.compiler import build, compile
 from phipsi.errors import InputError
 from phipsi.expressions.node import Expr
 from phipsi.laws import law_operations as ops
@@ -56,6 +56,16 @@ def kernel_source(program: Program) -> KernelSource | None:
     return source.model.cached((*key, source.reproducible), lambda: KernelSource(source))
 
 
+def reproducible_source(native: KernelSource) -> KernelSource:
+    """The same program by the plan that every machine chooses, and for any processor."""
+    request, model = native.program.request, native.program.model
+
+    def once() -> KernelSource:
+        return KernelSource(build(request, model, backend_of("native"), reproducible=True).source)
+
+    return model.cached((KernelSource, request, True), once)
+
+
 @final
 class ProgramCall(Callee):
     """Expressions of the algebra on a model; the arguments of the call are the program's inputs.
@@ -93,6 +103,7 @@ class ProgramCall(Callee):
             )
         if self._unrolled is not None:
             self.natives, self.name = (), f"{self.name} unrolled {self._unrolled.key}"
+        self.any_width = self._unrolled is None
         self.inputs: tuple[str, ...] = tuple(self.native.program.inputs)
         self.shapes: tuple[Shape, ...] = tuple(self.native.output_shapes)
         self.key = (self.forms, id(model), repr(sorted(options.items())), allowed, unrolls)

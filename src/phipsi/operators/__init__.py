@@ -70,6 +70,7 @@ v, vdot, tau, dq, dv, dvdot, dtau, dinertia, f_ext, f0, U, Udot = _leaves(
     "v vdot tau dq dv dvdot dtau dinertia f_ext f0 U Udot"
 )
 coordinates = catalogue_leaf("coordinates")
+K_e, C_e, modal, eta = _leaves("K_e C_e modal eta")
 gravity, V, a, b, c_J, s_gauge, a_paper, b_paper, pose, frame_pose, moved = _leaves(
     "gravity V a b c_J s_gauge a_paper b_paper pose frame_pose moved"
 )

@@ -187,6 +187,12 @@ row("M", "M", "M", _MF, MEMORYLESS, "", "spatial inertia of each body about its 
     varies=("inertia",), differential=lambda x, d: inertia_of(d.parameters))
 row("Jr", "Jr", r"J_r", _RE, MEMORYLESS, "", "rotor inertia reflected to the joint (armature)",
     "docs/notation.md", SYMMETRIC)
+row("K_e", "K_e", r"K_{e}", _RE, MEMORYLESS, "", "stiffness of the modes of flexible bodies, zero for joints",
+    "theory/flexible-bodies 0", SYMMETRIC)
+row("C_e", "C_e", r"C_{e}", _RE, MEMORYLESS, "", "damping of the modes of flexible bodies, zero for joints",
+    "theory/flexible-bodies 0", SYMMETRIC)
+row("modal", "modal", r"\mathrm{modal}", (RATES, RATES), MEMORYLESS, "", "keeps the rates of modes",
+    "theory/flexible-bodies 0")
 row("shift", "shift", r"\mathcal{S}", _FF, STRICTLY_CAUSAL, "q",
     "relabels: block of k becomes block of its parent (in body axes: rotated)", "88-11 App. A",
     step=True, differential=lambda x, d: -(x @ cross(catalogue_leaf("angular") @ d.relative).T))
@@ -272,6 +278,8 @@ row("Lambda", "Λ", r"\Lambda", (POINT_FORCES, POINT_MOTIONS), GENERAL, "q",
 # ---- vectors -----------------------------------------------------------------------------------------
 row("coordinates", "q", "q", (ONE, RATES), GENERAL, "q", "coordinates of joints with q̇ = v", "theory/open-chains 1",
     differential=lambda x, d: d.rates)
+row("eta", "η", r"\eta", (ONE, RATES), GENERAL, "q", "coordinates of the modes of flexible bodies, zero for joints",
+    "theory/flexible-bodies 0", differential=lambda x, d: catalogue_leaf("modal") @ d.rates)
 row("v", "v", "v", (ONE, RATES), GENERAL, "v", "joint rates", "")
 row("vdot", "v̇", r"\dot{v}", (ONE, RATES), GENERAL, "vdot", "joint accelerations", "")
 row("tau", "τ", r"\tau", (ONE, EFFORTS), GENERAL, "tau", "joint efforts", "")

@@ -19,6 +19,7 @@ from phipsi.motion import checks
 from phipsi.motion.motion import Motion
 from phipsi.motion.tableaux import Method
 from phipsi.motion.user_functions import check_signature, first_call, name_of
+from phipsi.progress import make_progress
 from phipsi.simulation.adaptive_steps import Adaptive, AdaptiveStep
 from phipsi.simulation.changing_run import simulate_changing
 from phipsi.simulation.contact_events import ContactEvents, Happened
@@ -28,7 +29,6 @@ from phipsi.simulation.equations import Controller, Equations
 from phipsi.simulation.events import Crossing, Event, Watch
 from phipsi.simulation.fixed_steps import FixedSteps
 from phipsi.simulation.prescribed import Prescribed
-from phipsi.simulation.progress import make_progress
 from phipsi.simulation.quadratures import Quadrature, Quadratures
 from phipsi.simulation.run_constraints import RunConstraints, checked_stabilization
 from phipsi.simulation.sampled_control import SampledControl, check_sampling

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
@@ -47,8 +48,8 @@ from phipsi.motion.rollout import failure, per_step_efforts
 from phipsi.motion.step_graph import INERTIA, StepGraph
 from phipsi.motion.step_rows import WRONG
 from phipsi.motion.tableaux import METHODS, SIMULATED
+from phipsi.progress import make_progress
 from phipsi.simulation.episodes import Episodes, shared_of, starts_of
-from phipsi.simulation.progress import make_progress
 from phipsi.simulation.simulator_results import (
     SimulatorGradient,
     SimulatorRun,
@@ -163,6 +164,19 @@ class Simulator:
 
     def __repr__(self) -> str:
         return f"<Simulator of {self.model!r}, dt = {self.dt:g} s, {self.integrator}>"
+
+    def as_reproducible(self) -> Simulator:
+        """The same simulator with the same bits on every processor; states belong to one of both.
+
+        >>> import phipsi as pp
+        >>> pp.Simulator(pp.examples.planar_arm(2)).as_reproducible().reproducible
+        True
+        """
+        if self.reproducible:
+            return self
+        out = copy(self)
+        out.reproducible, out._plans, out._gradients = True, {}, {}
+        return out
 
     def _checked_smoothing(self, value: Any) -> float:
         number = checked_number(value, "smoothing", "a finite number of J,", zero=True)
@@ -313,10 +327,15 @@ class Simulator:
             out[name] = array
         return out
 
-    def _plan(self, own: Iterable[str], records: tuple[str, ...]) -> Plan:
+    def plan(self, own: Iterable[str] = (), records: Sequence[str] = ()) -> Plan:
+        """What a run computes, as graphs: all that machine code of it is written from.
+
+        **Arguments:** `own`, parameters that every trajectory has its own values of; `records`,
+        names of `recordable`.
+        """
         from phipsi.motion.run_code import Plan, Sample
 
-        key = frozenset(own), records
+        key = frozenset(own), tuple(records)
         if key not in self._plans:
             sizes = {n: max(1, math.prod(shape)) for n, shape in self._shapes.items()}
             start = self._graph.start
@@ -406,7 +425,7 @@ class Simulator:
         steps, every = whole_number("steps", steps, 0), whole_number("every", every)
         threads = whole_number("threads", threads)
         names = tuple(dict.fromkeys(("t", *record)))
-        plan = self._plan(state.own, names)
+        plan = self.plan(state.own, names)
         now = state.copy()
         kept = steps // every + 1
         out = {

@@ -14,7 +14,7 @@ from typing import Any, final
 
 from phipsi.errors import InputError, SimulationError, warn
 from phipsi.motion.checks import checked_time, whole_number
-from phipsi.simulation.progress import make_progress
+from phipsi.progress import make_progress
 from phipsi.studies.block_workers import Blocks, Finished, NotWritten, Workers, failed
 from phipsi.studies.dask_workers import DaskWorkers
 from phipsi.studies.folder_lock import FolderLock

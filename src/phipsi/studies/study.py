@@ -55,7 +55,8 @@ class Study:
     of each: "final", "smallest", "largest", "mean" over time, "trajectory";
     `outcome(run, draws)`, a function to further arrays (n, …) by name;
     `seed`; `sampling`, "random", "sobol", "latin_hypercube", or "saltelli" for
-    `StudyResults.sobol_indices`; `block`, runs that are done together and are one file.
+    `StudyResults.sobol_indices`; `block`, runs that are done together and are one file;
+    `reproducible`, whether runs have the same bits on every processor, as for `Simulator`.
     **Attributes:** `count`, the number of runs; `draws`.
 
     A run that diverges does not stop the others: its status says so.
@@ -86,6 +87,7 @@ class Study:
         seed: int = 0,
         sampling: str = "random",
         block: int = 256,
+        reproducible: bool = False,
     ) -> None:
         if not isinstance(simulator, Simulator) and not callable(simulator):
             raise InputError(
@@ -103,7 +105,7 @@ class Study:
             if word not in KEPT:
                 hint = did_you_mean(str(word), list(KEPT))
                 raise InputError(f"keep={word!r} is not one of {', '.join(KEPT)}. {hint}")
-        self._start, self._outcome = start, outcome
+        self._start, self._outcome, self.reproducible = start, outcome, bool(reproducible)
 
     def __getstate__(self) -> dict[str, Any]:
         """What other processes need: they make their own simulator."""
@@ -135,6 +137,8 @@ class Study:
         made = self._given if isinstance(self._given, Simulator) else self._given()
         if not isinstance(made, Simulator):
             raise InputError(f"the function of a study made {made!r}, which is not a Simulator")
+        if self.reproducible:
+            made = made.as_reproducible()
         for name in self.record:
             made.shape_of(name)  # says which names there are
         options = [*_PLACES, *made.parameters]
@@ -398,8 +402,7 @@ class Study:
 
     @cached_property
     def _plan_text(self) -> str:
-        names = tuple(dict.fromkeys(("t", *self.record)))
-        return self.simulator._plan((), names).text()
+        return self.simulator.plan((), self.record).text()
 
     # ---- definition ---------------------------------------------------------------------------
 
@@ -412,6 +415,7 @@ class Study:
             "mechanism": sim.model.name or f"{sim.model.n_bodies} bodies",
             "dt": sim.dt,
             "integrator": sim.integrator,
+            "reproducible": sim.reproducible,
             "steps": self.steps,
             "every": self.every,
             "record": list(self.record),
@@ -484,10 +488,10 @@ def _shown_value(x: Any, depth: int) -> str:
 
 def _digest_of(simulator: Simulator, record: Sequence[str]) -> str:
     """Everything that the numbers of a simulator depend on."""
-    plan = simulator._plan((), tuple(dict.fromkeys(("t", *record))))
+    plan = simulator.plan((), tuple(dict.fromkeys(("t", *record))))
     out = hashlib.sha256(plan.text().encode())
-    for native in plan.natives:
-        for word, table in sorted(native.unit.pointers().items()):
+    for source in plan.sources:
+        for word, table in sorted(source.unit.pointers().items()):
             out.update(f"{word} {table.dtype} {table.shape}\n".encode())
             out.update(np.ascontiguousarray(table).tobytes())
     for name, value in sorted(simulator.parameters.items()):

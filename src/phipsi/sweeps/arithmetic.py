@@ -40,6 +40,10 @@ class Arithmetic(Protocol):
         """m, h and J of a rigid inertia [[J, h~], [−h~, m]]."""
         ...
 
+    def entries(self, block: Block) -> Rows:
+        """All entries of a block that is not that of a field."""
+        ...
+
     def by_column(self, x: Field, make: Callable[[Any], list[Entry]]) -> Block:
         """The block whose columns `make` computes from those of x."""
         ...
@@ -150,6 +154,14 @@ class Arithmetic(Protocol):
 
     def coordinates(self, name: str) -> list[Entry]:
         """The part of q or v of the joint."""
+        ...
+
+    def parent_modes(self, name: str) -> list[Entry]:
+        """The modal coordinates ("q") or rates ("v") of the parent."""
+        ...
+
+    def own_inertia(self) -> Block:
+        """The constant inertia of this body as a symmetric block."""
         ...
 
     def placement(self) -> Block:

@@ -278,7 +278,7 @@ def hinge_scale(a: Arithmetic, x: Field) -> Block:
         largest.append(found if x.data else a.maximum(found, a.outboard_size(start // 3)))
     scale: Rows = []
     for column in transpose_rows(axes):
-        turn, slide = dot(column[:3], column[:3]), dot(column[3:], column[3:])
+        turn, slide = dot(column[:3], column[:3]), dot(column[3:6], column[3:6])
         scale.append([add(mul(turn, largest[0]), mul(slide, largest[1]))])
     return a.dense(scale, 1)
 

@@ -124,7 +124,7 @@ def _lemma(
         constant.append((cr, _diagonal(blocks, (*inner, tr, *er), whole)))
     source = b.add(constant)
     step = blocks.step_in if inward else blocks.step_out
-    type_ = Type(Domain.BODY, "6", "6", source.type.kind)
+    type_ = Type(Domain.BODY, blocks.body, blocks.body, source.type.kind)
     return b.fixpoint(type_, lambda r: b.add([(1, source), (1, step(ea, r, eb))]))
 
 

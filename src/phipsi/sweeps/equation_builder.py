@@ -38,7 +38,8 @@ MOST_WORK = 10_000
 class Builder:
     """Builds the fields of one program."""
 
-    def __init__(self) -> None:
+    def __init__(self, flexible: bool = False) -> None:
+        self.flexible = flexible
         self._made: dict[tuple[object, ...], Field] = {}
         self._solutions: dict[tuple[object, ...], list[Field]] = {}
         self._count = self._work = 0
@@ -89,8 +90,15 @@ class Builder:
         kind = {Kind.RIGID: Kind.RIGID_T, Kind.RIGID_T: Kind.RIGID}.get(t.kind, Kind.GENERAL)
         return self.make("T", (x,), None, Type(t.domain, t.cols, t.rows, kind))
 
+    def _fit(self, x: Field, y: Field, size: str, other: str) -> None:
+        """Blocks of six rows do not fit bodies with modes: the formula is for rigid bodies."""
+        if self.flexible and size != other and "6" in (size, other):
+            six = x if size == "6" else y
+            raise LoweringError(no_modes(six.label or six.operation.meaning))
+
     def mul(self, x: Field, y: Field) -> Field:
         """Block product."""
+        self._fit(x, y, x.type.cols, y.type.rows)
         domain = _joint_domain(x, y)
         if x.op == "zero" or y.op == "zero":
             return self.zero(Type(domain, x.type.rows, y.type.cols))
@@ -182,6 +190,8 @@ class Builder:
             for d, y in terms_of(x):
                 flat[y] = flat.get(y, 0) + c * d
         assert like is not None
+        for x in flat:
+            self._fit(x, like, x.type.rows, like.type.rows)
         kept = [(c, x) for x, c in flat.items() if c != 0 and x.op != "zero"]
         if not kept:
             return self.zero(like.type)
@@ -285,9 +295,15 @@ class Builder:
         It is evaluated at the bodies, points, links or rows that its first argument has.
         """
         row = operation(op)
+        if row.modal and self.flexible:
+            op, row = row.modal, operation(row.modal)
+        elif self.flexible and row.rows == "6" and any(x.type.rows == "b" for x in args):
+            raise LoweringError(no_modes(row.meaning))
         domain = row.domain or args[0].type.domain
         type_ = Type(domain, row.rows, row.cols or args[-1].type.cols, row.kind)
         if any(args[i].op == "zero" for i in row.linear if i < len(args)):
+            return self.zero(type_)
+        if row.modal == op and not self.flexible:
             return self.zero(type_)
         return self.make(op, args, data, type_)
 
@@ -298,6 +314,8 @@ class Builder:
         domain = operation(op).domain
         assert domain is not None
         t = Type(domain, x.type.rows, x.type.cols, x.type.kind)
+        if op == "up":
+            t = self._shifted(t, "B", "b")
         if x.op == "zero":
             return self.zero(t)
         if x.op == "add" and len(x.args) == 1:
@@ -308,21 +326,30 @@ class Builder:
         """Σ over children."""
         return self.shift("up", x)
 
+    def _shifted(self, t: Type, old: str, new: str) -> Type:
+        """A size of the parent is one of the body itself, seen from the parent."""
+        if old not in (t.rows, t.cols):
+            return t
+        rows, cols = (new if s == old else s for s in (t.rows, t.cols))
+        return Type(t.domain, rows, cols, t.kind)
+
     def down(self, x: Field, root: Field | None = None) -> Field:
         """The parent's block; `root` is a world constant used at roots (zero if None)."""
+        t = self._shifted(x.type, "b", "B")
         if x.op == "zero" and root is None:
-            return x
+            return self.zero(t)
         if x.op == "add" and len(x.args) == 1 and root is None:
             return self.add([(c, self.down(u)) for c, u in terms_of(x)])
         args = (x,) if root is None else (x, root)
-        return self.make("down", args, None, x.type)
+        return self.make("down", args, None, t)
 
     def down_local(self, x: Field) -> Field:
         """The parent's block, or zero where a backend keeps the parent's part of a matrix apart.
 
         The reference backend keeps nothing apart.
         """
-        return x if x.op == "zero" else self.make("down", (x,), "local", x.type)
+        t = self._shifted(x.type, "b", "B")
+        return self.zero(t) if x.op == "zero" else self.make("down", (x,), "local", t)
 
     def fixpoint(self, type_: Type, equation: EquationMaker) -> Field:
         """The field z with z = equation(z), where z stands behind `up` or `down`.
@@ -354,6 +381,14 @@ class Builder:
                 return other
         known.append(z)
         return z
+
+
+def no_modes(what: str) -> str:
+    """The error for a formula of rigid bodies."""
+    return (
+        f"{what} is known for rigid bodies only, and bodies of this mechanism deform: their "
+        "inertia and the frames of their ports change with their modes"
+    )
 
 
 def _contains(x: Field, z: Field) -> bool:

@@ -14,10 +14,11 @@ vocabularies together.
 
 An operation is one row of `sweeps/operations.py`, an `Operation`: everything else asks the row.
 
-Blocks are matrices `rows × cols`; sizes are "6", "r" (width of the body's hinge, 0–6), "1", "4",
+Blocks are matrices `rows × cols`; sizes are "6", "r" (width of the body's hinge), "1", "4",
 "10" (inertial parameters), "c" (columns of an operand) or "all:efforts" (one column for every
-dimension of a space). `kind` says what structure the numbers have, for backends that exploit it;
-the reference ignores it.
+dimension of a space). In mechanisms with flexible bodies, body motions and forces have "b" rows: 6
+and the modes of the body, "B" those of its parent, with its "m" modes. `kind` says what structure
+the numbers have, for backends that exploit it; the reference ignores it.
 
 Reasons: docs/decisions/0007.
 """
@@ -179,7 +180,8 @@ class Operation:
     value that is needed later; `cost` in floating-point operations; `form` and `latex`, how the
     recursion prints it, and `starred`, its transpose; `back`, the operation that carries blocks the
     other way, for those that move blocks; `variant`, what its code depends on besides its
-    arguments; `solves`, the kind of whole matrix that it solves with, "dense" or "rows"; `body`,
+    arguments; `solves`, the kind of whole matrix that it solves with, "dense" or "rows"; `modal`,
+    the operation in its place if bodies have modes, itself if it is zero without modes; `body`,
     its definition in the arithmetic of a backend, or None if every backend has its own way to move
     the data. From these follow `elsewhere`, whether it needs more than the blocks of the body,
     point, link or row it is at, and `step`, the direction of the sweep that it needs.
@@ -207,6 +209,7 @@ class Operation:
     binding: Binding = Binding.ATOM
     naming: Naming = Naming.SHARED
     letter: str = "w"
+    modal: str = ""
     body: Body | None = None
     elsewhere: bool = field(init=False)
     step: StepKind | None = field(init=False)

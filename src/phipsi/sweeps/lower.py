@@ -17,14 +17,14 @@ from phipsi.expressions.node import Expr, leaf
 from phipsi.expressions.spaces import UNKNOWN, Space
 from phipsi.expressions.structure import is_anticausal, is_causal, is_memoryless
 from phipsi.model.model import Model
-from phipsi.operators.catalogue import B, definition, meaning_of
+from phipsi.operators.catalogue import B, E_phi, M, V, definition, meaning_of
 from phipsi.operators.inputs import leaves_of
 from phipsi.operators.transitions import is_transition, transition_step
 from phipsi.rewrite.causal import is_block_operator
 from phipsi.rewrite.inverses import inverse_form, riccati_of, split_diagonal
 from phipsi.sweeps.diagonal import diagonal_blocks
 from phipsi.sweeps.ir import Domain, Field, Type
-from phipsi.sweeps.memoryless_blocks import Blocks, block_size
+from phipsi.sweeps.memoryless_blocks import Blocks
 from phipsi.sweeps.operations import operation
 
 DOMAINS = {
@@ -36,11 +36,6 @@ DOMAINS = {
     "world": Domain.WORLD,
     "one": Domain.WORLD,
 }
-
-
-def field_type(space: Space, cols: str = "1") -> Type:
-    """Type of a vector (or of several columns) of a space."""
-    return Type(DOMAINS[space.index], block_size(space), cols)
 
 
 @dataclass(frozen=True)
@@ -78,11 +73,29 @@ class Lowering:
     ) -> None:
         self.given, self.armature, self.model, self.options = given, armature, model, options
         self.has_names = False  # whether names were looked up in the model
-        self.blocks = Blocks(given, axes, armature, self.vector, diagonal_blocks)
+        flexible = model is not None and model.is_flexible
+        self.blocks = Blocks(given, axes, armature, self.vector, diagonal_blocks, flexible)
         self.builder = self.blocks.builder
         self._whole_matrix = whole_matrix
         self.has_gram = False  # whether a matrix is C* S C, and `grams` changes something
         self._applied: dict[tuple[Expr, Field], Field] = {}
+
+    def type_of(self, space: Space, cols: str = "1") -> Type:
+        """Type of a vector (or of several columns) of a space."""
+        return Type(DOMAINS[space.index], self.blocks.size(space), cols)
+
+    def taken_in(self, space: Space, name: str, cols: str = "1") -> Field:
+        """An input; body motions and forces come without modal rows, which are zero."""
+        t = self.type_of(space, cols)
+        if t.rows != "b":
+            return self.builder.leaf("input", t, name)
+        six = self.builder.leaf("input", Type(t.domain, "6", cols), name)
+        return self.blocks.with_modal_rows(six)
+
+    def given_out(self, x: Expr, found: Field) -> Field:
+        """A result; body motions and forces leave without modal rows."""
+        bodies = x.gives.index == "body" and not x.gives.of_poses
+        return self.blocks.rigid_rows(found) if bodies else found
 
     def vector(self, x: Expr) -> Field:
         """The field of a vector (or scalar) expression."""
@@ -103,7 +116,7 @@ class Lowering:
         if x.takes is UNKNOWN:
             raise LoweringError(check.undetermined(x))
         if u.op == "zero" or x.op is Op.ZERO:
-            return b.zero(field_type(x.gives, u.type.cols))
+            return b.zero(self.type_of(x.gives, u.type.cols))
         if x.op is Op.IDENTITY:
             return u
         if x.op is Op.SUM:
@@ -150,9 +163,14 @@ class Lowering:
         """Blocks between two index sets, or between a body and its parent."""
         b, (into, blocks, out) = self.builder, _MOVES[x.name]
         block = blocks(self.blocks, x)
+        six = out if out in ("scatter", "total") else ""  # rows of points and of the world
+        if six == ("scatter" if flipped else "total"):
+            u = self.blocks.rigid_rows(u)
         if flipped:
             into, block, out = _back(out), b.transpose(block), _back(into)
-        return self._shift(out, b.mul(block, self._shift(into, u)))
+        found = self._shift(out, b.mul(block, self._shift(into, u)))
+        widen = six == ("total" if flipped else "scatter")
+        return self.blocks.with_modal_rows(found) if widen else found
 
     def _shift(self, op: str, u: Field) -> Field:
         if op == "down":
@@ -166,7 +184,7 @@ class Lowering:
         held = self.vector(x.args[0])
         if held.op == "zero" or any(self.vector(y).op == "zero" for y in x.args[1:]):
             gives = x.takes.dual if flipped else x.gives
-            return b.zero(field_type(gives, u.type.cols))
+            return b.zero(self.type_of(gives, u.type.cols))
         own, other = self.blocks.sway_blocks(x)
         here = b.shift("of_point", held) if row_side else None
         if not flipped:
@@ -189,15 +207,16 @@ class Lowering:
     # -- vectors and functionals -------------------------------------------------------------------
 
     def _vector_leaf(self, x: Expr) -> Field:
-        b = self.builder
         if x.op is Op.FUNCTION:
             return self.blocks.function(x)
         if x.name in self.given and x.name != "gravity":
             return self.blocks.given_field(x)
         if x.row.is_input:
-            return b.leaf("input", field_type(x.gives), x.name)
+            return self.taken_in(x.gives, x.name)
         if x.row.blocks is not None:
             return x.row.blocks(self.blocks, x)
+        if self.blocks.flexible and x.name in _MODAL_VECTORS:
+            return _MODAL_VECTORS[x.name](self)
         if x.name in _VECTORS:
             return _VECTORS[x.name](self, x)
         meaning = definition(x)
@@ -267,7 +286,7 @@ class Lowering:
         if is_memoryless(strict.structure):
             return self._solve(diagonal, u)
         weight = self.blocks.block(diagonal.inv)
-        type_ = field_type(diagonal.takes, u.type.cols)
+        type_ = self.type_of(diagonal.takes, u.type.cols)
         return b.fixpoint(
             type_, lambda z: b.mul(weight, b.add([(1, u), (-1, self.apply(strict, z))]))
         )
@@ -306,16 +325,21 @@ def _back(shift: str) -> str:
 
 
 def _operand(low: Lowering, x: Expr) -> Field:
-    return low.builder.leaf("input", field_type(x.gives), "x")
+    return low.taken_in(x.gives, "x")
+
+
+def _gauge(low: Lowering, x: Expr) -> Field:
+    velocity = low.blocks.rigid_rows(low.blocks.velocity())
+    return low.blocks.with_modal_rows(low.builder.apply("gauge", velocity))
 
 
 def _gravity(low: Lowering, x: Expr) -> Field:
     """[0; −g] in the axes of the roots, from the model or from a given g in world axes."""
     b = low.builder
-    zero, world = b.zero(Type(Domain.BODY, "6", "1")), b.apply("gravity")
+    zero, world = b.zero(Type(Domain.BODY, low.blocks.body, "1")), b.apply("gravity")
     if x.name in low.given:
         world = b.apply("against", b.leaf("input", Type(Domain.WORLD, "3", "1"), x.name))
-    return b.mul(b.transpose(low.blocks.hinge_transform()), b.down(zero, world))
+    return b.mul(b.transpose(low.blocks.one_step(E_phi)), b.down(zero, world))
 
 
 _MOVES: dict[str, tuple[str, Callable[[Blocks, Expr], Field], str]] = {
@@ -339,12 +363,25 @@ _VECTORS: dict[str, Callable[[Lowering, Expr], Field]] = {
         "unit_parameter", data=low.picked_parameter(x)
     ),
     "gravity": _gravity,
-    "s_gauge": lambda low, x: low.builder.apply("gauge", low.blocks.velocity()),
+    "s_gauge": _gauge,
     "pose": lambda low, x: low.builder.apply("pose_matrix", low.blocks.pose()),
     "coordinates": lambda low, x: low.builder.apply("joint_coordinates"),
+    "eta": lambda low, x: low.builder.apply("modal_coordinates"),
     "moved": lambda low, x: low.builder.apply("moved_joint"),
     "frame_pose": lambda low, x: low.builder.apply("frame_matrix", low.blocks.pose()),
 }
+
+
+def _modal_bias(low: Lowering) -> Field:
+    b = low.builder
+    return b.apply("modal_bias", b.apply("transform"), b.apply("port_motion"), low.vector(V))
+
+
+_MODAL_VECTORS: dict[str, Callable[[Lowering], Field]] = {
+    "a": _modal_bias,
+    "b": lambda low: low.builder.apply("gyroscopic", low.blocks.block(M), low.vector(V)),
+}
+"""Vectors that are not what their definitions say if bodies have modes."""
 
 
 def no_inverse(x: Expr) -> str:

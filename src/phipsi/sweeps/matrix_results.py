@@ -40,7 +40,7 @@ from phipsi.rewrite.matrices import between_seeds, matrix_terms
 from phipsi.rewrite.rewriter import Rewriter
 from phipsi.sweeps.ir import Domain, Field, Kind, Type, all_of
 from phipsi.sweeps.lower import DOMAINS, Lowering
-from phipsi.sweeps.memoryless_blocks import A, block_size
+from phipsi.sweeps.memoryless_blocks import A
 
 _PHI_TILDE = strict_transition(phi)
 Factors = tuple[Expr, ...]
@@ -261,7 +261,7 @@ def _flat_path(low: Lowering, x: Expr) -> Field | None:
         return None
     last = tail[-1].takes
     assert last is not None
-    seed = b.leaf("path_seed", Type(Domain.BODY, block_size(last), SEED), "bodies")
+    seed = b.leaf("path_seed", Type(Domain.BODY, low.blocks.size(last), SEED), "bodies")
     pose = low.blocks.root_pose()
     start = b.mul(b.mul(pose, low.blocks.block(product(tail))), seed)
     z = b.fixpoint(start.type, lambda z: b.add([(1, start), (1, b.up(z))]))
@@ -286,8 +286,9 @@ def _seeded(low: Lowering, factors: tuple[Expr, ...]) -> tuple[Expr, Field]:
             block = mine if block is None else b.mul(mine, block)
         assert block is not None
         start = b.make("path_seed", (block,), kind, Type(Domain.BODY, "6", SEED))
+        start = low.blocks.with_modal_rows(start)
         return product(factors[: len(factors) - len(tail)]), start
-    size = block_size(last.takes)
+    size = low.blocks.size(last.takes)
     return product(factors), b.leaf("path_seed", Type(Domain.BODY, size, SEED), "bodies")
 
 
@@ -341,7 +342,7 @@ def _local(low: Lowering, transition: Expr, core: Expr) -> Field:
     """bd(T* X T), restarted below every hub."""
     b, step = low.builder, transition_step(transition)
     source = low.blocks.block(core)
-    type_ = Type(Domain.BODY, "6", "6", source.type.kind)
+    type_ = Type(Domain.BODY, low.blocks.body, low.blocks.body, source.type.kind)
     return b.fixpoint(
         type_, lambda y: b.add([(1, source), (1, low.blocks.step_out(step, y, step, local=True))])
     )
@@ -370,5 +371,5 @@ def _walk(low: Lowering, transition: Expr, tail: tuple[Expr, ...]) -> tuple[Fiel
 
 def columns_matrix(low: Lowering, x: Expr) -> Field:
     """x applied to the columns of the identity."""
-    type_ = Type(DOMAINS[x.takes.index], block_size(x.takes), all_of(x.takes.name))
+    type_ = Type(DOMAINS[x.takes.index], low.blocks.size(x.takes), all_of(x.takes.name))
     return low.apply(x, low.builder.leaf("seed", type_, x.takes.name))

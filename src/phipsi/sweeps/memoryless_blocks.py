@@ -24,7 +24,7 @@ from phipsi.operators.catalogue import (
 )
 from phipsi.operators.own_blocks import Table
 from phipsi.rewrite.causal import one_step_factors
-from phipsi.sweeps.equation_builder import Builder
+from phipsi.sweeps.equation_builder import Builder, no_modes
 from phipsi.sweeps.ir import Domain, Field, Kind, Operation, Type
 
 A = catalogue_leaf("A")
@@ -48,8 +48,11 @@ class Blocks:
         armature: bool,
         vector: Callable[[Expr], Field],
         diagonal: Callable[[Blocks, Expr], Field],
+        flexible: bool = False,
     ) -> None:
-        self.builder = Builder()
+        self.builder = Builder(flexible)
+        self.flexible = flexible
+        self.body = "b" if flexible else "6"  # rows of body motions and forces
         self.vector, self._diagonal = vector, diagonal
         self.given = given
         self.axes = axes
@@ -59,6 +62,27 @@ class Blocks:
         self.diagonals: dict[Expr, Field] = {}  # of products with transition operators at both ends
         self._pose: Field | None = None
         self._root_pose: Field | None = None
+
+    def size(self, space: Space) -> str:
+        """Size of one block of a space: "r" for joint spaces, that of bodies may vary."""
+        if space.width is None:
+            return "r"
+        return self.body if space.index == "body" and not space.of_poses else str(space.width)
+
+    def _reject_modes(self, what: str, *spaces: Space) -> None:
+        """Blocks that users write have six rows where bodies have modes."""
+        if any(self.size(space) == "b" for space in spaces):
+            raise LoweringError(no_modes(what))
+
+    def with_modal_rows(self, x: Field) -> Field:
+        """[x; 0], from six rows to those of a body."""
+        b = self.builder
+        return b.mul(b.apply("rigid_rows"), x) if self.flexible else x
+
+    def rigid_rows(self, x: Field) -> Field:
+        """The first six rows of blocks of bodies."""
+        b = self.builder
+        return b.mul(b.transpose(b.apply("rigid_rows")), x) if self.flexible else x
 
     def block(self, x: Expr) -> Field:
         """The diagonal blocks of a memoryless operator."""
@@ -78,9 +102,9 @@ class Blocks:
         if x.op is Op.ADJOINT:
             return b.transpose(self.block(x.args[0]))
         if x.op is Op.IDENTITY:
-            return b.eye(Domain.BODY, block_size(x.takes))
+            return b.eye(Domain.BODY, self.size(x.takes))
         if x.op is Op.ZERO:
-            return b.zero(Type(Domain.BODY, block_size(x.gives), block_size(x.takes)))
+            return b.zero(Type(Domain.BODY, self.size(x.gives), self.size(x.takes)))
         if x.op is Op.SUM:
             return self._gyration(x) or b.add([(c, self.block(y)) for c, y in x.terms])
         if x.op is Op.PRODUCT:
@@ -103,8 +127,9 @@ class Blocks:
         b, (function, hole) = self.builder, x.data
         args = [self.vector(y) if y.is_vector else self.block(y) for y in x.args]
         if isinstance(function, Formula):
+            self._reject_modes(str(x), x.gives, x.takes, *(y.gives for y in x.args))
             kind = Kind.SYMMETRIC if function.symmetric else Kind.GENERAL
-            type_ = Type(Domain.BODY, block_size(x.gives), block_size(x.takes), kind)
+            type_ = Type(Domain.BODY, self.size(x.gives), self.size(x.takes), kind)
             blocks = b.make("formula", tuple(args), function, type_)
             return b.shift("total", blocks) if x.is_scalar else blocks
         if function is scaled:
@@ -174,27 +199,30 @@ class Blocks:
         """A quantity whose value is an input of the program, in storage layout."""
         b = self.builder
         if x.name == "H":  # stored as H*, the hinge axes
-            return b.transpose(b.leaf("input", Type(Domain.BODY, "6", "r"), "H"))
-        cols = "1" if x.is_vector else block_size(x.takes)
+            return b.transpose(b.leaf("input", Type(Domain.BODY, self.body, "r"), "H"))
+        cols = "1" if x.is_vector else self.size(x.takes)
         kind = Kind.SYMMETRIC if x.row.symmetric and not x.is_vector else Kind.GENERAL
         domain = Domain.WORLD if x.gives is ONE else Domain.BODY
-        return b.leaf("input", Type(domain, block_size(x.gives), cols, kind), x.name)
+        return b.leaf("input", Type(domain, self.size(x.gives), cols, kind), x.name)
 
     def table(self, table: Table) -> Field:
         """The constant blocks of an own operator or vector, or the number of an own scalar."""
-        rows, cols = block_size(table.gives), block_size(table.takes)
+        self._reject_modes(table.name, table.gives, table.takes)
+        rows, cols = self.size(table.gives), self.size(table.takes)
         domain = Domain.WORLD if table.gives is ONE else Domain.BODY
         kind = Kind.INERTIA if table.is_inertia else Kind.SYMMETRIC
         kind = kind if table.symmetric else Kind.GENERAL
         return self.builder.leaf("table", Type(domain, rows, cols, kind), table)
 
     def hinge_axes(self) -> Field:
-        """H*(k), 6 × r, in body axes."""
+        """H*(k), 6 × r, in body axes; of a body with n modes (6 + n) × (r + n)."""
         return self.builder.apply("hinge_axes")
 
     def hinge_transform(self) -> Field:
         """X(k) = φ(parent, k) in body axes: the placement of the joint, then its motion."""
         b = self.builder
+        if self.flexible:
+            return b.mul(b.apply("port_transform"), b.apply("transform"))
         if "placement" not in self.given:
             return b.apply("transform")
         place = b.leaf("input", Type(Domain.BODY, "4", "4"), "placement")
@@ -202,6 +230,9 @@ class Blocks:
 
     def one_step(self, x: Expr) -> Field:
         """The block of E_φ or of the shift, from body k to its parent."""
+        if x.name == "E_phi" and self.flexible:
+            inner, motion = self.builder.apply("transform"), self.builder.apply("port_motion")
+            return self.builder.apply("modal_step", self.hinge_transform(), inner, motion)
         if x.name == "E_phi":
             return self.hinge_transform()
         return self.builder.apply("rotation", self.hinge_transform())
@@ -251,7 +282,7 @@ class Blocks:
         u, *motions = (self.vector(y) for y in x.args)
         if self.axes == "body" or "zero" in (u.op, *(m.op for m in motions)):
             return b.zero(Type(Domain.POINT, "6", "6"))
-        u = u if force else b.shift("gather", u)
+        u = u if force else b.shift("gather", self.rigid_rows(u))
         first, factors, last = self._point_factors(motions)
         before, after = factors[:place], factors[place:]
         if force:
@@ -273,7 +304,7 @@ class Blocks:
         """B = first · last, and the factor that every motion puts between them."""
         b = self.builder
         pose = b.shift("gather", self.pose())
-        gathered = [b.shift("gather", m) for m in motions]
+        gathered = [b.shift("gather", self.rigid_rows(m)) for m in motions]
         if self.axes == "spatial":
             crosses = [b.transpose(b.apply("crm", m)) for m in gathered]
             return b.eye(Domain.POINT, "6"), crosses, b.apply("rigid_inverse", pose)
@@ -328,7 +359,7 @@ class Blocks:
     def point_motion(self, motion: Field) -> Field:
         """Motions of the frames of closures in their own axes."""
         b = self.builder
-        return b.mul(b.transpose(self.point_block(B)), b.shift("gather", motion))
+        return b.mul(b.transpose(self.point_block(B)), b.shift("gather", self.rigid_rows(motion)))
 
     def _link_motions(self, motions: list[Field]) -> list[Field]:
         """Motions of the frame of a link and of its mate, one after the other."""
@@ -362,7 +393,10 @@ class Blocks:
     def com_block(self, x: Expr) -> Field:
         """φ(mass centre, world's origin), from the inertia of the whole mechanism."""
         b = self.builder
-        whole = b.shift("total", b.congruence(self.pose(), self.block(M)))
+        pose, inertia = self.pose(), self.block(M)
+        if self.flexible:
+            inertia = b.congruence(b.transpose(b.apply("rigid_rows")), inertia)
+        whole = b.shift("total", b.congruence(pose, inertia))
         return b.apply("com_arm", whole)
 
     # -- the Riccati family ------------------------------------------------------------------------
@@ -404,7 +438,7 @@ class Blocks:
         if default and "P" in self.given:
             p = self.given_field(f.P)
         else:
-            p = b.fixpoint(Type(Domain.BODY, "6", "6", Kind.SYMMETRIC), equation)
+            p = b.fixpoint(Type(Domain.BODY, self.body, self.body, Kind.SYMMETRIC), equation)
         p.named = p.named or f.P
         _, d, gain = hinge(p)
         out["P"], out["D"], out["G"], out["D^-1"] = p, d, gain, invert(p, d)
@@ -514,8 +548,3 @@ def _positive(x: Expr | int) -> bool:
     if x.op is not Op.LEAF:
         return False
     return x.row.symmetric if x.row.positive is None else x.row.positive
-
-
-def block_size(space: Space) -> str:
-    """Size of one block of a space: "r" for joint spaces."""
-    return "r" if space.width is None else str(space.width)

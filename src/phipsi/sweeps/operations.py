@@ -17,9 +17,10 @@ from __future__ import annotations
 from typing import Any
 
 from phipsi.operators.catalogue import CATALOGUE
-from phipsi.sweeps import bodies
+from phipsi.sweeps import bodies, modal_bodies
 from phipsi.sweeps.ir import (
     Binding,
+    Cost,
     Domain,
     Field,
     Keep,
@@ -61,7 +62,10 @@ def entries(x: Field, r: int, columns: int = 1) -> int:
 
 def _sizes(r: int, columns: int) -> Size:
     """The sizes of blocks at such a body, by the words of their types."""
-    return lambda s: r if s in ("r", "q") else int(s) if s.isdigit() else columns
+    modes = {"b": 5 + max(r, 1), "B": 5 + max(r, 1), "m": max(r - 1, 0)}  # as of one-dof hinges
+    return lambda s: (
+        r if s in ("r", "q") else int(s) if s.isdigit() else modes[s] if s in modes else columns
+    )
 
 
 def _entries(x: Field, size: Size) -> int:
@@ -207,7 +211,9 @@ Operation(
     "path_seed", "the value of a column where its path starts", **_LEAF, domain=Domain.BODY,
     reads=Reads.SEED, form=_seed_form,
 )  # fmt: skip
-Operation("M", "inertia", **_BODY6, **_LEAF, kind=Kind.INERTIA, form="M({at})")
+Operation(
+    "M", "inertia", **_BODY6, **_LEAF, kind=Kind.INERTIA, form="M({at})", modal="modal_inertia"
+)
 Operation(
     "Jr", "rotor inertia", **_LEAF, domain=Domain.BODY, rows="r", cols="r", kind=Kind.SYMMETRIC,
     form="Jr({at})", latex="J_r({at})",
@@ -267,13 +273,55 @@ Operation(
 Operation(
     "hinge_axes", "H*", body=bodies.hinge_axes, domain=Domain.BODY, rows="6", cols="r",
     keep=Keep.KNOWN, naming=Naming.INLINE, form="H*({at})", latex="H^{*}({at})",
-    starred=("H({at})", "H({at})"),
+    starred=("H({at})", "H({at})"), modal="modal_hinge_axes",
 )  # fmt: skip
 Operation(
     "hinge_axes_rate", "how H* changes with the motion of its joint", body=bodies.hinge_axes_rate,
     domain=Domain.BODY, rows="6", cols="r", naming=Naming.INLINE, form="Ḣ*({at})",
-    latex=r"\dot{H}^{*}({at})", starred=("Ḣ({at})", r"\dot{H}({at})"),
+    latex=r"\dot{H}^{*}({at})", starred=("Ḣ({at})", r"\dot{H}({at})"), modal="modal_hinge_rate",
 )  # fmt: skip
+
+# ---- bodies with modes ---------------------------------------------------------------------------
+
+
+def _modal(
+    name: str, meaning: str, body: Any, rows: str, cols: str, form: str, latex: str = "",
+    cost: Cost | int = 0, **more: Any,
+) -> None:  # fmt: skip
+    """An operation of mechanisms with flexible bodies."""
+    Operation(
+        name, meaning, body=body, rows=rows, cols=cols, form=form, latex=latex or form, cost=cost,
+        domain=Domain.BODY, variant=Variant.JOINT, modal=name, **more,
+    )  # fmt: skip
+
+
+# fmt: off
+_SQUARE: dict[str, Any] = {**_LEAF, "kind": Kind.SYMMETRIC}
+_modal("rigid_rows", "the six rigid rows of a body", modal_bodies.rigid_rows, "b", "6", "I₆",
+       "I_6", keep=Keep.KNOWN, naming=Naming.INLINE)
+_modal("modal_hinge_axes", "H* with modal rows", modal_bodies.hinge_axes, "b", "r", "H*({at})",
+       "H^{*}({at})", keep=Keep.KNOWN, naming=Naming.INLINE, starred=("H({at})", "H({at})"))
+_modal("modal_hinge_rate", "Ḣ* with modal rows", modal_bodies.hinge_axes_rate, "b", "r",
+       "Ḣ*({at})", r"\dot{H}^{*}({at})", naming=Naming.INLINE,
+       starred=("Ḣ({at})", r"\dot{H}({at})"))
+_modal("modal_inertia", "M(η)", modal_bodies.inertia, "b", "b", "M({at})", kind=Kind.SYMMETRIC,
+       cost=lambda x, size: 15 * size("m") ** 2)
+_modal("gyroscopic", "b with elastic forces", modal_bodies.gyroscopic, "b", "1", "b({...})",
+       cost=lambda x, size: 100 + 25 * size("m") ** 2)
+_modal("modal_bias", "a of a body on a port", modal_bodies.bias, "b", "1", "a({...})",
+       cost=lambda x, size: 150 + 20 * size("m") ** 2)
+_modal("modal_step", "E_φ(parent, k) with modal rows", modal_bodies.step, "B", "b", "φ{pair}",
+       r"\phi{pair}", naming=Naming.INLINE, cost=lambda x, size: 30 * size("m"))
+_modal("port_transform", "φ(parent, port)", modal_bodies.port_transform, "6", "6", "port({at})",
+       _upright("port") + "({at})", kind=Kind.RIGID, cost=lambda x, size: 60 + 15 * size("m"))
+_modal("port_motion", "Π: how modes move a port", modal_bodies.port_motion, "6", "m", "Π({at})",
+       r"\Pi({at})", cost=lambda x, size: 40 * size("m"))
+_modal("modal_coordinates", "η", modal_bodies.coordinates, "r", "1", "η({at})", r"\eta({at})",
+       naming=Naming.INLINE)
+_modal("modal", "the identity on modes", modal_bodies.selection, "r", "r", "modal({at})", **_SQUARE)
+_modal("K_e", "stiffness of the modes", modal_bodies.elastic, "r", "r", "K_e({at})", **_SQUARE)
+_modal("C_e", "damping of the modes", modal_bodies.elastic, "r", "r", "C_e({at})", **_SQUARE)
+# fmt: on
 
 # ---- algebra of blocks ---------------------------------------------------------------------------
 

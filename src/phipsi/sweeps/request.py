@@ -27,10 +27,9 @@ from phipsi.operators.inputs import (
 from phipsi.rewrite.identity import Identity, claim
 from phipsi.rewrite.matrices import matrix_product, strip_marks
 from phipsi.rewrite.rewriter import USUAL, FinalForm, Rewriting, rewrite, rewrite_by_rules
-from phipsi.sweeps.ir import Field, Type
-from phipsi.sweeps.lower import DOMAINS, Lowering, Options
+from phipsi.sweeps.ir import Field
+from phipsi.sweeps.lower import Lowering, Options
 from phipsi.sweeps.matrix_results import columns_matrix, lower_matrix, whole_matrix
-from phipsi.sweeps.memoryless_blocks import block_size
 
 MODES = ("apply", "dense", "blocks")
 REWRITES = ("full", "as_written")
@@ -188,6 +187,16 @@ class Lowered:
 def fields_of(results: Sequence[Result]) -> list[Field]:
     """The fields of results."""
     return [x for r in results for x in (r.field, r.left) if x is not None]
+
+
+def check_modes(request: Request, model: Model) -> None:
+    """Reject values that are given where bodies have modes: they would lack modal rows."""
+    for name in request.given if model.is_flexible else ():
+        if name != "gravity":
+            raise InputError(
+                f"given={name!r}: quantities of mechanisms with flexible bodies cannot be given; "
+                "only gravity can"
+            )
 
 
 def check_request(request: Request, *, has_points: bool, has_model: bool = True) -> None:
@@ -353,16 +362,16 @@ def lower_request(
         x = x if mode == "dense" else strip_marks(x)
         if x.is_vector:
             layout = "poses" if x.gives.of_poses else "vector"
-            results.append(Result(low.vector(x), layout, x.takes, x.gives))
+            results.append(Result(low.given_out(x, low.vector(x)), layout, x.takes, x.gives))
         elif mode == "apply":
             name = f"x{len(operands)}" if several else "x"
             cols = "c" if request.columns else "1"
-            type_ = Type(DOMAINS[x.takes.index], block_size(x.takes), cols)
-            operand = low.builder.leaf("input", type_, name)
+            operand = low.taken_in(x.takes, name, cols)
             if not (request.same_operand and operands):
                 operands.append(x.takes)
             layout = "columns" if request.columns else "vector"
-            results.append(Result(low.apply(x, operand), layout, x.takes, x.gives))
+            found = low.given_out(x, low.apply(x, operand))
+            results.append(Result(found, layout, x.takes, x.gives))
         elif mode == "blocks" and request.blocks is None:
             results.append(_diagonal(low, x))
         else:
@@ -373,6 +382,8 @@ def lower_request(
     if not operands:
         operands.extend(x.gives for x in operands_of(request.expressions))
     names = inputs_of(request.expressions, request.given) + request.given
+    if low.blocks.flexible and "q" not in names and _has_inertia(request):
+        names = ("q", *names)  # M depends on the modes
     operand_names = [f"x{i}" if several else "x" for i in range(len(operands))]
     inputs = (*names, *operand_names)
     return Lowered(tuple(results), inputs, tuple(operands), low.has_names, low.has_gram)
@@ -387,9 +398,13 @@ def traits_of(
     return (
         *(request.expressions, request.modes, request.blocks is None, request.columns),
         *(request.given, request.rewrite, request.points.axes, request.same_operand),
-        *(model.has_armature, _flat(model)),
+        *(model.has_armature, _flat(model), model.is_flexible),
         *(_flips(x, model, request.points) for x in matrices),
     )
+
+
+def _has_inertia(request: Request) -> bool:
+    return any(y.name == "M" for x in request.expressions for y in leaves_of(x))
 
 
 def _flat(model: Model | None) -> bool:
@@ -398,7 +413,9 @@ def _flat(model: Model | None) -> bool:
     There nothing has to be moved along the paths; on long chains the distances from the root would
     cost digits.
     """
-    return model is not None and max(model.tree.depth, default=0) < FLAT_DEPTH
+    if model is None or model.is_flexible:
+        return False
+    return max(model.tree.depth, default=0) < FLAT_DEPTH
 
 
 def _operator_count(request: Request) -> int:

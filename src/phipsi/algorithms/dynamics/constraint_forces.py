@@ -28,7 +28,7 @@ from phipsi.backends.options import CallOptions, Calls
 from phipsi.backends.program import Program
 from phipsi.compiler import Form, compile, evaluate, program_of
 from phipsi.errors import InputError
-from phipsi.model.mechanisms import of_mechanisms, tree_of
+from phipsi.model.mechanisms import of_mechanisms, of_modes, tree_of
 from phipsi.model.model import Model
 from phipsi.operators import A
 
@@ -117,6 +117,7 @@ def _secondary(
     )
 
 
+@of_modes
 @of_mechanisms
 def constraint_forces(
     model: Model,
@@ -220,6 +221,7 @@ def least_multipliers(system: Model, q: Array, f: Array) -> Array:
     return ConstraintMetric(rows_of(system), q).without_self_stress(f)
 
 
+@of_modes
 @of_mechanisms
 def constraint_impulse(
     model: Model,
@@ -260,6 +262,7 @@ def constraint_impulse(
     return calls.finish(Impulse(np.asarray(v, dtype=np.float64) - change, p))
 
 
+@of_modes
 @of_mechanisms
 def delassus_matrix(model: Model, q: ArrayLike, **options: Unpack[CallOptions]) -> Array:
     """A Λ A*: constraint multipliers → accelerations of the rows.

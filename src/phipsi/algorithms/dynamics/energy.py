@@ -15,7 +15,7 @@ from phipsi.backends.program import Program
 from phipsi.compiler import Form, evaluate, program_of
 from phipsi.errors import InputError, ModelError
 from phipsi.expressions.node import Expr
-from phipsi.model.mechanisms import of_given_motion, tree_of
+from phipsi.model.mechanisms import of_given_motion, of_modes, tree_of
 from phipsi.model.model import Model
 from phipsi.operators import I, Jr, M, V, cross, to_com, total, v
 from phipsi.spatial import skew
@@ -33,6 +33,7 @@ WHOLE_INERTIA = total(M @ total(I).T)
 _KINETIC_ENERGY, _MOMENTUM = Form(KINETIC_ENERGY), Form(MOMENTUM)
 
 
+@of_modes
 @of_given_motion
 def kinetic_energy(
     model: Model, q: ArrayLike, v: ArrayLike, **options: Unpack[CallOptions]
@@ -52,6 +53,7 @@ def kinetic_energy(
     return evaluate(_KINETIC_ENERGY, kinetic_energy, model, (q, v), options)
 
 
+@of_modes
 @of_given_motion
 def potential_energy(model: Model, q: ArrayLike, **options: Unpack[CallOptions]) -> Array:
     """Potential energy of gravity, 0 when the mass centre is at the world's origin.
@@ -71,6 +73,7 @@ def potential_energy(model: Model, q: ArrayLike, **options: Unpack[CallOptions])
     return calls.finish(-(_first_moment(calls(program, q)) @ program.model.gravity))
 
 
+@of_modes
 @of_given_motion
 def center_of_mass(model: Model, q: ArrayLike, **options: Unpack[CallOptions]) -> Array:
     """Mass centre of the whole mechanism.
@@ -93,6 +96,7 @@ def center_of_mass(model: Model, q: ArrayLike, **options: Unpack[CallOptions]) -
     return calls.finish(_first_moment(calls(program_of(WHOLE_INERTIA, tree, "dense"), q)) / mass)
 
 
+@of_modes
 @of_given_motion
 def center_of_mass_jacobian(model: Model, q: ArrayLike, **options: Unpack[CallOptions]) -> Array:
     """Joint rates → velocity of the mass centre, m/s in world axes.
@@ -115,6 +119,7 @@ def center_of_mass_jacobian(model: Model, q: ArrayLike, **options: Unpack[CallOp
     return calls.finish(calls(program_of(MOMENTUM_MATRIX, tree, "dense"), q)[..., 3:, :] / mass)
 
 
+@of_modes
 @of_given_motion
 def momentum(
     model: Model,
@@ -145,6 +150,7 @@ def momentum(
     return program.evaluate((q, v), options)
 
 
+@of_modes
 @of_given_motion
 def centroidal_momentum_matrix(model: Model, q: ArrayLike, **options: Unpack[CallOptions]) -> Array:
     """Joint rates → momentum about the mass centre.

@@ -33,7 +33,14 @@ from phipsi.backends.program import Program
 from phipsi.compiler import Form, compile, evaluate, program_at, program_of
 from phipsi.errors import InputError
 from phipsi.expressions.node import Expr
-from phipsi.model.mechanisms import mechanism_of, of_given_motion, of_mechanisms, of_trees, tree_of
+from phipsi.model.mechanisms import (
+    mechanism_of,
+    of_given_motion,
+    of_mechanisms,
+    of_modes,
+    of_trees,
+    tree_of,
+)
 from phipsi.model.model import Model
 from phipsi.model.points import PointSet
 from phipsi.operators import B
@@ -150,6 +157,7 @@ def inverse_dynamics(
 ) -> Dynamics: ...  # fmt: skip
 
 
+@of_modes
 @of_mechanisms
 def inverse_dynamics(
     model: Model,
@@ -235,6 +243,7 @@ def forward_dynamics(
 ) -> Dynamics: ...  # fmt: skip
 
 
+@of_modes
 @of_mechanisms
 def forward_dynamics(
     model: Model,
@@ -341,6 +350,7 @@ def _with_constraints(
     return calls.finish(Dynamics(vdot, efforts, f) if multipliers else vdot)
 
 
+@of_modes
 @of_given_motion
 def mass_matrix(model: Model, q: ArrayLike, **options: Unpack[CallOptions]) -> Array:
     """Joint-space mass matrix.
@@ -362,6 +372,7 @@ def mass_matrix(model: Model, q: ArrayLike, **options: Unpack[CallOptions]) -> A
     return evaluate(_MASS_MATRIX, mass_matrix, model, (q,), options)
 
 
+@of_modes
 @of_trees(
     "an effort also causes constraint forces, so its inverse mass matrix does not turn efforts "
     "into accelerations",
@@ -388,6 +399,7 @@ def mass_matrix_inverse(model: Model, q: ArrayLike, **options: Unpack[CallOption
     return evaluate(_MASS_MATRIX_INVERSE, mass_matrix_inverse, model, (q,), options)
 
 
+@of_modes
 @of_trees(
     "its equation of motion is ℳ vdot + bias + (A J)* f = tau, and the bias forces alone are not "
     "the efforts that it needs at vdot = 0",
@@ -410,6 +422,7 @@ def bias_forces(model: Model, q: ArrayLike, v: ArrayLike, **options: Unpack[Call
     return evaluate(_BIAS_FORCES, bias_forces, model, (q, v), options)
 
 
+@of_modes
 @of_trees(
     "which efforts hold it against gravity depends on which joints are driven: constraint forces "
     "carry a part of the weight",
@@ -432,6 +445,7 @@ def gravity_forces(model: Model, q: ArrayLike, **options: Unpack[CallOptions]) -
     return evaluate(_GRAVITY_FORCES, gravity_forces, model, (q,), options)
 
 
+@of_modes
 @of_mechanisms
 def joint_reactions(
     model: Model,

@@ -12,7 +12,7 @@ from phipsi.backends.options import CallOptions, Calls
 from phipsi.calculus.differentiation import diff
 from phipsi.compiler import Form, evaluate, program_of
 from phipsi.expressions.node import Expr
-from phipsi.model.mechanisms import of_trees
+from phipsi.model.mechanisms import of_modes, of_trees
 from phipsi.model.model import Model
 from phipsi.operators import D_half, H, I, K, phi, psi, v
 
@@ -37,6 +37,7 @@ _COUPLED = (
 _INSTEAD = "Equations of motion with constraints:  pp.forward_dynamics(system, q, v, tau)"
 
 
+@of_modes
 @of_trees(_COUPLED, _INSTEAD)
 def innovations_rates(
     model: Model, q: ArrayLike, nu: ArrayLike, **options: Unpack[CallOptions]

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from phipsi.backends.options import CallOptions
 from phipsi.compiler import Form, evaluate, program_at
-from phipsi.model.mechanisms import of_trees
+from phipsi.model.mechanisms import of_modes, of_trees
 from phipsi.model.model import Model
 from phipsi.operators import D_half, H, I, J, K, Lambda, f0, logdet, mass_matrix, phi, psi, tau, v
 
@@ -24,6 +24,7 @@ LOG_DET = logdet(mass_matrix)
 _LOG_DET = Form(LOG_DET)
 
 
+@of_modes
 @of_trees(
     "constraint forces resist too, so that the points feel heavier than they would on the tree",
     "Accelerations that forces cause:  pp.forward_dynamics(system, q, v, tau, f_ext)",
@@ -59,6 +60,7 @@ def operational_space_inertia(
     ).evaluate((q,), options)
 
 
+@of_modes
 @of_trees(
     "forces at points also change the constraint forces, and those the accelerations",
     "Give them as forces on the bodies:  pp.forward_dynamics(system, q, v, tau, f_ext)",
@@ -105,6 +107,7 @@ class Innovations(NamedTuple):
 _INNOVATIONS = Form((EPSILON, NU), "apply", Innovations)
 
 
+@of_modes
 @of_trees(
     "its coordinates make the mass matrix of the tree diagonal, and constraints couple them again",
     "Equations of motion with constraints:  pp.forward_dynamics(system, q, v, tau)",
@@ -132,6 +135,7 @@ def innovations(
     return evaluate(_INNOVATIONS, innovations, model, (q, v, tau), options)
 
 
+@of_modes
 @of_trees(
     "its rates are not independent, so the determinant is not that of the motions it can make",
     "That one, with a basis N of these motions:\n"

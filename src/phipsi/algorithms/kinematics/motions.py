@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from phipsi.backends.options import CallOptions, Calls
 from phipsi.compiler import Form, evaluate, program_at, program_of
 from phipsi.expressions.node import Expr
-from phipsi.model.mechanisms import of_given_motion, tree_of
+from phipsi.model.mechanisms import of_given_motion, of_modes, tree_of
 from phipsi.model.model import Model
 from phipsi.model.points import PointSet
 from phipsi.operators import (
@@ -50,6 +50,7 @@ _POSES, _VELOCITIES = Form(pose), Form(V)
 _ACCELERATIONS, _CLASSICAL_ACCELERATIONS = Form(ACCELERATIONS), Form(CLASSICAL_ACCELERATIONS)
 
 
+@of_modes
 @of_given_motion
 def body_poses(model: Model, q: ArrayLike, **options: Unpack[CallOptions]) -> Array:
     """Pose of every body in the world.
@@ -69,6 +70,7 @@ def body_poses(model: Model, q: ArrayLike, **options: Unpack[CallOptions]) -> Ar
     return evaluate(_POSES, body_poses, model, (q,), options)
 
 
+@of_modes
 @of_given_motion
 def frame_poses(
     model: Model,
@@ -96,6 +98,7 @@ def frame_poses(
     return program_at(frame_pose, model, names, "world", frame_poses).evaluate((q,), options)
 
 
+@of_modes
 @of_given_motion
 def body_velocities(
     model: Model, q: ArrayLike, v: ArrayLike, **options: Unpack[CallOptions]
@@ -116,6 +119,7 @@ def body_velocities(
     return evaluate(_VELOCITIES, body_velocities, model, (q, v), options)
 
 
+@of_modes
 @of_given_motion
 def frame_velocities(
     model: Model,
@@ -148,6 +152,7 @@ def frame_velocities(
     return program.evaluate((q, v), options)
 
 
+@of_modes
 @of_given_motion
 def body_accelerations(
     model: Model,
@@ -177,6 +182,7 @@ def body_accelerations(
     return evaluate(form, body_accelerations, model, (q, v, vdot), options)
 
 
+@of_modes
 @of_given_motion
 def frame_accelerations(
     model: Model,
@@ -220,6 +226,7 @@ def frame_accelerations(
     return calls.finish(out)
 
 
+@of_modes
 @of_given_motion
 def jacobian(
     model: Model,
@@ -276,6 +283,7 @@ def jacobian_dot(
     return program.evaluate((q, v), options)
 
 
+@of_modes
 @of_given_motion
 def jacobian_dot_v(
     model: Model,

@@ -30,6 +30,12 @@ class Configuration:
         dtype: np.dtype[Any],
         kind: Any = np.ndarray,
     ) -> None:
+        if model.is_flexible:
+            raise InputError(
+                "full matrices by block formulas, and proofs with them, are for rigid bodies, and "
+                "bodies of this mechanism deform. The matrix of an expression, by sweeps:\n"
+                '    pp.compile(expr, model, mode="dense")(q, …)'
+            )
         self.model, self.points, self.arguments, self.dtype = model, points, arguments, dtype
         self.kind = kind
         n = model.n_bodies

@@ -29,6 +29,7 @@ from phipsi.interfaces.cli.common import (
 from phipsi.interfaces.cli.export_command import export
 from phipsi.interfaces.cli.simulate_command import simulate
 from phipsi.interfaces.cli.study_command import study_app
+from phipsi.interfaces.cli.view_command import view
 
 if TYPE_CHECKING:
     from phipsi.model import Model
@@ -43,6 +44,8 @@ app = App(
         phipsi info seven_joint_arm
 
         phipsi simulate seven_joint_arm --set elbow_pitch=45deg --duration 2
+
+        phipsi view seven_joint_arm
 
         phipsi explain "(H φ M φ* H* + Jr)⁻¹"
 
@@ -306,7 +309,7 @@ def demo(*, out: Path = Path("phipsi-demo"), open: bool = False) -> int:
     return run(out, open_report=open)
 
 
-for one in (info, check, simulate, explain, export, workbench, bench, demo):
+for one in (info, check, simulate, view, explain, export, workbench, bench, demo):
     app.command(one)
 app.command(study_app)
 

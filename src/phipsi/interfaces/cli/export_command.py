@@ -16,11 +16,13 @@ def export(
     file: Path,
     /,
     *,
-    what: str = "forward_dynamics,inverse_dynamics",
+    what: str | None = None,
     target: str = "host",
     out: Path | None = None,
     name: str = "robot",
     scratch: str = "caller",
+    precision: str = "double",
+    shared: bool = False,
     reproducible: bool = False,
     fmu: Path | None = None,
     fmi: str = "3.0",
@@ -44,16 +46,21 @@ def export(
     what
         Names of functions, joined by commas: forward_dynamics, inverse_dynamics, bias_forces,
         gravity_forces, mass_matrix, mass_matrix_inverse, body_poses, and with points behind a
-        colon, joined by +, jacobian:POINT and frame_poses:POINT.
+        colon, joined by +, jacobian:POINT and frame_poses:POINT. By default forward and inverse
+        dynamics.
     target
         The processor: host, x86-64, x86-64-v3, aarch64-linux, armv7, riscv64, cortex-m7, wasm32 and
-        others; a wrong one lists them all.
+        others; a wrong one lists them all. c writes C99, nvptx64 PTX.
     out
         The folder to write, by default the name with the target behind it.
     name
         What everything in C begins with.
     scratch
         Whose the work memory is: caller, or static for memory inside the object.
+    precision
+        The numbers: double, or single for arrays of float; errors are measured and printed.
+    shared
+        Also link a shared library, for this machine.
     reproducible
         Give the same bits on every target, without fused multiply-add.
     fmu
@@ -69,15 +76,21 @@ def export(
     from phipsi.exporting.named_programs import programs_named
 
     robot = source.robot(file)
-    programs = programs_named(robot, what.split(","), reproducible=reproducible)
+    programs = programs_named(robot, what, reproducible=reproducible)
     folder = out or Path(f"{name}-{target}")
-    found = write(programs, folder, name=name, target=target, scratch=scratch)
+    found = write(
+        programs, folder, name=name, target=target, scratch=scratch, precision=precision,
+        shared=shared,
+    )  # fmt: skip
     rows = [("function", "takes", "gives", "bytes of work")]
     for f in found.functions:
         takes, gives = (", ".join(a.name for a in part) for part in (f.inputs, f.outputs))
         rows.append((f.name, takes, gives, str(f.work_bytes)))
     for line in aligned(rows):
         say(line)
+    for f in found.functions:
+        if f.accuracy is not None:
+            say(f"{f.name}: errors of single precision: {f.accuracy}")
     say(f"{found.folder}: {', '.join(found.files)}")
     size = f"{found.code_bytes} bytes of code and tables"
     say(f"{size} for {found.target}; README.md says how to use it")

@@ -158,7 +158,7 @@ class _Steps:
     """Counts the steps of a run on their way to the progress bar."""
 
     def __init__(self, duration: float) -> None:
-        from phipsi.simulation.progress import make_progress
+        from phipsi.progress import make_progress
 
         self.count, self._t = 0, 0.0
         self.start = self.first = time.perf_counter()  # of the run, and end of its first step

@@ -24,7 +24,7 @@ class PageParts(TypedDict, total=False):
     `scripts` and `styles` name further files of `assets/`, after three.min.js, scene.js, page.js
     and page.css. `controls` is HTML at the lower edge of the stage, `body` HTML below the stage:
     pass texts of users through `safe`. `binaries` are bytes by name: `page.binary(name)` in the
-    scripts. `wasm` permits to compile them.
+    scripts. `wasm` permits to compile them; `connect`, to ask the server that the page comes from.
     """
 
     subtitle: str
@@ -36,6 +36,7 @@ class PageParts(TypedDict, total=False):
     footer: str
     binaries: Mapping[str, bytes]
     wasm: bool
+    connect: bool
 
 
 def page_html(title: str, parts: PageParts) -> str:
@@ -55,10 +56,11 @@ def page_html(title: str, parts: PageParts) -> str:
     scripts = ["three.min.js", "scene.js", "page.js", *parts.get("scripts", ())]
     styles = ["page.css", *parts.get("styles", ())]
     fields = {
-        "policy": " 'wasm-unsafe-eval'" if parts.get("wasm") else "",
+        "policy": " 'wasm-unsafe-eval'" * bool(parts.get("wasm"))
+        + "; connect-src 'self'" * bool(parts.get("connect")),
         "title": safe(shown(title[:200])),
         "subtitle": safe(parts.get("subtitle", "")),
-        "style": "\n".join(map(_asset, styles)),
+        "style": "\n".join(map(asset_text, styles)),
         "controls": parts.get("controls", ""),
         "body": parts.get("body", ""),
         "footer": safe(parts.get("footer", "")),
@@ -69,10 +71,10 @@ def page_html(title: str, parts: PageParts) -> str:
             _data(f"binary-{name}", base64.b64encode(content).decode("ascii"))
             for name, content in parts.get("binaries", {}).items()
         ),
-        "scripts": "\n".join(f"<script>\n{_asset(name)}\n</script>" for name in scripts),
+        "scripts": "\n".join(f"<script>\n{asset_text(name)}\n</script>" for name in scripts),
     }
     out: list[str] = []
-    for k, piece in enumerate(_asset("page.html").split("{{")):
+    for k, piece in enumerate(asset_text("page.html").split("{{")):
         key, closed, rest = piece.partition("}}")
         out.append(piece if k == 0 or not closed else fields[key] + rest)
     return "".join(out)
@@ -89,5 +91,6 @@ def _data(key: str, text: str) -> str:
     return f'<script type="application/json" id="{safe(key)}">{content}</script>\n'
 
 
-def _asset(name: str) -> str:
+def asset_text(name: str) -> str:
+    """A file of `assets/`."""
     return files("phipsi.interfaces.page").joinpath("assets", name).read_text(encoding="utf-8")

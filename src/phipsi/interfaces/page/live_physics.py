@@ -15,13 +15,14 @@ Reasons: docs/decisions/0051.
 
 from __future__ import annotations
 
+import base64
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from phipsi.algorithms.dynamics.energy import KINETIC_ENERGY
 from phipsi.algorithms.identification.regressors import inertial_parameters
@@ -97,7 +98,7 @@ class LivePhysics:
             "functions": {n: vars(f) for n, f in self.functions.items()},
             "places": self.places,
             "work": self.work,
-            "first": {n: x.ravel().tolist() for n, x in self.first.items()},
+            "first": {n: _packed(x) for n, x in self.first.items()},
             "states": self.states,
             "handles": self.handles,
             "parameters": self.parameters,
@@ -118,7 +119,7 @@ def live_physics(
     plain = {n: np.array(x, dtype=np.float64) for n, x in state.arrays().items()}
     live, handles = _with_handles(simulator)
     first = {**_first_values(live, simulator, handles), **plain}
-    plans = {"run": simulator._plan((), ()), **_plans(live)}
+    plans = {"run": simulator.plan((), ()), **_plans(live)}
     processor = replace(target_named(target).target, lanes=1, fused=False)
     module = exported_module(
         [], processor, batch=False, more=[_writer(p, simulator.dt, processor, n)
@@ -140,6 +141,11 @@ def live_physics(
         simulator, finished.binary, functions, moved, finished.heap + end, first,
         tuple(plans["run"].states), handles, tuple(simulator._circuit.of_kind("parameter")),
     )  # fmt: skip
+
+
+def _packed(numbers: Array) -> str:
+    """The bits of the numbers, which may be infinite, as text."""
+    return base64.b64encode(np.ascontiguousarray(numbers, dtype="<f8").tobytes()).decode("ascii")
 
 
 def _laid_out(sizes: Mapping[str, int]) -> tuple[dict[str, tuple[int, int]], int]:
@@ -223,7 +229,7 @@ def _first_values(
 
 def _plans(live: Simulator) -> dict[str, Plan]:
     graph, start, model = live._graph, live._graph.start, live.model
-    step = live._plan((), ())
+    step = live.plan((), ())
     base, shared = step.base, dict(step.shared)
     stay = {name: ops.given(name, node.shape) for name, node in live._states.items()}
     own = {name: max(1, math.prod(x.shape)) for name, x in stay.items()}
@@ -295,11 +301,3 @@ def coordinates(model: Model) -> list[dict[str, Any]]:
                 unit = "rad" if name.startswith("theta") else "m"
                 add(k, name, unit, at + size + i, range(own, own + 1))
     return out
-
-
-def start_of(simulator: Simulator, q: ArrayLike | None, v: ArrayLike | None) -> SimulatorState:
-    """A state to begin with; loops are closed from the neutral configuration if q is not given."""
-    mechanism: Any = simulator._mechanism
-    if q is None and mechanism.n_rows:
-        q = mechanism.assemble(mechanism.neutral(), restarts=20)
-    return simulator.start(q, v)

@@ -169,6 +169,12 @@ class Drawing:
         return out
 
 
+def first_configuration(mechanism: Any) -> Array:
+    """The neutral configuration (nq,), of a system one nearby at which its loops are closed."""
+    q = mechanism.neutral()
+    return mechanism.assemble(q, restarts=20) if mechanism.n_rows else q
+
+
 def _assembled(system: Any, q: Array) -> Array:
     """A configuration with closed loops, or the given one where none is found."""
     try:

@@ -158,7 +158,9 @@ class LawCode:
         numbers = x.data.ravel()
         if x.size <= SMALL:
             return [self.e.constant(float(c)) for c in numbers]
-        return Area(self.module.table_of(np.asarray(numbers, dtype=float)), shared=True)
+        return Area(
+            self.module.table_of(np.asarray(numbers, dtype=self.e.number.dtype)), shared=True
+        )
 
     def _over(self, size: int, make: Callable[[Any], Lane]) -> Value:
         """An array of entries make(i)."""

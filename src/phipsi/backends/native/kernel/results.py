@@ -214,7 +214,11 @@ def not_finite(k: Emission, buffers: list[int]) -> Any:
         many = b.mul(b.udiv(count, i64(step)), i64(step))
         sums = fold_loop(b, many, step, sums, adding(base, i64(0)))
         few = b.sub(count, many)
-        sums[:1] = fold_loop(b, few, width, sums[:1], adding(base, many, count))
+        left = None if k.several else ir.number(few)
+        if left is None:
+            sums[:1] = fold_loop(b, few, width, sums[:1], adding(base, many, count))
+        else:  # known, and fewer than the sums
+            sums[:left] = adding(base, many)(i64(0), sums[:left])
     total = _sum(b, sums)
     if k.several:
         parts = [b.extract_element(total, ir.Constant(I32, i)) for i in range(g.lanes)]

@@ -345,7 +345,7 @@ def _sum_of_parts(
         exponent = b.sub(ir.Constant(integer, number.bias + unit), narrow)
         scale = b.shl(exponent, ir.Constant(integer, number.fraction))
         short = b.trunc(part, integer)
-        factor = whole_number(b, short) if integer is I64 else b.sitofp(short, number.type)
+        factor = whole_number(b, short, number) if integer is I64 else b.sitofp(short, number.type)
         numbers.append(b.fmul(factor, b.bitcast(scale, number.type)))
     whole = b.fadd(*numbers)
     return whole, b.fsub(numbers[1], b.fsub(whole, numbers[0]))
@@ -409,8 +409,13 @@ def _define_product(module: ir.Module) -> ir.Function:
     return function
 
 
-def whole_number(b: Any, word: Any) -> Any:
-    """A whole number below 2^63 as a double, rounded once, without a conversion of 64 bits."""
+def whole_number(b: Any, word: Any, number: Number) -> Any:
+    """A whole number below 2^63 as a double, rounded once, without a conversion of 64 bits.
+
+    As a float it must be below 2^32.
+    """
+    if number.name == "float":
+        return b.uitofp(b.trunc(word, I32), number.type)
     low = b.or_(b.and_(word, i64(2**32 - 1)), i64(0x433 << 52))  # 2^52 + the lower half
     high = b.or_(b.lshr(word, i64(32)), i64(0x453 << 52))  # 2^84 + the upper half · 2^32
     parts = [

@@ -231,6 +231,8 @@ def fold_loop(
 ) -> list[Any]:
     """For i in range(0, count, step): values = body(i, values); the last values."""
     f, most = b.function, ir.number(count)
+    if most is not None and most <= 0:
+        return starts
     kind = I32 if b.module.narrow and most is not None and most + step < 2**31 else I64
     head, inside, after = (f.append_basic_block(n) for n in ("head", "inside", "after"))
     before = b.block

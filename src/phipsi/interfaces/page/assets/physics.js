@@ -27,6 +27,7 @@ class PhipsiPhysics {
       const addresses = [...f.arrays.map((a) => places[a][0]), work];
       this._functions[name] = (n) => exports[f.rollout](n, ...addresses);
     }
+    this.first = Object.fromEntries(Object.entries(description.first).map(([name, x]) => [name, doubles(x)]));
     this.hasLoops = "close" in functions;
     this.hasHandles = description.handles.includes("live_hand");
     this.reset();
@@ -34,7 +35,7 @@ class PhipsiPhysics {
 
   // everything as it was when the page was written
   reset() {
-    for (const [name, x] of Object.entries(this.description.first)) this.values[name].set(x);
+    for (const [name, x] of Object.entries(this.first)) this.values[name].set(x);
   }
 
   // call a function n times; the error of one that fails has its status
@@ -50,7 +51,7 @@ class PhipsiPhysics {
   // whether something acts that the simulator itself does not have
   get isChanged() {
     if (!this.hasHandles) return false;
-    const v = this.values, first = this.description.first;
+    const v = this.values, first = this.first;
     const same = (name) => !(name in v) || v[name].every((x, i) => x === first[name][i]);
     return v["live_hand.stiffness"][0] !== 0 || v["live_damping.rate"][0] !== 0 ||
       !same("gravity") || !same("inertia");
@@ -224,6 +225,10 @@ class PhipsiPhysics {
 const LONGEST = 0.1; // rad or m that a coordinate moves before its loops are closed again
 const CLOSINGS = 60;
 const HEAVY = 1e6; // how much heavier a joint is that stays where it is put
+
+function doubles(text) {
+  return new Float64Array(Uint8Array.from(atob(text), (c) => c.charCodeAt(0)).buffer);
+}
 
 // A coordinate is an entry of q; or, of a rotation in space, a component of its rotation vector.
 function read(q, c) {

@@ -30,6 +30,7 @@ class _Total(NamedTuple):
     amount: float
     unit: str
     begun: float
+    doing: str
 
 
 def _updates(bar: Any, begun: float) -> Progress:
@@ -86,10 +87,10 @@ class _PlainDisplay:
         self._total = total
 
     def show(self, t: float, elapsed: float) -> None:
-        amount, unit, begun = self._total
+        amount, unit, begun, doing = self._total
         share = t / amount if amount else 1.0
         state = describe(t, amount, elapsed, unit, begun)
-        sys.stderr.write(f"\rsimulating {share:4.0%}  {state}   ")
+        sys.stderr.write(f"\r{doing} {share:4.0%}  {state}   ")
         sys.stderr.flush()
 
     def close(self) -> None:
@@ -106,7 +107,7 @@ class _RichDisplay:
         from rich.progress import Progress as RichProgress
 
         columns = (
-            TextColumn("simulating"),
+            TextColumn(total.doing),
             BarColumn(),
             TaskProgressColumn(),
             TextColumn("{task.fields[state]}"),
@@ -117,7 +118,7 @@ class _RichDisplay:
         self._task = self._bar.add_task("", total=total.amount, state="")
 
     def show(self, t: float, elapsed: float) -> None:
-        amount, unit, begun = self._total
+        amount, unit, begun, _ = self._total
         state = describe(t, amount, elapsed, unit, begun)
         self._bar.update(self._task, completed=t, state=state)
 
@@ -125,15 +126,22 @@ class _RichDisplay:
         self._bar.stop()
 
 
-def make_progress(progress: Any, total: float, *, unit: str = "s", begun: float = 0.0) -> Progress:
-    """What to report to, for the argument `progress` of `simulate`.
+def make_progress(
+    progress: Any,
+    total: float,
+    doing: str = "simulating",
+    unit: str = "s",
+    *,
+    begun: float = 0.0,
+) -> Progress:
+    """What to report to, for the argument `progress` of `simulate` and other long computations.
 
-    `total` is counted in `unit`; `begun` of it were done before.
+    `total` is counted in `unit`; `begun` of it were done before; `doing` stands before the bar.
     """
     if progress is False or (progress is None and not sys.stderr.isatty()):
         return SILENT
     if progress is None or progress is True:
-        whole = _Total(total, unit, begun)
+        whole = _Total(total, unit, begun, doing)
         return _bar(whole, _PATIENCE if progress is None else 0.0)
     if callable(getattr(progress, "update", None)):
         return _updates(progress, begun)

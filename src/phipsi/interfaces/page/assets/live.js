@@ -1,0 +1,225 @@
+"use strict";
+// A live page: the physics of physics.js moves the scene; sliders, the mouse and the keyboard move the physics.
+// Every text that comes from a model goes into the page by textContent.
+page.live = { playing: false, physics: null, choose() {} };
+(async () => {
+  const live = page.live, settings = page.data.live, make = (tag, kind, text) => {
+    const out = document.createElement(tag);
+    if (kind) out.className = kind;
+    if (text !== undefined) out.textContent = text;
+    return out;
+  };
+  const physics = live.physics = await PhipsiPhysics.load(settings.physics, page.binary("physics"));
+  const { values, description } = physics, { coordinates, bodies } = description, dt = physics.dt;
+  const panel = page.element("live"), play = page.element("play"), speed = page.element("speed");
+
+  // ---- the state on the screen ----
+  let held = false, error = null;
+  live.error = (text) => {
+    error = error ?? page.element("stage").appendChild(Object.assign(make("div"), { id: "live-error" }));
+    error.hidden = !text; error.textContent = text;
+  };
+  live.show = () => {
+    physics.look();
+    page.setPoses(physics.poses(page.poses));
+    if (page.scene) page.scene.setTime(values.t[0]);
+    page.element("clock").textContent = `${values.t[0].toFixed(3)} s`;
+  };
+  live.set = (on) => { // let time go on, or stop it
+    live.playing = on;
+    play.textContent = on ? "❚❚" : "▶";
+    play.setAttribute("aria-label", on ? "pause" : "play");
+    if (on) live.error("");
+  };
+  live.advance = (steps) => {
+    try {
+      physics.advance(steps);
+    } catch (problem) {
+      live.set(false);
+      live.error(`The step at ${values.t[0].toFixed(3)} s fails: ${problem.message}. Reset, or change what acts.`);
+    }
+  };
+  live.step = () => { live.set(false); live.advance(1); live.show(); refresh(); watch(); };
+  live.reset = () => { physics.reset(); live.error(""); trace.length = 0; live.show(); refresh(); watch(); };
+  // go on from another state, such as that of a recording
+  live.from = ({ q, v, t }) => {
+    physics.reset();
+    values.q.set(q); values.v.set(v); values.t[0] = t ?? 0;
+    trace.length = 0; live.error(""); live.show(); refresh();
+  };
+
+  // ---- rows of the panel ----
+  const rows = []; // functions that show the present values
+  const section = (title, note, open = true) => {
+    const out = make("details", "card"), head = make("summary", "", title);
+    if (note) head.append(make("small", "", note));
+    out.open = open; out.append(head); panel.append(out);
+    return out;
+  };
+  // a slider with a number beside it; `get` and `set` are in the unit that is shown
+  const slider = (parent, { label, unit, low, high, step, get, set, title }) => {
+    const row = make("div", "row"), name = make("label", "", label), range = make("input"), number = make("input");
+    range.type = "range"; number.type = "number"; number.step = range.step = step ?? "any";
+    range.min = low; range.max = high; range.title = title ?? "";
+    range.setAttribute("aria-label", `${label} ${unit}`); number.setAttribute("aria-label", `${label} ${unit}`);
+    const write = (x) => { if (Number.isFinite(x)) { set(x); live.show(); refresh(row); } };
+    range.addEventListener("input", () => { held = true; write(Number(range.value)); number.value = short(get()); });
+    range.addEventListener("change", () => { held = false; read(); });
+    number.addEventListener("change", () => { write(Number(number.value)); read(); });
+    const read = () => { const x = get(); range.value = x; if (document.activeElement !== number) number.value = short(x); };
+    row.append(name, range, number, make("span", "", unit)); parent.append(row);
+    rows.push((but) => { if (but !== row) read(); });
+    read();
+    return { row, read };
+  };
+  const short = (x) => Number(x.toPrecision(5));
+  const refresh = (but) => { for (const f of rows) f(but); };
+
+  const joints = section("Joints", `${coordinates.length}`);
+  if (coordinates.length > 10) joints.style.order = 1; // a long list stands below what is short
+  const several = new Map();
+  for (const c of coordinates) several.set(c.joint, (several.get(c.joint) ?? 0) + 1);
+  const reach = page.data.scene.radius || 1;
+  for (const c of coordinates) {
+    const wide = c.unit === "rad" ? Math.PI : 2 * reach, now = physics.get(c);
+    slider(joints, {
+      label: several.get(c.joint) > 1 ? `${c.joint} · ${c.name}` : c.joint, unit: c.unit,
+      low: c.lower ?? Math.min(-wide, now - wide), high: c.upper ?? Math.max(wide, now + wide),
+      title: c.lower === null ? "no limits" : `limits ${short(c.lower)} … ${short(c.upper)} ${c.unit}`,
+      get: () => physics.get(c), set: (x) => physics.set(c, x),
+    });
+  }
+
+  if (physics.hasHandles) {
+    const world = section("World");
+    if ("gravity" in values && description.handles.includes("gravity")) {
+      const first = physics.first.gravity, size = Math.hypot(...first), way = size ? Array.from(first, (x) => x / size) : [0, 0, -1];
+      slider(world, {
+        label: "gravity", unit: "m/s²", low: 0, high: Math.max(20, 2 * size), get: () => way.reduce((s, x, i) => s + x * values.gravity[i], 0),
+        set: (x) => (x === size ? values.gravity.set(first) : values.gravity.set(way.map((w) => w * x))),
+      });
+    }
+    slider(world, { label: "damping of all joints", unit: "1/s", low: 0, high: 20, get: () => values["live_damping.rate"][0], set: (x) => { values["live_damping.rate"][0] = Math.max(0, x); } });
+    if (description.handles.includes("inertia")) {
+      const chosen = make("select"), first = physics.first.inertia, of = () => Math.max(0, chosen.selectedIndex);
+      chosen.setAttribute("aria-label", "body whose mass is changed");
+      bodies.forEach((name) => chosen.append(make("option", "", name)));
+      world.append(chosen);
+      const factor = () => { // the first of the ten numbers that is not zero tells
+        const at = 10 * of(), i = first.subarray(at, at + 10).findIndex((x) => x !== 0);
+        return i < 0 ? 1 : values.inertia[at + i] / first[at + i];
+      };
+      const row = slider(world, {
+        label: "mass of this body, times", unit: "×", low: 0.1, high: 5, get: factor,
+        set: (x) => { for (let i = 10 * of(); i < 10 * of() + 10; i++) values.inertia[i] = x === 1 ? first[i] : Math.max(x, 1e-3) * first[i]; },
+      });
+      chosen.addEventListener("change", row.read);
+      live.choose = (k) => { if (k !== chosen.selectedIndex) { chosen.selectedIndex = k; row.read(); } };
+    }
+  }
+
+  if (description.parameters.length) {
+    const most = 24, laws = section("Laws", `${description.parameters.length} parameters`, description.parameters.length < 12);
+    for (const name of description.parameters) {
+      const x = values[name], first = physics.first[name];
+      if (x.length > most) { laws.append(make("p", "", `${name}: ${x.length} numbers`)); continue; }
+      for (let i = 0; i < x.length; i++) {
+        if (!Number.isFinite(first[i])) continue;
+        const size = Math.abs(first[i]) || 1;
+        slider(laws, {
+          label: x.length > 1 ? `${name}[${i}]` : name, unit: "", low: first[i] < 0 ? -3 * size : 0, high: 3 * size, get: () => x[i], set: (y) => { x[i] = y; },
+        });
+      }
+    }
+  }
+
+  // ---- energy ----
+  const energy = section("Energy", "J"), plot = make("canvas"), numbers = make("div"), trace = [], SPAN = 600;
+  plot.id = "energy-plot"; numbers.id = "energy-numbers"; energy.append(plot, numbers);
+  const KINDS = [["total", "#ff8a3d"], ["kinetic", "#4cc9f0"], ["of gravity", "#a3e635"], ["stored", "#f472b6"]];
+  const cells = KINDS.map(([name, color]) => {
+    const cell = make("div"), mark = make("i"), text = make("span");
+    mark.style.background = color; cell.append(mark, text); numbers.append(cell); cell.title = name;
+    return (x) => { text.textContent = `${name} ${page.number(x)}`; };
+  });
+  const energies = () => { const [kinetic, gravity, stored] = values.energies; return [kinetic + gravity + stored, kinetic, gravity, stored]; };
+  const record = () => { if (live.playing && !held) { trace.push(energies()); if (trace.length > SPAN) trace.shift(); } };
+  const watch = () => {
+    const now = energies();
+    cells.forEach((say, i) => say(now[i]));
+    const ratio = window.devicePixelRatio || 1, w = plot.width = Math.max(1, plot.clientWidth * ratio), h = plot.height = Math.max(1, plot.clientHeight * ratio), g = plot.getContext("2d");
+    if (trace.length < 2) return;
+    let low = Infinity, high = -Infinity;
+    for (const row of trace) for (const x of row) { low = Math.min(low, x); high = Math.max(high, x); }
+    const pad = 0.06 * (high - low) || 1, y = (x) => h - h * (x - low + pad) / (high - low + 2 * pad);
+    KINDS.forEach(([, color], i) => {
+      g.beginPath(); g.strokeStyle = color; g.lineWidth = (i ? 1.2 : 2) * ratio;
+      trace.forEach((row, k) => g.lineTo(w * k / (Math.max(trace.length, 120) - 1), y(row[i])));
+      g.stroke();
+    });
+  };
+
+  // ---- facts about the body that was picked ----
+  page.suppliers.push((k) => {
+    const found = physics.blocks(k);
+    live.choose(k);
+    return [{ label: "P", matrix: found.P }, ...(found.D.length ? [{ label: "D", matrix: found.D }, { label: "G", matrix: found.G }] : [])];
+  });
+
+  // ---- the hand ----
+  let grabbed = null;
+  if (page.scene && physics.hasHandles) {
+    page.scene.onDrag = {
+      start(name, pointInBody) {
+        const k = bodies.indexOf(name);
+        if (k < 0) return false;
+        grabbed = { k, point: Array.from(pointInBody) };
+        physics.grab(k, grabbed.point);
+        return true;
+      },
+      move(pointInWorld) { grabbed.target = Array.from(pointInWorld); physics.pull(grabbed.target); },
+      end() { grabbed = null; physics.release(); page.scene.setArrows([]); live.show(); refresh(); },
+    };
+  }
+  const showHand = () => {
+    if (!grabbed || !grabbed.target) return;
+    const at = physics.pointInWorld(grabbed.k, grabbed.point), gap = grabbed.target.map((x, i) => x - at[i]);
+    page.scene.setArrows([{ at, vector: gap.map((x) => x * page.scene.arrowUnit), kind: "force", label: "hand" }]);
+  };
+
+  // ---- time ----
+  const MOST = 12; // ms of physics in one picture: slower than that, and the page stays usable
+  let before = null, pending = 0, spent = 0, shown = 0, written = 0;
+  page.frame.push((at) => {
+    const passed = before === null ? 0 : Math.min((at - before) / 1000, 0.1);
+    before = at;
+    const began = performance.now();
+    if (live.playing && !held) {
+      pending += Number(speed.value) * passed;
+      let steps = Math.floor(pending / dt);
+      pending -= steps * dt;
+      while (steps > 0 && live.playing && performance.now() - began < MOST) {
+        const some = Math.min(steps, 8);
+        live.advance(some); steps -= some;
+      }
+    } else if (grabbed && grabbed.target) physics.follow();
+    else { pending = 0; if (!held) return; }
+    live.show();
+    spent = Math.max(0.9 * spent, performance.now() - began);
+    showHand();
+    record();
+    if (at - written > 90) { written = at; refresh(); watch(); }
+    if (at - shown > 500) { shown = at; page.element("pace").textContent = `${spent.toFixed(1)} ms`; }
+  });
+
+  play.addEventListener("click", () => live.set(!live.playing));
+  page.element("once").addEventListener("click", live.step);
+  page.element("again").addEventListener("click", live.reset);
+  page.key(" ", "let time go on, or stop it", () => live.set(!live.playing));
+  page.key(".", "one step", live.step);
+  page.key("0", "reset state and parameters", live.reset);
+  page.key(["<", ">"], "slower or faster", (e) => { speed.selectedIndex = Math.min(Math.max(speed.selectedIndex + (e.key === ">" ? 1 : -1), 0), speed.options.length - 1); });
+  live.show(); watch(); refresh();
+  live.set(settings.play && !window.matchMedia("(prefers-reduced-motion: reduce)").matches);
+  panel.dataset.ready = "yes";
+})();

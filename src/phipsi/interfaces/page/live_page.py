@@ -1,0 +1,128 @@
+"""`pp.live_page`: a mechanism on a page with its physics inside."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from phipsi.algorithms.constrained.assembly import search
+from phipsi.errors import InputError
+from phipsi.interfaces.page.html_file import PageParts, page_html
+from phipsi.interfaces.page.live_physics import live_physics
+from phipsi.interfaces.page.scene import first_configuration, scene_description
+from phipsi.model.mechanisms import mechanism_of, of_contacts, of_mechanisms
+from phipsi.model.model import Model
+from phipsi.simulation.simulator import Simulator
+from phipsi.whole_files import whole_file
+
+Array = NDArray[Any]
+_SOME = 12  # configurations
+SCRIPTS = ("physics.js", "live.js")
+CONTROLS = """<button id="play" aria-label="play">▶</button>
+<button id="once" title="one step">step</button>
+<button id="again" title="state and parameters as they were">reset</button>
+<select id="speed" aria-label="speed">
+<option value="0.02">1/50</option><option value="0.1">1/10</option><option value="0.25">1/4</option>
+<option value="0.5">1/2</option><option value="1" selected>real time</option>
+<option value="2">2 ×</option><option value="5">5 ×</option></select>
+<span id="clock"></span><span id="pace" title="physics in one picture"></span>"""
+PANEL = '<aside id="live" aria-label="what can be changed"></aside>'
+
+
+@of_contacts
+@of_mechanisms
+def live_page(
+    mechanism: Model | Simulator,
+    path: str | os.PathLike[str],
+    *,
+    q: ArrayLike | None = None,
+    v: ArrayLike | None = None,
+    title: str | None = None,
+    play: bool | None = None,
+    meshes: bool = True,
+) -> Path:
+    """Write a page on which a mechanism moves by its own compiled dynamics, in the browser.
+
+    One HTML file that needs no server, no Python and no network. Sliders move the joints; the mouse
+    pulls bodies, by a spring while time goes on, and by inverse kinematics while it stands still;
+    gravity, damping, masses and parameters of laws change while it runs. Loops stay closed and
+    contacts push. As long as nothing is changed, the state is that of
+    ``Simulator(…, reproducible=True)``, bit for bit.
+
+    **Arguments:** `mechanism`, a `Simulator`, with its laws, step and integrator; or a model or a
+    `System`, which then moves without laws, in steps of 1 ms, and stands still at first; `path` of
+    the file; `q` (nq,), `v` (nv,), the state at first: neutral or assembled, and at rest; `title`
+    of the page; `play`, whether time goes on at first; `meshes` of the robot's file.
+    **Returns:** the path. **Cost:** LLVM compiles two steps: one second for an arm, five for a
+    humanoid, ten with contacts; about 1 MB, and the meshes. **Source:** docs/decisions/0051.
+
+    >>> import tempfile, pathlib
+    >>> import phipsi as pp
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     page = pp.live_page(pp.examples.planar_arm(2), pathlib.Path(folder) / "arm.html")
+    ...     page.name, "https://" in page.read_text()
+    ('arm.html', False)
+    """
+    given = isinstance(mechanism, Simulator)
+    simulator = mechanism if given else simulator_of(mechanism)
+    parts = live_parts(simulator, q, v, play=given if play is None else bool(play), meshes=meshes)
+    model = simulator.model
+    name = title or model.name or f"{model.n_bodies} bodies"
+    target = Path(path)
+    if target.suffix.lower() not in (".html", ".htm"):
+        raise InputError(f"{target}: this is a page; give it a name that ends in .html")
+    with whole_file(target) as part:
+        part.write_text(page_html(name, parts), encoding="utf-8")
+    return target
+
+
+def simulator_of(mechanism: Any) -> Simulator:
+    """The simulator of a mechanism on which nothing acts but gravity and contacts."""
+    whole = mechanism_of(mechanism, live_page)
+    touches = whole.contact_pairs is not None
+    return Simulator(whole, integrator="time_stepping" if touches else "rk4", reproducible=True)
+
+
+def live_parts(
+    simulator: Simulator,
+    q: ArrayLike | None = None,
+    v: ArrayLike | None = None,
+    *,
+    play: bool = True,
+    meshes: bool = True,
+) -> PageParts:
+    """The parts of a live page, see `page_html`."""
+    state = simulator.start(first_configuration(simulator._mechanism) if q is None else q, v)
+    physics = live_physics(simulator, state)
+    model = simulator.model
+    scene = scene_description(simulator._mechanism, meshes=meshes, q=_reach(simulator, state.q))
+    mass = sum(inertia.mass for inertia in model.inertias)
+    sizes = f"{model.n_bodies} bodies, {model.nv} degrees of freedom, {mass:.4g} kg"
+    return {
+        "subtitle": f"{sizes}; {simulator.integrator}, steps of {1e3 * simulator.dt:g} ms",
+        "data": {"scene": scene, "live": {"physics": physics.description(), "play": play}},
+        "scripts": SCRIPTS,
+        "styles": ("live.css",),
+        "controls": CONTROLS,
+        "body": PANEL,
+        "footer": "The physics is in this page: phipsi compiled it to WebAssembly. Drag a body.",
+        "binaries": {"physics": physics.binary},
+        "wasm": True,
+    }
+
+
+def _reach(simulator: Simulator, q: Array) -> Array:
+    """The configuration and others that shall fit into the view: joints that limits allow."""
+    model: Any = simulator._mechanism
+    some = np.vstack([q, model.model.random_configuration(0, (_SOME,))])
+    for joint, at in zip(model.model.joints, model.model.q_slices, strict=True):
+        if not joint.is_additive:  # a base that floats stays where it is
+            some[:, at] = q[at]
+    if model.n_rows:
+        found, closed = search(model.rows, some, tolerance=1e-6, max_iterations=50)
+        some = np.vstack([q, found[closed]])
+    return some

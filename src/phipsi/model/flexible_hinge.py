@@ -1,0 +1,222 @@
+"""FlexibleHinge: the inboard joint of a body together with what deforms on either side of it.
+
+A body with modes has the coordinates [joint q, η] and the rates [joint v, η̇]: the modes are further
+coordinates of its hinge. Its modal rows are added where blocks are computed
+(`sweeps/modal_bodies.py`); here its six rigid rows are those of the joint. A body on a port of a
+flexible one also has the numbers of that port.
+
+Reasons: docs/decisions/0054.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from phipsi.model.body import Body, Limits
+from phipsi.model.flexible_inertia import FlexibleInertia, Port
+from phipsi.model.joint import Columns, FloatArray, Joint, Rotation
+from phipsi.model.scalars import Scalar, ScalarOps, Vector
+from phipsi.model.validate import check_port
+from phipsi.spatial.groups import Group, flat
+
+_LOWER = ((0, 0), (1, 0), (1, 1), (2, 0), (2, 1), (2, 2))
+_STRAIN = 0.02  # how far, of its length, a mode bends a body in a random configuration
+
+
+@final
+class FlexibleHinge(Joint):
+    """A joint whose outboard body has modes, or whose inboard frame is a port that moves.
+
+    **Attributes:** `joint`, the one that was given; `inertia`, of the outboard body if that is
+    flexible, and `modes`, how many it has; `port`, on which the joint sits, or None, and
+    `port_modes`, the number of modes of the parent.
+    """
+
+    __slots__ = (
+        "joint", "inertia", "modes", "port", "port_modes", "kind", "nq", "nv", "is_additive",
+        "coordinate_names", "param_kinds", "aligned", "known_params",
+    )  # fmt: skip
+    joint: Joint
+    inertia: FlexibleInertia | None
+    modes: int
+    port: Port | None
+    port_modes: int
+    known_params: tuple[int | None, ...]
+
+    def __init__(self, joint: Joint, inertia: FlexibleInertia | None, port: Port | None) -> None:
+        n = 0 if inertia is None else inertia.modes
+        m = 0 if port is None else port.moves.shape[1]
+        own = [] if inertia is None else packed_inertia(inertia)
+        numbers = (*own, *([] if port is None else packed_port(port)))
+        kinds = tuple(kind for kind, _ in joint.blocks_of_params())
+        self._set(
+            joint=joint,
+            inertia=inertia,
+            modes=n,
+            port=port,
+            port_modes=m,
+            kind=joint.kind if not n else f"{joint.kind} with {n} mode{'s' * (n > 1)}",
+            nq=joint.nq + n,
+            nv=joint.nv + n,
+            is_additive=joint.is_additive,
+            coordinate_names=(*joint.coordinate_names, *(f"eta{i + 1}" for i in range(n))),
+            params=(*joint.params, *numbers),
+            param_kinds=(*kinds, *("number",) * len(numbers)),
+            aligned=None if n else joint.aligned,
+            known_params=tuple(0 if x == 0 else None for x in numbers),
+            _arguments={"joint": joint, "inertia": inertia, "port": port},
+        )
+
+    @property
+    def formulas(self) -> str:
+        """Those of the joint, with the number of modes on either side."""
+        on = "" if self.port is None else f" on a port with {self.port_modes}"
+        return f"{self.joint.formulas} with {self.modes} modes{on}"
+
+    @property
+    def own_start(self) -> int:
+        """Where the numbers of the flexible body begin in `params`."""
+        return len(self.joint.params)
+
+    @property
+    def port_start(self) -> int:
+        """Where the numbers of the port begin in `params`."""
+        return self.own_start + packed_size(self.modes)
+
+    # ---- the six rigid rows ----------------------------------------------------------------------
+
+    def transform(self, params: Vector, q: Vector, ops: ScalarOps) -> tuple[Rotation, list[Scalar]]:
+        """That of the joint: the body frame does not move with the modes of its body."""
+        return self.joint.transform(params[: self.own_start], q[: self.joint.nq], ops)
+
+    def hinge_axes(self, params: Vector, q: Vector, ops: ScalarOps) -> Columns:
+        """Those of the joint, and a column of zeros for each mode."""
+        rows = self.joint.hinge_axes(params[: self.own_start], q[: self.joint.nq], ops)
+        return [[*row, *[0] * self.modes] for row in rows]
+
+    def hinge_axes_rate(self, params: Vector, q: Vector, v: Vector, ops: ScalarOps) -> Columns:
+        """Those of the joint, and a column of zeros for each mode."""
+        joint = self.joint
+        own = params[: self.own_start], q[: joint.nq], v[: joint.nv]
+        return [[*row, *[0] * self.modes] for row in joint.hinge_axes_rate(*own, ops)]
+
+    def q_rate(self, params: Vector, q: Vector, v: Vector, ops: ScalarOps) -> list[Scalar]:
+        """Those of the joint, and the rates of the modes."""
+        joint = self.joint
+        own = params[: self.own_start], q[: joint.nq], v[: joint.nv]
+        return [*joint.q_rate(*own, ops), *v[joint.nv :]]
+
+    # ---- configurations --------------------------------------------------------------------------
+
+    def integrate(self, q: ArrayLike, dv: ArrayLike) -> FloatArray:
+        """The joint on its group, the modes by addition."""
+        a, b = np.asarray(q, dtype=np.float64), np.asarray(dv, dtype=np.float64)
+        i, j = self.joint.nq, self.joint.nv
+        parts = self.joint.integrate(a[..., :i], b[..., :j]), a[..., i:] + b[..., j:]
+        return np.concatenate(parts, axis=-1)
+
+    def difference(self, q0: ArrayLike, q1: ArrayLike) -> FloatArray:
+        """The joint on its group, the modes by subtraction."""
+        a, b = np.asarray(q0, dtype=np.float64), np.asarray(q1, dtype=np.float64)
+        i = self.joint.nq
+        parts = self.joint.difference(a[..., :i], b[..., :i]), b[..., i:] - a[..., i:]
+        return np.concatenate(parts, axis=-1)
+
+    def neutral(self) -> FloatArray:
+        """The neutral coordinates of the joint, and a body that is not deformed."""
+        return np.concatenate([self.joint.neutral(), np.zeros(self.modes)])
+
+    def random(self, rng: np.random.Generator, batch: tuple[int, ...] = ()) -> FloatArray:
+        """The joint as without modes; ports move by at most 2 % of their distance per mode."""
+        eta = rng.uniform(-1.0, 1.0, (*batch, self.modes))
+        eta *= modal_amplitudes(self.inertia) if self.inertia is not None else 1.0
+        return np.concatenate([self.joint.random(rng, batch), eta], axis=-1)
+
+    def parts(self, q: int = 0, v: int = 0) -> Iterator[tuple[Group, int, int]]:
+        """The groups of the joint, then the modes."""
+        yield from self.joint.parts(q, v)
+        if self.modes:
+            yield flat(self.modes), q + self.joint.nq, v + self.joint.nv
+
+
+# ---- numbers of flexible bodies and ports --------------------------------------------------------
+
+
+def packed_size(n: int) -> int:
+    """How many numbers `packed_inertia` has."""
+    pairs = n * (n + 1) // 2
+    return 10 + n * (3 + 6 + 3) + pairs * (3 + 6 + 1 + 1 + 1) + 3 * n * n if n else 0
+
+
+def packed_inertia(x: FlexibleInertia) -> list[float]:
+    """All numbers of a flexible body in the order in which `unpacked_inertia` reads them."""
+    n = x.modes
+    pairs = [(i, j) for i in range(n) for j in range(i + 1)]
+
+    def lower(rows: Any) -> list[float]:
+        return [float(rows[i, j]) for i, j in _LOWER]
+
+    out = [x.mass, *x.first_moment.tolist(), *lower(x.rotational_inertia)]
+    for i in range(n):
+        out += [*x.S1[:, i].tolist(), *lower(x.J1[:, :, i]), *x.C0[:, i].tolist()]
+    for i, j in pairs:
+        out += [*x.S2[:, i, j].tolist(), *lower(x.J2[:, :, i, j])]
+    for i in range(n):
+        for j in range(n):
+            out += x.C1[:, i, j].tolist()
+    for matrix in (x.modal_mass, x.stiffness, x.damping):
+        out += [float(matrix[i, j]) for i, j in pairs]
+    return out
+
+
+def packed_port(port: Port) -> list[float]:
+    """R_0 and r_0, then turn and shift of every mode, then the second-order shifts."""
+    m = port.moves.shape[1]
+    out = [*port.rotation.ravel().tolist(), *port.position.tolist()]
+    for i in range(m):
+        out += [*port.turns[:, i].tolist(), *port.moves[:, i].tolist()]
+    for i in range(m):
+        for j in range(i + 1):
+            out += port.shortening[:, i, j].tolist()
+    return out
+
+
+def modal_amplitudes(x: FlexibleInertia) -> FloatArray:
+    """For every mode, the coordinate at which the body is bent by about 2 %."""
+    out = np.full(x.modes, np.inf)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        for port in x.ports:
+            reach = float(np.linalg.norm(port.position))
+            if reach:
+                out = np.fmin(out, _STRAIN * reach / np.linalg.norm(port.moves, axis=0))
+            out = np.fmin(out, _STRAIN / np.linalg.norm(port.turns, axis=0))
+        reach = np.linalg.norm(x.first_moment) / np.linalg.norm(x.S1, axis=0)
+    out = np.where(np.isfinite(out), out, _STRAIN * reach)
+    return np.where(np.isfinite(out) & (out > 0), out, _STRAIN)
+
+
+def hinges_of(bodies: Sequence[Body], parents: Sequence[int]) -> tuple[Joint, ...]:
+    """The joints of a tree, as hinges where a body or its parent is flexible."""
+    out: list[Joint] = []
+    for body, above in zip(bodies, parents, strict=True):
+        parent = bodies[above] if above >= 0 else None
+        check_port(body, parent)
+        flexible = None if parent is None else parent.flexible
+        on = flexible.port(body.port) if flexible is not None and body.port else None
+        if flexible is not None and on is None:
+            on = Port("body frame", moves=np.zeros((3, flexible.modes)))
+        plain = body.flexible is None and on is None
+        out.append(body.joint if plain else FlexibleHinge(body.joint, body.flexible, on))
+    return tuple(out)
+
+
+def hinge_limits(body: Body) -> Limits:
+    """The limits of a joint, and none for modes."""
+    if body.limits is None or body.flexible is None:
+        return body.limits
+    n, (low, high) = body.flexible.modes, body.limits
+    return (*low, *(-np.inf,) * n), (*high, *(np.inf,) * n)

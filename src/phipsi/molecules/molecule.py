@@ -1,0 +1,324 @@
+"""A molecule as a mechanism: rigid clusters, a revolute joint per bond that turns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from phipsi.algorithms.constrained.system import System
+from phipsi.algorithms.kinematics.motions import body_poses
+from phipsi.constraints import Revolute
+from phipsi.errors import InputError, ModelError
+from phipsi.model import joints
+from phipsi.model.builder import ModelBuilder
+from phipsi.model.inertia import SpatialInertia
+from phipsi.model.model import Model
+from phipsi.model.pose import Pose
+from phipsi.molecules.bond_graph import Bond, ClusterTree, cluster_tree, on_line, unit_bond
+
+Array = NDArray[Any]
+Potential = Callable[[Array], tuple[Array, Array]]
+"""Positions (n, atoms, 3) in nm → energies (n,) in kJ/mol and forces (n, atoms, 3)."""
+
+_FITS = 1e-4  # nm: how far given positions may be from rigid clusters
+
+
+@final
+class Molecule:
+    """Atoms in rigid clusters that turn about the bonds between them.
+
+    Every molecule of the system has a free root cluster; a single atom has a translation. The
+    configuration in which it is built has all torsions zero and all bodies along the axes of space.
+
+    **Arguments:** `masses` (atoms,) in amu; `positions` (atoms, 3) in nm; `bonds`, pairs of atoms;
+    `names`, one per atom; `rigid`, bonds that do not turn, such as double bonds and amides; `rings`
+    "rigid" (a ring keeps its shape) or "loops" (its bonds turn and loops keep it closed: `model` is
+    then a `System`); `potential`, positions (n, atoms, 3) → energies (n,) and forces.
+    **Attributes:** `model`, the mechanism in nm, ps and amu, without gravity; `masses`; `names`;
+    `torsions`, joint → the two atoms of its bond; `body` (atoms,), on which body an atom is;
+    `places` (atoms, 3), where, in body axes; `potential`.
+    **Source:** theory/molecules 1.
+
+    >>> import phipsi as pp
+    >>> beads = [(0, 0, 0), (0.15, 0, 0), (0.2, 0.14, 0), (0.35, 0.14, 0)]
+    >>> chain = pp.molecules.Molecule([15.0, 14.0, 14.0, 15.0], beads, [(0, 1), (1, 2), (2, 3)])
+    >>> chain.torsions
+    {'1–2': (1, 2)}
+    """
+
+    def __init__(
+        self,
+        masses: ArrayLike,
+        positions: ArrayLike,
+        bonds: Iterable[Sequence[int]],
+        *,
+        names: Sequence[str] | None = None,
+        rigid: Iterable[Sequence[int]] = (),
+        rings: str = "rigid",
+        potential: Potential | None = None,
+    ) -> None:
+        self.masses, places = _checked_atoms(masses, positions)
+        listed = _checked_bonds(bonds, len(places), "bonds")
+        if rings not in ("rigid", "loops"):
+            raise InputError(f"rings={rings!r} must be 'rigid' or 'loops'")
+        stiff = _checked_bonds(rigid, len(places), "rigid")
+        unknown = {frozenset(x) for x in stiff} - {frozenset(x) for x in listed}
+        if unknown:
+            raise InputError(f"rigid: {sorted(map(sorted, unknown))} are not among the bonds")
+        self.names = _checked_names(names, len(places))
+        self.bonds = tuple(listed)
+        self.potential = potential
+        tree = cluster_tree(places, listed, stiff, rings)
+        self.body = np.zeros(len(places), dtype=int)
+        self.places = np.zeros_like(places)
+        self.torsions: dict[str, Bond] = {}
+        self.model: Model | System = self._built(tree, places)
+        self._fitting = self._fitting_atoms(tree, places)
+
+    def __repr__(self) -> str:
+        many = "torsion" if len(self.torsions) == 1 else "torsions"
+        return (
+            f"<Molecule: {len(self.masses)} atoms, {self.model.n_bodies} clusters, "
+            f"{len(self.torsions)} {many}, nv = {self.model.nv}>"
+        )
+
+    # ---- building -----------------------------------------------------------------------------
+
+    def _built(self, tree: ClusterTree, places: Array) -> Model | System:
+        builder, origins, labels = ModelBuilder(gravity=(0, 0, 0)), [], []
+        self._start: list[Array] = []
+        for k, cluster in enumerate(tree.clusters):
+            atoms = list(cluster.atoms)
+            own, mass = places[atoms], self.masses[atoms]
+            origin = mass @ own / mass.sum() if cluster.bond is None else own[0]
+            if cluster.bond is not None:
+                origin = places[cluster.bond[1]]
+            arms = own - origin
+            inertia = SpatialInertia(
+                float(mass.sum()),
+                mass @ arms / mass.sum(),
+                moment_about_origin_B=_moments(mass, arms),
+            )
+            label = f"cluster {k}"
+            if cluster.bond is None:
+                single = len(atoms) == 1
+                if not single and not _has_torsions(tree, k):
+                    self._reject_linear(atoms, places)
+                builder.add_body(
+                    label,
+                    joint=joints.Translation() if single else joints.Free(),
+                    joint_name=f"root {k}",
+                    inertia=inertia,
+                )
+            else:
+                i, j = cluster.bond
+                name = f"{self.names[i]}–{self.names[j]}"
+                builder.add_body(
+                    label,
+                    parent=labels[cluster.parent],
+                    joint=joints.Revolute(unit_bond(places, i, j)),
+                    joint_name=name,
+                    inertia=inertia,
+                    placement=Pose(translation=origin - origins[cluster.parent]),
+                )
+                self.torsions[name] = cluster.bond
+            origins.append(origin)
+            labels.append(label)
+            self.body[atoms], self.places[atoms] = k, arms
+        model = builder.build()
+        order = [model.body_index(label) for label in labels]
+        self.body = np.array(order)[self.body]
+        self._home = model.neutral()
+        for k, cluster in enumerate(tree.clusters):
+            if cluster.bond is None:
+                self._home[model.q_slice(f"root {k}")][-3:] = origins[k]
+        self._order = order
+        closed = [self._closure(bond, places, labels, tree) for bond in tree.closures]
+        return System(model, closed) if closed else model
+
+    def _closure(
+        self, bond: Bond, places: Array, labels: Sequence[str], tree: ClusterTree
+    ) -> Revolute:
+        """A turning bond between two clusters of a ring that is cut there."""
+        i, j = bond
+        home = {atom: k for k, cluster in enumerate(tree.clusters) for atom in cluster.atoms}
+        a, b = home[i], home[j]
+        from_b = self.places[j] - (places[j] - places[i])
+        return Revolute(
+            unit_bond(places, i, j),
+            name=f"{self.names[i]}–{self.names[j]}",
+            a=(labels[a], self.places[i]),
+            b=(labels[b], from_b),
+        )
+
+    def _reject_linear(self, atoms: Sequence[int], places: Array) -> None:
+        along = unit_bond(places, atoms[0], atoms[1])
+        if on_line(places[list(atoms)], places[atoms[0]], along):
+            names = ", ".join(self.names[i] for i in atoms[:6])
+            raise ModelError(
+                f"the molecule of atoms {names} is linear: it has five degrees of freedom, and "
+                f"turning about its own axis moves no mass. Leave its bonds out of `bonds`, so "
+                f"that its atoms move freely and the potential holds them together, or keep it "
+                f"out of the molecule."
+            )
+
+    def _fitting_atoms(self, tree: ClusterTree, places: Array) -> list[tuple[Array, Array]]:
+        """Per cluster: atoms that fix its pose, with those across its bonds, and their places."""
+        out: list[tuple[Array, Array]] = []
+        across: list[set[int]] = [set(cluster.atoms) for cluster in tree.clusters]
+        for k, cluster in enumerate(tree.clusters):
+            if cluster.bond is not None:
+                across[k].add(cluster.bond[0])
+                across[cluster.parent].add(cluster.bond[1])
+        for k, cluster in enumerate(tree.clusters):
+            atoms = np.array(sorted(across[k]))
+            first = cluster.atoms[0]
+            out.append((atoms, places[atoms] - places[first] + self.places[first]))
+        return out
+
+    # ---- kinematics ---------------------------------------------------------------------------
+
+    @property
+    def home(self) -> Array:
+        """The configuration (nq,) in which it was built."""
+        return self._home.copy()
+
+    def positions(self, q: ArrayLike) -> Array:
+        """Where the atoms are.
+
+        **Arguments:** `q` (..., nq). **Returns:** (..., atoms, 3) in nm. **Cost:** O(atoms).
+        """
+        poses = np.asarray(body_poses(self.model, q))[..., self.body, :, :]
+        return np.einsum("...ij,...j->...i", poses[..., :3, :3], self.places) + poses[..., :3, 3]
+
+    def configuration(self, positions: ArrayLike) -> Array:
+        """The configuration that has the atoms at these positions.
+
+        Each cluster is fitted to its atoms (least squares), and the torsions follow; positions that
+        are farther than 1e-4 nm from what the clusters allow are rejected.
+
+        **Arguments:** `positions` (atoms, 3) in nm. **Returns:** (nq,).
+        """
+        x = np.asarray(positions, float)
+        if x.shape != self.places.shape or not np.isfinite(x).all():
+            raise InputError(
+                f"positions must be finite numbers of shape {self.places.shape}, in nm, not an "
+                f"array of shape {x.shape}"
+            )
+        model, q = self.model, self.model.neutral()
+        poses = [_fitted(x[atoms], places) for atoms, places in self._fitting]
+        for k, body in enumerate(self._order):
+            R, r = poses[k]
+            joint, at = model.joints[body], model.q_slices[body]
+            if model.parent[body] < 0:
+                whole = Pose(R, r)
+                q[at] = r if joint.nv == 3 else np.concatenate([whole.quaternion, r])
+            else:
+                Rp, _ = poses[self._order.index(model.parent[body])]
+                axis = np.array(joint.params[:3])
+                q[at] = _angle_about(axis, Rp.T @ R)
+        off = np.abs(self.positions(q) - x).max()
+        if off > _FITS:
+            worst = int(np.abs(self.positions(q) - x).max(axis=1).argmax())
+            raise InputError(
+                f"positions do not fit the rigid clusters: atom {self.names[worst]!r} is {off:.3g} "
+                f"nm off. Bond lengths and angles within clusters are those of the positions that "
+                f"the molecule was built with; build it again from these positions."
+            )
+        return q
+
+    def body_forces(self, q: ArrayLike, forces: ArrayLike) -> Array:
+        """Forces on atoms as forces on clusters, f_ext(k) = Σ [x × R* F; R* F].
+
+        **Arguments:** `q` (..., nq); `forces` (..., atoms, 3) in kJ/(mol·nm), axes of space.
+        **Returns:** (..., clusters, 6) at the body origins in body axes, as `f_ext` everywhere.
+        **Source:** theory/molecules 1.
+        """
+        R = np.asarray(body_poses(self.model, q))[..., self.body, :3, :3]
+        local = np.einsum("...ji,...j->...i", R, np.asarray(forces, float))
+        moment = np.cross(self.places, local)
+        out = np.zeros((*local.shape[:-2], self.model.n_bodies, 6))
+        each = np.concatenate([moment, local], axis=-1)
+        np.add.at(np.moveaxis(out, -2, 0), self.body, np.moveaxis(each, -2, 0))
+        return out
+
+    def dihedral(self, q: ArrayLike, atoms: Sequence[int]) -> Array:
+        """The dihedral angle of four atoms, in rad: 0 cis, ±π trans (IUPAC).
+
+        **Arguments:** `q` (..., nq); `atoms`, four numbers. **Returns:** (...,).
+        """
+        a, b, c, d = np.moveaxis(self.positions(q)[..., list(atoms), :], -2, 0)
+        axis = (c - b) / np.linalg.norm(c - b, axis=-1, keepdims=True)
+        first, last = np.cross(b - a, axis), np.cross(axis, d - c)
+        sine = np.sum(np.cross(first, last) * axis, axis=-1)
+        return np.arctan2(sine, np.sum(first * last, axis=-1))
+
+
+def _has_torsions(tree: ClusterTree, k: int) -> bool:
+    return any(cluster.parent == k for cluster in tree.clusters)
+
+
+def _moments(mass: Array, arms: Array) -> Array:
+    """Σ m (x·x I − x x*)."""
+    return np.einsum("i,ij,ij->", mass, arms, arms) * np.eye(3) - np.einsum(
+        "i,ij,ik->jk", mass, arms, arms
+    )
+
+
+def _fitted(x: Array, places: Array) -> tuple[Array, Array]:
+    """Rotation and translation that take places to x with least squares (Kabsch)."""
+    centre, middle = x.mean(axis=0), places.mean(axis=0)
+    U, _, Vt = np.linalg.svd((places - middle).T @ (x - centre))
+    flip = np.sign(np.linalg.det(U @ Vt)) or 1.0
+    R = (U @ np.diag([1.0, 1.0, flip]) @ Vt).T
+    return R, centre - R @ middle
+
+
+def _angle_about(axis: Array, R: Array) -> float:
+    """The angle of a rotation about a known axis."""
+    twist = np.array([R[2, 1] - R[1, 2], R[0, 2] - R[2, 0], R[1, 0] - R[0, 1]]) / 2
+    return float(np.arctan2(twist @ axis, (np.trace(R) - 1) / 2))
+
+
+def _checked_atoms(masses: ArrayLike, positions: ArrayLike) -> tuple[Array, Array]:
+    mass, x = np.array(masses, float), np.array(positions, float)
+    if x.ndim != 2 or x.shape[1:] != (3,) or mass.shape != x.shape[:1] or not len(x):
+        raise InputError(
+            f"masses of shape {mass.shape} and positions of shape {x.shape} must be (atoms,) in "
+            f"amu and (atoms, 3) in nm"
+        )
+    if not np.isfinite(x).all() or not np.isfinite(mass).all() or (mass <= 0).any():
+        bad = np.flatnonzero(~(np.isfinite(mass) & (mass > 0) & np.isfinite(x).all(axis=1)))
+        raise InputError(
+            f"atom {bad[0]}: mass {mass[bad[0]]} amu at {x[bad[0]].tolist()} nm; masses must be "
+            f"above 0 and positions finite. Virtual sites have no mass and are not atoms here."
+        )
+    return mass, x
+
+
+def _checked_bonds(bonds: Iterable[Sequence[int]], atoms: int, what: str) -> list[Bond]:
+    out: list[Bond] = []
+    for bond in bonds:
+        try:
+            i, j = (int(x) for x in bond)
+        except (TypeError, ValueError):
+            raise InputError(f"{what}: {bond!r} must be two numbers of atoms") from None
+        if not (0 <= i < atoms and 0 <= j < atoms) or i == j:
+            raise InputError(
+                f"{what}: {bond!r} must be two different atoms, numbered from 0 to {atoms - 1}"
+            )
+        out.append((min(i, j), max(i, j)))
+    return list(dict.fromkeys(out))
+
+
+def _checked_names(names: Sequence[str] | None, atoms: int) -> tuple[str, ...]:
+    listed = tuple(str(i) for i in range(atoms)) if names is None else tuple(map(str, names))
+    if len(listed) != atoms or len(set(listed)) < atoms:
+        raise InputError(
+            f"names: {len(listed)} names, {len(set(listed))} of them different, for {atoms} "
+            f"atoms; each atom needs a name of its own"
+        )
+    return listed

@@ -1,0 +1,372 @@
+"""The bodies of operations on bodies with modes, written once for every backend.
+
+V(k) = [ω; v; η̇] has 6 + n rows, and so have the blocks of E_φ, H, M, a and b. A body without modes
+has n = 0; one that is not on a port has no port modes. Numbers that are known to be 0 cost nothing.
+Formulas: docs/theory/flexible-bodies.md, sections 1 and 2.
+
+Reasons: docs/decisions/0054.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+from phipsi.model.flexible_hinge import FlexibleHinge
+from phipsi.sweeps.arithmetic import Arithmetic, Block
+from phipsi.sweeps.entries import (
+    Entry,
+    Rows,
+    add,
+    cross,
+    cross_matrix,
+    dot,
+    identity,
+    is_zero,
+    lower_half,
+    matmul,
+    matvec,
+    mul,
+    mul_add,
+    mul_sub,
+    neg,
+    plus,
+    sub,
+    transpose_rows,
+)
+from phipsi.sweeps.ir import Field
+
+_HALF = Fraction(1, 2)
+Vectors = list[list[Entry]]
+
+
+class _Reader:
+    """Numbers in a row, taken one group at a time; zeros are known."""
+
+    def __init__(self, numbers: Sequence[Entry], start: int) -> None:
+        self.numbers, self.at = numbers, start
+
+    def take(self, count: int) -> list[Entry]:
+        """The next numbers."""
+        found = self.numbers[self.at : self.at + count]
+        self.at += count
+        return [0 if is_zero(x) else x for x in found]
+
+    def symmetric(self) -> Rows:
+        """The next symmetric 3 × 3 matrix."""
+        return _full(self.take(6), 3)
+
+
+def _full(lower: Sequence[Entry], n: int) -> Rows:
+    """All rows of a symmetric matrix, from its lower half."""
+    starts = [i * (i + 1) // 2 for i in range(n)]
+    return [[lower[starts[max(i, j)] + min(i, j)] for j in range(n)] for i in range(n)]
+
+
+class _Body:
+    """The numbers of a flexible body, as `packed_inertia` puts them in a row."""
+
+    def __init__(self, a: Arithmetic) -> None:
+        n = self.n = modes_of(a.joint)
+        read = _Reader(a.params(), a.joint.own_start)
+        self.mass, *self.first = read.take(4)
+        self.moment = read.symmetric()
+        self.S1: Vectors = []
+        self.J1: list[Rows] = []
+        self.C0: Vectors = []
+        for _ in range(n):
+            self.S1.append(read.take(3))
+            self.J1.append(read.symmetric())
+            self.C0.append(read.take(3))
+        S2: Vectors = []
+        J2: list[Rows] = []
+        for _ in range(n * (n + 1) // 2):
+            S2.append(read.take(3))
+            J2.append(read.symmetric())
+        self.S2, self.J2 = _full(S2, n), _full(J2, n)
+        self.C1 = [[read.take(3) for _ in range(n)] for _ in range(n)]
+        pairs = n * (n + 1) // 2
+        self.mass_e, self.stiffness, self.damping = (_full(read.take(pairs), n) for _ in range(3))
+
+    def slopes(self, eta: Sequence[Entry]) -> tuple[Vectors, list[Rows], Vectors]:
+        """S, the slopes ∂J/∂η and C at modal coordinates, one for each mode."""
+        modes = range(self.n)
+        S = [_along(self.S1[i], self.S2[i], eta) for i in modes]
+        C = [_along(self.C0[i], self.C1[i], eta) for i in modes]
+        return S, self.moment_slopes(eta), C
+
+    def moment_slopes(self, eta: Sequence[Entry]) -> list[Rows]:
+        """∂J/∂η_i = J_1,i + Σ_j J_2,ij η_j."""
+        return [
+            [_along(row, [m[r] for m in self.J2[i]], eta) for r, row in enumerate(self.J1[i])]
+            for i in range(self.n)
+        ]
+
+
+def _along(start: Sequence[Entry], slopes: Sequence[Sequence[Entry]], by: Sequence[Entry]) -> Any:
+    """x + Σ_j y_j b_j for lists x and y_j."""
+    out = list(start)
+    for y, b in zip(slopes, by, strict=True):
+        out = [mul_add(c, b, x) for c, x in zip(y, out, strict=True)]
+    return out
+
+
+def modes_of(joint: Any) -> int:
+    """How many modes the outboard body of a joint has."""
+    return joint.modes if isinstance(joint, FlexibleHinge) else 0
+
+
+def port_modes_of(joint: Any) -> int:
+    """How many modes move the port on which a joint sits."""
+    return joint.port_modes if isinstance(joint, FlexibleHinge) else 0
+
+
+def _modal(a: Arithmetic, name: str) -> list[Entry]:
+    """η or η̇ of this body."""
+    n = modes_of(a.joint)
+    return a.coordinates(name)[-n:] if n else []
+
+
+# ---- the body ------------------------------------------------------------------------------------
+
+
+def rigid_rows(a: Arithmetic, x: Field) -> Block:
+    """[I; 0]: the six rigid rows of a body motion or force, or the modal rows filled with zeros."""
+    return a.dense([*identity(6), *([0] * 6 for _ in range(modes_of(a.joint)))], 6)
+
+
+def hinge_axes(a: Arithmetic, x: Field) -> Block:
+    """H* = diag(H_J*, I)."""
+    return _with_unit_rows(a, a.joint.hinge_axes(a.params(), a.coordinates("q"), a), 1)
+
+
+def hinge_axes_rate(a: Arithmetic, x: Field) -> Block:
+    """The change of H*: modal rows do not change."""
+    q, v = a.coordinates("q"), a.coordinates("v")
+    return _with_unit_rows(a, a.joint.hinge_axes_rate(a.params(), q, v, a), 0)
+
+
+def _with_unit_rows(a: Arithmetic, rows: Rows, one: int) -> Block:
+    joint, n = a.joint, modes_of(a.joint)
+    first = joint.nv - n
+    more = [[one if j == first + i else 0 for j in range(joint.nv)] for i in range(n)]
+    return a.dense([*rows, *more], joint.nv)
+
+
+def inertia(a: Arithmetic, x: Field) -> Block:
+    """M(η) = [[J, s~, C], [−s~, m, S], [C*, S*, M_e]]."""
+    n = modes_of(a.joint)
+    if not n:
+        return a.own_inertia()
+    body, eta = _Body(a), _modal(a, "q")
+    S, slopes, C = body.slopes(eta)
+    half = a.number(_HALF)
+    first, moment = list(body.first), [list(row) for row in body.moment]
+    for i, coordinate in enumerate(eta):  # ½ (S_1 + S) η and ½ (J_1 + ∂J/∂η) η
+        h = mul(half, coordinate)
+        first = [mul_add(plus(body.S1[i], S[i])[c], h, first[c]) for c in range(3)]
+        for r in range(3):
+            both = plus(body.J1[i][r], slopes[i][r])
+            moment[r] = [mul_add(both[c], h, moment[r][c]) for c in range(3)]
+    skew = cross_matrix(first)
+    lower = lower_half(moment)
+    for r in range(3):
+        mass = [body.mass if c == r else 0 for c in range(r + 1)]
+        lower += [*(neg(c) for c in skew[r]), *mass]
+    for i in range(n):
+        lower += [*C[i], *S[i], *body.mass_e[i][: i + 1]]
+    return a.symmetric(lower, 6 + n)
+
+
+def gyroscopic(a: Arithmetic, x: Field) -> Block:
+    """b: V ×* M V of a rigid body; of a flexible one Ṁ V + …, and its elastic forces."""
+    rows, V = a.rows(x.args[0]), a.column(x.args[1])
+    n, w, v = modes_of(a.joint), V[:3], V[3:6]
+    momentum = [dot(row, V) for row in rows[:6]]
+    turning, pushing = momentum[:3], momentum[3:]
+    if not n:
+        moment = plus(cross(w, turning), cross(v, pushing))
+        return a.dense([[c] for c in moment + cross(w, pushing)], 1)
+    body, eta, rate = _Body(a), _modal(a, "q"), V[6:]
+    first = [rows[2][4], rows[0][5], rows[1][3]]
+    S = [[rows[3 + c][6 + i] for c in range(3)] for i in range(n)]
+    slopes = body.moment_slopes(eta)
+    by_mode = [matvec(slope, w) for slope in slopes]  # ∂J/∂η_i ω
+    swept = cross(w, first)
+    C_rate = [_along([0, 0, 0], body.C1[i], rate) for i in range(n)]
+    S_rate = [_along([0, 0, 0], body.S2[i], rate) for i in range(n)]
+    moment = plus(cross(w, turning), cross(v, swept))
+    push, bend = [0, 0, 0], [0, 0, 0]
+    for i in range(n):
+        moment = _along(moment, [by_mode[i], C_rate[i]], [rate[i], rate[i]])
+        push = _along(push, [S[i]], [rate[i]])
+        bend = _along(bend, [S_rate[i]], [rate[i]])
+    double = [mul(2, c) for c in push]
+    inner = plus(plus(double, swept), [mul(body.mass, c) for c in v])
+    force = plus(cross(w, inner), bend)
+    across, half = cross(w, v), a.number(_HALF)
+    out = [*moment, *force]
+    for i in range(n):
+        found = dot(S[i], across)
+        found = mul_sub(found, half, dot(w, by_mode[i]))
+        twist = _along([0, 0, 0], [_minus(body.C1[i][j], body.C1[j][i]) for j in range(n)], rate)
+        found = add(found, dot(w, twist))
+        found = add(found, dot(body.stiffness[i], eta))
+        out.append(add(found, dot(body.damping[i], rate)))
+    return a.dense([[c] for c in out], 1)
+
+
+def _minus(x: Sequence[Entry], y: Sequence[Entry]) -> list[Entry]:
+    return [sub(p, q) for p, q in zip(x, y, strict=True)]
+
+
+def coordinates(a: Arithmetic, x: Field) -> Block:
+    """η, behind a zero for each rate of the joint."""
+    eta = _modal(a, "q")
+    return a.dense([*([0] for _ in range(a.joint.nv - len(eta))), *([c] for c in eta)], 1)
+
+
+def selection(a: Arithmetic, x: Field) -> Block:
+    """I in the corner of the modes, zeros for the joint."""
+    return _in_corner(a, identity(modes_of(a.joint)))
+
+
+def elastic(a: Arithmetic, x: Field) -> Block:
+    """K_e or C_e in the corner of the modes, zeros for the joint."""
+    if not modes_of(a.joint):
+        return _in_corner(a, [])
+    body = _Body(a)
+    return _in_corner(a, body.stiffness if x.op == "K_e" else body.damping)
+
+
+def _in_corner(a: Arithmetic, block: Rows) -> Block:
+    width = a.joint.nv
+    first = width - len(block)
+    lower = [
+        block[i - first][j - first] if j >= first else 0 for i in range(width) for j in range(i + 1)
+    ]
+    return a.symmetric(lower, width)
+
+
+# ---- the port that a joint sits on ---------------------------------------------------------------
+
+
+class _Port:
+    """The numbers of a port, and its pose at the modal coordinates of the parent."""
+
+    def __init__(self, a: Arithmetic) -> None:
+        m = a.joint.port_modes
+        read = _Reader(a.params(), a.joint.port_start)
+        axes, origin = read.take(9), read.take(3)
+        self.axes: Rows = [axes[3 * i : 3 * i + 3] for i in range(3)]
+        turns: Vectors = []
+        moves: Vectors = []
+        for _ in range(m):
+            turns.append(read.take(3))
+            moves.append(read.take(3))
+        shifts = _full([read.take(3) for _ in range(m * (m + 1) // 2)], m)
+        eta, half = a.parent_modes("q"), a.number(_HALF)
+        self.turns, self.shifts = turns, shifts
+        self.moves = [_along(moves[i], shifts[i], eta) for i in range(m)]  # Π_v + Ψ_v η
+        self.g = [mul(half, c) for c in _along([0, 0, 0], turns, eta)]
+        self.scale = add(1, dot(self.g, self.g))
+        means = [[mul(half, c) for c in plus(moves[i], self.moves[i])] for i in range(m)]
+        self.origin = _along(origin, means, eta)
+        self.turn = matmul(self._cayley(), self.axes)
+
+    def _cayley(self) -> Rows:
+        """I + 2 (g~ + g~ g~) / (1 + g·g), the rotation of the quaternion (1, g)."""
+        if all(is_zero(c) for c in self.g):
+            return identity(3)
+        twice = 2 / self.scale
+        h = [mul(twice, c) for c in self.g]
+        square = [[mul(h[i], self.g[j]) for j in range(3)] for i in range(3)]
+        whole = add(add(square[0][0], square[1][1]), square[2][2])
+        skew = cross_matrix(h)
+        return [
+            [
+                sub(add(square[i][i], 1), whole) if i == j else add(skew[i][j], square[i][j])
+                for j in range(3)
+            ]
+            for i in range(3)
+        ]
+
+    def motions(self) -> Vectors:
+        """Π_c(η), one motion of the port frame in its own axes for each mode."""
+        out: Vectors = []
+        back, axes = transpose_rows(self.turn), transpose_rows(self.axes)
+        for turn, move in zip(self.turns, self.moves, strict=True):
+            swept = cross(self.g, turn)
+            free = [sub(t, s) for t, s in zip(turn, swept, strict=True)]
+            free = [_quotient(c, self.scale) for c in free]
+            out.append([*matvec(axes, free), *matvec(back, move)])
+        return out
+
+
+def port_transform(a: Arithmetic, x: Field) -> Block:
+    """φ(parent, port): the frame of the port in that of the parent."""
+    if not isinstance(a.joint, FlexibleHinge) or a.joint.port is None:
+        return a.rigid_block(identity(3), [0, 0, 0])
+    port = _Port(a)
+    return a.rigid_block(port.turn, port.origin)
+
+
+def port_motion(a: Arithmetic, x: Field) -> Block:
+    """Π_c(η): the motion of the port in its own axes for unit rates of the modes of the parent."""
+    m = port_modes_of(a.joint)
+    if not m:
+        return a.dense([[] for _ in range(6)], 0)
+    return a.dense(transpose_rows(_Port(a).motions()), m)
+
+
+def step(a: Arithmetic, x: Field) -> Block:
+    """E_φ(parent, k) = [[X, 0], [Π* X_J, 0]]."""
+    n, m = modes_of(a.joint), port_modes_of(a.joint)
+    whole, inner, motion = x.args
+    if not n and not m:
+        return a.value(whole)
+    top = a.rows(whole)
+    low: Rows = []
+    if m:
+        carried = a.times(a.transpose(a.value(inner)), a.value(motion))
+        low = transpose_rows(a.entries(carried))
+    return a.dense([[*row, *[0] * n] for row in (*top, *low)], 6 + n)
+
+
+def bias(a: Arithmetic, x: Field) -> Block:
+    """a: (V − H* v) × w + V × H* v + X_J* Π̇ η̇ + Ḣ* v, with w = X_J* Π η̇."""
+    inner, motion, velocity = x.args
+    joint, n, m = a.joint, modes_of(a.joint), port_modes_of(a.joint)
+    V, q, v = a.column(velocity)[:6], a.coordinates("q"), a.coordinates("v")
+    own = matvec(joint.hinge_axes(a.params(), q, a), v) if joint.nv else [0] * 6
+    change = matvec(joint.hinge_axes_rate(a.params(), q, v, a), v) if joint.nv else [0] * 6
+    out = plus(_motion_cross(V, own), change)
+    if m:
+        port, rate = _Port(a), a.parent_modes("v")
+        moving = matvec(a.rows(motion), rate)
+        g_rate = [mul(a.number(_HALF), c) for c in _along([0, 0, 0], port.turns, rate)]
+        spin, slide = moving[:3], moving[3:]
+        bend = [0, 0, 0]
+        for i in range(m):
+            bend = _along(bend, [_along([0, 0, 0], port.shifts[i], rate)], [rate[i]])
+        slow = mul(2, dot(port.g, g_rate))
+        slow = _quotient(slow, port.scale)
+        extra = [neg(mul(slow, c)) for c in spin]
+        extra += _minus(matvec(transpose_rows(port.turn), bend), cross(spin, slide))
+        columns = a.dense(transpose_rows([moving, extra]), 2)
+        carried = a.entries(a.times(a.transpose(a.value(inner)), columns))
+        w, more = transpose_rows(carried)
+        out = plus(plus(out, _motion_cross(_minus(V, own), w)), more)
+    return a.dense([[c] for c in (*out, *[0] * n)], 1)
+
+
+def _quotient(x: Entry, y: Entry) -> Entry:
+    """x / y, with y = 1 where it is known."""
+    return x if is_zero(x) or isinstance(y, int) else x / y
+
+
+def _motion_cross(V: Sequence[Entry], m: Sequence[Entry]) -> list[Entry]:
+    """V × m."""
+    w, v = V[:3], V[3:]
+    return cross(w, m[:3]) + plus(cross(v, m[:3]), cross(w, m[3:]))

@@ -1,0 +1,199 @@
+"""Live pages in a real browser without a network: sliders, a hand, loops, bits of a rollout."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from known_systems import four_bar
+from numpy.testing import assert_allclose, assert_array_equal
+
+import phipsi as pp
+from phipsi.errors import InputError
+from phipsi.interfaces.page.live_page import live_page, live_parts
+
+HOSTILE = '</script><img src=x onerror="window.hurt = 1"><b>\'{{title}}'
+
+
+@pp.law
+def hold(q, kp):
+    return {"tau": -kp * q, "energy": 0.5 * kp * (q @ q)}
+
+
+@cache
+def simulator(name: str) -> pp.Simulator:
+    if name == "loop":
+        return pp.Simulator(four_bar(), reproducible=True)
+    builder = pp.ModelBuilder(gravity=(0, -9.81, 0))
+    parent = "world"
+    for i, body in enumerate((HOSTILE, "lower")):
+        builder.add_body(
+            body,
+            parent=parent,
+            joint=pp.joints.Revolute((0, 0, 1)),
+            joint_name=f"hinge {i} {HOSTILE}",
+            placement=pp.Pose(translation=(0.5 * i, 0, 0)),
+            inertia=pp.SpatialInertia(1.0, (0.25, 0, 0), np.diag([1e-3, 0.03, 0.03])),
+        )
+        parent = body
+    return pp.Simulator(builder.build(), [hold.bind(kp=0.3)], reproducible=True)
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("pages")
+    starts = {"arm": [0.3, -0.2], "loop": None}
+    return {
+        n: live_page(simulator(n), folder / f"{n}.html", q=q, play=False, title=HOSTILE)
+        for n, q in starts.items()
+    }
+
+
+@pytest.fixture(scope="module")
+def opened(browser, pages):
+    """Opens pages with the network cut; in the end nothing was asked for, and nothing failed."""
+    context = browser.new_context(offline=True, viewport={"width": 920, "height": 480})
+    asked: list[str] = []
+    failed: list[str] = []
+
+    @cache
+    def tab_of(name: str) -> Any:
+        tab = context.new_page()
+        tab.on("request", lambda r: asked.append(r.url))
+        tab.on("pageerror", lambda e: failed.append(str(e)))
+        tab.on("console", lambda m: failed.append(m.text) if m.type == "error" else None)
+        tab.goto(pages[name].as_uri())
+        tab.wait_for_selector("#live[data-ready]")
+        return tab
+
+    def open_page(name: str) -> Any:
+        tab = tab_of(name)
+        tab.bring_to_front()
+        tab.evaluate("page.live.set(false); page.live.reset()")
+        return tab
+
+    yield open_page
+    context.close()
+    assert not failed
+    assert sorted(asked) == sorted(path.as_uri() for path in pages.values())
+
+
+def test_500_steps_on_the_page_have_the_bits_of_a_rollout(opened, pages):
+    tab = opened("arm")
+    sim = simulator("arm")
+    run = sim.rollout(sim.start([0.3, -0.2]), steps=500, every=500)
+    found = tab.evaluate(
+        """() => { for (let i = 0; i < 500; i++) page.live.advance(1);
+        const v = page.live.physics.values; return [[...v.q], [...v.v], v.t[0], v.step[0]]; }"""
+    )
+    assert_array_equal(found[0], run.q[-1])
+    assert_array_equal(found[1], run.v[-1])
+    assert found[2:] == [run.t[-1], 500]
+
+
+def test_sliders_move_bodies_and_names_are_only_text(opened):
+    tab = opened("arm")
+    assert tab.evaluate("window.hurt") is None and not tab.query_selector("img")
+    assert HOSTILE in tab.inner_text("#live .row >> nth=0")
+    assert HOSTILE in tab.inner_text("h1") or "img src" in tab.inner_text("h1")
+    sliders = tab.query_selector_all("#live .row input[type=range]")
+    for event in ("input", "change"):
+        sliders[1].evaluate(f"x => {{ x.value = 1; x.dispatchEvent(new Event('{event}')); }}")
+    poses = np.array(tab.evaluate("[...page.poses]")).reshape(-1, 12)
+    X = pp.body_poses(simulator("arm").model, [0.3, 1.0])
+    assert_allclose(poses[:, :9].reshape(-1, 3, 3), X[:, :3, :3], atol=1e-12)
+    assert_allclose(poses[:, 9:], X[:, :3, 3], atol=1e-12)
+    # a gain, gravity and a mass change what happens; reset takes them back
+    tab.evaluate("page.live.advance(50)")
+    plain = tab.evaluate("[...page.live.physics.values.q]")
+    tab.click("#again")
+    assert tab.evaluate("[...page.live.physics.values.q]") == [0.3, -0.2]
+    tab.evaluate("page.live.physics.values['hold.kp'][0] = 9; page.live.advance(50)")
+    assert tab.evaluate("[...page.live.physics.values.q]") != plain
+    tab.evaluate("page.pick('lower')")
+    assert "P" in tab.inner_text("#facts") and "1.000 kg" in tab.inner_text("#facts")
+
+
+def _at_body(tab: Any, k: int, point: list[float]) -> tuple[float, float]:
+    """Where a point of a body is on the screen."""
+    place = tab.evaluate(
+        """([k, point]) => {
+        page.scene.render();
+        const at = new THREE.Vector3(...page.live.physics.pointInWorld(k, point));
+        at.applyMatrix4(page.scene.upright).project(page.scene.camera);
+        const box = page.scene.canvas.getBoundingClientRect();
+        return [box.left + (at.x + 1) / 2 * box.width, box.top + (1 - at.y) / 2 * box.height]; }""",
+        [k, point],
+    )
+    return place[0], place[1]
+
+
+def test_a_dragged_arm_swings_and_keeps_its_energy_after_release(opened):
+    tab = opened("arm")
+    x, y = _at_body(tab, 1, [0.25, 0, 0])
+    before = tab.evaluate("[...page.live.physics.values.q]")
+    tab.mouse.move(x, y)
+    tab.mouse.down()
+    tab.mouse.move(x - 40, y - 60, steps=3)
+    assert tab.evaluate("page.live.physics.values['live_hand.body'].indexOf(1)") == 1
+    tab.evaluate("page.live.advance(200)")
+    tab.mouse.up()
+    assert tab.evaluate("page.live.physics.isChanged") is False
+    moved = tab.evaluate("[...page.live.physics.values.q]")
+    assert np.abs(np.subtract(moved, before)).max() > 0.02
+    energies = tab.evaluate(
+        """() => { const p = page.live.physics;
+        return [0, 1000].map((n) => { page.live.advance(n); p.look();
+                                      return p.values.energies.reduce((a, b) => a + b, 0); }); }"""
+    )
+    assert abs(energies[1] - energies[0]) < 1e-8 * (abs(energies[0]) + 1)
+    speeds = tab.evaluate("[...page.live.physics.values.v]")
+    assert np.abs(speeds).max() > 0.1
+
+
+def test_a_four_bar_stays_closed_while_it_is_dragged(opened):
+    tab = opened("loop")
+    system = four_bar()
+    for running in (True, False):
+        x, y = _at_body(tab, 1, [0.6, 0, 0])
+        start = tab.evaluate("[...page.live.physics.values.q]")
+        tab.mouse.move(x, y)
+        tab.mouse.down()
+        for i in range(1, 5):
+            tab.mouse.move(x + 15 * i, y + 10 * i)
+            tab.evaluate("page.live.advance(40)" if running else "page.live.physics.follow()")
+            q = np.array(tab.evaluate("[...page.live.physics.values.q]"))
+            assert np.abs(system.residual(q)).max() < 1e-9
+        tab.mouse.up()
+        assert np.abs(q - start).max() > 1e-3
+    tab.keyboard.press("0")
+    tab.keyboard.press(".")
+    assert tab.evaluate("page.live.physics.values.step[0]") == 1
+
+
+def test_time_goes_on_and_stops(opened):
+    tab = opened("arm")
+    tab.click("#play")
+    for _ in range(100):
+        tab.wait_for_timeout(50)
+        if tab.evaluate("page.live.physics.values.t[0]") > 0.02:
+            break
+    tab.click("#play")
+    t = tab.evaluate("page.live.physics.values.t[0]")
+    assert t > 0.02
+    tab.wait_for_timeout(100)
+    assert tab.evaluate("page.live.physics.values.t[0]") == t
+
+
+def test_files_that_are_not_pages_are_rejected(tmp_path):
+    arm = pp.examples.planar_arm(1)
+    with pytest.raises(InputError, match=r"ends in \.html"):
+        live_page(arm, tmp_path / "arm.txt")
+    with pytest.raises(InputError, match="first"):
+        live_page("arm.urdf", tmp_path / "arm.html")  # type: ignore[arg-type]
+    assert not list(tmp_path.iterdir())
+    parts = live_parts(pp.Simulator(arm), play=False)
+    assert parts.get("data", {})["live"]["play"] is False and parts.get("wasm")
