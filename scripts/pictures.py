@@ -9,6 +9,7 @@ import contextlib
 import importlib
 import io
 import re
+import runpy
 import shutil
 import sys
 from pathlib import Path
@@ -148,7 +149,101 @@ def one_controller() -> plt.Figure:
     return figure
 
 
-PICTURES = {"one-controller": one_controller, "thousand-arms": thousand_arms, "swing-up": swing_up}
+def trot() -> str:
+    """The quadruped of examples/trotting_quadruped.py as a moving picture: one period, repeated.
+
+    The camera goes along with the mean speed, so that the last frame is followed by the first.
+    """
+    with contextlib.redirect_stdout(io.StringIO()):
+        names = runpy.run_path(str(ROOT / "examples" / "trotting_quadruped.py"))
+    run, model, period = names["run"], names["model"], names["PERIOD"]
+    last = len(run.t) - 1
+    first = last - round(period / names["DT"])
+    frames = np.linspace(first, last, 41).round().astype(int)
+    q = run.q[frames]
+    drift = (q[-1] - q[0])[4:6]
+    phase = np.linspace(0.0, 1.0, len(frames))[:, None]
+    q[:, 4:6] -= q[0, 4:6] + phase * drift
+    poses = phipsi.body_poses(model, q)
+    scale, width, height, slow = 330.0, 620, 330, 4.0
+
+    def seen(points: np.ndarray) -> np.ndarray:
+        """Pixels of points (..., 3) in the world: from the side, a little from above."""
+        x, y, z = np.moveaxis(points, -1, 0)
+        return np.stack(
+            [width / 2 + scale * (x + 0.35 * y), height - 60 - scale * (z + 0.22 * y)], -1
+        )
+
+    def moving(tag: str, style: str, points: np.ndarray) -> str:
+        """An element whose points (frames, k, 2) move."""
+        values = ";".join(" ".join(f"{a:.1f},{b:.1f}" for a, b in frame) for frame in points)
+        timing = f'dur="{slow * period}s" repeatCount="indefinite"'
+        start = values.partition(";")[0]
+        return (
+            f'<{tag} points="{start}" {style}>'
+            f'<animate attributeName="points" values="{values}" {timing}/></{tag}>'
+        )
+
+    def origin(body: str, offset: tuple[float, float, float] = (0, 0, 0)) -> np.ndarray:
+        pose = poses[:, model.body_names.index(body)]
+        return pose[:, :3, 3] + pose[:, :3, :3] @ np.array(offset)
+
+    def leg(name: str, colour: str) -> list[str]:
+        foot = origin(f"{name}_knee", (0, 0, -0.3))
+        joints = np.stack([origin(f"{name}_hip_pitch"), origin(f"{name}_knee"), foot], axis=1)
+        force = run.contacts[f"{name}_foot|ground"].force[frames]
+        arrow = np.stack([foot, foot + 6e-4 * force], axis=1)
+        line = 'fill="none" stroke-linecap="round" stroke-linejoin="round" stroke'
+        return [
+            moving("polyline", f'{line}="{colour}" stroke-width="15"', seen(joints)),
+            moving("polyline", f'{line}="#e8590c" stroke-width="4"', seen(arrow)),
+        ]
+
+    hips = {"rear_left": -0.06, "front_left": 0.06, "front_right": 0.06, "rear_right": -0.06}
+    corners = [origin(f"{name}_hip_pitch") + (beyond, 0, 0) for name, beyond in hips.items()]
+    low = np.stack(corners, axis=1) - np.array([0, 0, 0.05])
+    top = low + np.array([0, 0, 0.14])
+    joined = 'stroke-linejoin="round" stroke-width="10"'
+    side = np.stack([low[:, 3], low[:, 2], top[:, 2], top[:, 3]], axis=1)
+    parts = [part for name in ("rear_left", "front_left") for part in leg(name, "#8fb3d9")]
+    parts += [
+        moving("polygon", f'fill="#4a7fb5" stroke="#4a7fb5" {joined}', seen(top)),
+        moving("polygon", f'fill="#2f6299" stroke="#2f6299" {joined}', seen(side)),
+    ]
+    parts += [part for name in ("rear_right", "front_right") for part in leg(name, "#1f4a7a")]
+    gap = scale * drift[0] / 2  # two marks of the ground pass in a period
+    marks = "".join(
+        f'<path d="M{k * gap:.1f} {height - 40} l60 -40" stroke="#c9ced6" stroke-width="2"/>'
+        for k in range(-1, round(width / gap) + 3)
+    )
+    shift = f'values="0 0;{-2 * gap:.1f} 0" dur="{slow * period}s" repeatCount="indefinite"'
+    speed = drift[0] / period
+    words = f"{speed:.2f} m/s, shown {slow:.0f} times slower; orange: forces of the ground"
+    return "\n".join(
+        [
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}">',
+            "<title>A quadruped trots over a plane with friction</title>",
+            f'<rect width="{width}" height="{height}" rx="10" fill="#fbfcfe"/>',
+            f'<g>{marks}<animateTransform attributeName="transform" type="translate" {shift}/></g>',
+            *parts,
+            f'<text x="16" y="{height - 12}" font-family="sans-serif" font-size="14" '
+            f'fill="#555">{words}</text>',
+            "</svg>\n",
+        ]
+    )
+
+
+def four_bar_reactions() -> plt.Figure:
+    """The forces in the pins of the four-bar of the guide for designers."""
+    return after("guides/mechanism-designer.md", "axes.legend")["figure"]
+
+
+PICTURES = {
+    "four-bar-reactions": four_bar_reactions,
+    "one-controller": one_controller,
+    "thousand-arms": thousand_arms,
+    "swing-up": swing_up,
+}
 
 
 def main() -> None:
@@ -157,6 +252,8 @@ def main() -> None:
     for name, draw in PICTURES.items():
         draw().savefig(FOLDER / f"{name}.svg", metadata={"Date": None})
         print(f"written: docs/pictures/{name}.svg")
+    (FOLDER / "trot.svg").write_text(trot(), encoding="utf-8")
+    print("written: docs/pictures/trot.svg")
     workbench(FOLDER)
     contact_forces(FOLDER)
 

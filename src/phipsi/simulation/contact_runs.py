@@ -37,6 +37,11 @@ _FULL = 1e-6
 """How close to the bound of its cone, relative to it, a slot slips."""
 
 
+_SEPARATE = """sim = pp.Simulator(system, laws, dt, integrator="time_stepping")
+    state = sim.start(q0, v0, separate=True)
+    sim.step(state)
+    q0 = state.q"""
+
 CONTACTS = "contacts"
 """The name of the quadrature that is the work of contact forces."""
 
@@ -118,7 +123,8 @@ def simulate_steps(
     sim = Simulator(system, [*forces, *traced], h, integrator="time_stepping")
     pairs = system.contact_pairs
     names = ("q", "v") if pairs is None else ("q", "v", IMPULSES)
-    start = sim.start(q, v)
+    start = sim.start(q, v, separate=True)
+    sim.check_gaps(start, _SEPARATE)
     if controller is None or traced:
         run = sim.rollout(start, steps=steps, record=names, progress=progress)
         found, proof = {n: run[n] for n in ("t", *names)}, run.certificate

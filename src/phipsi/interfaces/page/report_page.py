@@ -106,7 +106,7 @@ def report_html(
         title or model.name or f"{model.n_bodies} bodies",
         {
             "subtitle": _subtitle(trajectory),
-            "controls": _TRANSPORT,
+            "controls": TRANSPORT,
             "body": "\n".join(sections),
             "footer": _footer(),
             "data": _data(trajectory),
@@ -115,7 +115,7 @@ def report_html(
     )
 
 
-_TRANSPORT = """
+TRANSPORT = """
     <button id="play" aria-label="play or pause">▶</button>
     <button id="back" aria-label="one frame back">‹</button>
     <button id="forth" aria-label="one frame forth">›</button>

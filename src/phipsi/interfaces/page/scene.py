@@ -62,9 +62,7 @@ def scene_description(
     closures = list(mechanism.closures.closures) if mechanism.n_rows else []
     pairs = () if mechanism.contact_pairs is None else mechanism.contact_pairs.pairs
     if q is None:
-        q = mechanism.neutral()
-        if mechanism.n_rows:
-            q = _assembled(mechanism, q)
+        q = _assembled(mechanism)
     what = Drawing(mechanism.model, closures, pairs=pairs, meshes=meshes, colors=colors or {})
     return what.description(np.asarray(q, dtype=float).reshape(-1, mechanism.nq))
 
@@ -88,7 +86,7 @@ class Drawing:
 
     def description(self, q: Array) -> dict[str, Any]:
         """The scene, such that all configurations (k, nq) fit into the view."""
-        model, up = self.model, _upright(self.model)
+        model, up = self.model, upright(self.model)
         poses = body_poses(model, q).reshape(len(q), -1, 4, 4)
         R, p = up @ poses[..., :3, :3], poses[..., :3, 3] @ up.T
         meshes = read_meshes(meshes_of(model)) if self.meshes else Meshes()
@@ -175,12 +173,12 @@ def first_configuration(mechanism: Any) -> Array:
     return mechanism.assemble(q, restarts=20) if mechanism.n_rows else q
 
 
-def _assembled(system: Any, q: Array) -> Array:
-    """A configuration with closed loops, or the given one where none is found."""
+def _assembled(mechanism: Any) -> Array:
+    """The first configuration, or the neutral one where loops cannot be closed."""
     try:
-        return system.assemble(q)
+        return first_configuration(mechanism)
     except PhipsiError:
-        return q
+        return mechanism.neutral()
 
 
 def _body(model: Model, k: int) -> dict[str, Any]:
@@ -250,7 +248,7 @@ def _planes(
     return height, slabs
 
 
-def _upright(model: Model) -> Array:
+def upright(model: Model) -> Array:
     """The rotation that makes the direction against gravity z; none if there is no gravity."""
     strength = float(np.linalg.norm(model.gravity))
     if strength == 0:
