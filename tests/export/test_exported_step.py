@@ -68,7 +68,7 @@ def test_bits_of_steps(name):
     state = sim.start(q, parameters=PARAMETERS.get(name, {}))
     tau = rng.standard_normal(sim.model.nv)
     given = {n: np.array(x, dtype=float) for n, x in state.arrays().items()}
-    plan = sim._plan((), ())
+    plan = sim.plan((), ())
     arrays = [np.ascontiguousarray(given[n]) for n in plan.states]
     counter = np.zeros(1)
     rest = [tau, *(np.ascontiguousarray(given[n]) for n in plan.shared)]
@@ -88,7 +88,7 @@ def test_a_step_that_fails_keeps_the_state():
     code = InProcess([], step=sim)
     state = sim.start([0.1, 0.2], parameters=PARAMETERS["laws"])
     given = {n: np.array(x, dtype=float) for n, x in state.arrays().items()}
-    plan = sim._plan((), ())
+    plan = sim.plan((), ())
     arrays = [np.ascontiguousarray(given[n]) for n in plan.states]
     before = [x.copy() for x in arrays]
     tau = np.array([np.nan, 0.0])
@@ -150,7 +150,7 @@ def test_single_precision_and_static_memory(name, tmp_path):
     rng = np.random.default_rng(3)
     state = sim.start(sim.model.random_configuration(rng), rng.standard_normal(sim.model.nv))
     arrays = {n: np.array(x, dtype=np.float32) for n, x in state.arrays().items()}
-    plan, steps = sim._plan((), ()), 40
+    plan, steps = sim.plan((), ()), 40
     ends = []
     for one, work in ((library, []), (other, [np.full(given.functions[0].work_bytes, 255, "u1")])):
         rows = [arrays[n].copy() for n in plan.states]

@@ -55,6 +55,12 @@ OTHER = {
 }  # fmt: skip
 
 
+@pytest.fixture(autouse=True)
+def interpreted(monkeypatch):
+    """Nothing is compiled here."""
+    monkeypatch.setenv("PHIPSI_BACKEND", "reference")
+
+
 @pytest.mark.parametrize("name", KNOWING)
 def test_what_knows_modes_answers(name):
     call = OTHER.get(name, NOTED[name])

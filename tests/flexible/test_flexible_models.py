@@ -65,10 +65,10 @@ def test_configurations_move_on_the_group_of_the_joint_and_add_modes():
     assert_allclose(model.qdot(q[0], dv[0]), rate, atol=1e-8)
 
 
-def test_random_configurations_bend_a_body_by_a_tenth_of_its_length():
+def test_random_configurations_bend_a_body_by_two_percent_of_its_length():
     q = MODEL.random_configuration(0, 500)
     for i in (1, 2):
-        assert 0.09 < np.abs(q[:, i]).max() <= 0.1
+        assert 0.018 < np.abs(q[:, i]).max() <= 0.02
 
 
 def test_a_weld_on_a_port_stays_a_body_and_others_merge():

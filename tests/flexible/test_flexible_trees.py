@@ -31,6 +31,12 @@ def case(seed: int) -> Case:
     return Case(seed)
 
 
+@pytest.fixture(autouse=True)
+def interpreted(monkeypatch):
+    """Nothing is compiled here; machine code is compared with this in test_flexible_native.py."""
+    monkeypatch.setenv("PHIPSI_BACKEND", "reference")
+
+
 @pytest.fixture(params=SEEDS)
 def one(request):
     return case(request.param)

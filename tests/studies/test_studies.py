@@ -2,10 +2,7 @@
 
 import json
 import os
-import random
 import signal
-import subprocess
-import sys
 import time
 from collections import Counter
 from functools import partial
@@ -14,8 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from amounts import ALL
-from chaotic_study import BLOCK, RUNS, make, study
+from chaotic_study import make
 from scipy.stats import multivariate_normal, norm, qmc, rv_histogram, uniform
 from small_studies import same, small
 
@@ -505,75 +501,3 @@ def test_bad_studies_are_rejected(case: str, arm: pp.Simulator):
     call, message = BAD_STUDIES[case]
     with pytest.raises(InputError, match=message):
         call(arm)
-
-
-# ---- chaos ---------------------------------------------------------------------------------------
-
-
-def children(pid: int) -> list[int]:
-    found = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True)
-    return [int(x) for x in found.stdout.split()]
-
-
-@pytest.mark.skipif(not hasattr(os, "fork") or not Path("/bin/ps").exists(), reason="needs ps")
-def test_killed_workers_and_drivers_lose_nothing(tmp_path: Path):
-    """Workers and drivers are killed; results and the blocks that were run are the same."""
-    most_workers, most_drivers = (20, 3) if ALL else (4, 1)
-    rng = random.Random(1)
-    folder, log = tmp_path / "study", tmp_path / "log"
-    script = Path(__file__).parents[1] / "support" / "chaotic_study.py"
-    command = [sys.executable, str(script), str(folder), str(log), "2"]
-    workers_killed = drivers_killed = 0
-    deadline = time.monotonic() + 100
-    while drivers_killed < most_drivers or workers_killed < most_workers:
-        assert time.monotonic() < deadline
-        driver = subprocess.Popen(command)
-        begun = time.monotonic()
-        while driver.poll() is None:
-            time.sleep(rng.uniform(0.02, 0.06))
-            found = children(driver.pid)
-            if workers_killed < most_workers and len(found) == 2:
-                os.kill(rng.choice(found), signal.SIGKILL)
-                workers_killed += 1
-            elif drivers_killed < most_drivers and workers_killed >= 4 * (drivers_killed + 1):
-                for one in (driver.pid, *found):
-                    os.kill(one, signal.SIGKILL)
-                drivers_killed += 1
-                driver.wait()
-        if driver.returncode == 0 and (
-            drivers_killed < most_drivers or workers_killed < most_workers
-        ):
-            pytest.skip(f"the study was done in {time.monotonic() - begun:.1f} s, before all kills")
-    assert subprocess.run(command).returncode == 0
-    want = study().run()
-    same(want, pp.load_study(folder))
-    assert want.count == RUNS
-    done = Counter(log.read_text().split())
-    assert len(done) == RUNS // BLOCK
-    again = sum(done.values()) - len(done)
-    assert again <= most_workers + 2 * most_drivers, f"{again} blocks ran twice"
-
-
-def test_a_cluster_that_loses_a_node_gives_the_same_bits(tmp_path: Path):
-    distributed = pytest.importorskip("distributed")
-    folder, log = tmp_path / "study", tmp_path / "log"
-    with (
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None,
-            silence_logs="CRITICAL",
-        ) as cluster,
-        distributed.Client(cluster) as client,
-    ):  # fmt: skip
-        victim = client.run(os.getpid)
-        killed = []
-
-        def progress(done: float, total: float) -> None:
-            if done > RUNS / 4 and not killed:
-                killed.append(next(iter(victim.values())))
-                os.kill(killed[0], signal.SIGKILL)
-
-        found = study(str(log)).run(folder, executor=client, progress=progress)
-    assert killed and found.complete
-    same(study().run(), found)
-    done = Counter(log.read_text().split())
-    assert len(done) == RUNS // BLOCK and sum(done.values()) <= RUNS // BLOCK + 4

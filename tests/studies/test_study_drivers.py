@@ -90,7 +90,8 @@ def test_a_driver_that_lost_its_folder_stops(
 def test_two_drivers_at_once_lose_no_block(tmp_path: Path):
     """One of them works; the other one says why it does not."""
     script = Path(__file__).parents[1] / "support" / "chaotic_study.py"
-    command = [sys.executable, str(script), str(tmp_path / "study"), str(tmp_path / "log"), "1"]
+    (tmp_path / "log.go").touch()
+    command = [sys.executable, str(script), str(tmp_path / "study"), str(tmp_path / "log"), "local"]
     both = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(2)]
     texts = [one.communicate()[1] for one in both]
     codes = sorted(one.returncode for one in both)

@@ -1,39 +1,55 @@
 """A study that a driver process runs while a test kills its workers and the driver itself.
 
-python chaotic_study.py FOLDER LOG WORKERS        runs the study, or goes on with it
+python chaotic_study.py FOLDER LOG EXECUTOR        runs the study, or goes on with it
+
+The last blocks wait for the file LOG.go: nobody is done before all kills are.
 """
 
 import os
 import sys
+import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy.stats import norm
 
 import phipsi as pp
+from phipsi.backends.native.targets.target import host_target
 
 RUNS, BLOCK = 1000, 20
+_WAITING = 0.8
+"""The share of runs from which on blocks wait."""
 
 
 def make() -> pp.Simulator:
     return pp.Simulator(pp.examples.planar_arm(2), dt=1e-3)
 
 
-def study(log: str | None = None) -> pp.Study:
-    """A thousand arms; blocks write into a log that they are done."""
+def study(log: str | None = None, *, waits: bool = False, **options: Any) -> pp.Study:
+    """A thousand arms; blocks write into a log that they are done, and with how many lanes."""
 
     def outcome(run: Any, draws: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         if log is not None:
-            first = repr(float(draws["q"][0, 0]))
+            end = time.monotonic() + 120
+            time.sleep(0.2 if waits else 0.0)
+            while waits and run.state.first >= _WAITING * RUNS and not Path(f"{log}.go").exists():
+                time.sleep(0.01)
+                assert time.monotonic() < end
             handle = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-            os.write(handle, f"{first}\n".encode())
+            os.write(handle, f"{run.state.first} {host_target().lanes}\n".encode())
             os.close(handle)
         return {"reach": np.cos(run.q[:, -1, 0])}
 
-    draws = {"q": norm([0.3, 0.0], 0.2)}
-    return pp.Study(make, draws, steps=1000, every=100, runs=RUNS, block=BLOCK, outcome=outcome)
+    given: Any = {"steps": 1000, "every": 100, "runs": RUNS, "block": BLOCK, **options}
+    return pp.Study(make, {"q": norm([0.3, 0.0], 0.2)}, outcome=outcome, **given)
+
+
+def blocks_in(log: Path) -> list[int]:
+    """The blocks that were computed, in this order, also those that were computed again."""
+    return [int(line.split()[0]) // BLOCK for line in log.read_text().splitlines()]
 
 
 if __name__ == "__main__":
-    folder, log, workers = sys.argv[1:4]
-    study(log).run(folder, workers=int(workers), retries=50, progress=False)
+    folder, log, executor = sys.argv[1:4]
+    study(log, waits=True).run(folder, workers=2, executor=executor, retries=50, progress=False)

@@ -52,7 +52,7 @@ def exported_step(simulator: Any, target: Target, name: str, *, static: bool = F
         raise InputError(f"step={simulator!r} must be a Simulator:  pp.Simulator(model, laws, dt)")
     if simulator.episodes is not None:
         raise InputError("step=: episodes start again in Python; export a Simulator without them")
-    plan = simulator._plan((), ())
+    plan = simulator.plan((), ())
     one = replace(target, lanes=1, fused=target.fused and not simulator.reproducible)
     if target.number != "double":
         _check_width(plan)
@@ -84,7 +84,7 @@ class PlanWriter:
         self.module, self.plan, self.dt, self.name = module, plan, dt, name
         self.number: Number = NUMBERS[target.number]
         self.static = static
-        sources = [KernelSource(native.program, target) for native in plan.natives]
+        sources = [KernelSource(native.program, target) for native in plan.sources]
         self.run = Run(module, plan, plan.natives, 1, f"{name}_inner", sources)
         scratch = max(source.scratch_bytes for source in sources)
         own = self.number.bytes * self.run.size + WORD
@@ -203,7 +203,7 @@ def step_reference(simulator: Simulator, function: ExportedFunction) -> Referenc
             values.append(_numbers(state.arrays()))
     except (ArithmeticError, ValueError):
         return None
-    plan = simulator._plan((), ())
+    plan = simulator.plan((), ())
     states = [np.array([x[n].ravel() for x in values]) for n in plan.states]
     counter = np.arange(_STEPS + 1.0)[:, None]
     tau = np.zeros((_STEPS, model.nv))
@@ -233,7 +233,7 @@ def states_around_a_step(
         new = _numbers(state.arrays())
     except (ArithmeticError, ValueError):
         return None
-    plan = simulator._plan((), ())
+    plan = simulator.plan((), ())
     shared = [
         np.broadcast_to(np.ravel(state.shared[n]), (count, plan.ports[n])) for n in plan.shared
     ]

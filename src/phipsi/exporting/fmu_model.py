@@ -231,7 +231,7 @@ class FmuModel:
     def _plans(self) -> dict[str, Plan]:
         sim = self.simulator
         graph, start = sim._graph, sim._graph.start
-        step = sim._plan((), ())
+        step = sim.plan((), ())
         base, shared = step.base, dict(step.shared)
         out = {"step": step}
         stay = {name: ops.given(name, node.shape) for name, node in sim._states.items()}

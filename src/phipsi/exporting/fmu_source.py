@@ -48,7 +48,7 @@ class _Head:
 
     def _run(self, module: c_text.Module, name: str, plan: Plan) -> Run:
         sources: list[KernelSource] = []
-        for native in plan.natives:
+        for native in plan.sources:
             key = id(native)
             if key not in self._sources:
                 self._sources[key] = KernelSource(native.program, C_TARGET)

@@ -24,7 +24,7 @@ from phipsi.model.validate import check_port
 from phipsi.spatial.groups import Group, flat
 
 _LOWER = ((0, 0), (1, 0), (1, 1), (2, 0), (2, 1), (2, 2))
-_STRAIN = 0.1  # how far, of its length, a random configuration bends a body
+_STRAIN = 0.02  # how far, of its length, a mode bends a body in a random configuration
 
 
 @final
@@ -131,7 +131,7 @@ class FlexibleHinge(Joint):
         return np.concatenate([self.joint.neutral(), np.zeros(self.modes)])
 
     def random(self, rng: np.random.Generator, batch: tuple[int, ...] = ()) -> FloatArray:
-        """The joint as without modes; ports move by at most a tenth of their distance per mode."""
+        """The joint as without modes; ports move by at most 2 % of their distance per mode."""
         eta = rng.uniform(-1.0, 1.0, (*batch, self.modes))
         eta *= modal_amplitudes(self.inertia) if self.inertia is not None else 1.0
         return np.concatenate([self.joint.random(rng, batch), eta], axis=-1)
@@ -186,7 +186,7 @@ def packed_port(port: Port) -> list[float]:
 
 
 def modal_amplitudes(x: FlexibleInertia) -> FloatArray:
-    """For every mode, the coordinate at which the body is bent by about a tenth."""
+    """For every mode, the coordinate at which the body is bent by about 2 %."""
     out = np.full(x.modes, np.inf)
     with np.errstate(divide="ignore", invalid="ignore"):
         for port in x.ports:

@@ -76,8 +76,12 @@ class Port(Value):
     def _key(self) -> tuple[Any, ...]:
         return (self.name, *(getattr(self, x).tobytes() for x in self.__slots__[1:]))
 
+    def as_arguments(self) -> dict[str, Any]:
+        """Return the constructor's arguments by name."""
+        return {x: getattr(self, x) for x in self.__slots__}
+
     def __reduce__(self) -> tuple[Any, ...]:
-        return Port, tuple(getattr(self, x) for x in self.__slots__)
+        return Port, tuple(self.as_arguments().values())
 
     def __repr__(self) -> str:
         x, y, z = self.position.tolist()
@@ -125,8 +129,12 @@ class FlexibleShape(Value):
     def _key(self) -> tuple[Any, ...]:
         return tuple(getattr(self, x).tobytes() for x in self.__slots__)
 
+    def as_arguments(self) -> dict[str, Any]:
+        """Return the constructor's arguments by name."""
+        return {x: getattr(self, x) for x in self.__slots__}
+
     def __reduce__(self) -> tuple[Any, ...]:
-        return FlexibleShape, tuple(getattr(self, x) for x in self.__slots__)
+        return FlexibleShape, tuple(self.as_arguments().values())
 
 
 def float_numbers(values: Any) -> FloatArray:

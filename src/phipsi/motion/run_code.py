@@ -18,7 +18,7 @@ from phipsi.backends.native.data_record import INTEGERS, N_BODIES
 from phipsi.backends.native.kernel.law_code import Area, LawCode
 from phipsi.backends.native.native_backend import KernelSource
 from phipsi.backends.native.pipeline import sources_digest
-from phipsi.backends.native.targets.target import MachineCode, generic_target, machine_code
+from phipsi.backends.native.targets.target import MachineCode, machine_code
 from phipsi.backends.native.text import llvm_text as ir
 from phipsi.backends.native.text.lane_arithmetic import (
     I32,
@@ -34,6 +34,7 @@ from phipsi.backends.native.text.lane_arithmetic import (
 from phipsi.laws.calls import listing, natives_of
 from phipsi.laws.graph import Node, in_order
 from phipsi.motion.lane_loops import LaneCode, Part
+from phipsi.motion.step_calls import reproducible_source
 
 # Words of a job; then three for each port (address, bytes per trajectory, bytes per step or
 # record), and the data and the scratch memory of every kernel that the run calls.
@@ -122,9 +123,7 @@ class Plan:
     @cached_property
     def sources(self) -> Sequence[KernelSource]:
         """The same programs for the processor that the code is for."""
-        if not self.reproducible:
-            return self.natives
-        return [KernelSource(x.program, generic_target()) for x in self.natives]
+        return [reproducible_source(x) for x in self.natives] if self.reproducible else self.natives
 
     @cached_property
     def ports(self) -> dict[str, int]:

@@ -9,11 +9,11 @@ from typing import Any, cast, final
 import numpy as np
 
 from phipsi.algorithms.forms import FORWARD_DYNAMICS, forward, loaded
-from phipsi.backends.backend import has_machine_code
+from phipsi.backends.backend import backend_of, has_machine_code
 from phipsi.backends.native.native_backend import KernelSource
 from phipsi.backends.program import Program
 from phipsi.calculus.differentiation import gradient
-from phipsi.compiler import compile
+from phipsi.compiler import build, compile
 from phipsi.errors import InputError
 from phipsi.expressions.node import Expr
 from phipsi.laws import law_operations as ops
@@ -54,6 +54,16 @@ def kernel_source(program: Program) -> KernelSource | None:
         return None
     source, key = program.source.by_column or program.source, (KernelSource, program.request)
     return source.model.cached((*key, source.reproducible), lambda: KernelSource(source))
+
+
+def reproducible_source(native: KernelSource) -> KernelSource:
+    """The same program by the plan that every machine chooses, and for any processor."""
+    request, model = native.program.request, native.program.model
+
+    def once() -> KernelSource:
+        return KernelSource(build(request, model, backend_of("native"), reproducible=True).source)
+
+    return model.cached((KernelSource, request, True), once)
 
 
 @final

@@ -170,7 +170,7 @@ class SimulatorState:
         sim = self.simulator
         if self._threads != threads:
             self._advance, self._threads = None, threads
-            self._memory = self.memory(sim._plan(self.own, ()), threads)
+            self._memory = self.memory(sim.plan(self.own, ()), threads)
             self.status, self.failed_at = self._memory.status, self._memory.failed_at
         assert self._memory is not None
         fine = not self.count or self._memory.run(sim.dt, steps, self.steps, records=False)
@@ -183,7 +183,7 @@ class SimulatorState:
         if not self.count:
             return lambda: 0
         self._threads = 0
-        memory = self._memory = self.memory(sim._plan(self.own, ()))
+        memory = self._memory = self.memory(sim.plan(self.own, ()))
         self.status, self.failed_at = memory.status, memory.failed_at
         if self.count <= _FEW:
             return memory.stepper(sim.dt, self.steps)

@@ -25,6 +25,8 @@ from phipsi.studies.block_workers import Blocks, Finished, NotWritten, failed
 
 _AHEAD = 2
 """Blocks for every worker: one that runs and one that waits, so that none is idle."""
+_ATTEMPTS = 3
+"""How often a cluster of this machine is started."""
 _LOOK = 2.0
 """Seconds between two looks at how many workers there are."""
 
@@ -111,11 +113,16 @@ class DaskWorkers:
 def _local_cluster(library: Any, count: int) -> Any:
     """Workers of this machine; the driver alone decides whether a block is tried again."""
     dask: Any = import_optional("dask", "this executor", "'phipsi[cluster]'")
-    with dask.config.set({"distributed.scheduler.allowed-failures": 0}):
-        return library.LocalCluster(
-            n_workers=count, threads_per_worker=1, host="127.0.0.1", dashboard_address=None,
-            silence_logs="ERROR",
-        )  # fmt: skip
+    for more in reversed(range(_ATTEMPTS)):
+        try:
+            with dask.config.set({"distributed.scheduler.allowed-failures": 0}):
+                return library.LocalCluster(
+                    n_workers=count, threads_per_worker=1, host="127.0.0.1",
+                    dashboard_address=None, silence_logs="CRITICAL",
+                )  # fmt: skip
+        except RuntimeError:  # a worker died while it started
+            if not more:
+                raise
 
 
 def _sent(study: Blocks) -> bytes:

@@ -163,12 +163,14 @@ class Lowering:
         """Blocks between two index sets, or between a body and its parent."""
         b, (into, blocks, out) = self.builder, _MOVES[x.name]
         block = blocks(self.blocks, x)
+        six = out if out in ("scatter", "total") else ""  # rows of points and of the world
+        if six == ("scatter" if flipped else "total"):
+            u = self.blocks.rigid_rows(u)
         if flipped:
-            if out == "scatter":
-                u = self.blocks.rigid_rows(u)
             into, block, out = _back(out), b.transpose(block), _back(into)
         found = self._shift(out, b.mul(block, self._shift(into, u)))
-        return self.blocks.with_modal_rows(found) if out == "scatter" else found
+        widen = six == ("total" if flipped else "scatter")
+        return self.blocks.with_modal_rows(found) if widen else found
 
     def _shift(self, op: str, u: Field) -> Field:
         if op == "down":

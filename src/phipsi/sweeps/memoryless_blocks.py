@@ -385,10 +385,10 @@ class Blocks:
 
     def world_block(self, x: Expr) -> Field:
         """φ(point, k) in world axes, for `total` about a point."""
-        b, pose = self.builder, self.pose()
-        if x.params:
-            pose = b.mul(b.apply("world_arm", data=x.params), pose)
-        return b.transpose(self.with_modal_rows(b.transpose(pose))) if self.flexible else pose
+        b = self.builder
+        if not x.params:
+            return self.pose()
+        return b.mul(b.apply("world_arm", data=x.params), self.pose())
 
     def com_block(self, x: Expr) -> Field:
         """φ(mass centre, world's origin), from the inertia of the whole mechanism."""

@@ -324,6 +324,8 @@ def step(a: Arithmetic, x: Field) -> Block:
     """E_φ(parent, k) = [[X, 0], [Π* X_J, 0]]."""
     n, m = modes_of(a.joint), port_modes_of(a.joint)
     whole, inner, motion = x.args
+    if not n and not m:
+        return a.value(whole)
     top = a.rows(whole)
     low: Rows = []
     if m:

@@ -65,7 +65,7 @@ def slots_apart(plan: Plan, phases: list[Phase], widest: int) -> Iterator[str]:
     records: dict[tuple[Domain, bool], list[tuple[int, int, Field]]] = {}
     for domain, slots in _records(plan):
         for x, start in slots.items():
-            place = (start, start + entry_count(x, widest), x)
+            place = (start, start + entry_count(x, widest, plan.modes), x)
             records.setdefault((domain, is_column(x)), []).append(place)
     for key, places in records.items():
         places.sort(key=lambda p: p[:2])

@@ -85,7 +85,8 @@ def plan_native(program: SweepProgram, target: Target | None = None) -> tuple[Un
     phases = rematerialise(phases, outputs)
     check("rematerialisation", phases, before)
     pairs = [x for p in phases for x in p.pairs]
-    plan = planning.make_plan([s for p in phases for s in p.steps], pairs, outputs, widest)
+    modes = max(program.model.modes, default=0)
+    plan = planning.make_plan([s for p in phases for s in p.steps], pairs, outputs, widest, modes)
     check("plan", plan, phases, widest)
     unit = Unit(program, target, tables, results, phases, plan)
     data = unit.record()
@@ -95,9 +96,9 @@ def plan_native(program: SweepProgram, target: Target | None = None) -> tuple[Un
 
 def can_run(program: SweepProgram) -> bool:
     """True if the program has native code: no operands of several columns, something to compute."""
-    if program.model.is_flexible:
-        return False
     results = program.lowered.results
+    if program.model.is_flexible and any(map(_of_whole_bodies, results)):
+        return False
     layouts = all(r.layout != "columns" for r in results)
     if not layouts or program.model.nv == 0 or not planning.supported(program.steps):
         return False
@@ -106,6 +107,11 @@ def can_run(program: SweepProgram) -> bool:
     phases = phases_of(program.steps, program.lowered.fields)
     seeds = [p.seed for p in phases if p.seed is not None]
     return len(seeds) == len(set(seeds))  # paths that would have to be walked twice
+
+
+def _of_whole_bodies(r: Result) -> bool:
+    """True for blocks and matrices of bodies, which have modal rows."""
+    return r.layout not in ("vector", "poses") and "body" in (r.gives.index, r.takes.index)
 
 
 def _fields(phases: list[Phase]) -> set[Field]:
@@ -301,7 +307,7 @@ class Unit:
             data[record.SEEDS[kind] + record.SINGLE + 1] = len(seeds.single)
             data[record.SEEDS[kind] + record.TOGETHER + 1] = len(seeds.together)
         widest = max((len(s.column) for s in self.seeds.values()), default=0)
-        data[record.PATH_STRIDE] = 6 * self.slots_of_paths * widest
+        data[record.PATH_STRIDE] = (6 + plan.modes) * self.slots_of_paths * widest
         counts = [int(np.prod(s, dtype=int)) for s in shapes]
         domains = (Domain.BODY, Domain.POINT, Domain.LINK, Domain.ROW, Domain.WORLD)
         # of bodies also the world's, and one of sums before anything is added

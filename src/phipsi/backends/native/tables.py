@@ -19,6 +19,7 @@ from phipsi.backends.failures import outboard_sizes
 from phipsi.backends.native.matrices.loop_row_order import RowOrder, row_order
 from phipsi.expressions.spaces import ONE
 from phipsi.model.closures import NO_CLOSURES, ClosureSet
+from phipsi.model.flexible_hinge import FlexibleHinge
 from phipsi.model.joint import Joint, ParamKind
 from phipsi.model.model import Model
 from phipsi.model.points import PointSet
@@ -50,6 +51,8 @@ class JointCode:
     nq: int
     nv: int
     params: tuple[int | None, ...]
+    modes: int = 0
+    port_modes: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +104,12 @@ def _code(joint: Joint) -> JointCode:
     known: list[int | None] = []
     for i, (kind, values) in enumerate(joint.blocks_of_params()):
         known += _ALIGNED[kind] if i == joint.aligned else [None] * len(values)
-    return JointCode((joint.formulas, tuple(known)), joint, joint.nq, joint.nv, tuple(known))
+    modes = (0, 0)
+    if isinstance(joint, FlexibleHinge):
+        modes = joint.modes, joint.port_modes
+        known[joint.own_start :] = joint.known_params
+    key = joint.formulas, tuple(known)
+    return JointCode(key, joint, joint.nq, joint.nv, tuple(known), *modes)
 
 
 def _turn(joint: Joint) -> np.ndarray:
@@ -217,7 +225,8 @@ def _doubles(model: Model, turns: list[np.ndarray]) -> np.ndarray:
         lower = moment[0, 0], moment[1, 0], moment[1, 1], *moment[2]
         row[INERTIA : INERTIA + 10] = m[5, 5], *first, *lower
         row[TURN : TURN + 9], row[TURN_ABOVE : TURN_ABOVE + 9] = c.ravel(), above.ravel()
-        row[ARMATURE : ARMATURE + joint.nv] = model.armature[model.v_slices[k]]
+        rotors = model.armature[model.v_slices[k]][: joint.nv - model.modes[k]]
+        row[ARMATURE : ARMATURE + len(rotors)] = rotors
         row[PARAMS : PARAMS + len(joint.params)] = _table_params(joint, c)
     return out
 

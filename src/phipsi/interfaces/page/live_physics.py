@@ -119,7 +119,7 @@ def live_physics(
     plain = {n: np.array(x, dtype=np.float64) for n, x in state.arrays().items()}
     live, handles = _with_handles(simulator)
     first = {**_first_values(live, simulator, handles), **plain}
-    plans = {"run": simulator._plan((), ()), **_plans(live)}
+    plans = {"run": simulator.plan((), ()), **_plans(live)}
     processor = replace(target_named(target).target, lanes=1, fused=False)
     module = exported_module(
         [], processor, batch=False, more=[_writer(p, simulator.dt, processor, n)
@@ -229,7 +229,7 @@ def _first_values(
 
 def _plans(live: Simulator) -> dict[str, Plan]:
     graph, start, model = live._graph, live._graph.start, live.model
-    step = live._plan((), ())
+    step = live.plan((), ())
     base, shared = step.base, dict(step.shared)
     stay = {name: ops.given(name, node.shape) for name, node in live._states.items()}
     own = {name: max(1, math.prod(x.shape)) for name, x in stay.items()}

@@ -127,7 +127,8 @@ class BodyCode:
         if type(blank) is type(value):
             return value
         if isinstance(blank, bl.Symmetric):
-            return bl.Symmetric(lower_half(value.dense()), blank.n)
+            rows = value.dense()
+            return bl.Symmetric(lower_half(rows), len(rows))
         if isinstance(blank, bl.Dense):
             return bl.Dense(value.dense())
         raise AssertionError(
@@ -147,6 +148,10 @@ class BodyCode:
         """All entries of a block."""
         return self.value(x).dense()
 
+    def entries(self, block: bl.Block) -> Rows:
+        """All entries of a block that is not that of a field."""
+        return block.dense()
+
     def column(self, x: Field) -> list[Any]:
         """The entries of the first column."""
         return [row[0] for row in self.rows(x)]
@@ -160,8 +165,10 @@ class BodyCode:
     def inertia(self, x: Field) -> tuple[Any, list[Any], Rows]:
         """m, h and J of a rigid inertia."""
         value = self.value(x)
-        assert isinstance(value, bl.Inertia)
-        return value.m, value.h, value.moment.dense()
+        if isinstance(value, bl.Inertia):
+            return value.m, value.h, value.moment.dense()
+        rows = value.dense()
+        return rows[3][3], [rows[2][4], rows[0][5], rows[1][3]], [row[:3] for row in rows[:3]]
 
     def by_column(self, x: Field, make: Callable[[Any], list[Any]]) -> bl.Block:
         """The block whose columns are computed from those of x."""
@@ -240,6 +247,15 @@ class BodyCode:
         count = self.code.nq if name == "q" else self.code.nv
         return [self.inputs.coordinate(name, i) for i in range(count)]
 
+    def parent_modes(self, name: str) -> list[Any]:
+        """The modal coordinates or rates of the parent."""
+        count = self.size("m")
+        return [self.inputs.parent_mode(name, i, count) for i in range(count)]
+
+    def own_inertia(self) -> bl.Block:
+        """The constant inertia of this body."""
+        return self._rigid_inertia().symmetric()
+
     def placement(self) -> bl.Block:
         """The frame of the joint in that of the parent, as a rigid transformation."""
         at = self.place
@@ -302,12 +318,16 @@ class BodyCode:
     _unit_parameter = _unit_rate
 
     def _M(self, x: Field) -> bl.Block:
+        return self._rigid_inertia()
+
+    def _rigid_inertia(self) -> bl.Inertia:
         return bl.Inertia([self.place.constant(tables.INERTIA + i) for i in range(10)])
 
     def _Jr(self, x: Field) -> bl.Block:
         n = self.size("r")
+        rotors = n - (0 if self.code is None else self.code.modes)
         entries = [
-            self.place.constant(tables.ARMATURE + i) if i == j else 0
+            self.place.constant(tables.ARMATURE + i) if i == j and i < rotors else 0
             for i in range(n)
             for j in range(i + 1)
         ]
@@ -337,11 +357,26 @@ class BodyCode:
             return self.place.off_hubs(out)
         if len(x.args) == 1:
             return out
-        return self.place.at_root(self.value(x.args[1]), out)
+        root = self.value(x.args[1])
+        if self.code is not None and self.code.port_modes:
+            return out  # its parent is a body
+        return self.place.at_root(root, out)
 
     def _gather(self, x: Field) -> bl.Block:
         reads = x.operation.reads
-        return self._view(x.args[0], lambda r: self.place.load(r, reads, self.zeros(r)))
+        return self._view(
+            x.args[0], lambda r: self.place.load(r, reads, self._zeros_there(r, reads))
+        )
+
+    def _zeros_there(self, x: Field, reads: Reads) -> bl.Block:
+        """Zeros as x is stored at the body that is read."""
+        if reads is not Reads.PARENT or "b" not in (x.type.rows, x.type.cols):
+            return self.zeros(x)
+        n = self.size("B")
+        if x.type.kind is Kind.SYMMETRIC:
+            return bl.Symmetric([0] * (n * (n + 1) // 2), n)
+        rows, cols = (n if s == "b" else self.size(s) for s in (x.type.rows, x.type.cols))
+        return bl.zeros(rows, cols)
 
     _of_mate = _of_point = _of_row = _gather
 

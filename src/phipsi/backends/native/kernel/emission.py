@@ -292,7 +292,7 @@ class Emission:
 
     def entries(self, x: Field) -> int:
         """How many numbers a field has at a body."""
-        return entry_count(x, self.widest)
+        return entry_count(x, self.widest, self.plan.modes)
 
     def entry_load(self, x: Field, base: Any, start: int, i: int) -> Lane:
         """Entry i of a stored field."""

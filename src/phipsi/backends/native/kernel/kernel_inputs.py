@@ -9,6 +9,7 @@ from phipsi.backends.native import tables
 from phipsi.backends.native.kernel import lane_blocks as bl
 from phipsi.backends.native.kernel.emission import Emission
 from phipsi.backends.native.kernel.place import Place
+from phipsi.backends.native.kernel.plan import MODAL_SIZES
 from phipsi.backends.native.tables import JointCode
 from phipsi.backends.native.text.elementary import define_sincos
 from phipsi.backends.native.text.lane_arithmetic import Lane, i64, write_loop
@@ -24,6 +25,9 @@ def block_size(s: str, code: JointCode | None) -> int:
     if s == "q":
         assert code is not None
         return code.nq
+    if s in MODAL_SIZES:
+        assert code is not None
+        return {"b": 6 + code.modes, "B": 6 + code.port_modes, "m": code.port_modes}[s]
     return int(s) if s.isdigit() else 1
 
 
@@ -44,6 +48,13 @@ class Inputs:
         if name == "q" and self.angles is not None:
             self.angles.note(out, k.b.add(at.q_offset, i64(i)))
         return out
+
+    def parent_mode(self, name: str, i: int, count: int) -> Lane:
+        """Modal coordinate or rate i of the parent, which has so many of them."""
+        k = self.k
+        column = tables.Q_OFFSET if name == "q" else tables.V_OFFSET
+        (end,) = k.body_integers(k.b.add(self.place.parent, i64(1)), column)  # of the next body
+        return k.load(k.buffer(self.slots[name].buffer), k.b.add(end, i64(i - count)))
 
     def sincos(self, x: Lane) -> tuple[Lane, Lane]:
         """Sine and cosine."""

@@ -342,7 +342,7 @@ def _entrywise(terms: Sequence[tuple[Any, Block]], like: Block) -> Block:
 
 def turned(x: Dense, turn: Rows) -> Dense:
     """diag(R, R) X."""
-    return Dense(matmul(turn, x.rows[:3]) + matmul(turn, x.rows[3:]))
+    return Dense(matmul(turn, x.rows[:3]) + matmul(turn, x.rows[3:6]) + x.rows[6:])
 
 
 def turned_back(x: Dense, turn: Rows) -> Dense:

@@ -18,6 +18,10 @@ _OTHER_BODY = (Reads.PARENT, Reads.HOST, Reads.FRAMES)
 _OTHER_RECORD = (*_OTHER_BODY, Reads.MATE, Reads.POINT, Reads.ROW)
 
 
+MODAL_SIZES = ("b", "B", "m")
+"""Sizes that depend on the modes of a body or of its parent."""
+
+
 def is_remade(x: Field) -> bool:
     """True for a value that is computed again where it is needed instead of being kept."""
     return x.operation.keep is Keep.AGAIN
@@ -54,13 +58,15 @@ def is_zero(x: Field) -> bool:
     return root(x).op == "zero"
 
 
-def entry_count(x: Field, widest: int) -> int:
-    """How many numbers a slot for x holds."""
+def entry_count(x: Field, widest: int, modes: int = 0) -> int:
+    """How many numbers a slot for x holds; `modes` is the most that a body has."""
     t = x.type
 
     def size(s: str) -> int:
         if s in ("r", "q"):  # a rotation has one coordinate more than rates
             return widest if s == "r" else 2 * widest
+        if s in MODAL_SIZES:
+            return modes if s == "m" else 6 + modes
         return int(s) if s.isdigit() else 1  # one column at a time
 
     if t.kind is Kind.INERTIA:
@@ -87,6 +93,7 @@ class Plan:
     """
 
     made: dict[Field, int]
+    modes: int = 0  # the most that a body has
     body: dict[Field, int] = field(default_factory=dict[Field, int])
     sums: dict[Field, int] = field(default_factory=dict[Field, int])
     others: dict[Domain, dict[Field, int]] = field(
@@ -112,7 +119,7 @@ class Plan:
         """A place for x in a record of the domain."""
         key = (domain, is_column(x))
         start = self.sizes.get(key, 0)
-        self.sizes[key] = start + entry_count(x, widest)
+        self.sizes[key] = start + entry_count(x, widest, self.modes)
         return start
 
 
@@ -148,9 +155,11 @@ def _of_pairs(x: Field) -> bool:
     return blocks and all(part.how == "pairs" for part, _ in parts_of(x))
 
 
-def make_plan(steps: list[Step], pairs: list[Field], outputs: list[Field], widest: int) -> Plan:
+def make_plan(
+    steps: list[Step], pairs: list[Field], outputs: list[Field], widest: int, modes: int = 0
+) -> Plan:
     """Give every field that needs one a slot."""
-    plan = Plan({x: i for i, step in enumerate(steps) for x in step.fields})
+    plan = Plan({x: i for i, step in enumerate(steps) for x in step.fields}, modes)
     wanted = dict.fromkeys(_read_from_memory(plan, steps))
     for x in (x for step in steps for x in step.fields):
         if x.operation.solves:

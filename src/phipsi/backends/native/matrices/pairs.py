@@ -105,10 +105,11 @@ class Pairs:
         seeds = k.word(record.SEEDS[self.columns.kind] + record.SINGLE + 1)
         pitch = b.mul(seeds, i64(k.bytes))
         offsets: list[Any] = [i64(0), pitch]
-        while len(offsets) < 6:
+        rows = 6 + k.plan.modes
+        while len(offsets) < rows:
             offsets.append(b.add(offsets[-1], pitch))
         before = b.mul(k.word(record.PATH_STRIDE), i64(k.bytes * self.number))
-        start = b.add(before, b.mul(slot, b.mul(pitch, i64(6))))
+        start = b.add(before, b.mul(slot, b.mul(pitch, i64(rows))))
         return k.at(k.area(record.PATHS, k.bytes), start), offsets
 
     def _entered(self) -> list[tuple[Result, Any]]:
@@ -138,7 +139,7 @@ class Pairs:
     def _write(self, z: bl.Dense, slot: Any, mask: Any) -> None:
         k, cs = self.k, self.columns
         start, offsets = self._place(slot)
-        for (entry,), offset in zip(z.rows, offsets, strict=True):
+        for (entry,), offset in zip(z.rows, offsets, strict=False):
             cs.put(entry, k.at(start, offset), cs.rank, None, mask)
 
     def _meet(self, rank: Any, kept: tuple[Any, list[Any]], w: list[Any]) -> None:
@@ -146,7 +147,7 @@ class Pairs:
         k, b, cs = self.k, self.k.b, self.columns
         column = self._column(rank)
         start = k.at(kept[0], b.mul(rank, i64(k.bytes)))
-        other = [k.lane_load(start, offset) for offset in kept[1]]
+        other = [k.lane_load(start, offset) for offset in kept[1][: len(w)]]
         entry = en.dot(other, w)
         if not isinstance(entry, Lane):
             return

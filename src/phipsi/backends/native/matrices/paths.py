@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import zip_longest
 from typing import Any, final
 
 from phipsi.backends.native import data_record as record
@@ -10,7 +11,7 @@ from phipsi.backends.native.kernel.body_code import BodyCode
 from phipsi.backends.native.kernel.emission import Emission
 from phipsi.backends.native.kernel.phases import Phase
 from phipsi.backends.native.kernel.place import Place
-from phipsi.backends.native.kernel.plan import is_column, is_remade
+from phipsi.backends.native.kernel.plan import MODAL_SIZES, is_column, is_remade
 from phipsi.backends.native.matrices.columns import Columns
 from phipsi.backends.native.matrices.gram import Gram
 from phipsi.backends.native.matrices.matrix_memory import MatrixMemory
@@ -115,7 +116,8 @@ class Paths:
         found = [values.value(x) for x in sums]
         blocks = [values.stored_form(x, values.value(x.args[0])) for x in sums]
         for x, old, block in zip(sums, found, blocks, strict=True):
-            for i, (before, entry) in enumerate(zip(old.entries, block.entries, strict=True)):
+            there = old.entries if len(old.entries) == len(block.entries) else block.entries[:0]
+            for i, (before, entry) in enumerate(zip_longest(there, block.entries)):
                 if before is not entry or not isinstance(entry, Lane):  # else it is there already
                     self._keep(x, entry, i)
 
@@ -138,7 +140,7 @@ def needs_joint(x: Field) -> bool:
         if y in seen or y.operation.reads is Reads.CHILDREN:
             continue
         seen.add(y)
-        if "r" in (y.type.rows, y.type.cols) or y.operation.variant is Variant.JOINT:
+        if {"r", *MODAL_SIZES} & {y.type.rows, y.type.cols} or y.operation.variant is Variant.JOINT:
             return True
         if y.type.cols == "p":
             stack.extend(dependencies(y))
