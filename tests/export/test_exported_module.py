@@ -15,6 +15,7 @@ from random_models import ALL, model_from_parents, random_tree
 
 import phipsi as pp
 from phipsi import operators as ops
+from phipsi.algorithms.dynamics.derivatives import forward_dynamics_operators
 from phipsi.algorithms.forms import FORWARD_DYNAMICS, INVERSE_DYNAMICS
 from phipsi.backends.failures import NOT_FINITE
 from phipsi.backends.native.targets.target import Target
@@ -187,8 +188,8 @@ def test_random_programs_give_the_bits_of_the_code_here():
 def test_tiles_of_products_do_not_change_bits(bodies, monkeypatch):
     """Products of matrices of fewer rows than a tile, of a whole tile, and of one and a rest."""
     chain = pp.examples.planar_arm(bodies)
-    form = ops.mass_matrix.inv @ pp.diff(INVERSE_DYNAMICS, "q")
-    program = pp.compile((form, ops.mass_matrix.inv), chain, mode="dense", backend="native")
+    forms = forward_dynamics_operators()
+    program = pp.compile(forms, chain, mode="dense", backend="native")
     inputs = inputs_of(program)
     results, texts = [], set[str]()
     for registers in (16, 32):
@@ -198,7 +199,7 @@ def test_tiles_of_products_do_not_change_bits(bodies, monkeypatch):
         found, status, _ = exported.batch(0, COUNT, *inputs)
         assert not status.any()
         results.append([found, [exported(0, *(x[i] for x in inputs))[0] for i in range(COUNT)]])
-    assert len(texts) == 2
+    assert len(texts) == (2 if bodies > 2 else 1)  # a small matrix has no whole tile
     want = program(*inputs)
     for many, ones in results:
         for k, w in enumerate(want):
