@@ -80,12 +80,16 @@ function makeChart(parent, chart) {
       });
       pen.stroke();
     });
-    picture = pen.getImageData(0, 0, canvas.width, canvas.height);
+    picture = picture || document.createElement("canvas");
+    picture.width = canvas.width; picture.height = canvas.height;
+    if (canvas.width && canvas.height) picture.getContext("2d").drawImage(canvas, 0, 0);
     cursor(clock.now);
   }
   function cursor(t) {
     if (!picture) return;
-    pen.putImageData(picture, 0, 0);
+    const ratio = window.devicePixelRatio || 1;
+    pen.clearRect(0, 0, box.w, box.h);
+    if (picture.width && picture.height) pen.drawImage(picture, 0, 0, picture.width / ratio, picture.height / ratio);
     const at = Math.round(toX(t)) + 0.5;
     pen.strokeStyle = ink("--accent"); pen.lineWidth = 1.2;
     pen.beginPath(); pen.moveTo(at, edge.top - 4); pen.lineTo(at, box.h - edge.bottom); pen.stroke();
