@@ -14,7 +14,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.constrained.system import System
-from phipsi.algorithms.dynamics.energy import kinetic_energy, momentum, potential_energy
+from phipsi.algorithms.dynamics.energy import (
+    elastic_energy,
+    kinetic_energy,
+    momentum,
+    potential_energy,
+)
 from phipsi.contact.contact_record import ContactRecord
 from phipsi.errors import ConvergenceError, InputError, shown
 from phipsi.loaded import display, public
@@ -118,10 +123,12 @@ class Trajectory:
 
     @cached_property
     def energy(self) -> Array:
-        """Kinetic and potential energy (k,), that of the force elements included, J."""
+        """Kinetic and potential energy (k,), also of bent bodies and of force elements, J."""
         if not len(self):
             return np.zeros(0)
         out = kinetic_energy(self.model, self.q, self.v) + potential_energy(self.model, self.q)
+        if self.model.is_flexible:
+            out = out + elastic_energy(self.model, self.q)
         if self._stored is not None:
             out = out + self._stored(self.t, self.q, self.v)
         return _frozen(out)
