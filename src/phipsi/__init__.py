@@ -116,6 +116,7 @@ _TABLE = {
     ("Live pages", "live.md"): {
         "interfaces.page.live_page": "live_page",
         "interfaces.page.viewer": "show",
+        "interfaces.page.render_run": "render",
     },
     ("Studies", "studies.md"): {
         "studies.study": "Study",

@@ -73,6 +73,7 @@ from phipsi.interfaces.bridges import conventions
 from phipsi.interfaces.formats.load import load
 from phipsi.interfaces.formats.urdf.write_urdf import save_urdf
 from phipsi.interfaces.page.live_page import live_page
+from phipsi.interfaces.page.render_run import render
 from phipsi.interfaces.page.report_page import report
 from phipsi.interfaces.page.viewer import show
 from phipsi.interfaces.scenarios.load_scenario import load_scenario
@@ -214,6 +215,7 @@ __all__ = [
     "references",
     "regressor",
     "regressors",
+    "render",
     "report",
     "riccati",
     "rollout",

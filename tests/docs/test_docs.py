@@ -243,6 +243,7 @@ def serves(command: str) -> None:
 
 SHELL = {
     r"phipsi workbench.*": serves,
+    r"phipsi render .*": do_nothing,  # needs a browser and ffmpeg; test_render.py runs it
     r"phipsi .*": runs_phipsi,
     r"make( [\w-]+)?( [A-Z]+=\S+)*": has_target,
     r"python (-m phipsi(\.\w+)?( .*)?|-c .*)": runs,

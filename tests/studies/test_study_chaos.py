@@ -21,6 +21,8 @@ KILLED = {"local": (4, 1), "dask": (1, 1)}
 SCRIPT = Path(__file__).parents[1] / "support" / "chaotic_study.py"
 AHEAD = {"local": 1, "dask": 2}
 """Blocks that a worker has at a time."""
+PATIENCE = {"local": 2.0, "dask": 30.0}
+"""Seconds in which workers surely have started."""
 
 
 def workers_of(pid: int) -> list[int]:
@@ -52,7 +54,7 @@ def test_killed_workers_and_drivers_lose_nothing(executor: str, tmp_path: Path):
         time.sleep(rng.uniform(0.02, 0.1))
         alive = [x for x in workers_of(driver.pid) if x not in killed]
         done = len(blocks_in(log)) if log.exists() else 0
-        patient = time.monotonic() - since < 5.0  # until another block is done
+        patient = time.monotonic() - since < PATIENCE[executor]  # until another block is done
         if len(alive) < 2 or not done or (done == seen and patient):
             continue
         seen, since = done, time.monotonic()

@@ -18,7 +18,7 @@ import phipsi as pp
 from phipsi.backends.native.targets.target import host_target
 
 RUNS, BLOCK = 1000, 20
-_WAITING = 0.6
+_WAITING = 0.8
 """The share of runs from which on blocks wait."""
 
 
@@ -32,7 +32,7 @@ def study(log: str | None = None, *, waits: bool = False, **options: Any) -> pp.
     def outcome(run: Any, draws: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         if log is not None:
             end = time.monotonic() + 120
-            time.sleep(0.1 if waits else 0.0)
+            time.sleep(0.2 if waits else 0.0)
             while waits and run.state.first >= _WAITING * RUNS and not Path(f"{log}.go").exists():
                 time.sleep(0.01)
                 assert time.monotonic() < end

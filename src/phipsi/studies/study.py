@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
-import hashlib
-import inspect
 import math
 import os
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
-from typing import Any, final
+from typing import Any, Protocol, cast, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.errors import InputError, PhipsiError, did_you_mean, shown
 from phipsi.motion.checks import whole_number
+from phipsi.simulation.events import Event
 from phipsi.simulation.simulator import Simulator
 from phipsi.simulation.simulator_results import SimulatorRun
 from phipsi.simulation.simulator_state import SimulatorState
 from phipsi.studies.block_workers import RaisedInFunction
+from phipsi.studies.crossings import checked_events, crossings
 from phipsi.studies.draws import Draws
+from phipsi.studies.named_draws import NamedDraws
 from phipsi.studies.rare_events import RareEvent, subset_simulation
 from phipsi.studies.run_study import run_study
 from phipsi.studies.study_results import StudyResults
+from phipsi.studies.study_text import function_text, simulator_digest
 
 Array = NDArray[Any]
 Start = Callable[[dict[str, Array]], Mapping[str, Any]]
@@ -37,22 +39,58 @@ KEPT: dict[str, Callable[[Array], Array]] = {
     "trajectory": lambda x: x,
 }
 """What can be kept of a record (runs, kept, *shape)."""
-_PLACES = ("q", "v", "t")
 NOT_STARTED, RAISED = -1, -2
 """The status of a run whose start was rejected, and of one whose outcome raised an error."""
+
+
+class StudyScenario(Protocol):
+    """What a study needs of a scenario."""
+
+    @property
+    def q0(self) -> Any:
+        """Where runs start, (nq,)."""
+        ...
+
+    @property
+    def v0(self) -> Any:
+        """Their rates there, (nv,)."""
+        ...
+
+    @property
+    def duration(self) -> Any:
+        """How long they are, s."""
+        ...
+
+    @property
+    def dt(self) -> Any:
+        """The step, s."""
+        ...
+
+    @property
+    def events(self) -> Any:
+        """Events that runs may have."""
+        ...
+
+    def simulator(self, given: Sequence[str] = ()) -> Simulator:
+        """The run as compiled steps."""
+        ...
 
 
 @final
 class Study:
     """Many runs of a simulator, each with its own draws, reproducible by its number alone.
 
-    **Arguments:** `simulator`, or a function without arguments that makes it; `draws`, what differs
-    between runs, by name: frozen distributions of SciPy, or lists of values that are all tried;
-    `steps` of every run; `runs`, how many for every combination of listed values;
-    `start(draws)`, a function from arrays (n, *shape) of draws by name to the arguments of
-    `Simulator.start`; without it the names of draws are "q", "v", "t" and those of parameters of
-    the simulator; `record`, quantities of `rollout`, `every` so many steps; `keep`, what is kept
-    of each: "final", "smallest", "largest", "mean" over time, "trajectory";
+    **Arguments:** `simulator`, or a function without arguments that makes it, or a `Scenario`;
+    `draws`, what differs between runs, by name: frozen distributions of SciPy, or lists of values
+    that are all tried; `steps` of every run, by default those of the scenario; `runs`, how many for
+    every combination of listed values; `start(draws)`, a function from arrays (n, *shape) of draws
+    by name to the arguments of `Simulator.start`; without it the names of draws are "q", "v", "t",
+    "q.JOINT", "v.JOINT", those of parameters of the simulator, and with given=("inertia",)
+    "mass.BODY", kg, by which all inertia of a body grows; a scenario is also given "gravity";
+    `record`, quantities of `rollout`, `every` so many steps; `keep`, what is kept
+    of each: "final", "smallest", "largest", "mean" over time, "trajectory"; `events` of
+    `pp.Event` that only record, of which "event.NAME", s, is kept, when a run first had it, linear
+    between records, or infinity, and "event.NAME.count";
     `outcome(run, draws)`, a function to further arrays (n, …) by name;
     `seed`; `sampling`, "random", "sobol", "latin_hypercube", or "saltelli" for
     `StudyResults.sobol_indices`; `block`, runs that are done together and are one file;
@@ -74,27 +112,35 @@ class Study:
 
     def __init__(
         self,
-        simulator: Simulator | Callable[[], Simulator],
+        simulator: Simulator | Callable[[], Simulator] | StudyScenario,
         draws: Mapping[str, Any],
         *,
-        steps: int,
+        steps: int | None = None,
         runs: int = 1,
         start: Start | None = None,
         record: Sequence[str] = ("q", "v"),
         every: int = 1,
         keep: Sequence[str] = ("final",),
+        events: Sequence[Event] = (),
         outcome: Outcome | None = None,
         seed: int = 0,
         sampling: str = "random",
         block: int = 256,
         reproducible: bool = False,
     ) -> None:
-        if not isinstance(simulator, Simulator) and not callable(simulator):
+        self._scenario: StudyScenario | None = None
+        if hasattr(simulator, "simulator") and hasattr(simulator, "q0"):
+            self._scenario = scenario = cast("StudyScenario", simulator)
+            steps = round(scenario.duration / scenario.dt) if steps is None else steps
+            events = (*scenario.events, *events)
+        elif not isinstance(simulator, Simulator) and not callable(simulator):
             raise InputError(
                 f"a study takes a Simulator, or a function that makes one, not {simulator!r}:\n"
                 "    pp.Study(pp.Simulator(model, laws), draws, steps=1000, runs=1000)"
             )
-        self._given = simulator
+        if steps is None:
+            raise InputError("say how long runs are:  pp.Study(…, steps=1000)")
+        self._given, self.events = simulator, checked_events(events)
         self.steps, self.every = whole_number("steps", steps, 0), whole_number("every", every)
         self.block = whole_number("block", block)
         if not draws:
@@ -114,7 +160,7 @@ class Study:
                 "machine code stays in its process; give the study a function that makes the "
                 "simulator:  pp.Study(make_simulator, …)"
             )
-        made = ("simulator", "definition")
+        made = ("simulator", "definition", "_named", "_plan_text")
         return {name: x for name, x in self.__dict__.items() if name not in made}
 
     def __repr__(self) -> str:
@@ -134,22 +180,30 @@ class Study:
     @cached_property
     def simulator(self) -> Simulator:
         """The simulator, made when it is first needed."""
-        made = self._given if isinstance(self._given, Simulator) else self._given()
+        if self._scenario is not None:
+            given = ("inertia",) if any(x.startswith("mass.") for x in self.draws.names) else ()
+            given += ("gravity",) if "gravity" in self.draws.names else ()
+            made: Any = self._scenario.simulator(given)
+        else:
+            made = self._given if isinstance(self._given, Simulator) else cast(Any, self._given)()
         if not isinstance(made, Simulator):
             raise InputError(f"the function of a study made {made!r}, which is not a Simulator")
         if self.reproducible:
             made = made.as_reproducible()
         for name in self.record:
             made.shape_of(name)  # says which names there are
-        options = [*_PLACES, *made.parameters]
-        for name in self.draws.names if self._start is None else ():
-            if name not in options:
-                hint = did_you_mean(name, options)
-                raise InputError(
-                    f"draws[{name!r}] is none of {', '.join(options)}. {hint} With start= draws "
-                    "may have any names"
-                )
+        if self.events and not {"q", "v"} <= {*self.record}:
+            raise InputError('events need  record=("q", "v", …)')
         return made
+
+    @cached_property
+    def _named(self) -> NamedDraws | None:
+        """What the names of draws mean, if there is no function `start`."""
+        if self._start is not None:
+            return None
+        at = self._scenario
+        first = (None, None) if at is None else (at.q0, at.v0)
+        return NamedDraws(self.simulator, self.draws.names, *first)
 
     def run(
         self,
@@ -211,6 +265,10 @@ class Study:
                     label = name if word == "trajectory" else f"{name}.{word}"
                     found[label] = KEPT[word](run[name])
         found["t.final"] = run.state.t
+        for event in self.events:
+            found_by = partial(crossings, event, run.t, run.q, run.v)
+            times, counts = _called("event", event.function, first, found_by)
+            found |= {f"event.{event.name}": times, f"event.{event.name}.count": counts}
         outcomes: dict[str, Array] = {}
         raised = np.zeros(n, dtype="U1")
         if self._outcome is not None:
@@ -319,15 +377,15 @@ class Study:
     def _arguments(self, draws: dict[str, Array], first: int) -> dict[str, Any]:
         """The arguments of `Simulator.start`."""
         if self._start is not None:
-            found = _called("start", self._start, first, dict(draws))
+            found = _called("start", self._start, first, partial(self._start, dict(draws)))
             if not isinstance(found, Mapping):
                 raise InputError(
                     f"start(draws) returned {type(found).__name__}; it must return the arguments "
                     'of Simulator.start by name:  {"q": …, "v": …, "parameters": {…}}'
                 )
             return dict(found)
-        out: dict[str, Any] = {n: x for n, x in draws.items() if n in _PLACES}
-        return {**out, "parameters": {n: x for n, x in draws.items() if n not in _PLACES}}
+        assert self._named is not None
+        return self._named.arguments(draws)
 
     def _rejections(self, draws: dict[str, Array], first: int) -> list[str]:
         """Why each run cannot be started, or ""."""
@@ -344,7 +402,9 @@ class Study:
     def _outcomes(self, run: SimulatorRun, draws: dict[str, Array]) -> dict[str, Array]:
         assert self._outcome is not None
         n = math.prod(run.state.batch)
-        found = _called("outcome", self._outcome, run.state.first, run, draws)
+        found = _called(
+            "outcome", self._outcome, run.state.first, partial(self._outcome, run, draws)
+        )
         if not isinstance(found, Mapping):
             raise InputError(
                 f"outcome(run, draws) returned {type(found).__name__}; it must return arrays by "
@@ -409,9 +469,11 @@ class Study:
     @cached_property
     def definition(self) -> dict[str, Any]:
         """Everything that the numbers depend on, for JSON."""
-        sim = self.simulator
+        sim, at = self.simulator, self._scenario
+        if self._named is not None:
+            self._named.check()
         return {
-            "simulator": _digest_of(sim, self.record),
+            "simulator": simulator_digest(sim, self.record),
             "mechanism": sim.model.name or f"{sim.model.n_bodies} bodies",
             "dt": sim.dt,
             "integrator": sim.integrator,
@@ -421,16 +483,18 @@ class Study:
             "record": list(self.record),
             "keep": list(self.keep),
             "block": self.block,
-            "start": _source(self._start),
-            "outcome": _source(self._outcome),
+            "start": function_text(self._start),
+            "initial": None if at is None else [at.q0.tolist(), at.v0.tolist()],
+            "events": [[x.name, x.direction, function_text(x.function)] for x in self.events],
+            "outcome": function_text(self._outcome),
             **self.draws.to_dict(),
         }
 
 
-def _called(role: str, function: Callable[..., Any], number: int, *arguments: Any) -> Any:
+def _called(role: str, function: Callable[..., Any], number: int, call: Callable[[], Any]) -> Any:
     """A call of a function of the user for runs from this number on; its errors say where."""
     try:
-        return function(*arguments)
+        return call()
     except MemoryError:
         raise
     except Exception as error:
@@ -451,51 +515,3 @@ def _without(x: Array, rejected: Array) -> Array:
         x = x.copy()
         x[rejected] = np.nan if x.dtype.kind == "f" else 0
     return x
-
-
-def _source(function: Callable[..., Any] | None, depth: int = 0) -> str | None:
-    """A function of the user: its text, what it closes over, and what a partial one has bound."""
-    if function is None:
-        return None
-    if isinstance(function, partial):
-        bound = [
-            _shown_value(x, depth) for x in (*function.args, *sorted(function.keywords.items()))
-        ]
-        return f"{_source(function.func, depth)} with {bound}"
-    code = function if hasattr(function, "__code__") else type(function)
-    try:
-        text = inspect.getsource(code)
-    except (OSError, TypeError):
-        text = getattr(function, "__qualname__", type(function).__name__)
-    cells = inspect.getclosurevars(function).nonlocals if hasattr(function, "__code__") else {}
-    own = getattr(function, "__dict__", {}) if code is not function else {}
-    kept = {name: _shown_value(x, depth) for name, x in sorted({**cells, **own}.items())}
-    return f"{text}{kept}" if kept else text
-
-
-def _shown_value(x: Any, depth: int) -> str:
-    """A value as text without addresses: arrays by their numbers, functions by their text."""
-    if isinstance(x, np.ndarray):
-        return f"array {x.dtype} {x.shape} {hashlib.sha256(x.tobytes()).hexdigest()}"
-    if isinstance(x, tuple | list):
-        return str([_shown_value(y, depth) for y in x])
-    if isinstance(x, bool | int | float | complex | str | bytes | None):
-        return repr(x)
-    if callable(x) and depth < 4:  # functions may close over themselves
-        return str(_source(x, depth + 1))
-    return type(x).__qualname__
-
-
-def _digest_of(simulator: Simulator, record: Sequence[str]) -> str:
-    """Everything that the numbers of a simulator depend on."""
-    plan = simulator.plan((), tuple(dict.fromkeys(("t", *record))))
-    out = hashlib.sha256(plan.text().encode())
-    for source in plan.sources:
-        for word, table in sorted(source.unit.pointers().items()):
-            out.update(f"{word} {table.dtype} {table.shape}\n".encode())
-            out.update(np.ascontiguousarray(table).tobytes())
-    for name, value in sorted(simulator.parameters.items()):
-        out.update(name.encode())
-        if value is not None:
-            out.update(np.ascontiguousarray(value, dtype=np.float64).tobytes())
-    return out.hexdigest()

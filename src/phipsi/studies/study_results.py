@@ -212,7 +212,9 @@ class StudyResults:
         after = np.unique(np.geomspace(min(16, len(x)), len(x), 40).astype(int))
         means = np.cumsum(x)[after - 1] / after
         squares = np.cumsum(x * x)[after - 1] / after
-        spread = np.sqrt(np.maximum(squares - means**2, 0.0) / np.maximum(after - 1, 1))
+        with np.errstate(invalid="ignore"):  # the mean of numbers that may be infinite
+            variances = squares - means**2
+        spread = np.sqrt(np.maximum(variances, 0.0) / np.maximum(after - 1, 1))
         if is_share:
             middle = (means + z * z / (2 * after)) / (1 + z * z / after)
             root = means * (1 - means) / after + (z / (2 * after)) ** 2
@@ -220,8 +222,8 @@ class StudyResults:
         else:
             middle, half = means, z * spread
         history = np.stack([means, half], axis=1)
-        low, high = middle[-1] - half[-1], middle[-1] + half[-1]
-        return Estimate(float(means[-1]), float(low), float(high), len(x), after, history)
+        low, high = float(middle[-1]) - float(half[-1]), float(middle[-1]) + float(half[-1])
+        return Estimate(float(means[-1]), low, high, len(x), after, history)
 
     def correlations(
         self, values: ArrayLike | Callable[[StudyResults], ArrayLike] | str

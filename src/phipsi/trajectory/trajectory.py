@@ -16,6 +16,7 @@ from phipsi.algorithms.constrained.system import System
 from phipsi.algorithms.dynamics.energy import kinetic_energy, momentum, potential_energy
 from phipsi.contact.contact_record import ContactRecord
 from phipsi.errors import ConvergenceError, InputError, shown
+from phipsi.loaded import display, public
 from phipsi.model.model import Model
 from phipsi.motion.chart import Chart
 from phipsi.trajectory import plotting, storage
@@ -100,6 +101,8 @@ class Trajectory:
 
     def __len__(self) -> int:
         return len(self.t)
+
+    _repr_html_ = display
 
     def __repr__(self) -> str:
         span = f"t = {self.t[0]:.6g} … {self.t[-1]:.6g} s, " if len(self) else ""
@@ -349,6 +352,10 @@ class Trajectory:
         ``pip install "phipsi[plot]"``.
         """
         return plotting.plot(self, joints)
+
+    def render(self, path: str | os.PathLike[str], **options: Any) -> Any:
+        """Write a video (.mp4, .webm, .gif) or a picture (.png); see `phipsi.render`."""
+        return public("render")(self, path, **options)
 
 
 def _frozen(values: Array) -> Array:

@@ -1,4 +1,4 @@
-"""`phipsi study`: run a study of a Python file, look at it, and write its report."""
+"""`phipsi study`: run a study of a file, look at it, and write its report."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ study_app = App(
     name="study",
     help="""Run many simulations that differ in what is drawn, and analyse them.
 
-    FILE is a Python file that defines `study = pp.Study(…)`.
+    FILE is a Python file that defines `study = pp.Study(…)`, or a scenario with a table `[study]`.
     """,
     help_format="markdown",
 )
@@ -46,7 +46,7 @@ def run(
     Parameters
     ----------
     file
-        A Python file that defines `study = pp.Study(…)`.
+        A Python file that defines `study = pp.Study(…)`, or a scenario (.toml) with `[study]`.
     folder
         Where results are kept; by default beside the file, with its name.
     workers
@@ -121,8 +121,14 @@ def _study_of(file: Path) -> Study:
     from phipsi.errors import InputError, shown
     from phipsi.studies.study import Study
 
+    if file.suffix == ".toml":
+        from phipsi.interfaces.scenarios.load_scenario import load_scenario
+
+        return load_scenario(file).to_study()
     if file.suffix != ".py" or not file.is_file():
-        raise InputError(f"{file} is not a Python file that defines  study = pp.Study(…)")
+        raise InputError(
+            f"{file} is not a Python file that defines  study = pp.Study(…), nor a scenario (.toml)"
+        )
     beside = str(file.resolve().parent)
     if beside not in sys.path:
         sys.path.insert(0, beside)  # as for  python FILE
@@ -153,6 +159,8 @@ def _plain_warnings() -> Iterator[None]:
 
 
 def _describe(found: StudyResults) -> None:
+    import numpy as np
+
     from phipsi.errors import InputError, shown
 
     there = len(found) if found.names else 0
@@ -165,9 +173,11 @@ def _describe(found: StudyResults) -> None:
     for name in found.outcomes[:_MOST_NAMES]:
         if found[name].ndim == 1:
             try:
-                guess = found.estimate(name)
+                never = np.isinf(found[name]).any()
+                guess = found.estimate(np.isfinite(found[name]) if never else name)
                 between = f"{guess.low:.4g} to {guess.high:.4g}"
-                text = f"{guess.value:.4g}, with 95 % confidence {between}"
+                what = "happens in a share of " if never else ""
+                text = f"{what}{guess.value:.4g}, with 95 % confidence {between}"
             except InputError as error:
                 text = shown(error, 200)
             rows.append((shown(name)[:60], text))

@@ -99,7 +99,7 @@ def _page(
         title or model.name or f"{model.n_bodies} bodies",
         {
             "subtitle": _subtitle(trajectory),
-            "controls": _TRANSPORT,
+            "controls": TRANSPORT,
             "body": "\n".join(sections),
             "footer": _footer(),
             "data": _data(trajectory),
@@ -108,7 +108,7 @@ def _page(
     )
 
 
-_TRANSPORT = """
+TRANSPORT = """
     <button id="play" aria-label="play or pause">▶</button>
     <button id="back" aria-label="one frame back">‹</button>
     <button id="forth" aria-label="one frame forth">›</button>

@@ -120,7 +120,7 @@ class _Drawn:
 
     def description(self, q: Array) -> dict[str, Any]:
         """The scene, such that all configurations (k, nq) fit into the view."""
-        model, up = self.model, _upright(self.model)
+        model, up = self.model, upright(self.model)
         poses = body_poses(model, q).reshape(len(q), -1, 4, 4)
         R, p = up @ poses[..., :3, :3], poses[..., :3, 3] @ up.T
         meshes = read_meshes(meshes_of(model)) if self.meshes else Meshes()
@@ -369,7 +369,7 @@ def packed(values: Array) -> str:
     return base64.b64encode(np.ascontiguousarray(values, dtype="<f4").tobytes()).decode("ascii")
 
 
-def _upright(model: Model) -> Array:
+def upright(model: Model) -> Array:
     """The rotation that makes the direction against gravity z; none if there is no gravity."""
     strength = float(np.linalg.norm(model.gravity))
     if strength == 0:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from phipsi import examples, forces
 from phipsi.algorithms.kinematics.motions import body_poses
 from phipsi.control import controllers, references
-from phipsi.errors import InputError, PhipsiWarning, did_you_mean
+from phipsi.errors import InputError, PhipsiWarning, did_you_mean, shown
 from phipsi.forces.force import Force
 from phipsi.interfaces.formats.folders import AllowedFolders, PackageDirs, Rejected
 from phipsi.interfaces.formats.load import load
@@ -22,9 +22,11 @@ from phipsi.interfaces.scenarios.joint_values import initial_state, with_values
 from phipsi.interfaces.scenarios.scenario import Scenario, checked_output
 from phipsi.interfaces.scenarios.toml_tables import KINDS, Table, are_numbers, kind, read_toml
 from phipsi.model import Model, Pose
+from phipsi.motion.optional_imports import import_optional
 from phipsi.motion.tableaux import METHODS
 from phipsi.simulation.events import Event
 from phipsi.spatial import quat_to_matrix
+from phipsi.studies.draws import Draws
 
 Array = NDArray[Any]
 
@@ -58,7 +60,7 @@ def load_scenario(
     top = read_toml(os.fspath(path))
     stated = top.read(
         "title: text?; model: raw?; duration: positive = 5.0; initial: raw?; integrator: raw?; "
-        "forces: raw?; controller: raw?; events: raw?; output: raw?"
+        "forces: raw?; controller: raw?; events: raw?; output: raw?; study: raw?"
     )
     folders = AllowedFolders.of(os.fspath(path), package_dirs, call="pp.load_scenario")
     model, source = _model(top, folders, package_dirs)
@@ -81,6 +83,7 @@ def load_scenario(
         forces=_forces(top, model),
         events=[_event(one, model) for one in top.tables("events")],
         title=stated.get("title", ""),
+        study=_study(top.table("study")),
     )
 
 
@@ -410,11 +413,78 @@ def _event(one: Table, model: Model) -> Event:
         one.reject("entry", f"joint {joint!r} has {size} of them; entry must be 0 … {size - 1}.")
     index = where.start + int(entry)
     return Event(
-        lambda t, q, v: float((v if is_rate else q)[index]) - value,
+        lambda t, q, v: (v if is_rate else q)[index] - value,
         _DIRECTIONS[given.get("direction", "both")],
         "stop" if given.get("action") == "stop" else None,
         given.get("name", f"{joint} = {value:g}"),
     )
+
+
+# ---- a study -------------------------------------------------------------------------------------
+
+_DISTRIBUTIONS = {
+    "normal": ("norm", "mean and standard deviation"),
+    "uniform": ("uniform", "least and largest value"),
+    "lognormal": ("lognorm", "median and standard deviation of the logarithm"),
+    "triangular": ("triang", "least, likeliest and largest value"),
+}
+"""Words of files: the name in SciPy, and the numbers that follow."""
+
+
+def _study(one: Table | None) -> dict[str, Any] | None:
+    """The arguments of `pp.Study`."""
+    if one is None:
+        return None
+    given = one.read(
+        "draws: raw; runs: number? = 1000; seed: number?; block: number?; every: number?; "
+        "sampling: random|sobol|latin_hypercube|saltelli?; record: names?; keep: names?; "
+        "reproducible: flag?"
+    )
+    for key in ("runs", "seed", "block", "every"):
+        if key in given and given[key] != int(given[key]):
+            one.wrong(key, "a whole number")
+        given |= {key: int(given[key])} if key in given else {}
+    for key in ("record", "keep"):
+        if isinstance(given.get(key), str):
+            given[key] = [given[key]]
+    draws = one.table("draws")
+    assert draws is not None
+    given["draws"] = {name: _draw(draws, name) for name in draws.data}
+    return given
+
+
+def _draw(draws: Table, name: str) -> Any:
+    """A list of values, or a distribution of SciPy."""
+    value = draws.data[name]
+    if isinstance(value, list):
+        return value
+    example = f'"{name}" = {{ normal = [0.0, 0.1] }}   or a list of values'
+    if not isinstance(value, dict) or len(value) != 1:
+        draws.reject(name, f"{shown(name)} must be a distribution with its numbers, {example}.")
+    (word,) = value
+    if word not in _DISTRIBUTIONS:
+        hint = did_you_mean(word, list(_DISTRIBUTIONS))
+        draws.reject((name, word), f"{word!r} is not one of {', '.join(_DISTRIBUTIONS)}. {hint}")
+    kind, meaning = _DISTRIBUTIONS[word]
+    numbers = value[word]
+    if not are_numbers(numbers, meaning.count(" and ") + meaning.count(",") + 1):
+        draws.reject((name, word), f"{word} takes the {meaning}: {example}")
+    stats: Any = import_optional("scipy.stats", "a distribution", "scipy")
+    first, *more = numbers
+    if kind == "uniform":
+        frozen = stats.uniform(first, more[0] - first)
+    elif kind == "lognorm":
+        frozen = stats.lognorm(more[0], scale=first)
+    elif kind == "triang":
+        width = more[1] - first
+        frozen = stats.triang((more[0] - first) / width if width else np.nan, first, width)
+    else:
+        frozen = stats.norm(first, more[0])
+    try:
+        Draws({name: frozen}, 1)
+    except InputError as error:
+        draws.reject((name, word), str(error))
+    return frozen
 
 
 # ---- how to run it, and where to write -----------------------------------------------------------

@@ -10,7 +10,7 @@ docs/scenarios.md shows all that a file may say.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
@@ -21,8 +21,11 @@ from numpy.typing import NDArray
 from phipsi.errors import InputError
 from phipsi.forces.force import Force
 from phipsi.model import Model
+from phipsi.motion.tableaux import SIMULATED
 from phipsi.simulation.events import Event
 from phipsi.simulation.run import simulate
+from phipsi.simulation.simulator import Simulator
+from phipsi.studies.study import Study
 from phipsi.trajectory.trajectory import Trajectory
 from phipsi.whole_files import whole_file
 
@@ -36,7 +39,8 @@ class Scenario:
 
     **Attributes:** `model`; `q0` (nq,), `v0` (nv,); `duration`, s; `integrator`, `dt`, `rtol`,
     `atol`, `controller`, `forces`, `events` as in `phipsi.simulate`; `every`, s between recorded
-    samples, None for every step; `outputs`, files to write; `title`.
+    samples, None for every step; `outputs`, files to write; `title`; `study`, arguments of
+    `pp.Study` by name, if the file has such a table.
     """
 
     model: Model
@@ -53,6 +57,7 @@ class Scenario:
     events: Sequence[Event] = ()
     outputs: tuple[Path, ...] = ()
     title: str = ""
+    study: Mapping[str, Any] | None = None
 
     @property
     def is_conservative(self) -> bool:
@@ -76,6 +81,46 @@ class Scenario:
             forces=self.forces,
             progress=progress,
         )
+
+    def simulator(self, given: Sequence[str] = ()) -> Simulator:
+        """The run as compiled steps, for batches and studies; `given` as for `Simulator`.
+
+        It needs fixed steps; events are not part of it.
+        """
+        if self.integrator not in SIMULATED:
+            raise InputError(
+                f"the scenario has the integrator {self.integrator!r}, which chooses its steps; "
+                "compiled runs have fixed ones. Write, for example:\n"
+                '    integrator = { name = "rk4", dt = 1e-3 }'
+            )
+        laws = [*self.forces, *([] if self.controller is None else [self.controller])]
+        return Simulator(self.model, laws, self.dt, integrator=self.integrator, given=given)
+
+    def to_study(self, **options: Any) -> Study:
+        """The study of the file's table `[study]`; `options` of `pp.Study` change it.
+
+        >>> import tempfile, pathlib, phipsi as pp
+        >>> file = pathlib.Path(tempfile.mkdtemp()) / "fall.toml"
+        >>> _ = file.write_text('''
+        ... model = "seven_joint_arm"
+        ... duration = 0.1
+        ... integrator = { name = "rk4", dt = 1e-3 }
+        ... [study]
+        ... runs = 100
+        ... [study.draws]
+        ... "q.shoulder_pitch" = { normal = [0.7, 0.1] }
+        ... ''')
+        >>> pp.load_scenario(file).to_study()
+        <Study of 100 runs of 100 steps: q.shoulder_pitch>
+        """
+        given = {**(self.study or {}), **options}
+        if "draws" not in given:
+            raise InputError(
+                "the scenario has no table [study] with draws. For example:\n"
+                "    [study]\n    runs = 1000\n    [study.draws]\n"
+                '    "q.elbow" = { normal = [0.0, 0.1] }'
+            )
+        return Study(self, given.pop("draws"), **given)
 
     def output_times(self) -> NDArray[np.float64] | None:
         """Multiples of `every` within the duration, and the end."""
