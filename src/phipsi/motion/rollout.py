@@ -26,7 +26,7 @@ from phipsi.backends.failures import (
 from phipsi.contact.contact_rows import GAINS_ENERGY, UNSOLVED_CONTACTS, WEDGED
 from phipsi.errors import InputError, PhipsiError, SimulationError, did_you_mean
 from phipsi.laws.circuit import Circuit
-from phipsi.model.mechanisms import mechanism_of, of_mechanisms, tree_of
+from phipsi.model.mechanisms import mechanism_of, of_mechanisms, of_modes, tree_of
 from phipsi.model.model import Model
 from phipsi.motion.chart import chart_of
 from phipsi.motion.checks import (
@@ -45,6 +45,7 @@ from phipsi.motion.tableaux import COMPILED, METHODS, Method
 Array = NDArray[Any]
 
 
+@of_modes
 @of_mechanisms
 def rollout(
     model: Model | System,

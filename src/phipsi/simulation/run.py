@@ -14,7 +14,7 @@ from phipsi.contact.contact_record import ContactRecord
 from phipsi.errors import InputError, PhipsiError, PhipsiWarning, SimulationError
 from phipsi.forces.force import Force
 from phipsi.laws.law import Law
-from phipsi.model.mechanisms import of_contacts, of_mechanisms, tree_of
+from phipsi.model.mechanisms import of_contacts, of_mechanisms, of_modes, tree_of
 from phipsi.model.model import Model
 from phipsi.motion import checks
 from phipsi.motion.acting_laws import LawControl
@@ -50,6 +50,7 @@ _SAME_TIME = 1e-12
 _BEFORE_A_STOP, _SHORT_OF = 1e-7, 1e-2
 
 
+@of_modes
 @of_contacts
 @of_mechanisms
 def simulate(
