@@ -9,6 +9,7 @@ import contextlib
 import importlib
 import io
 import re
+import runpy
 import shutil
 import sys
 from pathlib import Path
@@ -148,7 +149,163 @@ def one_controller() -> plt.Figure:
     return figure
 
 
-PICTURES = {"one-controller": one_controller, "thousand-arms": thousand_arms, "swing-up": swing_up}
+def trot() -> str:
+    """The quadruped of examples/trotting_quadruped.py as a moving picture: one period, repeated.
+
+    The camera goes along with the mean speed, so that the last frame is followed by the first.
+    """
+    with contextlib.redirect_stdout(io.StringIO()):
+        names = runpy.run_path(str(ROOT / "examples" / "trotting_quadruped.py"))
+    run, model, period = names["run"], names["model"], names["PERIOD"]
+    last = len(run.t) - 1
+    first = last - round(period / names["DT"])
+    frames = np.linspace(first, last, 41).round().astype(int)
+    q = run.q[frames]
+    drift = (q[-1] - q[0])[4:6]
+    phase = np.linspace(0.0, 1.0, len(frames))[:, None]
+    q[:, 4:6] -= q[0, 4:6] + phase * drift
+    poses = phipsi.body_poses(model, q)
+    scale, width, height, slow = 330.0, 620, 330, 4.0
+
+    def seen(points: np.ndarray) -> np.ndarray:
+        """Pixels of points (..., 3) in the world: from the side, a little from above."""
+        x, y, z = np.moveaxis(points, -1, 0)
+        return np.stack(
+            [width / 2 + scale * (x + 0.35 * y), height - 60 - scale * (z + 0.22 * y)], -1
+        )
+
+    def moving(tag: str, style: str, points: np.ndarray) -> str:
+        """An element whose points (frames, k, 2) move."""
+        values = ";".join(" ".join(f"{a:.1f},{b:.1f}" for a, b in frame) for frame in points)
+        timing = f'dur="{slow * period}s" repeatCount="indefinite"'
+        start = values.partition(";")[0]
+        return (
+            f'<{tag} points="{start}" {style}>'
+            f'<animate attributeName="points" values="{values}" {timing}/></{tag}>'
+        )
+
+    def origin(body: str, offset: tuple[float, float, float] = (0, 0, 0)) -> np.ndarray:
+        pose = poses[:, model.body_names.index(body)]
+        return pose[:, :3, 3] + pose[:, :3, :3] @ np.array(offset)
+
+    def leg(name: str, colour: str) -> list[str]:
+        foot = origin(f"{name}_knee", (0, 0, -0.3))
+        joints = np.stack([origin(f"{name}_hip_pitch"), origin(f"{name}_knee"), foot], axis=1)
+        force = run.contacts[f"{name}_foot|ground"].force[frames]
+        arrow = np.stack([foot, foot + 6e-4 * force], axis=1)
+        line = 'fill="none" stroke-linecap="round" stroke-linejoin="round" stroke'
+        return [
+            moving("polyline", f'{line}="{colour}" stroke-width="15"', seen(joints)),
+            moving("polyline", f'{line}="#e8590c" stroke-width="4"', seen(arrow)),
+        ]
+
+    hips = {"rear_left": -0.06, "front_left": 0.06, "front_right": 0.06, "rear_right": -0.06}
+    corners = [origin(f"{name}_hip_pitch") + (beyond, 0, 0) for name, beyond in hips.items()]
+    low = np.stack(corners, axis=1) - np.array([0, 0, 0.05])
+    top = low + np.array([0, 0, 0.14])
+    joined = 'stroke-linejoin="round" stroke-width="10"'
+    side = np.stack([low[:, 3], low[:, 2], top[:, 2], top[:, 3]], axis=1)
+    parts = [part for name in ("rear_left", "front_left") for part in leg(name, "#8fb3d9")]
+    parts += [
+        moving("polygon", f'fill="#4a7fb5" stroke="#4a7fb5" {joined}', seen(top)),
+        moving("polygon", f'fill="#2f6299" stroke="#2f6299" {joined}', seen(side)),
+    ]
+    parts += [part for name in ("rear_right", "front_right") for part in leg(name, "#1f4a7a")]
+    gap = scale * drift[0] / 2  # two marks of the ground pass in a period
+    marks = "".join(
+        f'<path d="M{k * gap:.1f} {height - 40} l60 -40" stroke="#c9ced6" stroke-width="2"/>'
+        for k in range(-1, round(width / gap) + 3)
+    )
+    shift = f'values="0 0;{-2 * gap:.1f} 0" dur="{slow * period}s" repeatCount="indefinite"'
+    speed = drift[0] / period
+    words = f"{speed:.2f} m/s, shown {slow:.0f} times slower; orange: forces of the ground"
+    return "\n".join(
+        [
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}">',
+            "<title>A quadruped trots over a plane with friction</title>",
+            f'<rect width="{width}" height="{height}" rx="10" fill="#fbfcfe"/>',
+            f'<g>{marks}<animateTransform attributeName="transform" type="translate" {shift}/></g>',
+            *parts,
+            f'<text x="16" y="{height - 12}" font-family="sans-serif" font-size="14" '
+            f'fill="#555">{words}</text>',
+            "</svg>\n",
+        ]
+    )
+
+
+def four_bar_reactions() -> plt.Figure:
+    """The forces in the pins of the four-bar of the guide for designers."""
+    return after("guides/mechanism-designer.md", "axes.legend")["figure"]
+
+
+def flexible_modes() -> plt.Figure:
+    """Modes of a boom that bends in one plane, and of the plate of the page."""
+    import phipsi as pp
+
+    boom = pp.FlexibleInertia.beam(10.0, 1.2, (1.4e4, np.inf), modes=2)
+    plate = after("flexible.md", "MeshTet")["plate"]
+    figure = plt.figure(figsize=(8.0, 4.2), layout="constrained")
+    rows = figure.subfigures(2, 1, height_ratios=(1, 1.6))
+    for k, axes in enumerate(rows[0].subplots(1, 4, sharey=True)):
+        x, y = boom.shape.deformed(np.eye(boom.modes)[k])[:, :2].T
+        axes.plot(x, y)
+        axes.plot(x, 0 * x, color="0.6", lw=0.8)
+        axes.set_title(f"{boom.frequencies[k]:.3g} rad/s", fontsize=9)
+        axes.axis("off")
+    for k in range(4):
+        axes = rows[1].add_subplot(1, 4, k + 1, projection="3d")
+        shape = plate.shape
+        size = 0.08 / np.abs(shape.modes[..., k]).max()
+        points = shape.deformed(size * np.eye(plate.modes)[k])
+        height = points[:, 2]
+        axes.plot_trisurf(*points.T, triangles=shape.triangles, cmap="viridis", lw=0.1,
+                          edgecolor="0.3", rasterized=True)  # fmt: skip
+        axes.set(zlim=(min(-0.08, height.min()), max(0.08, height.max())))
+        axes.set_box_aspect((4, 3, 1.6))
+        axes.set_title(f"{plate.frequencies[k]:.4g} rad/s", fontsize=9, pad=0)
+        axes.axis("off")
+    return figure
+
+
+def spinning_beam() -> plt.Figure:
+    """Frequencies of a beam that spins, in its plane of rotation and out of it."""
+    import phipsi as pp
+
+    def lowest(plane: str, stiffening: bool, spin: float) -> float:
+        planes = (1.0, np.inf) if plane == "chord" else (np.inf, 1.0)
+        body = pp.FlexibleInertia.beam(1.0, 1.0, planes, modes=4, stiffening=stiffening)
+        axis = np.array([0.0, 0.0, spin])
+        # the centrifugal forces are ½ ω* (∂J/∂η) ω
+        K = body.stiffness - np.einsum("a,abij,b->ij", axis, body.J2, axis) / 2
+        square = np.linalg.eigvalsh(K)[0]
+        return float(np.sqrt(square)) if square > 0 else np.nan
+
+    spins = np.linspace(0, 12, 61)
+    figure, axes = plt.subplots(figsize=(6.0, 3.0), layout="constrained")
+    for plane, color in (("flap", "C0"), ("chord", "C1")):
+        for stiffening, style in ((True, "-"), (False, ":")):
+            curve = [lowest(plane, stiffening, spin) for spin in spins]
+            label = f"{plane}, {'with' if stiffening else 'without'} shortening"
+            axes.plot(spins, curve, style, color=color, label=label)
+    exact = {"flap": ((2, 4.1373196), (6, 7.3603730), (12, 13.170150)),
+             "chord": ((2, 3.6217970), (6, 4.2632254))}  # fmt: skip
+    for plane, color in (("flap", "C0"), ("chord", "C1")):
+        axes.plot(
+            *np.transpose(exact[plane]), "o", color=color, mfc="none", label=f"{plane}, exact"
+        )
+    axes.set(xlabel="rate of rotation (√(EI/ρA L⁴))", ylabel="lowest frequency", ylim=(0, 14))
+    axes.legend(frameon=False, fontsize=8, ncols=2)
+    return figure
+
+
+PICTURES = {
+    "four-bar-reactions": four_bar_reactions,
+    "flexible-modes": flexible_modes,
+    "spinning-beam": spinning_beam,
+    "one-controller": one_controller,
+    "thousand-arms": thousand_arms,
+    "swing-up": swing_up,
+}
 
 
 def main() -> None:
@@ -157,6 +314,8 @@ def main() -> None:
     for name, draw in PICTURES.items():
         draw().savefig(FOLDER / f"{name}.svg", metadata={"Date": None})
         print(f"written: docs/pictures/{name}.svg")
+    (FOLDER / "trot.svg").write_text(trot(), encoding="utf-8")
+    print("written: docs/pictures/trot.svg")
     workbench(FOLDER)
     contact_forces(FOLDER)
 

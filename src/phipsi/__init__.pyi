@@ -19,6 +19,7 @@ from phipsi.algorithms.dynamics.energy import (
     center_of_mass_jacobian,
     centroidal_momentum_matrix,
     centroidal_momentum_matrix_dot,
+    elastic_energy,
     kinetic_energy,
     momentum,
     potential_energy,
@@ -41,6 +42,7 @@ from phipsi.algorithms.dynamics.operational import (
     tip_force_correction,
 )
 from phipsi.algorithms.dynamics.sensitivities import coriolis_matrix
+from phipsi.algorithms.dynamics.vibration import mode_shapes, natural_frequencies
 from phipsi.algorithms.grasping.grasp import Grasp
 from phipsi.algorithms.identification import regressors
 from phipsi.algorithms.identification.least_squares import identify
@@ -73,6 +75,7 @@ from phipsi.interfaces.bridges import conventions
 from phipsi.interfaces.formats.load import load
 from phipsi.interfaces.formats.urdf.write_urdf import save_urdf
 from phipsi.interfaces.page.live_page import live_page
+from phipsi.interfaces.page.render_run import render
 from phipsi.interfaces.page.report_page import report
 from phipsi.interfaces.page.viewer import show
 from phipsi.interfaces.scenarios.load_scenario import load_scenario
@@ -164,6 +167,7 @@ __all__ = [
     "diagonal_coriolis",
     "diff",
     "distances",
+    "elastic_energy",
     "equal",
     "equilibrium",
     "errors",
@@ -202,8 +206,10 @@ __all__ = [
     "log_det_mass_matrix",
     "mass_matrix",
     "mass_matrix_inverse",
+    "mode_shapes",
     "molecules",
     "momentum",
+    "natural_frequencies",
     "operational_space_inertia",
     "operator",
     "operators",
@@ -214,6 +220,7 @@ __all__ = [
     "references",
     "regressor",
     "regressors",
+    "render",
     "report",
     "riccati",
     "rollout",

@@ -1,4 +1,4 @@
-"""When this process loaded the package, and its public names for earlier layers."""
+"""When this process loaded the package, and names of it for earlier layers."""
 
 from __future__ import annotations
 
@@ -16,3 +16,10 @@ LOADED = time.time()
 def public(name: str) -> Any:
     """A public name of the package, loaded when it is first used, as for users."""
     return getattr(sys.modules["phipsi"], name)
+
+
+def display(thing: Any) -> str:
+    """An object as HTML for notebooks, written by phipsi/interfaces/page/displays.py."""
+    from importlib import import_module
+
+    return import_module("phipsi.interfaces.page.displays").html_of(thing)

@@ -258,3 +258,24 @@ def test_bevel_gears_take_a_ratio():
     system = pp.System(builder.build(), [c.Gear(name="g", driver="a", driven="b", ratio=-2)])
     motion = pp.forward_dynamics(system, np.zeros(2), np.zeros(2), [1.0, 0.0])
     assert_allclose(motion, np.array([-2, 1]) * -2 / (0.02 * 4 + 0.03), rtol=1e-12)
+
+
+def test_a_motor_keeps_its_rate_and_its_multiplier_is_the_effort():
+    """A crank of a four-bar at 5 rad/s: the effort is that of inverse dynamics with the loop."""
+    arm = pp.examples.planar_arm(3)
+    pin = c.Revolute(Z, name="pin", a="tip", b=("world", (1.5, 0, 0)))
+    motor = c.Motor(name="crank", joint="joint1", rate=5.0)
+    system, tau = pp.System(arm, [pin, motor]), np.zeros(3)
+    q = system.assemble([1.0, -1.0, -1.5])
+    q, v = system.project(q, np.zeros(3))
+    assert_allclose(v[0], 5.0, rtol=1e-12)
+    motion = pp.forward_dynamics(system, q, v, tau, multipliers=True)
+    assert abs(motion.vdot[0]) < 1e-9
+    free = pp.System(arm, [pin])
+    effort = -motion.f[system.row_names.index("crank.rate")]
+    again = pp.forward_dynamics(free, q, v, [effort, 0, 0])
+    assert_allclose(again, motion.vdot, atol=1e-9 * abs(effort))
+    run = pp.simulate(system, q, v, 0.05, rtol=1e-8)
+    assert_allclose(run.q[-1, 0] - q[0], 0.25, atol=1e-9)
+    with pytest.raises(pp.errors.ModelError, match="prescribed="):
+        c.Motor(name="m", joint="joint1", rate=lambda t: t)

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import importlib
 import io
 import math
 import os
@@ -40,7 +41,9 @@ from phipsi.expressions.structure import structure_word
 from phipsi.operators.catalogue import CATALOGUE
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *ROOT.glob("docs/papers/*.md")]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+for folder in ("guides", "migration", "papers"):
+    PAGES += sorted((ROOT / "docs" / folder).glob("*.md"))
 TEXTS = [
     ROOT / "README.md",
     ROOT / "CHANGELOG.md",
@@ -240,6 +243,7 @@ def serves(command: str) -> None:
 
 SHELL = {
     r"phipsi workbench.*": serves,
+    r"phipsi render .*": do_nothing,  # needs a browser and ffmpeg; test_render.py runs it
     r"phipsi .*": runs_phipsi,
     r"make( [\w-]+)?( [A-Z]+=\S+)*": has_target,
     r"python (-m phipsi(\.\w+)?( .*)?|-c .*)": runs,
@@ -257,13 +261,15 @@ def commands_of(block: Block) -> list[str]:
 
 
 def commands() -> list[tuple[str, str, str | None]]:
-    return [
-        (page.name, command, block.output)
+    """Every command of every page; one that several pages show is run once for each output."""
+    found = {
+        (command, block.output): page.name
         for page in TEXTS
         for block in blocks_of(page.read_text(encoding="utf-8"))
         if block.language == "shell"
         for command in commands_of(block)
-    ]
+    }
+    return [(page, command, output) for (command, output), page in found.items()]
 
 
 @pytest.mark.parametrize(("page", "command", "output"), commands())
@@ -358,16 +364,45 @@ def table(page: Path, heading: str) -> list[list[str]]:
     return [[c.strip() for c in re.split(r"(?<!\\)\|", r)[1:-1]] for r in rows[0].splitlines()[2:]]
 
 
-def test_the_table_of_pinocchio_names():
-    import pinocchio
+MIGRATION = sorted((ROOT / "docs" / "migration").glob("*.md"))
 
-    rows = table(ROOT / "README.md", "### Names you may know")
-    assert len(rows) > 15
-    for theirs, ours, *_ in rows:
-        for name in re.findall(r"`(\w+)", theirs):
-            assert hasattr(pinocchio, name), f"Pinocchio has no {name}"
-        for name in re.findall(r"`(model\.)?(\w+)", ours):
-            assert hasattr(pp.Model if name[0] else pp, name[1]), name
+
+@pytest.mark.parametrize("page", MIGRATION, ids=lambda p: p.stem)
+def test_the_table_of_names(page: Path):
+    """Names of ours exist, and those of the peers that the tests have."""
+    peer = importlib.import_module(page.stem) if page.stem in ("pinocchio", "mujoco") else None
+    heading = table_heading(page, "## Names")
+    ours = heading.index("phipsi")
+    rows = table(page, "## Names")
+    assert len(rows) > 12
+    for row in rows:
+        for name in re.findall(r"`(\w+)", row[0]) if peer else ():
+            assert hasattr(peer, name), f"{page.stem} has no {name}"
+        for name in re.findall(r"`((?:\w+\.)?\w+)", row[ours]):
+            assert is_ours(name), f"{page.name}: {name}"
+
+
+def is_ours(name: str) -> bool:
+    """Whether a name is public: `pp.name`, a method of a model or a run, an argument."""
+    first, _, inner = name.partition(".")
+    if inner:
+        return hasattr(pp.System if first == "model" else getattr(pp, first), inner)
+    owners = (pp, pp.System, pp.Simulator)
+    return any(hasattr(owner, name) for owner in owners) or name == "f_ext"
+
+
+@pytest.mark.parametrize(
+    ("name", "is_there"),
+    [("load", True), ("model.integrate", True), ("constraints.Weld", True), ("rollout", True),
+     ("no_such", False), ("model.no_such", False), ("constraints.NoSuch", False)],
+)  # fmt: skip
+def test_the_check_of_names(name: str, is_there: bool):
+    assert is_ours(name) is is_there
+
+
+def table_heading(page: Path, heading: str) -> list[str]:
+    below = page.read_text(encoding="utf-8").partition(f"\n{heading}\n")[2].strip()
+    return [cell.strip() for cell in below.splitlines()[0].split("|")[1:-1]]
 
 
 # ---- the catalogue -------------------------------------------------------------------------------

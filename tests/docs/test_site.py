@@ -8,6 +8,7 @@ import pickle
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -125,6 +126,14 @@ def test_what_would_be_fetched_is_found():
     for bad in (b'<script src="https://x/y.js">', b"<link rel=x href='//fonts/z.css'>"):
         assert build_site.OUTSIDE.search(bad)
     assert not build_site.OUTSIDE.search(b'<a href="https://x"> <script src="_static/y.js">')
+
+
+def test_the_readme_is_short_and_names_every_extra():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert len(text.splitlines()) < 200
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    named = set(re.findall(r"`(\w+)`", text.partition("## Extras")[2].partition("\n## ")[0]))
+    assert set(project["optional-dependencies"]) <= named
 
 
 # ---- errors --------------------------------------------------------------------------------------

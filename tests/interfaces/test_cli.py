@@ -11,10 +11,11 @@ from amounts import ALL
 
 import phipsi.theorems
 from phipsi.examples import planar_arm, random_tree, seven_joint_arm
-from phipsi.interfaces.cli.commands import app, draw_tree
+from phipsi.interfaces.cli.commands import app
 from phipsi.interfaces.formats.load import load
 from phipsi.interfaces.formats.urdf.write_urdf import save_urdf
 from phipsi.interfaces.model_checks import check_model
+from phipsi.interfaces.model_tree import draw_tree
 from phipsi.model import ModelBuilder
 from phipsi.theorems import identities
 

@@ -16,8 +16,9 @@ import pytest
 
 import phipsi as pp
 from phipsi.errors import FileError, shown, shown_lines
-from phipsi.interfaces.cli.commands import app, draw_tree
+from phipsi.interfaces.cli.commands import app
 from phipsi.interfaces.cli.common import printable
+from phipsi.interfaces.model_tree import draw_tree
 
 EVIL = "a\n\x1b[31m\u202e\ud800b"
 

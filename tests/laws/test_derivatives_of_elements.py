@@ -39,6 +39,9 @@ ELEMENTS = {
     "bushing": (ARM, f.Bushing(ARM.body_names[0], TIP, np.arange(1.0, 7.0), 0.1)),
     "torsion spring": (ARM, f.TorsionSpring("world", TIP, 2.0, 0.1, 0.2)),
     "wind drag": (ARM, f.WindDrag("tip", 0.3, wind=(1.0, 2.0, 0.0))),
+    "elastic coupling": (ARM, f.ElasticCoupling(NAMES, (1.0, -2.0, 0.5), 30.0, damping=0.4)),
+    "coupling with backlash": (ARM, f.ElasticCoupling(
+        NAMES, (1.0, -2.0, 0.5), 30.0, backlash=0.2, dissipation=0.3, offset=-0.1)),
     "gravity field": (FLYER, f.GravityField.inverse_square(mu=3.0)),
     "spring in space": (FLYER, f.PointSpring("arm", WALL, 5.0, 0.4, 0.3)),
     "bushing in space": (FLYER, f.Bushing("base", "arm", np.arange(1.0, 7.0), 0.1)),

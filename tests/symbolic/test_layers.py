@@ -283,9 +283,9 @@ def test_files_stay_short():
 
 
 def _names_you_may_know() -> list[tuple[str, list[str]]]:
-    """Every name of Pinocchio in README.md with what stands beside it."""
-    text = (ROOT.parents[1] / "README.md").read_text(encoding="utf-8")
-    table = text.partition("### Names you may know")[2].partition("\n\nWithout")[0]
+    """Every name of Pinocchio in docs/migration/pinocchio.md with what stands beside it."""
+    text = (ROOT.parents[1] / "docs" / "migration" / "pinocchio.md").read_text(encoding="utf-8")
+    table = text.partition("\n## Names\n")[2].partition("\n## ")[0]
     rows = [line.split("|")[1:3] for line in table.splitlines() if line.startswith("| `")]
     return [(name, re.findall(r"`([\w.]+)`", ours)) for theirs, ours in rows
             for name in re.findall(r"`(\w+)`", theirs)]  # fmt: skip

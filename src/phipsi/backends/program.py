@@ -33,6 +33,7 @@ from phipsi.backends.failures import CONTRADICTION, DOUBTFUL, is_failure, warn_o
 from phipsi.backends.options import CallOptions, check_on_error
 from phipsi.backends.reference import error_at
 from phipsi.errors import InputError
+from phipsi.loaded import display
 from phipsi.rewrite.rewriter import Rewriting
 from phipsi.sweeps.costs import PlanCost
 
@@ -114,6 +115,8 @@ class Program:
         if native is None:
             raise InputError(f"{self!r} runs on the {self.backend} backend, which has no gufunc")
         return native.ufunc
+
+    _repr_html_ = display
 
     def __repr__(self) -> str:
         what = ", ".join(str(x) for x in self.request.expressions)

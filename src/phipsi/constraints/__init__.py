@@ -14,7 +14,7 @@ zero displacement the two frames coincide, as for the joints of a tree. Where th
 numbers in `b`, give `axis_b`, or give `b` a `Pose` with the rotation.
 
 **Gears** relate coordinates of joints of the tree: `Gear`, `Planetary`, `Differential`,
-`RackPinion`, `Belt`, `Screw`, or `Coupling` for any other linear relation.
+`RackPinion`, `Belt`, `Screw`, or `Coupling` for any other linear relation; `Motor` drives a joint.
 """
 
 from phipsi.constraints.closing_joints import (
@@ -35,6 +35,7 @@ from phipsi.constraints.couplings import (
     Coupling,
     Differential,
     Gear,
+    Motor,
     Planetary,
     RackPinion,
     Screw,
@@ -43,6 +44,6 @@ from phipsi.constraints.general_rows import Rows
 
 __all__ = [
     "Belt", "Constraint", "Coupling", "Cylindrical", "Differential", "Distance", "End", "Gear",
-    "Planar", "Planetary", "PointOnLine", "Prismatic", "RackPinion", "Revolute", "Rows", "Screw",
-    "Spherical", "Universal", "Weld", "z_along",
+    "Motor", "Planar", "Planetary", "PointOnLine", "Prismatic", "RackPinion", "Revolute", "Rows",
+    "Screw", "Spherical", "Universal", "Weld", "z_along",
 ]  # fmt: skip

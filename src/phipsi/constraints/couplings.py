@@ -4,7 +4,7 @@ Coordinates of joints are relative to their parents. A gear pair relates angles 
 that carries both wheels, so the joints of `Gear`, `Planetary`, `Differential` and `Belt` are on the
 same body; `Coupling` relates any joints. Rows are named after the machine element, so that errors,
 reports and reactions name it too. The multiplier of a row is the effort that the element transmits:
-coefficient · multiplier acts on each joint.
+−coefficient · multiplier acts on each joint.
 """
 
 from __future__ import annotations
@@ -520,6 +520,53 @@ class Belt(_Relations):
         signs, radii = self._coaxial(model, roles), np.asarray(self.radii)
         speeds = list(zip(self.pulleys, radii * signs, strict=True))
         return {f"{p}–{q}": {p: x, q: -y} for (p, x), (q, y) in pairwise(speeds)}
+
+
+@final
+@dataclass(frozen=True)
+class Motor(_Relations):
+    """A joint that turns (or slides) at a constant rate, whatever effort that takes: 1 row.
+
+    The effort of the motor is minus its multiplier. `rate` is in rad/s or m/s; a motor with rate 0
+    is a brake. A motion that varies in time is prescribed in the run that it belongs to:
+    ``pp.simulate(…, prescribed={joint: acceleration})``.
+
+    >>> import phipsi as pp
+    >>> arm = pp.examples.planar_arm(2)
+    >>> driven = pp.System(arm, [pp.constraints.Motor(name="crank", joint="joint1", rate=3.0)])
+    >>> motion = pp.forward_dynamics(driven, [0, 0.5], [3, 1], [0, 0], multipliers=True)
+    >>> float(abs(motion.vdot[0]).round(9)), -motion.f.round(3)
+    (0.0, array([2.373]))
+    """
+
+    joint: str = field(kw_only=True)
+    rate: float = field(kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if callable(self.rate) or not np.isfinite(number_of(self.rate)):
+            raise ModelError(
+                f"{self._who()}: rate={self.rate!r} must be one finite number, in rad/s or m/s. "
+                f"A rate that varies is prescribed in the run:\n"
+                f"    pp.simulate(system, …, prescribed={{{self.joint!r}: acceleration}})"
+            )
+        object.__setattr__(self, "rate", number_of(self.rate))
+
+    def relations(self, model: Model) -> Mapping[str, Shares]:
+        """One row, "rate"."""
+        return {"rate": {self.joint: 1.0}}
+
+    def prescribed(self, rows: int) -> Array:
+        """The rate."""
+        return np.full(rows, self.rate)
+
+    def coordinates(self, model: Model) -> tuple[tuple[Array, float], ...]:
+        """None: where the joint is follows from the rate."""
+        return ()
+
+    def fitted(self, model: Model, q: Array) -> Motor:
+        """Itself: it has no position."""
+        return self
 
 
 def _joints_of(relations: Mapping[str, Shares]) -> list[str]:

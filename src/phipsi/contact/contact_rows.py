@@ -50,6 +50,8 @@ UNSOLVED_CONTACTS = BLOCK + (4 << 32)
 """Status of a step of a run whose impulses are far from the laws of contact."""
 WEDGED = BLOCK + (5 << 32)
 """Status of a step of a run in which no joint can move bodies apart that overlap."""
+GAINS_ENERGY = BLOCK + (6 << 32)
+"""Status of a step of a run in which contacts add kinetic energy, beyond rounding."""
 FRICTION, TORSION, ROLLING, RESTITUTION, STIFFNESS, DISSIPATION, HUNT_CROSSLEY = range(7)
 COLUMNS = (
     "friction", "torsion", "rolling", "restitution", "stiffness", "dissipation", "hunt_crossley",
@@ -161,17 +163,49 @@ _DEEP = 0.1
 """Overlap at the start that is an error, beside the margin of the contacts."""
 
 
-def check_overlap(contacts: Contacts, gaps: Array) -> None:
-    """Reject starts whose bodies overlap deeply: gaps (..., k), m."""
+def check_overlap(contacts: Contacts, gaps: Array, fix: str) -> None:
+    """Reject starts whose bodies overlap deeply: gaps (..., k), m. `fix` is a line of code."""
     if not gaps.size or gaps.min() >= -_DEEP * contacts.margin:
         return
-    place = np.unravel_index(int(np.argmin(gaps)), gaps.shape)
-    name, depth = contacts.slot_names[place[-1]], -float(gaps[place])
-    where = f" of trajectory {list(map(int, place[:-1]))}" if len(place) > 1 else ""
+    where, slot, depth = _deepest(gaps)
     raise InputError(
-        f"at the start{where} {name!r} overlap by {depth:.3g} m. Move the bodies apart, or let the "
-        f"first step do it, without velocity:\n    sim.start(q, v, separate=True)"
+        f"at the start{where} {contacts.slot_names[slot]!r} overlap by {depth:.3g} m. Move the "
+        f"bodies apart, or have them moved apart without velocity:\n    {fix}"
     )
+
+
+_BEYOND = 1e-6
+"""How far (rad or m) beyond a rigid stop or the length of a rope a start may be."""
+
+
+def check_joint_rows(
+    model: Model, joints: JointRows, stops: Array, slacks: Array, fix: str
+) -> None:
+    """Reject starts beyond rigid stops, `stops` (..., k), and with ropes too long, `slacks`."""
+    plan = RowPlan(model, None, joints)
+    names = plan.names
+    if stops.size and stops.min() < -_BEYOND:
+        where, i, beyond = _deepest(stops)
+        joint, side = names[i].removeprefix("stop of "), ("upper", "lower")[joints.stops[i][1] > 0]
+        raise InputError(
+            f"at the start{where} joint {joint!r} is {beyond:.3g} rad or m beyond its rigid "
+            f"{side} stop. Begin within its limits, or have it moved there without velocity:\n"
+            f"    {fix}"
+        )
+    if slacks.size and slacks.min() < -_BEYOND:
+        where, i, beyond = _deepest(slacks)
+        raise InputError(
+            f"at the start{where} the ends of the {names[len(joints.stops) + i]!r} are "
+            f"{beyond:.3g} m farther apart than its length. Bring them nearer, or have them moved "
+            f"without velocity:\n    {fix}"
+        )
+
+
+def _deepest(gaps: Array) -> tuple[str, int, float]:
+    """In which trajectory the least gap is, its place on the last axis, and its size."""
+    place: Any = np.unravel_index(int(np.argmin(gaps)), gaps.shape)
+    where = f" of trajectory {list(map(int, place[:-1]))}" if len(place) > 1 else ""
+    return where, int(place[-1]), -float(gaps[place])
 
 
 class RowTable(NamedTuple):

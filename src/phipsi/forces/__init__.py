@@ -6,6 +6,7 @@ energy, which `Trajectory.energy` contains.
 """
 
 from phipsi.forces.body_forces import GravityField, PointSpring, Rope, Wrench
+from phipsi.forces.elastic_couplings import ElasticCoupling
 from phipsi.forces.force import Force, State
 from phipsi.forces.frame_forces import Bushing, TorsionSpring, WindDrag
 from phipsi.forces.joint_forces import (
@@ -19,6 +20,7 @@ from phipsi.forces.joint_forces import (
 
 __all__ = [
     "Bushing",
+    "ElasticCoupling",
     "Force",
     "GravityField",
     "JointDamper",

@@ -1,8 +1,8 @@
 """Names that `phipsi` does not have, and what to write instead.
 
 Names of Pinocchio, MuJoCo and Drake, for those who type what they know: ``pp.rnea`` answers with
-`inverse_dynamics`. The table of Pinocchio's names in README.md is the same one; a test compares
-them. And names that were here before, or that are found in a module.
+`inverse_dynamics`. The table of Pinocchio's names in docs/migration/pinocchio.md is the same one; a
+test compares them. And names that were here before, or that are found in a module.
 """
 
 from __future__ import annotations

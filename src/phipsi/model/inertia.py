@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.errors import ModelError
+from phipsi.loaded import display
 from phipsi.model import solids
 from phipsi.model.pose import Pose
 from phipsi.model.value import Value, plain, read_only, vector3
@@ -287,6 +288,8 @@ class SpatialInertia(Value):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restore, (self.as_arguments(),)
+
+    _repr_html_ = display
 
     def __repr__(self) -> str:
         arguments = ", ".join(f"{name}={value}" for name, value in self.as_arguments().items())

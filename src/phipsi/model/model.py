@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.errors import InputError, ModelError
-from phipsi.loaded import public
+from phipsi.loaded import display, public
 from phipsi.model import edit, serialize
 from phipsi.model.body import (
     NO_PLACEMENT,
@@ -561,6 +561,8 @@ class Model(Value):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Model, (self.description,)
+
+    _repr_html_ = display
 
     def __repr__(self) -> str:
         return (

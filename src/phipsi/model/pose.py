@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.errors import ModelError
+from phipsi.loaded import display
 from phipsi.model.rotations import rotation_of_rpy, rpy_of_rotation
 from phipsi.model.value import Value, plain, read_only, vector3
 from phipsi.spatial import matrix_to_quat, pose_matrix, quat_to_matrix, so3_exp
@@ -137,6 +138,8 @@ class Pose(Value):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Pose, (self.rotation, self.translation)
+
+    _repr_html_ = display
 
     def __repr__(self) -> str:
         parts = []

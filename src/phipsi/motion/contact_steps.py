@@ -24,7 +24,11 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.algorithms.dynamics.energy import kinetic_energy, potential_energy
+from phipsi.algorithms.dynamics.energy import (
+    KINETIC_ENERGY,
+    kinetic_energy,
+    potential_energy,
+)
 from phipsi.backends.arguments import joint_array, real_array
 from phipsi.circuits.wire_laws import circuit
 from phipsi.contact.certificate import TOTALS, WORST, Certificate, Totals, Worst
@@ -32,6 +36,7 @@ from phipsi.contact.cone_calls import ConeCall
 from phipsi.contact.cone_problem import ConeLayout, ConeProblem, contact_rows, residual
 from phipsi.contact.cone_smoothing import SmoothedCall
 from phipsi.contact.contact_rows import (
+    GAINS_ENERGY,
     IMPULSES,
     LOOPS,
     MATERIALS,
@@ -60,7 +65,7 @@ from phipsi.motion.conditional import where_needed
 from phipsi.motion.group_calls import euler_step, moved, pushed_rates
 from phipsi.motion.step_calls import ProgramCall
 from phipsi.motion.step_graph import STEP, Forces, Place, StepGraph
-from phipsi.motion.step_rows import TOLERANCE, Bounded, StepProblem, StepRows
+from phipsi.motion.step_rows import TOLERANCE, Bounded, StepImpulses, StepProblem, StepRows
 from phipsi.motion.tableaux import METHODS
 from phipsi.operators import J, pose, v
 
@@ -69,6 +74,8 @@ Array = NDArray[Any]
 
 _FARTHEST, _TIMES_DEEPER = 0.1, 20.0
 """How far (rad or m) bodies are moved apart at most; and how many times their overlap."""
+_GAIN = 1e-4
+"""The share of kinetic energy that contacts may add in a step, by the error of their impulses."""
 
 
 @final
@@ -142,13 +149,28 @@ class ContactSteps:
         if multipliers is not None and reaction is not None:
             both = ops.apply("add", ops.apply("mul", STEP, multipliers), reaction)
             later[LOOPS] = ops.apply("neg", both)
-        worst = as_node(np.stack(found.worst))
+        worst = as_node(np.stack(self._checked_gain(start, free, forces, found)))
         later[WORST] = ops.apply("maximum", start.states[WORST], worst)
         work = self._work(start, forces, inertia, Traced(ops.apply("add", free, change)))
         totals = as_node(np.stack(Totals(found.dissipated, work, found.unsolved)))
         later[TOTALS] = ops.apply("add", start.states[TOTALS], totals)
         t = ops.apply("add", start.t, STEP)
         return graph.closed(Place(t, q, rates, {**start.states, **later}))
+
+    def _checked_gain(self, start: Place, free: Node, forces: Forces, found: StepImpulses) -> Worst:
+        """The worst of a step that is a failure where contacts add energy beyond rounding.
+
+        That is the kinetic energy T_f without contacts times `_GAIN`, and what is allowed.
+        """
+        gain = found.worst.gain
+        more = np.where(gain > found.allowed, 1.0, 0.0)
+        here = start._replace(v=free)
+        known = self._graph.evaluated((KINETIC_ENERGY,), here, forces)
+        (there,) = where_needed(as_node(more), [start.q, free], known)
+        energy: Any = Traced(there)
+        bound = as_node(found.allowed + _GAIN * energy)
+        (gain,) = call(Bounded((), GAINS_ENERGY), as_node(gain), bound)
+        return found.worst._replace(gain=Traced(gain))
 
     def _pushed(self, q: Node, forces: Node, inertia: Node | None) -> tuple[Node, Node | None]:
         """Rates that forces (hosts, 6) on hosts cause, and what loops do."""

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from phipsi.backends.arguments import real_array
 from phipsi.errors import InputError, SingularMatrixError, shown
+from phipsi.loaded import display
 from phipsi.motion.checks import checked_time
 from phipsi.motion.optional_imports import import_optional
 
@@ -39,6 +40,8 @@ class LinearSystem:
     tau: Array
     vdot: Array
     dt: float | None = None
+
+    _repr_html_ = display
 
     @property
     def residual(self) -> float:

@@ -23,10 +23,10 @@ from phipsi.backends.failures import (
     NOT_FINITE,
     SMALL,
 )
-from phipsi.contact.contact_rows import UNSOLVED_CONTACTS, WEDGED
+from phipsi.contact.contact_rows import GAINS_ENERGY, UNSOLVED_CONTACTS, WEDGED
 from phipsi.errors import InputError, PhipsiError, SimulationError, did_you_mean
 from phipsi.laws.circuit import Circuit
-from phipsi.model.mechanisms import mechanism_of, of_mechanisms, tree_of
+from phipsi.model.mechanisms import mechanism_of, of_mechanisms, of_modes, tree_of
 from phipsi.model.model import Model
 from phipsi.motion.chart import chart_of
 from phipsi.motion.checks import (
@@ -45,6 +45,7 @@ from phipsi.motion.tableaux import COMPILED, METHODS, Method
 Array = NDArray[Any]
 
 
+@of_modes
 @of_mechanisms
 def rollout(
     model: Model | System,
@@ -443,6 +444,13 @@ def failure(
             "bodies overlap that no joint can move apart along the normal of their contact. "
             "pp.distances(contacts, q) shows them; leave out pairs that overlap by design:  "
             "pp.Contacts(model, exclude=[(…, …)])"
+        )
+    elif int(status[first]) == GAINS_ENERGY:
+        why = (
+            "the impulses of contacts add kinetic energy, which rounding alone does not: they are "
+            "so large that their errors count, as between bodies that are wedged. "
+            "pp.distances(contacts, q) shows pairs that overlap; leave out those that do by "
+            "design, pp.Contacts(model, exclude=[(…, …)]), or give them a stiffness="
         )
     elif int(status[first]) == UNSOLVED_CONTACTS:
         which = "" if contact is None else f": {contact(first)}"

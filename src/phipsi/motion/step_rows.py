@@ -55,6 +55,8 @@ TOLERANCE = 1e-13
 """The residual that is asked for, m/s (and m, where bodies are moved apart); or rounding."""
 _OVERLAP = 1e-12
 """Overlap (m) that is left as it is."""
+_ROUNDING = 1e-9
+"""Error of velocities (m/s) that may add energy, that of the impulses times it."""
 _CLOSED = 1e-3
 """What is left of a gap that closed in a step, at most."""
 _SUDDEN = 10.0
@@ -64,13 +66,17 @@ WRONG = 1e-4
 
 
 class StepImpulses(NamedTuple):
-    """What the impulses of a step do: forces on hosts, new values of states, nodes; energies."""
+    """What the impulses of a step do: forces on hosts, new values of states, nodes; energies.
+
+    `allowed`, J: the kinetic energy that rounding and contacts that give may add.
+    """
 
     forces: Node
     states: dict[str, Node]
     worst: Worst
     dissipated: Any
     unsolved: Any
+    allowed: Any
 
 
 class StepProblem(NamedTuple):
@@ -203,14 +209,18 @@ class StepRows:
         self.problem = StepProblem(W, as_node(b), as_node(s), known[0], as_node(p))
         # T⁺ − T_f = p* b + ½ p* W p, and W p is C times the change of motions
         gained = np.sum(p * b) + 0.5 * np.sum(f * change)
+        allowed = _ROUNDING * np.sum(np.abs(p))
+        if layout.n_heads:
+            spring = np.where(is_rigid(self._materials), 0.0, np.maximum(-parts.s, 0.0))
+            allowed = allowed + np.sum(p[layout.normals] * spring)
         bound = as_node(WRONG * np.maximum(speed, 1.0))
         (error,) = call(Bounded((), UNSOLVED_CONTACTS), as_node(error), bound)
-        worst = Worst(overlap, Traced(error), gained, iterations)
+        worst = Worst(overlap, Traced(error), np.maximum(gained, 0.0), iterations)
         dissipated = -0.5 * np.sum(f * (before + free + change))
         if self.back is not None:  # the work of all forces along this move, which has no rates
             dissipated = dissipated - np.sum((free - before) * Traced(self.back)) / h
         unsolved = np.where(status == 0.0, 0.0, 1.0)
-        return StepImpulses(as_node(f), self._recorded(p), worst, dissipated, unsolved)
+        return StepImpulses(as_node(f), self._recorded(p), worst, dissipated, unsolved, allowed)
 
     def _hit(
         self, solver: ConeCall, parts: ProblemParts, given: Sequence[Node], mu: Node, first: Any

@@ -335,7 +335,8 @@ class ContactModes:
         """The nearest configuration without overlap: a move without velocity."""
         zero = np.zeros(self.motion.model.nv)
         state = self.state(q, zero, zero)
-        check_overlap(self.contacts, state.gap)
+        fix = "q0 = pp.contact_step(system, q0, v0, dt=1e-9).q"
+        check_overlap(self.contacts, state.gap, fix)
         for _ in range(4):
             near = state.gap < self.contacts.margin
             if not (state.gap < -1e-14).any():

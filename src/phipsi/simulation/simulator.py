@@ -19,6 +19,7 @@ from phipsi.contact.contact_points import contact_points
 from phipsi.contact.contact_rows import (
     GAPS,
     MATERIALS,
+    check_joint_rows,
     check_materials,
     check_overlap,
     slot_materials,
@@ -29,7 +30,7 @@ from phipsi.laws.graph import Node, Shape
 from phipsi.laws.law_operations import given as given_node
 from phipsi.laws.law_values import evaluate
 from phipsi.laws.trace import as_node
-from phipsi.model.mechanisms import mechanism_of, of_contacts, of_mechanisms
+from phipsi.model.mechanisms import mechanism_of, of_contacts, of_mechanisms, of_modes
 from phipsi.model.model import Model
 from phipsi.motion.chart import chart_of
 from phipsi.motion.checks import (
@@ -68,6 +69,7 @@ _FIRST_PIECE = 10_000  # steps of all trajectories, before it is known how long 
 _PIECE = 0.1  # s that machine code runs before it looks at Ctrl-C and the progress bar
 
 
+@of_modes
 @of_contacts
 @of_mechanisms
 @final
@@ -234,8 +236,9 @@ class Simulator:
         `t` (...), s; `parameters`, values (..., *shape) by name, of laws and of what `given` names:
         with leading axes, every trajectory has its own; `restart`, with `episodes`, another state
         of this simulator: its trajectories are the starts of later episodes, this state if None;
-        `separate`, whether bodies may overlap deeply at first: the first step then moves them
-        apart. Else that is an error. `first`, the number of the first trajectory: noise, and the
+        `separate`, whether bodies may overlap deeply at first, joints be beyond rigid stops and
+        ropes too long: the first step then moves them, without velocity. Else that is an error.
+        `first`, the number of the first trajectory: noise, and the
         starts of episodes, are random by the numbers of trajectories.
         """
         model = self.model
@@ -259,9 +262,6 @@ class Simulator:
         if self._mechanism.contact_pairs is not None:
             if MATERIALS in (parameters or {}):
                 check_materials(self._mechanism.contact_pairs, values[MATERIALS])
-            if not separate and len(flat[0]):
-                gaps = contact_points(self._mechanism.contact_pairs, flat[0]).gap
-                check_overlap(self._mechanism.contact_pairs, gaps.reshape(*batch, -1))
         varied = {n for n, x in values.items() if x.ndim > len(self._shapes[n])}
         own = {n: x for n, x in values.items() if n in varied or n in self._redrawn}
         numbers = {"q": places, "v": rates, "t": times} | self._first
@@ -280,7 +280,28 @@ class Simulator:
         pool = starts_of(self._restart, {**states, **kept}, rows)
         number = whole_number("first", first, 0)
         parts = states, kept, shared, pool, frozenset(varied)
-        return SimulatorState(self, batch, *parts, first=number)
+        state = SimulatorState(self, batch, *parts, first=number)
+        if not separate:
+            self.check_gaps(state, "sim.start(q, v, separate=True)    # moves with the first step")
+        return state
+
+    def check_gaps(self, state: SimulatorState, fix: str) -> None:
+        """Reject states with bodies that overlap, joints beyond rigid stops, ropes too long."""
+        if not len(state._rows["q"]):
+            return
+        if self._mechanism.contact_pairs is not None:
+            gaps = contact_points(self._mechanism.contact_pairs, state._rows["q"]).gap
+            check_overlap(self._mechanism.contact_pairs, gaps.reshape(*state.batch, -1), fix)
+        joints = self._circuit.joint_rows
+        nodes = {n: x for n in ("gaps", "slacks") if (x := getattr(joints, n)) is not None}
+        if nodes:
+            found = evaluate(
+                self._graph.values(self._graph.start, list(nodes.values())), self._values(state)
+            )
+            known = {n: x.reshape(*state.batch, -1) for n, x in zip(nodes, found, strict=True)}
+            none = np.zeros(0)
+            both = known.get("gaps", none), known.get("slacks", none)
+            check_joint_rows(self.model, joints, *both, fix)
 
     def _shape(self, name: str) -> Shape:
         """That of a parameter."""
@@ -294,12 +315,20 @@ class Simulator:
         """The contact that a trajectory fails at in the step after its state."""
         steps = ContactSteps(self._graph)
         steps.step(self._graph.start)
-        values = {n: x[i] for n, x in {**state._rows, **state.own, "tau": state.efforts}.items()}
-        values = {n: x.reshape(self._inner(n, x)) for n, x in values.items()} | state.shared
-        values |= {"h": np.array(self.dt), "step": np.array(float(state.steps))}
+        values = self._values(state, i)
         name, error = largest_residual(steps.plan, evaluate(steps.problem, values))
         where = "" if error > WRONG else " on arrays, which find what machine code does not"
         return f"{name!r} is {error:.2g} m/s from the laws of contact{where}"
+
+    def _values(self, state: SimulatorState, one: int | None = None) -> dict[str, Array]:
+        """Inputs of the step's graph: of one trajectory, or of all on a first axis."""
+        rows = {**state._rows, **state.own, "tau": state.efforts}
+        at = slice(None) if one is None else slice(one, one + 1)
+        values = {n: x[at].reshape(-1, *self._inner(n, x[0])) for n, x in rows.items()}
+        if one is not None:
+            values = {n: x[0] for n, x in values.items()}
+        more = {"h": np.array(self.dt), "step": np.array(float(state.steps))}
+        return values | dict(state.shared) | more
 
     def _inner(self, name: str, x: Array) -> Shape:
         """The shape of a state or parameter of one trajectory."""

@@ -6,6 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import cached_property
+from importlib import import_module
 from types import MappingProxyType
 from typing import Any, final
 
@@ -13,9 +14,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.constrained.system import System
-from phipsi.algorithms.dynamics.energy import kinetic_energy, momentum, potential_energy
+from phipsi.algorithms.dynamics.energy import (
+    elastic_energy,
+    kinetic_energy,
+    momentum,
+    potential_energy,
+)
 from phipsi.contact.contact_record import ContactRecord
 from phipsi.errors import ConvergenceError, InputError, shown
+from phipsi.loaded import display, public
 from phipsi.model.model import Model
 from phipsi.motion.chart import Chart
 from phipsi.trajectory import plotting, storage
@@ -101,6 +108,8 @@ class Trajectory:
     def __len__(self) -> int:
         return len(self.t)
 
+    _repr_html_ = display
+
     def __repr__(self) -> str:
         span = f"t = {self.t[0]:.6g} … {self.t[-1]:.6g} s, " if len(self) else ""
         events = f", {len(self.events)} event{'s' * (len(self.events) != 1)}" if self.events else ""
@@ -114,10 +123,12 @@ class Trajectory:
 
     @cached_property
     def energy(self) -> Array:
-        """Kinetic and potential energy (k,), that of the force elements included, J."""
+        """Kinetic and potential energy (k,), also of bent bodies and of force elements, J."""
         if not len(self):
             return np.zeros(0)
         out = kinetic_energy(self.model, self.q, self.v) + potential_energy(self.model, self.q)
+        if self.model.is_flexible:
+            out = out + elastic_energy(self.model, self.q)
         if self._stored is not None:
             out = out + self._stored(self.t, self.q, self.v)
         return _frozen(out)
@@ -342,6 +353,22 @@ class Trajectory:
         """Write t, q, v, tau, energy and quadratures as columns with names, all digits."""
         storage.to_csv(self, path)
 
+    def to_html(self, path: str | os.PathLike[str] | None = None, *, title: str = "") -> Any:
+        """The page of `pp.report`: an animation with a timeline, and plots; needs nothing else.
+
+        **Arguments:** `path`, a file that ends in .html; `title`, the model's name by default.
+        **Returns:** the path; without one, the page as a string.
+
+        >>> import phipsi as pp
+        >>> fall = pp.simulate(pp.examples.planar_arm(1), [0.0], [0.0], 0.2)
+        >>> fall.to_html(title="A fall").startswith("<!doctype html>")
+        True
+        """
+        pages = import_module("phipsi.interfaces.page.report_page")
+        if path is None:
+            return pages.report_html(self, title=title)
+        return pages.report(self, path, title=title)
+
     def plot(self, joints: Any = None) -> Any:
         """Coordinates, rates, efforts and energy over time, as a matplotlib figure.
 
@@ -349,6 +376,10 @@ class Trajectory:
         ``pip install "phipsi[plot]"``.
         """
         return plotting.plot(self, joints)
+
+    def render(self, path: str | os.PathLike[str], **options: Any) -> Any:
+        """Write a video (.mp4, .webm, .gif) or a picture (.png); see `phipsi.render`."""
+        return public("render")(self, path, **options)
 
 
 def _frozen(values: Array) -> Array:

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
 from io import TextIOWrapper
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from cyclopts import App, CycloptsError
 
@@ -29,10 +28,7 @@ from phipsi.interfaces.cli.common import (
 from phipsi.interfaces.cli.export_command import export
 from phipsi.interfaces.cli.simulate_command import simulate
 from phipsi.interfaces.cli.study_command import study_app
-from phipsi.interfaces.cli.view_command import view
-
-if TYPE_CHECKING:
-    from phipsi.model import Model
+from phipsi.interfaces.cli.view_command import render, view
 
 app = App(
     name="phipsi",
@@ -73,6 +69,7 @@ def info(file: Path, /, *, frames: bool = False, source: Source = SOURCE) -> int
     """
     from phipsi.errors import shown
     from phipsi.interfaces.model_checks import counted
+    from phipsi.interfaces.model_tree import draw_tree
 
     robot = source.robot(file)
     mass = sum(inertia.mass for inertia in robot.inertias)
@@ -89,62 +86,6 @@ def info(file: Path, /, *, frames: bool = False, source: Source = SOURCE) -> int
     if robot.diagnosis:
         print(f"{counted(len(robot.diagnosis), 'finding')} in the file; phipsi check lists them")
     return 0
-
-
-# ---- drawing the tree ----------------------------------------------------------------------------
-
-_LINES = {"tee": "├─ ", "end": "└─ ", "bar": "│  ", "gap": "   ", "arrow": "→"}
-_ASCII = {"tee": "|- ", "end": "`- ", "bar": "|  ", "gap": "   ", "arrow": "->"}
-_WIDEST = 60  # columns of indentation; deeper bodies say how deep they are instead
-
-
-def draw_tree(model: Model, *, frames: bool = False, ascii_only: bool = False) -> Iterator[str]:
-    r"""Yield the lines; with `frames`, also the frames fixed in each body.
-
-    >>> from phipsi.examples import planar_arm
-    >>> print("\n".join(draw_tree(planar_arm(2), ascii_only=True)))
-    world
-    `- joint1: revolute, 1 dof -> link1, 1 kg
-       `- joint2: revolute, 1 dof -> link2, 1 kg
-    """
-    marks = _ASCII if ascii_only else _LINES
-    on: dict[int, list[str]] = {}
-    if frames:
-        for name, (host, _) in model.frames.items():
-            on.setdefault(host, []).append(name)
-    yield "world" + _frames(on.get(-1, []))
-    roots = list(model.tree.roots)
-    stack = [(i, "", i == roots[-1]) for i in reversed(roots)]
-    while stack:
-        i, indent, is_last = stack.pop()
-        children = model.tree.children[i]
-        start = indent if len(indent) <= _WIDEST else f"{indent[:_WIDEST]}({model.tree.depth[i]}) "
-        mark = marks["end" if is_last else "tee"]
-        yield f"{start}{mark}{_body(model, i, marks['arrow'])}{_frames(on.get(i, []))}"
-        inner = indent + marks["gap" if is_last else "bar"]
-        stack.extend((k, inner, k == children[-1]) for k in reversed(children))
-
-
-def _body(model: Model, i: int, arrow: str) -> str:
-    joint = model.joints[i]
-    name, body = _cut(model.joint_names[i]), _cut(model.body_names[i])
-    mass = model.inertias[i].mass
-    return f"{name}: {joint.kind}, {joint.nv} dof {arrow} {body}, {mass:.4g} kg"
-
-
-def _frames(names: list[str]) -> str:
-    if not names:
-        return ""
-    more = ", …" if len(names) > 4 else ""
-    return f"  [{', '.join(map(_cut, names[:4]))}{more}]"
-
-
-def _cut(name: str) -> str:
-    """A name on one line: long ones are cut, control characters are escaped."""
-    from phipsi.errors import shown
-
-    plain = shown(name, None)
-    return plain if len(plain) <= _WIDEST else f"{plain[:_WIDEST]}…"
 
 
 # ---- the other commands --------------------------------------------------------------------------
@@ -309,7 +250,7 @@ def demo(*, out: Path = Path("phipsi-demo"), open: bool = False) -> int:
     return run(out, open_report=open)
 
 
-for one in (info, check, simulate, view, explain, export, workbench, bench, demo):
+for one in (info, check, simulate, view, render, explain, export, workbench, bench, demo):
     app.command(one)
 app.command(study_app)
 

@@ -1,4 +1,4 @@
-"""`phipsi view`: a robot or a scenario as a page with its physics inside."""
+"""`phipsi view` and `phipsi render`: pages with physics inside; runs as pictures and videos."""
 
 from __future__ import annotations
 
@@ -97,4 +97,59 @@ def view(
         import webbrowser
 
         webbrowser.open(page.resolve().as_uri())
+    return 0
+
+
+@command
+def render(
+    file: Path,
+    out: Path,
+    /,
+    *,
+    fps: float = 30.0,
+    speed: float = 1.0,
+    size: str = "1280x720",
+    time: float | None = None,
+    theme: str = "light",
+) -> int:
+    """Draw a recorded run as a video (.mp4, .webm, .gif) or as a picture (.png).
+
+    For example
+
+        phipsi simulate seven_joint_arm --set shoulder_pitch=60deg --duration 2 --out fall.npz
+
+        phipsi render fall.npz fall.mp4 --speed 0.5
+
+        phipsi render fall.npz fall.png --time 1.5 --size 1920x1080
+
+    Chromium or Chrome draws, without a screen; ffmpeg encodes videos, Pillow GIFs.
+
+    Parameters
+    ----------
+    file
+        A recording (.npz) of phipsi simulate or of trajectory.save.
+    out
+        The file to write.
+    fps
+        Pictures per second of the video.
+    speed
+        1 is real time, 0.5 half of it.
+    size
+        Pixels, width x height.
+    time
+        Of the picture, s; by default the last one.
+    theme
+        light or dark.
+    """
+    from phipsi.errors import InputError
+    from phipsi.interfaces.page.render_run import render as draw
+    from phipsi.trajectory.trajectory import Trajectory
+
+    wide, _, high = size.partition("x")
+    if not (wide.isdigit() and high.isdigit()):
+        raise InputError(f"--size {size}: write it as 1280x720")
+    pixels = int(wide), int(high)
+    run = Trajectory.load(file)
+    written = draw(run, out, fps=fps, speed=speed, size=pixels, time=time, theme=theme)
+    say(f"{written}: {written.stat().st_size / 1e6:.2f} MB")
     return 0

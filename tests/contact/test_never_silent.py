@@ -1,0 +1,118 @@
+"""What runs with contacts report as errors: starts that would be moved, energy that is added."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from contact_problems import Scene
+from numpy.testing import assert_allclose
+
+import phipsi as pp
+from phipsi.contact.contact_rows import GAINS_ENERGY
+from phipsi.errors import InputError
+from phipsi.motion.step_rows import StepRows
+
+STEPPING: Any = {"integrator": "time_stepping"}
+
+
+def stopped_arm() -> tuple[pp.Model, list[pp.forces.JointStop]]:
+    stop = pp.forces.JointStop("joint1", np.inf, lower=-0.5, upper=0.5)
+    return pp.examples.planar_arm(2), [stop]
+
+
+def test_a_start_beyond_a_rigid_stop_is_an_error():
+    arm, laws = stopped_arm()
+    sim = pp.Simulator(arm, laws, dt=1e-3, **STEPPING)
+    with pytest.raises(InputError, match=r"'joint1' is 0\.2 .* upper stop.*(?s:.*)separate=True"):
+        sim.start([0.7, 0.0])
+    with pytest.raises(InputError, match=r"trajectory \[1\] joint 'joint1' is 0\.4 .* lower"):
+        sim.start([[0.3, 0.0], [-0.9, 0.0]])
+    assert sim.start([0.5 + 1e-9, 0.0]).q[0] == 0.5 + 1e-9  # rounding
+    state = sim.start([0.9, 0.0], separate=True)
+    sim.step(state)
+    assert state.q[0] == pytest.approx(0.5, abs=1e-12)
+    assert np.abs(state.v).max() < 0.02  # of gravity, not of the move
+    limits: Any = np.array([sim.parameters["joint_stop.upper"]] * 2)
+    limits[0, 0] = 0.8  # every trajectory has its own
+    with pytest.raises(InputError, match=r"trajectory \[1\] joint 'joint1' is 0\.2"):
+        sim.start([0.7, 0.0], parameters={"joint_stop.upper": limits})
+
+
+def test_simulate_says_how_to_begin_within_stops():
+    arm, laws = stopped_arm()
+    with pytest.raises(InputError, match=r"beyond its rigid") as found:
+        pp.simulate(arm, [0.7, 0.0], [0.0, 0.0], 0.01, forces=laws, dt=1e-3, **STEPPING)
+    fix = "\n".join(x.strip() for x in str(found.value).splitlines()[1:])
+    known: Any = {
+        "pp": pp,
+        "system": arm,
+        "laws": laws,
+        "dt": 1e-3,
+        "q0": [0.7, 0.0],
+        "v0": [0.0, 0.0],
+    }
+    exec(fix, known)
+    run = pp.simulate(arm, known["q0"], [0.0, 0.0], 0.01, forces=laws, dt=1e-3, **STEPPING)
+    assert run.q[:, 0].max() <= 0.5 + 1e-12
+
+
+def test_a_rope_that_is_too_long_at_the_start_is_an_error():
+    builder = pp.ModelBuilder()
+    ball = pp.SpatialInertia.sphere(0.05, mass=2.0)
+    builder.add_body("ball", joint=pp.joints.Free(), inertia=ball)
+    sim = pp.Simulator(builder.build(), [pp.forces.Rope("ball", "world", 1.0)], dt=1e-3, **STEPPING)
+    with pytest.raises(InputError, match=r"'rope ball\|world' are 0\.3 m farther apart"):
+        sim.start([1, 0, 0, 0, 1.3, 0, 0])
+    state = sim.start([1, 0, 0, 0, 1.3, 0, 0], separate=True)
+    sim.step(state)
+    assert_allclose(state.q[4:6], [1.0, 0.0], atol=1e-9)
+    assert_allclose(state.v[3:5], 0.0, atol=1e-12)
+
+
+def test_simulate_says_how_to_move_bodies_apart():
+    scene = Scene(friction=0.5)
+    scene.add("ball", pp.shapes.Sphere(0.1), 1.0, (0, 0, 0.05))
+    system, q, v = scene.system()
+    with pytest.raises(InputError, match=r"overlap by 0\.05 m.*(?s:.*)pp\.contact_step") as found:
+        pp.simulate(system, q, v, 0.1)
+    known: Any = {"pp": pp, "system": system, "q0": q, "v0": v}
+    exec(str(found.value).splitlines()[1].strip(), known)
+    assert pp.simulate(system, known["q0"], v, 0.1).contacts.certificate.overlap < 1e-9
+
+
+def test_contacts_that_add_energy_end_a_trajectory(monkeypatch):
+    scene = Scene(friction=0.5)
+    scene.add("ball", pp.shapes.Sphere(0.1), 1.0, (0, 0, 0.12), (0.3, 0, -1.0))
+    system, q, v = scene.system()
+    both = np.tile(q, (2, 1))
+    both[1, 6] = 2.0  # touches nothing
+
+    def run() -> Any:
+        sim = pp.Simulator(system, dt=1e-3, **STEPPING)
+        return sim.rollout(sim.start(both, v), steps=40, progress=False, on_error="mask")
+
+    right = run()
+    assert not right.status.any() and right.certificate.gain.max() < 1e-14
+    solved = StepRows._solved
+
+    def wrong(self, *given):
+        p, *others = solved(self, *given)
+        return [4.0 * p, *others]
+
+    monkeypatch.setattr(StepRows, "_solved", wrong)
+    found = run()
+    assert found.status.tolist() == [GAINS_ENERGY, 0] and 15 <= found.failed_at[0] <= 20
+    sim = pp.Simulator(system, dt=1e-3, **STEPPING)
+    with pytest.raises(pp.PhipsiError, match="contacts add kinetic energy"):
+        sim.rollout(sim.start(both, v), steps=40, progress=False)
+
+
+def test_springs_give_back_what_they_stored():
+    scene = Scene(friction=0.5, stiffness=1e4)
+    scene.add("ball", pp.shapes.Sphere(0.1), 1.0, (0, 0, 0.2))
+    system, q, v = scene.system()
+    sim = pp.Simulator(system, dt=2e-3, **STEPPING)
+    run = sim.rollout(sim.start(q, v), steps=300, progress=False)
+    assert run.certificate.gain > 1e-3 and run.q[100:, 6].max() > 0.13
