@@ -42,7 +42,7 @@ class Configuration:
                 "    pp.dense(expr, model, q, …)"
             )
         self.model, self.points, self.arguments, self.dtype = model, points, arguments, dtype
-        self.kind = kind
+        self.kind: Any = kind
         n = model.n_bodies
         self.rows = body_slices(model)
         self.from_port: list[tuple[Array, Array]] = []  # body k in the frame that its joint is on
