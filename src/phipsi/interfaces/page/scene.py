@@ -62,9 +62,7 @@ def scene_description(
     closures = list(mechanism.closures.closures) if mechanism.n_rows else []
     pairs = () if mechanism.contact_pairs is None else mechanism.contact_pairs.pairs
     if q is None:
-        q = mechanism.neutral()
-        if mechanism.n_rows:
-            q = _assembled(mechanism, q)
+        q = _assembled(mechanism)
     what = Drawing(mechanism.model, closures, pairs=pairs, meshes=meshes, colors=colors or {})
     return what.description(np.asarray(q, dtype=float).reshape(-1, mechanism.nq))
 
@@ -175,12 +173,12 @@ def first_configuration(mechanism: Any) -> Array:
     return mechanism.assemble(q, restarts=20) if mechanism.n_rows else q
 
 
-def _assembled(system: Any, q: Array) -> Array:
-    """A configuration with closed loops, or the given one where none is found."""
+def _assembled(mechanism: Any) -> Array:
+    """The first configuration, or the neutral one where loops cannot be closed."""
     try:
-        return system.assemble(q)
+        return first_configuration(mechanism)
     except PhipsiError:
-        return q
+        return mechanism.neutral()
 
 
 def _body(model: Model, k: int) -> dict[str, Any]:
