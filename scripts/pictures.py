@@ -113,6 +113,39 @@ def contact_forces(folder: Path) -> None:
     print("written: docs/pictures/contact-forces.png")
 
 
+def live_page(folder: Path) -> None:
+    """A live page in chromium: an arm that a hand pulls."""
+    import tempfile
+
+    from playwright.sync_api import sync_playwright
+
+    import phipsi as pp
+
+    software = ["--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]
+    arm = pp.examples.seven_joint_arm()
+    hold = pp.controllers.ComputedTorque(arm, [0.3, 0.7, 0.0, 0.9, 0.0, 0.6, 0.0], kp=30, kd=8)
+    sim = pp.Simulator(arm, [hold], dt=1e-3, reproducible=True)
+    with tempfile.TemporaryDirectory() as home, sync_playwright() as play:
+        q = [0.3, 0.7, 0.0, 0.9, 0.0, 0.6, 0.0]
+        file = pp.live_page(sim, Path(home) / "arm.html", q=q, title="An arm, live", play=False)
+        browser = play.chromium.launch(
+            executable_path=shutil.which("chromium"), args=["--no-sandbox", *software]
+        )
+        page = browser.new_page(viewport={"width": 1180, "height": 720}, color_scheme="light")
+        page.goto(file.as_uri(), timeout=120_000)
+        page.wait_for_selector("#live[data-ready]", timeout=120_000)
+        page.evaluate(
+            """() => { const live = page.live, physics = live.physics;
+            page.scene.onDrag.start(physics.description.bodies[5], [0, 0, 0.05]);
+            const at = physics.pointInWorld(5, [0, 0, 0.05]);
+            page.scene.onDrag.move([at[0] - 0.1, at[1] - 0.3, at[2] + 0.25]); live.set(true); }"""
+        )
+        page.wait_for_timeout(20_000)
+        page.screenshot(path=folder / "live-page.png", timeout=120_000)
+        browser.close()
+    print("written: docs/pictures/live-page.png")
+
+
 def swing_up() -> plt.Figure:
     """The pole in a hundred runs of the policy that examples/train_cart_pole.py trains."""
     sys.path.insert(0, str(ROOT / "examples"))
@@ -317,6 +350,7 @@ def main() -> None:
     (FOLDER / "trot.svg").write_text(trot(), encoding="utf-8")
     print("written: docs/pictures/trot.svg")
     workbench(FOLDER)
+    live_page(FOLDER)
     contact_forces(FOLDER)
 
 
