@@ -18,6 +18,7 @@ from typing import Any
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
+from scipy.stats import beta
 
 import phipsi.gym
 
@@ -331,6 +332,40 @@ def spinning_beam() -> plt.Figure:
     return figure
 
 
+def study_docking() -> plt.Figure:
+    """How far the hand of the free-flyer ends from the port, and which draws cause it."""
+    found = runpy.run_path(str(ROOT / "examples" / "study_docking.py"))["study"].run()
+    figure, (left, right) = plt.subplots(1, 2, figsize=(8.0, 2.8), layout="constrained")
+    left.hist(1e3 * found["error"], bins=60)
+    left.axvline(25, color="C3")
+    left.set(xlabel="distance from the port (mm); taken within 25", ylabel="runs")
+    shares = sorted(found.sobol_indices("error").items(), key=lambda x: x[1].total)
+    names = [name for name, _ in shares]
+    right.barh(names, [100 * x.total for _, x in shares], color="0.8", label="with others")
+    right.barh(names, [100 * max(x.alone, 0.0) for _, x in shares], label="alone")
+    right.set(xlabel="share of the variance (%)")
+    right.legend(frameon=False)
+    return figure
+
+
+def study_reach() -> plt.Figure:
+    """How often the tool reaches its place, and how far from it it ends, by payload."""
+    found = runpy.run_path(str(ROOT / "examples" / "study_reach.py"))["study"].run()
+    masses = found["draw.payload"]
+    figure, (left, right) = plt.subplots(1, 2, figsize=(8.0, 2.8), layout="constrained")
+    for low in np.arange(0.0, 5.0, 0.25):
+        there = (masses >= low) & (masses < low + 0.25)
+        hits, n = found["reached"][there].sum(), there.sum()
+        ends = beta.ppf([0.025, 0.975], [hits + 0.5, hits + 0.5], n - hits + 0.5)  # Jeffreys
+        left.plot([low + 0.125] * 2, 100 * ends, color="C0")
+        left.plot(low + 0.125, 100 * hits / n, "o", ms=3, color="C0")
+    left.set(xlabel="payload (kg); planned: 1", ylabel="runs that reach (%)")
+    right.scatter(masses, 1e3 * found["error"], s=2, rasterized=True)
+    right.axhline(20, color="C3")
+    right.set(xlabel="payload (kg)", ylabel="distance at the end (mm)")
+    return figure
+
+
 PICTURES = {
     "four-bar-reactions": four_bar_reactions,
     "flexible-modes": flexible_modes,
@@ -338,6 +373,8 @@ PICTURES = {
     "one-controller": one_controller,
     "thousand-arms": thousand_arms,
     "swing-up": swing_up,
+    "study-docking": study_docking,
+    "study-reach": study_reach,
 }
 
 
