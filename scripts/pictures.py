@@ -299,8 +299,70 @@ def four_bar_reactions() -> plt.Figure:
     return after("guides/mechanism-designer.md", "axes.legend")["figure"]
 
 
+def flexible_modes() -> plt.Figure:
+    """Modes of a boom that bends in one plane, and of the plate of the page."""
+    import phipsi as pp
+
+    boom = pp.FlexibleInertia.beam(10.0, 1.2, (1.4e4, np.inf), modes=2)
+    plate = after("flexible.md", "MeshTet")["plate"]
+    figure = plt.figure(figsize=(8.0, 4.2), layout="constrained")
+    rows = figure.subfigures(2, 1, height_ratios=(1, 1.6))
+    for k, axes in enumerate(rows[0].subplots(1, 4, sharey=True)):
+        x, y = boom.shape.deformed(np.eye(boom.modes)[k])[:, :2].T
+        axes.plot(x, y)
+        axes.plot(x, 0 * x, color="0.6", lw=0.8)
+        axes.set_title(f"{boom.frequencies[k]:.3g} rad/s", fontsize=9)
+        axes.axis("off")
+    for k in range(4):
+        axes = rows[1].add_subplot(1, 4, k + 1, projection="3d")
+        shape = plate.shape
+        size = 0.08 / np.abs(shape.modes[..., k]).max()
+        points = shape.deformed(size * np.eye(plate.modes)[k])
+        height = points[:, 2]
+        axes.plot_trisurf(*points.T, triangles=shape.triangles, cmap="viridis", lw=0.1,
+                          edgecolor="0.3", rasterized=True)  # fmt: skip
+        axes.set(zlim=(min(-0.08, height.min()), max(0.08, height.max())))
+        axes.set_box_aspect((4, 3, 1.6))
+        axes.set_title(f"{plate.frequencies[k]:.4g} rad/s", fontsize=9, pad=0)
+        axes.axis("off")
+    return figure
+
+
+def spinning_beam() -> plt.Figure:
+    """Frequencies of a beam that spins, in its plane of rotation and out of it."""
+    import phipsi as pp
+
+    def lowest(plane: str, stiffening: bool, spin: float) -> float:
+        planes = (1.0, np.inf) if plane == "chord" else (np.inf, 1.0)
+        body = pp.FlexibleInertia.beam(1.0, 1.0, planes, modes=4, stiffening=stiffening)
+        axis = np.array([0.0, 0.0, spin])
+        # the centrifugal forces are ½ ω* (∂J/∂η) ω
+        K = body.stiffness - np.einsum("a,abij,b->ij", axis, body.J2, axis) / 2
+        square = np.linalg.eigvalsh(K)[0]
+        return float(np.sqrt(square)) if square > 0 else np.nan
+
+    spins = np.linspace(0, 12, 61)
+    figure, axes = plt.subplots(figsize=(6.0, 3.0), layout="constrained")
+    for plane, color in (("flap", "C0"), ("chord", "C1")):
+        for stiffening, style in ((True, "-"), (False, ":")):
+            curve = [lowest(plane, stiffening, spin) for spin in spins]
+            label = f"{plane}, {'with' if stiffening else 'without'} shortening"
+            axes.plot(spins, curve, style, color=color, label=label)
+    exact = {"flap": ((2, 4.1373196), (6, 7.3603730), (12, 13.170150)),
+             "chord": ((2, 3.6217970), (6, 4.2632254))}  # fmt: skip
+    for plane, color in (("flap", "C0"), ("chord", "C1")):
+        axes.plot(
+            *np.transpose(exact[plane]), "o", color=color, mfc="none", label=f"{plane}, exact"
+        )
+    axes.set(xlabel="rate of rotation (√(EI/ρA L⁴))", ylabel="lowest frequency", ylim=(0, 14))
+    axes.legend(frameon=False, fontsize=8, ncols=2)
+    return figure
+
+
 PICTURES = {
     "four-bar-reactions": four_bar_reactions,
+    "flexible-modes": flexible_modes,
+    "spinning-beam": spinning_beam,
     "one-controller": one_controller,
     "thousand-arms": thousand_arms,
     "swing-up": swing_up,

@@ -76,9 +76,11 @@ _TABLE = {
         ),
         "algorithms.dynamics.energy": (
             "center_of_mass center_of_mass_jacobian centroidal_momentum_matrix "
-            "centroidal_momentum_matrix_dot kinetic_energy momentum potential_energy"
+            "centroidal_momentum_matrix_dot elastic_energy kinetic_energy momentum "
+            "potential_energy"
         ),
         "algorithms.dynamics.hybrid": "hybrid_dynamics",
+        "algorithms.dynamics.vibration": "mode_shapes natural_frequencies",
         "algorithms.dynamics.operational": (
             "innovations log_det_mass_matrix operational_space_inertia tip_force_correction"
         ),

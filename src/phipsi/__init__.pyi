@@ -19,6 +19,7 @@ from phipsi.algorithms.dynamics.energy import (
     center_of_mass_jacobian,
     centroidal_momentum_matrix,
     centroidal_momentum_matrix_dot,
+    elastic_energy,
     kinetic_energy,
     momentum,
     potential_energy,
@@ -41,6 +42,7 @@ from phipsi.algorithms.dynamics.operational import (
     tip_force_correction,
 )
 from phipsi.algorithms.dynamics.sensitivities import coriolis_matrix
+from phipsi.algorithms.dynamics.vibration import mode_shapes, natural_frequencies
 from phipsi.algorithms.grasping.grasp import Grasp
 from phipsi.algorithms.identification import regressors
 from phipsi.algorithms.identification.least_squares import identify
@@ -165,6 +167,7 @@ __all__ = [
     "diagonal_coriolis",
     "diff",
     "distances",
+    "elastic_energy",
     "equal",
     "equilibrium",
     "errors",
@@ -203,8 +206,10 @@ __all__ = [
     "log_det_mass_matrix",
     "mass_matrix",
     "mass_matrix_inverse",
+    "mode_shapes",
     "molecules",
     "momentum",
+    "natural_frequencies",
     "operational_space_inertia",
     "operator",
     "operators",

@@ -75,6 +75,7 @@ GIVEN_MOTION = {
     "jacobian": lambda m: pp.jacobian(m, Q, TIP),
     "jacobian_dot": lambda m: pp.jacobian_dot(m, Q, V, TIP),
     "jacobian_dot_v": lambda m: pp.jacobian_dot_v(m, Q, V, [("link2", (0.5, 0, 0))]),
+    "elastic_energy": lambda m: pp.elastic_energy(m, Q),
     "kinetic_energy": lambda m: pp.kinetic_energy(m, Q, V),
     "regressors.kinetic_energy_regressor": lambda m: (
         pp.regressors.kinetic_energy_regressor(m, Q, V, armature=True)),
@@ -153,6 +154,8 @@ TREES = {
     "sensitivities.log_det_mass_matrix_gradient": lambda m: (
         pp.sensitivities.log_det_mass_matrix_gradient(m, Q)),
     "mass_matrix_inverse": lambda m: pp.mass_matrix_inverse(m, Q),
+    "mode_shapes": lambda m: pp.mode_shapes(m, Q),
+    "natural_frequencies": lambda m: pp.natural_frequencies(m, Q),
     "sensitivities.mass_matrix_inverse_sensitivity": lambda m: (
         pp.sensitivities.mass_matrix_inverse_sensitivity(m, Q)),
     "sensitivities.mass_matrix_sensitivity": lambda m: (

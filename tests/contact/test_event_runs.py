@@ -286,3 +286,52 @@ def test_meshes_are_for_fixed_steps():
         pp.simulate(system, q, np.zeros(6), 0.1)
     run = pp.simulate(system, q, np.zeros(6), 0.3, integrator="time_stepping", dt=1e-3)
     assert abs(run.q[-1, 6] - 0.1) < 1e-9
+
+
+def held_arm() -> tuple[pp.System, Any]:
+    builder = pp.ModelBuilder()
+    ball, hinge = pp.SpatialInertia.sphere(0.1, mass=1.0), pp.joints.Revolute((0, 1, 0))
+    builder.add_body("slide", joint=pp.joints.Prismatic((0, 0, 1)), inertia=ball)
+    arm = pp.SpatialInertia(0.3, (0, 0, 0.1), 0.01)
+    builder.add_body("arm", parent="slide", joint=hinge, inertia=arm)
+    builder.add_shape("skin", "slide", pp.shapes.Sphere(0.1))
+    model = builder.build()
+
+    @pp.law
+    def hold(q, v, *, kp, kd, target):
+        return kp * (target - q) - kd * v
+
+    law = hold.on("arm").bind(kp=20.0, kd=2.0, target=0.3)
+    return pp.System(model, contacts=pp.Contacts(model, ground=True)), law
+
+
+def test_laws_are_controllers_of_runs_with_contacts():
+    system, law = held_arm()
+    start = [0.3, 0.1], [0.0, 0.0], 0.4
+
+    def by_hand(t, q, v):
+        return np.array([0.0, 20 * (0.3 - q[1]) - 2 * v[1]])
+
+    found = pp.simulate(system, *start, controller=law)
+    wanted = pp.simulate(system, *start, controller=by_hand)
+    assert [e.name for e in found.events] == [e.name for e in wanted.events] != []
+    np.testing.assert_allclose(found.q, wanted.q, atol=1e-12)
+    np.testing.assert_allclose(found.tau, wanted.tau, atol=1e-10)
+    twin = pp.simulate(system, *start)
+    assert abs(twin.q[-1] - wanted.q[-1]).max() > 1e-2
+    steps: Any = {"integrator": "time_stepping", "dt": 1e-3}
+    stepped = pp.simulate(system, *start, controller=law, **steps)
+    np.testing.assert_allclose(stepped.q[-1], wanted.q[-1], atol=5e-3)
+    by_law = [by_hand(*x) for x in zip(stepped.t, stepped.q, stepped.v, strict=True)]
+    np.testing.assert_allclose(stepped.tau[:, 1], np.array(by_law)[:, 1], atol=1e-9)
+
+
+def test_laws_with_memory_need_steps():
+    system, _ = held_arm()
+
+    @pp.law(rate=100.0)
+    def held(q):
+        return np.stack([0.0, -q[1]])
+
+    with pytest.raises(pp.PhipsiError, match="'held' has a rate or states"):
+        pp.simulate(system, [0.3, 0.1], [0.0, 0.0], 0.1, controller=held)

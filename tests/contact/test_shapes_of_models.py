@@ -484,3 +484,6 @@ def test_pairs_of_mjcf_are_those_of_mujoco(tmp_path):
     assert again.with_paths("leg").description.extras.exclusions == ()
     both = pp.examples.planar_arm(2).attach(model, at="link2", prefix="b_")
     assert both.description.extras.exclusions[0].body == "b_foot"
+    twice = both.attach(model, at="link1", prefix="c_")
+    listed = {p.name: p.material.friction for p in pp.Contacts(twice, combine="maximum").pairs}
+    assert listed["b_torso|b_thigh"] == listed["c_torso|c_thigh"] == 0.2  # of <pair>, of both

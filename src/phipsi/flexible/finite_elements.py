@@ -361,8 +361,8 @@ def _check_free(body: Elements) -> None:
     B = body.motion(np.arange(len(body.nodes)), body.nodes.mean(axis=0))
     reach = np.abs(body.nodes - body.nodes.mean(axis=0)).max()
     forces = np.abs(body.K @ B)
-    size = abs(body.K).max() * np.array([1.0, 1.0, 1.0, *3 * [max(reach, 1e-300)]])
-    worst = forces / size
+    size = abs(body.K).max() * np.array([1.0, 1.0, 1.0, *3 * [reach]])
+    worst = forces / np.where(size > 0, size, 1.0)
     i, j = np.unravel_index(worst.argmax(), worst.shape)
     if worst[i, j] > _SAME:
         motion = ("translation", "rotation")[j // 3] + f" along {'xyz'[j % 3]}"

@@ -130,8 +130,11 @@ def bind_forces(forces: Iterable[Any], model: Model) -> tuple[Force, ...]:
             hint = "make one from the class" if isinstance(element, type) else "derive a class"
             example = "forces=[pp.forces.JointDamper('elbow', 0.5)]"
             if isinstance(element, Law):
-                hint = "laws act in compiled runs"
-                example = f"pp.Simulator(model, [{element.name}], dt=1e-3)"
+                hint = "laws are controllers, or act in compiled runs"
+                example = (
+                    f"pp.simulate(model, q, v, duration, controller={element.name})\n"
+                    f"    pp.Simulator(model, [{element.name}], dt=1e-3)"
+                )
             raise InputError(
                 f"forces has {element!r}, which is not a force element; {hint}, for example:\n"
                 f"    {example}"

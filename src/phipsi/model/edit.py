@@ -259,6 +259,7 @@ def attached(
         parts = (*(description.parts or description.bodies), *coming_parts)
 
     def moved_shape(shape: Shape) -> Shape:
+        shape = replace(shape, name=prefix + shape.name if shape.name else "")
         if shape.link == WORLD_NAME:
             return replace(shape, link=body, placement=X_body @ shape.placement)
         return replace(shape, link=prefix + shape.link)

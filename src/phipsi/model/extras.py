@@ -169,7 +169,7 @@ class Extras:
                     if "world" not in (x.body, x.other)
                 ),
             ),
-            (*self.pairs, *other.pairs),  # shapes of files keep their names
+            (*self.pairs, *(named(x, "shape", "other") for x in other.pairs)),
         )
 
 

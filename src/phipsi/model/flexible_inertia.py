@@ -248,7 +248,7 @@ class FlexibleInertia(Value):
 
         The modes are orthonormal in the mass, by ascending frequency. There is no second-order
         field: divide a body that spins fast. **Cost:** one sparse Cholesky factorization, O(k²) for
-        solids; 100,000 degrees of freedom take about 20 s. **Source:** Craig and Bampton, AIAA
+        solids; 100,000 degrees of freedom of a cube take 25 s. **Source:** Craig and Bampton, AIAA
         Journal 6(7), 1968; docs/theory/flexible-bodies.md, section 7.
 
         Eight points in two frames, every pair of them joined by a spring:

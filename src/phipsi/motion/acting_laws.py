@@ -131,6 +131,30 @@ class ActingLaws:
         return {"t": 0.0, "step": 0.0, "trajectory": 0.0, **at}
 
 
+@final
+class LawControl:
+    """A law as a controller: t, q, v → its efforts (nv,), those of its forces on bodies included.
+
+    It has no memory: laws with states or a rate act in steps.
+    """
+
+    def __init__(self, model: Model, law: Law) -> None:
+        self._acting, self._none = ActingLaws(model, (law,), 1e-3), np.zeros(model.nv)
+        self.__qualname__ = law.name
+        if law.rate is not None or self._acting.states:
+            raise InputError(
+                f"the law {law.name!r} has a rate or states, which change with the steps of a run. "
+                "Take fixed steps:\n    pp.simulate(…, integrator='time_stepping', dt=1e-3)    # "
+                f"with contacts\n    pp.Simulator(model, [{law.name}], dt=1e-3)"
+            )
+        self._at = self._acting.first()
+
+    def __call__(self, t: float, q: Array, v: Array) -> Array:
+        """The efforts."""
+        at = {**self._at, "t": t, "q": q, "v": v, "tau": self._none}
+        return self._acting.values(at)[: len(self._none)]
+
+
 @dataclass(frozen=True)
 class LawDerivatives:
     """Derivatives of efforts (nv, …) and of rates of states (m, …), by name of what they are by."""

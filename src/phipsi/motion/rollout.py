@@ -26,7 +26,7 @@ from phipsi.backends.failures import (
 from phipsi.contact.contact_rows import GAINS_ENERGY, UNSOLVED_CONTACTS, WEDGED
 from phipsi.errors import InputError, PhipsiError, SimulationError, did_you_mean
 from phipsi.laws.circuit import Circuit
-from phipsi.model.mechanisms import mechanism_of, of_mechanisms, tree_of
+from phipsi.model.mechanisms import mechanism_of, of_mechanisms, of_modes, tree_of
 from phipsi.model.model import Model
 from phipsi.motion.chart import chart_of
 from phipsi.motion.checks import (
@@ -45,6 +45,7 @@ from phipsi.motion.tableaux import COMPILED, METHODS, Method
 Array = NDArray[Any]
 
 
+@of_modes
 @of_mechanisms
 def rollout(
     model: Model | System,
@@ -74,7 +75,8 @@ def rollout(
     **Arguments:** `model`, a model or a `System`; `q0` (..., nq), `v0` (..., nv), which broadcast;
     `tau` constant (..., nv), or for every step (..., steps, nv), held during the step; `dt` in s;
     `steps`, how many; `every`, record every so many steps; `integrator`: "rk4" (order 4);
-    "semi_implicit" (order 1, a quarter of the cost, drifts in energy and momentum); "variational"
+    "semi_implicit" (order 1, a quarter of the cost, drifts in energy and momentum);
+    "linearly_implicit" (the same with elastic forces at the end of the step; trees); "variational"
     (order 2, implicit: symplectic, keeps momenta to rounding; trees without prescribed joints);
     `threads` share the batch; `prescribed`, names of joints whose accelerations are given instead
     of efforts, or booleans (..., nv): there `tau` holds the accelerations (hybrid dynamics);

@@ -22,6 +22,7 @@ from phipsi.contact.contact_rows import (
 from phipsi.errors import InputError
 from phipsi.forces.force import Elements, Force
 from phipsi.laws.circuit import JointRows
+from phipsi.laws.law import Law
 from phipsi.model.contact_pairs import Contacts
 from phipsi.model.model import Model
 from phipsi.model.shapes import ConvexMesh
@@ -118,11 +119,12 @@ def simulate_steps(
     longest = checked_time(dt, "dt")
     q, v = checked_state(system.model, chart_of(system.model), q0, v0)
     steps = max(1, math.ceil(end / longest * (1 - 1e-12)))
-    traced = [] if controller is None or not is_traced(controller) else [controller]
+    is_law = isinstance(controller, Law)
+    traced = [controller] if is_law or (controller is not None and is_traced(controller)) else []
     h = end / steps
     sim = Simulator(system, [*forces, *traced], h, integrator="time_stepping")
     pairs = system.contact_pairs
-    names = ("q", "v") if pairs is None else ("q", "v", IMPULSES)
+    names = ("q", "v", *(() if pairs is None else (IMPULSES,)), *(("tau",) if is_law else ()))
     start = sim.start(q, v, separate=True)
     sim.check_gaps(start, _SEPARATE)
     if controller is None or traced:
@@ -145,8 +147,8 @@ def simulate_steps(
         return np.zeros(np.shape(t)) + elements.potential_energy(elements.state(t, q, v))
 
     t, q_, v_ = found["t"], found["q"], found["v"]
-    tau = np.zeros((len(t), system.nv))
-    if controller is not None:
+    tau = found["tau"] if is_law else np.zeros((len(t), system.nv))
+    if controller is not None and not is_law:
         tau = np.array([controller(*x) for x in zip(t.tolist(), q_, v_, strict=True)], float)
     loops: Any = system if isinstance(system, System) else None
     out = Trajectory(

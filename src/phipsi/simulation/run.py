@@ -13,15 +13,18 @@ from phipsi.algorithms.constrained.system import System
 from phipsi.contact.contact_record import ContactRecord
 from phipsi.errors import InputError, PhipsiError, PhipsiWarning, SimulationError
 from phipsi.forces.force import Force
-from phipsi.model.mechanisms import of_contacts, of_mechanisms, tree_of
+from phipsi.laws.law import Law
+from phipsi.model.mechanisms import of_contacts, of_mechanisms, of_modes, tree_of
 from phipsi.model.model import Model
 from phipsi.motion import checks
+from phipsi.motion.acting_laws import LawControl
 from phipsi.motion.motion import Motion
 from phipsi.motion.tableaux import Method
 from phipsi.motion.user_functions import check_signature, first_call, name_of
 from phipsi.progress import make_progress
 from phipsi.simulation.adaptive_steps import Adaptive, AdaptiveStep
 from phipsi.simulation.changing_run import simulate_changing
+from phipsi.simulation.compiled_equations import is_traced
 from phipsi.simulation.contact_events import ContactEvents, Happened
 from phipsi.simulation.contact_modes import ContactModes
 from phipsi.simulation.contact_runs import CONTACTS, check_contact_run, simulate_steps
@@ -47,6 +50,7 @@ _SAME_TIME = 1e-12
 _BEFORE_A_STOP, _SHORT_OF = 1e-7, 1e-2
 
 
+@of_modes
 @of_contacts
 @of_mechanisms
 def simulate(
@@ -88,9 +92,9 @@ def simulate(
     and its efforts are held in between, so that it may have a memory (without it, it is continuous
     and called at every stage); `delay`, in samples; `integrator`:
     "dopri", "radau", "lsoda" choose their steps from `rtol` and `atol`; "rk4", "semi_implicit",
-    "implicit_midpoint", "variational" (trees only: symplectic, keeps momenta) have the fixed step
-    `dt`, s; "time_stepping", of systems with contacts, rigid stops, ropes or dry friction, the
-    steps of a `Simulator`, at most `dt`;
+    "linearly_implicit" (for stiff modes of flexible bodies), "implicit_midpoint", "variational"
+    (trees only: symplectic, keeps momenta) have the fixed step `dt`, s; "time_stepping", of systems
+    with contacts, rigid stops, ropes or dry friction, the steps of a `Simulator`, at most `dt`;
     `output_times`, increasing times in s at which to record (default: every accepted step, every dt
     for fixed steps); `events`, see `Event`;
     `forces`, elements of `phipsi.forces`, and only those act: damping, friction and limits of the
@@ -124,13 +128,16 @@ def simulate(
         raise InputError(
             f"controller must be a function of (t, q, v) that returns tau, not {controller!r}."
         )
-    if controller is not None:
+    stepping = isinstance(model, Model) and integrator == "time_stepping"
+    if isinstance(controller, Law) and isinstance(model, Model) and not is_traced(controller):
+        controller = controller if stepping else LawControl(model.model, controller)
+    elif controller is not None:
         check_signature(controller, f"controller {name_of(controller)!r}", "t", "q", "v")
     touching = isinstance(model, Model) and model.contact_pairs is not None
     if touching:
         given = {"topology": topology, "prescribed": prescribed, "quadratures": quadratures}
         check_contact_run(model, integrator, given, stabilization)
-    if isinstance(model, Model) and integrator == "time_stepping":
+    if stepping:
         unfit = {"rate": rate, "events": events, "quadratures": quadratures, "work": work}
         unfit |= {"topology": topology, "prescribed": prescribed}
         options = (controller, _listed(forces), output_times, progress, unfit)
@@ -537,6 +544,19 @@ class _Run:
         k = int(np.abs(v).argmax())
         return f" Fastest at the last good state: joint {self.equations.rate_name(k)}, {v[k]:.4g}."
 
+    def _advice(self) -> str:
+        """What may help a run that diverged, beside what it uses already."""
+        stiff = "" if self.method.name == "radau" else "integrator='radau' for stiff forces"
+        if not self.method.is_adaptive:
+            return f"Try {stiff}, or a smaller dt."
+        steps = "integrator='time_stepping', dt=1e-3 for many contacts"
+        ways = [x for x in (stiff, steps if self.equations.contacts is not None else "") if x]
+        if not ways:
+            return (
+                "Its forces may have no bound near this state: smaller gains or stiffnesses help."
+            )
+        return f"Try {', or '.join(ways)}."
+
     def _failure(self, reason: str, cause: BaseException | None) -> SimulationError:
         trajectory = self._partial()
         last = f"t = {trajectory.t[-1]:.9g} s"
@@ -547,8 +567,7 @@ class _Run:
             loops = self.equations.loops
             close = "" if loops is None else loops.near_singular(self.stepper.q)
             text += f"\n{close}" if close else ""
-            text += "\nTry integrator='radau' for stiff forces"
-            text += "." if self.method.is_adaptive else ", or a smaller dt."
+            text += f"\n{self._advice()}"
         else:
             kind = "" if isinstance(cause, PhipsiError) else f"{type(cause).__name__}: "
             text = f"the run stopped: {kind}{cause}"

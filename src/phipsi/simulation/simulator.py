@@ -30,7 +30,7 @@ from phipsi.laws.graph import Node, Shape
 from phipsi.laws.law_operations import given as given_node
 from phipsi.laws.law_values import evaluate
 from phipsi.laws.trace import as_node
-from phipsi.model.mechanisms import mechanism_of, of_contacts, of_mechanisms
+from phipsi.model.mechanisms import mechanism_of, of_contacts, of_mechanisms, of_modes
 from phipsi.model.model import Model
 from phipsi.motion.chart import chart_of
 from phipsi.motion.checks import (
@@ -69,6 +69,7 @@ _FIRST_PIECE = 10_000  # steps of all trajectories, before it is known how long 
 _PIECE = 0.1  # s that machine code runs before it looks at Ctrl-C and the progress bar
 
 
+@of_modes
 @of_contacts
 @of_mechanisms
 @final

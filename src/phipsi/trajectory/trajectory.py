@@ -14,7 +14,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.constrained.system import System
-from phipsi.algorithms.dynamics.energy import kinetic_energy, momentum, potential_energy
+from phipsi.algorithms.dynamics.energy import (
+    elastic_energy,
+    kinetic_energy,
+    momentum,
+    potential_energy,
+)
 from phipsi.contact.contact_record import ContactRecord
 from phipsi.errors import ConvergenceError, InputError, shown
 from phipsi.loaded import display, public
@@ -118,10 +123,12 @@ class Trajectory:
 
     @cached_property
     def energy(self) -> Array:
-        """Kinetic and potential energy (k,), that of the force elements included, J."""
+        """Kinetic and potential energy (k,), also of bent bodies and of force elements, J."""
         if not len(self):
             return np.zeros(0)
         out = kinetic_energy(self.model, self.q, self.v) + potential_energy(self.model, self.q)
+        if self.model.is_flexible:
+            out = out + elastic_energy(self.model, self.q)
         if self._stored is not None:
             out = out + self._stored(self.t, self.q, self.v)
         return _frozen(out)
@@ -346,11 +353,17 @@ class Trajectory:
         """Write t, q, v, tau, energy and quadratures as columns with names, all digits."""
         storage.to_csv(self, path)
 
-    def to_html(self, path: str | os.PathLike[str] | None = None, *, title: str = "") -> Any:
+    def to_html(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        title: str = "",
+        live: Any = False,
+    ) -> Any:
         """The page of `pp.report`: an animation with a timeline, and plots; needs nothing else.
 
-        **Arguments:** `path`, a file that ends in .html; `title`, the model's name by default.
-        **Returns:** the path; without one, the page as a string.
+        **Arguments:** `path`, a file that ends in .html; `title`, the model's name by default;
+        `live` as for `pp.report`. **Returns:** the path; without one, the page as a string.
 
         >>> import phipsi as pp
         >>> fall = pp.simulate(pp.examples.planar_arm(1), [0.0], [0.0], 0.2)
@@ -359,8 +372,8 @@ class Trajectory:
         """
         pages = import_module("phipsi.interfaces.page.report_page")
         if path is None:
-            return pages.report_html(self, title=title)
-        return pages.report(self, path, title=title)
+            return pages.report_html(self, title=title, live=live)
+        return pages.report(self, path, title=title, live=live)
 
     def plot(self, joints: Any = None) -> Any:
         """Coordinates, rates, efforts and energy over time, as a matplotlib figure.

@@ -17,7 +17,7 @@ from phipsi.errors import InputError, ModelError
 from phipsi.expressions.node import Expr
 from phipsi.model.mechanisms import of_given_motion, of_modes, tree_of
 from phipsi.model.model import Model
-from phipsi.operators import I, Jr, M, V, cross, to_com, total, v
+from phipsi.operators import I, Jr, K_e, M, V, cross, eta, to_com, total, v
 from phipsi.spatial import skew
 
 Array = NDArray[Any]
@@ -30,7 +30,9 @@ CENTROIDAL_MOMENTUM, CENTROIDAL_MOMENTUM_MATRIX = to_com @ MOMENTUM, to_com @ MO
 MOMENTUM_MATRIX_DOT = total(M @ VELOCITY_MAP_DOT - cross(V).T @ M @ VELOCITY_MAP)
 # The whole mechanism as one rigid body about the world's origin: the inertia [[·, m c~], [·, m I]]
 WHOLE_INERTIA = total(M @ total(I).T)
+ELASTIC_ENERGY = Fraction(1, 2) * (eta.T @ K_e @ eta)
 _KINETIC_ENERGY, _MOMENTUM = Form(KINETIC_ENERGY), Form(MOMENTUM)
+_ELASTIC = Form(ELASTIC_ENERGY)
 
 
 @of_modes
@@ -71,6 +73,30 @@ def potential_energy(model: Model, q: ArrayLike, **options: Unpack[CallOptions])
     program = program_of(WHOLE_INERTIA, model, "dense", potential_energy)
     calls = Calls(options)
     return calls.finish(-(_first_moment(calls(program, q)) @ program.model.gravity))
+
+
+@of_modes
+@of_given_motion
+def elastic_energy(model: Model, q: ArrayLike, **options: Unpack[CallOptions]) -> Array:
+    """Energy stored in the deformation of flexible bodies.
+
+    ½ η* K_e η, with the modal coordinates η of all bodies. In J; 0 for rigid bodies.
+
+    **Arguments:** `q` (..., nq). **Returns:** (...).
+    **Cost:** one loop over the bodies, O(N). **Source:** theory/flexible-bodies 2.
+
+    >>> import phipsi as pp
+    >>> beam = pp.FlexibleInertia.beam(2.0, 1.5, EI=100.0, modes=0)
+    >>> builder = pp.ModelBuilder()
+    >>> boom = builder.add_body("boom", joint=pp.joints.Fixed(), inertia=beam)
+    >>> cantilever = builder.build()
+    >>> tip = beam.ports[0].moves[1]                 # deflection along y for unit coordinates
+    >>> q = 0.01 * tip / (tip @ tip)
+    >>> static = 3 * 100.0 / 2.0**3 * 0.01**2 / 2    # by a force on the tip: 3 EI/L³ times w²/2
+    >>> bool(pp.elastic_energy(cantilever, q) >= static)
+    True
+    """
+    return evaluate(_ELASTIC, elastic_energy, model, (q,), options)
 
 
 @of_modes
