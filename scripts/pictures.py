@@ -101,7 +101,8 @@ def contact_forces(folder: Path) -> None:
         for name, t in (("trotting_quadruped", 3.1), ("lander", 1.0)):
             file = Path(home) / f"{name}.html"
             subprocess.run([sys.executable, ROOT / "examples" / f"{name}.py", file], check=True)
-            page = browser.new_page(viewport={"width": 1200, "height": 800})
+            size = {"width": 1200, "height": 800}
+            page = browser.new_page(viewport=size, color_scheme="dark")
             page.goto(file.as_uri(), timeout=120_000)
             page.evaluate("t => { setPlaying(false); clock.set(t); }", t)
             page.wait_for_timeout(1000)
@@ -145,6 +146,66 @@ def live_page(folder: Path) -> None:
         page.screenshot(path=folder / "live-page.png", timeout=120_000)
         browser.close()
     print("written: docs/pictures/live-page.png")
+
+
+def pages(folder: Path) -> None:
+    """Pages in chromium: a humanoid with its meshes, dark and light, and facts about a body."""
+    import tempfile
+    import warnings
+    from importlib.metadata import files
+
+    from playwright.sync_api import sync_playwright
+
+    pp = phipsi
+    (path,) = [f for f in files("example-robot-data") or () if f.name == "talos_full_v2.urdf"]
+    file = Path(str(path.locate()))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        talos = pp.load(file, package_dirs=[file.parents[2]])
+    pose = dict(zip(talos.joint_names, talos.neutral(), strict=True))
+    for side, sign in (("left", 1), ("right", -1)):
+        pose[f"arm_{side}_2_joint"] = 0.3 * sign
+        pose[f"arm_{side}_4_joint"] = -1.5 if side == "left" else -0.4
+        for joint, angle in (("3", -0.5), ("4", 1.0), ("5", -0.5)):
+            pose[f"leg_{side}_{joint}_joint"] = angle
+    q = np.tile(list(pose.values()), (2, 1))
+    stands = pp.Trajectory(talos, np.array([0.0, 1.0]), q, 0 * q, 0 * q)
+    arm = pp.examples.planar_arm(3)
+    pin = pp.constraints.Revolute((0, 0, 1), name="pin", a="tip", b=("world", (1.5, 0, 0)))
+    system = pp.System(arm, [pin])
+    turns = pp.simulate(system, system.assemble([1.0, -1.0, -1.5]), np.zeros(3), 3.0)
+    marks = "for (const x of ['axes', 'centreOfMass', 'inertia']) page.show(x, true);"
+    facts = "page.scene.pan(120, 0); page.pick('link2'); page.show('labels', true);"
+    canvas = {"x": 340, "y": 112, "width": 320, "height": 450}
+    whole = {"x": 0, "y": 0, "width": 1000, "height": 600}
+    software = ["--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]
+    shots: dict[str, list[np.ndarray]] = {}
+    with tempfile.TemporaryDirectory() as home, sync_playwright() as play:
+        browser = play.chromium.launch(
+            executable_path=shutil.which("chromium"), args=["--no-sandbox", *software]
+        )
+        for name, run, t, scheme, text, clip in (
+            ("page-humanoid", stands, 0.0, "dark", "page.scene.zoom(0.95);", canvas),
+            ("page-humanoid", stands, 0.0, "light", "page.scene.zoom(0.95);" + marks, canvas),
+            ("page-facts", turns, 1.2, "light", facts, whole),
+        ):
+            where = Path(home) / "page.html"
+            run.to_html(where, title="Four-bar" if run is turns else "Talos")
+            size = {"width": 1000, "height": 800}
+            page = browser.new_page(viewport=size, color_scheme=scheme, reduced_motion="reduce")
+            page.goto(where.as_uri(), timeout=120_000)
+            page.evaluate("t => { clock.set(t); " + text + " }", t)
+            page.wait_for_timeout(2000)
+            page.screenshot(path=Path(home) / "shot.png", clip=clip, timeout=120_000)
+            shots.setdefault(name, []).append(plt.imread(Path(home) / "shot.png")[..., :3])
+            page.close()
+        browser.close()
+    from PIL import Image
+
+    for name, parts in shots.items():
+        pixels = 5 * np.rint(51 * np.concatenate(parts, axis=1)).astype(np.uint8)  # smaller files
+        Image.fromarray(pixels).save(folder / f"{name}.png", optimize=True)
+        print(f"written: docs/pictures/{name}.png")
 
 
 def swing_up() -> plt.Figure:
@@ -389,6 +450,7 @@ def main() -> None:
     workbench(FOLDER)
     live_page(FOLDER)
     contact_forces(FOLDER)
+    pages(FOLDER)
 
 
 if __name__ == "__main__":
