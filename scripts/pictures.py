@@ -252,7 +252,8 @@ def trot() -> str:
     words = f"{speed:.2f} m/s, shown {slow:.0f} times slower; orange: forces of the ground"
     return "\n".join(
         [
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}">',
+            f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
+            f'viewBox="0 0 {width} {height}">',
             "<title>A quadruped trots over a plane with friction</title>",
             f'<rect width="{width}" height="{height}" rx="10" fill="#fbfcfe"/>',
             f'<g>{marks}<animateTransform attributeName="transform" type="translate" {shift}/></g>',
