@@ -208,6 +208,37 @@ def pages(folder: Path) -> None:
         print(f"written: docs/pictures/{name}.png")
 
 
+def live(folder: Path) -> None:
+    """The live pages of the gallery in chromium, small."""
+    import tempfile
+
+    from PIL import Image
+    from playwright.sync_api import sync_playwright
+
+    sys.path.insert(0, str(ROOT / "docs" / "site"))
+    pages = importlib.import_module("live_pages").PAGES
+    software = ["--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]
+    with tempfile.TemporaryDirectory() as home, sync_playwright() as play:
+        browser = play.chromium.launch(
+            executable_path=shutil.which("chromium"), args=["--no-sandbox", *software]
+        )
+        for name, _, _, make in pages:
+            file, shot = Path(home) / f"{name}.html", Path(home) / f"{name}.png"
+            make(file)
+            page = browser.new_page(viewport={"width": 1000, "height": 700})
+            page.goto(file.as_uri(), timeout=120_000)
+            page.wait_for_timeout(2000)
+            page.locator("canvas").first.screenshot(path=shot, timeout=120_000)
+            page.close()
+            whole = Image.open(shot).convert("RGB")
+            side = min(whole.width, round(whole.height * 1.5))
+            left = (whole.width - side) // 2
+            part = whole.crop((left, 0, left + side, whole.height)).resize((360, 240))
+            part.quantize(128).save(folder / f"live-{name}.png", optimize=True)
+            print(f"written: docs/pictures/live-{name}.png")
+        browser.close()
+
+
 def swing_up() -> plt.Figure:
     """The pole in a hundred runs of the policy that examples/train_cart_pole.py trains."""
     sys.path.insert(0, str(ROOT / "examples"))
@@ -316,7 +347,8 @@ def trot() -> str:
     words = f"{speed:.2f} m/s, shown {slow:.0f} times slower; orange: forces of the ground"
     return "\n".join(
         [
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}">',
+            f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
+            f'viewBox="0 0 {width} {height}">',
             "<title>A quadruped trots over a plane with friction</title>",
             f'<rect width="{width}" height="{height}" rx="10" fill="#fbfcfe"/>',
             f'<g>{marks}<animateTransform attributeName="transform" type="translate" {shift}/></g>',
@@ -451,6 +483,7 @@ def main() -> None:
     live_page(FOLDER)
     contact_forces(FOLDER)
     pages(FOLDER)
+    live(FOLDER)
 
 
 if __name__ == "__main__":
