@@ -40,6 +40,7 @@ def run(
     retries: int = 2,
     time_limit: float | None = None,
     memory_limit: int | None = None,
+    shared_folder: bool = False,
 ) -> int:
     """Run what is missing of a study; one that was interrupted goes on.
 
@@ -59,13 +60,15 @@ def run(
         Seconds that a block may take.
     memory_limit
         Bytes that a worker may have.
+    shared_folder
+        The workers of a cluster write blocks into the folder: they see it at the same path.
     """
     with _plain_warnings():
         study = _study_of(file)
         target = folder or file.with_suffix(".study")
         found = study.run(
             target, workers=workers, executor=executor, retries=retries, time_limit=time_limit,
-            memory_limit=memory_limit,
+            memory_limit=memory_limit, shared_folder=shared_folder,
         )  # fmt: skip
     _describe(found)
     if found.interrupted:
@@ -111,10 +114,35 @@ def report(folder: Path, page: Path | None = None, /) -> int:
     return 0
 
 
+@command
+def show(file: Path, number: int, page: Path | None = None, /) -> int:
+    """Run one run of a study again by its number, with the same bits, and write its report.
+
+    Parameters
+    ----------
+    file
+        The file of the study.
+    number
+        The number of the run, such as that of the worst one.
+    page
+        The HTML file; by default beside the file.
+    """
+    from phipsi.interfaces.page.report_page import report
+
+    study = _study_of(file)
+    target = page or file.with_name(f"{file.stem}-run-{number}.html")
+    drawn = study.draws.values(number, 1) if number in range(study.count) else {}
+    about = ", ".join(f"{name} = {x[0]}" for name, x in drawn.items())
+    report(study.trajectory(number), target, title=f"Run {number} of {file.name}: {about[:200]}")
+    say(f"{target}")
+    return 0
+
+
 study_app.command(run)
 study_app.command(run, name="resume")
 study_app.command(status)
 study_app.command(report)
+study_app.command(show)
 
 
 def _study_of(file: Path) -> Study:
