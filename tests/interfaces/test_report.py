@@ -15,8 +15,8 @@ from amounts import seeds
 from browser_pages import until
 
 import phipsi as pp
+from phipsi.interfaces.page.recorded_scene import frame_times
 from phipsi.interfaces.page.report_page import picked
-from phipsi.interfaces.page.scene import frame_times
 from phipsi.interfaces.page.shapes_and_colors import PIN, solids_of, tips
 from phipsi.spatial import quat_to_matrix
 
@@ -378,6 +378,76 @@ def test_a_slope_is_a_slab_and_feet_have_legs(tmp_path: Path):
     assert slab["body"] == -1 and slab["mesh"] == "box"
     np.testing.assert_allclose(slab["rotation"], [np.cos(0.1), 0, np.sin(0.1), 0], atol=1e-5)
     assert [x["mesh"] for x in scene["solids"] if x["body"] == 0].count("cylinder") >= 1
+
+
+# ---- forces of constraints, operators at bodies -------------------------------------------------
+
+
+def test_forces_of_constraints_are_arrows(tmp_path: Path):
+    arm = pp.examples.planar_arm(1)
+    string = pp.constraints.Distance(1.0, name="string", a="tip", b=("world", (1.0, 1.0, 0)))
+    system = pp.System(arm, [string])
+    scene = data_of(pp.report(pp.simulate(system, [0.0], [0.0], 0.2), tmp_path / "x.html"))["scene"]
+    (arrows,) = scene["arrows"]
+    assert (arrows["kind"], arrows["labels"]) == ("constraint", ["string"])
+    at, force = (unpacked(arrows[x]).reshape(-1, 3) for x in ("points", "forces"))
+    np.testing.assert_allclose(at[3], [1, 0, 0], atol=1e-6)
+    np.testing.assert_allclose(force, np.tile([0, 4.905, 0], (len(force), 1)), atol=1e-3)
+    assert scene["notices"] == [] and scene["loops"][0]["name"] == "string"
+
+
+def test_forces_that_are_not_known_are_not_drawn(tmp_path: Path):
+    system, q = four_bar()
+    plain = data_of(pp.report(pp.simulate(system, q, np.zeros(3), 0.3), tmp_path / "x.html"))
+    (arrows,) = plain["scene"]["arrows"]
+    # the end at the middle of the run: m a of the last link, by its own equation of motion
+    times = unpacked(plain["scene"]["times"])
+    run = pp.simulate(system, q, np.zeros(3), 0.3)
+    k = len(times) // 2
+    (at, v), zero = run.at(times[k]), np.zeros(3)
+    expected = pp.joint_reactions(system, at, v, zero).closures
+    side = [i for i, body in enumerate(system.closures.points.body) if body >= 0][0]
+    X = pp.body_poses(system.model, at)[2]
+    turn = X[:3, :3] @ system.closures.points.rotation[side]
+    force = unpacked(arrows["forces"]).reshape(-1, 3)[k]
+    np.testing.assert_allclose(force, turn @ expected[side, 3:], rtol=1e-3, atol=1e-3)
+    damper = pp.forces.JointDamper(None, 2.0)
+    run = pp.simulate(system, q, np.zeros(3), 0.3, forces=[damper])
+    damped = data_of(pp.report(run, tmp_path / "y.html"))["scene"]
+    assert damped["arrows"] == [] and "forces besides the efforts" in damped["notices"][0]
+
+
+def test_operators_at_bodies_are_those_of_the_tree(tmp_path: Path):
+    from phipsi.operators import D, G, P
+
+    flyer = pp.examples.free_flyer()  # one joint with six rates, others with one
+    v = np.linspace(-0.3, 0.3, flyer.nv)
+    run = pp.simulate(flyer, flyer.neutral(), v, 0.4)
+    blocks = data_of(pp.report(run, tmp_path / "x.html"))["blocks"]
+    sizes, times = blocks["sizes"], blocks["times"]
+    assert sizes[0] == 6 and set(sizes[1:]) == {1} and (times[0], times[-1]) == (0, 0.4)
+    frame, body = 7, 4
+    q = run.at(times[frame])[0]
+    at = unpacked(blocks["P"]).reshape(len(times), -1, 6, 6)[frame, body]
+    np.testing.assert_allclose(at, pp.dense(P, flyer, q)[24:30, 24:30], rtol=1e-5, atol=1e-6)
+    squares = np.cumsum([0, *(n * n for n in sizes)])
+    hinge = unpacked(blocks["D"]).reshape(len(times), -1)[frame]
+    whole = pp.dense(D, flyer, q)
+    assert hinge[squares[body]] == pytest.approx(whole[9, 9], rel=1e-5)
+    np.testing.assert_allclose(hinge[:36].reshape(6, 6), whole[:6, :6], rtol=1e-4, atol=1e-4)
+    gain = unpacked(blocks["G"]).reshape(len(times), -1)[frame]
+    column = gain[6 * 9 : 6 * 10]
+    np.testing.assert_allclose(column, pp.dense(G, flyer, q)[24:30, 9], rtol=1e-5, atol=1e-6)
+
+
+def test_a_joint_with_nothing_to_move_has_no_operators(tmp_path: Path):
+    builder = pp.ModelBuilder()
+    none = pp.SpatialInertia(0.0, (0, 0, 0), 0.0)
+    builder.add_body("ghost", joint=pp.joints.Revolute((0, 0, 1)), inertia=none)
+    ghost = builder.build()
+    still = np.zeros((2, 1))
+    run = pp.Trajectory(ghost, np.array([0.0, 1.0]), still, still, still)
+    assert data_of(pp.report(run, tmp_path / "x.html"))["blocks"] is None
 
 
 # ---- in a browser -----------------------------------------------------------------------------

@@ -6,6 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import cached_property
+from importlib import import_module
 from types import MappingProxyType
 from typing import Any, final
 
@@ -351,6 +352,28 @@ class Trajectory:
     def to_csv(self, path: str | os.PathLike[str]) -> None:
         """Write t, q, v, tau, energy and quadratures as columns with names, all digits."""
         storage.to_csv(self, path)
+
+    def to_html(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        title: str = "",
+        live: Any = False,
+    ) -> Any:
+        """The page of `pp.report`: an animation with a timeline, and plots; needs nothing else.
+
+        **Arguments:** `path`, a file that ends in .html; `title`, the model's name by default;
+        `live` as for `pp.report`. **Returns:** the path; without one, the page as a string.
+
+        >>> import phipsi as pp
+        >>> fall = pp.simulate(pp.examples.planar_arm(1), [0.0], [0.0], 0.2)
+        >>> fall.to_html(title="A fall").startswith("<!doctype html>")
+        True
+        """
+        pages = import_module("phipsi.interfaces.page.report_page")
+        if path is None:
+            return pages.report_html(self, title=title, live=live)
+        return pages.report(self, path, title=title, live=live)
 
     def plot(self, joints: Any = None) -> Any:
         """Coordinates, rates, efforts and energy over time, as a matplotlib figure.

@@ -17,8 +17,8 @@ import numpy as np
 
 from phipsi.errors import InputError
 from phipsi.interfaces.page.html_file import page_html
+from phipsi.interfaces.page.recorded_scene import recorded_scene
 from phipsi.interfaces.page.report_page import TRANSPORT
-from phipsi.interfaces.page.scene import recorded_scene
 from phipsi.trajectory.trajectory import Trajectory
 from phipsi.whole_files import whole_file
 

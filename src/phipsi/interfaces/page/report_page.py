@@ -24,12 +24,14 @@ from phipsi.contact.contact_record import ContactRecord
 from phipsi.errors import InputError, shown
 from phipsi.expressions.node import Expr
 from phipsi.interfaces.model_checks import Check
-from phipsi.interfaces.page.html_file import page_html, safe
-from phipsi.interfaces.page.scene import recorded_scene
+from phipsi.interfaces.page.html_file import PageParts, page_html, safe
+from phipsi.interfaces.page.live_page import continued
+from phipsi.interfaces.page.recorded_scene import operator_blocks, recorded_scene
 from phipsi.interfaces.scenarios.joint_values import joint_values
 from phipsi.motion.entry_names import entry_names
 from phipsi.motion.tableaux import METHODS
 from phipsi.simulation.quadratures import WORK
+from phipsi.simulation.simulator import Simulator
 from phipsi.trajectory.trajectory import Trajectory
 from phipsi.whole_files import whole_file
 
@@ -45,20 +47,25 @@ def report(
     title: str = "",
     expression: Expr | None = None,
     checks: Sequence[Check | tuple[str, bool | None, str]] = (),
+    live: bool | Simulator = False,
 ) -> Path:
     """Write a trajectory as one self-contained HTML page.
 
-    It has an animation of the mechanism (drag, zoom, play, scrub), plots of energy, coordinates,
-    rates and efforts that share its time, and an operator expression with its recursion. A run
-    with contacts shows their forces as arrows, and its certificate. Nothing is fetched when it is
+    It has an animation of the mechanism (drag, zoom, play, step, slow motion) with the meshes of
+    its file, plots of energy, coordinates, rates and efforts that share its time, and an operator
+    expression with its recursion. Forces of contacts and constraints are arrows; a run with
+    contacts has its certificate. Picking a body shows its mass, its pose and, at up to 25 times,
+    the blocks of P, D and G there. Press ? on the page for its keys. Nothing is fetched when it is
     opened.
 
     **Arguments:** `path`, a file that ends in .html; `title`, the model's name by default;
     `expression`, the one to explain, by default that of forward dynamics, ℳ⁻¹ (tau − bias), of a
     system with its constraints;
-    `checks`, results to list: (what, passed or None, the numbers as text).
-    **Returns:** the path. **Cost:** a file of about 100 kB, 16 kB per rate, and 2.2 kB per body and
-    second.
+    `checks`, results to list: (what, passed or None, the numbers as text); `live`, the `Simulator`
+    of the run, with which a button goes on from the state that is shown, as on a `live_page`; True
+    for one without laws.
+    **Returns:** the path. **Cost:** a file of about 0.7 MB, 16 kB per rate, 2.2 kB per body and
+    second, and up to 2 MB of meshes.
 
     >>> import tempfile, pathlib, phipsi as pp
     >>> fall = pp.simulate(pp.examples.planar_arm(2), [0.3, 0.4], [0.0, 0.0], 1.0)
@@ -66,6 +73,24 @@ def report(
     >>> page.name
     'fall.html'
     """
+    target = Path(path)
+    if target.suffix.lower() not in (".html", ".htm"):
+        raise InputError(f"{target}: a report is a page; give it a name that ends in .html")
+    text = report_html(trajectory, title=title, expression=expression, checks=checks, live=live)
+    with whole_file(target) as part:
+        part.write_text(text, encoding="utf-8")
+    return target
+
+
+def report_html(
+    trajectory: Trajectory,
+    *,
+    title: str = "",
+    expression: Expr | None = None,
+    checks: Sequence[Check | tuple[str, bool | None, str]] = (),
+    live: bool | Simulator = False,
+) -> str:
+    """The page that `report` writes, as text."""
     if not isinstance(trajectory, Trajectory):
         raise InputError(
             f"report needs a trajectory first: pp.report(pp.simulate(…), 'run.html'), not "
@@ -73,39 +98,27 @@ def report(
         )
     if not len(trajectory):
         raise InputError("the trajectory has no samples, so there is nothing to report.")
-    target = Path(path)
-    if target.suffix.lower() not in (".html", ".htm"):
-        raise InputError(f"{target}: a report is a page; give it a name that ends in .html")
     listed = [c if isinstance(c, Check) else Check(*c) for c in checks]
-    text = _page(trajectory, title, expression, listed)
-    with whole_file(target) as part:
-        part.write_text(text, encoding="utf-8")
-    return target
-
-
-def _page(
-    trajectory: Trajectory, title: str, expression: Expr | None, checks: Sequence[Check]
-) -> str:
     model = trajectory.model
     tiles = "\n".join(_tile(*tile) for tile in _tiles(trajectory))
     sections = (
         f'<section class="tiles">{tiles}</section>',
         '<section class="charts" id="charts"></section>',
         _equation(expression, trajectory),
-        _certificate(trajectory) + _checks(checks),
+        _certificate(trajectory) + _checks(listed),
         _tables(trajectory),
     )
-    return page_html(
-        title or model.name or f"{model.n_bodies} bodies",
-        {
-            "subtitle": _subtitle(trajectory),
-            "controls": TRANSPORT,
-            "body": "\n".join(sections),
-            "footer": _footer(),
-            "data": _data(trajectory),
-            "scripts": ["timeline.js", "charts.js"],
-        },
-    )
+    parts: PageParts = {
+        "subtitle": _subtitle(trajectory),
+        "controls": TRANSPORT,
+        "body": "\n".join(sections),
+        "footer": _footer(),
+        "data": _data(trajectory),
+        "scripts": ["timeline.js", "charts.js"],
+    }
+    if live:
+        parts = continued(parts, trajectory, live if isinstance(live, Simulator) else None)
+    return page_html(title or model.name or f"{model.n_bodies} bodies", parts)
 
 
 TRANSPORT = """
@@ -133,6 +146,7 @@ def _data(trajectory: Trajectory) -> dict[str, Any]:
         ],
         "scene": recorded_scene(trajectory),
         "charts": plots(trajectory),
+        "blocks": operator_blocks(trajectory),
     }
 
 

@@ -1,8 +1,7 @@
-"""The scene: what a page draws of a mechanism, and how a run moves it, as plain data."""
+"""The scene: what a page draws of a mechanism, as plain data."""
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -11,7 +10,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.kinematics.motions import body_poses
-from phipsi.constraints import Constraint
 from phipsi.errors import InputError, PhipsiError, shown
 from phipsi.interfaces.page.meshes import Meshes, read_meshes
 from phipsi.interfaces.page.shapes_and_colors import (
@@ -24,7 +22,6 @@ from phipsi.interfaces.page.shapes_and_colors import (
     linear,
     meshes_of,
     solids_of,
-    tips,
 )
 from phipsi.model import Model, joints
 from phipsi.model.closures import Closure
@@ -32,15 +29,9 @@ from phipsi.model.mechanisms import of_mechanisms
 from phipsi.model.scalars import NUMPY_OPS
 from phipsi.model.shapes import Plane
 from phipsi.model.tree import WORLD
-from phipsi.simulation.run_phase import Phase
 from phipsi.spatial import matrix_to_quat
-from phipsi.trajectory.trajectory import Trajectory
 
 Array = NDArray[Any]
-
-_RATE, _TRAIL_RATE = 60, 200  # frames per second
-_MOST_NUMBERS = 700_000  # in all poses together
-_TRAIL_COLORS = ((1.0, 0.54, 0.24), (0.30, 0.79, 0.94), (0.98, 0.45, 0.72), (0.65, 0.90, 0.35))
 
 
 @of_mechanisms
@@ -71,49 +62,24 @@ def scene_description(
     closures = list(mechanism.closures.closures) if mechanism.n_rows else []
     pairs = () if mechanism.contact_pairs is None else mechanism.contact_pairs.pairs
     if q is None:
-        q = mechanism.neutral()
-        if mechanism.n_rows:
-            q = _assembled(mechanism, q)
-    what = _Drawn(mechanism.model, closures, pairs=pairs, meshes=meshes, colors=colors or {})
+        q = _assembled(mechanism)
+    what = Drawing(mechanism.model, closures, pairs=pairs, meshes=meshes, colors=colors or {})
     return what.description(np.asarray(q, dtype=float).reshape(-1, mechanism.nq))
 
 
-def recorded_scene(trajectory: Trajectory) -> dict[str, Any]:
-    """The scene of a run: the description, and poses, paths and forces over time."""
-    model = trajectory.model
-    times = frame_times(trajectory)
-    fine = frame_times(trajectory, _TRAIL_RATE)
-    closures, passing = _closures(trajectory)
-    pairs = trajectory.contacts.contacts.pairs if trajectory.has_contacts else ()
-    what = _Drawn(model, closures, passing, pairs, trajectory.phases, trajectory.has_contacts)
-    q = trajectory.resample(times).q
-    X = body_poses(model, q).reshape(len(times), -1, 4, 4)
-    description = what.description(q)
-    poses = np.concatenate([matrix_to_quat(X[..., :3, :3]), X[..., :3, 3]], axis=-1)
-    paths = zip(_paths(trajectory, fine), _TRAIL_COLORS, strict=False)
-    return {
-        **description,
-        "times": packed(times),
-        "poses": packed(poses),
-        "trail_times": packed(fine),
-        "trails": [
-            {"name": name, "color": list(color), "points": packed(points)}
-            for (name, points), color in paths
-        ],
-        "trail_span": float(np.clip(0.35 * (times[-1] - times[0]), 0.05, 2.0)),
-        "arrows": _contact_arrows(trajectory, times, description["radius"]),
-    }
-
-
 @dataclass
-class _Drawn:
-    """A mechanism with everything that decides how it looks."""
+class Drawing:
+    """A mechanism with everything that decides how it looks.
+
+    `closures` hold always; those of `passing` come and go. `pairs` are shapes that may touch,
+    `has_contacts` whether it is on the ground; `present`, by body, the times at which it is there.
+    """
 
     model: Model
     closures: list[Closure]
     passing: Sequence[tuple[Closure, Spans]] = ()
     pairs: Sequence[Any] = ()
-    phases: Sequence[Phase] = ()
+    present: Mapping[str, Spans] = field(default_factory=dict)
     has_contacts: bool | None = None
     meshes: bool = True
     colors: Mapping[str, Sequence[float]] = field(default_factory=dict)
@@ -125,7 +91,7 @@ class _Drawn:
         R, p = up @ poses[..., :3, :3], poses[..., :3, 3] @ up.T
         meshes = read_meshes(meshes_of(model)) if self.meshes else Meshes()
         solids = solids_of(model, self.closures, self.passing, meshes.bodies)
-        solids = self._colored(_there(model, self.phases, solids))
+        solids = self._finished(solids)
         boxes = [*solids, *(part.bounds for part in meshes.parts)]
         low, high = _extent(boxes, R, p, up)
         floor = None
@@ -170,8 +136,8 @@ class _Drawn:
             "notices": list(meshes.notices),
         }
 
-    def _colored(self, solids: list[Solid]) -> list[Solid]:
-        """The solids, those of bodies with a given colour in that."""
+    def _finished(self, solids: list[Solid]) -> list[Solid]:
+        """The solids in given colours, with the times at which they are there."""
         unknown = set(self.colors) - set(self.model.body_names)
         if unknown:
             raise InputError(
@@ -179,7 +145,13 @@ class _Drawn:
                 f"its bodies are {shown(', '.join(self.model.body_names[:12]), 300)}"
             )
         chosen = self._chosen()
-        return [replace(s, color=chosen.get(s.body, s.color)) for s in solids]
+        return [
+            replace(s, color=chosen.get(s.body, s.color), shown=s.shown or self._when(s.body))
+            for s in solids
+        ]
+
+    def _when(self, body: int) -> Spans | None:
+        return None if body == WORLD else self.present.get(self.model.body_names[body])
 
     def _chosen(self) -> dict[int, Color]:
         return {self.model.body_index(name): linear(tuple(c)) for name, c in self.colors.items()}
@@ -190,8 +162,8 @@ class _Drawn:
         out: list[dict[str, Any]] = []
         for part in meshes.parts:
             plain = replace(part, color=chosen.get(part.body, part.color)).plain()
-            (box,) = _there(self.model, self.phases, [part.bounds])
-            out.append(plain if box.shown is None else {**plain, "shown": _lists(box.shown)})
+            when = self._when(part.body)
+            out.append(plain if when is None else {**plain, "shown": _lists(when)})
         return out
 
 
@@ -201,12 +173,12 @@ def first_configuration(mechanism: Any) -> Array:
     return mechanism.assemble(q, restarts=20) if mechanism.n_rows else q
 
 
-def _assembled(system: Any, q: Array) -> Array:
-    """A configuration with closed loops, or the given one where none is found."""
+def _assembled(mechanism: Any) -> Array:
+    """The first configuration, or the neutral one where loops cannot be closed."""
     try:
-        return system.assemble(q)
+        return first_configuration(mechanism)
     except PhipsiError:
-        return q
+        return mechanism.neutral()
 
 
 def _body(model: Model, k: int) -> dict[str, Any]:
@@ -274,99 +246,6 @@ def _planes(
             size = (1.2 * radius, 1.2 * radius, thin)
             slabs.append(Solid(WORLD, "box", size, X.rotation, middle, SLAB))
     return height, slabs
-
-
-def _contact_arrows(trajectory: Trajectory, times: Array, radius: float) -> list[dict[str, Any]]:
-    """Contact forces at frames: where they act, the forces, N; and what an arrow of 1 m is, N."""
-    model = trajectory.model
-    if not trajectory.has_contacts or not trajectory.contacts.has_forces:
-        return []
-    record = trajectory.contacts
-    body_a, body_b = record.contacts.slot_bodies.T  # numbers among bodies with shapes, −1: world
-    forces = np.where(body_a[:, None] >= 0, 1.0, -1.0) * record.forces[..., 3:]
-    points = np.where((body_a >= 0)[:, None], record.points.point_a, record.points.point_b)
-    acts = np.flatnonzero(np.abs(forces).max(axis=(0, 2)) > 0)
-    if not acts.size:
-        return []
-    frame = np.clip(np.searchsorted(trajectory.t, times), 0, len(trajectory) - 1)
-    weight = sum(x.mass for x in model.inertias) * float(np.linalg.norm(model.gravity))
-    large = float(np.percentile(np.linalg.norm(forces[1:, acts], axis=-1).max(axis=1), 90))
-    unit = max(weight, large) / (0.9 * radius) or 1.0  # N per m of arrow
-    return [
-        {
-            "kind": "contact",
-            "count": len(acts),
-            "labels": [record.names[i] for i in acts],
-            "points": packed(points[frame][:, acts]),
-            "forces": packed(forces[frame][:, acts]),
-            "unit": _rounded(unit),
-        }
-    ]
-
-
-def _closures(trajectory: Trajectory) -> tuple[list[Closure], list[tuple[Closure, Spans]]]:
-    """Constraints that hold during the whole run, and those that come and go, with their times."""
-    if trajectory.system is not None:
-        return list(trajectory.system.closures.closures), []
-    acting: dict[int, tuple[Constraint, list[Phase]]] = {}
-    for phase in trajectory.phases:
-        for c in phase.topology.constraints:
-            acting.setdefault(id(c), (c, []))[1].append(phase)
-    always: list[Closure] = []
-    passing: list[tuple[Closure, Spans]] = []
-    for c, phases in acting.values():
-        closure = c.closure(trajectory.model)
-        if len(phases) == len(trajectory.phases):
-            always.append(closure)
-        else:
-            passing.append((closure, _spans(phases)))
-    return always, passing
-
-
-def _there(model: Model, phases: Sequence[Phase], solids: list[Solid]) -> list[Solid]:
-    """The solids, those of bodies that are absent for a while with the times at which they show."""
-    names = model.body_names
-    ever = frozenset[str]().union(*(p.topology.absent for p in phases))
-    out: list[Solid] = []
-    for solid in solids:
-        if solid.body != WORLD and solid.shown is None and names[solid.body] in ever:
-            here = [p for p in phases if names[solid.body] not in p.topology.absent]
-            solid = replace(solid, shown=_spans(here))
-        out.append(solid)
-    return out
-
-
-def _spans(phases: Sequence[Phase]) -> Spans:
-    """Their times; stretches that follow on each other are joined."""
-    out: list[tuple[float, float]] = []
-    for phase in phases:
-        if out and out[-1][1] == phase.t0:
-            out[-1] = (out[-1][0], phase.t1)
-        else:
-            out.append((phase.t0, phase.t1))
-    return tuple(out)
-
-
-def frame_times(trajectory: Trajectory, rate: int = _RATE) -> Array:
-    """Even times at so many frames per second, fewer if the page would grow too large."""
-    start, end = float(trajectory.t[0]), float(trajectory.t[-1])
-    most = max(2, _MOST_NUMBERS // max(7 * trajectory.model.n_bodies, 1))
-    count = int(np.clip(np.ceil((end - start) * rate) + 1, 2, most))
-    return np.linspace(start, end, count) if end > start else np.array([start])
-
-
-def _paths(trajectory: Trajectory, times: Array) -> list[tuple[str, Array]]:
-    """Where the tips are, by name (k, 3), in the model's world."""
-    poses = body_poses(trajectory.model, trajectory.resample(times).q).reshape(len(times), -1, 4, 4)
-    return [
-        (name, poses[:, body, :3, 3] + poses[:, body, :3, :3] @ offset)
-        for name, body, offset in tips(trajectory.model)
-    ]
-
-
-def packed(values: Array) -> str:
-    """Numbers as base64 of little-endian single precision."""
-    return base64.b64encode(np.ascontiguousarray(values, dtype="<f4").tobytes()).decode("ascii")
 
 
 def upright(model: Model) -> Array:

@@ -22,7 +22,7 @@ function makeChart(parent, chart) {
     chip.addEventListener("click", () => { hidden.has(i) ? hidden.delete(i) : hidden.add(i); chip.classList.toggle("off"); paint(); });
     return reading;
   });
-  const pen = canvas.getContext("2d");
+  const pen = canvas.getContext("2d", { willReadFrequently: true });
   const edge = { left: 62, right: 14, top: 20, bottom: 26 };
   let picture = null, box = null;
   const toX = (t) => edge.left + (box.w - edge.left - edge.right) * (t - data.start) / ((data.end - data.start) || 1);
@@ -31,6 +31,7 @@ function makeChart(parent, chart) {
     for (const [dash, color] of dashes) dash.style.background = tint(color);
     const ratio = window.devicePixelRatio || 1;
     box = { w: canvas.clientWidth, h: canvas.clientHeight };
+    if (!box.w || !box.h) return; // not on the screen
     canvas.width = Math.round(box.w * ratio); canvas.height = Math.round(box.h * ratio);
     pen.setTransform(ratio, 0, 0, ratio, 0, 0);
     pen.clearRect(0, 0, box.w, box.h);

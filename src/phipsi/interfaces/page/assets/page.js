@@ -35,14 +35,14 @@ const page = {
       { label: "joint", text: `${body.joint.name} (${body.joint.kind}), on ${parent}` },
       { label: "mass centre", text: `${body.com.map(page.number).join("  ")} m, in body axes` },
       { label: "position", text: `${[p[9], p[10], p[11]].map(page.number).join("  ")} m` },
-      { label: "rotation", matrix: turn, note: "body to world" },
+      { label: "rotation", matrix: turn, note: "from body axes to world axes" },
       ...this.suppliers.flatMap((supply) => supply(k) || []),
     ];
     const make = (tag, text, kind) => { const out = document.createElement(tag); if (text !== undefined) out.textContent = text; if (kind) out.className = kind; return out; };
     const close = make("button", "×", "close"); close.setAttribute("aria-label", "close"); close.addEventListener("click", () => page.pick(null));
     const list = make("dl");
     for (const row of rows) {
-      const label = make("dt", row.label), value = make("dd", row.text);
+      const label = make("dt", row.label, row.matrix && "wide"), value = make("dd", row.text, row.matrix && "wide");
       if (row.note) label.append(make("small", row.note));
       if (row.matrix) {
         const table = make("table", undefined, "matrix");
@@ -79,6 +79,8 @@ if (data.scene) {
   try {
     page.scene = new PhipsiScene(page.element("view"), data.scene);
     page.scene.onPick = (name) => page.pick(name);
+    const controls = page.element("controls"), cover = () => { page.scene.bottom = controls.children.length ? controls.offsetHeight + 14 : 0; page.element("stage").style.setProperty("--covered", page.scene.bottom + "px"); page.scene.resize(); };
+    cover(); page.scene.home(); new ResizeObserver(cover).observe(controls);
     page.scene.setPoses(page.poses);
   } catch (error) {
     const note = document.createElement("p");
@@ -111,7 +113,7 @@ document.addEventListener("pointerdown", (e) => { if (!menu.contains(e.target) &
 page.element("home").addEventListener("click", () => page.scene && page.scene.home());
 if (page.scene) for (const [name, words, key] of SHOWN) {
   const button = document.createElement("button"), letter = document.createElement("kbd");
-  button.id = "show-" + name; button.textContent = words; letter.textContent = key; button.append(letter); menu.append(button);
+  button.id = "show-" + name; button.append(Object.assign(document.createElement("span"), { textContent: words })); letter.textContent = key; button.append(letter); menu.append(button);
   button.addEventListener("click", () => page.show(name));
   page.key(key, "show or hide " + words, () => page.show(name));
   page.show(name, page.scene.shown[name]);

@@ -145,7 +145,8 @@ const PHIPSI_RIBBON = {
 class PhipsiScene {
   constructor(canvas, description) {
     this.canvas = canvas; this.description = description; this.dirty = true; this.time = -Infinity;
-    this.onPick = null; this.onDrag = null; this.picked = null; this.arrowUnit = description.arrow_unit || 1;
+    this.onPick = null; this.onDrag = null; this.bottom = 0; // pixels of the canvas below that controls cover
+    this.picked = null; this.arrowUnit = description.arrow_unit || 1;
     this.shown = { shadows: true, frames: false, centreOfMass: false, inertia: false, axes: false, forces: true, paths: true, loops: true, labels: false, bodies: true };
     this.renderer = new THREE.WebGLRenderer({ canvas, antialias: true, alpha: true });
     this.renderer.shadowMap.enabled = true; this.renderer.shadowMap.type = THREE.PCFShadowMap;
@@ -182,7 +183,7 @@ class PhipsiScene {
     const make = (material) => { const plate = new THREE.Mesh(new THREE.PlaneGeometry(2, 2), material); plate.scale.setScalar(7 * (d.radius + d.depth)); this.floor.add(plate); return plate; };
     this.grid = make(new THREE.ShaderMaterial({ uniforms, vertexShader: PHIPSI_FLOOR.vertex, fragmentShader: PHIPSI_FLOOR.fragment, transparent: true, depthWrite: false, side: THREE.DoubleSide }));
     this.shade = make(new THREE.ShadowMaterial({ transparent: true, depthWrite: false }));
-    this.shade.receiveShadow = true; this.shade.renderOrder = 1;
+    this.shade.receiveShadow = true; this.shade.renderOrder = 1; this.shade.scale.setScalar(2.2 * d.radius + d.depth); // as far as shadows reach
     this.scene.add(this.floor);
   }
   _bodies() {
@@ -382,9 +383,10 @@ class PhipsiScene {
     u.plate.value.set(...t.plate); u.line.value.set(...t.line); u.strong.value = t.strong;
     this.dirty = true;
   }
-  home() {
-    const d = this.description, tan = Math.tan(0.31), aspect = (this.canvas.clientWidth || 2) / (this.canvas.clientHeight || 1), wide = Math.hypot(d.half[0], d.half[1]);
-    this.view = { turn: -0.85, tilt: 0.30, away: 0.55 * wide + 1.22 * Math.max(d.half[2] / tan, wide / (tan * aspect)), target: new THREE.Vector3(0, 0, -0.06 * d.half[2]) };
+  home() { // the whole motion fits above the controls
+    const d = this.description, tall = this.canvas.clientHeight || 1, free = Math.max(0.5, 1 - this.bottom / tall), tan = Math.tan(0.31) * free;
+    const aspect = (this.canvas.clientWidth || 2) / (free * tall), wide = Math.hypot(d.half[0], d.half[1]);
+    this.view = { turn: -0.85, tilt: 0.30, away: 0.55 * wide + 1.12 * Math.max(d.half[2] / tan, wide / (tan * aspect)), target: new THREE.Vector3() };
     this.dirty = true;
   }
   turn(dx, dy) { this.view.turn -= dx; this.view.tilt = Math.min(Math.max(this.view.tilt + dy, -1.5), 1.5); this.dirty = true; }
@@ -407,7 +409,7 @@ class PhipsiScene {
   resize() {
     const w = Math.max(1, this.canvas.clientWidth), h = Math.max(1, this.canvas.clientHeight);
     this.renderer.setPixelRatio(Math.min(window.devicePixelRatio || 1, 2)); this.renderer.setSize(w, h, false);
-    this.camera.aspect = w / h; this.camera.updateProjectionMatrix(); this.dirty = true;
+    this.camera.aspect = w / h; this.camera.setViewOffset(w, h, 0, this.bottom / 2, w, h); this.dirty = true;
   }
   draw() { if (this.dirty) this.render(); }
   render() {

@@ -55,12 +55,12 @@ if (data.blocks) {
     const [low, high, s] = bracket(blocks.times, clock.now), frame = s > 0.5 ? high : low, n = blocks.sizes.length;
     const first = blocks.sizes.slice(0, k), nv = blocks.sizes[k], all = blocks.sizes.reduce((a, b) => a + b, 0), squares = blocks.sizes.reduce((a, b) => a + b * b, 0);
     const read = (values, from, rows, columns) => Array.from({ length: rows }, (_, i) => [...values.subarray(from + i * columns, from + (i + 1) * columns)]);
-    const note = `at ${blocks.times[frame].toFixed(3)} s`;
+    const note = `at ${blocks.times[frame].toFixed(3)} s, body axes, [angular; linear]`;
     return [
-      { label: "P", note, matrix: read(blocks.P, 36 * (frame * n + k), 6, 6) },
+      { label: "P, articulated inertia", note, matrix: read(blocks.P, 36 * (frame * n + k), 6, 6) },
       ...(nv ? [
-        { label: "D", note, matrix: read(blocks.D, frame * squares + first.reduce((a, b) => a + b * b, 0), nv, nv) },
-        { label: "G", note, matrix: read(blocks.G, 6 * (frame * all + first.reduce((a, b) => a + b, 0)), 6, nv) },
+        { label: "D, hinge inertia", note: `at ${blocks.times[frame].toFixed(3)} s`, matrix: read(blocks.D, frame * squares + first.reduce((a, b) => a + b * b, 0), nv, nv) },
+        { label: "G, gain P H* D⁻¹", note, matrix: read(blocks.G, 6 * (frame * all + first.reduce((a, b) => a + b, 0)), 6, nv) },
       ] : []),
     ];
   });

@@ -1,0 +1,239 @@
+"""The scene of a run: poses, paths and forces over time, and operators at some times."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phipsi.algorithms.dynamics.equations_of_motion import forward_dynamics, joint_reactions
+from phipsi.algorithms.kinematics.motions import body_poses
+from phipsi.compiler import compile
+from phipsi.constraints import Constraint
+from phipsi.errors import PhipsiError
+from phipsi.interfaces.page.scene import Drawing
+from phipsi.interfaces.page.shapes_and_colors import Spans, tips
+from phipsi.model import Model
+from phipsi.model.closures import Closure
+from phipsi.model.tree import WORLD
+from phipsi.operators import D, G, P
+from phipsi.simulation.run_phase import Phase
+from phipsi.spatial import matrix_to_quat
+from phipsi.trajectory.trajectory import Trajectory
+
+Array = NDArray[Any]
+
+_RATE, _TRAIL_RATE = 60, 200  # frames per second
+_MOST_NUMBERS = 700_000  # in all poses together
+_MOST_REACTIONS = 400  # times at which constraint forces are computed
+_MOST_BLOCK_NUMBERS = 60_000  # in P, D and G together
+_LARGE = 300  # rates; with more, constraint forces take too long
+_TRAIL_COLORS = ((1.0, 0.54, 0.24), (0.30, 0.79, 0.94), (0.98, 0.45, 0.72), (0.65, 0.90, 0.35))
+
+
+def recorded_scene(trajectory: Trajectory) -> dict[str, Any]:
+    """The scene of a run: the description, and poses, paths and forces over time."""
+    model = trajectory.model
+    times = frame_times(trajectory)
+    fine = frame_times(trajectory, _TRAIL_RATE)
+    closures, passing = _closures(trajectory)
+    pairs = trajectory.contacts.contacts.pairs if trajectory.has_contacts else ()
+    what = Drawing(model, closures, passing, pairs, _present(trajectory), trajectory.has_contacts)
+    q = trajectory.resample(times).q
+    X = body_poses(model, q).reshape(len(times), -1, 4, 4)
+    description = what.description(q)
+    poses = np.concatenate([matrix_to_quat(X[..., :3, :3]), X[..., :3, 3]], axis=-1)
+    size = description["radius"]
+    held, untold = _constraint_arrows(trajectory, times, X, size)
+    paths = zip(_paths(trajectory, fine), _TRAIL_COLORS, strict=False)
+    return {
+        **description,
+        "times": packed(times),
+        "poses": packed(poses),
+        "trail_times": packed(fine),
+        "trails": [
+            {"name": name, "color": list(color), "points": packed(points)}
+            for (name, points), color in paths
+        ],
+        "trail_span": float(np.clip(0.35 * (times[-1] - times[0]), 0.05, 2.0)),
+        "arrows": [*_contact_arrows(trajectory, times, size), *held],
+        "notices": [*description["notices"], *untold],
+    }
+
+
+def operator_blocks(trajectory: Trajectory) -> dict[str, Any] | None:
+    """P(k), D(k) and G(k) of the tree at up to 25 even times, for the facts about a body.
+
+    In body axes at O(k), SI units. None where they do not exist: without samples, or if a joint has
+    nothing to move.
+    """
+    model = trajectory.model
+    per_frame = 36 * model.n_bodies + sum(j.nv * (j.nv + 6) for j in model.joints)
+    count = min(25, _MOST_BLOCK_NUMBERS // max(per_frame, 1))
+    if count < 1 or not model.n_bodies:
+        return None
+    times = np.linspace(float(trajectory.t[0]), float(trajectory.t[-1]), count)
+    times = np.unique(times)
+    try:
+        found = compile((P, D, G), model, mode="blocks")(trajectory.resample(times).q)
+    except PhipsiError:
+        return None
+    articulated, hinge, gain = (np.asarray(x) for x in found)
+    if articulated.shape[-2:] != (6, 6):
+        return None
+    sizes = [joint.nv for joint in model.joints]
+    squares = [hinge[:, k, :n, :n].reshape(len(times), -1) for k, n in enumerate(sizes)]
+    columns = [gain[:, :, s].reshape(len(times), -1) for s in model.v_slices]
+    return {
+        "times": [float(f"{t:.9g}") for t in times],
+        "sizes": sizes,
+        "P": packed(articulated),
+        "D": packed(np.concatenate(squares, axis=1)),
+        "G": packed(np.concatenate(columns, axis=1)),
+    }
+
+
+def _contact_arrows(trajectory: Trajectory, times: Array, radius: float) -> list[dict[str, Any]]:
+    """Contact forces at frames: where they act, the forces, N; and what an arrow of 1 m is, N."""
+    model = trajectory.model
+    if not trajectory.has_contacts or not trajectory.contacts.has_forces:
+        return []
+    record = trajectory.contacts
+    body_a, body_b = record.contacts.slot_bodies.T  # numbers among bodies with shapes, −1: world
+    forces = np.where(body_a[:, None] >= 0, 1.0, -1.0) * record.forces[..., 3:]
+    points = np.where((body_a >= 0)[:, None], record.points.point_a, record.points.point_b)
+    acts = np.flatnonzero(np.abs(forces).max(axis=(0, 2)) > 0)
+    if not acts.size:
+        return []
+    frame = np.clip(np.searchsorted(trajectory.t, times), 0, len(trajectory) - 1)
+    return [
+        _arrows(model, "contact", [record.names[i] for i in acts], points[frame][:, acts],
+                forces[frame][:, acts], radius)
+    ]  # fmt: skip
+
+
+def _constraint_arrows(
+    trajectory: Trajectory, times: Array, X: Array, radius: float
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """The forces of closures on bodies at frames, or why they are not shown.
+
+    A trajectory does not say which force elements acted. Where its accelerations are those of the
+    efforts and gravity alone, the reactions of these are the right ones; elsewhere none is drawn.
+    """
+    system = trajectory.system
+    if system is None or not system.n_rows or system.nv > _LARGE or len(times) < 2:
+        return [], []
+    points = system.closures.points
+    other = system.closures.mate
+    shown_points = [
+        i for i, body in enumerate(points.body)
+        if body != WORLD and (system.closures.side[i] == 1 or points.body[other[i]] == WORLD
+                              or other[i] == i)
+    ]  # fmt: skip
+    some = np.unique(np.linspace(0, len(times) - 1, min(len(times), _MOST_REACTIONS)).astype(int))
+    h = 1e-3 * float(times[1] - times[0])
+    inner = np.clip(times[some], times[0] + h, times[-1] - h)
+    around = [trajectory.resample(inner + x) for x in (-h, 0.0, h)]
+    here = around[1]
+    tau = np.nan_to_num(here.tau)
+    try:
+        measured = (around[2].v - around[0].v) / (2 * h)
+        expected = forward_dynamics(system, here.q, here.v, tau)
+        reactions = joint_reactions(system, here.q, here.v, tau).closures
+    except PhipsiError:
+        return [], ["Constraint forces are not shown: this mechanism has none that are unique."]
+    scale = 1.0 + np.abs(expected).max(axis=1)
+    right = np.abs(measured - expected).max(axis=1) < 1e-3 * scale
+    if right.mean() < 0.5:
+        return [], [
+            "Constraint forces are not shown: forces besides the efforts and gravity act, "
+            "and a trajectory does not say which."
+        ]
+    near = np.clip(np.searchsorted(some, np.arange(len(times))), 0, len(some) - 1)
+    at = np.empty((len(times), len(shown_points), 3))
+    force = np.empty_like(at)
+    for k, i in enumerate(shown_points):
+        R, p = X[:, points.body[i], :3, :3], X[:, points.body[i], :3, 3]
+        at[:, k] = p + R @ points.offset[i]
+        local = np.where(right[:, None], reactions[:, i, 3:], 0.0)[near]
+        force[:, k] = np.einsum("tij,tj->ti", R @ points.rotation[i], local)
+    names = [points.names[i].rpartition(".")[0] for i in shown_points]
+    return [_arrows(system, "constraint", names, at, force, radius)], []
+
+
+def _arrows(
+    model: Model, kind: str, labels: list[str], points: Array, forces: Array, radius: float
+) -> dict[str, Any]:
+    """Forces (frames, k, 3) at points, in world axes; `unit` is what an arrow of 1 m is, N."""
+    weight = sum(x.mass for x in model.inertias) * float(np.linalg.norm(model.gravity))
+    large = float(np.percentile(np.linalg.norm(forces, axis=-1).max(axis=1), 90))
+    return {
+        "kind": kind,
+        "count": len(labels),
+        "labels": labels,
+        "points": packed(points),
+        "forces": packed(forces),
+        "unit": float(f"{max(weight, large) / (0.9 * radius) or 1.0:.6g}"),
+    }
+
+
+def _closures(trajectory: Trajectory) -> tuple[list[Closure], list[tuple[Closure, Spans]]]:
+    """Constraints that hold during the whole run, and those that come and go, with their times."""
+    if trajectory.system is not None:
+        return list(trajectory.system.closures.closures), []
+    acting: dict[int, tuple[Constraint, list[Phase]]] = {}
+    for phase in trajectory.phases:
+        for c in phase.topology.constraints:
+            acting.setdefault(id(c), (c, []))[1].append(phase)
+    always: list[Closure] = []
+    passing: list[tuple[Closure, Spans]] = []
+    for c, phases in acting.values():
+        closure = c.closure(trajectory.model)
+        if len(phases) == len(trajectory.phases):
+            always.append(closure)
+        else:
+            passing.append((closure, _spans(phases)))
+    return always, passing
+
+
+def _present(trajectory: Trajectory) -> dict[str, Spans]:
+    """When bodies are there that are absent for a while, by name."""
+    phases = trajectory.phases
+    ever = frozenset[str]().union(*(p.topology.absent for p in phases))
+    return {body: _spans([p for p in phases if body not in p.topology.absent]) for body in ever}
+
+
+def _spans(phases: Sequence[Phase]) -> Spans:
+    """Their times; stretches that follow on each other are joined."""
+    out: list[tuple[float, float]] = []
+    for phase in phases:
+        if out and out[-1][1] == phase.t0:
+            out[-1] = (out[-1][0], phase.t1)
+        else:
+            out.append((phase.t0, phase.t1))
+    return tuple(out)
+
+
+def frame_times(trajectory: Trajectory, rate: int = _RATE) -> Array:
+    """Even times at so many frames per second, fewer if the page would grow too large."""
+    start, end = float(trajectory.t[0]), float(trajectory.t[-1])
+    most = max(2, _MOST_NUMBERS // max(7 * trajectory.model.n_bodies, 1))
+    count = int(np.clip(np.ceil((end - start) * rate) + 1, 2, most))
+    return np.linspace(start, end, count) if end > start else np.array([start])
+
+
+def _paths(trajectory: Trajectory, times: Array) -> list[tuple[str, Array]]:
+    """Where the tips are, by name (k, 3), in the model's world."""
+    poses = body_poses(trajectory.model, trajectory.resample(times).q).reshape(len(times), -1, 4, 4)
+    return [
+        (name, poses[:, body, :3, 3] + poses[:, body, :3, :3] @ offset)
+        for name, body, offset in tips(trajectory.model)
+    ]
+
+
+def packed(values: Array) -> str:
+    """Numbers as base64 of little-endian single precision."""
+    return base64.b64encode(np.ascontiguousarray(values, dtype="<f4").tobytes()).decode("ascii")

@@ -1,0 +1,246 @@
+"""The page in a browser: overlays, facts, themes, touch, and names that would like to do harm."""
+
+import base64
+import io
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from browser_pages import until
+
+import phipsi as pp
+from phipsi.interfaces.page.html_file import page_html
+from phipsi.interfaces.page.scene import scene_description
+
+HOSTILE = [
+    "</script><script>window.hit=1</script>",
+    "<img src=x onerror=window.hit=2>",
+    '"><svg onload=window.hit=3>',
+    "{{data}}\u2028<!--",
+]
+
+
+@pytest.fixture(scope="module")
+def arm_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A swinging arm of two links on a string, whose force is an arrow."""
+    arm = pp.examples.planar_arm(2)
+    string = pp.constraints.Distance(1.0, name="string", a="tip", b=("world", (2.0, 1.0, 0)))
+    run = pp.simulate(pp.System(arm, [string]), [0.0, 0.0], [0.0, 0.0], 0.3)
+    return run.to_html(tmp_path_factory.mktemp("page") / "arm.html", title="Arm")
+
+
+@pytest.fixture(scope="module")
+def hostile_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Bodies, joints and frames with names that are markup, and a title that is."""
+    builder = pp.ModelBuilder()
+    parent = "world"
+    for name in HOSTILE:
+        inertia = pp.SpatialInertia(1.0, (0.5, 0, 0), 0.1)
+        place = pp.Pose(None, (1.0 if parent != "world" else 0.0, 0, 0))
+        joint = pp.joints.Revolute((0, 1, 0))
+        builder.add_body(name, parent=parent, joint=joint, placement=place, inertia=inertia)
+        parent = name
+    scene = scene_description(builder.build())
+    scene["notices"] = [HOSTILE[1]]
+    text = page_html(HOSTILE[0], {"subtitle": HOSTILE[1], "footer": HOSTILE[2],
+                                  "data": {"scene": scene}})  # fmt: skip
+    path = tmp_path_factory.mktemp("page") / "hostile.html"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+class Tab:
+    """A page that is open, with what it said and asked for."""
+
+    def __init__(self, browser: Any, path: Path, **options: Any) -> None:
+        usual = {"viewport": {"width": 460, "height": 560}, "color_scheme": "dark",
+                 "reduced_motion": "reduce"}  # fmt: skip
+        self.page = browser.new_page(**{**usual, **options})
+        self.told: list[str] = []
+        self.requests: list[str] = []
+        self.page.on("console", lambda message: self.told.append(message.text))
+        self.page.on("pageerror", lambda error: self.told.append(str(error)))
+        self.page.on("request", lambda request: self.requests.append(request.url))
+        self.page.goto(path.as_uri())
+        self.path = path
+
+    def run(self, text: str, *arguments: Any) -> Any:
+        return self.page.evaluate(text, *arguments)
+
+    def picture(self) -> np.ndarray:
+        """What the scene shows (labels are not in it), from 0 to 1."""
+        import matplotlib.image
+
+        text = self.run("page.scene.snapshot()").partition(",")[2]
+        return matplotlib.image.imread(io.BytesIO(base64.b64decode(text)), format="png")
+
+    def spot(self, body: int) -> tuple[float, float]:
+        """Where the mass centre of a body is on the screen."""
+        x, y, width, height, left, top = self.run(
+            """k => { const s = page.scene, box = s.canvas.getBoundingClientRect(); s.render();
+            const p = new THREE.Vector3(...data.scene.bodies[k].com);
+            p.applyMatrix4(s.bodies[k].matrixWorld).project(s.camera);
+            return [p.x, p.y, box.width, box.height, box.left, box.top]; }""",
+            body,
+        )
+        return left + (x + 1) / 2 * width, top + (1 - y) / 2 * height
+
+    def close(self) -> None:
+        """Nothing was said, and nothing but the page itself was asked for."""
+        assert self.told == []
+        assert self.requests == [self.path.as_uri()]
+        self.page.close()
+
+
+@pytest.fixture(scope="module")
+def open_arm(browser: Any, arm_page: Path) -> Iterator[Tab]:
+    """One tab for most tests: opening a page costs more than looking at it."""
+    tab = Tab(browser, arm_page)
+    yield tab
+    tab.close()
+
+
+@pytest.fixture
+def arm(open_arm: Tab) -> Tab:
+    open_arm.run("() => { page.scene.onDrag = null; page.pick(null); clock.set(0.15); }")
+    return open_arm
+
+
+def test_overlays_follow_their_keys(arm: Tab):
+    tab = arm
+    before = tab.picture()
+    for key, name in zip("bspofaci", ("bodies", "shadows", "paths", "forces", "frames", "axes",
+                                      "centreOfMass", "inertia"), strict=True):  # fmt: skip
+        was = tab.run("name => page.scene.shown[name]", name)
+        tab.page.keyboard.press(key)
+        assert tab.run("name => page.scene.shown[name]", name) is not was
+        button = tab.page.locator(f"#show-{name}")
+        assert button.get_attribute("aria-pressed") == str(not was).lower()
+        if name != "paths":  # nothing moves on the string
+            assert np.abs(tab.picture() - before).max() > 0.15, name
+        tab.page.keyboard.press(key)
+    np.testing.assert_allclose(tab.picture(), before, atol=0.02)
+    tab.page.keyboard.press("n")
+    tab.run("page.scene.render()")
+    labels = tab.page.locator(".labels span:visible")
+    assert labels.all_text_contents() == ["link1", "link2", "string"]
+    violet = tab.picture()
+    assert ((violet[..., 2] > 0.6) & (violet[..., 1] < 0.6)).sum() > 30  # the string pulls
+    tab.page.keyboard.press("?")
+    assert (
+        tab.page.locator("#help").is_visible()
+        and "inertia ellipsoids" in tab.page.locator("#keys").inner_text()
+    )
+    tab.page.keyboard.press("Escape")
+    tab.page.keyboard.press("n")
+
+
+def test_a_picked_body_shows_its_facts(arm: Tab):
+    tab = arm
+    assert not tab.page.locator("#facts").is_visible()
+    tab.page.mouse.click(*tab.spot(1))
+    facts = tab.page.locator("#facts")
+    assert facts.locator("h2").inner_text() == "link2"
+    text = facts.inner_text()
+    assert "1.000 kg" in text and "joint2 (revolute), on link1" in text
+    tables = facts.locator("table").all()
+    assert [len(t.locator("tr").all()) for t in tables] == [3, 6, 1, 6]  # rotation, P, D, G
+    arm = pp.examples.planar_arm(2)
+    inertia = arm.inertia_matrices[1]
+    row = tables[1].locator("tr").nth(5).locator("td").all_text_contents()
+    shown = [float(x.replace("−", "-")) for x in row]
+    np.testing.assert_allclose(shown, inertia[5], rtol=1e-3, atol=1e-6)  # P of the tip is M
+    tab.page.keyboard.press("k")
+    assert facts.locator("h2").inner_text() == "link1"
+    tab.page.keyboard.press("Escape")
+    assert not facts.is_visible()
+
+
+def test_time_steps_and_slow_motion(arm: Tab):
+    tab = arm
+    tab.run("clock.set(0)")
+    frames = tab.run("Array.from(run.times)")
+    for _ in range(3):
+        tab.page.keyboard.press(".")
+    assert tab.run("clock.now") == frames[3]
+    tab.page.keyboard.press(",")
+    assert tab.run("clock.now") == frames[2]
+    tab.page.locator("#forth").click()
+    assert tab.run("clock.now") == frames[3]
+    tab.page.keyboard.press("<")
+    assert tab.run("Number(speed.value)") == 0.5
+    tab.page.keyboard.press("0")
+    assert tab.run("clock.now") == 0
+
+
+def test_light_and_dark(arm: Tab):
+    tab = arm
+    theme = "document.documentElement.dataset.theme"
+    back = "getComputedStyle(document.documentElement).backgroundColor"
+    assert tab.run(theme) == "dark"
+    dark, floor = tab.run(back), tab.picture()
+    tab.page.keyboard.press("t")
+    assert tab.run(theme) == "light" and tab.run(back) != dark
+    assert np.abs(tab.picture() - floor).max() > 0.15
+    tab.page.locator("#theme").click()
+    assert tab.run(theme) == "dark" and tab.run(back) == dark
+    tab.page.emulate_media(color_scheme="light")
+    until(tab.page, theme + " === 'light'")
+    tab.page.emulate_media(color_scheme="dark")
+    until(tab.page, theme + " === 'dark'")
+
+
+def test_names_are_text_whatever_they_are(browser: Any, hostile_page: Path):
+    tab = Tab(browser, hostile_page)
+    until(tab.page, "page.scene !== null")
+    tab.page.keyboard.press("n")
+    tab.run("page.scene.render()")
+    labels = tab.page.locator(".labels span").all_text_contents()
+    assert labels == HOSTILE
+    for name in HOSTILE:
+        tab.page.keyboard.press("j")
+        assert tab.page.locator("#facts h2").text_content() == name
+    assert tab.page.locator("#notices").inner_text() == HOSTILE[1]
+    assert "<script>window" in tab.page.title()
+    tab.page.wait_for_timeout(200)
+    assert tab.run("window.hit") is None
+    tab.close()
+
+
+def test_it_fits_a_phone_and_answers_to_fingers(browser: Any, arm_page: Path):
+    phone = {"width": 390, "height": 720}
+    tab = Tab(browser, arm_page, viewport=phone, has_touch=True, is_mobile=True)
+    tab.run("() => { clock.set(0.15); }")
+    assert tab.run("document.documentElement.scrollWidth") <= 390
+    tab.page.touchscreen.tap(*tab.spot(0))
+    assert tab.page.locator("#facts h2").inner_text() == "link1"
+    panel, controls = (tab.page.locator(x).bounding_box() for x in ("#facts", "#controls"))
+    assert panel["y"] + panel["height"] <= controls["y"]  # the controls stay free
+    tab.close()
+
+
+def test_dragging_gives_points_of_the_world(arm: Tab):
+    tab = arm
+    tab.run("""() => { clock.set(0.15); window.seen = [];
+        page.scene.onDrag = { start: (...x) => { seen.push(["start", ...x]); },
+            move: (x) => { seen.push(["move", x]); }, end: () => { seen.push(["end"]); } }; }""")
+    x, y = tab.spot(1)
+    view = tab.run("page.scene.view.turn")
+    tab.page.mouse.move(x, y)
+    tab.page.mouse.down()
+    tab.page.mouse.move(x + 40, y)
+    tab.page.mouse.move(x + 40, y - 30)
+    tab.page.mouse.up()
+    seen = tab.run("seen")
+    assert [s[0] for s in seen] == ["start", "move", "move", "end"] and seen[0][1] == "link2"
+    pose = np.array(tab.run("Array.from(page.poses.subarray(12, 24))"))
+    here = pose[:9].reshape(3, 3) @ seen[0][2] + pose[9:]
+    np.testing.assert_allclose(here, seen[0][3], atol=1e-5)
+    up, away = np.array([0, 1.0, 0]), np.array(seen[2][1]) - np.array(seen[1][1])
+    assert away @ up > 0.95 * np.linalg.norm(away) * np.cos(0.3)  # gravity is along −y
+    assert tab.run("page.scene.view.turn") == view and not tab.page.locator("#facts").is_visible()
+    tab.page.mouse.click(x, y)
+    assert tab.run("seen.length") == 6  # a click takes hold and lets go, and picks
+    assert tab.page.locator("#facts").is_visible()
