@@ -18,6 +18,7 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
+import live_pages  # noqa: E402
 import pages  # noqa: E402
 import reference  # noqa: E402
 
@@ -34,6 +35,9 @@ def assemble(folder: Path) -> None:
         _write(folder / name, pages.outside_code(text, lambda x, n=name: linked(x, n, entries)))
     for name, text in reference.pages().items():
         _write(folder / name, text)
+    gallery = folder / "gallery.md"
+    head, mark, rest = gallery.read_text(encoding="utf-8").partition("\n## ")
+    _write(gallery, f"{head}\n{live_pages.section()}{mark.lstrip()}{rest}")
     pages.copy_pictures(folder)
 
 
@@ -86,6 +90,7 @@ def main() -> int:
     if fetched:
         print("the site would fetch from outside:", *fetched, sep="\n    ", file=sys.stderr)
         return 1
+    live_pages.write(site / "live")
     count = len(list(site.rglob("*.html")))
     print(f"{site / 'index.html'}: {count} pages in {time.perf_counter() - start:.0f} s")
     return 0

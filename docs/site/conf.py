@@ -28,6 +28,7 @@ html_css_files = ["katex.min.css", "site.css"]
 html_js_files = ["katex.min.js", "formulas.js"]
 html_math_renderer = "katex"
 html_copy_source = html_show_copyright = html_show_sphinx = False
+html_show_search_summary = False  # it would fetch pages, which a folder of files does not allow
 html_theme_options = {"navigation_with_keys": True}
 
 myst_enable_extensions = ["dollarmath"]

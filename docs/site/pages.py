@@ -69,9 +69,10 @@ def page(source: str) -> str:
     if source == INDEX:
         text += "\n" + "\n".join(navigation())
     if source in CHILDREN:
-        names = [x.relative_to(ROOT).as_posix() for x in sorted(ROOT.glob(CHILDREN[source]))]
-        names = [x for x in names if x in set(sources()) and x != source]
-        text += "\n" + contents("", [relative(x, source) for x in names])
+        found = [x.relative_to(ROOT).as_posix() for x in sorted(ROOT.glob(CHILDREN[source]))]
+        names = [relative(x, source) for x in found if x in set(sources()) and x != source]
+        linked = list(dict.fromkeys(x for x in LINK.findall(text) if x in names))
+        text += "\n" + contents("", [*linked, *(x for x in names if x not in linked)])
     if source == "docs/api.md":
         text += "\n" + contents("", reference.names())
     return text

@@ -84,6 +84,13 @@ def pages() -> dict[str, str]:
             for topic, where, listed in topics()}  # fmt: skip
 
 
+@functools.cache
+def _mentions() -> dict[str, str]:
+    """Words in docstrings that can only mean a public name, and the link to its entry."""
+    return {name.rpartition(".")[2]: f"../{entry}" for name, entry in entries().items()
+            if re.search(r"[a-z]_[a-z]|^[A-Z]\w*[a-z]", name.rpartition(".")[2])}  # fmt: skip
+
+
 def _page(topic: str, where: str, names: list[tuple[str, object]]) -> Iterator[str]:
     yield f"# {topic}\n"
     yield f"Explained in [{where.removesuffix('.md')}](../{where}).\n"
@@ -193,6 +200,11 @@ def _escaped(line: str) -> str:
     """The line with what would be markup by accident as text; code spans stay as they are."""
     parts = re.split(r"(``.+?``|`[^`]*`)", line)
     return "".join(
-        part if i % 2 else _STAR.sub(r"\\*", part).replace("<", "\\<").replace("$", "\\$")
+        _linked(part) if i % 2 else _STAR.sub(r"\\*", part).replace("<", "\\<").replace("$", "\\$")
         for i, part in enumerate(parts)
     )
+
+
+def _linked(code: str) -> str:
+    link = _mentions().get(code.strip("`"))
+    return f"[{code}]({link})" if link else code

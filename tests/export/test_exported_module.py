@@ -15,8 +15,10 @@ from random_models import ALL, model_from_parents, random_tree
 
 import phipsi as pp
 from phipsi import operators as ops
+from phipsi.algorithms.dynamics.derivatives import forward_dynamics_operators
 from phipsi.algorithms.forms import FORWARD_DYNAMICS, INVERSE_DYNAMICS
 from phipsi.backends.failures import NOT_FINITE
+from phipsi.backends.native.targets.target import Target
 from phipsi.errors import InputError, LoweringError, SpaceError
 from phipsi.exporting.module import Source, exported_module
 from phipsi.exporting.targets import TARGETS, target_named
@@ -180,3 +182,34 @@ def test_random_programs_give_the_bits_of_the_code_here():
         if code == 0:
             for a, b in zip(got, want, strict=True):
                 assert_array_equal(a.reshape(b.shape), b, err_msg=repr(program))
+
+
+@pytest.mark.parametrize("bodies", [1, 3, 5])
+def test_tiles_of_products_do_not_change_bits(bodies, monkeypatch):
+    """Products of matrices of fewer rows than a tile, of a whole tile, and of one and a rest."""
+    chain = pp.examples.planar_arm(bodies)
+    forms = forward_dynamics_operators()
+    program = pp.compile(forms, chain, mode="dense", backend="native")
+    inputs = inputs_of(program)
+    results, texts = [], set[str]()
+    for registers in (16, 32):
+        monkeypatch.setattr(Target, "registers", property(lambda _, n=registers: n))
+        exported = InProcess([program])
+        texts.add(exported.module.text)
+        found, status, _ = exported.batch(0, COUNT, *inputs)
+        assert not status.any()
+        results.append([found, [exported(0, *(x[i] for x in inputs))[0] for i in range(COUNT)]])
+    assert len(texts) == (2 if bodies > 2 else 1)  # a small matrix has no whole tile
+    want = program(*inputs)
+    for many, ones in results:
+        for k, w in enumerate(want):
+            assert_array_equal(many[k], w)
+            assert_array_equal([one[k] for one in ones], w)
+
+
+def test_registers_of_processors():
+    few = {name for name, row in TARGETS.items() if row.target.registers == 16}
+    assert few == {
+        "x86-64", "x86-64-v2", "x86-64-v3", "armv7", "cortex-m7", "cortex-m4", "cortex-m33",
+        "macos-x86-64", "windows-x64",
+    }  # fmt: skip

@@ -86,3 +86,83 @@ def test_the_variational_integrator_needs_derivatives_that_are_not_there_yet():
     model = chain()
     with pytest.raises(pp.PhipsiError, match="known for rigid bodies only"):
         pp.rollout(model, *start(model), np.zeros(model.nv), 1e-3, 2, integrator="variational")
+
+
+@cache
+def stiff_arm():
+    """Links whose stretch vibrates at 1e4 rad/s."""
+    beam = pp.FlexibleInertia.beam(
+        0.5, 2.0, EI=2000.0, EA=1.7e7, modes=0, rotary_inertia=2e-4, damping_ratio=0.01
+    )
+    builder = pp.ModelBuilder(gravity=(0, 0, 0))
+    for i in range(20):
+        builder.add_body(
+            f"link{i}",
+            parent=f"link{i - 1}" if i else "world",
+            port="tip" if i else None,
+            joint=pp.joints.Revolute((0, 1, 0)),
+            inertia=beam,
+        )
+    return builder.build()
+
+
+def test_stiff_modes_at_ordinary_steps():
+    model = stiff_arm()
+    assert model.flexible[0].frequencies.max() > 1e4
+    v0 = np.zeros(model.nv)
+    v0[0] = 1.0
+    q, v = pp.rollout(model, model.neutral(), v0, v0 * 0, 1e-2, 100, integrator="linearly_implicit")
+    assert np.isfinite(q).all()
+    found = energy(model, q, v)
+    assert np.ptp(found) < 1e-3 * found[0]
+    with pytest.raises(pp.errors.SimulationError):
+        pp.rollout(model, model.neutral(), v0, v0 * 0, 1e-2, 100, integrator="semi_implicit")
+
+
+def test_a_linearly_implicit_step_is_its_formula():
+    model = chain(0.05)
+    q, v = start(model)
+    q = model.integrate(q, 0.01 * v)
+    tau, h = np.linspace(-1, 1, model.nv), 1e-2
+    K, C = np.zeros((2, model.nv, model.nv))
+    for k, n in enumerate(model.modes):
+        at = slice(model.v_slices[k].stop - n, model.v_slices[k].stop)
+        K[at, at], C[at, at] = model.flexible[k].stiffness, model.flexible[k].damping
+    mass = pp.mass_matrix(model, q)
+    load = tau - pp.bias_forces(model, q, v) - h * K @ v
+    after = v + h * np.linalg.solve(mass + h * C + h * h * K, load)
+    options = {"integrator": "linearly_implicit"}
+    found_q, found_v = pp.rollout(model, q, v, tau, h, 1, **options)
+    joint = model.v_slices[1]  # rates of a free body also turn with its axes
+    assert_allclose(found_v[-1, joint], after[joint], rtol=1e-9)
+    assert_allclose(found_q[-1, -joint.stop + joint.start :], (q[-3:] + h * after[-3:]), rtol=1e-9)
+    run = pp.simulate(model, q, v, h, controller=lambda t, q, v: tau, dt=h, **options)
+    assert_allclose(run.q[-1], found_q[-1], rtol=1e-11, atol=1e-13)
+
+
+def test_linearly_implicit_steps_converge_and_without_modes_are_semi_implicit():
+    model = chain()
+    q0, v0 = start(model)
+    zero = np.zeros(model.nv)
+    exact = pp.rollout(model, q0, v0, zero, 1e-4, 200)[0][-1]
+    ends = [
+        pp.rollout(model, q0, v0, zero, h, steps, integrator="linearly_implicit")[0][-1]
+        for h, steps in ((2.5e-4, 80), (1.25e-4, 160))
+    ]
+    errors = [np.abs(end - exact).max() for end in ends]
+    assert errors[1] < 0.6 * errors[0]
+    arm = pp.examples.planar_arm(2)
+    runs = [
+        pp.rollout(arm, [0.1, 0.2], [1.0, 0.0], [0.0, 0.0], 1e-3, 20, integrator=name)[0]
+        for name in ("linearly_implicit", "semi_implicit")
+    ]
+    assert_allclose(*runs, rtol=1e-10)
+
+
+def test_linearly_implicit_steps_do_not_know_constraints():
+    arm = pp.examples.planar_arm(3)
+    pin = pp.constraints.Revolute((0, 0, 1), name="pin", a="tip", b=("world", (1.5, 0, 0)))
+    system = pp.System(arm, [pin])
+    q = system.assemble([1.0, -1.0, -1.5])
+    with pytest.raises(pp.errors.InputError, match="does not go with constraints"):
+        pp.rollout(system, q, np.zeros(3), np.zeros(3), 1e-3, 1, integrator="linearly_implicit")

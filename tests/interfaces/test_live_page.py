@@ -46,10 +46,13 @@ def simulator(name: str) -> pp.Simulator:
 def pages(tmp_path_factory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("pages")
     starts = {"arm": [0.3, -0.2], "loop": None}
-    return {
+    found = {
         n: live_page(simulator(n), folder / f"{n}.html", q=q, play=False, title=HOSTILE)
         for n, q in starts.items()
     }
+    sim = simulator("arm")
+    run = sim.rollout(sim.start([0.3, -0.2]), steps=400, every=10).trajectory()
+    return {**found, "recorded": run.to_html(folder / "recorded.html", title=HOSTILE, live=sim)}
 
 
 @pytest.fixture(scope="module")
@@ -66,19 +69,20 @@ def opened(browser, pages):
         tab.on("pageerror", lambda e: failed.append(str(e)))
         tab.on("console", lambda m: failed.append(m.text) if m.type == "error" else None)
         tab.goto(pages[name].as_uri())
-        tab.wait_for_selector("#live[data-ready]")
+        tab.wait_for_selector("#live[data-ready]", state="attached")
         return tab
 
     def open_page(name: str) -> Any:
         tab = tab_of(name)
         tab.bring_to_front()
-        tab.evaluate("page.live.set(false); page.live.reset()")
+        if name != "recorded":
+            tab.evaluate("page.live.set(false); page.live.reset()")
         return tab
 
     yield open_page
     context.close()
     assert not failed
-    assert sorted(asked) == sorted(path.as_uri() for path in pages.values())
+    assert set(asked) <= {path.as_uri() for path in pages.values()}
 
 
 def test_500_steps_on_the_page_have_the_bits_of_a_rollout(opened, pages):
@@ -176,16 +180,47 @@ def test_a_four_bar_stays_closed_while_it_is_dragged(opened):
 
 def test_time_goes_on_and_stops(opened):
     tab = opened("arm")
-    tab.click("#play")
+    tab.click("#live-play")
     for _ in range(100):
         tab.wait_for_timeout(50)
         if tab.evaluate("page.live.physics.values.t[0]") > 0.02:
             break
-    tab.click("#play")
+    tab.click("#live-play")
     t = tab.evaluate("page.live.physics.values.t[0]")
     assert t > 0.02
     tab.wait_for_timeout(100)
     assert tab.evaluate("page.live.physics.values.t[0]") == t
+
+
+def test_a_recording_goes_on_from_what_is_shown(opened):
+    tab = opened("recorded")
+    assert tab.is_visible("#continue") and not tab.is_visible("#live-play")
+    tab.evaluate("setPlaying(false); clock.set(0.2)")
+    before = tab.evaluate("[...page.poses]")
+    tab.evaluate("page.live.set = ((f) => (on) => f(false))(page.live.set)")  # stands still here
+    tab.click("#continue")
+    assert tab.is_visible("#live-play") and not tab.is_visible("#continue")
+    state = tab.evaluate(
+        "(() => { const v = page.live.physics.values; return [[...v.q], v.t[0]]; })()"
+    )
+    sim = simulator("arm")
+    run = sim.rollout(sim.start([0.3, -0.2]), steps=300, every=100)
+    assert_array_equal(state[0], run.q[2])
+    assert state[1] == run.t[2]
+    assert_allclose(tab.evaluate("[...page.poses]"), before, atol=2e-3)  # between two frames
+    tab.evaluate("page.live.advance(100)")
+    assert_array_equal(tab.evaluate("[...page.live.physics.values.q]"), run.q[3])
+    tab.click("#again")
+    assert tab.evaluate("[...page.live.physics.values.q]") == state[0]
+    tab.click("#return")
+    assert tab.is_visible("#continue")
+    assert_allclose(tab.evaluate("[...page.poses]"), before, atol=1e-6)
+
+
+def test_recordings_that_cannot_go_on(tmp_path):
+    run = pp.simulate(pp.examples.planar_arm(1), [0.0], [0.0], 0.1)
+    with pytest.raises(InputError, match="another mechanism"):
+        run.to_html(live=simulator("arm"))
 
 
 def test_files_that_are_not_pages_are_rejected(tmp_path):

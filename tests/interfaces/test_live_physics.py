@@ -260,3 +260,16 @@ def test_what_cannot_be_live():
     sim = pp.Simulator(pp.examples.planar_arm(1))
     with pytest.raises(InputError, match="one state"):
         live_physics(sim, sim.start(np.zeros((3, 1))))
+
+
+def test_joints_that_turn_have_the_same_value_after_a_turn(folder):
+    _, _, physics = built("held arm")
+    body = """
+    const c = physics.description.coordinates[0];
+    values.q[0] = 2 * Math.PI + 0.25;
+    const seen = physics.get(c);
+    physics.set(c, 0.5);
+    return [seen, values.q[0], c.periodic];
+    """
+    seen, q, periodic = in_node(folder, physics, body)
+    assert periodic and abs(seen - 0.25) < 1e-12 and abs(q - 2 * np.pi - 0.5) < 1e-12

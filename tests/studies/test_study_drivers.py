@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import time
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,8 @@ from small_studies import same, small
 
 import phipsi as pp
 from phipsi.errors import InputError, SimulationError
-from phipsi.studies import folder_lock
+from phipsi.studies import folder_lock, run_study
+from phipsi.studies.block_workers import Finished
 from phipsi.studies.folder_lock import LOCK, FolderLock
 from phipsi.studies.study_folder import StudyFolder
 
@@ -219,7 +221,7 @@ def greedy(run: Any, draws: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     [
         (always_killed, {}, r"the first 8 runs .* same way.*\s+its process died \(SIGKILL\)"),
         (greedy, {"memory_limit": 8 << 30}, "needs more memory than it may have"),
-        (lambda run, d: {"x": d["y"]}, {}, r"raised KeyError: 'y' \(run [04], test_study_dri"),
+        (lambda run, d: {"x": d["y"]}, {}, r"raised KeyError: 'y' \(run \d+, test_study_dri"),
         (lambda run, d: {"x": 1.0}, {}, r"one row for each of 1 runs"),
         (lambda run, d: 1.0, {}, "returned float; it must return arrays by name"),
     ],
@@ -282,3 +284,73 @@ def test_results_are_short_to_read(arm: pp.Simulator):
         repr(found.estimate("x")).startswith("<estimate 0.") and len(repr(found.estimate("x"))) < 80
     )
     assert found.reason(3) == ""
+
+
+# ---- many blocks ---------------------------------------------------------------------------------
+
+
+class ManyBlocks:
+    """A study without physics, for the driver alone."""
+
+    def __init__(self, blocks: int) -> None:
+        self.count = self.blocks = blocks
+        lists = {"seed": 0, "sampling": "random", "record": [], "keep": []}
+        self.definition = {"runs": blocks, "block": 1, "draws": {}, **lists}
+
+    def numbers_of(self, block: int) -> range:
+        return range(block, block + 1)
+
+    def run_block(self, block: int) -> dict[str, np.ndarray]:
+        return {"run": np.array([block]), "status": np.zeros(1)}
+
+    def compile(self) -> None:
+        pass
+
+
+class Echo:
+    """Workers that are done at once, without files."""
+
+    def __init__(self) -> None:
+        self.given: list[int] = []
+
+    @property
+    def free(self) -> int:
+        return 4 - len(self.given)
+
+    def submit(self, block: int) -> None:
+        self.given.append(block)
+
+    def results(self, patience: float) -> list[Finished]:
+        out = [Finished(block, f"{block:064x}") for block in self.given]
+        self.given.clear()
+        return out
+
+    def close(self) -> None:
+        pass
+
+
+def test_the_driver_needs_some_bytes_for_a_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """41 bytes, reserved at the beginning; a dictionary of digests would need 200 and more."""
+    monkeypatch.setattr(run_study, "LocalWorkers", lambda job, count, **limits: Echo())
+    monkeypatch.setattr(run_study, "_SAVE_EVERY", 0.01)
+
+    def grown(blocks: int) -> tuple[float, float]:
+        during: list[int] = []
+
+        def progress(done: float, total: float) -> None:
+            if done in (0.2 * total, 0.9 * total):
+                during.append(tracemalloc.get_traced_memory()[0])
+
+        tracemalloc.start()
+        study: Any = ManyBlocks(blocks)
+        run_study.run_study(
+            study, tmp_path / str(blocks), workers=2, executor="local", retries=2,
+            time_limit=None, memory_limit=None, shared_folder=False, progress=progress,
+        )  # fmt: skip
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return peak, during[1] - during[0]
+
+    few, many = grown(2000), grown(10_000)
+    assert (many[0] - few[0]) / 8000 < 90  # with the list of blocks of the results
+    assert many[1] < 20_000

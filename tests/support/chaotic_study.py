@@ -32,8 +32,10 @@ def study(log: str | None = None, *, waits: bool = False, **options: Any) -> pp.
     def outcome(run: Any, draws: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         if log is not None:
             end = time.monotonic() + 120
-            time.sleep(0.2 if waits else 0.0)
-            while waits and run.state.first >= _WAITING * RUNS and not Path(f"{log}.go").exists():
+            go = Path(f"{log}.go")
+            if waits and not go.exists():
+                time.sleep(0.2)
+            while waits and run.state.first >= _WAITING * RUNS and not go.exists():
                 time.sleep(0.01)
                 assert time.monotonic() < end
             handle = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)

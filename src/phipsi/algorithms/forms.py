@@ -20,6 +20,7 @@ from phipsi.operators import (
     A,
     Adot,
     B,
+    C_e,
     D,
     D_half,
     G,
@@ -28,6 +29,7 @@ from phipsi.operators import (
     J,
     Jr,
     K,
+    K_e,
     Lambda,
     M,
     P,
@@ -44,10 +46,12 @@ from phipsi.operators import (
     proj_bar,
     psi,
     psi_tilde,
+    scaled,
     tau,
     v,
     vdot,
 )
+from phipsi.operators.own_operators import scalar
 
 Pair = tuple[Expr, Expr]
 
@@ -123,6 +127,21 @@ def reactions(w: Expr) -> Expr:
 
 BIAS_FORCES = bias(b)
 INVERSE_DYNAMICS = inverse(b)
+STEP_LENGTH = scalar("step", 0.0)
+"""The length h of a step, where a form depends on it."""
+# ℳ + h C_e + h² K_e, which is one of the Riccati families: O(N) like ℳ
+_STIFF = mass_matrix + scaled(STEP_LENGTH, C_e + scaled(STEP_LENGTH, K_e))
+_AHEAD = scaled(STEP_LENGTH, K_e) @ v
+
+
+def linearly_implicit(w: Expr) -> Expr:
+    """(v⁺ − v)/h of a step with elastic forces at its end, linear in the step."""
+    return _STIFF.inv @ (free_load(w) - _AHEAD)
+
+
+LINEARLY_IMPLICIT = _STIFF.inv @ (mass_matrix @ vdot - _AHEAD)
+"""The same, from the accelerations at the start of the step."""
+
 FORWARD_DYNAMICS = forward(b)
 FORWARD_DYNAMICS_FD3 = _fd3(b)
 

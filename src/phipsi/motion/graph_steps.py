@@ -123,7 +123,10 @@ class _Nodes(Arithmetic):
         inertia = graph.resistance(start) if self._method.damps else None
         if inertia is not None:
             inertia = ops.apply("mul", STEP, inertia)
-        vdot = graph.accelerations(start, forces, inertia)
+        if self._method.bends:
+            vdot = graph.ahead(start, forces)
+        else:
+            vdot = graph.accelerations(start, forces, inertia)
         q, v = euler_step(graph.model, start.q, start.v, vdot, STEP)
         later = {
             name: ops.apply("add", start.states[name], ops.apply("mul", rate, STEP))

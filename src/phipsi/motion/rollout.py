@@ -75,7 +75,8 @@ def rollout(
     **Arguments:** `model`, a model or a `System`; `q0` (..., nq), `v0` (..., nv), which broadcast;
     `tau` constant (..., nv), or for every step (..., steps, nv), held during the step; `dt` in s;
     `steps`, how many; `every`, record every so many steps; `integrator`: "rk4" (order 4);
-    "semi_implicit" (order 1, a quarter of the cost, drifts in energy and momentum); "variational"
+    "semi_implicit" (order 1, a quarter of the cost, drifts in energy and momentum);
+    "linearly_implicit" (the same with elastic forces at the end of the step; trees); "variational"
     (order 2, implicit: symplectic, keeps momenta to rounding; trees without prescribed joints);
     `threads` share the batch; `prescribed`, names of joints whose accelerations are given instead
     of efforts, or booleans (..., nv): there `tau` holds the accelerations (hybrid dynamics);

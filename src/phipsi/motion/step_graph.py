@@ -12,8 +12,10 @@ from phipsi.algorithms.dynamics.hybrid import hybrid_form
 from phipsi.algorithms.forms import (
     CLOSED_INVERSE,
     FORWARD_DYNAMICS,
+    STEP_LENGTH,
     body_forces,
     forward,
+    linearly_implicit,
     loaded,
 )
 from phipsi.backends.failures import CONTRADICTION, DOUBTFUL
@@ -230,6 +232,16 @@ class StepGraph:
         if inertia is not None:
             known["Jr"] = self._rotors(inertia, callee.given_shape("Jr"))
         return [known.get(x) or ops.given(x, callee.given_shape(x)) for x in callee.given]
+
+    def ahead(self, place: Place, forces: Forces) -> Node:
+        """(v⁺ − v)/h (nv,) of a step from here, with elastic forces at its end."""
+        form = loaded(linearly_implicit, external=forces.loads is not None)
+        names = tuple(dict.fromkeys((*self._given, STEP_LENGTH.name)))
+        program = ProgramCall((form,), self.model, given=names)
+        inputs = {"q": place.q, "v": place.v, "tau": forces.efforts, STEP_LENGTH.name: STEP}
+        if forces.loads is not None:
+            inputs["f_ext"] = forces.loads
+        return self._called(program, inputs)[0]
 
     def evaluated(
         self, forms: Sequence[Expr], place: Place, forces: Forces, inertia: Node | None = None

@@ -6,6 +6,7 @@ configuration at t (see chart.py), then makes the end point the new base. With �
     Runge–Kutta        y_i = y + h Σ_j a_ij k_j,   k_i = f(t + c_i h, y_i),   y⁺ = y + h Σ_i b_i k_i
     semi-implicit      v⁺ = v + h vdot(t, q, v),   q⁺ = q ∘ exp(h v⁺)
     implicit damping   (ℳ + h C) (v⁺ − v) = h ℳ vdot(t, q, v),   C = −∂tau/∂v of laws, its diagonal
+    linearly implicit  (ℳ + h C_e + h² K_e) (v⁺ − v) = h (ℳ vdot(t, q, v) − h K_e v)
     variational        the discrete Euler–Lagrange equations of variational.py
     time stepping      implicit damping with the impulses of contacts, contact_steps.py
 
@@ -48,7 +49,8 @@ class Method:
     None for semi-implicit Euler and for SciPy's; `conserves`, whether it steps momenta by a
     variational principle, so that it is symplectic and keeps momenta to rounding; `damps`, whether
     it takes joint damping implicitly, from the derivatives of laws, which a `Simulator` has;
-    `touches`, whether bodies that touch push each other;
+    `touches`, whether bodies that touch push each other; `bends`, whether it takes the elastic
+    forces of flexible bodies implicitly;
     `solver`, the class in `scipy.integrate` of an adaptive method; `degree` of the polynomials of
     its dense output; `recentre`, whether SciPy's object can go on from changed coordinates ("step":
     after every step) or has to be built again ("turn": when a rotation has become large);
@@ -61,6 +63,7 @@ class Method:
     conserves: bool = False
     damps: bool = False
     touches: bool = False
+    bends: bool = False
     solver: str | None = None
     degree: int = 0
     recentre: str = "step"
@@ -72,14 +75,15 @@ class Method:
         return self.solver is not None
 
 
-COMPILED = ("semi_implicit", "rk4", "variational")
+COMPILED = ("semi_implicit", "rk4", "linearly_implicit", "variational")
 """Integrators of `rollout`."""
 
 DIFFERENTIABLE = ("semi_implicit", "rk4")
 """Integrators whose steps have derivatives, and that go with constraints and prescribed joints."""
 
 SIMULATED = (
-    "rk4", "semi_implicit", "implicit_damping", "implicit_midpoint", "variational", "time_stepping",
+    "rk4", "semi_implicit", "linearly_implicit", "implicit_damping", "implicit_midpoint",
+    "variational", "time_stepping",
 )  # fmt: skip
 """Integrators of `Simulator`."""
 
@@ -94,6 +98,10 @@ METHODS: dict[str, Method] = {
         ),
         Method("rk4", 4, tableau=RK4_TABLEAU, remark="classical Runge–Kutta on the group"),
         Method("semi_implicit", 1, remark="Euler: rates first, then the configuration with them"),
+        Method(
+            "linearly_implicit", 1, bends=True,
+            remark="the same with elastic forces of flexible bodies at the end; for stiff modes",
+        ),
         Method(
             "implicit_damping", 1, damps=True,
             remark="semi-implicit Euler with joint damping implicit; in a Simulator",

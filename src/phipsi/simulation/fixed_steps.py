@@ -13,6 +13,8 @@ from typing import final
 
 import numpy as np
 
+from phipsi.algorithms.forms import LINEARLY_IMPLICIT, STEP_LENGTH
+from phipsi.compiler import compile
 from phipsi.errors import SimulationError
 from phipsi.motion.implicit import largest, solve
 from phipsi.motion.rollout import COMPILED, rollout
@@ -163,6 +165,8 @@ def advance_function(method: Method, equations: Equations) -> Advance:
     loops = equations.loops
     if method.conserves:
         advance = variational(equations)
+    elif method.bends:
+        advance = _linearly_implicit(equations)
     elif method.tableau is None or method.tableau.is_explicit:
         advance = _explicit(equations, method)
     else:
@@ -187,6 +191,21 @@ def _explicit(equations: Equations, method: Method) -> Advance:
             return equations.derivative(t + times[i] * h, q, y)
 
         return take_step(method, Values(chart, q, v, slope, n), h)
+
+    return advance
+
+
+def _linearly_implicit(equations: Equations) -> Advance:
+    """Semi-implicit Euler with the elastic forces of flexible bodies at the end of the step."""
+    chart, n = equations.chart, len(equations.quadratures)
+    program = compile(LINEARLY_IMPLICIT, equations.model, given=(STEP_LENGTH.name,))
+
+    def advance(t: float, q: Array, v: Array, h: float) -> tuple[Array, Array, Array]:
+        slope = equations.derivative(t, q, np.concatenate([chart.start(q), v, np.zeros(n)]))
+        rates, gain = slope[chart.nv : 2 * chart.nv], h * slope[2 * chart.nv :]
+        if not np.isfinite(rates).all():
+            return (*chart.euler(q, v, rates, h), gain)
+        return (*chart.euler(q, v, program(q, v, rates, h), h), gain)
 
     return advance
 

@@ -92,9 +92,9 @@ def simulate(
     and its efforts are held in between, so that it may have a memory (without it, it is continuous
     and called at every stage); `delay`, in samples; `integrator`:
     "dopri", "radau", "lsoda" choose their steps from `rtol` and `atol`; "rk4", "semi_implicit",
-    "implicit_midpoint", "variational" (trees only: symplectic, keeps momenta) have the fixed step
-    `dt`, s; "time_stepping", of systems with contacts, rigid stops, ropes or dry friction, the
-    steps of a `Simulator`, at most `dt`;
+    "linearly_implicit" (for stiff modes of flexible bodies), "implicit_midpoint", "variational"
+    (trees only: symplectic, keeps momenta) have the fixed step `dt`, s; "time_stepping", of systems
+    with contacts, rigid stops, ropes or dry friction, the steps of a `Simulator`, at most `dt`;
     `output_times`, increasing times in s at which to record (default: every accepted step, every dt
     for fixed steps); `events`, see `Event`;
     `forces`, elements of `phipsi.forces`, and only those act: damping, friction and limits of the

@@ -1,9 +1,9 @@
 """Workers of a cluster that dask.distributed runs: an existing scheduler, or one on this machine.
 
 Blocks go to the scheduler, a few for every worker, and their arrays come back to the driver, which
-writes them: workers need no common disk. The blocks of a lost worker are run again; one that keeps
-killing workers is put aside. Studies are pickled by the driver for its own workers; nothing that
-lies in a folder ever is.
+writes them: workers need no common disk. Where they have one, they write them themselves. The
+blocks of a lost worker are run again; one that keeps killing workers is put aside. Studies are
+pickled by the driver for its own workers; nothing that lies in a folder ever is.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ _ATTEMPTS = 3
 """How often a cluster of this machine is started."""
 _LOOK = 2.0
 """Seconds between two looks at how many workers there are."""
+_RESTART = 15.0
+"""Seconds in which a lost worker of this machine is usually back."""
 
 
 @final
@@ -37,17 +39,24 @@ class DaskWorkers:
 
     **Arguments:** `executor`: "dask", for a cluster of this process with `count` workers; the
     address of a scheduler; or a `distributed.Client`. `write(block, arrays)` keeps a result and
-    returns its digest.
+    returns its digest; `shared`, whether workers can do that, too.
     """
 
     def __init__(
-        self, study: Blocks, executor: Any, count: int, write: Callable[[int, Any], str]
+        self,
+        study: Blocks,
+        executor: Any,
+        count: int,
+        write: Callable[[int, Any], str],
+        *,
+        shared: bool = False,
     ) -> None:
         library: Any = import_optional("distributed", "this executor", "'phipsi[cluster]'")
         if executor != "dask" and not isinstance(executor, library.Client):
             check_address(executor)
         # every task has the whole study: data that is kept on workers dies with them
-        self._study = _sent(study)
+        self._shared = shared or executor == "dask"
+        self._work = _sent((study, write if self._shared else None))
         self._library, self._write, self._cluster, self._own = library, write, None, False
         client: Any = executor
         if not isinstance(executor, library.Client):
@@ -58,24 +67,38 @@ class DaskWorkers:
         self._client = client
         self._underway: dict[Any, int] = {}
         self._done: SimpleQueue[Any] = SimpleQueue()
+        self._count = count
         self._workers, self._looked = 1, -_LOOK
+        self._whole_at = time.monotonic()
 
     @property
     def free(self) -> int:
         """How many more blocks may be given out."""
-        now = time.monotonic()
-        if now - self._looked >= _LOOK:
-            self._workers, self._looked = max(1, len(self._client.nthreads())), now
+        self._look()
         return max(0, _AHEAD * self._workers - len(self._underway))
+
+    def _look(self) -> None:
+        """See how many workers there are; replace those of this machine that nobody restarts."""
+        now = time.monotonic()
+        if now - self._looked < _LOOK:
+            return
+        self._looked, found = now, len(self._client.nthreads())
+        self._workers = max(1, found)
+        if found >= self._count or self._cluster is None:
+            self._whole_at = now
+        elif now - self._whole_at > _RESTART:
+            self._whole_at = now
+            self._cluster.scale(len(self._cluster.worker_spec) + self._count - found)
 
     def submit(self, block: int) -> None:
         """Give a block to the scheduler."""
-        future = self._client.submit(_run_block, self._study, block, pure=False)
+        future = self._client.submit(_run_block, self._work, block, pure=False)
         self._underway[future] = block
         future.add_done_callback(self._done.put)
 
     def results(self, patience: float) -> list[Finished]:
         """The blocks that end within so many seconds; as soon as there is one."""
+        self._look()
         out = []
         with suppress(Empty):
             out.append(self._finished(self._done.get(timeout=patience)))
@@ -86,7 +109,7 @@ class DaskWorkers:
     def _finished(self, future: Any) -> Finished:
         block = self._underway.pop(future)
         try:
-            arrays = future.result()
+            found = future.result()
         except self._library.KilledWorker as error:
             # a scheduler of others has tried it several times already
             why = f"its worker died ({shown(error, 300)})"
@@ -95,8 +118,10 @@ class DaskWorkers:
             return Finished(block, None, f"it was lost ({shown(error, 300)})", "lost", fatal=True)
         except Exception as error:
             return failed(block, error)
+        if self._shared:
+            return Finished(block, found)
         try:
-            return Finished(block, self._write(block, arrays))
+            return Finished(block, self._write(block, found))
         except NotWritten as error:
             return failed(block, error)
 
@@ -125,22 +150,25 @@ def _local_cluster(library: Any, count: int) -> Any:
                 raise
 
 
-def _sent(study: Blocks) -> bytes:
-    """The study as workers get it."""
+def _sent(work: tuple[Blocks, Any]) -> bytes:
+    """The study, and how its blocks are written, as workers get them."""
     try:
-        return import_optional("cloudpickle", "this executor", "'phipsi[cluster]'").dumps(study)
+        return import_optional("cloudpickle", "this executor", "'phipsi[cluster]'").dumps(work)
     except TypeError as error:
         raise InputError(f"this study cannot be sent to a cluster: {shown(error, 300)}") from None
 
 
 @lru_cache(maxsize=2)
-def _received(study: bytes) -> Blocks:
+def _received(work: bytes) -> tuple[Blocks, Any]:
     """The study of a worker, which compiles it once."""
-    return pickle.loads(study)
+    return pickle.loads(work)
 
 
-def _run_block(study: bytes, block: int) -> Any:
-    return _received(study).run_block(block)
+def _run_block(work: bytes, block: int) -> Any:
+    """The arrays of a block, or their digest if they are written here."""
+    study, write = _received(work)
+    arrays = study.run_block(block)
+    return arrays if write is None else write(block, arrays)
 
 
 def check_address(address: Any) -> None:

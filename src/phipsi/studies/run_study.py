@@ -6,7 +6,7 @@ import os
 import sys
 import time
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -38,6 +38,7 @@ def run_study(
     retries: int,
     time_limit: float | None,
     memory_limit: int | None,
+    shared_folder: bool,
     progress: Any,
 ) -> StudyResults:
     """Run the blocks that are missing in a folder; see `Study.run`."""
@@ -55,9 +56,10 @@ def run_study(
     limits = {"time_limit": time_limit, "memory_limit": memory_limit}
     if folder is None:
         with TemporaryDirectory(prefix="phipsi-study-") as place:
-            found = _run_in(study, Path(place), count, executor, retries, limits, progress)
+            found = _run_in(study, Path(place), count, executor, retries, limits, False, progress)
             return found.in_memory()
-    return _run_in(study, Path(folder), count, executor, retries, limits, progress)
+    place = Path(folder).resolve()
+    return _run_in(study, place, count, executor, retries, limits, shared_folder, progress)
 
 
 def _run_in(
@@ -67,6 +69,7 @@ def _run_in(
     executor: Any,
     retries: int,
     limits: dict[str, Any],
+    shared_folder: bool,
     progress: Any,
 ) -> StudyResults:
     definition = study.definition
@@ -83,13 +86,15 @@ def _run_in(
             if alone:
                 with lock.beating():
                     driver.run_here(missing, _Job(study, folder))
-            elif missing:
+            elif len(missing):
                 count = min(workers, len(missing))
                 if executor == "local":
                     study.compile()
                     pool: Workers = LocalWorkers(_Job(study, folder), count, **limits)
                 else:
-                    pool = DaskWorkers(study, executor, count, folder.write_block)
+                    pool = DaskWorkers(
+                        study, executor, count, folder.write_block, shared=shared_folder
+                    )
                 try:
                     driver.run(missing, pool)
                 finally:
@@ -132,28 +137,32 @@ class _Driver:
         self._bar = make_progress(progress, total, unit="runs", begun=begun)
         self._failures = _Failures(study, self._runs > 0)
 
-    def run_here(self, missing: list[int], job: Callable[[int], str]) -> None:
+    def run_here(self, missing: Iterable[Any], job: Callable[[int], str]) -> None:
         """All blocks in this process, one after the other."""
-        for block in missing:
+        for block in map(int, missing):
             try:
                 done = Finished(block, job(block))
             except Exception as error:
                 done = failed(block, error)
             self._take(done)
 
-    def run(self, missing: list[int], pool: Workers) -> None:
+    def run(self, missing: Iterable[Any], pool: Workers) -> None:
         """All blocks in workers, which have no more of them than they ask for.
 
         Before the last attempt at a block whose process died, the driver waits for the other
         blocks: where a process has several, only one of them is to blame.
         """
-        waiting, suspects = deque(missing), deque[int]()
-        tried, underway = Counter[int](), 0
-        while waiting or suspects or underway:
-            while waiting and pool.free:
-                pool.submit(waiting.popleft())
-                underway += 1
-            if suspects and not waiting and not underway:
+        fresh = map(int, missing)
+        again, suspects = deque[int](), deque[int]()
+        tried, underway, more = Counter[int](), 0, True
+        while more or again or suspects or underway:
+            while (more or again) and pool.free:
+                block = again.popleft() if again else next(fresh, None)
+                more = more and block is not None
+                if block is not None:
+                    pool.submit(block)
+                    underway += 1
+            if suspects and not (more or again or underway):
                 pool.submit(suspects.popleft())
                 underway += 1
             self._lock.beat()
@@ -162,7 +171,7 @@ class _Driver:
                 if one.fatal and tried[one.block] < self._retries:
                     tried[one.block] += 1
                     last = tried[one.block] == self._retries
-                    (suspects if last else waiting).append(one.block)
+                    (suspects if last else again).append(one.block)
                 else:
                     self._take(one, tried[one.block] + 1)
 

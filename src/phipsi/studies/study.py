@@ -214,6 +214,7 @@ class Study:
         retries: int = 2,
         time_limit: float | None = None,
         memory_limit: int | None = None,
+        shared_folder: bool = False,
         progress: Any = None,
     ) -> StudyResults:
         """Run what is missing, and return the results.
@@ -224,11 +225,14 @@ class Study:
         dask.distributed, "tls://…"; or a `distributed.Client`. `retries`, how often a block is
         tried again whose process died or took longer than `time_limit` (s): then it is put aside
         with what happened, and the others go on; `memory_limit`, bytes that the process of a worker
-        may have; `progress` as for `simulate`, in runs.
+        may have; `shared_folder`, whether the workers of a cluster see the folder at the same path:
+        then they write blocks, which else come to this process; `progress` as for `simulate`, in
+        runs.
         """
         return run_study(
             self, folder, workers=workers, executor=executor, retries=retries,
-            time_limit=time_limit, memory_limit=memory_limit, progress=progress,
+            time_limit=time_limit, memory_limit=memory_limit, shared_folder=shared_folder,
+            progress=progress,
         )  # fmt: skip
 
     # ---- runs by number -----------------------------------------------------------------------

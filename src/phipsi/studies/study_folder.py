@@ -77,9 +77,9 @@ class Digests(MutableMapping[int, str]):
         return int(self._there.sum())
 
     @property
-    def missing(self) -> list[int]:
+    def missing(self) -> Array:
         """The numbers of the blocks that are not there."""
-        return np.flatnonzero(~self._there).tolist()
+        return np.flatnonzero(~self._there)
 
 
 @final
@@ -99,6 +99,10 @@ class StudyFolder:
         self.done = Digests(blocks_of(self.definition) if definition else 0)
         self.quarantined: dict[int, str] = {}
         self.sessions: list[dict[str, Any]] = []
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What whoever writes blocks needs: not which of them are there."""
+        return {**self.__dict__, "done": Digests(0), "quarantined": {}, "sessions": []}
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> StudyFolder:
@@ -156,23 +160,28 @@ class StudyFolder:
         return out
 
     def save(self) -> None:
-        """Write the manifest."""
-        text = json.dumps(
+        """Write the manifest, a few digests at a time: it has a line for every block."""
+        head = json.dumps(
             {
                 "format": FORMAT,
                 "version": VERSION,
                 "definition": self.definition,
-                "done": {str(k): x for k, x in self.done.items()},
                 "quarantined": {str(k): x for k, x in sorted(self.quarantined.items())},
                 "sessions": self.sessions,
             },
             allow_nan=False,
         )
+        target = self.path / _MANIFEST
         try:
-            with whole_file(self.path / _MANIFEST) as part:
-                part.write_text(text, encoding="utf-8")
+            with whole_file(target) as part, part.open("w", encoding="utf-8") as file:
+                file.write(f'{head[:-1]}, "done": {{')
+                between = "\n"
+                for number, digest in self.done.items():
+                    file.write(f'{between}"{number}": "{digest}"')
+                    between = ",\n"
+                file.write("\n}}\n")
         except OSError as error:
-            raise _unwritable(self.path / _MANIFEST, error) from None
+            raise _unwritable(target, error) from None
 
     def block_file(self, number: int) -> Path:
         """Where a block's arrays are."""

@@ -64,7 +64,7 @@ class StudyResults:
         self.folder = folder.path
         self.definition, self.quarantined = folder.definition, dict(folder.quarantined)
         self.count = runs_of(folder.definition)
-        self._blocks, self.missing = list(folder.done), folder.done.missing
+        self._blocks, self.missing = list(folder.done), folder.done.missing.tolist()
         self._arrays: dict[str, Array] = {}
         self._names: tuple[str, ...] | None = None
 

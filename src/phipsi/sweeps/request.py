@@ -192,10 +192,11 @@ def fields_of(results: Sequence[Result]) -> list[Field]:
 def check_modes(request: Request, model: Model) -> None:
     """Reject values that are given where bodies have modes: they would lack modal rows."""
     for name in request.given if model.is_flexible else ():
-        if name != "gravity":
+        row = row_named(name, request.expressions)
+        if name != "gravity" and not (row is not None and row.gives.index == "one"):
             raise InputError(
                 f"given={name!r}: quantities of mechanisms with flexible bodies cannot be given; "
-                "only gravity can"
+                "only gravity and scalars can"
             )
 
 

@@ -353,11 +353,17 @@ class Trajectory:
         """Write t, q, v, tau, energy and quadratures as columns with names, all digits."""
         storage.to_csv(self, path)
 
-    def to_html(self, path: str | os.PathLike[str] | None = None, *, title: str = "") -> Any:
+    def to_html(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        title: str = "",
+        live: Any = False,
+    ) -> Any:
         """The page of `pp.report`: an animation with a timeline, and plots; needs nothing else.
 
-        **Arguments:** `path`, a file that ends in .html; `title`, the model's name by default.
-        **Returns:** the path; without one, the page as a string.
+        **Arguments:** `path`, a file that ends in .html; `title`, the model's name by default;
+        `live` as for `pp.report`. **Returns:** the path; without one, the page as a string.
 
         >>> import phipsi as pp
         >>> fall = pp.simulate(pp.examples.planar_arm(1), [0.0], [0.0], 0.2)
@@ -366,8 +372,8 @@ class Trajectory:
         """
         pages = import_module("phipsi.interfaces.page.report_page")
         if path is None:
-            return pages.report_html(self, title=title)
-        return pages.report(self, path, title=title)
+            return pages.report_html(self, title=title, live=live)
+        return pages.report(self, path, title=title, live=live)
 
     def plot(self, joints: Any = None) -> Any:
         """Coordinates, rates, efforts and energy over time, as a matplotlib figure.

@@ -208,6 +208,7 @@ class Unit:
             self.target.lanes,
             self.target.fused,
             self.target.number,
+            self.target.registers,
             known,
         )
         return Kernel(module, self.phases, parts, lanes)

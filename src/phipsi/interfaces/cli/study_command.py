@@ -40,6 +40,7 @@ def run(
     retries: int = 2,
     time_limit: float | None = None,
     memory_limit: int | None = None,
+    shared_folder: bool = False,
 ) -> int:
     """Run what is missing of a study; one that was interrupted goes on.
 
@@ -59,13 +60,15 @@ def run(
         Seconds that a block may take.
     memory_limit
         Bytes that a worker may have.
+    shared_folder
+        The workers of a cluster write blocks into the folder: they see it at the same path.
     """
     with _plain_warnings():
         study = _study_of(file)
         target = folder or file.with_suffix(".study")
         found = study.run(
             target, workers=workers, executor=executor, retries=retries, time_limit=time_limit,
-            memory_limit=memory_limit,
+            memory_limit=memory_limit, shared_folder=shared_folder,
         )  # fmt: skip
     _describe(found)
     if found.interrupted:

@@ -12,24 +12,28 @@ from numpy.typing import ArrayLike, NDArray
 from phipsi.algorithms.constrained.assembly import search
 from phipsi.errors import InputError
 from phipsi.interfaces.page.html_file import PageParts, page_html
-from phipsi.interfaces.page.live_physics import live_physics
+from phipsi.interfaces.page.live_physics import live_physics, packed
 from phipsi.interfaces.page.scene import first_configuration, scene_description
 from phipsi.model.mechanisms import mechanism_of, of_contacts, of_mechanisms
 from phipsi.model.model import Model
 from phipsi.simulation.simulator import Simulator
+from phipsi.trajectory.trajectory import Trajectory
 from phipsi.whole_files import whole_file
 
 Array = NDArray[Any]
 _SOME = 12  # configurations
+_MOST_STATES = 2000  # of a recording, from which it can go on
 SCRIPTS = ("physics.js", "live.js")
-CONTROLS = """<button id="play" aria-label="play">▶</button>
+CONTROLS = """<div id="live-controls" class="live-controls">
+<button id="live-play" aria-label="play">▶</button>
 <button id="once" title="one step">step</button>
 <button id="again" title="state and parameters as they were">reset</button>
-<select id="speed" aria-label="speed">
+<select id="live-speed" aria-label="speed">
 <option value="0.02">1/50</option><option value="0.1">1/10</option><option value="0.25">1/4</option>
 <option value="0.5">1/2</option><option value="1" selected>real time</option>
 <option value="2">2 ×</option><option value="5">5 ×</option></select>
-<span id="clock"></span><span id="pace" title="physics in one picture"></span>"""
+{}<span id="live-clock"></span><span id="pace" title="physics in one picture"></span></div>"""
+RETURN = '<button id="return" title="back to the recording">recording</button>'
 PANEL = '<aside id="live" aria-label="what can be changed"></aside>'
 
 
@@ -107,9 +111,42 @@ def live_parts(
         "data": {"scene": scene, "live": {"physics": physics.description(), "play": play}},
         "scripts": SCRIPTS,
         "styles": ("live.css",),
-        "controls": CONTROLS,
+        "controls": CONTROLS.format(""),
         "body": PANEL,
         "footer": "The physics is in this page: phipsi compiled it to WebAssembly. Drag a body.",
+        "binaries": {"physics": physics.binary},
+        "wasm": True,
+    }
+
+
+def continued(parts: PageParts, trajectory: Trajectory, simulator: Simulator | None) -> PageParts:
+    """The parts of a recording's page, with a button that goes on live from what is shown.
+
+    Without a simulator nothing but gravity acts from there on.
+    """
+    own = trajectory.system or trajectory.model
+    if simulator is None and trajectory.has_contacts:
+        raise InputError(
+            "live=True does not know the contacts of this run. Give the simulator:  live=sim"
+        )
+    if simulator is None:
+        simulator = simulator_of(own)
+    elif simulator.model != trajectory.model:
+        raise InputError("live= is a simulator of another mechanism than the run's")
+    keep = np.unique(np.linspace(0, len(trajectory) - 1, _MOST_STATES).astype(int))
+    t, q, v = (np.asarray(x)[keep] for x in (trajectory.t, trajectory.q, trajectory.v))
+    physics = live_physics(simulator, simulator.start(q[0], v[0], t=float(t[0])))
+    record = {"times": packed(t), "q": packed(q), "v": packed(v)}
+    live = {"physics": physics.description(), "play": False, "record": record}
+    button = '<button id="continue" title="the physics from here on">continue from here</button>'
+    transport = f'<div id="recorded-controls">{parts.get("controls", "")}{button}</div>'
+    return {
+        **parts,
+        "data": {**parts.get("data", {}), "live": live},
+        "scripts": [*parts.get("scripts", ()), *SCRIPTS],
+        "styles": [*parts.get("styles", ()), "live.css"],
+        "controls": transport + CONTROLS.format(RETURN),
+        "body": PANEL + parts.get("body", ""),
         "binaries": {"physics": physics.binary},
         "wasm": True,
     }

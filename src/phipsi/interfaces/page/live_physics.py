@@ -52,6 +52,7 @@ Array = NDArray[Any]
 HAND, DAMPING = "live_hand", "live_damping"
 """The names of the laws that a page adds."""
 _COUNTER = "step"
+_TURNING = ("revolute", "universal")
 _HANDLES = (("gravity", INERTIA), ("gravity",), ())  # quantities that a page changes, most first
 
 
@@ -98,7 +99,7 @@ class LivePhysics:
             "functions": {n: vars(f) for n, f in self.functions.items()},
             "places": self.places,
             "work": self.work,
-            "first": {n: _packed(x) for n, x in self.first.items()},
+            "first": {n: packed(x) for n, x in self.first.items()},
             "states": self.states,
             "handles": self.handles,
             "parameters": self.parameters,
@@ -143,7 +144,7 @@ def live_physics(
     )  # fmt: skip
 
 
-def _packed(numbers: Array) -> str:
+def packed(numbers: Array) -> str:
     """The bits of the numbers, which may be infinite, as text."""
     return base64.b64encode(np.ascontiguousarray(numbers, dtype="<f8").tobytes()).decode("ascii")
 
@@ -278,13 +279,15 @@ def coordinates(model: Model) -> list[dict[str, Any]]:
 
     Each has its `joint`, number of the `body`, `name`, `unit`, the place `at` in q, the numbers of
     the joint's `rates` that move it, `lower` and `upper` limits or None; of a quaternion, `at` is
-    its first entry and `axis` the component.
+    its first entry and `axis` the component. `periodic` ones are the same after a turn.
     """
     out: list[dict[str, Any]] = []
 
     def add(k: int, name: str, unit: str, at: int, rates: range, **more: Any) -> None:
         limits = () if more else (model.lower[at], model.upper[at])
         low, high = (float(x) if np.isfinite(x) else None for x in limits or (np.inf, np.inf))
+        turns = model.joints[k].kind in _TURNING and low is None and high is None
+        more |= {"periodic": True} if turns else {}
         what = {"joint": model.joint_names[k], "body": k, "name": name, "unit": unit, "at": at}
         out.append({**what, "rates": list(rates), "lower": low, "upper": high, **more})
 

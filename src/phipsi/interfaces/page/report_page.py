@@ -24,12 +24,14 @@ from phipsi.contact.contact_record import ContactRecord
 from phipsi.errors import InputError, shown
 from phipsi.expressions.node import Expr
 from phipsi.interfaces.model_checks import Check
-from phipsi.interfaces.page.html_file import page_html, safe
+from phipsi.interfaces.page.html_file import PageParts, page_html, safe
+from phipsi.interfaces.page.live_page import continued
 from phipsi.interfaces.page.recorded_scene import operator_blocks, recorded_scene
 from phipsi.interfaces.scenarios.joint_values import joint_values
 from phipsi.motion.entry_names import entry_names
 from phipsi.motion.tableaux import METHODS
 from phipsi.simulation.quadratures import WORK
+from phipsi.simulation.simulator import Simulator
 from phipsi.trajectory.trajectory import Trajectory
 from phipsi.whole_files import whole_file
 
@@ -45,6 +47,7 @@ def report(
     title: str = "",
     expression: Expr | None = None,
     checks: Sequence[Check | tuple[str, bool | None, str]] = (),
+    live: bool | Simulator = False,
 ) -> Path:
     """Write a trajectory as one self-contained HTML page.
 
@@ -58,7 +61,9 @@ def report(
     **Arguments:** `path`, a file that ends in .html; `title`, the model's name by default;
     `expression`, the one to explain, by default that of forward dynamics, ℳ⁻¹ (tau − bias), of a
     system with its constraints;
-    `checks`, results to list: (what, passed or None, the numbers as text).
+    `checks`, results to list: (what, passed or None, the numbers as text); `live`, the `Simulator`
+    of the run, with which a button goes on from the state that is shown, as on a `live_page`; True
+    for one without laws.
     **Returns:** the path. **Cost:** a file of about 0.7 MB, 16 kB per rate, 2.2 kB per body and
     second, and up to 2 MB of meshes.
 
@@ -71,7 +76,7 @@ def report(
     target = Path(path)
     if target.suffix.lower() not in (".html", ".htm"):
         raise InputError(f"{target}: a report is a page; give it a name that ends in .html")
-    text = report_html(trajectory, title=title, expression=expression, checks=checks)
+    text = report_html(trajectory, title=title, expression=expression, checks=checks, live=live)
     with whole_file(target) as part:
         part.write_text(text, encoding="utf-8")
     return target
@@ -83,6 +88,7 @@ def report_html(
     title: str = "",
     expression: Expr | None = None,
     checks: Sequence[Check | tuple[str, bool | None, str]] = (),
+    live: bool | Simulator = False,
 ) -> str:
     """The page that `report` writes, as text."""
     if not isinstance(trajectory, Trajectory):
@@ -102,17 +108,17 @@ def report_html(
         _certificate(trajectory) + _checks(listed),
         _tables(trajectory),
     )
-    return page_html(
-        title or model.name or f"{model.n_bodies} bodies",
-        {
-            "subtitle": _subtitle(trajectory),
-            "controls": TRANSPORT,
-            "body": "\n".join(sections),
-            "footer": _footer(),
-            "data": _data(trajectory),
-            "scripts": ["timeline.js", "charts.js"],
-        },
-    )
+    parts: PageParts = {
+        "subtitle": _subtitle(trajectory),
+        "controls": TRANSPORT,
+        "body": "\n".join(sections),
+        "footer": _footer(),
+        "data": _data(trajectory),
+        "scripts": ["timeline.js", "charts.js"],
+    }
+    if live:
+        parts = continued(parts, trajectory, live if isinstance(live, Simulator) else None)
+    return page_html(title or model.name or f"{model.n_bodies} bodies", parts)
 
 
 TRANSPORT = """

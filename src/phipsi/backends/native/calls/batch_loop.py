@@ -31,11 +31,14 @@ from phipsi.backends.native.text.lane_arithmetic import (
     Emitter,
     Lane,
     NumberName,
+    fold_loop,
     i64,
     write_loop,
 )
 
-_AHEAD = 2  # tiles between a number that is written and one whose line is asked for
+_AHEAD = 2  # lines between a number that is written and one whose line is asked for
+_LINE = 64  # bytes of memory that are moved together
+Fold = Callable[[Any, list[Any]], list[Any]]
 # FE_ALL_EXCEPT of the C library: on x86 the bits of the processor, but not on Windows
 _X86 = platform.machine().lower() in ("x86_64", "amd64")
 ALL_EXCEPTIONS = 0x3D if _X86 and os.name != "nt" else 0x1F
@@ -266,21 +269,25 @@ class _BatchLoop:
                 otherwise()
 
     def _write_tiles(self, i: int, bases: list[Any], source: Any, count: Any) -> None:
-        """Numbers of all lanes to arrays of their own, a tile at a time.
+        """Numbers of all lanes to arrays of their own, a tile at a time, and those of a line.
 
         The data record may have a table of the tiles that are not all zero.
         """
         b, e, lanes, unit = self.b, self.e, self.lanes, i64(self.e.unit)
         filled = b.word(self.data, record.BUFFERS + 2 * len(self.pattern) + i)
-        whole = b.mul(b.sdiv(count, i64(lanes)), i64(lanes))
         nothing = e.constant(0.0)
         table = b.inttoptr(filled, POINTER)
         sparse = b.icmp_signed("!=", filled, i64(0))
 
-        def tile(i: Any) -> None:
-            ahead = b.mul(b.add(i, i64(_AHEAD * lanes)), unit)
+        def line(i: Any, found: list[Any]) -> list[Any]:
+            ahead = b.mul(b.add(i, i64(_AHEAD * tiles * lanes)), unit)
             for base in bases:  # stores wait for their lines one after the other
                 self._prefetch(b.at(base, ahead))
+            for t in range(tiles):
+                found = tile(b.add(i, i64(t * lanes)), found)
+            return found
+
+        def tile(i: Any, found: list[Any]) -> list[Any]:
             dense, empty, done, look = (
                 b.function.append_basic_block(name) for name in ("dense", "empty", "done", "look")
             )
@@ -295,22 +302,38 @@ class _BatchLoop:
             b.position_at_end(dense)
             start = b.at(source, b.mul(i, i64(e.bytes)))
             rows = [e.load(b.at(start, e.bytes * j)).value for j in range(lanes)]
-            self._inspect(rows)
+            inspected = self._inspected(rows, found[0])
             for row, base in zip(transpose(b, rows), bases, strict=True):
                 e.store(Lane(e, row), b.at(base, b.mul(i, unit)))
             b.branch(done)
             b.position_at_end(done)
+            sums = b.phi(e.vector)
+            sums.add_incoming(found[0], empty)
+            sums.add_incoming(inspected, dense)
+            return [sums]
 
-        def rest(i: Any) -> None:
-            at = b.add(whole, i)
-            x = e.load(b.at(source, b.mul(at, i64(e.bytes)))).value
-            self._inspect([x])
+        def one(i: Any, found: list[Any]) -> list[Any]:
+            x = e.load(b.at(source, b.mul(i, i64(e.bytes)))).value
             for lane, base in enumerate(bases):
                 entry = b.extract_element(x, ir.Constant(I32, lane))
-                b.store(entry, b.at(base, b.mul(at, unit)), align=e.unit)
+                b.store(entry, b.at(base, b.mul(i, unit)), align=e.unit)
+            return [self._inspected([x], found[0])]
 
-        write_loop(b, whole, tile, lanes)
-        write_loop(b, b.sub(count, whole), rest)
+        tiles = max(1, _LINE // e.bytes)
+        pieces = [(tiles * lanes, line), *([(lanes, tile)] if tiles > 1 else []), (1, one)]
+        sums, done_so_far = [b.load(self.found, typ=e.vector)], i64(0)
+        for step, body in pieces:
+            sums, done_so_far = self._whole_pieces(count, done_so_far, step, sums, body)
+        b.store(sums[0], self.found)
+
+    def _whole_pieces(
+        self, count: Any, first: Any, step: int, values: list[Any], body: Fold
+    ) -> tuple[list[Any], Any]:
+        """values = body(i, values) for i from `first` on, as long as a whole step is left."""
+        b = self.b
+        whole = b.mul(b.sdiv(b.sub(count, first), i64(step)), i64(step))
+        out = fold_loop(b, whole, step, values, lambda i, x: body(b.add(first, i), x))
+        return out, b.add(first, whole)
 
     def _prefetch(self, where: Any) -> None:
         """Ask for a line of memory that is going to be written."""
@@ -320,13 +343,17 @@ class _BatchLoop:
     # -- numbers that are not finite ---------------------------------------------------------------
 
     def _inspect(self, rows: list[Any]) -> None:
-        """Add x − x of all lanes: zero exactly as long as every number is finite."""
+        """Add x − x of all lanes to what is in memory."""
+        so_far = self.b.load(self.found, typ=self.e.vector)
+        self.b.store(self._inspected(rows, so_far), self.found)
+
+    def _inspected(self, rows: list[Any], so_far: Any) -> Any:
+        """The sum of x − x of all lanes: zero exactly as long as every number is finite."""
         b = self.b
         parts = [b.fsub(x, x) for x in rows]
         while len(parts) > 1:
             parts = [b.fadd(x, y) for x, y in zip(parts[::2], parts[1::2], strict=True)]
-        so_far = b.load(self.found, typ=self.e.vector)
-        b.store(b.fadd(so_far, parts[0]), self.found)
+        return b.fadd(so_far, parts[0])
 
     def _note_failures(self, status: Any) -> None:
         """The status of lanes in which something is not finite, unless they have failed before."""

@@ -87,7 +87,8 @@ class Parts:
 
     `constants` is how many numbers the table of bodies has for each, `own` where those of own
     operators begin (numbers of own scalars are with gravity); `together`, how many columns
-    of one configuration are computed at once; `known`, the data record if it is known.
+    of one configuration are computed at once; `registers`, how many vectors the processor holds;
+    `known`, the data record if it is known.
     """
 
     plan: Plan
@@ -101,6 +102,7 @@ class Parts:
     together: int
     fused: bool
     number: NumberName
+    registers: int
     known: KnownRecord | None = None
 
 

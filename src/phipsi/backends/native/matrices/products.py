@@ -29,7 +29,8 @@ from phipsi.backends.native.text.lane_arithmetic import (
 )
 from phipsi.sweeps.request import Result
 
-_ROWS, _COLUMNS = 4, 4  # entries computed together: as many as registers hold
+_ROWS, _COLUMNS = 4, 4  # entries computed together: their sums, a row and an entry in registers
+_FEWER_COLUMNS = 3  # with 16 registers: 12 + 3 + 1
 _AT_ONCE = 4
 
 
@@ -51,6 +52,7 @@ class Products:
 
     def __init__(self, emission: Emission, matrices: MatrixMemory) -> None:
         self.k, self.matrices = emission, matrices
+        self._columns_at_once = _COLUMNS if emission.parts.registers > 16 else _FEWER_COLUMNS
 
     def emit(self) -> None:
         """All products, when the matrices are complete."""
@@ -73,9 +75,9 @@ class Products:
     # -- lanes are configurations ------------------------------------------------------------------
 
     def _across(self, a: Any, b: Any, factor: Any) -> None:
-        m = self.k.b
-        whole = m.mul(m.udiv(self.size, i64(_COLUMNS)), i64(_COLUMNS))
-        write_loop(m, whole, lambda j: self._columns(a, b, factor, j, _COLUMNS), _COLUMNS)
+        m, count = self.k.b, self._columns_at_once
+        whole = m.mul(m.udiv(self.size, i64(count)), i64(count))
+        write_loop(m, whole, lambda j: self._columns(a, b, factor, j, count), count)
         rest = m.sub(self.size, whole)
         write_loop(m, rest, lambda j: self._columns(a, b, factor, m.add(whole, j), 1))
 
@@ -119,9 +121,16 @@ class Products:
                     entry = scaled(Lane(e, sums[r * count + c]), factor)
                     k.lane_store(entry, b, m.mul(at, i64(k.bytes)))
 
-        whole = m.mul(m.udiv(self.size, i64(_ROWS)), i64(_ROWS))
-        write_loop(m, whole, lambda i: rows(i, _ROWS), _ROWS)
-        write_loop(m, m.sub(self.size, whole), lambda i: rows(m.add(whole, i), 1))
+        last = m.sub(self.size, i64(_ROWS))
+
+        def tile(i: Any) -> None:  # the last one may compute some rows again
+            rows(m.select(m.icmp_signed("<", i, last), i, last), _ROWS)
+
+        with m.if_else(m.icmp_signed("<", last, i64(0))) as (few, many):
+            with few:
+                write_loop(m, self.size, lambda i: rows(i, 1))
+            with many:
+                write_loop(m, self.size, tile, _ROWS)
 
     def _move_some(self, i: Any, b: Any, first: Any, found: Any, count: int) -> list[Any]:
         """The same for a factor with known zeros, which may hold anything there."""

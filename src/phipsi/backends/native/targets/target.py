@@ -49,6 +49,13 @@ class Target:
         """Bytes of a number."""
         return NUMBERS[self.number].bytes
 
+    @property
+    def registers(self) -> int:
+        """How many vectors, or numbers of one lane, the processor holds besides memory."""
+        name = self.triple or llvm_library.triple()
+        few = name.startswith(("x86_64", "amd64", "thumb", "arm")) and not name.startswith("arm64")
+        return 16 if few and "+avx512vl" not in self.features and self.cpu != "x86-64-v4" else 32
+
     def machine(self) -> Any:
         """The target as LLVM has it."""
         if self.triple:

@@ -1,5 +1,6 @@
 "use strict";
 // A live page: the physics of physics.js moves the scene; sliders, the mouse and the keyboard move the physics.
+// On the page of a recording it waits behind a button, which hands over the state that is shown.
 // Every text that comes from a model goes into the page by textContent.
 page.live = { playing: false, physics: null, choose() {} };
 (async () => {
@@ -11,7 +12,9 @@ page.live = { playing: false, physics: null, choose() {} };
   };
   const physics = live.physics = await PhipsiPhysics.load(settings.physics, page.binary("physics"));
   const { values, description } = physics, { coordinates, bodies } = description, dt = physics.dt;
-  const panel = page.element("live"), play = page.element("play"), speed = page.element("speed");
+  const panel = page.element("live"), play = page.element("live-play"), speed = page.element("live-speed");
+  const record = settings.record, controls = page.element("live-controls");
+  if (record) page.element("stage").append(panel); // over the stage: the rest of the page is the recording's
 
   // ---- the state on the screen ----
   let held = false, error = null;
@@ -23,7 +26,7 @@ page.live = { playing: false, physics: null, choose() {} };
     physics.look();
     page.setPoses(physics.poses(page.poses));
     if (page.scene) page.scene.setTime(values.t[0]);
-    page.element("clock").textContent = `${values.t[0].toFixed(3)} s`;
+    page.element("live-clock").textContent = `${values.t[0].toFixed(3)} s`;
   };
   live.set = (on) => { // let time go on, or stop it
     live.playing = on;
@@ -41,12 +44,6 @@ page.live = { playing: false, physics: null, choose() {} };
   };
   live.step = () => { live.set(false); live.advance(1); live.show(); refresh(); watch(); };
   live.reset = () => { physics.reset(); live.error(""); trace.length = 0; live.show(); refresh(); watch(); };
-  // go on from another state, such as that of a recording
-  live.from = ({ q, v, t }) => {
-    physics.reset();
-    values.q.set(q); values.v.set(v); values.t[0] = t ?? 0;
-    trace.length = 0; live.error(""); live.show(); refresh();
-  };
 
   // ---- rows of the panel ----
   const rows = []; // functions that show the present values
@@ -143,7 +140,7 @@ page.live = { playing: false, physics: null, choose() {} };
     return (x) => { text.textContent = `${name} ${page.number(x)}`; };
   });
   const energies = () => { const [kinetic, gravity, stored] = values.energies; return [kinetic + gravity + stored, kinetic, gravity, stored]; };
-  const record = () => { if (live.playing && !held) { trace.push(energies()); if (trace.length > SPAN) trace.shift(); } };
+  const remember = () => { if (live.playing && !held) { trace.push(energies()); if (trace.length > SPAN) trace.shift(); } };
   const watch = () => {
     const now = energies();
     cells.forEach((say, i) => say(now[i]));
@@ -191,6 +188,7 @@ page.live = { playing: false, physics: null, choose() {} };
   const MOST = 12; // ms of physics in one picture: slower than that, and the page stays usable
   let before = null, pending = 0, spent = 0, shown = 0, written = 0;
   page.frame.push((at) => {
+    if (!live.active) { before = null; return; }
     const passed = before === null ? 0 : Math.min((at - before) / 1000, 0.1);
     before = at;
     const began = performance.now();
@@ -207,7 +205,7 @@ page.live = { playing: false, physics: null, choose() {} };
     live.show();
     spent = Math.max(0.9 * spent, performance.now() - began);
     showHand();
-    record();
+    remember();
     if (at - written > 90) { written = at; refresh(); watch(); }
     if (at - shown > 500) { shown = at; page.element("pace").textContent = `${spent.toFixed(1)} ms`; }
   });
@@ -215,11 +213,42 @@ page.live = { playing: false, physics: null, choose() {} };
   play.addEventListener("click", () => live.set(!live.playing));
   page.element("once").addEventListener("click", live.step);
   page.element("again").addEventListener("click", live.reset);
-  page.key(" ", "let time go on, or stop it", () => live.set(!live.playing));
-  page.key(".", "one step", live.step);
-  page.key("0", "reset state and parameters", live.reset);
-  page.key(["<", ">"], "slower or faster", (e) => { speed.selectedIndex = Math.min(Math.max(speed.selectedIndex + (e.key === ">" ? 1 : -1), 0), speed.options.length - 1); });
+  const keys = [
+    [" ", "let time go on, or stop it", () => live.set(!live.playing)],
+    [".", "one step", live.step],
+    ["0", "reset state and parameters", live.reset],
+    [["<", ">"], "slower or faster", (e) => { speed.selectedIndex = Math.min(Math.max(speed.selectedIndex + (e.key === ">" ? 1 : -1), 0), speed.options.length - 1); }],
+  ].map(([keys, what, action]) => ({ keys: [].concat(keys), what, action }));
+
+  // ---- live, or the recording ----
+  const hand = page.scene ? page.scene.onDrag : null, supplier = page.suppliers[page.suppliers.length - 1], recorded = page.suppliers.slice(0, -1);
+  live.enter = (on) => {
+    live.active = on;
+    panel.hidden = controls.hidden = !on;
+    page.keys = page.keys.filter((k) => !keys.includes(k));
+    if (on) page.keys.unshift(...keys);
+    page.suppliers = on ? [supplier] : recorded;
+    if (page.scene) { page.scene.onDrag = on ? hand : null; page.scene.setArrows([]); }
+    if (!record) return;
+    page.element("recorded-controls").hidden = on;
+    if (page.scene) page.scene.show({ paths: !on });
+    if (!on) { live.set(false); live.error(""); clock.set(clock.now); }
+  };
+  if (record) {
+    const times = doubles(record.times), q = doubles(record.q), v = doubles(record.v), nq = values.q.length, nv = values.v.length;
+    page.element("continue").addEventListener("click", () => {
+      setPlaying(false);
+      const t = clock.now, i = times.reduce((best, x, k) => (Math.abs(x - t) < Math.abs(times[best] - t) ? k : best), 0);
+      physics.reset();
+      values.q.set(q.subarray(i * nq, (i + 1) * nq)); values.v.set(v.subarray(i * nv, (i + 1) * nv)); values.t[0] = times[i];
+      for (const name of ["q", "v", "t"]) physics.first[name] = values[name].slice(); // where reset goes back to
+      trace.length = 0; live.enter(true); live.show(); refresh(); watch(); live.set(true);
+    });
+    page.element("return").addEventListener("click", () => live.enter(false));
+  }
   live.show(); watch(); refresh();
-  live.set(settings.play && !window.matchMedia("(prefers-reduced-motion: reduce)").matches);
+  live.enter(!record);
+  if (record) clock.set(clock.now);
+  else live.set(settings.play && !window.matchMedia("(prefers-reduced-motion: reduce)").matches);
   panel.dataset.ready = "yes";
 })();

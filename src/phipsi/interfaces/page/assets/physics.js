@@ -109,6 +109,7 @@ class PhipsiPhysics {
   // give a coordinate a value, at rest; with loops, as near to it as they allow
   set(coordinate, value) {
     const { q, v } = this.values;
+    if (coordinate.periodic) value += 2 * Math.PI * Math.round((read(q, coordinate) - value) / (2 * Math.PI)); // the nearest turn
     v.fill(0);
     if (this.hasLoops) this._slide(coordinate, value);
     else write(q, coordinate, value);
@@ -141,8 +142,10 @@ class PhipsiPhysics {
     return this.values.D.reduce((m, x) => Math.max(m, x), 0);
   }
 
+  // of one that is periodic, between −π and π
   get(coordinate) {
-    return read(this.values.q, coordinate);
+    const x = read(this.values.q, coordinate);
+    return coordinate.periodic ? x - 2 * Math.PI * Math.round(x / (2 * Math.PI)) : x;
   }
 
   // ---- a hand that pulls
