@@ -1,4 +1,4 @@
-"""Runs of flexible mechanisms against published ones (docs/theory/flexible-bodies.md, section 9)."""
+"""Runs of flexible mechanisms against published ones (theory/flexible-bodies, section 9)."""
 
 from typing import Any
 
