@@ -186,12 +186,15 @@ def test_a_client_of_an_open_scheduler_is_rejected():
             check_address(address)
 
 
-KILLED_BY = 5.0
-
-
 def deadly(run: Any, draws: dict[str, Any]) -> dict[str, Any]:
-    if (draws["x"] == KILLED_BY).any():
+    if (draws["x"] == 5.0).any():
         os.kill(os.getpid(), signal.SIGKILL)
+    return {"x": draws["x"]}
+
+
+def slow(run: Any, draws: dict[str, Any]) -> dict[str, Any]:
+    if (draws["x"] == 5.0).any():
+        time.sleep(60)
     return {"x": draws["x"]}
 
 
@@ -200,9 +203,18 @@ def moving(draws: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.skipif(not ALL, reason="in make fuzz: workers of dask take long to start again")
-def test_a_block_that_kills_workers_of_dask_is_put_aside(tmp_path: Path):
+@pytest.mark.parametrize(
+    ("outcome", "limits", "why"),
+    [
+        (deadly, {}, r"its worker died .*\), 3 times"),
+        (slow, {"time_limit": 5.0, "retries": 0}, "a block may take 5 s"),
+    ],
+)
+def test_a_block_that_ends_workers_of_dask_is_put_aside(
+    outcome: Any, limits: Any, why: str, tmp_path: Path
+):
     pytest.importorskip("distributed")
-    one = pp.Study(make, {"x": np.arange(16.0)}, start=moving, outcome=deadly, steps=5, block=2)
-    with pytest.warns(UserWarning, match="runs 4 … 5 are put aside: its worker died .* 3 times"):
-        found = one.run(tmp_path, executor="dask", workers=2)
+    one = pp.Study(make, {"x": np.arange(16.0)}, start=moving, outcome=outcome, steps=5, block=2)
+    with pytest.warns(UserWarning, match=f"runs 4 … 5 are put aside: .*{why}"):
+        found = one.run(tmp_path, executor="dask", workers=2, **limits)
     assert found.missing == [2] and len(found) == 14
