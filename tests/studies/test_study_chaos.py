@@ -94,9 +94,11 @@ def test_a_cluster_of_unlike_nodes_that_loses_one_gives_the_same_bits(tmp_path: 
 
     def node(lanes: int) -> dict[str, Any]:
         env = {"PHIPSI_LANES": str(lanes)}
-        return {"cls": distributed.Nanny, "options": {"nthreads": 1, "env": env}}
+        options = {"nthreads": 1, "env": env, "host": "127.0.0.1"}
+        return {"cls": distributed.Nanny, "options": options}
 
-    scheduler = {"cls": distributed.Scheduler, "options": {"dashboard_address": None}}
+    options = {"dashboard_address": None, "host": "127.0.0.1"}
+    scheduler = {"cls": distributed.Scheduler, "options": options}
     with (
         distributed.SpecCluster(
             {lanes: node(lanes) for lanes in (2, 4, 8)}, scheduler, silence_logs="CRITICAL",
@@ -202,19 +204,22 @@ def moving(draws: dict[str, Any]) -> dict[str, Any]:
     return {"v": 0.1 * draws["x"][:, None] + [0, 0]}
 
 
-@pytest.mark.skipif(not ALL, reason="in make fuzz: workers of dask take long to start again")
-@pytest.mark.parametrize(
-    ("outcome", "limits", "why"),
-    [
-        (deadly, {}, r"its worker died .*\), 3 times"),
-        (slow, {"time_limit": 5.0, "retries": 0}, "a block may take 5 s"),
-    ],
-)
-def test_a_block_that_ends_workers_of_dask_is_put_aside(
-    outcome: Any, limits: Any, why: str, tmp_path: Path
-):
-    pytest.importorskip("distributed")
-    one = pp.Study(make, {"x": np.arange(16.0)}, start=moving, outcome=outcome, steps=5, block=2)
-    with pytest.warns(UserWarning, match=f"runs 4 … 5 are put aside: .*{why}"):
-        found = one.run(tmp_path, executor="dask", workers=2, **limits)
-    assert found.missing == [2] and len(found) == 14
+if ALL:  # workers of dask take long to start again
+
+    @pytest.mark.parametrize(
+        ("outcome", "limits", "why"),
+        [
+            (deadly, {}, r"its worker died .*\), 3 times"),
+            (slow, {"time_limit": 5.0, "retries": 0}, "a block may take 5 s"),
+        ],
+    )
+    def test_a_block_that_ends_workers_of_dask_is_put_aside(
+        outcome: Any, limits: Any, why: str, tmp_path: Path
+    ):
+        pytest.importorskip("distributed")
+        one = pp.Study(
+            make, {"x": np.arange(16.0)}, start=moving, outcome=outcome, steps=5, block=2
+        )
+        with pytest.warns(UserWarning, match=f"runs 4 … 5 are put aside: .*{why}"):
+            found = one.run(tmp_path, executor="dask", workers=2, **limits)
+        assert found.missing == [2] and len(found) == 14
