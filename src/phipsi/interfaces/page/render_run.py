@@ -71,7 +71,7 @@ def render(
     >>> pp.render(fall, "fall.avi")
     Traceback (most recent call last):
         ...
-    phipsi.errors.InputError: 'fall.avi': a run is rendered as .png, .gif, .mp4 or .webm
+    phipsi.errors.InputError: 'fall.avi': a run is rendered as .png, .gif, .mp4 or .webm...
     """
     target = Path(path)
     kind = target.suffix.lower()
