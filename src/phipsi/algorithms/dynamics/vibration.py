@@ -100,7 +100,7 @@ def _vibrations(
     mass = mass_matrix(model, at)[np.ix_(free, free)]
     units = np.eye(model.nv)[free]
     ahead = at + 1j * _STEP * model.qdot(np.broadcast_to(at, (len(free), model.nq)), units)
-    stiffness = bias_forces(model, ahead, rates).imag.T[free] / _STEP
+    stiffness = np.imag(bias_forces(model, ahead, rates)).T[free] / _STEP
     if v is not None and rates.any():
         return _about_motion(model, at, rates, free, mass, stiffness)
     stiffness = (stiffness + stiffness.T) / 2
@@ -121,7 +121,7 @@ def _about_motion(
 ) -> Vibrations:
     """Frequencies about a steady motion, where gyroscopic forces couple the modes."""
     ahead = v + 1j * _STEP * np.eye(model.nv)[free]
-    damping = bias_forces(model, q, ahead).imag.T[free] / _STEP
+    damping = np.imag(bias_forces(model, q, ahead)).T[free] / _STEP
     n = len(free)
     whole = np.zeros((2 * n, 2 * n))
     whole[:n, n:] = np.eye(n)
@@ -134,7 +134,6 @@ def _moving(model: Model, locked: str | Iterable[str]) -> Array:
     """The rates that vibrate: modes also of a body whose joint is locked."""
     still: set[int] = set()
     for name in [locked] if isinstance(locked, str) else locked:
-        k = model.joint_index(name)
-        at = model.v_slices[k]
-        still |= set(range(at.start, at.stop - model.modes[k]))
+        at = model.joint_rates(name)
+        still |= set(range(at.start, at.stop))
     return np.array([i for i in range(model.nv) if i not in still], dtype=int)
