@@ -18,6 +18,7 @@ from typing import Any
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
+from scipy.stats import beta
 
 import phipsi.gym
 
@@ -114,6 +115,39 @@ def contact_forces(folder: Path) -> None:
     print("written: docs/pictures/contact-forces.png")
 
 
+def live_page(folder: Path) -> None:
+    """A live page in chromium: an arm that a hand pulls."""
+    import tempfile
+
+    from playwright.sync_api import sync_playwright
+
+    import phipsi as pp
+
+    software = ["--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]
+    arm = pp.examples.seven_joint_arm()
+    hold = pp.controllers.ComputedTorque(arm, [0.3, 0.7, 0.0, 0.9, 0.0, 0.6, 0.0], kp=30, kd=8)
+    sim = pp.Simulator(arm, [hold], dt=1e-3, reproducible=True)
+    with tempfile.TemporaryDirectory() as home, sync_playwright() as play:
+        q = [0.3, 0.7, 0.0, 0.9, 0.0, 0.6, 0.0]
+        file = pp.live_page(sim, Path(home) / "arm.html", q=q, title="An arm, live", play=False)
+        browser = play.chromium.launch(
+            executable_path=shutil.which("chromium"), args=["--no-sandbox", *software]
+        )
+        page = browser.new_page(viewport={"width": 1180, "height": 720}, color_scheme="light")
+        page.goto(file.as_uri(), timeout=120_000)
+        page.wait_for_selector("#live[data-ready]", timeout=120_000)
+        page.evaluate(
+            """() => { const live = page.live, physics = live.physics;
+            page.scene.onDrag.start(physics.description.bodies[5], [0, 0, 0.05]);
+            const at = physics.pointInWorld(5, [0, 0, 0.05]);
+            page.scene.onDrag.move([at[0] - 0.1, at[1] - 0.3, at[2] + 0.25]); live.set(true); }"""
+        )
+        page.wait_for_timeout(20_000)
+        page.screenshot(path=folder / "live-page.png", timeout=120_000)
+        browser.close()
+    print("written: docs/pictures/live-page.png")
+
+
 def pages(folder: Path) -> None:
     """Pages in chromium: a humanoid with its meshes, dark and light, and facts about a body."""
     import tempfile
@@ -172,6 +206,37 @@ def pages(folder: Path) -> None:
         pixels = 5 * np.rint(51 * np.concatenate(parts, axis=1)).astype(np.uint8)  # smaller files
         Image.fromarray(pixels).save(folder / f"{name}.png", optimize=True)
         print(f"written: docs/pictures/{name}.png")
+
+
+def live(folder: Path) -> None:
+    """The live pages of the gallery in chromium, small."""
+    import tempfile
+
+    from PIL import Image
+    from playwright.sync_api import sync_playwright
+
+    sys.path.insert(0, str(ROOT / "docs" / "site"))
+    pages = importlib.import_module("live_pages").PAGES
+    software = ["--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]
+    with tempfile.TemporaryDirectory() as home, sync_playwright() as play:
+        browser = play.chromium.launch(
+            executable_path=shutil.which("chromium"), args=["--no-sandbox", *software]
+        )
+        for name, _, _, make in pages:
+            file, shot = Path(home) / f"{name}.html", Path(home) / f"{name}.png"
+            make(file)
+            page = browser.new_page(viewport={"width": 1000, "height": 700})
+            page.goto(file.as_uri(), timeout=120_000)
+            page.wait_for_timeout(2000)
+            page.locator("canvas").first.screenshot(path=shot, timeout=120_000)
+            page.close()
+            whole = Image.open(shot).convert("RGB")
+            side = min(whole.width, round(whole.height * 1.5))
+            left = (whole.width - side) // 2
+            part = whole.crop((left, 0, left + side, whole.height)).resize((360, 240))
+            part.quantize(128).save(folder / f"live-{name}.png", optimize=True)
+            print(f"written: docs/pictures/live-{name}.png")
+        browser.close()
 
 
 def swing_up() -> plt.Figure:
@@ -282,7 +347,8 @@ def trot() -> str:
     words = f"{speed:.2f} m/s, shown {slow:.0f} times slower; orange: forces of the ground"
     return "\n".join(
         [
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}">',
+            f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
+            f'viewBox="0 0 {width} {height}">',
             "<title>A quadruped trots over a plane with friction</title>",
             f'<rect width="{width}" height="{height}" rx="10" fill="#fbfcfe"/>',
             f'<g>{marks}<animateTransform attributeName="transform" type="translate" {shift}/></g>',
@@ -328,6 +394,22 @@ def flexible_modes() -> plt.Figure:
     return figure
 
 
+def flexible_spacecraft() -> plt.Figure:
+    """The tip of a panel in examples/flexible_spacecraft.py, for both torques."""
+    sys.path.insert(0, str(ROOT / "examples"))
+    with contextlib.redirect_stdout(io.StringIO()):
+        example: Any = importlib.import_module("flexible_spacecraft")
+    figure, axes = plt.subplots(figsize=(6.0, 2.6), layout="constrained")
+    for name in ("switched", "smoothed"):
+        q, _ = example.turn(example.model, getattr(example, name))
+        times = example.STEP * np.arange(len(q))
+        axes.plot(times[::5], 1000 * example.swing(example.model, q)[::5], lw=1, label=name)
+    axes.axvline(example.END, color="0.5", lw=0.8, ls="--")
+    axes.set(xlabel="t (s)", ylabel="deflection (mm)", xlim=(0, times[-1]))
+    axes.legend(frameon=False, loc="upper left")
+    return figure
+
+
 def spinning_beam() -> plt.Figure:
     """Frequencies of a beam that spins, in its plane of rotation and out of it."""
     import phipsi as pp
@@ -359,13 +441,50 @@ def spinning_beam() -> plt.Figure:
     return figure
 
 
+def study_docking() -> plt.Figure:
+    """How far the hand of the free-flyer ends from the port, and which draws cause it."""
+    found = runpy.run_path(str(ROOT / "examples" / "study_docking.py"))["study"].run()
+    figure, (left, right) = plt.subplots(1, 2, figsize=(8.0, 2.8), layout="constrained")
+    left.hist(1e3 * found["error"], bins=60)
+    left.axvline(25, color="C3")
+    left.set(xlabel="distance from the port (mm); taken within 25", ylabel="runs")
+    shares = sorted(found.sobol_indices("error").items(), key=lambda x: x[1].total)
+    names = [name for name, _ in shares]
+    right.barh(names, [100 * x.total for _, x in shares], color="0.8", label="with others")
+    right.barh(names, [100 * max(x.alone, 0.0) for _, x in shares], label="alone")
+    right.set(xlabel="share of the variance (%)")
+    right.legend(frameon=False)
+    return figure
+
+
+def study_reach() -> plt.Figure:
+    """How often the tool reaches its place, and how far from it it ends, by payload."""
+    found = runpy.run_path(str(ROOT / "examples" / "study_reach.py"))["study"].run()
+    masses = found["draw.payload"]
+    figure, (left, right) = plt.subplots(1, 2, figsize=(8.0, 2.8), layout="constrained")
+    for low in np.arange(0.0, 5.0, 0.25):
+        there = (masses >= low) & (masses < low + 0.25)
+        hits, n = found["reached"][there].sum(), there.sum()
+        ends = beta.ppf([0.025, 0.975], [hits + 0.5, hits + 0.5], n - hits + 0.5)  # Jeffreys
+        left.plot([low + 0.125] * 2, 100 * ends, color="C0")
+        left.plot(low + 0.125, 100 * hits / n, "o", ms=3, color="C0")
+    left.set(xlabel="payload (kg); planned: 1", ylabel="runs that reach (%)")
+    right.scatter(masses, 1e3 * found["error"], s=2, rasterized=True)
+    right.axhline(20, color="C3")
+    right.set(xlabel="payload (kg)", ylabel="distance at the end (mm)")
+    return figure
+
+
 PICTURES = {
     "four-bar-reactions": four_bar_reactions,
     "flexible-modes": flexible_modes,
     "spinning-beam": spinning_beam,
+    "flexible-spacecraft": flexible_spacecraft,
     "one-controller": one_controller,
     "thousand-arms": thousand_arms,
     "swing-up": swing_up,
+    "study-docking": study_docking,
+    "study-reach": study_reach,
 }
 
 
@@ -378,8 +497,10 @@ def main() -> None:
     (FOLDER / "trot.svg").write_text(trot(), encoding="utf-8")
     print("written: docs/pictures/trot.svg")
     workbench(FOLDER)
+    live_page(FOLDER)
     contact_forces(FOLDER)
     pages(FOLDER)
+    live(FOLDER)
 
 
 if __name__ == "__main__":

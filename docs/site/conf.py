@@ -24,6 +24,7 @@ html_static_path = [
     str(HERE / "static"),
     str(HERE.parents[1] / "src/phipsi/interfaces/workbench/assets/katex"),
 ]
+html_static_path += [str(x) for x in sorted(HERE.parent.glob("pictures/live-*.png"))]
 html_css_files = ["katex.min.css", "site.css"]
 html_js_files = ["katex.min.js", "formulas.js"]
 html_math_renderer = "katex"

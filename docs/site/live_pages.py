@@ -59,15 +59,17 @@ PAGES: list[tuple[str, str, str, Callable[[Path], None]]] = [
 
 
 def section() -> str:
-    """The part of the gallery that links to the pages."""
+    """The part of the gallery that links to the pages, with a picture of each."""
     rows = [
-        f'| <a href="live/{name}.html">{title}</a> | {words} |' for name, title, words, _ in PAGES
+        f'| <a href="live/{name}.html"><img src="_static/live-{name}.png" alt="{title}"></a> '
+        f'| <a href="live/{name}.html">{title}</a>: {words} |'
+        for name, title, words, _ in PAGES
     ]
     return "\n".join([
         "## Live", "",
         "These pages contain the physics: they open without a network, and can be mailed. "
         "[Live pages](live.md) says what they can do.", "",
-        "| page | |", "|---|---|", *rows, "", "",
+        "| | |", "|---|---|", *rows, "", "",
     ])  # fmt: skip
 
 

@@ -130,7 +130,7 @@ def navigation() -> Iterator[str]:
 def contents(caption: str, names: list[str]) -> str:
     """A hidden table of contents, which the navigation shows."""
     title = [f":caption: {caption}"] if caption else []
-    return "\n".join(["```{toctree}", ":hidden:", *title, "", *names, "```", ""])
+    return "\n".join(["```{toctree}", ":hidden:", ":titlesonly:", *title, "", *names, "```", ""])
 
 
 def pages() -> dict[str, str]:

@@ -20,6 +20,15 @@ import phipsi
 sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
 from public_names import members  # noqa: E402
 
+from phipsi.interfaces.other_names import _ELSEWHERE as ELSEWHERE  # noqa: E402
+
+# Public modules that need a library of their own, and so do not stand in the table.
+MODULES = {
+    "torch": ("PyTorch", "optimisation.md"),
+    "jax": ("JAX", "optimisation.md"),
+    "gym": ("Gymnasium", "learning.md"),
+}
+
 _STAR = re.compile(r"(?<=[\w)\]⁻¹²])\*(?!\*)|(?<=\s)\*(?=\s)")
 _KINDS = (types.FunctionType, property, classmethod, staticmethod, functools.cached_property)
 
@@ -33,28 +42,53 @@ def place(topic: str) -> str:
     return f"api/{topic.lower().replace(' ', '-')}.md"
 
 
+Topic = tuple[str, str, list[tuple[str, object]]]
+
+
 @functools.cache
-def topics() -> list[tuple[str, str, list[tuple[str, object]]]]:
-    """Every topic of the table of public names: its title, the page about it, and its names."""
-    found = []
+def topics() -> list[Topic]:
+    """Every topic of the table of public names: its title, the page about it, and its names.
+
+    After them modules that are imported on their own, and what functions return.
+    """
+    found: list[Topic] = []
     for (topic, where), rows in phipsi._TABLE.items():
         names: list[tuple[str, object]] = []
         for path, words in rows.items():
             module = importlib.import_module(f"phipsi.{path}")
             for word in words.split():
-                if word != ".":
-                    names.append((word, getattr(module, word)))
-                    continue
-                short = path.rpartition(".")[2]
-                names.append((short, module))
-                names += [(f"{short}.{inner}", value) for inner, value in members(module)]
+                names += _module(path, module) if word == "." else [(word, getattr(module, word))]
         found.append((topic, where, names))
+    for name, (topic, where) in MODULES.items():
+        found.append((topic, where, _module(name, importlib.import_module(f"phipsi.{name}"))))
+    found.append(("Results", "grammar.md", _results()))
     return found
+
+
+def _module(path: str, module: types.ModuleType) -> list[tuple[str, object]]:
+    short = path.rpartition(".")[2]
+    return [(short, module), *((f"{short}.{inner}", value) for inner, value in members(module))]
+
+
+def _results() -> list[tuple[str, object]]:
+    """Classes of results: not public names, since nobody makes one."""
+    paths = {**ELSEWHERE, "phipsi.simulation.simulator_results": "SimulatorRun"}
+    found = {name: getattr(importlib.import_module(path), name)
+             for path, names in paths.items() if path.startswith("phipsi.")
+             for name in names.split()}  # fmt: skip
+    return sorted(found.items())
+
+
+def _path(name: str, value: object) -> str:
+    """The whole name, as it is imported."""
+    first = name.partition(".")[0]
+    is_public = first in phipsi.__all__ or first in MODULES
+    return f"phipsi.{name}" if is_public else f"{getattr(value, '__module__', 'phipsi')}.{name}"
 
 
 def names() -> list[str]:
     """The pages of the reference, in order."""
-    return [place(topic) for topic, _ in phipsi._TABLE]
+    return [place(topic) for topic, _, _ in topics()]
 
 
 def entries() -> dict[str, str]:
@@ -87,8 +121,12 @@ def pages() -> dict[str, str]:
 @functools.cache
 def _mentions() -> dict[str, str]:
     """Words in docstrings that can only mean a public name, and the link to its entry."""
-    return {name.rpartition(".")[2]: f"../{entry}" for name, entry in entries().items()
-            if re.search(r"[a-z]_[a-z]|^[A-Z]\w*[a-z]", name.rpartition(".")[2])}  # fmt: skip
+    found: dict[str, str] = {}
+    for name, entry in entries().items():
+        word = name.rpartition(".")[2]
+        if re.search(r"[a-z]_[a-z]|^[A-Z]\w*[a-z]", word):
+            found.setdefault(word, f"../{entry}")  # pp.rollout before torch.rollout
+    return found
 
 
 def _page(topic: str, where: str, names: list[tuple[str, object]]) -> Iterator[str]:
@@ -104,13 +142,13 @@ def _entry(name: str, value: object) -> Iterator[str]:
     if isinstance(value, types.ModuleType):
         yield f"{text}\n"
     elif isinstance(value, type):
-        yield f"``````{{py:class}} phipsi.{name}{_signature(value)}\n"
+        yield f"``````{{py:class}} {_path(name, value)}{_signature(value)}\n"
         yield f"{text}\n"
         for inner, one in class_members(value):
             yield from _member(inner, one)
         yield "``````\n"
     else:
-        yield f"``````{{py:function}} phipsi.{name}{_signature(value)}\n"
+        yield f"``````{{py:function}} {_path(name, value)}{_signature(value)}\n"
         yield f"{text}\n\n``````\n"
 
 

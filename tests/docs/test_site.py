@@ -19,6 +19,7 @@ pytest.importorskip("furo")
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "docs" / "site"))
 import build_site  # noqa: E402
+import live_pages  # noqa: E402
 import pages  # noqa: E402
 import reference  # noqa: E402
 
@@ -59,11 +60,18 @@ def test_broken_links_and_lost_pages_are_found(tmp_path: Path):
 def test_every_public_name_has_an_entry(assembled: Path):
     entries = reference.entries()
     assert set(pp.__all__) <= set(entries)
+    assert {"torch.forward_dynamics", "gym.VectorEnvironment", "SimulatorRun"} <= set(entries)
     for name, entry in entries.items():
         page, _, anchor = entry.partition("#")
         text = (assembled / page).read_text(encoding="utf-8")
         assert re.search(rf"^##+ {re.escape(name)}$", text, re.MULTILINE), name
         assert anchor == name.lower().replace(".", "")
+
+
+def test_live_pages_have_pictures():
+    for name, title, *_ in live_pages.PAGES:
+        assert (ROOT / "docs" / "pictures" / f"live-{name}.png").is_file(), name
+        assert f'href="live/{name}.html">{title}</a>' in live_pages.section()
 
 
 def test_every_public_name_is_documented():

@@ -13,6 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import phipsi as pp
 from phipsi.errors import InputError
+from phipsi.interfaces.cli.commands import app
 from phipsi.interfaces.page.live_page import live_page, live_parts
 
 HOSTILE = '</script><img src=x onerror="window.hurt = 1"><b>\'{{title}}'
@@ -232,3 +233,21 @@ def test_files_that_are_not_pages_are_rejected(tmp_path):
     assert not list(tmp_path.iterdir())
     parts = live_parts(pp.Simulator(arm), play=False)
     assert parts.get("data", {})["live"]["play"] is False and parts.get("wasm")
+
+
+def test_bodies_that_deform_are_rejected(tmp_path):
+    boom = pp.FlexibleInertia.beam(1.0, 1.2, 14.0, modes=1)
+    builder = pp.ModelBuilder()
+    builder.add_body("boom", joint=pp.joints.Revolute((0, 1, 0)), inertia=boom)
+    sim = pp.Simulator(builder.build())
+    with pytest.raises(InputError, match="is for rigid bodies, and 'boom' deforms"):
+        live_page(sim, tmp_path / "boom.html")
+
+
+def test_the_command_line(tmp_path, capsys):
+    target = tmp_path / "arm.html"
+    words = ["view", "seven_joint_arm", "--ratings", "--set", "elbow_pitch=30deg"]
+    assert app([*words, "--no-open", "--out", str(target)], result_action="return_value") == 0
+    assert "arm.html: " in capsys.readouterr().out
+    text = target.read_text()
+    assert "joint_stop.stiffness" in text and "binary-physics" in text
