@@ -84,6 +84,7 @@ bench: setup  ## time against Pinocchio, MuJoCo and Drake; writes benchmarks/RES
 	@$(INSTALL) --editable '.[bench]'
 	$(BIN)/python benchmarks/run.py
 	$(BIN)/python benchmarks/loading.py
+	$(BIN)/python benchmarks/live_pages.py
 	$(BIN)/python benchmarks/closed_chains.py
 	$(BIN)/python benchmarks/derivatives.py
 	$(BIN)/python benchmarks/grasps.py

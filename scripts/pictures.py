@@ -18,6 +18,7 @@ from typing import Any
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
+from scipy.stats import beta
 
 import phipsi.gym
 
@@ -100,7 +101,8 @@ def contact_forces(folder: Path) -> None:
         for name, t in (("trotting_quadruped", 3.1), ("lander", 1.0)):
             file = Path(home) / f"{name}.html"
             subprocess.run([sys.executable, ROOT / "examples" / f"{name}.py", file], check=True)
-            page = browser.new_page(viewport={"width": 1200, "height": 800})
+            size = {"width": 1200, "height": 800}
+            page = browser.new_page(viewport=size, color_scheme="dark")
             page.goto(file.as_uri(), timeout=120_000)
             page.evaluate("t => { setPlaying(false); clock.set(t); }", t)
             page.wait_for_timeout(1000)
@@ -111,6 +113,99 @@ def contact_forces(folder: Path) -> None:
         browser.close()
     plt.imsave(folder / "contact-forces.png", np.concatenate(parts, axis=1))
     print("written: docs/pictures/contact-forces.png")
+
+
+def live_page(folder: Path) -> None:
+    """A live page in chromium: an arm that a hand pulls."""
+    import tempfile
+
+    from playwright.sync_api import sync_playwright
+
+    import phipsi as pp
+
+    software = ["--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]
+    arm = pp.examples.seven_joint_arm()
+    hold = pp.controllers.ComputedTorque(arm, [0.3, 0.7, 0.0, 0.9, 0.0, 0.6, 0.0], kp=30, kd=8)
+    sim = pp.Simulator(arm, [hold], dt=1e-3, reproducible=True)
+    with tempfile.TemporaryDirectory() as home, sync_playwright() as play:
+        q = [0.3, 0.7, 0.0, 0.9, 0.0, 0.6, 0.0]
+        file = pp.live_page(sim, Path(home) / "arm.html", q=q, title="An arm, live", play=False)
+        browser = play.chromium.launch(
+            executable_path=shutil.which("chromium"), args=["--no-sandbox", *software]
+        )
+        page = browser.new_page(viewport={"width": 1180, "height": 720}, color_scheme="light")
+        page.goto(file.as_uri(), timeout=120_000)
+        page.wait_for_selector("#live[data-ready]", timeout=120_000)
+        page.evaluate(
+            """() => { const live = page.live, physics = live.physics;
+            page.scene.onDrag.start(physics.description.bodies[5], [0, 0, 0.05]);
+            const at = physics.pointInWorld(5, [0, 0, 0.05]);
+            page.scene.onDrag.move([at[0] - 0.1, at[1] - 0.3, at[2] + 0.25]); live.set(true); }"""
+        )
+        page.wait_for_timeout(20_000)
+        page.screenshot(path=folder / "live-page.png", timeout=120_000)
+        browser.close()
+    print("written: docs/pictures/live-page.png")
+
+
+def pages(folder: Path) -> None:
+    """Pages in chromium: a humanoid with its meshes, dark and light, and facts about a body."""
+    import tempfile
+    import warnings
+    from importlib.metadata import files
+
+    from playwright.sync_api import sync_playwright
+
+    pp = phipsi
+    (path,) = [f for f in files("example-robot-data") or () if f.name == "talos_full_v2.urdf"]
+    file = Path(str(path.locate()))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        talos = pp.load(file, package_dirs=[file.parents[2]])
+    pose = dict(zip(talos.joint_names, talos.neutral(), strict=True))
+    for side, sign in (("left", 1), ("right", -1)):
+        pose[f"arm_{side}_2_joint"] = 0.3 * sign
+        pose[f"arm_{side}_4_joint"] = -1.5 if side == "left" else -0.4
+        for joint, angle in (("3", -0.5), ("4", 1.0), ("5", -0.5)):
+            pose[f"leg_{side}_{joint}_joint"] = angle
+    q = np.tile(list(pose.values()), (2, 1))
+    stands = pp.Trajectory(talos, np.array([0.0, 1.0]), q, 0 * q, 0 * q)
+    arm = pp.examples.planar_arm(3)
+    pin = pp.constraints.Revolute((0, 0, 1), name="pin", a="tip", b=("world", (1.5, 0, 0)))
+    system = pp.System(arm, [pin])
+    turns = pp.simulate(system, system.assemble([1.0, -1.0, -1.5]), np.zeros(3), 3.0)
+    marks = "for (const x of ['axes', 'centreOfMass', 'inertia']) page.show(x, true);"
+    facts = "page.scene.pan(120, 0); page.pick('link2'); page.show('labels', true);"
+    canvas = {"x": 340, "y": 112, "width": 320, "height": 450}
+    whole = {"x": 0, "y": 0, "width": 1000, "height": 600}
+    software = ["--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]
+    shots: dict[str, list[np.ndarray]] = {}
+    with tempfile.TemporaryDirectory() as home, sync_playwright() as play:
+        browser = play.chromium.launch(
+            executable_path=shutil.which("chromium"), args=["--no-sandbox", *software]
+        )
+        for name, run, t, scheme, text, clip in (
+            ("page-humanoid", stands, 0.0, "dark", "page.scene.zoom(0.95);", canvas),
+            ("page-humanoid", stands, 0.0, "light", "page.scene.zoom(0.95);" + marks, canvas),
+            ("page-facts", turns, 1.2, "light", facts, whole),
+        ):
+            where = Path(home) / "page.html"
+            run.to_html(where, title="Four-bar" if run is turns else "Talos")
+            size = {"width": 1000, "height": 800}
+            page = browser.new_page(viewport=size, color_scheme=scheme, reduced_motion="reduce")
+            page.goto(where.as_uri(), timeout=120_000)
+            page.evaluate("t => { clock.set(t); " + text + " }", t)
+            page.wait_for_timeout(2000)
+            page.screenshot(path=Path(home) / "shot.png", clip=clip, timeout=120_000)
+            shots.setdefault(name, []).append(plt.imread(Path(home) / "shot.png")[..., :3])
+            page.close()
+        browser.close()
+    from PIL import Image
+
+    for name, parts in shots.items():
+        pixels = 5 * np.rint(51 * np.concatenate(parts, axis=1)).astype(np.uint8)  # smaller files
+        Image.fromarray(pixels).save(folder / f"{name}.png", optimize=True)
+        print(f"written: docs/pictures/{name}.png")
 
 
 def live(folder: Path) -> None:
@@ -330,6 +425,40 @@ def spinning_beam() -> plt.Figure:
     return figure
 
 
+def study_docking() -> plt.Figure:
+    """How far the hand of the free-flyer ends from the port, and which draws cause it."""
+    found = runpy.run_path(str(ROOT / "examples" / "study_docking.py"))["study"].run()
+    figure, (left, right) = plt.subplots(1, 2, figsize=(8.0, 2.8), layout="constrained")
+    left.hist(1e3 * found["error"], bins=60)
+    left.axvline(25, color="C3")
+    left.set(xlabel="distance from the port (mm); taken within 25", ylabel="runs")
+    shares = sorted(found.sobol_indices("error").items(), key=lambda x: x[1].total)
+    names = [name for name, _ in shares]
+    right.barh(names, [100 * x.total for _, x in shares], color="0.8", label="with others")
+    right.barh(names, [100 * max(x.alone, 0.0) for _, x in shares], label="alone")
+    right.set(xlabel="share of the variance (%)")
+    right.legend(frameon=False)
+    return figure
+
+
+def study_reach() -> plt.Figure:
+    """How often the tool reaches its place, and how far from it it ends, by payload."""
+    found = runpy.run_path(str(ROOT / "examples" / "study_reach.py"))["study"].run()
+    masses = found["draw.payload"]
+    figure, (left, right) = plt.subplots(1, 2, figsize=(8.0, 2.8), layout="constrained")
+    for low in np.arange(0.0, 5.0, 0.25):
+        there = (masses >= low) & (masses < low + 0.25)
+        hits, n = found["reached"][there].sum(), there.sum()
+        ends = beta.ppf([0.025, 0.975], [hits + 0.5, hits + 0.5], n - hits + 0.5)  # Jeffreys
+        left.plot([low + 0.125] * 2, 100 * ends, color="C0")
+        left.plot(low + 0.125, 100 * hits / n, "o", ms=3, color="C0")
+    left.set(xlabel="payload (kg); planned: 1", ylabel="runs that reach (%)")
+    right.scatter(masses, 1e3 * found["error"], s=2, rasterized=True)
+    right.axhline(20, color="C3")
+    right.set(xlabel="payload (kg)", ylabel="distance at the end (mm)")
+    return figure
+
+
 PICTURES = {
     "four-bar-reactions": four_bar_reactions,
     "flexible-modes": flexible_modes,
@@ -337,6 +466,8 @@ PICTURES = {
     "one-controller": one_controller,
     "thousand-arms": thousand_arms,
     "swing-up": swing_up,
+    "study-docking": study_docking,
+    "study-reach": study_reach,
 }
 
 
@@ -349,7 +480,9 @@ def main() -> None:
     (FOLDER / "trot.svg").write_text(trot(), encoding="utf-8")
     print("written: docs/pictures/trot.svg")
     workbench(FOLDER)
+    live_page(FOLDER)
     contact_forces(FOLDER)
+    pages(FOLDER)
     live(FOLDER)
 
 

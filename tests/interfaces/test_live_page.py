@@ -232,3 +232,12 @@ def test_files_that_are_not_pages_are_rejected(tmp_path):
     assert not list(tmp_path.iterdir())
     parts = live_parts(pp.Simulator(arm), play=False)
     assert parts.get("data", {})["live"]["play"] is False and parts.get("wasm")
+
+
+def test_bodies_that_deform_are_rejected(tmp_path):
+    boom = pp.FlexibleInertia.beam(1.0, 1.2, 14.0, modes=1)
+    builder = pp.ModelBuilder()
+    builder.add_body("boom", joint=pp.joints.Revolute((0, 1, 0)), inertia=boom)
+    sim = pp.Simulator(builder.build())
+    with pytest.raises(InputError, match="is for rigid bodies, and 'boom' deforms"):
+        live_page(sim, tmp_path / "boom.html")

@@ -14,6 +14,7 @@ import phipsi as pp
 from phipsi.interfaces.page import meshes
 from phipsi.interfaces.page.html_file import page_html
 from phipsi.interfaces.page.scene import scene_description
+from phipsi.spatial import quat_to_matrix
 
 trimesh: Any = pytest.importorskip("trimesh", reason="the extra 'view' is not installed")
 pytest.importorskip("collada", reason="the extra 'view' is not installed")
@@ -109,6 +110,44 @@ def test_colors_are_those_of_the_file(tmp_path: Path):
     assert part["color"][0] > 0.1  # a material outside the folder is not read
     with pytest.raises(pp.errors.InputError, match="not a body of this mechanism"):
         scene_description(robot(tmp_path, "box.stl"), colors={"leg": (0, 0, 1)})
+
+
+MJCF = """<mujoco><compiler meshdir="." angle="radian"/>
+  <asset><mesh name="box" file="box.stl" scale="2 1 1"/></asset>
+  <worldbody><body name="arm" pos="0 0 1"><joint type="hinge" axis="0 0 1"/>
+    <geom type="mesh" mesh="box" pos="0.1 0 0" rgba="0 1 0 1" mass="1"/></body></worldbody>
+</mujoco>"""
+SDF = """<sdf version="1.9"><model name="m"><link name="base"/>
+  <link name="arm"><pose>0 0 1 0 0 0</pose>
+    <inertial><mass>1</mass><inertia><ixx>1</ixx><iyy>1</iyy><izz>1</izz></inertia></inertial>
+    <visual name="v"><pose>0.1 0 0 0 0 0</pose><geometry><mesh><uri>box.stl</uri>
+      <scale>2 1 1</scale></mesh></geometry>
+      <material><diffuse>0 1 0 1</diffuse></material></visual></link>
+  <joint name="fix" type="fixed"><parent>world</parent><child>base</child></joint>
+  <joint name="swing" type="revolute"><parent>base</parent><child>arm</child>
+    <axis><xyz>0 0 1</xyz></axis></joint></model></sdf>"""
+
+
+@pytest.mark.parametrize(("name", "text"), [("arm.xml", MJCF), ("arm.sdf", SDF)])
+def test_meshes_of_other_formats_are_where_the_file_has_them(name: str, text: str, tmp_path: Path):
+    if text is MJCF:
+        pytest.importorskip("mujoco", reason="the extra 'mjcf' is not installed")
+    box = trimesh.creation.box(extents=(0.2, 0.4, 0.6))
+    box.apply_translation([0.3, 0.5, 0.7])  # not centred: MuJoCo moves it, and that is undone
+    box.export(tmp_path / "box.stl")
+    (tmp_path / name).write_text(text)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = pp.load(tmp_path / name)
+    scene = scene_description(model)
+    (part,), (mesh,) = scene["parts"], scene["meshes"]
+    assert model.body_names[part["body"]] == "arm"
+    X = pp.Pose(quat_to_matrix(np.array(part["rotation"])), part["position"])
+    corners = unpacked(mesh)[0] @ X.rotation.T + X.translation
+    whole = np.asarray(box.vertices) * (2, 1, 1) + (0.1, 0, 0)
+    np.testing.assert_allclose(corners.min(axis=0), whole.min(axis=0), atol=1e-4)
+    np.testing.assert_allclose(corners.max(axis=0), whole.max(axis=0), atol=1e-4)
+    assert part["color"][1] == 1 and part["color"][0] < 0.02
 
 
 def test_large_meshes_are_simplified(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

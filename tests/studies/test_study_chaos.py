@@ -2,19 +2,24 @@
 
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 from amounts import ALL
-from chaotic_study import BLOCK, RUNS, blocks_in, study
+from chaotic_study import BLOCK, RUNS, blocks_in, make, study
 from small_studies import same
 
 import phipsi as pp
+from phipsi.errors import InputError
+from phipsi.studies.dask_workers import check_address
 
 KILLED = {"local": (4, 1), "dask": (1, 1)}
 """Workers and drivers that are killed in `make test`; 20 and 3 in `make fuzz`."""
@@ -123,3 +128,81 @@ def test_reproducible_runs_are_close_to_the_others_and_have_their_own_bits():
     (source,) = sim.plan((), ("q",)).sources
     assert not source.target.fused and source.target.lanes == 4
     assert source.program.reproducible and not sim.plan((), ("q",)).natives[0].program.reproducible
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """A certificate that signs itself, for both ends, as options of dask."""
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        pytest.skip("needs openssl")
+    folder = tmp_path_factory.mktemp("tls")
+    key, cert = str(folder / "key.pem"), str(folder / "cert.pem")
+    subprocess.run(
+        [openssl, "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
+         "-keyout", key, "-out", cert, "-days", "1", "-subj", "/CN=127.0.0.1"],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    ends = {f"distributed.comm.tls.{end}.{what}": path for end in ("client", "scheduler", "worker")
+            for what, path in (("key", key), ("cert", cert))}  # fmt: skip
+    return {"distributed.comm.tls.ca-file": cert, **ends}
+
+
+def test_a_cluster_with_tls_by_its_address(certificate: dict[str, str], tmp_path: Path):
+    """Workers write to the folder themselves; no more blocks are underway than two for each."""
+    distributed, dask = pytest.importorskip("distributed"), pytest.importorskip("dask")
+    with dask.config.set(certificate):
+        security = distributed.Security(require_encryption=True)
+        with distributed.LocalCluster(
+            n_workers=1, threads_per_worker=1, host="tls://127.0.0.1", security=security,
+            dashboard_address=None, silence_logs="CRITICAL", processes=False, protocol="tls://",
+        ) as cluster:  # fmt: skip
+            address = cluster.scheduler_address
+            assert address.startswith("tls://127.0.0.1:")
+            underway: list[int] = []
+
+            def progress(done: float, total: float) -> None:
+                underway.append(len(cluster.scheduler.tasks))
+
+            few = study(runs=200)
+            found = few.run(tmp_path / "a", executor=address, shared_folder=True, progress=progress)
+    assert found.complete and max(underway) <= 2
+    same(study(runs=200).run(), found)
+    short = {"distributed.comm.timeouts.connect": "500ms"}
+    with dask.config.set(short), pytest.raises(InputError, match="no scheduler answers at tls://"):
+        study(runs=20).run(tmp_path / "b", executor=address)
+
+
+def test_a_client_of_an_open_scheduler_is_rejected():
+    distributed = pytest.importorskip("distributed")
+    client = object.__new__(distributed.Client)
+    client.__dict__["scheduler"] = SimpleNamespace(address="tcp://10.0.0.1:8786")
+    with pytest.raises(InputError, match="Use TLS"):
+        study(runs=20).run(executor=client)
+    for address in ("tls://10.0.0.1:8786", "tcp://127.0.0.1:1", "tcp://[::1]:1", "inproc://a/1"):
+        check_address(address)
+    for address in ("tcp://0.0.0.0:8786", "tcp://example.org:1", "http://127.0.0.1", "ucx://a:1"):
+        with pytest.raises(InputError):
+            check_address(address)
+
+
+KILLED_BY = 5.0
+
+
+def deadly(run: Any, draws: dict[str, Any]) -> dict[str, Any]:
+    if (draws["x"] == KILLED_BY).any():
+        os.kill(os.getpid(), signal.SIGKILL)
+    return {"x": draws["x"]}
+
+
+def moving(draws: dict[str, Any]) -> dict[str, Any]:
+    return {"v": 0.1 * draws["x"][:, None] + [0, 0]}
+
+
+@pytest.mark.skipif(not ALL, reason="in make fuzz: workers of dask take long to start again")
+def test_a_block_that_kills_workers_of_dask_is_put_aside(tmp_path: Path):
+    pytest.importorskip("distributed")
+    one = pp.Study(make, {"x": np.arange(16.0)}, start=moving, outcome=deadly, steps=5, block=2)
+    with pytest.warns(UserWarning, match="runs 4 … 5 are put aside: its worker died .* 3 times"):
+        found = one.run(tmp_path, executor="dask", workers=2)
+    assert found.missing == [2] and len(found) == 14

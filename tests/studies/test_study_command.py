@@ -48,7 +48,8 @@ def test_run_status_and_report(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert written.count("<svg") >= 2 + 4 + 2 + 4  # draws, final states, outcomes, bands
     for word in ("What varied", "Over time", "What matters", "rank correlation"):
         assert word in written
-    assert "http-equiv" not in written and "src=" not in written
+    assert written.count("http-equiv") == 1 and "default-src 'none';" in written
+    assert "src=" not in written
 
 
 @pytest.mark.parametrize(

@@ -137,3 +137,23 @@ def test_events_are_those_of_simulate():
     assert np.isfinite(found["event.both ways"]).any()
     with pytest.raises(InputError, match="events can only record"):
         pp.Study(arm, {"t": [0.0]}, steps=1, events=[pp.Event(lambda t, q, v: q[0], action="stop")])
+
+
+def test_a_run_by_its_number_has_its_own_inertia(file):
+    study = pp.load_scenario(file).to_study()
+    found = study.run()
+    number = found.worst(lambda r: r["q.final"][:, 1], 1)[0]
+    one = study.trajectory(number)
+    assert np.array_equal(one.q[-1], found["q.final"][number]) and len(one.t) == 51
+    mass = one.model.inertias[one.model.body_index("shoulder_yaw")].mass
+    assert mass == pytest.approx(found["draw.mass.shoulder_yaw"][number], rel=1e-14)
+    assert np.abs(one.tau).max() > 0
+
+
+def test_the_command_shows_a_run(file, capsys):
+    call = {"exit_on_error": False, "result_action": "return_value"}
+    assert app(["study", "show", str(file), "7"], **call) == 0
+    page = (file.parent / "fall-run-7.html").read_text()
+    assert "Run 7 of fall.toml" in page and "<html" in page
+    assert app(["study", "show", str(file), "40"], **call) == 2
+    assert "this study has runs 0 … 39, not 40" in capsys.readouterr().err

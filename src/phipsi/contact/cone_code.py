@@ -87,8 +87,7 @@ class _Attempts(ConeLanes):
             return b.and_(more, self.any(b.load(todo, typ=e.mask)))
 
         def judged(which: Any) -> Any:
-            """Where y, moved onto the cones, is a solution."""
-            self.multiply(self.y)
+            """Where y, whose z is known, is a solution when it is moved onto the cones."""
             self.move_inside(which, self.y)
             self.multiply(self.y)
             self.residual(self.y)
@@ -119,6 +118,7 @@ class _Attempts(ConeLanes):
                     with free:
                         self.interior.convex.let_slide()
                 self.interior.iterate(which, self.load(starts, turn), self.newton.count)
+                self.multiply(self.y)
                 b.store(judged(which), known)
                 self.store(self.load(self.found), error)
                 write_loop(b, self.n, lambda i: self.store(self.load(self.y, i), self.kept_y, i))

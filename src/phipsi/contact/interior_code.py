@@ -26,7 +26,7 @@ from phipsi.contact.interior_point import (
     SHORTEST,
 )
 from phipsi.contact.lane_cones import HEAD, C, ConeLanes, Kind
-from phipsi.contact.lane_elimination import eliminate
+from phipsi.contact.lane_elimination import eliminate, substitute
 
 # numbers of a contact: the known y of a limit; z of the head of the side group, its change, that of
 # the predictor; the unit of impulse
@@ -323,13 +323,18 @@ class InteriorCode:
     # ---- steps
 
     def solve(self, corrected: bool) -> None:
-        """The change of Y, from the equations; then those of Z and of side heads."""
+        """The change of Y, from the equations; then those of Z and of side heads.
+
+        The corrector has the matrix of the predictor, and takes its factors.
+        """
         m = self.m
-        self.fill()
+        if not corrected:
+            self.fill()
         self.velocities(steps=False)
         m.each_contact(lambda kind, i, first: self._put(kind, i, first, corrected))
-        self.pad()
-        eliminate(m, m.J, m.n, self.step_Y, m.ends)
+        if not corrected:
+            self.pad()
+        (substitute if corrected else eliminate)(m, m.J, m.n, self.step_Y, m.ends)
         self.velocities(steps=True)
         m.store(math.inf, self.reach)
         m.each_contact(lambda kind, i, first: self._change(kind, i, first, corrected))
@@ -368,7 +373,7 @@ class InteriorCode:
         columns = m.plus(m.n, 1)
         found = self.local(kind, i, first, corrected)
         J = [m.at(m.J, b.mul(m.plus(first, t), columns)) for t in range(len(kind.letters))]
-        for (t, u), x in found.D.items():
+        for (t, u), x in () if corrected else found.D.items():
             place = m.at(J[t], m.plus(first, u))
             m.store(m.load(place) + x, place)
         for t, x in found.right.items():

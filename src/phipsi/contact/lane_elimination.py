@@ -109,7 +109,7 @@ def _number(i: Any) -> Any:
 
 
 def eliminate(m: Numbers, J: Any, n: Any, d: Any, ends: Any) -> None:
-    """D = J⁻¹ times the last column of J, (n, n + 1), by blocks of rows; J is changed.
+    """D = J⁻¹ times the last column of J, (n, n + 1), by blocks of rows; J becomes its factors.
 
     `ends` are words, one for each block of rows: the number of the first row, a multiple of
     `BLOCK`, from which on the columns of the block are zero, and its rows too. Each number is
@@ -141,6 +141,7 @@ def eliminate(m: Numbers, J: Any, n: Any, d: Any, ends: Any) -> None:
             b.store(scales[t].value, b.at(rows[t], places[t]), align=8)
             for v in range(t + 1, BLOCK):
                 b.store(a[t][v].value, b.at(rows[t], places[v]), align=8)
+                b.store(factors[v, t].value, b.at(rows[v], places[t]), align=8)
         after, end = m.plus(k, BLOCK), m.word(ends, b.udiv(k, i64(BLOCK)))
 
         def own(j: Any) -> None:
@@ -163,6 +164,7 @@ def eliminate(m: Numbers, J: Any, n: Any, d: Any, ends: Any) -> None:
                 x, mine = [shifted(row, place) for place in places], []
                 for t in range(BLOCK):
                     mine.append(-(x[t] * scales[t]))
+                    b.store(mine[t].value, b.at(row, places[t]), align=8)
                     for v in range(t + 1, BLOCK):
                         x[v] = mine[t].times_plus(a[t][v], x[v])
                 parts.append(mine)
@@ -182,6 +184,42 @@ def eliminate(m: Numbers, J: Any, n: Any, d: Any, ends: Any) -> None:
         m.between(after, end, others, BLOCK)
 
     write_loop(b, n, block, BLOCK)
+    _backward(m, J, n, d, ends)
+
+
+def substitute(m: Numbers, J: Any, n: Any, d: Any, ends: Any) -> None:
+    """The same for another last column, with the factors that `eliminate` left in J."""
+    b = m.b
+    columns = m.plus(n, 1)
+
+    def block(k: Any) -> None:
+        rows = [m.at(J, b.mul(m.plus(k, t), columns)) for t in range(BLOCK)]
+        x = [m.load(row, n) for row in rows]
+        for u in range(1, BLOCK):
+            for t in range(u):
+                x[u] = m.load(rows[u], m.plus(k, t)).times_plus(x[t], x[u])
+            m.store(x[u], rows[u], n)
+
+        def below(i: Any) -> None:
+            row = m.at(J, b.mul(i, columns))
+            total = m.load(row, n)
+            for t in range(BLOCK):
+                total = m.load(row, m.plus(k, t)).times_plus(x[t], total)
+            m.store(total, row, n)
+
+        m.between(m.plus(k, BLOCK), m.word(ends, b.udiv(k, i64(BLOCK))), below)
+
+    write_loop(b, n, block, BLOCK)
+    _backward(m, J, n, d, ends)
+
+
+def _backward(m: Numbers, J: Any, n: Any, d: Any, ends: Any) -> None:
+    """D from the last column, of which the lower factor has been taken."""
+    e, b = m.e, m.b
+    columns = m.plus(n, 1)
+
+    def shifted(base: Any, offset: Any) -> Lane:
+        return Lane(e, b.load(b.at(base, offset), align=8, typ=e.vector))
 
     def back(i: Any) -> None:
         k = b.sub(b.sub(n, i64(BLOCK)), i)

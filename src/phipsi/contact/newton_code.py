@@ -17,7 +17,7 @@ from phipsi.contact.lane_cones import (
     Kind,
     R,
 )
-from phipsi.contact.lane_elimination import BLOCK, eliminate
+from phipsi.contact.lane_elimination import BLOCK, eliminate, substitute
 from phipsi.contact.newton import HALVINGS, INNER, MEMORY, PATIENCE, RESTING, ROUNDS
 
 
@@ -37,7 +37,7 @@ class NewtonCode:
         m.store(0.0, self.count)
 
     def iterate(self, which: Any, most: Any, eps: Lane, kept: Lane) -> Any:
-        """Iterate in some lanes, `most` times at most; in which lanes y is finite.
+        """Iterate in some lanes, `most` times at most; in which lanes y is finite. z is that of y.
 
         `eps` beside the mean of the diagonal of W; c = y times `kept` to begin with.
         """
@@ -86,13 +86,18 @@ class NewtonCode:
             m.store(e.select(good, m.load(m.new, i), m.load(m.y, i)), m.y, i)
 
         write_loop(b, m.n, one)
+        m.multiply(m.y)
 
     # ---- the map of Alart and Curnier
 
     def evaluate(self, y: Any) -> None:
         """z = W y + b, F, and what its derivative needs; |F|, the largest |F|, |W| |y| + |b|."""
+        self.m.multiply(y)
+        self.map(y)
+
+    def map(self, y: Any) -> None:
+        """The same where z is known."""
         m = self.m
-        m.multiply(y)
         for place in (self.norm, self.largest):
             m.store(0.0, place)
         m.each_contact(lambda kind, i, first: self._map(kind, i, first, y))
@@ -262,6 +267,8 @@ class NewtonCode:
             m.n,
             lambda i: m.store(e.select(fine, m.load(m.new, i), m.load(m.y, i)), m.y, i),
         )
+        with b.if_then(m.any(b.and_(live, b.not_(fine)))):  # z of the y that stays
+            m.multiply(m.y)
         stalled = e.compare(">", norm, before * 0.5)
         ended = self.has_ended()
         b.store(fine, self.live)
@@ -296,4 +303,33 @@ class NewtonCode:
 
             write_loop(b, m.n, one)
             self.forget(following)
-            self.evaluate(m.y)
+            self.map(m.y)
+            self.correct(following)
+
+    def correct(self, which: Any) -> None:
+        """A step in lanes whose round begins, with the factors of their last one.
+
+        A round differs from the one before by ε c only, so that this is its solution where the
+        modes have not changed: such lanes are done.
+        """
+        m, e, b = self.m, self.e, self.b
+        columns = m.plus(m.n, 1)
+
+        def right(kind: Kind, i: Any, first: Any) -> None:
+            for t in range(len(kind.letters)):
+                row = m.plus(first, t)
+                m.store(-m.load(self.F, row), m.J, m.plus(b.mul(row, columns), m.n))
+
+        m.each_contact(right)
+        substitute(m, m.J, m.n, m.d, m.ends)
+
+        def one(i: Any) -> None:
+            old = m.load(m.y, i)
+            m.store(e.select(which, old + m.load(m.d, i), old), m.y, i)
+
+        write_loop(b, m.n, one)
+        self.evaluate(m.y)
+        m.residual(m.y)
+        good = e.compare("<=", m.load(m.found), m.limit(self.tolerance))
+        done = b.and_(b.and_(which, self.has_ended()), good)
+        b.store(b.and_(b.load(self.live, typ=e.mask), b.not_(done)), self.live)

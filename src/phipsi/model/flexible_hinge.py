@@ -33,25 +33,27 @@ class FlexibleHinge(Joint):
 
     **Attributes:** `joint`, the one that was given; `inertia`, of the outboard body if that is
     flexible, and `modes`, how many it has; `port`, on which the joint sits, or None, and
-    `port_modes`, the number of modes of the parent.
+    `port_modes`, the number of modes of the parent. `params` are those of the joint and, of the
+    numbers of the body and the port, those that are not zero; `spread` puts the others between.
     """
 
     __slots__ = (
         "joint", "inertia", "modes", "port", "port_modes", "kind", "nq", "nv", "is_additive",
-        "coordinate_names", "param_kinds", "aligned", "known_params",
+        "coordinate_names", "param_kinds", "aligned", "_filled",
     )  # fmt: skip
     joint: Joint
     inertia: FlexibleInertia | None
     modes: int
     port: Port | None
     port_modes: int
-    known_params: tuple[int | None, ...]
+    _filled: tuple[bool, ...]
 
     def __init__(self, joint: Joint, inertia: FlexibleInertia | None, port: Port | None) -> None:
         n = 0 if inertia is None else inertia.modes
         m = 0 if port is None else port.moves.shape[1]
         own = [] if inertia is None else packed_inertia(inertia)
         numbers = (*own, *([] if port is None else packed_port(port)))
+        kept = [x for x in numbers if x != 0]
         kinds = tuple(kind for kind, _ in joint.blocks_of_params())
         self._set(
             joint=joint,
@@ -64,27 +66,33 @@ class FlexibleHinge(Joint):
             nv=joint.nv + n,
             is_additive=joint.is_additive,
             coordinate_names=(*joint.coordinate_names, *(f"eta{i + 1}" for i in range(n))),
-            params=(*joint.params, *numbers),
-            param_kinds=(*kinds, *("number",) * len(numbers)),
+            params=(*joint.params, *kept),
+            param_kinds=(*kinds, *("number",) * len(kept)),
             aligned=None if n else joint.aligned,
-            known_params=tuple(0 if x == 0 else None for x in numbers),
+            _filled=tuple(x != 0 for x in numbers),
             _arguments={"joint": joint, "inertia": inertia, "port": port},
         )
 
     @property
     def formulas(self) -> str:
-        """Those of the joint, with the number of modes on either side."""
+        """Those of the joint, with the modes on either side and the numbers that are not zero."""
         on = "" if self.port is None else f" on a port with {self.port_modes}"
-        return f"{self.joint.formulas} with {self.modes} modes{on}"
+        filled = int("".join("01"[x] for x in self._filled), 2)
+        return f"{self.joint.formulas} with {self.modes} modes{on}, {filled:x}"
+
+    def spread(self, params: Vector) -> list[Scalar]:
+        """The parameters of the joint, then all numbers of the body and the port, zeros too."""
+        rest = iter(params[self.own_start :])
+        return [*params[: self.own_start], *(next(rest) if x else 0 for x in self._filled)]
 
     @property
     def own_start(self) -> int:
-        """Where the numbers of the flexible body begin in `params`."""
+        """Where the numbers of the flexible body begin in `spread`."""
         return len(self.joint.params)
 
     @property
     def port_start(self) -> int:
-        """Where the numbers of the port begin in `params`."""
+        """Where the numbers of the port begin in `spread`."""
         return self.own_start + packed_size(self.modes)
 
     # ---- the six rigid rows ----------------------------------------------------------------------

@@ -14,6 +14,7 @@ from phipsi.contact.certificate import Certificate
 from phipsi.contact.contact_record import ContactRecord
 from phipsi.contact.contact_rows import IMPULSES
 from phipsi.errors import InputError
+from phipsi.motion.step_graph import INERTIA
 from phipsi.trajectory.trajectory import Trajectory
 
 Array = NDArray[Any]
@@ -128,11 +129,23 @@ class SimulatorRun:
             parts = t[there], q[there], impulses, sim.dt, self.certificate[place]
             contacts = ContactRecord(mechanism.contact_pairs, *parts)
         out = Trajectory(
-            sim.model, t[there], q[there], v[there], tau[there],
+            self._model_of(place), t[there], q[there], v[there], tau[there],
             complete=self.complete and bool(there.all()), integrator=sim.integrator,
             system=mechanism if mechanism.n_rows else None,
         )  # fmt: skip
         return out if contacts is None else out.with_contacts(contacts)
+
+    def _model_of(self, place: tuple[Any, ...]) -> Any:
+        """The model with the inertia and gravity that a trajectory has, which energies need."""
+        sim, state, out = self.simulator, self.state, self.simulator.model
+        if sim._mechanism is not out:
+            return out  # that of a system is part of it
+        row = int(np.ravel_multi_index([i % n for i, n in zip(place, state.batch, strict=True)],
+                                       state.batch)) if place else 0  # fmt: skip
+        given = {**state.shared, **{n: x[row] for n, x in state.own.items()}}
+        if INERTIA in given:
+            out = out.with_inertial_parameters(given[INERTIA], moments="warn")
+        return out.with_gravity(given["gravity"]) if "gravity" in given else out
 
     def part(self, rows: slice) -> SimulatorRun:
         """Some trajectories of a run with one leading axis."""

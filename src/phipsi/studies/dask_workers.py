@@ -63,7 +63,9 @@ class DaskWorkers:
             self._own = True
             if executor == "dask":
                 self._cluster = _local_cluster(library, count)
-            client = library.Client(self._cluster or executor)
+            client = _connected(library, self._cluster or executor)
+        else:
+            check_address(client.scheduler.address)
         self._client = client
         self._underway: dict[Any, int] = {}
         self._done: SimpleQueue[Any] = SimpleQueue()
@@ -135,6 +137,19 @@ class DaskWorkers:
             self._cluster.close()
 
 
+def _connected(library: Any, where: Any) -> Any:
+    """A client of a scheduler that must be there."""
+    try:
+        return library.Client(where)
+    except (OSError, TypeError, ValueError) as error:  # also without certificates
+        raise InputError(
+            f"no scheduler answers at {where}: {shown(error, 300)}. It must run; for tls:// "
+            "this process needs the certificates of the cluster, by the configuration of dask or\n"
+            "    client = distributed.Client('tls://…', security=distributed.Security(…))\n"
+            "    study.run(folder, executor=client)"
+        ) from None
+
+
 def _local_cluster(library: Any, count: int) -> Any:
     """Workers of this machine; the driver alone decides whether a block is tried again."""
     dask: Any = import_optional("dask", "this executor", "'phipsi[cluster]'")
@@ -174,11 +189,13 @@ def _run_block(work: bytes, block: int) -> Any:
 def check_address(address: Any) -> None:
     """Reject addresses at which anybody could listen or answer."""
     parts = urlsplit(address) if isinstance(address, str) else urlsplit("")
-    if parts.scheme not in ("tcp", "tls") or not parts.hostname:
+    if parts.scheme not in ("tcp", "tls", "inproc") or not parts.hostname:
         raise InputError(
             f"executor={address!r} is neither 'local', 'dask', a distributed.Client nor the "
             "address of a scheduler, such as 'tls://node1:8786'"
         )
+    if parts.scheme == "inproc":
+        return
     if parts.scheme == "tcp" and not _is_loopback(parts.hostname):
         raise InputError(
             f"executor={address!r}: whoever reaches a scheduler by plain tcp runs programs on all "

@@ -12,6 +12,7 @@ from typing import Any, Protocol, cast, final
 import numpy as np
 from numpy.typing import NDArray
 
+from phipsi.contact.contact_rows import IMPULSES
 from phipsi.errors import InputError, PhipsiError, did_you_mean, shown
 from phipsi.motion.checks import whole_number
 from phipsi.simulation.events import Event
@@ -26,6 +27,7 @@ from phipsi.studies.rare_events import RareEvent, subset_simulation
 from phipsi.studies.run_study import run_study
 from phipsi.studies.study_results import StudyResults
 from phipsi.studies.study_text import function_text, simulator_digest
+from phipsi.trajectory.trajectory import Trajectory
 
 Array = NDArray[Any]
 Start = Callable[[dict[str, Array]], Mapping[str, Any]]
@@ -293,10 +295,27 @@ class Study:
 
     def rerun(self, number: int, record: Sequence[str] | None = None) -> SimulatorRun:
         """One run by its number, with the bits that it had, and everything recorded."""
+        number = int(number) if isinstance(number, np.integer) else number
         if number not in range(self.count):
             raise InputError(f"this study has runs 0 … {self.count - 1}, not {number!r}")
         names = self.record if record is None else tuple(record)
         return self._rollout(self.draws.values(number, 1), names, number, every=1)
+
+    def trajectory(self, number: int) -> Trajectory:
+        """One run by its number as a `Trajectory`, for reports, viewers, figures and files.
+
+        It has the efforts and contact forces of the run, and the inertia that was drawn for it:
+        ``pp.report(study.trajectory(found.worst("error")[0]), "worst.html")``.
+
+        >>> import phipsi as pp
+        >>> from scipy.stats import norm
+        >>> study = pp.Study(pp.Simulator(pp.examples.planar_arm(1)), {"q": norm([0.3], 0.1)},
+        ...                  steps=100, runs=9)
+        >>> study.trajectory(4)
+        <Trajectory: 101 samples, t = 0 … 0.1 s, nq = 1, nv = 1, rk4>
+        """
+        known = [name for name in ("q", "v", "tau", IMPULSES) if name in self.simulator.recordable]
+        return self.rerun(number, known).trajectory(0)
 
     def rare_event(
         self,

@@ -4,6 +4,7 @@ The manifest is the truth: a block counts when it is listed there with the diges
 Both are written to another name, flushed and renamed, so that whoever is killed leaves nothing
 half-written. A block that was written just before its driver was killed names the study it is of,
 and is listed when the study goes on. Nothing in the folder is ever unpickled.
+Why so: docs/decisions/0053.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ Vectors = list[list[Entry]]
 
 
 class _Reader:
-    """Numbers in a row, taken one group at a time; zeros are known."""
+    """Numbers in a row, taken one group at a time."""
 
     def __init__(self, numbers: Sequence[Entry], start: int) -> None:
         self.numbers, self.at = numbers, start
@@ -51,7 +51,7 @@ class _Reader:
         """The next numbers."""
         found = self.numbers[self.at : self.at + count]
         self.at += count
-        return [0 if is_zero(x) else x for x in found]
+        return list(found)
 
     def symmetric(self) -> Rows:
         """The next symmetric 3 × 3 matrix."""
@@ -69,7 +69,7 @@ class _Body:
 
     def __init__(self, a: Arithmetic) -> None:
         n = self.n = modes_of(a.joint)
-        read = _Reader(a.params(), a.joint.own_start)
+        read = _Reader(a.joint.spread(a.params()), a.joint.own_start)
         self.mass, *self.first = read.take(4)
         self.moment = read.symmetric()
         self.S1: Vectors = []
@@ -257,7 +257,7 @@ class _Port:
 
     def __init__(self, a: Arithmetic) -> None:
         m = a.joint.port_modes
-        read = _Reader(a.params(), a.joint.port_start)
+        read = _Reader(a.joint.spread(a.params()), a.joint.port_start)
         axes, origin = read.take(9), read.take(3)
         self.axes: Rows = [axes[3 * i : 3 * i + 3] for i in range(3)]
         turns: Vectors = []

@@ -100,7 +100,7 @@ def _vibrations(
     mass = mass_matrix(model, at)[np.ix_(free, free)]
     units = np.eye(model.nv)[free]
     ahead = at + 1j * _STEP * model.qdot(np.broadcast_to(at, (len(free), model.nq)), units)
-    stiffness = bias_forces(model, ahead, rates).imag.T[free] / _STEP
+    stiffness = np.imag(bias_forces(model, ahead, rates)).T[free] / _STEP
     if v is not None and rates.any():
         return _about_motion(model, at, rates, free, mass, stiffness)
     stiffness = (stiffness + stiffness.T) / 2
@@ -121,7 +121,7 @@ def _about_motion(
 ) -> Vibrations:
     """Frequencies about a steady motion, where gyroscopic forces couple the modes."""
     ahead = v + 1j * _STEP * np.eye(model.nv)[free]
-    damping = bias_forces(model, q, ahead).imag.T[free] / _STEP
+    damping = np.imag(bias_forces(model, q, ahead)).T[free] / _STEP
     n = len(free)
     whole = np.zeros((2 * n, 2 * n))
     whole[:n, n:] = np.eye(n)

@@ -142,6 +142,8 @@ def _reversed(space: Space, one: Evaluation) -> Array:
     """Component numbers with the blocks in the papers' order, tip first."""
     if not space.per_body:
         return np.arange(one.size(space))
+    if space.index == "body" and one.model.is_flexible and not space.of_poses:
+        return np.concatenate([np.arange(s.start, s.stop) for s in reversed(one.at.rows)])
     if space.index in ("body", "parameter"):
         width = {6: 6, 10: 10}.get(space.width or 0, 16)
         return np.arange(one.size(space)).reshape(-1, width)[::-1].reshape(-1)

@@ -8,13 +8,17 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from phipsi.backends.storage_layout import body_slices
 from phipsi.errors import InputError
 from phipsi.expressions.spaces import ONE
 from phipsi.model import Model
+from phipsi.model.flexible_hinge import FlexibleHinge
+from phipsi.model.flexible_ports import Port
 from phipsi.model.points import PointSet
 from phipsi.model.scalars import NUMPY_OPS, ScalarOps
 from phipsi.operators.own_blocks import Table
 from phipsi.spatial import phi as rigid
+from phipsi.spatial import skew
 
 Array = NDArray[Any]
 
@@ -30,15 +34,18 @@ class Configuration:
         dtype: np.dtype[Any],
         kind: Any = np.ndarray,
     ) -> None:
-        if model.is_flexible:
+        exact = kind is not np.ndarray
+        if model.is_flexible and exact:
             raise InputError(
-                "full matrices by block formulas, and proofs with them, are for rigid bodies, and "
-                "bodies of this mechanism deform. The matrix of an expression, by sweeps:\n"
-                '    pp.compile(expr, model, mode="dense")(q, …)'
+                "proofs are for rigid bodies, and bodies of this mechanism deform: their numbers "
+                "are not exact. Prove it for any tree, without a model, or compare numbers:\n"
+                "    pp.dense(expr, model, q, …)"
             )
         self.model, self.points, self.arguments, self.dtype = model, points, arguments, dtype
-        self.kind = kind
+        self.kind: Any = kind
         n = model.n_bodies
+        self.rows = body_slices(model)
+        self.from_port: list[tuple[Array, Array]] = []  # body k in the frame that its joint is on
         self.rotation = self.zeros(n, 3, 3)  # R(k): body k → its parent's axes
         self.offset = self.zeros(n, 3)  # l(p, k) in the parent's axes
         self.world_rotation = self.zeros(n, 3, 3)
@@ -73,12 +80,50 @@ class Configuration:
         self.rotation[k] = mount.rotation @ R
         self.offset[k] = mount.translation + mount.rotation @ p
         parent = model.parent[k]
+        self.from_port.append((self.rotation[k].copy(), self.offset[k].copy()))
+        if parent >= 0 and model.modes[parent]:
+            port, eta = self._port(k), self.modes(parent)
+            turn = self.port_turn(k)
+            origin = port.position + port.moves @ eta + (port.shortening @ eta) @ eta / 2
+            self.offset[k] = origin + turn @ self.offset[k]
+            self.rotation[k] = turn @ self.rotation[k]
         if parent < 0:
             self.world_rotation[k], self.position[k] = self.rotation[k], self.offset[k]
         else:
             outer = self.world_rotation[parent]
             self.world_rotation[k] = outer @ self.rotation[k]
             self.position[k] = self.position[parent] + outer @ self.offset[k]
+
+    def modes(self, k: int) -> Array:
+        """The modal coordinates of body k."""
+        end = self.model.q_slices[k].stop
+        return self.argument("q")[end - self.model.modes[k] : end]
+
+    def _port(self, k: int) -> Port:
+        hinge = self.model.joints[k]
+        assert isinstance(hinge, FlexibleHinge) and hinge.port is not None
+        return hinge.port
+
+    def port_turn(self, k: int) -> Array:
+        """Axes of the port that body k is on, in those of its parent: (I − g~)⁻¹ (I + g~) R_0."""
+        port = self._port(k)
+        g = skew(port.turns @ self.modes(self.model.parent[k]) / 2)
+        return np.linalg.solve(np.eye(3) - g, np.eye(3) + g) @ port.rotation
+
+    def port_motion(self, k: int) -> Array:
+        """Π: motion of the port of body k in its own axes for unit rates of the parent's modes.
+
+        ω~ = Ṙ R* with Ṙ = (I − g~)⁻¹ ġ~ (I + R).
+        """
+        port, eta = self._port(k), self.modes(self.model.parent[k])
+        turn = self.port_turn(k)
+        R, less = turn @ port.rotation.T, np.eye(3) - skew(port.turns @ eta / 2)
+        out = self.zeros(6, len(eta))
+        for i in range(len(eta)):
+            rate = np.linalg.solve(less, skew(port.turns[:, i] / 2) @ (np.eye(3) + R)) @ R.T
+            out[:3, i] = turn.T @ np.array([rate[2, 1], rate[0, 2], rate[1, 0]])
+        out[3:] = turn.T @ (port.moves + port.shortening @ eta)
+        return out
 
     def put_at(self, poses: Array) -> None:
         """Use these poses (n, 4, 4) in the world, where the joints would give others."""
@@ -110,28 +155,32 @@ class Configuration:
 
     def to_parents(self, block: Callable[[int], Array]) -> Array:
         """The body-space matrix with `block(k)` at (parent(k), k)."""
-        n = self.model.n_bodies
-        out = self.zeros(6 * n, 6 * n)
+        size = self.rows[-1].stop if self.rows else 0
+        out = self.zeros(size, size)
         for k, p in enumerate(self.model.parent):
             if p >= 0:
-                out[6 * p : 6 * p + 6, 6 * k : 6 * k + 6] = block(k)
+                out[self.rows[p], self.rows[k]] = block(k)
         return out
 
     def diagonal(self, block: Callable[[int], Array]) -> Array:
         """The body-space matrix with `block(k)` at (k, k)."""
-        n = self.model.n_bodies
-        out = self.zeros(6 * n, 6 * n)
-        for k in range(n):
-            out[6 * k : 6 * k + 6, 6 * k : 6 * k + 6] = block(k)
+        size = self.rows[-1].stop if self.rows else 0
+        out = self.zeros(size, size)
+        for k, at in enumerate(self.rows):
+            out[at, at] = block(k)
         return out
 
     def hinges(self, columns: Callable[[int], Any]) -> Array:
         """The matrix nv × 6n whose block (k, k) is the transpose of `columns(k)`, 6 × r."""
-        out = self.zeros(self.model.nv, 6 * self.model.n_bodies)
+        out = self.zeros(self.model.nv, self.rows[-1].stop if self.rows else 0)
         for k, s in enumerate(self.model.v_slices):
             axes = self.array(columns(k)).reshape(6, s.stop - s.start)
-            out[s, 6 * k : 6 * k + 6] = axes.T
+            out[s, self.six(k)] = axes.T
         return out
+
+    def six(self, k: int) -> slice:
+        """The rigid rows of body k."""
+        return slice(self.rows[k].start, self.rows[k].start + 6)
 
     def table(self, table: Table) -> Array:
         """The matrix of an own operator or vector from its constant blocks."""
@@ -154,5 +203,10 @@ class Configuration:
         return out
 
     def turn(self, k: int) -> Array:
-        """U(k) = diag(R, R), body k → world axes."""
-        return rigid(self.world_rotation[k], np.zeros(3))
+        """U(k) = diag(R, R), body k → world axes; modes have none."""
+        turn = rigid(self.world_rotation[k], np.zeros(3))
+        if not self.model.modes[k]:
+            return turn
+        out = self.eye(6 + self.model.modes[k])
+        out[:6, :6] = turn
+        return out

@@ -15,6 +15,7 @@ from phipsi.backends.dense.formulas import (
     COLUMNS,
     LEAVES,
     OF_ONE,
+    OF_RIGID_BODIES,
     TRACES,
     VARIATIONS,
     gauge,
@@ -22,9 +23,17 @@ from phipsi.backends.dense.formulas import (
     total,
 )
 from phipsi.backends.dense.given_values import block_of, dimension, from_storage
+from phipsi.backends.dense.modal_formulas import bias, gyroscopic
 from phipsi.backends.dense.world_rows import frames_of, rows, rows_rate
 from phipsi.backends.failures import singular_hinge_text
-from phipsi.errors import InputError, SingularHingeError, SingularMatrixError, SpaceError
+from phipsi.backends.storage_layout import body_slices
+from phipsi.errors import (
+    InputError,
+    LoweringError,
+    SingularHingeError,
+    SingularMatrixError,
+    SpaceError,
+)
 from phipsi.expressions.check import shown
 from phipsi.expressions.functions import scaled, trace
 from phipsi.expressions.kinds import Op
@@ -35,10 +44,13 @@ from phipsi.model.points import PointSet
 from phipsi.operators.block_formulas import Formula
 from phipsi.operators.catalogue import Riccati, catalogue_leaf, definition, family_of
 from phipsi.operators.recorded_steps import Numbers
+from phipsi.sweeps.equation_builder import no_modes
 
 Array = NDArray[Any]
 
 _V, _B, _POSE = catalogue_leaf("V"), catalogue_leaf("B"), catalogue_leaf("pose")
+_H, _HDOT, _RATES = catalogue_leaf("H"), catalogue_leaf("Hdot"), catalogue_leaf("v")
+_OF_HINGES = ("half", "diag", "diagonal")
 _EPS = float(np.finfo(np.float64).eps)
 
 
@@ -171,6 +183,10 @@ class Evaluation:
     # ---- leaves ---------------------------------------------------------------------------------
 
     def _leaf(self, x: Expr) -> Array:
+        if self.model.is_flexible:
+            found = self._modal(x)
+            if found is not None:
+                return found
         if x.name == "s_gauge":
             return gauge(self.value(_V))
         meaning = definition(x)
@@ -195,6 +211,24 @@ class Evaluation:
         if x.name in LEAVES:
             return LEAVES[x.name](self.at)
         raise InputError(f"{x} has no formula of its own; pass its value in given={{...}}")
+
+    def _modal(self, x: Expr) -> Array | None:
+        """Leaves that are something else if bodies have modes; others are rejected, or None."""
+        if x.name in OF_RIGID_BODIES or x.args and x.name in VARIATIONS and x.name != "Bdot":
+            raise LoweringError(no_modes(str(x)))
+        if x.name == "a":
+            own, change = self.value(_H).T, self.value(_HDOT).T
+            rates = self.value(_RATES)
+            return bias(self.at, self.value(_V), own @ rates, change @ rates)
+        if x.name == "b":
+            return gyroscopic(self.at, self.value(_V))
+        if x.row.is_input and x.gives.index == "body":
+            six = self.at.argument(x.name).reshape(-1, 6)
+            out = self.at.zeros(self.size(x.gives), 1)
+            for k, row in enumerate(six):
+                out[self.at.six(k), 0] = row
+            return out
+        return None
 
     def _variation(self, x: Expr) -> Array:
         """An operator along directions, or what it does to a vector along any direction."""
@@ -236,6 +270,9 @@ class Evaluation:
         function, hole = x.data
         if isinstance(function, Formula):
             return self._formula(x, function)
+        of_bodies = function.name in (*OF_ONE, *TRACES) and function.name not in _OF_HINGES
+        if self.model.is_flexible and of_bodies:
+            raise LoweringError(no_modes(str(x)))
         if function is scaled:
             return self.value(x.args[0])[0, 0] * self.value(x.args[1])
         if function is trace:
@@ -348,21 +385,21 @@ def articulated(model: Model, H: Array, E: Array, M: Array, Jr: Array) -> Articu
     P(k) = M(k) + Σ over children c of E(k, c) [P(c) − P(c) H*(c) D⁻¹(c) H(c) P(c)] E*(k, c).
     """
     _check_step(model, E)
-    n = model.n_bodies
+    n, rows = model.n_bodies, body_slices(model)
     P, D, G = np.zeros_like(M), np.zeros_like(Jr), np.zeros_like(H.T)
     R = np.zeros_like(M)  # composite inertia, only to judge whether D is singular
     for k in range(n):
-        body = _body(k)
+        body = rows[k]
         P[body, body] = R[body, body] = M[body, body]
     for k in reversed(range(n)):
-        body, s, p = _body(k), model.v_slices[k], model.parent[k]
+        body, s, p = rows[k], model.v_slices[k], model.parent[k]
         h, inertia = H[s, body], P[body, body]
         d = h @ inertia @ h.T + Jr[s, s]
         check_hinge(model, k, d, h @ R[body, body] @ h.T + Jr[s, s])
         gain = np.linalg.solve(d, h @ inertia).T
         D[s, s], G[body, s] = d, gain
         if p >= 0:
-            out = _body(p)
+            out = rows[p]
             step = E[out, body]
             passed = inertia - gain @ h @ inertia
             P[out, out] += step @ (0.5 * (passed + passed.T)) @ step.T
@@ -373,8 +410,7 @@ def articulated(model: Model, H: Array, E: Array, M: Array, Jr: Array) -> Articu
 def gain(model: Model, H: Array, P: Array, D: Array) -> Array:
     """G = P H* D⁻¹, hinge by hinge, for P and D from elsewhere."""
     G = np.zeros_like(H.T)
-    for k, s in enumerate(model.v_slices):
-        body = _body(k)
+    for k, (s, body) in enumerate(zip(model.v_slices, body_slices(model), strict=True)):
         check_hinge(model, k, D[s, s], D[s, s])
         G[body, s] = np.linalg.solve(D[s, s], H[s, body] @ P[body, body]).T
     return G
@@ -410,16 +446,12 @@ def check_hinge(model: Model, k: int, d: Array, reference: Array) -> None:
     raise SingularHingeError(singular_hinge_text(model, k, d))
 
 
-def _body(k: int) -> slice:
-    return slice(6 * k, 6 * k + 6)
-
-
 def _check_step(model: Model, E: Array) -> None:
     """E may have blocks (parent(k), k) only: then E X E* is memoryless and P exists."""
-    rest = np.array(E)
+    rest, rows = np.array(E), body_slices(model)
     for k, p in enumerate(model.parent):
         if p >= 0:
-            rest[_body(p), _body(k)] = 0
+            rest[rows[p], rows[k]] = 0
     if rest.any():
         raise InputError(
             "the operator E of a Riccati family must carry every body to its parent and nowhere "

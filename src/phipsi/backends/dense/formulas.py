@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from phipsi.backends.dense import modal_formulas as modal
 from phipsi.backends.dense.configuration import Configuration
 from phipsi.backends.dense.world_rows import rows_rate
 from phipsi.model.dual import hinge_axes_along
@@ -28,7 +29,11 @@ Array = NDArray[Any]
 def hinge_map(c: Configuration) -> Array:
     """H: the transposed joint axes of each body."""
     joints = c.model.joints
-    return c.hinges(lambda k: joints[k].hinge_axes(joints[k].params, c.joint_q(k), c.ops))
+    out = c.hinges(lambda k: joints[k].hinge_axes(joints[k].params, c.joint_q(k), c.ops))
+    for n, s, at in zip(c.model.modes, c.model.v_slices, c.rows, strict=True):
+        if n:
+            out[s.stop - n : s.stop, at.stop - n : at.stop] = np.eye(n)
+    return out
 
 
 def hinge_map_rate(c: Configuration) -> Array:
@@ -43,7 +48,7 @@ def hinge_map_rate(c: Configuration) -> Array:
 
 def rigid_step(c: Configuration) -> Array:
     """E_φ: block (p, k) is [[R, l~ R], [0, R]]."""
-    return c.to_parents(lambda k: rigid(c.rotation[k], c.offset[k]))
+    return c.to_parents(lambda k: modal.step(c, k))
 
 
 def shift(c: Configuration) -> Array:
@@ -68,7 +73,7 @@ def rigid_propagation(c: Configuration) -> Array:
 
 def inertias(c: Configuration) -> Array:
     """M: the spatial inertia of each body."""
-    return c.diagonal(lambda k: c.model.inertia_matrices[k])
+    return c.diagonal(lambda k: modal.inertia(c, k))
 
 
 def armature(c: Configuration) -> Array:
@@ -88,7 +93,7 @@ def held_joints(c: Configuration) -> Array:
 
 def picks(c: Configuration) -> Array:
     """B: block (k, i) carries a force at point i, in the axes of the points, to O(k)."""
-    out = c.zeros(6 * c.model.n_bodies, 6 * len(c.points))
+    out = c.zeros(_size(c), 6 * len(c.points))
     for i, k in enumerate(c.points.body):
         if k < 0:
             continue
@@ -99,17 +104,17 @@ def picks(c: Configuration) -> Array:
             block = rigid(c.points.rotation[i], c.points.offset[i])
         else:
             block = rigid(R, -R @ c.position[k])
-        out[6 * k : 6 * k + 6, 6 * i : 6 * i + 6] = block
+        out[c.six(k), 6 * i : 6 * i + 6] = block
     return out
 
 
 def picks_rate(c: Configuration, V: Array) -> Array:
     """Ḃ: dB/dt in the axes B has; R* turns with −ω~ R*, the lever to the world origin moves too."""
-    out = c.zeros(6 * c.model.n_bodies, 6 * len(c.points))
+    out = c.zeros(_size(c), 6 * len(c.points))
     for i, k in enumerate(c.points.body):
         if k < 0 or c.points.axes == "body":
             continue
-        omega, velocity = V[6 * k : 6 * k + 3, 0], V[6 * k + 3 : 6 * k + 6, 0]
+        omega, velocity = V[c.six(k), 0][:3], V[c.six(k), 0][3:]
         R = c.world_rotation[k].T
         turning = -skew(omega) @ R
         if c.points.axes == "world":
@@ -118,15 +123,22 @@ def picks_rate(c: Configuration, V: Array) -> Array:
             lever = -R @ c.position[k]
             block = rigid(turning, lever)
             block[:3, 3:] += skew(-velocity + np.cross(lever, omega)) @ R
-        out[6 * k : 6 * k + 6, 6 * i : 6 * i + 6] = block
+        out[c.six(k), 6 * i : 6 * i + 6] = block
     return out
 
 
 def total(c: Configuration, at: tuple[Any, ...]) -> Array:
     """Carry every body force to one point of the world, in world axes, and add them."""
     point = c.array(at or (0.0, 0.0, 0.0))
-    blocks = [rigid(c.world_rotation[k], c.position[k] - point) for k in range(c.model.n_bodies)]
-    return np.hstack([c.zeros(6, 0), *blocks])
+    out = c.zeros(6, _size(c))
+    for k in range(c.model.n_bodies):
+        out[:, c.six(k)] = rigid(c.world_rotation[k], c.position[k] - point)
+    return out
+
+
+def _size(c: Configuration) -> int:
+    """Rows of body motions and forces."""
+    return c.rows[-1].stop if c.rows else 0
 
 
 # ---- vectors -----------------------------------------------------------------------------------
@@ -134,10 +146,11 @@ def total(c: Configuration, at: tuple[Any, ...]) -> Array:
 
 def gravity(c: Configuration) -> Array:
     """[0; −g] at the roots, in body axes."""
-    out = c.zeros(6 * c.model.n_bodies, 1)
+    out = c.zeros(_size(c), 1)
     for k, p in enumerate(c.model.parent):
         if p < 0:
-            out[6 * k + 3 : 6 * k + 6, 0] = -c.rotation[k].T @ c.model.gravity
+            start = c.rows[k].start
+            out[start + 3 : start + 6, 0] = -c.rotation[k].T @ c.model.gravity
     return out
 
 
@@ -207,7 +220,7 @@ def to_com(c: Configuration) -> Array:
     masses = [c.model.inertia_matrices[k, 3, 3] for k in range(c.model.n_bodies)]
     centre = c.zeros(3)
     for k, m in enumerate(masses):
-        I = c.model.inertia_matrices[k]
+        I = modal.inertia(c, k)
         moment = c.array(np.array([I[2, 4], I[0, 5], I[1, 3]]))
         centre = centre + m * c.position[k] + c.world_rotation[k] @ moment
     return rigid(c.eye(3), -centre / sum(masses))
@@ -248,7 +261,7 @@ def point_variation(c: Configuration, *motions: Array) -> Array:
     """Ḃ{V; …}: every motion turns what B turns into body axes, and moves the world's origin."""
     if len(motions) == 1:
         return picks_rate(c, motions[0])
-    out = c.zeros(6 * c.model.n_bodies, 6 * len(c.points))
+    out = c.zeros(_size(c), 6 * len(c.points))
     for i, k in enumerate(c.points.body):
         if k < 0 or c.points.axes == "body":
             continue
@@ -256,12 +269,12 @@ def point_variation(c: Configuration, *motions: Array) -> Array:
         spatial = c.points.axes == "spatial"
         block = rigid(R, -R @ c.position[k]) if spatial else rigid(R, c.zeros(3))
         for V in reversed(motions):
-            local = V[6 * k : 6 * k + 6, 0]
+            local = V[c.six(k), 0]
             turn = -np.kron(np.eye(2), skew(local[:3]))
             block = (crm(local).T if spatial else turn) @ block
         if not spatial:
             block = rigid(c.eye(3), c.points.offset[i]) @ block
-        out[6 * k : 6 * k + 6, 6 * i : 6 * i + 6] = block
+        out[c.six(k), 6 * i : 6 * i + 6] = block
     return out
 
 
@@ -304,8 +317,17 @@ LEAVES: dict[str, Callable[[Configuration], Array]] = {
     "coordinates": coordinates,
     "moved": moved,
     "to_com": to_com,
+    "K_e": lambda c: modal.elastic(c, "stiffness"),
+    "C_e": lambda c: modal.elastic(c, "damping"),
+    "modal": lambda c: modal.elastic(c, "modal"),
+    "eta": modal.coordinates,
 }
 """Leaves that depend on the configuration alone; the others are in `evaluation.py`."""
+
+OF_RIGID_BODIES = frozenset(
+    ("shift", "Lam_phi", "angular", "s_gauge", "dinertia", "unit_inertia", "dH", "dHT")
+)
+"""Leaves without a meaning for bodies with modes, or without a formula yet."""
 
 VARIATIONS: dict[str, Callable[..., Array]] = {
     "Hdot": hinge_variation,

@@ -9,6 +9,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from phipsi.backends.storage_layout import body_slices
 from phipsi.errors import InputError, SpaceError
 from phipsi.expressions import check
 from phipsi.expressions.kinds import Op
@@ -75,7 +76,7 @@ def dimension(space: Space, model: Model, points: PointSet) -> int:
     if space.index == "joint":
         return model.nq if space.is_curved else model.nv
     if space.index == "body":
-        return model.n_bodies * (16 if space.of_poses else 6)
+        return 16 * model.n_bodies if space.of_poses else 6 * model.n_bodies + sum(model.modes)
     if space.index == "parameter":
         return 10 * model.n_bodies
     if space.index == "point":
@@ -89,8 +90,9 @@ def block_of(space: Space, model: Model, k: int) -> slice:
     """Components of body k in a vector of a space with one block per body."""
     if space.index == "joint":
         return model.v_slices[k]
-    width = 10 if space.index == "parameter" else 6
-    return slice(width * k, width * (k + 1))
+    if space.index == "parameter":
+        return slice(10 * k, 10 * (k + 1))
+    return body_slices(model)[k]
 
 
 def storage_shape(leaf: Expr, model: Model, points: PointSet) -> tuple[int, ...]:
@@ -170,6 +172,10 @@ def collect(
     expressions: tuple[Expr, ...] = (),
 ) -> Inputs:
     """Check all values and give them one batch shape and one number type."""
+    if given and model.is_flexible:
+        raise InputError(
+            "quantities of mechanisms with flexible bodies cannot be given, only computed"
+        )
     n, nv = model.n_bodies, model.nv
     shapes: dict[str, tuple[int, ...]] = {
         "q": (model.nq,),

@@ -107,7 +107,6 @@ def _code(joint: Joint) -> JointCode:
     modes = (0, 0)
     if isinstance(joint, FlexibleHinge):
         modes = joint.modes, joint.port_modes
-        known[joint.own_start :] = joint.known_params
     key = joint.formulas, tuple(known)
     return JointCode(key, joint, joint.nq, joint.nv, tuple(known), *modes)
 

@@ -114,10 +114,35 @@ def report(folder: Path, page: Path | None = None, /) -> int:
     return 0
 
 
+@command
+def show(file: Path, number: int, page: Path | None = None, /) -> int:
+    """Run one run of a study again by its number, with the same bits, and write its report.
+
+    Parameters
+    ----------
+    file
+        The file of the study.
+    number
+        The number of the run, such as that of the worst one.
+    page
+        The HTML file; by default beside the file.
+    """
+    from phipsi.interfaces.page.report_page import report
+
+    study = _study_of(file)
+    target = page or file.with_name(f"{file.stem}-run-{number}.html")
+    drawn = study.draws.values(number, 1) if number in range(study.count) else {}
+    about = ", ".join(f"{name} = {x[0]}" for name, x in drawn.items())
+    report(study.trajectory(number), target, title=f"Run {number} of {file.name}: {about[:200]}")
+    say(f"{target}")
+    return 0
+
+
 study_app.command(run)
 study_app.command(run, name="resume")
 study_app.command(status)
 study_app.command(report)
+study_app.command(show)
 
 
 def _study_of(file: Path) -> Study:

@@ -100,6 +100,7 @@ def live_parts(
     meshes: bool = True,
 ) -> PageParts:
     """The parts of a live page, see `page_html`."""
+    mechanism_of(simulator._mechanism, live_page)  # bodies that deform are rejected
     state = simulator.start(first_configuration(simulator._mechanism) if q is None else q, v)
     physics = live_physics(simulator, state)
     model = simulator.model
@@ -133,6 +134,7 @@ def continued(parts: PageParts, trajectory: Trajectory, simulator: Simulator | N
         simulator = simulator_of(own)
     elif simulator.model != trajectory.model:
         raise InputError("live= is a simulator of another mechanism than the run's")
+    mechanism_of(simulator._mechanism, live_page)
     keep = np.unique(np.linspace(0, len(trajectory) - 1, _MOST_STATES).astype(int))
     t, q, v = (np.asarray(x)[keep] for x in (trajectory.t, trajectory.q, trajectory.v))
     physics = live_physics(simulator, simulator.start(q[0], v[0], t=float(t[0])))

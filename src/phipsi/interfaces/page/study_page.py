@@ -11,20 +11,13 @@ from typing import Any
 import numpy as np
 
 from phipsi.errors import InputError, shown
+from phipsi.interfaces.page.html_file import page_html
 from phipsi.motion.optional_imports import import_optional
 from phipsi.studies.study_results import StudyResults
 from phipsi.whole_files import whole_file
 
 _MOST = 24
 """Entries that are drawn."""
-_STYLE = """
-:root { color-scheme: light dark; font-family: system-ui, sans-serif; line-height: 1.5 }
-body { max-width: 60rem; margin: 2rem auto; padding: 0 1rem }
-table { border-collapse: collapse } td, th { padding: .2rem .8rem; text-align: left }
-th { border-bottom: 1px solid #8888 } td.n { text-align: right; font-variant-numeric: tabular-nums }
-figure { display: inline-block; margin: .5rem; background: #fff; border-radius: .4rem }
-.bad { color: #b3261e }
-"""
 
 
 def study_report(results: StudyResults, path: str | os.PathLike[str]) -> Path:
@@ -54,11 +47,10 @@ def _page(results: StudyResults) -> str:
     good = int((results["status"] == 0).sum())
     head = (
         f"{len(results)} of {results.count} runs, {good} of them went well; "
-        f"{d['steps']} steps of {d['dt']:g} s, {_safe(d['integrator'])}; "
-        f"sampling {_safe(d['sampling'])}, seed {d['seed']}"
+        f"{d['steps']} steps of {d['dt']:g} s, {shown(d['integrator'], 200)}; "
+        f"sampling {shown(d['sampling'], 200)}, seed {d['seed']}"
     )
     parts = [
-        f"<h1>Study of {_safe(d['mechanism'])}</h1><p>{head}</p>",
         _estimates(results) if good else "",
         _histograms(results, "draw.", "What varied"),
         _histograms(results, "", "What came out") if good else "",
@@ -66,12 +58,8 @@ def _page(results: StudyResults) -> str:
         _influence(results) if good else "",
         _failures(results),
     ]
-    title = f"Study of {_safe(d['mechanism'])}"
-    return (
-        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title>'
-        f'<meta name="viewport" content="width=device-width"><style>{_STYLE}</style>'
-        f"<body>{''.join(parts)}</body></html>"
-    )
+    body = "\n".join(f'<section class="card wide">{part}</section>' for part in parts if part)
+    return page_html(f"Study of {shown(d['mechanism'], 180)}", {"subtitle": head, "body": body})
 
 
 def _safe(text: object) -> str:
@@ -96,7 +84,7 @@ def _estimates(results: StudyResults) -> str:
         shown_numbers = [float(np.mean(x))]
         if x.dtype != bool:
             shown_numbers += np.percentile(x, (5, 50, 95)).tolist()
-        cells = "".join(f'<td class="n">{v:.4g}</td>' for v in shown_numbers)
+        cells = "".join(f'<td class="number">{v:.4g}</td>' for v in shown_numbers)
         rows.append(f"<tr><td>{_safe(label)}</td>{cells}</tr>")
     if not rows:
         return ""
@@ -152,7 +140,7 @@ def _influence(results: StudyResults) -> str:
         for name, x in results.correlations(_of_all(results, label, y)).items():
             if np.isfinite(x):
                 rows.append((abs(x), f"<tr><td>{_safe(label)}<td>{_safe(name)}"
-                                     f'<td class="n">{x:+.2f}</tr>'))  # fmt: skip
+                                     f'<td class="number">{x:+.2f}</tr>'))  # fmt: skip
     if not rows:
         return ""
     rows.sort(key=lambda row: -row[0])

@@ -186,7 +186,7 @@ page.live = { playing: false, physics: null, choose() {} };
 
   // ---- time ----
   const MOST = 12; // ms of physics in one picture: slower than that, and the page stays usable
-  let before = null, pending = 0, spent = 0, shown = 0, written = 0;
+  let before = null, pending = 0, spent = 0, pictures = 0, shown = 0, written = 0;
   page.frame.push((at) => {
     if (!live.active) { before = null; return; }
     const passed = before === null ? 0 : Math.min((at - before) / 1000, 0.1);
@@ -203,7 +203,7 @@ page.live = { playing: false, physics: null, choose() {} };
     } else if (grabbed && grabbed.target) physics.follow();
     else { pending = 0; if (!held) return; }
     live.show();
-    spent = Math.max(0.9 * spent, performance.now() - began);
+    spent += (performance.now() - began - spent) / Math.min(++pictures, 20);
     showHand();
     remember();
     if (at - written > 90) { written = at; refresh(); watch(); }

@@ -214,7 +214,8 @@ class PhipsiScene {
   }
   _overlays() {
     const d = this.description, size = d.radius;
-    this.length = 0.16 * size;
+    this.fine = Math.min(1, 2.6 / Math.sqrt(d.bodies.length || 1)); // marks of many bodies are smaller
+    this.length = 0.16 * size * this.fine;
     this.over = {}; // groups of marks by what `show` calls them; made when they are first shown
     this.arrows = null; this.paths = new THREE.Group(); this.world.add(this.paths);
     this.labels = document.createElement("div"); this.labels.className = "labels"; this.labels.setAttribute("aria-hidden", "true");
@@ -235,7 +236,7 @@ class PhipsiScene {
   }
   _unit(kind) { this.units = this.units || {}; return this.units[kind] = this.units[kind] || PhipsiShapes[kind](); }
   _make(what) { // the marks of one kind, one group per body
-    const d = this.description, thin = 0.006 * d.radius, out = [], put = (k, ...things) => { (k < 0 ? this.world : this.bodies[k]).add(...things); out.push(...things); };
+    const d = this.description, thin = 0.006 * d.radius * Math.max(this.fine, 0.4), out = [], put = (k, ...things) => { (k < 0 ? this.world : this.bodies[k]).add(...things); out.push(...things); };
     if (what === "frames") {
       const colors = [[0.9, 0.09, 0.07], [0.10, 0.62, 0.10], [0.08, 0.25, 0.95]].map((c) => this._mark(c));
       for (let k = -1; k < d.bodies.length; k++) colors.forEach((m, i) => put(k, this._stick([0, 1, 2].map((j) => +(i === j)), k < 0 ? 1.4 * this.length : this.length, thin, m)));
