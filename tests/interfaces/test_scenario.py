@@ -80,6 +80,13 @@ FORCES = [
         pp.forces.JointStop("elbow_pitch", 100, 0.3, lower=-0.1, upper=0.1),
     ),
     (
+        'type = "ElasticCoupling"\njoints = ["shoulder_pitch", "elbow_pitch"]\n'
+        "coefficients = [1, -2]\nstiffness = 30\nbacklash = 0.02\ndissipation = 0.1",
+        pp.forces.ElasticCoupling(
+            ("shoulder_pitch", "elbow_pitch"), (1, -2), 30, backlash=0.02, dissipation=0.1
+        ),
+    ),
+    (
         'type = "PointSpring"\na = "tool"\nb = { on = "world", offset = [0.5, 0, 1] }\n'
         "stiffness = 40\nrest_length = 0.2\ndamping = 3",
         pp.forces.PointSpring("tool", ("world", (0.5, 0, 1)), 40, 0.2, 3),
@@ -357,7 +364,8 @@ def test_text_that_is_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     file = tmp_path / "s.toml"
     file.write_bytes(b"title = 'x'\n\xff\xfe")
     assert app(["simulate", str(file)], result_action="return_value") == 2
-    assert capsys.readouterr().err == f"{file}:2: is not UTF-8 text, which TOML files are.\n"
+    told = f"{file}:2: is not UTF-8 text, which TOML files are.\n"
+    assert capsys.readouterr().err == f"{told}see docs/troubleshooting.md#fileerror\n"
     file.write_bytes(b"#" * 1_000_001)
     with pytest.raises(pp.errors.ModelError, match="more than the 1,000,000"):
         pp.load_scenario(file)

@@ -30,7 +30,7 @@ def fmu_source(model: FmuModel, version: str) -> str:
     assets = files("phipsi.exporting") / "assets"
     core = (assets / "fmu_core.c").read_text(encoding="utf-8")
     functions = (assets / f"fmi{version[0]}.c").read_text(encoding="utf-8")
-    return "\n".join([head.text, core, functions])
+    return "\n".join([head.text, f"#define FMI_MAJOR {version[0]}", core, functions])
 
 
 @final

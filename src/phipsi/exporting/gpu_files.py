@@ -1,4 +1,7 @@
-"""The files around PTX: a header that names kernels and arrays, a test for CUDA's driver."""
+"""The files around PTX: a header that names kernels and arrays, a test for CUDA's driver.
+
+Reasons: docs/decisions/0049.
+"""
 
 from __future__ import annotations
 

@@ -13,6 +13,34 @@
 #define API
 #endif
 
+/* Functions are called fmi2… or fmi3…, with a prefix in static libraries. */
+#if FMI_MAJOR == 2
+#define VERSION fmi2
+#define STATE FMUstate
+#define DESERIALIZE DeSerialize
+typedef int Truth;
+#ifdef FMI2_FUNCTION_PREFIX
+#define PREFIX FMI2_FUNCTION_PREFIX
+#endif
+#else
+#define VERSION fmi3
+#define STATE FMUState
+#define DESERIALIZE Deserialize
+typedef _Bool Truth;
+#ifdef FMI3_FUNCTION_PREFIX
+#define PREFIX FMI3_FUNCTION_PREFIX
+#endif
+#endif
+#ifndef PREFIX
+#define PREFIX
+#endif
+#define JOINED(a, b, c) a##b##c
+#define NAMED(a, b, c) JOINED(a, b, c)
+#define FMI(name) NAMED(PREFIX, VERSION, name)
+#define FMI_STATE(before, after) FMI(NAMED(before, STATE, after))
+#define NOTHING(f) API int FMI(f)(Instance *s) { (void)s; return OK; }
+#define NO(f) API int FMI(f)(void *s) { (void)s; return ERROR; }
+
 enum { OK, WARNING, DISCARD, ERROR, FATAL };
 typedef void Logger(void *environment, int status, const char *category, const char *message);
 
@@ -342,4 +370,73 @@ static void restore(Instance *s, const Saved *from)
   s->model.tick = from->tick;
   s->is_open = from->is_open;
   forget(s);
+}
+
+/* ---- functions that FMI 2.0 and 3.0 have alike ---- */
+API int FMI(SetDebugLogging)(Instance *s, Truth on, size_t n, const char *const categories[])
+{ (void)s; (void)on; (void)n; (void)categories; return OK; }
+
+API int FMI(Reset)(Instance *s) { begin_again(s); return OK; }
+
+/* model exchange */
+API int FMI(SetTime)(Instance *s, double t) { set_time(s, t); return OK; }
+API int FMI(GetContinuousStates)(Instance *s, double x[], size_t n) { if (n != N_STATES) return ERROR; get_states(s, x); return OK; }
+API int FMI(SetContinuousStates)(Instance *s, const double x[], size_t n) { if (n != N_STATES) return ERROR; set_states(s, x); return OK; }
+API int FMI(GetEventIndicators)(Instance *s, double x[], size_t n) { (void)s; (void)x; (void)n; return OK; }
+
+API int FMI(GetNominalsOfContinuousStates)(Instance *s, double x[], size_t n)
+{
+  size_t i;
+  (void)s;
+  for (i = 0; i < n; i++) x[i] = 1;
+  return OK;
+}
+
+API int FMI(CompletedIntegratorStep)(Instance *s, Truth no_set, Truth *event, Truth *terminate)
+{
+  int is_event, status = completed_step(s, &is_event);
+  (void)no_set;
+  *event = is_event;
+  *terminate = 0;
+  return status;
+}
+
+/* the state as a whole */
+API int FMI_STATE(Get, )(Instance *s, void **state)
+{
+  if (!*state) *state = malloc(sizeof(Saved));
+  if (!*state) return ERROR;
+  save(s, (Saved *)*state);
+  return OK;
+}
+
+API int FMI_STATE(Set, )(Instance *s, void *state) { restore(s, (const Saved *)state); return OK; }
+
+API int FMI_STATE(Free, )(Instance *s, void **state)
+{
+  (void)s;
+  free(*state);
+  *state = 0;
+  return OK;
+}
+
+API int FMI_STATE(Serialized, Size)(Instance *s, void *state, size_t *n)
+{ (void)s; (void)state; *n = sizeof(Saved); return OK; }
+
+API int FMI_STATE(Serialize, )(Instance *s, void *state, unsigned char bytes[], size_t n)
+{
+  (void)s;
+  if (n < sizeof(Saved)) return ERROR;
+  memcpy(bytes, state, sizeof(Saved));
+  return OK;
+}
+
+API int FMI_STATE(DESERIALIZE, )(Instance *s, const unsigned char bytes[], size_t n, void **state)
+{
+  (void)s;
+  if (n < sizeof(Saved)) return ERROR;
+  if (!*state) *state = malloc(sizeof(Saved));
+  if (!*state) return ERROR;
+  memcpy(*state, bytes, sizeof(Saved));
+  return OK;
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,7 @@ def live_page(
     *,
     q: ArrayLike | None = None,
     v: ArrayLike | None = None,
+    parameters: Mapping[str, ArrayLike] | None = None,
     title: str | None = None,
     play: bool | None = None,
     meshes: bool = True,
@@ -59,8 +61,9 @@ def live_page(
 
     **Arguments:** `mechanism`, a `Simulator`, with its laws, step and integrator; or a model or a
     `System`, which then moves without laws, in steps of 1 ms, and stands still at first; `path` of
-    the file; `q` (nq,), `v` (nv,), the state at first: neutral or assembled, and at rest; `title`
-    of the page; `play`, whether time goes on at first; `meshes` of the robot's file.
+    the file; `q` (nq,), `v` (nv,), the state at first: neutral or assembled, and at rest;
+    `parameters` of laws and of what the simulator's `given` names, as for `start`; `title` of the
+    page; `play`, whether time goes on at first; `meshes` of the robot's file.
     **Returns:** the path. **Cost:** LLVM compiles two steps: one second for an arm, five for a
     humanoid, ten with contacts; about 1 MB, and the meshes. **Source:** docs/decisions/0051.
 
@@ -73,7 +76,8 @@ def live_page(
     """
     given = isinstance(mechanism, Simulator)
     simulator = mechanism if given else simulator_of(mechanism)
-    parts = live_parts(simulator, q, v, play=given if play is None else bool(play), meshes=meshes)
+    moves = given if play is None else bool(play)
+    parts = live_parts(simulator, q, v, parameters, play=moves, meshes=meshes)
     model = simulator.model
     name = title or model.name or f"{model.n_bodies} bodies"
     target = Path(path)
@@ -95,13 +99,15 @@ def live_parts(
     simulator: Simulator,
     q: ArrayLike | None = None,
     v: ArrayLike | None = None,
+    parameters: Mapping[str, ArrayLike] | None = None,
     *,
     play: bool = True,
     meshes: bool = True,
 ) -> PageParts:
     """The parts of a live page, see `page_html`."""
     mechanism_of(simulator._mechanism, live_page)  # bodies that deform are rejected
-    state = simulator.start(first_configuration(simulator._mechanism) if q is None else q, v)
+    places = first_configuration(simulator._mechanism) if q is None else q
+    state = simulator.start(places, v, parameters=parameters)
     physics = live_physics(simulator, state)
     model = simulator.model
     scene = scene_description(simulator._mechanism, meshes=meshes, q=_reach(simulator, state.q))

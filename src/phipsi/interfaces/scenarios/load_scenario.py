@@ -207,6 +207,11 @@ FORCES: dict[str, tuple[Callable[..., Any], str]] = {
         forces.JointStop,
         "joints: names?; stiffness: gains; dissipation: gains?; lower: gains?; upper: gains?",
     ),
+    "ElasticCoupling": (
+        forces.ElasticCoupling,
+        "joints: names; coefficients: gains; stiffness: number; damping: number?; "
+        "backlash: number?; dissipation: number?; offset: number?",
+    ),
     "PointSpring": (
         forces.PointSpring,
         "a: point; b: point; stiffness: number; rest_length: number?; damping: number?",
