@@ -394,6 +394,22 @@ def flexible_modes() -> plt.Figure:
     return figure
 
 
+def flexible_spacecraft() -> plt.Figure:
+    """The tip of a panel in examples/flexible_spacecraft.py, for both torques."""
+    sys.path.insert(0, str(ROOT / "examples"))
+    with contextlib.redirect_stdout(io.StringIO()):
+        example: Any = importlib.import_module("flexible_spacecraft")
+    figure, axes = plt.subplots(figsize=(6.0, 2.6), layout="constrained")
+    for name in ("switched", "smoothed"):
+        q, _ = example.turn(example.model, getattr(example, name))
+        times = example.STEP * np.arange(len(q))
+        axes.plot(times[::5], 1000 * example.swing(example.model, q)[::5], lw=1, label=name)
+    axes.axvline(example.END, color="0.5", lw=0.8, ls="--")
+    axes.set(xlabel="t (s)", ylabel="deflection (mm)", xlim=(0, times[-1]))
+    axes.legend(frameon=False, loc="upper left")
+    return figure
+
+
 def spinning_beam() -> plt.Figure:
     """Frequencies of a beam that spins, in its plane of rotation and out of it."""
     import phipsi as pp
@@ -463,6 +479,7 @@ PICTURES = {
     "four-bar-reactions": four_bar_reactions,
     "flexible-modes": flexible_modes,
     "spinning-beam": spinning_beam,
+    "flexible-spacecraft": flexible_spacecraft,
     "one-controller": one_controller,
     "thousand-arms": thousand_arms,
     "swing-up": swing_up,

@@ -13,6 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import phipsi as pp
 from phipsi.errors import InputError
+from phipsi.interfaces.cli.commands import app
 from phipsi.interfaces.page.live_page import live_page, live_parts
 
 HOSTILE = '</script><img src=x onerror="window.hurt = 1"><b>\'{{title}}'
@@ -241,3 +242,23 @@ def test_bodies_that_deform_are_rejected(tmp_path):
     sim = pp.Simulator(builder.build())
     with pytest.raises(InputError, match="is for rigid bodies, and 'boom' deforms"):
         live_page(sim, tmp_path / "boom.html")
+
+
+def test_the_command_line(tmp_path, capsys):
+    target = tmp_path / "arm.html"
+    words = ["view", "seven_joint_arm", "--ratings", "--set", "elbow_pitch=30deg"]
+    assert app([*words, "--no-open", "--out", str(target)], result_action="return_value") == 0
+    assert "arm.html: " in capsys.readouterr().out
+    text = target.read_text()
+    assert "joint_stop.stiffness" in text and "binary-physics" in text
+
+
+def test_the_camera_goes_with_a_base_that_floats():
+    arm = live_parts(simulator("arm"), play=False).get("data", {})["scene"]
+    assert arm["follow"] < 0
+    builder = pp.ModelBuilder()
+    inertia = pp.SpatialInertia.sphere(0.1, mass=1.0)
+    builder.add_body("ball", joint=pp.joints.Free(), inertia=inertia)
+    sim = pp.Simulator(builder.build(), integrator="semi_implicit")
+    scene = live_parts(sim, q=[1.0, 0, 0, 0, 5.0, 6.0, 7.0]).get("data", {})["scene"]
+    assert scene["follow"] == 0 and np.abs(scene["center"]).max() < 1.0

@@ -41,6 +41,28 @@ def same(a: pp.Trajectory, b: pp.Trajectory) -> None:
 # ---- what it says is what runs -----------------------------------------------------------------
 
 
+def test_rigid_stops(tmp_path: Path):
+    joint = pp.examples.seven_joint_arm().joint_names[1]
+    text = f'''{ARM}
+        integrator = {{ name = "time_stepping", dt = 1e-3 }}
+        [initial]
+        v.{joint} = 1.0
+        [[forces]]
+        type = "JointStop"
+        joints = "{joint}"
+        stiffness = STIFFNESS
+        lower = -0.01
+        upper = 0.01
+        '''
+    run = scenario(tmp_path, text.replace("STIFFNESS", "inf")).simulate()
+    softer = text.replace("STIFFNESS", "10.0").replace('name = "time_stepping", ', 'name = "rk4", ')
+    soft = scenario(tmp_path, softer).simulate()
+    k = run.model.q_slice(joint).start
+    assert np.abs(run.q[:, k]).max() <= 0.01 + 1e-9 < np.abs(soft.q[:, k]).max()
+    with pytest.raises(pp.PhipsiError, match="inf for a rigid one"):
+        scenario(tmp_path, text.replace("STIFFNESS", "-inf"))
+
+
 def test_state_integrator_and_output_times(tmp_path: Path):
     one = scenario(
         tmp_path,
@@ -78,6 +100,13 @@ FORCES = [
         'type = "JointStop"\njoints = "elbow_pitch"\nstiffness = 100\ndissipation = 0.3\n'
         "lower = -0.1\nupper = 0.1",
         pp.forces.JointStop("elbow_pitch", 100, 0.3, lower=-0.1, upper=0.1),
+    ),
+    (
+        'type = "ElasticCoupling"\njoints = ["shoulder_pitch", "elbow_pitch"]\n'
+        "coefficients = [1, -2]\nstiffness = 30\nbacklash = 0.02\ndissipation = 0.1",
+        pp.forces.ElasticCoupling(
+            ("shoulder_pitch", "elbow_pitch"), (1, -2), 30, backlash=0.02, dissipation=0.1
+        ),
     ),
     (
         'type = "PointSpring"\na = "tool"\nb = { on = "world", offset = [0.5, 0, 1] }\n'
@@ -357,7 +386,8 @@ def test_text_that_is_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     file = tmp_path / "s.toml"
     file.write_bytes(b"title = 'x'\n\xff\xfe")
     assert app(["simulate", str(file)], result_action="return_value") == 2
-    assert capsys.readouterr().err == f"{file}:2: is not UTF-8 text, which TOML files are.\n"
+    told = f"{file}:2: is not UTF-8 text, which TOML files are.\n"
+    assert capsys.readouterr().err == f"{told}see docs/troubleshooting.md#fileerror\n"
     file.write_bytes(b"#" * 1_000_001)
     with pytest.raises(pp.errors.ModelError, match="more than the 1,000,000"):
         pp.load_scenario(file)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 from xml.sax.saxutils import quoteattr
 
 from phipsi.exporting.fmu_model import FmuModel, Variable
@@ -41,8 +42,8 @@ def model_description(
     model: FmuModel, version: str, identifier: str, token: str, kinds: Sequence[str], about: str
 ) -> str:
     """The text of modelDescription.xml."""
-    writer = _Fmi3 if version == "3.0" else _Fmi2
-    return writer(model, identifier, token, kinds, about).text()
+    words = _WORDS[version]
+    return _Description(model, version, words, identifier, kinds, about).text(token)
 
 
 def build_description(identifier: str) -> str:
@@ -54,193 +55,138 @@ def build_description(identifier: str) -> str:
     )
 
 
+# The words of each version for the token, saved states, and abilities of the model.
+_WORDS = {
+    "3.0": {
+        "token": "instantiationToken",
+        "states": ("canGetAndSetFMUState", "canSerializeFMUState"),
+        "closes": ("needsCompletedIntegratorStep", True),
+        "derivatives": ("providesDirectionalDerivatives", "providesAdjointDerivatives"),
+        "structure": ("Output", "ContinuousStateDerivative", "InitialUnknown"),
+    },
+    "2.0": {
+        "token": "guid",
+        "states": ("canGetAndSetFMUstate", "canSerializeFMUstate"),
+        "closes": ("completedIntegratorStepNotNeeded", False),
+        "derivatives": ("providesDirectionalDerivative",),
+        "structure": ("Outputs", "Derivatives", "InitialUnknowns"),
+    },
+}
+
+
 class _Description:
-    """What the versions have in common."""
+    """Writes the description in the words of a version.
+
+    FMI 2.0 numbers variables in the order of the file, has elements around those of FMI 3.0, and
+    lists the source files itself.
+    """
 
     def __init__(
-        self, model: FmuModel, identifier: str, token: str, kinds: Sequence[str], about: str
-    ) -> None:
-        self.model, self.identifier, self.token = model, identifier, token
-        self.kinds, self.about = kinds, about
-        self.exchanges = "model_exchange" in kinds
+        self, model: FmuModel, version: str, words: Mapping[str, Any], identifier: str,
+        kinds: Sequence[str], about: str,
+    ) -> None:  # fmt: skip
+        self.model, self.version, self.words = model, version, words
+        self.identifier, self.kinds, self.about = identifier, kinds, about
+        self.old, self.exchanges = version == "2.0", "model_exchange" in kinds
+        self._number = {
+            x.place: i if self.old else x.place for i, x in enumerate(self._shown(), 1)
+        }  # by which variables refer to others
 
-    def units(self) -> str:
+    def text(self, token: str) -> str:
+        """The whole."""
+        rows = "\n".join(map(self._variable, self._shown()))
+        dt = self.model.simulator.dt
+        inside = "\n".join(
+            [
+                *map(self._kind, self.kinds),
+                _tag("UnitDefinitions", self._units()),
+                _tag("LogCategories", _categories(described=not self.old)),
+                _tag("DefaultExperiment", startTime=0.0, stopTime=1.0, stepSize=dt),
+                f"<ModelVariables>\n{rows}\n</ModelVariables>",
+                _tag("ModelStructure", self._structure()),
+            ]
+        )
+        attributes: dict[str, object] = {
+            "fmiVersion": self.version,
+            "modelName": self.identifier,
+            self.words["token"]: token,
+            "description": self.about,
+            "generationTool": "phipsi",
+            "variableNamingConvention": "flat",
+            "numberOfEventIndicators": 0 if self.old else None,
+        }
+        head = _tag("fmiModelDescription", f"\n{inside}\n", **attributes)
+        return f'<?xml version="1.0" encoding="UTF-8"?>\n{head}\n'
+
+    def _units(self) -> str:
         """The units that occur."""
         used = dict.fromkeys(x.unit for x in self.model.variables if x.unit)
         return "".join(_tag("Unit", _tag("BaseUnit", **_UNITS[x]), name=x) for x in used)
 
-    def experiment(self) -> str:
-        """What a simulation is, if nothing is said."""
-        dt = self.model.simulator.dt
-        return _tag("DefaultExperiment", startTime=0.0, stopTime=1.0, stepSize=dt)
+    def _kind(self, kind: str) -> str:
+        """What the model can do, by co-simulation or by model exchange."""
+        plans = self.model.plans
+        can: dict[str, object] = {"modelIdentifier": self.identifier}
+        can |= dict.fromkeys(self.words["states"], True)
+        if kind == "model_exchange":
+            word, needed = self.words["closes"]
+            can[word] = ("close" in plans) == needed
+            can |= dict.fromkeys(self.words["derivatives"], "pull" in plans)
+        else:
+            can["canHandleVariableCommunicationStepSize"] = not self.model.periods
+            can["fixedInternalStepSize"] = None if self.old else self.model.simulator.dt
+        sources = _tag("SourceFiles", _tag("File", name=f"{self.identifier}.c"))
+        return _tag(KINDS[kind], sources if self.old else "", **can)
 
-    def shown(self) -> Iterator[Variable]:
+    def _shown(self) -> Iterator[Variable]:
         """The variables, without derivatives where there is no model exchange."""
         for x in self.model.variables:
             if x.causality != "hidden" and (x.derivative is None or self.exchanges):
                 yield x
 
-    def initial(self, x: Variable) -> str | None:
+    def _initial(self, x: Variable) -> str | None:
         """FMI's word for where the first value comes from."""
         if x.causality in ("input", "independent"):
             return None
         return "calculated" if x.start is None else "exact"
 
-    def calculated(self) -> list[Variable]:
-        """Outputs and derivatives that are computed."""
-        return [x for x in self.shown() if self.initial(x) == "calculated"]
-
-
-class _Fmi3(_Description):
-    def text(self) -> str:
-        """The whole."""
-        rows = "\n".join(map(self._variable, self.shown()))
-        inside = "\n".join(
-            [
-                *map(self._kind, self.kinds),
-                _tag("UnitDefinitions", self.units()),
-                _tag("LogCategories", _categories()),
-                self.experiment(),
-                f"<ModelVariables>\n{rows}\n</ModelVariables>",
-                _tag("ModelStructure", self._structure()),
-            ]
-        )
-        head = _tag(
-            "fmiModelDescription",
-            f"\n{inside}\n",
-            fmiVersion="3.0",
-            modelName=self.identifier,
-            instantiationToken=self.token,
-            description=self.about,
-            generationTool="phipsi",
-            variableNamingConvention="flat",
-        )
-        return f'<?xml version="1.0" encoding="UTF-8"?>\n{head}\n'
-
-    def _kind(self, kind: str) -> str:
-        common = {
-            "modelIdentifier": self.identifier,
-            "canGetAndSetFMUState": True,
-            "canSerializeFMUState": True,
-        }
-        if kind == "model_exchange":
-            plans = self.model.plans
-            return _tag(
-                "ModelExchange",
-                **common,
-                needsCompletedIntegratorStep="close" in plans,
-                providesDirectionalDerivatives="pull" in plans,
-                providesAdjointDerivatives="pull" in plans,
-            )
-        return _tag(
-            "CoSimulation",
-            **common,
-            canHandleVariableCommunicationStepSize=not self.model.periods,
-            fixedInternalStepSize=self.model.simulator.dt,
-        )
-
     def _variable(self, x: Variable) -> str:
-        return "  " + _tag(
-            "Float64",
-            name=x.name,
-            valueReference=x.place,
-            causality=x.causality,
-            variability=x.variability,
-            initial=self.initial(x),
-            unit=x.unit or None,
-            start=x.start,
-            derivative=x.derivative,
-            reinit=True if x.reinit and self.exchanges else None,
-        )
+        named: dict[str, object] = {
+            "name": x.name,
+            "valueReference": x.place,
+            "causality": x.causality,
+            "variability": x.variability,
+            "initial": self._initial(x),
+        }
+        real: dict[str, object] = {
+            "unit": x.unit or None,
+            "start": x.start,
+            "derivative": None if x.derivative is None else self._number[x.derivative],
+            "reinit": True if x.reinit and self.exchanges else None,
+        }
+        if self.old:
+            return "  " + _tag("ScalarVariable", _tag("Real", **real), **named)
+        return "  " + _tag("Float64", **named, **real)
 
     def _structure(self) -> str:
-        shown, out = list(self.shown()), ""
-        out += "".join(
-            _tag("Output", valueReference=x.place) for x in shown if x.causality == "output"
+        """Outputs, derivatives of the states, and variables that are calculated at the start."""
+        shown = list(self._shown())
+        listed = (
+            [x for x in shown if x.causality == "output"],
+            [x for x in shown if x.derivative is not None],
+            [x for x in shown if self._initial(x) == "calculated"],
         )
-        derivatives = [x for x in shown if x.derivative is not None]
-        out += "".join(
-            _tag("ContinuousStateDerivative", valueReference=x.place) for x in derivatives
-        )
-        out += "".join(_tag("InitialUnknown", valueReference=x.place) for x in self.calculated())
+        out = ""
+        for word, found in zip(self.words["structure"], listed, strict=True):
+            numbers = [self._number[x.place] for x in found]
+            if self.old and found:
+                out += _tag(word, "".join(_tag("Unknown", index=n) for n in numbers))
+            elif not self.old:
+                out += "".join(_tag(word, valueReference=n) for n in numbers)
         return out
 
 
-class _Fmi2(_Description):
-    def text(self) -> str:
-        """The whole."""
-        self._index = {x.place: i for i, x in enumerate(self.shown(), 1)}
-        rows = "\n".join(map(self._variable, self.shown()))
-        parts = [
-            *map(self._kind, self.kinds),
-            _tag("UnitDefinitions", self.units()),
-            _tag("LogCategories", _categories(described=False)),
-            self.experiment(),
-            f"<ModelVariables>\n{rows}\n</ModelVariables>",
-            _tag("ModelStructure", self._structure()) or "<ModelStructure/>",
-        ]
-        inside = "\n".join(parts)
-        head = _tag(
-            "fmiModelDescription",
-            f"\n{inside}\n",
-            fmiVersion="2.0",
-            modelName=self.identifier,
-            guid=self.token,
-            description=self.about,
-            generationTool="phipsi",
-            variableNamingConvention="flat",
-            numberOfEventIndicators=0,
-        )
-        return f'<?xml version="1.0" encoding="UTF-8"?>\n{head}\n'
-
-    def _kind(self, kind: str) -> str:
-        common = {
-            "modelIdentifier": self.identifier,
-            "canGetAndSetFMUstate": True,
-            "canSerializeFMUstate": True,
-        }
-        sources = _tag("SourceFiles", _tag("File", name=f"{self.identifier}.c"))
-        if kind == "model_exchange":
-            common["completedIntegratorStepNotNeeded"] = "close" not in self.model.plans
-            common["providesDirectionalDerivative"] = "pull" in self.model.plans
-            return _tag("ModelExchange", sources, **common)
-        common["canHandleVariableCommunicationStepSize"] = not self.model.periods
-        return _tag("CoSimulation", sources, **common)
-
-    def _variable(self, x: Variable) -> str:
-        derivative = None if x.derivative is None else self._index[x.derivative]
-        real = _tag(
-            "Real",
-            unit=x.unit or None,
-            start=x.start,
-            derivative=derivative,
-            reinit=True if x.reinit and self.exchanges else None,
-        )
-        return "  " + _tag(
-            "ScalarVariable",
-            real,
-            name=x.name,
-            valueReference=x.place,
-            causality=x.causality,
-            variability=x.variability,
-            initial=self.initial(x),
-        )
-
-    def _structure(self) -> str:
-        shown = list(self.shown())
-        listed = {
-            "Outputs": [x for x in shown if x.causality == "output"],
-            "Derivatives": [x for x in shown if x.derivative is not None],
-            "InitialUnknowns": self.calculated(),
-        }
-        return "".join(
-            _tag(name, "".join(_tag("Unknown", index=self._index[x.place]) for x in found))
-            for name, found in listed.items()
-            if found
-        )
-
-
-def _categories(*, described: bool = True) -> str:
+def _categories(*, described: bool) -> str:
     names = {"logStatusError": "why a call failed", "logStatusWarning": "what may be wrong"}
     return "".join(
         _tag("Category", name=k, description=v if described else None) for k, v in names.items()

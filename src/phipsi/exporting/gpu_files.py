@@ -1,4 +1,7 @@
-"""The files around PTX: a header that names kernels and arrays, a test for CUDA's driver."""
+"""The files around PTX: a header that names kernels and arrays, a test for CUDA's driver.
+
+Reasons: docs/decisions/0049.
+"""
 
 from __future__ import annotations
 
@@ -150,7 +153,7 @@ def _test(lib: Library, number: int, r: Reference) -> list[str]:
 
 
 def readme(lib: Library, row: ExportTarget, references: Sequence[Reference | None]) -> str:
-    """What is in the folder and how to use it."""
+    """The contents of the folder, and how to use them."""
     n, first = lib.name, lib.functions[0]
     table = [
         f"| `{name}` | {', '.join([*lead, *(a.name for a in f.arguments), 'status'])} | "

@@ -70,7 +70,7 @@ class FlexibleInertia(Value):
     `FlexibleInertia.beam`, `.from_matrices` and `.from_mesh` compute them.
 
     The arrays are checked here, once: shapes, symmetry, finite numbers, positive modal mass, and
-    that M(0) is not indefinite. **Source:** Jain and Rodriguez, J. Guidance 15(6), 1992.
+    that M(0) is not indefinite. **Source:** JR92.
 
     >>> import numpy as np, phipsi as pp
     >>> panel = pp.FlexibleInertia(
@@ -192,8 +192,8 @@ class FlexibleInertia(Value):
         and is needed for torsion. `ports`: further ones by name, at fractions of the length.
 
         The modes are those of the clamped beam in this basis, orthonormal in the mass, by
-        ascending frequency. **Cost:** O(modes³). **Source:** Craig and Bampton, AIAA Journal 6(7),
-        1968; docs/theory/flexible-bodies.md, sections 3 and 7.
+        ascending frequency. **Cost:** O(modes³). **Source:** Craig and Bampton 1968;
+        theory/flexible-bodies 3 and 7.
 
         >>> import phipsi as pp
         >>> boom = pp.FlexibleInertia.beam(10.0, 1.2, 1.4e4, modes=4)
@@ -248,8 +248,8 @@ class FlexibleInertia(Value):
 
         The modes are orthonormal in the mass, by ascending frequency. There is no second-order
         field: divide a body that spins fast. **Cost:** one sparse Cholesky factorization, O(k²) for
-        solids; 100,000 degrees of freedom of a cube take 25 s. **Source:** Craig and Bampton, AIAA
-        Journal 6(7), 1968; docs/theory/flexible-bodies.md, section 7.
+        solids; 100,000 degrees of freedom of a cube take 25 s. **Source:** Craig and
+        Bampton 1968; theory/flexible-bodies 7.
 
         Eight points in two frames, every pair of them joined by a spring:
 
@@ -380,7 +380,7 @@ class FlexibleInertia(Value):
         displacement φ_i of each point per mode; `stiffness` and `damping` (n, n); `second`
         (k, 3, n, n), second-order displacements ψ_ij; `inertias` (k, 3, 3) of points that turn by
         `turns` (k, 3, n) per mode, in kg·m² and rad. **Cost:** O(k n²). **Source:**
-        docs/theory/flexible-bodies.md, section 2.
+        theory/flexible-bodies 2.
 
         A mass of 2 kg on a spring, at 1 m from the joint:
 
@@ -451,7 +451,7 @@ class FlexibleInertia(Value):
 
         **Arguments:** `eta` (..., n), modal coordinates, real or complex. **Returns:**
         (..., 6 + n, 6 + n), symmetric, SI, body axes about the body origin. **Cost:** about 15 n²
-        flops. **Source:** docs/theory/flexible-bodies.md, section 2.
+        flops. **Source:** theory/flexible-bodies 2.
         """
         x, n = self._coordinates(eta), self.modes
         S = self.S1 + np.einsum("aij,...j->...ai", self.S2, x)

@@ -100,17 +100,17 @@ class Model(Value):
     `upper` (nq,), limits of q, ∓inf for none; `q_slices`, `v_slices`, per joint; `frames`, name →
     (body index or −1, pose of the frame in that body). A model from a file also has its `name`,
     `couplings`, `ratings`, `geometry` and `diagnosis`. `flexible`, the `FlexibleInertia` of every
-    body or None, and `modes`, how many modes it has; the modal coordinates and rates of a body
-    follow those of its joint, and armature and damping there are 0. `constraints` and
-    `closures`, their resolved rows, are empty here and filled in a `System`; `model` is the same
-    mechanism without them.
+    body or None, `modes`, how many it has, and `is_flexible`, whether there are any; the modal
+    coordinates and rates of a body follow those of its joint, and armature and damping there are 0.
+    `constraints` and `closures`, their resolved rows, are empty here and filled in a `System`;
+    `model` is the same mechanism without them.
     """
 
     __slots__ = (
         "description", "tree", "body_names", "joint_names", "joints", "placements", "inertias",
         "gravity", "placement_rotations", "placement_translations", "inertia_matrices",
         "armature", "damping", "frames", "nq", "nv", "q_slices", "v_slices", "lower", "upper",
-        "parent", "modes", "flexible", "_layout", "_names", "_hash",
+        "parent", "modes", "flexible", "is_flexible", "_layout", "_names", "_hash",
         "cache", "__weakref__",
     )  # fmt: skip
     description: Description
@@ -136,6 +136,7 @@ class Model(Value):
     parent: tuple[int, ...]
     modes: tuple[int, ...]
     flexible: tuple[FlexibleInertia | None, ...]
+    is_flexible: bool
     _layout: Layout
     _names: Names
     _hash: int
@@ -187,6 +188,7 @@ class Model(Value):
             frames=frames,
             modes=modes,
             flexible=flexible,
+            is_flexible=any(modes),
             _layout=layout,
             _names=Names(
                 body_names,
@@ -214,11 +216,6 @@ class Model(Value):
     def n_bodies(self) -> int:
         """Number of bodies that can move (welded ones are not counted)."""
         return len(self.body_names)
-
-    @property
-    def is_flexible(self) -> bool:
-        """Whether some body deforms."""
-        return any(self.modes)
 
     @property
     def has_armature(self) -> bool:
@@ -283,6 +280,12 @@ class Model(Value):
     def v_slice(self, joint: str) -> slice:
         """Where a joint's rates are in v."""
         return self.v_slices[self.joint_index(joint)]
+
+    def joint_rates(self, joint: str) -> slice:
+        """Where a joint's own rates are in v, without those of the modes of its body."""
+        k = self.joint_index(joint)
+        at = self.v_slices[k]
+        return slice(at.start, at.stop - self.modes[k])
 
     def body(self, name: str) -> Body:
         """Return the record of a body: parent, joint, placement, inertia, …."""

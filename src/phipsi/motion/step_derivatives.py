@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from phipsi.algorithms.constrained.system import System
 from phipsi.backends.arguments import state_arrays
 from phipsi.errors import InputError
-from phipsi.model.mechanisms import mechanism_of, of_mechanisms
+from phipsi.model.mechanisms import mechanism_of, of_mechanisms, of_modes
 from phipsi.model.model import Model
 from phipsi.motion.checks import checked_time
 from phipsi.motion.motion import Motion
@@ -21,6 +21,7 @@ from phipsi.motion.tableaux import DIFFERENTIABLE, METHODS
 Array = NDArray[Any]
 
 
+@of_modes
 @of_mechanisms
 def step_derivatives(
     model: Model | System,

@@ -13,6 +13,7 @@ from __future__ import annotations
 from functools import cache, partial
 from typing import Any, NamedTuple, Unpack, final
 
+import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
@@ -29,9 +30,10 @@ from phipsi.backends.options import CallOptions, Calls
 from phipsi.calculus.differentiation import diff
 from phipsi.calculus.directional import substitute
 from phipsi.compiler import Form, evaluate, program_of
+from phipsi.errors import InputError
 from phipsi.expressions.node import Expr
 from phipsi.expressions.spaces import ROW_FORCES
-from phipsi.model.mechanisms import of_mechanisms, of_trees, tree_of
+from phipsi.model.mechanisms import of_mechanisms, of_modes, of_trees, tree_of
 from phipsi.model.model import Model
 from phipsi.operators import A, J, as_matrix, mass_matrix, operand
 from phipsi.operators import vdot as vdot_leaf
@@ -74,6 +76,7 @@ _OF_EFFORTS = Form(inverse_dynamics_operators, "dense", EffortDerivatives)
 _OF_ACCELERATIONS = Form(forward_dynamics_operators, "dense", AccelerationDerivatives)
 
 
+@of_modes
 @of_trees(
     "which efforts a motion needs depends on which joints are driven",
     "Derivatives of its accelerations:  pp.forward_dynamics_derivatives(system, q, v, tau)",
@@ -97,7 +100,9 @@ def inverse_dynamics_derivatives(
 
     **Arguments:** `q` (..., nq), `v`, `vdot` (..., nv). **Returns:** `by_q`, `by_v`, `by_vdot`,
     (..., nv, nv) each.
-    **Cost:** O(N · depth). **Source:** theory/sensitivities 4 (E10–E12); MS lemmas 3.1–4.2.
+    **Cost:** O(N · depth); with flexible bodies two evaluations of inverse dynamics by the
+    reference backend for each degree of freedom.
+    **Source:** theory/sensitivities 4 (E10–E12); MS lemmas 3.1–4.2.
 
     >>> from phipsi import inverse_dynamics_derivatives
     >>> from phipsi.examples import planar_arm
@@ -106,10 +111,16 @@ def inverse_dynamics_derivatives(
     array([[ 0.    , -0.4794],
            [ 0.4794,  0.    ]])
     """
+    if getattr(model, "is_flexible", False):
+        tree, calls = tree_of(model, inverse_dynamics_derivatives), Calls(options)
+        q, v, vdot = state_arrays(tree, finite=calls.raises, q=q, v=v, vdot=vdot)
+        found = calls.solve(partial(_of_efforts_by_complex_steps, tree), q, v, vdot)
+        return calls.finish(EffortDerivatives(*found))
     args = (q, v, vdot)
     return evaluate(_OF_EFFORTS, inverse_dynamics_derivatives, model, args, options)
 
 
+@of_modes
 @of_mechanisms
 def forward_dynamics_derivatives(
     model: Model,
@@ -144,6 +155,16 @@ def forward_dynamics_derivatives(
     array([[0.2143, 0.2143],
            [0.2143, 0.2143]])
     """
+    if getattr(model, "is_flexible", False):
+        tree, calls = tree_of(model, forward_dynamics_derivatives), Calls(options)
+        if model.n_rows:
+            raise InputError(
+                "derivatives of mechanisms with flexible bodies and constraints are not known yet; "
+                "of the tree alone:  pp.forward_dynamics_derivatives(system.model, …)"
+            )
+        q, v, tau = state_arrays(tree, finite=calls.raises, q=q, v=v, tau=tau)
+        found = calls.solve(partial(_of_accelerations_by_complex_steps, tree), q, v, tau)
+        return calls.finish(AccelerationDerivatives(*found))
     if not getattr(model, "n_rows", 0):
         args = (q, v, tau)
         return evaluate(_OF_ACCELERATIONS, forward_dynamics_derivatives, model, args, options)
@@ -152,6 +173,31 @@ def forward_dynamics_derivatives(
     vdot, f = constrained_motion(model, q, v, tau, calls=calls)
     solve = partial(_with_constraints, model)
     return calls.finish(AccelerationDerivatives(*calls.solve(solve, q, v, vdot, f)))
+
+
+_STEP = 1e-30  # of complex steps: nothing is subtracted
+
+
+def _of_efforts_by_complex_steps(
+    model: Model, q: Array, v: Array, vdot: Array
+) -> tuple[Array, Array, Array]:
+    """∂τ/∂q, ∂τ/∂v and ℳ of flexible bodies: inverse dynamics a complex step along each rate."""
+    program, units = program_of(INVERSE_DYNAMICS, model), np.eye(model.nv)
+    at, rates, accelerations = (x[..., None, :] for x in (q, v, vdot))
+    ahead = at + 1j * _STEP * model.qdot(at, units)
+    by_q = np.imag(program(ahead, rates, accelerations)) / _STEP
+    by_v = np.imag(program(at, rates + 1j * _STEP * units, accelerations)) / _STEP
+    mass = program_of(mass_matrix, model, "dense")(q)
+    return np.swapaxes(by_q, -1, -2), np.swapaxes(by_v, -1, -2), mass
+
+
+def _of_accelerations_by_complex_steps(
+    model: Model, q: Array, v: Array, tau: Array
+) -> tuple[Array, Array, Array]:
+    vdot = program_of(FORWARD_DYNAMICS_FD3, model)(q, v, tau)
+    by_q, by_v, _ = _of_efforts_by_complex_steps(model, q, v, vdot)
+    inverse = program_of(MASS_MATRIX_INVERSE, model, "dense")(q)
+    return -inverse @ by_q, -inverse @ by_v, inverse
 
 
 def _with_constraints(

@@ -1,12 +1,5 @@
 /* ---- FMI 2.0. Names and types are those of the standard (fmi-standard.org), written out here, so
    that no header is needed. ---- */
-#ifdef FMI2_FUNCTION_PREFIX
-#define JOINED(a, b) a##b
-#define NAMED(a, b) JOINED(a, b)
-#define FMI(name) NAMED(FMI2_FUNCTION_PREFIX, fmi2##name)
-#else
-#define FMI(name) fmi2##name
-#endif
 
 typedef struct {
   void (*logger)(void *environment, const char *name, int status, const char *category, const char *message, ...);
@@ -24,42 +17,39 @@ typedef struct {
 typedef struct {
   const Callbacks *callbacks;
   char name[128];
-} Told;
+} Reporter;
 
-static void tell2(void *environment, int status, const char *category, const char *message)
+static void report2(void *environment, int status, const char *category, const char *message)
 {
-  const Told *told = (const Told *)environment;
-  if (told->callbacks && told->callbacks->logger)
-    told->callbacks->logger(told->callbacks->environment, told->name, status, category, "%s", message);
+  const Reporter *reporter = (const Reporter *)environment;
+  if (reporter->callbacks && reporter->callbacks->logger)
+    reporter->callbacks->logger(reporter->callbacks->environment, reporter->name, status, category, "%s", message);
 }
 
 API const char *FMI(GetTypesPlatform)(void) { return "default"; }
 API const char *FMI(GetVersion)(void) { return "2.0"; }
 
-API int FMI(SetDebugLogging)(Instance *s, int on, size_t n, const char *const categories[])
-{ (void)s; (void)on; (void)n; (void)categories; return OK; }
-
 API void *FMI(Instantiate)(const char *name, int kind, const char *token, const char *path, const Callbacks *callbacks,
     int visible, int logging)
 {
-  Told *told = (Told *)calloc(1, sizeof *told);
+  Reporter *reporter = (Reporter *)calloc(1, sizeof *reporter);
   Instance *s = 0;
   (void)path; (void)visible; (void)logging;
-  if (!told) return 0;
-  told->callbacks = callbacks;
-  if (name) strncpy(told->name, name, sizeof told->name - 1);
+  if (!reporter) return 0;
+  reporter->callbacks = callbacks;
+  if (name) strncpy(reporter->name, name, sizeof reporter->name - 1);
 #ifndef HAS_SLOPE
-  if (kind == 0) tell2(told, ERROR, "logStatusError", "this model is for co-simulation only");
+  if (kind == 0) report2(reporter, ERROR, "logStatusError", "this model is for co-simulation only");
   else
 #endif
   s = make_instance(token);
   (void)kind;
   if (!s) {
-    free(told);
+    free(reporter);
     return 0;
   }
-  s->environment = told;
-  s->logger = tell2;
+  s->environment = reporter;
+  s->logger = report2;
   return s;
 }
 
@@ -76,8 +66,6 @@ API int FMI(SetupExperiment)(Instance *s, int has_tolerance, double tolerance, d
   return OK;
 }
 
-API int FMI(Reset)(Instance *s) { begin_again(s); return OK; }
-
 API int FMI(GetReal)(Instance *s, const unsigned references[], size_t n, double values[])
 { return get_values(s, references, n, values); }
 
@@ -90,26 +78,7 @@ API int FMI(DoStep)(Instance *s, double t, double interval, int no_set)
 API int FMI(CancelStep)(Instance *s) { (void)s; return ERROR; }
 
 /* model exchange */
-API int FMI(SetTime)(Instance *s, double t) { set_time(s, t); return OK; }
-API int FMI(GetContinuousStates)(Instance *s, double x[], size_t n) { if (n != N_STATES) return ERROR; get_states(s, x); return OK; }
-API int FMI(SetContinuousStates)(Instance *s, const double x[], size_t n) { if (n != N_STATES) return ERROR; set_states(s, x); return OK; }
 API int FMI(GetDerivatives)(Instance *s, double x[], size_t n) { return n == N_STATES ? get_derivatives(s, x) : ERROR; }
-API int FMI(GetEventIndicators)(Instance *s, double x[], size_t n) { (void)s; (void)x; (void)n; return OK; }
-
-API int FMI(GetNominalsOfContinuousStates)(Instance *s, double x[], size_t n)
-{
-  size_t i;
-  (void)s;
-  for (i = 0; i < n; i++) x[i] = 1;
-  return OK;
-}
-
-API int FMI(CompletedIntegratorStep)(Instance *s, int no_set, int *event, int *terminate)
-{
-  (void)no_set;
-  *terminate = 0;
-  return completed_step(s, event);
-}
 
 API int FMI(NewDiscreteStates)(Instance *s, EventInfo *info)
 {
@@ -128,51 +97,9 @@ API int FMI(GetDirectionalDerivative)(Instance *s, const unsigned unknowns[], si
 API int FMI(GetDirectionalDerivative)(void *s) { (void)s; return ERROR; }
 #endif
 
-/* the state as a whole */
-API int FMI(GetFMUstate)(Instance *s, void **state)
-{
-  if (!*state) *state = malloc(sizeof(Saved));
-  if (!*state) return ERROR;
-  save(s, (Saved *)*state);
-  return OK;
-}
-
-API int FMI(SetFMUstate)(Instance *s, void *state) { restore(s, (const Saved *)state); return OK; }
-
-API int FMI(FreeFMUstate)(Instance *s, void **state)
-{
-  (void)s;
-  free(*state);
-  *state = 0;
-  return OK;
-}
-
-API int FMI(SerializedFMUstateSize)(Instance *s, void *state, size_t *n)
-{ (void)s; (void)state; *n = sizeof(Saved); return OK; }
-
-API int FMI(SerializeFMUstate)(Instance *s, void *state, unsigned char bytes[], size_t n)
-{
-  (void)s;
-  if (n < sizeof(Saved)) return ERROR;
-  memcpy(bytes, state, sizeof(Saved));
-  return OK;
-}
-
-API int FMI(DeSerializeFMUstate)(Instance *s, const unsigned char bytes[], size_t n, void **state)
-{
-  (void)s;
-  if (n < sizeof(Saved)) return ERROR;
-  if (!*state) *state = malloc(sizeof(Saved));
-  if (!*state) return ERROR;
-  memcpy(*state, bytes, sizeof(Saved));
-  return OK;
-}
-
 /* modes that need nothing, and kinds of variables that there are none of */
-#define NOTHING(f) API int FMI(f)(Instance *s) { (void)s; return OK; }
 #define NONE(f) API int FMI(f)(void *s, const unsigned references[], size_t n, void *values) \
   { (void)s; (void)references; (void)values; return n ? ERROR : OK; }
-#define NO(f) API int FMI(f)(void *s) { (void)s; return ERROR; }
 NOTHING(EnterInitializationMode) NOTHING(ExitInitializationMode) NOTHING(EnterEventMode)
 NOTHING(EnterContinuousTimeMode) NOTHING(Terminate)
 NONE(GetInteger) NONE(GetBoolean) NONE(GetString) NONE(SetInteger) NONE(SetBoolean) NONE(SetString)

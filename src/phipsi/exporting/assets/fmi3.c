@@ -1,17 +1,7 @@
 /* ---- FMI 3.0. Names and types are those of the standard (fmi-standard.org), written out here, so
    that no header is needed. ---- */
-#ifdef FMI3_FUNCTION_PREFIX
-#define JOINED(a, b) a##b
-#define NAMED(a, b) JOINED(a, b)
-#define FMI(name) NAMED(FMI3_FUNCTION_PREFIX, fmi3##name)
-#else
-#define FMI(name) fmi3##name
-#endif
 
 API const char *FMI(GetVersion)(void) { return "3.0"; }
-
-API int FMI(SetDebugLogging)(Instance *s, _Bool on, size_t n, const char *const categories[])
-{ (void)s; (void)on; (void)n; (void)categories; return OK; }
 
 static Instance *instantiate(const char *token, void *environment, Logger *logger)
 {
@@ -65,8 +55,6 @@ API int FMI(EnterInitializationMode)(Instance *s, _Bool has_tolerance, double to
   return OK;
 }
 
-API int FMI(Reset)(Instance *s) { begin_again(s); return OK; }
-
 API int FMI(GetFloat64)(Instance *s, const unsigned references[], size_t n, double values[], size_t m)
 { return m == n ? get_values(s, references, n, values) : ERROR; }
 
@@ -84,30 +72,9 @@ API int FMI(DoStep)(Instance *s, double t, double interval, _Bool no_set, _Bool 
 }
 
 /* model exchange */
-API int FMI(SetTime)(Instance *s, double t) { set_time(s, t); return OK; }
 API int FMI(GetNumberOfContinuousStates)(Instance *s, size_t *n) { (void)s; *n = N_STATES; return OK; }
 API int FMI(GetNumberOfEventIndicators)(Instance *s, size_t *n) { (void)s; *n = 0; return OK; }
-API int FMI(GetContinuousStates)(Instance *s, double x[], size_t n) { if (n != N_STATES) return ERROR; get_states(s, x); return OK; }
-API int FMI(SetContinuousStates)(Instance *s, const double x[], size_t n) { if (n != N_STATES) return ERROR; set_states(s, x); return OK; }
 API int FMI(GetContinuousStateDerivatives)(Instance *s, double x[], size_t n) { return n == N_STATES ? get_derivatives(s, x) : ERROR; }
-API int FMI(GetEventIndicators)(Instance *s, double x[], size_t n) { (void)s; (void)x; (void)n; return OK; }
-
-API int FMI(GetNominalsOfContinuousStates)(Instance *s, double x[], size_t n)
-{
-  size_t i;
-  (void)s;
-  for (i = 0; i < n; i++) x[i] = 1;
-  return OK;
-}
-
-API int FMI(CompletedIntegratorStep)(Instance *s, _Bool no_set, _Bool *event, _Bool *terminate)
-{
-  int is_event, status = completed_step(s, &is_event);
-  (void)no_set;
-  *event = is_event;
-  *terminate = 0;
-  return status;
-}
 
 API int FMI(UpdateDiscreteStates)(Instance *s, _Bool *more, _Bool *terminate, _Bool *nominals, _Bool *changed,
     _Bool *defined, double *next)
@@ -130,51 +97,9 @@ API int FMI(GetDirectionalDerivative)(void *s) { (void)s; return ERROR; }
 API int FMI(GetAdjointDerivative)(void *s) { (void)s; return ERROR; }
 #endif
 
-/* the state as a whole */
-API int FMI(GetFMUState)(Instance *s, void **state)
-{
-  if (!*state) *state = malloc(sizeof(Saved));
-  if (!*state) return ERROR;
-  save(s, (Saved *)*state);
-  return OK;
-}
-
-API int FMI(SetFMUState)(Instance *s, void *state) { restore(s, (const Saved *)state); return OK; }
-
-API int FMI(FreeFMUState)(Instance *s, void **state)
-{
-  (void)s;
-  free(*state);
-  *state = 0;
-  return OK;
-}
-
-API int FMI(SerializedFMUStateSize)(Instance *s, void *state, size_t *n)
-{ (void)s; (void)state; *n = sizeof(Saved); return OK; }
-
-API int FMI(SerializeFMUState)(Instance *s, void *state, unsigned char bytes[], size_t n)
-{
-  (void)s;
-  if (n < sizeof(Saved)) return ERROR;
-  memcpy(bytes, state, sizeof(Saved));
-  return OK;
-}
-
-API int FMI(DeserializeFMUState)(Instance *s, const unsigned char bytes[], size_t n, void **state)
-{
-  (void)s;
-  if (n < sizeof(Saved)) return ERROR;
-  if (!*state) *state = malloc(sizeof(Saved));
-  if (!*state) return ERROR;
-  memcpy(*state, bytes, sizeof(Saved));
-  return OK;
-}
-
 /* modes that need nothing, and kinds of variables that there are none of */
-#define NOTHING(f) API int FMI(f)(Instance *s) { (void)s; return OK; }
 #define NONE(f) API int FMI(f)(void *s, const unsigned references[], size_t n, void *values, size_t m) \
   { (void)s; (void)references; (void)values; (void)m; return n ? ERROR : OK; }
-#define NO(f) API int FMI(f)(void *s) { (void)s; return ERROR; }
 NOTHING(ExitInitializationMode) NOTHING(EnterEventMode) NOTHING(EnterContinuousTimeMode) NOTHING(EnterStepMode)
 NOTHING(Terminate) NOTHING(EnterConfigurationMode) NOTHING(ExitConfigurationMode) NOTHING(EvaluateDiscreteStates)
 NONE(GetFloat32) NONE(GetInt8) NONE(GetUInt8) NONE(GetInt16) NONE(GetUInt16) NONE(GetInt32) NONE(GetUInt32)

@@ -1,6 +1,6 @@
 /* ---- the model behind FMI's functions: values by reference, steps, derivatives, events --------
    Value references are places in `values`: time, states, inputs and parameters, then from
-   N_GIVEN on what is calculated: derivatives of the states, records. */
+   N_GIVEN on calculated ones: derivatives of the states, records. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +13,34 @@
 #define API
 #endif
 
+/* Functions are called fmi2… or fmi3…, with a prefix in static libraries. */
+#if FMI_MAJOR == 2
+#define VERSION fmi2
+#define STATE FMUstate
+#define DESERIALIZE DeSerialize
+typedef int Truth;
+#ifdef FMI2_FUNCTION_PREFIX
+#define PREFIX FMI2_FUNCTION_PREFIX
+#endif
+#else
+#define VERSION fmi3
+#define STATE FMUState
+#define DESERIALIZE Deserialize
+typedef _Bool Truth;
+#ifdef FMI3_FUNCTION_PREFIX
+#define PREFIX FMI3_FUNCTION_PREFIX
+#endif
+#endif
+#ifndef PREFIX
+#define PREFIX
+#endif
+#define JOINED(a, b, c) a##b##c
+#define NAMED(a, b, c) JOINED(a, b, c)
+#define FMI(name) NAMED(PREFIX, VERSION, name)
+#define FMI_STATE(before, after) FMI(NAMED(before, STATE, after))
+#define NOTHING(f) API int FMI(f)(Instance *s) { (void)s; return OK; }
+#define NO(f) API int FMI(f)(void *s) { (void)s; return ERROR; }
+
 enum { OK, WARNING, DISCARD, ERROR, FATAL };
 typedef void Logger(void *environment, int status, const char *category, const char *message);
 
@@ -23,12 +51,12 @@ typedef struct {
   double closed[N_POSITIONS]; /* positions and rates on the constraints, until the next event */
   int slope_known, look_known, is_open;
 #ifdef HAS_PULL
-  double rows[N_VALUES - N_GIVEN][N_GIVEN]; /* derivatives of what is calculated */
+  double rows[N_VALUES - N_GIVEN][N_GIVEN]; /* derivatives of calculated values */
   char row_known[N_VALUES - N_GIVEN];
 #endif
 } Instance;
 
-static void tell(Instance *s, int status, const char *text)
+static void report(Instance *s, int status, const char *text)
 {
   if (s->logger) s->logger(s->environment, status, status == WARNING ? "logStatusWarning" : "logStatusError", text);
 }
@@ -37,7 +65,7 @@ static int failed(Instance *s, const char *what, int status, int code)
 {
   char text[256];
   sprintf(text, "%s at t = %.9g s: %s", what, s->model.values[0], status_texts[code & 7]);
-  tell(s, status, text);
+  report(s, status, text);
   return status;
 }
 
@@ -104,7 +132,7 @@ static int get_values(Instance *s, const unsigned *references, size_t count, dou
     unsigned r = references[i];
     int status = OK;
     if (r >= N_VALUES) {
-      tell(s, ERROR, "there is no variable with this value reference");
+      report(s, ERROR, "there is no variable with this value reference");
       return ERROR;
     }
     if (r >= FIRST_RECORD) status = look(s);
@@ -120,7 +148,7 @@ static int set_values(Instance *s, const unsigned *references, size_t count, con
   size_t i;
   for (i = 0; i < count; i++) {
     if (!references[i] || references[i] >= N_GIVEN) {
-      tell(s, ERROR, "this variable is calculated, or there is none with this value reference");
+      report(s, ERROR, "this variable is calculated, or there is none with this value reference");
       return ERROR;
     }
     s->model.values[references[i]] = values[i];
@@ -146,12 +174,12 @@ static int do_step(Instance *s, double t, double interval)
   double h = STEP_LENGTH;
   int code;
   if (!(interval > 0) || count > 9e15) {
-    tell(s, ERROR, "the communication step must be positive and finite");
+    report(s, ERROR, "the communication step must be positive and finite");
     return ERROR;
   }
   if (n < 1 || fabs(count - (double)n) > 1e-6) {
     if (N_PERIODS) {
-      tell(s, ERROR, "this model has sampled laws: the communication step must be a multiple of its step");
+      report(s, ERROR, "this model has sampled laws: the communication step must be a multiple of its step");
       return ERROR;
     }
     n = (int64_t)count + 1;
@@ -277,7 +305,7 @@ static int checked_references(Instance *s, const unsigned *unknowns, size_t nu, 
   int good = 1;
   for (i = 0; i < nu; i++) good = good && unknowns[i] && unknowns[i] < N_VALUES;
   for (i = 0; i < nk; i++) good = good && knowns[i] && knowns[i] < N_GIVEN;
-  if (!good) tell(s, ERROR, "there are no partial derivatives of these variables");
+  if (!good) report(s, ERROR, "there are no partial derivatives of these variables");
   return good ? OK : ERROR;
 }
 
@@ -342,4 +370,73 @@ static void restore(Instance *s, const Saved *from)
   s->model.tick = from->tick;
   s->is_open = from->is_open;
   forget(s);
+}
+
+/* ---- functions that FMI 2.0 and 3.0 have alike ---- */
+API int FMI(SetDebugLogging)(Instance *s, Truth on, size_t n, const char *const categories[])
+{ (void)s; (void)on; (void)n; (void)categories; return OK; }
+
+API int FMI(Reset)(Instance *s) { begin_again(s); return OK; }
+
+/* model exchange */
+API int FMI(SetTime)(Instance *s, double t) { set_time(s, t); return OK; }
+API int FMI(GetContinuousStates)(Instance *s, double x[], size_t n) { if (n != N_STATES) return ERROR; get_states(s, x); return OK; }
+API int FMI(SetContinuousStates)(Instance *s, const double x[], size_t n) { if (n != N_STATES) return ERROR; set_states(s, x); return OK; }
+API int FMI(GetEventIndicators)(Instance *s, double x[], size_t n) { (void)s; (void)x; (void)n; return OK; }
+
+API int FMI(GetNominalsOfContinuousStates)(Instance *s, double x[], size_t n)
+{
+  size_t i;
+  (void)s;
+  for (i = 0; i < n; i++) x[i] = 1;
+  return OK;
+}
+
+API int FMI(CompletedIntegratorStep)(Instance *s, Truth no_set, Truth *event, Truth *terminate)
+{
+  int is_event, status = completed_step(s, &is_event);
+  (void)no_set;
+  *event = is_event;
+  *terminate = 0;
+  return status;
+}
+
+/* the state as a whole */
+API int FMI_STATE(Get, )(Instance *s, void **state)
+{
+  if (!*state) *state = malloc(sizeof(Saved));
+  if (!*state) return ERROR;
+  save(s, (Saved *)*state);
+  return OK;
+}
+
+API int FMI_STATE(Set, )(Instance *s, void *state) { restore(s, (const Saved *)state); return OK; }
+
+API int FMI_STATE(Free, )(Instance *s, void **state)
+{
+  (void)s;
+  free(*state);
+  *state = 0;
+  return OK;
+}
+
+API int FMI_STATE(Serialized, Size)(Instance *s, void *state, size_t *n)
+{ (void)s; (void)state; *n = sizeof(Saved); return OK; }
+
+API int FMI_STATE(Serialize, )(Instance *s, void *state, unsigned char bytes[], size_t n)
+{
+  (void)s;
+  if (n < sizeof(Saved)) return ERROR;
+  memcpy(bytes, state, sizeof(Saved));
+  return OK;
+}
+
+API int FMI_STATE(DESERIALIZE, )(Instance *s, const unsigned char bytes[], size_t n, void **state)
+{
+  (void)s;
+  if (n < sizeof(Saved)) return ERROR;
+  if (!*state) *state = malloc(sizeof(Saved));
+  if (!*state) return ERROR;
+  memcpy(*state, bytes, sizeof(Saved));
+  return OK;
 }

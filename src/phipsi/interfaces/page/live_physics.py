@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import base64
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, final
 
@@ -119,7 +119,7 @@ def live_physics(
         raise InputError(f"a live page starts from one state, not from a batch {state.batch}")
     plain = {n: np.array(x, dtype=np.float64) for n, x in state.arrays().items()}
     live, handles = _with_handles(simulator)
-    first = {**_first_values(live, simulator, handles), **plain}
+    first = {**_first_values(live), **plain}
     plans = {"run": simulator.plan((), ()), **_plans(live)}
     processor = replace(target_named(target).target, lanes=1, fused=False)
     module = exported_module(
@@ -211,13 +211,11 @@ def _with_handles(simulator: Simulator) -> tuple[Simulator, tuple[str, ...]]:
                              given=(*own, *more), **options)  # fmt: skip
         except PhipsiError:
             continue
-        return live, (*handles, HAND, DAMPING)
+        return live, (*(x for x in _HANDLES[0] if x in live._graph._named), HAND, DAMPING)
     return simulator, ()
 
 
-def _first_values(
-    live: Simulator, simulator: Simulator, handles: Sequence[str]
-) -> dict[str, Array]:
+def _first_values(live: Simulator) -> dict[str, Array]:
     """Values of the parameters that the page adds."""
     model = live.model
     out = {n: np.asarray(x, dtype=np.float64) for n, x in live.parameters.items() if x is not None}

@@ -196,8 +196,9 @@ def times(x: Block, y: Block) -> Block:
 
 def times_symmetric(x: Block, y: Block) -> Symmetric:
     """x y, known to be symmetric: only the lower half is computed."""
-    rows, columns = x.dense(), transpose_rows(y.dense())
+    rows = x.dense()
     n = len(rows)
+    columns = transpose_rows(y.dense()) or [[]] * n  # over the rates of a weld: zero
     return Symmetric([dot(rows[i], columns[j]) for i in range(n) for j in range(i + 1)], n)
 
 
@@ -316,7 +317,11 @@ def _move_gyration(x: Rigid, s: Gyration) -> Gyration:
 
 
 def combine(terms: Sequence[tuple[Any, Block]]) -> Block:
-    """Σ cᵢ Xᵢ, in the most special kind that holds all of them."""
+    """Σ cᵢ Xᵢ, in the most special kind that holds all of them.
+
+    A product over the rates of a weld has no entries: it is zero, whatever its size.
+    """
+    terms = [term for term in terms if term[1].entries] or terms
     blocks = [x for _, x in terms]
     if all(isinstance(x, Inertia) for x in blocks) or all(isinstance(x, Gyration) for x in blocks):
         return _entrywise(terms, blocks[0])

@@ -4,7 +4,8 @@ B is written into the buffer of the result like any other matrix; when all is wr
 columns are moved aside and multiplied with A. Rows of a block that are all zero are left out: on a
 tree most joints have nothing to do with each other. In a kernel for many configurations every entry
 is a vector of lanes and the loops run over tiles of entries; in a kernel for one configuration
-the entries of a row lie side by side and lanes are columns.
+the entries of a row lie side by side and lanes are columns. Reasons for the tiles:
+docs/decisions/0049.
 """
 
 from __future__ import annotations
