@@ -251,3 +251,14 @@ def test_the_command_line(tmp_path, capsys):
     assert "arm.html: " in capsys.readouterr().out
     text = target.read_text()
     assert "joint_stop.stiffness" in text and "binary-physics" in text
+
+
+def test_the_camera_goes_with_a_base_that_floats():
+    arm = live_parts(simulator("arm"), play=False).get("data", {})["scene"]
+    assert arm["follow"] < 0
+    builder = pp.ModelBuilder()
+    inertia = pp.SpatialInertia.sphere(0.1, mass=1.0)
+    builder.add_body("ball", joint=pp.joints.Free(), inertia=inertia)
+    sim = pp.Simulator(builder.build(), integrator="semi_implicit")
+    scene = live_parts(sim, q=[1.0, 0, 0, 0, 5.0, 6.0, 7.0]).get("data", {})["scene"]
+    assert scene["follow"] == 0 and np.abs(scene["center"]).max() < 1.0

@@ -11,10 +11,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.constrained.assembly import search
+from phipsi.algorithms.kinematics.motions import body_poses
 from phipsi.errors import InputError
+from phipsi.interfaces.model_checks import counted
 from phipsi.interfaces.page.html_file import PageParts, page_html
 from phipsi.interfaces.page.live_physics import live_physics, packed
-from phipsi.interfaces.page.scene import first_configuration, scene_description
+from phipsi.interfaces.page.scene import first_configuration, scene_description, upright
 from phipsi.model.mechanisms import mechanism_of, of_contacts, of_mechanisms
 from phipsi.model.model import Model
 from phipsi.simulation.simulator import Simulator
@@ -79,7 +81,7 @@ def live_page(
     moves = given if play is None else bool(play)
     parts = live_parts(simulator, q, v, parameters, play=moves, meshes=meshes)
     model = simulator.model
-    name = title or model.name or f"{model.n_bodies} bodies"
+    name = title or model.name or counted(model.n_bodies, "body")
     target = Path(path)
     if target.suffix.lower() not in (".html", ".htm"):
         raise InputError(f"{target}: this is a page; give it a name that ends in .html")
@@ -111,8 +113,9 @@ def live_parts(
     physics = live_physics(simulator, state)
     model = simulator.model
     scene = scene_description(simulator._mechanism, meshes=meshes, q=_reach(simulator, state.q))
+    _follow_the_base(scene, model, state.q)
     mass = sum(inertia.mass for inertia in model.inertias)
-    sizes = f"{model.n_bodies} bodies, {model.nv} degrees of freedom, {mass:.4g} kg"
+    sizes = f"{counted(model.n_bodies, 'body')}, {model.nv} degrees of freedom, {mass:.4g} kg"
     return {
         "subtitle": f"{sizes}; {simulator.integrator}, steps of {1e3 * simulator.dt:g} ms",
         "data": {"scene": scene, "live": {"physics": physics.description(), "play": play}},
@@ -158,6 +161,14 @@ def continued(parts: PageParts, trajectory: Trajectory, simulator: Simulator | N
         "binaries": {"physics": physics.binary},
         "wasm": True,
     }
+
+
+def _follow_the_base(scene: dict[str, Any], model: Model, q: Array) -> None:
+    """Let the camera go with a base that floats, as it may go anywhere."""
+    roots = model.tree.roots
+    if len(roots) == 1 and model.joints[roots[0]].nv == 6 and scene["follow"] < 0:
+        place = upright(model) @ np.asarray(body_poses(model, q)).reshape(-1, 4, 4)[roots[0], :3, 3]
+        scene["follow"], scene["center"] = roots[0], (np.array(scene["center"]) - place).tolist()
 
 
 def _reach(simulator: Simulator, q: Array) -> Array:
