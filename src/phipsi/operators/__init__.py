@@ -292,13 +292,14 @@ def as_expression(
 
 
 __all__ = [
-    "A", "A_grasp", "Adot", "B", "Bdot", "D", "D_half", "E_phi", "E_psi", "G", "H", "Hdot", "I",
-    "J", "Jr", "K", "Lam_phi", "Lambda", "M", "Omega", "P", "R", "Riccati", "U", "Udot", "Upsilon",
-    "V", "a", "a_paper", "angular", "as_matrix", "b", "b_paper", "bd", "c_J", "coordinates",
-    "cross", "cross_force", "dA", "dAT", "dB", "dBT", "dH", "dHT", "dH_trace", "diag", "diagonal",
-    "dinertia", "dq", "dtau", "dv", "dvdot", "f0", "f_ext", "frame_pose", "gravity", "half",
-    "inertia_of", "inertia_trace", "logdet", "mass_matrix", "moved", "operand", "outer", "parse",
-    "phi", "phi_tilde", "pose", "prescribed", "proj", "proj_bar", "psi", "psi_tilde", "regress",
-    "s_gauge", "scaled", "shift", "tau", "to_com", "total", "trace", "unit_effort", "unit_inertia",
-    "unit_rate", "unprescribed", "v", "vdot", "vee", "vee_force",
+    "A", "A_grasp", "Adot", "B", "Bdot", "C_e", "D", "D_half", "E_phi", "E_psi", "G", "H",
+    "Hdot", "I", "J", "Jr", "K", "K_e", "Lam_phi", "Lambda", "M", "Omega", "P", "R", "Riccati",
+    "U", "Udot", "Upsilon", "V", "a", "a_paper", "angular", "as_matrix", "b", "b_paper", "bd",
+    "c_J", "coordinates", "cross", "cross_force", "dA", "dAT", "dB", "dBT", "dH", "dHT",
+    "dH_trace", "diag", "diagonal", "dinertia", "dq", "dtau", "dv", "dvdot", "eta", "f0",
+    "f_ext", "frame_pose", "gravity", "half", "inertia_of", "inertia_trace", "logdet",
+    "mass_matrix", "modal", "moved", "operand", "outer", "parse", "phi", "phi_tilde", "pose",
+    "prescribed", "proj", "proj_bar", "psi", "psi_tilde", "regress", "s_gauge", "scaled",
+    "shift", "tau", "to_com", "total", "trace", "unit_effort", "unit_inertia", "unit_rate",
+    "unprescribed", "v", "vdot", "vee", "vee_force",
 ]  # fmt: skip
