@@ -41,6 +41,28 @@ def same(a: pp.Trajectory, b: pp.Trajectory) -> None:
 # ---- what it says is what runs -----------------------------------------------------------------
 
 
+def test_rigid_stops(tmp_path: Path):
+    joint = pp.examples.seven_joint_arm().joint_names[1]
+    text = f'''{ARM}
+        integrator = {{ name = "time_stepping", dt = 1e-3 }}
+        [initial]
+        v.{joint} = 1.0
+        [[forces]]
+        type = "JointStop"
+        joints = "{joint}"
+        stiffness = STIFFNESS
+        lower = -0.01
+        upper = 0.01
+        '''
+    run = scenario(tmp_path, text.replace("STIFFNESS", "inf")).simulate()
+    softer = text.replace("STIFFNESS", "10.0").replace('name = "time_stepping", ', 'name = "rk4", ')
+    soft = scenario(tmp_path, softer).simulate()
+    k = run.model.q_slice(joint).start
+    assert np.abs(run.q[:, k]).max() <= 0.01 + 1e-9 < np.abs(soft.q[:, k]).max()
+    with pytest.raises(pp.PhipsiError, match="inf for a rigid one"):
+        scenario(tmp_path, text.replace("STIFFNESS", "-inf"))
+
+
 def test_state_integrator_and_output_times(tmp_path: Path):
     one = scenario(
         tmp_path,

@@ -315,10 +315,21 @@ def closing_over(limit: float) -> Any:
     return lambda run, draws: beyond(run, draws, limit)
 
 
+def of_a_module(limit: float) -> Any:
+    """A function that reads a constant of its module, through another function."""
+    names: dict[str, Any] = {"LIMIT": limit, "cache": [limit]}
+    text = """
+def high(x): return (x > LIMIT) | (len(cache) > 9)
+def outcome(run, draws): return {"high": high(run.q[:, -1, 0])}
+"""
+    exec(text, names)
+    return names["outcome"]
+
+
 @pytest.mark.parametrize(
     "make_outcome",
-    [lambda x: partial(beyond, limit=x), Beyond, closing_over],
-    ids=["partial", "object", "closure"],
+    [lambda x: partial(beyond, limit=x), Beyond, closing_over, of_a_module],
+    ids=["partial", "object", "closure", "module"],
 )
 def test_what_functions_hold_is_part_of_the_study(
     make_outcome: Any, arm: pp.Simulator, tmp_path: Path
@@ -483,7 +494,10 @@ BAD_STUDIES = {
     "sampling": (lambda arm: small(arm, sampling="sobl"), "sobol"),
     "executor": (lambda arm: small(arm).run(executor="cluster"), "executor='cluster' is neither"),
     "open to all": (lambda arm: small(arm).run(executor="tcp://10.0.0.1:8786"), "Use TLS"),
-    "limits": (lambda arm: small(arm).run(executor="dask", time_limit=1), "executor='local'"),
+    "limits": (
+        lambda arm: small(arm).run(executor="tcp://127.0.0.1:1", time_limit=1),
+        "executor='local' and 'dask'",
+    ),
     "not sent": (lambda arm: small(arm).run(executor="dask"), "a function that makes the sim"),
     "seed": (lambda arm: small(arm, seed="a"), "seed='a' must be a whole number"),
     "trajectory": (

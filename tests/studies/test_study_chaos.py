@@ -94,9 +94,11 @@ def test_a_cluster_of_unlike_nodes_that_loses_one_gives_the_same_bits(tmp_path: 
 
     def node(lanes: int) -> dict[str, Any]:
         env = {"PHIPSI_LANES": str(lanes)}
-        return {"cls": distributed.Nanny, "options": {"nthreads": 1, "env": env}}
+        options = {"nthreads": 1, "env": env, "host": "127.0.0.1"}
+        return {"cls": distributed.Nanny, "options": options}
 
-    scheduler = {"cls": distributed.Scheduler, "options": {"dashboard_address": None}}
+    options = {"dashboard_address": None, "host": "127.0.0.1"}
+    scheduler = {"cls": distributed.Scheduler, "options": options}
     with (
         distributed.SpecCluster(
             {lanes: node(lanes) for lanes in (2, 4, 8)}, scheduler, silence_logs="CRITICAL",
@@ -186,12 +188,15 @@ def test_a_client_of_an_open_scheduler_is_rejected():
             check_address(address)
 
 
-KILLED_BY = 5.0
-
-
 def deadly(run: Any, draws: dict[str, Any]) -> dict[str, Any]:
-    if (draws["x"] == KILLED_BY).any():
+    if (draws["x"] == 5.0).any():
         os.kill(os.getpid(), signal.SIGKILL)
+    return {"x": draws["x"]}
+
+
+def slow(run: Any, draws: dict[str, Any]) -> dict[str, Any]:
+    if (draws["x"] == 5.0).any():
+        time.sleep(60)
     return {"x": draws["x"]}
 
 
@@ -199,10 +204,22 @@ def moving(draws: dict[str, Any]) -> dict[str, Any]:
     return {"v": 0.1 * draws["x"][:, None] + [0, 0]}
 
 
-@pytest.mark.skipif(not ALL, reason="in make fuzz: workers of dask take long to start again")
-def test_a_block_that_kills_workers_of_dask_is_put_aside(tmp_path: Path):
-    pytest.importorskip("distributed")
-    one = pp.Study(make, {"x": np.arange(16.0)}, start=moving, outcome=deadly, steps=5, block=2)
-    with pytest.warns(UserWarning, match="runs 4 … 5 are put aside: its worker died .* 3 times"):
-        found = one.run(tmp_path, executor="dask", workers=2)
-    assert found.missing == [2] and len(found) == 14
+if ALL:  # workers of dask take long to start again
+
+    @pytest.mark.parametrize(
+        ("outcome", "limits", "why"),
+        [
+            (deadly, {}, r"its worker died .*\), 3 times"),
+            (slow, {"time_limit": 5.0, "retries": 0}, "a block may take 5 s"),
+        ],
+    )
+    def test_a_block_that_ends_workers_of_dask_is_put_aside(
+        outcome: Any, limits: Any, why: str, tmp_path: Path
+    ):
+        pytest.importorskip("distributed")
+        one = pp.Study(
+            make, {"x": np.arange(16.0)}, start=moving, outcome=outcome, steps=5, block=2
+        )
+        with pytest.warns(UserWarning, match=f"runs 4 … 5 are put aside: .*{why}"):
+            found = one.run(tmp_path, executor="dask", workers=2, **limits)
+        assert found.missing == [2] and len(found) == 14

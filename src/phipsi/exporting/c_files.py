@@ -36,7 +36,7 @@ class Reference:
 
 @dataclass(frozen=True)
 class Library:
-    """What is exported together.
+    """The functions that are exported together.
 
     `name` is the prefix of everything; `static`, whether work memory is inside; `helpers`, the
     functions of a compiler's library that the object needs.
@@ -386,7 +386,7 @@ def _reference(lib: Library, number: int, r: Reference) -> list[str]:
 
 
 def reference_tables(lib: Library, number: int, r: Reference) -> list[str]:
-    """What a function is given, and what it must return, as arrays of C."""
+    """Inputs and expected results of a function, as arrays of C."""
     f, n = r.function, f"{lib.name}_{number}"
     given = [(f"{n}_given_{a.name}", a, x) for a, x in zip(f.inputs, r.inputs, strict=True)]
     wanted = [(f"{n}_wanted_{a.name}", a, x) for a, x in zip(f.outputs, r.results, strict=True)]
@@ -409,7 +409,7 @@ def _literal(lib: Library, x: float) -> str:
 def readme(
     lib: Library, row: ExportTarget, code_bytes: int, references: Sequence[Reference | None]
 ) -> str:
-    """What is in the folder and how to use it."""
+    """The contents of the folder, and how to use them."""
     n, P, first = lib.name, lib.prefix, lib.functions[0]
     number = lib.number
     decls = [f"{number} {a.name}[{max(1, a.count)}];" for a in first.arguments]
@@ -457,7 +457,7 @@ def readme(
 
 
 def notes(lib: Library, test: str, references: Sequence[Reference | None]) -> list[str]:
-    """What a reader should know besides, as paragraphs."""
+    """Remarks on tests, accuracy and helpers, as paragraphs."""
     untested = [f.name for f, r in zip(lib.functions, references, strict=True) if r is None]
     out = [f"`{test}` has no numbers for {', '.join(untested)}."] if untested else []
     out += [

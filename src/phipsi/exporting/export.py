@@ -50,7 +50,7 @@ _PRECISIONS: dict[str, NumberName] = {"double": "double", "single": "float"}
 
 @dataclass(frozen=True)
 class Exported:
-    """What was written: the folder, its files, the functions, and bytes of code with its tables."""
+    """The result of an export: folder, files, functions, and bytes of code with its tables."""
 
     folder: Path
     files: tuple[str, ...]
@@ -169,7 +169,7 @@ def export(
     return Exported(written, tuple(files), functions, row.name, code_bytes)
 
 
-# ---- what is exported ----------------------------------------------------------------------------
+# ---- programs ------------------------------------------------------------------------------------
 
 
 def _named(programs: Any, *, empty: bool) -> dict[str, Program]:
@@ -222,7 +222,7 @@ def _model_of(named: Mapping[str, Program], step: Any) -> Model:
 
 
 def _source(name: str, program: Program) -> Source:
-    """A program as a function; its picked blocks and what has no code are rejected."""
+    """A program as a function; picked blocks and programs without code are rejected."""
     source = program.source.by_column or program.source
     if any(source.picks):
         raise InputError(
@@ -332,7 +332,7 @@ def _reference(function: ExportedFunction, source: SweepProgram) -> c_files.Refe
     """
     rng = np.random.default_rng(0)
     inputs = {n: _drawn(n, source, rng, _STATES) for n in source.inputs}
-    if function.accuracy is not None:  # of single precision: what it can be given
+    if function.accuracy is not None:  # of single precision: inputs that floats can hold
         inputs = {n: a.astype(np.float32).astype(np.float64) for n, a in inputs.items()}
     loaded = backend_of("reference").load(source)
     results, status = loaded.run(inputs, (_STATES,), 1)

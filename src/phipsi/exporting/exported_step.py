@@ -116,7 +116,7 @@ class PlanWriter:
         return tuple(out)
 
     def write(self) -> tuple[list[Any], ExportedFunction]:
-        """The functions, and what they are."""
+        """The functions, and their description."""
         arrays = self.arrays()
         n = len(arrays) + (not self.static)
         rollout_name = f"{self.name}_rollout"
@@ -213,7 +213,7 @@ def step_reference(simulator: Simulator, function: ExportedFunction) -> Referenc
     before = [*(x[:-1] for x in states), counter[:-1], tau, *shared]
     after = [*(x[1:] for x in states), counter[1:]]
     assert all(x.shape[1] == a.count for x, a in zip(before, function.inputs, strict=True))
-    if function.accuracy is not None:  # of single precision: what it can be given
+    if function.accuracy is not None:  # of single precision: inputs that floats can hold
         before = [x.astype(np.float32).astype(float) for x in before]
         return Reference(function, before, after, max(1e-5, 4 * function.accuracy.largest))
     return Reference(function, before, after, 1e-9)
@@ -222,7 +222,7 @@ def step_reference(simulator: Simulator, function: ExportedFunction) -> Referenc
 def states_around_a_step(
     simulator: Simulator, count: int
 ) -> tuple[list[np.ndarray], list[np.ndarray]] | None:
-    """What a step takes and what it changes, at random states; None where it cannot be started."""
+    """Inputs and results of a step at random states; None if the simulator cannot be started."""
     rng, model = np.random.default_rng(1), simulator.model
     try:
         q = np.array([model.random_configuration(rng) for _ in range(count)])

@@ -55,7 +55,7 @@ def build_description(identifier: str) -> str:
     )
 
 
-# What versions call the same: the token, saved states, and what a run needs or provides.
+# The words of each version for the token, saved states, and abilities of the model.
 _WORDS = {
     "3.0": {
         "token": "instantiationToken",
@@ -169,7 +169,7 @@ class _Description:
         return "  " + _tag("Float64", **named, **real)
 
     def _structure(self) -> str:
-        """Outputs, derivatives of the states, and what is calculated at the start."""
+        """Outputs, derivatives of the states, and variables that are calculated at the start."""
         shown = list(self._shown())
         listed = (
             [x for x in shown if x.causality == "output"],

@@ -1,6 +1,6 @@
 """The C99 of an FMU: the runs of its model, their memory, and FMI's functions around them.
 
-One file without headers of its own: what is generated comes first, then `assets/fmu_core.c`, then
+One file without headers of its own: generated code comes first, then `assets/fmu_core.c`, then
 the functions of one version of FMI. An instance is one block of memory.
 """
 
@@ -35,7 +35,7 @@ def fmu_source(model: FmuModel, version: str) -> str:
 
 @final
 class _Head:
-    """What is generated: programs, tables, sizes, and how memory is laid out."""
+    """The generated part: programs, tables, sizes, and the layout of memory."""
 
     def __init__(self, model: FmuModel) -> None:
         self.model = model

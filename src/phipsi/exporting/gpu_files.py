@@ -153,7 +153,7 @@ def _test(lib: Library, number: int, r: Reference) -> list[str]:
 
 
 def readme(lib: Library, row: ExportTarget, references: Sequence[Reference | None]) -> str:
-    """What is in the folder and how to use it."""
+    """The contents of the folder, and how to use them."""
     n, first = lib.name, lib.functions[0]
     table = [
         f"| `{name}` | {', '.join([*lead, *(a.name for a in f.arguments), 'status'])} | "

@@ -39,9 +39,9 @@ _STATUSES = {code: text for code, text in STATUS_WORDS.items() if code != NO_MEM
 
 @dataclass(frozen=True)
 class ExportedArray:
-    """An argument: its name in C, shape of one element, units, role, and what it is.
+    """An argument: its name in C, shape of one element, units, role, and meaning.
 
-    `role` is "in", "out", or "inout" for what a step changes.
+    `role` is "in", "out", or "inout" for the state that a step changes.
     """
 
     name: str
@@ -110,7 +110,7 @@ class ExportedFunction:
 
 
 Writer = Callable[[Any], tuple[list[Any], ExportedFunction]]
-"""Writes functions into a module: those that others may call, and what they are."""
+"""Writes functions into a module: those that others may call, and their description."""
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ class ExportedModule:
 
 @dataclass(frozen=True)
 class Source:
-    """What a function is written from: its name, its program, and its arrays as users see them."""
+    """The source of a function: its name, its program, and its arrays as users see them."""
 
     name: str
     program: SweepProgram
@@ -160,7 +160,7 @@ def exported_module(
         fused = target.fused and not source.program.reproducible
         found.append(KernelSource(source.program, replace(target, fused=fused)))
     widths = {1, target.lanes} if batch else {1}
-    # tables have what one of the programs reads, so that programs share them
+    # tables have the columns that any of the programs reads, so that programs share them
     columns = set[int]().union(*(kernels.unit.used_columns(widths) for kernels in found))
     for source, kernels in zip(sources, found, strict=True):
         one = _Writer(module, kernels, source, columns, static)

@@ -25,7 +25,7 @@ from phipsi.model.model import Model
 from phipsi.operators import J, frame_pose, mass_matrix, pose
 
 Names = tuple[str, str, str]
-"""Of a result: its name in C, units, and what it is."""
+"""Of a result: its name in C, units, and meaning."""
 
 RATES, EFFORTS = "rad/s, m/s", "N m, N"
 ACCELERATIONS = "rad/s^2, m/s^2"
@@ -111,7 +111,7 @@ def programs_named(
 
 
 def _check_forces(model: Model, name: str, found: Named) -> None:
-    """Forces of constraints and contacts must be in what is exported, or not change it."""
+    """Reject functions that would ignore the forces of constraints or contacts."""
     if found.trees and model.n_rows:
         raise InputError(
             f"{name} of a mechanism with constraints depends on their forces, and is not exported "

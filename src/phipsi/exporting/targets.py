@@ -40,7 +40,7 @@ class ExportTarget:
 
     @property
     def is_source(self) -> bool:
-        """Whether what is written is C, for a compiler of the user's."""
+        """Whether the export is C source, for a compiler of the user's."""
         return self.suffix == ".c"
 
     @property

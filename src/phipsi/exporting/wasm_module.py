@@ -1,7 +1,7 @@
 """A WebAssembly object of LLVM as a module that runs, without a linker.
 
 LLVM writes an object as if its data began at address 0 and its functions were the only ones, so all
-relocations are already right for a module that consists of one object. What is left: the memory and
+relocations are already right for a module that consists of one object. Left to do: the memory and
 the stack pointer, which an object imports, become the module's own, and functions are exported by
 name. This holds as long as the object calls no function of others, which is checked.
 """

@@ -212,7 +212,7 @@ def _pascal(name: str) -> str:
 def readme(
     lib: Library, row: ExportTarget, size: int, references: Sequence[Reference | None]
 ) -> str:
-    """What is in the folder and how to use it."""
+    """The contents of the folder, and how to use them."""
     n, first = lib.name, lib.functions[0]
     table = [
         f"| `{lib.short(f)}` | {', '.join(a.name for a in f.inputs)} | "

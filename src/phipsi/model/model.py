@@ -281,6 +281,12 @@ class Model(Value):
         """Where a joint's rates are in v."""
         return self.v_slices[self.joint_index(joint)]
 
+    def joint_rates(self, joint: str) -> slice:
+        """Where a joint's own rates are in v, without those of the modes of its body."""
+        k = self.joint_index(joint)
+        at = self.v_slices[k]
+        return slice(at.start, at.stop - self.modes[k])
+
     def body(self, name: str) -> Body:
         """Return the record of a body: parent, joint, placement, inertia, …."""
         return self.description.bodies[self.body_index(name)]

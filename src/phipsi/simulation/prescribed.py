@@ -36,7 +36,7 @@ class Prescribed:
         self.numbers = np.zeros(model.nv)
         self._functions: list[tuple[str, slice, Any]] = []
         for name, value in given.items():
-            place = model.v_slice(name)
+            place = model.joint_rates(name)
             if callable(value):
                 who = f"the prescribed acceleration of joint {name!r}"
                 check_signature(value, who, "t", "q", "v")

@@ -519,7 +519,8 @@ class Simulator:
         **Arguments:** `state`, `tau`, `steps`, `every`, `per_step`, `threads` as for `rollout`;
         `of`, weights (..., kept, *shape) by name of what is recorded, which broadcast:
         ``of={"cost": 1.0}`` for the sum of a recorded cost; `parameters`, by which of them the
-        gradient is wanted, all of the laws' if None; `segment`, steps between two kept states;
+        gradient is wanted, all of the laws' if None: "contact.materials" is not among these;
+        `segment`, steps between two kept states;
         `smoothing`, J, that of the simulator if None. With 0, contacts have the derivatives of the
         modes that they are in: open, sticking or sliding. If positive, the run stays as it is, and
         every contact within the margin has the derivatives of impulses inside the cones,
@@ -556,6 +557,7 @@ class Simulator:
         }
         by = [*self._circuit.of_kind("parameter"), *(x for x in _BODIES if x in self._shapes)]
         wrt = tuple(by) if parameters is None else tuple(parameters)
+        by += [MATERIALS] if MATERIALS in self._shapes else []
         for name in wrt:
             if name not in by:
                 known = ", ".join(map(repr, by)) or "none"

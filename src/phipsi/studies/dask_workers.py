@@ -9,6 +9,7 @@ pickled by the driver for its own workers; nothing that lies in a folder ever is
 from __future__ import annotations
 
 import ipaddress
+import os
 import pickle
 import time
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from concurrent.futures import CancelledError
 from contextlib import suppress
 from functools import lru_cache
 from queue import Empty, SimpleQueue
+from threading import Timer
 from typing import Any, final
 from urllib.parse import urlsplit
 
@@ -39,7 +41,8 @@ class DaskWorkers:
 
     **Arguments:** `executor`: "dask", for a cluster of this process with `count` workers; the
     address of a scheduler; or a `distributed.Client`. `write(block, arrays)` keeps a result and
-    returns its digest; `shared`, whether workers can do that, too.
+    returns its digest; `shared`, whether workers can do that, too; `time_limit`, s, after which a
+    worker ends itself, and `memory_limit`, bytes, for a cluster of this process.
     """
 
     def __init__(
@@ -50,19 +53,26 @@ class DaskWorkers:
         write: Callable[[int, Any], str],
         *,
         shared: bool = False,
+        time_limit: float | None = None,
+        memory_limit: int | None = None,
     ) -> None:
         library: Any = import_optional("distributed", "this executor", "'phipsi[cluster]'")
         if executor != "dask" and not isinstance(executor, library.Client):
             check_address(executor)
         # every task has the whole study: data that is kept on workers dies with them
         self._shared = shared or executor == "dask"
-        self._work = _sent((study, write if self._shared else None))
+        self._work = _sent((study, write if self._shared else None, time_limit))
+        limits = {
+            "a block may take {:g} s": time_limit,
+            "a worker may have {:,} bytes": memory_limit,
+        }
+        self._limits = "".join(f"; {text.format(x)}" for text, x in limits.items() if x is not None)
         self._library, self._write, self._cluster, self._own = library, write, None, False
         client: Any = executor
         if not isinstance(executor, library.Client):
             self._own = True
             if executor == "dask":
-                self._cluster = _local_cluster(library, count)
+                self._cluster = _local_cluster(library, count, memory_limit)
             client = _connected(library, self._cluster or executor)
         else:
             check_address(client.scheduler.address)
@@ -114,7 +124,7 @@ class DaskWorkers:
             found = future.result()
         except self._library.KilledWorker as error:
             # a scheduler of others has tried it several times already
-            why = f"its worker died ({shown(error, 300)})"
+            why = f"its worker died ({shown(error, 300)}{self._limits})"
             return Finished(block, None, why, "its worker died", fatal=self._cluster is not None)
         except CancelledError as error:
             return Finished(block, None, f"it was lost ({shown(error, 300)})", "lost", fatal=True)
@@ -150,7 +160,7 @@ def _connected(library: Any, where: Any) -> Any:
         ) from None
 
 
-def _local_cluster(library: Any, count: int) -> Any:
+def _local_cluster(library: Any, count: int, memory_limit: int | None) -> Any:
     """Workers of this machine; the driver alone decides whether a block is tried again."""
     dask: Any = import_optional("dask", "this executor", "'phipsi[cluster]'")
     for more in reversed(range(_ATTEMPTS)):
@@ -159,14 +169,15 @@ def _local_cluster(library: Any, count: int) -> Any:
                 return library.LocalCluster(
                     n_workers=count, threads_per_worker=1, host="127.0.0.1",
                     dashboard_address=None, silence_logs="CRITICAL",
+                    memory_limit="auto" if memory_limit is None else memory_limit,
                 )  # fmt: skip
         except RuntimeError:  # a worker died while it started
             if not more:
                 raise
 
 
-def _sent(work: tuple[Blocks, Any]) -> bytes:
-    """The study, and how its blocks are written, as workers get them."""
+def _sent(work: tuple[Blocks, Any, float | None]) -> bytes:
+    """The study, how its blocks are written, and how long they may take, as workers get them."""
     try:
         return import_optional("cloudpickle", "this executor", "'phipsi[cluster]'").dumps(work)
     except TypeError as error:
@@ -174,16 +185,22 @@ def _sent(work: tuple[Blocks, Any]) -> bytes:
 
 
 @lru_cache(maxsize=2)
-def _received(work: bytes) -> tuple[Blocks, Any]:
+def _received(work: bytes) -> tuple[Blocks, Any, float | None]:
     """The study of a worker, which compiles it once."""
     return pickle.loads(work)
 
 
 def _run_block(work: bytes, block: int) -> Any:
     """The arrays of a block, or their digest if they are written here."""
-    study, write = _received(work)
-    arrays = study.run_block(block)
-    return arrays if write is None else write(block, arrays)
+    study, write, time_limit = _received(work)
+    watch = Timer(time_limit or 0.0, os._exit, (1,))
+    if time_limit is not None:
+        watch.start()
+    try:
+        arrays = study.run_block(block)
+        return arrays if write is None else write(block, arrays)
+    finally:
+        watch.cancel()
 
 
 def check_address(address: Any) -> None:

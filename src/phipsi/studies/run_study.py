@@ -48,10 +48,11 @@ def run_study(
         time_limit = checked_time(time_limit, "time_limit")
     if memory_limit is not None:
         memory_limit = whole_number("memory_limit", memory_limit)
-    if executor != "local" and (time_limit is not None or memory_limit is not None):
+    own = isinstance(executor, str) and executor in ("local", "dask")
+    if not own and (time_limit is not None or memory_limit is not None):
         raise InputError(
-            "time_limit and memory_limit are for executor='local'. Workers of a cluster have their "
-            "own:  dask worker --memory-limit 4GiB"
+            "time_limit and memory_limit are for executor='local' and 'dask'. The workers of a "
+            "cluster that is there have their own:  dask worker --memory-limit 4GiB"
         )
     limits = {"time_limit": time_limit, "memory_limit": memory_limit}
     if folder is None:
@@ -93,7 +94,7 @@ def _run_in(
                     pool: Workers = LocalWorkers(_Job(study, folder), count, **limits)
                 else:
                     pool = DaskWorkers(
-                        study, executor, count, folder.write_block, shared=shared_folder
+                        study, executor, count, folder.write_block, shared=shared_folder, **limits
                     )
                 try:
                     driver.run(missing, pool)

@@ -6,15 +6,22 @@ import hashlib
 import inspect
 from collections.abc import Callable, Sequence
 from functools import partial
+from types import FunctionType
 from typing import Any
 
 import numpy as np
 
 from phipsi.simulation.simulator import Simulator
 
+_CONSTANT = (bool, int, float, complex, str, bytes, tuple, np.ndarray, FunctionType)
+"""Kinds of values of modules that functions depend on; lists and dictionaries may be caches."""
+
 
 def function_text(function: Callable[..., Any] | None, depth: int = 0) -> str | None:
-    """A function of the user: its text, what it closes over, and what a partial one has bound."""
+    """A function of the user: its text, the constants and functions that it names, and its values.
+
+    Those are what it closes over, what a partial one has bound, and what an object holds.
+    """
     if function is None:
         return None
     if isinstance(function, partial):
@@ -27,7 +34,11 @@ def function_text(function: Callable[..., Any] | None, depth: int = 0) -> str | 
         text = inspect.getsource(code)
     except (OSError, TypeError):
         text = getattr(function, "__qualname__", type(function).__name__)
-    cells = inspect.getclosurevars(function).nonlocals if hasattr(function, "__code__") else {}
+    cells: dict[str, Any] = {}
+    if hasattr(function, "__code__"):
+        found = inspect.getclosurevars(function)
+        constants = {name: x for name, x in found.globals.items() if isinstance(x, _CONSTANT)}
+        cells = {**constants, **found.nonlocals}
     own = getattr(function, "__dict__", {}) if code is not function else {}
     kept = {name: _shown_value(x, depth) for name, x in sorted({**cells, **own}.items())}
     return f"{text}{kept}" if kept else text

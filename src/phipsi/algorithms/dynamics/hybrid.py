@@ -105,7 +105,7 @@ def free_mask(model: Model, prescribed: Sequence[str] | Mapping[str, Any] | Arra
                     f"prescribed joint {name!r} does not exist. "
                     f"{did_you_mean(str(name), model.joint_names)}"
                 )
-            mask[model.v_slice(str(name))] = 0
+            mask[model.joint_rates(str(name))] = 0
         return mask
     flags = np.asarray(prescribed)
     if flags.dtype != np.bool_ or flags.ndim == 0 or flags.shape[-1] != model.nv:
@@ -185,7 +185,7 @@ def _accelerations(
     )
     out = np.zeros((*batch, model.nv))
     for name, x in values.items():
-        at = model.v_slice(name)
+        at = model.joint_rates(name)
         out[..., at] = x if at.stop - at.start > 1 else x[..., None]
     return out
 

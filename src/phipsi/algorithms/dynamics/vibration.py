@@ -134,7 +134,6 @@ def _moving(model: Model, locked: str | Iterable[str]) -> Array:
     """The rates that vibrate: modes also of a body whose joint is locked."""
     still: set[int] = set()
     for name in [locked] if isinstance(locked, str) else locked:
-        k = model.joint_index(name)
-        at = model.v_slices[k]
-        still |= set(range(at.start, at.stop - model.modes[k]))
+        at = model.joint_rates(name)
+        still |= set(range(at.start, at.stop))
     return np.array([i for i in range(model.nv) if i not in still], dtype=int)

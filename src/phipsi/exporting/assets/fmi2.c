@@ -17,13 +17,13 @@ typedef struct {
 typedef struct {
   const Callbacks *callbacks;
   char name[128];
-} Told;
+} Reporter;
 
-static void tell2(void *environment, int status, const char *category, const char *message)
+static void report2(void *environment, int status, const char *category, const char *message)
 {
-  const Told *told = (const Told *)environment;
-  if (told->callbacks && told->callbacks->logger)
-    told->callbacks->logger(told->callbacks->environment, told->name, status, category, "%s", message);
+  const Reporter *reporter = (const Reporter *)environment;
+  if (reporter->callbacks && reporter->callbacks->logger)
+    reporter->callbacks->logger(reporter->callbacks->environment, reporter->name, status, category, "%s", message);
 }
 
 API const char *FMI(GetTypesPlatform)(void) { return "default"; }
@@ -32,24 +32,24 @@ API const char *FMI(GetVersion)(void) { return "2.0"; }
 API void *FMI(Instantiate)(const char *name, int kind, const char *token, const char *path, const Callbacks *callbacks,
     int visible, int logging)
 {
-  Told *told = (Told *)calloc(1, sizeof *told);
+  Reporter *reporter = (Reporter *)calloc(1, sizeof *reporter);
   Instance *s = 0;
   (void)path; (void)visible; (void)logging;
-  if (!told) return 0;
-  told->callbacks = callbacks;
-  if (name) strncpy(told->name, name, sizeof told->name - 1);
+  if (!reporter) return 0;
+  reporter->callbacks = callbacks;
+  if (name) strncpy(reporter->name, name, sizeof reporter->name - 1);
 #ifndef HAS_SLOPE
-  if (kind == 0) tell2(told, ERROR, "logStatusError", "this model is for co-simulation only");
+  if (kind == 0) report2(reporter, ERROR, "logStatusError", "this model is for co-simulation only");
   else
 #endif
   s = make_instance(token);
   (void)kind;
   if (!s) {
-    free(told);
+    free(reporter);
     return 0;
   }
-  s->environment = told;
-  s->logger = tell2;
+  s->environment = reporter;
+  s->logger = report2;
   return s;
 }
 

@@ -1,6 +1,6 @@
 /* ---- the model behind FMI's functions: values by reference, steps, derivatives, events --------
    Value references are places in `values`: time, states, inputs and parameters, then from
-   N_GIVEN on what is calculated: derivatives of the states, records. */
+   N_GIVEN on calculated ones: derivatives of the states, records. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,12 +51,12 @@ typedef struct {
   double closed[N_POSITIONS]; /* positions and rates on the constraints, until the next event */
   int slope_known, look_known, is_open;
 #ifdef HAS_PULL
-  double rows[N_VALUES - N_GIVEN][N_GIVEN]; /* derivatives of what is calculated */
+  double rows[N_VALUES - N_GIVEN][N_GIVEN]; /* derivatives of calculated values */
   char row_known[N_VALUES - N_GIVEN];
 #endif
 } Instance;
 
-static void tell(Instance *s, int status, const char *text)
+static void report(Instance *s, int status, const char *text)
 {
   if (s->logger) s->logger(s->environment, status, status == WARNING ? "logStatusWarning" : "logStatusError", text);
 }
@@ -65,7 +65,7 @@ static int failed(Instance *s, const char *what, int status, int code)
 {
   char text[256];
   sprintf(text, "%s at t = %.9g s: %s", what, s->model.values[0], status_texts[code & 7]);
-  tell(s, status, text);
+  report(s, status, text);
   return status;
 }
 
@@ -132,7 +132,7 @@ static int get_values(Instance *s, const unsigned *references, size_t count, dou
     unsigned r = references[i];
     int status = OK;
     if (r >= N_VALUES) {
-      tell(s, ERROR, "there is no variable with this value reference");
+      report(s, ERROR, "there is no variable with this value reference");
       return ERROR;
     }
     if (r >= FIRST_RECORD) status = look(s);
@@ -148,7 +148,7 @@ static int set_values(Instance *s, const unsigned *references, size_t count, con
   size_t i;
   for (i = 0; i < count; i++) {
     if (!references[i] || references[i] >= N_GIVEN) {
-      tell(s, ERROR, "this variable is calculated, or there is none with this value reference");
+      report(s, ERROR, "this variable is calculated, or there is none with this value reference");
       return ERROR;
     }
     s->model.values[references[i]] = values[i];
@@ -174,12 +174,12 @@ static int do_step(Instance *s, double t, double interval)
   double h = STEP_LENGTH;
   int code;
   if (!(interval > 0) || count > 9e15) {
-    tell(s, ERROR, "the communication step must be positive and finite");
+    report(s, ERROR, "the communication step must be positive and finite");
     return ERROR;
   }
   if (n < 1 || fabs(count - (double)n) > 1e-6) {
     if (N_PERIODS) {
-      tell(s, ERROR, "this model has sampled laws: the communication step must be a multiple of its step");
+      report(s, ERROR, "this model has sampled laws: the communication step must be a multiple of its step");
       return ERROR;
     }
     n = (int64_t)count + 1;
@@ -305,7 +305,7 @@ static int checked_references(Instance *s, const unsigned *unknowns, size_t nu, 
   int good = 1;
   for (i = 0; i < nu; i++) good = good && unknowns[i] && unknowns[i] < N_VALUES;
   for (i = 0; i < nk; i++) good = good && knowns[i] && knowns[i] < N_GIVEN;
-  if (!good) tell(s, ERROR, "there are no partial derivatives of these variables");
+  if (!good) report(s, ERROR, "there are no partial derivatives of these variables");
   return good ? OK : ERROR;
 }
 

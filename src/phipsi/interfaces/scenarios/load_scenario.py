@@ -205,7 +205,7 @@ FORCES: dict[str, tuple[Callable[..., Any], str]] = {
     ),
     "JointStop": (
         forces.JointStop,
-        "joints: names?; stiffness: gains; dissipation: gains?; lower: gains?; upper: gains?",
+        "joints: names?; stiffness: stiffnesses; dissipation: gains?; lower: gains?; upper: gains?",
     ),
     "ElasticCoupling": (
         forces.ElasticCoupling,
@@ -218,7 +218,7 @@ FORCES: dict[str, tuple[Callable[..., Any], str]] = {
     ),
     "Rope": (
         forces.Rope,
-        "a: point; b: point; length: number; stiffness: number; damping: number?",
+        "a: point; b: point; length: number; stiffness: stiffness; damping: number?",
     ),
     "StribeckFriction": (
         forces.StribeckFriction,
@@ -498,7 +498,8 @@ def _draw(draws: Table, name: str) -> Any:
 def _integrator(top: Table) -> dict[str, Any]:
     if "integrator" not in top:
         return {}
-    known = [name for name, method in METHODS.items() if not method.damps]  # those of `simulate`
+    # those of `simulate`
+    known = [name for name, x in METHODS.items() if not x.damps or name == "time_stepping"]
     if isinstance(top.data["integrator"], str):
         return {"integrator": top.choice("integrator", known)}
     one = top.table("integrator")

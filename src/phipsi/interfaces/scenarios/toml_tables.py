@@ -240,6 +240,20 @@ _plain(
     lambda x: _is_number(x) or are_numbers(x),
     _floats,
 )
+_plain(
+    "stiffness",
+    "1e4",
+    "a number, such as {}, or inf for a rigid one",
+    lambda x: x == math.inf or _is_number(x),
+    float,
+)
+_plain(
+    "stiffnesses",
+    "1e4",
+    "a number, such as {}, inf for a rigid one, or a list of finite ones in brackets",
+    lambda x: x == math.inf or _is_number(x) or are_numbers(x),
+    _floats,
+)
 _plain("numbers", "[0.0, 1.0]", "a list of finite numbers in brackets", are_numbers, _floats)
 for _size in (3, 4, 6):
     _plain(

@@ -1,0 +1,236 @@
+"""Flexible bodies: against rigid ones in the same run, long chains, Exudyn, large matrices.
+
+    python benchmarks/flexible.py [--matrices]      writes FLEXIBLE.md
+
+Answers are compared before anything is timed. Exudyn (PyPI) runs its planar cable elements; where it
+is not installed, that section says so.
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import sys
+import time
+from typing import Any
+
+import numpy as np
+from machine import machine
+from report import micro, table
+from timing import race
+
+import phipsi as pp
+from phipsi.model.joints import Fixed, Revolute
+
+HERE = pathlib.Path(__file__).parent
+AXES = [(0, 0, 1), (0, 1, 0), (0, 1, 0), (1, 0, 0), (0, 1, 0), (1, 0, 0), (0, 1, 0)]
+BATCH = 1024
+LENGTHS = (100, 1000, 10_000)
+
+
+def arm(flexible: bool) -> pp.Model:
+    """Seven links; each with six modes, or rigid with the same mass."""
+    link = pp.FlexibleInertia.beam(0.4, 3.0, (400.0, 500.0), modes=1, rotary_inertia=0.01)
+    assert link.modes == 6
+    builder = pp.ModelBuilder()
+    end = pp.Pose(translation=(0.4, 0, 0))
+    for k, axis in enumerate(AXES):
+        on: dict[str, Any] = {"inertia": link if flexible else link.rigid}
+        if k:
+            on |= {"parent": f"b{k - 1}"}
+            on |= {"port": "tip"} if flexible else {"placement": end}
+        builder.add_body(f"b{k}", joint=Revolute(axis), **on)
+    return builder.build()
+
+
+def chain(bodies: int, flexible: bool) -> pp.Model:
+    """A cable of welded segments with one mode each, or rigid links on hinges."""
+    piece = pp.FlexibleInertia.beam(
+        0.1, 1.0, (10.0, np.inf), modes=0, rotary_inertia=1e-3, max_frequency=2000.0
+    )
+    builder = pp.ModelBuilder()
+    end = pp.Pose(translation=(0.1, 0, 0))
+    for k in range(bodies):
+        on: dict[str, Any] = {"joint": Fixed(), "inertia": piece}
+        if not flexible:
+            on = {"joint": Revolute(), "inertia": piece.rigid}
+        if k:
+            on |= {"parent": f"b{k - 1}"}
+            on |= {"port": "tip"} if flexible else {"placement": end}
+        builder.add_body(f"b{k}", **on)
+    return builder.build()
+
+
+def states(model: pp.Model, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    q = (
+        np.zeros((count, model.nq))
+        + model.neutral()
+        + 1e-3 * rng.standard_normal((count, model.nq))
+    )
+    return q, 0.1 * rng.standard_normal((count, model.nv)), rng.standard_normal((count, model.nv))
+
+
+def evaluations() -> str:
+    """Forward dynamics of an arm with six modes per link against the rigid arm."""
+    rows = []
+    runs: dict[str, Any] = {}
+    for flexible in (True, False):
+        model = arm(flexible)
+        q, v, tau = states(model, BATCH)
+        vdot = pp.forward_dynamics(model, q[0], v[0], tau[0])
+        back = pp.inverse_dynamics(model, q[0], v[0], vdot)
+        size = np.abs(pp.mass_matrix(model, q[0]) @ vdot).max()  # elastic forces are large
+        assert np.abs(back - tau[0]).max() < 1e-9 * size, (np.abs(back - tau[0]).max(), size)
+        kind = "six modes per link" if flexible else "rigid"
+        runs[f"{kind}, single"] = lambda m=model, x=(q[0], v[0], tau[0]): pp.forward_dynamics(m, *x)
+        runs[f"{kind}, batch"] = lambda m=model, x=(q, v, tau): pp.forward_dynamics(m, *x)
+    best = race(runs, rounds=10, target=0.01)
+    for call, size in (("single", 1), ("batch", BATCH)):
+        a, b = best[f"six modes per link, {call}"] / size, best[f"rigid, {call}"] / size
+        rows.append([call, micro(a), micro(b), f"{a / b:.1f}×"])
+    return table(["forward dynamics of seven links", "49 dof, µs", "rigid, µs", "ratio"], rows)
+
+
+def long_chains() -> str:
+    """Time per body against the number of bodies."""
+    rows = []
+    for bodies in LENGTHS:
+        cells = []
+        for flexible in (True, False):
+            model = chain(bodies, flexible)
+            q, v, tau = (x[0] for x in states(model, 1))
+            f = lambda m=model, x=(q, v, tau): pp.forward_dynamics(m, *x)  # noqa: E731
+            cells.append(race({"it": f}, rounds=5, target=0.02)["it"] / bodies)
+        rows.append([f"{bodies:,}", *map(micro, cells)])
+    return table(["bodies", "one mode each, µs per body", "rigid on hinges, µs per body"], rows)
+
+
+# ---- Exudyn -----------------------------------------------------------------------------------
+
+PENDULUM = {"L": 1.0, "rhoA": 1.0, "EI": 2.0, "EA": 2e3, "end": 1.0, "h": 1e-3}
+
+
+def exudyn_pendulum(elements: int = 8) -> tuple[Any, Any]:
+    """A pinned cable that falls: a function that runs it, and one that gives its tip."""
+    import warnings
+
+    import exudyn as exu
+    from exudyn.beams import GenerateStraightLineANCFCable2D
+    from exudyn.itemInterface import ObjectANCFCable2D
+
+    p = PENDULUM
+    mbs = exu.SystemContainer().AddSystem()
+    cable = ObjectANCFCable2D(
+        physicsMassPerLength=p["rhoA"], physicsBendingStiffness=p["EI"],
+        physicsAxialStiffness=p["EA"], useReducedOrderIntegration=0,
+    )  # fmt: skip
+    nodes = GenerateStraightLineANCFCable2D(
+        mbs, [0, 0, 0], [p["L"], 0, 0], elements, cable, massProportionalLoad=[0, -9.81, 0],
+        fixedConstraintsNode0=[1, 1, 0, 0],
+    )[0]  # fmt: skip
+    mbs.Assemble()
+    settings = exu.SimulationSettings()
+    settings.timeIntegration.numberOfSteps = round(p["end"] / p["h"])
+    settings.timeIntegration.endTime = p["end"]
+    settings.solution.file.write = False
+    settings.timeIntegration.verboseMode = 0
+    settings.timeIntegration.newton.useModifiedNewton = True
+    settings.parallel.numberOfThreads = 1
+
+    def run() -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            mbs.SolveDynamic(settings, updateInitialValues=False)
+
+    tip = lambda: np.array(mbs.GetNodeOutput(nodes[-1], exu.OutputVariableType.Position))  # noqa: E731
+    return run, tip
+
+
+def our_pendulum() -> pp.Model:
+    p = PENDULUM
+    piece = pp.FlexibleInertia.beam(p["L"] / 4, p["rhoA"], (p["EI"], np.inf), p["EA"], modes=0)
+    builder = pp.ModelBuilder(gravity=(0, -9.81, 0))
+    for k in range(4):
+        place = (
+            {"parent": f"b{k - 1}", "port": "tip", "joint": Fixed()} if k else {"joint": Revolute()}
+        )
+        builder.add_body(f"b{k}", inertia=piece, **place)
+    builder.add_frame("tip", "b3", port="tip")
+    return builder.build(inertia="keep")
+
+
+def against_exudyn() -> str:
+    try:
+        run, tip = exudyn_pendulum()
+    except ImportError:
+        return "Exudyn is not installed here."
+    model, p = our_pendulum(), PENDULUM
+    steps = round(p["end"] / p["h"])
+    q0, zero = model.neutral(), np.zeros(model.nv)
+
+    def ours(count: int) -> Any:
+        starts = np.tile(q0, (count, 1)) if count > 1 else q0
+        return pp.rollout(model, starts, zero, zero, p["h"], steps, every=steps)
+
+    run()
+    mine = pp.frame_poses(model, ours(1)[0][-1], ["tip"])[0][:2, 3]
+    gap = float(np.abs(tip()[:2] - mine).max())
+    assert gap < 0.01, (tip(), mine)
+    best = race(
+        {"exudyn": run, "one": lambda: ours(1), "many": lambda: ours(BATCH)}, rounds=3, target=0.01
+    )
+    many = best["many"] / BATCH
+    rows = [
+        ["Exudyn, 8 cable elements", f"{1000 * best['exudyn']:.2f}", ""],
+        [
+            "phipsi, 4 segments, one run",
+            f"{1000 * best['one']:.2f}",
+            f"{best['exudyn'] / best['one']:.1f}×",
+        ],
+        [f"phipsi, batch of {BATCH}", f"{1000 * many:.3f}", f"{best['exudyn'] / many:.0f}×"],
+    ]
+    said = f"Tips after {p['end']:g} s differ by {1000 * gap:.1f} mm of {p['L']:g} m.\n\n"
+    return said + table(["a beam on a hinge falls for 1 s, steps of 1 ms", "ms", "ratio"], rows)
+
+
+def large_matrices() -> str:
+    """A cube of 100,000 degrees of freedom, ten modes and a port."""
+    import skfem
+
+    from phipsi.flexible.solid_meshes import mesh_matrices
+
+    cube = skfem.MeshTet.init_tensor(*(np.linspace(0, 0.1 * n, n + 1) for n in (32, 31, 31)))
+    parts = mesh_matrices(
+        cube, 1e9, 0.3, 1000.0, root=lambda x: x[:, 0] < 1e-9,
+        ports={"tip": lambda x: x[:, 0] > 3.2 - 1e-9}, order=1, origin=(0, 0, 0), scale=1.0,
+    )  # fmt: skip
+    start = time.process_time()
+    body = pp.FlexibleInertia.from_matrices(**parts, modes=10)
+    spent = time.process_time() - start
+    size = parts["mass"].shape[0]
+    return f"`from_matrices` with {size:,} degrees of freedom: {spent:.0f} s of processor time; {body.modes} modes."
+
+
+def main() -> None:
+    os.environ.setdefault("PHIPSI_BACKEND", "native")
+    where = machine()
+    parts = [
+        "# Flexible bodies",
+        f"One core, processor time, best of the rounds. Written by `benchmarks/flexible.py`. {where.get('cpu', '')}; {time.strftime('%Y-%m-%d')}.",
+        "## Against rigid links",
+        evaluations(),
+        "## Long chains",
+        long_chains(),
+        "## Exudyn",
+        against_exudyn(),
+    ]
+    if "--matrices" in sys.argv:
+        parts += ["## Large matrices", large_matrices()]
+    text = "\n\n".join(parts) + "\n"
+    (HERE / "FLEXIBLE.md").write_text(text, encoding="utf-8")
+    print(text)
+
+
+if __name__ == "__main__":
+    main()

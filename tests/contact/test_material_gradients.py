@@ -1,0 +1,65 @@
+"""Gradients of runs by materials: friction, restitution, stiffness, dissipation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from contact_problems import Scene
+from numpy.testing import assert_allclose
+
+import phipsi as pp
+from phipsi.contact.contact_rows import DISSIPATION, FRICTION, MATERIALS, RESTITUTION, STIFFNESS
+
+WEIGHT = np.array([0.1, 0.2, 0.5, 1.0, 0.3, 0.7])
+
+
+def both(scene: Scene, steps: int, column: int, change: float) -> tuple[float, float]:
+    """The derivative of a sum of last rates by a property of all slots; and by differences."""
+    system, q, v = scene.system()
+    sim = pp.Simulator(system, dt=1e-3, integrator="time_stepping")
+    weight = np.zeros((steps + 1, 6))
+    weight[-1] = WEIGHT
+    found = sim.gradient(sim.start(q, v), None, steps, of={"v": weight}, parameters=(MATERIALS,))
+    own: Any = np.array([sim.parameters[MATERIALS]] * 2)
+    own[:, :, column] += np.array([change, -change])[:, None]
+    state = sim.start(np.tile(q, (2, 1)), v, parameters={MATERIALS: own})
+    up, down = sim.rollout(state, steps=steps, record=("v",), progress=False).v[:, -1] @ WEIGHT
+    return found.parameters[MATERIALS][:, column].sum(), (up - down) / (2 * change)
+
+
+@pytest.mark.parametrize(
+    ("more", "steps", "column", "change"),
+    [
+        ({}, 60, FRICTION, 1e-6),
+        ({"restitution": 0.6}, 150, RESTITUTION, 1e-6),
+        ({"stiffness": 1e4, "dissipation": 20.0}, 100, STIFFNESS, 1e-2),
+        ({"stiffness": 1e4, "dissipation": 20.0}, 100, DISSIPATION, 1e-4),
+    ],
+)
+def test_of_a_ball_that_is_thrown(more, steps, column, change):
+    scene = Scene(friction=0.3, **more)
+    scene.add("ball", pp.shapes.Sphere(0.1), 1.0, (0, 0, 0.15), (1.5, 0.2, -1), (0, 0, 1))
+    found, wanted = both(scene, steps, column, change)
+    assert_allclose(found, wanted, rtol=2e-6)
+    assert abs(wanted) > 1e-6
+
+
+def test_of_a_block_that_slides_on_four_corners():
+    scene = Scene(friction=0.5)
+    box = pp.shapes.Box((0.2, 0.2, 0.1))
+    scene.add("block", box, 1.0, (0, 0, 0.05), (1.5, 0.2, 0), (0, 0, 1))
+    found, wanted = both(scene, 20, FRICTION, 1e-3)
+    assert_allclose(found, wanted, rtol=1e-5)
+
+
+def test_materials_are_asked_for():
+    scene = Scene(friction=0.5)
+    scene.add("ball", pp.shapes.Sphere(0.1), 1.0, (0, 0, 0.15))
+    system, q, v = scene.system()
+    sim = pp.Simulator(system, dt=1e-3, integrator="time_stepping")
+    weight = np.zeros((2, 6))
+    assert sim.gradient(sim.start(q, v), None, 1, of={"v": weight}).parameters == {}
+    with pytest.raises(pp.PhipsiError, match=r"'friction' is not a parameter.*contact\.materials"):
+        sim.gradient(sim.start(q, v), None, 1, of={"v": weight}, parameters=("friction",))
