@@ -68,6 +68,12 @@ def test_every_public_name_has_an_entry(assembled: Path):
         assert anchor == name.lower().replace(".", "")
 
 
+def test_the_gallery_has_every_example():
+    text = (ROOT / "docs" / "gallery.md").read_text(encoding="utf-8")
+    examples = [x for x in (ROOT / "examples").iterdir() if x.suffix in pages.LANGUAGES]
+    assert [x.name for x in examples if f"](../examples/{x.name})" not in text] == []
+
+
 def test_live_pages_have_pictures():
     for name, title, *_ in live_pages.PAGES:
         assert (ROOT / "docs" / "pictures" / f"live-{name}.png").is_file(), name

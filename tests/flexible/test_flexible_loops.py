@@ -23,7 +23,7 @@ def _system():
 SYSTEM = _system()
 TREE = SYSTEM.model
 START = TREE.neutral()
-START[[0, 5]] = 0.9, -1.8
+START[[0, 5]] = np.arccos(0.6), -2 * np.arccos(0.6)
 
 
 @pytest.fixture(autouse=True)

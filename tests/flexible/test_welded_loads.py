@@ -51,3 +51,22 @@ def test_machine_code_equals_reference(name, takes, monkeypatch):
         found.append(getattr(pp, name)(BOOM, q, *arguments))
     scale = np.abs(found[0]).max()
     np.testing.assert_allclose(found[1], found[0], rtol=1e-11, atol=1e-11 * scale)
+
+
+def test_a_loop_on_a_port(monkeypatch):
+    """A frame on a port is a weld without mass; the middle of the boom is pinned to the world."""
+    pin = pp.constraints.Spherical(name="pin", a="a", b="world")
+    q = BOOM.neutral()
+    q[4:7] = -1, 0, 0
+    v, tau = np.zeros(BOOM.nv), np.random.default_rng(4).standard_normal(BOOM.nv)
+    found = []
+    for backend in ("reference", "native"):
+        monkeypatch.setenv("PHIPSI_BACKEND", backend)
+        found.append(pp.forward_dynamics(pp.System(boom(), [pin]), q, v, tau))
+    np.testing.assert_allclose(found[1], found[0], atol=1e-9 * np.abs(found[0]).max())
+    A = pp.jacobian(BOOM, q, ["a"])[3:]
+    M = pp.mass_matrix(BOOM, q)
+    system = np.block([[M, A.T], [A, np.zeros((3, 3))]])
+    right = np.r_[tau - pp.bias_forces(BOOM, q, v), np.zeros(3)]
+    dense = np.linalg.solve(system, right)[: BOOM.nv]
+    np.testing.assert_allclose(found[0], dense, atol=1e-9 * np.abs(dense).max())

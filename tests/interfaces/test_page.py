@@ -244,3 +244,27 @@ def test_dragging_gives_points_of_the_world(arm: Tab):
     tab.page.mouse.click(x, y)
     assert tab.run("seen.length") == 6  # a click takes hold and lets go, and picks
     assert tab.page.locator("#facts").is_visible()
+
+
+def test_flexible_bodies_bend(browser: Any, tmp_path: Path):
+    builder = pp.ModelBuilder()
+    beam = pp.FlexibleInertia.beam(1.0, 1.0, 2.0, modes=1)
+    builder.add_body("boom", joint=pp.joints.Revolute((0, 1, 0)), inertia=beam)
+    boom = builder.build()
+    q = np.zeros((2, boom.nq))
+    q[1] = np.linspace(0.3, 0.1, boom.nq)
+    run = pp.Trajectory(boom, np.array([0.0, 1.0]), q, 0 * q, 0 * q)
+    tab = Tab(browser, run.to_html(tmp_path / "boom.html"))
+    tab.run("clock.set(1.0)")
+    end = tab.run("""() => { const b = page.scene.bending[0];
+        const at = b.mesh.geometry.attributes.position;
+        const out = [0, 0, 0]; let n = 0; // the middle of the last ring
+        b.from.forEach((node, c) => { if (3 * node + 3 === b.nodes) { n++;
+            ["getX", "getY", "getZ"].forEach((get, i) => { out[i] += at[get](c); }); } });
+        return out.map((x) => x / n); }""")
+    eta = q[1, -boom.modes[0] :]
+    np.testing.assert_allclose(end, beam.shape.deformed(eta)[-1], atol=1e-5)
+    assert abs(end[1]) + abs(end[2]) > 0.05  # it is bent
+    joint = tab.run("data.scene.bodies[0].joint")
+    assert joint["kind"] == "revolute" and joint["axes"] == [{"axis": [0, 1, 0], "turns": True}]
+    tab.close()

@@ -222,7 +222,12 @@ def greedy(run: Any, draws: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         (always_killed, {}, r"the first 8 runs .* same way.*\s+its process died \(SIGKILL\)"),
         (greedy, {"memory_limit": 8 << 30}, "needs more memory than it may have"),
         (lambda run, d: {"x": d["y"]}, {}, r"raised KeyError: 'y' \(run \d+, test_study_dri"),
-        (lambda run, d: {"x": 1.0}, {}, r"one row for each of 1 runs"),
+        (lambda run, d: {"x": 1.0}, {}, r"one row for each of 4 runs"),
+        (
+            lambda run, d: {"x": run.q[:, -1] + d["x"]},
+            {},
+            "raised ValueError: operands could not be",
+        ),
         (lambda run, d: 1.0, {}, "returned float; it must return arrays by name"),
     ],
 )

@@ -147,8 +147,8 @@ class SimulatorRun:
             out = out.with_inertial_parameters(given[INERTIA], moments="warn")
         return out.with_gravity(given["gravity"]) if "gravity" in given else out
 
-    def part(self, rows: slice) -> SimulatorRun:
-        """Some trajectories of a run with one leading axis."""
+    def part(self, rows: Array) -> SimulatorRun:
+        """The trajectories with these numbers, of a run with one leading axis."""
         found = {name: x[rows] for name, x in self._found.items()}
         out = SimulatorRun(self.simulator, self.state.part(rows), found)
         out.complete = self.complete

@@ -82,13 +82,15 @@ class SimulatorState:
         out.status[:], out.failed_at[:] = self.status, self.failed_at
         return out
 
-    def part(self, rows: slice) -> SimulatorState:
-        """Some trajectories of a state with one leading axis, in memory of their own."""
-        first, stop, _ = rows.indices(self.count)
+    def part(self, rows: Array) -> SimulatorState:
+        """The trajectories with these numbers, of a state with one leading axis, on their own.
+
+        `first` is right for the first of them.
+        """
         mine, own = ({n: x[rows].copy() for n, x in y.items()} for y in (self._rows, self.own))
         begun = None if self._begun is None else (self._begun[0][rows], self._begun[1][rows])
-        parts = mine, own, self.shared, self._starts, self.varied, begun, self.first + first
-        out = SimulatorState(self.simulator, (stop - first,), *parts)
+        parts = mine, own, self.shared, self._starts, self.varied, begun, self.first + int(rows[0])
+        out = SimulatorState(self.simulator, (len(rows),), *parts)
         out.efforts[:], out.steps = self.efforts[rows], self.steps
         out.status[:], out.failed_at[:] = self.status[rows], self.failed_at[rows]
         return out

@@ -450,38 +450,41 @@ class Study:
         """Outcomes of runs, and why there are none of a run, or "".
 
         Where the function raises an error, it is called again for halves of the runs, until it is
-        known in which run: the others have their outcomes.
+        known in which runs; then for all the others at once. If that fails, no run is to blame.
         """
         n = math.prod(run.state.batch)
-        parts: list[tuple[dict[str, Array], Array]] = []
-        errors: list[PhipsiError] = []
+        reasons = [""] * n
+        try:
+            return self._outcomes(run, draws), np.array(reasons)
+        except RaisedInFunction as error:
+            reason = error
+
+        def part(rows: Any) -> dict[str, Array]:
+            return self._outcomes(run.part(rows), {name: x[rows] for name, x in draws.items()})
 
         def visit(first: int, count: int) -> None:
-            rows = slice(first, first + count)
-            whole = count == n
-            part = run if whole else run.part(rows)
             try:
-                found = self._outcomes(part, {name: x[rows] for name, x in draws.items()})
-                parts.append((found, np.zeros(count, dtype="U1")))
+                part(np.arange(first, first + count))
             except PhipsiError as error:
-                if count > 1:
-                    half = count // 2
-                    visit(first, half)
-                    visit(first + half, count - half)
+                if count == 1:
+                    reasons[first] = shown(error, 300)
                     return
-                errors.append(error)
-                parts.append(({}, np.array([shown(error, 300)])))
+                half = count // 2
+                visit(first, half)
+                visit(first + half, count - half)
 
-        visit(0, n)
-        if len(errors) == n:
-            raise errors[0]
-        good = next(found for found, why in parts if not why[0])
+        if n > 1:
+            visit(0, n // 2)
+            visit(n // 2, n - n // 2)
+        why = np.array(reasons)
+        good = np.flatnonzero(why == "")
+        if good.size in (0, n):
+            raise reason
         out = {}
-        for name, like in good.items():
-            rows = [x[name] if x else np.zeros((1, *like.shape[1:]), like.dtype) for x, _ in parts]
-            out[name] = np.concatenate(rows)
-        raised = np.concatenate([why for _, why in parts])
-        return {name: _without(x, raised != "") for name, x in out.items()}, raised
+        for name, x in part(good).items():
+            out[name] = np.full((n, *x.shape[1:]), np.nan if x.dtype.kind == "f" else 0, x.dtype)
+            out[name][good] = x
+        return out, why
 
     @cached_property
     def _plan_text(self) -> str:

@@ -294,7 +294,8 @@ class Lowering:
     def _small_solve(self, x: Expr, u: Field) -> Field:
         b = self.builder
         if x.takes.index == "row" and x.T is x:
-            matrix = self._whole_matrix(self, x, u.type.cols == "1")
+            local = u.type.cols == "1" and not self.blocks.flexible  # hubs have six rows
+            matrix = self._whole_matrix(self, x, local)
             return b.make("row_solve", (matrix, u), str(x), u.type)
         matrix = self._whole_matrix(self, x, False)
         return b.make("small_solve", (matrix, u), str(x), u.type)

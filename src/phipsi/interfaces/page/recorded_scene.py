@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,7 +13,7 @@ from phipsi.algorithms.kinematics.motions import body_poses
 from phipsi.compiler import compile
 from phipsi.constraints import Constraint
 from phipsi.errors import PhipsiError
-from phipsi.interfaces.page.scene import Drawing
+from phipsi.interfaces.page.scene import Drawing, flexible_shapes, packed
 from phipsi.interfaces.page.shapes_and_colors import Spans, tips
 from phipsi.model import Model
 from phipsi.model.closures import Closure
@@ -53,6 +52,7 @@ def recorded_scene(trajectory: Trajectory) -> dict[str, Any]:
         **description,
         "times": packed(times),
         "poses": packed(poses),
+        "modal": [packed(_modal(model, q, k)) for k, _ in flexible_shapes(model)],
         "trail_times": packed(fine),
         "trails": [
             {"name": name, "color": list(color), "points": packed(points)}
@@ -62,6 +62,11 @@ def recorded_scene(trajectory: Trajectory) -> dict[str, Any]:
         "arrows": [*_contact_arrows(trajectory, times, size), *held],
         "notices": [*description["notices"], *untold],
     }
+
+
+def _modal(model: Model, q: Array, body: int) -> Array:
+    """Modal coordinates of a body (..., modes): they follow the coordinates of its joint."""
+    return q[..., model.q_slices[body]][..., -model.modes[body] :]
 
 
 def operator_blocks(trajectory: Trajectory) -> dict[str, Any] | None:
@@ -232,8 +237,3 @@ def _paths(trajectory: Trajectory, times: Array) -> list[tuple[str, Array]]:
         (name, poses[:, body, :3, 3] + poses[:, body, :3, :3] @ offset)
         for name, body, offset in tips(trajectory.model)
     ]
-
-
-def packed(values: Array) -> str:
-    """Numbers as base64 of little-endian single precision."""
-    return base64.b64encode(np.ascontiguousarray(values, dtype="<f4").tobytes()).decode("ascii")

@@ -118,7 +118,7 @@ def report_html(
     }
     if live:
         parts = continued(parts, trajectory, live if isinstance(live, Simulator) else None)
-    return page_html(title or model.name or f"{model.n_bodies} bodies", parts)
+    return page_html(title or model.name or _bodies(model), parts)
 
 
 TRANSPORT = """
@@ -158,9 +158,13 @@ def _subtitle(trajectory: Trajectory) -> str:
     mass = sum(inertia.mass for inertia in model.inertias)
     cut = "" if trajectory.complete else " — the run did not come to its end"
     return (
-        f"{model.n_bodies} bodies, {_sizes(trajectory)}, {mass:.4g} kg, "
+        f"{_bodies(model)}, {_sizes(trajectory)}, {mass:.4g} kg, "
         f"simulated with {trajectory.integrator or 'phipsi'}{cut}"
     )
+
+
+def _bodies(model: Any) -> str:
+    return "1 body" if model.n_bodies == 1 else f"{model.n_bodies} bodies"
 
 
 def _sizes(trajectory: Trajectory) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -14,17 +15,20 @@ from phipsi.errors import InputError, PhipsiError, shown
 from phipsi.interfaces.page.meshes import Meshes, read_meshes
 from phipsi.interfaces.page.shapes_and_colors import (
     FOOT,
+    LINK,
     PIN,
     SLAB,
     Color,
     Solid,
     Spans,
+    given_joint,
     linear,
     meshes_of,
     solids_of,
 )
 from phipsi.model import Model, joints
 from phipsi.model.closures import Closure
+from phipsi.model.flexible_ports import FlexibleShape
 from phipsi.model.mechanisms import of_mechanisms
 from phipsi.model.scalars import NUMPY_OPS
 from phipsi.model.shapes import Plane
@@ -90,9 +94,11 @@ class Drawing:
         poses = body_poses(model, q).reshape(len(q), -1, 4, 4)
         R, p = up @ poses[..., :3, :3], poses[..., :3, 3] @ up.T
         meshes = read_meshes(meshes_of(model)) if self.meshes else Meshes()
-        solids = solids_of(model, self.closures, self.passing, meshes.bodies)
+        bending = _flexible(model)
+        whole = meshes.bodies | {x["body"] for x in bending}
+        solids = solids_of(model, self.closures, self.passing, whole)
         solids = self._finished(solids)
-        boxes = [*solids, *(part.bounds for part in meshes.parts)]
+        boxes = [*solids, *(part.bounds for part in meshes.parts), *_flexible_boxes(model)]
         low, high = _extent(boxes, R, p, up)
         floor = None
         if np.linalg.norm(model.gravity) > 0:
@@ -119,6 +125,7 @@ class Drawing:
             "solids": [_plain(solid) for solid in solids + slabs],
             "meshes": list(meshes.packed),
             "parts": self._parts(meshes),
+            "flexible": bending,
             "loops": [_loop(c, None) for c in self.closures if c.matrix is None]
             + [_loop(c, when) for c, when in self.passing if c.matrix is None],
             "frames": [
@@ -183,7 +190,7 @@ def _assembled(mechanism: Any) -> Array:
 
 def _body(model: Model, k: int) -> dict[str, Any]:
     """A body for its facts and overlays: mass, mass centre, the ellipsoid of its inertia, joint."""
-    inertia, joint = model.inertias[k], model.joints[k]
+    inertia, joint = model.inertias[k], given_joint(model.joints[k])
     moments, R = np.linalg.eigh(np.asarray(inertia.moment_about_com_B, dtype=float))
     R = R * np.sign(np.linalg.det(R))
     squares = (
@@ -198,6 +205,43 @@ def _body(model: Model, k: int) -> dict[str, Any]:
         "principal": _rounded_list(matrix_to_quat(R)),
         "joint": {"name": model.joint_names[k], "kind": joint.kind, "axes": _axes(joint)},
     }
+
+
+def flexible_shapes(model: Model) -> list[tuple[int, FlexibleShape]]:
+    """Bodies with modes that say what they look like."""
+    found = ((k, x.shape) for k, x in enumerate(model.flexible) if x is not None)
+    return [(k, s) for k, s in found if s is not None and len(s.triangles) + len(s.segments)]
+
+
+def _flexible(model: Model) -> list[dict[str, Any]]:
+    """Shapes that modes bend: nodes, displacements per mode, and a tube along the segments."""
+    return [
+        {
+            "body": k,
+            "nodes": packed(s.nodes),
+            "modes": packed(np.moveaxis(s.modes, -1, 0)),
+            "triangles": s.triangles.ravel().tolist(),
+            "segments": s.segments.ravel().tolist(),
+            "radius": _rounded(0.025 * float(np.ptp(s.nodes, axis=0).max())),
+            "color": _rounded_list(LINK),
+        }
+        for k, s in flexible_shapes(model)
+    ]
+
+
+def _flexible_boxes(model: Model) -> list[Solid]:
+    """Boxes around them, as they are at rest."""
+    out: list[Solid] = []
+    for k, s in flexible_shapes(model):
+        low, high = s.nodes.min(axis=0), s.nodes.max(axis=0)
+        x, y, z = ((high - low) / 2).tolist()
+        out.append(Solid(k, "box", (x, y, z), position=(low + high) / 2))
+    return out
+
+
+def packed(values: Array) -> str:
+    """Numbers as base64 of little-endian single precision."""
+    return base64.b64encode(np.ascontiguousarray(values, dtype="<f4").tobytes()).decode("ascii")
 
 
 def _axes(joint: joints.Joint) -> list[dict[str, Any]]:
@@ -282,7 +326,7 @@ def _extent(solids: list[Solid], R: Array, p: Array, up: Array) -> tuple[Array, 
 def _followed(model: Model, p: Array, whole: Array) -> int:
     """A floating base that travels farther than the mechanism is large, or −1."""
     roots = [i for i in range(model.n_bodies) if model.parent[i] == WORLD]
-    if len(roots) != 1 or model.joints[roots[0]].nv < 6:
+    if len(roots) != 1 or given_joint(model.joints[roots[0]]).nv < 6:
         return -1
     around = p - p[:, roots]
     size = float(np.linalg.norm(around.max(axis=(0, 1)) - around.min(axis=(0, 1))))
@@ -303,7 +347,8 @@ def _pedestals(
     if any(solid.body == WORLD and solid.color != PIN for solid in solids):
         return []
     out: list[Solid] = []
-    held = [i for i in range(model.n_bodies) if model.parent[i] == WORLD and model.joints[i].nv < 3]
+    roots = [i for i in range(model.n_bodies) if model.parent[i] == WORLD]
+    held = [i for i in roots if given_joint(model.joints[i]).nv < 3]
     places = [(i, np.asarray(model.placements[i].translation)) for i in held]
     for c in closures:
         ends = dict(c.points) if c.matrix is None else {}

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from phipsi.model import Model, Pose, joints
 from phipsi.model.closures import Closure
 from phipsi.model.extras import Shape, as_file_shape
+from phipsi.model.flexible_hinge import FlexibleHinge
 from phipsi.model.tree import WORLD
 
 Array = NDArray[Any]
@@ -101,6 +102,11 @@ def _pin(closure: Closure, width: float, size: float, when: Spans | None) -> Ite
             yield Solid(body, "cylinder", thick, R, p, PIN, when)
         else:
             yield Solid(body, "sphere", _ball(radius), R, p, PIN, when)
+
+
+def given_joint(joint: joints.Joint) -> joints.Joint:
+    """The joint without the modes of the bodies that it joins."""
+    return joint.joint if isinstance(joint, FlexibleHinge) else joint
 
 
 def tips(model: Model, most: int = 4) -> list[tuple[str, int, Array]]:
@@ -193,7 +199,7 @@ def _typical_length(model: Model) -> float:
 
 
 def _skeleton(model: Model, body: int, size: float, held: list[Array]) -> Iterator[Solid]:
-    floats = model.parent[body] == WORLD and model.joints[body].nv >= 3
+    floats = model.parent[body] == WORLD and given_joint(model.joints[body]).nv >= 3
     ends = [] if floats else _ends(model, body, held)
     if not ends:
         yield _inertia_box(model, body, size)
@@ -246,7 +252,7 @@ def _capsule(body: int, end: Array, radius: float) -> Iterator[Solid]:
 
 def _hub(model: Model, body: int, ends: list[Array], radii: list[float]) -> Iterator[Solid]:
     radius = max(radii)
-    joint = model.joints[body]
+    joint = given_joint(model.joints[body])
     if not isinstance(joint, joints.Revolute | joints.Helical | joints.Cylindrical):
         yield Solid(body, "sphere", _ball(1.08 * radius), color=HUB)
         return

@@ -5,6 +5,7 @@
 //   scene.setPoses(array)    12 numbers per body: rotation row by row (9), position (3), in world axes
 //   scene.setArrows([{at, vector, kind, label}])    at in m, vector in N, both in world axes
 //   scene.setPaths([{name, points, times, color}])  points: x y z one after the other, in world axes
+//   scene.setModes(number, eta)    modal coordinates of description.flexible[number]
 //   scene.setTime(t)         for solids that are not always there, and paths that fade
 //   scene.onPick = (name, pointInBody, event) => {}           a click or tap; name null: beside all bodies
 //   scene.onDrag = {start(name, pointInBody, pointInWorld), move(pointInWorld), end()}
@@ -157,7 +158,7 @@ class PhipsiScene {
     this.upright = this.world.matrixWorld.clone(); this.upside = this.upright.clone().invert();
     this.camera = new THREE.PerspectiveCamera(0.62 * 180 / Math.PI, 1, 0.01, 100); this.camera.up.set(0, 0, 1);
     this.rim = { value: new THREE.Color() };
-    this._lights(); this._floor(); this._bodies(); this._overlays(); this._pointer();
+    this._lights(); this._floor(); this._bodies(); this._flexible(); this._overlays(); this._pointer();
     this.theme("dark"); this.home();
     new ResizeObserver(() => this.resize()).observe(canvas);
     this.resize();
@@ -211,6 +212,42 @@ class PhipsiScene {
       (part.body < 0 ? this.world : this.bodies[part.body]).add(mesh);
       return mesh;
     });
+  }
+  _flexible() { // bodies that modes bend: tubes along segments, and triangles
+    this.bending = (this.description.flexible || []).map((one) => {
+      const nodes = new Float32Array(PhipsiShapes.bytes(one.nodes)), modes = new Float32Array(PhipsiShapes.bytes(one.modes));
+      const from = [], position = [], normal = [], index = [], sides = 14, a = new THREE.Vector3(), z = new THREE.Vector3(), x = new THREE.Vector3(), y = new THREE.Vector3();
+      const corner = (node, n, r) => { from.push(node); for (let i = 0; i < 3; i++) position.push(nodes[3 * node + i] + r * n.getComponent(i)); normal.push(n.x, n.y, n.z); };
+      for (let s = 0; s < one.segments.length; s += 2) {
+        const ends = [one.segments[s], one.segments[s + 1]], first = from.length;
+        z.fromArray(nodes, 3 * ends[1]).sub(a.fromArray(nodes, 3 * ends[0])).normalize();
+        x.set(...(Math.abs(z.z) < 0.9 ? [0, 0, 1] : [1, 0, 0])).cross(z).normalize(); y.crossVectors(z, x);
+        for (const node of ends) for (let k = 0; k < sides; k++) { const t = 2 * Math.PI * k / sides; corner(node, a.copy(x).multiplyScalar(Math.cos(t)).addScaledVector(y, Math.sin(t)), one.radius); }
+        for (let k = 0; k < sides; k++) { const p = first + k, q = first + (k + 1) % sides; index.push(p, q, q + sides, p, q + sides, p + sides); }
+      }
+      const flat = from.length;
+      a.set(0, 0, 1);
+      for (let node = 0; one.triangles.length && node < nodes.length / 3; node++) corner(node, a, 0);
+      for (const node of one.triangles) index.push(flat + node);
+      const shape = new THREE.BufferGeometry();
+      shape.setAttribute("position", new THREE.Float32BufferAttribute(position, 3));
+      shape.setAttribute("normal", new THREE.Float32BufferAttribute(normal, 3));
+      shape.setIndex(index);
+      if (one.triangles.length) shape.computeVertexNormals();
+      const mesh = new THREE.Mesh(shape, phipsiMaterial(this.rim, { side: THREE.DoubleSide }));
+      mesh.material.color.setRGB(...one.color); mesh.castShadow = mesh.receiveShadow = true; mesh.frustumCulled = false;
+      mesh.userData.part = one; this.bodies[one.body].add(mesh); this.parts.push(mesh);
+      return { mesh, modes, rest: Float32Array.from(position), from, nodes: nodes.length, bends: one.triangles.length > 0 };
+    });
+  }
+  setModes(which, eta) { // modal coordinates of the flexible body of that number in `description.flexible`
+    const { mesh, modes, rest, from, nodes, bends } = this.bending[which], at = mesh.geometry.attributes.position;
+    const move = new Float32Array(nodes);
+    eta.forEach((e, j) => { for (let i = 0; i < nodes; i++) move[i] += e * modes[j * nodes + i]; });
+    from.forEach((node, c) => at.setXYZ(c, rest[3 * c] + move[3 * node], rest[3 * c + 1] + move[3 * node + 1], rest[3 * c + 2] + move[3 * node + 2]));
+    at.needsUpdate = true;
+    if (bends) mesh.geometry.computeVertexNormals();
+    mesh.geometry.boundingSphere = null; this.dirty = true;
   }
   _overlays() {
     const d = this.description, size = d.radius;

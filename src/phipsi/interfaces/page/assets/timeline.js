@@ -41,10 +41,18 @@ function arrowsAt(t) {
     return { at: points.subarray(from, from + 3), vector: forces.subarray(from, from + 3), kind, label: labels[i] };
   }));
 }
+const modal = (data.scene.modal || []).map(floats);
+function bend(t) { // modal coordinates between two recorded frames
+  const [low, high, s] = bracket(run.times, t);
+  modal.forEach((values, which) => {
+    const n = values.length / run.times.length;
+    page.scene.setModes(which, Array.from({ length: n }, (_, i) => (1 - s) * values[low * n + i] + s * values[high * n + i]));
+  });
+}
 clock.listeners.push((t) => {
   posesAt(t, page.poses); page.setPoses(page.poses);
   if (!page.scene) return;
-  page.scene.setTime(t);
+  page.scene.setTime(t); bend(t);
   if (pushes.length) page.scene.setArrows(arrowsAt(t));
 });
 
