@@ -43,7 +43,7 @@ PANEL = '<aside id="live" aria-label="what can be changed"></aside>'
 @of_contacts
 @of_mechanisms
 def live_page(
-    mechanism: Model | Simulator,
+    simulator: Simulator | Model,
     path: str | os.PathLike[str],
     *,
     q: ArrayLike | None = None,
@@ -61,7 +61,7 @@ def live_page(
     contacts push. As long as nothing is changed, the state is that of
     ``Simulator(…, reproducible=True)``, bit for bit.
 
-    **Arguments:** `mechanism`, a `Simulator`, with its laws, step and integrator; or a model or a
+    **Arguments:** `simulator`, a `Simulator`, with its laws, step and integrator; or a model or a
     `System`, which then moves without laws, in steps of 1 ms, and stands still at first; `path` of
     the file; `q` (nq,), `v` (nv,), the state at first: neutral or assembled, and at rest;
     `parameters` of laws and of what the simulator's `given` names, as for `start`; `title` of the
@@ -76,11 +76,11 @@ def live_page(
     ...     page.name, "https://" in page.read_text()
     ('arm.html', False)
     """
-    given = isinstance(mechanism, Simulator)
-    simulator = mechanism if given else simulator_of(mechanism)
+    given = isinstance(simulator, Simulator)
+    whole = simulator if given else simulator_of(simulator)
     moves = given if play is None else bool(play)
-    parts = live_parts(simulator, q, v, parameters, play=moves, meshes=meshes)
-    model = simulator.model
+    parts = live_parts(whole, q, v, parameters, play=moves, meshes=meshes)
+    model = whole.model
     name = title or model.name or counted(model.n_bodies, "body")
     target = Path(path)
     if target.suffix.lower() not in (".html", ".htm"):

@@ -48,7 +48,7 @@ class Shown(Protocol):
 @of_contacts
 @of_mechanisms
 def show(
-    mechanism: Model,
+    subject: Model,
     q: ArrayLike | None = None,
     *,
     title: str = "",
@@ -62,7 +62,7 @@ def show(
     it. In a notebook the viewer is displayed as the last value of a cell. In a script it is a page
     in the browser, at an address of this machine that holds a token: ``viewer.address``.
 
-    **Arguments:** `mechanism`, a model or a `System`; `q` (nq,), the configuration at first:
+    **Arguments:** `subject`, a model or a `System`; `q` (nq,), the configuration at first:
     neutral, or assembled; `title` of the page; `open` it in the browser; `meshes` of the robot's
     file; `notebook`, whether it is shown in a cell, found out if None.
     **Returns:** a viewer with `set` and `close`. **Cost:** of `set`, that of `body_poses`.
@@ -73,7 +73,7 @@ def show(
     ...     viewer.address.startswith("http://127.0.0.1:")
     True
     """
-    whole: Any = mechanism_of(mechanism, show)
+    whole: Any = mechanism_of(subject, show)
     scene = scene_description(whole, meshes=meshes)
     places = first_configuration(whole) if q is None else q
     inside = in_notebook() if notebook is None else notebook
