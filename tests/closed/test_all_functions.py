@@ -188,7 +188,8 @@ OF_EITHER = {"Contacts": lambda m: pp.Contacts(m, ground=True)}
 # What functions return or are handed by `simulate`; nobody makes them from a system.
 RESULTS = {"Scenario", "Trajectory", "forces.State"}
 RESULTS |= {"topology.Topology"}
-NAMES = {"load"}  # `model` is a name in a file
+# `model` is a name in a file; `system` is OpenMM's
+NAMES = {"load", "molecules.OpenMMPotential", "molecules.from_openmm"}
 
 TABLE = {
     "of_given_motion": GIVEN_MOTION,

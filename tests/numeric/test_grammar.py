@@ -83,7 +83,7 @@ CALLS = {
     "jacobian_dot": (Q, V, P), "jacobian_dot_v": (Q, V, P), "kinetic_energy": (Q, V),
     "log_det_mass_matrix": (Q,), "log_det_mass_matrix_gradient": (Q,), "mass_matrix": (Q,),
     "mass_matrix_inverse": (Q,), "momentum": (Q, V), "operational_space_inertia": (Q, P),
-    "potential_energy": (Q,), "tip_force_correction": (Q, P, np.ones((5, 1, 6))),
+    "elastic_energy": (Q,), "potential_energy": (Q,), "tip_force_correction": (Q, P, np.ones((5, 1, 6))),
 }  # fmt: skip
 SEVERAL = {
     "forward_dynamics_derivatives": (Q, V, T), "innovations": (Q, V, T),

@@ -67,7 +67,8 @@ def live_page(
     `parameters` of laws and of what the simulator's `given` names, as for `start`; `title` of the
     page; `play`, whether time goes on at first; `meshes` of the robot's file.
     **Returns:** the path. **Cost:** LLVM compiles two steps: one second for an arm, five for a
-    humanoid, ten with contacts; about 1 MB, and the meshes. **Source:** docs/decisions/0051.
+    humanoid, ten with contacts; about 1 MB, and the meshes.
+    Reasons: docs/decisions/0051.
 
     >>> import tempfile, pathlib
     >>> import phipsi as pp
