@@ -83,7 +83,8 @@ CALLS = {
     "jacobian_dot": (Q, V, P), "jacobian_dot_v": (Q, V, P), "kinetic_energy": (Q, V),
     "log_det_mass_matrix": (Q,), "log_det_mass_matrix_gradient": (Q,), "mass_matrix": (Q,),
     "mass_matrix_inverse": (Q,), "momentum": (Q, V), "operational_space_inertia": (Q, P),
-    "elastic_energy": (Q,), "potential_energy": (Q,), "tip_force_correction": (Q, P, np.ones((5, 1, 6))),
+    "elastic_energy": (Q,), "potential_energy": (Q,),
+    "tip_force_correction": (Q, P, np.ones((5, 1, 6))),
 }  # fmt: skip
 SEVERAL = {
     "forward_dynamics_derivatives": (Q, V, T), "innovations": (Q, V, T),
@@ -120,6 +121,7 @@ WITH_CONTACTS = {
 }
 # These take a state and no options: runs have their own, the others evaluate no program.
 WITHOUT_OPTIONS = {
+    "mode_shapes", "natural_frequencies",  # eigenvalues, one configuration at a time
     "contact_forces", "contact_step", "dense", "equilibrium", "from_drake", "from_mujoco",
     "from_pinocchio", "inverse_kinematics",
     "linearize", "prove", "rollout", "rollout_gradient", "simulate", "step_derivatives", "to_drake",
