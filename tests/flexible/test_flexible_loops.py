@@ -5,6 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import phipsi as pp
+from phipsi.motion import closure_terms
 
 BEAM = pp.FlexibleInertia.beam(1.0, 1.0, EI=50.0, modes=0, rotary_inertia=1e-3)
 
@@ -48,6 +49,47 @@ def test_a_loop_on_a_port_closes_and_moves_as_its_equations_say():
     load = np.concatenate([tau - pp.bias_forces(TREE, q, v), -bias])
     assert_allclose(found, np.linalg.solve(whole, load)[: TREE.nv], rtol=1e-5, atol=1e-5)
     assert_allclose(G @ found, -bias, atol=1e-6)
+
+
+def _by_hand(q, v):
+    """Accelerations of the closed chain, by dense matrices."""
+    G, h = SYSTEM.jacobian(q), 1e-5
+    ahead, behind = (SYSTEM.jacobian(TREE.integrate(q, s * h * v)) for s in (1, -1))
+    reach = np.linalg.solve(pp.mass_matrix(TREE, q), G.T)
+    free = -np.linalg.solve(pp.mass_matrix(TREE, q), pp.bias_forces(TREE, q, v))
+    gap = G @ free + (ahead - behind) @ v / (2 * h)
+    return free - reach @ np.linalg.lstsq(G @ reach, gap, rcond=1e-10)[0]
+
+
+@pytest.mark.parametrize("way", ["unrolled", "elimination"])
+def test_compiled_steps_keep_a_loop_on_a_port_closed(way, monkeypatch):
+    """Against steps by dense matrices, which do not project."""
+    if way == "elimination":
+        monkeypatch.setattr(closure_terms, "MOST_TERMS", 0)
+    q, v, h = SYSTEM.assemble(START), np.zeros(TREE.nv), 1e-3
+    monkeypatch.setenv("PHIPSI_BACKEND", "native")
+    system = _system()
+    assert isinstance(closure_terms.way_of(system), closure_terms.Unrolled) == (way == "unrolled")
+    found, rates = pp.rollout(system, q, v, v, h, 4)
+    monkeypatch.setenv("PHIPSI_BACKEND", "reference")
+    for _ in range(4):
+        stages = [(v, _by_hand(q, v))]
+        for part in (0.5, 0.5, 1.0):
+            x, y = (part * h * z for z in stages[-1])
+            stages.append((v + y, _by_hand(TREE.integrate(q, x), v + y)))
+        dq, dv = (np.einsum("k,ki", (1, 2, 2, 1), x) / 6 for x in zip(*stages, strict=True))
+        q, v = TREE.integrate(q, h * dq), v + h * dv
+    assert_allclose(rates[-1], v, rtol=1e-6, atol=1e-6 * np.abs(v).max())
+    assert_allclose(found[-1], q, rtol=0, atol=1e-9)
+    assert np.abs(SYSTEM.residual(found[1:])).max() < 1e-12
+
+
+def test_residuals_in_code_know_where_ports_are():
+    q = TREE.random_configuration(3)
+    found = closure_terms._residual_entries(SYSTEM, q)
+    assert_allclose(found.astype(float), SYSTEM.residual(q), atol=1e-13)
+    q[1:5] *= 2  # the first beam bends further
+    assert np.abs(SYSTEM.residual(q) - found.astype(float)).max() > 1e-3
 
 
 def test_a_prescribed_joint_leaves_the_modes_of_its_body_free():

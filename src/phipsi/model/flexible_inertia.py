@@ -489,9 +489,7 @@ class FlexibleInertia(Value):
                 f"port_pose takes one set of {self.modes} real modal coordinates, but eta has "
                 f"shape {x.shape} and type {x.dtype}."
             )
-        g = skew(port.turns @ x / 2)
-        R = np.eye(3) + 2 / (1 - np.trace(g @ g) / 2) * (g + g @ g)
-        return Pose(R @ port.rotation, port.position + (port.moves + port.shortening @ x / 2) @ x)
+        return Pose(*port.pose_at(x))
 
     def _coordinates(self, eta: ArrayLike) -> NDArray[Any]:
         x = np.asarray(eta)

@@ -73,6 +73,13 @@ class Port(Value):
             **{x: checked_array(who, x, given[x], n, *_PORT_ARRAYS[x]) for x in _PORT_ARRAYS},
         )
 
+    def pose_at(self, eta: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Axes (3, 3) and origin (3,) of the port in the body frame at modal coordinates (n,)."""
+        a, b, c = self.turns @ eta / 2
+        g = np.array([[0, -c, b], [c, 0, -a], [-b, a, 0]])
+        turn = np.eye(3) + (g + g @ g) * (2 / (1 + (a * a + b * b + c * c)))
+        return turn @ self.rotation, self.position + (self.moves + self.shortening @ eta / 2) @ eta
+
     def _key(self) -> tuple[Any, ...]:
         return (self.name, *(getattr(self, x).tobytes() for x in self.__slots__[1:]))
 

@@ -18,6 +18,7 @@ from phipsi.algorithms.constrained.system import System
 from phipsi.algorithms.forms import BIAS_FORCES, ROW_DRIFT
 from phipsi.backends.array_algebra import Scalars
 from phipsi.compiler import compile
+from phipsi.model.flexible_hinge import FlexibleHinge
 from phipsi.model.model import Model
 from phipsi.motion.unrolled_elimination import Elimination, elimination_of
 from phipsi.motion.unrolled_programs import (
@@ -124,6 +125,10 @@ def _pose_entries(model: Model, q: np.ndarray) -> list[tuple[np.ndarray, np.ndar
     for k, joint in enumerate(model.joints):
         turn, arm = joint.transform(joint.params, list(q[model.q_slices[k]]), _SCALARS)
         R, x = poses[model.parent[k]] if model.parent[k] >= 0 else poses[-1]
+        if isinstance(joint, FlexibleHinge) and joint.port is not None:
+            eta = q[model.q_slices[model.parent[k]]][-joint.port_modes :]
+            axes, origin = joint.port.pose_at(eta)
+            R, x = R @ axes, R @ origin + x
         place = R @ model.placement_rotations[k]
         origin = R @ model.placement_translations[k] + x
         whole = np.array(turn, dtype=object), np.array(arm, dtype=object)

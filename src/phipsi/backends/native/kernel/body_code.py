@@ -77,6 +77,8 @@ class BodyCode:
         if x in self.inside or is_remade(x) or root(x) is not x:  # views are never kept
             body = x.operation.body
             out = getattr(self, "_" + x.op)(x) if body is None else body(self, x)
+            if isinstance(out, bl.Dense) and not any(out.rows):
+                out = self.zeros(x)  # over the rates of a weld: zero, of the size of x
         else:
             out = self._kept(x)
         self.values[x] = out

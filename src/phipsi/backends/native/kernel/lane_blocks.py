@@ -317,11 +317,7 @@ def _move_gyration(x: Rigid, s: Gyration) -> Gyration:
 
 
 def combine(terms: Sequence[tuple[Any, Block]]) -> Block:
-    """Σ cᵢ Xᵢ, in the most special kind that holds all of them.
-
-    A product over the rates of a weld has no entries: it is zero, whatever its size.
-    """
-    terms = [term for term in terms if term[1].entries] or terms
+    """Σ cᵢ Xᵢ, in the most special kind that holds all of them."""
     blocks = [x for _, x in terms]
     if all(isinstance(x, Inertia) for x in blocks) or all(isinstance(x, Gyration) for x in blocks):
         return _entrywise(terms, blocks[0])
