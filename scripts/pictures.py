@@ -12,6 +12,7 @@ import re
 import runpy
 import shutil
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -54,20 +55,29 @@ def thousand_arms() -> plt.Figure:
     return figure
 
 
-def workbench(folder: Path) -> None:
-    """The workbench's page in chromium: an expression and a claim."""
+@contextlib.contextmanager
+def chromium() -> Iterator[Any]:
+    """The system's browser without a window, drawing in software."""
     from playwright.sync_api import sync_playwright
 
+    software = ["--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]
+    with sync_playwright() as play:
+        browser = play.chromium.launch(
+            executable_path=shutil.which("chromium"), args=["--no-sandbox", *software]
+        )
+        yield browser
+        browser.close()
+
+
+def workbench(folder: Path) -> None:
+    """The workbench's page in chromium: an expression and a claim."""
     from phipsi.interfaces.workbench.server import Workbench
 
     shots = {
         "workbench": ("ℳ⁻¹ τ", "#cost svg"),
         "workbench-claim": ("ψ K H φ = φ + ψ", "#verdict pre"),
     }
-    with Workbench() as bench, sync_playwright() as play:
-        browser = play.chromium.launch(
-            executable_path=shutil.which("chromium"), args=["--no-sandbox"]
-        )
+    with Workbench() as bench, chromium() as browser:
         page = browser.new_page(viewport={"width": 1180, "height": 700})
         page.goto(bench.address)
         for name, (text, shown) in shots.items():
@@ -82,7 +92,6 @@ def workbench(folder: Path) -> None:
                 clip={"x": 0, "y": 0, "width": 1180, "height": height},
             )
             print(f"written: docs/pictures/{name}.png")
-        browser.close()
 
 
 def contact_forces(folder: Path) -> None:
@@ -90,28 +99,26 @@ def contact_forces(folder: Path) -> None:
     import subprocess
     import tempfile
 
-    from playwright.sync_api import sync_playwright
+    from PIL import Image
 
     parts = []
-    software = ["--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]
-    with tempfile.TemporaryDirectory() as home, sync_playwright() as play:
-        browser = play.chromium.launch(
-            executable_path=shutil.which("chromium"), args=["--no-sandbox", *software]
-        )
-        for name, t in (("trotting_quadruped", 3.1), ("lander", 1.0)):
+    with tempfile.TemporaryDirectory() as home, chromium() as browser:
+        for name, t, nearer in (("trotting_quadruped", 3.1, 1.5), ("lander", 1.0, 1.1)):
             file = Path(home) / f"{name}.html"
             subprocess.run([sys.executable, ROOT / "examples" / f"{name}.py", file], check=True)
             size = {"width": 1200, "height": 800}
             page = browser.new_page(viewport=size, color_scheme="dark")
             page.goto(file.as_uri(), timeout=120_000)
-            page.evaluate("t => { setPlaying(false); clock.set(t); }", t)
+            still = "([t, near]) => { setPlaying(false); clock.set(t); page.scene.zoom(near); }"
+            page.evaluate(still, [t, nearer])
             page.wait_for_timeout(1000)
             shot = Path(home) / f"{name}.png"
             clip = {"x": 240, "y": 170, "width": 720, "height": 390}
             page.screenshot(path=shot, clip=clip, timeout=120_000)
             parts.append(plt.imread(shot)[..., :3])
-        browser.close()
-    plt.imsave(folder / "contact-forces.png", np.concatenate(parts, axis=1))
+    pixels = (255 * np.concatenate(parts, axis=1)).astype(np.uint8)
+    small = Image.fromarray(pixels).resize((1000, 271), Image.Resampling.LANCZOS)
+    small.save(folder / "contact-forces.png", optimize=True)
     print("written: docs/pictures/contact-forces.png")
 
 
@@ -119,20 +126,14 @@ def live_page(folder: Path) -> None:
     """A live page in chromium: an arm that a hand pulls."""
     import tempfile
 
-    from playwright.sync_api import sync_playwright
-
     import phipsi as pp
 
-    software = ["--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]
     arm = pp.examples.seven_joint_arm()
     hold = pp.controllers.ComputedTorque(arm, [0.3, 0.7, 0.0, 0.9, 0.0, 0.6, 0.0], kp=30, kd=8)
     sim = pp.Simulator(arm, [hold], dt=1e-3, reproducible=True)
-    with tempfile.TemporaryDirectory() as home, sync_playwright() as play:
+    with tempfile.TemporaryDirectory() as home, chromium() as browser:
         q = [0.3, 0.7, 0.0, 0.9, 0.0, 0.6, 0.0]
         file = pp.live_page(sim, Path(home) / "arm.html", q=q, title="An arm, live", play=False)
-        browser = play.chromium.launch(
-            executable_path=shutil.which("chromium"), args=["--no-sandbox", *software]
-        )
         page = browser.new_page(viewport={"width": 1180, "height": 720}, color_scheme="light")
         page.goto(file.as_uri(), timeout=120_000)
         page.wait_for_selector("#live[data-ready]", timeout=120_000)
@@ -144,7 +145,6 @@ def live_page(folder: Path) -> None:
         )
         page.wait_for_timeout(20_000)
         page.screenshot(path=folder / "live-page.png", timeout=120_000)
-        browser.close()
     print("written: docs/pictures/live-page.png")
 
 
@@ -153,8 +153,6 @@ def pages(folder: Path) -> None:
     import tempfile
     import warnings
     from importlib.metadata import files
-
-    from playwright.sync_api import sync_playwright
 
     pp = phipsi
     (path,) = [f for f in files("example-robot-data") or () if f.name == "talos_full_v2.urdf"]
@@ -178,12 +176,8 @@ def pages(folder: Path) -> None:
     facts = "page.scene.pan(120, 0); page.pick('link2'); page.show('labels', true);"
     canvas = {"x": 340, "y": 112, "width": 320, "height": 450}
     whole = {"x": 0, "y": 0, "width": 1000, "height": 600}
-    software = ["--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]
     shots: dict[str, list[np.ndarray]] = {}
-    with tempfile.TemporaryDirectory() as home, sync_playwright() as play:
-        browser = play.chromium.launch(
-            executable_path=shutil.which("chromium"), args=["--no-sandbox", *software]
-        )
+    with tempfile.TemporaryDirectory() as home, chromium() as browser:
         for name, run, t, scheme, text, clip in (
             ("page-humanoid", stands, 0.0, "dark", "page.scene.zoom(0.95);", canvas),
             ("page-humanoid", stands, 0.0, "light", "page.scene.zoom(0.95);" + marks, canvas),
@@ -199,7 +193,6 @@ def pages(folder: Path) -> None:
             page.screenshot(path=Path(home) / "shot.png", clip=clip, timeout=120_000)
             shots.setdefault(name, []).append(plt.imread(Path(home) / "shot.png")[..., :3])
             page.close()
-        browser.close()
     from PIL import Image
 
     for name, parts in shots.items():
@@ -213,15 +206,10 @@ def live(folder: Path) -> None:
     import tempfile
 
     from PIL import Image
-    from playwright.sync_api import sync_playwright
 
     sys.path.insert(0, str(ROOT / "docs" / "site"))
     pages = importlib.import_module("live_pages").PAGES
-    software = ["--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]
-    with tempfile.TemporaryDirectory() as home, sync_playwright() as play:
-        browser = play.chromium.launch(
-            executable_path=shutil.which("chromium"), args=["--no-sandbox", *software]
-        )
+    with tempfile.TemporaryDirectory() as home, chromium() as browser:
         for name, _, _, make in pages:
             file, shot = Path(home) / f"{name}.html", Path(home) / f"{name}.png"
             make(file)
@@ -236,7 +224,6 @@ def live(folder: Path) -> None:
             part = whole.crop((left, 0, left + side, whole.height)).resize((360, 240))
             part.quantize(128).save(folder / f"live-{name}.png", optimize=True)
             print(f"written: docs/pictures/live-{name}.png")
-        browser.close()
 
 
 def swing_up() -> plt.Figure:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.constrained.assembly import search
+from phipsi.algorithms.constrained.system import System
 from phipsi.algorithms.kinematics.motions import body_poses
 from phipsi.errors import InputError
 from phipsi.interfaces.model_checks import counted
@@ -116,7 +117,10 @@ def live_parts(
     scene = scene_description(simulator._mechanism, meshes=meshes, q=_reach(simulator, state.q))
     _follow_the_base(scene, model, state.q)
     mass = sum(inertia.mass for inertia in model.inertias)
-    sizes = f"{counted(model.n_bodies, 'body')}, {model.nv} degrees of freedom, {mass:.4g} kg"
+    whole = simulator._mechanism
+    free = whole.mobility(state.q).mobility if isinstance(whole, System) else model.nv
+    degrees = "degree" if free == 1 else "degrees"
+    sizes = f"{counted(model.n_bodies, 'body')}, {free} {degrees} of freedom, {mass:.4g} kg"
     return {
         "subtitle": f"{sizes}; {simulator.integrator}, steps of {1e3 * simulator.dt:g} ms",
         "data": {"scene": scene, "live": {"physics": physics.description(), "play": play}},
