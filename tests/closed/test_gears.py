@@ -207,6 +207,10 @@ def test_gears_engage_where_the_joints_are():
         (lambda: c.Gear(name="g", driver="a", driven="b"), "either ratio"),
         (lambda: c.Gear(name="g", driver="a", driven="b", ratio=2, teeth=(1, 2)), "either ratio"),
         (lambda: c.Gear(name="g", driver="a", driven="b", ratio=0), "not 0"),
+        (lambda: c.Gear(name="g", driver="a", driven="a", ratio=2), "is both driver= and driven="),
+        (lambda: c.Gear(name="g", driver="a", driven="b", ratio=2, internal=True), "internal"),
+        (lambda: c.Differential(name="d", left="a", right="a", carrier="b"), "left= and right="),
+        (lambda: c.Planetary(name="p", sun="a", ring="a", carrier="d", teeth=(2, 6)), "ring="),
         (lambda: c.Gear(name="g", driver="a", driven="b", teeth=(3, -1)), "above 0"),
         (lambda: c.Planetary(name="p", sun="a", ring="b", carrier="d", teeth=(6, 2)), "more teeth"),
         (lambda: c.RackPinion(name="r", pinion="a", rack="s", radius=float("nan")), "finite"),
@@ -277,5 +281,8 @@ def test_a_motor_keeps_its_rate_and_its_multiplier_is_the_effort():
     assert_allclose(again, motion.vdot, atol=1e-9 * abs(effort))
     run = pp.simulate(system, q, v, 0.05, rtol=1e-8)
     assert_allclose(run.q[-1, 0] - q[0], 0.25, atol=1e-9)
+    after, p = pp.constraint_impulse(system, q, v)
+    assert_allclose(after, v, atol=1e-10)
+    assert np.abs(p).max() < 1e-8
     with pytest.raises(pp.errors.ModelError, match="prescribed="):
         c.Motor(name="m", joint="joint1", rate=lambda t: t)

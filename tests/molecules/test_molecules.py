@@ -170,6 +170,32 @@ def test_an_atom_between_two_bonds_keeps_both_torsions():
     assert np.isfinite(pp.log_det_mass_matrix(molecule.model, molecule.home))
 
 
+def test_a_root_has_inertia_about_every_axis():
+    """Four atoms on a line and a methyl: the line turns with the methyl, not about itself."""
+    x = [(0, 0, 0), (0.15, 0, 0), (0.3, 0, 0), (0.45, 0, 0), (0.5, 0.1, 0), (0.5, -0.05, 0.08)]
+    bonds = [(0, 1), (1, 2), (2, 3), (3, 4), (3, 5)]
+    molecule = Molecule([12, 12, 12, 12, 1, 1], x, bonds, rigid=[(1, 2)])
+    assert molecule.model.nv == 6
+    assert np.isfinite(mo.draw_rates(molecule, molecule.home, 300.0, seed=0)).all()
+
+
+def test_a_wall_rejects_and_positions_in_angstrom_are_noticed():
+    def walled(x):
+        """Free to the right of x = −1 nm."""
+        return np.where(x[:, :, 0].min(axis=1) > -0.05, 0.0, np.inf), np.zeros_like(x)
+
+    molecule = Molecule([15.0] * 4, zigzag(112), BONDS, potential=walled)
+    found = mo.sample(molecule, 6, replicas=16, dt=0.02, steps=10, seed=0)
+    assert 0 < found.accepted.mean() < 1
+    assert found.positions()[..., 0].min() > -0.05
+    with pytest.raises(pp.errors.SimulationError, match="on top of each other"):
+        v = np.zeros(7)
+        v[3] = -10.0
+        mo.run(molecule, molecule.home, v, 0.02, 10)
+    with pytest.warns(UserWarning, match="divide by 10"):
+        Molecule([15.0] * 4, 10 * zigzag(112), BONDS)
+
+
 def test_rings_are_rigid_and_named_bonds_too():
     x = [(np.cos(a), np.sin(a), 0) for a in np.arange(5) * 2 * np.pi / 5]
     x = [*(0.12 * np.array(x)), (0.27, 0, 0), (0.32, 0.14, 0)]
@@ -340,12 +366,20 @@ def test_samples_stay_distributed_as_boltzmann_says():
         (lambda: Molecule([1, 1], [(0, 0, 0)], []), "must be"),
         (lambda: Molecule([0.0], [(0, 0, 0)], []), "above 0"),
         (lambda: Molecule([1, 1], [(0, 0, 0), (1, 0, 0)], [(0, 2)]), "numbered from 0 to 1"),
-        (lambda: Molecule([1, 1], [(0, 0, 0), (1, 0, 0)], [(0, 1)]), "is linear"),
+        (lambda: Molecule([1, 1], [(0, 0, 0), (0.1, 0, 0)], [(0, 1)]), "is linear"),
         (lambda: Molecule([1] * 4, np.zeros((4, 3)), BONDS), "same place"),
+        (lambda: Molecule(["C"] * 4, zigzag(100), BONDS), "must be numbers"),
+        (lambda: Molecule([1] * 4, zigzag(100), None), "pairs of atoms"),
+        (lambda: Molecule([1] * 4, zigzag(100), [(0.9, 1.2)]), "whole numbers"),
+        (lambda: Molecule([1] * 4, zigzag(100), BONDS).dihedral(np.zeros(8), (0, 1, 2)), "four"),
+        (lambda: Molecule([1] * 4, zigzag(100), BONDS).body_forces(np.eye(8)[0], [1, 2]), "atoms"),
+        (lambda: mo.draw_rates(Molecule([1] * 4, zigzag(100), BONDS), np.eye(8)[0], "hot"), "K"),
+        (lambda: mo.sample(Molecule([1] * 4, zigzag(100), BONDS), 1, seed="a"), "seed"),
+        (lambda: mo.autocorrelation_time([]), "two or more"),
         (lambda: Molecule([1] * 4, zigzag(100), BONDS, names="aabc"), "a name of its own"),
         (lambda: Molecule([1] * 4, zigzag(100), BONDS, rigid=[(0, 3)]), "not among the bonds"),
         (lambda: Molecule([1] * 4, zigzag(100), BONDS, rings="soft"), "'rigid' or 'loops'"),
-        (lambda: mo.sample(Molecule([1] * 4, zigzag(100), BONDS), 1, temperature=-1), "in K"),
+        (lambda: mo.sample(Molecule([1] * 4, zigzag(100), BONDS), 1, temperature=-1), "of K"),
         (lambda: mo.sample(Molecule([1] * 4, zigzag(100), BONDS), 1, method="mc"), "hmc"),
         (lambda: mo.sample(Molecule([1] * 4, zigzag(100), BONDS), 1, q=[1, 2]), "must be"),
         (lambda: mo.run(
@@ -354,7 +388,7 @@ def test_samples_stay_distributed_as_boltzmann_says():
         (lambda: mo.run(
             Molecule([1] * 4, zigzag(100), BONDS,
                      potential=lambda x: (np.full(len(x), np.nan), 0 * x)),
-            Molecule([1] * 4, zigzag(100), BONDS).home, np.zeros(7), 0.01, 1), "not all finite"),
+            Molecule([1] * 4, zigzag(100), BONDS).home, np.zeros(7), 0.01, 1), "not finite"),
     ],
 )  # fmt: skip
 def test_bad_input(make, text):

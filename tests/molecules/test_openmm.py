@@ -92,6 +92,24 @@ def test_it_keeps_its_energy(alanine):
     assert abs(trend) * runs[1].t[-1] < spans[1]
 
 
+def test_wrapped_molecules_are_rejected(parts):
+    topology, _, positions = parts
+    boxed = openmm.System()
+    for _ in range(22):
+        boxed.addParticle(12.0)
+    boxed.setDefaultPeriodicBoxVectors((1, 0, 0), (0, 1, 0), (0, 0, 1))
+    force = openmm.NonbondedForce()
+    force.setNonbondedMethod(openmm.NonbondedForce.CutoffPeriodic)
+    force.setCutoffDistance(0.4)
+    for _ in range(22):
+        force.addParticle(0, 0.1, 0)
+    boxed.addForce(force)
+    x = np.array(positions.value_in_unit(openmm.unit.nanometer))
+    with pytest.raises(pp.errors.InputError, match="half the periodic box"):
+        mo.from_openmm(topology, boxed, (x + 0.6) % 1.0)
+    assert len(mo.from_openmm(topology, boxed, x).torsions) == 5
+
+
 def test_bad_input(parts):
     topology, system, positions = parts
     other = openmm.System()

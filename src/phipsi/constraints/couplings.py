@@ -194,11 +194,17 @@ class _Relations(Constraint):
             )
         return signs
 
-    def _positive(self, what: str, value: Any, unit: str) -> float:
-        number = number_of(value)
-        if not (np.isfinite(number) and number > 0):
-            raise ModelError(f"{self._who()}: {what}={value!r} must be a number above 0{unit}.")
-        return number
+    def _different(self, **roles: str | None) -> None:
+        """Reject a joint in two roles."""
+        seen: dict[str, str] = {}
+        for role, name in roles.items():
+            if name is not None and name in seen:
+                raise ModelError(
+                    f"{self._who()}: joint {name!r} is both {seen[name]}= and {role}=; each is a "
+                    f"joint of its own."
+                )
+            if name is not None:
+                seen[name] = role
 
     def _not_zero(self, what: str, value: Any, unit: str) -> float:
         number = number_of(value)
@@ -318,6 +324,12 @@ class Gear(_Relations):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        self._different(driver=self.driver, driven=self.driven)
+        if self.internal and self.teeth is None:
+            raise ModelError(
+                f"{self._who()}: internal=True gives teeth their sense of rotation; a ratio has it "
+                f"in its sign. Leave one of the two out."
+            )
         if (self.ratio is None) is (self.teeth is None):
             raise ModelError(
                 f"{self._who()}: give either ratio=, turns of the driver per turn of the driven "
@@ -369,6 +381,7 @@ class Planetary(_Relations):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        self._different(sun=self.sun, ring=self.ring, carrier=self.carrier, planet=self.planet)
         teeth = self._teeth("sun and ring", self.teeth, 2)
         if teeth[1] <= teeth[0]:
             raise ModelError(
@@ -433,6 +446,10 @@ class Differential(_Relations):
     right: str = field(kw_only=True)
     carrier: str = field(kw_only=True)
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._different(left=self.left, right=self.right, carrier=self.carrier)
+
     def relations(self, model: Model) -> Mapping[str, Shares]:
         """One row, "mean"."""
         names = {"left": self.left, "right": self.right, "carrier": self.carrier}
@@ -471,8 +488,9 @@ class RackPinion(_Relations):
 class Screw(_Relations):
     """A spindle moves a nut by `lead` (m) per turn: q_nut = lead · q_spindle / 2π, 1 row.
 
-    The spindle is a revolute joint and the nut a prismatic one. (A body that turns and slides at
-    once is on a helical joint and needs no constraint.) A negative lead is a left-hand thread.
+    The spindle is a revolute joint and the nut a prismatic one; signs are those of their axes. On
+    parallel axes a right-hand thread pulls the nut against the axis of the spindle: its lead is
+    negative. (A body that turns and slides at once is on a helical joint and needs no constraint.)
 
     >>> import phipsi as pp
     >>> lift = pp.constraints.Screw(name="lift", spindle="motor", nut="table", lead=0.005)

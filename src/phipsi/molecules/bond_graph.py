@@ -121,8 +121,8 @@ def _spanning(
     found: list[Cluster] = []
     place: dict[int, int] = {}
     closures: list[Bond] = []
-    # the largest cluster first; of equal ones that with the most atoms off a line, then the first
-    for root in sorted(members, key=lambda c: (-len(members[c]), c)):
+    # a cluster off a line first, which has inertia about every axis; then the largest
+    for root in sorted(members, key=lambda c: (_is_line(positions[members[c]]), -len(members[c]))):
         if root in place:
             continue
         place[root] = len(found)
@@ -139,6 +139,17 @@ def _spanning(
                 elif found[place[here]].bond != (j, i) and found[place[there]].bond != (i, j):
                     closures.append((min(i, j), max(i, j)))
     return ClusterTree(tuple(found), tuple(dict.fromkeys(closures)))
+
+
+def _is_line(points: Array) -> bool:
+    return len(points) < 3 or on_line(points, points[0], _direction(points))
+
+
+def _direction(points: Array) -> Array:
+    """That of the farthest point from the first."""
+    arms = points - points[0]
+    lengths = np.linalg.norm(arms, axis=1)
+    return arms[lengths.argmax()] / (lengths.max() or 1.0)
 
 
 def _connected(neighbours: Sequence[set[int]], turning: set[frozenset[int]]) -> list[int]:

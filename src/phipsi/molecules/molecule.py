@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from operator import index
 from typing import Any, final
 
 import numpy as np
@@ -11,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from phipsi.algorithms.constrained.system import System
 from phipsi.algorithms.kinematics.motions import body_poses
 from phipsi.constraints import Revolute
-from phipsi.errors import InputError, ModelError
+from phipsi.errors import InputError, ModelError, warn
 from phipsi.model import joints
 from phipsi.model.builder import ModelBuilder
 from phipsi.model.inertia import SpatialInertia
@@ -23,6 +24,7 @@ Array = NDArray[Any]
 Potential = Callable[[Array], tuple[Array, Array]]
 """Positions (n, atoms, 3) in nm → energies (n,) in kJ/mol and forces (n, atoms, 3)."""
 
+_LONG = 0.6  # nm: bonds of molecules are shorter, also between beads for several atoms
 _FITS = 1e-4  # nm: how far given positions may be from rigid clusters
 
 
@@ -71,6 +73,12 @@ class Molecule:
         self.names = _checked_names(names, len(places))
         self.bonds = tuple(listed)
         self.potential = potential
+        lengths = [float(np.linalg.norm(places[i] - places[j])) for i, j in listed]
+        if lengths and np.median(lengths) > _LONG:
+            warn(
+                f"bonds are {np.median(lengths):.3g} nm long in the median. Positions are in nm: "
+                f"divide by 10 if yours are in Å."
+            )
         tree = cluster_tree(places, listed, stiff, rings)
         self.body = np.zeros(len(places), dtype=int)
         self.places = np.zeros_like(places)
@@ -238,7 +246,12 @@ class Molecule:
         **Source:** theory/molecules 1.
         """
         R = np.asarray(body_poses(self.model, q))[..., self.body, :3, :3]
-        local = np.einsum("...ji,...j->...i", R, np.asarray(forces, float))
+        F = np.asarray(forces, float)
+        if F.shape[-2:] != self.places.shape:
+            raise InputError(
+                f"forces of shape {F.shape} must end in (atoms, 3) = {self.places.shape}"
+            )
+        local = np.einsum("...ji,...j->...i", R, F)
         moment = np.cross(self.places, local)
         out = np.zeros((*local.shape[:-2], self.model.n_bodies, 6))
         each = np.concatenate([moment, local], axis=-1)
@@ -250,7 +263,13 @@ class Molecule:
 
         **Arguments:** `q` (..., nq); `atoms`, four numbers. **Returns:** (...,).
         """
-        a, b, c, d = np.moveaxis(self.positions(q)[..., list(atoms), :], -2, 0)
+        listed = list(dict.fromkeys(atoms))
+        if len(listed) != 4 or not all(0 <= i < len(self.masses) for i in listed):
+            raise InputError(
+                f"atoms={tuple(atoms)!r} must be four different atoms, numbered from 0 to "
+                f"{len(self.masses) - 1}"
+            )
+        a, b, c, d = np.moveaxis(self.positions(q)[..., listed, :], -2, 0)
         axis = (c - b) / np.linalg.norm(c - b, axis=-1, keepdims=True)
         first, last = np.cross(b - a, axis), np.cross(axis, d - c)
         sine = np.sum(np.cross(first, last) * axis, axis=-1)
@@ -284,7 +303,12 @@ def _angle_about(axis: Array, R: Array) -> float:
 
 
 def _checked_atoms(masses: ArrayLike, positions: ArrayLike) -> tuple[Array, Array]:
-    mass, x = np.array(masses, float), np.array(positions, float)
+    try:
+        mass, x = np.array(masses, float), np.array(positions, float)
+    except (TypeError, ValueError):
+        raise InputError(
+            "masses and positions must be numbers: (atoms,) in amu, (atoms, 3) in nm"
+        ) from None
     if x.ndim != 2 or x.shape[1:] != (3,) or mass.shape != x.shape[:1] or not len(x):
         raise InputError(
             f"masses of shape {mass.shape} and positions of shape {x.shape} must be (atoms,) in "
@@ -301,11 +325,13 @@ def _checked_atoms(masses: ArrayLike, positions: ArrayLike) -> tuple[Array, Arra
 
 def _checked_bonds(bonds: Iterable[Sequence[int]], atoms: int, what: str) -> list[Bond]:
     out: list[Bond] = []
+    if not isinstance(bonds, Iterable):
+        raise InputError(f"{what}={bonds!r} must be pairs of atoms, such as [(0, 1), (1, 2)]")
     for bond in bonds:
         try:
-            i, j = (int(x) for x in bond)
+            i, j = (index(x) for x in bond)
         except (TypeError, ValueError):
-            raise InputError(f"{what}: {bond!r} must be two numbers of atoms") from None
+            raise InputError(f"{what}: {bond!r} must be two whole numbers, of atoms") from None
         if not (0 <= i < atoms and 0 <= j < atoms) or i == j:
             raise InputError(
                 f"{what}: {bond!r} must be two different atoms, numbered from 0 to {atoms - 1}"

@@ -86,6 +86,7 @@ def from_openmm(
     if unit.is_quantity(positions):
         positions = positions.value_in_unit(unit.nanometer)
     x = np.array([[float(p) for p in row] for row in positions])
+    _reject_wrapped(topology, system, x)
     bonds, stiff = [], [tuple(bond) for bond in rigid]
     for bond in topology.bonds():
         a, b = bond[0], bond[1]
@@ -101,6 +102,24 @@ def from_openmm(
         rings=rings,
         potential=potential,
     )
+
+
+def _reject_wrapped(topology: Any, system: Any, x: Array) -> None:
+    """Reject molecules that are cut by the faces of a periodic box."""
+    if not system.usesPeriodicBoundaryConditions():
+        return
+    box = [row._value for row in system.getDefaultPeriodicBoxVectors()]
+    half = 0.5 * min(abs(row[i]) for i, row in enumerate(box))
+    for bond in topology.bonds():
+        a, b = bond[0], bond[1]
+        length = float(np.linalg.norm(x[a.index] - x[b.index]))
+        if length > half:
+            raise InputError(
+                f"the bond of atoms {a.name!r} and {b.name!r} (residue {a.residue.name}) is "
+                f"{length:.3g} nm long, more than half the periodic box: the molecule was wrapped "
+                f"at a face of the box. Make molecules whole, for example with state positions of "
+                f"context.getState(getPositions=True, enforcePeriodicBox=False)"
+            )
 
 
 def _is_peptide(a: Any, b: Any) -> bool:

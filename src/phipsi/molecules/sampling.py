@@ -73,7 +73,7 @@ def draw_rates(molecule: Molecule, q: ArrayLike, temperature: float, seed: Any =
     """
     tree, kT = _tree(molecule, "draw_rates"), _thermal(temperature)
     q = np.asarray(q, float)
-    normal = np.random.default_rng(seed).standard_normal((*q.shape[:-1], tree.nv))
+    normal = _generator(seed).standard_normal((*q.shape[:-1], tree.nv))
     return np.sqrt(kT) * np.asarray(compile(_DRAW, tree, mode="apply")(q, normal))
 
 
@@ -127,7 +127,8 @@ def sample(
     """Samples of the canonical ensemble by hybrid Monte Carlo.
 
     Rates are drawn, `steps` steps are run, and the end is accepted with the probability
-    min(1, e^{−ΔH/kT}), H = T + U (+ U_F): neither step nor integrator biases the result. With
+    min(1, e^{−ΔH/kT}), H = T + U (+ U_F): where all steps are solved (`Samples.unsolved` is 0)
+    neither step nor integrator biases the result. With
     `fixman` torsions are distributed as if bonds and angles were stiff springs, ∝ e^{−U/kT};
     without it they carry the factor √det ℳ of rigid bonds.
 
@@ -151,11 +152,16 @@ def sample(
     tree, kT = _tree(molecule, "sample"), _thermal(temperature)
     samples, steps = whole_number("samples", samples), whole_number("steps", steps)
     replicas, warm_up = whole_number("replicas", replicas), whole_number("warm_up", warm_up, 0)
-    rng = np.random.default_rng(seed)
+    rng = _generator(seed)
     at = _started(tree, molecule.home if q is None else q, replicas)
-    forces = _Forces(molecule, temperature if fixman else None)
+    forces = _Forces(molecule, temperature if fixman else None, walls=True)
     flow = _Flow(tree, forces, _step_size(dt), threads, tolerant=True)
     here = forces(at)
+    if not np.isfinite(here.energy).all():
+        raise InputError(
+            f"q: the potential of replica {int(np.isinf(here.energy).argmax())} is infinite at the "
+            f"start; begin where it is finite"
+        )
     kept = np.empty((samples, *at.shape))
     energies = np.empty((samples, replicas))
     accepted, unsolved = np.zeros(replicas), np.zeros(replicas)
@@ -165,7 +171,7 @@ def sample(
         before = np.asarray(kinetic_energy(tree, at, v)) + here.energy
         there_q, there_v, there = flow(at, v, here, steps)
         after = np.asarray(kinetic_energy(tree, there_q, there_v)) + there.energy
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore", under="ignore"):
             take = (rng.random(replicas) < np.exp(-(after - before) / kT)) & ~flow.lost
         at = np.where(take[:, None], there_q, at)
         here = here.where(take, there)
@@ -241,12 +247,16 @@ def run(
         raise InputError(
             f"q of shape {q.shape} and v of shape {v.shape} must end in {model.nq} and {model.nv}"
         )
-    batch = np.broadcast_shapes(q.shape[:-1], v.shape[:-1])
+    try:
+        batch = np.broadcast_shapes(q.shape[:-1], v.shape[:-1])
+    except ValueError:
+        raise InputError(f"q of shape {q.shape} and v of shape {v.shape} do not fit") from None
     at = np.array(np.broadcast_to(q, (*batch, model.nq))).reshape(-1, model.nq)
     rates = np.array(np.broadcast_to(v, (*batch, model.nv))).reshape(-1, model.nv)
     if fixman is not None:
         _tree(molecule, "run(fixman=…)")
-    forces = _Forces(molecule, fixman)
+        _thermal(fixman)
+    forces = _Forces(molecule, fixman, walls=False)
     flow = _Flow(model, forces, _step_size(dt), threads, tolerant=False)
     here = forces(at)
     records = [(at, rates, here.energy)]
@@ -276,11 +286,14 @@ def autocorrelation_time(series: ArrayLike) -> float:
     >>> bool(0.8 < pp.molecules.autocorrelation_time(noise) < 1.2)
     True
     """
-    x = np.asarray(series, float)
-    x = x.reshape(len(x), -1) - x.mean()
+    try:
+        x = np.asarray(series, float)
+    except (TypeError, ValueError):
+        x = np.zeros(0)
+    if x.ndim == 0 or len(x) < 2 or not np.isfinite(x).all():
+        raise InputError(f"series of shape {x.shape} must be two or more finite numbers")
     n = len(x)
-    if n < 2 or not np.isfinite(x).all():
-        raise InputError(f"series of {n} samples must have two or more, all finite")
+    x = x.reshape(n, -1) - x.mean()
     power = np.abs(np.fft.rfft(x, 2 * n, axis=0)) ** 2
     products = np.fft.irfft(power, axis=0)[:n].sum(axis=1)
     if products[0] == 0:
@@ -315,13 +328,14 @@ class _Forces:
 
     molecule: Molecule
     temperature: float | None
+    walls: bool  # whether the potential may be +∞ where a replica must not go
 
     def __call__(self, q: Array) -> _Pushed:
         mol, model = self.molecule, self.molecule.model
         still = np.zeros((len(q), model.nv))
         U, loads, tau = np.zeros(len(q)), None, still
         if mol.potential is not None:
-            U, F = _checked(mol.potential(mol.positions(q)), len(q), mol)
+            U, F = _checked(mol.potential(mol.positions(q)), len(q), mol, self.walls)
             loads = mol.body_forces(q, F)
         energy = U
         if self.temperature is not None:
@@ -377,7 +391,7 @@ class _Flow:
         return qs[:, -1], vs[:, -1]
 
 
-def _checked(found: Any, n: int, molecule: Molecule) -> tuple[Array, Array]:
+def _checked(found: Any, n: int, molecule: Molecule, walls: bool) -> tuple[Array, Array]:
     try:
         energies, forces = (np.asarray(x, float) for x in found)
     except (TypeError, ValueError):
@@ -388,12 +402,14 @@ def _checked(found: Any, n: int, molecule: Molecule) -> tuple[Array, Array]:
             f"the potential must return energies of shape {(n,)} and forces of shape {wanted}, "
             f"but returned shapes {energies.shape} and {forces.shape}"
         )
-    bad = np.flatnonzero(~(np.isfinite(energies) & np.isfinite(forces).all(axis=(1, 2))))
+    there = (energies > -np.inf) if walls else np.isfinite(energies)
+    fine = np.isfinite(forces).all(axis=(1, 2)) & there
+    bad = np.flatnonzero(~fine)
     if bad.size:
         raise SimulationError(
-            f"the potential of replica {bad[0]} is {energies[bad[0]]} kJ/mol with forces that are "
-            f"not all finite: atoms are on top of each other. Take a smaller dt, or start from "
-            f"other positions."
+            f"the potential of replica {bad[0]}, {energies[bad[0]]} kJ/mol, or its forces are not "
+            f"finite: atoms are on top of each other. Take a smaller dt, or start from other "
+            f"positions."
         )
     return energies, forces
 
@@ -418,9 +434,14 @@ def _tree(molecule: Molecule, who: str) -> Model:
 
 
 def _thermal(temperature: float) -> float:
-    if not (np.isfinite(temperature) and temperature > 0):
-        raise InputError(f"temperature={temperature!r} must be a number above 0, in K")
-    return BOLTZMANN * float(temperature)
+    return BOLTZMANN * checked_number(temperature, "temperature", "a number of K,", zero=False)
+
+
+def _generator(seed: Any) -> np.random.Generator:
+    try:
+        return np.random.default_rng(seed)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"seed={seed!r} must be a whole number ≥ 0, or a generator") from error
 
 
 def _step_size(dt: float) -> float:

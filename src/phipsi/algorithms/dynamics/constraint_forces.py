@@ -236,7 +236,8 @@ def constraint_impulse(
     ℳ (v⁺ − v) = −(A J)* p with A J v⁺ = rates. It is the projection of v on the constraints in the
     mass metric; kinetic energy is lost as in Carnot's theorem, KE − KE⁺ = ½ p* A Λ A* p.
 
-    **Arguments:** `q` (..., nq), `v` (..., nv); `rates` (..., rows), zero by default.
+    **Arguments:** `q` (..., nq), `v` (..., nv); `rates` (..., rows), by default those that
+    the system prescribes: zero, except for `Motor` and `Rows` with rates.
     **Returns:** `Impulse`: v⁺ (..., nv) and the impulses p (..., rows) in N·s and N·m·s.
     **Cost:** four sweeps and the elimination of the rows. **Source:** theory/closed-chains 11.
 
@@ -254,7 +255,7 @@ def constraint_impulse(
         batch = np.broadcast_shapes(q.shape[:-1], v.shape[:-1])
         same = np.array(np.broadcast_to(v, (*batch, model.nv)))
         return calls.finish(Impulse(same, np.zeros((*batch, 0))), batch)
-    wanted = np.zeros(model.closures.n_rows) if rates is None else rates
+    wanted = model.rates if rates is None else rates  # type: ignore[attr-defined]
     program = program_of((VELOCITY_CHANGE, IMPULSE), model)
     if program.resolve is None:
         program.resolve = partial(_impulses, rows_of(model))
