@@ -22,6 +22,7 @@ from phipsi.constraints.constraint import Array, Constraint, check_name, number_
 from phipsi.errors import ModelError
 from phipsi.model import joints as tree_joints
 from phipsi.model.closures import Closure
+from phipsi.model.flexible_hinge import FlexibleHinge
 from phipsi.model.model import Model
 from phipsi.model.pose import Pose
 from phipsi.model.tree import WORLD
@@ -136,6 +137,16 @@ class _Relations(Constraint):
                 f"{self._who()}: joint {name!r} is {view.joint.kind} with {view.joint.nv} rates; "
                 f"a coupling adds up single coordinates and takes revolute, prismatic and helical "
                 f"joints. Split {name!r} into such joints with massless bodies between them."
+            )
+        hinge = model.joints[view.index]
+        if isinstance(hinge, FlexibleHinge):
+            fix = "builder.add_body('hub', joint=…)     # the flexible body is welded to it"
+            if hinge.port is not None:
+                parent = model.body_names[model.parent[view.index]]
+                fix = f"builder.add_frame('mount', {parent!r}, port=…)     # the joint's parent"
+            raise ModelError(
+                f"{self._who()}: joint {name!r} is on a flexible body, and a coupling holds "
+                f"between rigid ones. Put a body without mass between them:\n    {fix}"
             )
         return view
 
