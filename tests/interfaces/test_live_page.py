@@ -120,7 +120,14 @@ def test_sliders_move_bodies_and_names_are_only_text(opened):
     tab.evaluate("page.live.physics.values['hold.kp'][0] = 9; page.live.advance(50)")
     assert tab.evaluate("[...page.live.physics.values.q]") != plain
     tab.evaluate("page.pick('lower')")
-    assert "P" in tab.inner_text("#facts") and "1.000 kg" in tab.inner_text("#facts")
+    facts = tab.inner_text("#facts")
+    assert "1.000 kg" in facts
+    for caption in ("P, articulated inertia", "D, hinge inertia", "G, gain P H* D⁻¹"):
+        assert caption in facts
+    cover = """() => ["facts", "stage"].map((x) => page.element(x).getBoundingClientRect())
+        .map((x) => x.width * x.height).reduce((a, b) => a / b)"""
+    assert tab.evaluate(cover) < 0.25  # the mechanism is beside them
+    assert tab.inner_text("#home") != tab.inner_text("#again")
 
 
 def _type(tab: Any, label: str, text: str) -> tuple[str, str]:
@@ -137,7 +144,8 @@ def _type(tab: Any, label: str, text: str) -> tuple[str, str]:
 def test_fields_that_are_empty_or_not_numbers_change_nothing(opened):
     tab = opened("arm")
     numbers = """(() => { const { values } = page.live.physics;
-        return ["q", "v", "gravity", "inertia", "live_damping.rate", "hold.kp"].map((x) => [...values[x]]); })()"""
+        return ["q", "v", "gravity", "inertia", "live_damping.rate", "hold.kp"]
+            .map((x) => [...values[x]]); })()"""
     before = tab.evaluate(numbers)
     fields = {"hinge 0": "0.3", "gravity": "9.81", "damping of all": "0", "mass of": "1"}
     for label, shown in {**fields, "hold.kp": "0.3"}.items():
@@ -256,6 +264,7 @@ def test_a_recording_goes_on_from_what_is_shown(opened):
     tab.evaluate("page.live.set = ((f) => (on) => f(false))(page.live.set)")  # stands still here
     tab.click("#continue")
     assert tab.is_visible("#live-play") and not tab.is_visible("#continue")
+    assert tab.evaluate("document.activeElement.id") == "live-play"
     state = tab.evaluate(
         "(() => { const v = page.live.physics.values; return [[...v.q], v.t[0]]; })()"
     )
@@ -269,6 +278,7 @@ def test_a_recording_goes_on_from_what_is_shown(opened):
     tab.click("#again")
     assert tab.evaluate("[...page.live.physics.values.q]") == state[0]
     tab.click("#return")
+    assert tab.evaluate("document.activeElement.id") == "continue"
     assert tab.is_visible("#continue")
     assert_allclose(tab.evaluate("[...page.poses]"), before, atol=1e-6)
 
@@ -306,6 +316,13 @@ def test_the_command_line(tmp_path, capsys):
     assert "arm.html: " in capsys.readouterr().out
     text = target.read_text()
     assert "joint_stop.stiffness" in text and "binary-physics" in text
+
+
+def test_a_recording_is_not_viewed(capsys):
+    assert app(["view", "fall.npz", "--no-open"], result_action="return_value") != 0
+    said = "".join(capsys.readouterr())
+    assert "this is a recording" in said and "phipsi render fall.npz" in said
+    assert 'Trajectory.load("fall.npz").to_html' in said
 
 
 def test_the_camera_goes_with_a_base_that_floats():

@@ -39,7 +39,7 @@ page.live = { playing: false, physics: null, choose() {} };
       physics.advance(steps);
     } catch (problem) {
       live.set(false);
-      live.error(`The step at ${values.t[0].toFixed(3)} s fails: ${problem.message}. Reset, or change what acts.`);
+      live.error(`The step at ${values.t[0].toFixed(3)} s fails: ${problem.message}. Start again, or change what acts.`);
     }
   };
   live.step = () => { live.set(false); live.advance(1); live.show(); refresh(); watch(); };
@@ -176,7 +176,11 @@ page.live = { playing: false, physics: null, choose() {} };
   page.suppliers.push((k) => {
     const found = physics.blocks(k);
     live.choose(k);
-    return [{ label: "P", matrix: found.P }, ...(found.D.length ? [{ label: "D", matrix: found.D }, { label: "G", matrix: found.G }] : [])];
+    const note = "body axes, [angular; linear]"; // as in timeline.js
+    return [
+      { label: "P, articulated inertia", note, matrix: found.P },
+      ...(found.D.length ? [{ label: "D, hinge inertia", matrix: found.D }, { label: "G, gain P H* D⁻¹", note, matrix: found.G }] : []),
+    ];
   });
 
   // ---- the hand ----
@@ -232,7 +236,7 @@ page.live = { playing: false, physics: null, choose() {} };
   const keys = [
     [" ", "let time go on, or stop it", () => live.set(!live.playing)],
     [".", "one step", live.step],
-    ["0", "reset state and parameters", live.reset],
+    ["0", "start again: state, world and parameters of laws as at first", live.reset],
     [["<", ">"], "slower or faster", (e) => { speed.selectedIndex = Math.min(Math.max(speed.selectedIndex + (e.key === ">" ? 1 : -1), 0), speed.options.length - 1); }],
   ].map(([keys, what, action]) => ({ keys: [].concat(keys), what, action }));
 
@@ -259,8 +263,9 @@ page.live = { playing: false, physics: null, choose() {} };
       values.q.set(q.subarray(i * nq, (i + 1) * nq)); values.v.set(v.subarray(i * nv, (i + 1) * nv)); values.t[0] = times[i];
       for (const name of ["q", "v", "t"]) physics.first[name] = values[name].slice(); // where reset goes back to
       trace.length = 0; live.enter(true); live.show(); refresh(); watch(); live.set(true);
+      play.focus(); // the button that was pressed is gone
     });
-    page.element("return").addEventListener("click", () => live.enter(false));
+    page.element("return").addEventListener("click", () => { live.enter(false); page.element("continue").focus(); });
   }
   live.show(); watch(); refresh();
   live.enter(!record);
