@@ -61,7 +61,8 @@ format: setup  ## format the code and fix what ruff can fix
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-site: setup  ## the documentation with a reference of every name, offline; writes build/site/index.html
+site: $(LIBRARY)  ## the documentation with a reference of every name, offline; writes build/site/index.html
+	@$(INSTALL) --editable '.[docs]'
 	$(BIN)/python docs/site/build_site.py
 
 # The tests whose cases `make test` draws a part of (tests/support/amounts.py), and the code that it

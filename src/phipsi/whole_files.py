@@ -1,4 +1,4 @@
-"""Files that are there as a whole or not at all."""
+"""Files that are there as a whole or not at all, and paths that can be written to."""
 
 from __future__ import annotations
 
@@ -7,6 +7,50 @@ import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+
+from phipsi.errors import InputError, shown
+
+
+class UnusablePath(InputError, OSError):
+    """A path at which nothing can be read or written; ``except OSError`` finds it too."""
+
+
+class MissingPath(UnusablePath, FileNotFoundError):
+    """A file or a folder that is not there."""
+
+
+def path_of(path: Any) -> Path:
+    """A path as given, if it can be one."""
+    if not isinstance(path, str | os.PathLike) or not isinstance(os.fspath(path), str):
+        raise InputError(f"a path is text or a pathlib.Path, such as 'run.html', not {path!r}")
+    if "\0" in os.fspath(path):
+        raise InputError(f"{os.fspath(path)!r}: a path cannot contain a NUL character")
+    return Path(path)
+
+
+def checked_target(path: Any, *, in_place: bool = False) -> Path:
+    """A path that can be written to, found out before long work.
+
+    **Arguments:** `in_place`, whether a file that is there is written to, and not replaced.
+
+    >>> from phipsi.whole_files import checked_target
+    >>> checked_target("no_such_folder/run.html")
+    Traceback (most recent call last):
+        ...
+    phipsi.whole_files.MissingPath: no_such_folder/run.html: there is no folder...
+    """
+    target = path_of(path)
+    folder, name = target.parent, shown(target)
+    if target.is_dir():
+        raise UnusablePath(f"{name} is a folder; give the name of a file.")
+    if not folder.is_dir():
+        where = shown(folder)
+        raise MissingPath(f"{name}: there is no folder {where}. Make it first:  mkdir -p {where}")
+    written, what = (target, "file") if in_place and target.exists() else (folder, "folder")
+    if not os.access(written, os.W_OK):
+        raise UnusablePath(f"{name}: nothing can be written to the {what} {shown(written)}.")
+    return target
 
 
 @contextmanager
@@ -14,6 +58,7 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Write to the file that is given, beside `path`: it takes the place of that in the end.
 
     If anything fails, `path` is as it was, and nothing else stays. The name keeps its suffix.
+    Errors of the file name `path`.
 
     >>> import pathlib, tempfile
     >>> from phipsi.whole_files import whole_file
@@ -23,12 +68,18 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
     >>> target.read_text(), [x.name for x in target.parent.iterdir()]
     ('all of it', ['note.txt'])
     """
-    target = Path(path)
+    target = checked_target(path)
     part = target.with_name(f".{target.stem}.{secrets.token_hex(4)}.part{target.suffix}")
     try:
         yield part
         with part.open("rb+") as file:
             os.fsync(file.fileno())
         os.replace(part, target)
+    except OSError as error:
+        if error.filename not in (None, part, str(part)) or isinstance(error, InputError):
+            raise
+        raise UnusablePath(
+            f"{shown(target)} cannot be written: {error.strerror or error}"
+        ) from error
     finally:
         part.unlink(missing_ok=True)

@@ -203,6 +203,52 @@ def test_nothing_at_all():
     assert pp.regressors.potential_energy_regressor(ARM, np.zeros((0, 3))).shape == (0, 30)
 
 
+# ---- files ---------------------------------------------------------------------------------------
+
+RUN = pp.simulate(ARM, O, O, 0.02, integrator="rk4", dt=0.01)
+WRITERS = {
+    "report": (lambda path: pp.report(RUN, path), ".html"),
+    "live page": (lambda path: pp.live_page(ARM, path), ".html"),
+    "render": (lambda path: pp.render(RUN, path), ".png"),
+    "save": (RUN.save, ".npz"),
+    "columns": (RUN.to_csv, ".csv"),
+    "robot": (lambda path: pp.save_urdf(GRASP.model, path), ".urdf"),
+    "unit": (lambda path: pp.export_fmu(ARM, path), ".fmu"),
+}
+
+
+@pytest.mark.filterwarnings("ignore::phipsi.errors.PhipsiWarning")
+@pytest.mark.parametrize("name", WRITERS)
+def test_files_that_cannot_be_written(name, tmp_path, monkeypatch):
+    """The error names the file that was asked for, and the folder; nothing is left behind."""
+    write, suffix = WRITERS[name]
+    target = tmp_path / "none" / f"x{suffix}"
+    with pytest.raises(pp.errors.InputError, match=r"no folder .*none\. .*mkdir -p ") as found:
+        write(target)
+    assert isinstance(found.value, FileNotFoundError) and str(found.value).startswith(str(target))
+    (tmp_path / f"folder{suffix}").mkdir()
+    with pytest.raises(pp.errors.InputError, match="is a folder"):
+        write(str(tmp_path / f"folder{suffix}"))
+    for path in (3, b"x", None)[: 2 if name == "robot" else 3]:
+        with pytest.raises(pp.errors.InputError, match="a path is text"):
+            write(path)
+    with pytest.raises(pp.errors.InputError, match="NUL"):
+        write(f"a\0b{suffix}")
+    monkeypatch.setattr("os.access", lambda *_: False)
+    with pytest.raises(OSError, match="nothing can be written to the folder") as found:
+        write(tmp_path / f"x{suffix}")
+    assert isinstance(found.value, pp.errors.InputError)
+    assert [x.name for x in tmp_path.iterdir()] == [f"folder{suffix}"]
+
+
+def test_a_run_that_is_not_there(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"none\.npz: there is no such file") as found:
+        pp.Trajectory.load(tmp_path / "none.npz")
+    assert isinstance(found.value, pp.errors.InputError)
+    with pytest.raises(pp.errors.InputError, match="a path is text"):
+        pp.Trajectory.load(None)
+
+
 # ---- the algebra ---------------------------------------------------------------------------------
 
 _STEP = ("X_own", "motions -> forces")

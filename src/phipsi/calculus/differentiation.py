@@ -14,7 +14,7 @@ from phipsi.calculus.families import Family
 from phipsi.calculus.gradient import Gradient
 from phipsi.calculus.tangent import NoOperatorError, Tangent
 from phipsi.compiler import compile
-from phipsi.errors import InputError, SpaceError, not_too_deep
+from phipsi.errors import InputError, LoweringError, SpaceError, not_too_deep
 from phipsi.expressions import check
 from phipsi.expressions.node import Expr, identity, zero
 from phipsi.expressions.spaces import EFFORTS, ONE, PARAMETERS, RATES, UNKNOWN, Space
@@ -24,7 +24,8 @@ from phipsi.model.model import Model
 from phipsi.model.points import PointSet
 from phipsi.operators import parse, unit_effort, unit_inertia, unit_rate
 from phipsi.operators.catalogue import catalogue_leaf, operand
-from phipsi.operators.inputs import leaves_of
+from phipsi.operators.inputs import leaves_of, needs_of
+from phipsi.sweeps.equation_builder import no_modes
 
 _ONE_DOF = re.compile(r"^(\w+)\[([^\],]+)(?:,\s*(\d+))?\]$")
 
@@ -55,6 +56,10 @@ def diff(expr: Expr | Family, wrt: str | Expr, along: Expr | str | None = None) 
     - A `Family` gives one with the derivative by another degree of freedom on one more axis:
       entry [..., j, k] of second derivatives is L_k (L_j X), which is symmetric in j and k for
       joints with q̇ = v.
+
+    Derivatives by q are those of mechanisms of rigid bodies, whose M is constant. Of flexible
+    bodies M(η) changes too. Compiling such a derivative for them is an error, except where nothing
+    is left of it that knows bodies: ``diff(M @ x, "q", along="dq")`` is 0, also if x is constant.
 
     **Source:** theory/sensitivities 1–6; MS lemmas 3.1–4.3.
 
@@ -241,6 +246,8 @@ def vjp(
         )
     names = (wrt,) if isinstance(wrt, (str, Expr)) else tuple(wrt)
     names = tuple(name.name if isinstance(name, Expr) else name for name in names)
+    if "q" in names and getattr(model, "is_flexible", False) and "inertia" in needs_of(expr):
+        raise LoweringError(no_modes(f"the gradient of {check.shown(expr)} by q"))
     if not names:
         raise InputError("say by what to differentiate: pp.vjp(expr, model, ('q', 'v'))")
     gradients = tuple(gradient(expr, name) for name in names)

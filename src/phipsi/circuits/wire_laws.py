@@ -335,16 +335,17 @@ def _advice(law: Law, name: str, model: Model) -> str:
 
 
 def _places(model: Model, law: Law, which: str) -> list[int]:
-    """Places in q or v of the joints of a law."""
-    slices = dict(
-        zip(model.joint_names, model.q_slices if which == "q" else model.v_slices, strict=True)
-    )
-    names = model.joint_names if law.joints is None else law.joints
-    for name in names:
-        if name not in slices:
-            fail(f"there is no joint {name!r}. {did_you_mean(name, slices)[:-1]}", place=law.place)
-    size = model.nq if which == "q" else model.nv
-    return [i for name in names for i in range(size)[slices[name]]]
+    """Places in q or v of the joints of a law, without modes; all without names."""
+    size, part = model.nv, model.joint_rates
+    if which == "q":
+        size, part = model.nq, model.joint_coordinates
+    if law.joints is None:
+        return list(range(size))
+    for name in law.joints:
+        if name not in model.joint_names:
+            hint = did_you_mean(name, model.joint_names)[:-1]
+            fail(f"there is no joint {name!r}. {hint}", place=law.place)
+    return [i for name in law.joints for i in range(size)[part(name)]]
 
 
 def _period(law: Law, dt: float) -> int:

@@ -169,7 +169,7 @@ class Wiring:
             if name not in self.model.joint_names:
                 hint = did_you_mean(str(name), self.model.joint_names)
                 raise LawError(f"there is no joint {name!r}. {hint}")
-        places = [range(self.model.nv)[self.model.v_slice(name)] for name in joints]
+        places = [range(self.model.nv)[self.model.joint_rates(name)] for name in joints]
         return total[[i for part in places for i in part]]
 
     def constraint_loads(self, *constraints: str) -> Any:

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from phipsi.errors import InputError, ModelError
 from phipsi.model.closures import Closure
+from phipsi.model.flexible_hinge import FlexibleHinge
 from phipsi.model.model import Model
 from phipsi.model.pose import Pose
 
@@ -87,6 +88,21 @@ def resolved_point(model: Model, point: Any, who: str) -> tuple[int, Pose]:
         return model.resolve_point(point)
     except (ModelError, InputError) as error:
         raise ModelError(f"{who}: {error}") from error
+
+
+def check_rigid_sides(model: Model, k: int, who: str) -> None:
+    """Raise a ModelError if the joint of body k is on a flexible body, or on a port of one."""
+    hinge = model.joints[k]
+    if not isinstance(hinge, FlexibleHinge):
+        return
+    fix = "builder.add_body('hub', joint=…)     # the flexible body is welded to it"
+    if hinge.port is not None:
+        parent = model.body_names[model.parent[k]]
+        fix = f"builder.add_frame('mount', {parent!r}, port=…)     # the joint's parent"
+    raise ModelError(
+        f"{who}: joint {model.joint_names[k]!r} is on a flexible body, and a coupling holds "
+        f"between rigid ones. Put a body without mass between them:\n    {fix}"
+    )
 
 
 def number_of(value: Any) -> float:

@@ -18,7 +18,14 @@ from typing import Any, Self, final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from phipsi.constraints.constraint import Array, Constraint, check_name, number_of, numbers_of
+from phipsi.constraints.constraint import (
+    Array,
+    Constraint,
+    check_name,
+    check_rigid_sides,
+    number_of,
+    numbers_of,
+)
 from phipsi.errors import ModelError
 from phipsi.model import joints as tree_joints
 from phipsi.model.closures import Closure
@@ -137,6 +144,7 @@ class _Relations(Constraint):
                 f"a coupling adds up single coordinates and takes revolute, prismatic and helical "
                 f"joints. Split {name!r} into such joints with massless bodies between them."
             )
+        check_rigid_sides(model, view.index, self._who())
         return view
 
     def _of_kind(self, model: Model, name: str, role: str, kinds: tuple[type, ...]) -> Any:

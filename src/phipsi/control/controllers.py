@@ -229,7 +229,7 @@ def gains(model: Model, value: ArrayLike, what: str) -> Array:
 def _rated_efforts(model: Model) -> Array:
     limits = np.full(model.nv, np.inf)
     for name, rating in model.ratings.items():
-        limits[model.v_slice(name)] = rating.effort
+        limits[model.joint_rates(name)] = rating.effort
     if not np.isfinite(limits).any():
         raise InputError(
             "the model says nothing about the efforts of its drives (model.ratings), so there is "

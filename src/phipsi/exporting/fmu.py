@@ -22,7 +22,7 @@ from phipsi.exporting.fmu_model import FmuModel
 from phipsi.exporting.fmu_source import fmu_source
 from phipsi.model.model import Model
 from phipsi.simulation.simulator import Simulator
-from phipsi.whole_files import whole_file
+from phipsi.whole_files import checked_target, path_of, whole_file
 
 VERSIONS = ("3.0", "2.0")
 _FLAGS = (
@@ -78,8 +78,9 @@ def export_fmu(
         simulator = Simulator(simulator)
     if not isinstance(simulator, Simulator):
         raise InputError(f"export_fmu needs a Simulator or a model, not {type(simulator).__name__}")
-    file = Path(path)
+    file = path_of(path)
     identifier = _identifier(file)
+    checked_target(file)
     if fmi not in VERSIONS:
         raise InputError(f'fmi={fmi!r} must be "3.0" or "2.0"')
     compiler = shutil.which("gcc") or shutil.which("cc")
@@ -109,16 +110,13 @@ def export_fmu(
         library = None
         if binary or (binary is None and compiler is not None):
             library = _library(str(compiler), source, Path(folder), identifier)
-        try:
-            with whole_file(file) as part, zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as fmu:
-                _put(fmu, "modelDescription.xml", description)
-                _put(fmu, f"sources/{identifier}.c", source)
-                if fmi == "3.0":
-                    _put(fmu, "sources/buildDescription.xml", build_description(identifier))
-                if library is not None:
-                    _put(fmu, _binary_name(fmi, identifier), library.read_bytes())
-        except OSError as error:
-            raise InputError(f"{file} cannot be written: {error}") from error
+        with whole_file(file) as part, zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as fmu:
+            _put(fmu, "modelDescription.xml", description)
+            _put(fmu, f"sources/{identifier}.c", source)
+            if fmi == "3.0":
+                _put(fmu, "sources/buildDescription.xml", build_description(identifier))
+            if library is not None:
+                _put(fmu, _binary_name(fmi, identifier), library.read_bytes())
     return file
 
 

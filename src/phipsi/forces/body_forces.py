@@ -364,6 +364,14 @@ class GravityField(Force):
 
     def bind(self, model: Model) -> Force:
         """Look up masses and mass centres."""
+        if model.is_flexible:
+            names = [n for n, modes in zip(model.body_names, model.modes, strict=True) if modes]
+            raise InputError(
+                f"GravityField acts on the mass centres of rigid bodies, and {names[0]!r} deforms, "
+                f"so that its modes would feel no gravity. Uniform gravity is known for it:\n"
+                f"    builder = pp.ModelBuilder(gravity=(0, 0, -9.81))\n"
+                f"For the undeformed bodies:  model.with_rigid_bodies()"
+            )
         out = GravityField(self.field, self.potential)
         masses = np.array([x.mass for x in model.inertias])
         out._moving = np.flatnonzero(masses > 0)

@@ -493,10 +493,11 @@ def _limited(model: Model) -> list[str]:
 
 
 def _coordinates_of(model: Model, joints: Joints) -> list[int]:
-    """Places in q of all coordinates of the joints named; None means all joints."""
-    names = model.joint_names if joints is None else joints
-    names = [names] if isinstance(names, str) else list(names)
-    return [i for name in names for i in range(model.nq)[model.q_slice(name)]]
+    """Places in q of the joints' own coordinates, without modes; None means all of q."""
+    if joints is None:
+        return list(range(model.nq))
+    names = [joints] if isinstance(joints, str) else list(joints)
+    return [i for name in names for i in range(model.nq)[model.joint_coordinates(name)]]
 
 
 # A joint whose rate is this much smaller than without loops stands still and hits no stop; squared.

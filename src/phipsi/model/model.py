@@ -287,6 +287,12 @@ class Model(Value):
         at = self.v_slices[k]
         return slice(at.start, at.stop - self.modes[k])
 
+    def joint_coordinates(self, joint: str) -> slice:
+        """Where a joint's own coordinates are in q, without those of the modes of its body."""
+        k = self.joint_index(joint)
+        at = self.q_slices[k]
+        return slice(at.start, at.stop - self.modes[k])
+
     def body(self, name: str) -> Body:
         """Return the record of a body: parent, joint, placement, inertia, …."""
         return self.description.bodies[self.body_index(name)]

@@ -13,14 +13,14 @@ from phipsi.model.model import Model
 
 
 def rates_of(model: Model, joints: str | Iterable[str] | None) -> NDArray[Any]:
-    """Places in v of all rates of the joints named; None means all joints."""
+    """Places in v of the joints' own rates, without modes; None means all of v."""
     if joints is None:
         return np.arange(model.nv)
     names = [joints] if isinstance(joints, str) else list(joints)
     for name in names:
         if name not in model.joint_names:
             raise InputError(f"there is no joint {name!r}. {did_you_mean(name, model.joint_names)}")
-    slices = [model.v_slice(name) for name in names]
+    slices = [model.joint_rates(name) for name in names]
     return np.array([k for s in slices for k in range(s.start, s.stop)], dtype=int)
 
 

@@ -31,7 +31,7 @@ from phipsi.backends.native.targets.target import host_target
 from phipsi.errors import InputError, ParseError, shown, warn
 from phipsi.studies.block_workers import NotWritten
 from phipsi.studies.folder_lock import LOCK
-from phipsi.whole_files import whole_file
+from phipsi.whole_files import UnusablePath, whole_file
 
 Array = NDArray[Any]
 
@@ -321,6 +321,8 @@ def _session() -> dict[str, Any]:
 
 
 def _unwritable(file: Path, error: OSError) -> NotWritten:
+    if isinstance(error, UnusablePath):  # names the file
+        return NotWritten(str(error))
     return NotWritten(f"{file} cannot be written: {error.strerror or error}")
 
 

@@ -90,6 +90,9 @@ class Blocks:
             two_sided = x.op in _MIRRORED or x.function is outer
             mirrored = self._blocks.get(x.T) if two_sided else None
             out = self._block(x) if mirrored is None else self.builder.transpose(mirrored)
+            if self.flexible and out.type.domain is Domain.BODY:
+                sizes = (out.type.rows, x.gives), (out.type.cols, x.takes)
+                self._reject_modes(str(x), *(space for size, space in sizes if size == "6"))
             if not out.named and x.op is Op.LEAF:
                 out.named = x
             self._blocks[x] = out

@@ -10,7 +10,7 @@ from phipsi.errors import InputError, LoweringError, SpaceError
 from phipsi.expressions import check
 from phipsi.expressions.check import shown
 from phipsi.expressions.node import SELECTABLE, Expr, Number, block_diagonal
-from phipsi.expressions.spaces import UNKNOWN, Space
+from phipsi.expressions.spaces import PARAMETERS, UNKNOWN, Space
 from phipsi.model.model import Model
 from phipsi.model.points import PointSet
 from phipsi.operators import as_expression
@@ -27,6 +27,7 @@ from phipsi.operators.inputs import (
 from phipsi.rewrite.identity import Identity, claim
 from phipsi.rewrite.matrices import matrix_product, strip_marks
 from phipsi.rewrite.rewriter import USUAL, FinalForm, Rewriting, rewrite, rewrite_by_rules
+from phipsi.sweeps.equation_builder import no_modes
 from phipsi.sweeps.ir import Field
 from phipsi.sweeps.lower import Lowering, Options
 from phipsi.sweeps.matrix_results import columns_matrix, lower_matrix, whole_matrix
@@ -190,7 +191,12 @@ def fields_of(results: Sequence[Result]) -> list[Field]:
 
 
 def check_modes(request: Request, model: Model) -> None:
-    """Reject values that are given where bodies have modes: they would lack modal rows."""
+    """Reject what bodies with modes do not have: values that are given, inertial parameters."""
+    for expr in request.expressions if model.is_flexible else ():
+        if any(PARAMETERS in (x.takes, x.gives) for x in (expr, *leaves_of(expr))):
+            raise LoweringError(
+                no_modes(f"{shown(expr)}, by the ten inertial parameters of bodies,")
+            )
     for name in request.given if model.is_flexible else ():
         row = row_named(name, request.expressions)
         if name != "gravity" and not (row is not None and row.gives.index == "one"):

@@ -13,7 +13,6 @@ import math
 import os
 import stat
 import zipfile
-from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -25,7 +24,7 @@ from phipsi.model.model import Model
 from phipsi.motion.entry_names import entry_names
 from phipsi.trajectory.event_record import EventRecord
 from phipsi.trajectory.interpolation import NODES, DenseRecord
-from phipsi.whole_files import whole_file
+from phipsi.whole_files import MissingPath, UnusablePath, checked_target, path_of, whole_file
 
 Array = NDArray[Any]
 
@@ -43,7 +42,7 @@ _BYTES_PER_LETTER, _BYTES_PER_OBJECT = 6, 72
 
 def save(trajectory: Any, path: str | os.PathLike[str]) -> None:
     """Write a trajectory; see `Trajectory.save`."""
-    target = Path(path)
+    target = checked_target(path)
     arrays = _arrays(trajectory)
     with whole_file(target) as part, part.open("wb") as file:
         np.savez(file, allow_pickle=False, **arrays)
@@ -87,13 +86,13 @@ _DENSE = ("dense_t0", "dense_h", "dense_base", "dense_values")
 
 def to_csv(trajectory: Any, path: str | os.PathLike[str]) -> None:
     """Write a trajectory as columns; see `Trajectory.to_csv`."""
-    model = trajectory.model
+    target, model = checked_target(path, in_place=True), trajectory.model
     names = ["t"]
     for kind, slices in (("q", model.q_slices), ("v", model.v_slices), ("tau", model.v_slices)):
         names += [f"{kind}:{name}" for name in entry_names(model, slices)]
     columns = [trajectory.t, trajectory.q, trajectory.v, trajectory.tau, trajectory.energy]
     table = np.column_stack([*columns, *trajectory.quadratures.values()])
-    with open(path, "w", newline="", encoding="utf-8") as file:
+    with open(target, "w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow([_cell(name) for name in (*names, "energy", *trajectory.quadratures)])
         writer.writerows([repr(x) for x in row] for row in table.tolist())
@@ -113,7 +112,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 def load(path: str | os.PathLike[str], max_bytes: int = MAX_BYTES) -> dict[str, Any]:
     """The arguments of the `Trajectory` in a file."""
-    where = shown(Path(path).name)
+    where = shown(path_of(path).name)
     with _opened(path, where) as file:
         try:
             with zipfile.ZipFile(file) as archive:
@@ -132,7 +131,14 @@ def load(path: str | os.PathLike[str], max_bytes: int = MAX_BYTES) -> dict[str, 
 def _opened(path: str | os.PathLike[str], where: str) -> BinaryIO:
     """A regular file; opened without waiting, so that a named pipe in its place cannot hold us."""
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-    file = os.fdopen(os.open(path, flags), "rb", closefd=True) if not os.path.isdir(path) else None
+    try:
+        file = None if os.path.isdir(path) else os.fdopen(os.open(path, flags), "rb")
+    except FileNotFoundError:
+        raise MissingPath(
+            f"{shown(path)}: there is no such file. Write one with trajectory.save(path)"
+        ) from None
+    except OSError as error:
+        raise UnusablePath(f"{shown(path)} cannot be read: {error.strerror}") from error
     if file is None or not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         what = "a folder" if file is None else "not a regular file"
         if file is not None:

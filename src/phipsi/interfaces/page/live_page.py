@@ -20,7 +20,7 @@ from phipsi.model.mechanisms import mechanism_of, of_contacts, of_mechanisms
 from phipsi.model.model import Model
 from phipsi.simulation.simulator import Simulator
 from phipsi.trajectory.trajectory import Trajectory
-from phipsi.whole_files import whole_file
+from phipsi.whole_files import checked_target, path_of, whole_file
 
 Array = NDArray[Any]
 _MOST_STATES = 2000  # of a recording, from which it can go on
@@ -75,15 +75,16 @@ def live_page(
     ...     page.name, "https://" in page.read_text()
     ('arm.html', False)
     """
+    target = path_of(path)
+    if target.suffix.lower() not in (".html", ".htm"):
+        raise InputError(f"{target}: this is a page; give it a name that ends in .html")
+    checked_target(target)
     given = isinstance(simulator, Simulator)
     whole = simulator if given else simulator_of(simulator)
     moves = given if play is None else bool(play)
     parts = live_parts(whole, q, v, parameters, play=moves, meshes=meshes)
     model = whole.model
     name = title or model.name or counted(model.n_bodies, "body")
-    target = Path(path)
-    if target.suffix.lower() not in (".html", ".htm"):
-        raise InputError(f"{target}: this is a page; give it a name that ends in .html")
     with whole_file(target) as part:
         part.write_text(page_html(name, parts), encoding="utf-8")
     return target

@@ -20,7 +20,7 @@ from phipsi.interfaces.page.html_file import page_html
 from phipsi.interfaces.page.recorded_scene import recorded_scene
 from phipsi.interfaces.page.report_page import TRANSPORT
 from phipsi.trajectory.trajectory import Trajectory
-from phipsi.whole_files import whole_file
+from phipsi.whole_files import checked_target, path_of, whole_file
 
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 _SWITCHES = (
@@ -73,7 +73,7 @@ def render(
         ...
     phipsi.errors.InputError: 'fall.avi': a run is rendered as .png, .gif, .mp4 or .webm...
     """
-    target = Path(path)
+    target = path_of(path)
     kind = target.suffix.lower()
     if kind not in _KINDS:
         listed = f"{', '.join(_KINDS[:-1])} or {_KINDS[-1]}"
@@ -82,6 +82,7 @@ def render(
         raise InputError("render needs a trajectory with samples first: pp.render(run, 'run.mp4')")
     if theme not in ("light", "dark"):
         raise InputError(f"theme={theme!r} is 'light' or 'dark'")
+    checked_target(target)
     browser = _browser()
     wide, high = _size(size, even=kind in _CODECS)
     writers: dict[str, Any] = {".png": _png, ".gif": _gif}

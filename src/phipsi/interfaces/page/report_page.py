@@ -33,7 +33,7 @@ from phipsi.motion.tableaux import METHODS
 from phipsi.simulation.quadratures import WORK
 from phipsi.simulation.simulator import Simulator
 from phipsi.trajectory.trajectory import Trajectory
-from phipsi.whole_files import whole_file
+from phipsi.whole_files import checked_target, path_of, whole_file
 
 Array = NDArray[Any]
 
@@ -73,9 +73,10 @@ def report(
     >>> page.name
     'fall.html'
     """
-    target = Path(path)
+    target = path_of(path)
     if target.suffix.lower() not in (".html", ".htm"):
         raise InputError(f"{target}: a report is a page; give it a name that ends in .html")
+    checked_target(target)
     text = report_html(trajectory, title=title, expression=expression, checks=checks, live=live)
     with whole_file(target) as part:
         part.write_text(text, encoding="utf-8")

@@ -27,7 +27,7 @@ from phipsi.simulation.run import simulate
 from phipsi.simulation.simulator import Simulator
 from phipsi.studies.study import Study
 from phipsi.trajectory.trajectory import Trajectory
-from phipsi.whole_files import whole_file
+from phipsi.whole_files import checked_target, path_of, whole_file
 
 _MOST_OUTPUTS = 10_000_000
 
@@ -164,17 +164,11 @@ KINDS = {
 
 def checked_output(path: str | os.PathLike[str]) -> Path:
     """A path that can be written to, found out before a long run."""
-    out = Path(path)
+    out = path_of(path)
     if out.suffix.lower() not in KINDS:
         listed = "\n".join(f"    {suffix:6} {what}" for suffix, what in KINDS.items())
         raise InputError(f"{out}: the suffix says what to write, and it must be one of\n{listed}")
-    if out.is_dir():
-        raise InputError(f"{out} is a folder; give the name of a file.")
-    folder = out.parent
-    if not folder.is_dir():
-        raise InputError(f"{out}: there is no folder {folder}. Make it first:  mkdir -p {folder}")
-    if not os.access(folder, os.W_OK):
-        raise InputError(f"{out}: nothing can be written to the folder {folder}.")
+    checked_target(out)
     if out.suffix.lower() in (".png", ".svg", ".pdf"):
         _matplotlib()
     return out
