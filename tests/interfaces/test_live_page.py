@@ -36,6 +36,7 @@ def simulator(name: str) -> pp.Simulator:
             parent=parent,
             joint=pp.joints.Revolute((0, 0, 1)),
             joint_name=f"hinge {i} {HOSTILE}",
+            limits=None if i else (-3.0, np.inf),
             placement=pp.Pose(translation=(0.5 * i, 0, 0)),
             inertia=pp.SpatialInertia(1.0, (0.25, 0, 0), np.diag([1e-3, 0.03, 0.03])),
         )
@@ -77,7 +78,7 @@ def opened(browser, pages):
         tab = tab_of(name)
         tab.bring_to_front()
         if name != "recorded":
-            tab.evaluate("page.live.set(false); page.live.reset()")
+            tab.evaluate("page.live.set(false); page.live.reset(); page.pick(null); scrollTo(0, 0)")
         return tab
 
     yield open_page
@@ -119,7 +120,69 @@ def test_sliders_move_bodies_and_names_are_only_text(opened):
     tab.evaluate("page.live.physics.values['hold.kp'][0] = 9; page.live.advance(50)")
     assert tab.evaluate("[...page.live.physics.values.q]") != plain
     tab.evaluate("page.pick('lower')")
-    assert "P" in tab.inner_text("#facts") and "1.000 kg" in tab.inner_text("#facts")
+    facts = tab.inner_text("#facts")
+    assert "1.000 kg" in facts
+    for caption in ("P, articulated inertia", "D, hinge inertia", "G, gain P H* D⁻¹"):
+        assert caption in facts
+    cover = """() => ["facts", "stage"].map((x) => page.element(x).getBoundingClientRect())
+        .map((x) => x.width * x.height).reduce((a, b) => a / b)"""
+    assert tab.evaluate(cover) < 0.25  # the mechanism is beside them
+    assert tab.inner_text("#home") != tab.inner_text("#again")
+
+
+def _type(tab: Any, label: str, text: str) -> tuple[str, str]:
+    """Type into the field of a row; the field and the notice of the row, with the focus in it."""
+    field = tab.query_selector(f"#live input[type=number][aria-label*='{label}']")
+    field.focus()
+    tab.keyboard.press("Control+A")
+    tab.keyboard.press("Delete")
+    tab.keyboard.type(text)
+    tab.keyboard.press("Enter")
+    return field.evaluate("x => [x.value, x.parentElement.querySelector('output').textContent]")
+
+
+def test_fields_that_are_empty_or_not_numbers_change_nothing(opened):
+    tab = opened("arm")
+    numbers = """(() => { const { values } = page.live.physics;
+        return ["q", "v", "gravity", "inertia", "live_damping.rate", "hold.kp"]
+            .map((x) => [...values[x]]); })()"""
+    before = tab.evaluate(numbers)
+    fields = {"hinge 0": "0.3", "gravity": "9.81", "damping of all": "0", "mass of": "1"}
+    for label, shown in {**fields, "hold.kp": "0.3"}.items():
+        for text in ("", "1e400", "--", "?"):
+            assert _type(tab, label, text) == [shown, "not a number: nothing is changed"]
+    assert tab.evaluate(numbers) == before
+    for key in "?t":  # neither wipes the field nor acts on the page
+        tab.keyboard.press(key)
+    assert tab.evaluate("document.activeElement.value") == "0.3"
+    assert not tab.evaluate("page.element('help').open") and tab.evaluate(numbers) == before
+    assert _type(tab, "hold.kp", "0.5") == ["0.5", ""]
+    assert tab.evaluate("page.live.physics.values['hold.kp'][0]") == 0.5
+
+
+def test_numbers_beyond_limits_are_limited_and_the_row_says_so(opened):
+    tab = opened("arm")
+    expected = {"hinge 0": ("-7", "-3"), "damping of all": ("-1", "0"), "mass of": ("0", "0.001")}
+    for label, (text, limited) in expected.items():
+        found, said = _type(tab, label, text)
+        assert found == limited and said.startswith(f"at least {limited}") and text in said
+    assert tab.evaluate("page.live.physics.values.q[0]") == -3
+    assert _type(tab, "hinge 0", "7") == ["7", ""] and _type(tab, "hinge 1", "7")[1] == ""
+    assert tab.evaluate("document.activeElement.value") == "0.71681"  # the same after a turn
+
+
+def test_a_four_bar_returns_to_what_it_can_have(opened):
+    tab = opened("loop")
+    for k in range(3):
+        label = tab.evaluate(f"page.live.physics.description.coordinates[{k}].joint")
+        for text in ("3", "-3", "1e3"):
+            shown, said = _type(tab, label, text)
+            q = np.array(tab.evaluate("[...page.live.physics.values.q]"))
+            turns = (float(text) - q[k]) / (2 * np.pi)
+            near = abs(turns - round(turns)) < 1e-4
+            assert abs((float(shown) - q[k] + 1) % (2 * np.pi) - 1) < 1e-3
+            assert (said == "") == near and ("out of reach" in said) != near
+            assert np.abs(four_bar().residual(q)).max() < 1e-9
 
 
 def _at_body(tab: Any, k: int, point: list[float]) -> tuple[float, float]:
@@ -201,6 +264,7 @@ def test_a_recording_goes_on_from_what_is_shown(opened):
     tab.evaluate("page.live.set = ((f) => (on) => f(false))(page.live.set)")  # stands still here
     tab.click("#continue")
     assert tab.is_visible("#live-play") and not tab.is_visible("#continue")
+    assert tab.evaluate("document.activeElement.id") == "live-play"
     state = tab.evaluate(
         "(() => { const v = page.live.physics.values; return [[...v.q], v.t[0]]; })()"
     )
@@ -214,6 +278,7 @@ def test_a_recording_goes_on_from_what_is_shown(opened):
     tab.click("#again")
     assert tab.evaluate("[...page.live.physics.values.q]") == state[0]
     tab.click("#return")
+    assert tab.evaluate("document.activeElement.id") == "continue"
     assert tab.is_visible("#continue")
     assert_allclose(tab.evaluate("[...page.poses]"), before, atol=1e-6)
 
@@ -251,6 +316,13 @@ def test_the_command_line(tmp_path, capsys):
     assert "arm.html: " in capsys.readouterr().out
     text = target.read_text()
     assert "joint_stop.stiffness" in text and "binary-physics" in text
+
+
+def test_a_recording_is_not_viewed(capsys):
+    assert app(["view", "fall.npz", "--no-open"], result_action="return_value") != 0
+    said = "".join(capsys.readouterr())
+    assert "this is a recording" in said and "phipsi render fall.npz" in said
+    assert 'Trajectory.load("fall.npz").to_html' in said
 
 
 def test_the_camera_goes_with_a_base_that_floats():

@@ -175,6 +175,26 @@ def test_time_steps_and_slow_motion(arm: Tab):
     assert tab.run("clock.now") == 0
 
 
+def test_the_focus_is_seen_and_legends_say_what_is_hidden(arm: Tab):
+    page = arm.page
+    page.focus("#theme")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.id") == "view"
+    assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
+    for pressed in ("true", "false", "true"):
+        assert page.get_attribute(".legend button >> nth=0", "aria-pressed") == pressed
+        page.click(".legend button >> nth=0")
+    page.click(".legend button >> nth=0")
+
+
+def test_without_javascript_the_page_says_what_it_needs(browser: Any, arm_page: Path):
+    page = browser.new_page(java_script_enabled=False)
+    page.goto(arm_page.as_uri())
+    assert "needs JavaScript" in page.inner_text("noscript")
+    page.close()
+
+
 def test_light_and_dark(arm: Tab):
     tab = arm
     theme = "document.documentElement.dataset.theme"

@@ -15,6 +15,7 @@ from numpy.testing import assert_allclose
 import phipsi as pp
 from phipsi.errors import InputError
 from phipsi.interfaces.page import viewer as viewing
+from phipsi.interfaces.page.scene import scene_description
 
 
 @pytest.fixture
@@ -70,12 +71,34 @@ def test_configurations_that_do_not_fit_are_rejected(arm):
             viewer.set(np.zeros((3, 2)))
 
 
+def test_a_closed_viewer_says_so(arm):
+    viewer = pp.show(arm, open=False)
+    viewer.close()
+    with pytest.raises(InputError, match="this viewer is closed"):
+        viewer.set([0.1, 0.2])
+
+
+def test_the_floor_is_below_all_that_the_arm_reaches(monkeypatch):
+    arm = pp.examples.seven_joint_arm()
+    scenes: list[dict[str, Any]] = []
+    monkeypatch.setattr(viewing, "Viewer", lambda model, scene, q, **_: scenes.append(scene))
+    pp.show(arm, np.zeros(7))
+    (scene,) = scenes
+    stretched = np.outer(np.linspace(0, 2, 20), np.eye(7)[1])  # about the shoulder
+    poses = pp.body_poses(arm, np.vstack([stretched, arm.random_configuration(1, (50,))]))
+    low, high = poses[..., 2, 3].min(), poses[..., 2, 3].max()
+    assert high - low > 1.0 and scene["floor"] < low
+    still = scene_description(arm, q=np.zeros(7))
+    assert still["floor"] > low  # of the first configuration alone
+
+
 def test_the_page_moves_and_says_when_the_program_has_ended(browser, arm):
     tab = browser.new_page(viewport={"width": 500, "height": 400})
     failed: list[str] = []
     tab.on("pageerror", lambda e: failed.append(str(e)))
     with pp.show(arm, open=False, title="<i>arm</i>") as viewer:
         tab.goto(viewer.address)
+        tab.wait_for_selector("#controls", state="hidden")  # no bar without a text
         viewer.set([0.7, 0.2], "here")
         tab.wait_for_selector("#said:text('here')")
         poses = np.array(tab.evaluate("[...page.poses]")).reshape(-1, 12)
@@ -132,6 +155,9 @@ def test_a_cell_of_a_notebook(browser):
     shots.append(tab.screenshot())
     tab.evaluate("leave()")
     tab.close()
+    cell.close()
+    with pytest.raises(InputError, match="this viewer is closed"):
+        cell.set(system.neutral())
     assert not failed and shots[0] != shots[1]
 
 

@@ -56,10 +56,17 @@ def view(
     open
         Open the page in the browser.
     """
+    from phipsi.errors import InputError
     from phipsi.interfaces.page.live_page import live_page
     from phipsi.interfaces.scenarios.joint_values import assignments, initial_state
     from phipsi.simulation.simulator import Simulator
 
+    if file.suffix.lower() == ".npz":
+        raise InputError(
+            f"{file}: this is a recording; phipsi view is for mechanisms that move on the page. "
+            f"A video of it:  phipsi render {file.name} {file.stem}.mp4  A page of it, in Python:  "
+            f'pp.Trajectory.load("{file.name}").to_html("{file.stem}.html")'
+        )
     stated = assignments(set or (), "--set")
     laws: list[Any] = []
     if file.suffix.lower() == ".toml":

@@ -10,14 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.algorithms.constrained.assembly import search
 from phipsi.algorithms.constrained.system import System
-from phipsi.algorithms.kinematics.motions import body_poses
 from phipsi.errors import InputError
 from phipsi.interfaces.model_checks import counted
 from phipsi.interfaces.page.html_file import PageParts, page_html
 from phipsi.interfaces.page.live_physics import live_physics, packed
-from phipsi.interfaces.page.scene import first_configuration, scene_description, upright
+from phipsi.interfaces.page.scene import first_configuration, scene_of_any_motion
 from phipsi.model.mechanisms import mechanism_of, of_contacts, of_mechanisms
 from phipsi.model.model import Model
 from phipsi.simulation.simulator import Simulator
@@ -25,13 +23,12 @@ from phipsi.trajectory.trajectory import Trajectory
 from phipsi.whole_files import checked_target, path_of, whole_file
 
 Array = NDArray[Any]
-_SOME = 12  # configurations
 _MOST_STATES = 2000  # of a recording, from which it can go on
 SCRIPTS = ("physics.js", "live.js")
 CONTROLS = """<div id="live-controls" class="live-controls">
 <button id="live-play" aria-label="play">▶</button>
 <button id="once" title="one step">step</button>
-<button id="again" title="state and parameters as they were">reset</button>
+<button id="again" title="state, world and parameters of laws as at first">start again</button>
 <select id="live-speed" aria-label="speed">
 <option value="0.02">1/50</option><option value="0.1">1/10</option><option value="0.25">1/4</option>
 <option value="0.5">1/2</option><option value="1" selected>real time</option>
@@ -117,8 +114,7 @@ def live_parts(
     state = simulator.start(places, v, parameters=parameters)
     physics = live_physics(simulator, state)
     model = simulator.model
-    scene = scene_description(simulator._mechanism, meshes=meshes, q=_reach(simulator, state.q))
-    _follow_the_base(scene, model, state.q)
+    scene = scene_of_any_motion(simulator._mechanism, state.q, meshes=meshes)
     mass = sum(inertia.mass for inertia in model.inertias)
     whole = simulator._mechanism
     free = whole.mobility(state.q).mobility if isinstance(whole, System) else model.nv
@@ -169,24 +165,3 @@ def continued(parts: PageParts, trajectory: Trajectory, simulator: Simulator | N
         "binaries": {"physics": physics.binary},
         "wasm": True,
     }
-
-
-def _follow_the_base(scene: dict[str, Any], model: Model, q: Array) -> None:
-    """Let the camera go with a base that floats, as it may go anywhere."""
-    roots = model.tree.roots
-    if len(roots) == 1 and model.joints[roots[0]].nv == 6 and scene["follow"] < 0:
-        place = upright(model) @ np.asarray(body_poses(model, q)).reshape(-1, 4, 4)[roots[0], :3, 3]
-        scene["follow"], scene["center"] = roots[0], (np.array(scene["center"]) - place).tolist()
-
-
-def _reach(simulator: Simulator, q: Array) -> Array:
-    """The configuration and others that shall fit into the view: joints that limits allow."""
-    model: Any = simulator._mechanism
-    some = np.vstack([q, model.model.random_configuration(0, (_SOME,))])
-    for joint, at in zip(model.model.joints, model.model.q_slices, strict=True):
-        if not joint.is_additive:  # a base that floats stays where it is
-            some[:, at] = q[at]
-    if model.n_rows:
-        found, closed = search(model.rows, some, tolerance=1e-6, max_iterations=50)
-        some = np.vstack([q, found[closed]])
-    return some

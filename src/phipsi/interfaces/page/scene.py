@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from phipsi.algorithms.constrained.assembly import search
 from phipsi.algorithms.kinematics.motions import body_poses
 from phipsi.errors import InputError, PhipsiError, shown
 from phipsi.interfaces.page.meshes import Meshes, read_meshes
@@ -36,6 +37,8 @@ from phipsi.model.tree import WORLD
 from phipsi.spatial import matrix_to_quat
 
 Array = NDArray[Any]
+_SOME = 12  # configurations that show how far a mechanism reaches
+_SWEPT, _MOST_SWEPT = 9, 40  # values of one coordinate; coordinates, those of the root first
 
 
 @of_mechanisms
@@ -178,6 +181,40 @@ def first_configuration(mechanism: Any) -> Array:
     """The neutral configuration (nq,), of a system one nearby at which its loops are closed."""
     q = mechanism.neutral()
     return mechanism.assemble(q, restarts=20) if mechanism.n_rows else q
+
+
+def scene_of_any_motion(mechanism: Any, q: Array, *, meshes: bool = True) -> dict[str, Any]:
+    """The scene of a mechanism that starts at q (nq,) and may move anywhere from there.
+
+    The view and the floor are for all that it reaches; the camera goes with a base that floats.
+    """
+    model = mechanism.model
+    scene = scene_description(mechanism, meshes=meshes, q=_reach(mechanism, q))
+    roots = model.tree.roots
+    if len(roots) == 1 and model.joints[roots[0]].nv == 6 and scene["follow"] < 0:
+        place = upright(model) @ np.asarray(body_poses(model, q)).reshape(-1, 4, 4)[roots[0], :3, 3]
+        scene["follow"], scene["center"] = roots[0], (np.array(scene["center"]) - place).tolist()
+    return scene
+
+
+def _reach(mechanism: Any, q: Array) -> Array:
+    """A configuration (nq,) and others that shall fit into the view: joints that limits allow."""
+    model = mechanism.model
+    some = np.vstack([q, model.random_configuration(0, (_SOME,))])
+    if not mechanism.n_rows:  # joints alone too: an arm that is stretched reaches farthest
+        low = np.where(np.isfinite(model.lower), model.lower, some.min(axis=0))
+        high = np.where(np.isfinite(model.upper), model.upper, some.max(axis=0))
+        some = np.vstack([some, *(
+            np.where(np.arange(model.nq) == i, np.linspace(low, high, _SWEPT), start)
+            for start in (q, model.neutral()) for i in range(min(model.nq, _MOST_SWEPT))
+        )])  # fmt: skip
+    for joint, at in zip(model.joints, model.q_slices, strict=True):
+        if not joint.is_additive:  # a base that floats stays where it is
+            some[:, at] = q[at]
+    if mechanism.n_rows:
+        found, closed = search(mechanism.rows, some, tolerance=1e-6, max_iterations=50)
+        some = np.vstack([q, found[closed]])
+    return some
 
 
 def _assembled(mechanism: Any) -> Array:

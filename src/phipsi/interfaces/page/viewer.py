@@ -19,10 +19,11 @@ from phipsi.backends.arguments import joint_array
 from phipsi.errors import InputError
 from phipsi.interfaces.loopback_server import LoopbackServer
 from phipsi.interfaces.page.html_file import asset_text, page_html
-from phipsi.interfaces.page.scene import first_configuration, scene_description
+from phipsi.interfaces.page.scene import first_configuration, scene_of_any_motion
 from phipsi.model.mechanisms import mechanism_of, of_contacts, of_mechanisms
 from phipsi.model.model import Model
 
+_CLOSED = "this viewer is closed. Open another one:  viewer = pp.show(mechanism)"
 _WAIT = 10.0  # s that a page waits for the next configuration before it asks again
 _POLICY = (
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
@@ -74,20 +75,25 @@ def show(
     True
     """
     whole: Any = mechanism_of(subject, show)
-    scene = scene_description(whole, meshes=meshes)
-    places = first_configuration(whole) if q is None else q
+    places = one_configuration(whole.model, first_configuration(whole) if q is None else q)
+    scene = scene_of_any_motion(whole, places, meshes=meshes)
     inside = in_notebook() if notebook is None else notebook
     if inside:
         return _widget_class()(whole.model, scene, places)
     return Viewer(whole.model, scene, places, title=title, open=open)
 
 
-def poses_of(model: Model, q: ArrayLike) -> np.ndarray:
-    """Rotation row by row and position of every body, (n, 12), as the scene takes them."""
+def one_configuration(model: Model, q: ArrayLike) -> np.ndarray:
+    """The configuration (nq,) that a viewer was given, or an error."""
     places = joint_array(model, "q", q, "nq")
     if places.ndim != 1:
         raise InputError(f"a viewer shows one configuration (nq,), not q of shape {places.shape}")
-    X = np.asarray(body_poses(model, places)).reshape(-1, 4, 4)
+    return places
+
+
+def poses_of(model: Model, q: ArrayLike) -> np.ndarray:
+    """Rotation row by row and position of every body, (n, 12), as the scene takes them."""
+    X = np.asarray(body_poses(model, one_configuration(model, q))).reshape(-1, 4, 4)
     return np.concatenate([X[:, :3, :3].reshape(-1, 9), X[:, :3, 3]], axis=1)
 
 
@@ -126,6 +132,8 @@ class Viewer:
         """Show a configuration (nq,), with a line of text below it."""
         poses = poses_of(self._model, q).ravel().tolist()
         with self._changed:
+            if self._closed:
+                raise InputError(_CLOSED)
             self._poses, self._text = poses, str(text)
             self._number += 1
             self._changed.notify_all()
@@ -201,6 +209,7 @@ def _widget_class() -> Any:
         scene = traitlets.Dict().tag(sync=True)
         poses = traitlets.Bytes().tag(sync=True)
         height = traitlets.Int(420).tag(sync=True)
+        _closed = False
 
         def __init__(self, model: Model, scene: dict[str, Any], q: ArrayLike) -> None:
             self._model = model
@@ -208,7 +217,14 @@ def _widget_class() -> Any:
 
         def set(self, q: ArrayLike) -> None:
             """Show a configuration (nq,)."""
+            if self._closed:
+                raise InputError(_CLOSED)
             self.poses = poses_of(self._model, q).tobytes()
+
+        def close(self) -> None:
+            """Take it out of the notebook."""
+            self._closed = True
+            super().close()
 
         def __enter__(self) -> Any:
             return self

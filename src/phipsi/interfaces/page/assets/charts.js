@@ -19,7 +19,8 @@ function makeChart(parent, chart) {
   const readings = chart.series.map((s, i) => {
     const chip = document.createElement("button"), dash = document.createElement("i"), name = document.createElement("span"), reading = document.createElement("em");
     dashes.push([dash, s.color]); name.textContent = s.name; chip.append(dash, name, reading); legend.append(chip);
-    chip.addEventListener("click", () => { hidden.has(i) ? hidden.delete(i) : hidden.add(i); chip.classList.toggle("off"); paint(); });
+    chip.setAttribute("aria-pressed", "true");
+    chip.addEventListener("click", () => { hidden.has(i) ? hidden.delete(i) : hidden.add(i); chip.classList.toggle("off", hidden.has(i)); chip.setAttribute("aria-pressed", String(!hidden.has(i))); paint(); });
     return reading;
   });
   const pen = canvas.getContext("2d", { willReadFrequently: true });

@@ -39,32 +39,46 @@ page.live = { playing: false, physics: null, choose() {} };
       physics.advance(steps);
     } catch (problem) {
       live.set(false);
-      live.error(`The step at ${values.t[0].toFixed(3)} s fails: ${problem.message}. Reset, or change what acts.`);
+      live.error(`The step at ${values.t[0].toFixed(3)} s fails: ${problem.message}. Start again, or change what acts.`);
     }
   };
   live.step = () => { live.set(false); live.advance(1); live.show(); refresh(); watch(); };
-  live.reset = () => { physics.reset(); live.error(""); trace.length = 0; live.show(); refresh(); watch(); };
+  live.reset = () => { physics.reset(); live.error(""); notices.forEach((tell) => tell("")); trace.length = 0; live.show(); refresh(); watch(); };
 
   // ---- rows of the panel ----
-  const rows = []; // functions that show the present values
+  const rows = [], notices = []; // functions that show the present values, and what became of a number that was typed
   const section = (title, note, open = true) => {
     const out = make("details", "card"), head = make("summary", "", title);
     if (note) head.append(make("small", "", note));
     out.open = open; out.append(head); panel.append(out);
     return out;
   };
-  // a slider with a number beside it; `get` and `set` are in the unit that is shown
-  const slider = (parent, { label, unit, low, high, step, get, set, title }) => {
+  // A slider with a number beside it; `get` and `set` are in the unit that is shown. A number that is beyond `least` or `most`, or that
+  // the mechanism cannot have, is changed, and the row says so; one that is empty or not a number leaves everything as it was.
+  const slider = (parent, { label, unit, low, high, least = -Infinity, most = Infinity, step, get, set, title, reached = () => true }) => {
     const row = make("div", "row"), name = make("label", "", label), range = make("input"), number = make("input");
     range.type = "range"; number.type = "number"; number.step = range.step = step ?? "any";
     range.min = low; range.max = high; range.title = title ?? "";
     range.setAttribute("aria-label", `${label} ${unit}`); number.setAttribute("aria-label", `${label} ${unit}`);
-    const write = (x) => { if (Number.isFinite(x)) { set(x); live.show(); refresh(row); } };
+    const said = make("output"), tell = (text) => { said.hidden = !text; said.textContent = text; };
+    const write = (x) => {
+      const allowed = Math.min(Math.max(x, least), most);
+      set(allowed); live.show(); refresh(row);
+      tell(allowed !== x ? `${x < least ? "at least" : "at most"} ${short(allowed)} ${unit}: ${short(x)} is beyond it`
+        : reached(x) ? "" : `${short(x)} ${unit} is out of reach: ${short(get())} ${unit} is as near as it comes`);
+    };
     range.addEventListener("input", () => { held = true; write(Number(range.value)); number.value = short(get()); });
     range.addEventListener("change", () => { held = false; read(); });
-    number.addEventListener("change", () => { write(Number(number.value)); read(); });
+    number.addEventListener("change", () => {
+      const x = number.valueAsNumber;
+      if (Number.isFinite(x)) write(x); else tell("not a number: nothing is changed");
+      read(); number.value = short(get());
+    });
+    number.addEventListener("blur", () => { number.value = short(get()); }); // what was typed and not taken
+    number.addEventListener("beforeinput", (e) => { if (e.data && /[^0-9eE+.,-]/.test(e.data)) e.preventDefault(); }); // some browsers let "?" empty the field
     const read = () => { const x = get(); range.value = x; if (document.activeElement !== number) number.value = short(x); };
-    row.append(name, range, number, make("span", "", unit)); parent.append(row);
+    said.hidden = true; notices.push(tell);
+    row.append(name, range, number, make("span", "", unit), said); parent.append(row);
     rows.push((but) => { if (but !== row) read(); });
     read();
     return { row, read };
@@ -82,8 +96,10 @@ page.live = { playing: false, physics: null, choose() {} };
     slider(joints, {
       label: several.get(c.joint) > 1 ? `${c.joint} · ${c.name}` : c.joint, unit: c.unit,
       low: c.lower ?? Math.min(-wide, now - wide), high: c.upper ?? Math.max(wide, now + wide),
-      title: c.lower === null ? "no limits" : `limits ${short(c.lower)} … ${short(c.upper)} ${c.unit}`,
+      least: c.lower ?? undefined, most: c.upper ?? undefined,
+      title: c.lower === null && c.upper === null ? "no limits" : `limits ${c.lower === null ? "none" : short(c.lower)} … ${c.upper === null ? "none" : short(c.upper)} ${c.unit}`,
       get: () => physics.get(c), set: (x) => physics.set(c, x),
+      reached: (x) => { const gap = physics.get(c) - x; return !physics.hasLoops || Math.abs(c.periodic ? gap - 2 * Math.PI * Math.round(gap / (2 * Math.PI)) : gap) < 1e-4; },
     });
   }
 
@@ -96,7 +112,7 @@ page.live = { playing: false, physics: null, choose() {} };
         set: (x) => (x === size ? values.gravity.set(first) : values.gravity.set(way.map((w) => w * x))),
       });
     }
-    slider(world, { label: "damping of all joints", unit: "1/s", low: 0, high: 20, get: () => values["live_damping.rate"][0], set: (x) => { values["live_damping.rate"][0] = Math.max(0, x); } });
+    slider(world, { label: "damping of all joints", unit: "1/s", low: 0, high: 20, least: 0, get: () => values["live_damping.rate"][0], set: (x) => { values["live_damping.rate"][0] = x; } });
     if (description.handles.includes("inertia")) {
       const chosen = make("select"), first = physics.first.inertia, of = () => Math.max(0, chosen.selectedIndex);
       chosen.setAttribute("aria-label", "body whose mass is changed");
@@ -107,8 +123,8 @@ page.live = { playing: false, physics: null, choose() {} };
         return i < 0 ? 1 : values.inertia[at + i] / first[at + i];
       };
       const row = slider(world, {
-        label: "mass of this body, times", unit: "×", low: 0.1, high: 5, get: factor,
-        set: (x) => { for (let i = 10 * of(); i < 10 * of() + 10; i++) values.inertia[i] = x === 1 ? first[i] : Math.max(x, 1e-3) * first[i]; },
+        label: "mass of this body, times", unit: "×", low: 0.1, high: 5, least: 1e-3, get: factor,
+        set: (x) => { for (let i = 10 * of(); i < 10 * of() + 10; i++) values.inertia[i] = x === 1 ? first[i] : x * first[i]; },
       });
       chosen.addEventListener("change", row.read);
       live.choose = (k) => { if (k !== chosen.selectedIndex) { chosen.selectedIndex = k; row.read(); } };
@@ -160,7 +176,11 @@ page.live = { playing: false, physics: null, choose() {} };
   page.suppliers.push((k) => {
     const found = physics.blocks(k);
     live.choose(k);
-    return [{ label: "P", matrix: found.P }, ...(found.D.length ? [{ label: "D", matrix: found.D }, { label: "G", matrix: found.G }] : [])];
+    const note = "body axes, [angular; linear]"; // as in timeline.js
+    return [
+      { label: "P, articulated inertia", note, matrix: found.P },
+      ...(found.D.length ? [{ label: "D, hinge inertia", matrix: found.D }, { label: "G, gain P H* D⁻¹", note, matrix: found.G }] : []),
+    ];
   });
 
   // ---- the hand ----
@@ -216,7 +236,7 @@ page.live = { playing: false, physics: null, choose() {} };
   const keys = [
     [" ", "let time go on, or stop it", () => live.set(!live.playing)],
     [".", "one step", live.step],
-    ["0", "reset state and parameters", live.reset],
+    ["0", "start again: state, world and parameters of laws as at first", live.reset],
     [["<", ">"], "slower or faster", (e) => { speed.selectedIndex = Math.min(Math.max(speed.selectedIndex + (e.key === ">" ? 1 : -1), 0), speed.options.length - 1); }],
   ].map(([keys, what, action]) => ({ keys: [].concat(keys), what, action }));
 
@@ -243,8 +263,9 @@ page.live = { playing: false, physics: null, choose() {} };
       values.q.set(q.subarray(i * nq, (i + 1) * nq)); values.v.set(v.subarray(i * nv, (i + 1) * nv)); values.t[0] = times[i];
       for (const name of ["q", "v", "t"]) physics.first[name] = values[name].slice(); // where reset goes back to
       trace.length = 0; live.enter(true); live.show(); refresh(); watch(); live.set(true);
+      play.focus(); // the button that was pressed is gone
     });
-    page.element("return").addEventListener("click", () => live.enter(false));
+    page.element("return").addEventListener("click", () => { live.enter(false); page.element("continue").focus(); });
   }
   live.show(); watch(); refresh();
   live.enter(!record);

@@ -79,7 +79,7 @@ if (data.scene) {
   try {
     page.scene = new PhipsiScene(page.element("view"), data.scene);
     page.scene.onPick = (name) => page.pick(name);
-    const controls = page.element("controls"), cover = () => { page.scene.bottom = controls.children.length ? controls.offsetHeight + 14 : 0; page.element("stage").style.setProperty("--covered", page.scene.bottom + "px"); page.scene.resize(); };
+    const controls = page.element("controls"), cover = () => { page.scene.bottom = controls.offsetHeight ? controls.offsetHeight + 14 : 0; page.element("stage").style.setProperty("--covered", page.scene.bottom + "px"); page.scene.resize(); };
     cover(); page.scene.home(); new ResizeObserver(cover).observe(controls);
     page.scene.setPoses(page.poses);
   } catch (error) {
@@ -127,7 +127,7 @@ page.element("theme").addEventListener("click", () => page.theme(page.isDark ? "
 page.element("help-button").addEventListener("click", () => page.help());
 page.help = () => {
   const help = page.element("help"), list = page.element("keys"), gestures = [
-    ["drag", "turn the view"], ["wheel, pinch", "zoom"], ["shift-drag, two fingers", "move the view"], ["click, tap", "facts about a body"], ["double click", "reset the view"]];
+    ["drag", "turn the view"], ["wheel, pinch", "zoom"], ["shift-drag, two fingers", "move the view"], ["click, tap", "facts about a body"], ["double click", "the view as at first"]];
   if (help.open) { help.close(); return; }
   const names = { " ": "space", ArrowLeft: "←", ArrowRight: "→", ArrowUp: "↑", ArrowDown: "↓", Escape: "esc" };
   list.replaceChildren();
@@ -144,7 +144,7 @@ const nextBody = (step) => {
 };
 page.key("?", "these keys", () => page.help());
 page.key("t", "light or dark", () => page.theme(page.isDark ? "light" : "dark"));
-page.key(["h", "Home"], "reset the view", () => page.scene && page.scene.home());
+page.key(["h", "Home"], "the view as at first", () => page.scene && page.scene.home());
 page.key("+", "zoom in", () => page.scene && page.scene.zoom(0.87));
 page.key("-", "zoom out", () => page.scene && page.scene.zoom(1.15));
 page.key(["ArrowUp", "ArrowDown"], "tilt the view", (e) => page.scene && page.scene.turn(0, e.key === "ArrowUp" ? 0.1 : -0.1));
