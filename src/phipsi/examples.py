@@ -21,6 +21,7 @@ import numpy as np
 
 from phipsi.loaded import public
 from phipsi.model import Model, ModelBuilder, Pose, SpatialInertia, joints
+from phipsi.model.numbers import whole_number
 from phipsi.spatial import quat_to_matrix
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def planar_arm(n: int = 2) -> Model:
     rod = SpatialInertia(mass=1, com_B=(0.5, 0, 0), moment_about_com_B=(0, 1 / 12, 1 / 12))
     b = ModelBuilder(gravity=(0, -9.81, 0))
     parent, start = "world", Pose()
-    for i in range(1, n + 1):
+    for i in range(1, whole_number("n", n, 0) + 1):
         b.add_body(
             f"link{i}",
             parent=parent,

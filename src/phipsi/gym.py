@@ -30,9 +30,9 @@ from phipsi.model.builder import ModelBuilder
 from phipsi.model.contact_pairs import Contacts
 from phipsi.model.inertia import SpatialInertia
 from phipsi.model.model import Model
+from phipsi.model.numbers import whole_number
 from phipsi.model.pose import Pose
 from phipsi.model.shapes import Material, Sphere
-from phipsi.motion.checks import whole_number
 from phipsi.motion.optional_imports import import_optional
 from phipsi.simulation.episodes import Episodes
 from phipsi.simulation.simulator import Simulator

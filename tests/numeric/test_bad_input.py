@@ -249,6 +249,72 @@ def test_a_run_that_is_not_there(tmp_path):
         pp.Trajectory.load(None)
 
 
+# ---- arguments of the wrong kind -----------------------------------------------------------------
+
+SIM = pp.Simulator(ARM)
+CONTROL, LOCK = pp.controllers, pp.topology.Lock
+WAYS = [O, O + 0.1]
+
+
+@pp.law
+def hold(q, kp):
+    return -kp * q
+
+
+def _simulate(**options):
+    return pp.simulate(ARM, O, O, 0.1, **options)
+
+
+WRONG = {
+    "rollout from a list": (lambda: SIM.rollout([0, 0, 0], steps=3), r"sim\.start\(q, v\)"),
+    "rollout from nothing": (lambda: SIM.rollout(None, steps=3), r"not NoneType.*\n.*sim\.start"),
+    "step of an array": (lambda: SIM.step(O), r"not ndarray.*\n.*sim\.start"),
+    "gradient at an array": (lambda: SIM.gradient(O, of={}), r"sim\.start"),
+    "another simulator": (
+        lambda: SIM.step(pp.Simulator(ARM).start()), "belongs to another simulator"),
+    "title of a report": (lambda: RUN.to_html(title=3), "title=3 must be text"),
+    "title of a viewer": (lambda: pp.show(ARM, title=3, open=False, notebook=False), "title=3"),
+    "live, number": (lambda: RUN.to_html(live=3), "live=3 must be the Simulator"),
+    "live, text": (lambda: RUN.to_html(live="yes"), "live='yes' must be the Simulator"),
+    "play": (lambda: pp.live_page(ARM, "x.html", play="maybe"), "play='maybe' must be True"),
+    "gains": (lambda: CONTROL.PDGravity(ARM, O, kp="x", kd=1), "^kp holds"),
+    "complex gains": (lambda: CONTROL.PDGravity(ARM, O, kp=1, kd=1j), "^kd holds complex"),
+    "gains of computed torque": (lambda: CONTROL.ComputedTorque(ARM, O, "x", 1), "^kp holds"),
+    "times of a path": (lambda: pp.references.JointPath(ARM, WAYS, ["a", 1]), "^times holds"),
+    "time of a state": (lambda: RUN.at("a"), "^t='a' must be a finite number of seconds"),
+    "times of states": (lambda: RUN.resample(["a"]), "^times holds"),
+    "time of a picture": (lambda: pp.render(RUN, "x.png", time="a"), "^time='a' must be"),
+    "pictures per second": (lambda: pp.render(RUN, "x.gif", fps="a"), "^fps='a' must be a pos"),
+    "fixed joints": (lambda: SYSTEM.assemble(Q, fixed=3), r"fixed=\['joint1'\]"),
+    "folders": (lambda: pp.load(__file__, package_dirs=3), "^package_dirs=3 must be a list"),
+    "no folder": (lambda: pp.load(__file__, package_dirs="nope"), "^package_dirs: .*nope"),
+    "no named folder": (lambda: pp.load(__file__, package_dirs={"a": "nope"}), "^package_dirs: "),
+    "parameters": (lambda: SIM.start(O, parameters=3), "^parameters=3 must be values by name"),
+    "parameters of a page": (lambda: pp.live_page(ARM, "x.html", parameters=3), "^parameters=3"),
+    "forces": (lambda: _simulate(forces=3), "^forces=3 must be a list"),
+    "events": (lambda: _simulate(events=3), "^events=3 must be a list"),
+    "topology": (lambda: _simulate(topology=3), "^topology=3 must be a list"),
+    "joints of a plot": (lambda: RUN.plot(3), "^joints=3 must be a list"),
+    "links as text": (lambda: pp.examples.planar_arm("a"), "^n='a' must be a whole number"),
+    "links below zero": (lambda: pp.examples.planar_arm(-1), "^n=-1 must be a whole number"),
+    "seed": (lambda: ARM.random_configuration("a"), "^seed='a' must be a whole number"),
+    "batch": (lambda: ARM.random_configuration(0, (-1,)), "^batch=-1 must be a whole number"),
+    "batch as text": (lambda: ARM.random_configuration(0, "a"), "^batch='a' must be a whole"),
+    "tiny steps": (lambda: _simulate(dt=1e-320, integrator="rk4"), "^dt=1e-320 s is too small"),
+    "stabilization of a tree": (lambda: _simulate(stabilization="x"), "^stabilization='x'"),
+    "a law without a gain": (lambda: pp.Simulator(ARM, [hold]), r"Write  hold\.bind\(kp=…\)"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_arguments_of_the_wrong_kind(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    call, complaint = WRONG[name]
+    with pytest.raises(pp.PhipsiError, match=complaint):
+        call()
+    assert not list(tmp_path.iterdir())
+
+
 # ---- the algebra ---------------------------------------------------------------------------------
 
 _STEP = ("X_own", "motions -> forces")

@@ -215,8 +215,8 @@ class _Laws:
         if name not in law.bound:
             fail(
                 f"argument {name!r} is not bound",
-                f"{law.name}.bind({name}=…) takes a number, an array, an expression, or one of "
-                f"pp.signals; {', '.join(RESERVED)} are given by the run",
+                f"write  {law.name}.bind({name}=…)  with a number, an array, an expression, or one "
+                f"of pp.signals; {', '.join(RESERVED)} are given by the run",
                 law.place,
             )
         value = law.bound[name]

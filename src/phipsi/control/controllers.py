@@ -28,6 +28,7 @@ from phipsi.errors import InputError
 from phipsi.laws.trace import Traced, as_array
 from phipsi.model.mechanisms import of_given_motion, of_mechanisms, tree_of
 from phipsi.model.model import Model
+from phipsi.model.numbers import as_floats
 from phipsi.motion.user_functions import check_signature, name_of
 
 Array = NDArray[Any]
@@ -207,7 +208,7 @@ def gains(model: Model, value: ArrayLike, what: str) -> Array:
 
     Efforts that are never cut off may be infinite.
     """
-    array = np.asarray(value, dtype=np.float64)
+    array = as_floats(what, value)
     if array.shape not in ((), (model.nv,)):
         raise InputError(
             f"{what} has shape {array.shape}; it must be one number or nv = {model.nv} numbers"

@@ -20,7 +20,7 @@ from phipsi.errors import InputError
 from phipsi.laws.trace import Traced, as_node
 from phipsi.model.mechanisms import mechanism_of, of_given_motion, of_mechanisms, tree_of
 from phipsi.model.model import Model
-from phipsi.model.numbers import as_numbers
+from phipsi.model.numbers import as_floats, as_numbers
 from phipsi.model.pose import Pose
 from phipsi.motion.checks import checked_time
 from phipsi.motion.group_calls import moved
@@ -404,7 +404,7 @@ def _checked_q(model: Model, q: ArrayLike, what: str, ndim: int = 1) -> Array:
 
 
 def _checked_times(times: Sequence[float], count: int) -> Array:
-    t = np.asarray(times, dtype=np.float64)
+    t = as_floats("times", times)
     if t.shape != (count,) or count < 2:
         raise InputError(
             f"{count} waypoints and times of shape {t.shape}: give one time for each, and at least "

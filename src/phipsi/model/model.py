@@ -37,6 +37,7 @@ from phipsi.model.inertia import SpatialInertia
 from phipsi.model.joint import Joint
 from phipsi.model.layout import LAYOUT, Layout
 from phipsi.model.names import Names, Point
+from phipsi.model.numbers import as_list, whole_number
 from phipsi.model.pose import Pose
 from phipsi.model.tree import WORLD, Tree
 from phipsi.model.validate import InertiaPolicy, validate
@@ -336,8 +337,15 @@ class Model(Value):
         Uniform within limits; else angles in [−π, π] rad, lengths in [−1, 1] m, and uniform
         rotations. `seed` is a number or a generator; `batch` a number or a shape.
         """
-        shape = (batch,) if isinstance(batch, int) else tuple(batch)
-        return self._layout.random(np.random.default_rng(seed), shape)
+        sizes = [batch] if np.ndim(batch) == 0 else batch
+        shape = tuple(whole_number("batch", n, 0) for n in as_list("batch", sizes, "(100, 4)"))
+        try:
+            generator = np.random.default_rng(seed)
+        except (TypeError, ValueError):
+            raise InputError(
+                f"seed={seed!r} must be a whole number of at least 0, or a NumPy generator"
+            ) from None
+        return self._layout.random(generator, shape)
 
     def integrate(self, q: ArrayLike, dv: ArrayLike) -> FloatArray:
         """Configuration (..., nq) after moving from q with constant rates dv for unit time.

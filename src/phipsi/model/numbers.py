@@ -1,4 +1,4 @@
-"""Arrays that come from outside: what counts as numbers, and which of them are not finite."""
+"""Arguments that come from outside: numbers, which of them are not finite, and lists."""
 
 from __future__ import annotations
 
@@ -46,6 +46,33 @@ def as_numbers(name: str, value: Any) -> NDArray[Any]:
     if a.dtype.kind not in "fiuc" and a.size:
         raise InputError(f"{name} holds {a.dtype}, not numbers")
     return a.astype(np.complex128 if a.dtype.kind == "c" else np.float64, copy=False)
+
+
+def as_floats(name: str, value: Any) -> NDArray[Any]:
+    """Real numbers as float64; they may be infinite, or NaN."""
+    a = as_numbers(name, value)
+    if a.dtype.kind == "c":
+        raise InputError(f"{name} holds {a.dtype}, but must be real numbers here")
+    return a.astype(np.float64, copy=False)
+
+
+def whole_number(name: str, value: Any, least: int = 1) -> int:
+    """A whole number that is large enough, and small enough for a counter."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
+        raise InputError(f"{name}={value!r} must be a whole number of at least {least}")
+    if value >= 2**63:
+        raise InputError(f"{name}={value!r} must be below 2**63, where counters end")
+    return int(value)
+
+
+def as_list(name: str, value: Any, example: str) -> list[Any]:
+    """The members of a list, or of whatever can be gone through; a text is one of its own."""
+    if isinstance(value, str):
+        return [value]
+    try:
+        return list(value)
+    except TypeError:
+        raise InputError(f"{name}={value!r} must be a list, such as {name}={example}") from None
 
 
 def _reject_masked(name: str, value: Any, depth: int) -> None:

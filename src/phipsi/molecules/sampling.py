@@ -22,8 +22,9 @@ from phipsi.algorithms.dynamics.sensitivities import log_det_mass_matrix_gradien
 from phipsi.compiler import compile
 from phipsi.errors import InputError, SimulationError
 from phipsi.model.model import Model
+from phipsi.model.numbers import whole_number
 from phipsi.molecules.molecule import Molecule
-from phipsi.motion.checks import checked_number, whole_number
+from phipsi.motion.checks import checked_number
 from phipsi.motion.rollout import rollout
 from phipsi.operators import D_half, H, I, K, psi
 from phipsi.progress import make_progress

@@ -206,13 +206,13 @@ def checked_number(
     return number
 
 
-def whole_number(name: str, value: Any, least: int = 1) -> int:
-    """A whole number that is large enough, and small enough for a counter."""
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
-        raise InputError(f"{name}={value!r} must be a whole number of at least {least}")
-    if value >= 2**63:
-        raise InputError(f"{name}={value!r} must be below 2**63, where counters end")
-    return int(value)
+def check_count(end: float, dt: float) -> None:
+    """Reject fixed steps that are too many to be counted."""
+    if end / 2**53 > dt:
+        raise InputError(
+            f"dt={dt!r} s is too small for {end:g} s: these are more steps than can be counted. "
+            "Take longer steps, such as dt=1e-3"
+        )
 
 
 def checked_tolerances(rtol: Any, atol: Any) -> tuple[float, float]:

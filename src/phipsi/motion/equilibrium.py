@@ -29,9 +29,10 @@ from phipsi.backends.arguments import real_array
 from phipsi.errors import ConvergenceError, InputError, did_you_mean
 from phipsi.model.mechanisms import of_mechanisms, tree_of
 from phipsi.model.model import Model
+from phipsi.model.numbers import whole_number
 from phipsi.motion.acting_laws import ActingLaws
 from phipsi.motion.chart import chart_of
-from phipsi.motion.checks import check_quaternions, checked_time, whole_number
+from phipsi.motion.checks import check_quaternions, checked_time
 from phipsi.motion.entry_names import entry_names, rates_of
 
 Array = NDArray[Any]

@@ -20,8 +20,8 @@ from phipsi.compiler import compile
 from phipsi.errors import InputError
 from phipsi.model.mechanisms import mechanism_of, of_mechanisms, tree_of
 from phipsi.model.model import Model
+from phipsi.model.numbers import whole_number
 from phipsi.motion.chart import Chart
-from phipsi.motion.checks import whole_number
 from phipsi.motion.motion import Motion
 from phipsi.motion.rollout import empty_records, rollout, rollout_arrays
 from phipsi.motion.stage_loop import Effort, Recording, take_step

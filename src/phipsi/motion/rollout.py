@@ -28,13 +28,9 @@ from phipsi.errors import InputError, PhipsiError, SimulationError, did_you_mean
 from phipsi.laws.circuit import Circuit
 from phipsi.model.mechanisms import mechanism_of, of_mechanisms, of_modes, tree_of
 from phipsi.model.model import Model
+from phipsi.model.numbers import whole_number
 from phipsi.motion.chart import chart_of
-from phipsi.motion.checks import (
-    check_quaternions,
-    checked_time,
-    reject_unfit,
-    whole_number,
-)
+from phipsi.motion.checks import check_quaternions, checked_time, reject_unfit
 from phipsi.motion.graph_steps import step_of
 from phipsi.motion.implicit import UNSOLVED
 from phipsi.motion.motion import Motion

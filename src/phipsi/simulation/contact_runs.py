@@ -27,7 +27,7 @@ from phipsi.model.contact_pairs import Contacts
 from phipsi.model.model import Model
 from phipsi.model.shapes import ConvexMesh
 from phipsi.motion.chart import chart_of
-from phipsi.motion.checks import checked_output_times, checked_state, checked_time
+from phipsi.motion.checks import check_count, checked_output_times, checked_state, checked_time
 from phipsi.simulation.compiled_equations import is_traced
 from phipsi.simulation.simulator import Simulator
 from phipsi.trajectory.trajectory import Trajectory
@@ -118,6 +118,7 @@ def simulate_steps(
     times = checked_output_times(output_times, end)
     longest = checked_time(dt, "dt")
     q, v = checked_state(system.model, chart_of(system.model), q0, v0)
+    check_count(end, longest)
     steps = max(1, math.ceil(end / longest * (1 - 1e-12)))
     is_law = isinstance(controller, Law)
     traced = [controller] if is_law or (controller is not None and is_traced(controller)) else []

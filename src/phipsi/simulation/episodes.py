@@ -14,7 +14,8 @@ from phipsi.laws.graph import Array, Node
 from phipsi.laws.law_operations import constant, given
 from phipsi.laws.signals import uniform_numbers
 from phipsi.laws.trace import Traced, as_node
-from phipsi.motion.checks import checked_time, whole_number
+from phipsi.model.numbers import whole_number
+from phipsi.motion.checks import checked_time
 
 if TYPE_CHECKING:
     from phipsi.motion.run_code import Restart

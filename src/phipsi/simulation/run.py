@@ -16,6 +16,7 @@ from phipsi.forces.force import Force
 from phipsi.laws.law import Law
 from phipsi.model.mechanisms import of_contacts, of_mechanisms, of_modes, tree_of
 from phipsi.model.model import Model
+from phipsi.model.numbers import as_list
 from phipsi.motion import checks
 from phipsi.motion.acting_laws import LawControl
 from phipsi.motion.motion import Motion
@@ -145,7 +146,7 @@ def simulate(
     method = checks.checked_method(integrator)
     step = checks.checked_time(dt, "dt")
     check_sampling(rate, delay, controller, None if method.is_adaptive else step)
-    listed = [events] if isinstance(events, Event) else list(events)
+    listed = [events] if isinstance(events, Event) else as_list("events", events, "[event]")
     if topology or any(isinstance(e, Event) and changes_of(e.action) for e in listed):
         given = dict(
             controller=controller, integrator=integrator, dt=dt, rtol=rtol, atol=atol,
@@ -154,7 +155,11 @@ def simulate(
             stabilization=stabilization, constraint_tolerance=constraint_tolerance,
             baumgarte_rate=baumgarte_rate,
         )  # fmt: skip
-        first = [topology] if isinstance(topology, Change) else list(topology)
+        first = (
+            [topology]
+            if isinstance(topology, Change)
+            else as_list("topology", topology, "[pp.topology.Lock('joint1')]")
+        )
         if rate is not None:
             raise InputError(
                 "rate= does not go with changes of topology, whose phases begin between samples; "
@@ -169,12 +174,13 @@ def simulate(
     checks.reject_unfit(method, rows=rows, prescribed=bool(prescribed))
     end = checks.checked_time(duration, "duration", zero=True)
     rtol, atol = checks.checked_tolerances(rtol, atol)
+    if not method.is_adaptive:
+        checks.check_count(end, step)
     times = checks.checked_output_times(output_times, end)
     moved = None if prescribed is None else Prescribed(model, prescribed)
-    loops = None
+    loops, kept = None, checked_stabilization(stabilization, constraint_tolerance, baumgarte_rate)
     if system is not None and system.n_rows:
-        given = checked_stabilization(stabilization, constraint_tolerance, baumgarte_rate)
-        loops = RunConstraints(Motion(system, None if moved is None else moved.free), *given)
+        loops = RunConstraints(Motion(system, None if moved is None else moved.free), *kept)
     contacts = None
     if system is not None and system.contact_pairs is not None:
         contacts = ContactModes(system.contact_pairs, float(constraint_tolerance), loops)
@@ -208,7 +214,8 @@ def simulate(
 
 
 def _listed(forces: Any) -> Sequence[Any]:
-    return [forces] if isinstance(forces, Force) else list(forces)
+    example = "[pp.forces.Damping()]"
+    return [forces] if isinstance(forces, Force) else as_list("forces", forces, example)
 
 
 class _Run:

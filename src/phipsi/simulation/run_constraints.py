@@ -79,10 +79,6 @@ class RunConstraints:
     """
 
     def __init__(self, motion: Motion, method: str, tolerance: float, rate: float) -> None:
-        if method not in METHODS:
-            raise InputError(
-                f"stabilization={method!r} is not one of {', '.join(map(repr, METHODS))}."
-            )
         assert motion.system is not None
         self.motion, self.system = motion, motion.system
         self.method, self.tolerance, self.rate = method, tolerance, rate
@@ -391,6 +387,8 @@ class RunConstraints:
 
 def checked_stabilization(method: Any, tolerance: Any, rate: Any) -> tuple[str, float, float]:
     """The arguments of `simulate` about constraints."""
+    if method not in METHODS:
+        raise InputError(f"stabilization={method!r} is not one of {', '.join(map(repr, METHODS))}.")
     try:
         tol, a = float(tolerance), float(rate)
     except (TypeError, ValueError):

@@ -32,6 +32,7 @@ from phipsi.laws.law_values import evaluate
 from phipsi.laws.trace import as_node
 from phipsi.model.mechanisms import mechanism_of, of_contacts, of_mechanisms, of_modes
 from phipsi.model.model import Model
+from phipsi.model.numbers import as_floats, whole_number
 from phipsi.motion.chart import chart_of
 from phipsi.motion.checks import (
     check_contacts,
@@ -40,7 +41,6 @@ from phipsi.motion.checks import (
     checked_number,
     checked_time,
     reject_unfit,
-    whole_number,
 )
 from phipsi.motion.contact_steps import ContactSteps, largest_residual
 from phipsi.motion.graph_steps import step_of
@@ -57,7 +57,7 @@ from phipsi.simulation.simulator_results import (
     own_rows,
     weights_of,
 )
-from phipsi.simulation.simulator_state import SimulatorState
+from phipsi.simulation.simulator_state import SimulatorState, not_a_state
 
 if TYPE_CHECKING:
     from phipsi.motion.run_code import Plan
@@ -335,6 +335,8 @@ class Simulator:
         return self._states[name].shape if name in self._states else x.shape
 
     def _parameters(self, given: Mapping[str, ArrayLike]) -> dict[str, Array]:
+        if not isinstance(given, Mapping):
+            raise InputError(f"parameters={given!r} must be values by name:  {{'kp': 10.0}}")
         for name in given:
             self._shape(name)
         out: dict[str, Array] = {}
@@ -347,7 +349,7 @@ class Simulator:
                 )
             own = self.parameters[name]
             limited = own is None or bool(np.isfinite(own).all())
-            array = real_array(name, value) if limited else np.asarray(value, dtype=np.float64)
+            array = real_array(name, value) if limited else as_floats(name, value)
             if array.shape[array.ndim - len(shape) :] != shape:
                 raise InputError(f"{name} has shape {array.shape}, but must end with {shape}")
             if own is not None and not limited:  # without a limit in any trajectory
@@ -413,8 +415,8 @@ class Simulator:
         >>> float(now.t), float(later.t)
         (0.0, 0.001)
         """
-        if state.simulator is not self:
-            raise InputError("this state belongs to another simulator; make one with sim.start(…)")
+        if getattr(state, "simulator", None) is not self:
+            raise not_a_state(state)
         if out is not None:
             out.take(state)
             state = out
@@ -449,8 +451,8 @@ class Simulator:
         **Returns:** `SimulatorRun`.
         """
         check_on_error(on_error)
-        if state.simulator is not self:
-            raise InputError("this state belongs to another simulator; make one with sim.start(…)")
+        if getattr(state, "simulator", None) is not self:
+            raise not_a_state(state)
         steps, every = whole_number("steps", steps, 0), whole_number("every", every)
         threads = whole_number("threads", threads)
         names = tuple(dict.fromkeys(("t", *record)))
@@ -539,8 +541,8 @@ class Simulator:
         """
         from phipsi.motion.run_gradient import RunGradient
 
-        if state.simulator is not self:
-            raise InputError("this state belongs to another simulator; make one with sim.start(…)")
+        if getattr(state, "simulator", None) is not self:
+            raise not_a_state(state)
         if self.episodes is not None:
             raise InputError(
                 "a run with episodes has no gradient: it jumps where they end. Take it without:\n"

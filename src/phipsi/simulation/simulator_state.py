@@ -196,3 +196,13 @@ class SimulatorState:
         sim = self.simulator
         about = self.batch, self.status, self.failed_at, sim.dt, found
         return failure(sim._mechanism, *about, lambda i: sim._unsolved_contact(self, i))
+
+
+def not_a_state(given: Any) -> InputError:
+    """The error about what is not a state of a simulator."""
+    if isinstance(given, SimulatorState):
+        return InputError("this state belongs to another simulator; make one with sim.start(…)")
+    return InputError(
+        f"a run begins with a state of the simulator, not {type(given).__name__}. Make one:\n"
+        "    state = sim.start(q, v)\n    run = sim.rollout(state, steps=100)"
+    )

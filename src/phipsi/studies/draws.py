@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.errors import InputError, did_you_mean
-from phipsi.motion.checks import whole_number
+from phipsi.model.numbers import whole_number
 from phipsi.motion.optional_imports import import_optional
 
 Array = NDArray[Any]

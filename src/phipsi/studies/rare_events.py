@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.errors import InputError
-from phipsi.motion.checks import whole_number
+from phipsi.model.numbers import whole_number
 from phipsi.motion.optional_imports import import_optional
 
 Array = NDArray[Any]

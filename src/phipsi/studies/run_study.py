@@ -13,7 +13,8 @@ from tempfile import TemporaryDirectory
 from typing import Any, final
 
 from phipsi.errors import InputError, SimulationError, warn
-from phipsi.motion.checks import checked_time, whole_number
+from phipsi.model.numbers import whole_number
+from phipsi.motion.checks import checked_time
 from phipsi.progress import make_progress
 from phipsi.studies.block_workers import Blocks, Finished, NotWritten, Workers, failed
 from phipsi.studies.dask_workers import DaskWorkers

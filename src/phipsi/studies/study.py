@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from phipsi.contact.contact_rows import IMPULSES
 from phipsi.errors import InputError, PhipsiError, did_you_mean, shown
-from phipsi.motion.checks import whole_number
+from phipsi.model.numbers import whole_number
 from phipsi.simulation.events import Event
 from phipsi.simulation.simulator import Simulator
 from phipsi.simulation.simulator_results import SimulatorRun

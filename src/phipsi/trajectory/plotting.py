@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from phipsi.errors import InputError, did_you_mean
+from phipsi.model.numbers import as_list
 from phipsi.motion.entry_names import entry_names
 from phipsi.motion.optional_imports import import_optional
 
@@ -19,9 +20,9 @@ _FLAT = 1e-6  # and what else changes less than this part of itself is drawn fla
 
 def plot(trajectory: Any, joints: str | Iterable[str] | None = None) -> Any:
     """See `Trajectory.plot`."""
+    shown = _shown(trajectory, joints)
     plt = import_optional("matplotlib.pyplot", "plot()", '"phipsi[plot]"')
     model = trajectory.model
-    shown = _shown(trajectory, joints)
     panels = [
         ("q", "rad, m", trajectory.q, model.q_slices),
         ("v", "rad/s, m/s", trajectory.v, model.v_slices),
@@ -111,7 +112,7 @@ def _shown(trajectory: Any, joints: str | Iterable[str] | None) -> list[int]:
     model = trajectory.model
     if joints is None:
         return list(range(model.n_bodies))
-    names = [joints] if isinstance(joints, str) else list(joints)
+    names = as_list("joints", joints, "['joint1']")
     for name in names:
         if name not in model.joint_names:
             raise InputError(f"there is no joint {name!r}. {did_you_mean(name, model.joint_names)}")

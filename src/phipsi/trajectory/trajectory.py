@@ -24,7 +24,9 @@ from phipsi.contact.contact_record import ContactRecord
 from phipsi.errors import ConvergenceError, InputError, shown
 from phipsi.loaded import display, public
 from phipsi.model.model import Model
+from phipsi.model.numbers import as_floats
 from phipsi.motion.chart import Chart
+from phipsi.motion.checks import checked_time
 from phipsi.trajectory import plotting, storage
 from phipsi.trajectory.event_record import EventRecord
 from phipsi.trajectory.interpolation import DenseRecord, hermite
@@ -200,7 +202,7 @@ class Trajectory:
 
     def at(self, t: float) -> tuple[Array, Array]:
         """State (q, v) at a time; see `resample`. At a jump, the state after it."""
-        one = self.resample([t])
+        one = self.resample([checked_time(t, "t", backwards=True)])
         return one.q[0], one.v[0]
 
     def resample(self, times: ArrayLike) -> Trajectory:
@@ -310,7 +312,7 @@ class Trajectory:
         )
 
     def _checked_times(self, times: ArrayLike) -> Array:
-        wanted = np.array(times, dtype=np.float64)
+        wanted = np.array(as_floats("times", times))
         if wanted.ndim != 1 or not np.isfinite(wanted).all():
             raise InputError(
                 "times must be a list of finite times (k,), such as np.linspace(0, 1, 9)"

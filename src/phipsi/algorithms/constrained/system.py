@@ -21,6 +21,7 @@ from phipsi.model.closure_names import loop_bodies
 from phipsi.model.closures import Closure, closure_set
 from phipsi.model.inertia import SpatialInertia
 from phipsi.model.model import Model
+from phipsi.model.numbers import as_list
 from phipsi.model.value import read_only
 
 if TYPE_CHECKING:  # the compiler is loaded when a system is first evaluated, not with its file
@@ -314,7 +315,7 @@ class System(Model):
 
         start, batch = self._flat(self.model.neutral() if q0 is None else q0, real=True)
         _check_search(tolerance=tolerance, max_iterations=max_iterations, restarts=restarts)
-        held = [fixed] if isinstance(fixed, str) else list(fixed)
+        held = as_list("fixed", fixed, "['joint1']")
         options: dict[str, Any] = dict(
             fixed=held, limits=limits, tolerance=tolerance, max_iterations=max_iterations
         )

@@ -29,9 +29,9 @@ from phipsi.expressions import check
 from phipsi.expressions.node import Expr
 from phipsi.model.mechanisms import of_trees, tree_of
 from phipsi.model.model import Model
+from phipsi.model.numbers import whole_number
 from phipsi.model.points import PointSet, point_set
 from phipsi.model.scalars import NUMPY_OPS, dot
-from phipsi.motion.checks import whole_number
 from phipsi.motion.gradients import rollout_gradient
 from phipsi.motion.rollout import rollout
 from phipsi.operators import J

@@ -14,9 +14,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import final
 
-from phipsi.errors import ModelError
+from phipsi.errors import InputError, ModelError, shown
 from phipsi.interfaces.formats.document import parse_xml
 from phipsi.interfaces.formats.files import read_bytes, unused
+from phipsi.model.numbers import as_list
+from phipsi.whole_files import path_of
 
 _PACKAGE_NAME = re.compile(r"[A-Za-z0-9_.-]+")
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
@@ -79,7 +81,11 @@ class AllowedFolders:
         elif isinstance(package_dirs, str | os.PathLike):
             searched = [os.path.realpath(package_dirs)]
         elif package_dirs is not None:
-            searched = [os.path.realpath(place) for place in package_dirs]
+            listed = as_list("package_dirs", package_dirs, "['folder of packages']")
+            searched = [os.path.realpath(path_of(place)) for place in listed]
+        for place in (*named.values(), *searched):
+            if not os.path.isdir(place):
+                raise InputError(f"package_dirs: there is no folder {shown(place)}")
         return cls(os.fspath(file), folder, _package_of(folder), named, tuple(searched), call)
 
     def allowing(self, folders: Iterable[str]) -> str:

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from typing import Any, TypedDict
 
-from phipsi.errors import shown, shown_lines
+from phipsi.errors import InputError, shown, shown_lines
 
 
 class PageParts(TypedDict, total=False):
@@ -53,6 +53,8 @@ def page_html(title: str, parts: PageParts) -> str:
     >>> "<b>" in text, "&lt;b&gt;" in text, "two &amp; two" in text, '"</script>"' in text
     (False, True, True, False)
     """
+    if not isinstance(title, str):
+        raise InputError(f"title={title!r} must be text")
     data = parts.get("data", {})
     drawn = ["three.min.js", "scene.js"] if "scene" in data else []
     scripts = [*drawn, "page.js", *parts.get("scripts", ())]

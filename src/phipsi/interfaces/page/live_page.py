@@ -79,6 +79,8 @@ def live_page(
     if target.suffix.lower() not in (".html", ".htm"):
         raise InputError(f"{target}: this is a page; give it a name that ends in .html")
     checked_target(target)
+    if not isinstance(play, bool | np.bool_ | None):
+        raise InputError(f"play={play!r} must be True, False or None")
     given = isinstance(simulator, Simulator)
     whole = simulator if given else simulator_of(simulator)
     moves = given if play is None else bool(play)

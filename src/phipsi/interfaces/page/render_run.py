@@ -19,6 +19,7 @@ from phipsi.errors import InputError
 from phipsi.interfaces.page.html_file import page_html
 from phipsi.interfaces.page.recorded_scene import recorded_scene
 from phipsi.interfaces.page.report_page import TRANSPORT
+from phipsi.motion.checks import checked_time
 from phipsi.trajectory.trajectory import Trajectory
 from phipsi.whole_files import checked_target, path_of, whole_file
 
@@ -83,6 +84,7 @@ def render(
     if theme not in ("light", "dark"):
         raise InputError(f"theme={theme!r} is 'light' or 'dark'")
     checked_target(target)
+    times = _times(trajectory, fps, speed, time, still=kind == ".png")
     browser = _browser()
     wide, high = _size(size, even=kind in _CODECS)
     writers: dict[str, Any] = {".png": _png, ".gif": _gif}
@@ -94,7 +96,6 @@ def render(
         )
     if kind == ".gif":
         _pillow()
-    times = _times(trajectory, fps, speed, time, still=kind == ".png")
     pictures = _pictures(browser, trajectory, times, (wide, high), theme)
     with whole_file(target) as part:
         write(part, pictures, fps)
@@ -117,12 +118,12 @@ def _times(
     """When pictures are taken, s of the run."""
     start, end = float(trajectory.t[0]), float(trajectory.t[-1])
     if still:
-        at = end if time is None else float(time)
+        at = end if time is None else checked_time(time, "time", backwards=True)
         if not start <= at <= end:
             raise InputError(f"time={at:g} s is not in the run, {start:g} … {end:g} s")
         return [at]
     for name, x in (("fps", fps), ("speed", speed)):
-        if not 0 < x < np.inf:
+        if not (isinstance(x, int | float | np.number) and 0 < x < np.inf):
             raise InputError(f"{name}={x!r} must be a positive number")
     count = int((end - start) * fps / speed * (1 + 1e-12)) + 1
     if count > _MOST:

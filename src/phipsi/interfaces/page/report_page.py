@@ -99,6 +99,8 @@ def report_html(
         )
     if not len(trajectory):
         raise InputError("the trajectory has no samples, so there is nothing to report.")
+    if not isinstance(live, bool | np.bool_ | Simulator):
+        raise InputError(f"live={live!r} must be the Simulator of the run, True or False")
     listed = [c if isinstance(c, Check) else Check(*c) for c in checks]
     model = trajectory.model
     tiles = "\n".join(_tile(*tile) for tile in _tiles(trajectory))
