@@ -53,6 +53,10 @@ EXPRESSIONS: dict[str, Expr] = {**VECTORS, **OPERATORS, **SMALL, **RULED}
 # one program of machine code for these
 NATIVE = ("forward dynamics", "energy", "without rotors", "point rates", "H G", "bd outward")
 UNUSED = (
+    "K_e",  # nothing in bodies without modes
+    "C_e",
+    "modal",
+    "eta",
     "moved",
     "unprescribed",
     "prescribed",

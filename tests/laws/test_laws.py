@@ -312,17 +312,19 @@ def test_controllers_are_laws():
     assert_allclose(values(control)["efforts"], -3 * Q - V)
 
 
-def test_laws_are_not_taken_for_controllers():
-    """Their arguments have names, and (t, q, v) in order would be others."""
+def test_laws_are_controllers_by_the_names_of_their_arguments():
+    """Called with (t, q, v) in order, v would be their q."""
 
     @pp.law
     def damp(q, v, c=1.0):
         return -c * v
 
     start = np.zeros(7)
-    with pytest.raises(pp.PhipsiError, match=r"'damp' is a law.*\n.*pp.Simulator\(model, \[damp"):
-        pp.simulate(ARM, start, start, 0.01, controller=damp)
-    with pytest.raises(pp.PhipsiError, match=r"compiled runs.*\n.*pp.Simulator\(model, \[damp"):
+    moving = np.linspace(-1, 1, 7)
+    found = pp.simulate(ARM, start, moving, 0.1, controller=damp)
+    wanted = pp.simulate(ARM, start, moving, 0.1, controller=lambda t, q, v: -v)
+    assert_allclose(found.v[-1], wanted.v[-1], rtol=1e-9)
+    with pytest.raises(pp.PhipsiError, match=r"laws are controllers.*\n.*controller=damp"):
         pp.simulate(ARM, start, start, 0.01, forces=[damp])
 
     @pp.law

@@ -1,5 +1,7 @@
 """Runs of mechanisms that change: jumps, carried coordinates, momentum, energy, failures."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -377,9 +379,9 @@ def test_progress_is_that_of_the_whole_run(kind, monkeypatch):
             seen.append((self.done, 0.4))
 
     class Display:
-        def __init__(self, total: float, doing: str, unit: str) -> None:
-            assert (doing, unit) == ("simulating", "s")
-            self.total = total
+        def __init__(self, total: Any) -> None:
+            assert (total.doing, total.unit) == ("simulating", "s")
+            self.total = total.amount
 
         def show(self, t: float, elapsed: float) -> None:
             seen.append((t, self.total))

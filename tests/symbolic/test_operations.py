@@ -20,7 +20,7 @@ EARLIER = ("spatial", "model", "expressions", "operators", "rewrite")  # know no
 COMMON = set(
     "M T add mul cross cross_force vee logdet gravity total pair matrix eye zero input seed half "
     "spin angular up down inv regress dH dHT dH_trace vee_force inertia_of inertia_trace Jr "
-    "unit_rate diag relative selected rotation".split()
+    "unit_rate diag relative selected rotation K_e C_e modal".split()
 )
 
 
