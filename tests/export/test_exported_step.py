@@ -11,7 +11,7 @@ import amounts
 import numpy as np
 import pytest
 from exported_code import InProcess, node_program, run, tool
-from known_systems import four_bar
+from known_systems import four_bar, rolling_ball
 from numpy.testing import assert_allclose, assert_array_equal
 
 import phipsi as pp
@@ -40,13 +40,7 @@ def flying() -> pp.Simulator:
 
 
 def rolling() -> pp.Simulator:
-    builder = pp.ModelBuilder()
-    inertia = pp.SpatialInertia.sphere(0.1, mass=1.0)
-    builder.add_body("ball", joint=pp.joints.Free(), inertia=inertia)
-    builder.add_shape("ball", "ball", pp.shapes.Sphere(0.1))
-    model = builder.build()
-    system = pp.System(model, contacts=pp.Contacts(model, ground=True))
-    return pp.Simulator(system, dt=1e-3, integrator="time_stepping")
+    return pp.Simulator(rolling_ball(), dt=1e-3, integrator="time_stepping")
 
 
 CASES = {"laws": with_laws, "closed": closed, "flying": flying}

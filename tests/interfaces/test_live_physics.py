@@ -13,7 +13,7 @@ import amounts
 import numpy as np
 import pytest
 from exported_code import node_program
-from known_systems import four_bar
+from known_systems import four_bar, rolling_ball
 from numpy.testing import assert_allclose, assert_array_equal
 
 import phipsi as pp
@@ -54,13 +54,7 @@ def loop() -> pp.Simulator:
 
 
 def rolling() -> pp.Simulator:
-    builder = pp.ModelBuilder()
-    inertia = pp.SpatialInertia.sphere(0.1, mass=1.0)
-    builder.add_body("ball", joint=pp.joints.Free(), inertia=inertia)
-    builder.add_shape("ball", "ball", pp.shapes.Sphere(0.1))
-    model = builder.build()
-    system = pp.System(model, contacts=pp.Contacts(model, ground=True))
-    return pp.Simulator(system, dt=2e-3, integrator="time_stepping", reproducible=True)
+    return pp.Simulator(rolling_ball(), dt=2e-3, integrator="time_stepping", reproducible=True)
 
 
 CASES: dict[str, Any] = {"held arm": held_arm, "flyer": flyer, "loop": loop}

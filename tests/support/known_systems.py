@@ -422,3 +422,13 @@ def bicycle_matrices() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         np.array([[-80.95, -2.59951685249872], [-2.59951685249872, -0.80329488458618]]),
         np.array([[0, 76.59734589573222], [0, 2.65431523794604]]),
     )
+
+
+def rolling_ball() -> pp.System:
+    """A ball of 1 kg and 0.1 m over a plane with friction."""
+    builder = pp.ModelBuilder()
+    inertia = pp.SpatialInertia.sphere(0.1, mass=1.0)
+    builder.add_body("ball", joint=pp.joints.Free(), inertia=inertia)
+    builder.add_shape("ball", "ball", pp.shapes.Sphere(0.1))
+    model = builder.build()
+    return pp.System(model, contacts=pp.Contacts(model, ground=True))

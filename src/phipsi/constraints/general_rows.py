@@ -75,3 +75,7 @@ class Rows(Constraint):
     def prescribed(self, rows: int) -> Array:
         """The rates given."""
         return np.asarray(self.rates)
+
+    def fitted(self, model: Model, q: Array) -> Rows:
+        """Itself: it has no position."""
+        return self

@@ -13,6 +13,15 @@ from phipsi.exporting.named_programs import identifier
 from phipsi.exporting.targets import ExportTarget
 from phipsi.model.model import Model
 
+VERDICT = (
+    "  if (failed) {",
+    '    printf("FAILED: function %d, code %d\\n", failed / 1000, failed % 1000);',
+    "    return 1;",
+    "  }",
+    '  puts("ok");',
+    "  return 0;",
+)
+"""The end of a test program: what `failed` says."""
 MARK = "written by phipsi"
 
 
@@ -324,12 +333,7 @@ def test_program(lib: Library, references: Sequence[Reference]) -> str:
         "#include <stdio.h>",
         "int main(void) {",
         f"  int failed = {n}_test();",
-        "  if (failed) {",
-        '    printf("FAILED: function %d, code %d\\n", failed / 1000, failed % 1000);',
-        "    return 1;",
-        "  }",
-        '  puts("ok");',
-        "  return 0;",
+        *VERDICT,
         "}",
         "#endif",
         "",

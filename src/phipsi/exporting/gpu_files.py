@@ -101,12 +101,7 @@ def test_program(lib: Library, references: Sequence[Reference]) -> str:
             '  checked(cuCtxSetCurrent(context), "cuCtxSetCurrent");',
             f'  checked(cuModuleLoad(&module, "{n}.ptx"), "cuModuleLoad");',
             f"  failed = {n}_test(module);",
-            "  if (failed) {",
-            '    printf("FAILED: function %d, code %d\\n", failed / 1000, failed % 1000);',
-            "    return 1;",
-            "  }",
-            '  puts("ok");',
-            "  return 0;",
+            *c_files.VERDICT,
             "}",
             "",
         ]

@@ -97,12 +97,12 @@ class Molecule:
 
     def _built(self, tree: ClusterTree, places: Array) -> Model | System:
         builder, origins, labels = ModelBuilder(gravity=(0, 0, 0)), [], []
-        self._start: list[Array] = []
         for k, cluster in enumerate(tree.clusters):
             atoms = list(cluster.atoms)
             own, mass = places[atoms], self.masses[atoms]
-            origin = mass @ own / mass.sum() if cluster.bond is None else own[0]
-            if cluster.bond is not None:
+            if cluster.bond is None:
+                origin = mass @ own / mass.sum()
+            else:
                 origin = places[cluster.bond[1]]
             arms = own - origin
             inertia = SpatialInertia(

@@ -27,7 +27,7 @@ from phipsi.algorithms.constrained.stages import Stages
 from phipsi.algorithms.constrained.system import System
 from phipsi.algorithms.grasping.grasp import Grasp as HeldObject
 from phipsi.algorithms.kinematics.motions import body_poses
-from phipsi.constraints import Constraint, Distance, Rows
+from phipsi.constraints import Constraint, Distance
 from phipsi.contacts import Contact
 from phipsi.errors import InputError, ModelError, did_you_mean
 from phipsi.model.model import Model
@@ -360,8 +360,6 @@ def _objects(contacts: list[Contact], model: Model) -> list[str]:
 
 def _fitted(constraint: Constraint, model: Model, q: Array) -> Constraint:
     """The constraint with its second end moved so that it holds at q."""
-    if isinstance(constraint, Rows):
-        return constraint
     engaged = constraint.fitted(model, q)
     if engaged is not None:
         return engaged
