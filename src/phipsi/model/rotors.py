@@ -258,13 +258,15 @@ def _not_parallel(
     if axes[:3].any():
         cosine = abs(float(u @ axes[:3])) / float(np.linalg.norm(axes[:3]))
         why = f"is {math.degrees(math.acos(min(1.0, cosine))):.3g}° away from that of its joint"
+        hint = "Leave out axis= if it is meant to be that of the joint. Otherwise make"
     else:
-        why = "is on a joint that slides"
+        why, hint = "is on a joint that slides", "Make"
+    here = body.placement.rotation @ u if rotor.on == "parent" else u
     return ModelError(
         f"rotor {rotor.name!r} on {carrier.name!r} {why} {rotor.joint!r} "
         f"({body.joint.kind}), and its carrier turns: the moments by which it resists that depend "
-        f"on the configuration, and are not those of constant inertias. Make the rotor a body with "
-        f"a relation, which is exact:\n{_own_body(rotor, carrier, u)}"
+        f"on the configuration, and are not those of constant inertias. {hint} the rotor a body "
+        f"with a relation, which is exact:\n{_own_body(rotor, carrier, here)}"
     )
 
 

@@ -53,7 +53,6 @@ def at_joints(model: Model, f: Array, v: Array, vdot: Array, V: Array, A: Array)
     v, vdot = np.asarray(v)[..., rates, None], np.asarray(vdot)[..., rates, None]
     h = (C @ w[..., None])[..., 0] - c * v
     change = (C @ wdot[..., None])[..., 0] - c * vdot + np.cross(w, h)
-    out = np.array(np.broadcast_to(f, (*np.broadcast_shapes(f.shape[:-2], change.shape[:-2]),
-                                       *f.shape[-2:])))  # fmt: skip
+    out = np.array(f)
     out[..., at, :3] -= change
     return out
