@@ -15,7 +15,12 @@ from numpy.typing import NDArray
 
 from phipsi.algorithms.constrained.stages import Stages
 from phipsi.algorithms.constrained.system import System
-from phipsi.algorithms.dynamics.energy import kinetic_energy, momentum, potential_energy
+from phipsi.algorithms.dynamics.energy import (
+    elastic_energy,
+    kinetic_energy,
+    momentum,
+    potential_energy,
+)
 from phipsi.compiler import program_of
 from phipsi.errors import InputError, PhipsiError, SimulationError
 from phipsi.forces.force import Elements, Force
@@ -352,6 +357,8 @@ class _Runner:
         phase = Phase(topology, 0.0, q, v)
         at, rates = phase.lower(q, v)
         energy = kinetic_energy(phase.model, at, rates) + potential_energy(phase.model, at)
+        if phase.model.is_flexible:
+            energy = energy + elastic_energy(phase.model, at)
         return float(energy), momentum(phase.model, at, rates)
 
     # ---- the whole ----------------------------------------------------------------------------
