@@ -20,6 +20,7 @@ from phipsi.laws.law import Law, law
 from phipsi.laws.trace import Traced
 from phipsi.model.flexible_hinge import modal_amplitudes
 from phipsi.model.model import Model
+from phipsi.motion.entry_names import modal_rates
 from phipsi.motion.step_calls import ProgramCall
 from phipsi.operators import B, H, V, mass_matrix, phi, pose
 
@@ -62,12 +63,6 @@ def hand_on_modes(model: Model) -> Law:
         X=pose, V=V, body=np.zeros(model.n_bodies), point=np.zeros(3),
         moves=np.zeros((len(at_v), 3)), target=np.zeros(3), stiffness=0.0, damping=0.0,
     )  # fmt: skip
-
-
-def modal_rates(model: Model) -> np.ndarray:
-    """The places of all modal rates in v."""
-    pairs = zip(model.v_slices, model.modes, strict=True)
-    return np.concatenate([np.arange(s.stop - n, s.stop) for s, n in pairs])
 
 
 def modal_places(model: Model) -> list[dict[str, int]]:
