@@ -24,10 +24,15 @@ def hold(q, kp):
     return {"tau": -kp * q, "energy": 0.5 * kp * (q @ q)}
 
 
+@pp.law
+def brake(v, many):
+    return -1e-3 * many.sum() * v
+
+
 @cache
 def simulator(name: str) -> pp.Simulator:
     if name == "loop":
-        return pp.Simulator(four_bar(), reproducible=True)
+        return pp.Simulator(four_bar(), [brake.bind(many=np.arange(30.0))], reproducible=True)
     builder = pp.ModelBuilder(gravity=(0, -9.81, 0))
     parent = "world"
     for i, body in enumerate((HOSTILE, "lower")):
@@ -183,6 +188,23 @@ def test_a_four_bar_returns_to_what_it_can_have(opened):
             assert abs((float(shown) - q[k] + 1) % (2 * np.pi) - 1) < 1e-3
             assert (said == "") == near and ("out of reach" in said) != near
             assert np.abs(four_bar().residual(q)).max() < 1e-9
+
+
+def test_many_numbers_of_a_parameter_share_two_rows(opened):
+    tab = opened("loop")
+    many = "[...page.live.physics.values['brake.many']]"
+    assert _type(tab, "brake.many[chosen]", "5") == ["5", ""]
+    assert tab.evaluate(many) == [5.0, *range(1, 30)]
+    assert len(tab.query_selector_all("#live .row input[aria-label*='brake.many']")) == 4
+    tab.select_option("#live select[aria-label*='brake.many']", index=7)
+    assert _type(tab, "brake.many[chosen]", "-2.5") == ["-2.5", ""]
+    assert tab.evaluate(many)[7] == -2.5
+    assert _type(tab, "brake.many, all times", "2") == ["2", ""]
+    assert tab.evaluate(many) == [2.0 * i for i in range(30)]
+    assert tab.evaluate("[...page.live.physics.values.q]") == list(tab.evaluate(
+        "[...page.live.physics.first.q]"))  # fmt: skip
+    tab.click("#again")
+    assert tab.evaluate(many) == list(range(30))
 
 
 def _at_body(tab: Any, k: int, point: list[float]) -> tuple[float, float]:

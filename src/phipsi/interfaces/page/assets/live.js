@@ -56,7 +56,7 @@ page.live = { playing: false, physics: null, choose() {} };
   // A slider with a number beside it; `get` and `set` are in the unit that is shown. A number that is beyond `least` or `most`, or that
   // the mechanism cannot have, is changed, and the row says so; one that is empty or not a number leaves everything as it was.
   const slider = (parent, { label, unit, low, high, least = -Infinity, most = Infinity, step, get, set, title, reached = () => true }) => {
-    const row = make("div", "row"), name = make("label", "", label), range = make("input"), number = make("input");
+    const row = make("div", "row"), name = Object.assign(make("label", "", label), { title: label }), range = make("input"), number = make("input");
     range.type = "range"; number.type = "number"; number.step = range.step = step ?? "any";
     range.min = low; range.max = high; range.title = title ?? "";
     range.setAttribute("aria-label", `${label} ${unit}`); number.setAttribute("aria-label", `${label} ${unit}`);
@@ -133,16 +133,25 @@ page.live = { playing: false, physics: null, choose() {} };
 
   if (description.parameters.length) {
     const most = 24, laws = section("Laws", `${description.parameters.length} parameters`, description.parameters.length < 12);
+    const number = (name, place, at) => { // `at` says which entry: one for good, or the one that is chosen
+      const x = values[name], first = physics.first[name], size = () => Math.abs(first[at()]) || 1;
+      return slider(laws, {
+        label: place ? `${name}[${place}]` : name, unit: "", low: first[at()] < 0 ? -3 * size() : 0, high: 3 * size(), get: () => x[at()], set: (y) => { x[at()] = y; },
+      });
+    };
     for (const name of description.parameters) {
-      const x = values[name], first = physics.first[name];
-      if (x.length > most) { laws.append(make("p", "", `${name}: ${x.length} numbers`)); continue; }
-      for (let i = 0; i < x.length; i++) {
-        if (!Number.isFinite(first[i])) continue;
-        const size = Math.abs(first[i]) || 1;
-        slider(laws, {
-          label: x.length > 1 ? `${name}[${i}]` : name, unit: "", low: first[i] < 0 ? -3 * size : 0, high: 3 * size, get: () => x[i], set: (y) => { x[i] = y; },
-        });
-      }
+      const first = physics.first[name], finite = Array.from(first.keys()).filter((i) => Number.isFinite(first[i]));
+      if (finite.length <= most) { finite.forEach((i) => number(name, first.length > 1 ? String(i) : "", () => i)); continue; }
+      const chosen = make("select"); // many numbers share a row
+      chosen.setAttribute("aria-label", `entry of ${name} that is changed`);
+      finite.forEach((i) => chosen.append(make("option", "", `${name}[${i}]`)));
+      laws.append(chosen);
+      const row = number(name, "chosen", () => finite[Math.max(0, chosen.selectedIndex)]);
+      chosen.addEventListener("change", row.read);
+      slider(laws, { // by the first entry that is not zero
+        label: `${name}, all times`, unit: "×", low: 0, high: 3, get: () => { const i = first.findIndex((y) => y !== 0 && Number.isFinite(y)); return i < 0 ? 1 : values[name][i] / first[i]; },
+        set: (y) => finite.forEach((i) => { values[name][i] = y === 1 ? first[i] : y * first[i]; }),
+      });
     }
   }
 
