@@ -23,6 +23,8 @@ class Constraint(ABC):
     """The interface of every constraint: its `name`, and its rows on a model."""
 
     name: str
+    clock: str | None = None
+    """The joint whose coordinate is the time, for constraints that are functions of time."""
 
     @abstractmethod
     def closure(self, model: Model) -> Closure:

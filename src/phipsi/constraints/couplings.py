@@ -22,10 +22,10 @@ from phipsi.constraints.constraint import (
     Array,
     Constraint,
     check_name,
-    check_rigid_sides,
     number_of,
     numbers_of,
 )
+from phipsi.constraints.joint_coordinates import one_coordinate, rate_row
 from phipsi.errors import ModelError
 from phipsi.model import joints as tree_joints
 from phipsi.model.closures import Closure
@@ -33,7 +33,6 @@ from phipsi.model.model import Model
 from phipsi.model.pose import Pose
 from phipsi.model.tree import WORLD
 
-_ONE_COORDINATE = (tree_joints.Revolute, tree_joints.Prismatic, tree_joints.Helical)
 _TURNS, _SLIDES = (tree_joints.Revolute,), (tree_joints.Prismatic,)
 _PARALLEL = 1e-9  # how far from parallel the axes of wheels may be
 
@@ -41,7 +40,7 @@ Shares = dict[str, float]
 
 
 @dataclass(frozen=True)
-class _Relations(Constraint):
+class Relations(Constraint):
     """Rows Σ coefficient · q = offset over joints of one coordinate."""
 
     name: str = field(kw_only=True)
@@ -81,14 +80,11 @@ class _Relations(Constraint):
         points: list[tuple[int, Pose]] = []
         matrix = np.zeros((len(relations), len(places), 2, 6))
         for name, i in places.items():
-            view = self._joint(model, name)
-            u = np.array(view.joint.params[:3])
-            turns = not isinstance(view.joint, tree_joints.Prismatic)
-            motion = np.concatenate([u, np.zeros(3)] if turns else [np.zeros(3), u])
-            points.append((view.index, Pose()))
-            points.append((model.parent[view.index], model.placements[view.index]))
+            view = one_coordinate(model, name, self._who())
+            ends, motion = rate_row(model, view)
+            points += ends
             share = [of.get(name, 0.0) for of in relations.values()]
-            matrix[:, i] = np.multiply.outer(share, [motion, -motion])
+            matrix[:, i] = np.multiply.outer(share, motion)
         return Closure(
             name=self.name,
             rows=tuple(relations),
@@ -132,24 +128,9 @@ class _Relations(Constraint):
         shares = {row: left for row, (left, _) in rows.items()}
         return _Partly(name=self.name, rows=shares, offset=tuple(o for _, o in rows.values()))
 
-    def _joint(self, model: Model, name: str) -> Any:
-        """The joint with this name, which must have one coordinate."""
-        try:
-            view = model.joint(name)
-        except ModelError as error:
-            raise ModelError(f"{self._who()}: {error}") from error
-        if not isinstance(view.joint, _ONE_COORDINATE):
-            raise ModelError(
-                f"{self._who()}: joint {name!r} is {view.joint.kind} with {view.joint.nv} rates; "
-                f"a coupling adds up single coordinates and takes revolute, prismatic and helical "
-                f"joints. Split {name!r} into such joints with massless bodies between them."
-            )
-        check_rigid_sides(model, view.index, self._who())
-        return view
-
     def _of_kind(self, model: Model, name: str, role: str, kinds: tuple[type, ...]) -> Any:
         """The joint in a role, of the kinds that the machine element needs."""
-        view = self._joint(model, name)
+        view = one_coordinate(model, name, self._who())
         if not isinstance(view.joint, kinds):
             wanted = " or ".join(kind.kind for kind in kinds)  # type: ignore[attr-defined]
             raise ModelError(
@@ -223,7 +204,7 @@ class _Relations(Constraint):
 
 @final
 @dataclass(frozen=True)
-class _Partly(_Relations):
+class _Partly(Relations):
     """What is left of a coupling some of whose joints are locked."""
 
     rows: Mapping[str, Shares] = field(kw_only=True)
@@ -238,7 +219,7 @@ class _Partly(_Relations):
 
 @final
 @dataclass(frozen=True)
-class Coupling(_Relations):
+class Coupling(Relations):
     """Any linear relation: Σ coefficient · q = offset over joints of one coordinate, 1 row.
 
     ``Coupling(name="gear", joints=("motor", "wheel"), coefficients=(1, -50))``: the motor turns 50
@@ -295,7 +276,7 @@ class Coupling(_Relations):
 
 @final
 @dataclass(frozen=True)
-class Gear(_Relations):
+class Gear(Relations):
     """Two wheels in mesh, both on one carrier body: 1 row.
 
     Either `ratio`, turns of the driver per turn of the driven joint, negative where they turn
@@ -357,7 +338,7 @@ class Gear(_Relations):
 
 @final
 @dataclass(frozen=True)
-class Planetary(_Relations):
+class Planetary(Relations):
     """Planetary gear: sun, ring and carrier on one housing, coaxial: 1 row (Willis).
 
     z_sun (q_sun − q_carrier) + z_ring (q_ring − q_carrier) = 0, with `teeth` (sun, ring). With a
@@ -429,7 +410,7 @@ class Planetary(_Relations):
 
 @final
 @dataclass(frozen=True)
-class Differential(_Relations):
+class Differential(Relations):
     """Bevel differential: the carrier turns with the mean of the two side shafts: 1 row.
 
     q_left + q_right = 2 q_carrier, the three joints coaxial on one housing; joints whose axes point
@@ -456,7 +437,7 @@ class Differential(_Relations):
 
 @final
 @dataclass(frozen=True)
-class RackPinion(_Relations):
+class RackPinion(Relations):
     """A pinion of pitch radius `radius` (m) moves a rack: q_rack = radius · q_pinion, 1 row.
 
     A negative radius: the rack moves against its axis while the pinion turns about its own.
@@ -482,7 +463,7 @@ class RackPinion(_Relations):
 
 @final
 @dataclass(frozen=True)
-class Screw(_Relations):
+class Screw(Relations):
     """A spindle moves a nut by `lead` (m) per turn: q_nut = lead · q_spindle / 2π, 1 row.
 
     The spindle is a revolute joint and the nut a prismatic one; signs are those of their axes. On
@@ -510,7 +491,7 @@ class Screw(_Relations):
 
 @final
 @dataclass(frozen=True)
-class Belt(_Relations):
+class Belt(Relations):
     """A belt or chain without slip around pulleys on parallel shafts of one body: n − 1 rows.
 
     `radii` (m) of the `pulleys`, in the same order; a negative radius: the pulley touches the
@@ -546,53 +527,6 @@ class Belt(_Relations):
         signs, radii = self._coaxial(model, roles), np.asarray(self.radii)
         speeds = list(zip(self.pulleys, radii * signs, strict=True))
         return {f"{p}–{q}": {p: x, q: -y} for (p, x), (q, y) in pairwise(speeds)}
-
-
-@final
-@dataclass(frozen=True)
-class Motor(_Relations):
-    """A joint that turns (or slides) at a constant rate, whatever effort that takes: 1 row.
-
-    The effort of the motor is minus its multiplier. `rate` is in rad/s or m/s; a motor with rate 0
-    is a brake. A motion that varies in time is prescribed in the run that it belongs to:
-    ``pp.simulate(…, prescribed={joint: acceleration})``.
-
-    >>> import phipsi as pp
-    >>> arm = pp.examples.planar_arm(2)
-    >>> driven = pp.System(arm, [pp.constraints.Motor(name="crank", joint="joint1", rate=3.0)])
-    >>> motion = pp.forward_dynamics(driven, [0, 0.5], [3, 1], [0, 0], multipliers=True)
-    >>> float(abs(motion.vdot[0]).round(9)), -motion.f.round(3)
-    (0.0, array([2.373]))
-    """
-
-    joint: str = field(kw_only=True)
-    rate: float = field(kw_only=True)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if callable(self.rate) or not np.isfinite(number_of(self.rate)):
-            raise ModelError(
-                f"{self._who()}: rate={self.rate!r} must be one finite number, in rad/s or m/s. "
-                f"A rate that varies is prescribed in the run:\n"
-                f"    pp.simulate(system, …, prescribed={{{self.joint!r}: acceleration}})"
-            )
-        object.__setattr__(self, "rate", number_of(self.rate))
-
-    def relations(self, model: Model) -> Mapping[str, Shares]:
-        """One row, "rate"."""
-        return {"rate": {self.joint: 1.0}}
-
-    def prescribed(self, rows: int) -> Array:
-        """The rate."""
-        return np.full(rows, self.rate)
-
-    def coordinates(self, model: Model) -> tuple[tuple[Array, float], ...]:
-        """None: where the joint is follows from the rate."""
-        return ()
-
-    def fitted(self, model: Model, q: Array) -> Motor:
-        """Itself: it has no position."""
-        return self
 
 
 def _joints_of(relations: Mapping[str, Shares]) -> list[str]:

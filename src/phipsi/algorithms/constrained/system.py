@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from phipsi.algorithms.constrained.loop_graph import GraphJoint, open_graph
 from phipsi.algorithms.kinematics.bounded_steps import StepCoordinates
 from phipsi.backends.arguments import state_arrays
-from phipsi.constraints import Constraint
+from phipsi.constraints import Constraint, Motor
 from phipsi.errors import ConvergenceError, InputError, ModelError
 from phipsi.model.body import Description
 from phipsi.model.closure_names import loop_bodies
@@ -108,7 +108,7 @@ class System(Model):
                 f"System needs a model without constraints first: pp.System(model, constraints), "
                 f"not {type(model).__name__}; see pp.ModelBuilder and pp.load"
             )
-        listed = _checked(constraints)
+        listed = _with_clocks(_checked(constraints))
         _check_contacts(contacts, model)
         found = [c.closure(model) for c in listed]
         closures = closure_set(found, _selections(model, primary, secondary))
@@ -549,6 +549,13 @@ def _checked(constraints: Any) -> tuple[Constraint, ...]:
             )
         seen.add(c.name)
     return listed
+
+
+def _with_clocks(listed: tuple[Constraint, ...]) -> tuple[Constraint, ...]:
+    """The constraints, and a motor of rate 1 for every clock that has none."""
+    driven = {c.joint for c in listed if isinstance(c, Motor) and c.clock is None}
+    clocks = dict.fromkeys(c.clock for c in listed if c.clock not in (None, *driven))
+    return _checked((*listed, *(Motor(name=str(x), joint=str(x), rate=1.0) for x in clocks)))
 
 
 def _check_contacts(contacts: Any, model: Model) -> None:

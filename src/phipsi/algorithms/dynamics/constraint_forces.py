@@ -31,6 +31,7 @@ from phipsi.errors import InputError
 from phipsi.model.mechanisms import of_mechanisms, of_modes, tree_of
 from phipsi.model.model import Model
 from phipsi.operators import A
+from phipsi.operators.row_laws import ARRAY_NUMBERS
 
 Array = NDArray[Any]
 Inputs = dict[str, Array]
@@ -206,7 +207,12 @@ def closure_forces(system: Model, q: Array, f: Array) -> Array:
                 forces[..., w, :3] = -turned[..., 0, :] - np.cross(arm, turned[..., 1, :])
                 forces[..., w, 3:] = -turned[..., 1, :]
             else:
-                loads = -(f[..., own] @ closure.matrix[:, 6 * p : 6 * p + 6])
+                multipliers = f[..., own]
+                if closure.laws:
+                    at = [q[..., i] for i in closure.places]
+                    slopes = [law.slope(p // 2, at, (), ARRAY_NUMBERS) for law in closure.laws]
+                    multipliers = multipliers * np.stack(np.broadcast_arrays(*slopes), axis=-1)
+                loads = -(multipliers @ closure.matrix[:, 6 * p : 6 * p + 6])
                 if closure.axes == "world":
                     halves = loads.reshape(*loads.shape[:-1], 2, 3, 1)
                     loads = (back[..., None, :, :] @ halves).reshape(loads.shape)
