@@ -38,6 +38,10 @@ class Constraint(ABC):
         """For rows on coordinates: coefficients (nq,) and offset of each residual c* q − offset."""
         return ()
 
+    def tooth_forces(self, model: Model) -> tuple[Any, ...]:
+        """The `ToothForce`s behind its rows, where it is a gear whose geometry is known."""
+        return ()
+
     def sides(self) -> tuple[End, ...]:
         """The two ends, if it is a joint between two."""
         return ()

@@ -26,6 +26,7 @@ from phipsi.constraints.constraint import (
     numbers_of,
 )
 from phipsi.constraints.joint_coordinates import one_coordinate, rate_row
+from phipsi.constraints.tooth_forces import ToothForce, checked_angle, of_rack, of_wheels
 from phipsi.errors import ModelError
 from phipsi.model import joints as tree_joints
 from phipsi.model.closures import Closure
@@ -223,7 +224,9 @@ class Coupling(Relations):
     """Any linear relation: Σ coefficient · q = offset over joints of one coordinate, 1 row.
 
     ``Coupling(name="gear", joints=("motor", "wheel"), coefficients=(1, -50))``: the motor turns 50
-    times as fast. The joints may be revolute, prismatic or helical.
+    times as fast. The joints may be revolute, prismatic or helical. A matrix of coefficients (rows,
+    joints) is as many relations at once, as gear trains and differentials of any kind make; then
+    `offset` is one number, or one per row.
     """
 
     joints: Sequence[str] = field(kw_only=True)
@@ -234,38 +237,50 @@ class Coupling(Relations):
         names = (self.joints,) if isinstance(self.joints, str) else tuple(self.joints)
         who = self._who()
         numbers = numbers_of(self.coefficients, f"{who}: coefficients")
-        if not names or numbers.shape != (len(names),):
+        if not names or not numbers.size or numbers.ndim > 2 or numbers.shape[-1:] != (len(names),):
             raise ModelError(
                 f"{who}: {len(names)} joints {list(names)} and coefficients of shape "
                 f"{numbers.shape}; it needs one coefficient per joint, for example "
-                f"joints=('left', 'right'), coefficients=(1, -1)."
+                f"joints=('left', 'right'), coefficients=(1, -1); several relations are the rows "
+                f"of a matrix."
             )
         if len(set(names)) < len(names):
             raise ModelError(f"{who}: a joint is listed twice in {list(names)}; add the numbers.")
+        matrix = numbers.reshape(-1, len(names))
+        offsets = numbers_of(self.offset, f"{who}: offset")
         if (
             not np.isfinite(numbers).all()
-            or not numbers.all()
-            or not np.isfinite(number_of(self.offset))
+            or not matrix.any(axis=0).all()
+            or not np.isfinite(offsets).all()
         ):
             raise ModelError(
                 f"{who}: coefficients {numbers.tolist()} and offset {self.offset!r} must be finite "
                 f"numbers and no coefficient 0; a joint with coefficient 0 takes no part."
             )
+        if np.linalg.matrix_rank(matrix) < len(matrix):
+            raise ModelError(
+                f"{who}: the {len(matrix)} rows of coefficients {numbers.tolist()} depend on each "
+                f"other; leave out those that the others imply."
+            )
         object.__setattr__(self, "joints", names)
-        object.__setattr__(self, "coefficients", tuple(numbers.tolist()))
+        kept = tuple(map(tuple, matrix.tolist())) if numbers.ndim == 2 else tuple(numbers.tolist())
+        object.__setattr__(self, "coefficients", kept)
         super().__post_init__()
 
     def relations(self, model: Model) -> Mapping[str, Shares]:
-        """One row, "ratio"."""
-        numbers: Any = self.coefficients
-        return {"ratio": dict(zip(self.joints, numbers, strict=True))}
+        """One row, "ratio", or those of the matrix by their numbers."""
+        numbers = np.asarray(self.coefficients)
+        if numbers.ndim == 1:
+            return {"ratio": dict(zip(self.joints, numbers.tolist(), strict=True))}
+        rows = [dict(zip(self.joints, row, strict=True)) for row in numbers.tolist()]
+        return {str(i): {n: c for n, c in row.items() if c} for i, row in enumerate(rows)}
 
     def with_locked(
         self, model: Model, locked: Mapping[str, ArrayLike], before: Model
     ) -> Constraint | None:
         """The coupling of the joints that are left."""
         left = super().with_locked(model, locked, before)
-        if left is None or left is self:
+        if left is None or left is self or np.ndim(self.coefficients) == 2:
             return left
         assert isinstance(left, _Partly)
         shares, offset = left.rows["ratio"], np.ravel(left.offset)[0]
@@ -284,6 +299,9 @@ class Gear(Relations):
     parallel shafts, whose sense of rotation then follows from the axes: opposite, or the same if
     the ring is `internal`.
 
+    With the `module`, m of pitch diameter per tooth, and the `pressure_angle` (rad),
+    `joint_reactions` has the forces of the teeth on both shafts. Their distance must fit.
+
     >>> import phipsi as pp
     >>> shaft, b = pp.SpatialInertia(1.0, (0, 0, 0), 0.1), pp.ModelBuilder(gravity=(0, 0, 0))
     >>> for name in ("motor", "drum"):
@@ -299,10 +317,26 @@ class Gear(Relations):
     ratio: float | None = field(default=None, kw_only=True)
     teeth: tuple[float, float] | None = field(default=None, kw_only=True)
     internal: bool = field(default=False, kw_only=True)
+    module: float | None = field(default=None, kw_only=True)
+    pressure_angle: float | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self._different(driver=self.driver, driven=self.driven)
+        if (self.module is None) is not (self.pressure_angle is None) or (
+            self.module is not None and self.teeth is None
+        ):
+            raise ModelError(
+                f"{self._who()}: forces of teeth need teeth=, module= (m of pitch diameter per "
+                f"tooth) and pressure_angle= (rad), all three."
+            )
+        if self.module is not None:
+            module = number_of(self.module)
+            if not 0 < module < np.inf:
+                raise ModelError(f"{self._who()}: module={self.module!r} must be above 0, in m.")
+            object.__setattr__(self, "module", module)
+            angle = checked_angle(self.pressure_angle, self._who())
+            object.__setattr__(self, "pressure_angle", angle)
         if self.internal and self.teeth is None:
             raise ModelError(
                 f"{self._who()}: internal=True gives teeth their sense of rotation; a ratio has it "
@@ -334,6 +368,21 @@ class Gear(Relations):
             sense = (1.0 if self.internal else -1.0) * signs[1]
             ratio = sense * self.teeth[1] / self.teeth[0]
         return {"mesh": {self.driver: 1.0, self.driven: -ratio}}
+
+    def tooth_forces(self, model: Model) -> tuple[ToothForce, ...]:
+        """At the pitch point, if module and pressure angle are given."""
+        if self.module is None or self.pressure_angle is None:
+            return ()
+        assert self.teeth is not None
+        shares = self.relations(model)["mesh"]
+        bodies = model.joint(self.driver).index, model.joint(self.driven).index
+        one, other = (0.5 * self.module * z for z in self.teeth)
+        both = shares[self.driver], shares[self.driven]
+        force = of_wheels(
+            model, bodies, both, (one, other), self.pressure_angle, self._who(),
+            internal=self.internal,
+        )  # fmt: skip
+        return (force,)
 
 
 @final
@@ -440,7 +489,8 @@ class Differential(Relations):
 class RackPinion(Relations):
     """A pinion of pitch radius `radius` (m) moves a rack: q_rack = radius · q_pinion, 1 row.
 
-    A negative radius: the rack moves against its axis while the pinion turns about its own.
+    A negative radius: the rack moves against its axis while the pinion turns about its own. With
+    the `pressure_angle` (rad), `joint_reactions` has the forces of the teeth.
 
     >>> import phipsi as pp
     >>> steering = pp.constraints.RackPinion(name="rack", pinion="wheel", rack="bar", radius=0.01)
@@ -449,16 +499,27 @@ class RackPinion(Relations):
     pinion: str = field(kw_only=True)
     rack: str = field(kw_only=True)
     radius: float = field(kw_only=True)
+    pressure_angle: float | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "radius", self._not_zero("radius", self.radius, " of metres"))
+        if self.pressure_angle is not None:
+            angle = checked_angle(self.pressure_angle, self._who())
+            object.__setattr__(self, "pressure_angle", angle)
 
     def relations(self, model: Model) -> Mapping[str, Shares]:
         """One row, "mesh"."""
         self._of_kind(model, self.pinion, "pinion", _TURNS)
         self._of_kind(model, self.rack, "rack", _SLIDES)
         return {"mesh": {self.rack: 1.0, self.pinion: -self.radius}}
+
+    def tooth_forces(self, model: Model) -> tuple[ToothForce, ...]:
+        """Where pinion and rack touch, if the pressure angle is given."""
+        if self.pressure_angle is None:
+            return ()
+        bodies = model.joint(self.pinion).index, model.joint(self.rack).index
+        return (of_rack(model, *bodies, self.radius, self.pressure_angle, self._who()),)
 
 
 @final

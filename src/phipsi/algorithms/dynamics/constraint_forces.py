@@ -181,7 +181,21 @@ def constrained_reactions(
     loads = () if f_ext is None else (f_ext,)
     forms = (loaded(through_hinges, f_ext is not None), HINGE_LOADS)
     needed, added = calls(program_of(forms, system), q, v, vdot, *loads, f)
-    return Reactions(needed + added, calls.solve(partial(closure_forces, system), q, f))
+    whole = needed + added
+    if getattr(system, "tooth_forces", ()):
+        whole = whole + calls.solve(partial(_forces_of_teeth, system), q, f)
+    return Reactions(whole, calls.solve(partial(closure_forces, system), q, f))
+
+
+def _forces_of_teeth(system: Any, q: Array, f: Array) -> Array:
+    """What teeth add to the forces through joints (n, bodies, 6), from multipliers (n, rows)."""
+    poses = rows_of(system).poses(q)
+    poses = np.broadcast_to(poses, (len(f), *poses.shape[1:]))
+    out = np.zeros((len(f), system.n_bodies, 6))
+    for row, tooth in system.tooth_forces:
+        for body, force in zip(tooth.bodies, tooth.missing(f[:, row], poses), strict=True):
+            out[:, body] += force
+    return out
 
 
 def closure_forces(system: Model, q: Array, f: Array) -> Array:
