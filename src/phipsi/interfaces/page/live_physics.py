@@ -208,7 +208,9 @@ def _with_handles(simulator: Simulator) -> tuple[Simulator, tuple[str, ...]]:
     own = simulator._graph._named
     options: Any = {"integrator": simulator.integrator, "smoothing": simulator.smoothing}
     for handles in _HANDLES:
-        more = tuple(x for x in handles if x not in own and not (x == INERTIA and "M" in own))
+        # a slider scales all ten numbers of a body, and rotors behind gears are part of them
+        fixed = "M" in own or bool(simulator.model.rotors)
+        more = tuple(x for x in handles if x not in own and not (x == INERTIA and fixed))
         try:
             added = _handle_laws(simulator.model)
             live = Simulator(simulator._mechanism, [*laws, *added], simulator.dt,
