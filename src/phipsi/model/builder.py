@@ -23,7 +23,7 @@ from phipsi.model.body import (
 from phipsi.model.flexible_inertia import FlexibleInertia
 from phipsi.model.inertia import SpatialInertia
 from phipsi.model.joint import Joint
-from phipsi.model.joints import Fixed, Revolute
+from phipsi.model.joints import Fixed, Prismatic, Revolute
 from phipsi.model.model import Model
 from phipsi.model.pose import Pose
 from phipsi.model.rotors import added, make_rotor
@@ -84,6 +84,16 @@ class ModelBuilder:
         )
         self._bodies.append(body)
         return body
+
+    def add_clock(self, name: str = "clock") -> Body:
+        """Add a joint whose coordinate is the time, for constraints that are functions of time.
+
+        A system with such constraints (`constraints.Motor`, `constraints.Cam`) drives it at rate 1
+        from where q has it, the time at which a run starts. It is a body without mass on a slider
+        with an armature of 1: it takes part in nothing but these constraints, and adds 0.5 J to the
+        kinetic energy, which stay as they are. **Returns:** the body, as `add_body` does.
+        """
+        return self.add_body(name, joint=Prismatic((1, 0, 0)), armature=1.0)
 
     def add_frame(
         self, name: str, body: str, placement: Pose = NO_PLACEMENT, *, port: str | None = None

@@ -33,6 +33,7 @@ from phipsi.errors import InputError
 from phipsi.model.mechanisms import of_mechanisms, of_modes, tree_of
 from phipsi.model.model import Model
 from phipsi.operators import A
+from phipsi.operators.row_laws import ARRAY_NUMBERS
 
 Array = NDArray[Any]
 Inputs = dict[str, Array]
@@ -188,7 +189,21 @@ def constrained_reactions(
     else:
         forms = (loaded(through_hinges, f_ext is not None), HINGE_LOADS)
         needed, added = calls(program_of(forms, system), q, v, vdot, *loads, f)
-    return Reactions(needed + added, calls.solve(partial(closure_forces, system), q, f))
+    whole = needed + added
+    if getattr(system, "tooth_forces", ()):
+        whole = whole + calls.solve(partial(_forces_of_teeth, system), q, f)
+    return Reactions(whole, calls.solve(partial(closure_forces, system), q, f))
+
+
+def _forces_of_teeth(system: Any, q: Array, f: Array) -> Array:
+    """What teeth add to the forces through joints (n, bodies, 6), from multipliers (n, rows)."""
+    poses = rows_of(system).poses(q)
+    poses = np.broadcast_to(poses, (len(f), *poses.shape[1:]))
+    out = np.zeros((len(f), system.n_bodies, 6))
+    for row, tooth in system.tooth_forces:
+        for body, force in zip(tooth.bodies, tooth.missing(f[:, row], poses), strict=True):
+            out[:, body] += force
+    return out
 
 
 def closure_forces(system: Model, q: Array, f: Array) -> Array:
@@ -214,7 +229,12 @@ def closure_forces(system: Model, q: Array, f: Array) -> Array:
                 forces[..., w, :3] = -turned[..., 0, :] - np.cross(arm, turned[..., 1, :])
                 forces[..., w, 3:] = -turned[..., 1, :]
             else:
-                loads = -(f[..., own] @ closure.matrix[:, 6 * p : 6 * p + 6])
+                multipliers = f[..., own]
+                if closure.laws:
+                    at = [q[..., i] for i in closure.places]
+                    slopes = [law.slope(p // 2, at, (), ARRAY_NUMBERS) for law in closure.laws]
+                    multipliers = multipliers * np.stack(np.broadcast_arrays(*slopes), axis=-1)
+                loads = -(multipliers @ closure.matrix[:, 6 * p : 6 * p + 6])
                 if closure.axes == "world":
                     halves = loads.reshape(*loads.shape[:-1], 2, 3, 1)
                     loads = (back[..., None, :, :] @ halves).reshape(loads.shape)
