@@ -147,9 +147,12 @@ class ContactEvents:
         hops = (u0 > 0) & (u1 < 0) & fast & ~self._armed & (g0 <= _LEFT)
         open_ = ~self.contacts.modes.closed
         low = np.where(self._armed, 0.0, -_LEFT)
+        below = open_ & (g1 < low)
+        if below.any():
+            below &= dips | hops | ~self.contacts.grazes(after.state)
         found = [
             Found(t, False)
-            for i in np.flatnonzero(open_ & ((g1 < low) | dips | hops))
+            for i in np.flatnonzero(below | (open_ & (dips | hops)))
             for t in self._closing(step, int(i), before, after, bool(dips[i] or hops[i]))
         ]
         self._armed |= g1 > _LEFT
@@ -168,7 +171,10 @@ class ContactEvents:
         times = [before.t, after.t]
         if turns:
             times.insert(1, _root(lambda t: float(at(t).rate[row]), before.t, after.t))
-        gaps = [float(at(t).gap[i]) for t in times]
+        there = [at(t) for t in times]
+        gaps = [float(x.gap[i]) for x in there]
+        if turns and before.state.rate[row] < 0 and gaps[1] > -self.contacts.shallow(there[1]):
+            return []
         armed = self._armed[i] or gaps[0] > _LEFT
         for (t0, t1), (g0, g1) in zip(
             zip(times, times[1:], strict=False), zip(gaps, gaps[1:], strict=False), strict=True
@@ -211,10 +217,10 @@ class ContactEvents:
         free = self._free(t, q, v)
         state = contacts.state(q, v, free)
         normals, names = contacts.normals, list[str]()
-        touching = contacts.touching(state)
+        touching = contacts.touching(state) & ~contacts.grazes(state)
         gain, hit = 0.0, np.zeros(len(touching), bool)
         if (touching & (state.rate[normals] < -AT_REST)).any():
-            impact = contacts.impact(q, v, state)
+            impact = contacts.impact(q, v, state, touching)
             hit = impact.impulses[normals] > 0
             closing = hit & (state.rate[normals] < -AT_REST)
             v, gain = impact.v, impact.gain
@@ -224,7 +230,8 @@ class ContactEvents:
             decided = contacts.decide(q, v, free)
             if decided is not None:
                 break
-            impact = contacts.impact(q, v, contacts.state(q, v, free), lasting=INSTANT)
+            state = contacts.state(q, v, free)
+            impact = contacts.impact(q, v, state, contacts.touching(state), lasting=INSTANT)
             names += self._named(impact.impulses[normals] > 0, "jams")
             v, gain = impact.v, gain + impact.gain
             hit |= impact.impulses[normals] > 0
@@ -263,14 +270,17 @@ class ContactEvents:
         """Slots whose bounce would be lower than the tolerance, and when they come to rest."""
         contacts = self.contacts
         normals = contacts.normals
-        u = contacts.state(q, v, np.zeros(len(v))).rate[normals]
-        down = -decided.change[normals]
-        leaves = touching & ~decided.modes.closed & (u > AT_REST) & (down > 0)
-        height = np.where(leaves, u * u / (2 * np.where(leaves, down, 1.0)), np.inf)
+        state = contacts.state(q, v, self._free(t, q, v))
+        u, down = state.rate[normals], -decided.change[normals]
+        # what goes up faster and faster, as a block that friction tips, begins so from rest too
+        pull = np.where(down > 0, down, -(state.straight + state.turning)[normals])
+        leaves = touching & ~decided.modes.closed & (u > AT_REST) & (pull > 0)
+        height = np.where(leaves, u * u / (2 * np.where(leaves, pull, 1.0)), np.inf)
         low = height < contacts.tolerance
         rests = []
-        for name in dict.fromkeys(self._pairs(low)):
-            mine = low & (np.array(contacts.contacts.slot_names) == name)
+        falls = low & (down > 0)
+        for name in dict.fromkeys(self._pairs(falls)):
+            mine = falls & (np.array(contacts.contacts.slot_names) == name)
             e = np.where(contacts.restitution[mine] < 1, contacts.restitution[mine], 0.0)
             flight = 2 * u[mine] / down[mine]
             rests.append((t + float((np.where(e > 0, flight / (1 - e), 0.0)).max()), name))

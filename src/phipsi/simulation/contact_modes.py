@@ -61,6 +61,8 @@ _STILL = 4e-13
 _TOLERANCE = 1e-13
 INSTANT = 1e-9
 """Time (s) in which forces that are not finite become impulses."""
+_SHALLOW = 1e-9
+"""Depth (m) of a dip of an open slot that is no contact."""
 _LOST = 1e-6
 """Gap (m) at which a closed slot has no contact any more: its feature is gone."""
 
@@ -310,7 +312,9 @@ class ContactModes:
             z = self._group_rates(state, self._basis(state))
             speed, size = np.sqrt(np.sum(z * z, axis=1)), self._size()
             along = np.sum(z * modes.direction, axis=1) - 0.5 * speed
-            slip[slides] = (along + 1e-2 * SLIDES * size)[slides]
+            # a slip that nearly stops is a stop: it turns there at once, if it goes on
+            slack = np.where(modes.begins, 1e-2, -1e-2) * SLIDES
+            slip[slides] = (along + slack * size)[slides]
             begin[modes.begins] = (_BEGUN * size - speed)[modes.begins]
         there[modes.closed] = _LOST - state.gap[modes.closed]
         return state, Margins(push, stick, slip, begin, regular - 1e-6, there)
@@ -330,6 +334,34 @@ class ContactModes:
     def touching(self, state: RowState) -> Array:
         """The slots (k,) whose gap is closed."""
         return (state.gap <= self.tolerance) | (self.modes.closed & (state.gap < _LOST))
+
+    def grazes(self, state: RowState) -> Array:
+        """The open slots (k,) that go down, and will turn before they are in a body.
+
+        A point on the rim of a wheel that rolls is at the floor once in a turn: its gap has a
+        double zero there. What is left of it is rounding, and stopping it would stop the wheel.
+        """
+        u, deep = state.rate[self.normals], self.shallow(state)
+        near = ~self.modes.closed & (u < 0) & (np.abs(state.gap) < deep)
+        if near.any():
+            a = self._changes(state)[self.normals]
+            near &= a > 0
+            near[near] = (state.gap - 0.5 * u * u / np.where(near, a, 1.0))[near] > -deep
+        return near
+
+    def shallow(self, state: RowState) -> float:
+        """Depth (m) of a dip that is no contact, beside gaps of closed slots in dense output."""
+        return _SHALLOW + 2 * float(np.abs(state.gap[self.modes.closed]).max(initial=0.0))
+
+    def _changes(self, state: RowState) -> Array:
+        """du/dt (n,) of all rows with the forces of the modes."""
+        change, rows = state.straight + state.turning, self.phase.rows
+        if not rows.size:
+            return change
+        C = self.motion.spread(state, rows)
+        found, _ = self._solved(state, C)
+        every = self.motion.spread(state, np.arange(len(change)))
+        return change + every @ (state.admittance @ (found @ C))
 
     def separated(self, q: Array) -> Array:
         """The nearest configuration without overlap: a move without velocity."""
@@ -356,13 +388,14 @@ class ContactModes:
         layout = ConeLayout(tuple(kinds[i] for i in np.flatnonzero(slots)))
         return ConeProblem(layout, W, b, s, self.coefficients[rows])
 
-    def impact(self, q: Array, v: Array, state: RowState, *, lasting: float = 0.0) -> Impact:
-        """Velocities after an impact of all that touches: the cone problem with b = C J v.
+    def impact(
+        self, q: Array, v: Array, state: RowState, slots: Array, *, lasting: float = 0.0
+    ) -> Impact:
+        """Velocities after an impact of all slots (k,) that touch: the problem with b = C J v.
 
         Slots that close rebound with Newton's law, as far as no energy is gained (K11). With
         `lasting` (s), forces of so short a time act as well.
         """
-        slots = self.touching(state)
         rows = self.motion.rows_of(slots)
         C = self.motion.spread(state, rows)
         W, b = self.motion.delassus(state, C), state.rate[rows]
