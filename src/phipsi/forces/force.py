@@ -178,8 +178,10 @@ def reject_rows(elements: Iterable[Force]) -> None:
     for element in elements:
         if element.has_rows:
             raise InputError(
-                f"{element!r} holds exactly, by impulses that only time stepping solves for:\n"
+                f"{element!r} holds exactly. Time stepping solves for its impulses, and 'dopri' "
+                "and 'radau' locate its events:\n"
                 "    pp.Simulator(model, laws, integrator='time_stepping')\n"
+                "    pp.simulate(model, q, v, duration, forces=laws)\n"
                 "Elsewhere a stiffness must be finite, and a velocity_scale must be positive."
             )
 
@@ -217,7 +219,8 @@ class Elements:
     def efforts(self, state: State, effort: Any) -> Any:
         """`effort` with those of the elements added."""
         for element in self._on_joints:
-            effort = effort + element.efforts(state)
+            own = element.efforts(state)
+            effort = effort if own is None else effort + own  # rows have none
         return effort
 
     def loads(self, state: State) -> tuple[Array, ...]:
