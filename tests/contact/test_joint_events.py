@@ -244,7 +244,7 @@ def test_all_of_them_together_and_fixed_steps() -> None:
     soft = pp.Material(0.4, stiffness=2e4, dissipation=100.0)
     system = pp.System(model, contacts=pp.Contacts(model, ground=True, material=soft))
     laws = [
-        F.JointStop("upper", INF, upper=0.5, restitution=0.3),
+        F.JointStop("upper", INF, upper=0.35, restitution=0.3),
         F.JointFriction("lower", 0.8, velocity_scale=0),
         F.Rope(("lower", (0.5, 0, 0)), ("world", (0, 0, 1.2)), 1.4),
     ]

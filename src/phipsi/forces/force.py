@@ -106,7 +106,7 @@ class Force(ABC):  # noqa: B024 - an element provides the methods it needs
 
     @property
     def has_rows(self) -> bool:
-        """Whether a bound element has rows, which only time stepping solves."""
+        """Whether a bound element has rows, which steps and events of contacts know."""
         return False
 
     def joint_rows(self, state: State) -> JointRows:
@@ -195,7 +195,7 @@ def provides(element: Force, method: str) -> bool:
 class Elements:
     """The force elements of a run, bound to a model: what they do together.
 
-    With `rows`, elements that only time stepping solves for are among them: they store no energy.
+    With `rows`, elements that hold exactly are among them: they store no energy.
     **Attributes:** `model`; `bound`, those of a kind merged; `act_on_bodies`, whether some give
     forces on bodies.
     """

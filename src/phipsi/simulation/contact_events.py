@@ -37,6 +37,8 @@ _LEFT = 1e-11
 _MANY, _NO_TIME = 40, 1e-12
 """So many events within this share of the run are a cycle of modes."""
 _PAINLEVE = 3
+_CALM, _SOON, _CHATTER = 1e-4, 1e-4, 20
+"""Rates (m/s, rad/s) and times (s) between so many events that are a chatter of bodies at rest."""
 
 
 class Happened(NamedTuple):
@@ -76,6 +78,7 @@ class ContactEvents:
         self._armed = np.zeros(contacts.at.k, bool)
         self._last: _Sample | None = None
         self._recent: list[float] = []
+        self._calm, self._before = 0, -math.inf
         self.count, self.deepest, self.outside, self.gained = 0, 0.0, 0.0, 0.0
 
     # ---- locating -----------------------------------------------------------------------------
@@ -205,9 +208,9 @@ class ContactEvents:
         plan, out = self.contacts.motion.plan, {}
         first = len(plan.table.slot)
         for name, places, rates, signs in plan.joint_parts():
-            own = np.zeros((len(rows), plan.model.nv))
-            np.add.at(own, (slice(None), rates), rows[:, places - first] * signs)
-            out[name.split(".")[0]] = own
+            at_rates = np.zeros((len(rates), plan.model.nv))
+            at_rates[np.arange(len(rates)), rates] = signs
+            out[name.split(".")[0]] = rows[:, places - first] @ at_rates
         if len(plan.rope_rows):
             out["rope"] = rows[:, plan.rope_rows - first]
         return out
@@ -258,9 +261,14 @@ class ContactEvents:
             low, rests = self._low(t, q, v, decided, touching)
             if low.any():
                 contacts.modes = decided.modes
-                gain += self._kinetic_change(q, v, low)
+                gain += self._kinetic_change(q, v, normals[low])
                 v = contacts.stopped(q, v, normals[low])
                 decided = contacts.decide(q, v, self._free(t, q, v)) or decided
+        if self._chatters(t, q, v, touching):
+            contacts.modes, rows = decided.modes, contacts.motion.rows_of(touching)
+            stopped = contacts.stopped(q, v, rows)
+            gain += self._kinetic_change(q, v, rows)
+            v, decided = stopped, contacts.decide(q, stopped, self._free(t, q, stopped)) or decided
         contacts.modes = modes = decided.modes
         q, v = contacts.project(t, q, contacts.stopped(q, v, decided.slow))
         self.gained = max(self.gained, gain)
@@ -269,10 +277,29 @@ class ContactEvents:
         self.count += bool(names)
         return Happened(q, v, names, gain, rests)
 
-    def _kinetic_change(self, q: Array, v: Array, slots: Array) -> float:
-        """The kinetic energy (J) that stopping some slots takes away, as a negative number."""
+    def _chatters(self, t: float, q: Array, v: Array, touching: Array) -> bool:
+        """Whether a body that touches with several points only trembles on them.
+
+        A block that friction tips and that falls back may go on so for ever, with amplitudes below
+        all tolerances; it is at rest then.
+        """
+        contacts, soon = self.contacts, t - self._before < _SOON
+        self._before = t
+        rows = contacts.motion.rows_of(touching)
+        slow = rows.size and touching.sum() > 1
+        if slow:
+            rate = contacts.state(q, v, np.zeros(len(v))).rate
+            slow = np.abs(rate[rows]).max() < _CALM
+        self._calm = self._calm + 1 if slow and soon else 0
+        if self._calm < _CHATTER:
+            return False
+        self._calm = 0
+        return True
+
+    def _kinetic_change(self, q: Array, v: Array, more: Array) -> float:
+        """The kinetic energy (J) that stopping more rows takes away, as a negative number."""
         contacts = self.contacts
-        rows = np.union1d(contacts.phase.still, contacts.normals[slots])
+        rows = np.union1d(contacts.phase.still, more)
         state = contacts.state(q, v, np.zeros(len(v)))
         C = contacts.motion.spread(state, rows)
         W, u = contacts.motion.delassus(state, C), state.rate[rows]

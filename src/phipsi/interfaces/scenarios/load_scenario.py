@@ -205,8 +205,8 @@ FORCES: dict[str, tuple[Callable[..., Any], str]] = {
     ),
     "JointStop": (
         forces.JointStop,
-        "joints: names?; stiffness: stiffnesses; dissipation: gains?; lower: gains?; upper: gains?; "
-        "restitution: gains?",
+        "joints: names?; stiffness: stiffnesses; dissipation: gains?; lower: gains?; "
+        "upper: gains?; restitution: gains?",
     ),
     "ElasticCoupling": (
         forces.ElasticCoupling,
