@@ -193,6 +193,7 @@ def simulate(
     contacts = None
     if touching:
         pairs = None if system is None else system.contact_pairs
+        pairs = None if pairs is None else pairs.with_all_corners()
         options: Any = {"model": model, "joints": joints}
         contacts = ContactModes(pairs, float(constraint_tolerance), loops, **options)
         quadratures = {**(quadratures or {}), CONTACTS: lambda t, q, v: contacts.power}
