@@ -14,6 +14,7 @@ import phipsi as pp
 from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
 from phipsi.errors import InputError
 from phipsi.motion.contact_motion import ContactMotion
+from phipsi.simulation.contact_modes import ContactModes
 
 SPHERE, BOX = pp.shapes.Sphere, pp.shapes.Box
 
@@ -372,3 +373,34 @@ def test_laws_with_memory_need_steps():
 
     with pytest.raises(pp.PhipsiError, match="'held' has a rate or states"):
         pp.simulate(system, [0.3, 0.1], [0.0, 0.0], 0.1, controller=held)
+
+
+@cache
+def can(friction: float) -> Any:
+    """A cylinder over a floor."""
+    builder = pp.ModelBuilder()
+    across, along = (3 * 0.1**2 + 0.25**2) / 12, 0.1**2 / 2
+    inertia = pp.SpatialInertia(1.0, (0, 0, 0), (across, across, along))
+    builder.add_body("can", joint=pp.joints.Free(), inertia=inertia)
+    builder.add_shape("can", "can", pp.shapes.Cylinder(0.1, 0.25))
+    model = builder.build()
+    return pp.System(
+        model, contacts=pp.Contacts(model, ground=True, material=pp.Material(friction))
+    )
+
+
+@pytest.mark.parametrize(("seed", "friction", "end"), [(8, 0.1, 0.6), (10, 0.5, 0.75)])
+def test_modes_of_a_rolling_can_end(seed: int, friction: float, end: float, monkeypatch) -> None:
+    """Points on its rims are at the floor once in a turn, which is no impact."""
+    rng = np.random.default_rng(seed)
+    turned = rng.normal(size=4)
+    q = np.concatenate([turned / np.linalg.norm(turned), [0, 0, 0.4]])
+    v = np.concatenate([4 * rng.normal(size=3), rng.normal(size=3)])
+    run = pp.simulate(can(friction), q, v, end)
+    proof: Any = run.contacts.certificate
+    assert proof.overlap < 3e-9 and proof.outside < 1e-7 and proof.gain <= 1e-12
+    assert proof.balance < 1e-6 and len(run.events) < 40
+    if seed == 8:  # a twin for which they are
+        monkeypatch.setattr(ContactModes, "shallow", lambda *_: -1.0)
+        with pytest.raises(pp.PhipsiError, match="without end"):
+            pp.simulate(can(friction), q, v, end)

@@ -168,7 +168,7 @@ def test_a_joint_breaks_away_under_a_rising_torque() -> None:
 
 
 @cache
-def floor(**more: float) -> pp.System:
+def floor(**more: float) -> Any:
     """A ball of 2 kg and 0.1 m on a floor; the pair has half the stiffness given."""
     builder = pp.ModelBuilder()
     inertia = pp.SpatialInertia.sphere(0.1, mass=2.0)
@@ -213,7 +213,7 @@ def test_restitution_after_hunt_and_crossley(v: float) -> None:
     def energy(x: float) -> float:
         return alpha * x - np.log1p(alpha * x)
 
-    exact = brentq(lambda e: energy(v) - energy(-e * v), 1e-3, 1.0)
+    exact: Any = brentq(lambda e: energy(v) - energy(-e * v), 1e-3, 1.0)
     assert run.v[-1, 5] / v == pytest.approx(exact, abs=1e-8)
     assert clean(run).dissipated == pytest.approx(v * v * (1 - exact**2), rel=1e-7)
 

@@ -30,6 +30,8 @@ from phipsi.motion.chart import chart_of
 from phipsi.motion.checks import check_count, checked_output_times, checked_state, checked_time
 from phipsi.motion.contact_motion import Rows
 from phipsi.simulation.compiled_equations import is_traced
+from phipsi.simulation.contact_modes import ContactModes
+from phipsi.simulation.run_constraints import RunConstraints
 from phipsi.simulation.simulator import Simulator
 from phipsi.trajectory.trajectory import Trajectory
 
@@ -56,6 +58,15 @@ def rows_of_joints(model: Model, elements: Sequence[Force]) -> Rows | None:
         return JointRows.joined([x.joint_rows(State(model, 0.0, q, v, kinematics)) for x in own])
 
     return rows if own else None
+
+
+def modes_of(
+    mechanism: Model, joints: Rows | None, tolerance: float, loops: RunConstraints | None
+) -> ContactModes:
+    """What locates and solves the events of a mechanism."""
+    pairs = mechanism.contact_pairs
+    pairs = None if pairs is None else pairs.with_all_corners()
+    return ContactModes(pairs, tolerance, loops, model=mechanism.model, joints=joints)
 
 
 def check_contact_run(

@@ -27,10 +27,10 @@ from phipsi.simulation.adaptive_steps import Adaptive, AdaptiveStep
 from phipsi.simulation.changing_run import simulate_changing
 from phipsi.simulation.compiled_equations import is_traced
 from phipsi.simulation.contact_events import ContactEvents, Happened
-from phipsi.simulation.contact_modes import ContactModes
 from phipsi.simulation.contact_runs import (
     CONTACTS,
     check_contact_run,
+    modes_of,
     rows_of_joints,
     simulate_steps,
 )
@@ -192,10 +192,7 @@ def simulate(
         loops = RunConstraints(Motion(system, None if moved is None else moved.free), *kept)
     contacts = None
     if touching:
-        pairs = None if system is None else system.contact_pairs
-        pairs = None if pairs is None else pairs.with_all_corners()
-        options: Any = {"model": model, "joints": joints}
-        contacts = ContactModes(pairs, float(constraint_tolerance), loops, **options)
+        contacts = modes_of(system or model, joints, float(constraint_tolerance), loops)
         quadratures = {**(quadratures or {}), CONTACTS: lambda t, q, v: contacts.power}
     beside = Quadratures(model, quadratures, bool(work) or touching)
     sampled = None
