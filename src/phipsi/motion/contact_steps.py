@@ -117,11 +117,8 @@ class ContactSteps:
         """The place after a step."""
         graph, model, plan = self._graph, self._graph.model, self.plan
         forces, inertia = self._implicit(start)
-        loads = forces.loads
-        forces = forces._replace(
-            efforts=finite(forces.efforts), loads=None if loads is None else finite(loads)
-        )
-        inertia = None if inertia is None else finite(inertia)
+        others = [x for x in (forces.loads, inertia) if x is not None]
+        forces = forces._replace(efforts=finite(forces.efforts, *others))
         known = self._points, plan.rates, start, forces, inertia
         shared = not self._differentiable
         here = graph.dynamics_at(*known, shared=shared)
