@@ -346,6 +346,8 @@ def _gravity(low: Lowering, x: Expr) -> Field:
 _MOVES: dict[str, tuple[str, Callable[[Blocks, Expr], Field], str]] = {
     #        read at      blocks               sum over
     "E_phi": ("",         Blocks.one_step,     "up"),
+    "Edot":  ("",         Blocks.one_step,     "up"),
+    "dET":   ("down",     Blocks.port_swing,   ""),
     "shift": ("",         Blocks.one_step,     "up"),
     "B":     ("",         Blocks.point_block,  "scatter"),
     "Bdot":  ("",         Blocks.point_block,  "scatter"),
