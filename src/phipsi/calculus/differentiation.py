@@ -88,10 +88,17 @@ def diff(
     >>> print(pp.diff(phi, "q", along="dq"))
     −φ E_φ cross(H* dq)* φ
     """
+    return derivative(expr, wrt, along, modal=has_modes(model))
+
+
+def derivative(
+    expr: Expr | Family, wrt: str | Expr, along: Expr | str | None = None, *, modal: bool
+) -> Any:
+    """What `diff` returns; `modal`: for mechanisms whose bodies have modes."""
     name = wrt.name if isinstance(wrt, Expr) else wrt
     inner = expr.expr if isinstance(expr, Family) else expr
     _check_expression(inner, "pp.diff")
-    if has_modes(model) or knows_modes(inner):
+    if modal or knows_modes(inner):
         return _diff(expr, name, along, True)
     found = _diff(expr, name, along, False)
     if not depends_on_modes(inner) or is_of_rigid_bodies(getattr(found, "expr", found)):

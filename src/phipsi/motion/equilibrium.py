@@ -27,7 +27,7 @@ from phipsi.algorithms.dynamics.derivatives import (
 from phipsi.algorithms.dynamics.equations_of_motion import inverse_dynamics
 from phipsi.backends.arguments import real_array
 from phipsi.errors import ConvergenceError, InputError, did_you_mean
-from phipsi.model.mechanisms import of_mechanisms, tree_of
+from phipsi.model.mechanisms import of_mechanisms, of_modes, tree_of
 from phipsi.model.model import Model
 from phipsi.model.numbers import whole_number
 from phipsi.motion.acting_laws import ActingLaws
@@ -71,6 +71,7 @@ class Equilibrium:
         return f"<{kind}: {found} found in {self.iterations} steps>"
 
 
+@of_modes
 @of_mechanisms
 def equilibrium(
     model: Model | System,
