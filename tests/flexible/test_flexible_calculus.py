@@ -85,10 +85,10 @@ def test_derivatives_by_q(case, name):
     x, model = VECTORS[name], case.model
     there = case.along(x, "q")
     size = {"rtol": 1e-10, "atol": 1e-11 * max(1.0, np.abs(there).max())}
-    change = pp.diff(x, "q", along="dq", model=model)
+    change = pp.diff(x, "q", along="dq", modes=True)
     assert_allclose(case(pp.compile(change, model)), there, **size)
     assert_allclose(case.dense(change), there, **size)
-    whole = pp.diff(x, "q", model=model)
+    whole = pp.diff(x, "q", modes=True)
     if not isinstance(whole, Family):
         assert_allclose(case(pp.compile(whole @ ops.dq, model)), there, **size)
     gradient = pp.vjp(x, model, "q")
@@ -101,12 +101,12 @@ def test_derivatives_by_q(case, name):
 @pytest.mark.parametrize("name", ["a", "b", "inverse dynamics", "forward dynamics", "energy"])
 def test_derivatives_by_v(case, name):
     x, model = VECTORS[name], case.model
-    change = pp.diff(x, "v", along="dv", model=model)
+    change = pp.diff(x, "v", along="dv", modes=True)
     assert_allclose(case(pp.compile(change, model)), case.along(x, "v"), rtol=1e-10, atol=1e-10)
 
 
 def test_second_derivatives(case):
-    once = pp.diff(INVERSE_DYNAMICS, "q", along=ops.v, model=case.model)
+    once = pp.diff(INVERSE_DYNAMICS, "q", along=ops.v, modes=True)
     twice = pp.diff(once, "q", along="dq")
     found = case(pp.compile(twice, case.model))
     assert_allclose(found, case.along(once, "q"), rtol=1e-9, atol=1e-8)
@@ -115,7 +115,7 @@ def test_second_derivatives(case):
 @pytest.mark.parametrize("leaf", ["Mdot", "Edot"])
 def test_a_missing_term_shows(case, leaf):
     """Twins: the same derivative with one kind of term left out is another number."""
-    change = pp.diff(INVERSE_DYNAMICS, "q", along="dq", model=case.model)
+    change = pp.diff(INVERSE_DYNAMICS, "q", along="dq", modes=True)
     form = CATALOGUE[leaf].form
     gone = {y: zero(y.takes, y.gives) for y in leaves_of(change) if y.row.form is form}
     there = case.along(INVERSE_DYNAMICS, "q")
@@ -133,6 +133,6 @@ def test_derivatives_of_points_with_mass(case):
         for i, w in weights.items()
         for sign in (1, -1)
     )
-    change = pp.compile(pp.diff(INVERSE_DYNAMICS, "q", along="dq", model=model), model)
+    change = pp.compile(pp.diff(INVERSE_DYNAMICS, "q", along="dq", modes=True), model)
     size = np.abs(there).max() / h
     assert_allclose(case(change), there / h, rtol=1e-8, atol=1e-9 * size)

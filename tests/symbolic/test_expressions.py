@@ -80,7 +80,8 @@ from phipsi.operators.catalogue import CATALOGUE, definition, family_of, with_ar
 STYLES = ("greek", "ascii", "latex")
 WHITEN, COLOUR = I - H @ psi @ K, I + H @ phi @ K
 FUNCTIONS = {"select", "total", "dHT", "dH", "dBT", "dB", "unit_rate",
-             "unit_effort", "unit_inertia", "operand", "dA", "dAT", "dM", "ddM", "dE", "dET"}  # fmt: skip
+             "unit_effort", "unit_inertia", "operand", "dA", "dAT", "dM", "ddM", "dE",
+             "dET"}  # fmt: skip
 NAMED = [name for name in CATALOGUE if name not in FUNCTIONS]
 EXPRESSIONS: list[Expr] = [
     ops.dHT(ops.v),

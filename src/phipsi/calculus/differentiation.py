@@ -36,20 +36,20 @@ _ONE_DOF = re.compile(r"^(\w+)\[([^\],]+)(?:,\s*(\d+))?\]$")
 
 @overload
 def diff(
-    expr: Family, wrt: str | Expr, along: Expr | str | None = None, *, model: Model | None = None
+    expr: Family, wrt: str | Expr, along: Expr | str | None = None, *, modes: bool = False
 ) -> Family: ...
 @overload
-def diff(expr: Expr, wrt: str | Expr, along: Expr | str, *, model: Model | None = None) -> Expr: ...
+def diff(expr: Expr, wrt: str | Expr, along: Expr | str, *, modes: bool = False) -> Expr: ...
 @overload
 def diff(
-    expr: Expr, wrt: str | Expr, along: Expr | str | None = None, *, model: Model | None = None
+    expr: Expr, wrt: str | Expr, along: Expr | str | None = None, *, modes: bool = False
 ) -> Any: ...  # it depends
 def diff(
     expr: Expr | Family,
     wrt: str | Expr,
     along: Expr | str | None = None,
     *,
-    model: Model | None = None,
+    modes: bool = False,
 ) -> Expr | Family:
     """Differentiate an expression; the result is an expression of the same algebra.
 
@@ -71,11 +71,10 @@ def diff(
       entry [..., j, k] of second derivatives is L_k (L_j X), which is symmetric in j and k for
       joints with q̇ = v.
 
-    Without a `model` derivatives are those of rigid bodies, whose M is constant and whose E_φ
-    depends on one joint. For a mechanism with flexible bodies say so, ``diff(…, model=model)``: the
-    terms by their modes follow, Ṁ{…} and Ė{…}. Compiling the short form for such a mechanism is an
-    error. Where no part of it knows bodies, as in ``diff(M @ x, "q")``, the long form is returned,
-    which is right for all.
+    Derivatives are those of rigid bodies, whose M is constant and whose E_φ depends on one joint.
+    If bodies deform, ``modes=True`` adds the terms by their modes, Ṁ{…} and Ė{…}. Compiling the
+    short form for a mechanism with flexible bodies is an error. Where no part of it knows bodies,
+    as in ``diff(M @ x, "q")``, the long form is returned, which is right for all.
 
     **Source:** theory/sensitivities 1–6; MS lemmas 3.1–4.3.
 
@@ -88,27 +87,15 @@ def diff(
     >>> print(pp.diff(phi, "q", along="dq"))
     −φ E_φ cross(H* dq)* φ
     """
-    return derivative(expr, wrt, along, modal=has_modes(model))
-
-
-def derivative(
-    expr: Expr | Family, wrt: str | Expr, along: Expr | str | None = None, *, modal: bool
-) -> Any:
-    """What `diff` returns; `modal`: for mechanisms whose bodies have modes."""
     name = wrt.name if isinstance(wrt, Expr) else wrt
     inner = expr.expr if isinstance(expr, Family) else expr
     _check_expression(inner, "pp.diff")
-    if modal or knows_modes(inner):
+    if modes or knows_modes(inner):
         return _diff(expr, name, along, True)
     found = _diff(expr, name, along, False)
     if not depends_on_modes(inner) or is_of_rigid_bodies(getattr(found, "expr", found)):
         return found
     return _diff(expr, name, along, True)
-
-
-def has_modes(model: Model | None) -> bool:
-    """Whether derivatives for a mechanism, if any is given, are those with modes."""
-    return model is not None and bool(getattr(model, "is_flexible", False))
 
 
 def _diff(expr: Expr | Family, wrt: str, along: Expr | str | None, modal: bool) -> Expr | Family:
@@ -285,7 +272,7 @@ def vjp(
     names = tuple(name.name if isinstance(name, Expr) else name for name in names)
     if not names:
         raise InputError("say by what to differentiate: pp.vjp(expr, model, ('q', 'v'))")
-    modal = has_modes(model)
+    modal = bool(getattr(model, "is_flexible", False))
     gradients = tuple(gradient(expr, name, modal) for name in names)
     modes = ["blocks" if variable_operator(name, expr) else "apply" for name in names]
     single = isinstance(wrt, (str, Expr))

@@ -26,6 +26,7 @@ from phipsi.sweeps.diagonal import diagonal_blocks
 from phipsi.sweeps.ir import Domain, Field, Type
 from phipsi.sweeps.memoryless_blocks import Blocks
 from phipsi.sweeps.operations import operation
+from phipsi.sweeps.port_blocks import port_swing
 
 DOMAINS = {
     "joint": Domain.BODY,
@@ -163,13 +164,13 @@ class Lowering:
         """Blocks between two index sets, or between a body and its parent."""
         b, (into, blocks, out) = self.builder, _MOVES[x.name]
         block = blocks(self.blocks, x)
-        six = out if out in ("scatter", "total") else ""  # rows of points and of the world
-        if six == ("scatter" if flipped else "total"):
-            u = self.blocks.rigid_rows(u)
+        whole = out == "total"  # of the world, which has six rows, as points have
         if flipped:
             into, block, out = _back(out), b.transpose(block), _back(into)
+        if into == "gather" or (whole and not flipped):
+            u = self.blocks.rigid_rows(u)
         found = self._shift(out, b.mul(block, self._shift(into, u)))
-        widen = six == ("total" if flipped else "scatter")
+        widen = out == "scatter" or (whole and flipped)
         return self.blocks.with_modal_rows(found) if widen else found
 
     def _shift(self, op: str, u: Field) -> Field:
@@ -197,7 +198,8 @@ class Lowering:
         force = b.shift("of_point", u) if here is None else b.mul(here, b.shift("of_row", u))
         parts = [b.shift("to_point", b.mul(b.transpose(y), force)) for y in (own, other)]
         whole = b.add([(1, parts[0]), (1, b.shift("of_mate", parts[1]))])
-        return b.shift("scatter", b.mul(self.blocks.point_block(B), whole))
+        force = b.shift("scatter", b.mul(self.blocks.point_block(B), whole))
+        return self.blocks.with_modal_rows(force)
 
     def _recursion(self, step: Expr, u: Field) -> Field:
         """z = u + step z, with a strictly causal or strictly anticausal one-step operator."""
@@ -347,7 +349,7 @@ _MOVES: dict[str, tuple[str, Callable[[Blocks, Expr], Field], str]] = {
     #        read at      blocks               sum over
     "E_phi": ("",         Blocks.one_step,     "up"),
     "Edot":  ("",         Blocks.one_step,     "up"),
-    "dET":   ("down",     Blocks.port_swing,   ""),
+    "dET":   ("down",     port_swing,          ""),
     "shift": ("",         Blocks.one_step,     "up"),
     "B":     ("",         Blocks.point_block,  "scatter"),
     "Bdot":  ("",         Blocks.point_block,  "scatter"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 from phipsi.errors import LoweringError
 from phipsi.expressions.check import shown
@@ -26,6 +26,7 @@ from phipsi.operators.own_blocks import Table
 from phipsi.rewrite.causal import one_step_factors
 from phipsi.sweeps.equation_builder import Builder, no_modes
 from phipsi.sweeps.ir import Domain, Field, Kind, Operation, Type
+from phipsi.sweeps.port_blocks import port_push, port_step, port_trace
 
 A = catalogue_leaf("A")
 _RIGID = Type(Domain.BODY, "6", "6", Kind.RIGID)
@@ -84,6 +85,15 @@ class Blocks:
         b = self.builder
         return b.mul(b.transpose(b.apply("rigid_rows")), x) if self.flexible else x
 
+    def on_rigid_rows(self, x: Field) -> Field:
+        """[x 0; 0 0], a block of six rows and columns on bodies."""
+        b = self.builder
+        return (
+            self.with_modal_rows(b.mul(x, b.transpose(b.apply("rigid_rows"))))
+            if self.flexible
+            else x
+        )
+
     def block(self, x: Expr) -> Field:
         """The diagonal blocks of a memoryless operator."""
         if x not in self._blocks:
@@ -129,7 +139,7 @@ class Blocks:
         """The blocks of a function of vectors and of memoryless operators."""
         b, (function, hole) = self.builder, x.data
         if function is dE_trace:
-            return self._port_trace(x)
+            return port_trace(self, x)
         args = [self.vector(y) if y.is_vector else self.block(y) for y in x.args]
         if isinstance(function, Formula):
             self._reject_modes(str(x), x.gives, x.takes, *(y.gives for y in x.args))
@@ -236,47 +246,13 @@ class Blocks:
     def one_step(self, x: Expr) -> Field:
         """The block of E_φ, of Ė{…} or of the shift, from body k to its parent."""
         if x.name == "Edot":
-            return self._across_port("step_along", None, arguments_of(x))
+            return port_step(self, x)
         if x.name == "E_phi" and self.flexible:
             inner, motion = self.builder.apply("transform"), self.builder.apply("port_motion")
             return self.builder.apply("modal_step", self.hinge_transform(), inner, motion)
         if x.name == "E_phi":
             return self.hinge_transform()
         return self.builder.apply("rotation", self.hinge_transform())
-
-    def _across_port(
-        self, op: str, held: Field | None, directions: Sequence[Expr], place: Hashable = None
-    ) -> Field:
-        """How E_φ changes with the modes of the parent, in one of the forms of this."""
-        b = self.builder
-        along = [b.down(self.vector(y)) for y in directions]
-        args = (b.apply("transform"), *((held,) if held is not None else ()), *along)
-        return b.apply(op, *args, data=place)
-
-    def port_push(self, x: Expr) -> Field:
-        """dE{f}: s ↦ Ė{s} f, from the modes of a body to forces on it, summed over its ports."""
-        f, *directions = x.args
-        place = place_of(x) if x.params else None
-        return self.builder.up(self._across_port("dE", self.vector(f), directions, place))
-
-    def port_swing(self, x: Expr) -> Field:
-        """dET{y}: s ↦ Ė{s}* y, from the modes of the parent to motions."""
-        y, *directions = x.args
-        place, above = place_of(x) if x.params else None, self.builder.down(self.vector(y))
-        return self._across_port("dET", above, directions, place)
-
-    def _port_trace(self, x: Expr) -> Field:
-        """dE_trace(Y): how tr(E_φ Y) changes with the modes of a body, summed over its ports."""
-        b, (_, hole) = self.builder, x.data
-        Y, *directions = x.args
-        weight = b.add([(c, b.transpose(self._edge(y.T))) for c, y in Y.terms])
-        return b.up(self._across_port("dE_trace", weight, directions, hole))
-
-    def _edge(self, e: Expr) -> Field:
-        """The block (parent, k) of a one-step operator, at k."""
-        b, (before, step, after) = self.builder, self._one_step(e)
-        out = step if after is None else b.mul(step, after)
-        return out if before is None else b.mul(b.down(before), out)
 
     def pose(self) -> Field:
         """W(k) = φ(world, k): the pose of body k in the world as a force transformation."""
@@ -512,6 +488,12 @@ class Blocks:
         above = b.down_local(s) if local else b.down(s)
         return self._sandwich(b.transpose(fa), above, b.transpose(fb))
 
+    def edge(self, e: Expr) -> Field:
+        """The block (parent, k) of a one-step operator, at k."""
+        b, (before, step, after) = self.builder, self._one_step(e)
+        out = step if after is None else b.mul(step, after)
+        return out if before is None else b.mul(b.down(before), out)
+
     def _one_step(self, e: Expr) -> tuple[Field | None, Field, Field | None]:
         before, step, after = one_step_factors(e)
         return (
@@ -561,10 +543,10 @@ def _shift_weight(low: Blocks, x: Expr) -> Field:
 _LEAVES: dict[str, Callable[[Blocks, Expr], Field]] = {
     "H": lambda low, x: low.builder.transpose(low.hinge_axes()),
     "Hdot": _hinge_rate,
-    "dB": lambda low, x: low.builder.shift("scatter", low.swing_block(x)),
+    "dB": lambda low, x: low.on_rigid_rows(low.builder.shift("scatter", low.swing_block(x))),
     "Jr": _armature,
     "Mdot": lambda low, x: low.builder.apply("inertia_along", *map(low.vector, arguments_of(x))),
-    "dE": Blocks.port_push,
+    "dE": port_push,
     "Lam_phi": _shift_weight,
     "unprescribed": _unprescribed,
     "prescribed": _prescribed,

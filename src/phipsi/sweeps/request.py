@@ -200,8 +200,8 @@ def check_modes(request: Request, model: Model) -> None:
         if is_of_rigid_bodies(expr):
             raise LoweringError(
                 f"{no_modes(shown(expr))}.\n"
-                "A derivative is right for them if it is taken for this mechanism:\n"
-                "    pp.diff(expr, 'q', model=model)"
+                "A derivative with the terms by modes is right for them:\n"
+                "    pp.diff(expr, 'q', modes=True)"
             )
         if any(PARAMETERS in (x.takes, x.gives) for x in (expr, *leaves_of(expr))):
             raise LoweringError(

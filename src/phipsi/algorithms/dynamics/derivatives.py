@@ -26,7 +26,7 @@ from phipsi.algorithms.forms import (
 )
 from phipsi.backends.arguments import state_arrays
 from phipsi.backends.options import CallOptions, Calls
-from phipsi.calculus.differentiation import derivative
+from phipsi.calculus.differentiation import diff
 from phipsi.calculus.directional import substitute
 from phipsi.compiler import Form, evaluate, program_of
 from phipsi.expressions.node import Expr
@@ -58,9 +58,7 @@ class AccelerationDerivatives(NamedTuple):
 @cache
 def inverse_dynamics_operators(modal: bool) -> tuple[Expr, Expr, Expr]:
     """∂τ/∂q, ∂τ/∂v and ∂τ/∂v̇ as operators on joint rates; `modal`: bodies have modes."""
-    by_q, by_v, by_vdot = (
-        derivative(INVERSE_DYNAMICS, name, modal=modal) for name in ("q", "v", "vdot")
-    )
+    by_q, by_v, by_vdot = (diff(INVERSE_DYNAMICS, name, modes=modal) for name in ("q", "v", "vdot"))
     return by_q, by_v, by_vdot
 
 
@@ -222,23 +220,23 @@ class ConstrainedSolver:
 @cache
 def _momenta(modal: bool) -> Expr:
     """∂(ℳ x)/∂q of given x."""
-    return derivative(mass_matrix @ vdot_leaf, "q", modal=modal)
+    return diff(mass_matrix @ vdot_leaf, "q", modes=modal)
 
 
 @cache
 def _row_rates(modal: bool) -> Expr:
     """∂(G x)/∂q of given x."""
-    return derivative(A @ J @ vdot_leaf, "q", modal=modal)
+    return diff(A @ J @ vdot_leaf, "q", modes=modal)
 
 
 @cache
 def _loads(modal: bool) -> Expr:
     """∂(G* f)/∂q of given multipliers f."""
-    return derivative(J.T @ A.T @ operand(ROW_FORCES), "q", modal=modal)
+    return diff(J.T @ A.T @ operand(ROW_FORCES), "q", modes=modal)
 
 
 @cache
 def _rows(modal: bool) -> tuple[Expr, Expr]:
     """∂/∂q and ∂/∂v of the accelerations of the rows, G vdot − U, of given vdot."""
-    by_q, by_v = (derivative(ROW_ACCELERATIONS, name, modal=modal) for name in ("q", "v"))
+    by_q, by_v = (diff(ROW_ACCELERATIONS, name, modes=modal) for name in ("q", "v"))
     return by_q, by_v

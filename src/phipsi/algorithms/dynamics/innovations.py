@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.forms import BIAS_FORCES, GRAVITY_FORCES
 from phipsi.backends.options import CallOptions, Calls
-from phipsi.calculus.differentiation import derivative
+from phipsi.calculus.differentiation import diff
 from phipsi.compiler import Form, evaluate, program_of
 from phipsi.expressions.node import Expr, zero
 from phipsi.expressions.spaces import EFFORTS, ONE
@@ -28,7 +28,7 @@ _RATES = Form(RATES_OF_INNOVATIONS)
 @cache
 def _coriolis(modal: bool) -> Expr:
     """μ = ℓ⁻¹ c − (dℓ*/dt) v with ℓ = (I + H φ K) D½."""
-    change = derivative(D_half.T @ _COLOUR.T, "q", v, modal=modal)
+    change = diff(D_half.T @ _COLOUR.T, "q", v, modes=modal)
     elastic = K_e @ eta + C_e @ v if modal else zero(ONE, EFFORTS)
     return D_half.inv @ _WHITEN @ (BIAS_FORCES - GRAVITY_FORCES - elastic) - change @ v
 

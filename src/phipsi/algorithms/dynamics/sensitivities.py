@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from phipsi.algorithms.dynamics.operational import LOG_DET, OPERATIONAL_SPACE_INERTIA
 from phipsi.algorithms.forms import BIAS_FORCES, MASS_MATRIX_INVERSE
 from phipsi.backends.options import CallOptions, Calls
-from phipsi.calculus.differentiation import derivative, gradient
+from phipsi.calculus.differentiation import diff, gradient
 from phipsi.calculus.families import Family, along_units
 from phipsi.compiler import Form, evaluate, program_at, program_of
 from phipsi.errors import InputError
@@ -58,13 +58,13 @@ _BENT = hinge_variation(dq)
 
 @cache
 def _mass_matrix_family(modal: bool) -> Family:
-    return derivative(mass_matrix, "q", modal=modal)
+    return diff(mass_matrix, "q", modes=modal)
 
 
 @cache
 def _by_configuration(modal: bool) -> Expr:
     """The derivative of Λ f by q, an operator from joint rates to point motions."""
-    return derivative(Lambda @ f0, "q", modal=modal)
+    return diff(Lambda @ f0, "q", modes=modal)
 
 
 @cache
@@ -77,7 +77,7 @@ def _log_det_gradient(wrt: str, modal: bool) -> Expr:
 @cache
 def _by_rates(modal: bool) -> Expr:
     """∂c/∂v / 2 of the Coriolis forces c; damping of modes is no part of them."""
-    return Fraction(1, 2) * (derivative(BIAS_FORCES, "v", modal=modal) - (C_e if modal else 0))
+    return Fraction(1, 2) * (diff(BIAS_FORCES, "v", modes=modal) - (C_e if modal else 0))
 
 
 _DERIVATIVES = (
