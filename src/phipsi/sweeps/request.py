@@ -371,7 +371,9 @@ def lower_request(
         several=sum(mode == "dense" for mode in request.modes) > 1,
         pairs=pairs,
     )
-    low = Lowering(given, request.points.axes, armature, model, options, whole_matrix)
+    low = Lowering(
+        given, request.points.axes, armature, model, options, whole_matrix, _laws(request)
+    )
     results: list[Result] = []
     operands: list[Space] = []
     several = _operator_count(request) > 1 and not request.same_operand
@@ -415,9 +417,15 @@ def traits_of(
     return (
         *(request.expressions, request.modes, request.blocks is None, request.columns),
         *(request.given, request.rewrite, request.points.axes, request.same_operand),
-        *(model.has_armature, _flat(model), model.is_flexible),
+        *(model.has_armature, _flat(model), model.is_flexible, _laws(request)),
         *(_flips(x, model, request.points) for x in matrices),
     )
+
+
+def _laws(request: Request) -> bool:
+    """Whether some constraint rows are functions of coordinates."""
+    closures = request.points.closures
+    return closures is not None and closures.has_laws
 
 
 def _has_inertia(request: Request) -> bool:
