@@ -88,14 +88,18 @@ def diff(
     −φ E_φ cross(H* dq)* φ
     """
     name = wrt.name if isinstance(wrt, Expr) else wrt
-    inner = expr.expr if isinstance(expr, Family) else expr
+    inner = _inside(expr)
     _check_expression(inner, "pp.diff")
     if modes or knows_modes(inner):
         return _diff(expr, name, along, True)
     found = _diff(expr, name, along, False)
-    if not depends_on_modes(inner) or is_of_rigid_bodies(getattr(found, "expr", found)):
+    if not depends_on_modes(inner) or is_of_rigid_bodies(_inside(found)):
         return found
     return _diff(expr, name, along, True)
+
+
+def _inside(x: Expr | Family) -> Expr:
+    return x.expr if isinstance(x, Family) else x
 
 
 def _diff(expr: Expr | Family, wrt: str, along: Expr | str | None, modal: bool) -> Expr | Family:

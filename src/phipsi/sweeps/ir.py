@@ -238,8 +238,6 @@ class Operation:
 
 
 _OPERATIONS: dict[str, Operation] = {}
-EACH = range(100)
-"""Linear in each of its arguments."""
 
 
 class Field:

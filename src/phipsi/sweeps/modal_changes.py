@@ -75,8 +75,8 @@ def _inertia_along(a: Arithmetic, directions: Directions) -> list[Entry]:
     n = modes_of(a.joint)
     moment: Rows = [[0, 0, 0] for _ in range(3)]
     first: list[Entry] = [0, 0, 0]
-    C: Rows = [[0, 0, 0] for _ in range(n)]
-    S: Rows = [[0, 0, 0] for _ in range(n)]
+    turns: Rows = [[0, 0, 0] for _ in range(n)]
+    moves: Rows = [[0, 0, 0] for _ in range(n)]
     body = FlexibleBody(a) if n else None
     if body is not None and len(directions) == 1:
         (along,) = directions
@@ -86,8 +86,8 @@ def _inertia_along(a: Arithmetic, directions: Directions) -> list[Entry]:
                 found = slopes(steps, (i,))[0]
                 moment = [add_along(moment[r], [found[r]], [rate]) for r in range(3)]
                 first = add_along(first, [add_along(body.S1[i], body.S2[i], steps)], [rate])
-        C = [add_along(C[j], body.C1[j], along) for j in range(n)]
-        S = [add_along(S[j], body.S2[j], along) for j in range(n)]
+        turns = [add_along(turns[j], body.C1[j], along) for j in range(n)]
+        moves = [add_along(moves[j], body.S2[j], along) for j in range(n)]
     elif body is not None and len(directions) == 2:
         for i, x in enumerate(directions[0]):
             for j, y in enumerate(directions[1]):
@@ -96,7 +96,7 @@ def _inertia_along(a: Arithmetic, directions: Directions) -> list[Entry]:
                     second = body.J2[i][j]
                     moment = [add_along(moment[r], [second[r]], [both]) for r in range(3)]
                     first = add_along(first, [body.S2[i][j]], [both])
-    return lower_entries(moment, first, 0, C, S, [[0] * n for _ in range(n)])
+    return lower_entries(moment, first, 0, turns, moves, [[0] * n for _ in range(n)])
 
 
 def _full(lower: Sequence[Entry], n: int) -> Rows:

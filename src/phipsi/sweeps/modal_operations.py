@@ -9,7 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 from phipsi.sweeps import modal_bodies, modal_changes
-from phipsi.sweeps.ir import EACH, Cost, Domain, Keep, Kind, Naming, Operation, Variant
+from phipsi.sweeps.ir import Cost, Domain, Keep, Kind, Naming, Operation, Variant
+
+EACH = range(100)
+"""Linear in each of its arguments."""
 
 
 def _modal(

@@ -18,10 +18,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from phipsi.operators.catalogue import CATALOGUE
-from phipsi.sweeps import bodies, modal_operations  # noqa: F401  (its rows)
+from phipsi.sweeps import bodies
 from phipsi.sweeps import closure_bodies as rows
 from phipsi.sweeps.ir import (
-    EACH,
     Binding,
     Domain,
     Field,
@@ -36,6 +35,7 @@ from phipsi.sweeps.ir import (
     parts_of,
     terms_of,
 )
+from phipsi.sweeps.modal_operations import EACH
 
 
 def operation(name: str) -> Operation:

@@ -90,12 +90,13 @@ class _MovedPort:
     def turn(self, names: Names) -> Array:
         """R along a set of directions: (I − g~) R_S = Σ g_d~ R_(S without d), and g_d~ of one."""
         if names not in self._turns:
-            right = self.c.eye(3) + skew(self.port.turns @ self.eta / 2) if not names else None
+            right = self.c.zeros(3, 3)
+            if not names:
+                right = self.c.eye(3) + skew(self.port.turns @ self.eta / 2)
             for i, d in enumerate(names):
                 g = skew(self.port.turns @ self.rates[d] / 2)
-                part = g @ self.turn(names[:i] + names[i + 1 :])
-                part = part + g if len(names) == 1 else part
-                right = part if right is None else right + part
+                right = right + g @ self.turn(names[:i] + names[i + 1 :])
+                right = right + g if len(names) == 1 else right
             self._turns[names] = np.linalg.inv(self._less) @ right
         return self._turns[names]
 
