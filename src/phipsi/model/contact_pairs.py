@@ -51,6 +51,7 @@ SLOTS: dict[tuple[str, str], int] = {
     ("Sphere", "HeightField"): 1,
     ("Capsule", "HeightField"): 2,
     ("Cylinder", "HeightField"): 5,
+    ("Ellipsoid", "HeightField"): 1,
     ("Box", "HeightField"): 4,
     ("ConvexMesh", "HeightField"): 4,
     ("Sphere", "Ellipsoid"): 1,
