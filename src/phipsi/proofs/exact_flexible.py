@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from phipsi.backends.dense.configuration import along_modes as along
 from phipsi.model.flexible_hinge import packed_inertia, packed_port
 from phipsi.model.flexible_inertia import FlexibleInertia
 from phipsi.model.flexible_ports import Port
@@ -69,14 +70,6 @@ class ExactBody:
         out[:3, 6:], out[3:6, 6:], out[6:, 6:] = C, S, self.modal_mass
         out[6:, :3], out[6:, 3:6] = C.T, S.T
         return out
-
-
-def along(x: Array, eta: Array) -> Array:
-    """Σ_j x[..., j] η_j."""
-    out = np.zeros_like(x[..., 0] + eta[0])
-    for j in range(len(eta)):
-        out = out + x[..., j] * eta[j]
-    return out
 
 
 def _scalars(values: Any) -> list[Any]:

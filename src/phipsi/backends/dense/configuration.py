@@ -206,4 +206,7 @@ class Configuration:
 
 def along_modes(x: Array, eta: Array) -> Array:
     """Σ_j x[..., j] η_j, for any kind of numbers."""
-    return sum((x[..., j] * eta[j] for j in range(1, len(eta))), x[..., 0] * eta[0])
+    out = x[..., 0] * eta[0]
+    for j in range(1, len(eta)):
+        out = out + x[..., j] * eta[j]
+    return out
