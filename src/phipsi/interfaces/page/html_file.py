@@ -57,7 +57,8 @@ def page_html(title: str, parts: PageParts) -> str:
         raise InputError(f"title={title!r} must be text")
     data = parts.get("data", {})
     drawn = ["three.min.js", "scene.js"] if "scene" in data else []
-    scripts = [*drawn, "page.js", *parts.get("scripts", ())]
+    machines = ["machines.js"] if data.get("scene", {}).get("machines") else []
+    scripts = [*drawn, "page.js", *machines, *parts.get("scripts", ())]
     styles = ["page.css", *parts.get("styles", ())]
     fields = {
         "policy": " 'wasm-unsafe-eval'" * bool(parts.get("wasm"))

@@ -13,7 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 from phipsi.algorithms.constrained.assembly import search
 from phipsi.algorithms.kinematics.motions import body_poses
 from phipsi.errors import InputError, PhipsiError, shown
-from phipsi.interfaces.page.meshes import Meshes, read_meshes
+from phipsi.interfaces.page.machine_parts import Machine, hidden_bodies, machines_of, parts_of
+from phipsi.interfaces.page.meshes import Meshes, read_meshes, with_surfaces
 from phipsi.interfaces.page.shapes_and_colors import (
     FOOT,
     LINK,
@@ -71,6 +72,7 @@ def scene_description(
     if q is None:
         q = _assembled(mechanism)
     what = Drawing(mechanism.model, closures, pairs=pairs, meshes=meshes, colors=colors or {})
+    what.constraints = mechanism.constraints
     return what.description(np.asarray(q, dtype=float).reshape(-1, mechanism.nq))
 
 
@@ -90,6 +92,7 @@ class Drawing:
     has_contacts: bool | None = None
     meshes: bool = True
     colors: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    constraints: Sequence[Any] = ()
 
     def description(self, q: Array) -> dict[str, Any]:
         """The scene, such that all configurations (k, nq) fit into the view."""
@@ -99,6 +102,13 @@ class Drawing:
         meshes = read_meshes(meshes_of(model)) if self.meshes else Meshes()
         bending = _flexible(model)
         whole = meshes.bodies | {x["body"] for x in bending}
+        machines = machines_of(model, self.constraints)
+        made = [(x.body, x.surface, x.pose, x.color) for x in parts_of(machines)]
+        meshes = with_surfaces(meshes, made)
+        inner = {*model.parent}  # bodies that carry others keep their own shape
+        whole |= {x[0] for x in made if x[0] != WORLD and x[0] not in inner}
+        whole |= {k for x in machines for k in x.drawn}
+        whole |= hidden_bodies(model, self.constraints)
         solids = solids_of(model, self.closures, self.passing, whole)
         solids = self._finished(solids)
         boxes = [*solids, *(part.bounds for part in meshes.parts), *_flexible_boxes(model)]
@@ -130,7 +140,9 @@ class Drawing:
             "parts": self._parts(meshes),
             "flexible": bending,
             "loops": [_loop(c, None) for c in self.closures if c.matrix is None]
-            + [_loop(c, when) for c, when in self.passing if c.matrix is None],
+            + [_loop(c, when) for c, when in self.passing if c.matrix is None]
+            + [_machine_label(x) for x in machines],
+            "machines": [_machine(model, x) for x in machines],
             "frames": [
                 {"name": name, "body": at, **_placed(X.rotation, X.translation)}
                 for name, (at, X) in model.frames.items()
@@ -295,6 +307,26 @@ def _axes(joint: joints.Joint) -> list[dict[str, Any]]:
         if length > 0:
             out.append({"axis": _rounded_list(direction / length), "turns": turns})
     return out
+
+
+def _machine(model: Model, x: Machine) -> dict[str, Any]:
+    """A machine element for the facts about its bodies."""
+    turns = [given_joint(model.joints[k]).kind != "prismatic" for k in x.bodies]
+    return {
+        "name": x.name,
+        "kind": x.kind,
+        "text": x.text,
+        "bodies": list(x.bodies),
+        "units": ["N·m" if t else "N" for t in turns],
+        "rows": [x.row, x.rows],
+    }
+
+
+def _machine_label(x: Machine) -> dict[str, Any]:
+    """Its name, where it is."""
+    body, place = x.place
+    end = {"body": int(body), "position": _rounded_list(place)}
+    return {"name": x.name, "ends": [end, end]}
 
 
 def _loop(closure: Closure, when: Spans | None) -> dict[str, Any]:
