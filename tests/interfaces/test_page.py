@@ -137,6 +137,19 @@ def test_overlays_follow_their_keys(arm: Tab):
     tab.page.keyboard.press("n")
 
 
+def test_the_menu_is_reached_by_keys(arm: Tab):
+    tab, focused = arm.page, "document.activeElement.id"
+    tab.focus("#show-button")
+    for key, where in (
+        ("Enter", "show-button"), ("Tab", "show-bodies"), ("ArrowDown", "show-shadows"),
+        ("ArrowUp", "show-bodies"), ("ArrowUp", "show-labels"), ("Tab", "home"),
+        ("Shift+Tab", "show-labels"), ("Escape", "show-button"), ("Tab", "home"),
+    ):  # fmt: skip
+        tab.keyboard.press(key)
+        assert tab.evaluate(focused) == where, key
+    assert not tab.is_visible("#show-menu")
+
+
 def test_a_picked_body_shows_its_facts(arm: Tab):
     tab = arm
     assert not tab.page.locator("#facts").is_visible()

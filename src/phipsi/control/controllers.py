@@ -8,12 +8,15 @@
 They keep no state that changes the answer, and batch on leading axes of q and v. They take trees
 and mechanisms with loops. `actuated` names the joints that have a drive, by default all; the drives
 must suffice for every motion, so a free base without a drive (a walking robot) is rejected.
+
+In a compiled run their gains are parameters, by the names that `parameters` of the class lists:
+"PDGravity.kp", or "Saturated.controller.kp" of one inside another; so is a target that is held.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -72,6 +75,10 @@ class ComputedTorque:
     array([4.905])
     """
 
+    parameters: ClassVar[Mapping[str, str]] = {
+        "kp": "kp", "kd": "kd", "reference": "reference",
+    }  # fmt: skip
+
     def __init__(
         self,
         model: Model,
@@ -129,6 +136,10 @@ class PDGravity:
     array([9.905])
     """
 
+    parameters: ClassVar[Mapping[str, str]] = {
+        "kp": "kp", "kd": "kd", "reference": "reference",
+    }  # fmt: skip
+
     def __init__(
         self,
         model: Model,
@@ -155,6 +166,8 @@ class PDGravity:
                 return tau
         e, e_rate, _ = self._tracking.errors(q, v, *reference)
         pull = self._tracking.efforts(q, self.kp * e + self.kd * e_rate)
+        if isinstance(q, Traced) and not self._mechanism.is_tree:  # gains that a run may change
+            pull = self._mechanism.driven * pull
         return self._mechanism.efforts(q, gravity_forces(self.model, q)) + pull
 
 
@@ -176,6 +189,8 @@ class Saturated:
     array([5.])
     """
 
+    parameters: ClassVar[Mapping[str, str]] = {"efforts": "limits", "controller": "controller"}
+
     def __init__(
         self, controller: Controller, model: Model, efforts: ArrayLike | None = None
     ) -> None:
@@ -185,7 +200,6 @@ class Saturated:
         self.limits = _rated_efforts(model) if efforts is None else gains(model, efforts, "efforts")
         self.saturated = np.zeros(model.nv, dtype=int)
         self._limited = np.isfinite(self.limits)
-        self._largest = np.where(self._limited, self.limits, 0.0)
 
     def __call__(self, t: float, q: ArrayLike, v: ArrayLike) -> Array:
         """Return tau (..., nv) within the limits."""
@@ -193,7 +207,8 @@ class Saturated:
         if not isinstance(tau, Traced):  # inside a law nothing is counted
             cut = np.abs(tau) > self.limits
             self.saturated += cut.reshape(-1, self.model.nv).sum(axis=0)
-        return np.where(self._limited, np.clip(tau, -self._largest, self._largest), tau)
+        largest = np.where(self._limited, self.limits, 0.0)
+        return np.where(self._limited, np.clip(tau, -largest, largest), tau)
 
 
 def _joint_reference(model: Model, given: JointReference | ArrayLike) -> JointReference:

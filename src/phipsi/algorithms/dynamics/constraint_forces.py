@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
 from phipsi.algorithms.constrained.constraint_rows import ClosureRows, rows_of
 from phipsi.algorithms.dynamics.reflected import secondary_dynamics
+from phipsi.algorithms.dynamics.rotor_reactions import at_joints, reject_unseen
 from phipsi.algorithms.forms import (
     FORMS,
     HINGE_LOADS,
@@ -19,6 +20,7 @@ from phipsi.algorithms.forms import (
     VELOCITY_CHANGE,
     closed_form,
     forward,
+    hinges_and_motion,
     loaded,
     through_hinges,
 )
@@ -179,8 +181,14 @@ def constrained_reactions(
     """The forces through the hinges of the tree and through its closures."""
     vdot, f = _motion_and_least_forces(system, q, v, tau, f_ext, Udot, calls)
     loads = () if f_ext is None else (f_ext,)
-    forms = (loaded(through_hinges, f_ext is not None), HINGE_LOADS)
-    needed, added = calls(program_of(forms, system), q, v, vdot, *loads, f)
+    if system.model.rotors:
+        reject_unseen(system.model, "joint_reactions")
+        forms = (*loaded(hinges_and_motion, f_ext is not None), HINGE_LOADS)
+        needed, V, A, added = calls(program_of(forms, system), q, v, vdot, *loads, f)
+        needed = at_joints(system.model, needed, np.asarray(v), vdot, V, A)
+    else:
+        forms = (loaded(through_hinges, f_ext is not None), HINGE_LOADS)
+        needed, added = calls(program_of(forms, system), q, v, vdot, *loads, f)
     whole = needed + added
     if getattr(system, "tooth_forces", ()):
         whole = whole + calls.solve(partial(_forces_of_teeth, system), q, f)

@@ -22,7 +22,9 @@ from phipsi.interfaces.page.scene import first_configuration, upright
 from phipsi.model.inertia import SpatialInertia
 from phipsi.model.model import Model
 from phipsi.model.pose import Pose
+from phipsi.motion.entry_names import unit_texts
 from phipsi.motion.linear_system import LinearSystem
+from phipsi.trajectory.plotting import NOTHING
 from phipsi.trajectory.trajectory import Trajectory
 
 Array = NDArray[Any]
@@ -140,7 +142,7 @@ def _run(run: Trajectory) -> str:
     names = [n for n, at in zip(model.joint_names, model.q_slices, strict=True)
              for _ in range(at.start, at.stop)]  # fmt: skip
     plots = [
-        _plot("q, rad and m", run.t, np.asarray(run.q), names),
+        _plot(f"q, {unit_texts(model)[0]}", run.t, np.asarray(run.q), names),
         _plot("energy, J", run.t, np.asarray(run.energy)[:, None], ["total"]),
     ]
     page = "<div>The run as a page: <code>run.to_html('run.html')</code></div>"
@@ -155,8 +157,9 @@ def _plot(title: str, t: Array, y: Array, names: Sequence[str]) -> str:
     if not good.size or not t[-1] > t[0]:
         return ""
     low, high = float(good.min()), float(good.max())
-    if high - low < 1e-9 * max(1.0, abs(high)):  # a constant in the middle, not its rounding
-        low, high = low - 0.5 * max(1e-9, abs(low)), high + 0.5 * max(1e-9, abs(high))
+    if high - low < max(NOTHING, 1e-9 * abs(high)):  # a constant in the middle, not its rounding
+        half = 0.5 * abs(high) if abs(high) > NOTHING else 1.0
+        low, high = (low + high) / 2 - half, (low + high) / 2 + half
     x = 6 + (_WIDE - 12) * (t - t[0]) / (t[-1] - t[0])
     curves: list[str] = []
     for j in range(y.shape[1]):

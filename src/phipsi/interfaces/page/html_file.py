@@ -10,11 +10,16 @@ from __future__ import annotations
 import base64
 import html
 import json
+import re
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
+from pathlib import Path
 from typing import Any, TypedDict
 
 from phipsi.errors import InputError, shown, shown_lines
+from phipsi.model.model import Model
+
+_NAMED = 3  # bodies in the title of a page that nobody named
 
 
 class PageParts(TypedDict, total=False):
@@ -81,6 +86,15 @@ def page_html(title: str, parts: PageParts) -> str:
         key, closed, rest = piece.partition("}}")
         out.append(piece if k == 0 or not closed else fields[key] + rest)
     return "".join(out)
+
+
+def page_title(title: str | None, model: Model, path: Path | None = None) -> str:
+    """What is given, the name of the mechanism, that of the page's file, or its first bodies."""
+    if title is not None and not isinstance(title, str):
+        raise InputError(f"title={title!r} must be text")
+    file = "" if path is None else re.sub(r"[-_\s]+", " ", path.stem).strip()
+    more = ", …" if model.n_bodies > _NAMED else ""
+    return title or model.name or file or ", ".join(model.body_names[:_NAMED]) + more or "a page"
 
 
 def safe(text: str) -> str:

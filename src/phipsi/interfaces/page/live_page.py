@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from phipsi.algorithms.constrained.system import System
 from phipsi.errors import InputError
 from phipsi.interfaces.model_checks import counted
-from phipsi.interfaces.page.html_file import PageParts, page_html
+from phipsi.interfaces.page.html_file import PageParts, page_html, page_title
 from phipsi.interfaces.page.live_physics import live_physics, packed
 from phipsi.interfaces.page.scene import first_configuration, scene_of_any_motion
 from phipsi.model.mechanisms import mechanism_of, of_contacts, of_mechanisms
@@ -33,7 +33,8 @@ CONTROLS = """<div id="live-controls" class="live-controls">
 <option value="0.02">1/50</option><option value="0.1">1/10</option><option value="0.25">1/4</option>
 <option value="0.5">1/2</option><option value="1" selected>real time</option>
 <option value="2">2 ×</option><option value="5">5 ×</option></select>
-{}<span id="live-clock"></span><span id="pace" title="physics in one picture"></span></div>"""
+{}<button id="live-force" data-shows="forces" hidden>forces</button>
+<span id="live-clock"></span><span id="pace" title="physics in one picture"></span></div>"""
 RETURN = '<button id="return" title="back to the recording">recording</button>'
 PANEL = '<aside id="live" aria-label="what can be changed"></aside>'
 
@@ -63,7 +64,8 @@ def live_page(
     `System`, which then moves without laws, in steps of 1 ms, and stands still at first; `path` of
     the file; `q` (nq,), `v` (nv,), the state at first: neutral or assembled, and at rest;
     `parameters` of laws and of what the simulator's `given` names, as for `start`; `title` of the
-    page; `play`, whether time goes on at first; `meshes` of the robot's file.
+    page, by default the name of the robot or of the file; `play`, whether time goes on at first;
+    `meshes` of the robot's file.
     **Returns:** the path. **Cost:** LLVM compiles two steps: one second for an arm, five for a
     humanoid, ten with contacts; about 1 MB, and the meshes.
     Reasons: docs/decisions/0051.
@@ -85,8 +87,7 @@ def live_page(
     whole = simulator if given else simulator_of(simulator)
     moves = given if play is None else bool(play)
     parts = live_parts(whole, q, v, parameters, play=moves, meshes=meshes)
-    model = whole.model
-    name = title or model.name or counted(model.n_bodies, "body")
+    name = page_title(title, whole.model, target)
     with whole_file(target) as part:
         part.write_text(page_html(name, parts), encoding="utf-8")
     return target

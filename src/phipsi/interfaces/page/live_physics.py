@@ -7,6 +7,7 @@ Functions of the module, each a run (run_code.py) written with one lane:
     look     poses of the bodies and energies
     blocks   P, D and G of the articulated bodies
     close    the state on the constraints nearest to this one, of a system with loops
+    touch    where bodies touch, and the forces there in the last step, of a system with contacts
 
 They share one row of memory: a quantity has one place in it, whichever functions read it.
 
@@ -28,6 +29,7 @@ from phipsi.algorithms.dynamics.energy import KINETIC_ENERGY
 from phipsi.algorithms.identification.regressors import inertial_parameters
 from phipsi.backends.failures import STATUS_WORDS
 from phipsi.compiler import compile
+from phipsi.contact.contact_rows import IMPULSES
 from phipsi.errors import InputError, PhipsiError
 from phipsi.exporting.exported_step import PlanWriter
 from phipsi.exporting.module import exported_module
@@ -41,6 +43,7 @@ from phipsi.laws.law import Law, law
 from phipsi.laws.trace import Traced, as_node
 from phipsi.model.model import Model
 from phipsi.motion.closure_calls import ProjectionCall
+from phipsi.motion.contact_steps import ContactSteps
 from phipsi.motion.run_code import Plan
 from phipsi.motion.step_calls import ProgramCall
 from phipsi.motion.step_graph import INERTIA
@@ -88,7 +91,7 @@ class LivePhysics:
 
     def description(self) -> dict[str, Any]:
         """All but the module, for JSON."""
-        model = self.simulator.model
+        model, contacts = self.simulator.model, self.simulator._mechanism.contact_pairs
         return {
             "dt": self.simulator.dt,
             "integrator": self.simulator.integrator,
@@ -103,6 +106,7 @@ class LivePhysics:
             "states": self.states,
             "handles": self.handles,
             "parameters": self.parameters,
+            "contacts": () if contacts is None else contacts.slot_names,
         }
 
 
@@ -204,7 +208,9 @@ def _with_handles(simulator: Simulator) -> tuple[Simulator, tuple[str, ...]]:
     own = simulator._graph._named
     options: Any = {"integrator": simulator.integrator, "smoothing": simulator.smoothing}
     for handles in _HANDLES:
-        more = tuple(x for x in handles if x not in own and not (x == INERTIA and "M" in own))
+        # a slider scales all ten numbers of a body, and rotors behind gears are part of them
+        fixed = "M" in own or bool(simulator.model.rotors)
+        more = tuple(x for x in handles if x not in own and not (x == INERTIA and fixed))
         try:
             added = _handle_laws(simulator.model)
             live = Simulator(simulator._mechanism, [*laws, *added], simulator.dt,
@@ -252,7 +258,25 @@ def _plans(live: Simulator) -> dict[str, Plan]:
         q, v = call(callee, start.q, start.v, *graph._given_nodes(callee))
         rotors = {"Jr": math.prod(callee.given_shape("Jr"))}
         out["close"] = Plan(base, {**stay, "q": q, "v": v}, tau, {}, {**shared, **rotors}, (), {})
+    if live._mechanism.contact_pairs is not None:
+        points, forces = _contact_forces(live)
+        touching = {"contact points": as_node(points), "contact forces": as_node(forces)}
+        out["touch"] = Plan(base, touching, {}, own, shared, (), {})
     return out
+
+
+def _contact_forces(live: Simulator) -> tuple[Any, Any]:
+    """Points (k, 3) of all slots, m, and the forces (k, 3) there in the last step, N; world axes.
+
+    Those on side a; on side b where a is the world.
+    """
+    start, contacts = live._graph.start, live._mechanism.contact_pairs
+    assert contacts is not None
+    slots, _ = ContactSteps(live._graph).slots(start.q)
+    on_a = (contacts.slot_bodies[:, 0] >= 0)[:, None]
+    impulses: Any = Traced(start.states[IMPULSES])
+    points = np.where(on_a, slots.x_a, slots.x_b)
+    return points, np.where(on_a, 1.0, -1.0) * impulses[:, 3:] / live.dt
 
 
 def _gravity(live: Simulator) -> Node:

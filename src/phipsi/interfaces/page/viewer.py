@@ -18,7 +18,7 @@ from phipsi.algorithms.kinematics.motions import body_poses
 from phipsi.backends.arguments import joint_array
 from phipsi.errors import InputError
 from phipsi.interfaces.loopback_server import LoopbackServer
-from phipsi.interfaces.page.html_file import asset_text, page_html
+from phipsi.interfaces.page.html_file import asset_text, page_html, page_title
 from phipsi.interfaces.page.scene import first_configuration, scene_of_any_motion
 from phipsi.model.mechanisms import mechanism_of, of_contacts, of_mechanisms
 from phipsi.model.model import Model
@@ -110,9 +110,8 @@ class Viewer:
         self._model, self._number, self._closed = model, 0, False
         self._changed = threading.Condition()
         self._poses: list[float] = poses_of(model, q).ravel().tolist()
-        name = title or model.name or f"{model.n_bodies} bodies"
         self._page = page_html(
-            name,
+            page_title(title, model),
             {
                 "subtitle": "moved by a Python program",
                 "data": {"scene": scene},

@@ -68,6 +68,15 @@ class PhipsiPhysics {
     return this.values;
   }
 
+  // forces of contacts in the last step: [{at, vector, kind, label}], m and N, world axes
+  touching() {
+    if (!("touch" in this._functions)) return [];
+    this._call("touch");
+    const at = this.values["contact points"], force = this.values["contact forces"];
+    return this.description.contacts.map((label, i) => ({ at: at.slice(3 * i, 3 * i + 3), vector: force.slice(3 * i, 3 * i + 3), kind: "contact", label }))
+      .filter(({ vector }) => vector.some((x) => x !== 0));
+  }
+
   // 12 numbers for every body: rotation row by row, position
   poses(out) {
     const X = this.values.poses, n = X.length / 16;
@@ -109,10 +118,16 @@ class PhipsiPhysics {
   // give a coordinate a value, at rest; with loops, as near to it as they allow
   set(coordinate, value) {
     const { q, v } = this.values;
+    this._apart();
     if (coordinate.periodic) value += 2 * Math.PI * Math.round((read(q, coordinate) - value) / (2 * Math.PI)); // the nearest turn
     v.fill(0);
     if (this.hasLoops) this._slide(coordinate, value);
     else write(q, coordinate, value);
+  }
+
+  // a state that no step led to: nothing has pushed yet
+  _apart() {
+    this.values["contact.impulses"]?.fill(0);
   }
 
   // Loops are closed in the metric of the mass matrix; the joint that is moved counts as heavy.
@@ -204,6 +219,7 @@ class PhipsiPhysics {
       }
       const q = values.q.slice();
       this.restore(kept);
+      this._apart();
       values.q.set(q);
       values.v.fill(0);
       if (this.hasLoops) this._call("close");
