@@ -20,7 +20,8 @@ from phipsi.model.tree import WORLD
 from phipsi.operators.row_laws import ARRAY_NUMBERS
 
 Array = NDArray[Any]
-_STEEL, _BRASS, _DARK = (0.42, 0.46, 0.52), (0.62, 0.42, 0.10), (0.03, 0.035, 0.045)
+_STEEL, _BRASS, _DARK = (0.42, 0.46, 0.52), (0.62, 0.42, 0.10), (0.07, 0.085, 0.12)
+_RUBBER = (0.16, 0.05, 0.03)
 _MOTOR = (0.05, 0.20, 0.42)
 _MOST_TEETH = 400
 _PARALLEL = 1e-6
@@ -294,7 +295,7 @@ def _belt(model: Model, one: c.Belt, row: int) -> Machine:
         out.parts.append(MachinePart(wheel.body, mark, Pose(wheel.own, off), _DARK))
     pose = Pose(first.turn, first.centre)
     shape = solids.belt(flat, radii.tolist(), width)
-    out.parts.append(MachinePart(first.carrier, shape, pose, _DARK))
+    out.parts.append(MachinePart(first.carrier, shape, pose, _RUBBER))
     return out
 
 
@@ -323,7 +324,8 @@ def _cam(model: Model, one: c.Cam, row: int) -> Machine:
     angles = wheel.angle(d) - np.linspace(0, 2 * np.pi, len(lifts), endpoint=False)
     outline = (radii[:, None] * np.stack([np.cos(angles), np.sin(angles)], axis=-1))[::-1]
     width = 0.3 * float(radii.mean())
-    out.parts.append(wheel.part(solids.plate(outline, width), _BRASS))
+    beside = float(wheel.axis @ (np.asarray(X.translation) - wheel.centre))
+    out.parts.append(wheel.part(solids.plate(outline, width), _BRASS, beside))
     size = 0.12 * float(radii.mean())
     bottom = 0.0 if true else 2 * span - lifts.min() - away
     stem = solids.disc(size, 6 * size)

@@ -17,6 +17,7 @@ Surface = tuple[Array, Array]
 """Corners (n, 3) in m, and triangles (m, 3) of their numbers, outside to the left."""
 
 _FLANK = np.tan(np.deg2rad(20.0))
+_ARC = 40  # points of a belt on one wheel
 _PLAY = 0.96  # of the thickness of a tooth, so that flanks do not flicker
 
 
@@ -110,12 +111,9 @@ def thread(radius: float, lead: float, length: float) -> Surface:
 
 def belt(centres: Array, radii: Sequence[float], width: float) -> Surface:
     """A belt around wheels (n, 2) with signed radii, negative where its back runs over one."""
-    path = belt_path(np.asarray(centres, float), np.asarray(radii, float))
-    n = len(path)
-    points = np.concatenate([np.column_stack([path, np.full(n, s * width / 2)]) for s in (-1, 1)])
-    i = np.arange(n)
-    j = (i + 1) % n
-    return points, np.array(list(_split([i, j, j + n, i + n])))
+    at, signed = np.asarray(centres, float), np.asarray(radii, float)
+    thick = 0.12 * float(np.abs(signed).min())
+    return _band(belt_path(at, signed), belt_path(at, signed + thick), width)
 
 
 def belt_path(centres: Array, radii: Array) -> Array:
@@ -142,7 +140,7 @@ def belt_path(centres: Array, radii: Array) -> Array:
         start = np.arctan2(-first[1], -first[0])
         sweep = np.arctan2(-last[1], -last[0]) - start
         sweep = sweep % (2 * np.pi) if radii[i] > 0 else -((-sweep) % (2 * np.pi))
-        steps = start + sweep * np.linspace(0, 1, max(2, int(abs(sweep) * 12)))
+        steps = start + sweep * np.linspace(0, 1, _ARC)
         out.append(centres[i] + radii[i] * np.stack([np.cos(steps), np.sin(steps)], axis=-1))
     return np.concatenate(out)
 

@@ -13,6 +13,7 @@ from phipsi.algorithms.kinematics.motions import body_poses
 from phipsi.compiler import compile
 from phipsi.constraints import Constraint
 from phipsi.errors import PhipsiError
+from phipsi.interfaces.page.machine_parts import hidden_bodies
 from phipsi.interfaces.page.scene import Drawing, flexible_shapes, packed
 from phipsi.interfaces.page.shapes_and_colors import Spans, tips
 from phipsi.model import Model
@@ -147,8 +148,9 @@ def _constraint_arrows(
 
     Last the efforts −G* f of every row (frames, rows, nv), or None.
 
-    A trajectory does not say which force elements acted. Where its accelerations are those of the
-    efforts and gravity alone, the reactions of these are the right ones; elsewhere none is drawn.
+    A run knows the force elements that acted; one from a file does not. Where accelerations are
+    those of the efforts, gravity and known elements, the reactions of these are the right ones;
+    elsewhere none is drawn.
     """
     system = trajectory.system
     if system is None or not system.n_rows or system.nv > _LARGE or len(times) < 2:
@@ -165,12 +167,15 @@ def _constraint_arrows(
     inner = np.clip(times[some], times[0] + h, times[-1] - h)
     around = [trajectory.resample(inner + x) for x in (-h, 0.0, h)]
     here = around[1]
-    tau = np.nan_to_num(here.tau)
+    tau, f_ext = np.nan_to_num(here.tau), None
+    if trajectory.acting is not None:
+        elements, f_ext = trajectory.acting(inner, here.q, here.v)
+        tau = tau + elements
     try:
         measured = (around[2].v - around[0].v) / (2 * h)
-        motion = forward_dynamics(system, here.q, here.v, tau, multipliers=True)
+        motion = forward_dynamics(system, here.q, here.v, tau, f_ext, multipliers=True)
         expected = motion.vdot
-        reactions = joint_reactions(system, here.q, here.v, tau).closures
+        reactions = joint_reactions(system, here.q, here.v, tau, f_ext).closures
     except PhipsiError:
         return [], [_NOT_UNIQUE], None
     scale = 1.0 + np.abs(expected).max(axis=1)
@@ -262,7 +267,9 @@ def frame_times(trajectory: Trajectory, rate: int = _RATE) -> Array:
 def _paths(trajectory: Trajectory, times: Array) -> list[tuple[str, Array]]:
     """Where the tips are, by name (k, 3), in the model's world."""
     poses = body_poses(trajectory.model, trajectory.resample(times).q).reshape(len(times), -1, 4, 4)
+    held = () if trajectory.system is None else trajectory.system.constraints
+    hidden = hidden_bodies(trajectory.model, held)
     return [
         (name, poses[:, body, :3, 3] + poses[:, body, :3, :3] @ offset)
-        for name, body, offset in tips(trajectory.model)
+        for name, body, offset in tips(trajectory.model, hidden=hidden)
     ]

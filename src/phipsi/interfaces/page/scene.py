@@ -99,6 +99,9 @@ class Drawing:
         model, up = self.model, upright(self.model)
         poses = body_poses(model, q).reshape(len(q), -1, 4, 4)
         R, p = up @ poses[..., :3, :3], poses[..., :3, 3] @ up.T
+        hidden = hidden_bodies(model, self.constraints)
+        seen = [k for k in range(model.n_bodies) if k not in hidden]
+        p[:, list(hidden)] = p[:, seen[:1]]  # they take no room
         meshes = read_meshes(meshes_of(model)) if self.meshes else Meshes()
         bending = _flexible(model)
         whole = meshes.bodies | {x["body"] for x in bending}
@@ -108,7 +111,7 @@ class Drawing:
         inner = {*model.parent}  # bodies that carry others keep their own shape
         whole |= {x[0] for x in made if x[0] != WORLD and x[0] not in inner}
         whole |= {k for x in machines for k in x.drawn}
-        whole |= hidden_bodies(model, self.constraints)
+        whole |= hidden
         solids = solids_of(model, self.closures, self.passing, whole)
         solids = self._finished(solids)
         boxes = [*solids, *(part.bounds for part in meshes.parts), *_flexible_boxes(model)]
@@ -129,12 +132,18 @@ class Drawing:
         floor = ground if ground is not None or slabs else floor
         touches = bool(self.pairs) if self.has_contacts is None else self.has_contacts
         if floor is not None and not touches:
-            solids += _pedestals(model, boxes, self.closures, floor, up, radius)
+            wheels = {
+                x[0] for x in made
+            } | hidden  # machines stand without feet, which would hide them
+            solids += _pedestals(model, boxes, self.closures, floor, up, radius, wheels)
         weight = sum(x.mass for x in model.inertias) * float(np.linalg.norm(model.gravity))
         return {
             "name": model.name,
             "up": _rounded_list(matrix_to_quat(up)),
-            "bodies": [_body(model, k) for k in range(model.n_bodies)],
+            "bodies": [
+                _body(model, k) | ({"hidden": True} if k in hidden else {})
+                for k in range(model.n_bodies)
+            ],
             "solids": [_plain(solid) for solid in solids + slabs],
             "meshes": list(meshes.packed),
             "parts": self._parts(meshes),
@@ -411,13 +420,14 @@ def _pedestals(
     floor: float,
     up: Array,
     radius: float,
+    without: set[int],
 ) -> list[Solid]:
     """A foot under every joint and pin that holds the mechanism to the world, to the floor."""
     if any(solid.body == WORLD and solid.color != PIN for solid in solids):
         return []
     out: list[Solid] = []
     roots = [i for i in range(model.n_bodies) if model.parent[i] == WORLD]
-    held = [i for i in roots if given_joint(model.joints[i]).nv < 3]
+    held = [i for i in roots if given_joint(model.joints[i]).nv < 3 and i not in without]
     places = [(i, np.asarray(model.placements[i].translation)) for i in held]
     for c in closures:
         ends = dict(c.points) if c.matrix is None else {}
