@@ -414,15 +414,6 @@ def test_files_that_are_not_pages_are_rejected(tmp_path):
     assert parts.get("data", {})["live"]["play"] is False and parts.get("wasm")
 
 
-def test_bodies_that_deform_are_rejected(tmp_path):
-    boom = pp.FlexibleInertia.beam(1.0, 1.2, 14.0, modes=1)
-    builder = pp.ModelBuilder()
-    builder.add_body("boom", joint=pp.joints.Revolute((0, 1, 0)), inertia=boom)
-    sim = pp.Simulator(builder.build())
-    with pytest.raises(InputError, match="is for rigid bodies, and 'boom' deforms"):
-        live_page(sim, tmp_path / "boom.html")
-
-
 def test_the_command_line(tmp_path, capsys):
     target = tmp_path / "arm.html"
     words = ["view", "seven_joint_arm", "--ratings", "--set", "elbow_pitch=30deg"]

@@ -29,7 +29,13 @@ from phipsi.control.references import Constant, JointReference
 from phipsi.control.tracking import Tracking
 from phipsi.errors import InputError
 from phipsi.laws.trace import Traced, as_array
-from phipsi.model.mechanisms import of_given_motion, of_mechanisms, tree_of
+from phipsi.model.mechanisms import (
+    of_given_motion,
+    of_mechanisms,
+    of_modes,
+    of_rigid_bodies,
+    tree_of,
+)
 from phipsi.model.model import Model
 from phipsi.model.numbers import as_floats
 from phipsi.motion.user_functions import check_signature, name_of
@@ -47,6 +53,10 @@ __all__ = [
 
 
 @final
+@of_rigid_bodies(
+    "it chooses the acceleration of every coordinate, and modes have no drive. PDGravity drives "
+    "the joints alone; pp.linearize has the matrices for a regulator of joints and modes."
+)
 @of_mechanisms
 class ComputedTorque:
     """Inverse dynamics with feedback: the error obeys ë + kd ė + kp e = 0.
@@ -112,6 +122,7 @@ class ComputedTorque:
 
 
 @final
+@of_modes
 @of_mechanisms
 class PDGravity:
     """Springs and dampers at the joints, and gravity compensation.
@@ -126,7 +137,9 @@ class PDGravity:
     quaternion joints the energy argument needs the same gain in all three directions; `actuated`,
     names of the joints that have a drive (default: all). Springs and dampers act at these only.
     With loops their drives carry what constraint forces leave of the weight, with the least Σ tau².
-    **Call:** ``(t, q, v)`` → tau (..., nv), zero at joints without a drive.
+    Modes of bodies that deform have no drive, spring or damper but their own: the joints arrive at
+    the reference, and the bodies sag; its modal coordinates do not matter.
+    **Call:** ``(t, q, v)`` → tau (..., nv), zero at joints without a drive and at modes.
     **Cost:** two sweeps, O(N); with loops or `actuated` O(nv³).
     **Source:** Takegaki and Arimoto 1981, J. Dynamic Systems 103.
 
@@ -168,10 +181,14 @@ class PDGravity:
         pull = self._tracking.efforts(q, self.kp * e + self.kd * e_rate)
         if isinstance(q, Traced) and not self._mechanism.is_tree:  # gains that a run may change
             pull = self._mechanism.driven * pull
-        return self._mechanism.efforts(q, gravity_forces(self.model, q)) + pull
+        weight = gravity_forces(self.model, q)
+        if self.model.is_flexible:
+            return self._mechanism.driven * (weight + pull)
+        return self._mechanism.efforts(q, weight) + pull
 
 
 @final
+@of_modes
 @of_given_motion
 class Saturated:
     """A controller whose efforts stay within what the drives can give.

@@ -22,7 +22,7 @@ from phipsi.control.drives import DrivenMechanism
 from phipsi.control.references import ConstantPose, PoseReference
 from phipsi.errors import InputError, PhipsiWarning
 from phipsi.laws.trace import Traced
-from phipsi.model.mechanisms import of_mechanisms
+from phipsi.model.mechanisms import of_mechanisms, of_rigid_bodies
 from phipsi.model.model import Model
 from phipsi.model.points import point_set
 from phipsi.model.pose import Pose
@@ -58,6 +58,10 @@ class OperationalSpaceDynamics(NamedTuple):
 
 
 @final
+@of_rigid_bodies(
+    "it chooses the acceleration of a frame, which modes without a drive change too. PDGravity "
+    "drives the joints alone; pp.linearize has the matrices for a regulator of joints and modes."
+)
 @of_mechanisms
 class OperationalSpace:
     """Make a frame follow a path in space; the motion that is left over does a second task.

@@ -18,7 +18,13 @@ from phipsi.backends.arguments import real_array
 from phipsi.control.following_joints import FollowingJoints
 from phipsi.errors import InputError
 from phipsi.laws.trace import Traced, as_node
-from phipsi.model.mechanisms import mechanism_of, of_given_motion, of_mechanisms, tree_of
+from phipsi.model.mechanisms import (
+    mechanism_of,
+    of_given_motion,
+    of_mechanisms,
+    of_modes,
+    tree_of,
+)
 from phipsi.model.model import Model
 from phipsi.model.numbers import as_floats, as_numbers
 from phipsi.model.pose import Pose
@@ -66,6 +72,7 @@ PoseReference = Callable[[float], tuple[ArrayLike, ArrayLike, ArrayLike]]
 
 
 @final
+@of_modes
 @of_given_motion
 class Constant:
     """Stay at one configuration.
@@ -93,6 +100,7 @@ class Constant:
 
 
 @final
+@of_modes
 @of_mechanisms
 class JointPath:
     """From one configuration to the next with minimum jerk, resting at each.

@@ -8,7 +8,7 @@
 S v are the motions of hosts: J v of the frames of bodies with shapes, and the rates of joints with
 rigid stops or dry friction. W = C Λ C*: Λ = S ℳ⁻¹ S* is a program of the algebra, and C picks the
 motions of witness points along contact axes, and single rates. Springs and dampers of laws at
-joints are linearly implicit (K35): with ℳ + h D + h² K in place of ℳ.
+joints are linearly implicit (K35): with ℳ + h D + h² K in place of ℳ; so are those of modes.
 
 **Source:** theory/contact 1, 3.
 
@@ -64,16 +64,18 @@ from phipsi.motion.checks import (
 from phipsi.motion.conditional import where_needed
 from phipsi.motion.group_calls import euler_step, moved, pushed_rates
 from phipsi.motion.step_calls import ProgramCall
-from phipsi.motion.step_graph import STEP, Forces, Place, StepGraph
-from phipsi.motion.step_rows import TOLERANCE, Bounded, StepImpulses, StepProblem, StepRows
+from phipsi.motion.step_graph import STEP, Forces, HostDynamics, Place, StepGraph
+from phipsi.motion.step_rows import TOLERANCE, Bounded, StepImpulses, StepProblem, StepRows, finite
 from phipsi.motion.tableaux import METHODS
-from phipsi.operators import J, pose, v
+from phipsi.operators import C_e, J, K_e, eta, pose, v
 
 Array = NDArray[Any]
 
 
 _FARTHEST, _TIMES_DEEPER = 0.1, 20.0
 """How far (rad or m) bodies are moved apart at most; and how many times their overlap."""
+_ELASTIC = K_e @ eta + C_e @ v
+"""What the deformation of bodies resists with, (nv,)."""
 _GAIN = 1e-4
 """The share of kinetic energy that contacts may add in a step, by the error of their impulses."""
 
@@ -115,27 +117,35 @@ class ContactSteps:
         """The place after a step."""
         graph, model, plan = self._graph, self._graph.model, self.plan
         forces, inertia = self._implicit(start)
+        loads = forces.loads
+        forces = forces._replace(
+            efforts=finite(forces.efforts), loads=None if loads is None else finite(loads)
+        )
+        inertia = None if inertia is None else finite(inertia)
         known = self._points, plan.rates, start, forces, inertia
-        vdot, admittance, multipliers, moving = graph.dynamics_at(*known)
-        rows = self._rows(start, admittance)
+        shared = not self._differentiable
+        here = graph.dynamics_at(*known, shared=shared)
+        vdot, multipliers, self._gains = here.vdot, here.multipliers, here.gains
+        more = [*([] if inertia is None else [inertia]), *self._gains.values()]
+        rows = self._rows(start, here)
         if self._differentiable:
             rows.caused = lambda f: self._motions(start.q, self._pushed(start.q, f, inertia)[0])
-            rows.known = [start.q, *([] if inertia is None else [inertia])]
+            rows.known = [start.q, *more]
         free = pushed_rates(model, start.v, vdot, STEP)
-        before = self._motions(start.q, start.v, moving)
+        before = self._motions(start.q, start.v, here.motions)
         found = rows.impulses(before, self._motions(start.q, free), *self._solver)
         self.problem = rows.problem
         change, reaction = self._pushed(start.q, found.forces, inertia)
         total = ops.apply("add", vdot, ops.apply("div", change, STEP))
         q, rates = euler_step(model, start.q, start.v, total, STEP)
         if rows.back is not None:  # bodies that are hit moved with the velocity before for a time
-            known = [start.q, rows.back, *([] if inertia is None else [inertia])]
+            known = [start.q, rows.back, *more]
             hit = as_node(np.max(np.abs(Traced(rows.back))))
             lag, _ = self._pushed(start.q, rows.back, inertia)
             q = moved(model, q, where_needed(hit, known, [ops.apply("neg", lag)])[0])
         if plan.layout.n_heads:
             deep, apart, depth = rows.separation()
-            fixed = [start.q, *rows.fixed, *([] if inertia is None else [inertia])]
+            fixed = [start.q, *rows.fixed, *more]
             lift, _ = self._pushed(start.q, apart, inertia)
             (lift,) = where_needed(deep, fixed, [lift])
             below: Any = Traced(depth)
@@ -180,15 +190,21 @@ class ContactSteps:
         if len(rates):
             own = ops.pick(forces, m + np.arange(len(rates)))
             efforts = ops.scatter(own, rates, (self._graph.model.nv,))
-        return self._graph.pushed_at(self._points, q, wrenches, efforts, inertia)
+        return self._graph.pushed_at(self._points, q, wrenches, efforts, inertia, self._gains)
 
     def _implicit(self, start: Place) -> tuple[Forces, Node | None]:
         """Forces with joint springs and dampers of laws linearly implicit, D and K their diagonals.
 
-        (ℳ + h D + h² K) (v⁺ − v) = h (T − h K v): as T(q + h v⁺, v⁺) to first order.
+        (ℳ + h D + h² K) (v⁺ − v) = h (T − h K v): as T(q + h v⁺, v⁺) to first order. Elastic forces
+        of bodies that deform are taken the same way, so that stiff modes need no short steps.
         """
         forces = self._graph.forces(start)
         D, K = self._graph.resistance(start), self._graph.stiffness(start)
+        if self._graph.model.is_flexible:
+            D, K = (
+                own if x is None else ops.apply("add", x, own)
+                for x, own in zip((D, K), _modal_diagonals(self._graph.model), strict=True)
+            )
         terms = [] if D is None else [ops.apply("mul", STEP, D)]
         if K is not None:
             K = ops.apply("mul", STEP, K)
@@ -200,34 +216,43 @@ class ContactSteps:
         return forces, terms[0] if len(terms) == 1 else ops.apply("add", *terms)
 
     def _work(self, start: Place, forces: Forces, inertia: Node | None, end: Any) -> Any:
-        """Of efforts and loads, from v to the rates at the end in the same axes, J."""
+        """Of efforts, loads and elastic forces, from v to the rates at the end in the same axes."""
         v_0: Any = Traced(start.v)
         efforts = forces.efforts
         if forces.loads is not None:
             efforts = ops.apply("add", efforts, self._graph.carried(start.q, forces.loads))
+        if self._graph.model.is_flexible:
+            (resists,) = self._graph.evaluated((_ELASTIC,), start, forces)
+            efforts = ops.apply("sub", efforts, resists)
         push: Any = Traced(ops.apply("mul", STEP, efforts))
         if inertia is not None:
             push = push - Traced(inertia) * (end - v_0)
         return np.sum(0.5 * (v_0 + end) * push)
 
-    def slots(self, q: Node) -> tuple[Slots, Any]:
-        """Gaps, normals and witness points of all slots, and the origins of the bodies, traced."""
+    def slots(self, q: Node, poses: Node | None = None) -> tuple[Slots, Any]:
+        """Gaps, normals and witness points of all slots, and the origins of the bodies, traced.
+
+        `poses` of all bodies, if they are known.
+        """
         assert self._contacts is not None
         model, bodies = self._graph.model, list(self._contacts.bodies)
-        (poses,) = call(ProgramCall((pose,), model, mode=("blocks",)), q)
+        if poses is None:
+            (poses,) = call(ProgramCall((pose,), model, mode=("blocks",)), q)
         chosen = np.arange(16 * model.n_bodies).reshape(-1, 4, 4)[bodies]
         X: Any = Traced(ops.pick(poses, chosen))
         within = REACH * self._contacts.margin
         return slot_geometry(self._contacts, X, within), X[:, :3, 3]
 
-    def _rows(self, start: Place, admittance: Node) -> StepRows:
-        slots, origins = self.slots(start.q) if self.plan.n_slots else (None, None)
+    def _rows(self, start: Place, known: HostDynamics) -> StepRows:
+        slots = origins = None
+        if self.plan.n_slots:
+            slots, origins = self.slots(start.q, known.poses)
         joints = self._graph.circuit.joint_rows
         nodes = {n: getattr(joints, n) for n in ("gaps", "bounds", "slacks", "pulls")}
         given = {n: x for n, x in nodes.items() if x is not None}
         found = dict(zip(given, self._graph.values(start, list(given.values())), strict=True))
         here = replace(joints, **found)
-        return StepRows(self.plan, slots, origins, here, admittance, start.states)
+        return StepRows(self.plan, slots, origins, here, known.admittance, start.states)
 
     def _motions(self, q: Node, rates: Node, moving: Node | None = None) -> Any:
         """Motions of hosts (hosts, 6): of frames in world axes at their origins, and rates.
@@ -236,7 +261,8 @@ class ContactSteps:
         """
         parts = [] if moving is None else [moving]
         if self._points and moving is None:
-            program = ProgramCall((J @ v,), self._graph.model, points=self._points)
+            model = self._graph.model
+            program = ProgramCall((J @ v,), model, points=self._points, inspects=())
             known = {"q": q, "v": rates}
             parts.append(call(program, *(known[x] for x in program.inputs))[0])
         if self.plan.rates:
@@ -245,6 +271,20 @@ class ContactSteps:
             parts.append(ops.scatter(own, np.arange(own.size), (size // 6, 6)))
         shape = (self.plan.n_hosts, 6)
         return Traced(parts[0] if len(parts) == 1 else ops.join(parts, shape))
+
+
+def _modal_diagonals(model: Model) -> tuple[Node, Node]:
+    """Damping and stiffness (nv,) of modes, 0 for joints: sums |C_e| and |K_e| of the rows.
+
+    Modes of beams and of finite elements have diagonal matrices. Of others the sums are at least as
+    stiff in every direction, and a step is stable, of first order, with them.
+    """
+    out = np.zeros((2, model.nv))
+    for at, x in zip(model.v_slices, model.flexible, strict=True):
+        if x is not None:
+            rates = slice(at.stop - x.modes, at.stop)
+            out[:, rates] = np.abs([x.damping, x.stiffness]).sum(axis=2)
+    return ops.constant(out[0]), ops.constant(out[1])
 
 
 def largest_residual(plan: RowPlan, problem: Sequence[Array]) -> tuple[str, float]:

@@ -24,6 +24,12 @@ def rates_of(model: Model, joints: str | Iterable[str] | None) -> NDArray[Any]:
     return np.array([k for s in slices for k in range(s.start, s.stop)], dtype=int)
 
 
+def modal_rates(model: Model) -> NDArray[Any]:
+    """Places in v of the modes of all flexible bodies."""
+    pairs = zip(model.v_slices, model.modes, strict=True)
+    return np.array([i for at, n in pairs for i in range(at.stop - n, at.stop)], dtype=int)
+
+
 def entry_names(model: Model, slices: tuple[slice, ...]) -> list[str]:
     """A name for every entry of q or v: that of the joint, with a number if it has several."""
     out: list[str] = []

@@ -199,10 +199,10 @@ def check_modes(request: Request, model: Model) -> None:
             )
     for name in request.given if model.is_flexible else ():
         row = row_named(name, request.expressions)
-        if name != "gravity" and not (row is not None and row.gives.index == "one"):
+        if name not in ("gravity", "Jr") and not (row is not None and row.gives.index == "one"):
             raise InputError(
                 f"given={name!r}: quantities of mechanisms with flexible bodies cannot be given; "
-                "only gravity and scalars can"
+                "only gravity, scalars and the inertia of rotors Jr can"
             )
 
 

@@ -13,11 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from phipsi.algorithms.dynamics.vibration import Vibrations
 from phipsi.algorithms.kinematics.motions import body_poses
 from phipsi.backends.program import Program
 from phipsi.errors import PhipsiError
 from phipsi.interfaces.model_tree import draw_tree
 from phipsi.interfaces.page.html_file import safe
+from phipsi.interfaces.page.mode_page import energy_shares
 from phipsi.interfaces.page.scene import first_configuration, upright
 from phipsi.model.inertia import SpatialInertia
 from phipsi.model.model import Model
@@ -208,6 +210,17 @@ def _linear(system: LinearSystem) -> str:
     )
 
 
+def _vibrations(found: Vibrations) -> str:
+    pairs = list(zip(found.frequencies, energy_shares(found), strict=False))
+    rows = [["mode", "Hz", "rad/s", "kinetic energy in"]]
+    rows += [[str(i + 1), _number(w / (2 * np.pi)), _number(w), where]
+             for i, (w, where) in enumerate(pairs[:_MOST_ENTRIES])]  # fmt: skip
+    more = ["…"] * 4 if len(pairs) > _MOST_ENTRIES else []
+    page = "<div>In motion, as a page: <code>found.to_html('modes.html')</code></div>"
+    head = f"<div><b>Small vibrations</b> of {safe(repr(found.model))}</div>"
+    return f"{head}{_cells([*rows, *([more] if more else [])])}{page}"
+
+
 def _pose(pose: Pose) -> str:
     R, p = np.asarray(pose.rotation), np.asarray(pose.translation)
     rows = [[*(_number(x) for x in R[i]), f"{_number(p[i])} m"] for i in range(3)]
@@ -251,6 +264,7 @@ _WRITERS: dict[type, Callable[[Any], str]] = {
     Trajectory: _run,
     Program: _program,
     LinearSystem: _linear,
+    Vibrations: _vibrations,
     Pose: _pose,
     SpatialInertia: _inertia,
 }

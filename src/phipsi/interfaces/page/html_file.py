@@ -27,9 +27,10 @@ class PageParts(TypedDict, total=False):
 
     `subtitle` and `footer` are plain text. `data`, a JSON object, is `data` in the scripts.
     `scripts` and `styles` name further files of `assets/`, after three.min.js, scene.js, page.js
-    and page.css. `controls` is HTML at the lower edge of the stage, `body` HTML below the stage:
-    pass texts of users through `safe`. `binaries` are bytes by name: `page.binary(name)` in the
-    scripts. `wasm` permits to compile them; `connect`, to ask the server that the page comes from.
+    and page.css; deformation.js and exaggeration.js are there if bodies deform. `controls` is HTML
+    at the lower edge of the stage, `body` HTML below the stage: pass texts of users through `safe`.
+    `binaries` are bytes by name: `page.binary(name)` in the scripts. `wasm` permits to compile
+    them; `connect`, to ask the server that the page comes from.
     """
 
     subtitle: str
@@ -61,9 +62,11 @@ def page_html(title: str, parts: PageParts) -> str:
     if not isinstance(title, str):
         raise InputError(f"title={title!r} must be text")
     data = parts.get("data", {})
-    drawn = ["three.min.js", "scene.js"] if "scene" in data else []
+    drawn = ["three.min.js", "deformation.js", "scene.js"] if "scene" in data else []
+    flexible = data.get("scene", {}).get("flexible")
+    bends = ["exaggeration.js"] if flexible and "amplitudes" not in data else []
     machines = ["machines.js"] if data.get("scene", {}).get("machines") else []
-    scripts = [*drawn, "page.js", *machines, *parts.get("scripts", ())]
+    scripts = [*drawn, "page.js", *bends, *machines, *parts.get("scripts", ())]
     styles = ["page.css", *parts.get("styles", ())]
     fields = {
         "policy": " 'wasm-unsafe-eval'" * bool(parts.get("wasm"))
@@ -92,9 +95,14 @@ def page_title(title: str | None, model: Model, path: Path | None = None) -> str
     """What is given, the name of the mechanism, that of the page's file, or its first bodies."""
     if title is not None and not isinstance(title, str):
         raise InputError(f"title={title!r} must be text")
-    file = "" if path is None else re.sub(r"[-_\s]+", " ", path.stem).strip()
+    file = "" if path is None else file_words(path)
     more = ", …" if model.n_bodies > _NAMED else ""
     return title or model.name or file or ", ".join(model.body_names[:_NAMED]) + more or "a page"
+
+
+def file_words(path: Path) -> str:
+    """The name of a file as words: "falling_boxes.html" is "falling boxes"."""
+    return re.sub(r"[-_\s]+", " ", path.stem).strip()
 
 
 def safe(text: str) -> str:

@@ -14,15 +14,17 @@ from phipsi.algorithms.constrained.system import System
 from phipsi.errors import InputError
 from phipsi.interfaces.model_checks import counted
 from phipsi.interfaces.page.html_file import PageParts, page_html, page_title
+from phipsi.interfaces.page.live_modes import integrator_of_modes
 from phipsi.interfaces.page.live_physics import live_physics, packed
 from phipsi.interfaces.page.scene import first_configuration, scene_of_any_motion
-from phipsi.model.mechanisms import mechanism_of, of_contacts, of_mechanisms
+from phipsi.model.mechanisms import mechanism_of, of_contacts, of_mechanisms, of_modes
 from phipsi.model.model import Model
 from phipsi.simulation.simulator import Simulator
 from phipsi.trajectory.trajectory import Trajectory
 from phipsi.whole_files import checked_target, path_of, whole_file
 
 Array = NDArray[Any]
+_STEP = 1e-3  # s, of a mechanism that comes without a simulator
 _MOST_STATES = 2000  # of a recording, from which it can go on
 SCRIPTS = ("physics.js", "live.js")
 CONTROLS = """<div id="live-controls" class="live-controls">
@@ -39,6 +41,7 @@ RETURN = '<button id="return" title="back to the recording">recording</button>'
 PANEL = '<aside id="live" aria-label="what can be changed"></aside>'
 
 
+@of_modes
 @of_contacts
 @of_mechanisms
 def live_page(
@@ -96,8 +99,10 @@ def live_page(
 def simulator_of(mechanism: Any) -> Simulator:
     """The simulator of a mechanism on which nothing acts but gravity and contacts."""
     whole = mechanism_of(mechanism, live_page)
-    touches = whole.contact_pairs is not None
-    return Simulator(whole, integrator="time_stepping" if touches else "rk4", reproducible=True)
+    integrator = "time_stepping" if whole.contact_pairs is not None else "rk4"
+    if integrator == "rk4" and whole.is_flexible and not whole.n_rows:
+        integrator = integrator_of_modes(whole.model, _STEP)
+    return Simulator(whole, dt=_STEP, integrator=integrator, reproducible=True)
 
 
 def live_parts(
@@ -110,7 +115,6 @@ def live_parts(
     meshes: bool = True,
 ) -> PageParts:
     """The parts of a live page, see `page_html`."""
-    mechanism_of(simulator._mechanism, live_page)  # bodies that deform are rejected
     places = first_configuration(simulator._mechanism) if q is None else q
     state = simulator.start(places, v, parameters=parameters)
     physics = live_physics(simulator, state)
@@ -148,7 +152,6 @@ def continued(parts: PageParts, trajectory: Trajectory, simulator: Simulator | N
         simulator = simulator_of(own)
     elif simulator.model != trajectory.model:
         raise InputError("live= is a simulator of another mechanism than the run's")
-    mechanism_of(simulator._mechanism, live_page)
     keep = np.unique(np.linspace(0, len(trajectory) - 1, _MOST_STATES).astype(int))
     t, q, v = (np.asarray(x)[keep] for x in (trajectory.t, trajectory.q, trajectory.v))
     physics = live_physics(simulator, simulator.start(q[0], v[0], t=float(t[0])))

@@ -5,7 +5,7 @@ Functions of the module, each a run (run_code.py) written with one lane:
     run      steps of the simulator as it is: the bits of ``Simulator(…, reproducible=True)``
     live     the same with handles: a spring that pulls a body, gravity, damping, masses
     look     poses of the bodies and energies
-    blocks   P, D and G of the articulated bodies
+    blocks   P, D and G of the articulated bodies; of bodies that deform, what live_modes.py says
     close    the state on the constraints nearest to this one, of a system with loops
     touch    where bodies touch, and the forces there in the last step, of a system with contacts
 
@@ -35,6 +35,15 @@ from phipsi.exporting.exported_step import PlanWriter
 from phipsi.exporting.module import exported_module
 from phipsi.exporting.targets import target_named
 from phipsi.exporting.wasm_module import wasm_module
+from phipsi.interfaces.page.live_modes import (
+    HAND,
+    admittance,
+    energies_of_modes,
+    hand_on_modes,
+    joint_inertias,
+    modal_places,
+    modal_reach,
+)
 from phipsi.laws import law_operations as ops
 from phipsi.laws.calls import call
 from phipsi.laws.circuit import Circuit
@@ -52,8 +61,8 @@ from phipsi.simulation.simulator import Simulator
 from phipsi.simulation.simulator_state import SimulatorState
 
 Array = NDArray[Any]
-HAND, DAMPING = "live_hand", "live_damping"
-"""The names of the laws that a page adds."""
+DAMPING = "live_damping"
+"""The name of a law that a page adds, as HAND is."""
 _COUNTER = "step"
 _TURNING = ("revolute", "universal")
 _HANDLES = (("gravity", INERTIA), ("gravity",), ())  # quantities that a page changes, most first
@@ -98,6 +107,7 @@ class LivePhysics:
             "bodies": list(model.body_names),
             "v": [[at.start, at.stop] for at in model.v_slices],
             "coordinates": coordinates(model),
+            "modes": modal_places(model),
             "statuses": {str(code): text for code, text in STATUS_WORDS.items()},
             "functions": {n: vars(f) for n, f in self.functions.items()},
             "places": self.places,
@@ -192,6 +202,9 @@ def _damping(v: Any, rate: Any, inertia: Any) -> Any:
 
 
 def _handle_laws(model: Model) -> list[Law]:
+    if model.is_flexible:
+        slow = _damping.bind(rate=0.0, inertia=joint_inertias(model))
+        return [hand_on_modes(model), slow]
     hand = _hand.bind(
         X=pose, V=V, body=np.zeros(model.n_bodies), point=np.zeros(3), target=np.zeros(3),
         stiffness=0.0, damping=0.0,
@@ -240,17 +253,25 @@ def _plans(live: Simulator) -> dict[str, Plan]:
     own = {name: max(1, math.prod(x.shape)) for name, x in stay.items()}
     kinematics = ProgramCall((pose, KINETIC_ENERGY), model, given=graph._given)
     poses, kinetic = graph._called(kinematics, {"q": start.q, "v": start.v})
-    energies = [Traced(kinetic), -(_first_moment(poses, live) @ Traced(_gravity(live)))]
+    if model.is_flexible:
+        moment, elastic = energies_of_modes(graph, start.q, model)
+    else:
+        moment, elastic = _first_moment(poses, live), 0.0
+    energies = [Traced(kinetic), -(moment @ Traced(_gravity(live)))]
     stored = live._circuit.energy
-    energies.append(Traced(graph.values(start, [stored])[0]) if stored is not None else 0.0)
+    of_laws: Any = Traced(graph.values(start, [stored])[0]) if stored is not None else 0.0
+    energies.append(of_laws + elastic)
     seen = {"poses": poses, "energies": as_node(np.stack(energies))}
     tau = {"tau": model.nv}
-    articulated = ProgramCall((P, D, G), model, given=graph._given, mode=("blocks",) * 3)
-    found = graph._called(articulated, {"q": start.q})
+    if model.is_flexible:
+        names, found = ("inverse", "jacobians"), admittance(graph, start.q, model)
+    else:
+        articulated = ProgramCall((P, D, G), model, given=graph._given, mode=("blocks",) * 3)
+        names, found = tuple("PDG"), graph._called(articulated, {"q": start.q})
     out = {
         "live": step,
         "look": Plan(base, seen, {}, {**own, **tau}, shared, (), {}),
-        "blocks": Plan(base, dict(zip("PDG", found, strict=True)), {}, own, shared, (), {}),
+        "blocks": Plan(base, dict(zip(names, found, strict=True)), {}, own, shared, (), {}),
     }
     if graph._system is not None:
         # the inertia of rotors is given: a joint that shall stay gets much of it
@@ -301,12 +322,13 @@ def coordinates(model: Model) -> list[dict[str, Any]]:
 
     Each has its `joint`, number of the `body`, `name`, `unit`, the place `at` in q, the numbers of
     the joint's `rates` that move it, `lower` and `upper` limits or None; of a quaternion, `at` is
-    its first entry and `axis` the component. `periodic` ones are the same after a turn.
+    its first entry and `axis` the component. `periodic` ones are the same after a turn. Modal
+    coordinates have no unit, and the `reach` within which a slider moves them.
     """
     out: list[dict[str, Any]] = []
 
     def add(k: int, name: str, unit: str, at: int, rates: range, **more: Any) -> None:
-        limits = () if more else (model.lower[at], model.upper[at])
+        limits = () if "axis" in more else (model.lower[at], model.upper[at])
         low, high = (float(x) if np.isfinite(x) else None for x in limits or (np.inf, np.inf))
         turns = model.joints[k].kind in _TURNING and low is None and high is None
         more |= {"periodic": True} if turns else {}
@@ -324,5 +346,9 @@ def coordinates(model: Model) -> list[dict[str, Any]]:
             for i in range(group.nq - size):
                 name, own = names[size + i], rate + free + i
                 unit = "rad" if name.startswith("theta") else "m"
+                if at - places.start >= joint.nq - model.modes[k]:
+                    reach = float(modal_reach(model, k)[i])
+                    add(k, name, "", at + i, range(own, own + 1), reach=reach)
+                    continue
                 add(k, name, unit, at + size + i, range(own, own + 1))
     return out

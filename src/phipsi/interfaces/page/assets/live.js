@@ -25,7 +25,7 @@ page.live = { playing: false, physics: null, choose() {} };
   live.show = () => {
     physics.look();
     page.setPoses(physics.poses(page.poses));
-    if (page.scene) { page.scene.setTime(values.t[0]); showForces(); }
+    if (page.scene) { page.scene.setTime(values.t[0]); page.scene.setCoordinates(values.q); showForces(); }
     page.element("live-clock").textContent = `${values.t[0].toFixed(3)} s`;
   };
   live.set = (on) => { // let time go on, or stop it
@@ -88,14 +88,16 @@ page.live = { playing: false, physics: null, choose() {} };
   const short = (x) => Number(x.toPrecision(5));
   const refresh = (but) => { for (const f of rows) f(but); };
 
-  const joints = section("Joints", `${coordinates.length}`);
-  if (coordinates.length > 10) joints.style.order = 1; // a long list stands below what is short
+  const modal = coordinates.filter((c) => c.reach !== undefined), others = coordinates.length - modal.length;
+  const joints = section("Joints", `${others}`), modes = modal.length ? section("Modes", `${modal.length} of bodies that deform`, modal.length < 12) : null;
+  joints.hidden = !others;
+  for (const [list, count] of [[joints, others], [modes, modal.length]]) if (count > 10) list.style.order = 1; // a long list stands below what is short
   const several = new Map();
   for (const c of coordinates) several.set(c.joint, (several.get(c.joint) ?? 0) + 1);
   const reach = page.data.scene.radius || 1;
   for (const c of coordinates) {
-    const wide = c.unit === "rad" ? Math.PI : 2 * reach, now = physics.get(c);
-    slider(joints, {
+    const wide = c.reach ?? (c.unit === "rad" ? Math.PI : 2 * reach), now = physics.get(c);
+    slider(c.reach === undefined ? joints : modes, {
       label: several.get(c.joint) > 1 ? `${c.joint} · ${c.name}` : c.joint, unit: c.unit,
       low: c.lower ?? Math.min(-wide, now - wide), high: c.upper ?? Math.max(wide, now + wide),
       least: c.lower ?? undefined, most: c.upper ?? undefined,
@@ -135,20 +137,20 @@ page.live = { playing: false, physics: null, choose() {} };
 
   if (description.parameters.length) {
     const most = 24, laws = section("Laws", `${description.parameters.length} parameters`, description.parameters.length < 12);
-    const number = (name, place, at) => { // `at` says which entry: one for good, or the one that is chosen
-      const x = values[name], first = physics.first[name], size = () => Math.abs(first[at()]) || 1;
+    const number = (name, place, at, among) => { // `at` says which entry: one for good, or the one `among` these that is chosen
+      const x = values[name], first = among.map((i) => physics.first[name][i]), size = Math.max(...first.map(Math.abs)) || 1;
       return slider(laws, {
-        label: place ? `${name}[${place}]` : name, unit: "", low: first[at()] < 0 ? -3 * size() : 0, high: 3 * size(), get: () => x[at()], set: (y) => { x[at()] = y; },
+        label: place ? `${name}[${place}]` : name, unit: "", low: first.some((y) => y < 0) ? -3 * size : 0, high: 3 * size, get: () => x[at()], set: (y) => { x[at()] = y; },
       });
     };
     for (const name of description.parameters) {
       const first = physics.first[name], finite = Array.from(first.keys()).filter((i) => Number.isFinite(first[i]));
-      if (finite.length <= most) { finite.forEach((i) => number(name, first.length > 1 ? String(i) : "", () => i)); continue; }
+      if (finite.length <= most) { finite.forEach((i) => number(name, first.length > 1 ? String(i) : "", () => i, [i])); continue; }
       const chosen = make("select"); // many numbers share a row
       chosen.setAttribute("aria-label", `entry of ${name} that is changed`);
       finite.forEach((i) => chosen.append(make("option", "", `${name}[${i}]`)));
       laws.append(chosen);
-      const row = number(name, "chosen", () => finite[Math.max(0, chosen.selectedIndex)]);
+      const row = number(name, "chosen", () => finite[Math.max(0, chosen.selectedIndex)], finite);
       chosen.addEventListener("change", row.read);
       slider(laws, { // by the first entry that is not zero
         label: `${name}, all times`, unit: "×", low: 0, high: 3, get: () => { const i = first.findIndex((y) => y !== 0 && Number.isFinite(y)); return i < 0 ? 1 : values[name][i] / first[i]; },
@@ -187,6 +189,7 @@ page.live = { playing: false, physics: null, choose() {} };
   page.suppliers.push((k) => {
     const found = physics.blocks(k);
     live.choose(k);
+    if (!found) return [];
     const note = "body axes, [angular; linear]"; // as in timeline.js
     return [
       { label: "P, articulated inertia", note, matrix: found.P },
@@ -197,7 +200,7 @@ page.live = { playing: false, physics: null, choose() {} };
   // ---- the hand ----
   // It pulls a point of a body to a place: that of the mouse; or, by the panel, so far from where the centre of mass was.
   let grabbed = null;
-  const grab = (k, point) => { grabbed = { k, point: Array.from(point), shift: [0, 0, 0] }; physics.grab(k, grabbed.point); grabbed.from = physics.pointInWorld(k, grabbed.point); };
+  const grab = (k, point) => { grabbed = { k, point: Array.from(point), shift: [0, 0, 0] }; physics.grab(k, grabbed.point, page.scene ? page.scene.deformation.nearest(k, grabbed.point) : null); grabbed.from = physics.handInWorld(k); };
   const pull = (target) => { grabbed.target = Array.from(target); physics.pull(grabbed.target); };
   const letGo = () => { grabbed = null; physics.release(); live.show(); refresh(); };
   if (physics.hasHandles) {
@@ -217,7 +220,6 @@ page.live = { playing: false, physics: null, choose() {} };
     }));
     go.addEventListener("click", letGo); hand.append(go);
     chosen.addEventListener("change", letGo);
-    hand.style.order = 1;
     const choose = live.choose;
     live.choose = (k) => { choose(k); if (!grabbed) chosen.selectedIndex = k; };
   }
@@ -235,7 +237,7 @@ page.live = { playing: false, physics: null, choose() {} };
   }
   const pulled = () => {
     if (!grabbed || !grabbed.target) return [];
-    const at = physics.pointInWorld(grabbed.k, grabbed.point), gap = grabbed.target.map((x, i) => x - at[i]);
+    const at = physics.handInWorld(grabbed.k), gap = grabbed.target.map((x, i) => x - at[i]);
     return [{ at, vector: gap.map((x) => x * page.scene.arrowUnit), kind: "force", label: "hand" }];
   };
   page.shows.push((name) => { if (name === "forces" && live.active) showForces(); });

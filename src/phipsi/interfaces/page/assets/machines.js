@@ -11,12 +11,12 @@
     while (low < high) { const middle = (low + high + 1) >> 1; if (times[middle] <= t) low = middle; else high = middle - 1; }
     return low;
   };
-  page.suppliers.push((k) => machines.flatMap((m, i) => {
+  page.machines = (k) => machines.flatMap((m, i) => {
     const at = m.bodies.indexOf(k);
     if (at < 0) return [];
     const rows = [{ label: m.kind, text: `${m.name}: ${m.text}` }];
-    const effort = efforts[i] && page.scene ? efforts[i][frameAt(page.scene.time) * m.bodies.length + at] : NaN;
+    const effort = efforts[i] && page.scene && !(page.live && page.live.active) ? efforts[i][frameAt(page.scene.time) * m.bodies.length + at] : NaN;
     if (Number.isFinite(effort)) rows.push({ label: "its effort here", text: `${page.number(effort)} ${m.units[at]}` });
     return rows;
-  }));
+  });
 }

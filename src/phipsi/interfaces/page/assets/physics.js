@@ -28,6 +28,7 @@ class PhipsiPhysics {
       this._functions[name] = (n) => exports[f.rollout](n, ...addresses);
     }
     this.first = Object.fromEntries(Object.entries(description.first).map(([name, x]) => [name, doubles(x)]));
+    this.hasModes = description.modes.length > 0;
     this.hasLoops = "close" in functions;
     this.hasHandles = description.handles.includes("live_hand");
     this.reset();
@@ -90,8 +91,9 @@ class PhipsiPhysics {
     return out;
   }
 
-  // P (6, 6), D (r, r), G (6, r) of the articulated body k, as rows
+  // P (6, 6), D (r, r), G (6, r) of the articulated body k, as rows; null where bodies deform
   blocks(k) {
+    if (this.hasModes) return null;
     this._call("blocks");
     const { P, D, G } = this.values, { v, bodies } = this.description;
     const [first, end] = v[k], r = end - first, nv = G.length / 6;
@@ -154,7 +156,9 @@ class PhipsiPhysics {
   // the largest of the joints' articulated inertias
   _size() {
     this._call("blocks");
-    return this.values.D.reduce((m, x) => Math.max(m, x), 0);
+    const { D, inverse } = this.values, nv = this.values.v.length;
+    if (this.hasModes) return Array.from({ length: nv }, (_, i) => 1 / inverse[i * (nv + 1)]).reduce((m, x) => Math.max(m, x), 0);
+    return D.reduce((m, x) => Math.max(m, x), 0);
   }
 
   // of one that is periodic, between −π and π
@@ -165,25 +169,61 @@ class PhipsiPhysics {
 
   // ---- a hand that pulls
 
-  // pull a point of body k, given in its axes, towards a place in the world
-  grab(k, point) {
-    const { values } = this;
+  // pull a point of body k, given in its axes, towards a place in the world; of a body that deforms, `shape` has where the
+  // point is at rest and how each mode moves it, {rest, moves}
+  grab(k, point, shape = null) {
+    const { values } = this, moves = values["live_hand.moves"];
     values["live_hand.body"].fill(0);
     values["live_hand.body"][k] = 1;
-    values["live_hand.point"].set(point);
+    values["live_hand.point"].set(shape ? shape.rest : point);
+    moves?.fill(0);
+    if (shape) moves.set(shape.moves.flat(), 3 * this.description.modes.find((m) => m.body === k).row);
     this._call("blocks");
-    let mass = 0;
-    for (let i = 3; i < 6; i++) mass += values.P[36 * k + 7 * i] / 3;
-    this._mass = mass;
-    this.pull(this.pointInWorld(k, point));
+    this._mass = this.hasModes ? this._massAtHand(k) : 0;
+    if (!this.hasModes) for (let i = 3; i < 6; i++) this._mass += values.P[36 * k + 7 * i] / 3;
+    this.pull(this.handInWorld(k));
     this.soften();
   }
 
-  // the spring of a hand: a fraction of a second, and hardly any overshoot
+  // what a hand feels at its point, from ℳ⁻¹ and the rows of the point's velocity; and how far bodies give way to a force there, m/N
+  _massAtHand(k) {
+    const { inverse, jacobians, v } = this.values, nv = v.length, r = this._handInBody(), moves = this.values["live_hand.moves"];
+    let mobility = 0;
+    this._give = 0;
+    for (let i = 0; i < 3; i++) {
+      const a = (i + 1) % 3, b = (i + 2) % 3, row = new Float64Array(nv);
+      for (let j = 0; j < nv; j++) {
+        const at = (n) => jacobians[(6 * k + n) * nv + j];
+        row[j] = at(3 + i) + at(a) * r[b] - at(b) * r[a];
+      }
+      for (const m of this.description.modes) for (let j = 0; j < m.count; j++) row[m.v + j] += moves[3 * (m.row + j) + i];
+      for (let j = 0; j < nv; j++) for (let l = 0; l < nv; l++) mobility += row[j] * inverse[j * nv + l] * row[l] / 3;
+      let gives = 0;
+      for (const m of this.description.modes)
+        for (let j = 0; j < m.count; j++) for (let l = 0; l < m.count; l++) gives += row[m.v + j] * m.compliance[j * m.count + l] * row[m.v + l];
+      this._give = Math.max(this._give, gives);
+    }
+    return mobility > 1e-12 ? 1 / mobility : 1;
+  }
+
+  // where the hand holds body k
+  handInWorld(k) {
+    return this.pointInWorld(k, this._handInBody());
+  }
+
+  _handInBody() {
+    const { values } = this, moves = values["live_hand.moves"], point = Array.from(values["live_hand.point"]);
+    for (const m of this.description.modes)
+      for (let j = 0; j < m.count; j++) for (let i = 0; i < 3; i++) point[i] += values.q[m.q + j] * moves[3 * (m.row + j) + i];
+    return point;
+  }
+
+  // the spring of a hand: a fraction of a second, and hardly any overshoot; softer than a body that deforms, which it would bend too far
   soften() {
     const rate = 2 * Math.PI * 1.5, { values } = this;
-    values["live_hand.stiffness"][0] = this._mass * rate * rate;
-    values["live_hand.damping"][0] = this._mass * rate;
+    const firm = this._mass * rate * rate, soft = this._give > 0 ? Math.min(firm, SOFT / this._give) : firm;
+    values["live_hand.stiffness"][0] = soft;
+    values["live_hand.damping"][0] = soft / rate;
   }
 
   pull(target) {
@@ -216,6 +256,7 @@ class PhipsiPhysics {
         values.v.fill(0);
         this._call("live");
         this._limit();
+        this._stiffen(kept);
       }
       const q = values.q.slice();
       this.restore(kept);
@@ -232,6 +273,13 @@ class PhipsiPhysics {
     }
   }
 
+  // deformations stay as they are while the joints follow a hand, if there are joints
+  _stiffen(kept) {
+    const { q, v } = this.values, { modes, states } = this.description, before = kept[states.indexOf("q")];
+    if (this.hasLoops || modes.reduce((n, m) => n + m.count, 0) === v.length) return;
+    for (const m of modes) q.set(before.subarray(m.q, m.q + m.count), m.q);
+  }
+
   _limit() {
     if (this.hasLoops) return;
     const { q } = this.values;
@@ -241,6 +289,7 @@ class PhipsiPhysics {
   }
 }
 
+const SOFT = 0.3; // stiffness of a hand, of that of a body that deforms
 const LONGEST = 0.1; // rad or m that a coordinate moves before its loops are closed again
 const CLOSINGS = 60;
 const HEAVY = 1e6; // how much heavier a joint is that stays where it is put
