@@ -31,10 +31,9 @@ from phipsi.backends.native.kernel.results import is_matrix
 from phipsi.backends.native.matrices import products
 from phipsi.backends.native.matrices.path_tables import branch_slots, seeds_of
 from phipsi.backends.native.matrices.structural_zeros import (
+    factors_of,
     filled_chunks,
     of_blocks,
-    of_branches,
-    related,
     zeros_stay,
 )
 from phipsi.backends.native.native_legality import check
@@ -50,7 +49,7 @@ from phipsi.operators.inputs import row_named
 from phipsi.operators.own_blocks import Table
 from phipsi.sweeps.ir import Domain, Field, Loop, Reads, Step, StepKind, dependencies
 from phipsi.sweeps.operations import operation
-from phipsi.sweeps.request import Result
+from phipsi.sweeps.request import Result, fields_of
 
 _LARGE = 1 << 20  # bytes of scratch of a group
 
@@ -77,8 +76,8 @@ def plan_native(program: SweepProgram, target: Target | None = None) -> tuple[Un
     lowered, widest = program.lowered, max((c.nv for c in tables.codes), default=0)
 
     steps, results = own_steps(program.steps, lowered.results)
-    outputs = [r.field for r in results]
-    check("own steps", steps, [*outputs, *(r.left for r in results if r.left is not None)])
+    outputs = fields_of(results)
+    check("own steps", steps, outputs)
     phases = phases_of(steps, outputs)
     check("phases", phases, _fields(phases))
     before = _fields(phases)
@@ -174,8 +173,21 @@ class Unit:
         self.filled = [
             filled_chunks(r, model, points, lanes) if zeros_stay(r) else None for r in results
         ]
-        factors = [r for r in results if r.left is not None and of_branches(r)]
-        self.related = related(model) if factors else None
+        self.meetings = self._meetings() if any(r.left is not None for r in results) else {}
+
+    def _meetings(self) -> dict[int, np.ndarray]:
+        """The tables of products, for groups and for one configuration."""
+        t, model = self.target, self.program.model
+        out: dict[int, np.ndarray] = {}
+        for several, lanes in ((False, t.lanes), (True, 1)):
+            if several and t.lanes == 1:
+                continue
+            together = t.lanes if several else 1
+            shape = products.tile_shape(model.nv, t.registers, together)
+            out[record.MEETINGS[several]] = products.meeting_entries(
+                self.results, model, self.program.points, shape, t.unit * lanes
+            )
+        return out
 
     def emit(self) -> str:
         """The program as LLVM text: the one-lane kernel, and the ways to call it."""
@@ -239,8 +251,7 @@ class Unit:
         out[record.ROW_ORDERS[True]] = self.tables.rows_with_hubs.rows
         if self.branches is not None:
             out[record.BRANCH] = self.branches
-        if self.related is not None:
-            out[record.RELATED] = self.related
+        out |= self.meetings
         first = record.BUFFERS + 2 * len(self.shapes) + len(self.slots)
         out |= {first + i: x for i, x in enumerate(self.filled) if x is not None}
         return out
@@ -323,9 +334,9 @@ class Unit:
         small = 3 * sum(w * w for w in widths)
         used = [orders[planning.is_local(x)] for x in plan.row_matrices]
         matrices = sum(order.entries + 3 * len(order.rows) for order in used)
-        aside = products.workspace(self.results, model.nv, self.target.lanes, self.target.unit)
+        factors = len(factors_of(self.results)) * model.nv**2
         angles = 2 * (model.nq + self.target.lanes)
-        between = [n_pairs * int(data[record.PATH_STRIDE]), small, matrices, aside, grams, angles]
+        between = [n_pairs * int(data[record.PATH_STRIDE]), small, matrices, factors, grams, angles]
         first = len(once) + len(between)
         rooms = [-(-n // self.target.lanes) * self.target.lanes for n in counts]  # whole tiles
         if alone:

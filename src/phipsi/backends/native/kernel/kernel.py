@@ -140,8 +140,7 @@ class Kernel:
         """All effects of a step at one place: what is stored, added up or given out."""
         values = self._code(step, code)
         if step.kind is StepKind.PATH:
-            self.results.write_path(step, values)
-            self.paths.visit(step, values)
+            self.paths.visit(step, values, self.results.path_parts(step, values))
             return
         for x in step.fields:
             row = x.operation
