@@ -67,8 +67,8 @@ def inverse_dynamics_operators() -> tuple[Expr, Expr, Expr]:
 def forward_dynamics_operators() -> tuple[Expr, Expr, Expr]:
     """∂v̇/∂q, ∂v̇/∂v and ∂v̇/∂τ, the first two as products of two matrices.
 
-    −ℳ⁻¹ ∂τ/∂q = −(C* D⁻¹) (C ∂τ/∂q) with C = I − H ψ K. C H φ is H ψ, so the right factor is computed
-    along paths like ∂τ/∂q itself, and the left one is zero but for the joints above a joint.
+    −ℳ⁻¹ ∂τ/∂q = −(C* D⁻¹) (C ∂τ/∂q) with C = I − H ψ K. C H φ is H ψ, so the right factor is
+    computed along paths like ∂τ/∂q itself, and the left one is zero but for joints above a joint.
     """
     inverse = MASS_MATRIX_INVERSE
     accelerations = {vdot_leaf: FORWARD_DYNAMICS_FD3}

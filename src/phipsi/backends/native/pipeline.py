@@ -29,10 +29,12 @@ from phipsi.backends.native.kernel.plan import Plan, root
 from phipsi.backends.native.kernel.rematerialisation import rematerialise
 from phipsi.backends.native.kernel.results import is_matrix
 from phipsi.backends.native.matrices import products
+from phipsi.backends.native.matrices.meeting_tiles import meeting_table, tile_shape
 from phipsi.backends.native.matrices.path_tables import branch_slots, seeds_of
 from phipsi.backends.native.matrices.structural_zeros import (
     factors_of,
     filled_chunks,
+    joints_above,
     of_blocks,
     zeros_stay,
 )
@@ -173,20 +175,21 @@ class Unit:
         self.filled = [
             filled_chunks(r, model, points, lanes) if zeros_stay(r) else None for r in results
         ]
-        self.meetings = self._meetings() if any(r.left is not None for r in results) else {}
+        self.meetings = self._meetings()
 
     def _meetings(self) -> dict[int, np.ndarray]:
-        """The tables of products, for groups and for one configuration."""
-        t, model = self.target, self.program.model
-        out: dict[int, np.ndarray] = {}
-        for several, lanes in ((False, t.lanes), (True, 1)):
-            if several and t.lanes == 1:
-                continue
-            together = t.lanes if several else 1
-            shape = products.tile_shape(model.nv, t.registers, together)
-            out[record.MEETINGS[several]] = products.meeting_entries(
-                self.results, model, self.program.points, shape, t.unit * lanes
-            )
+        """The tables of tiles: of products, for groups and for one configuration, and of Grams."""
+        t, model, out = self.target, self.program.model, dict[int, np.ndarray]()
+        factors = products.patterns(self.results, model, self.program.points)
+        shape = tile_shape(model.nv, t.registers)
+        if factors:
+            out[record.MEETINGS[False]] = meeting_table(factors, shape, t.unit * t.lanes)
+            if t.lanes > 1:
+                one = tile_shape(model.nv, t.registers, t.lanes)
+                out[record.MEETINGS[True]] = meeting_table(factors, one, t.unit)
+        if any(x.operation.reads is Reads.PATHS for p in self.phases for x in p.pairs):
+            above = joints_above(model)
+            out[record.GRAM_TILES] = meeting_table([(above, above.T)], shape, t.unit * t.lanes)
         return out
 
     def emit(self) -> str:

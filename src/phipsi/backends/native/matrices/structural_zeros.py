@@ -127,3 +127,9 @@ def _behind_up(x: Field) -> bool:
             seen.add(y)
             stack.extend(dependencies(y))
     return True
+
+
+def joints_above(model: Model) -> np.ndarray:
+    """(nv, nv): whether the joint of rate t is that of rate i or above it, at [i, t]."""
+    bodies = np.repeat(np.arange(model.n_bodies), [j.nv for j in model.joints])[None, :]
+    return model.tree.on_path(bodies.T, bodies).T
