@@ -18,10 +18,11 @@ BRANCH = 50  # address: branching bodies
 # address: the entries of factors that meet in a product, for groups and for one configuration
 MEETINGS = {False: 51, True: 52}
 GRAM_TILES = 53  # the same of Gram products
+CARRIERS, N_CARRIERS = 54, 55  # bodies with points outboard: address, number
 # start of the scratch areas, in numbers: records of bodies, points, links, rows and the whole for
 # what a configuration has once, what paths leave for each other, small matrices, matrices between
 # rows, factors of products, factors of Gram products, sines and cosines, then records per column
-OFFSETS = 54
+OFFSETS = 56
 (
     BODIES, POINTS, LINKS, ROWS, WORLD, PATHS, SMALLS, ROW_MATRICES, FACTORS, GRAMS, ANGLES,
     COLUMN_BODIES, COLUMN_POINTS, COLUMN_LINKS, COLUMN_ROWS, COLUMN_WORLD,

@@ -22,6 +22,7 @@ from phipsi.backends.native.calls import direct_call as direct
 from phipsi.backends.native.calls.batch_loop import core_pattern, define_groups, define_loop
 from phipsi.backends.native.calls.scratch import SLOTS
 from phipsi.backends.native.kernel import plan as planning
+from phipsi.backends.native.kernel.carriers import carriers
 from phipsi.backends.native.kernel.emission import KnownRecord, Parts, Slot
 from phipsi.backends.native.kernel.kernel import Kernel
 from phipsi.backends.native.kernel.phases import Phase, phases_of
@@ -176,6 +177,7 @@ class Unit:
             filled_chunks(r, model, points, lanes) if zeros_stay(r) else None for r in results
         ]
         self.meetings = self._meetings()
+        self.carriers = carriers(model, points)
 
     def _meetings(self) -> dict[int, np.ndarray]:
         """The tables of tiles: of products, for groups and for one configuration, and of Grams."""
@@ -254,7 +256,7 @@ class Unit:
         out[record.ROW_ORDERS[True]] = self.tables.rows_with_hubs.rows
         if self.branches is not None:
             out[record.BRANCH] = self.branches
-        out |= self.meetings
+        out |= self.meetings | {record.CARRIERS: self.carriers}
         first = record.BUFFERS + 2 * len(self.shapes) + len(self.slots)
         out |= {first + i: x for i, x in enumerate(self.filled) if x is not None}
         return out
@@ -309,6 +311,7 @@ class Unit:
         n_rows, n_links = layout.row_count(points), len(self.tables.link_integers)
         n_hubs = len(self.tables.rows_with_hubs.hubs)
         data[:6] = model.n_bodies, len(points), model.nv, n_rows, n_links, n_hubs
+        data[record.N_CARRIERS] = len(self.carriers)
         orders = {False: self.tables.rows, True: self.tables.rows_with_hubs}
         for hubs, order in orders.items():
             data[record.ROW_ORDERS[hubs] + 1 : record.ROW_ORDERS[hubs] + 3] = (
