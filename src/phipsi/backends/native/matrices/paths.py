@@ -141,7 +141,7 @@ class Paths:
             ready = kept
         while ready:  # those that no other one needs come first
             free = [x for x in ready if not any(x in left[y] for y in ready if y is not x)]
-            batch = free[:1] or ready
+            batch = free[:1] or list(ready)
             found = [values.value(x) for x in batch]
             blocks = [values.stored_form(x, values.value(x.args[0])) for x in batch]
             for x, old, block in zip(batch, found, blocks, strict=True):
