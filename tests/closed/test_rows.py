@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from random_systems import KINDS, admissible, bias_by_complex_step, random_system
+from random_systems import KINDS, WITH_LAWS, admissible, bias_by_complex_step, random_system
 
 import phipsi as pp
 
-SYSTEMS = [(seed, kind) for kind in KINDS for seed in (0, 1)]
+SYSTEMS = [(seed, kind) for kind in WITH_LAWS for seed in (0, 1)]
 
 
 SINGLE = ("revolute", "prismatic", "helical")
@@ -35,6 +35,9 @@ def plain_residual(system: pp.System, q) -> np.ndarray:
             if isinstance(constraint, pp.constraints.Coupling):
                 values = [q[system.model.q_slice(n)][0] for n in constraint.joints]
                 out.append(np.dot(constraint.coefficients, values) - constraint.offset)
+            elif isinstance(constraint, pp.constraints.Cam):
+                values = [q[system.model.q_slice(n)][0] for n in constraint.joints]
+                out.append(constraint.law(*values) - constraint.offset)
             else:
                 out.extend([0.0] * len(closure.rows))
             continue
@@ -90,7 +93,7 @@ def test_the_rows_for_assembly_have_their_derivative_too(seed, kind):
     turned = at + 1j * h * model.qdot(at, np.eye(model.nv))
     values = rows.strict_residual(turned, rows.residual(turned, rows.poses(turned))[1])
     poses, motion = rows.kinematics(at[None])
-    slopes = rows.strict_jacobian(rows.residual(at[None], poses)[1], motion)[0]
+    slopes = rows.strict_jacobian(at[None], rows.residual(at[None], poses)[1], motion)[0]
     assert_allclose(slopes, values.imag.T / h, atol=1e-12)
 
 

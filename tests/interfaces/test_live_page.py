@@ -19,15 +19,32 @@ from phipsi.interfaces.page.live_page import live_page, live_parts
 HOSTILE = '</script><img src=x onerror="window.hurt = 1"><b>\'{{title}}'
 
 
+REST = [1.0, 0, 0, 0, 0, 0, 0.05]
+TITLES = {"box": None}
+
+
 @pp.law
 def hold(q, kp):
     return {"tau": -kp * q, "energy": 0.5 * kp * (q @ q)}
 
 
+@pp.law
+def brake(v, many):
+    return -1e-3 * many.sum() * v
+
+
 @cache
 def simulator(name: str) -> pp.Simulator:
+    if name == "box":
+        builder = pp.ModelBuilder()
+        inertia = pp.SpatialInertia(2.0, (0.0, 0.03, 0.0), np.diag([0.01, 0.01, 0.01]))
+        builder.add_body("box", joint=pp.joints.Free(), inertia=inertia)
+        builder.add_shape("box", "box", pp.shapes.Box((0.2, 0.2, 0.1)))
+        model = builder.build()
+        system = pp.System(model, contacts=pp.Contacts(model, ground=True))
+        return pp.Simulator(system, dt=2e-3, integrator="time_stepping", reproducible=True)
     if name == "loop":
-        return pp.Simulator(four_bar(), reproducible=True)
+        return pp.Simulator(four_bar(), [brake.bind(many=np.arange(30.0))], reproducible=True)
     builder = pp.ModelBuilder(gravity=(0, -9.81, 0))
     parent = "world"
     for i, body in enumerate((HOSTILE, "lower")):
@@ -47,9 +64,11 @@ def simulator(name: str) -> pp.Simulator:
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("pages")
-    starts = {"arm": [0.3, -0.2], "loop": None}
+    starts = {"arm": [0.3, -0.2], "loop": None, "box": REST}
     found = {
-        n: live_page(simulator(n), folder / f"{n}.html", q=q, play=False, title=HOSTILE)
+        n: live_page(
+            simulator(n), folder / f"{n}.html", q=q, play=False, title=TITLES.get(n, HOSTILE)
+        )
         for n, q in starts.items()
     }
     sim = simulator("arm")
@@ -185,6 +204,101 @@ def test_a_four_bar_returns_to_what_it_can_have(opened):
             assert np.abs(four_bar().residual(q)).max() < 1e-9
 
 
+def test_many_numbers_of_a_parameter_share_two_rows(opened):
+    tab = opened("loop")
+    many = "[...page.live.physics.values['brake.many']]"
+    assert _type(tab, "brake.many[chosen]", "5") == ["5", ""]
+    assert tab.evaluate(many) == [5.0, *range(1, 30)]
+    assert len(tab.query_selector_all("#live .row input[aria-label*='brake.many']")) == 4
+    tab.select_option("#live select[aria-label*='brake.many']", index=7)
+    assert _type(tab, "brake.many[chosen]", "-2.5") == ["-2.5", ""]
+    assert tab.evaluate(many)[7] == -2.5
+    assert _type(tab, "brake.many, all times", "2") == ["2", ""]
+    assert tab.evaluate(many) == [2.0 * i for i in range(30)]
+    assert tab.evaluate("[...page.live.physics.values.q]") == list(tab.evaluate(
+        "[...page.live.physics.first.q]"))  # fmt: skip
+    tab.click("#again")
+    assert tab.evaluate(many) == list(range(30))
+
+
+ARROWS = """(() => { page.live.show();
+    return page.scene.arrowList.map((a) => [[...a.at], [...a.vector], a.kind, a.label]); })()"""
+
+
+def test_forces_of_contacts_are_arrows(opened):
+    tab, sim = opened("box"), simulator("box")
+    assert tab.inner_text("h1") == "box"  # the name of the file, as nobody gave another one
+    assert tab.evaluate(ARROWS) == []  # no step has pushed yet
+    tab.evaluate("page.live.advance(40)")
+    found = tab.evaluate(ARROWS)
+    assert len(found) == 4 and {row[3] for row in found} == {"box|ground"}
+    at, forces = (np.array([row[i] for row in found]) for i in (0, 1))
+    weight = 2.0 * 9.81
+    assert_allclose(forces.sum(axis=0), [0, 0, weight], atol=1e-4)
+    assert_allclose((at * forces[:, 2:]).sum(axis=0)[:2] / weight, [0, 0.03], atol=1e-5)
+    assert np.abs(at[:, 2]).max() < 1e-6 and set(np.abs(at[:, :2].round(5)).ravel()) == {0.1}
+    run = sim.rollout(sim.start(REST), steps=40, every=40, record=("contact.impulses",))
+    assert_array_equal(forces, run["contact.impulses"][-1, :, 3:] / sim.dt)  # as reports draw them
+    # twice the mass, twice the force
+    tab.evaluate("page.live.physics.values.inertia.forEach((x, i, all) => { all[i] = 2 * x; })")
+    tab.evaluate("page.live.advance(40)")
+    twice = np.array([row[1] for row in tab.evaluate(ARROWS)])
+    assert_allclose(twice.sum(axis=0), [0, 0, 2 * weight], atol=1e-4)
+    # the switch of reports; and none in the air
+    drawn = "page.scene.render(), page.scene.arrows.shaft.visible"
+    assert tab.evaluate(drawn) and tab.get_attribute("#live-force", "aria-pressed") == "true"
+    assert "N" in tab.get_attribute("#live-force", "title")
+    tab.keyboard.press("o")
+    assert not tab.evaluate(drawn) and tab.get_attribute("#live-force", "aria-pressed") == "false"
+    tab.click("#live-force")
+    assert tab.evaluate(drawn) and "on" in tab.get_attribute("#show-forces", "class")
+    _type(tab, "box · z", "0.5")
+    assert tab.evaluate(ARROWS) == []
+
+
+def test_the_keyboard_pulls_a_body_too(opened):
+    tab = opened("arm")
+    state = "[...page.live.physics.values.q]"
+    tab.evaluate("document.querySelectorAll('#live details').forEach((x) => { x.open = true; })")
+    tab.select_option("#live select[aria-label='body that is pulled']", index=1)
+    before = tab.evaluate(state)
+    pull = tab.query_selector("#live input[type=range][aria-label='pull along x m']")
+    pull.focus()
+    for _ in range(3):
+        tab.keyboard.press("ArrowLeft")  # time stands still: inverse kinematics
+    after = tab.evaluate(state)
+    assert np.abs(np.subtract(after, before)).max() > 1e-3
+    assert tab.evaluate("[...page.live.physics.values['live_hand.body']]") == [0, 1]
+    shift = float(pull.evaluate("x => x.value"))
+    assert shift < 0
+    com = [0.25, 0, 0]
+    assert_allclose(
+        tab.evaluate("p => page.live.physics.pointInWorld(1, p)", com)[0] - shift,
+        _place(simulator("arm").model, before, com)[0],
+        atol=2e-3,
+    )
+    tab.evaluate("page.live.advance(100)")  # and a spring while it goes on
+    moved = tab.evaluate(state)
+    assert np.abs(np.subtract(moved, after)).max() > 1e-3
+    tab.get_by_text("let go").click()
+    assert tab.evaluate("page.live.physics.isChanged") is False
+    assert pull.evaluate("x => x.value") == "0"
+
+
+def _place(model: pp.Model, q: Any, point: list[float]) -> Any:
+    X = pp.body_poses(model, q)[1]
+    return X[:3, :3] @ point + X[:3, 3]
+
+
+def test_names_that_are_cut_are_told(opened):
+    tab = opened("arm")
+    label = tab.query_selector("#live .row label")
+    assert label.get_attribute("title") == label.inner_text() and HOSTILE in label.inner_text()
+    unnamed = """[...document.querySelectorAll("button, input, select, canvas, aside")]
+        .filter((x) => !x.textContent.trim() && !x.ariaLabel).map((x) => x.outerHTML)"""
+    assert tab.evaluate(unnamed) == []
+
+
 def _at_body(tab: Any, k: int, point: list[float]) -> tuple[float, float]:
     """Where a point of a body is on the screen."""
     place = tab.evaluate(
@@ -298,15 +412,6 @@ def test_files_that_are_not_pages_are_rejected(tmp_path):
     assert not list(tmp_path.iterdir())
     parts = live_parts(pp.Simulator(arm), play=False)
     assert parts.get("data", {})["live"]["play"] is False and parts.get("wasm")
-
-
-def test_bodies_that_deform_are_rejected(tmp_path):
-    boom = pp.FlexibleInertia.beam(1.0, 1.2, 14.0, modes=1)
-    builder = pp.ModelBuilder()
-    builder.add_body("boom", joint=pp.joints.Revolute((0, 1, 0)), inertia=boom)
-    sim = pp.Simulator(builder.build())
-    with pytest.raises(InputError, match="is for rigid bodies, and 'boom' deforms"):
-        live_page(sim, tmp_path / "boom.html")
 
 
 def test_the_command_line(tmp_path, capsys):

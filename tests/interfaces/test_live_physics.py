@@ -272,14 +272,61 @@ def test_joints_that_turn_have_the_same_value_after_a_turn(folder):
     assert periodic and abs(seen - 0.25) < 1e-12 and abs(q - 2 * np.pi - 0.5) < 1e-12
 
 
-def test_quantities_that_the_simulator_is_given(folder):
+def weak_hold(kp: Any, efforts: float) -> pp.Simulator:
     arm = pp.examples.planar_arm(2)
-    sim = pp.Simulator(arm, given=("gravity", "M"), reproducible=True)
-    M = np.array([x.matrix for x in arm.inertias])
-    state = sim.start([0.3, 0.1], parameters={"gravity": [0, -5.0, 0], "M": M})
-    physics = live_physics(sim, state)
+    held = pp.controllers.PDGravity(arm, [0.4, -0.3], kp=kp, kd=2.0)
+    weak = pp.controllers.Saturated(held, arm, efforts)
+    return pp.Simulator(arm, [weak], given=("gravity", "M"), reproducible=True)
+
+
+@cache
+def given_arm() -> tuple[pp.Simulator, Any, LivePhysics]:
+    sim = weak_hold([20.0, 9.0], 60.0)
+    state = sim.start([0.3, 0.1], parameters=given_numbers(sim))
+    return sim, state, live_physics(sim, state)
+
+
+def given_numbers(sim: pp.Simulator) -> dict[str, Any]:
+    return {"gravity": [0, -5.0, 0], "M": np.array([x.matrix for x in sim.model.inertias])}
+
+
+def test_quantities_that_the_simulator_is_given(folder):
+    sim, state, physics = given_arm()
     assert "gravity" in physics.handles and "inertia" not in physics.handles
     body = "physics.advance(50); return [list(values.q), physics.isChanged];"
     q, changed = in_node(folder, physics, body)
     assert_array_equal(q, sim.rollout(state, steps=50, every=50).q[-1])
     assert not changed
+
+
+def test_gains_of_a_controller_act_as_in_a_simulator_that_has_them(folder):
+    _, _, physics = given_arm()
+    assert physics.parameters == (
+        "Saturated.efforts",
+        "Saturated.controller.kp",
+        "Saturated.controller.kd",
+        "Saturated.controller.reference.q",
+    )
+    body = """
+    physics.advance(40);
+    values["Saturated.controller.kp"].set([35, 4]);
+    values["Saturated.efforts"].fill(12);
+    physics.advance(60);
+    return [list(values.q), list(values.v), physics.isChanged];
+    """
+    q, v, changed = in_node(folder, physics, body)
+    sim = weak_hold([20.0, 9.0], 60.0)
+    now = sim.start([0.3, 0.1], parameters=given_numbers(sim))
+    sim.step(now, steps=40)
+
+    def after(kp: Any, efforts: float) -> Any:
+        """The rest of the run in a simulator that was made with these numbers."""
+        other = weak_hold(kp, efforts)
+        more = {name: getattr(now, name) for name in ("q", "v", "t")}
+        return other.rollout(other.start(**more, parameters=given_numbers(sim)), steps=60, every=60)
+
+    end = after([35.0, 4.0], 12.0)
+    assert_array_equal([q, v], [end.q[-1], end.v[-1]])
+    assert not changed  # the step of the simulator itself ran
+    for kp, efforts in (([20.0, 9.0], 12.0), ([35.0, 4.0], 60.0), ([35.0, 4.0 + 1e-12], 12.0)):
+        assert not np.array_equal(after(kp, efforts).v[-1], v)

@@ -137,6 +137,19 @@ def test_overlays_follow_their_keys(arm: Tab):
     tab.page.keyboard.press("n")
 
 
+def test_the_menu_is_reached_by_keys(arm: Tab):
+    tab, focused = arm.page, "document.activeElement.id"
+    tab.focus("#show-button")
+    for key, where in (
+        ("Enter", "show-button"), ("Tab", "show-bodies"), ("ArrowDown", "show-shadows"),
+        ("ArrowUp", "show-bodies"), ("ArrowUp", "show-labels"), ("Tab", "home"),
+        ("Shift+Tab", "show-labels"), ("Escape", "show-button"), ("Tab", "home"),
+    ):  # fmt: skip
+        tab.keyboard.press(key)
+        assert tab.evaluate(focused) == where, key
+    assert not tab.is_visible("#show-menu")
+
+
 def test_a_picked_body_shows_its_facts(arm: Tab):
     tab = arm
     assert not tab.page.locator("#facts").is_visible()
@@ -272,19 +285,83 @@ def test_flexible_bodies_bend(browser: Any, tmp_path: Path):
     builder.add_body("boom", joint=pp.joints.Revolute((0, 1, 0)), inertia=beam)
     boom = builder.build()
     q = np.zeros((2, boom.nq))
-    q[1] = np.linspace(0.3, 0.1, boom.nq)
+    q[1] = np.linspace(0.06, 0.02, boom.nq)
     run = pp.Trajectory(boom, np.array([0.0, 1.0]), q, 0 * q, 0 * q)
     tab = Tab(browser, run.to_html(tmp_path / "boom.html"))
     tab.run("clock.set(1.0)")
-    end = tab.run("""() => { const b = page.scene.bending[0];
+    end = tab.run("""() => { const b = page.scene.deformation.bodies[0];
         const at = b.mesh.geometry.attributes.position;
         const out = [0, 0, 0]; let n = 0; // the middle of the last ring
-        b.from.forEach((node, c) => { if (3 * node + 3 === b.nodes) { n++;
+        b.from.forEach((node, c) => { if (3 * node + 3 === b.nodes.length) { n++;
             ["getX", "getY", "getZ"].forEach((get, i) => { out[i] += at[get](c); }); } });
         return out.map((x) => x / n); }""")
     eta = q[1, -boom.modes[0] :]
-    np.testing.assert_allclose(end, beam.shape.deformed(eta)[-1], atol=1e-5)
+    np.testing.assert_allclose(end, beam.port_pose("tip", eta).translation, atol=3e-3)
+    short = beam.shape.deformed(eta)[-1, 0] - end[0]
+    assert short > 0.02  # a bent beam is shorter
     assert abs(end[1]) + abs(end[2]) > 0.05  # it is bent
     joint = tab.run("data.scene.bodies[0].joint")
     assert joint["kind"] == "revolute" and joint["axes"] == [{"axis": [0, 1, 0], "turns": True}]
+    tab.close()
+
+
+def arm_with_ports() -> pp.Model:
+    """A beam, a beam on its tip, and a ball on the tip of that."""
+    builder = pp.ModelBuilder()
+    beam = pp.FlexibleInertia.beam(1.0, 1.0, 2.0, modes=0, stiffening=False)
+    builder.add_body("first", joint=pp.joints.Revolute((0, 1, 0)), inertia=beam)
+    builder.add_body("second", parent="first", port="tip", inertia=beam)
+    ball = pp.SpatialInertia.sphere(0.1, mass=1.0)
+    builder.add_body("ball", parent="second", port="tip", joint=pp.joints.Fixed(), inertia=ball)
+    return builder.build()
+
+
+def test_exaggeration_carries_what_sits_on_ports(browser: Any, tmp_path: Path):
+    """Drawn poses are those of the mechanism with larger modes; without a second order, exactly."""
+    model = arm_with_ports()
+    q = 0.01 * np.random.default_rng(3).standard_normal((1, model.nq)) + 0.002
+    q[0, [0, 5]] = 0.4, -0.7
+    run = pp.Trajectory(model, np.array([0.0]), q, 0 * q, 0 * q)
+    tab = Tab(browser, run.to_html(tmp_path / "ports.html"))
+    drawn = """(factor) => { page.exaggerate(factor); page.scene.render();
+        return page.scene.bodies.map((b) => b.matrix.clone().transpose().toArray()); }"""
+    true = pp.body_poses(model, q[0])
+    np.testing.assert_allclose(np.reshape(tab.run(drawn, 1), (-1, 4, 4)), true, atol=1e-6)
+    larger = q[0].copy()
+    larger[1:5] *= 8
+    larger[6:] *= 8
+    expected = pp.body_poses(model, larger)
+    found = np.reshape(tab.run(drawn, 8), (-1, 4, 4))
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+    assert np.abs(true - expected).max() > 0.2
+    np.testing.assert_allclose(np.reshape(tab.run(drawn, 1), (-1, 4, 4)), true, atol=1e-6)
+    assert tab.run("data.scene.ports.map((p) => p.body)") == [1, 2]
+    tab.page.evaluate("() => { const r = page.element('exaggeration'); r.value = 1; "
+                      "r.dispatchEvent(new Event('input')); }")  # fmt: skip
+    assert tab.run("page.scene.deformation.factor") == 10
+    assert tab.page.inner_text("#exaggeration-number") == "× 10"
+    tab.close()
+
+
+def test_modes_in_motion(browser: Any, tmp_path: Path):
+    model = arm_with_ports()
+    found = pp.mode_shapes(model.with_gravity((0, 0, 0)))
+    tab = Tab(browser, found.to_html(tmp_path / "modes.html"))
+    assert tab.run("data.vibrations.length") == model.nv
+    rows = tab.page.locator("#modes tr[data-mode]")
+    rows.nth(3).click()
+    assert f"{found.frequencies[3] / (2 * np.pi):.4g} Hz" in tab.page.inner_text("#clock")
+    assert rows.nth(3).get_attribute("class") == "on"
+    tab.run("() => { vibration.amplitude = 0.5; vibration.phase = 0.25; vibration.update(); }")
+    poses = np.reshape(tab.run("[...page.poses]"), (-1, 12))
+    eta = tab.run("page.scene.deformation.bodies.map((b) => [...b.eta])")
+    x = found.shapes[:, 3]
+    scale = eta[0][0] / x[1]
+    expected = pp.body_poses(model, model.integrate(found.q, scale * x))
+    np.testing.assert_allclose(poses[:, 9:], expected[:, :3, 3], atol=2e-4)
+    np.testing.assert_allclose(eta[1], scale * x[6:10], rtol=1e-4, atol=1e-7)
+    assert 0.01 < np.linalg.norm(poses[2, 9:] - pp.body_poses(model, found.q)[2, :3, 3]) < 0.2
+    tab.page.keyboard.press(".")
+    assert "mode 5" in tab.page.inner_text("#clock")
+    assert not tab.told and not tab.run("vibration.playing")
     tab.close()

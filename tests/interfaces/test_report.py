@@ -16,8 +16,9 @@ from browser_pages import until
 
 import phipsi as pp
 from phipsi.interfaces.page.recorded_scene import frame_times
-from phipsi.interfaces.page.report_page import picked
+from phipsi.interfaces.page.report_page import picked, plots, report_html
 from phipsi.interfaces.page.shapes_and_colors import PIN, solids_of, tips
+from phipsi.motion.entry_names import entry_units, unit_texts
 from phipsi.spatial import quat_to_matrix
 
 DATA = Path(__file__).parent / "data"
@@ -85,8 +86,8 @@ def test_the_page_is_self_contained(page: Path):
     parser.feed(text)
     assert parser.found == []
     assert parser.policy.startswith("default-src 'none';") and "http" not in parser.policy
-    # the data, three.js, the scene, the page, the time and the plots, and none of a name
-    assert len(parser.scripts) == 6
+    # the data, three.js, deformations, the scene, the page, the time, the plots; none of a name
+    assert len(parser.scripts) == 7
     text = text.replace("http://www.w3.org/1999/xhtml", "")  # the name of HTML in three.js
     assert not re.search(r"https?:|//[a-z]+\.|@import|url\(|fetch\(|XMLHttp|import\(", text)
 
@@ -128,6 +129,27 @@ def test_the_plots_have_the_numbers(page: Path, swing: pp.Trajectory):
     assert elbow["name"] == "elbow_pitch"
     q = swing.resample(plots["Coordinates"]["t"]).q[:, 3]
     np.testing.assert_allclose(elbow["values"], q, rtol=1e-5, atol=1e-9)
+
+
+def test_quaternions_have_no_unit_and_rest_is_flat():
+    builder = pp.ModelBuilder(gravity=(0, 0, 0))
+    inertia = pp.SpatialInertia.sphere(0.1, mass=1.0)
+    builder.add_body("ball", joint=pp.joints.Free(), inertia=inertia)
+    builder.add_body("lid", parent="ball", joint=pp.joints.Revolute((0, 0, 1)), inertia=inertia)
+    model = builder.build()
+    rest = pp.simulate(model, model.neutral(), np.full(7, 1e-17), 0.1)
+    charts = {plot["title"]: plot for plot in plots(rest)}
+    assert charts["Coordinates"]["unit"] == "1 (quaternions), m, rad"
+    assert charts["Rates"]["unit"] == "rad/s, m/s"
+    assert unit_texts(pp.examples.planar_arm(2)) == ("rad", "rad/s")
+    boom = pp.FlexibleInertia.beam(1.0, 1.2, 14.0, modes=1)
+    builder.add_body("boom", joint=pp.joints.Prismatic((0, 1, 0)), inertia=boom)
+    flexible = builder.build()
+    assert unit_texts(flexible)[1] == "rad/s, m/s, 1/s (modes)"
+    assert [len(x) for x in entry_units(flexible)] == [flexible.nq, flexible.nv]
+    values = [x for s in charts["Rates"]["series"] for x in s["values"]]
+    assert 0 < max(map(abs, values)) < charts["Rates"]["least"]  # the page draws it flat
+    assert report_html(rest).count("<h1>ball, lid</h1>") == 1
 
 
 def test_gravity_is_down_whatever_its_direction(tmp_path: Path):

@@ -46,6 +46,15 @@ def test_a_page_gets_the_newest_configuration(arm):
     assert_allclose(poses[:, 9:], X[:, :3, 3])
 
 
+def test_a_page_of_bodies_that_deform_gets_their_modes():
+    builder = pp.ModelBuilder()
+    beam = pp.FlexibleInertia.beam(1.0, 1.0, 2.0, modes=0)
+    builder.add_body("boom", inertia=beam)
+    with pp.show(builder.build(), open=False) as viewer:
+        viewer.set([0.3, 0.01, 0.02, 0.0, -0.01])
+        assert ask(viewer, 0)["q"] == [0.3, 0.01, 0.02, 0.0, -0.01]
+
+
 def test_only_this_machine_with_the_token_is_answered(arm):
     with pp.show(arm, open=False) as viewer:
         for host, code in (("evil.example", 421), (None, 200)):

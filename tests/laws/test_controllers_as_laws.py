@@ -74,6 +74,86 @@ def test_too_few_drives_are_named():
         circuit(bar, [control], 1e-3)
 
 
+# ---- numbers as parameters -----------------------------------------------------------------------
+
+
+def held(kp=5.0, kd=1.0, target=0.0):
+    return PDGravity(ARM, np.full(7, target), kp, kd)
+
+
+def in_space(null_space, kp=25.0, place=(0.3, 0.2, 0.5), **options):
+    tip = ARM.body_names[-1]
+    return OperationalSpace(ARM, tip, place, kp, 10, components="position", null_space=null_space,
+                            **options)  # fmt: skip
+
+
+# a controller, its parameters that change, and the same with these numbers from the start
+CHANGED = {
+    "gains": (held(), {"PDGravity.kp": np.arange(7.0), "PDGravity.kd": 3.0 * np.ones(7)},
+              held(np.arange(7.0), 3.0)),
+    "target": (held(), {"PDGravity.reference.q": 0.4 * np.ones(7)}, held(target=0.4)),
+    "computed": (ComputedTorque(ARM, np.zeros(7), 25, 10), {"ComputedTorque.kp": 9.0 * np.ones(7)},
+                 ComputedTorque(ARM, np.zeros(7), 9, 10)),
+    "within": (Saturated(held(50.0), ARM, 40.0), {"Saturated.efforts": 20.0 * np.ones(7),
+               "Saturated.controller.kp": 30.0 * np.ones(7)}, Saturated(held(30.0), ARM, 20.0)),
+    "in space": (in_space(held()), {"OperationalSpace.null_space.kd": 2.0 * np.ones(7),
+                 "OperationalSpace.kp": 9.0 * np.ones(3)}, in_space(held(kd=2.0), 9.0)),
+    "in place": (in_space(None), {"OperationalSpace.reference.position": np.array([0.2, 0.4, 0.4]),
+                 "OperationalSpace.null_damping": np.array(7.0)},
+                 in_space(None, place=(0.2, 0.4, 0.4), null_damping=7.0)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CHANGED)
+def test_numbers_of_controllers_are_parameters(name):
+    control, numbers, other = CHANGED[name]
+    rng = np.random.default_rng(2)
+    q, v = ARM.random_configuration(rng), rng.standard_normal(7)
+    made, run = circuit(ARM, [control], 1e-3), run_evaluation(ARM)
+    assert set(numbers) <= set(made.of_kind("parameter"))
+    state = {"t": 0.0, "q": q, "v": v, "tau": np.zeros(7)}
+    assert_allclose(made.values({**state, **numbers}, run)["efforts"], other(0.0, q, v), rtol=1e-10)
+    before = control(0.0, q, v)
+    assert_allclose(made.values(state, run)["efforts"], before, rtol=1e-10)  # itself unchanged
+    for one in numbers:  # each of them does something
+        rest = {n: x for n, x in numbers.items() if n != one}
+        found = made.values({**state, **rest}, run)["efforts"]
+        assert not np.allclose(found, other(0.0, q, v), rtol=1e-6)
+
+
+class Spring:
+    """A controller of a user with one number that a run may change."""
+
+    parameters = {"stiffness": "k"}  # noqa: RUF012
+
+    def __init__(self, k):
+        self.k = k
+
+    def __call__(self, t, q, v):
+        return -self.k * q
+
+
+def test_own_controllers_name_their_numbers_too():
+    arm = pp.examples.planar_arm(2)
+    q = np.array([0.4, -0.2])
+    sampled = pp.law(PDGravity(arm, [0.0, 0.0], 5, 1), rate=500.0)
+    sim = pp.Simulator(arm, [Spring(4.0), sampled, lambda t, q, v: -v], 1e-3)
+    assert list(sim.parameters) == [
+        "Spring.stiffness", "PDGravity.kp", "PDGravity.kd", "PDGravity.reference.q"
+    ]  # fmt: skip
+    soft = {"Spring.stiffness": 1.0, "PDGravity.kp": [2.0, 3.0]}
+    other = pp.law(PDGravity(arm, [0.0, 0.0], [2.0, 3.0], 1), rate=500.0)
+    ends = [
+        s.rollout(s.start(q, parameters=p), steps=20).q[-1]
+        for s, p in (
+            (sim, soft),
+            (pp.Simulator(arm, [Spring(1.0), other, lambda t, q, v: -v], 1e-3), {}),
+            (sim, {}),
+        )
+    ]
+    assert np.array_equal(ends[0], ends[1]) and not np.allclose(ends[0], ends[2], rtol=1e-6)
+
+
 # ---- loops and joints without a drive ------------------------------------------------------------
 
 
@@ -122,6 +202,16 @@ def test_controllers_of_loops_are_laws(name):
     wanted = control(0.0, places, several)
     assert_allclose(found, wanted, rtol=1e-11, atol=1e-11)
     assert not np.allclose(found, control(0.0, places, 1.01 * several), rtol=1e-6)
+
+
+def test_gains_at_joints_without_a_drive_do_nothing():
+    system, q, v, goal = BARS["four"]
+    control = PDGravity(system, goal, 30, 7, actuated=["joint2"])
+    made, run = circuit(system, [control], 1e-3), run_evaluation(system)
+    state = {"t": 0.0, "q": q, "v": v, "tau": np.zeros(3)}
+    found = made.values({**state, "PDGravity.kp": np.full(3, 30.0)}, run)["efforts"]
+    assert_allclose(found, control(0.0, q, v), rtol=1e-11)
+    assert found[0] == found[2] == 0 != found[1]
 
 
 def test_a_simulator_runs_controllers_of_loops():

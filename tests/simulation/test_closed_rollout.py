@@ -12,7 +12,7 @@ import phipsi as pp
 from phipsi import constraints as c
 from phipsi.algorithms.constrained import constraint_rows
 from phipsi.backends.native.text.lane_arithmetic import write_loop
-from phipsi.errors import InputError
+from phipsi.errors import InputError, SimulationError
 from phipsi.motion import closure_code, closure_terms, rollout, run_code, unrolled_elimination
 
 X, Y, Z = (1, 0, 0), (0, 1, 0), (0, 0, 1)
@@ -271,6 +271,27 @@ def test_a_motion_through_a_singular_configuration(monkeypatch, numpy_steps):
         np.testing.assert_allclose(x, y, rtol=0, atol=1e-9)
     np.testing.assert_allclose(q[..., 0] + q[..., 1], 0, atol=1e-9)
     np.testing.assert_allclose(q[..., 0], q[..., 2], atol=1e-9)
+
+
+def test_reproducible_motions_of_loops_end_where_only_numpy_goes_on():
+    system = flat_parallelogram()
+    at = np.array([0.4, -0.9, 1.3])
+    q0 = np.stack([at, -at, at], axis=-1)
+    v0 = np.broadcast_to([1.0, -1.0, 1.0], q0.shape)
+    rest = (np.zeros(3), 1e-3, 40)
+    q, v = pp.rollout(system, q0, v0, *rest, every=20, reproducible=True)
+    for i in range(3):
+        one = pp.rollout(system, q0[i], v0[i], *rest, every=20, reproducible=True)
+        assert np.array_equal(one[0], q[i]) and np.array_equal(one[1], v[i])
+    sim = pp.Simulator(system, reproducible=True)
+    run = sim.rollout(sim.start(q0, v0), steps=40, every=20)
+    assert np.array_equal(run.q, q) and np.array_equal(run.v, v)
+    singular = [1e-7, -1e-7, 1e-7], v0[0], [0.0, 1.0, 0.0], 1e-3, 30
+    pp.rollout(system, *singular)
+    with pytest.raises(SimulationError, match="without reproducible=True"):
+        pp.rollout(system, *singular, reproducible=True)
+    with pytest.raises(InputError, match="stepped with NumPy"):
+        pp.rollout(system, q0, v0, *rest, prescribed=["crank"], reproducible=True)
 
 
 def test_rows_in_doubt_are_decided_by_singular_values(monkeypatch, numpy_steps):

@@ -69,6 +69,10 @@ def test_rounding_is_not_magnified():
         assert low < axis.lines[0].get_ydata()[0] < high and high - low > 0.1
     low, high = axes[1].get_ylim()  # rates have nothing to be small against
     assert high - low < 1e-11
+    still = pp.Trajectory(
+        ARM, t, 1e-4 * wobble * [1, 2], 0 * wobble * [1, 2], 7.5 + 0 * wobble * [1, 2]
+    )
+    assert drawn(still.plot())[0].get_ylim() == (-1, 1)  # unless they are rounding of nothing
 
 
 def test_names_are_written_as_they_are():

@@ -11,6 +11,7 @@ from amounts import seeds
 from random_models import ALL, branching
 
 import phipsi as pp
+from phipsi.backends.native.targets.target import host_target
 from phipsi.model.model import Model
 from phipsi.motion.rollout import COMPILED
 
@@ -90,6 +91,30 @@ def test_bits_do_not_depend_on_batch_threads_or_record(integrator: str):
         assert np.array_equal(again[0], whole[0]) and np.array_equal(again[1], whole[1])
     thin = pp.rollout(model, q0, v0, tau, 1e-3, 12, every=5, integrator=integrator)
     assert np.array_equal(thin[0], whole[0][:, ::5][:, :3])
+
+
+def test_reproducible_steps_have_the_bits_of_a_reproducible_simulator():
+    """Which are those of WebAssembly and C, whatever the batch, the lanes and the threads."""
+    model = every_joint()
+    q0, v0, tau = states(model, 19)
+    options: dict[str, Any] = {"every": 6, "integrator": "semi_implicit"}
+    whole = pp.rollout(model, q0, v0, tau, 1e-3, 12, reproducible=True, **options)
+    for part in (
+        slice(3, 4),
+        slice(2, 7),
+        slice(5, 14),
+    ):  # one lane, some, and more than one bundle
+        some = q0[part], v0[part], tau[part]
+        for threads in (1, 3):
+            few = pp.rollout(model, *some, 1e-3, 12, reproducible=True, threads=threads, **options)
+            assert np.array_equal(few[0], whole[0][part]) and np.array_equal(few[1], whole[1][part])
+    sim = pp.Simulator(model, dt=1e-3, integrator="semi_implicit", reproducible=True)
+    run = sim.rollout(sim.start(q0[:5], v0[:5]), tau[:5], 12, every=6)
+    assert np.array_equal(run.q, whole[0][:5]) and np.array_equal(run.v, whole[1][:5])
+    usual = pp.rollout(model, q0, v0, tau, 1e-3, 12, **options)
+    np.testing.assert_allclose(usual[1], whole[1], rtol=1e-11, atol=1e-12)
+    if host_target().fused:
+        assert not np.array_equal(usual[1], whole[1])  # x y + z is rounded once there
 
 
 @pytest.mark.parametrize(

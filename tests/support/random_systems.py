@@ -24,7 +24,8 @@ KINDS = (
     "Weld", "Spherical", "Revolute", "Prismatic", "Cylindrical", "Universal", "Planar",
     "PointOnLine", "Distance", "Coupling", "Rows",
 )  # fmt: skip
-ROWS = dict(zip(KINDS, (6, 3, 5, 5, 4, 4, 3, 2, 1, 1, 2), strict=True))
+WITH_LAWS = (*KINDS, "Cam")
+ROWS = dict(zip(WITH_LAWS, (6, 3, 5, 5, 4, 4, 3, 2, 1, 1, 2, 1), strict=True))
 
 
 def displaced(kind: str, u, w, rng) -> pp.Pose:
@@ -52,6 +53,19 @@ def random_constraint(model: pp.Model, q, kind: str, name: str, rng) -> c.Constr
         n for n, j in zip(model.joint_names, model.joints, strict=True)
         if j.kind in ("revolute", "prismatic", "helical")
     ]  # fmt: skip
+    if kind == "Cam":
+        if not single:
+            return None
+        names = [
+            single[i] for i in rng.choice(len(single), size=min(len(single), 3), replace=False)
+        ]
+        x, y, z = rng.uniform(0.5, 2, 3)
+
+        def law(*at):
+            turned = sum(at[1:], start=z * at[0])
+            return np.sin(x * at[0]) * np.exp(y * turned / 4) + turned**2
+
+        return c.Cam(law, name=name, joints=names).fitted(model, q)
     if kind == "Coupling":
         if len(single) < 2:
             return None

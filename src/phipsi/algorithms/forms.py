@@ -125,6 +125,16 @@ def reactions(w: Expr) -> Expr:
     return phi @ (M @ phi.T @ (H.T @ _fd3(w) + A_G) + w)
 
 
+def reactions_and_motion(w: Expr) -> tuple[Expr, Expr, Expr, Expr]:
+    """The same, v̇, and the velocities and accelerations of the bodies."""
+    return reactions(w), _fd3(w), V, phi.T @ (H.T @ _fd3(w) + a)
+
+
+def hinges_and_motion(w: Expr) -> tuple[Expr, Expr, Expr]:
+    """The forces through the hinges that a motion needs, and the motions of the bodies."""
+    return through_hinges(w), V, phi.T @ (H.T @ vdot + a)
+
+
 BIAS_FORCES = bias(b)
 INVERSE_DYNAMICS = inverse(b)
 STEP_LENGTH = scalar("step", 0.0)

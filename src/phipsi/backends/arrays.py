@@ -20,6 +20,7 @@ from phipsi.backends.failures import BLOCK, HINGE, HINGE_TOLERANCE, Failure, out
 from phipsi.backends.storage_layout import read_input, space_blocks, space_size
 from phipsi.expressions.spaces import space_named
 from phipsi.model.closures import NO_CLOSURES
+from phipsi.model.law_forms import LawForm
 from phipsi.model.model import Model
 from phipsi.model.points import PointSet
 from phipsi.spatial.exponential_coefficients import ARRAYS, SERIES_BELOW, polynomial
@@ -277,6 +278,10 @@ class ArrayArithmetic:
         mine = self.inputs[name][..., slices[self.k]]
         return [mine[..., i : i + 1] for i in range(mine.shape[-1])]
 
+    def entries_at(self, name: str, places: Sequence[int]) -> list[Any]:
+        """Numbers of q by their places, of whichever joints."""
+        return [self.inputs[name][..., i : i + 1] for i in places]
+
     def parent_modes(self, name: str) -> list[Any]:
         """The modal coordinates or rates of the parent."""
         slices = self.model.q_slices if name == "q" else self.model.v_slices
@@ -319,7 +324,7 @@ class ArrayArithmetic:
         return self.const(self.points.rotation[self.k]).tolist()
 
     @property
-    def link(self) -> tuple[str, int, list[Any]]:
+    def link(self) -> tuple[str | LawForm, int, list[Any]]:
         """Form, side and constants of this link."""
         c, k = self.closures, self.k
         constants = self.const(c.link_constant[k]).tolist()

@@ -12,9 +12,10 @@ from phipsi.errors import LawError, PhipsiError, did_you_mean
 from phipsi.expressions.node import Expr
 from phipsi.laws.circuit import Circuit
 from phipsi.laws.graph import Node, Shape
-from phipsi.laws.law import OUTPUTS, RESERVED, Law, law
+from phipsi.laws.law import OUTPUTS, RESERVED, Law
 from phipsi.laws.law_errors import fail, short, traced_call
 from phipsi.laws.law_operations import expand
+from phipsi.laws.named_numbers import called_with_numbers, named_numbers
 from phipsi.laws.signals import Signal
 from phipsi.laws.trace import Traced, as_node
 from phipsi.model.model import Model
@@ -62,13 +63,16 @@ def circuit(mechanism: Model, laws: Any, dt: float) -> Circuit:
 
 
 def _of_controller(function: Callable[..., Any]) -> Law:
-    """A controller (t, q, v) → tau as a law."""
+    """A controller (t, q, v) → tau as a law; its numbers are parameters."""
     name = getattr(function, "__name__", None) or type(function).__name__
+    numbers, run = named_numbers(function), called_with_numbers(function)
 
-    def controller(t: Any, q: Any, v: Any) -> Any:
-        return function(t, q, v)
+    def controller(t: Any, q: Any, v: Any, **given: Any) -> Any:
+        return run(t, q, v, **given)
 
-    return law(controller, name=name if name.isidentifier() else "controller")
+    controller.__wrapped__ = function  # type: ignore[attr-defined]
+    name = name if name.isidentifier() else "controller"
+    return Law(controller, name, ("t", "q", "v", *numbers)).bind(**numbers)
 
 
 @final

@@ -14,9 +14,11 @@ zero displacement the two frames coincide, as for the joints of a tree. Where th
 numbers in `b`, give `axis_b`, or give `b` a `Pose` with the rotation.
 
 **Gears** relate coordinates of joints of the tree: `Gear`, `Planetary`, `Differential`,
-`RackPinion`, `Belt`, `Screw`, or `Coupling` for any other linear relation; `Motor` drives a joint.
+`RackPinion`, `Belt`, `Screw`, or `Coupling` for any other linear relation; `Cam` is any smooth one,
+also with time; `Motor` drives a joint.
 """
 
+from phipsi.constraints.cams import Cam
 from phipsi.constraints.closing_joints import (
     Cylindrical,
     Distance,
@@ -35,15 +37,15 @@ from phipsi.constraints.couplings import (
     Coupling,
     Differential,
     Gear,
-    Motor,
     Planetary,
     RackPinion,
     Screw,
 )
 from phipsi.constraints.general_rows import Rows
+from phipsi.constraints.motors import Motor
 
 __all__ = [
-    "Belt", "Constraint", "Coupling", "Cylindrical", "Differential", "Distance", "End", "Gear",
-    "Motor", "Planar", "Planetary", "PointOnLine", "Prismatic", "RackPinion", "Revolute", "Rows",
-    "Screw", "Spherical", "Universal", "Weld", "z_along",
+    "Belt", "Cam", "Constraint", "Coupling", "Cylindrical", "Differential", "Distance", "End",
+    "Gear", "Motor", "Planar", "Planetary", "PointOnLine", "Prismatic", "RackPinion", "Revolute",
+    "Rows", "Screw", "Spherical", "Universal", "Weld", "z_along",
 ]  # fmt: skip

@@ -23,6 +23,8 @@ class Constraint(ABC):
     """The interface of every constraint: its `name`, and its rows on a model."""
 
     name: str
+    clock: str | None = None
+    """The joint whose coordinate is the time, for constraints that are functions of time."""
 
     @abstractmethod
     def closure(self, model: Model) -> Closure:
@@ -34,6 +36,10 @@ class Constraint(ABC):
 
     def coordinates(self, model: Model) -> tuple[tuple[Array, float], ...]:
         """For rows on coordinates: coefficients (nq,) and offset of each residual c* q − offset."""
+        return ()
+
+    def tooth_forces(self, model: Model) -> tuple[Any, ...]:
+        """The `ToothForce`s behind its rows, where it is a gear whose geometry is known."""
         return ()
 
     def sides(self) -> tuple[End, ...]:

@@ -22,10 +22,11 @@ from phipsi.constraints.constraint import (
     Array,
     Constraint,
     check_name,
-    check_rigid_sides,
     number_of,
     numbers_of,
 )
+from phipsi.constraints.joint_coordinates import one_coordinate, rate_row
+from phipsi.constraints.tooth_forces import ToothForce, checked_angle, of_rack, of_wheels
 from phipsi.errors import ModelError
 from phipsi.model import joints as tree_joints
 from phipsi.model.closures import Closure
@@ -33,7 +34,6 @@ from phipsi.model.model import Model
 from phipsi.model.pose import Pose
 from phipsi.model.tree import WORLD
 
-_ONE_COORDINATE = (tree_joints.Revolute, tree_joints.Prismatic, tree_joints.Helical)
 _TURNS, _SLIDES = (tree_joints.Revolute,), (tree_joints.Prismatic,)
 _PARALLEL = 1e-9  # how far from parallel the axes of wheels may be
 
@@ -41,7 +41,7 @@ Shares = dict[str, float]
 
 
 @dataclass(frozen=True)
-class _Relations(Constraint):
+class Relations(Constraint):
     """Rows Σ coefficient · q = offset over joints of one coordinate."""
 
     name: str = field(kw_only=True)
@@ -81,14 +81,11 @@ class _Relations(Constraint):
         points: list[tuple[int, Pose]] = []
         matrix = np.zeros((len(relations), len(places), 2, 6))
         for name, i in places.items():
-            view = self._joint(model, name)
-            u = np.array(view.joint.params[:3])
-            turns = not isinstance(view.joint, tree_joints.Prismatic)
-            motion = np.concatenate([u, np.zeros(3)] if turns else [np.zeros(3), u])
-            points.append((view.index, Pose()))
-            points.append((model.parent[view.index], model.placements[view.index]))
+            view = one_coordinate(model, name, self._who())
+            ends, motion = rate_row(model, view)
+            points += ends
             share = [of.get(name, 0.0) for of in relations.values()]
-            matrix[:, i] = np.multiply.outer(share, [motion, -motion])
+            matrix[:, i] = np.multiply.outer(share, motion)
         return Closure(
             name=self.name,
             rows=tuple(relations),
@@ -132,24 +129,9 @@ class _Relations(Constraint):
         shares = {row: left for row, (left, _) in rows.items()}
         return _Partly(name=self.name, rows=shares, offset=tuple(o for _, o in rows.values()))
 
-    def _joint(self, model: Model, name: str) -> Any:
-        """The joint with this name, which must have one coordinate."""
-        try:
-            view = model.joint(name)
-        except ModelError as error:
-            raise ModelError(f"{self._who()}: {error}") from error
-        if not isinstance(view.joint, _ONE_COORDINATE):
-            raise ModelError(
-                f"{self._who()}: joint {name!r} is {view.joint.kind} with {view.joint.nv} rates; "
-                f"a coupling adds up single coordinates and takes revolute, prismatic and helical "
-                f"joints. Split {name!r} into such joints with massless bodies between them."
-            )
-        check_rigid_sides(model, view.index, self._who())
-        return view
-
     def _of_kind(self, model: Model, name: str, role: str, kinds: tuple[type, ...]) -> Any:
         """The joint in a role, of the kinds that the machine element needs."""
-        view = self._joint(model, name)
+        view = one_coordinate(model, name, self._who())
         if not isinstance(view.joint, kinds):
             wanted = " or ".join(kind.kind for kind in kinds)  # type: ignore[attr-defined]
             raise ModelError(
@@ -223,7 +205,7 @@ class _Relations(Constraint):
 
 @final
 @dataclass(frozen=True)
-class _Partly(_Relations):
+class _Partly(Relations):
     """What is left of a coupling some of whose joints are locked."""
 
     rows: Mapping[str, Shares] = field(kw_only=True)
@@ -238,11 +220,13 @@ class _Partly(_Relations):
 
 @final
 @dataclass(frozen=True)
-class Coupling(_Relations):
+class Coupling(Relations):
     """Any linear relation: Σ coefficient · q = offset over joints of one coordinate, 1 row.
 
     ``Coupling(name="gear", joints=("motor", "wheel"), coefficients=(1, -50))``: the motor turns 50
-    times as fast. The joints may be revolute, prismatic or helical.
+    times as fast. The joints may be revolute, prismatic or helical. A matrix of coefficients (rows,
+    joints) is as many relations at once, as gear trains and differentials of any kind make; then
+    `offset` is one number, or one per row.
     """
 
     joints: Sequence[str] = field(kw_only=True)
@@ -253,38 +237,50 @@ class Coupling(_Relations):
         names = (self.joints,) if isinstance(self.joints, str) else tuple(self.joints)
         who = self._who()
         numbers = numbers_of(self.coefficients, f"{who}: coefficients")
-        if not names or numbers.shape != (len(names),):
+        if not names or not numbers.size or numbers.ndim > 2 or numbers.shape[-1:] != (len(names),):
             raise ModelError(
                 f"{who}: {len(names)} joints {list(names)} and coefficients of shape "
                 f"{numbers.shape}; it needs one coefficient per joint, for example "
-                f"joints=('left', 'right'), coefficients=(1, -1)."
+                f"joints=('left', 'right'), coefficients=(1, -1); several relations are the rows "
+                f"of a matrix."
             )
         if len(set(names)) < len(names):
             raise ModelError(f"{who}: a joint is listed twice in {list(names)}; add the numbers.")
+        matrix = numbers.reshape(-1, len(names))
+        offsets = numbers_of(self.offset, f"{who}: offset")
         if (
             not np.isfinite(numbers).all()
-            or not numbers.all()
-            or not np.isfinite(number_of(self.offset))
+            or not matrix.any(axis=0).all()
+            or not np.isfinite(offsets).all()
         ):
             raise ModelError(
                 f"{who}: coefficients {numbers.tolist()} and offset {self.offset!r} must be finite "
                 f"numbers and no coefficient 0; a joint with coefficient 0 takes no part."
             )
+        if np.linalg.matrix_rank(matrix) < len(matrix):
+            raise ModelError(
+                f"{who}: the {len(matrix)} rows of coefficients {numbers.tolist()} depend on each "
+                f"other; leave out those that the others imply."
+            )
         object.__setattr__(self, "joints", names)
-        object.__setattr__(self, "coefficients", tuple(numbers.tolist()))
+        kept = tuple(map(tuple, matrix.tolist())) if numbers.ndim == 2 else tuple(numbers.tolist())
+        object.__setattr__(self, "coefficients", kept)
         super().__post_init__()
 
     def relations(self, model: Model) -> Mapping[str, Shares]:
-        """One row, "ratio"."""
-        numbers: Any = self.coefficients
-        return {"ratio": dict(zip(self.joints, numbers, strict=True))}
+        """One row, "ratio", or those of the matrix by their numbers."""
+        numbers = np.asarray(self.coefficients)
+        if numbers.ndim == 1:
+            return {"ratio": dict(zip(self.joints, numbers.tolist(), strict=True))}
+        rows = [dict(zip(self.joints, row, strict=True)) for row in numbers.tolist()]
+        return {str(i): {n: c for n, c in row.items() if c} for i, row in enumerate(rows)}
 
     def with_locked(
         self, model: Model, locked: Mapping[str, ArrayLike], before: Model
     ) -> Constraint | None:
         """The coupling of the joints that are left."""
         left = super().with_locked(model, locked, before)
-        if left is None or left is self:
+        if left is None or left is self or np.ndim(self.coefficients) == 2:
             return left
         assert isinstance(left, _Partly)
         shares, offset = left.rows["ratio"], np.ravel(left.offset)[0]
@@ -295,13 +291,16 @@ class Coupling(_Relations):
 
 @final
 @dataclass(frozen=True)
-class Gear(_Relations):
+class Gear(Relations):
     """Two wheels in mesh, both on one carrier body: 1 row.
 
     Either `ratio`, turns of the driver per turn of the driven joint, negative where they turn
     against each other by the signs of their joint axes; or `teeth` (driver, driven) for wheels on
     parallel shafts, whose sense of rotation then follows from the axes: opposite, or the same if
     the ring is `internal`.
+
+    With the `module`, m of pitch diameter per tooth, and the `pressure_angle` (rad),
+    `joint_reactions` has the forces of the teeth on both shafts. Their distance must fit.
 
     >>> import phipsi as pp
     >>> shaft, b = pp.SpatialInertia(1.0, (0, 0, 0), 0.1), pp.ModelBuilder(gravity=(0, 0, 0))
@@ -318,10 +317,26 @@ class Gear(_Relations):
     ratio: float | None = field(default=None, kw_only=True)
     teeth: tuple[float, float] | None = field(default=None, kw_only=True)
     internal: bool = field(default=False, kw_only=True)
+    module: float | None = field(default=None, kw_only=True)
+    pressure_angle: float | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self._different(driver=self.driver, driven=self.driven)
+        if (self.module is None) is not (self.pressure_angle is None) or (
+            self.module is not None and self.teeth is None
+        ):
+            raise ModelError(
+                f"{self._who()}: forces of teeth need teeth=, module= (m of pitch diameter per "
+                f"tooth) and pressure_angle= (rad), all three."
+            )
+        if self.module is not None:
+            module = number_of(self.module)
+            if not 0 < module < np.inf:
+                raise ModelError(f"{self._who()}: module={self.module!r} must be above 0, in m.")
+            object.__setattr__(self, "module", module)
+            angle = checked_angle(self.pressure_angle, self._who())
+            object.__setattr__(self, "pressure_angle", angle)
         if self.internal and self.teeth is None:
             raise ModelError(
                 f"{self._who()}: internal=True gives teeth their sense of rotation; a ratio has it "
@@ -354,10 +369,25 @@ class Gear(_Relations):
             ratio = sense * self.teeth[1] / self.teeth[0]
         return {"mesh": {self.driver: 1.0, self.driven: -ratio}}
 
+    def tooth_forces(self, model: Model) -> tuple[ToothForce, ...]:
+        """At the pitch point, if module and pressure angle are given."""
+        if self.module is None or self.pressure_angle is None:
+            return ()
+        assert self.teeth is not None
+        shares = self.relations(model)["mesh"]
+        bodies = model.joint(self.driver).index, model.joint(self.driven).index
+        one, other = (0.5 * self.module * z for z in self.teeth)
+        both = shares[self.driver], shares[self.driven]
+        force = of_wheels(
+            model, bodies, both, (one, other), self.pressure_angle, self._who(),
+            internal=self.internal,
+        )  # fmt: skip
+        return (force,)
+
 
 @final
 @dataclass(frozen=True)
-class Planetary(_Relations):
+class Planetary(Relations):
     """Planetary gear: sun, ring and carrier on one housing, coaxial: 1 row (Willis).
 
     z_sun (q_sun − q_carrier) + z_ring (q_ring − q_carrier) = 0, with `teeth` (sun, ring). With a
@@ -429,7 +459,7 @@ class Planetary(_Relations):
 
 @final
 @dataclass(frozen=True)
-class Differential(_Relations):
+class Differential(Relations):
     """Bevel differential: the carrier turns with the mean of the two side shafts: 1 row.
 
     q_left + q_right = 2 q_carrier, the three joints coaxial on one housing; joints whose axes point
@@ -456,10 +486,11 @@ class Differential(_Relations):
 
 @final
 @dataclass(frozen=True)
-class RackPinion(_Relations):
+class RackPinion(Relations):
     """A pinion of pitch radius `radius` (m) moves a rack: q_rack = radius · q_pinion, 1 row.
 
-    A negative radius: the rack moves against its axis while the pinion turns about its own.
+    A negative radius: the rack moves against its axis while the pinion turns about its own. With
+    the `pressure_angle` (rad), `joint_reactions` has the forces of the teeth.
 
     >>> import phipsi as pp
     >>> steering = pp.constraints.RackPinion(name="rack", pinion="wheel", rack="bar", radius=0.01)
@@ -468,10 +499,14 @@ class RackPinion(_Relations):
     pinion: str = field(kw_only=True)
     rack: str = field(kw_only=True)
     radius: float = field(kw_only=True)
+    pressure_angle: float | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "radius", self._not_zero("radius", self.radius, " of metres"))
+        if self.pressure_angle is not None:
+            angle = checked_angle(self.pressure_angle, self._who())
+            object.__setattr__(self, "pressure_angle", angle)
 
     def relations(self, model: Model) -> Mapping[str, Shares]:
         """One row, "mesh"."""
@@ -479,10 +514,17 @@ class RackPinion(_Relations):
         self._of_kind(model, self.rack, "rack", _SLIDES)
         return {"mesh": {self.rack: 1.0, self.pinion: -self.radius}}
 
+    def tooth_forces(self, model: Model) -> tuple[ToothForce, ...]:
+        """Where pinion and rack touch, if the pressure angle is given."""
+        if self.pressure_angle is None:
+            return ()
+        bodies = model.joint(self.pinion).index, model.joint(self.rack).index
+        return (of_rack(model, *bodies, self.radius, self.pressure_angle, self._who()),)
+
 
 @final
 @dataclass(frozen=True)
-class Screw(_Relations):
+class Screw(Relations):
     """A spindle moves a nut by `lead` (m) per turn: q_nut = lead · q_spindle / 2π, 1 row.
 
     The spindle is a revolute joint and the nut a prismatic one; signs are those of their axes. On
@@ -510,7 +552,7 @@ class Screw(_Relations):
 
 @final
 @dataclass(frozen=True)
-class Belt(_Relations):
+class Belt(Relations):
     """A belt or chain without slip around pulleys on parallel shafts of one body: n − 1 rows.
 
     `radii` (m) of the `pulleys`, in the same order; a negative radius: the pulley touches the
@@ -546,53 +588,6 @@ class Belt(_Relations):
         signs, radii = self._coaxial(model, roles), np.asarray(self.radii)
         speeds = list(zip(self.pulleys, radii * signs, strict=True))
         return {f"{p}–{q}": {p: x, q: -y} for (p, x), (q, y) in pairwise(speeds)}
-
-
-@final
-@dataclass(frozen=True)
-class Motor(_Relations):
-    """A joint that turns (or slides) at a constant rate, whatever effort that takes: 1 row.
-
-    The effort of the motor is minus its multiplier. `rate` is in rad/s or m/s; a motor with rate 0
-    is a brake. A motion that varies in time is prescribed in the run that it belongs to:
-    ``pp.simulate(…, prescribed={joint: acceleration})``.
-
-    >>> import phipsi as pp
-    >>> arm = pp.examples.planar_arm(2)
-    >>> driven = pp.System(arm, [pp.constraints.Motor(name="crank", joint="joint1", rate=3.0)])
-    >>> motion = pp.forward_dynamics(driven, [0, 0.5], [3, 1], [0, 0], multipliers=True)
-    >>> float(abs(motion.vdot[0]).round(9)), -motion.f.round(3)
-    (0.0, array([2.373]))
-    """
-
-    joint: str = field(kw_only=True)
-    rate: float = field(kw_only=True)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if callable(self.rate) or not np.isfinite(number_of(self.rate)):
-            raise ModelError(
-                f"{self._who()}: rate={self.rate!r} must be one finite number, in rad/s or m/s. "
-                f"A rate that varies is prescribed in the run:\n"
-                f"    pp.simulate(system, …, prescribed={{{self.joint!r}: acceleration}})"
-            )
-        object.__setattr__(self, "rate", number_of(self.rate))
-
-    def relations(self, model: Model) -> Mapping[str, Shares]:
-        """One row, "rate"."""
-        return {"rate": {self.joint: 1.0}}
-
-    def prescribed(self, rows: int) -> Array:
-        """The rate."""
-        return np.full(rows, self.rate)
-
-    def coordinates(self, model: Model) -> tuple[tuple[Array, float], ...]:
-        """None: where the joint is follows from the rate."""
-        return ()
-
-    def fitted(self, model: Model, q: Array) -> Motor:
-        """Itself: it has no position."""
-        return self
 
 
 def _joints_of(relations: Mapping[str, Shares]) -> list[str]:

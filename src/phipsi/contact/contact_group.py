@@ -47,6 +47,8 @@ class ContactGroup:
         self.m = Numbers(code.e)
         self._kinds, self._firsts = (word_table(code.module, x) for x in (numbers, firsts))
         self.count = len(kinds)
+        order = _order(KINDS[self.kinds[0]]) if len(self.kinds) == 1 else []
+        self._whole = order if order and len(order) % BLOCK == 0 else None
         many = self.size = padded(layout.n_rows)
         common = reduce(and_, masks) if masks else 1
         self._masks = None if common or masks is None else word_table(code.module, masks)
@@ -258,16 +260,58 @@ class ContactGroup:
             with b.if_then(b.icmp_signed("<", slot, i64(self.layout.n_heads))):
                 m.store(s(slot), heads, i)
 
-        if self._masks is None:  # nothing is zero but what is padded
-            write_loop(b, self.used, clear_end)
+        if self._whole is not None:
+            write_loop(b, self.k, self._copy_blocks)
         else:
-            write_loop(b, self.k, lambda i: clear(*self.rows_of(i)))
-        with b.if_then(b.icmp_signed("<", self.used, self.n)):
-            clear(self.used, self.n)
-        write_loop(b, self.k, contact)
+            if self._masks is None:  # nothing is zero but what is padded
+                write_loop(b, self.used, clear_end)
+            else:
+                write_loop(b, self.k, lambda i: clear(*self.rows_of(i)))
+            with b.if_then(b.icmp_signed("<", self.used, self.n)):
+                clear(self.used, self.n)
+            write_loop(b, self.k, contact)
         write_loop(b, self.k, head)
         for source, target in ((self.b, free), (self.mu, mu), (start, y)):
             self.gather_rows(source, target)
+
+    def _copy_blocks(self, i: Any) -> None:
+        """The rows of contact i with those of contacts up to it, and their mirror images.
+
+        Of contacts of one kind that fill their blocks of rows: columns of W that a block needs are
+        those of whole contacts, with which it meets, or between which there are zeros.
+        """
+        m, b, order = self.m, self.m.b, self._whole
+        assert order is not None
+        matrix, n, count = self.places[0], self.layout.n_rows, len(order)
+        first = m.word(self.firsts, i)
+        mine = b.sub(m.word(self.rows, first), i64(order[0]))
+        low = m.word(self.lows, b.udiv(first, i64(BLOCK)))
+
+        def pair(j: Any, entry: Callable[[Any, int, int], Any]) -> None:
+            start = m.word(self.firsts, j)
+            other = b.sub(m.word(self.rows, start), i64(order[0]))
+            down = m.at(matrix, m.plus(b.mul(first, self.n), start))
+            along = m.at(matrix, m.plus(b.mul(start, self.n), first))
+            for t in range(count):
+                for u in range(count):
+                    x = entry(other, order[t], order[u])
+                    m.store(x, down, m.plus(b.mul(i64(t), self.n), u))
+                    m.store(x, along, m.plus(b.mul(i64(u), self.n), t))
+
+        def known(other: Any, t: int, u: int) -> Lane:
+            return self.code.element(self.W, m.plus(mine, t), m.plus(other, u), n)
+
+        def both(j: Any) -> None:
+            if self._masks is None:
+                pair(j, known)
+                return
+            with b.if_else(self._meet(i, j)) as (meets, apart):
+                with meets:
+                    pair(j, known)
+                with apart:
+                    pair(j, lambda *_: self.code.e.constant(0.0))
+
+        m.between(b.udiv(low, i64(count)), m.plus(i, 1), both)
 
 
 def _order(kind: Kind) -> list[int]:

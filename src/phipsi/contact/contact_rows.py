@@ -58,8 +58,8 @@ COLUMNS = (
 )  # fmt: skip
 """Columns of the materials of slots."""
 _LETTERS = "abs12n"
-_AXIS = dict(zip(_LETTERS, (0, 1, 2, 0, 1, 2), strict=True))
-_SLIDES = "12n"
+AXIS = dict(zip(_LETTERS, (0, 1, 2, 0, 1, 2), strict=True))
+SLIDES = "12n"
 _FIRM = 1e30
 """Stiffness (N/m) from which a contact is rigid."""
 RIGID = np.array([0.0, 0.0, 0.0, 0.0, 2 * _FIRM, 0.0, 0.0])
@@ -255,21 +255,28 @@ class RowPlan:
         heads = [*of_slots, *range(len(kinds), len(self.sides))]
         self.a, self.b = self.sides[np.array(heads, dtype=int)].T
         letters = layout.letters[: len(of_slots)]
-        axis = np.array([_AXIS[x] for x in letters], dtype=int)
-        self.table = RowTable(of_slots, axis, np.array([x in _SLIDES for x in letters], bool))
+        axis = np.array([AXIS[x] for x in letters], dtype=int)
+        self.table = RowTable(of_slots, axis, np.array([x in SLIDES for x in letters], bool))
 
     @property
-    def reached(self) -> Array:
-        """Which hosts the impulses of each head or limit move: all with loops, or by trees."""
+    def related(self) -> Array:
+        """Which hosts impulses at each host move (m, m): all with loops, or those of its trees."""
         if self._loops:
-            return np.ones((len(self.sides), self.n_hosts), dtype=bool)
+            return np.ones((self.n_hosts, self.n_hosts), dtype=bool)
         parent, places = self.model.parent, self.model.v_slices
         owner = {i: k for k, at in enumerate(places) for i in range(at.start, at.stop)}
         roots: list[set[int]] = [{_root(parent, body)} for body in self.bodies]
         for i in range(0, len(self.rates), 6):
             roots.append({_root(parent, owner[x]) for x in self.rates[i : i + 6]})
-        moved = [set().union(*(roots[x] for x in pair if x >= 0)) for pair in self.sides]
-        return np.array([[bool(x & y) for y in roots] for x in moved], dtype=bool)
+        return np.array([[bool(x & y) for y in roots] for x in roots], dtype=bool)
+
+    @property
+    def reached(self) -> Array:
+        """Which hosts the impulses of each head or limit move: those that its hosts do."""
+        related = self.related
+        rows = [[related[x] for x in pair if x >= 0] for pair in self.sides]
+        none = np.zeros(self.n_hosts, dtype=bool)
+        return np.array([np.any([none, *x], axis=0) for x in rows]).reshape(-1, self.n_hosts)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -311,6 +318,12 @@ class RowPlan:
         """Which rows are those of ropes."""
         return len(self.table.slot) + len(self.joints.stops) + np.arange(len(self.joints.ropes))
 
+    @property
+    def firsts(self) -> list[int]:
+        """The first row of each head or limit, and at last how many rows there are."""
+        n, joints = self.layout.n_rows, self.layout.stops + self.layout.limits
+        return [*self.layout.firsts, *range(n - joints, n + 1)]
+
 
 def _root(parent: Any, body: int) -> int:
     while parent[body] >= 0:
@@ -327,49 +340,6 @@ def contact_axes(normal: Any) -> Any:
     t1 = np.stack([1.0 + sign * x * x * a, sign * b, -sign * x], axis=-1)
     t2 = np.stack([b, sign + y * y * a, -y], axis=-1)
     return np.stack([t1, t2, normal], axis=1)
-
-
-class RowBlocks(NamedTuple):
-    """C at the bodies of side a and of side b, (n, 6) each, the sign of b included."""
-
-    a: Any
-    b: Any
-
-
-def row_blocks(plan: RowPlan, origins: Any, slots: Any, pulls: Any = None) -> RowBlocks:
-    """The rows, from the origins (m, 3) of bodies, slots (gap, normal, x_a, x_b), and ropes."""
-    parts = []
-    if plan.n_slots:
-        table, count = plan.table, len(plan.table.slot)
-        axes = contact_axes(slots.normal)[table.slot, table.axis]
-        sides = (plan.a[:count], slots.x_a, 1.0), (plan.b[:count], slots.x_b, -1.0)
-        for bodies, point, sign in sides:
-            host = np.maximum(bodies, 0)
-            there = np.where(bodies >= 0, sign, 0.0)[:, None]
-            slides = np.where(table.slides, 1.0, 0.0)[:, None]
-            turn = np.cross(point[table.slot] - origins[host], axes)
-            if not table.slides.all():
-                turn = turn * slides + axes * (1.0 - slides)
-            parts.append([np.concatenate([turn * there, axes * (slides * there)], axis=1)])
-    else:
-        parts = [[], []]
-    more, ns = plan.joint_blocks, len(plan.joints.stops)
-    rest = [(x, np.zeros_like(x)) for x in (more[:ns], more[ns:])]
-    rest[1:1] = [] if pulls is None else [(pulls[:, 0], pulls[:, 1])]
-    for both in (x for x in rest if len(x[0])):
-        for part, block in zip(parts, both, strict=True):
-            part.append(block)
-    return RowBlocks(*(x[0] if len(x) == 1 else np.concatenate(x) for x in parts))
-
-
-def row_rates(plan: RowPlan, blocks: RowBlocks, motions: Any) -> Any:
-    """C V (n,) of the motions V (hosts, 6)."""
-    total = None
-    for hosts, block in ((plan.a, blocks.a), (plan.b, blocks.b)):
-        if (hosts >= 0).any():
-            term = np.sum(block * motions[np.maximum(hosts, 0)], axis=1)
-            total = term if total is None else total + term
-    return total
 
 
 class ProblemParts(NamedTuple):

@@ -18,9 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.backends.native.text.lane_arithmetic import I64, i64
-from phipsi.contact.cone_problem import INACTIVE
+from phipsi.contact.cone_problem import INACTIVE, ROWS
 from phipsi.contact.contact_rows import RowPlan
-from phipsi.contact.lane_elimination import Numbers, word_table
+from phipsi.contact.lane_elimination import BLOCK, Numbers, word_table
+from phipsi.contact.row_products import in_memory
 from phipsi.laws import law_operations as ops
 from phipsi.laws.calls import Callee
 from phipsi.laws.graph import Node
@@ -32,14 +33,13 @@ Array = NDArray[Any]
 class Delassus(Callee):
     """C_a, C_b (n, 6), Λ (6m, 6m), s (heads,), compliance (heads,) → W (n, n), of m hosts."""
 
+    takes_views = True
+
     def __init__(self, plan: RowPlan) -> None:
         self.plan, self.layout = plan, plan.layout
-        n, joints = self.layout.n_rows, self.layout.stops + self.layout.limits
+        n = self.layout.n_rows
         self.shapes = ((n, n),)
-        self._firsts = [*self.layout.firsts, *range(n - joints, n + 1)]
-        self._hosts = plan.sides.tolist()
-        self._reached = plan.reached.astype(int).tolist()
-        text = repr((self._firsts, self._hosts, self._reached, self.layout.limits))
+        text = repr((self.layout, plan.sides.tolist(), plan.related.astype(int).tolist()))
         self.key = ("delassus", text)
         self.name = f"delassus {hashlib.sha256(text.encode()).hexdigest()}"
 
@@ -91,8 +91,14 @@ class Delassus(Callee):
 
     def write(self, code: Any, args: Sequence[Any]) -> Sequence[Any]:
         """Loops over pairs of slots that are there."""
-        a, b, admittance, s, compliance = (code.stored(x).base for x in args)
-        writer = _Writer(code, self, (a, b), admittance)
+        n, m, k = self.layout.n_rows, self.plan.n_hosts, self.layout.n_heads
+        sides = [
+            in_memory(code, x, 6 * n) if (hosts >= 0).any() else None
+            for x, hosts in zip(args[:2], self.plan.sides.T, strict=True)
+        ]
+        sizes = (36 * m * m, k, k)
+        admittance, s, compliance = map(in_memory, [code] * 3, args[2:], sizes)
+        writer = _Writer(code, self, sides, admittance)
         return [writer.write(s, compliance)]
 
 
@@ -108,18 +114,22 @@ _BITS = 62
 
 @final
 class _Writer(Numbers):
-    """Writes the code."""
+    """Writes the code: rows are taken together, `BLOCK` at a time where all slots have as many."""
 
     def __init__(self, code: Any, callee: Delassus, sides: Sequence[Any], admittance: Any) -> None:
         super().__init__(code.e)
+        layout, plan = callee.layout, callee.plan
         self.code, self.sides, self.admittance = code, sides, admittance
-        self.n, self.heads = callee.layout.n_rows, callee.layout.n_heads
-        self.k, self.m = self.heads + callee.layout.limits, callee.plan.n_hosts
-        self.firsts = word_table(code.module, callee._firsts)
-        self.bodies = word_table(code.module, [x for pair in callee._hosts for x in pair])
-        self.masks = word_table(code.module, masks_of(callee.plan.reached))
-        self.reached = word_table(code.module, [x for row in callee._reached for x in row])
-        self.W, self.y = code.area(max(1, self.n**2)), code.area(6 * max(1, self.m))
+        self.n, self.heads, self.contacts = layout.n_rows, layout.n_heads, len(layout.contacts)
+        self.k, self.m = self.heads + layout.limits, plan.n_hosts
+        self.firsts = word_table(code.module, plan.firsts)
+        self.bodies = word_table(code.module, plan.sides.ravel().tolist())
+        self.masks = word_table(code.module, masks_of(plan.reached))
+        self.related = word_table(code.module, plan.related.astype(int).ravel().tolist())
+        self.reached = word_table(code.module, plan.reached.astype(int).ravel().tolist())
+        together = all(len(ROWS[x]) % BLOCK == 0 for x in layout.contacts)
+        self.rows = BLOCK if together else 1  # of slots that are taken together
+        self.W, self.y = code.area(max(1, self.n**2)), code.area(6 * self.rows * max(1, self.m))
         self.there = code.area(max(1, -(-self.k // code.e.lanes))).base
 
     def write(self, s: Any, compliance: Any) -> Any:
@@ -132,105 +142,136 @@ class _Writer(Numbers):
 
         self.between(0, self.heads, mark)
         self.between(self.heads, self.k, lambda i: self.put_word(i64(1), self.there, i))
+        for count, first, end in ((self.rows, 0, self.contacts), (1, self.contacts, self.k)):
+            if first < end:
+                self.between(
+                    first, end, lambda i, x=count: self.if_there(i, lambda: self._slot(i, x))
+                )
 
-        def slot(i: Any) -> None:
-            self.if_there(i, lambda: self._rows_of(i, compliance))
+        def soften(i: Any) -> None:
+            normal = self.b.sub(self._ends(i)[1], i64(1))
+            place = self.plus(self.b.mul(normal, i64(self.n)), normal)
+            self.store(self.load(self.W.base, place) + self.load(compliance, i), self.W.base, place)
 
-        self.between(0, self.k, slot)
+        self.between(0, self.heads, lambda i: self.if_there(i, lambda: soften(i)))
         return self.W
 
     def if_there(self, i: Any, body: Any) -> None:
         """Code for a slot that is there in some lane."""
-        is_there = self.b.icmp_signed("!=", self.word(self.there, i), i64(0))
-        with self.b.if_then(is_there):
+        with self.b.if_then(self.is_true(self.there, i)):
             body()
 
-    def if_meets(self, i: Any, j: Any, r: Any) -> None:
-        """Products of row r of slot i with slot j, if it is there and moves the same hosts."""
-        b = self.b
-        both = b.and_(self.word(self.masks, i), self.word(self.masks, j))
-        with b.if_then(b.icmp_signed("!=", both, i64(0))):
-            self.if_there(j, lambda: self._products(r, j))
+    def is_true(self, table: Any, i: Any) -> Any:
+        """Whether word i is not 0."""
+        return self.b.icmp_signed("!=", self.word(table, i), i64(0))
 
     def _ends(self, i: Any) -> tuple[Any, Any]:
         return self.word(self.firsts, i), self.word(self.firsts, self.plus(i, 1))
 
-    def _sides_of(self, i: Any) -> list[Any]:
-        return [self.word(self.bodies, self.plus(self.b.mul(i, i64(2)), t)) for t in (0, 1)]
+    def _sides_of(self, i: Any) -> list[tuple[Any, Any]]:
+        """The rows at each side, and their host."""
+        place = self.b.mul(i, i64(2))
+        return [
+            (rows, self.word(self.bodies, self.plus(place, t)))
+            for t, rows in enumerate(self.sides)
+            if rows is not None
+        ]
 
-    def _rows_of(self, i: Any, compliance: Any) -> None:
+    def _slot(self, i: Any, count: int) -> None:
+        """Entries of the rows of slot i with those of slots up to it, `count` rows at once."""
         first, end = self._ends(i)
-        hosts = self._sides_of(i)
+        mask = self.word(self.masks, i)
+        parts = (self.rows, i64(0), i64(self.contacts)), (1, i64(self.contacts), i64(self.k))
 
-        def row(r: Any) -> None:
-            self._reach(i, r, hosts)
-            self.between(0, self.plus(i, 1), lambda j: self.if_meets(i, j, r))
+        def rows(r: Any) -> None:
+            self._reach(i, r, count)
+            for other, start, stop in parts:
+                if start.number < stop.number:
+                    upto = self.plus(i, 1)
+                    less = self.b.icmp_signed("<", upto, stop)
+                    stop = self.b.select(less, upto, stop)
+                    self.between(start, stop, lambda j, x=other: meets(j, r, x))
 
-        self.between(first, end, row)
-        with self.b.if_then(self.b.icmp_signed("<", i, i64(self.heads))):
-            normal = self.b.sub(end, i64(1))
-            place = self.plus(self.b.mul(normal, i64(self.n)), normal)
-            self.store(self.load(self.W.base, place) + self.load(compliance, i), self.W.base, place)
+        def meets(j: Any, r: Any, other: int) -> None:
+            both = self.b.and_(mask, self.word(self.masks, j))
+            with self.b.if_then(self.b.icmp_signed("!=", both, i64(0))):
+                self.if_there(j, lambda: self._entries(i, j, r, count, other))
 
-    def _reach(self, i: Any, r: Any, hosts: list[Any]) -> None:
-        """y = Λ C_r*: the motions that an impulse of row r gives all bodies."""
-        b, y = self.b, self.y.base
-        rows = [
-            [self.load(side, self.plus(b.mul(r, i64(6)), t)) for t in range(6)]
-            for side in self.sides
-        ]
+        self.between(first, end, rows, count)
 
-        def body(c: Any) -> None:
-            start = b.mul(c, i64(6))
-            for t in range(6):
-                self.store(0.0, y, self.plus(start, t))
-            place = self.plus(b.mul(i, i64(self.m)), c)
-            moves = b.icmp_signed("!=", self.word(self.reached, place), i64(0))
-            with b.if_then(moves):
-                for host, numbers in zip(hosts, rows, strict=True):
-                    with b.if_then(b.icmp_signed(">=", host, i64(0))):
-                        self._add(numbers, host, start)
-
-        self.between(0, self.m, body)
-
-    def _add(self, numbers: list[Any], host: Any, start: Any) -> None:
-        """The part of one side in y of a body: columns of Λ's block, which is symmetric."""
+    def _reach(self, i: Any, r: Any, count: int) -> None:
+        """y = Λ C_r*: the motions that impulses of rows r, r + 1, … give the hosts they reach."""
         b = self.b
-        sums = [self.load(self.y.base, self.plus(start, t)) for t in range(6)]
-        for u, x in enumerate(numbers):
-            line = b.mul(self.plus(b.mul(host, i64(6)), u), i64(6 * self.m))
-            for t in range(6):
-                entry = self.load(self.admittance, self.plus(self.plus(line, start), t))
-                sums[t] = x.times_plus(entry, sums[t])
-        for t in range(6):
-            self.store(sums[t], self.y.base, self.plus(start, t))
+        sides = self._sides_of(i)
 
-    def _products(self, r: Any, j: Any) -> None:
-        """Entries of row r with all rows of slot j, and their mirror images."""
+        def host(c: Any) -> None:
+            with b.if_then(self.is_true(self.reached, self.plus(b.mul(i, i64(self.m)), c))):
+                start = b.mul(c, i64(6 * self.rows))
+                for t in range(6 * count):
+                    self.store(0.0, self.y.base, self.plus(start, t))
+                for rows, own in sides:
+                    with b.if_then(b.icmp_signed(">=", own, i64(0))):
+                        place = self.plus(b.mul(own, i64(self.m)), c)
+                        with b.if_then(self.is_true(self.related, place)):
+                            self._add(rows, r, own, c, count)
+
+        self.between(0, self.m, host)
+
+    def _add(self, rows: Any, r: Any, own: Any, c: Any, count: int) -> None:
+        """The part of one side in y of a host: columns of Λ's block, which is symmetric."""
         b = self.b
+        y = self.at(self.y.base, b.mul(c, i64(6 * self.rows)))
+        sums = [[self.load(y, 6 * t + u) for u in range(6)] for t in range(count)]
+        block = self.plus(b.mul(own, i64(36 * self.m)), b.mul(c, i64(6)))
+        block = self.at(self.admittance, block)
+        numbers = self.at(rows, b.mul(r, i64(6)))
+        for v in range(6):
+            x = [self.load(numbers, 6 * t + v) for t in range(count)]
+            for u in range(6):
+                entry = self.load(block, 6 * self.m * v + u)
+                for t in range(count):
+                    sums[t][u] = x[t].times_plus(entry, sums[t][u])
+        for t in range(count):
+            for u in range(6):
+                self.store(sums[t][u], y, 6 * t + u)
+
+    def _entries(self, i: Any, j: Any, r: Any, count: int, other: int) -> None:
+        """Entries of `count` rows from r on with all rows of slot j, `other` of them at once."""
         first, end = self._ends(j)
-        hosts = self._sides_of(j)
-        known = [b.icmp_signed(">=", host, i64(0)) for host in hosts]
+        self.between(first, end, lambda c: self._block(i, j, r, c, count, other), other)
+
+    def _block(self, i: Any, j: Any, r: Any, c: Any, count: int, other: int) -> None:
+        """Entries of rows with columns, and their mirror images."""
+        b, sides = self.b, self._sides_of(j)
+        known = []
+        for _, host in sides:
+            safe = b.select(b.icmp_signed(">=", host, i64(0)), host, i64(0))
+            there = self.is_true(self.reached, self.plus(b.mul(i, i64(self.m)), safe))
+            known.append(b.and_(there, b.icmp_signed(">=", host, i64(0))))
+        if len(sides) == 1:
+            self._sums(r, c, sides, count, other)
+            return
         cases = ((b.and_(*known), (0, 1)), (b.not_(known[1]), (0,)), (b.not_(known[0]), (1,)))
-        for holds, sides in cases:
+        for holds, chosen in cases:
             with b.if_then(holds):
-                self._columns(r, first, end, [(self.sides[t], hosts[t]) for t in sides])
+                self._sums(r, c, [sides[t] for t in chosen], count, other)
 
-    def _columns(self, r: Any, first: Any, end: Any, sides: list[tuple[Any, Any]]) -> None:
-        """Entries of row r, from the motions of the hosts of a slot."""
-        b, W = self.b, self.W.base
-        moves = [
-            [self.load(self.y.base, self.plus(b.mul(host, i64(6)), u)) for u in range(6)]
-            for _, host in sides
-        ]
-
-        def column(c: Any) -> None:
-            out = self.e.constant(0.0)
-            for (side, _), move in zip(sides, moves, strict=True):
-                for u, y in enumerate(move):
-                    x = self.load(side, self.plus(b.mul(c, i64(6)), u))
-                    out = x.times_plus(y, out)
-            self.store(out, W, self.plus(b.mul(r, i64(self.n)), c))
-            self.store(out, W, self.plus(b.mul(c, i64(self.n)), r))
-
-        self.between(first, end, column)
+    def _sums(self, r: Any, c: Any, sides: list[tuple[Any, Any]], count: int, other: int) -> None:
+        """C_c y of the hosts that rows r reach."""
+        b, n = self.b, self.n
+        out = [[self.e.constant(0.0)] * other for _ in range(count)]
+        for rows, host in sides:
+            y = self.at(self.y.base, b.mul(host, i64(6 * self.rows)))
+            numbers = self.at(rows, b.mul(c, i64(6)))
+            for v in range(6):
+                moves = [self.load(y, 6 * t + v) for t in range(count)]
+                for u in range(other):
+                    x = self.load(numbers, 6 * u + v)
+                    for t in range(count):
+                        out[t][u] = x.times_plus(moves[t], out[t][u])
+        down = self.at(self.W.base, self.plus(b.mul(r, i64(n)), c))
+        along = self.at(self.W.base, self.plus(b.mul(c, i64(n)), r))
+        for t in range(count):
+            for u in range(other):
+                self.store(out[t][u], down, n * t + u)
+                self.store(out[t][u], along, n * u + t)

@@ -98,7 +98,8 @@ class ConeLanes(Numbers):
     **Attributes:** of the problem `W`, `free` (b), `s`, `mu`, `y`, `contacts`, `k`, `n`; `z` =
     W y + b; `sigma`; vectors of rows for the methods; `eps`, the
     mean of the diagonal of W; `scale`, the largest |W| |y| + |b|;
-    `found`, the residual; `ends`, words for `eliminate`, and `lows`, the first column of each block
+    `found`, the residual; `scaled` and `changed`, lanes whose W is not as it was given, and whose y
+    `move_inside` changed; `ends`, words for `eliminate`, and `lows`, the first column of each block
     of rows, beyond which W is zero.
     """
 
@@ -118,6 +119,7 @@ class ConeLanes(Numbers):
         self.z, self.sigma, self.d, self.new = self.vectors[:4]
         self.lows, self.ends = profile_of(self, self.contacts, self.k, self.n)
         self.eps, self.scale, self.found = (b.alloca(e.vector) for _ in range(3))
+        self.scaled, self.changed = (b.alloca(e.mask) for _ in range(2))
 
     # ---- contacts
 
@@ -153,18 +155,25 @@ class ConeLanes(Numbers):
         """Round groups, and steps of projections."""
         e, b = self.e, self.b
         write_loop(b, self.n, lambda i: self.store(0.0, self.sigma, i))
+        b.store(self.never(), self.scaled)
         self.each_contact(self._scales)
 
-        def row(i: Any) -> None:
+        def entries(i: Any) -> None:
             mine = self.load(self.sigma, i)
             start = self.at(self.W, b.mul(i, self.n))
-            self.store(self.load(self.free, i) * mine, self.free, i)
 
             def entry(j: Any) -> None:
                 x = self.load(start, j) * (mine * self.load(self.sigma, j))
                 self.store(x, start, j)
 
             self.between(*self.columns_of(i, 1), entry)
+
+        with b.if_then(self.any(b.load(self.scaled, typ=e.mask))):
+            write_loop(b, self.n, entries)
+
+        def row(i: Any) -> None:
+            mine = self.load(self.sigma, i)
+            self.store(self.load(self.free, i) * mine, self.free, i)
             there = e.compare(">", mine, 0.0)
             y = self.load(self.y, i) / e.select(there, mine, 1.0)
             fine = b.and_(there, e.compare("<", self.size(y), math.inf))
@@ -193,6 +202,7 @@ class ConeLanes(Numbers):
             there = e.compare("<", s, INACTIVE)
             self.store(e.select(there, s, 1.0), self.s, i)
             self.store(e.select(there, 1.0, 0.0), self.sigma, first)
+            self._note(self.b.not_(there), self.scaled)
         for number, group in enumerate(kind.groups):
             mu = self.rows(self.mu, first, group)
             largest = mu[0]
@@ -210,6 +220,11 @@ class ConeLanes(Numbers):
                 if there is not None:
                     scale = e.select(there, scale, 0.0)
                 self.store(scale, self.sigma, self.plus(first, t))
+                self._note(e.compare("!=", scale, 1.0), self.scaled)
+
+    def _note(self, where: Any, place: Any) -> None:
+        """Add lanes to a mask in memory."""
+        self.b.store(self.b.or_(self.b.load(place, typ=self.e.mask), where), place)
 
     def _steps(self, kind: Kind, i: Any, first: Any) -> None:
         e, b = self.e, self.b
@@ -320,8 +335,9 @@ class ConeLanes(Numbers):
     def move_inside(self, which: Any, target: Any) -> None:
         """Impulses on the cones, in some lanes: the nearest, none at contacts that are open.
 
-        From y, whose z is known, to `target`.
+        From y, whose z is known, to `target`; lanes that differ are in `changed`.
         """
+        self.b.store(self.never(), self.changed)
         self.each_contact(lambda kind, i, first: self._inside(kind, i, first, which, target))
 
     def _inside(self, kind: Kind, i: Any, first: Any, which: Any, target: Any) -> None:
@@ -335,7 +351,9 @@ class ConeLanes(Numbers):
         near = self.nearest(kind, self.coefficients(kind, i), y[0], y)
         for t, x in enumerate(near):
             x = x if closed is None else e.select(closed, x, 0.0)
-            self.store(e.select(which, x, y[t]), target, self.plus(first, t))
+            x = e.select(which, x, y[t])
+            self._note(self.b.not_(e.compare("==", x, y[t])), self.changed)
+            self.store(x, target, self.plus(first, t))
 
     def table(self, numbers: Sequence[float]) -> Any:
         """Numbers in memory, the same in all lanes."""

@@ -19,6 +19,7 @@ from phipsi.laws.law_operations import given
 from phipsi.laws.trace import Traced, as_node
 from phipsi.model.model import Model
 from phipsi.model.points import PointSet
+from phipsi.motion.entry_names import modal_rates
 from phipsi.motion.step_calls import ProgramCall
 from phipsi.operators import J, Lambda, frame_pose, mass_matrix, tau
 from phipsi.spatial.exponential_coefficients import ARRAYS
@@ -107,6 +108,13 @@ def operational_efforts(
     return second + push, doubtful
 
 
+def joint_rates(model: Model) -> Any:
+    """1 at the rates of joints, 0 at those of modes, which have no drive, (nv,)."""
+    out = np.ones(model.nv)
+    out[modal_rates(model)] = 0.0
+    return out
+
+
 def pd_gravity(model: Model) -> LaneFunction | NoCode:
     """(q, v, q_ref, v_ref, vdot_ref, kp, kd) → tau."""
 
@@ -120,7 +128,10 @@ def pd_gravity(model: Model) -> LaneFunction | NoCode:
         e, e_rate, _ = tracking.errors(q, v, *(at[x] for x in ("q_ref", "v_ref", "vdot_ref")))
         pull = tracking.efforts(q, at["kp"] * e + at["kd"] * e_rate)
         (weight,) = called(model, GRAVITY_FORCES, q)
-        return graph_function(shapes, {"tau": as_node(weight + pull)})
+        tau = weight + pull
+        if model.is_flexible:
+            tau = joint_rates(model) * tau
+        return graph_function(shapes, {"tau": as_node(tau)})
 
     return model.cached(pd_gravity, build)
 

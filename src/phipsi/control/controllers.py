@@ -8,12 +8,15 @@
 They keep no state that changes the answer, and batch on leading axes of q and v. They take trees
 and mechanisms with loops. `actuated` names the joints that have a drive, by default all; the drives
 must suffice for every motion, so a free base without a drive (a walking robot) is rejected.
+
+In a compiled run their gains are parameters, by the names that `parameters` of the class lists:
+"PDGravity.kp", or "Saturated.controller.kp" of one inside another; so is a target that is held.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -26,7 +29,13 @@ from phipsi.control.references import Constant, JointReference
 from phipsi.control.tracking import Tracking
 from phipsi.errors import InputError
 from phipsi.laws.trace import Traced, as_array
-from phipsi.model.mechanisms import of_given_motion, of_mechanisms, tree_of
+from phipsi.model.mechanisms import (
+    of_given_motion,
+    of_mechanisms,
+    of_modes,
+    of_rigid_bodies,
+    tree_of,
+)
 from phipsi.model.model import Model
 from phipsi.model.numbers import as_floats
 from phipsi.motion.user_functions import check_signature, name_of
@@ -44,6 +53,10 @@ __all__ = [
 
 
 @final
+@of_rigid_bodies(
+    "it chooses the acceleration of every coordinate, and modes have no drive. PDGravity drives "
+    "the joints alone; pp.linearize has the matrices for a regulator of joints and modes."
+)
 @of_mechanisms
 class ComputedTorque:
     """Inverse dynamics with feedback: the error obeys ë + kd ė + kp e = 0.
@@ -71,6 +84,10 @@ class ComputedTorque:
     >>> control(0.0, [0.0], [0.0])            # on the reference: gravity is left
     array([4.905])
     """
+
+    parameters: ClassVar[Mapping[str, str]] = {
+        "kp": "kp", "kd": "kd", "reference": "reference",
+    }  # fmt: skip
 
     def __init__(
         self,
@@ -105,6 +122,7 @@ class ComputedTorque:
 
 
 @final
+@of_modes
 @of_mechanisms
 class PDGravity:
     """Springs and dampers at the joints, and gravity compensation.
@@ -119,7 +137,9 @@ class PDGravity:
     quaternion joints the energy argument needs the same gain in all three directions; `actuated`,
     names of the joints that have a drive (default: all). Springs and dampers act at these only.
     With loops their drives carry what constraint forces leave of the weight, with the least Σ tau².
-    **Call:** ``(t, q, v)`` → tau (..., nv), zero at joints without a drive.
+    Modes of bodies that deform have no drive, spring or damper but their own: the joints arrive at
+    the reference, and the bodies sag; its modal coordinates do not matter.
+    **Call:** ``(t, q, v)`` → tau (..., nv), zero at joints without a drive and at modes.
     **Cost:** two sweeps, O(N); with loops or `actuated` O(nv³).
     **Source:** Takegaki and Arimoto 1981, J. Dynamic Systems 103.
 
@@ -128,6 +148,10 @@ class PDGravity:
     >>> pp.controllers.PDGravity(arm, [0.1], kp=50, kd=5)(0.0, [0.0], [0.0])
     array([9.905])
     """
+
+    parameters: ClassVar[Mapping[str, str]] = {
+        "kp": "kp", "kd": "kd", "reference": "reference",
+    }  # fmt: skip
 
     def __init__(
         self,
@@ -155,10 +179,16 @@ class PDGravity:
                 return tau
         e, e_rate, _ = self._tracking.errors(q, v, *reference)
         pull = self._tracking.efforts(q, self.kp * e + self.kd * e_rate)
-        return self._mechanism.efforts(q, gravity_forces(self.model, q)) + pull
+        if isinstance(q, Traced) and not self._mechanism.is_tree:  # gains that a run may change
+            pull = self._mechanism.driven * pull
+        weight = gravity_forces(self.model, q)
+        if self.model.is_flexible:
+            return self._mechanism.driven * (weight + pull)
+        return self._mechanism.efforts(q, weight) + pull
 
 
 @final
+@of_modes
 @of_given_motion
 class Saturated:
     """A controller whose efforts stay within what the drives can give.
@@ -176,6 +206,8 @@ class Saturated:
     array([5.])
     """
 
+    parameters: ClassVar[Mapping[str, str]] = {"efforts": "limits", "controller": "controller"}
+
     def __init__(
         self, controller: Controller, model: Model, efforts: ArrayLike | None = None
     ) -> None:
@@ -185,7 +217,6 @@ class Saturated:
         self.limits = _rated_efforts(model) if efforts is None else gains(model, efforts, "efforts")
         self.saturated = np.zeros(model.nv, dtype=int)
         self._limited = np.isfinite(self.limits)
-        self._largest = np.where(self._limited, self.limits, 0.0)
 
     def __call__(self, t: float, q: ArrayLike, v: ArrayLike) -> Array:
         """Return tau (..., nv) within the limits."""
@@ -193,7 +224,8 @@ class Saturated:
         if not isinstance(tau, Traced):  # inside a law nothing is counted
             cut = np.abs(tau) > self.limits
             self.saturated += cut.reshape(-1, self.model.nv).sum(axis=0)
-        return np.where(self._limited, np.clip(tau, -self._largest, self._largest), tau)
+        largest = np.where(self._limited, self.limits, 0.0)
+        return np.where(self._limited, np.clip(tau, -largest, largest), tau)
 
 
 def _joint_reference(model: Model, given: JointReference | ArrayLike) -> JointReference:

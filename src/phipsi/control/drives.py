@@ -15,7 +15,7 @@ from phipsi.algorithms.constrained.row_rank import Ranked
 from phipsi.algorithms.constrained.system import System
 from phipsi.algorithms.dynamics.driven import Drives
 from phipsi.algorithms.forms import BIAS_FORCES
-from phipsi.control.compiled_control import Response, called
+from phipsi.control.compiled_control import Response, called, joint_rates
 from phipsi.control.constrained_solve import RowEquations
 from phipsi.errors import ConvergenceError, InputError
 from phipsi.laws.trace import Traced
@@ -51,6 +51,16 @@ class DrivenMechanism:
         self._equations = RowEquations(whole)
         self.driven = np.zeros(self.tree.nv)
         self.driven[self._drives.rates] = 1.0
+        if self.tree.is_flexible:
+            if not self.is_tree:
+                raise InputError(
+                    f"{controller.__name__} with bodies that deform needs a drive at every joint, "
+                    "and no loops: what other drives or constraint forces would carry of the "
+                    "weight depends on the deformation.\n"
+                    "For the undeformed bodies, make them rigid:\n"
+                    "    model.with_rigid_bodies()"
+                )
+            self.driven *= joint_rates(self.tree)
 
     def efforts(self, q: ArrayLike, tau: Array) -> Array:
         """Efforts (..., nv) of the drives that move the mechanism as tau (..., nv) would.

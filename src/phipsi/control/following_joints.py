@@ -26,6 +26,7 @@ from phipsi.motion.group_calls import moved
 from phipsi.motion.motion import TOLERANCE
 from phipsi.motion.rollout import OPEN_PATH
 from phipsi.operators import pose
+from phipsi.operators.row_laws import TRACED_NUMBERS
 
 Array = NDArray[Any]
 State = tuple[Any, Any, Any]
@@ -180,6 +181,8 @@ class FollowingJoints:
                 g[t.row[j]] = sum(terms, start=g[t.row[j]])
         for row, entry, factor in zip(t.coupled, t.entry, t.factor, strict=True):
             g[row] = g[row] + q[entry] * factor
+        for x in t.laws:
+            g[x.row] = g[x.row] + x.law.value([q[i] for i in x.places], TRACED_NUMBERS)
         return np.stack(g)
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,7 +22,7 @@ from phipsi.control.drives import DrivenMechanism
 from phipsi.control.references import ConstantPose, PoseReference
 from phipsi.errors import InputError, PhipsiWarning
 from phipsi.laws.trace import Traced
-from phipsi.model.mechanisms import of_mechanisms
+from phipsi.model.mechanisms import of_mechanisms, of_rigid_bodies
 from phipsi.model.model import Model
 from phipsi.model.points import point_set
 from phipsi.model.pose import Pose
@@ -58,6 +58,10 @@ class OperationalSpaceDynamics(NamedTuple):
 
 
 @final
+@of_rigid_bodies(
+    "it chooses the acceleration of a frame, which modes without a drive change too. PDGravity "
+    "drives the joints alone; pp.linearize has the matrices for a regulator of joints and modes."
+)
 @of_mechanisms
 class OperationalSpace:
     """Make a frame follow a path in space; the motion that is left over does a second task.
@@ -101,6 +105,11 @@ class OperationalSpace:
     (3,)
     """
 
+    parameters: ClassVar[Mapping[str, str]] = {
+        "kp": "kp", "kd": "kd", "reference": "reference",
+        "null_damping": "_own_damping", "null_space": "null_space",
+    }  # fmt: skip
+
     def __init__(
         self,
         model: Model,
@@ -127,6 +136,7 @@ class OperationalSpace:
         self.rows = _rows(components)
         self.kp, self.kd = (_gains(x, len(self.rows), n) for x, n in ((kp, "kp"), (kd, "kd")))
         self.null_damping, self.singularity = float(null_damping), float(singularity)
+        self._own_damping = self.null_damping if null_space is None else None
         if not 0 < self.singularity < 1:
             raise InputError(f"singularity={singularity!r} must be between 0 and 1")
         self.damping = model.damping if compensate_damping else np.zeros(model.nv)
@@ -189,9 +199,8 @@ class OperationalSpace:
         """The efforts in a compiled run, which stops near singularities."""
         goal, velocity, acceleration = self.reference(t)
         at = {"q": q, "v": v, "goal": goal, "velocity": velocity, "acceleration": acceleration}
-        count, settings = len(self.rows), np.array((self.null_damping, self.singularity))
-        at |= {"kp": np.broadcast_to(self.kp, count), "kd": np.broadcast_to(self.kd, count)}
-        at |= {"damping": self.damping, "settings": settings}
+        settings = self._own_damping, self.singularity
+        at |= {"kp": self.kp, "kd": self.kd, "damping": self.damping, "settings": settings}
         if self.null_space is not None:
             at["second"] = self.null_space(t, q, v)
         mechanism = self._mechanism

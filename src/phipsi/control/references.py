@@ -7,8 +7,8 @@ the usual ones.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,7 +18,13 @@ from phipsi.backends.arguments import real_array
 from phipsi.control.following_joints import FollowingJoints
 from phipsi.errors import InputError
 from phipsi.laws.trace import Traced, as_node
-from phipsi.model.mechanisms import mechanism_of, of_given_motion, of_mechanisms, tree_of
+from phipsi.model.mechanisms import (
+    mechanism_of,
+    of_given_motion,
+    of_mechanisms,
+    of_modes,
+    tree_of,
+)
 from phipsi.model.model import Model
 from phipsi.model.numbers import as_floats, as_numbers
 from phipsi.model.pose import Pose
@@ -66,6 +72,7 @@ PoseReference = Callable[[float], tuple[ArrayLike, ArrayLike, ArrayLike]]
 
 
 @final
+@of_modes
 @of_given_motion
 class Constant:
     """Stay at one configuration.
@@ -76,17 +83,24 @@ class Constant:
     array([0., 0.])
     """
 
+    parameters: ClassVar[Mapping[str, str]] = {"q": "_free"}
+
     def __init__(self, model: Model, q: ArrayLike) -> None:
         model = tree_of(model, Constant)
         self.q = _checked_q(model, q, "q")
+        groups = [group for joint in model.joints for group, *_ in joint.parts(0, 0)]
+        turns = any(g.rotation is not None and g.rotation.size > 1 for g in groups)
+        self._free = None if turns else self.q  # single numbers of quaternions do not change
         self._still = np.zeros(model.nv)
 
     def __call__(self, t: float) -> JointState:
         """Return (q, 0, 0)."""
-        return JointState(self.q, self._still, self._still)
+        q = self.q if self._free is None else self._free
+        return JointState(q, self._still, self._still)
 
 
 @final
+@of_modes
 @of_mechanisms
 class JointPath:
     """From one configuration to the next with minimum jerk, resting at each.
@@ -282,12 +296,19 @@ class ConstantPose:
     array([0., 0., 1.])
     """
 
+    parameters: ClassVar[Mapping[str, str]] = {"position": "_position"}
+
     def __init__(self, pose: Pose | ArrayLike) -> None:
         self.pose = _checked_pose(pose)
+        self._position = self.pose[:3, 3]
 
     def __call__(self, t: float) -> PoseState:
         """Return (pose, 0, 0)."""
-        return PoseState(self.pose, np.zeros(6), np.zeros(6))
+        pose: Any = self.pose
+        if isinstance(self._position, Traced):
+            place = np.concatenate([self._position, np.ones(1)]).reshape(4, 1)
+            pose = np.concatenate([pose[:, :3], place], axis=1)
+        return PoseState(pose, np.zeros(6), np.zeros(6))
 
 
 @final

@@ -28,7 +28,7 @@ from phipsi.laws import law_operations as ops
 from phipsi.laws.graph import Node, in_order
 from phipsi.laws.law_derivatives import adjoints
 from phipsi.model.model import Model
-from phipsi.motion.entry_names import entry_names, rates_of
+from phipsi.motion.entry_names import entry_names, entry_units, rates_of
 from phipsi.motion.group_calls import unit_places, velocity
 from phipsi.motion.run_code import Plan, Sample
 from phipsi.motion.step_graph import Place
@@ -306,24 +306,13 @@ def _weight(name: str) -> str:
 
 def joint_units(model: Model) -> dict[str, list[str]]:
     """Units of the entries of "q", "v", "tau", "vdot", and of the derivatives of q and v."""
-    places: list[str] = []
-    rates: list[str] = []
-    for joint in model.joints:
-        for group, i, _ in joint.parts(0, 0):
-            if group.rotation is None:
-                names = joint.coordinate_names[i : i + group.nq]
-                kinds = ["rad" if x.startswith("theta") else "m" for x in names]
-                places += kinds
-                rates += kinds
-            else:
-                size = group.rotation.size
-                places += ["rad" if size == 1 else "1"] * size + ["m"] * group.space
-                rates += ["rad"] * group.rotation.rates + ["m"] * group.space
+    places, speeds = entry_units(model)
+    rates = [x.removesuffix("/s") for x in speeds]
     per_second = [f"{x}/s" if x != "1" else "1/s" for x in places]
     accelerations = [f"{x}/s2" for x in rates]
     return {
         "q": places,
-        "v": [f"{x}/s" for x in rates],
+        "v": speeds,
         "tau": ["N.m" if x == "rad" else "N" for x in rates],
         "vdot": accelerations,
         "der q": per_second,

@@ -31,6 +31,7 @@ _WHO = "FlexibleInertia.from_matrices: "
 _SYMMETRY = 1e-8
 _SAME = 1e-6  # masses in x, y and z; forces of rigid motions against those of the elements
 _FACTORED = 60.0  # per cent of the work, as the bar shows it
+_MOST_POINTS = 1500  # that are kept for pictures of a body without triangles
 _DENSE = 300  # up to so many unknowns all eigenvalues are computed
 
 
@@ -127,10 +128,12 @@ def _port(body: Elements, x: Interface, shapes: FloatArray) -> dict[str, Any]:
     return {"name": x.name, "position": x.position, "moves": motion[:3], "turns": motion[3:]}
 
 
-def _picture(body: Elements, fields: FloatArray, triangles: ArrayLike) -> dict[str, Any] | None:
+def _picture(body: Elements, fields: FloatArray, triangles: ArrayLike) -> dict[str, Any]:
+    """The nodes of the triangles; without triangles, some of all nodes, as points."""
     corners = np.asarray(triangles)
     if not corners.size:
-        return None
+        some = np.unique(np.linspace(0, len(body.nodes) - 1, _MOST_POINTS).astype(int))
+        return {"nodes": body.nodes[some], "modes": fields[some, :3]}
     used, again = np.unique(corners, return_inverse=True)
     return {
         "nodes": body.nodes[used],

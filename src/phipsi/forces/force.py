@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from abc import ABC
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from copy import copy
 from typing import Any, ClassVar, final
 
 import numpy as np
@@ -17,6 +16,7 @@ from phipsi.errors import InputError
 from phipsi.laws.circuit import JointRows
 from phipsi.laws.law import Law
 from phipsi.laws.law_errors import fail, place_of, traced_call
+from phipsi.laws.named_numbers import named_numbers, with_numbers
 from phipsi.model.model import Model
 from phipsi.operators import V, pose
 
@@ -151,11 +151,8 @@ def _wire(element: Force, wiring: Wiring) -> None:
     model = wiring.model
     words = re.findall("[A-Z][a-z0-9]*", type(element).__name__)
     name = wiring.unique(element.name or "_".join(words).lower() or "force")
-    traced = copy(element)
-    for parameter, attribute in type(element).parameters.items():
-        value = getattr(element, attribute)
-        if value is not None:
-            setattr(traced, attribute, wiring.parameter(f"{name}.{parameter}", value))
+    numbers = named_numbers(element).items()
+    traced = with_numbers(element, {n: wiring.parameter(f"{name}.{n}", x) for n, x in numbers})
     state = State(model, wiring.t, wiring.q, wiring.v, wiring.kinematics)
     shapes = {"efforts": (model.nv,), "body_forces": (model.n_bodies, 6), "potential_energy": ()}
     for method, shape in shapes.items():

@@ -38,6 +38,16 @@ class _OnRates(Force):
     def _bound(self, model: Model, joints: Joints) -> tuple[Any, Array, Callable[..., Array]]:
         """A copy to bind, the rates of its joints, and its fields as arrays over them by name."""
         rates = rates_of(model, joints)
+        first = next(iter(self.numbers))
+        if joints is None and model.is_flexible and np.ndim(self.numbers[first]) == 0:
+            named = [n for n in model.joint_names if len(rates_of(model, n))]
+            raise InputError(
+                f"{self!r}: without names it acts on all rates, and those of modes of bodies that "
+                f"deform are no rates of joints: one {first} for both means nothing in physics. "
+                f"Modes have the stiffness and damping of their FlexibleInertia. Name the joints:\n"
+                f"    {type(self).__name__}({named!r}, …)\n"
+                f"or give nv = {model.nv} numbers."
+            )
 
         def field(name: str, allowed: Any = not_negative, default: Any = None) -> Array:
             given = default if self.numbers[name] is None else self.numbers[name]

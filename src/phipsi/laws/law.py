@@ -13,6 +13,7 @@ from phipsi.errors import LawError, did_you_mean
 from phipsi.expressions.node import Expr
 from phipsi.laws.graph import Array
 from phipsi.laws.law_errors import fail, place_of, short
+from phipsi.laws.named_numbers import called_with_numbers, named_numbers
 from phipsi.laws.signals import Signal
 
 RESERVED = ("t", "q", "v", "tau_given")
@@ -137,6 +138,9 @@ def law(
     body origins in body axes; "energy" stored, J; by the name of a state its rate, or its next
     value if it is discrete; any other name is recorded.
 
+    Numbers that the class of a callable object names are bound at once: those of `PDGravity` are
+    "kp" and "kd".
+
     It runs once on values that are not known yet. What cannot be recorded (`if` on such a value,
     functions besides NumPy's) is a `LawError` that names the line.
 
@@ -166,6 +170,9 @@ def law(
         )
     place = place_of(function)
     arguments, defaults = _arguments(function, place)
+    numbers = named_numbers(function)
+    if name is None:
+        name = getattr(function, "__name__", type(function).__name__ if numbers else "law")
     first = [
         {n: _numbers(x, n, place) for n, x in _mapping(given, what, place).items()}
         for given, what in ((states, "states"), (discrete, "discrete"))
@@ -177,9 +184,9 @@ def law(
         if one in RESERVED or (one in first[0] and one in first[1]):
             fail(f"{one!r} cannot be a state: it means something else here", place=place)
     made = Law(
-        function,
-        _name(getattr(function, "__name__", "law") if name is None else name, place),
-        arguments,
+        called_with_numbers(function),
+        _name(name, place),
+        (*arguments, *numbers),
         rate=None if rate is None else _rate(rate, place),
         delay=_delay(delay, place),
         states=first[0],
@@ -192,7 +199,7 @@ def law(
         _check_states(first[0], place)
     made = made if at is None else made.at(at)
     free = {n: x for n, x in defaults.items() if n not in (*RESERVED, *first[0], *first[1])}
-    return made.bind(**free) if free else made
+    return made.bind(**free, **numbers) if free or numbers else made
 
 
 def _arguments(function: Callable[..., Any], place: str) -> tuple[tuple[str, ...], dict[str, Any]]:

@@ -75,6 +75,7 @@ def _place(file: str, line: int, name: str) -> str:
 
 def place_of(function: Any) -> str:
     """File and first line of a function."""
+    function = getattr(function, "__wrapped__", function)
     code = getattr(getattr(function, "__func__", function), "__code__", None)
     if code is None:
         return f"{short(function)}: "

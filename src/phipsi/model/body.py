@@ -1,4 +1,4 @@
-"""The records a mechanism is described with: Body, Frame, and the Description that lists them.
+"""The records a mechanism is described with: Body, Frame, Rotor, and the Description of all.
 
 Armature: docs/decisions/0012.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, Literal, final
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 WORLD_NAME = "world"
 Numbers = tuple[float, ...]
 Limits = tuple[Numbers, Numbers] | None
+Carrier = Literal["parent", "child", "world"]
 LimitsArgument = tuple[ArrayLike, ArrayLike] | Sequence[ArrayLike] | None
 NO_PLACEMENT, NO_INERTIA = Pose(), SpatialInertia()
 
@@ -68,13 +69,32 @@ class Frame:
 
 @final
 @dataclass(frozen=True, slots=True)
+class Rotor:
+    """A symmetric rotor that turns `ratio` times as fast as a joint, against its carrier.
+
+    `moment`, about its axis (kg·m²); `on`, its carrier: the "parent" or the "child" of the joint,
+    or "world"; `axis` in the axes of the inboard joint frame, or those of the child if it sits on
+    that; None is along the axis of the joint.
+    """
+
+    name: str
+    joint: str
+    ratio: float
+    moment: float
+    axis: Numbers | None = None
+    on: Carrier = "parent"
+
+
+@final
+@dataclass(frozen=True, slots=True)
 class Description:
     """Everything the user said about a mechanism: bodies, frames, gravity (m/s², world axes).
 
     `parts` are the bodies as a file listed them, before those on fixed joints were welded; empty
     if nobody asked to keep them. `extras` is what else the file said. `world_inertia` is the
     inertia of everything that is welded to the world, in world axes about its origin: it moves
-    only when the mechanism is attached to a body of another one. `shapes` are those that touch.
+    only when the mechanism is attached to a body of another one. `shapes` are those that touch,
+    `rotors` those of motors behind gears.
     """
 
     bodies: tuple[Body, ...]
@@ -84,6 +104,7 @@ class Description:
     extras: Extras = field(default=Extras(), hash=False)
     world_inertia: SpatialInertia = SpatialInertia()
     shapes: tuple[BodyShape, ...] = field(default=(), hash=False)
+    rotors: tuple[Rotor, ...] = ()
 
 
 def make_body(

@@ -11,9 +11,11 @@ from phipsi.model.body import (
     NO_PLACEMENT,
     WORLD_NAME,
     Body,
+    Carrier,
     Description,
     Frame,
     LimitsArgument,
+    Rotor,
     checked_gravity,
     make_body,
     make_frame,
@@ -21,9 +23,10 @@ from phipsi.model.body import (
 from phipsi.model.flexible_inertia import FlexibleInertia
 from phipsi.model.inertia import SpatialInertia
 from phipsi.model.joint import Joint
-from phipsi.model.joints import Fixed, Revolute
+from phipsi.model.joints import Fixed, Prismatic, Revolute
 from phipsi.model.model import Model
 from phipsi.model.pose import Pose
+from phipsi.model.rotors import added, make_rotor
 from phipsi.model.validate import InertiaPolicy, validate
 from phipsi.model.value import ALL_GROUPS
 from phipsi.model.weld_fixed_joints import assemble
@@ -46,6 +49,7 @@ class ModelBuilder:
         self._bodies: list[Body] = []
         self._frames: list[Frame] = []
         self._shapes: list[BodyShape] = []
+        self._rotors: list[tuple[Rotor, SpatialInertia | None]] = []
 
     def add_body(
         self,
@@ -80,6 +84,16 @@ class ModelBuilder:
         )
         self._bodies.append(body)
         return body
+
+    def add_clock(self, name: str = "clock") -> Body:
+        """Add a joint whose coordinate is the time, for constraints that are functions of time.
+
+        A system with such constraints (`constraints.Motor`, `constraints.Cam`) drives it at rate 1
+        from where q has it, the time at which a run starts. It is a body without mass on a slider
+        with an armature of 1: it takes part in nothing but these constraints, and adds 0.5 J to the
+        kinetic energy, which stay as they are. **Returns:** the body, as `add_body` does.
+        """
+        return self.add_body(name, joint=Prismatic((1, 0, 0)), armature=1.0)
 
     def add_frame(
         self, name: str, body: str, placement: Pose = NO_PLACEMENT, *, port: str | None = None
@@ -126,6 +140,42 @@ class ModelBuilder:
 
         self._shapes.append(make_shape(name, body, shape, placement, material, group, mask))
 
+    def add_rotor(
+        self,
+        name: str,
+        *,
+        joint: str,
+        ratio: float,
+        moment: float,
+        axis: ArrayLike | None = None,
+        on: Carrier = "parent",
+        inertia: SpatialInertia | None = None,
+    ) -> None:
+        """Add the rotor of a motor that drives a joint through a gear, with its exact effect.
+
+        The rotor turns against its carrier `ratio` times as fast as the joint moves: it adds
+        ratio² · moment to the inertia at the joint, as armature does, and the moments, inertial and
+        gyroscopic, by which a spinning rotor acts on the body that carries it. It costs nothing.
+
+        **Arguments:** `name`, of its own, for errors; `joint`, of one rate; `ratio`, of any sign,
+        positive if rotor and joint turn in the same sense about `axis` (rad/m if the joint slides);
+        `moment` about its axis, kg·m²; `axis`, in the axes of the carrier, by default that of the
+        joint, to which it must be parallel unless the carrier never turns; `on`, the "parent" or
+        the "child" of the joint, or "world", where a rotor is armature and nothing else;
+        `inertia`, of the rotor at rest in the frame of its carrier, which is added to that of the
+        carrier; None if the carrier's contains it already. The rotor is symmetric about its axis.
+        **Source:** theory/flexible-bodies 8.
+
+        >>> import phipsi as pp
+        >>> builder, disk = pp.ModelBuilder(), pp.SpatialInertia(1.0, (0, 0, 0), 1.0)
+        >>> _ = builder.add_body("upper", inertia=disk)
+        >>> _ = builder.add_body("lower", parent="upper", inertia=disk)
+        >>> builder.add_rotor("motor", joint="lower", ratio=10, moment=2e-3)
+        >>> pp.mass_matrix(builder.build(), [0, 0])[1]          # 1 + 10 · 2e-3, 1 + 10² · 2e-3
+        array([1.02, 1.2 ])
+        """
+        self._rotors.append((make_rotor(name, joint, ratio, moment, axis, on), inertia))
+
     def build(self, inertia: InertiaPolicy = "error") -> Model:
         """Check everything and return the frozen model. Cost: O(n).
 
@@ -139,6 +189,8 @@ class ModelBuilder:
         description = Description(
             tuple(self._bodies), tuple(self._frames), self._gravity, shapes=tuple(self._shapes)
         )
+        for rotor, own in self._rotors:
+            description = added(description, rotor, own)
         validate(description, inertia)
         return assemble(description)
 

@@ -9,7 +9,8 @@ rows of a closure are some of
     linear    "all": r     "xy": r₀, r₁     "z": r₂     "distance": |r| − constant
 
 They are exactly zero when the loop is closed, and A is exactly their derivative along the motions
-of the two frames, also where it is not closed. General rows A V̂ = U have a constant matrix instead.
+of the two frames, also where it is not closed. General rows A V̂ = U have a constant matrix instead,
+and rows f(q) = 0 of functions one that the derivatives of f multiply (`law_forms.py`).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike
 
+from phipsi.model.law_forms import LawForm, RowLaw
 from phipsi.model.points import PointSet
 from phipsi.model.pose import Pose
 
@@ -51,7 +53,8 @@ class Closure:
     frames in their axes; `constant` is the length of a distance, or the cosine of the angle between
     the two axes of "cross". General rows have `points` (body, frame) and `matrix` (rows × 6 per
     point) on their motions [angular; linear], in the axes of the frames or (`axes="world"`) of the
-    world.
+    world. Rows of `laws`, one each, are functions of the coordinates at `places` in q: two points
+    each, of which `matrix` has the rate of the coordinate in every row.
     """
 
     name: str
@@ -66,6 +69,8 @@ class Closure:
     points: tuple[tuple[int, Pose], ...] = ()
     matrix: np.ndarray | None = None
     axes: str = "body"
+    laws: tuple[RowLaw, ...] = ()
+    places: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         assert self.angular in ANGULAR and self.linear in LINEAR and self.axes in ("body", "world")
@@ -74,6 +79,7 @@ class Closure:
             assert len(self.rows) == len(self.forms)
         else:
             assert self.matrix.shape == (len(self.rows), 6 * len(self.points))
+            assert len(self.laws) in (0, len(self.rows))
 
     @property
     def forms(self) -> tuple[str, ...]:
@@ -82,13 +88,20 @@ class Closure:
             return (self.axes,) * len(self.rows)
         return ANGULAR[self.angular] + LINEAR[self.linear]
 
+    def form_at(self, row: int, point: int) -> str | LawForm:
+        """What the link of a row at a point measures."""
+        if not self.laws:
+            return self.forms[row]
+        return LawForm(self.laws[row], point // 2, self.places)
+
     @property
     def key(self) -> tuple[object, ...]:
         """The contents as one hashable value."""
         frames = tuple((k, f.rotation.tobytes(), f.translation.tobytes()) for k, f in self.points)
         matrix = None if self.matrix is None else self.matrix.tobytes()
         kind = (self.angular, self.linear, self.constant, self.axes)
-        return (self.name, self.rows, kind, frames, matrix)
+        laws = tuple(law.text for law in self.laws)
+        return (self.name, self.rows, kind, frames, matrix, laws, self.places)
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,12 +123,17 @@ class ClosureSet:
     side: np.ndarray
     link_point: np.ndarray
     link_row: np.ndarray
-    link_form: tuple[str, ...]
+    link_form: tuple[str | LawForm, ...]
     link_constant: np.ndarray
     row_names: tuple[str, ...]
     row_closure: np.ndarray
     first_point: np.ndarray
     selections: Mapping[str, frozenset[int]] = field(default_factory=dict[str, frozenset[int]])
+
+    @property
+    def has_laws(self) -> bool:
+        """Whether some rows are functions of coordinates."""
+        return any(c.laws for c in self.closures)
 
     @property
     def n_rows(self) -> int:
@@ -143,7 +161,7 @@ def closure_set(
 ) -> ClosureSet:
     """Number the points, links and rows of the closures."""
     points: list[tuple[str, int, Pose, int, int]] = []  # name, body, frame, mate, side
-    links: list[tuple[int, int, str, ArrayLike]] = []  # point, row, form, constants
+    links: list[tuple[int, int, str | LawForm, ArrayLike]] = []  # point, row, form, constants
     rows = [(f"{c.name}.{row}", i) for i, c in enumerate(closures) for row in c.rows]
     first_points: list[int] = []
     first_row = 0
@@ -159,7 +177,8 @@ def closure_set(
                 points.append((f"{closure.name}.{p}", body, frame, mate, 0))
             if body < 0:  # the world does not move: no link, but the frame is there
                 continue
-            for i, form in enumerate(closure.forms):
+            for i in range(len(closure.rows)):
+                form = closure.form_at(i, p)
                 constants = (closure.constant, 0.0, 0.0, 0.0, 0.0, 0.0)
                 if matrix is not None:
                     constants = matrix[i, 6 * p : 6 * p + 6]

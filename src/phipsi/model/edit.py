@@ -25,6 +25,7 @@ from phipsi.model.joint import Joint
 from phipsi.model.joints import Fixed
 from phipsi.model.names import Point
 from phipsi.model.pose import Pose
+from phipsi.model.rotors import fold, with_prefix
 from phipsi.model.scalars import NUMPY_OPS, as_array
 from phipsi.model.validate import InertiaPolicy, check_body, check_moments
 
@@ -121,6 +122,19 @@ def checked_rates(what: str, given: ArrayLike | None, old: FloatArray) -> FloatA
     return values
 
 
+def without_rotors(
+    description: Description, parameters: FloatArray, old: FloatArray, given: ArrayLike | None
+) -> tuple[FloatArray, FloatArray]:
+    """Parameters (n, 10) and armature (nv,) of the equations, without what rotors add to them."""
+    armature = checked_rates("armature", given, old)
+    if not description.rotors:
+        return parameters, armature
+    folded = fold(description)
+    rest = armature - folded.armature
+    rest[np.abs(rest) <= 1e-12 * np.abs(folded.armature)] = 0.0  # rounding
+    return parameters - folded.parameters, rest
+
+
 def reject_flexible(description: Description, function: str) -> None:
     """Raise a ModelError if a body is flexible: ten numbers do not describe its inertia."""
     for body in description.bodies:
@@ -193,6 +207,7 @@ def with_locked(description: Description, values: Mapping[str, ArrayLike]) -> De
             _locked(body, values[body.joint_name]) if body.joint_name in values else body
             for body in description.bodies
         ),
+        rotors=tuple(r for r in description.rotors if r.joint not in values),
         extras=description.extras.without_joints(set(values)),
     )
 
@@ -225,11 +240,13 @@ def attached(
         | {f.name for f in description.frames},
         "joint": {b.joint_name for b in description.bodies},
         "shape": {s.name for s in description.shapes},
+        "rotor": {r.name for r in description.rotors},
     }
     coming = {
         "body or frame": [b.name for b in other.bodies] + [f.name for f in other.frames],
         "joint": [b.joint_name for b in other.bodies],
         "shape": [s.name for s in other.shapes],
+        "rotor": [r.name for r in other.rotors],
     }
     for what, names in coming.items():
         clashes = [prefix + name for name in names if prefix + name in taken[what]]
@@ -284,6 +301,7 @@ def attached(
         parts=parts,
         extras=loaded.extras.attached(other.extras, prefix, moved_shape),
         shapes=(*description.shapes, *shapes),
+        rotors=(*description.rotors, *with_prefix(other.rotors, prefix, body)),
     )
 
 
@@ -363,6 +381,7 @@ def _only(description: Description, stays: Callable[[str], bool]) -> Description
         parts=tuple(b for b in description.parts if stays(b.name)),
         extras=replace(extras, geometry=shapes, exclusions=exclusions, pairs=pairs),
         shapes=tuple(s for s in description.shapes if stays(s.body)),
+        rotors=tuple(r for r in description.rotors if r.joint not in gone),
     )
 
 

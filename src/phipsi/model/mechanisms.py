@@ -6,6 +6,7 @@ Every function that takes a model says it once, in a line above its definition:
     @of_mechanisms             right for trees and for systems, constraint forces included
     @of_trees(why, instead)    for trees; a system with constraints is rejected, with the reason
     @of_modes                  right for flexible bodies too; without it they are rejected
+    @of_rigid_bodies(why)      they are rejected, with a reason of its own
 
 The line is a note in `LOOPS` and leaves the function as it is: a warm call costs nothing more. A
 system without constraints is a tree to all of them.
@@ -38,6 +39,7 @@ class Loops:
     instead: str = ""
     contacts: bool = False
     modes: bool = False
+    rigid: str = ""
 
 
 LOOPS: dict[Callable[..., Any], Loops] = {}
@@ -77,6 +79,16 @@ def of_modes(function: Function) -> Function:
     return function
 
 
+def of_rigid_bodies(why: str) -> Callable[[Function], Function]:
+    """Note why bodies that deform are rejected, in physics, and what to use."""
+
+    def note(function: Function) -> Function:
+        LOOPS[function] = replace(LOOPS[function], rigid=why)
+        return function
+
+    return note
+
+
 def tree_of(mechanism: Any, function: Callable[..., Any]) -> Model:
     """The tree that a function works on, or an error if constraints would change its answer."""
     if not isinstance(mechanism, Model):
@@ -96,10 +108,12 @@ def tree_of(mechanism: Any, function: Callable[..., Any]) -> Model:
     if mechanism.is_flexible and not rule.modes:
         pairs = zip(mechanism.body_names, mechanism.modes, strict=True)
         names = [repr(name) for name, n in pairs if n]
+        why = rule.rigid or (
+            "inertias and ports that change with the modes are not part of its formulas yet."
+        )
         raise InputError(
             f"{function.__name__} is for rigid bodies, and {', '.join(names[:3])}"
-            f"{', …' if len(names) > 3 else ''} deform{'s' * (len(names) == 1)}: inertias and "
-            f"ports that change with the modes are not part of its formulas yet.\n"
+            f"{', …' if len(names) > 3 else ''} deform{'s' * (len(names) == 1)}: {why}\n"
             f"For the undeformed bodies, make them rigid:\n"
             f"    model.with_rigid_bodies()"
         )

@@ -6,12 +6,10 @@ of a tree are empty. `System`, the model with constraints, is defined where they
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from dataclasses import dataclass, replace
-from threading import RLock
+from dataclasses import replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Self, TypeVar, cast, final
+from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,22 +21,26 @@ from phipsi.model.body import (
     NO_PLACEMENT,
     WORLD_NAME,
     Body,
+    Carrier,
     Description,
-    Limits,
     LimitsArgument,
     Numbers,
+    Rotor,
     checked_gravity,
 )
+from phipsi.model.building import Building
 from phipsi.model.closures import NO_CLOSURES, ClosureSet
 from phipsi.model.extras import Coupling, Finding, Rating, Shape
 from phipsi.model.flexible_hinge import hinge_limits, hinges_of
 from phipsi.model.flexible_inertia import FlexibleInertia
 from phipsi.model.inertia import SpatialInertia
 from phipsi.model.joint import Joint
+from phipsi.model.joint_view import JointView
 from phipsi.model.layout import LAYOUT, Layout
 from phipsi.model.names import Names, Point
 from phipsi.model.numbers import as_list, whole_number
 from phipsi.model.pose import Pose
+from phipsi.model.rotors import added, fold, make_rotor
 from phipsi.model.tree import WORLD, Tree
 from phipsi.model.validate import InertiaPolicy, validate
 from phipsi.model.value import ALL_GROUPS, Value, read_only
@@ -50,40 +52,7 @@ if TYPE_CHECKING:
 
 FloatArray = NDArray[np.float64]
 Result = TypeVar("Result")
-
-
-class Building:
-    """One entry of a cache is built at a time; a forked process has a lock of its own."""
-
-    def __init__(self) -> None:
-        self._release()
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self._release)
-
-    def _release(self) -> None:
-        self.lock = RLock()
-
-
 _BUILDING = Building()
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class JointView:
-    """One joint of a model: its type, where it is in q and v, and its data.
-
-    `limits` are (lower, upper), one number per coordinate, or None.
-    """
-
-    name: str
-    index: int
-    body: str
-    joint: Joint
-    q_slice: slice
-    v_slice: slice
-    armature: Numbers
-    damping: Numbers
-    limits: Limits
 
 
 class Model(Value):
@@ -103,6 +72,7 @@ class Model(Value):
     `couplings`, `ratings`, `geometry` and `diagnosis`. `flexible`, the `FlexibleInertia` of every
     body or None, `modes`, how many it has, and `is_flexible`, whether there are any; the modal
     coordinates and rates of a body follow those of its joint, and armature and damping there are 0.
+    `rotors` behind gears are part of `inertia_matrices` and `armature`, not of `inertias`.
     `constraints` and `closures`, their resolved rows, are empty here and filled in a `System`;
     `model` is the same mechanism without them.
     """
@@ -162,7 +132,12 @@ class Model(Value):
         joints = hinges_of(bodies, tree.parent)
         rotations = [body.placement.rotation for body in bodies]
         translations = [body.placement.translation for body in bodies]
-        matrices = [body.inertia.matrix for body in bodies]
+        matrices = np.reshape([body.inertia.matrix for body in bodies], (n, 6, 6))
+        armature = np.array(_per_rate([body.armature for body in bodies], modes))
+        if description.rotors:
+            folded = fold(description)
+            matrices[:, :3, :3] += folded.moments
+            armature += folded.armature
         frames = MappingProxyType(
             {
                 frame.name: (body_index.get(frame.body, WORLD), frame.placement)
@@ -183,8 +158,8 @@ class Model(Value):
             gravity=read_only(description.gravity),
             placement_rotations=read_only(np.reshape(rotations, (n, 3, 3))),
             placement_translations=read_only(np.reshape(translations, (n, 3))),
-            inertia_matrices=read_only(np.reshape(matrices, (n, 6, 6))),
-            armature=read_only(_per_rate([body.armature for body in bodies], modes)),
+            inertia_matrices=read_only(matrices),
+            armature=read_only(armature),
             damping=read_only(_per_rate([body.damping for body in bodies], modes)),
             frames=frames,
             modes=modes,
@@ -247,6 +222,11 @@ class Model(Value):
     def shapes(self) -> tuple[BodyShape, ...]:
         """Shapes with which bodies touch each other, each on a body or the world."""
         return self.description.shapes
+
+    @property
+    def rotors(self) -> tuple[Rotor, ...]:
+        """Rotors of motors behind gears, each on a body of its joint or on the world."""
+        return self.description.rotors
 
     @property
     def diagnosis(self) -> tuple[Finding, ...]:
@@ -420,7 +400,7 @@ class Model(Value):
         """
         edit.reject_flexible(self.description, "with_inertial_parameters")
         values = edit.checked_parameters(parameters, self.body_names)
-        rotors = edit.checked_rates("armature", armature, self.armature)
+        values, rotors = edit.without_rotors(self.description, values, self.armature, armature)
         dampers = edit.checked_rates("damping", damping, self.damping)
         bodies = [
             edit.reparametrised(body, values[i], rotors[s], dampers[s])
@@ -496,6 +476,27 @@ class Model(Value):
         edit.checked_payload(inertia, at, moments)
         body = WORLD_NAME if host == WORLD else self.body_names[host]
         return self._rebuilt(edit.with_payload(self.description, body, inertia.transformed(X)))
+
+    def with_rotor(
+        self,
+        name: str,
+        *,
+        joint: str,
+        ratio: float,
+        moment: float,
+        axis: ArrayLike | None = None,
+        on: Carrier = "parent",
+        inertia: SpatialInertia | None = None,
+    ) -> Self:
+        """Return the model with the rotor of a motor behind a gear, as `ModelBuilder.add_rotor`.
+
+        >>> import phipsi as pp
+        >>> arm = pp.examples.planar_arm(2)
+        >>> arm.with_rotor("motor", joint="joint2", ratio=50, moment=1e-4).rotors[0].on
+        'parent'
+        """
+        rotor = make_rotor(name, joint, ratio, moment, axis, on)
+        return self._rebuilt(added(self.description, rotor, inertia))
 
     def with_trees(self, bodies: str | Iterable[str]) -> Self:
         """Return the model of the trees that contain these bodies, without the other trees."""

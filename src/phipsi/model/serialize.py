@@ -16,6 +16,7 @@ from phipsi.model.body import (
     Description,
     Frame,
     Limits,
+    Rotor,
     checked_gravity,
     make_body,
     make_frame,
@@ -25,6 +26,7 @@ from phipsi.model.flexible_inertia import FlexibleInertia, FlexibleShape, Port
 from phipsi.model.inertia import SpatialInertia
 from phipsi.model.joint import Joint
 from phipsi.model.pose import Pose
+from phipsi.model.rotors import make_rotor
 
 FORMAT = "phipsi-model"
 VERSION = 1
@@ -50,13 +52,14 @@ def to_dict(description: Description) -> dict[str, Any]:
         **({"parts": _encoded(description.parts)} if description.parts else {}),
         **({} if welded.is_zero else {"world_inertia": _encoded(welded)}),
         **({"shapes": [*map(shape_to_dict, description.shapes)]} if description.shapes else {}),
+        **({"rotors": _encoded(description.rotors)} if description.rotors else {}),
         **extras_to_dict(description.extras),
     }
 
 
 def _encoded(value: Any) -> Any:
     """Records as objects of their fields, values as their arguments, infinite limits as null."""
-    if isinstance(value, Body | Frame):
+    if isinstance(value, Body | Frame | Rotor):
         named = {field.name: _encoded(getattr(value, field.name)) for field in fields(value)}
         return {name: x for name, x in named.items() if x is not None or name not in _RARE}
     if isinstance(value, FlexibleInertia | Port | FlexibleShape):
@@ -94,7 +97,7 @@ def from_dict(data: Mapping[str, Any]) -> Description:
         data,
         "the model",
         ("format", "version", "gravity", "bodies"),
-        ("frames", "parts", "world_inertia", "shapes", *EXTRA_KEYS),
+        ("frames", "parts", "world_inertia", "shapes", "rotors", *EXTRA_KEYS),
     )
     return Description(
         bodies=tuple(_body_from_dict(body) for body in _items(top, "bodies")),
@@ -104,6 +107,7 @@ def from_dict(data: Mapping[str, Any]) -> Description:
         extras=extras_from_dict(top),
         world_inertia=_inertia_from_dict(top, "world_inertia", "the bodies welded to the world"),
         shapes=tuple(shape_from_dict(shape) for shape in _items(top, "shapes")),
+        rotors=tuple(_rotor_from_dict(rotor) for rotor in _items(top, "rotors")),
     )
 
 
@@ -154,6 +158,12 @@ def _frame_from_dict(data: Any) -> Frame:
     given = _fields(data, where, ("name", "body"), ("placement",))
     placement = _pose_from_dict(given.get("placement", {}), where)
     return make_frame(given["name"], given["body"], placement)
+
+
+def _rotor_from_dict(data: Any) -> Rotor:
+    where = f"rotor {data.get('name')!r}" if isinstance(data, Mapping) else "a rotor"
+    given = _fields(data, where, ("name", "joint", "ratio", "moment"), ("axis", "on"))
+    return make_rotor(**{"axis": None, "on": "parent", **given})
 
 
 def _pose_from_dict(data: Any, where: str) -> Pose:

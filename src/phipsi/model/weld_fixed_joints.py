@@ -33,7 +33,7 @@ def weld(description: Description) -> Description:
 
     Its inertia is added there, bodies, frames and shapes on it move there with placements composed,
     and its name stays as a frame. A flexible body, and a body on a port, moves with the modes and
-    stays a body.
+    stays a body. A rotor that turned with its joint is at rest, and part of its carrier.
     """
     bodies = description.bodies
     if all(body.joint.nv for body in bodies):
@@ -53,6 +53,7 @@ def weld(description: Description) -> Description:
             host[body.name] = (body.name, Pose())
             gained[body.name] = body.inertia
             kept[body.name] = replace(body, parent=parent, placement=placement)
+    still = {body.joint_name for body in bodies if body.joint.nv == 0}
     welded = [Frame(body.name, *host[body.name]) for body in bodies if body.name not in kept]
     moved = [
         Frame(frame.name, host[frame.body][0], host[frame.body][1] @ frame.placement)
@@ -74,4 +75,5 @@ def weld(description: Description) -> Description:
         frames=(*moved, *welded),
         world_inertia=gained[WORLD_NAME],
         shapes=tuple(shapes),
+        rotors=tuple(r for r in description.rotors if r.joint not in still),
     )

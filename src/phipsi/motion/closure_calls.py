@@ -85,7 +85,9 @@ class _ClosedChain(Callee):
         self.natives: Sequence[Any] = tuple(natives)
         # the numbers of the record are part of the code, and what is not zero
         way = "sweeps" if self.way is None else self.way.key
-        text = f"{hashlib.sha256(self.record.tobytes()).hexdigest()} {way}"
+        laws = "".join(f" {x.places} {x.law.text}" for x in system.rows.laws)
+        numbers = hashlib.sha256(self.record.tobytes() + laws.encode())
+        text = f"{numbers.hexdigest()} {way}"
         self.name = f"{self.what} {text}"
 
     def prepare(self, host: Any) -> Any:
@@ -475,7 +477,7 @@ class _Room:
         self._host, self._call, self.number = host, call, number
         self.b, self.e, self.lanes, self.zero = host.b, host.e, host.lanes, host.zero
         system = call.system
-        self.nv = i64(system.nv)
+        self.nv, self.laws = i64(system.nv), system.rows.laws
         self.q, self.v = host.area(system.nq), host.area(system.nv)
         self.tau, self.vdot = host.area(system.nv), host.area(system.nv)
         self.failed = host.failed

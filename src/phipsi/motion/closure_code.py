@@ -27,6 +27,7 @@ from phipsi.algorithms.constrained.assembly import ROUNDING
 from phipsi.algorithms.constrained.system import System
 from phipsi.algorithms.forms import VELOCITY_CHANGE, closed_form
 from phipsi.backends.failures import CONTRADICTION, DOUBTFUL
+from phipsi.backends.native.kernel.entry_code import entry_code
 from phipsi.backends.native.text import llvm_text as ir
 from phipsi.backends.native.text.lane_arithmetic import (
     DOUBLE,
@@ -390,6 +391,9 @@ class Closures:
         write_loop(b, self._n[_CLOSURES], self._closure)
         write_loop(b, self._n[_TERMS], self._term)
         write_loop(b, self._n[_COUPLED], self._coupled)
+        for x in r.laws:
+            at = [r.load(r.q, i64(i)) for i in x.places]
+            r.store(x.law.value(at, _LawEntries(e)), self.g, i64(x.row))
         b.store(e.constant(0.0).value, self.error)
 
         def largest(i: Any) -> None:
@@ -485,6 +489,20 @@ class Closures:
         write_loop(b, i64(NEWTON + 1), iterate)
         done = b.icmp_signed("==", b.load(self._done, typ=e.integers), ones)
         r.note(b.select(done, r.zero, e.integer(OPEN)))
+
+
+@final
+class _LawEntries:
+    """The numbers and operations of laws on lanes."""
+
+    number = staticmethod(float)
+
+    def __init__(self, e: Emitter) -> None:
+        self._e = e
+
+    def entrywise(self, name: str, args: Sequence[Any], data: Any) -> Lane:
+        """An operation by its name."""
+        return entry_code(self._e, name, [self._e.lift(x) for x in args], data)
 
 
 def _dot(x: Any, y: Any) -> Any:

@@ -113,7 +113,16 @@ def _residual_entries(system: System, q: np.ndarray) -> np.ndarray:
             g[row] = g[row] + x * y if y else g[row]
     for row, entry, factor in zip(t.coupled, t.entry, t.factor, strict=True):
         g[row] = g[row] + q[entry] * factor
+    for x in t.laws:
+        g[x.row] = g[x.row] + x.law.value(list(q[x.places]), _LawNumbers)
     return g
+
+
+class _LawNumbers:
+    """The numbers and operations of laws on terms."""
+
+    number = staticmethod(float)
+    entrywise = staticmethod(_SCALARS.entrywise)
 
 
 def _pose_entries(model: Model, q: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:

@@ -59,7 +59,7 @@ class Conditional(Callee):
         known = {x.data[0]: a for x, a in zip(self.inputs, values, strict=True)}
         out = []
         for node, value in zip(self.body, evaluate(self.body, known), strict=True):
-            holds = condition.reshape(*condition.shape, *(1,) * len(node.shape)) != 0
+            holds = condition.reshape((*condition.shape, *(1,) * len(node.shape))) != 0
             out.append(np.where(holds, value, 0.0))
         return out
 

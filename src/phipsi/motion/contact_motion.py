@@ -23,13 +23,12 @@ from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
 from phipsi.algorithms.kinematics.motions import JACOBIAN_DOT_V
 from phipsi.compiler import compile
 from phipsi.contact.contact_rows import (
-    RowBlocks,
     RowPlan,
     contact_axes,
-    row_blocks,
-    row_rates,
 )
 from phipsi.contact.geometry.slots import slot_geometry
+from phipsi.contact.row_products import row_rates
+from phipsi.contact.slot_rows import RowBlocks, row_blocks
 from phipsi.laws import law_operations as ops
 from phipsi.laws.calls import call
 from phipsi.laws.circuit import JointRows

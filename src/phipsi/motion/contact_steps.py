@@ -8,7 +8,7 @@
 S v are the motions of hosts: J v of the frames of bodies with shapes, and the rates of joints with
 rigid stops or dry friction. W = C Λ C*: Λ = S ℳ⁻¹ S* is a program of the algebra, and C picks the
 motions of witness points along contact axes, and single rates. Springs and dampers of laws at
-joints are linearly implicit (K35): with ℳ + h D + h² K in place of ℳ.
+joints are linearly implicit (K35): with ℳ + h D + h² K in place of ℳ; so are those of modes.
 
 **Source:** theory/contact 1, 3.
 
@@ -67,13 +67,15 @@ from phipsi.motion.step_calls import ProgramCall
 from phipsi.motion.step_graph import STEP, Forces, Place, StepGraph
 from phipsi.motion.step_rows import TOLERANCE, Bounded, StepImpulses, StepProblem, StepRows
 from phipsi.motion.tableaux import METHODS
-from phipsi.operators import J, pose, v
+from phipsi.operators import C_e, J, K_e, eta, pose, v
 
 Array = NDArray[Any]
 
 
 _FARTHEST, _TIMES_DEEPER = 0.1, 20.0
 """How far (rad or m) bodies are moved apart at most; and how many times their overlap."""
+_ELASTIC = K_e @ eta + C_e @ v
+"""What the deformation of bodies resists with, (nv,)."""
 _GAIN = 1e-4
 """The share of kinetic energy that contacts may add in a step, by the error of their impulses."""
 
@@ -185,10 +187,16 @@ class ContactSteps:
     def _implicit(self, start: Place) -> tuple[Forces, Node | None]:
         """Forces with joint springs and dampers of laws linearly implicit, D and K their diagonals.
 
-        (ℳ + h D + h² K) (v⁺ − v) = h (T − h K v): as T(q + h v⁺, v⁺) to first order.
+        (ℳ + h D + h² K) (v⁺ − v) = h (T − h K v): as T(q + h v⁺, v⁺) to first order. Elastic forces
+        of bodies that deform are taken the same way, so that stiff modes need no short steps.
         """
         forces = self._graph.forces(start)
         D, K = self._graph.resistance(start), self._graph.stiffness(start)
+        if self._graph.model.is_flexible:
+            D, K = (
+                own if x is None else ops.apply("add", x, own)
+                for x, own in zip((D, K), _modal_diagonals(self._graph.model), strict=True)
+            )
         terms = [] if D is None else [ops.apply("mul", STEP, D)]
         if K is not None:
             K = ops.apply("mul", STEP, K)
@@ -200,11 +208,14 @@ class ContactSteps:
         return forces, terms[0] if len(terms) == 1 else ops.apply("add", *terms)
 
     def _work(self, start: Place, forces: Forces, inertia: Node | None, end: Any) -> Any:
-        """Of efforts and loads, from v to the rates at the end in the same axes, J."""
+        """Of efforts, loads and elastic forces, from v to the rates at the end in the same axes."""
         v_0: Any = Traced(start.v)
         efforts = forces.efforts
         if forces.loads is not None:
             efforts = ops.apply("add", efforts, self._graph.carried(start.q, forces.loads))
+        if self._graph.model.is_flexible:
+            (resists,) = self._graph.evaluated((_ELASTIC,), start, forces)
+            efforts = ops.apply("sub", efforts, resists)
         push: Any = Traced(ops.apply("mul", STEP, efforts))
         if inertia is not None:
             push = push - Traced(inertia) * (end - v_0)
@@ -245,6 +256,20 @@ class ContactSteps:
             parts.append(ops.scatter(own, np.arange(own.size), (size // 6, 6)))
         shape = (self.plan.n_hosts, 6)
         return Traced(parts[0] if len(parts) == 1 else ops.join(parts, shape))
+
+
+def _modal_diagonals(model: Model) -> tuple[Node, Node]:
+    """Damping and stiffness (nv,) of modes, 0 for joints: sums |C_e| and |K_e| of the rows.
+
+    Modes of beams and of finite elements have diagonal matrices. Of others the sums are at least as
+    stiff in every direction, and a step is stable, of first order, with them.
+    """
+    out = np.zeros((2, model.nv))
+    for at, x in zip(model.v_slices, model.flexible, strict=True):
+        if x is not None:
+            rates = slice(at.stop - x.modes, at.stop)
+            out[:, rates] = np.abs([x.damping, x.stiffness]).sum(axis=2)
+    return ops.constant(out[0]), ops.constant(out[1])
 
 
 def largest_residual(plan: RowPlan, problem: Sequence[Array]) -> tuple[str, float]:

@@ -1,4 +1,4 @@
-"""Entries of q and v by the names of joints, and their names for messages, files and figures."""
+"""Entries of q and v by names of joints; their names and units for messages, files and figures."""
 
 from __future__ import annotations
 
@@ -24,6 +24,12 @@ def rates_of(model: Model, joints: str | Iterable[str] | None) -> NDArray[Any]:
     return np.array([k for s in slices for k in range(s.start, s.stop)], dtype=int)
 
 
+def modal_rates(model: Model) -> NDArray[Any]:
+    """Places in v of the modes of all flexible bodies."""
+    pairs = zip(model.v_slices, model.modes, strict=True)
+    return np.array([i for at, n in pairs for i in range(at.stop - n, at.stop)], dtype=int)
+
+
 def entry_names(model: Model, slices: tuple[slice, ...]) -> list[str]:
     """A name for every entry of q or v: that of the joint, with a number if it has several."""
     out: list[str] = []
@@ -36,6 +42,36 @@ def entry_names(model: Model, slices: tuple[slice, ...]) -> list[str]:
         else:
             out += [f"{name}.{k}" for k in range(size)]
     return out
+
+
+_NAMED = {"theta": "rad", "eta": "mode"}  # coordinates by their names; others are lengths
+_WORDS = {"1": "1 (quaternions)", "mode": "1 (modes)", "mode/s": "1/s (modes)"}
+
+
+def entry_units(model: Model) -> tuple[list[str], list[str]]:
+    """Units of the entries of q and v: rad, m, 1 for quaternions, and "mode" for amplitudes."""
+    places: list[str] = []
+    rates: list[str] = []
+    for joint in model.joints:
+        for group, i, _ in joint.parts(0, 0):
+            if group.rotation is None:
+                names = joint.coordinate_names[i : i + group.nq]
+                kinds = [
+                    next((u for n, u in _NAMED.items() if x.startswith(n)), "m") for x in names
+                ]
+                places += kinds
+                rates += kinds
+            else:
+                size = group.rotation.size
+                places += ["rad" if size == 1 else "1"] * size + ["m"] * group.space
+                rates += ["rad"] * group.rotation.rates + ["m"] * group.space
+    return places, [f"{x}/s" for x in rates]
+
+
+def unit_texts(model: Model) -> tuple[str, str]:
+    """The units of q and of v for the axes of figures, each once: "1 (quaternions), m"."""
+    q, v = (", ".join(_WORDS.get(x, x) for x in dict.fromkeys(xs)) for xs in entry_units(model))
+    return q, v
 
 
 def place_name(names: Sequence[str], slices: Sequence[slice], index: int) -> str:

@@ -27,13 +27,13 @@ from phipsi.algorithms.dynamics.derivatives import (
 from phipsi.algorithms.dynamics.equations_of_motion import inverse_dynamics
 from phipsi.backends.arguments import real_array
 from phipsi.errors import ConvergenceError, InputError, did_you_mean
-from phipsi.model.mechanisms import of_mechanisms, tree_of
+from phipsi.model.mechanisms import of_mechanisms, of_modes, tree_of
 from phipsi.model.model import Model
 from phipsi.model.numbers import whole_number
 from phipsi.motion.acting_laws import ActingLaws
 from phipsi.motion.chart import chart_of
 from phipsi.motion.checks import check_quaternions, checked_time
-from phipsi.motion.entry_names import entry_names, rates_of
+from phipsi.motion.entry_names import entry_names, modal_rates, rates_of
 
 Array = NDArray[Any]
 _UNKNOWN = re.compile(r"^(.+?)(?:\[(.+)\])?$")
@@ -71,6 +71,7 @@ class Equilibrium:
         return f"<{kind}: {found} found in {self.iterations} steps>"
 
 
+@of_modes
 @of_mechanisms
 def equilibrium(
     model: Model | System,
@@ -97,7 +98,8 @@ def equilibrium(
     default the neutral configuration; `v` and `tau` (nv,), or by names of joints with zero for all
     others, N·m or N; `parameters` of laws by name: all of them given, or the start for those that
     are unknown; `unknowns`, any of "q", "v", "tau" (of all joints), "q[elbow]", "v[elbow]",
-    "tau[elbow]" and names of parameters, "hold.target", "hold.target[0]" or "hold.target[elbow]";
+    "tau[elbow]" and names of parameters, "hold.target", "hold.target[0]" or "hold.target[elbow]",
+    and "modes", the deformations of flexible bodies, which "q[elbow]" leaves as they are;
     `t`, s, for laws that depend on it; `dt`, s, the step that
     sampled laws fit; `tolerance`, what may be unbalanced, relative to the largest effort;
     `max_iterations`.
@@ -121,6 +123,12 @@ def equilibrium(
     start = _start(tree, acting, q, v, tau, parameters or {})
     start["t"] = float(real_array("t", t))
     system = model if isinstance(model, System) and model.n_rows else None
+    if system is not None and tree.is_flexible:
+        raise InputError(
+            "equilibrium of bodies that deform is for trees: how the rows of loops "
+            f"({system.constraints[0].name!r}) change with the modes is not known.\n"
+            "Let a damped motion come to rest:  pp.simulate(system, q, v, 10.0)"
+        )
     if isinstance(tolerance, bool) or not 0 < float(tolerance) < 1:
         raise InputError(f"tolerance={tolerance!r} must be between 0 and 1; by default it is 1e-10")
     search = _Search(tree, system, acting, unknowns, float(tolerance))
@@ -205,6 +213,8 @@ class _Search:
         found = _UNKNOWN.match(name) if isinstance(name, str) else None
         which, entry = found.groups() if found else ("", None)
         known = self.acting.circuit.of_kind("parameter")
+        if name == "modes" and self.model.is_flexible:
+            return "q", modal_rates(self.model)
         if which in ("q", "v", "tau"):
             return which, rates_of(self.model, entry)
         if which in known:

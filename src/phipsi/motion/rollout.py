@@ -56,6 +56,7 @@ def rollout(
     threads: int = 1,
     prescribed: Sequence[str] | ArrayLike | None = None,
     per_step: bool | None = None,
+    reproducible: bool = False,
 ) -> tuple[Array, Array]:
     """Trajectories of many initial states under given efforts.
 
@@ -78,7 +79,10 @@ def rollout(
     of efforts, or booleans (..., nv): there `tau` holds the accelerations (hybrid dynamics);
     `per_step`, whether `tau` has an axis of steps. Without it the axes say so: one more than q0 and
     v0 have is that of the steps, and what fits only one way is taken so; where the lengths allow
-    both, such as q0 (N, nq) and tau (N, nv) with steps = N, say which.
+    both, such as q0 (N, nq) and tau (N, nv) with steps = N, say which; `reproducible`, whether
+    steps use no fused multiply-add and none of NumPy's matrices: then they have the bits of
+    ``Simulator(…, reproducible=True)`` on every processor, and a trajectory of a system that comes
+    near a singular configuration stops with an error.
     **Returns:** q (..., steps // every + 1, nq) and v (..., steps // every + 1, nv), the
     first records being the initial states.
     **Cost:** O(N) per step and trajectory, one, four or some ten evaluations of the dynamics for
@@ -103,13 +107,15 @@ def rollout(
     dt = checked_time(dt, "dt")
     steps, every = whole_number("steps", steps, 0), whole_number("every", every)
     threads = whole_number("threads", threads)
+    _check_reproducible(reproducible, system=bool(rows), prescribed=prescribed is not None)
     start_q, start_v, effort, batch = rollout_arrays(tree, q0, v0, tau, steps, per_step)
     records = empty_records(tree, batch, steps, every)
     mask = np.ones(model.nv) if prescribed is None else free_mask(tree, prescribed)
     if isinstance(model, System) or (not has_machine_code() and method.name != "variational"):
         state = start_q, start_v, effort
         motion = Motion(model, None if prescribed is None else mask)
-        return _constrained(motion, *state, dt, steps, every, method, records, threads)
+        options = method, records, threads, bool(reproducible)
+        return _constrained(motion, *state, dt, steps, every, *options)
     try:
         free = np.broadcast_to(mask, (*batch, model.nv))
     except ValueError:
@@ -125,14 +131,16 @@ def rollout(
     flat = [np.array(a.reshape(count, *a.shape[len(batch) :]), dtype=np.float64, order="C")
             for a in (start_q, start_v, effort, free)]  # fmt: skip
     outs = [out_q.reshape(count, kept, model.nq), out_v.reshape(count, kept, model.nv)]
-    plan = _plan(model, method, prescribed is not None)
+    plan = _plan(model, method, prescribed is not None, bool(reproducible))
     status, failed_at = _run(plan, flat, outs, (steps, every), dt, threads)
     if status.any():
         raise failure(model, batch, status, failed_at, dt, (out_q, out_v))
     return out_q, out_v
 
 
-def _plan(mechanism: Model, method: Method, prescribed: bool = False) -> Any:
+def _plan(
+    mechanism: Model, method: Method, prescribed: bool = False, reproducible: bool = False
+) -> Any:
     """The run of a mechanism without laws, as graphs."""
 
     def build() -> Any:
@@ -141,9 +149,10 @@ def _plan(mechanism: Model, method: Method, prescribed: bool = False) -> Any:
         graph = StepGraph(mechanism, Circuit({}), prescribed=prescribed)
         end, own = step_of(graph, method), {"free": mechanism.nv} if prescribed else {}
         states, records = ({"q": x.q, "v": x.v} for x in (end, graph.start))
-        return Plan(graph.native, states, {"tau": mechanism.nv}, own, {}, (), records)
+        parts = graph.native, states, {"tau": mechanism.nv}, own, {}, (), records
+        return Plan(*parts, reproducible=reproducible)
 
-    return mechanism.cached((rollout, method.name, prescribed), build)
+    return mechanism.cached((rollout, method.name, prescribed, reproducible), build)
 
 
 def _run(
@@ -182,12 +191,14 @@ def _constrained(
     method: Method,
     records: tuple[Array, Array],
     threads: int,
+    reproducible: bool,
 ) -> tuple[Array, Array]:
     """Motions of a system, into (..., kept, nq) and (..., kept, nv).
 
     Machine code takes all steps that it can. A motion that stops there, such as one whose rows are
     nearly dependent, is stepped by `constrained_step` from its last record to the next one, which
-    decides the rank by singular values or says what is wrong; then machine code goes on.
+    decides the rank by singular values or says what is wrong; then machine code goes on. Singular
+    values have other last bits elsewhere, so motions that are `reproducible` end there.
     """
     batch = q0.shape[:-1]
     count, kept = math.prod(batch), steps // every + 1
@@ -199,8 +210,9 @@ def _constrained(
     motion.check_start(out_q[:, 0], out_v[:, 0])
     plan = None
     if motion.moving is None:
-        with contextlib.suppress(InputError):  # there is no machine code for such a system
-            plan = _plan(motion.mechanism, method)
+        # there may be no machine code for such a system
+        with contextlib.nullcontext() if reproducible else contextlib.suppress(InputError):
+            plan = _plan(motion.mechanism, method, False, reproducible)
     # the record after which each motion stopped in machine code; those that are ready go on
     ready, record, stopped = np.arange(count), 0, np.zeros(count, dtype=np.int64)
     while True:
@@ -214,6 +226,8 @@ def _constrained(
                 outs = [np.empty((len(ready), kept - record, x.shape[-1])) for x in (out_q, out_v)]
             arrays = [*state, np.array(own, order="C"), state[1]]
             status, failed_at = _run(plan, arrays, outs, (steps - first, every), dt, threads)
+            if reproducible and status.any():
+                raise failure(motion.mechanism, batch, status, failed_at, dt, records)
             if record:
                 out_q[ready, record:], out_v[ready, record:] = outs
             stopped[ready] = np.where(status == 0, kept, record + failed_at // every)
@@ -276,6 +290,21 @@ def constrained_step(
 
 
 # ---- checks -----------------------------------------------------------------------------------
+
+
+def _check_reproducible(reproducible: Any, *, system: bool, prescribed: bool) -> None:
+    if not isinstance(reproducible, (bool, np.bool_)):
+        raise InputError(f"reproducible={reproducible!r} must be True or False")
+    if reproducible and not has_machine_code():
+        raise InputError(
+            "reproducible=True is for machine code, which needs llvmlite:  pip install llvmlite"
+        )
+    if reproducible and system and prescribed:
+        raise InputError(
+            "prescribed joints of a system with constraints are stepped with NumPy, whose matrices "
+            "have other last bits on other machines. Leave out reproducible=True, or prescribe "
+            "joints of a tree"
+        )
 
 
 def _method(name: Any) -> Method:
@@ -466,8 +495,8 @@ def failure(
         row = f"row {model.closures.row_names[body]!r}" if body >= 0 else "a row"
         why = (
             f"{row} of the constraints nearly depends on the others: the mechanism is in or near "
-            "a singular configuration. pp.rollout(system, …) and pp.simulate(system, …) decide "
-            "such cases by singular values"
+            "a singular configuration. pp.rollout(system, …) without reproducible=True and "
+            "pp.simulate(system, …) decide such cases by singular values"
         )
     elif code == NO_MEMORY and int(status[first]) != UNSOLVED and model.n_rows:
         why = (

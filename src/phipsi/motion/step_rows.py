@@ -30,17 +30,14 @@ from phipsi.contact.contact_rows import (
     STOPS,
     UNSOLVED_CONTACTS,
     ProblemParts,
-    RowBlocks,
     RowPlan,
-    contact_axes,
     is_rigid,
     problem_parts,
-    row_blocks,
-    row_impulses,
-    row_rates,
 )
 from phipsi.contact.delassus import Delassus, masks_of
 from phipsi.contact.geometry.slots import Slots
+from phipsi.contact.row_products import row_forces, row_rates
+from phipsi.contact.slot_rows import RowBlocks, row_blocks, slot_impulses, world_impulses
 from phipsi.laws import law_operations as ops
 from phipsi.laws.calls import Callee, Held, call
 from phipsi.laws.circuit import JointRows
@@ -144,7 +141,7 @@ class StepRows:
         plan, parts = self._plan, []
         if self._slots is not None:
             world = Traced(self._last[IMPULSES])
-            parts.append(row_impulses(plan, self._slots.normal, world))
+            parts.append(slot_impulses(plan, self._slots, world))
         last = {
             name: Traced(ops.pick(self._last[name], rates)) * signs
             for name, _, rates, signs in plan.joint_parts()
@@ -185,14 +182,14 @@ class StepRows:
         speed: Any = np.max(np.abs(b))
         if layout.n_heads:
             normals = layout.normals
-            after = row_rates(plan, self._blocks, free + change)
-            self._gap = self._start_gap + h * after[normals]
+            after = row_rates(plan, self._blocks, free + change, normals=True)
+            self._gap = self._start_gap + h * after
             if parts.back is not None:
                 back = np.concatenate(
                     [parts.back, np.zeros(layout.limits)]
                 )  # limits do not rebound
                 self.back = self._forces(p * back[layout.heads])
-                self._gap = self._gap - self._product(self.back)[normals]
+                self._gap = self._gap - self._product(self.back)
             if smoothed is None and not {"normal"}.issuperset(layout.contacts):
                 hit = self._hit(solver, parts, given, known[0], p)
                 p, s = (np.where(hit.there, x, y) for x, y in ((hit.p, p), (hit.s, s)))
@@ -260,8 +257,8 @@ class StepRows:
         return (admittance @ f.reshape(-1)).reshape(-1, 6)
 
     def _product(self, forces: Node) -> Any:
-        """Velocities of rows that forces on hosts cause."""
-        return row_rates(self._plan, self._blocks, self._change(forces))
+        """Velocities of normals that forces on hosts cause."""
+        return row_rates(self._plan, self._blocks, self._change(forces), normals=True)
 
     def separation(self) -> tuple[Node, Node, Node]:
         """Whether bodies overlap after the step, forces on hosts that move them apart, how far.
@@ -306,25 +303,13 @@ class StepRows:
 
     def _forces(self, p: Any) -> Node:
         """C* p (hosts, 6)."""
-        terms, places, plan = [], [], self._plan
-        for hosts, block in zip((plan.a, plan.b), self._blocks, strict=True):
-            there = np.flatnonzero(hosts >= 0)
-            if there.size:
-                terms.append(block[there] * p[there][:, None])
-                places.append(6 * hosts[there][:, None] + np.arange(6))
-        whole = as_node(np.concatenate(terms))
-        return ops.scatter(whole, np.concatenate(places), (plan.n_hosts, 6))
+        return row_forces(self._plan, self._blocks, p)
 
     def _recorded(self, p: Any) -> dict[str, Node]:
         """Impulses of slots, [moment; force] on side a in world axes, and of joints at rates."""
         plan, out = self._plan, {}
         if self._slots is not None:
-            table = plan.table
-            axes = contact_axes(self._slots.normal)[table.slot, table.axis]
-            terms = axes * p[: len(table.slot)][:, None]
-            first = 6 * table.slot + np.where(table.slides, 3, 0)
-            places = first[:, None] + np.arange(3)
-            out[IMPULSES] = ops.scatter(as_node(terms), places, (plan.n_slots, 6))
+            out[IMPULSES] = world_impulses(plan, self._slots, p)
         for name, rows, rates, signs in plan.joint_parts():
             own = as_node(p[rows] * signs)
             out[name] = ops.scatter(own, rates, (plan.model.nv,))

@@ -100,8 +100,11 @@ def _elimination(system: System, is_given: bool) -> Elimination | None:
     # G L⁻* in natural size is at most one: beside it, that of one rate alone is G / (size · scale)
     least = _ZERO * at.size[..., None] * np.sqrt(size)[:, None, :]
     moved = (np.abs(G) > least).any(axis=0)
+    for x in rows.laws:  # their slopes may vanish in all samples, or not be numbers there
+        moved[x.row, x.rates] = True
     alive = [i for i in range(rows.n_rows) if moved[i].any()]
-    floors = failures.ROW_FLOOR * np.square(at.size).mean(axis=0)
+    sizes = np.square(np.where(np.isfinite(at.size), at.size, 1.0))
+    floors = failures.ROW_FLOOR * sizes.mean(axis=0)
     found = Elimination(
         mass=tuple(tuple(int(j) for j in np.flatnonzero(coupled[i, :i])) for i in range(system.nv)),
         rows=tuple(alive),

@@ -117,6 +117,13 @@ class _Functions:
 
     matmul = staticmethod(np.matmul)
 
+    def entrywise(self, name: str, xs: Sequence[Any], data: Any) -> Term:
+        """An operation of laws."""
+        if name not in _WRITERS:
+            raise NotUnrolled(name)
+        found = next(x for x in xs if isinstance(x, Term))
+        return found.terms.make(name, *xs)
+
     def __getattr__(self, name: str) -> Callable[[Term], Term]:
         if name not in _WRITERS:
             raise NotUnrolled(name)

@@ -227,6 +227,23 @@ def tangent(program: Program, moving: tuple[int, ...], n: int) -> Program:
     return recorded([[next(found) for _ in row] for row in rows])
 
 
+def gradient(program: Program, size: int) -> Program:
+    """The derivatives of a program with one result by the entries of argument 0, below each other.
+
+    Other arguments are held.
+    """
+    (result,), read = _graph(program)
+    inputs = [read.get((0, i, 0)) for i in range(size)]
+    wanted = [x for x in inputs if x is not None]
+    found = dict(zip(wanted, adjoints(result, [constant(1.0)], wanted), strict=True))
+    return recorded([[None if x is None else found[x]] for x in inputs])
+
+
+def picked(program: Program, row: int) -> Program:
+    """One row of the block of a program."""
+    return _used(program.steps, [list(program.rows[row])])
+
+
 def adjoint(program: Program, at: int, shape: tuple[int, ...], n: int, is_vector: bool) -> Program:
     """The weight of argument `at` of n, from that of the block, which follows them.
 

@@ -15,7 +15,13 @@ from numpy.typing import NDArray
 
 from phipsi.algorithms.constrained.stages import Stages
 from phipsi.algorithms.constrained.system import System
-from phipsi.algorithms.dynamics.energy import kinetic_energy, momentum, potential_energy
+from phipsi.algorithms.dynamics.constraint_forces import constraint_impulse
+from phipsi.algorithms.dynamics.energy import (
+    elastic_energy,
+    kinetic_energy,
+    momentum,
+    potential_energy,
+)
 from phipsi.compiler import program_of
 from phipsi.errors import InputError, PhipsiError, SimulationError
 from phipsi.forces.force import Elements, Force
@@ -329,29 +335,43 @@ class _Runner:
         if not stopped:
             impulses = np.zeros(phase.system.n_rows)
             if fresh and phase.system.n_rows:
-                rates, impulses = self.stages.impulse(phase.system, at, rates, phase.system.rates)
+                rates, impulses = self._impulse(phase.system, at, rates)
             out[phase.at_v] = rates
             return out, phase.system.row_names, impulses
         held = Phase(now, 0.0, q, v, self.stages)
         momentum_of = program_of(MASS_MATRIX, phase.model)
         before = np.zeros_like(v)
         before[phase.at_v] = momentum_of(at, rates)
-        free = self.stages.rates(held.model, q[held.at_q], before[held.at_v])
-        out[held.at_v], p = self.stages.impulse(held.system, q[held.at_q], free, held.system.rates)
+        free = self._rates(held.model, q[held.at_q], before[held.at_v])
+        out[held.at_v], p = self._impulse(held.system, q[held.at_q], free)
         # rows between bodies that are locked together bear nothing, their locks do
         acted = dict(zip(held.system.row_names, p, strict=True))
         impulses = np.array([acted.get(name, 0.0) for name in phase.system.row_names])
         lost = momentum_of(at, rates - out[phase.at_v]) - phase.system.jacobian(at).T @ impulses
-        places = [(n, phase.model.v_slice(n)) for n in stopped]
+        places = [(n, phase.model.joint_rates(n)) for n in stopped]
         locks = tuple(f"{n}.lock" for n, at_v in places for _ in range(at_v.stop - at_v.start))
         stopping = [lost[at_v] for _, at_v in places]
         return out, (*phase.system.row_names, *locks), np.concatenate([impulses, *stopping])
+
+    def _rates(self, model: Model, q: Array, momentum: Array) -> Array:
+        """ℳ⁻¹ momentum; results of bodies that deform are not kept for the next change."""
+        if model.is_flexible:
+            return program_of(MASS_MATRIX.inv, model)(q, momentum)
+        return self.stages.rates(model, q, momentum)
+
+    def _impulse(self, system: System, q: Array, v: Array) -> tuple[Array, Array]:
+        """Rates after all rows acted at once, and their impulses."""
+        if system.model.is_flexible:
+            return constraint_impulse(system, q, v)
+        return self.stages.impulse(system, q, v, system.rates)
 
     def _mechanical(self, topology: Topology, q: Array, v: Array) -> tuple[float, Array]:
         """Kinetic and potential energy, and momentum, of what is there."""
         phase = Phase(topology, 0.0, q, v)
         at, rates = phase.lower(q, v)
         energy = kinetic_energy(phase.model, at, rates) + potential_energy(phase.model, at)
+        if phase.model.is_flexible:
+            energy = energy + elastic_energy(phase.model, at)
         return float(energy), momentum(phase.model, at, rates)
 
     # ---- the whole ----------------------------------------------------------------------------

@@ -57,8 +57,12 @@ class Phase:
         self._q, self._v = q, np.zeros_like(v)
         whole = topology.model
         names = self.model.joint_names
-        self.at_q = places_of([whole.q_slice(n) for n in names])
-        self.at_v = places_of([whole.v_slice(n) for n in names])
+        held = topology.locked  # of a joint that stays as a weld, the modes of its body go on
+        at_q, at_v = ({n: at(n) for n in names} for at in (whole.q_slice, whole.v_slice))
+        for n in held.keys() & at_q.keys():
+            at_q[n] = slice(whole.joint_coordinates(n).stop, at_q[n].stop)
+            at_v[n] = slice(whole.joint_rates(n).stop, at_v[n].stop)
+        self.at_q, self.at_v = (places_of(list(x.values())) for x in (at_q, at_v))
         self.trajectory: Trajectory
         self.has_all_steps = True
 

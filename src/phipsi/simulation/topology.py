@@ -194,7 +194,10 @@ class Release(_Named):
 @final
 @dataclass(frozen=True, init=False)
 class Lock(_Named):
-    """Joints stop where they are: their rates leave the equations, their bodies stay."""
+    """Joints stop where they are: their rates leave the equations, their bodies stay.
+
+    Bodies that deform go on doing so.
+    """
 
     def apply(self, now: Topology, q: Array, v: Array) -> tuple[Topology, Array, Array]:
         """Hold them at their present coordinates."""
@@ -202,7 +205,7 @@ class Lock(_Named):
         for name in self.names:
             if name in locked:
                 raise InputError(f"joint {name!r} is locked already.")
-            locked[name] = q[now.model.q_slice(name)].copy()
+            locked[name] = q[now.model.joint_coordinates(name)].copy()
         return replace(now, locked=locked), q, v
 
     def check(self, model: Model) -> None:

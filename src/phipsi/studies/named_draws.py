@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.errors import InputError, did_you_mean
+from phipsi.model.rotors import fold
 from phipsi.motion.step_graph import INERTIA
 from phipsi.simulation.simulator import Simulator
 
@@ -79,6 +80,8 @@ class NamedDraws:
         out |= {name: x for name, x in draws.items() if name in _WHOLE}
         parameters = {n: self._whole(n, x) for n, x in draws.items() if n in self._shapes}
         inertia: Array | None = None
+        model = self._simulator.model
+        rotors = fold(model.description).parameters if model.rotors else None
         for name, x in draws.items():
             if name in self._joints:
                 part, rows = self._joints[name]
@@ -97,7 +100,12 @@ class NamedDraws:
                 body = self._bodies[name]
                 if not inertia[0, body, 0]:
                     raise InputError(f"draws[{name!r}]: the body has no mass that could grow")
-                inertia[:, body] *= (x.reshape(n) / inertia[0, body, 0])[:, None]
+                ratio = (x.reshape(n) / inertia[0, body, 0])[:, None]
+                if rotors is not None:  # of motors, which stay as they are
+                    inertia[:, body] -= rotors[body]
+                inertia[:, body] *= ratio
+                if rotors is not None:
+                    inertia[:, body] += rotors[body]
         if inertia is not None:
             parameters[INERTIA] = inertia
         return {**out, "parameters": parameters}

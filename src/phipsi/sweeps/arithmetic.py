@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
+from phipsi.model.law_forms import LawForm
 from phipsi.sweeps.entries import Entry, Rows, Vector
 from phipsi.sweeps.ir import Field
 
@@ -144,8 +145,12 @@ class Arithmetic(Protocol):
         ...
 
     @property
-    def link(self) -> tuple[str, int, list[Entry]]:
+    def link(self) -> tuple[str | LawForm, int, list[Entry]]:
         """Form, side and constants of this link."""
+        ...
+
+    def entries_at(self, name: str, places: Sequence[int]) -> list[Entry]:
+        """Numbers of q by their places, of whichever joints."""
         ...
 
     def params(self) -> list[Entry]:

@@ -11,12 +11,6 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
-from phipsi.model.closure_rows import (
-    closure_row,
-    closure_row_along,
-    closure_row_rate,
-    relative_twist,
-)
 from phipsi.model.dual import hinge_axes_along
 from phipsi.sweeps.arithmetic import Arithmetic, Block
 from phipsi.sweeps.entries import (
@@ -491,69 +485,3 @@ def inertia_of(a: Arithmetic, x: Field) -> Block:
     back = transpose_rows(turn)
     j = matmul(matmul(back, [[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]), turn)
     return a.inertia_block([m, *matvec(back, [hx, hy, hz]), *lower_half(j)])
-
-
-# ---- closures ------------------------------------------------------------------------------------
-
-
-def relative(a: Arithmetic, x: Field) -> Block:
-    """The frame of the mate, seen from that of this point."""
-    turn, arm = a.frame_in_world(x.args[0])
-    other, there = a.at_mate(lambda: a.frame_in_world(x.args[0]))
-    back = transpose_rows(turn)
-    gap = plus(there, [neg(c) for c in arm])
-    return a.rigid_block(matmul(back, other), matvec(back, gap))
-
-
-def twist(a: Arithmetic, x: Field) -> Block:
-    """How the mate moves, seen from the frame of this point."""
-    turn, arm = a.rigid(x.args[0])
-    own, other = a.column(x.args[1]), a.column(x.args[2])
-    return a.dense([[c] for c in relative_twist(turn, arm, own, other)])
-
-
-def row(a: Arithmetic, x: Field) -> Block:
-    """The constraint row at this link."""
-    turn, arm = a.rigid(x.args[0])
-    form, side, numbers = a.link
-    return a.dense([[c] for c in closure_row(form, side, turn, arm, numbers, a.sqrt)])
-
-
-def row_rate(a: Arithmetic, x: Field) -> Block:
-    """How the row changes with a relative motion."""
-    (turn, arm), motion = a.rigid(x.args[0]), a.column(x.args[1])
-    form, side, numbers = a.link
-    found = closure_row_rate(form, side, turn, arm, motion, numbers, a.sqrt)
-    return a.dense([[c] for c in found])
-
-
-def _ends(a: Arithmetic, x: Field) -> list[Any]:
-    """Pairs of motions, of the frame and of its mate."""
-    columns = [a.column(y) for y in x.args[1:]]
-    return list(zip(columns[::2], columns[1::2], strict=False))
-
-
-def _row_along(a: Arithmetic, x: Field, motions: list[Any]) -> list[Entry]:
-    turn, arm = a.rigid(x.args[0])
-    form, side, numbers = a.link
-    return closure_row_along(form, side, turn, arm, motions, numbers, a.sqrt)
-
-
-def row_along(a: Arithmetic, x: Field) -> Block:
-    """The row differentiated along motions."""
-    return a.dense([[c] for c in _row_along(a, x, _ends(a, x))])
-
-
-def sway(a: Arithmetic, x: Field) -> Block:
-    """How the row changes with the motion of one end."""
-    data: Any = x.data
-    given, (place, end) = _ends(a, x), data
-    columns: Rows = []
-    for unit in identity(6):
-        still = [0] * 6
-        free = (unit, still) if end == 0 else (still, unit)
-        columns.append(_row_along(a, x, [*given[:place], free, *given[place:]]))
-    if len(x.args) % 2 == 0:  # multiplied by the component of a force
-        (times,) = a.column(x.args[-1])
-        columns = [[mul(times, c) for c in column] for column in columns]
-    return a.dense(transpose_rows(columns))

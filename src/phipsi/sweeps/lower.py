@@ -70,11 +70,12 @@ class Lowering:
         model: Model | None,
         options: Options,
         whole_matrix: Callable[[Lowering, Expr, bool], Field],
+        laws: bool = False,
     ) -> None:
         self.given, self.armature, self.model, self.options = given, armature, model, options
         self.has_names = False  # whether names were looked up in the model
         flexible = model is not None and model.is_flexible
-        self.blocks = Blocks(given, axes, armature, self.vector, diagonal_blocks, flexible)
+        self.blocks = Blocks(given, axes, armature, self.vector, diagonal_blocks, flexible, laws)
         self.builder = self.blocks.builder
         self._whole_matrix = whole_matrix
         self.has_gram = False  # whether a matrix is C* S C, and `grams` changes something
@@ -191,12 +192,18 @@ class Lowering:
             motion = self.blocks.point_motion(u)
             ends = b.shift("of_point", motion), b.shift("of_point", b.shift("of_mate", motion))
             row = b.add([(1, b.mul(own, ends[0])), (1, b.mul(other, ends[1]))])
+            if self.blocks.laws:
+                by_law = b.mul(self.blocks.law_sway(x), self.blocks.law_rates(motion))
+                row = b.add([(1, row), (1, by_law)])
             if here is not None:
                 return b.shift("to_row", b.mul(b.transpose(here), row))
             return b.shift("to_point", row)
         force = b.shift("of_point", u) if here is None else b.mul(here, b.shift("of_row", u))
         parts = [b.shift("to_point", b.mul(b.transpose(y), force)) for y in (own, other)]
         whole = b.add([(1, parts[0]), (1, b.shift("of_mate", parts[1]))])
+        if self.blocks.laws:
+            efforts = b.mul(b.transpose(self.blocks.law_sway(x)), force)
+            whole = b.add([(1, whole), (1, self.blocks.law_forces(efforts))])
         return b.shift("scatter", b.mul(self.blocks.point_block(B), whole))
 
     def _recursion(self, step: Expr, u: Field) -> Field:

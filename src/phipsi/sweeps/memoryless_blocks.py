@@ -49,9 +49,10 @@ class Blocks:
         vector: Callable[[Expr], Field],
         diagonal: Callable[[Blocks, Expr], Field],
         flexible: bool = False,
+        laws: bool = False,
     ) -> None:
         self.builder = Builder(flexible)
-        self.flexible = flexible
+        self.flexible, self.laws = flexible, laws
         self.body = "b" if flexible else "6"  # rows of body motions and forces
         self.vector, self._diagonal = vector, diagonal
         self.given = given
@@ -352,6 +353,9 @@ class Blocks:
             motion = self.point_motion(moving[0])
             twist = b.apply("relative_twist", relative, motion, b.shift("of_mate", motion))
             out = b.apply("closure_row_rate", seen, b.shift("of_point", twist))
+        if self.laws and x is not A:
+            slots = [self.law_rates(self.point_motion(m)) for m in moving]
+            out = b.add([(1, out), (1, b.apply("law_rate", *slots))])
         out.named = leaf(x.row)
         return out
 
@@ -381,6 +385,26 @@ class Blocks:
         args = (b.shift("of_point", self.relative()), *self._link_motions(motions), *times)
         one, other = (b.apply("closure_sway", *args, data=(place_of(x), end)) for end in (0, 1))
         return one, other
+
+    def law_rates(self, motion: Field) -> Field:
+        """The rates of the coordinates of the law of a link, from the motions of all its frames."""
+        b = self.builder
+        own = b.mul(b.apply("law_place"), b.shift("of_point", motion))
+        return b.shift("of_row", b.shift("to_row", own))
+
+    def law_forces(self, efforts: Field) -> Field:
+        """The adjoint of `law_rates`: forces at frames from efforts on coordinates at links."""
+        b = self.builder
+        whole = b.shift("of_row", b.shift("to_row", efforts))
+        return b.shift("to_point", b.mul(b.transpose(b.apply("law_place")), whole))
+
+    def law_sway(self, x: Expr) -> Field:
+        """How the row of a law at a link changes with its coordinates."""
+        b = self.builder
+        held, *motions = (self.vector(y) for y in x.args)
+        times = [b.shift("of_row", held)] if x.name == "dAT" else []
+        slots = [self.law_rates(self.point_motion(m)) for m in motions]
+        return b.apply("law_sway", *times, *slots, data=len(times))
 
     def selection(self, x: Expr) -> Field:
         """The identity at the points of a selection, zero elsewhere."""

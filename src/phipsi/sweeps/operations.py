@@ -14,10 +14,12 @@ Reasons: docs/decisions/0033.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from phipsi.operators.catalogue import CATALOGUE
 from phipsi.sweeps import bodies, modal_bodies
+from phipsi.sweeps import closure_bodies as rows
 from phipsi.sweeps.ir import (
     Binding,
     Cost,
@@ -502,26 +504,26 @@ Operation(
 _LINK: dict[str, Any] = {"domain": Domain.LINK, "rows": "6", "variant": Variant.LINK, "cost": 6}
 
 Operation(
-    "relative", "φ(frame, mate) of a closure", body=bodies.relative, **_POINT6, kind=Kind.RIGID,
+    "relative", "φ(frame, mate) of a closure", body=rows.relative, **_POINT6, kind=Kind.RIGID,
     reads=Reads.FRAMES, cost=105, naming=Naming.ALWAYS,
 )  # fmt: skip
 Operation(
-    "relative_twist", "how the mate moves, seen from a frame", body=bodies.twist, rows="6",
+    "relative_twist", "how the mate moves, seen from a frame", body=rows.twist, rows="6",
     cols="1", cost=45,
 )  # fmt: skip
-Operation("closure_row", "a constraint row at one frame", body=bodies.row, **_LINK, cols="1")
-Operation(
-    "closure_row_rate", "how a row changes with a relative motion", body=bodies.row_rate, **_LINK,
-    cols="1", linear=(1,),
-)  # fmt: skip
-Operation(
-    "closure_row_along", "a row differentiated along motions", body=bodies.row_along, **_LINK,
-    cols="1", linear=EACH[1:],
-)  # fmt: skip
-Operation(
-    "closure_sway", "how a row changes with the motion of one end", body=bodies.sway, **_LINK,
-    cols="6", linear=EACH[1:],
-)  # fmt: skip
+
+
+def _at_link(name: str, meaning: str, body: Any, cols: str, linear: Sequence[int] = ()) -> None:
+    Operation(name, meaning, body=body, **_LINK, cols=cols, linear=linear)
+
+
+_at_link("closure_row", "a constraint row at one frame", rows.row, "1")
+_at_link("closure_row_rate", "how a row changes with a relative motion", rows.row_rate, "1", (1,))
+_at_link("closure_row_along", "a row differentiated along motions", rows.row_along, "1", EACH[1:])
+_at_link("closure_sway", "how a row changes with the motion of one end", rows.sway, "6", EACH[1:])
+_at_link("law_place", "the motion of a frame → rates of coordinates", rows.law_place, "6")
+_at_link("law_rate", "the row of a law differentiated along rates", rows.law_rate, "1", EACH)
+_at_link("law_sway", "how the row of a law changes with coordinates", rows.law_sway, "6", EACH)
 
 # ---- between index sets --------------------------------------------------------------------------
 

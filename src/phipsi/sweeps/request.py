@@ -199,10 +199,10 @@ def check_modes(request: Request, model: Model) -> None:
             )
     for name in request.given if model.is_flexible else ():
         row = row_named(name, request.expressions)
-        if name != "gravity" and not (row is not None and row.gives.index == "one"):
+        if name not in ("gravity", "Jr") and not (row is not None and row.gives.index == "one"):
             raise InputError(
                 f"given={name!r}: quantities of mechanisms with flexible bodies cannot be given; "
-                "only gravity and scalars can"
+                "only gravity, scalars and the inertia of rotors Jr can"
             )
 
 
@@ -361,7 +361,9 @@ def lower_request(
         several=sum(mode == "dense" for mode in request.modes) > 1,
         pairs=pairs,
     )
-    low = Lowering(given, request.points.axes, armature, model, options, whole_matrix)
+    low = Lowering(
+        given, request.points.axes, armature, model, options, whole_matrix, _laws(request)
+    )
     results: list[Result] = []
     operands: list[Space] = []
     several = _operator_count(request) > 1 and not request.same_operand
@@ -405,9 +407,15 @@ def traits_of(
     return (
         *(request.expressions, request.modes, request.blocks is None, request.columns),
         *(request.given, request.rewrite, request.points.axes, request.same_operand),
-        *(model.has_armature, _flat(model), model.is_flexible),
+        *(model.has_armature, _flat(model), model.is_flexible, _laws(request)),
         *(_flips(x, model, request.points) for x in matrices),
     )
+
+
+def _laws(request: Request) -> bool:
+    """Whether some constraint rows are functions of coordinates."""
+    closures = request.points.closures
+    return closures is not None and closures.has_laws
 
 
 def _has_inertia(request: Request) -> bool:

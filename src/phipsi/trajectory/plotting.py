@@ -10,12 +10,14 @@ import numpy as np
 
 from phipsi.errors import InputError, did_you_mean
 from phipsi.model.numbers import as_list
-from phipsi.motion.entry_names import entry_names
+from phipsi.motion.entry_names import entry_names, unit_texts
 from phipsi.motion.optional_imports import import_optional
 
 _MOST_IN_LEGEND = 10
 _CONSERVED = 1e-3  # energy that changes less than this part of itself is shown as its change
 _FLAT = 1e-6  # and what else changes less than this part of itself is drawn flat
+NOTHING = 1e-13  # and so are numbers (rad, m, N, …) below this: they are rounding
+ROUNDING = 1e-15  # energy that changes less than this part of itself does not change
 
 
 def plot(trajectory: Any, joints: str | Iterable[str] | None = None) -> Any:
@@ -23,9 +25,10 @@ def plot(trajectory: Any, joints: str | Iterable[str] | None = None) -> Any:
     shown = _shown(trajectory, joints)
     plt = import_optional("matplotlib.pyplot", "plot()", '"phipsi[plot]"')
     model = trajectory.model
+    units = unit_texts(model)
     panels = [
-        ("q", "rad, m", trajectory.q, model.q_slices),
-        ("v", "rad/s, m/s", trajectory.v, model.v_slices),
+        ("q", units[0], trajectory.q, model.q_slices),
+        ("v", units[1], trajectory.v, model.v_slices),
     ]
     if np.nan_to_num(trajectory.tau).any():
         panels.append(("tau", "N·m, N", trajectory.tau, model.v_slices))
@@ -63,7 +66,7 @@ def _draw_energy(axis: Any, trajectory: Any) -> None:
     energy = trajectory.energy
     first = float(energy[0]) if len(energy) else 0.0
     change = energy - first
-    if 0 < np.abs(change).max(initial=0.0) < _CONSERVED * abs(first):
+    if ROUNDING * abs(first) < np.abs(change).max(initial=0.0) < _CONSERVED * abs(first):
         axis.plot(trajectory.t, change, color="black", lw=1.2)
         axis.set_ylabel(f"energy − E(0)  (J)\nE(0) = {first:.6g} J".replace("-", "−"))
         return
@@ -76,7 +79,9 @@ def _draw_flat(axis: Any) -> None:
     """No magnifying of rounding: numbers that all but stay the same are a straight line."""
     low, high = axis.get_ylim()
     size = max(abs(low), abs(high))
-    if high - low < _FLAT * size:
+    if size < NOTHING:
+        axis.set_ylim(-1.0, 1.0)
+    elif high - low < _FLAT * size:
         axis.set_ylim((low + high) / 2 - 0.05 * size, (low + high) / 2 + 0.05 * size)
 
 

@@ -21,8 +21,10 @@ from phipsi.compiler import compile, default_backend
 from phipsi.expressions.node import Expr
 from phipsi.model.closure_rows import closure_residual, closure_row
 from phipsi.model.closures import ANGULAR, LINEAR, ClosureSet
+from phipsi.model.law_forms import RowLaw
 from phipsi.model.model import Model
 from phipsi.operators import A, J, mass_matrix, pose
+from phipsi.operators.row_laws import ARRAY_NUMBERS, RateLaw
 
 Array = NDArray[Any]
 
@@ -49,13 +51,26 @@ class Relative(NamedTuple):
     entries: Array
 
 
+class LawRow(NamedTuple):
+    """A row that is a function of coordinates: which, the function, and the places of these in q.
+
+    `rates` are their places in v.
+    """
+
+    row: int
+    law: RowLaw
+    places: list[int]
+    rates: list[int]
+
+
 class ResidualTable(NamedTuple):
     """Residuals as numbers: of C closures between frames, m rows on them, k terms of couplings.
 
     `host` (C, 2) is the body of each frame (−1: the world), `rotation` (C, 2, 3, 3) and `offset`
     (C, 2, 3) the frame in it. Residual i is ``start[i]``, plus for each j with ``row[j] == i`` the
     product of `coefficients[j]` (13,) with R (by rows), r and |r| of ``closure[j]``, plus
-    ``factor · q[entry]`` for each term with ``coupled == i``.
+    ``factor · q[entry]`` for each term with ``coupled == i``. Row i of ``laws`` (row, function,
+    places in q) is the value of the function.
     """
 
     host: Array
@@ -68,6 +83,7 @@ class ResidualTable(NamedTuple):
     coupled: Array
     entry: Array
     factor: Array
+    laws: tuple[LawRow, ...] = ()
 
 
 class Entry(NamedTuple):
@@ -180,6 +196,9 @@ class ClosureRows:
         self.has_position = np.zeros(self.n_rows, dtype=bool)
         self.has_position[pair_rows] = [e.form != "wz" for e in entries]
         self.has_position[list(coordinates)] = True
+        self.laws = _law_rows(model, closures)
+        for x in self.laws:
+            self.has_position[x.row] = not isinstance(x.law, RateLaw)
         self._at = np.array(pair_rows, dtype=int)
         self._is_length = np.array([e.form[0] in "rd" for e in entries], dtype=bool)
         self.coupled = np.array(sorted(coordinates), dtype=int)
@@ -224,6 +243,8 @@ class ClosureRows:
         out[:, self._at] = self._rows.values(found)
         if len(self.coupled):
             out[:, self.coupled] = q @ self._on_q.T - self._offset
+        for x in self.laws:
+            out[:, x.row] = law_values(x, q)
         return out, found
 
     def residual_table(self) -> ResidualTable:
@@ -244,6 +265,7 @@ class ClosureRows:
             coupled=self.coupled[coupled],
             entry=entry,
             factor=self._on_q[coupled, entry],
+            laws=self.laws,
         )
 
     def without_direction(self, found: Relative) -> Array:
@@ -253,7 +275,8 @@ class ClosureRows:
     def strict_residual(self, q: Array, found: Relative) -> Array:
         """Residuals (n, m) that are zero only where a closure is not turned over either."""
         turned = q @ self._on_q.T - self._offset
-        return np.concatenate([self._strict.values(found), turned], axis=1)
+        of_laws = [law_values(x, q)[:, None] for x in self.laws]
+        return np.concatenate([self._strict.values(found), turned, *of_laws], axis=1)
 
     # ---- velocities ---------------------------------------------------------------------------
 
@@ -277,7 +300,7 @@ class ClosureRows:
             jacobian[..., self.coupled, :] = self._on_v
         return jacobian
 
-    def strict_jacobian(self, found: Relative, motion: Array) -> Array:
+    def strict_jacobian(self, q: Array, found: Relative, motion: Array) -> Array:
         """Derivatives (n, m, nv) of `strict_residual`."""
         n, nv = len(motion), motion.shape[-1]
         a = self._a[self._strict.closure]
@@ -285,7 +308,18 @@ class ClosureRows:
         rows = self._strict.covectors(found).reshape(n, len(a), 1, 12)
         pair = (rows @ ends.reshape(n, len(a), 12, nv))[:, :, 0]
         on_v = np.broadcast_to(self._on_v, (n, *self._on_v.shape))
-        return np.concatenate([pair, on_v], axis=1)
+        of_laws = [self._law_slopes(x, q)[:, None] for x in self.laws]
+        return np.concatenate([pair, on_v, *of_laws], axis=1)
+
+    def _law_slopes(self, x: LawRow, q: Array) -> Array:
+        """The derivative (n, nv) of the value of a law; that of a rate is zero."""
+        out = np.zeros((len(q), self.model.nv))
+        if self.has_position[x.row]:
+            at = [q[:, i] for i in x.places]
+            with np.errstate(all="ignore"):
+                for j, rate in enumerate(x.rates):
+                    out[:, rate] = x.law.slope(j, at, (), ARRAY_NUMBERS)
+        return out
 
     def strict_rows(self, q: Array) -> tuple[Array, Array, Array]:
         """`strict_residual`, its derivatives along the rates, and the gap (n,) of the loops.
@@ -298,7 +332,7 @@ class ClosureRows:
         gap = np.abs(residual).max(axis=-1, initial=0.0)
         # R₂₂ − 1 is of second order: alone it may be as large as the square root of rounding
         over = np.abs(g).max(axis=-1, initial=0.0) > np.maximum(gap, 1e-3)
-        return g, self.strict_jacobian(found, motion), np.where(over, np.inf, gap)
+        return g, self.strict_jacobian(q, found, motion), np.where(over, np.inf, gap)
 
     def sizes(self, rows: Array, motion: Array, jacobian: Array) -> Array:
         """The natural size of each row (n, rows): (Σ |A|² |J|²)½, as if nothing in it cancelled.
@@ -367,7 +401,9 @@ class ClosureRows:
         ends = self._host[np.stack([self._a, self._a + 1])]  # of pairs, the world being −1
         pairs = [max(self._mechanism[k] for k in both) for both in ends.T.tolist()]
         coupled = [int(self.components[row != 0][0]) for row in self._on_v]
-        return np.array([*(pairs[i] for i in self._strict.closure), *coupled], dtype=int)
+        of_laws = [int(self.components[x.rates[0]]) for x in self.laws]
+        listed = [*(pairs[i] for i in self._strict.closure), *coupled, *of_laws]
+        return np.array(listed, dtype=int)
 
     # ---- compiled parts -----------------------------------------------------------------------
 
@@ -398,6 +434,25 @@ class ClosureRows:
         if key not in self._programs:
             self._programs[key] = compile(expr, self.model, mode=mode, points=self._where)
         return self._programs[key]
+
+
+def _law_rows(model: Model, closures: ClosureSet) -> tuple[LawRow, ...]:
+    """The rows that are functions of coordinates."""
+    found: list[LawRow] = []
+    rate_at = {q.start: v.start for q, v in zip(model.q_slices, model.v_slices, strict=True)}
+    row = 0
+    for closure in closures.closures:
+        for i, law in enumerate(closure.laws):
+            places = list(closure.places)
+            found.append(LawRow(row + i, law, places, [rate_at[p] for p in places]))
+        row += len(closure.rows)
+    return tuple(found)
+
+
+def law_values(x: LawRow, q: Array) -> Array:
+    """The values (n,) of a law at configurations (n, nq)."""
+    with np.errstate(all="ignore"):
+        return x.law.value([q[:, i] for i in x.places], ARRAY_NUMBERS)
 
 
 def rows_of(system: Model) -> ClosureRows:

@@ -155,7 +155,8 @@ class KeptBodies:
             path, found = model, compile(ARTICULATED, model, mode="blocks")(q)
         else:
             path = _paths(model, tuple(sorted(stale)))
-            inertias = path.inertia_matrices + self._handed_on(model, q, stale)
+            own = model.inertia_matrices[sorted(stale)]  # with rotors of joints beside the path
+            inertias = own + self._handed_on(model, q, stale)
             program = compile(ARTICULATED, path, mode="blocks", given=("M",))
             found = program(_entries(model, path, q), inertias)
         articulated, hinge, gain = found

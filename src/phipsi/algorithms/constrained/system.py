@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from phipsi.algorithms.constrained.loop_graph import GraphJoint, open_graph
 from phipsi.algorithms.kinematics.bounded_steps import StepCoordinates
 from phipsi.backends.arguments import state_arrays
-from phipsi.constraints import Constraint
+from phipsi.constraints import Constraint, Motor
 from phipsi.errors import ConvergenceError, InputError, ModelError
 from phipsi.model.body import Description
 from phipsi.model.closure_names import loop_bodies
@@ -89,6 +89,7 @@ class System(Model):
     contact_pairs: Contacts | None
     rates: Array
     cut_joints: tuple[str, ...] = ()
+    tooth_forces: tuple[tuple[int, Any], ...] = ()
     _tree: Model
     _coordinates: dict[int, tuple[Array, float]]
     _stages: Stages | None
@@ -108,9 +109,10 @@ class System(Model):
                 f"System needs a model without constraints first: pp.System(model, constraints), "
                 f"not {type(model).__name__}; see pp.ModelBuilder and pp.load"
             )
-        listed = _checked(constraints)
+        listed = _with_clocks(_checked(constraints))
         _check_contacts(contacts, model)
         found = [c.closure(model) for c in listed]
+        teeth = [(i, x) for i, c in enumerate(listed) for x in c.tooth_forces(model)]
         closures = closure_set(found, _selections(model, primary, secondary))
         rates = [c.prescribed(len(x.rows)) for c, x in zip(listed, found, strict=True)]
         wanted = read_only(np.concatenate([np.zeros(0), *rates]))
@@ -127,6 +129,7 @@ class System(Model):
             n_rows=closures.n_rows,
             rates=wanted,
             _coordinates=coordinates,
+            tooth_forces=tuple((int(first[i]) + x.row, x) for i, x in teeth),
             _stages=stages,
             cache={},
             _hash=hash((hash(model), closures, contacts)),
@@ -549,6 +552,13 @@ def _checked(constraints: Any) -> tuple[Constraint, ...]:
             )
         seen.add(c.name)
     return listed
+
+
+def _with_clocks(listed: tuple[Constraint, ...]) -> tuple[Constraint, ...]:
+    """The constraints, and a motor of rate 1 for every clock that has none."""
+    driven = {c.joint for c in listed if isinstance(c, Motor) and c.clock is None}
+    clocks = dict.fromkeys(c.clock for c in listed if c.clock not in (None, *driven))
+    return _checked((*listed, *(Motor(name=str(x), joint=str(x), rate=1.0) for x in clocks)))
 
 
 def _check_contacts(contacts: Any, model: Model) -> None:

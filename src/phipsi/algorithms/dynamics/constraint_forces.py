@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
 from phipsi.algorithms.constrained.constraint_rows import ClosureRows, rows_of
 from phipsi.algorithms.dynamics.reflected import secondary_dynamics
+from phipsi.algorithms.dynamics.rotor_reactions import at_joints, reject_unseen
 from phipsi.algorithms.forms import (
     FORMS,
     HINGE_LOADS,
@@ -19,6 +20,7 @@ from phipsi.algorithms.forms import (
     VELOCITY_CHANGE,
     closed_form,
     forward,
+    hinges_and_motion,
     loaded,
     through_hinges,
 )
@@ -31,6 +33,7 @@ from phipsi.errors import InputError
 from phipsi.model.mechanisms import of_mechanisms, of_modes, tree_of
 from phipsi.model.model import Model
 from phipsi.operators import A
+from phipsi.operators.row_laws import ARRAY_NUMBERS
 
 Array = NDArray[Any]
 Inputs = dict[str, Array]
@@ -178,9 +181,29 @@ def constrained_reactions(
     """The forces through the hinges of the tree and through its closures."""
     vdot, f = _motion_and_least_forces(system, q, v, tau, f_ext, Udot, calls)
     loads = () if f_ext is None else (f_ext,)
-    forms = (loaded(through_hinges, f_ext is not None), HINGE_LOADS)
-    needed, added = calls(program_of(forms, system), q, v, vdot, *loads, f)
-    return Reactions(needed + added, calls.solve(partial(closure_forces, system), q, f))
+    if system.model.rotors:
+        reject_unseen(system.model, "joint_reactions")
+        forms = (*loaded(hinges_and_motion, f_ext is not None), HINGE_LOADS)
+        needed, V, A, added = calls(program_of(forms, system), q, v, vdot, *loads, f)
+        needed = at_joints(system.model, needed, np.asarray(v), vdot, V, A)
+    else:
+        forms = (loaded(through_hinges, f_ext is not None), HINGE_LOADS)
+        needed, added = calls(program_of(forms, system), q, v, vdot, *loads, f)
+    whole = needed + added
+    if getattr(system, "tooth_forces", ()):
+        whole = whole + calls.solve(partial(_forces_of_teeth, system), q, f)
+    return Reactions(whole, calls.solve(partial(closure_forces, system), q, f))
+
+
+def _forces_of_teeth(system: Any, q: Array, f: Array) -> Array:
+    """What teeth add to the forces through joints (n, bodies, 6), from multipliers (n, rows)."""
+    poses = rows_of(system).poses(q)
+    poses = np.broadcast_to(poses, (len(f), *poses.shape[1:]))
+    out = np.zeros((len(f), system.n_bodies, 6))
+    for row, tooth in system.tooth_forces:
+        for body, force in zip(tooth.bodies, tooth.missing(f[:, row], poses), strict=True):
+            out[:, body] += force
+    return out
 
 
 def closure_forces(system: Model, q: Array, f: Array) -> Array:
@@ -206,7 +229,12 @@ def closure_forces(system: Model, q: Array, f: Array) -> Array:
                 forces[..., w, :3] = -turned[..., 0, :] - np.cross(arm, turned[..., 1, :])
                 forces[..., w, 3:] = -turned[..., 1, :]
             else:
-                loads = -(f[..., own] @ closure.matrix[:, 6 * p : 6 * p + 6])
+                multipliers = f[..., own]
+                if closure.laws:
+                    at = [q[..., i] for i in closure.places]
+                    slopes = [law.slope(p // 2, at, (), ARRAY_NUMBERS) for law in closure.laws]
+                    multipliers = multipliers * np.stack(np.broadcast_arrays(*slopes), axis=-1)
+                loads = -(multipliers @ closure.matrix[:, 6 * p : 6 * p + 6])
                 if closure.axes == "world":
                     halves = loads.reshape(*loads.shape[:-1], 2, 3, 1)
                     loads = (back[..., None, :, :] @ halves).reshape(loads.shape)

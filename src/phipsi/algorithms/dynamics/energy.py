@@ -9,6 +9,7 @@ from typing import Any, Unpack
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from phipsi.algorithms.dynamics.rotor_reactions import reject_unseen
 from phipsi.algorithms.kinematics.motions import VELOCITY_MAP, VELOCITY_MAP_DOT
 from phipsi.backends.options import CallOptions, Calls
 from phipsi.backends.program import Program
@@ -155,7 +156,7 @@ def momentum(
     about: str = "origin",
     **options: Unpack[CallOptions],
 ) -> Array:
-    """Total momentum of the bodies, without that of rotors.
+    """Total momentum of the bodies, with rotors behind gears and without armature.
 
     total M V about the world's origin; ``about="com"`` moves it to the mass centre. World axes,
     [angular (kg·m²/s), linear (kg·m/s)].
@@ -168,6 +169,8 @@ def momentum(
     >>> momentum(planar_arm(1), [0.0], [3.0]).round(12)
     array([0. , 0. , 1. , 0. , 1.5, 0. ])
     """
+    if getattr(model, "rotors", ()):
+        reject_unseen(model.model, "momentum")
     if about == "origin":
         return evaluate(_MOMENTUM, momentum, model, (q, v), options)
     if about != "com":
@@ -182,7 +185,7 @@ def centroidal_momentum_matrix(model: Model, q: ArrayLike, **options: Unpack[Cal
     """Joint rates → momentum about the mass centre.
 
     to_com total M φ* H*, momentum moved from the world's origin to the mass centre: times v it is
-    ``momentum(…, about="com")``. World axes, [angular; linear], without rotors.
+    ``momentum(…, about="com")``. World axes, [angular; linear], without armature.
 
     **Arguments:** `q` (..., nq). **Returns:** (..., 6, nv).
     **Cost:** O(N) for each of six rows. **Source:** theory/open-chains 6 and 12.
@@ -192,6 +195,8 @@ def centroidal_momentum_matrix(model: Model, q: ArrayLike, **options: Unpack[Cal
     >>> centroidal_momentum_matrix(planar_arm(1), [0.0])[:, 0].round(4)
     array([0.    , 0.    , 0.0833, 0.    , 0.5   , 0.    ])
     """
+    if getattr(model, "rotors", ()):
+        reject_unseen(model.model, "centroidal_momentum_matrix")
     pair = (CENTROIDAL_MOMENTUM_MATRIX, MOMENTUM_MATRIX)
     return _about(*pair, model, "dense", centroidal_momentum_matrix).evaluate((q,), options)
 
@@ -215,6 +220,7 @@ def centroidal_momentum_matrix_dot(
     """
     parts = (MOMENTUM_MATRIX, MOMENTUM_MATRIX_DOT, WHOLE_INERTIA, MOMENTUM)
     tree = tree_of(model, centroidal_momentum_matrix_dot)
+    reject_unseen(tree, "centroidal_momentum_matrix_dot")
     mass, calls = _mass(tree), Calls(options)
     matrix, rate, inertia, h = calls(program_of(parts, tree, "dense"), q, v)
     out = _about_com(rate, _com(tree, inertia))

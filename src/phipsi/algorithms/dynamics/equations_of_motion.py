@@ -15,6 +15,7 @@ from phipsi.algorithms.dynamics.constraint_forces import (
     constrained_reactions,
 )
 from phipsi.algorithms.dynamics.driven import Drives
+from phipsi.algorithms.dynamics.rotor_reactions import at_joints, reject_unseen
 from phipsi.algorithms.forms import (
     BIAS_FORCES,
     FORWARD_DYNAMICS,
@@ -26,6 +27,7 @@ from phipsi.algorithms.forms import (
     inverse,
     loaded,
     reactions,
+    reactions_and_motion,
 )
 from phipsi.backends.arguments import state_arrays
 from phipsi.backends.options import CallOptions, Calls
@@ -462,7 +464,8 @@ def joint_reactions(
     f = φ [M φ* (H* vdot + a + gravity) + b − f_ext + B A* λ] with vdot in the form FD3, and with
     the multipliers λ of `constraint_forces` where there are constraints. Row k of `joints` is the
     force exerted by the parent on body k, at O(k), in body axes, [moment (N·m), force (N)], with
-    the actuator effort in it: H f = tau − Jr vdot. `closures` are the forces −A* λ of the closures
+    the actuator effort in it: H f = tau − Jr vdot. The rotor of a geared motor is part of the body
+    that carries it. `closures` are the forces −A* λ of the closures
     on their frames. Where rows are redundant only some components of the reactions are determined
     by rigid bodies, and those of the least λ are returned.
 
@@ -490,6 +493,12 @@ def joint_reactions(
     calls = Calls(options)
     if mechanism_of(model, joint_reactions).n_rows:
         return calls.finish(constrained_reactions(model, q, v, tau, f_ext, Udot=Udot, calls=calls))
-    program, loads = _program(reactions, model, f_ext, None, None, "as_written")
-    found = calls(program, q, v, tau, *loads)
+    if model.rotors:
+        reject_unseen(model, "joint_reactions")
+        program, loads = _program(reactions_and_motion, model, f_ext, None, None, "as_written")
+        found, vdot, V, A = calls(program, q, v, tau, *loads)
+        found = at_joints(model, found, np.asarray(v), vdot, V, A)
+    else:
+        program, loads = _program(reactions, model, f_ext, None, None, "as_written")
+        found = calls(program, q, v, tau, *loads)
     return calls.finish(Reactions(found, np.zeros((*found.shape[:-2], 0, 6))))

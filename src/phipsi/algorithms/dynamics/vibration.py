@@ -10,14 +10,17 @@ derivatives are complex steps along unit rates, exact to rounding.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from importlib import import_module
+from typing import Any, NamedTuple, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.dynamics.equations_of_motion import bias_forces, mass_matrix
 from phipsi.errors import InputError
+from phipsi.loaded import display
 from phipsi.model.mechanisms import of_modes, of_trees, tree_of
 from phipsi.model.model import Model
 
@@ -26,11 +29,44 @@ _STEP = 1e-30  # of complex steps: nothing is subtracted
 _ROUNDING = 1e-10  # of the largest squared frequency; below it a mode is one of the rigid bodies
 
 
-class Vibrations(NamedTuple):
-    """Natural frequencies (k,) in rad/s, ascending, and mode shapes (nv, k), a column for each."""
-
+class _Pair(NamedTuple):
     frequencies: Array
     shapes: Array
+
+
+@final
+class Vibrations(_Pair):
+    """Natural frequencies (k,) in rad/s, ascending, and mode shapes (nv, k), a column for each.
+
+    A pair that also knows its `model` and the configuration `q` (nq,) about which it vibrates.
+    """
+
+    model: Model
+    q: Array
+
+    def __new__(cls, frequencies: Array, shapes: Array, model: Model, q: Array) -> Vibrations:
+        """The pair, about a configuration of a model."""
+        self = super().__new__(cls, frequencies, shapes)
+        self.model, self.q = model, q
+        return self
+
+    def __getnewargs__(self) -> Any:  # of copies and pickles
+        return self.frequencies, self.shapes, self.model, self.q
+
+    def to_html(self, path: str | os.PathLike[str] | None = None, *, title: str = "") -> Any:
+        """A page on which the modes move, one at a time, with their frequencies.
+
+        **Arguments:** `path`, a file that ends in .html; `title`, the model's name by default.
+        **Returns:** the path; without one, the page as a string.
+
+        >>> import phipsi as pp
+        >>> found = pp.mode_shapes(pp.examples.planar_arm(2), [-1.5707963267948966, 0.0])
+        >>> found.to_html(title="Two pendulums").startswith("<!doctype html>")
+        True
+        """
+        return import_module("phipsi.interfaces.page.mode_page").mode_page(self, path, title)
+
+    _repr_html_ = display
 
 
 @of_modes
@@ -77,8 +113,9 @@ def mode_shapes(
     are zero.
 
     **Arguments:** as for `natural_frequencies`. **Returns:** `Vibrations`: `frequencies` (k,) in
-    rad/s, `shapes` (nv, k). **Cost:** one evaluation of inverse dynamics per degree of freedom, and
-    O(nv³). **Source:** theory/flexible-bodies 9.
+    rad/s, `shapes` (nv, k); its `to_html` writes a page on which they move.
+    **Cost:** one evaluation of inverse dynamics per degree of freedom, and O(nv³).
+    **Source:** theory/flexible-bodies 9.
 
     >>> import phipsi as pp
     >>> found = pp.mode_shapes(pp.examples.planar_arm(2), [-1.5707963267948966, 0.0])
@@ -113,7 +150,7 @@ def _vibrations(
     shapes[free] = np.linalg.solve(root.T, columns)
     shapes *= np.where(shapes.sum(axis=0) < 0, -1.0, 1.0)
     with np.errstate(invalid="ignore"):
-        return Vibrations(np.sqrt(squares), shapes)
+        return Vibrations(np.sqrt(squares), shapes, model, at)
 
 
 def _about_motion(
@@ -127,7 +164,7 @@ def _about_motion(
     whole[:n, n:] = np.eye(n)
     whole[n:] = -np.linalg.solve(mass, np.hstack([stiffness, damping]))
     found = np.sort(np.abs(np.linalg.eigvals(whole).imag))[::2]  # in pairs
-    return Vibrations(found, np.zeros((model.nv, 0)))
+    return Vibrations(found, np.zeros((model.nv, 0)), model, q)
 
 
 def _moving(model: Model, locked: str | Iterable[str]) -> Array:

@@ -16,6 +16,7 @@ from phipsi.algorithms.identification.minimal_parameters import BaseParameters
 from phipsi.algorithms.identification.regressors import inertial_parameters
 from phipsi.errors import ConvergenceError
 from phipsi.model.model import Model
+from phipsi.model.rotors import fold
 
 Array = NDArray[Any]
 
@@ -32,14 +33,16 @@ def physical_parameters(
     Minimises (K π − values)* covariance⁻¹ (K π − values) + |θ − θ_guess|² / prior² over θ, the
     entries of the triangular factors of the pseudo-inertias (logarithms on the diagonal, the others
     in units of the body's size), square roots of armature and viscous friction, and Coulomb
-    friction as it is. `prior` is the relative standard deviation of the guess. Bodies without mass
+    friction as it is. `prior` is the relative standard deviation of the guess. Rotors behind gears
+    are those of the guess. Bodies without mass
     keep none.
 
     **Source:** Wensing, Kim and Slotine 2018; Rucker and Wensing 2022 (log-Cholesky).
     """
     from scipy.optimize import least_squares
 
-    form = _Form(base, guess)
+    form, rotors = _Form(base, guess), _of_rotors(base, guess)
+    values = values - base.combinations @ rotors
     root = np.linalg.inv(np.linalg.cholesky(covariance))
     start = form.start
 
@@ -57,14 +60,26 @@ def physical_parameters(
             f"no physical parameters found near the estimate: {found.message}. "
             "A larger prior= gives the search more room."
         )
-    return form.parameters(found.x)
+    return form.parameters(found.x) + rotors
+
+
+def _of_rotors(base: BaseParameters, guess: Model) -> Array:
+    """What the rotors of the guess, which are known, add to the parameters (p,)."""
+    out = np.zeros(base.combinations.shape[1])
+    if guess.rotors:
+        folded = fold(guess.description)
+        n = 10 * guess.n_bodies
+        out[:n] = folded.parameters.ravel()
+        if base.options["armature"]:
+            out[n : n + guess.nv] = folded.armature
+    return out
 
 
 class _Form:
     """Parameters as functions of unconstrained numbers θ: ten per body, then friction."""
 
     def __init__(self, base: BaseParameters, guess: Model) -> None:
-        self.p = inertial_parameters(guess, **base.options)
+        self.p = inertial_parameters(guess, **base.options) - _of_rotors(base, guess)
         n, nv = guess.n_bodies, guess.nv
         bodies = self.p[: 10 * n].reshape(n, 10)
         self.heavy = np.flatnonzero(bodies[:, 0] > 0)

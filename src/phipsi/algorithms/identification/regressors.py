@@ -12,6 +12,7 @@ from phipsi.backends.options import CallOptions, Calls
 from phipsi.compiler import Form, evaluate, program_of
 from phipsi.model.mechanisms import of_given_motion, of_trees, tree_of
 from phipsi.model.model import Model
+from phipsi.model.rotors import fold
 from phipsi.operators import H, V, a, cross, gravity, phi, pose, regress, vdot
 
 Array = NDArray[Any]
@@ -50,7 +51,7 @@ def regressor(
     **Arguments:** `q` (..., nq), `v`, `vdot` (..., nv). `armature` adds one column per degree of
     freedom for rotor inertia, diag(vdot), `viscous` diag(v) and `coulomb` diag(sign v), in this
     order behind the others. **Returns:** (..., nv, 10 n), and nv columns more for each option.
-    With ``armature=True``, Y π is `inverse_dynamics`; without it the rotors are missing.
+    With ``armature=True``, Y π is `inverse_dynamics`; without it what is armature is missing.
     **Cost:** one sweep and O(N · depth) for the entries. **Source:** theory/sensitivities 8.
 
     >>> from phipsi import inertial_parameters, regressor
@@ -87,7 +88,8 @@ def inertial_parameters(
     [m, m c (3), Jxx, Jyy, Jzz, Jxy, Jxz, Jyz] of every body, about its origin in body axes, with
     Jxy the entry of the matrix (minus the product of inertia); kg, kg·m and kg·m². Then, where
     asked for, armature, viscous damping and Coulomb friction of every degree of freedom; a model
-    says nothing about the last, which is 0. `Model.with_inertial_parameters` is the inverse.
+    says nothing about the last, which is 0. `Model.with_inertial_parameters` is the inverse. What
+    the model's rotors behind gears add to moments and armature is contained.
 
     **Returns:** (10 n,), and nv more for each option. **Source:** theory/sensitivities 8.
 
@@ -97,10 +99,12 @@ def inertial_parameters(
     array([1.   , 0.5  , 0.   , 0.   , 0.   , 0.333, 0.333, 0.   , 0.   , 0.   ])
     """
     model = tree_of(model, inertial_parameters)
+    bodies = np.reshape([inertia.parameters for inertia in model.inertias], (-1, 10))
+    if model.rotors:
+        bodies = bodies + fold(model.description).parameters
     return np.concatenate(
         [
-            np.zeros(0),
-            *(inertia.parameters for inertia in model.inertias),
+            bodies.ravel(),
             *([model.armature] if armature else []),
             *([model.damping] if viscous else []),
             *([np.zeros(model.nv)] if coulomb else []),

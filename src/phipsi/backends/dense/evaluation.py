@@ -24,7 +24,7 @@ from phipsi.backends.dense.formulas import (
 )
 from phipsi.backends.dense.given_values import block_of, dimension, from_storage
 from phipsi.backends.dense.modal_formulas import bias, gyroscopic
-from phipsi.backends.dense.world_rows import frames_of, rows, rows_rate
+from phipsi.backends.dense.world_rows import rows_at, rows_rate
 from phipsi.backends.failures import singular_hinge_text
 from phipsi.backends.storage_layout import body_slices
 from phipsi.errors import (
@@ -299,7 +299,7 @@ class Evaluation:
         if c is None:
             raise InputError(f"{x} needs the constraint rows of a system: dense(expr, system, …)")
         if x.name == "A":
-            return rows(c, frames_of(self.at))
+            return rows_at(self.at)
         if x.name == "Adot":
             return rows_rate(self.at, self.value(_B).T @ self.value(_V))
         chosen = c.selections.get(str(x.params[0]))

@@ -13,9 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.backends.dense.configuration import Configuration
+from phipsi.errors import InputError
 from phipsi.model.closures import Closure, ClosureSet
 from phipsi.model.dual import Dual, rate_of, value_of
 from phipsi.model.scalars import is_zero
+from phipsi.operators.row_laws import ARRAY_NUMBERS
 
 Array = NDArray[Any]
 
@@ -73,7 +75,45 @@ def rows_rate(c: Configuration, *motions: Array) -> Array:
     if c.kind is not np.ndarray:  # dual numbers over exact scalars
         frames = Frames(_scalars(c, frames.turn), _scalars(c, frames.at))
         motions = tuple(_scalars(c, motion) for motion in motions)
-    return c.array(_rows_along(closures, frames, motions, held))
+    out = _rows_along(closures, frames, motions, held)
+    return c.array(_with_laws(c, closures, out, [motion.reshape(-1) for motion in motions]))
+
+
+def rows_at(c: Configuration) -> Array:
+    """A, rows × 6 points, at a configuration."""
+    closures = c.points.closures
+    assert closures is not None
+    return _with_laws(c, closures, rows(closures, frames_of(c)), ())
+
+
+def _with_laws(
+    c: Configuration, closures: ClosureSet, out: Array, motions: Sequence[Array]
+) -> Array:
+    """Rows of functions f: Σ ∂f/∂x n, n the constant row with the rate of x, differentiated along.
+
+    The rate of a coordinate is n on the motions of all frames, and does not change with them.
+    """
+    row = point = 0
+    for closure in closures.closures:
+        width = 6 * len(closure.points)
+        if closure.laws and c.kind is not np.ndarray:
+            raise InputError(
+                f"{closure.name!r} is a function of coordinates, which exact numbers cannot follow"
+            )
+        for law in closure.laws:
+            assert closure.matrix is not None
+            n = closure.matrix[0].reshape(law.size, 12)
+            x = [c.argument("q")[i] for i in closure.places]
+            own = [m[6 * point : 6 * point + width] for m in motions]
+            along = [[n[j] @ m[12 * j : 12 * j + 12] for j in range(law.size)] for m in own]
+            slopes = [law.slope(j, x, along, ARRAY_NUMBERS) for j in range(law.size)]
+            for p, (body, _) in enumerate(closure.points):
+                numbers = closure.matrix[0, 6 * p : 6 * p + 6] if body >= 0 else np.zeros(6)
+                out[row, 6 * (point + p) : 6 * (point + p) + 6] = slopes[p // 2] * numbers
+            row += 1
+        row += 0 if closure.laws else len(closure.rows)
+        point += len(closure.points) + int(closure.matrix is not None and closure.axes == "world")
+    return out
 
 
 def _scalars(c: Configuration, values: Array) -> Array:

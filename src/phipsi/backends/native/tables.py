@@ -21,6 +21,7 @@ from phipsi.expressions.spaces import ONE
 from phipsi.model.closures import NO_CLOSURES, ClosureSet
 from phipsi.model.flexible_hinge import FlexibleHinge
 from phipsi.model.joint import Joint, ParamKind
+from phipsi.model.law_forms import LawForm
 from phipsi.model.model import Model
 from phipsi.model.points import PointSet
 from phipsi.operators.own_blocks import Table
@@ -65,7 +66,7 @@ class Tables:
     """
 
     codes: tuple[JointCode, ...]
-    link_codes: tuple[tuple[str, int], ...]
+    link_codes: tuple[tuple[str | LawForm, int], ...]
     selections: tuple[str, ...]
     integers: np.ndarray
     doubles: np.ndarray
@@ -254,11 +255,11 @@ def _sums(model: Model) -> tuple[np.ndarray, np.ndarray]:
     return old, own
 
 
-def _links(closures: ClosureSet) -> tuple[np.ndarray, tuple[tuple[str, int], ...]]:
+def _links(closures: ClosureSet) -> tuple[np.ndarray, tuple[tuple[str | LawForm, int], ...]]:
     """Point, row and kind of every link; the kinds."""
     side = closures.side[closures.link_point] if len(closures) else []
     kinds = [(form, int(s)) for form, s in zip(closures.link_form, side, strict=True)]
-    codes = tuple(sorted(set(kinds)))
+    codes = tuple(sorted(set(kinds), key=repr))
     out = np.zeros((len(kinds), N_LINK_INTEGERS), dtype=np.int64)
     out[:, LINK_POINT], out[:, LINK_ROW] = closures.link_point, closures.link_row
     out[:, LINK_KIND] = [codes.index(kind) for kind in kinds]

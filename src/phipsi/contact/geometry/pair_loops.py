@@ -1,4 +1,4 @@
-"""One formula for many pairs of shapes of the same kinds: a loop in machine code.
+"""One formula for many pairs of shapes of the same kinds, or slots: a loop in machine code.
 
 The code of a formula is written once, however many pairs there are; their sizes and placements are
 tables.
@@ -7,8 +7,9 @@ tables.
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Mapping, Sequence
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 
@@ -17,31 +18,48 @@ from phipsi.backends.native.text import llvm_text as ir
 from phipsi.backends.native.text.lane_arithmetic import DOUBLE, I64, i64, write_loop
 from phipsi.laws import law_operations as ops
 from phipsi.laws.calls import Callee, call, listing
-from phipsi.laws.graph import Array, Node, in_order
+from phipsi.laws.graph import Array, Node, Shape, in_order
 from phipsi.laws.law_derivatives import adjoints, tangents
 from phipsi.laws.law_values import evaluate
 
-Places = tuple[int, ...]
 _LONG = 64  # rows of more numbers, such as those of meshes, are read where they are needed
+
+
+class Read(NamedTuple):
+    """What every pair reads of an argument (n, *shape) of the call: item `places`[i] is pair i's.
+
+    Without places, item i.
+    """
+
+    argument: int
+    shape: Shape
+    places: tuple[int, ...] | None = None
+
+    @property
+    def size(self) -> int:
+        """Numbers of an item."""
+        return math.prod(self.shape)
 
 
 @final
 class PairLoop(Callee):
-    """Results of a graph for each of m pairs, from the poses X (n, 4, 4) of all bodies.
+    """Results of a graph for each of m pairs, from items of arrays.
 
-    **Arguments:** `results`, nodes of one pair; their inputs are poses (4, 4), named in `poses`
-    with the number of the body for every pair; "row", the numbers of the pair in `table` (m, …);
-    and `more`, names and sizes of further inputs, which the call gets as (m, size). A result of k
+    **Arguments:** `results`, nodes of one pair; their inputs are items of the call's arguments,
+    named in `reads`, such as poses (4, 4) of bodies; and "row", the numbers of the pair in `table`
+    (m, …). `arguments` are the shapes of the call's arguments. A result of k
     entries becomes (m, k). `far` is a node that is not 0 for pairs whose results are `otherwise`,
     one number each: a pair that is far in all lanes is left out.
     """
 
+    takes_views = True
+
     def __init__(
         self,
         results: Sequence[Node],
-        poses: Mapping[str, Places],
+        arguments: Sequence[Shape],
+        reads: Mapping[str, Read],
         table: Array,
-        more: Mapping[str, int] | None = None,
         far: Node | None = None,
         otherwise: Sequence[float] = (),
     ) -> None:
@@ -51,23 +69,28 @@ class PairLoop(Callee):
                 ops.apply("where", far, ops.constant(y), x)
                 for x, y in zip(results, otherwise, strict=True)
             ]
-        self._results, self._poses, self._table = tuple(results), dict(poses), table
-        self._more = dict(more or {})
-        self._count = len(table)
+        self._results, self._reads, self._table = tuple(results), dict(reads), table
+        self._arguments, self._count = tuple(arguments), len(table)
         self.shapes = tuple((self._count, max(1, x.size)) for x in results)
         listed = in_order(results)
         text = [*listing(listed, ()), repr([listed.index(x) for x in results])]
-        text += [repr((self._poses, self._more, table.shape)), table.tobytes().hex()]
+        text += [repr((self._arguments, self._reads, table.shape)), table.tobytes().hex()]
         text += [] if far is None else [repr((listed.index(far), self._otherwise))]
         self.key = hashlib.sha256("\n".join(text).encode()).hexdigest()
         self.name = f"pairs {self.key}"
 
     def arrays(self, *args: Array) -> Sequence[Array]:
         """The graph with the pairs as an axis of the batch."""
-        X, *more = args
-        values = {name: X[..., list(places), :, :] for name, places in self._poses.items()}
-        values |= dict(zip(self._more, more, strict=True), row=self._table)
-        batch = X.shape[:-3]
+        values, batches = {"row": self._table}, []
+        for name, read in self._reads.items():
+            x = args[read.argument]
+            batch = x.shape[: x.ndim - len(self._arguments[read.argument])]
+            items = x.reshape(*batch, -1, *read.shape)
+            batches.append(batch)
+            if read.places is not None:
+                items = items.take(read.places, axis=len(batch))
+            values[name] = items
+        batch = np.broadcast_shapes(*batches)
         found = evaluate(self._results, values)
         shapes = [(*batch, *shape) for shape in self.shapes]
         return [
@@ -78,10 +101,13 @@ class PairLoop(Callee):
     def write(self, code: Any, args: Sequence[Any]) -> Sequence[Area]:
         """The loop over the pairs."""
         b, e = code.e.builder, code.e
-        X, *more = (code.stored(x) for x in args)
+        sources = [code.stored(x) for x in args]
         outs = [code.area(m * size) for m, size in self.shapes]
         table = Area(_constants(code, DOUBLE, self._table.ravel().tolist()), shared=True)
-        places = {n: _constants(code, I64, list(x)) for n, x in self._poses.items()}
+        places = {
+            n: None if x.places is None else _constants(code, I64, list(x.places))
+            for n, x in self._reads.items()
+        }
 
         def numbers(area: Area, row: Any, size: int) -> list[Any]:
             first = b.mul(row, i64(size))
@@ -94,11 +120,12 @@ class PairLoop(Callee):
                 inputs["row"] = Area(b.at(table.base, b.mul(i, i64(e.unit * width))), shared=True)
             else:
                 inputs["row"] = numbers(table, i, width)
-            for name, where in places.items():
-                body = b.load(b.at(where, b.mul(i, i64(8))), align=8, typ=I64)
-                inputs[name] = numbers(X, body, 16)
-            for (name, size), area in zip(self._more.items(), more, strict=True):
-                inputs[name] = numbers(area, i, size)
+            for name, read in self._reads.items():
+                where = places[name]
+                if where is not None:
+                    where = b.load(b.at(where, b.mul(i, i64(8))), align=8, typ=I64)
+                item = i if where is None else where
+                inputs[name] = numbers(sources[read.argument], item, read.size)
             inner = LawCode(code.module, e, inputs, lambda n: code.area(n).base, code.host)
 
             def put(k: int, value: Any) -> None:
@@ -129,49 +156,57 @@ class PairLoop(Callee):
         return outs
 
     def pushed(self, args: tuple[Node, ...], along: Sequence[Node | None]) -> Node:
-        """The tangents of the graph in a loop of its own: rates of poses follow the poses."""
-        X, dX = args[0], along[0]
-        assert dX is not None and not self._more
-        n = X.shape[0]
-        names = {name: f"rate_{name}" for name in self._poses}
-        rates = {ops.given(x, (4, 4)): ops.given(y, (4, 4)) for x, y in names.items()}
+        """The tangents of the graph in a loop of its own: rates of arguments follow these."""
+        moving = [i for i, x in enumerate(along) if x is not None]
+        number = {i: len(args) + j for j, i in enumerate(moving)}
+        rates, reads = {}, dict(self._reads)
+        for name, read in self._reads.items():
+            if read.argument in number:
+                rate = f"rate_{name}"
+                rates[ops.given(name, read.shape)] = ops.given(rate, read.shape)
+                reads[rate] = read._replace(argument=number[read.argument])
         found = tangents(self._results, rates)
         slopes = [
             ops.constant(np.zeros(x.shape)) if y is None else y
             for x, y in zip(self._results, found, strict=True)
         ]
-        places = {names[x]: tuple(n + i for i in bodies) for x, bodies in self._poses.items()}
-        zeros = [0.0] * len(slopes) if self._far is not None else ()
-        poses = {**self._poses, **places}
-        loop = PairLoop(slopes, poses, self._table, far=self._far, otherwise=zeros)
-        return call(loop, ops.join([X, dX], (2 * n, 4, 4)))[0].args[0]
+        given = [x for x in along if x is not None]
+        return self._along(slopes, reads, args, given)[0].args[0]
 
     def pull(
         self, args: tuple[Node, ...], results: tuple[Node, ...], weights: Sequence[Node | None]
     ) -> Sequence[Node | None]:
-        """The adjoint of the graph in a loop of its own; weights of poses are summed by body."""
-        names = [f"weight_{i}" for i, w in enumerate(weights) if w is not None]
+        """The adjoint of the graph in a loop of its own; weights of items are summed."""
         given = [w for w in weights if w is not None]
         known = [x for x, w in zip(self._results, weights, strict=True) if w is not None]
-        inputs = {n: ops.given(n, (4, 4)) for n in self._poses}
-        inputs |= {n: ops.given(n, (size,)) for n, size in self._more.items()}
-        own = [
-            ops.pick(ops.given(n, (max(1, x.size),)), np.arange(x.size).reshape(x.shape))
-            for n, x in zip(names, known, strict=True)
-        ]
-        found = adjoints(known, own, list(inputs.values()))
-        bars = [ops.constant(np.zeros(x.shape)) if y is None else y
-                for x, y in zip(inputs.values(), found, strict=True)]  # fmt: skip
-        more = self._more | {n: max(1, x.size) for n, x in zip(names, known, strict=True)}
-        zeros = [0.0] * len(bars) if self._far is not None else ()
-        loop = PairLoop(bars, self._poses, self._table, more, self._far, zeros)
-        out = dict(zip(inputs, call(loop, *args, *given), strict=True))
-        X: Node | None = None
-        for name, bodies in self._poses.items():
-            places = 16 * np.array(bodies)[:, None] + np.arange(16)
-            part = ops.scatter(out[name], places, args[0].shape)
-            X = part if X is None else ops.apply("add", X, part)
-        return [X, *(out[name] for name in self._more)]
+        reads, own = dict(self._reads), []
+        for i, x in enumerate(known):
+            name, size = f"weight_{i}", max(1, x.size)
+            reads[name] = Read(len(args) + i, (size,))
+            own.append(ops.pick(ops.given(name, (size,)), np.arange(x.size).reshape(x.shape)))
+        inputs = [ops.given(n, x.shape) for n, x in self._reads.items()]
+        found = adjoints(known, own, inputs)
+        there = [i for i, x in enumerate(found) if x is not None]
+        out: list[Node | None] = [None] * len(args)
+        if not there:
+            return out
+        bars = self._along([x for x in found if x is not None], reads, args, given)
+        chosen = [list(self._reads.values())[i] for i in there]
+        for read, bar in zip(chosen, bars, strict=True):
+            i, items = read.argument, read.places or tuple(range(self._count))
+            places = read.size * np.array(items)[:, None] + np.arange(read.size)
+            part = ops.scatter(bar, places, self._arguments[i])
+            old = out[i]
+            out[i] = part if old is None else ops.apply("add", old, part)
+        return out
+
+    def _along(
+        self, results: Sequence[Node], reads: Mapping[str, Read], args: Any, given: Sequence[Node]
+    ) -> tuple[Node, ...]:
+        """A loop with more arguments, zero where this one leaves pairs out."""
+        zeros = [0.0] * len(results) if self._far is not None else ()
+        shapes = [*self._arguments, *(x.shape for x in given)]
+        return call(PairLoop(results, shapes, reads, self._table, self._far, zeros), *args, *given)
 
 
 def _constants(code: Any, element: Any, numbers: list[Any]) -> Any:

@@ -16,7 +16,7 @@ from phipsi.contact.geometry import (
     sphere_pairs,
 )
 from phipsi.contact.geometry.convex_pairs import convex_pair
-from phipsi.contact.geometry.pair_loops import PairLoop
+from phipsi.contact.geometry.pair_loops import PairLoop, Read
 from phipsi.contact.geometry.placed_shapes import INACTIVE, Formula, Placed, Slot
 from phipsi.laws import law_operations as ops
 from phipsi.laws.calls import call
@@ -124,13 +124,13 @@ def _many(
         for pair in pairs
     ]
     row, split = Traced(ops.given("row", rows[0].shape)), len(_numbers(first.a))
-    poses: dict[str, tuple[int, ...]] = {}
+    poses: dict[str, Read] = {}
     placed: list[Placed] = []
     for name, own in (("a", row[:split]), ("b", row[split:-8])):
         bodies = [getattr(pair, f"body_{name}") for pair in pairs]
         pose = None
         if bodies[0] != WORLD:
-            poses[f"X_{name}"] = tuple(place[body] for body in bodies)
+            poses[f"X_{name}"] = Read(0, (4, 4), tuple(place[body] for body in bodies))
             pose = Traced(ops.given(f"X_{name}", (4, 4)))
         is_turned = any(getattr(pair, name).is_turned for pair in pairs)
         placed.append(_placed(getattr(first, name).shape, pose, own, is_turned))
@@ -144,7 +144,8 @@ def _many(
         reach = radius_a + row[-1] + within
         d = a - b
         far = {"far": as_node(d @ d > reach * reach), "otherwise": _NOWHERE}
-    found = call(PairLoop(results, poses, np.array(rows), **far), as_node(X))
+    loop = PairLoop(results, [X.shape], poses, np.array(rows), **far)
+    found = call(loop, as_node(X))
     count = len(pairs) * first.slots
     shapes = [(count,) if size == 1 else (count, size) for size in _SIZES]
     return Slots(*(Traced(x).reshape(shape) for x, shape in zip(found, shapes, strict=True)))

@@ -30,8 +30,8 @@ from phipsi.backends.arguments import real_array
 from phipsi.errors import InputError, did_you_mean
 from phipsi.interfaces.formats.mjcf.joint_chains import FREE_WITH_ARMATURE
 from phipsi.model import Joint, Model, Pose, joints
+from phipsi.model.joint_view import JointView
 from phipsi.model.mechanisms import of_given_motion, tree_of
-from phipsi.model.model import JointView
 from phipsi.spatial import matrix_to_quat, quat_multiply, quat_to_matrix
 
 __all__ = [

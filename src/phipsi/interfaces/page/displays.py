@@ -13,16 +13,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from phipsi.algorithms.dynamics.vibration import Vibrations
 from phipsi.algorithms.kinematics.motions import body_poses
 from phipsi.backends.program import Program
 from phipsi.errors import PhipsiError
 from phipsi.interfaces.model_tree import draw_tree
 from phipsi.interfaces.page.html_file import safe
+from phipsi.interfaces.page.mode_page import energy_shares
 from phipsi.interfaces.page.scene import first_configuration, upright
 from phipsi.model.inertia import SpatialInertia
 from phipsi.model.model import Model
 from phipsi.model.pose import Pose
+from phipsi.motion.entry_names import unit_texts
 from phipsi.motion.linear_system import LinearSystem
+from phipsi.trajectory.plotting import NOTHING
 from phipsi.trajectory.trajectory import Trajectory
 
 Array = NDArray[Any]
@@ -140,7 +144,7 @@ def _run(run: Trajectory) -> str:
     names = [n for n, at in zip(model.joint_names, model.q_slices, strict=True)
              for _ in range(at.start, at.stop)]  # fmt: skip
     plots = [
-        _plot("q, rad and m", run.t, np.asarray(run.q), names),
+        _plot(f"q, {unit_texts(model)[0]}", run.t, np.asarray(run.q), names),
         _plot("energy, J", run.t, np.asarray(run.energy)[:, None], ["total"]),
     ]
     page = "<div>The run as a page: <code>run.to_html('run.html')</code></div>"
@@ -155,8 +159,9 @@ def _plot(title: str, t: Array, y: Array, names: Sequence[str]) -> str:
     if not good.size or not t[-1] > t[0]:
         return ""
     low, high = float(good.min()), float(good.max())
-    if high - low < 1e-9 * max(1.0, abs(high)):  # a constant in the middle, not its rounding
-        low, high = low - 0.5 * max(1e-9, abs(low)), high + 0.5 * max(1e-9, abs(high))
+    if high - low < max(NOTHING, 1e-9 * abs(high)):  # a constant in the middle, not its rounding
+        half = 0.5 * abs(high) if abs(high) > NOTHING else 1.0
+        low, high = (low + high) / 2 - half, (low + high) / 2 + half
     x = 6 + (_WIDE - 12) * (t - t[0]) / (t[-1] - t[0])
     curves: list[str] = []
     for j in range(y.shape[1]):
@@ -205,6 +210,17 @@ def _linear(system: LinearSystem) -> str:
     )
 
 
+def _vibrations(found: Vibrations) -> str:
+    pairs = list(zip(found.frequencies, energy_shares(found), strict=False))
+    rows = [["mode", "Hz", "rad/s", "kinetic energy in"]]
+    rows += [[str(i + 1), _number(w / (2 * np.pi)), _number(w), where]
+             for i, (w, where) in enumerate(pairs[:_MOST_ENTRIES])]  # fmt: skip
+    more = ["…"] * 4 if len(pairs) > _MOST_ENTRIES else []
+    page = "<div>In motion, as a page: <code>found.to_html('modes.html')</code></div>"
+    head = f"<div><b>Small vibrations</b> of {safe(repr(found.model))}</div>"
+    return f"{head}{_cells([*rows, *([more] if more else [])])}{page}"
+
+
 def _pose(pose: Pose) -> str:
     R, p = np.asarray(pose.rotation), np.asarray(pose.translation)
     rows = [[*(_number(x) for x in R[i]), f"{_number(p[i])} m"] for i in range(3)]
@@ -248,6 +264,7 @@ _WRITERS: dict[type, Callable[[Any], str]] = {
     Trajectory: _run,
     Program: _program,
     LinearSystem: _linear,
+    Vibrations: _vibrations,
     Pose: _pose,
     SpatialInertia: _inertia,
 }

@@ -10,11 +10,16 @@ from __future__ import annotations
 import base64
 import html
 import json
+import re
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
+from pathlib import Path
 from typing import Any, TypedDict
 
 from phipsi.errors import InputError, shown, shown_lines
+from phipsi.model.model import Model
+
+_NAMED = 3  # bodies in the title of a page that nobody named
 
 
 class PageParts(TypedDict, total=False):
@@ -22,9 +27,10 @@ class PageParts(TypedDict, total=False):
 
     `subtitle` and `footer` are plain text. `data`, a JSON object, is `data` in the scripts.
     `scripts` and `styles` name further files of `assets/`, after three.min.js, scene.js, page.js
-    and page.css. `controls` is HTML at the lower edge of the stage, `body` HTML below the stage:
-    pass texts of users through `safe`. `binaries` are bytes by name: `page.binary(name)` in the
-    scripts. `wasm` permits to compile them; `connect`, to ask the server that the page comes from.
+    and page.css; deformation.js and exaggeration.js are there if bodies deform. `controls` is HTML
+    at the lower edge of the stage, `body` HTML below the stage: pass texts of users through `safe`.
+    `binaries` are bytes by name: `page.binary(name)` in the scripts. `wasm` permits to compile
+    them; `connect`, to ask the server that the page comes from.
     """
 
     subtitle: str
@@ -56,8 +62,10 @@ def page_html(title: str, parts: PageParts) -> str:
     if not isinstance(title, str):
         raise InputError(f"title={title!r} must be text")
     data = parts.get("data", {})
-    drawn = ["three.min.js", "scene.js"] if "scene" in data else []
-    scripts = [*drawn, "page.js", *parts.get("scripts", ())]
+    drawn = ["three.min.js", "deformation.js", "scene.js"] if "scene" in data else []
+    flexible = data.get("scene", {}).get("flexible")
+    bends = ["exaggeration.js"] if flexible and "amplitudes" not in data else []
+    scripts = [*drawn, "page.js", *bends, *parts.get("scripts", ())]
     styles = ["page.css", *parts.get("styles", ())]
     fields = {
         "policy": " 'wasm-unsafe-eval'" * bool(parts.get("wasm"))
@@ -80,6 +88,20 @@ def page_html(title: str, parts: PageParts) -> str:
         key, closed, rest = piece.partition("}}")
         out.append(piece if k == 0 or not closed else fields[key] + rest)
     return "".join(out)
+
+
+def page_title(title: str | None, model: Model, path: Path | None = None) -> str:
+    """What is given, the name of the mechanism, that of the page's file, or its first bodies."""
+    if title is not None and not isinstance(title, str):
+        raise InputError(f"title={title!r} must be text")
+    file = "" if path is None else file_words(path)
+    more = ", …" if model.n_bodies > _NAMED else ""
+    return title or model.name or file or ", ".join(model.body_names[:_NAMED]) + more or "a page"
+
+
+def file_words(path: Path) -> str:
+    """The name of a file as words: "falling_boxes.html" is "falling boxes"."""
+    return re.sub(r"[-_\s]+", " ", path.stem).strip()
 
 
 def safe(text: str) -> str:

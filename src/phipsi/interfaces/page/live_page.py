@@ -13,16 +13,18 @@ from numpy.typing import ArrayLike, NDArray
 from phipsi.algorithms.constrained.system import System
 from phipsi.errors import InputError
 from phipsi.interfaces.model_checks import counted
-from phipsi.interfaces.page.html_file import PageParts, page_html
+from phipsi.interfaces.page.html_file import PageParts, page_html, page_title
+from phipsi.interfaces.page.live_modes import integrator_of_modes
 from phipsi.interfaces.page.live_physics import live_physics, packed
 from phipsi.interfaces.page.scene import first_configuration, scene_of_any_motion
-from phipsi.model.mechanisms import mechanism_of, of_contacts, of_mechanisms
+from phipsi.model.mechanisms import mechanism_of, of_contacts, of_mechanisms, of_modes
 from phipsi.model.model import Model
 from phipsi.simulation.simulator import Simulator
 from phipsi.trajectory.trajectory import Trajectory
 from phipsi.whole_files import checked_target, path_of, whole_file
 
 Array = NDArray[Any]
+_STEP = 1e-3  # s, of a mechanism that comes without a simulator
 _MOST_STATES = 2000  # of a recording, from which it can go on
 SCRIPTS = ("physics.js", "live.js")
 CONTROLS = """<div id="live-controls" class="live-controls">
@@ -33,11 +35,13 @@ CONTROLS = """<div id="live-controls" class="live-controls">
 <option value="0.02">1/50</option><option value="0.1">1/10</option><option value="0.25">1/4</option>
 <option value="0.5">1/2</option><option value="1" selected>real time</option>
 <option value="2">2 ×</option><option value="5">5 ×</option></select>
-{}<span id="live-clock"></span><span id="pace" title="physics in one picture"></span></div>"""
+{}<button id="live-force" data-shows="forces" hidden>forces</button>
+<span id="live-clock"></span><span id="pace" title="physics in one picture"></span></div>"""
 RETURN = '<button id="return" title="back to the recording">recording</button>'
 PANEL = '<aside id="live" aria-label="what can be changed"></aside>'
 
 
+@of_modes
 @of_contacts
 @of_mechanisms
 def live_page(
@@ -63,7 +67,8 @@ def live_page(
     `System`, which then moves without laws, in steps of 1 ms, and stands still at first; `path` of
     the file; `q` (nq,), `v` (nv,), the state at first: neutral or assembled, and at rest;
     `parameters` of laws and of what the simulator's `given` names, as for `start`; `title` of the
-    page; `play`, whether time goes on at first; `meshes` of the robot's file.
+    page, by default the name of the robot or of the file; `play`, whether time goes on at first;
+    `meshes` of the robot's file.
     **Returns:** the path. **Cost:** LLVM compiles two steps: one second for an arm, five for a
     humanoid, ten with contacts; about 1 MB, and the meshes.
     Reasons: docs/decisions/0051.
@@ -85,8 +90,7 @@ def live_page(
     whole = simulator if given else simulator_of(simulator)
     moves = given if play is None else bool(play)
     parts = live_parts(whole, q, v, parameters, play=moves, meshes=meshes)
-    model = whole.model
-    name = title or model.name or counted(model.n_bodies, "body")
+    name = page_title(title, whole.model, target)
     with whole_file(target) as part:
         part.write_text(page_html(name, parts), encoding="utf-8")
     return target
@@ -95,8 +99,10 @@ def live_page(
 def simulator_of(mechanism: Any) -> Simulator:
     """The simulator of a mechanism on which nothing acts but gravity and contacts."""
     whole = mechanism_of(mechanism, live_page)
-    touches = whole.contact_pairs is not None
-    return Simulator(whole, integrator="time_stepping" if touches else "rk4", reproducible=True)
+    integrator = "time_stepping" if whole.contact_pairs is not None else "rk4"
+    if integrator == "rk4" and whole.is_flexible and not whole.n_rows:
+        integrator = integrator_of_modes(whole.model, _STEP)
+    return Simulator(whole, dt=_STEP, integrator=integrator, reproducible=True)
 
 
 def live_parts(
@@ -109,7 +115,6 @@ def live_parts(
     meshes: bool = True,
 ) -> PageParts:
     """The parts of a live page, see `page_html`."""
-    mechanism_of(simulator._mechanism, live_page)  # bodies that deform are rejected
     places = first_configuration(simulator._mechanism) if q is None else q
     state = simulator.start(places, v, parameters=parameters)
     physics = live_physics(simulator, state)
@@ -147,7 +152,6 @@ def continued(parts: PageParts, trajectory: Trajectory, simulator: Simulator | N
         simulator = simulator_of(own)
     elif simulator.model != trajectory.model:
         raise InputError("live= is a simulator of another mechanism than the run's")
-    mechanism_of(simulator._mechanism, live_page)
     keep = np.unique(np.linspace(0, len(trajectory) - 1, _MOST_STATES).astype(int))
     t, q, v = (np.asarray(x)[keep] for x in (trajectory.t, trajectory.q, trajectory.v))
     physics = live_physics(simulator, simulator.start(q[0], v[0], t=float(t[0])))

@@ -5,8 +5,9 @@ Functions of the module, each a run (run_code.py) written with one lane:
     run      steps of the simulator as it is: the bits of ``Simulator(…, reproducible=True)``
     live     the same with handles: a spring that pulls a body, gravity, damping, masses
     look     poses of the bodies and energies
-    blocks   P, D and G of the articulated bodies
+    blocks   P, D and G of the articulated bodies; of bodies that deform, what live_modes.py says
     close    the state on the constraints nearest to this one, of a system with loops
+    touch    where bodies touch, and the forces there in the last step, of a system with contacts
 
 They share one row of memory: a quantity has one place in it, whichever functions read it.
 
@@ -28,11 +29,21 @@ from phipsi.algorithms.dynamics.energy import KINETIC_ENERGY
 from phipsi.algorithms.identification.regressors import inertial_parameters
 from phipsi.backends.failures import STATUS_WORDS
 from phipsi.compiler import compile
+from phipsi.contact.contact_rows import IMPULSES
 from phipsi.errors import InputError, PhipsiError
 from phipsi.exporting.exported_step import PlanWriter
 from phipsi.exporting.module import exported_module
 from phipsi.exporting.targets import target_named
 from phipsi.exporting.wasm_module import wasm_module
+from phipsi.interfaces.page.live_modes import (
+    HAND,
+    admittance,
+    energies_of_modes,
+    hand_on_modes,
+    joint_inertias,
+    modal_places,
+    modal_reach,
+)
 from phipsi.laws import law_operations as ops
 from phipsi.laws.calls import call
 from phipsi.laws.circuit import Circuit
@@ -41,6 +52,7 @@ from phipsi.laws.law import Law, law
 from phipsi.laws.trace import Traced, as_node
 from phipsi.model.model import Model
 from phipsi.motion.closure_calls import ProjectionCall
+from phipsi.motion.contact_steps import ContactSteps
 from phipsi.motion.run_code import Plan
 from phipsi.motion.step_calls import ProgramCall
 from phipsi.motion.step_graph import INERTIA
@@ -49,8 +61,8 @@ from phipsi.simulation.simulator import Simulator
 from phipsi.simulation.simulator_state import SimulatorState
 
 Array = NDArray[Any]
-HAND, DAMPING = "live_hand", "live_damping"
-"""The names of the laws that a page adds."""
+DAMPING = "live_damping"
+"""The name of a law that a page adds, as HAND is."""
 _COUNTER = "step"
 _TURNING = ("revolute", "universal")
 _HANDLES = (("gravity", INERTIA), ("gravity",), ())  # quantities that a page changes, most first
@@ -88,13 +100,14 @@ class LivePhysics:
 
     def description(self) -> dict[str, Any]:
         """All but the module, for JSON."""
-        model = self.simulator.model
+        model, contacts = self.simulator.model, self.simulator._mechanism.contact_pairs
         return {
             "dt": self.simulator.dt,
             "integrator": self.simulator.integrator,
             "bodies": list(model.body_names),
             "v": [[at.start, at.stop] for at in model.v_slices],
             "coordinates": coordinates(model),
+            "modes": modal_places(model),
             "statuses": {str(code): text for code, text in STATUS_WORDS.items()},
             "functions": {n: vars(f) for n, f in self.functions.items()},
             "places": self.places,
@@ -103,6 +116,7 @@ class LivePhysics:
             "states": self.states,
             "handles": self.handles,
             "parameters": self.parameters,
+            "contacts": () if contacts is None else contacts.slot_names,
         }
 
 
@@ -188,6 +202,9 @@ def _damping(v: Any, rate: Any, inertia: Any) -> Any:
 
 
 def _handle_laws(model: Model) -> list[Law]:
+    if model.is_flexible:
+        slow = _damping.bind(rate=0.0, inertia=joint_inertias(model))
+        return [hand_on_modes(model), slow]
     hand = _hand.bind(
         X=pose, V=V, body=np.zeros(model.n_bodies), point=np.zeros(3), target=np.zeros(3),
         stiffness=0.0, damping=0.0,
@@ -204,7 +221,9 @@ def _with_handles(simulator: Simulator) -> tuple[Simulator, tuple[str, ...]]:
     own = simulator._graph._named
     options: Any = {"integrator": simulator.integrator, "smoothing": simulator.smoothing}
     for handles in _HANDLES:
-        more = tuple(x for x in handles if x not in own and not (x == INERTIA and "M" in own))
+        # a slider scales all ten numbers of a body, and rotors behind gears are part of them
+        fixed = "M" in own or bool(simulator.model.rotors)
+        more = tuple(x for x in handles if x not in own and not (x == INERTIA and fixed))
         try:
             added = _handle_laws(simulator.model)
             live = Simulator(simulator._mechanism, [*laws, *added], simulator.dt,
@@ -234,17 +253,25 @@ def _plans(live: Simulator) -> dict[str, Plan]:
     own = {name: max(1, math.prod(x.shape)) for name, x in stay.items()}
     kinematics = ProgramCall((pose, KINETIC_ENERGY), model, given=graph._given)
     poses, kinetic = graph._called(kinematics, {"q": start.q, "v": start.v})
-    energies = [Traced(kinetic), -(_first_moment(poses, live) @ Traced(_gravity(live)))]
+    if model.is_flexible:
+        moment, elastic = energies_of_modes(graph, start.q, model)
+    else:
+        moment, elastic = _first_moment(poses, live), 0.0
+    energies = [Traced(kinetic), -(moment @ Traced(_gravity(live)))]
     stored = live._circuit.energy
-    energies.append(Traced(graph.values(start, [stored])[0]) if stored is not None else 0.0)
+    of_laws: Any = Traced(graph.values(start, [stored])[0]) if stored is not None else 0.0
+    energies.append(of_laws + elastic)
     seen = {"poses": poses, "energies": as_node(np.stack(energies))}
     tau = {"tau": model.nv}
-    articulated = ProgramCall((P, D, G), model, given=graph._given, mode=("blocks",) * 3)
-    found = graph._called(articulated, {"q": start.q})
+    if model.is_flexible:
+        names, found = ("inverse", "jacobians"), admittance(graph, start.q, model)
+    else:
+        articulated = ProgramCall((P, D, G), model, given=graph._given, mode=("blocks",) * 3)
+        names, found = tuple("PDG"), graph._called(articulated, {"q": start.q})
     out = {
         "live": step,
         "look": Plan(base, seen, {}, {**own, **tau}, shared, (), {}),
-        "blocks": Plan(base, dict(zip("PDG", found, strict=True)), {}, own, shared, (), {}),
+        "blocks": Plan(base, dict(zip(names, found, strict=True)), {}, own, shared, (), {}),
     }
     if graph._system is not None:
         # the inertia of rotors is given: a joint that shall stay gets much of it
@@ -252,7 +279,25 @@ def _plans(live: Simulator) -> dict[str, Plan]:
         q, v = call(callee, start.q, start.v, *graph._given_nodes(callee))
         rotors = {"Jr": math.prod(callee.given_shape("Jr"))}
         out["close"] = Plan(base, {**stay, "q": q, "v": v}, tau, {}, {**shared, **rotors}, (), {})
+    if live._mechanism.contact_pairs is not None:
+        points, forces = _contact_forces(live)
+        touching = {"contact points": as_node(points), "contact forces": as_node(forces)}
+        out["touch"] = Plan(base, touching, {}, own, shared, (), {})
     return out
+
+
+def _contact_forces(live: Simulator) -> tuple[Any, Any]:
+    """Points (k, 3) of all slots, m, and the forces (k, 3) there in the last step, N; world axes.
+
+    Those on side a; on side b where a is the world.
+    """
+    start, contacts = live._graph.start, live._mechanism.contact_pairs
+    assert contacts is not None
+    slots, _ = ContactSteps(live._graph).slots(start.q)
+    on_a = (contacts.slot_bodies[:, 0] >= 0)[:, None]
+    impulses: Any = Traced(start.states[IMPULSES])
+    points = np.where(on_a, slots.x_a, slots.x_b)
+    return points, np.where(on_a, 1.0, -1.0) * impulses[:, 3:] / live.dt
 
 
 def _gravity(live: Simulator) -> Node:
@@ -277,12 +322,13 @@ def coordinates(model: Model) -> list[dict[str, Any]]:
 
     Each has its `joint`, number of the `body`, `name`, `unit`, the place `at` in q, the numbers of
     the joint's `rates` that move it, `lower` and `upper` limits or None; of a quaternion, `at` is
-    its first entry and `axis` the component. `periodic` ones are the same after a turn.
+    its first entry and `axis` the component. `periodic` ones are the same after a turn. Modal
+    coordinates have no unit, and the `reach` within which a slider moves them.
     """
     out: list[dict[str, Any]] = []
 
     def add(k: int, name: str, unit: str, at: int, rates: range, **more: Any) -> None:
-        limits = () if more else (model.lower[at], model.upper[at])
+        limits = () if "axis" in more else (model.lower[at], model.upper[at])
         low, high = (float(x) if np.isfinite(x) else None for x in limits or (np.inf, np.inf))
         turns = model.joints[k].kind in _TURNING and low is None and high is None
         more |= {"periodic": True} if turns else {}
@@ -300,5 +346,9 @@ def coordinates(model: Model) -> list[dict[str, Any]]:
             for i in range(group.nq - size):
                 name, own = names[size + i], rate + free + i
                 unit = "rad" if name.startswith("theta") else "m"
+                if at - places.start >= joint.nq - model.modes[k]:
+                    reach = float(modal_reach(model, k)[i])
+                    add(k, name, "", at + i, range(own, own + 1), reach=reach)
+                    continue
                 add(k, name, unit, at + size + i, range(own, own + 1))
     return out

@@ -13,7 +13,8 @@ from phipsi.algorithms.kinematics.motions import body_poses
 from phipsi.compiler import compile
 from phipsi.constraints import Constraint
 from phipsi.errors import PhipsiError
-from phipsi.interfaces.page.scene import Drawing, flexible_shapes, packed
+from phipsi.interfaces.page.deformed_shapes import modal_slice, packed
+from phipsi.interfaces.page.scene import Drawing
 from phipsi.interfaces.page.shapes_and_colors import Spans, tips
 from phipsi.model import Model
 from phipsi.model.closures import Closure
@@ -52,7 +53,7 @@ def recorded_scene(trajectory: Trajectory) -> dict[str, Any]:
         **description,
         "times": packed(times),
         "poses": packed(poses),
-        "modal": [packed(_modal(model, q, k)) for k, _ in flexible_shapes(model)],
+        "modal": [packed(q[:, modal_slice(model, x["body"])]) for x in description["flexible"]],
         "trail_times": packed(fine),
         "trails": [
             {"name": name, "color": list(color), "points": packed(points)}
@@ -62,11 +63,6 @@ def recorded_scene(trajectory: Trajectory) -> dict[str, Any]:
         "arrows": [*_contact_arrows(trajectory, times, size), *held],
         "notices": [*description["notices"], *untold],
     }
-
-
-def _modal(model: Model, q: Array, body: int) -> Array:
-    """Modal coordinates of a body (..., modes): they follow the coordinates of its joint."""
-    return q[..., model.q_slices[body]][..., -model.modes[body] :]
 
 
 def operator_blocks(trajectory: Trajectory) -> dict[str, Any] | None:

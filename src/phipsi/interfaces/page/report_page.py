@@ -24,14 +24,15 @@ from phipsi.contact.contact_record import ContactRecord
 from phipsi.errors import InputError, shown
 from phipsi.expressions.node import Expr
 from phipsi.interfaces.model_checks import Check
-from phipsi.interfaces.page.html_file import PageParts, page_html, safe
+from phipsi.interfaces.page.html_file import PageParts, page_html, page_title, safe
 from phipsi.interfaces.page.live_page import continued
 from phipsi.interfaces.page.recorded_scene import operator_blocks, recorded_scene
 from phipsi.interfaces.scenarios.joint_values import joint_values
-from phipsi.motion.entry_names import entry_names
+from phipsi.motion.entry_names import entry_names, unit_texts
 from phipsi.motion.tableaux import METHODS
 from phipsi.simulation.quadratures import WORK
 from phipsi.simulation.simulator import Simulator
+from phipsi.trajectory.plotting import NOTHING, ROUNDING
 from phipsi.trajectory.trajectory import Trajectory
 from phipsi.whole_files import checked_target, path_of, whole_file
 
@@ -58,12 +59,11 @@ def report(
     the blocks of P, D and G there. Press ? on the page for its keys. Nothing is fetched when it is
     opened.
 
-    **Arguments:** `path`, a file that ends in .html; `title`, the model's name by default;
-    `expression`, the one to explain, by default that of forward dynamics, ℳ⁻¹ (tau − bias), of a
-    system with its constraints;
-    `checks`, results to list: (what, passed or None, the numbers as text); `live`, the `Simulator`
-    of the run, with which a button goes on from the state that is shown, as on a `live_page`; True
-    for one without laws.
+    **Arguments:** `path`, a file that ends in .html; `title`, by default the name of the model or
+    of the file; `expression`, the one to explain, by default that of forward dynamics,
+    ℳ⁻¹ (tau − bias), of a system with its constraints; `checks`, results to list: (what, passed or
+    None, the numbers as text); `live`, the `Simulator` of the run, with which a button goes on from
+    the state that is shown, as on a `live_page`; True for one without laws.
     **Returns:** the path. **Cost:** a file of about 0.7 MB, 16 kB per rate, 2.2 kB per body and
     second, and up to 2 MB of meshes.
 
@@ -77,7 +77,8 @@ def report(
     if target.suffix.lower() not in (".html", ".htm"):
         raise InputError(f"{target}: a report is a page; give it a name that ends in .html")
     checked_target(target)
-    text = report_html(trajectory, title=title, expression=expression, checks=checks, live=live)
+    options = {"expression": expression, "checks": checks, "live": live}
+    text = report_html(trajectory, title=title, path=target, **options)
     with whole_file(target) as part:
         part.write_text(text, encoding="utf-8")
     return target
@@ -90,8 +91,9 @@ def report_html(
     expression: Expr | None = None,
     checks: Sequence[Check | tuple[str, bool | None, str]] = (),
     live: bool | Simulator = False,
+    path: Path | None = None,
 ) -> str:
-    """The page that `report` writes, as text."""
+    """The page that `report` writes, as text; `path`, the file that it is for."""
     if not isinstance(trajectory, Trajectory):
         raise InputError(
             f"report needs a trajectory first: pp.report(pp.simulate(…), 'run.html'), not "
@@ -102,7 +104,6 @@ def report_html(
     if not isinstance(live, bool | np.bool_ | Simulator):
         raise InputError(f"live={live!r} must be the Simulator of the run, True or False")
     listed = [c if isinstance(c, Check) else Check(*c) for c in checks]
-    model = trajectory.model
     tiles = "\n".join(_tile(*tile) for tile in _tiles(trajectory))
     sections = (
         f'<section class="tiles">{tiles}</section>',
@@ -121,7 +122,7 @@ def report_html(
     }
     if live:
         parts = continued(parts, trajectory, live if isinstance(live, Simulator) else None)
-    return page_html(title or model.name or _bodies(model), parts)
+    return page_html(page_title(title, trajectory.model, path), parts)
 
 
 TRANSPORT = """
@@ -136,7 +137,7 @@ TRANSPORT = """
       <option value="1" selected>1×</option><option value="2">2×</option>
       <option value="5">5×</option>
     </select>
-    <button id="force" class="on" hidden aria-label="show forces">forces</button>
+    <button id="force" data-shows="forces" hidden>forces</button>
 """
 
 
@@ -276,10 +277,19 @@ def _tables(trajectory: Trajectory) -> str:
         f'<td class="number">{_numbers(q)}</td><td class="number">{_numbers(v)}</td></tr>'
         for name, kind, q, v in joint_values(model, trajectory.q[-1], trajectory.v[-1])[:_MOST_ROWS]
     )
+    q_unit, v_unit = unit_texts(model)
+    head = "".join(
+        f"<th{kind}>{word}</th>"
+        for word, kind in (
+            ("joint", ""),
+            ("type", ""),
+            (f"q ({q_unit})", ' class="number"'),
+            (f"v ({v_unit})", ' class="number"'),
+        )
+    )
     out = (
         f'<div class="card"><h2>State at the end<small>t = {trajectory.t[-1]:.6g} s</small></h2>'
-        f'<div class="scroll"><table><tr><th>joint</th><th>type</th><th class="number">q (rad, m)'
-        f'</th><th class="number">v (rad/s, m/s)</th></tr>{rows}</table></div></div>'
+        f'<div class="scroll"><table><tr>{head}</tr>{rows}</table></div></div>'
     )
     if trajectory.events:
         rows = "".join(
@@ -292,7 +302,7 @@ def _tables(trajectory: Trajectory) -> str:
 
 
 def _numbers(values: Any) -> str:
-    return " ".join(f"{x:.6g}".replace("-", "−") for x in values)
+    return " ".join(f"{0 if abs(x) < NOTHING else x:.6g}".replace("-", "−") for x in values)
 
 
 def _footer() -> str:
@@ -333,8 +343,9 @@ def plots(trajectory: Trajectory) -> list[dict[str, Any]]:
     if trajectory.t[-1] > trajectory.t[0]:
         smooth = trajectory.resample(np.linspace(trajectory.t[0], trajectory.t[-1], _POINTS))
     q_names, v_names = (entry_names(model, s) for s in (model.q_slices, model.v_slices))
-    out.append(_plot("Coordinates", "q", _units(model, ""), smooth.t, q_names, smooth.q))
-    out.append(_plot("Rates", "v", _units(model, "/s"), smooth.t, v_names, smooth.v))
+    units = unit_texts(model)
+    out.append(_plot("Coordinates", "q", units[0], smooth.t, q_names, smooth.q))
+    out.append(_plot("Rates", "v", units[1], smooth.t, v_names, smooth.v))
     if np.nan_to_num(trajectory.tau).any():
         out.append(_plot("Efforts", "of the controller", "N·m, N", smooth.t, v_names, smooth.tau))
     if trajectory.has_contacts and trajectory.contacts.has_forces:
@@ -362,7 +373,9 @@ def _change(trajectory: Trajectory, change: Array, kept: Array) -> dict[str, Any
         note += f", the work to {np.abs(change - trajectory.work).max():.1e} J"
         note = note if not trajectory.events else "E(t) − E(0)"
     values = np.stack(columns, axis=1)[kept]
-    return _plot("Change of the total energy", note, "J", trajectory.t[kept], names, values, True)
+    least = ROUNDING * float(np.abs(trajectory.energy).max())
+    title, t = "Change of the total energy", trajectory.t[kept]
+    return _plot(title, note, "J", t, names, values, zero=True, least=least)
 
 
 def picked(t: Array, values: Array) -> Array:
@@ -378,15 +391,6 @@ def picked(t: Array, values: Array) -> Array:
     return np.array(sorted(out))
 
 
-def _units(model: Any, per: str) -> str:
-    """Of all coordinates or rates together, by the kinds of joints."""
-    turning = {"revolute", "universal", "spherical"}
-    kinds = {joint.kind for joint in model.joints}
-    if kinds <= turning:
-        return f"rad{per}"
-    return f"m{per}" if kinds <= {"prismatic", "translation"} else f"rad{per}, m{per}"
-
-
 def _plot(
     title: str,
     note: str,
@@ -395,21 +399,23 @@ def _plot(
     names: list[str],
     columns: Array,
     zero: bool = False,
+    least: float = NOTHING,
 ) -> dict[str, Any]:
+    """A plot; with `zero` in its range; changes below `least` are rounding, and drawn flat."""
     if len(names) > _MOST_SERIES:
         note += f", the first {_MOST_SERIES} of {len(names)}"
     first = names[:_MOST_SERIES]
     series = [
         {
-            "name": shown(name)[:60],
+            "name": shown(name)[:200],
             "color": _color(i, len(first)),
             "values": _rounded(columns[:, i], 6),
         }
         for i, name in enumerate(first)
     ]
     return {
-        "title": title, "note": note, "unit": unit, "zero": zero, "t": _rounded(t, 9),
-        "series": series,
+        "title": title, "note": note, "unit": unit, "zero": zero, "least": least,
+        "t": _rounded(t, 9), "series": series,
     }  # fmt: skip
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -13,6 +12,12 @@ from numpy.typing import ArrayLike, NDArray
 from phipsi.algorithms.constrained.assembly import search
 from phipsi.algorithms.kinematics.motions import body_poses
 from phipsi.errors import InputError, PhipsiError, shown
+from phipsi.interfaces.page.deformed_shapes import (
+    deformed_bodies,
+    deformed_boxes,
+    drawn_bodies,
+    ports_of,
+)
 from phipsi.interfaces.page.meshes import Meshes, read_meshes
 from phipsi.interfaces.page.shapes_and_colors import (
     FOOT,
@@ -29,8 +34,7 @@ from phipsi.interfaces.page.shapes_and_colors import (
 )
 from phipsi.model import Model, joints
 from phipsi.model.closures import Closure
-from phipsi.model.flexible_ports import FlexibleShape
-from phipsi.model.mechanisms import of_mechanisms
+from phipsi.model.mechanisms import of_mechanisms, of_modes
 from phipsi.model.scalars import NUMPY_OPS
 from phipsi.model.shapes import Plane
 from phipsi.model.tree import WORLD
@@ -41,6 +45,7 @@ _SOME = 12  # configurations that show how far a mechanism reaches
 _SWEPT, _MOST_SWEPT = 9, 40  # values of one coordinate; coordinates, those of the root first
 
 
+@of_modes
 @of_mechanisms
 def scene_description(
     mechanism: Model,
@@ -97,11 +102,10 @@ class Drawing:
         poses = body_poses(model, q).reshape(len(q), -1, 4, 4)
         R, p = up @ poses[..., :3, :3], poses[..., :3, 3] @ up.T
         meshes = read_meshes(meshes_of(model)) if self.meshes else Meshes()
-        bending = _flexible(model)
-        whole = meshes.bodies | {x["body"] for x in bending}
+        whole = meshes.bodies | drawn_bodies(model)
         solids = solids_of(model, self.closures, self.passing, whole)
         solids = self._finished(solids)
-        boxes = [*solids, *(part.bounds for part in meshes.parts), *_flexible_boxes(model)]
+        boxes = [*solids, *(part.bounds for part in meshes.parts), *deformed_boxes(model)]
         low, high = _extent(boxes, R, p, up)
         floor = None
         if np.linalg.norm(model.gravity) > 0:
@@ -128,7 +132,8 @@ class Drawing:
             "solids": [_plain(solid) for solid in solids + slabs],
             "meshes": list(meshes.packed),
             "parts": self._parts(meshes),
-            "flexible": bending,
+            "flexible": [self._deformed(x) for x in deformed_bodies(model)],
+            "ports": ports_of(model),
             "loops": [_loop(c, None) for c in self.closures if c.matrix is None]
             + [_loop(c, when) for c, when in self.passing if c.matrix is None],
             "frames": [
@@ -165,6 +170,12 @@ class Drawing:
 
     def _chosen(self) -> dict[int, Color]:
         return {self.model.body_index(name): linear(tuple(c)) for name, c in self.colors.items()}
+
+    def _deformed(self, plain: dict[str, Any]) -> dict[str, Any]:
+        """A body with modes, in its given colour, and when it is there."""
+        body, when = plain["body"], self._when(plain["body"])
+        color = _rounded_list(self._chosen().get(body, LINK))
+        return {**plain, "color": color, **({} if when is None else {"shown": _lists(when)})}
 
     def _parts(self, meshes: Meshes) -> list[dict[str, Any]]:
         """The parts of meshes, in given colours, and when they are there."""
@@ -242,43 +253,6 @@ def _body(model: Model, k: int) -> dict[str, Any]:
         "principal": _rounded_list(matrix_to_quat(R)),
         "joint": {"name": model.joint_names[k], "kind": joint.kind, "axes": _axes(joint)},
     }
-
-
-def flexible_shapes(model: Model) -> list[tuple[int, FlexibleShape]]:
-    """Bodies with modes that say what they look like."""
-    found = ((k, x.shape) for k, x in enumerate(model.flexible) if x is not None)
-    return [(k, s) for k, s in found if s is not None and len(s.triangles) + len(s.segments)]
-
-
-def _flexible(model: Model) -> list[dict[str, Any]]:
-    """Shapes that modes bend: nodes, displacements per mode, and a tube along the segments."""
-    return [
-        {
-            "body": k,
-            "nodes": packed(s.nodes),
-            "modes": packed(np.moveaxis(s.modes, -1, 0)),
-            "triangles": s.triangles.ravel().tolist(),
-            "segments": s.segments.ravel().tolist(),
-            "radius": _rounded(0.025 * float(np.ptp(s.nodes, axis=0).max())),
-            "color": _rounded_list(LINK),
-        }
-        for k, s in flexible_shapes(model)
-    ]
-
-
-def _flexible_boxes(model: Model) -> list[Solid]:
-    """Boxes around them, as they are at rest."""
-    out: list[Solid] = []
-    for k, s in flexible_shapes(model):
-        low, high = s.nodes.min(axis=0), s.nodes.max(axis=0)
-        x, y, z = ((high - low) / 2).tolist()
-        out.append(Solid(k, "box", (x, y, z), position=(low + high) / 2))
-    return out
-
-
-def packed(values: Array) -> str:
-    """Numbers as base64 of little-endian single precision."""
-    return base64.b64encode(np.ascontiguousarray(values, dtype="<f4").tobytes()).decode("ascii")
 
 
 def _axes(joint: joints.Joint) -> list[dict[str, Any]]:

@@ -18,12 +18,13 @@ from phipsi.algorithms.kinematics.motions import body_poses
 from phipsi.backends.arguments import joint_array
 from phipsi.errors import InputError
 from phipsi.interfaces.loopback_server import LoopbackServer
-from phipsi.interfaces.page.html_file import asset_text, page_html
+from phipsi.interfaces.page.html_file import asset_text, page_html, page_title
 from phipsi.interfaces.page.scene import first_configuration, scene_of_any_motion
-from phipsi.model.mechanisms import mechanism_of, of_contacts, of_mechanisms
+from phipsi.model.mechanisms import mechanism_of, of_contacts, of_mechanisms, of_modes
 from phipsi.model.model import Model
 
 _CLOSED = "this viewer is closed. Open another one:  viewer = pp.show(mechanism)"
+WIDGET_SCRIPTS = ("three.min.js", "deformation.js", "scene.js", "widget.js")
 _WAIT = 10.0  # s that a page waits for the next configuration before it asks again
 _POLICY = (
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
@@ -46,6 +47,7 @@ class Shown(Protocol):
     def __exit__(self, *_: object) -> None: ...
 
 
+@of_modes
 @of_contacts
 @of_mechanisms
 def show(
@@ -110,9 +112,9 @@ class Viewer:
         self._model, self._number, self._closed = model, 0, False
         self._changed = threading.Condition()
         self._poses: list[float] = poses_of(model, q).ravel().tolist()
-        name = title or model.name or f"{model.n_bodies} bodies"
+        self._q: list[float] = one_configuration(model, q).tolist()
         self._page = page_html(
-            name,
+            page_title(title, model),
             {
                 "subtitle": "moved by a Python program",
                 "data": {"scene": scene},
@@ -135,6 +137,7 @@ class Viewer:
             if self._closed:
                 raise InputError(_CLOSED)
             self._poses, self._text = poses, str(text)
+            self._q = one_configuration(self._model, q).tolist()
             self._number += 1
             self._changed.notify_all()
 
@@ -150,7 +153,8 @@ class Viewer:
             self._changed.wait_for(lambda: self._closed or self._number != seen, _WAIT)
             if self._closed:
                 return {"closed": True}
-            return {"number": self._number, "poses": self._poses, "text": self._text}
+            said = {"number": self._number, "poses": self._poses, "text": self._text}
+            return {**said, "q": self._q} if self._model.is_flexible else said
 
     def wait(self) -> None:
         """Stay until the process is interrupted."""
@@ -188,7 +192,7 @@ def in_notebook() -> bool:
 
 def widget_module() -> str:
     """The module of a cell: three.js, the scene, and what joins them to the notebook."""
-    return "\n".join(asset_text(name) for name in ("three.min.js", "scene.js", "widget.js"))
+    return "\n".join(asset_text(name) for name in WIDGET_SCRIPTS)
 
 
 @cache
@@ -208,18 +212,23 @@ def _widget_class() -> Any:
         _esm = widget_module()
         scene = traitlets.Dict().tag(sync=True)
         poses = traitlets.Bytes().tag(sync=True)
+        q = traitlets.List().tag(sync=True)  # of bodies that deform
         height = traitlets.Int(420).tag(sync=True)
         _closed = False
 
         def __init__(self, model: Model, scene: dict[str, Any], q: ArrayLike) -> None:
             self._model = model
-            super().__init__(scene=scene, poses=poses_of(model, q).tobytes())
+            modal = one_configuration(model, q).tolist() if model.is_flexible else []
+            super().__init__(scene=scene, q=modal, poses=poses_of(model, q).tobytes())
 
         def set(self, q: ArrayLike) -> None:
             """Show a configuration (nq,)."""
             if self._closed:
                 raise InputError(_CLOSED)
-            self.poses = poses_of(self._model, q).tobytes()
+            poses = poses_of(self._model, q).tobytes()
+            if self._model.is_flexible:
+                self.q = one_configuration(self._model, q).tolist()
+            self.poses = poses
 
         def close(self) -> None:
             """Take it out of the notebook."""

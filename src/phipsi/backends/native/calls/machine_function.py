@@ -19,7 +19,7 @@ from phipsi.backends.native.calls.spin_pool import MOST, run_tasks, tasks_of
 from phipsi.backends.native.targets.target import MachineCode, Target
 from phipsi.backends.result_memory import LEAST, empty
 from phipsi.backends.workers import batch_pieces
-from phipsi.model.model import Building
+from phipsi.model.building import Building
 from phipsi.model.numbers import as_numbers, surely_numbers
 
 Array = np.ndarray

@@ -19,6 +19,7 @@ from phipsi.backends.native.matrices.columns import Columns
 from phipsi.backends.native.tables import JointCode
 from phipsi.backends.native.text.elementary import define_log
 from phipsi.backends.native.text.lane_arithmetic import Emitter, Lane, known
+from phipsi.model.law_forms import LawForm
 from phipsi.sweeps.entries import Rows, add, identity, lower_half, transpose_rows
 from phipsi.sweeps.ir import Domain, Field, Kind, Reads
 
@@ -251,6 +252,10 @@ class BodyCode:
         count = self.code.nq if name == "q" else self.code.nv
         return [self.inputs.coordinate(name, i) for i in range(count)]
 
+    def entries_at(self, name: str, places: Sequence[int]) -> list[Any]:
+        """Numbers of q by their places, of whichever joints."""
+        return [self.inputs.entry(name, i) for i in places]
+
     def parent_modes(self, name: str) -> list[Any]:
         """The modal coordinates or rates of the parent."""
         count = self.size("m")
@@ -282,11 +287,11 @@ class BodyCode:
         return [[self.place.point_constant(3 + 3 * i + j) for j in range(3)] for i in range(3)]
 
     @property
-    def link(self) -> tuple[str, int, list[Any]]:
+    def link(self) -> tuple[str | LawForm, int, list[Any]]:
         """Form, side and constants of this link."""
         form, side = self.place.link_code
         # of the others, the residual has a constant, but not its derivative
-        count = 6 if form in ("body", "world") else 0
+        count = 6 if form in ("body", "world") or isinstance(form, LawForm) else 0
         return form, side, [self.place.link_constant(i) for i in range(count)]
 
     def frame_in_world(self, poses: Field) -> tuple[Rows, list[Any]]:

@@ -34,6 +34,7 @@ from phipsi.backends.native.text.lane_arithmetic import (
     write_loop,
 )
 from phipsi.expressions.spaces import Space
+from phipsi.model.law_forms import LawForm
 from phipsi.operators.own_blocks import Table
 from phipsi.sweeps.ir import Domain, Field
 from phipsi.sweeps.request import Result
@@ -95,7 +96,7 @@ class Parts:
     results: tuple[Result, ...]
     inputs: dict[str, Slot]
     codes: tuple[JointCode, ...]
-    link_codes: tuple[tuple[str, int], ...]
+    link_codes: tuple[tuple[str | LawForm, int], ...]
     selections: tuple[str, ...]
     constants: int
     own: dict[Table, int]

@@ -49,6 +49,11 @@ class Inputs:
             self.angles.note(out, k.b.add(at.q_offset, i64(i)))
         return out
 
+    def entry(self, name: str, i: int) -> Lane:
+        """Number i of q."""
+        k = self.k
+        return k.load(k.buffer(self.slots[name].buffer), i64(i))
+
     def parent_mode(self, name: str, i: int, count: int) -> Lane:
         """Modal coordinate or rate i of the parent, which has so many of them."""
         k = self.k

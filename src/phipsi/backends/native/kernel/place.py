@@ -12,6 +12,7 @@ from phipsi.backends.native.kernel import lane_blocks as bl
 from phipsi.backends.native.kernel.emission import Emission
 from phipsi.backends.native.kernel.plan import is_column
 from phipsi.backends.native.text.lane_arithmetic import I32, Lane, i64
+from phipsi.model.law_forms import LawForm
 from phipsi.sweeps import entries as en
 from phipsi.sweeps.ir import Domain, Field, Reads
 
@@ -32,7 +33,7 @@ class Place:
     on_hub: Any
     q_offset: Any
     v_offset: Any
-    link_code: tuple[str, int]
+    link_code: tuple[str | LawForm, int]
 
     def __init__(self, emission: Emission) -> None:
         self.k = emission

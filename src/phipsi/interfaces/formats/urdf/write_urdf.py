@@ -39,7 +39,7 @@ def save_urdf(model: Model, path: str | os.PathLike[str] | None = None) -> str:
     that ``load(path, base="free")`` added is written as the base link: load it the same way again.
     Joints that mimic others, as `load` reads them, are written as such; other constraints are
     rejected. What URDF cannot say is a `ModelError` (joint types it lacks) or one `PhipsiWarning`
-    (armature, gravity other than 9.81 m/s² along −z).
+    (armature, rotors, gravity other than 9.81 m/s² along −z).
     """
     mimics = {mimicry(coupling) for coupling in getattr(model, "couplings", ())}
     only_mimics = mimics and mimics.issuperset(model.constraints)
@@ -57,6 +57,8 @@ def _warn_of_losses(model: Model) -> None:
     turning = [body.joint_name for body in model.description.bodies if any(body.armature)]
     if turning:
         lost.append(f"the armature of {len(turning)} joint(s), for example {turning[0]!r}")
+    if model.rotors:
+        lost.append(f"{len(model.rotors)} rotor(s), for example {model.rotors[0].name!r}")
     if tuple(model.gravity.tolist()) != _GRAVITY:
         lost.append(f"gravity {tuple(model.gravity.tolist())}")
     if lost:

@@ -6,6 +6,7 @@ function niceStep(span, count) {
   const rough = span / Math.max(count, 1), base = 10 ** Math.floor(Math.log10(rough)), m = rough / base;
   return (m <= 1 ? 1 : m <= 2 ? 2 : m <= 5 ? 5 : 10) * base;
 }
+const middleCut = (name, most = 40) => (name.length > most ? `${name.slice(0, most / 2 - 1)}…${name.slice(-most / 2)}` : name); // names that begin alike end differently
 const ink = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 // Colours are those of the dark page; on a light one they are darker.
 const tint = (color) => (page.isDark ? color : "#" + [1, 3, 5].map((i) => Math.round(0.66 * parseInt(color.slice(i, i + 2), 16)).toString(16).padStart(2, "0")).join(""));
@@ -13,12 +14,14 @@ function makeChart(parent, chart) {
   const card = document.createElement("div"); card.className = "card";
   const heading = document.createElement("h2"); heading.textContent = chart.title;
   const small = document.createElement("small"); small.textContent = chart.note; heading.append(small);
-  const canvas = document.createElement("canvas"), legend = document.createElement("div"); legend.className = "legend";
+  const canvas = document.createElement("canvas"); canvas.setAttribute("role", "img");
+  canvas.setAttribute("aria-label", `${chart.title} over time, ${chart.unit}: ${chart.series.map((s) => s.name).join(", ")}`);
+  const legend = document.createElement("div"); legend.className = "legend";
   card.append(heading, canvas, legend); parent.append(card);
   const dashes = [], time = chart.t, values = chart.series.map((s) => s.values), hidden = new Set();
   const readings = chart.series.map((s, i) => {
     const chip = document.createElement("button"), dash = document.createElement("i"), name = document.createElement("span"), reading = document.createElement("em");
-    dashes.push([dash, s.color]); name.textContent = s.name; chip.append(dash, name, reading); legend.append(chip);
+    dashes.push([dash, s.color]); name.textContent = middleCut(s.name); chip.title = s.name; chip.append(dash, name, reading); legend.append(chip);
     chip.setAttribute("aria-pressed", "true");
     chip.addEventListener("click", () => { hidden.has(i) ? hidden.delete(i) : hidden.add(i); chip.classList.toggle("off", hidden.has(i)); chip.setAttribute("aria-pressed", String(!hidden.has(i))); paint(); });
     return reading;
@@ -40,7 +43,8 @@ function makeChart(parent, chart) {
     values.forEach((column, i) => { if (!hidden.has(i)) for (const y of column) if (y !== null) { if (y < low) low = y; if (y > high) high = y; } });
     if (!(low <= high)) { low = -1; high = 1; }
     if (chart.zero) { low = Math.min(low, 0); high = Math.max(high, 0); }
-    if (high - low < 1e-300) { const pad = Math.abs(high) * 0.1 || 1; low -= pad; high += pad; }
+    const size = Math.max(Math.abs(low), Math.abs(high)); // rounding is not magnified: what all but stays the same is a straight line
+    if (!(high - low > Math.max(chart.least, 1e-6 * size))) { const middle = (low + high) / 2, half = size > chart.least ? 0.1 * size : 1; low = middle - half; high = middle + half; }
     const pad = 0.06 * (high - low); low -= pad; high += pad;
     const toY = (y) => box.h - edge.bottom - (box.h - edge.top - edge.bottom) * (y - low) / (high - low);
     pen.font = "11.5px system-ui, sans-serif"; pen.lineWidth = 1;

@@ -19,13 +19,13 @@ page.live = { playing: false, physics: null, choose() {} };
   // ---- the state on the screen ----
   let held = false, error = null;
   live.error = (text) => {
-    error = error ?? page.element("stage").appendChild(Object.assign(make("div"), { id: "live-error" }));
+    error = error ?? page.element("stage").appendChild(Object.assign(make("div"), { id: "live-error", role: "alert" }));
     error.hidden = !text; error.textContent = text;
   };
   live.show = () => {
     physics.look();
     page.setPoses(physics.poses(page.poses));
-    if (page.scene) page.scene.setTime(values.t[0]);
+    if (page.scene) { page.scene.setTime(values.t[0]); page.scene.setCoordinates(values.q); showForces(); }
     page.element("live-clock").textContent = `${values.t[0].toFixed(3)} s`;
   };
   live.set = (on) => { // let time go on, or stop it
@@ -43,7 +43,7 @@ page.live = { playing: false, physics: null, choose() {} };
     }
   };
   live.step = () => { live.set(false); live.advance(1); live.show(); refresh(); watch(); };
-  live.reset = () => { physics.reset(); live.error(""); notices.forEach((tell) => tell("")); trace.length = 0; live.show(); refresh(); watch(); };
+  live.reset = () => { grabbed = null; physics.reset(); live.error(""); notices.forEach((tell) => tell("")); trace.length = 0; live.show(); refresh(); watch(); };
 
   // ---- rows of the panel ----
   const rows = [], notices = []; // functions that show the present values, and what became of a number that was typed
@@ -53,13 +53,15 @@ page.live = { playing: false, physics: null, choose() {} };
     out.open = open; out.append(head); panel.append(out);
     return out;
   };
+  // What is nothing beside the numbers of a slider is shown as 0.
   // A slider with a number beside it; `get` and `set` are in the unit that is shown. A number that is beyond `least` or `most`, or that
   // the mechanism cannot have, is changed, and the row says so; one that is empty or not a number leaves everything as it was.
-  const slider = (parent, { label, unit, low, high, least = -Infinity, most = Infinity, step, get, set, title, reached = () => true }) => {
-    const row = make("div", "row"), name = make("label", "", label), range = make("input"), number = make("input");
+  const slider = (parent, { label, unit, low, high, least = -Infinity, most = Infinity, step, get, set, title, reached = () => true, stops = true }) => { // `stops`: time stands still under it
+    const row = make("div", "row"), name = Object.assign(make("label", "", label), { title: label }), range = make("input"), number = make("input");
     range.type = "range"; number.type = "number"; number.step = range.step = step ?? "any";
     range.min = low; range.max = high; range.title = title ?? "";
     range.setAttribute("aria-label", `${label} ${unit}`); number.setAttribute("aria-label", `${label} ${unit}`);
+    const near = 1e-7 * Math.max(Math.abs(low), Math.abs(high)), short = (x) => (Math.abs(x) < near ? 0 : Number(x.toPrecision(5)));
     const said = make("output"), tell = (text) => { said.hidden = !text; said.textContent = text; };
     const write = (x) => {
       const allowed = Math.min(Math.max(x, least), most);
@@ -67,7 +69,7 @@ page.live = { playing: false, physics: null, choose() {} };
       tell(allowed !== x ? `${x < least ? "at least" : "at most"} ${short(allowed)} ${unit}: ${short(x)} is beyond it`
         : reached(x) ? "" : `${short(x)} ${unit} is out of reach: ${short(get())} ${unit} is as near as it comes`);
     };
-    range.addEventListener("input", () => { held = true; write(Number(range.value)); number.value = short(get()); });
+    range.addEventListener("input", () => { held = stops; write(Number(range.value)); number.value = short(get()); });
     range.addEventListener("change", () => { held = false; read(); });
     number.addEventListener("change", () => {
       const x = number.valueAsNumber;
@@ -86,14 +88,16 @@ page.live = { playing: false, physics: null, choose() {} };
   const short = (x) => Number(x.toPrecision(5));
   const refresh = (but) => { for (const f of rows) f(but); };
 
-  const joints = section("Joints", `${coordinates.length}`);
-  if (coordinates.length > 10) joints.style.order = 1; // a long list stands below what is short
+  const modal = coordinates.filter((c) => c.reach !== undefined), others = coordinates.length - modal.length;
+  const joints = section("Joints", `${others}`), modes = modal.length ? section("Modes", `${modal.length} of bodies that deform`, modal.length < 12) : null;
+  joints.hidden = !others;
+  for (const [list, count] of [[joints, others], [modes, modal.length]]) if (count > 10) list.style.order = 1; // a long list stands below what is short
   const several = new Map();
   for (const c of coordinates) several.set(c.joint, (several.get(c.joint) ?? 0) + 1);
   const reach = page.data.scene.radius || 1;
   for (const c of coordinates) {
-    const wide = c.unit === "rad" ? Math.PI : 2 * reach, now = physics.get(c);
-    slider(joints, {
+    const wide = c.reach ?? (c.unit === "rad" ? Math.PI : 2 * reach), now = physics.get(c);
+    slider(c.reach === undefined ? joints : modes, {
       label: several.get(c.joint) > 1 ? `${c.joint} · ${c.name}` : c.joint, unit: c.unit,
       low: c.lower ?? Math.min(-wide, now - wide), high: c.upper ?? Math.max(wide, now + wide),
       least: c.lower ?? undefined, most: c.upper ?? undefined,
@@ -133,22 +137,31 @@ page.live = { playing: false, physics: null, choose() {} };
 
   if (description.parameters.length) {
     const most = 24, laws = section("Laws", `${description.parameters.length} parameters`, description.parameters.length < 12);
+    const number = (name, place, at, among) => { // `at` says which entry: one for good, or the one `among` these that is chosen
+      const x = values[name], first = among.map((i) => physics.first[name][i]), size = Math.max(...first.map(Math.abs)) || 1;
+      return slider(laws, {
+        label: place ? `${name}[${place}]` : name, unit: "", low: first.some((y) => y < 0) ? -3 * size : 0, high: 3 * size, get: () => x[at()], set: (y) => { x[at()] = y; },
+      });
+    };
     for (const name of description.parameters) {
-      const x = values[name], first = physics.first[name];
-      if (x.length > most) { laws.append(make("p", "", `${name}: ${x.length} numbers`)); continue; }
-      for (let i = 0; i < x.length; i++) {
-        if (!Number.isFinite(first[i])) continue;
-        const size = Math.abs(first[i]) || 1;
-        slider(laws, {
-          label: x.length > 1 ? `${name}[${i}]` : name, unit: "", low: first[i] < 0 ? -3 * size : 0, high: 3 * size, get: () => x[i], set: (y) => { x[i] = y; },
-        });
-      }
+      const first = physics.first[name], finite = Array.from(first.keys()).filter((i) => Number.isFinite(first[i]));
+      if (finite.length <= most) { finite.forEach((i) => number(name, first.length > 1 ? String(i) : "", () => i, [i])); continue; }
+      const chosen = make("select"); // many numbers share a row
+      chosen.setAttribute("aria-label", `entry of ${name} that is changed`);
+      finite.forEach((i) => chosen.append(make("option", "", `${name}[${i}]`)));
+      laws.append(chosen);
+      const row = number(name, "chosen", () => finite[Math.max(0, chosen.selectedIndex)], finite);
+      chosen.addEventListener("change", row.read);
+      slider(laws, { // by the first entry that is not zero
+        label: `${name}, all times`, unit: "×", low: 0, high: 3, get: () => { const i = first.findIndex((y) => y !== 0 && Number.isFinite(y)); return i < 0 ? 1 : values[name][i] / first[i]; },
+        set: (y) => finite.forEach((i) => { values[name][i] = y === 1 ? first[i] : y * first[i]; }),
+      });
     }
   }
 
   // ---- energy ----
   const energy = section("Energy", "J"), plot = make("canvas"), numbers = make("div"), trace = [], SPAN = 600;
-  plot.id = "energy-plot"; numbers.id = "energy-numbers"; energy.append(plot, numbers);
+  plot.id = "energy-plot"; plot.setAttribute("role", "img"); plot.setAttribute("aria-label", "energies over time; the numbers are below"); numbers.id = "energy-numbers"; energy.append(plot, numbers);
   const KINDS = [["total", "#ff8a3d"], ["kinetic", "#4cc9f0"], ["of gravity", "#a3e635"], ["stored", "#f472b6"]];
   const cells = KINDS.map(([name, color]) => {
     const cell = make("div"), mark = make("i"), text = make("span");
@@ -176,6 +189,7 @@ page.live = { playing: false, physics: null, choose() {} };
   page.suppliers.push((k) => {
     const found = physics.blocks(k);
     live.choose(k);
+    if (!found) return [];
     const note = "body axes, [angular; linear]"; // as in timeline.js
     return [
       { label: "P, articulated inertia", note, matrix: found.P },
@@ -184,25 +198,53 @@ page.live = { playing: false, physics: null, choose() {} };
   });
 
   // ---- the hand ----
+  // It pulls a point of a body to a place: that of the mouse; or, by the panel, so far from where the centre of mass was.
   let grabbed = null;
+  const grab = (k, point) => { grabbed = { k, point: Array.from(point), shift: [0, 0, 0] }; physics.grab(k, grabbed.point, page.scene ? page.scene.deformation.nearest(k, grabbed.point) : null); grabbed.from = physics.handInWorld(k); };
+  const pull = (target) => { grabbed.target = Array.from(target); physics.pull(grabbed.target); };
+  const letGo = () => { grabbed = null; physics.release(); live.show(); refresh(); };
+  if (physics.hasHandles) {
+    const hand = section("Hand", "pulls a body", false), chosen = make("select"), go = make("button", "", "let go");
+    chosen.setAttribute("aria-label", "body that is pulled");
+    bodies.forEach((name) => chosen.append(make("option", "", name)));
+    hand.append(chosen);
+    ["x", "y", "z"].forEach((axis, i) => slider(hand, {
+      label: `pull along ${axis}`, unit: "m", low: -reach, high: reach, stops: false,
+      get: () => (grabbed ? grabbed.shift[i] : 0),
+      set: (x) => {
+        if (!grabbed) grab(chosen.selectedIndex, page.data.scene.bodies[chosen.selectedIndex].com);
+        grabbed.shift[i] = x;
+        pull(grabbed.from.map((y, j) => y + grabbed.shift[j]));
+        if (!live.playing) physics.follow();
+      },
+    }));
+    go.addEventListener("click", letGo); hand.append(go);
+    chosen.addEventListener("change", letGo);
+    const choose = live.choose;
+    live.choose = (k) => { choose(k); if (!grabbed) chosen.selectedIndex = k; };
+  }
   if (page.scene && physics.hasHandles) {
     page.scene.onDrag = {
       start(name, pointInBody) {
         const k = bodies.indexOf(name);
         if (k < 0) return false;
-        grabbed = { k, point: Array.from(pointInBody) };
-        physics.grab(k, grabbed.point);
+        grab(k, pointInBody);
         return true;
       },
-      move(pointInWorld) { grabbed.target = Array.from(pointInWorld); physics.pull(grabbed.target); },
-      end() { grabbed = null; physics.release(); page.scene.setArrows([]); live.show(); refresh(); },
+      move: pull,
+      end: letGo,
     };
   }
-  const showHand = () => {
-    if (!grabbed || !grabbed.target) return;
-    const at = physics.pointInWorld(grabbed.k, grabbed.point), gap = grabbed.target.map((x, i) => x - at[i]);
-    page.scene.setArrows([{ at, vector: gap.map((x) => x * page.scene.arrowUnit), kind: "force", label: "hand" }]);
+  const pulled = () => {
+    if (!grabbed || !grabbed.target) return [];
+    const at = physics.handInWorld(grabbed.k), gap = grabbed.target.map((x, i) => x - at[i]);
+    return [{ at, vector: gap.map((x) => x * page.scene.arrowUnit), kind: "force", label: "hand" }];
   };
+  page.shows.push((name) => { if (name === "forces" && live.active) showForces(); });
+  const force = page.element("live-force");
+  force.hidden = !(page.scene && description.contacts.length);
+  if (page.scene) force.title = `forces of contacts in the last step: 0.1 m is ${(0.1 * page.scene.arrowUnit).toPrecision(2)} N`;
+  const showForces = () => { page.scene.setArrows(page.scene.shown.forces ? [...physics.touching(), ...pulled()] : []); };
 
   // ---- time ----
   const MOST = 12; // ms of physics in one picture: slower than that, and the page stays usable
@@ -224,7 +266,6 @@ page.live = { playing: false, physics: null, choose() {} };
     else { pending = 0; if (!held) return; }
     live.show();
     spent += (performance.now() - began - spent) / Math.min(++pictures, 20);
-    showHand();
     remember();
     if (at - written > 90) { written = at; refresh(); watch(); }
     if (at - shown > 500) { shown = at; page.element("pace").textContent = `${spent.toFixed(1)} ms`; }

@@ -62,6 +62,7 @@ const page = {
     return x.toPrecision(4).replace("-", "−");
   },
   frame: [], // called with the time in ms at every picture of the screen, before the scene is drawn
+  shows: [], // called with the name in `scene.show`, and whether it is shown now
   themes: [], // called with "light" or "dark"
   theme(name) {
     document.documentElement.dataset.theme = name;
@@ -103,21 +104,29 @@ page.show = (name, on) => {
   if (!page.scene) return;
   const now = on === undefined ? !page.scene.shown[name] : on;
   page.scene.show({ [name]: now });
-  const button = page.element("show-" + name);
-  button.classList.toggle("on", now); button.setAttribute("aria-pressed", String(now));
+  for (const button of document.querySelectorAll(`[data-shows="${name}"]`)) {
+    button.classList.toggle("on", now); button.setAttribute("aria-pressed", String(now));
+  }
+  page.shows.forEach((f) => f(name, now));
 };
 const menu = page.element("show-menu"), menuButton = page.element("show-button");
 const openMenu = (on) => { menu.hidden = !on; menuButton.setAttribute("aria-expanded", String(on)); };
 menuButton.addEventListener("click", () => openMenu(menu.hidden));
+menu.parentElement.addEventListener("keydown", (e) => { // up and down between its buttons, escape back to the one that opened it
+  const all = [...menu.children], at = all.indexOf(document.activeElement), by = { ArrowDown: 1, ArrowUp: -1 }[e.key];
+  if (menu.hidden || (e.key !== "Escape" && (!by || (at < 0 && document.activeElement !== menuButton)))) return;
+  e.preventDefault(); e.stopPropagation();
+  if (e.key === "Escape") { openMenu(false); menuButton.focus(); } else all[at < 0 ? (by > 0 ? 0 : all.length - 1) : (at + by + all.length) % all.length].focus();
+});
 document.addEventListener("pointerdown", (e) => { if (!menu.contains(e.target) && e.target !== menuButton) openMenu(false); });
 page.element("home").addEventListener("click", () => page.scene && page.scene.home());
 if (page.scene) for (const [name, words, key] of SHOWN) {
   const button = document.createElement("button"), letter = document.createElement("kbd");
-  button.id = "show-" + name; button.append(Object.assign(document.createElement("span"), { textContent: words })); letter.textContent = key; button.append(letter); menu.append(button);
-  button.addEventListener("click", () => page.show(name));
+  button.id = "show-" + name; button.dataset.shows = name; button.append(Object.assign(document.createElement("span"), { textContent: words })); letter.textContent = key; button.append(letter); menu.append(button);
   page.key(key, "show or hide " + words, () => page.show(name));
   page.show(name, page.scene.shown[name]);
 }
+for (const button of document.querySelectorAll("[data-shows]")) button.addEventListener("click", () => page.show(button.dataset.shows));
 
 // ---- light and dark, keys and help --------------------------------------------------------------------------------
 const prefersLight = window.matchMedia("(prefers-color-scheme: light)");

@@ -28,6 +28,7 @@ class PhipsiPhysics {
       this._functions[name] = (n) => exports[f.rollout](n, ...addresses);
     }
     this.first = Object.fromEntries(Object.entries(description.first).map(([name, x]) => [name, doubles(x)]));
+    this.hasModes = description.modes.length > 0;
     this.hasLoops = "close" in functions;
     this.hasHandles = description.handles.includes("live_hand");
     this.reset();
@@ -68,6 +69,15 @@ class PhipsiPhysics {
     return this.values;
   }
 
+  // forces of contacts in the last step: [{at, vector, kind, label}], m and N, world axes
+  touching() {
+    if (!("touch" in this._functions)) return [];
+    this._call("touch");
+    const at = this.values["contact points"], force = this.values["contact forces"];
+    return this.description.contacts.map((label, i) => ({ at: at.slice(3 * i, 3 * i + 3), vector: force.slice(3 * i, 3 * i + 3), kind: "contact", label }))
+      .filter(({ vector }) => vector.some((x) => x !== 0));
+  }
+
   // 12 numbers for every body: rotation row by row, position
   poses(out) {
     const X = this.values.poses, n = X.length / 16;
@@ -81,8 +91,9 @@ class PhipsiPhysics {
     return out;
   }
 
-  // P (6, 6), D (r, r), G (6, r) of the articulated body k, as rows
+  // P (6, 6), D (r, r), G (6, r) of the articulated body k, as rows; null where bodies deform
   blocks(k) {
+    if (this.hasModes) return null;
     this._call("blocks");
     const { P, D, G } = this.values, { v, bodies } = this.description;
     const [first, end] = v[k], r = end - first, nv = G.length / 6;
@@ -109,10 +120,16 @@ class PhipsiPhysics {
   // give a coordinate a value, at rest; with loops, as near to it as they allow
   set(coordinate, value) {
     const { q, v } = this.values;
+    this._apart();
     if (coordinate.periodic) value += 2 * Math.PI * Math.round((read(q, coordinate) - value) / (2 * Math.PI)); // the nearest turn
     v.fill(0);
     if (this.hasLoops) this._slide(coordinate, value);
     else write(q, coordinate, value);
+  }
+
+  // a state that no step led to: nothing has pushed yet
+  _apart() {
+    this.values["contact.impulses"]?.fill(0);
   }
 
   // Loops are closed in the metric of the mass matrix; the joint that is moved counts as heavy.
@@ -139,7 +156,9 @@ class PhipsiPhysics {
   // the largest of the joints' articulated inertias
   _size() {
     this._call("blocks");
-    return this.values.D.reduce((m, x) => Math.max(m, x), 0);
+    const { D, inverse } = this.values, nv = this.values.v.length;
+    if (this.hasModes) return Array.from({ length: nv }, (_, i) => 1 / inverse[i * (nv + 1)]).reduce((m, x) => Math.max(m, x), 0);
+    return D.reduce((m, x) => Math.max(m, x), 0);
   }
 
   // of one that is periodic, between −π and π
@@ -150,18 +169,48 @@ class PhipsiPhysics {
 
   // ---- a hand that pulls
 
-  // pull a point of body k, given in its axes, towards a place in the world
-  grab(k, point) {
-    const { values } = this;
+  // pull a point of body k, given in its axes, towards a place in the world; of a body that deforms, `shape` has where the
+  // point is at rest and how each mode moves it, {rest, moves}
+  grab(k, point, shape = null) {
+    const { values } = this, moves = values["live_hand.moves"];
     values["live_hand.body"].fill(0);
     values["live_hand.body"][k] = 1;
-    values["live_hand.point"].set(point);
+    values["live_hand.point"].set(shape ? shape.rest : point);
+    moves?.fill(0);
+    if (shape) moves.set(shape.moves.flat(), 3 * this.description.modes.find((m) => m.body === k).row);
     this._call("blocks");
-    let mass = 0;
-    for (let i = 3; i < 6; i++) mass += values.P[36 * k + 7 * i] / 3;
-    this._mass = mass;
-    this.pull(this.pointInWorld(k, point));
+    this._mass = this.hasModes ? this._massAtHand(k) : 0;
+    if (!this.hasModes) for (let i = 3; i < 6; i++) this._mass += values.P[36 * k + 7 * i] / 3;
+    this.pull(this.handInWorld(k));
     this.soften();
+  }
+
+  // what a hand feels at its point, from ℳ⁻¹ and the rows of the point's velocity
+  _massAtHand(k) {
+    const { inverse, jacobians, v } = this.values, nv = v.length, r = this._handInBody(), moves = this.values["live_hand.moves"];
+    let mobility = 0;
+    for (let i = 0; i < 3; i++) {
+      const a = (i + 1) % 3, b = (i + 2) % 3, row = new Float64Array(nv);
+      for (let j = 0; j < nv; j++) {
+        const at = (n) => jacobians[(6 * k + n) * nv + j];
+        row[j] = at(3 + i) + at(a) * r[b] - at(b) * r[a];
+      }
+      for (const m of this.description.modes) for (let j = 0; j < m.count; j++) row[m.v + j] += moves[3 * (m.row + j) + i];
+      for (let j = 0; j < nv; j++) for (let l = 0; l < nv; l++) mobility += row[j] * inverse[j * nv + l] * row[l] / 3;
+    }
+    return mobility > 1e-12 ? 1 / mobility : 1;
+  }
+
+  // where the hand holds body k
+  handInWorld(k) {
+    return this.pointInWorld(k, this._handInBody());
+  }
+
+  _handInBody() {
+    const { values } = this, moves = values["live_hand.moves"], point = Array.from(values["live_hand.point"]);
+    for (const m of this.description.modes)
+      for (let j = 0; j < m.count; j++) for (let i = 0; i < 3; i++) point[i] += values.q[m.q + j] * moves[3 * (m.row + j) + i];
+    return point;
   }
 
   // the spring of a hand: a fraction of a second, and hardly any overshoot
@@ -201,9 +250,11 @@ class PhipsiPhysics {
         values.v.fill(0);
         this._call("live");
         this._limit();
+        this._stiffen(kept);
       }
       const q = values.q.slice();
       this.restore(kept);
+      this._apart();
       values.q.set(q);
       values.v.fill(0);
       if (this.hasLoops) this._call("close");
@@ -214,6 +265,13 @@ class PhipsiPhysics {
       if (gravity) values.gravity.set(gravity);
       this.soften();
     }
+  }
+
+  // deformations stay as they are while the joints follow a hand, if there are joints
+  _stiffen(kept) {
+    const { q, v } = this.values, { modes, states } = this.description, before = kept[states.indexOf("q")];
+    if (this.hasLoops || modes.reduce((n, m) => n + m.count, 0) === v.length) return;
+    for (const m of modes) q.set(before.subarray(m.q, m.q + m.count), m.q);
   }
 
   _limit() {

@@ -5,7 +5,9 @@
 //   scene.setPoses(array)    12 numbers per body: rotation row by row (9), position (3), in world axes
 //   scene.setArrows([{at, vector, kind, label}])    at in m, vector in N, both in world axes
 //   scene.setPaths([{name, points, times, color}])  points: x y z one after the other, in world axes
-//   scene.setModes(number, eta)    modal coordinates of description.flexible[number]
+//   scene.setModes(number, eta)    modal coordinates of description.flexible[number], after setPoses
+//   scene.setCoordinates(q)        those of all of them, out of q
+//   scene.exaggerate(factor)       draws deformations so many times as large (deformation.js)
 //   scene.setTime(t)         for solids that are not always there, and paths that fade
 //   scene.onPick = (name, pointInBody, event) => {}           a click or tap; name null: beside all bodies
 //   scene.onDrag = {start(name, pointInBody, pointInWorld), move(pointInWorld), end()}
@@ -158,7 +160,7 @@ class PhipsiScene {
     this.upright = this.world.matrixWorld.clone(); this.upside = this.upright.clone().invert();
     this.camera = new THREE.PerspectiveCamera(0.62 * 180 / Math.PI, 1, 0.01, 100); this.camera.up.set(0, 0, 1);
     this.rim = { value: new THREE.Color() };
-    this._lights(); this._floor(); this._bodies(); this._flexible(); this._overlays(); this._pointer();
+    this._lights(); this._floor(); this._bodies(); this.deformation = new PhipsiDeformation(this); this._overlays(); this._pointer();
     this.theme("dark"); this.home();
     new ResizeObserver(() => this.resize()).observe(canvas);
     this.resize();
@@ -213,42 +215,9 @@ class PhipsiScene {
       return mesh;
     });
   }
-  _flexible() { // bodies that modes bend: tubes along segments, and triangles
-    this.bending = (this.description.flexible || []).map((one) => {
-      const nodes = new Float32Array(PhipsiShapes.bytes(one.nodes)), modes = new Float32Array(PhipsiShapes.bytes(one.modes));
-      const from = [], position = [], normal = [], index = [], sides = 14, a = new THREE.Vector3(), z = new THREE.Vector3(), x = new THREE.Vector3(), y = new THREE.Vector3();
-      const corner = (node, n, r) => { from.push(node); for (let i = 0; i < 3; i++) position.push(nodes[3 * node + i] + r * n.getComponent(i)); normal.push(n.x, n.y, n.z); };
-      for (let s = 0; s < one.segments.length; s += 2) {
-        const ends = [one.segments[s], one.segments[s + 1]], first = from.length;
-        z.fromArray(nodes, 3 * ends[1]).sub(a.fromArray(nodes, 3 * ends[0])).normalize();
-        x.set(...(Math.abs(z.z) < 0.9 ? [0, 0, 1] : [1, 0, 0])).cross(z).normalize(); y.crossVectors(z, x);
-        for (const node of ends) for (let k = 0; k < sides; k++) { const t = 2 * Math.PI * k / sides; corner(node, a.copy(x).multiplyScalar(Math.cos(t)).addScaledVector(y, Math.sin(t)), one.radius); }
-        for (let k = 0; k < sides; k++) { const p = first + k, q = first + (k + 1) % sides; index.push(p, q, q + sides, p, q + sides, p + sides); }
-      }
-      const flat = from.length;
-      a.set(0, 0, 1);
-      for (let node = 0; one.triangles.length && node < nodes.length / 3; node++) corner(node, a, 0);
-      for (const node of one.triangles) index.push(flat + node);
-      const shape = new THREE.BufferGeometry();
-      shape.setAttribute("position", new THREE.Float32BufferAttribute(position, 3));
-      shape.setAttribute("normal", new THREE.Float32BufferAttribute(normal, 3));
-      shape.setIndex(index);
-      if (one.triangles.length) shape.computeVertexNormals();
-      const mesh = new THREE.Mesh(shape, phipsiMaterial(this.rim, { side: THREE.DoubleSide }));
-      mesh.material.color.setRGB(...one.color); mesh.castShadow = mesh.receiveShadow = true; mesh.frustumCulled = false;
-      mesh.userData.part = one; this.bodies[one.body].add(mesh); this.parts.push(mesh);
-      return { mesh, modes, rest: Float32Array.from(position), from, nodes: nodes.length, bends: one.triangles.length > 0 };
-    });
-  }
-  setModes(which, eta) { // modal coordinates of the flexible body of that number in `description.flexible`
-    const { mesh, modes, rest, from, nodes, bends } = this.bending[which], at = mesh.geometry.attributes.position;
-    const move = new Float32Array(nodes);
-    eta.forEach((e, j) => { for (let i = 0; i < nodes; i++) move[i] += e * modes[j * nodes + i]; });
-    from.forEach((node, c) => at.setXYZ(c, rest[3 * c] + move[3 * node], rest[3 * c + 1] + move[3 * node + 1], rest[3 * c + 2] + move[3 * node + 2]));
-    at.needsUpdate = true;
-    if (bends) mesh.geometry.computeVertexNormals();
-    mesh.geometry.boundingSphere = null; this.dirty = true;
-  }
+  setModes(which, eta) { this.deformation.set(which, eta); this._placed = false; this.dirty = true; }
+  setCoordinates(q) { if (q.length) (this.description.flexible || []).forEach((one, which) => this.setModes(which, q.slice(one.first, one.first + one.count))); }
+  exaggerate(factor) { this.deformation.exaggerate(factor); this._placed = false; this.dirty = true; }
   _overlays() {
     const d = this.description, size = d.radius;
     this.fine = Math.min(1, 2.6 / Math.sqrt(d.bodies.length || 1)); // marks of many bodies are smaller
@@ -315,11 +284,15 @@ class PhipsiScene {
 
   // ---- what moves ---------------------------------------------------------------------------------------------------
   setPoses(poses) {
+    this.poses = poses; this._pose();
+    this._placed = false; this.dirty = true;
+  }
+  _pose() {
+    const { poses } = this;
     this.bodies.forEach((group, k) => {
       const p = poses.subarray ? poses.subarray(12 * k, 12 * k + 12) : poses.slice(12 * k, 12 * k + 12);
       group.matrix.set(p[0], p[1], p[2], p[9], p[3], p[4], p[5], p[10], p[6], p[7], p[8], p[11], 0, 0, 0, 1);
     });
-    this._placed = false; this.dirty = true;
   }
   setTime(t) { this.time = t; this._placed = false; this.dirty = true; }
   setArrows(arrows) { this.arrowList = arrows; this._arrowed = false; this.dirty = true; }
@@ -346,6 +319,7 @@ class PhipsiScene {
   }
   isShown(thing) { return !thing.shown || thing.shown.some(([from, to]) => from <= this.time && this.time <= to); }
   _place() {
+    if (this.poses && this.deformation.isExaggerated) { this._pose(); this.deformation.carry(); }
     const at = new THREE.Matrix4(), nothing = new THREE.Matrix4().makeScale(0, 0, 0);
     for (const { many, solids, locals } of this.kinds) {
       many.visible = this.shown.bodies;
@@ -472,7 +446,7 @@ class PhipsiScene {
       if (mark.hidden) return;
       const [name, body, place] = wanted[i];
       at.set(...place).applyMatrix4(body < 0 ? this.world.matrixWorld : this.bodies[body].matrixWorld).project(this.camera);
-      mark.textContent = name; mark.hidden = at.z > 1;
+      mark.textContent = name.length > 40 ? `${name.slice(0, 19)}…${name.slice(-20)}` : name; mark.hidden = at.z > 1;
       mark.style.transform = `translate(${((at.x + 1) / 2 * w).toFixed(1)}px, ${((1 - at.y) / 2 * h).toFixed(1)}px)`;
     });
   }

@@ -80,6 +80,7 @@ scrub.min = data.start; scrub.max = data.end;
 function setPlaying(on) {
   clock.playing = on && data.end > data.start;
   play.textContent = clock.playing ? "❚❚" : "▶";
+  play.setAttribute("aria-label", clock.playing ? "pause" : "play");
   if (clock.playing && clock.now >= data.end) clock.set(data.start);
 }
 function step(count) { // to the recorded frame so many further
@@ -97,7 +98,6 @@ scrub.addEventListener("input", () => { setPlaying(false); clock.set(Number(scru
 const force = page.element("force");
 force.hidden = !pushes.length;
 if (pushes.length) force.title = `forces: 0.1 m is ${(0.1 * Math.max(...pushes.map((g) => g.unit))).toPrecision(2)} N`;
-force.addEventListener("click", () => { force.classList.toggle("on"); page.show("forces", force.classList.contains("on")); });
 const faster = (by) => { speed.selectedIndex = Math.min(Math.max(speed.selectedIndex + by, 0), speed.options.length - 1); };
 page.key(" ", "play or pause", () => setPlaying(!clock.playing));
 page.key(["ArrowLeft", "ArrowRight"], "back or forth by 1/200 of the run", (e) => { setPlaying(false); clock.set(clock.now + (e.key === "ArrowRight" ? 1 : -1) * (data.end - data.start) / 200); });

@@ -12,6 +12,7 @@
       if (got.number === seen) continue;
       seen = got.number;
       page.setPoses(Float64Array.from(got.poses));
+      if (got.q && page.scene) page.scene.setCoordinates(got.q);
       said.textContent = got.text;
     } catch (error) { // the program is busy, or over
       misses++;

@@ -1,0 +1,145 @@
+"""Motors: joints that move as is said, at a constant rate or as a function of time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from phipsi.constraints.cams import CLOCK, law_closure
+from phipsi.constraints.constraint import Array, Constraint, check_name, number_of
+from phipsi.constraints.joint_coordinates import one_coordinate, rate_row
+from phipsi.errors import ModelError
+from phipsi.model.closures import Closure
+from phipsi.model.model import Model
+from phipsi.operators.row_laws import ARRAY_NUMBERS, RateLaw, traced_law
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Motor(Constraint):
+    """A joint that turns (or slides) as is said, whatever effort that takes: 1 row.
+
+    Either `rate`, in rad/s or m/s: a number (0 is a brake) or a function of time; or `angle`, a
+    function of time in rad (or m). Functions are written as laws are, and need a clock in the
+    model, ``builder.add_clock()``: time is the coordinate of the joint `clock`, which a system
+    drives at rate 1. An angle is a position, so a run does not drift off it; a rate has none.
+
+    The effort of the motor is minus its multiplier. Minus the multiplier of the clock's row is the
+    power that all constraints with functions of time bring into the mechanism.
+
+    >>> import phipsi as pp
+    >>> arm = pp.examples.planar_arm(2)
+    >>> driven = pp.System(arm, [pp.constraints.Motor(name="crank", joint="joint1", rate=3.0)])
+    >>> motion = pp.forward_dynamics(driven, [0, 0.5], [3, 1], [0, 0], multipliers=True)
+    >>> float(abs(motion.vdot[0]).round(9)), -motion.f.round(3)
+    (0.0, array([2.373]))
+    """
+
+    name: str = field(kw_only=True)
+    joint: str = field(kw_only=True)
+    rate: float | Callable[[Any], Any] | None = field(default=None, kw_only=True)
+    angle: Callable[[Any], Any] | None = field(default=None, kw_only=True)
+    clock: str | None = field(default=None, kw_only=True)
+    traced: Any = field(init=False, repr=False, default=None)
+
+    def __post_init__(self) -> None:
+        check_name(self.name, "Motor")
+        who = f"Motor {self.name!r}"
+        if (self.rate is None) is (self.angle is None):
+            raise ModelError(
+                f"{who}: give either its rate or its angle:\n"
+                f"    rate=5.0      rate=lambda t: 5 * np.tanh(t)      angle=lambda t: 0.1 * t**2"
+            )
+        if self.angle is None and not callable(self.rate):
+            if not np.isfinite(number_of(self.rate)):
+                raise ModelError(
+                    f"{who}: rate={self.rate!r} must be one finite number, in rad/s or m/s, or a "
+                    f"function of time."
+                )
+            if self.clock is not None:
+                raise ModelError(f"{who}: a constant rate needs no clock; leave out clock=.")
+            object.__setattr__(self, "rate", number_of(self.rate))
+            return
+        object.__setattr__(self, "clock", self.clock or CLOCK)
+        if self.joint == self.clock:
+            raise ModelError(f"{who}: joint {self.joint!r} is its own clock; name another joint.")
+        if self.angle is not None:
+            angle = self.angle
+            traced_law(angle, 1, f"{who}: angle")  # errors about the function itself
+            law: Any = traced_law(lambda q, t: q - angle(t), 2, f"{who}: angle")
+        else:
+            law = RateLaw(traced_law(self.rate, 1, f"{who}: rate"))  # type: ignore[arg-type]
+        object.__setattr__(self, "traced", law)
+
+    @property
+    def row(self) -> str:
+        """The name of its row."""
+        return "rate" if self.angle is None else "angle"
+
+    def closure(self, model: Model) -> Closure:
+        """One row, "rate" or "angle"."""
+        who = f"Motor {self.name!r}"
+        if self.clock is not None:
+            names = self.joint, self.clock
+            return law_closure(model, self.name, self.row, names, self.traced, who)
+        points, motion = rate_row(model, one_coordinate(model, self.joint, who))
+        matrix = motion.reshape(1, 12)
+        return Closure(name=self.name, rows=("rate",), points=tuple(points), matrix=matrix)
+
+    def prescribed(self, rows: int) -> Array:
+        """The rate, if it is constant."""
+        return np.full(rows, 0.0 if self.clock is not None else self.rate)
+
+    def fitted(self, model: Model, q: Array) -> Motor | None:
+        """Itself, if it has no position or is there."""
+        if self.angle is None:
+            return self
+        x = [float(q[i]) for i in self.closure(model).places]
+        return self if abs(self.traced.value(x, ARRAY_NUMBERS)) < 1e-9 else None
+
+    def with_locked(
+        self, model: Model, locked: Mapping[str, ArrayLike], before: Model
+    ) -> Constraint | None:
+        """Nothing, if the joint is locked."""
+        if self.clock is not None and self.clock in locked:
+            raise ModelError(
+                f"Motor {self.name!r}: joint {self.clock!r} is its clock; time cannot be locked."
+            )
+        return None if self.joint in locked else self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """As its steps: functions written in place cannot be pickled."""
+        return _motor_again, (self.name, self.joint, self.clock, self.row, self.traced, self.rate
+                              if self.clock is None else None)  # fmt: skip
+
+
+def _motor_again(
+    name: str, joint: str, clock: str | None, row: str, traced: Any, rate: float | None
+) -> Motor:
+    if clock is None:
+        return Motor(name=name, joint=joint, rate=rate)
+    found = object.__new__(Motor)
+    function: Any = _Recorded(traced)
+    given = {"rate": None, "angle": None, row: function}
+    for key, value in {"name": name, "joint": joint, "clock": clock, **given}.items():
+        object.__setattr__(found, key, value)
+    object.__setattr__(found, "traced", traced)
+    return found
+
+
+@final
+class _Recorded:
+    """A function of time that was recorded: the part of a law that is not the joint's."""
+
+    def __init__(self, law: Any) -> None:
+        self._law = law
+
+    def __call__(self, t: Any) -> Any:
+        """Its value on numbers."""
+        if isinstance(self._law, RateLaw):
+            return -self._law.slope(1, [0.0, t], (), ARRAY_NUMBERS)
+        return -self._law.value([0.0, t], ARRAY_NUMBERS)

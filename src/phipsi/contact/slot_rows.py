@@ -1,0 +1,161 @@
+"""Rows of slots in graphs: C, and impulses between rows and world axes, by loops over the slots.
+
+The numbers of one slot are in registers, whatever the number of slots; slots without a contact in
+any lane are left out.
+
+**Source:** theory/contact 1 (K1g).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from phipsi.contact.cone_problem import ROWS
+from phipsi.contact.contact_rows import AXIS, SLIDES, RowPlan, contact_axes
+from phipsi.contact.geometry.pair_loops import PairLoop, Read
+from phipsi.contact.geometry.placed_shapes import INACTIVE as NOWHERE
+from phipsi.laws import law_operations as ops
+from phipsi.laws.calls import call
+from phipsi.laws.graph import Node
+from phipsi.laws.trace import Traced, as_node
+
+
+class RowBlocks(NamedTuple):
+    """C at the bodies of side a and of side b, (n, 6) each, the sign of b included."""
+
+    a: Any
+    b: Any
+
+
+class _Run(NamedTuple):
+    """Slots of one kind that follow each other, and their rows."""
+
+    kind: str
+    slots: range
+    rows: range
+
+
+def row_blocks(plan: RowPlan, origins: Any, slots: Any, pulls: Any = None) -> RowBlocks:
+    """The rows, from the origins (m, 3) of bodies, slots (gap, normal, x_a, x_b), and ropes.
+
+    All are traced. Rows of a slot without a contact are zero.
+    """
+    parts: list[list[Any]] = [[], []]
+    for run in _runs(plan):
+        both = _blocks_of(plan, run, origins, slots)
+        for part, block in zip(parts, both, strict=True):
+            part.append(block)
+    more, ns = plan.joint_blocks, len(plan.joints.stops)
+    rest = [(x, np.zeros_like(x)) for x in (more[:ns], more[ns:])]
+    rest[1:1] = [] if pulls is None else [(pulls[:, 0], pulls[:, 1])]
+    for both in (x for x in rest if len(x[0])):
+        for part, block in zip(parts, both, strict=True):
+            part.append(block)
+    return RowBlocks(*map(_joined, parts))
+
+
+def slot_impulses(plan: RowPlan, slots: Any, world: Any) -> Any:
+    """Impulses of the rows of slots from [moment; force] (k, 6) in world axes, traced."""
+    parts = []
+    for run in _runs(plan):
+        letters = ROWS[run.kind]
+        axes, there = _axes(), _given("world", (6,))
+        found = [np.sum(axes[AXIS[x]] * (there[3:] if x in SLIDES else there[:3])) for x in letters]
+        reads = {"world": Read(2, (6,), _items(run.slots, plan.n_slots))}
+        (p,) = _looped(plan, run, slots, [as_node(np.stack(found))], reads, [as_node(world)])
+        parts.append(p.reshape(len(run.rows)))
+    return _joined(parts)
+
+
+def world_impulses(plan: RowPlan, slots: Any, p: Any) -> Node:
+    """[moment; force] (k, 6) of all slots on side a in world axes, from impulses p (n,); traced."""
+    parts = []
+    for run in _runs(plan):
+        letters = ROWS[run.kind]
+        axes, own = _axes(), _given("p", (len(letters),))
+        sums: list[Any] = [np.zeros(3), np.zeros(3)]
+        for i, x in enumerate(letters):
+            term = axes[AXIS[x]] * own[i]
+            known = sums[x in SLIDES]
+            sums[x in SLIDES] = known + term if isinstance(known, Traced) else term
+        reads = {"p": Read(2, (len(letters),))}
+        given = [as_node(p[run.rows.start : run.rows.stop])]
+        (found,) = _looped(plan, run, slots, [as_node(np.concatenate(sums))], reads, given)
+        parts.append(found)
+    return as_node(_joined(parts))
+
+
+def _joined(parts: Sequence[Any]) -> Any:
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def _runs(plan: RowPlan) -> list[_Run]:
+    out, slot, row = [], 0, 0
+    for kind, group in groupby(plan.layout.contacts):
+        count = len(list(group))
+        rows = count * len(ROWS[kind])
+        out.append(_Run(kind, range(slot, slot + count), range(row, row + rows)))
+        slot, row = slot + count, row + rows
+    return out
+
+
+def _given(name: str, shape: tuple[int, ...]) -> Any:
+    return Traced(ops.given(name, shape))
+
+
+def _axes() -> Any:
+    """Of the slot of a loop."""
+    return contact_axes(_given("normal", (3,))[None])[0]
+
+
+def _items(chosen: range, count: int) -> tuple[int, ...] | None:
+    return None if len(chosen) == count else tuple(chosen)
+
+
+def _blocks_of(plan: RowPlan, run: _Run, origins: Any, slots: Any) -> list[Any]:
+    """The rows of some slots of a kind at side a and at side b."""
+    axes, sides = _axes(), plan.sides[list(run.slots)]
+    there = np.array([1.0, -1.0]) * (sides >= 0)
+    out: list[Any] = [np.zeros((len(run.rows), 6))] * 2
+    reads, results, places = {}, [], []
+    for t, name in enumerate("ab"):
+        if not there[:, t].any():
+            continue
+        reads[f"x_{name}"] = Read(2 + t, (3,), _items(run.slots, plan.n_slots))
+        reads[f"o_{name}"] = Read(4, (3,), tuple(np.maximum(sides[:, t], 0).tolist()))
+        arm = _given(f"x_{name}", (3,)) - _given(f"o_{name}", (3,))
+        sign = there[0, t] if there[:, t].all() else _given("row", (2,))[t]
+        rows = []
+        for letter in ROWS[run.kind]:
+            axis: Any = axes[AXIS[letter]] * sign
+            rows += [np.cross(arm, axis), axis] if letter in SLIDES else [axis, np.zeros(3)]
+        results.append(as_node(np.concatenate(rows)))
+        places.append(t)
+    given = [as_node(x) for x in (slots.x_a, slots.x_b, origins)]
+    found = _looped(plan, run, slots, results, reads, given, there)
+    for t, block in zip(places, found, strict=True):
+        out[t] = block.reshape(len(run.rows), 6)
+    return out
+
+
+def _looped(
+    plan: RowPlan,
+    run: _Run,
+    slots: Any,
+    results: Sequence[Node],
+    reads: dict[str, Read],
+    given: Sequence[Node],
+    table: Any = None,
+) -> list[Any]:
+    """Results of a graph for every slot of a run, zero for those without a contact."""
+    items = _items(run.slots, plan.n_slots)
+    every = {"gap": Read(0, (), items), "normal": Read(1, (3,), items), **reads}
+    args = [as_node(slots.gap), as_node(slots.normal), *given]
+    rows = np.zeros((len(run.slots), 0)) if table is None else table
+    far = as_node(_given("gap", ()) >= NOWHERE)
+    shapes, none = [x.shape for x in args], [0.0] * len(results)
+    return [Traced(x) for x in call(PairLoop(results, shapes, every, rows, far, none), *args)]

@@ -1,0 +1,118 @@
+"""What a live page of bodies that deform computes otherwise: its hand, energies and admittances.
+
+A hand pulls a point of a body that moves with its modes, so that it bends what it pulls. Blocks of
+bodies with modes are interpreted only; what the page needs of them is computed from ℳ⁻¹ and the
+velocities of the bodies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from phipsi.algorithms.dynamics.energy import ELASTIC_ENERGY, WHOLE_INERTIA
+from phipsi.compiler import compile
+from phipsi.interfaces.page.deformed_shapes import modal_slice
+from phipsi.laws.graph import Node
+from phipsi.laws.law import Law, law
+from phipsi.laws.trace import Traced
+from phipsi.model.flexible_hinge import modal_amplitudes
+from phipsi.model.model import Model
+from phipsi.motion.entry_names import modal_rates
+from phipsi.motion.step_calls import ProgramCall
+from phipsi.operators import B, H, V, mass_matrix, phi, pose
+
+HAND = "live_hand"
+_FAR = 5.0  # times the coordinate at which a mode bends a body by 2 %
+_STEPS = 1.0  # frequency times step above which Runge and Kutta's steps would not be accurate
+
+
+def hand_on_modes(model: Model) -> Law:
+    """A spring from a point of a body that modes move, to a place in the world.
+
+    The point is at p + R (r + Φ η): `moves` (modes, 3) has Φ, for the modes of all bodies one after
+    the other. The force on it is the gradient of the spring's energy.
+    """
+    modal = [modal_slice(model, k) for k, n in enumerate(model.modes) if n]
+    at_q = np.concatenate([np.arange(s.start, s.stop) for s in modal])
+    at_v = modal_rates(model)
+    spread = np.zeros((model.nv, len(at_v)))
+    spread[at_v, np.arange(len(at_v))] = 1.0
+
+    @law(name=HAND)
+    def hand(
+        q: Any, v: Any, X: Any, V: Any, body: Any, point: Any, moves: Any, target: Any,
+        stiffness: Any, damping: Any,
+    ) -> dict[str, Any]:  # fmt: skip
+        R, p = X[:, :3, :3], X[:, :3, 3]
+        place = point + q[at_q] @ moves
+        gap = target - (p + R @ place)
+        rate = V[:, 3:] + np.cross(V[:, :3], place) + v[at_v] @ moves
+        pull = body[:, None] * (stiffness * gap - damping * np.einsum("nij,nj->ni", R, rate))
+        force = np.einsum("nji,nj->ni", R, pull)
+        energy = 0.5 * stiffness * (body @ (gap * gap).sum(axis=1))
+        return {
+            "body_forces": np.concatenate([np.cross(place, force), force], axis=1),
+            "tau": spread @ (moves @ force.sum(axis=0)),
+            "energy": energy,
+        }
+
+    return hand.bind(
+        X=pose, V=V, body=np.zeros(model.n_bodies), point=np.zeros(3),
+        moves=np.zeros((len(at_v), 3)), target=np.zeros(3), stiffness=0.0, damping=0.0,
+    )  # fmt: skip
+
+
+def modal_places(model: Model) -> list[dict[str, int]]:
+    """For every flexible body, where its modes are in q, in v and among the modes of all bodies."""
+    out: list[dict[str, int]] = []
+    row = 0
+    for k, n in enumerate(model.modes):
+        if n:
+            q, v = modal_slice(model, k).start, model.v_slices[k].stop - n
+            out.append({"body": k, "q": q, "v": v, "count": n, "row": row})
+            row += n
+    return out
+
+
+def modal_reach(model: Model, body: int) -> np.ndarray:
+    """How far a slider moves each mode of a body: it bends by about a tenth."""
+    inertia = model.flexible[body]
+    assert inertia is not None
+    return _FAR * modal_amplitudes(inertia)
+
+
+def joint_inertias(model: Model) -> np.ndarray:
+    """What every joint rate moves alone, 1/(ℳ⁻¹)ᵢᵢ, and 0 for modes: these have their damping."""
+    out = 1.0 / np.diagonal(compile(mass_matrix.inv, model, mode="dense")(model.neutral()))
+    out[modal_rates(model)] = 0.0
+    return out
+
+
+def energies_of_modes(graph: Any, q: Node, model: Model) -> tuple[Any, Any]:
+    """The first moment Σ m c (3,), world axes, kg·m, and the energy of deformations, J."""
+    whole = ProgramCall((WHOLE_INERTIA,), model, given=graph._given, mode=("dense",))
+    inertia = Traced(graph._called(whole, {"q": q})[0])
+    stored = ProgramCall((ELASTIC_ENERGY,), model, given=graph._given)
+    moment = np.stack([inertia[2, 4], inertia[0, 5], inertia[1, 3]])
+    return moment, Traced(graph._called(stored, {"q": q})[0])
+
+
+def admittance(graph: Any, q: Node, model: Model) -> Sequence[Node]:
+    """ℳ⁻¹ (nv, nv), and the map from rates to the velocities of all bodies (6 n, nv), body axes."""
+    inverse = ProgramCall((mass_matrix.inv,), model, given=graph._given, mode=("dense",))
+    moving = ProgramCall(
+        (B.T @ phi.T @ H.T,), model, given=graph._given, mode=("dense",),
+        points=list(model.body_names), axes="body",
+    )  # fmt: skip
+    return *graph._called(inverse, {"q": q}), *graph._called(moving, {"q": q})
+
+
+def integrator_of_modes(model: Model, dt: float) -> str:
+    """Steps that stay stable: elastic forces implicitly where modes are too fast for `dt`."""
+    from phipsi.algorithms.dynamics.vibration import natural_frequencies
+
+    fastest = np.nanmax(natural_frequencies(model), initial=0.0)
+    return "linearly_implicit" if fastest * dt > _STEPS else "rk4"

@@ -1,0 +1,178 @@
+"""Live pages of bodies that deform, in Node: bits of rollouts, energies, and a hand that bends."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import amounts
+import numpy as np
+import pytest
+from exported_code import node_program
+from numpy.testing import assert_allclose, assert_array_equal
+
+import phipsi as pp
+from phipsi.interfaces.page.live_modes import integrator_of_modes
+from phipsi.interfaces.page.live_page import simulator_of
+from phipsi.interfaces.page.live_physics import LivePhysics, live_physics
+
+STIFF = pp.FlexibleInertia.beam(1.0, 1.0, EI=(40.0, np.inf), modes=0, damping_ratio=0.01)
+SHAPE = STIFF.shape
+assert SHAPE is not None
+Q = np.array([0.2, 0.03, -0.002, 0.5])
+V = np.array([0.4, 0.1, -0.05, -0.3])
+
+_SCRIPT = """
+const fs = require("fs");
+const { PhipsiPhysics } = require(process.argv[2] + "/physics.js");
+const read = (name) => fs.readFileSync(`${process.argv[2]}/${name}`);
+const list = (x) => Array.from(x);
+PhipsiPhysics.load(JSON.parse(read("physics.json")), read("physics.wasm")).then((physics) => {
+  const values = physics.values;
+  console.log(JSON.stringify((() => { BODY })()));
+});
+"""
+
+
+@cache
+def arm() -> pp.Model:
+    builder = pp.ModelBuilder(gravity=(0, -9.81, 0))
+    builder.add_body("beam", inertia=STIFF)
+    ball = pp.SpatialInertia.sphere(0.05, mass=0.2)
+    builder.add_body("ball", parent="beam", port="tip", inertia=ball)
+    return builder.build()
+
+
+@cache
+def built(integrator: str) -> tuple[pp.Simulator, Any, LivePhysics]:
+    sim = pp.Simulator(arm(), dt=2e-3, integrator=integrator, reproducible=True)
+    state = sim.start(Q, V)
+    return sim, state, live_physics(sim, state)
+
+
+@pytest.fixture(scope="module")
+def run_in_node(tmp_path_factory):
+    place: Path = tmp_path_factory.mktemp("modes")
+    asset = files("phipsi.interfaces.page") / "assets" / "physics.js"
+    (place / "physics.js").write_text(asset.read_text())
+
+    def run(physics: LivePhysics, body: str) -> Any:
+        (place / "physics.json").write_text(json.dumps(physics.description()))
+        (place / "physics.wasm").write_bytes(physics.binary)
+        (place / "script.cjs").write_text(_SCRIPT.replace("BODY", body))
+        words = [node_program(), "script.cjs", str(place)]
+        done = subprocess.run(words, cwd=place, capture_output=True, text=True, timeout=60)
+        assert not done.returncode, done.stderr
+        return json.loads(done.stdout)
+
+    return run
+
+
+@pytest.mark.parametrize("integrator", ["linearly_implicit", "rk4"][: 1 + amounts.ALL])
+def test_steps_have_the_bits_of_a_rollout(integrator, run_in_node):
+    sim, state, physics = built(integrator)
+    body = """
+    const rows = [];
+    for (let i = 0; i < 4; i++) {
+      if (i) physics.advance(100);
+      rows.push([list(values.q), list(values.v)]);
+    }
+    return rows;
+    """
+    found = run_in_node(physics, body)
+    run = sim.rollout(state, steps=300, every=100)
+    assert_array_equal([q for q, _ in found], run.q)
+    assert_array_equal([v for _, v in found], run.v)
+    assert np.abs(run.q[-1, 1:3]).max() > 1e-6  # it bends
+    other = state.copy()
+    other.q[..., 1] += 1e-15
+    assert not np.array_equal(sim.rollout(other, steps=300, every=300).v[-1], run.v[-1])
+
+
+def test_energies_are_those_of_the_functions(run_in_node):
+    _, _, physics = built("linearly_implicit")
+    found = run_in_node(physics, "physics.look(); return list(values.energies);")
+    expected = [
+        pp.kinetic_energy(arm(), Q, V),
+        pp.potential_energy(arm(), Q),
+        pp.elastic_energy(arm(), Q),
+    ]
+    assert_allclose(found, expected, rtol=1e-12)
+
+
+def _place(q: np.ndarray, node: int) -> np.ndarray:
+    """A node of the beam in the world."""
+    X = pp.body_poses(arm(), q)[0]
+    return X[:3, :3] @ SHAPE.deformed(q[1:3])[node] + X[:3, 3]
+
+
+def test_a_hand_pulls_a_point_that_modes_move(run_in_node):
+    """The change of v in a step is that of the force Jᵀf, with J by differences of the place."""
+    sim, _, physics = built("linearly_implicit")
+    node, h = len(SHAPE.nodes) - 1, sim.dt
+    shape = {
+        "rest": SHAPE.nodes[node].tolist(),
+        "moves": SHAPE.modes[node].T.tolist(),
+    }
+    body = f"""
+    physics.advance(1);
+    const free = list(values.v);
+    physics.reset();
+    physics.grab(0, [0, 0, 0], {json.dumps(shape)});
+    const here = physics.handInWorld(0), mass = physics._mass;
+    physics.pull([here[0] + 0.1, here[1] + 0.3, here[2]]);
+    values["live_hand.stiffness"][0] = 20;
+    values["live_hand.damping"][0] = 0;
+    physics.look();
+    const stored = values.energies[2];
+    physics.advance(1);
+    return {{ free, pulled: list(values.v), here, mass, stored }};
+    """
+    found = run_in_node(physics, body)
+    assert_allclose(found["here"], _place(Q, node), atol=1e-7)
+    step = 1e-6 * np.eye(4)
+    J = np.array([_place(Q + e, node) - _place(Q - e, node) for e in step]).T / 2e-6
+    M = pp.mass_matrix(arm(), Q)
+    assert_allclose(found["mass"], 3 / np.trace(J @ np.linalg.solve(M, J.T)), rtol=1e-6)
+    force = 20 * np.array([0.1, 0.3, 0.0])
+    K, C = np.zeros((4, 4)), np.zeros((4, 4))
+    K[1:3, 1:3], C[1:3, 1:3] = STIFF.stiffness, STIFF.damping
+    change = np.linalg.solve(M + h * C + h * h * K, h * J.T @ force)
+    seen = np.array(found["pulled"]) - found["free"]
+    assert_allclose(seen, change, rtol=1e-6, atol=1e-9)
+    assert abs(seen[1]) > 1e-3  # it bends
+    spring = 10 * (0.1**2 + 0.3**2)
+    assert_allclose(found["stored"], pp.elastic_energy(arm(), Q) + spring, rtol=1e-6)
+
+
+def test_sliders_and_a_hand_while_time_stands_still(run_in_node):
+    _, _, physics = built("linearly_implicit")
+    names = [c["name"] for c in physics.description()["coordinates"]]
+    assert names == ["theta", "eta1", "eta2", "theta"]
+    body = """
+    const [, eta] = physics.description.coordinates;
+    physics.set(eta, 0.04);
+    const slid = list(values.q), rates = list(values.v);
+    physics.grab(1, [0, 0, 0]);
+    const from = physics.handInWorld(1);
+    physics.pull([from[0] - 0.05, from[1] + 0.2, from[2]]);
+    for (let i = 0; i < 30; i++) physics.follow();
+    return { slid, rates, from, to: physics.handInWorld(1), q: list(values.q), reach: eta.reach };
+    """
+    found = run_in_node(physics, body)
+    assert_array_equal(found["slid"], [Q[0], 0.04, Q[2], Q[3]])
+    assert not np.any(found["rates"]) and 0.01 < found["reach"] < 1.0
+    gap = np.array(found["to"]) - np.add(found["from"], [-0.05, 0.2, 0.0])
+    assert np.linalg.norm(gap) < 0.1  # as near as a stiff arm of one joint comes
+    assert_array_equal(found["q"][1:3], found["slid"][1:3])  # deformations stay
+    assert abs(found["q"][0] - found["slid"][0]) > 0.1
+
+
+def test_a_model_alone_gets_steps_that_its_modes_allow():
+    assert integrator_of_modes(arm(), 1e-3) == "rk4"
+    assert integrator_of_modes(arm(), 1e-2) == "linearly_implicit"
+    assert simulator_of(arm()).integrator == "rk4"

@@ -1,0 +1,147 @@
+"""Random trees with geared rotors, and the same with every rotor as a body of its own.
+
+    model, explicit = geared_tree(seed)
+    explicit.mass_matrix(q)      # B* ℳ B of all bodies, with v_all = B v
+
+`Explicit` knows nothing of how rotors become inertias: each is a body on a revolute joint, whose
+rate is ratio · rate of its joint, and the equations of all bodies are projected.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from random_models import ALL, Rng, random_axis, random_tree
+
+import phipsi as pp
+from phipsi.model.model import Model
+
+ONE_RATE = ("revolute", "prismatic", "helical")
+
+
+@dataclass(frozen=True)
+class Explicit:
+    """All bodies, and the rates of all from those of the geared tree."""
+
+    model: Model
+    geared: Model
+    shares: dict[str, tuple[str, float]]  # rotor → joint, ratio
+
+    @property
+    def B(self) -> np.ndarray:
+        out = np.zeros((self.model.nv, self.geared.nv))
+        for name in self.geared.joint_names:
+            at, of = self.model.v_slice(name), self.geared.v_slice(name)
+            out[at, of] = np.eye(of.stop - of.start)
+        for name, (joint, ratio) in self.shares.items():
+            out[self.model.v_slice(name), self.geared.v_slice(joint)] = ratio
+        return out
+
+    def q(self, q: np.ndarray) -> np.ndarray:
+        out = self.model.neutral()
+        for name in self.geared.joint_names:
+            out[self.model.q_slice(name)] = q[self.geared.q_slice(name)]
+        for name, (joint, ratio) in self.shares.items():
+            out[self.model.q_slice(name)] = ratio * q[self.geared.q_slice(joint)]
+        return out
+
+    def system(self) -> pp.System:
+        """The same with exact relations between rotors and joints."""
+        return pp.System(
+            self.model,
+            [
+                pp.constraints.Coupling(name=f"{name} gear", joints=(name, joint),
+                                        coefficients=(1.0, -ratio))
+                for name, (joint, ratio) in self.shares.items()
+            ],
+        )  # fmt: skip
+
+    def mass_matrix(self, q: np.ndarray) -> np.ndarray:
+        return self.B.T @ pp.mass_matrix(self.model, self.q(q)) @ self.B
+
+    def efforts(self, q: np.ndarray, v: np.ndarray, vdot: np.ndarray) -> np.ndarray:
+        B = self.B
+        return B.T @ pp.inverse_dynamics(self.model, self.q(q), B @ v, B @ vdot)
+
+
+def rotor_inertia(rng: Rng, u: np.ndarray, moment: float) -> pp.SpatialInertia:
+    """A symmetric rotor in the frame of its carrier, anywhere on it."""
+    across = rng.uniform(0.5, 1.5) * moment
+    J = across * np.eye(3) + (moment - across) * np.outer(u, u)
+    return pp.SpatialInertia(rng.uniform(0.1, 0.5), rng.uniform(-0.3, 0.3, 3), J)
+
+
+def geared_tree(
+    seed: int, bodies: int = 6, rotors: int = 4, flying: bool = False
+) -> tuple[Model, Explicit]:
+    """A random tree with rotors on parents, children and the world, several on a body.
+
+    If it is `flying`, on a free joint with turning joints, no rotor is on the world.
+    """
+    rng = np.random.default_rng(seed)
+    geared = ["revolute", "helical"]
+    kinds = ["free", *rng.choice(geared, bodies - 1)] if flying else [*ALL, *(3 * geared)]
+    tree = random_tree(rng, bodies, kinds, armature=not flying and bool(rng.integers(2)))
+    model, full, shares = tree, tree, {}
+    for i in range(rotors):
+        found = _drawn(rng, tree)
+        while flying and (found is None or found[2] == "world"):
+            found = _drawn(rng, tree)
+        if found is None:
+            continue
+        joint, on, carrier, u = found
+        name, ratio = f"rotor{i}", float(rng.choice([-1, 1]) * rng.choice([0.3, 1, 5, 60]))
+        moment = float(rng.uniform(1e-4, 2e-2))
+        given = rotor_inertia(rng, u, moment)
+        way = float(u @ _way(tree, joint, on))
+        along = abs(way) > 1 - 1e-9 and bool(rng.integers(2))  # leave it to the joint
+        model = model.with_rotor(
+            name, joint=joint, ratio=ratio * np.sign(way) if along else ratio, moment=moment,
+            axis=None if along else u, on=on, inertia=given,
+        )  # fmt: skip
+        part = pp.ModelBuilder()
+        centred = pp.SpatialInertia(given.mass, (0, 0, 0), given.moment_about_com_B)
+        part.add_body(name, joint=pp.joints.Revolute(u), inertia=centred,
+                      placement=pp.Pose(translation=given.com_B))  # fmt: skip
+        full = full.attach(part.build(), at=carrier)
+        shares[name] = (joint, ratio)
+    return model, Explicit(full, model, shares)
+
+
+def _way(tree: Model, joint: str, on: str) -> np.ndarray:
+    """The axis of a joint, in the axes of a carrier."""
+    body = tree.body(tree.joint(joint).body)
+    u = np.array(body.joint.params[:3])
+    return u if on != "parent" else body.placement.rotation @ u
+
+
+def _drawn(rng: Rng, tree: Model) -> tuple[str, Any, str, np.ndarray] | None:
+    """A joint, where its rotor sits, and an axis that it may have."""
+    k = int(rng.integers(tree.n_bodies))
+    body = tree.body(tree.body_names[k])
+    on = str(rng.choice(["parent", "parent", "child", "world"]))
+    carrier = {"parent": body.parent, "child": body.name, "world": "world"}[on]
+    if body.joint.kind not in ONE_RATE:
+        return None
+    still = carrier == "world" or not _turns(tree, carrier)
+    if body.joint.kind == "prismatic" and not still:
+        return None
+    if still and (body.joint.kind == "prismatic" or rng.integers(2)):
+        return body.joint_name, on, carrier, random_axis(rng)
+    return (
+        body.joint_name,
+        on,
+        carrier,
+        float(rng.choice([-1, 1])) * _way(tree, body.joint_name, on),
+    )
+
+
+def _turns(tree: Model, name: str) -> bool:
+    while name != "world":
+        body = tree.body(name)
+        if body.joint.kind not in ("prismatic", "translation"):
+            return True
+        name = body.parent
+    return False
