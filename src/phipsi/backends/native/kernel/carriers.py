@@ -2,6 +2,8 @@
 
 The accelerations at the feet of a standing robot, say, and the admittances where their paths meet:
 what a sweep from the base computes for points alone need not reach arms and head.
+
+Reasons: docs/decisions/0058.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A table has for every tile of the product the t for which A has an entry (i, t) in its rows and B an
 entry (t, j) in its columns: on a tree most joints have nothing to do with each other. The last
 tiles of rows and columns reach back over the ones before them, and compute some entries again.
-Reasons for the sizes: docs/decisions/0049.
+Reasons: docs/decisions/0058; for the sizes: docs/decisions/0049.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import numpy as np
 
 from phipsi.backends.native import data_record as record
 from phipsi.backends.native.kernel.emission import Emission
+from phipsi.backends.native.text import llvm_text as ir
 from phipsi.backends.native.text.lane_arithmetic import I64, WORD, fold_loop, i64, write_loop
 
 _ROWS, _COLUMNS = 4, 4  # entries computed together: their sums, a row and an entry in registers
@@ -84,6 +85,10 @@ class MeetingTiles:
         k, m = self.k, self.k.b
         together = k.group.lanes if k.several else 1
         few, many = (tile_shape(n, k.parts.registers, together) for n in (1, _ROWS))
+        known = ir.number(self.size)
+        if known is not None:
+            self._tiles(work, tile_shape(known, k.parts.registers, together), upper)
+            return
         with m.if_else(m.icmp_signed("<", self.size, i64(_ROWS))) as (small, large):
             with small:
                 self._tiles(work, few, upper)
