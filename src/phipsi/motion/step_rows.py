@@ -25,7 +25,6 @@ from phipsi.contact.contact_rows import (
     IMPULSES,
     MATERIALS,
     RESTITUTION,
-    RIGID,
     ROPES,
     RUBS,
     STOPS,
@@ -125,7 +124,7 @@ class StepRows:
             made.append(Traced(ops.given(MATERIALS, (plan.n_slots, len(COLUMNS)))))
         parts += [x for x in (gaps, slacks) if x is not None]
         if plan.layout.stops:
-            made.append(np.tile(RIGID, (plan.layout.stops, 1)))
+            made.append(plan.stop_materials)
         self._start_gap, self._materials = _joined(parts), _joined(made)
         self.fixed: list[Node] = []
         self.known: list[Node] = [admittance]
