@@ -297,6 +297,32 @@ def test_objects_that_are_not_webassembly_or_need_more_are_rejected(programs):
         wasm_module(target.object_code(text), 0)
 
 
+def test_an_address_before_the_data_stays_negative(tmp_path):
+    """LLVM adds indices that do not begin at zero to an address before the table."""
+    numbers = ", ".join(f"double {x}.0" for x in (1, 2, 3, 4))
+    text = (
+        f"@table = private constant [4 x double] [{numbers}]\n"
+        + """
+    define void @f(ptr %out, i64 %i) {
+      %k = sub i64 %i, 5000
+      %p = getelementptr double, ptr @table, i64 %k
+      %x = load double, ptr %p
+      store double %x, ptr %out
+      ret void
+    }"""
+    )
+    module = wasm_module(TARGETS["wasm32"].target.object_code(text), 8)
+    (tmp_path / "f.wasm").write_bytes(module.binary)
+    script = """const bytes = require("fs").readFileSync("f.wasm");
+    WebAssembly.instantiate(bytes, {}).then(({ instance }) => {
+      const { f, memory } = instance.exports, out = new Float64Array(memory.buffer, HEAP, 1);
+      console.log([0, 1, 2, 3].map((i) => (f(HEAP, BigInt(5000 + i)), out[0])).join(" "));
+    });"""
+    words = [node_program(), "-e", script.replace("HEAP", str(module.heap))]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert done.stdout.split() == ["1", "2", "3", "4"], done.stderr
+
+
 # ---- other targets -------------------------------------------------------------------------------
 
 

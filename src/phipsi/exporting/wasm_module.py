@@ -149,10 +149,16 @@ def _shortened(code: bytes, places: dict[int, bool]) -> bytes:
         for place in sorted(p for p in places if start <= p < start + size):
             out += body[done : place - start]
             value = _Reader(body[place - start :]).number()
-            out += _signed_leb(value) if places[place] else _leb(value)
+            out += _signed_leb(_signed(value)) if places[place] else _leb(value)
             done = place - start + 5
         bodies.append(bytes(out) + body[done:])
     return _leb(len(bodies)) + b"".join(_leb(len(b)) + b for b in bodies)
+
+
+def _signed(number: int) -> int:
+    """A number of 32 bits with a sign: where an index is added, an address may be negative."""
+    number &= 2**32 - 1
+    return number - 2**32 if number >= 2**31 else number
 
 
 def _segments(r: _Reader) -> Iterator[tuple[int, bytes]]:
@@ -209,10 +215,10 @@ def _leb(n: int) -> bytes:
 
 def _signed_leb(n: int) -> bytes:
     out = bytearray()
-    while n > 63:
+    while not -64 <= n <= 63:
         out.append(n & 127 | 128)
         n >>= 7
-    return bytes([*out, n])
+    return bytes([*out, n & 127])
 
 
 def _text(name: str) -> bytes:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, final
 import numpy as np
 from numpy.typing import NDArray
 
+from phipsi.backends.failures import NOT_FINITE
 from phipsi.contact.certificate import Worst
 from phipsi.contact.cone_calls import ConeCall, ConeProduct
 from phipsi.contact.cone_problem import INACTIVE, ConeLayout
@@ -356,3 +357,36 @@ class Bounded(Callee):
         wrong = e.compare(">", largest, bound)
         host.note(host.b.select(wrong, e.integer(self._status), host.zero))
         return [args[0]]
+
+
+def finite(x: Node) -> Node:
+    """The same numbers; in a run, a step in which one is not finite is a failure."""
+    return call(Finite(x.shape), x)[0]
+
+
+@final
+class Finite(Callee):
+    """Numbers that are finite; in a run, a step with others is a failure."""
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self.shapes, self.key, self.name = (shape,), shape, f"finite {shape}"
+
+    def arrays(self, *args: Array) -> Sequence[Array]:
+        """The numbers."""
+        return args
+
+    def pull(
+        self, args: tuple[Node, ...], results: tuple[Node, ...], weights: Sequence[Node | None]
+    ) -> Sequence[Node | None]:
+        """The weight itself."""
+        return weights
+
+    def write(self, code: Any, args: Sequence[Any]) -> Sequence[Any]:
+        """Note where one is not."""
+        host, e = code.host, code.e
+        total = e.constant(0.0)
+        for i in range(math.prod(self.shapes[0])):
+            total = e.spoiled(total, code.entry(args[0], i))
+        fine = e.compare("==", total, 0.0)
+        host.note(host.b.select(fine, host.zero, e.integer(NOT_FINITE)))
+        return args

@@ -94,9 +94,14 @@ def page_title(title: str | None, model: Model, path: Path | None = None) -> str
     """What is given, the name of the mechanism, that of the page's file, or its first bodies."""
     if title is not None and not isinstance(title, str):
         raise InputError(f"title={title!r} must be text")
-    file = "" if path is None else re.sub(r"[-_\s]+", " ", path.stem).strip()
+    file = "" if path is None else file_words(path)
     more = ", …" if model.n_bodies > _NAMED else ""
     return title or model.name or file or ", ".join(model.body_names[:_NAMED]) + more or "a page"
+
+
+def file_words(path: Path) -> str:
+    """The name of a file as words: "falling_boxes.html" is "falling boxes"."""
+    return re.sub(r"[-_\s]+", " ", path.stem).strip()
 
 
 def safe(text: str) -> str:

@@ -302,7 +302,7 @@ def _tables(trajectory: Trajectory) -> str:
 
 
 def _numbers(values: Any) -> str:
-    return " ".join(f"{x:.6g}".replace("-", "−") for x in values)
+    return " ".join(f"{0 if abs(x) < NOTHING else x:.6g}".replace("-", "−") for x in values)
 
 
 def _footer() -> str:

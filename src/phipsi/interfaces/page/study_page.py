@@ -5,13 +5,14 @@ from __future__ import annotations
 import html
 import io
 import os
+import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from phipsi.errors import InputError, shown
-from phipsi.interfaces.page.html_file import page_html
+from phipsi.interfaces.page.html_file import file_words, page_html
 from phipsi.motion.optional_imports import import_optional
 from phipsi.studies.study_results import StudyResults
 from phipsi.whole_files import checked_target, path_of, whole_file
@@ -37,16 +38,20 @@ def study_report(results: StudyResults, path: str | os.PathLike[str]) -> Path:
     if not results.names or not len(results):
         raise InputError("no run of the study is there yet, so there is nothing to report")
     checked_target(target)
-    text = _page(results)
+    text = _page(results, target)
     with whole_file(target) as part:
         part.write_text(text, encoding="utf-8")
     return target
 
 
-def _page(results: StudyResults) -> str:
+def _page(results: StudyResults, path: Path) -> str:
     d = results.definition
+    mechanism = shown(d["mechanism"], 180)
+    nameless = re.fullmatch(r"\d+ bodies", mechanism)  # nobody gave it a name
+    title = file_words(path) if nameless else f"Study of {mechanism}"
     good = int((results["status"] == 0).sum())
     head = (
+        f"{mechanism + '; ' if nameless else ''}"
         f"{len(results)} of {results.count} runs, {good} of them went well; "
         f"{d['steps']} steps of {d['dt']:g} s, {shown(d['integrator'], 200)}; "
         f"sampling {shown(d['sampling'], 200)}, seed {d['seed']}"
@@ -60,7 +65,7 @@ def _page(results: StudyResults) -> str:
         _failures(results),
     ]
     body = "\n".join(f'<section class="card wide">{part}</section>' for part in parts if part)
-    return page_html(f"Study of {shown(d['mechanism'], 180)}", {"subtitle": head, "body": body})
+    return page_html(title, {"subtitle": head, "body": body})
 
 
 def _safe(text: object) -> str:
@@ -89,7 +94,8 @@ def _estimates(results: StudyResults) -> str:
         rows.append(f"<tr><td>{_safe(label)}</td>{cells}</tr>")
     if not rows:
         return ""
-    head = "<tr><th>outcome<th>mean<th>5 %<th>median<th>95 %</tr>"
+    numbers = "".join(f'<th class="number">{x}' for x in ("mean", "5 %", "median", "95 %"))
+    head = f"<tr><th>outcome{numbers}</tr>"
     return f"<h2>Outcomes</h2><table>{head}{''.join(rows)}</table>"
 
 
@@ -146,7 +152,7 @@ def _influence(results: StudyResults) -> str:
         return ""
     rows.sort(key=lambda row: -row[0])
     listed = "".join(text for _, text in rows[:40])
-    head = "<tr><th>outcome<th>draw<th>rank correlation</tr>"
+    head = '<tr><th>outcome<th>draw<th class="number">rank correlation</tr>'
     return f"<h2>What matters</h2><table>{head}{listed}</table>"
 
 

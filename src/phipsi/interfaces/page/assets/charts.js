@@ -6,6 +6,7 @@ function niceStep(span, count) {
   const rough = span / Math.max(count, 1), base = 10 ** Math.floor(Math.log10(rough)), m = rough / base;
   return (m <= 1 ? 1 : m <= 2 ? 2 : m <= 5 ? 5 : 10) * base;
 }
+const middleCut = (name, most = 40) => (name.length > most ? `${name.slice(0, most / 2 - 1)}…${name.slice(-most / 2)}` : name); // names that begin alike end differently
 const ink = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 // Colours are those of the dark page; on a light one they are darker.
 const tint = (color) => (page.isDark ? color : "#" + [1, 3, 5].map((i) => Math.round(0.66 * parseInt(color.slice(i, i + 2), 16)).toString(16).padStart(2, "0")).join(""));
@@ -20,7 +21,7 @@ function makeChart(parent, chart) {
   const dashes = [], time = chart.t, values = chart.series.map((s) => s.values), hidden = new Set();
   const readings = chart.series.map((s, i) => {
     const chip = document.createElement("button"), dash = document.createElement("i"), name = document.createElement("span"), reading = document.createElement("em");
-    dashes.push([dash, s.color]); name.textContent = s.name; chip.title = s.name; chip.append(dash, name, reading); legend.append(chip);
+    dashes.push([dash, s.color]); name.textContent = middleCut(s.name); chip.title = s.name; chip.append(dash, name, reading); legend.append(chip);
     chip.setAttribute("aria-pressed", "true");
     chip.addEventListener("click", () => { hidden.has(i) ? hidden.delete(i) : hidden.add(i); chip.classList.toggle("off", hidden.has(i)); chip.setAttribute("aria-pressed", String(!hidden.has(i))); paint(); });
     return reading;

@@ -137,20 +137,20 @@ page.live = { playing: false, physics: null, choose() {} };
 
   if (description.parameters.length) {
     const most = 24, laws = section("Laws", `${description.parameters.length} parameters`, description.parameters.length < 12);
-    const number = (name, place, at) => { // `at` says which entry: one for good, or the one that is chosen
-      const x = values[name], first = physics.first[name], size = () => Math.abs(first[at()]) || 1;
+    const number = (name, place, at, among) => { // `at` says which entry: one for good, or the one `among` these that is chosen
+      const x = values[name], first = among.map((i) => physics.first[name][i]), size = Math.max(...first.map(Math.abs)) || 1;
       return slider(laws, {
-        label: place ? `${name}[${place}]` : name, unit: "", low: first[at()] < 0 ? -3 * size() : 0, high: 3 * size(), get: () => x[at()], set: (y) => { x[at()] = y; },
+        label: place ? `${name}[${place}]` : name, unit: "", low: first.some((y) => y < 0) ? -3 * size : 0, high: 3 * size, get: () => x[at()], set: (y) => { x[at()] = y; },
       });
     };
     for (const name of description.parameters) {
       const first = physics.first[name], finite = Array.from(first.keys()).filter((i) => Number.isFinite(first[i]));
-      if (finite.length <= most) { finite.forEach((i) => number(name, first.length > 1 ? String(i) : "", () => i)); continue; }
+      if (finite.length <= most) { finite.forEach((i) => number(name, first.length > 1 ? String(i) : "", () => i, [i])); continue; }
       const chosen = make("select"); // many numbers share a row
       chosen.setAttribute("aria-label", `entry of ${name} that is changed`);
       finite.forEach((i) => chosen.append(make("option", "", `${name}[${i}]`)));
       laws.append(chosen);
-      const row = number(name, "chosen", () => finite[Math.max(0, chosen.selectedIndex)]);
+      const row = number(name, "chosen", () => finite[Math.max(0, chosen.selectedIndex)], finite);
       chosen.addEventListener("change", row.read);
       slider(laws, { // by the first entry that is not zero
         label: `${name}, all times`, unit: "×", low: 0, high: 3, get: () => { const i = first.findIndex((y) => y !== 0 && Number.isFinite(y)); return i < 0 ? 1 : values[name][i] / first[i]; },
@@ -220,7 +220,6 @@ page.live = { playing: false, physics: null, choose() {} };
     }));
     go.addEventListener("click", letGo); hand.append(go);
     chosen.addEventListener("change", letGo);
-    hand.style.order = 1;
     const choose = live.choose;
     live.choose = (k) => { choose(k); if (!grabbed) chosen.selectedIndex = k; };
   }

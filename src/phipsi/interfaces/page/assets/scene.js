@@ -446,7 +446,7 @@ class PhipsiScene {
       if (mark.hidden) return;
       const [name, body, place] = wanted[i];
       at.set(...place).applyMatrix4(body < 0 ? this.world.matrixWorld : this.bodies[body].matrixWorld).project(this.camera);
-      mark.textContent = name; mark.hidden = at.z > 1;
+      mark.textContent = name.length > 40 ? `${name.slice(0, 19)}…${name.slice(-20)}` : name; mark.hidden = at.z > 1;
       mark.style.transform = `translate(${((at.x + 1) / 2 * w).toFixed(1)}px, ${((1 - at.y) / 2 * h).toFixed(1)}px)`;
     });
   }
