@@ -106,9 +106,9 @@ class ContactSteps:
         joints = graph.circuit.joint_rows
         self.plan = RowPlan(graph.model, graph.contacts, joints, graph.has_loops)
         self._points = [graph.model.body_names[k] for k in self.plan.bodies]
-        layout, bounces = self.plan.layout, False
+        layout, bounces = self.plan.layout, bool(self.plan.stop_materials[:, RESTITUTION].any())
         if graph.contacts is not None:
-            bounces = bool((slot_materials(graph.contacts)[:, RESTITUTION] > 0).any())
+            bounces |= bool((slot_materials(graph.contacts)[:, RESTITUTION] > 0).any())
         masks = masks_of(self.plan.reached)
         solver = ConeCall(layout, tolerance, rebounds=bounces, smoothing=smoothing, masks=masks)
         self._solver = solver, SmoothedCall(layout, smoothing, masks) if smoothed else None
@@ -117,11 +117,8 @@ class ContactSteps:
         """The place after a step."""
         graph, model, plan = self._graph, self._graph.model, self.plan
         forces, inertia = self._implicit(start)
-        loads = forces.loads
-        forces = forces._replace(
-            efforts=finite(forces.efforts), loads=None if loads is None else finite(loads)
-        )
-        inertia = None if inertia is None else finite(inertia)
+        others = [x for x in (forces.loads, inertia) if x is not None]
+        forces = forces._replace(efforts=finite(forces.efforts, *others))
         known = self._points, plan.rates, start, forces, inertia
         shared = not self._differentiable
         here = graph.dynamics_at(*known, shared=shared)

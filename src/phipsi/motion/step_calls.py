@@ -296,7 +296,8 @@ def products(
 
     `inputs` are those of the form; `options` those of `compile`.
     """
-    gradients = tuple(gradient(form, "inertia" if x == "M" else x) for x in names)
+    modal, words = model.is_flexible, ("inertia" if x == "M" else x for x in names)
+    gradients = tuple(gradient(form, x, modal) for x in words)
     callee = ProgramCall(gradients, model, **options, same_operand=True)
     place, shapes = {**inputs, "x": weight}, callee.native.program.input_shapes
     args = [ops.pick(y, np.arange(y.size).reshape(shapes[x])) for x in callee.inputs
