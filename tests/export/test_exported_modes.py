@@ -95,7 +95,7 @@ def test_webassembly_says_ok(model, programs, tmp_path: Path):
 
 
 def test_an_fmu_has_the_numbers_of_a_rollout(model, tmp_path: Path):
-    """Co-simulation bit for bit. Modes have no unit and no input; there are no derivatives."""
+    """Co-simulation bit for bit. Modes have no unit and no input; there are derivatives."""
     fmpy = pytest.importorskip("fmpy")
     sim = pp.Simulator(model, dt=1e-3, integrator="linearly_implicit", reproducible=True)
     q = np.array([0.1, 0.01, 0.0, -0.3])
@@ -111,4 +111,4 @@ def test_an_fmu_has_the_numbers_of_a_rollout(model, tmp_path: Path):
     other = pp.export_fmu(sim, tmp_path / "exchange.fmu", kind="model_exchange", binary=False)
     assert fmpy.read_model_description(str(other)).modelExchange is not None
     text = zipfile.ZipFile(other).read("modelDescription.xml").decode()
-    assert 'providesDirectionalDerivatives="false"' in text
+    assert 'providesDirectionalDerivatives="true"' in text

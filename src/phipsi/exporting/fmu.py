@@ -61,9 +61,8 @@ def export_fmu(
     efforts (N·m, N) come from outside, all if None; `outputs`, names out of
     ``simulator.recordable``; `parameters` of laws that can be changed, all if None: their names,
     or values by name; `derivatives`, whether model exchange has partial derivatives, which take
-    half of the code, and which mechanisms with bodies that deform do not have; `binary`, whether it
-    contains a library for this machine: with gcc if None and it is at hand. The C source is always
-    there.
+    half of the code; `binary`, whether it contains a library for this machine: with gcc if None
+    and it is at hand. The C source is always there.
     **Returns:** the path. **Variables:** ``q.<joint>``, ``v.<joint>``, ``tau.<joint>``, parameters
     by their names, ``name[1]``, … for arrays.
     **Raises:** `InputError` for bad names and kinds that do not fit; nothing is written then.

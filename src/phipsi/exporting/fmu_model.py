@@ -92,8 +92,7 @@ class FmuModel:
         self.continuous = ("q", "v", *graph.circuit.rates)
         self.periods = tuple(sorted({s.period for s in graph.circuit.samplings}))
         self.unfit = self._unfit()
-        self._exchange = exchange and not self.unfit
-        self._derivatives = derivatives and not self.model.is_flexible
+        self._exchange, self._derivatives = exchange and not self.unfit, derivatives
         self._outputs = self._checked(outputs)
         self._records = tuple(x for x in self._outputs if x not in ("q", "v"))
         self._driven = {int(k) for k in rates_of(self.model, inputs)}
