@@ -16,6 +16,7 @@ from phipsi.interfaces.page.deformed_shapes import (
     deformed_bodies,
     deformed_boxes,
     drawn_bodies,
+    joint_entries,
     ports_of,
 )
 from phipsi.interfaces.page.machine_parts import Machine, hidden_bodies, machines_of, parts_of
@@ -210,9 +211,17 @@ class Drawing:
 
 
 def first_configuration(mechanism: Any) -> Array:
-    """The neutral configuration (nq,), of a system one nearby at which its loops are closed."""
+    """The neutral configuration (nq,), of a system one nearby at which its loops are closed.
+
+    Bodies that deform are undeformed: to close loops, modes would give way before joints do.
+    """
     q = mechanism.neutral()
-    return mechanism.assemble(q, restarts=20) if mechanism.n_rows else q
+    if not mechanism.n_rows:
+        return q
+    if not mechanism.is_flexible:
+        return mechanism.assemble(q, restarts=20)
+    q[joint_entries(mechanism.model)] = first_configuration(mechanism.with_rigid_bodies())
+    return q
 
 
 def scene_of_any_motion(mechanism: Any, q: Array, *, meshes: bool = True) -> dict[str, Any]:
