@@ -86,7 +86,7 @@ def test_semi_implicit_steps_converge():
 
 def test_the_variational_integrator_needs_derivatives_that_are_not_there_yet():
     model = chain()
-    with pytest.raises(pp.PhipsiError, match="known for rigid bodies only"):
+    with pytest.raises(pp.errors.InputError, match=r"rigid bodies, and '.*deform.*Lagrangian"):
         pp.rollout(model, *start(model), np.zeros(model.nv), 1e-3, 2, integrator="variational")
 
 

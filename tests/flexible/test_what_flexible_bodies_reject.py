@@ -1,5 +1,7 @@
 """Flexible bodies in what is written for rigid ones: right, or rejected with the reason."""
 
+import zipfile
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -156,6 +158,17 @@ def test_couplings_with_bodies_without_mass_between():
 def test_what_is_for_rigid_bodies_says_so(call):
     with pytest.raises(pp.PhipsiError, match=r"rigid bodies|flexible bodies"):
         call()
+
+
+def test_an_fmu_has_modes_without_units_and_without_derivatives(tmp_path):
+    sim, where = pp.Simulator(ARM, (), 1e-3), tmp_path / "arm.fmu"
+    with pytest.raises(pp.errors.InputError, match=r"deform(?s:.)*derivatives=False"):
+        pp.export_fmu(sim, where, binary=False)
+    assert not where.exists()
+    pp.export_fmu(sim, where, binary=False, derivatives=False)
+    text = zipfile.ZipFile(where).read("modelDescription.xml").decode()
+    for unit in ("1", "1/s", "1/s2", "J"):
+        assert f'<Unit name="{unit}"' in text
 
 
 def _gradient(sim):

@@ -306,15 +306,16 @@ def _weight(name: str) -> str:
 
 def joint_units(model: Model) -> dict[str, list[str]]:
     """Units of the entries of "q", "v", "tau", "vdot", and of the derivatives of q and v."""
-    places, speeds = entry_units(model)
-    rates = [x.removesuffix("/s") for x in speeds]
-    per_second = [f"{x}/s" if x != "1" else "1/s" for x in places]
-    accelerations = [f"{x}/s2" for x in rates]
+    q, v = entry_units(model)
+    kinds = {"mode": "1"}  # amplitudes have no unit
+    places = [kinds.get(x, x) for x in q]
+    rates = [x.removesuffix("/s") for x in v]
+    accelerations = [f"{kinds.get(x, x)}/s2" for x in rates]
     return {
         "q": places,
-        "v": speeds,
-        "tau": ["N.m" if x == "rad" else "N" for x in rates],
+        "v": [f"{kinds.get(x, x)}/s" for x in rates],
+        "tau": [{"rad": "N.m", "mode": "J"}.get(x, "N") for x in rates],
         "vdot": accelerations,
-        "der q": per_second,
+        "der q": [f"{x}/s" for x in places],
         "der v": accelerations,
     }
