@@ -6,6 +6,8 @@ smooth one leaves them almost at rest. Eight spacecraft with other panels show h
 is luck.
 """
 
+import sys
+
 import numpy as np
 
 import phipsi as pp
@@ -74,3 +76,8 @@ for stiffness in np.linspace(150, 500, 8):
 worst = {name: max(values) for name, values in rest.items()}
 print("worst of eight:", ", ".join(f"{name} {1000 * x:.0f} mm" for name, x in worst.items()))
 assert worst["smoothed"] < 0.2 * worst["switched"]
+
+if len(sys.argv) > 1:
+    q, v = turn(model, switched)
+    run = pp.Trajectory(model, STEP * np.arange(len(q)), q, v, np.zeros(q.shape[:1] + (model.nv,)))
+    print("page:", pp.report(run, sys.argv[1], title="A spacecraft with panels that bend"))

@@ -201,6 +201,42 @@ def pages(folder: Path) -> None:
         print(f"written: docs/pictures/{name}.png")
 
 
+def flexible_pages(folder: Path) -> None:
+    """Pages in chromium: a mode of the craft of flexible.md, and a spacecraft with its panels."""
+    import subprocess
+    import tempfile
+
+    from PIL import Image
+
+    parts = []
+    with tempfile.TemporaryDirectory() as home, chromium() as browser:
+        modes, turn = Path(home) / "modes.html", Path(home) / "turn.html"
+        after("flexible.md", "mode_shapes(craft)")["found"].to_html(modes)
+        subprocess.run([sys.executable, ROOT / "examples" / "flexible_spacecraft.py", turn],
+                       check=True, stdout=subprocess.DEVNULL)  # fmt: skip
+        for file, text in (
+            (modes, "vibration.choose(9); page.scene.zoom(0.8);"),
+            (
+                turn,
+                "clock.set(11.5); page.exaggerate(5); page.scene.zoom(0.85); "
+                "Object.assign(page.scene.view, { turn: -1.2, tilt: 1.0 });",
+            ),
+        ):
+            size = {"width": 760, "height": 640}
+            page = browser.new_page(viewport=size, color_scheme="light", reduced_motion="reduce")
+            page.goto(file.as_uri(), timeout=120_000)
+            page.evaluate("() => { page.show('paths', false); " + text + " }")
+            page.wait_for_timeout(2000)
+            page.locator("#stage").screenshot(path=Path(home) / "shot.png", timeout=120_000)
+            parts.append(plt.imread(Path(home) / "shot.png")[:420, :, :3])
+            page.close()
+    pixels = 5 * np.rint(51 * np.concatenate(parts, axis=1)).astype(np.uint8)  # smaller files
+    high = round(1000 * pixels.shape[0] / pixels.shape[1])
+    small = Image.fromarray(pixels).resize((1000, high), Image.Resampling.LANCZOS)
+    small.save(folder / "flexible-pages.png", optimize=True)
+    print("written: docs/pictures/flexible-pages.png")
+
+
 def live(folder: Path) -> None:
     """The live pages of the gallery in chromium, small."""
     import tempfile
@@ -222,7 +258,8 @@ def live(folder: Path) -> None:
             side = min(whole.width, round(whole.height * 1.5))
             left = (whole.width - side) // 2
             part = whole.crop((left, 0, left + side, whole.height)).resize((360, 240))
-            part.quantize(256, Image.Quantize.MAXCOVERAGE).save(folder / f"live-{name}.png", optimize=True)
+            few = part.quantize(256, Image.Quantize.MAXCOVERAGE)
+            few.save(folder / f"live-{name}.png", optimize=True)
             print(f"written: docs/pictures/live-{name}.png")
 
 
@@ -487,6 +524,7 @@ def main() -> None:
     live_page(FOLDER)
     contact_forces(FOLDER)
     pages(FOLDER)
+    flexible_pages(FOLDER)
     live(FOLDER)
 
 

@@ -20,7 +20,6 @@ from phipsi.errors import InputError, did_you_mean, warn
 from phipsi.exporting.fmu_description import KINDS, build_description, model_description
 from phipsi.exporting.fmu_model import FmuModel
 from phipsi.exporting.fmu_source import fmu_source
-from phipsi.model.mechanisms import deforming
 from phipsi.model.model import Model
 from phipsi.simulation.simulator import Simulator
 from phipsi.whole_files import checked_target, path_of, whole_file
@@ -91,12 +90,6 @@ def export_fmu(
             "source only, which tools compile themselves:  binary=False"
         )
     kinds = _kinds(kind)
-    if simulator.model.is_flexible and derivatives and "model_exchange" in kinds:
-        raise InputError(
-            f"{deforming(simulator.model)}, and the partial derivatives of their equations, with "
-            "inertias that change with modes, are not known. Exchange the model without them:\n"
-            "    pp.export_fmu(simulator, path, derivatives=False)"
-        )
     options: Any = {"inputs": inputs, "outputs": outputs, "parameters": parameters}
     options |= {"exchange": "model_exchange" in kinds, "derivatives": derivatives}
     model = FmuModel(simulator, q, v, **options)

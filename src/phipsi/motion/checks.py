@@ -138,8 +138,8 @@ def reject_unfit(
     if method.conserves and mechanism.is_flexible:
         raise InputError(
             f"integrator={method.name!r} is for rigid bodies, and {deforming(mechanism)}: the "
-            "equation of its step has derivatives of the Lagrangian by q, and those of inertias "
-            "and joints that change with modes are not known. Use one that needs none:\n"
+            "equation of its step is that of inertias and joints which stay the same in their "
+            "bodies, and these change with the modes. Use one without it:\n"
             "    integrator='rk4'"
         )
     if method.bends and (rows or prescribed):

@@ -301,6 +301,8 @@ class Builder:
             raise LoweringError(no_modes(row.meaning))
         domain = row.domain or args[0].type.domain
         type_ = Type(domain, row.rows, row.cols or args[-1].type.cols, row.kind)
+        if not self.flexible:
+            type_ = self._shifted(self._shifted(type_, "b", "6"), "B", "6")
         if any(args[i].op == "zero" for i in row.linear if i < len(args)):
             return self.zero(type_)
         if row.modal == op and not self.flexible:
