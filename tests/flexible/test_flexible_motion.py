@@ -84,14 +84,6 @@ def test_semi_implicit_steps_converge():
     assert second < 0.6 * first
 
 
-def test_the_variational_integrator_says_why_it_is_for_rigid_bodies():
-    model = chain()
-    with pytest.raises(
-        pp.errors.InputError, match=r"rigid bodies, and '.*deform.*change with the modes"
-    ):
-        pp.rollout(model, *start(model), np.zeros(model.nv), 1e-3, 2, integrator="variational")
-
-
 @cache
 def stiff_arm():
     """Links whose stretch vibrates at 1e4 rad/s."""

@@ -149,6 +149,16 @@ class ArrayArithmetic:
             out[..., :3, 3:] = self.dense(cross_matrix(arm)) @ axes
         return out
 
+    def step_block(self, turn: Rows, arm: Sequence[Any], modal: Rows, n: int) -> Array:
+        """[[R, l~ R, 0], [0, R, 0], [Q* diag(R, R), 0]]."""
+        out = self._empty(6 + len(modal), 6 + n)
+        out[..., :6, :6] = self.rigid_block(turn, arm)
+        if modal:
+            axes, rows = self.dense(turn), self.dense(modal)
+            out[..., 6:, :3] = self._product(rows[..., :3], axes)
+            out[..., 6:, 3:6] = self._product(rows[..., 3:], axes)
+        return out
+
     def inertia_block(self, entries: Sequence[Any]) -> Array:
         """[[J, h~], [−h~, m]] from m, h and the lower half of J."""
         m, skew = entries[0], cross_matrix(entries[1:4])

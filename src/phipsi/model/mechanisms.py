@@ -106,11 +106,14 @@ def tree_of(mechanism: Any, function: Callable[..., Any]) -> Model:
             f"contacts=."
         )
     if mechanism.is_flexible and not rule.modes:
+        pairs = zip(mechanism.body_names, mechanism.modes, strict=True)
+        names = [repr(name) for name, n in pairs if n]
         why = rule.rigid or (
             "inertias and ports that change with the modes are not part of its formulas yet."
         )
         raise InputError(
-            f"{function.__name__} is for rigid bodies, and {deforming(mechanism)}: {why}\n"
+            f"{function.__name__} is for rigid bodies, and {', '.join(names[:3])}"
+            f"{', …' if len(names) > 3 else ''} deform{'s' * (len(names) == 1)}: {why}\n"
             f"For the undeformed bodies, make them rigid:\n"
             f"    model.with_rigid_bodies()"
         )
@@ -138,14 +141,6 @@ def forest_of(
         "the points of a system are the frames of its closures, in their own axes; for other "
         "points and axes compile for system.model"
     )
-
-
-def deforming(mechanism: Model) -> str:
-    """Which bodies deform, for errors: "'boom' deforms"."""
-    pairs = zip(mechanism.body_names, mechanism.modes, strict=True)
-    names = [repr(name) for name, n in pairs if n]
-    more = ", …" if len(names) > 3 else ""
-    return f"{', '.join(names[:3])}{more} deform{'s' * (len(names) == 1)}"
 
 
 def mechanism_of(mechanism: Any, function: Callable[..., Any]) -> Model:

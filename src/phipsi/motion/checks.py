@@ -13,7 +13,6 @@ from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
 from phipsi.algorithms.constrained.constraint_rows import rows_of
 from phipsi.errors import InputError, did_you_mean
 from phipsi.laws.circuit import JointRows
-from phipsi.model.mechanisms import deforming
 from phipsi.model.model import Model
 from phipsi.motion.chart import Chart
 from phipsi.motion.entry_names import place_name
@@ -128,20 +127,8 @@ def checked_method(integrator: Any) -> Method:
     )
 
 
-def reject_unfit(
-    method: Method, mechanism: Model, *, rows: int = 0, prescribed: bool = False
-) -> None:
-    """Reject a variational integrator where it has no equation: constraints, modes, given motion.
-
-    `rows` of constraints, if they act.
-    """
-    if method.conserves and mechanism.is_flexible:
-        raise InputError(
-            f"integrator={method.name!r} is for rigid bodies, and {deforming(mechanism)}: the "
-            "equation of its step is that of inertias and joints which stay the same in their "
-            "bodies, and these change with the modes. Use one without it:\n"
-            "    integrator='rk4'"
-        )
+def reject_unfit(method: Method, *, rows: int = 0, prescribed: bool = False) -> None:
+    """Reject a variational integrator where no unconstrained Lagrangian exists."""
     if method.bends and (rows or prescribed):
         raise InputError(
             f"integrator={method.name!r} does not go with "

@@ -101,7 +101,7 @@ def rollout(
     model, tree = mechanism_of(model, rollout), tree_of(model, rollout)
     method = _method(integrator)
     rows = model.n_rows if isinstance(model, System) else 0
-    reject_unfit(method, tree, rows=rows, prescribed=prescribed is not None)
+    reject_unfit(method, rows=rows, prescribed=prescribed is not None)
     if not rows:
         model = tree
     dt = checked_time(dt, "dt")

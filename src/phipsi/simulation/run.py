@@ -180,7 +180,7 @@ def simulate(
     system = model if isinstance(model, System) else None
     model = tree_of(model, simulate)
     rows = 0 if system is None else system.n_rows
-    checks.reject_unfit(method, model, rows=rows, prescribed=bool(prescribed))
+    checks.reject_unfit(method, rows=rows, prescribed=bool(prescribed))
     end = checks.checked_time(duration, "duration", zero=True)
     rtol, atol = checks.checked_tolerances(rtol, atol)
     if not method.is_adaptive:
@@ -539,6 +539,7 @@ class _Run:
             complete=complete,
             integrator=self.method.name,
             stored=self.equations.potential_energy,
+            acting=self.equations.element_forces if self.equations.forces else None,
             dense=self.dense,
             system=self.system,
             quadratures=dict(zip(beside.names, found[:-1].T, strict=True)),

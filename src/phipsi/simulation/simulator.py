@@ -124,7 +124,7 @@ class Simulator:
             known = ", ".join(map(repr, SIMULATED))
             hint = did_you_mean(str(integrator), SIMULATED)
             raise InputError(f"a Simulator has the integrators {known}, not {integrator!r}. {hint}")
-        reject_unfit(METHODS[integrator], self.model, rows=self._mechanism.n_rows)
+        reject_unfit(METHODS[integrator], rows=self._mechanism.n_rows)
         self.integrator = integrator
         self.smoothing = self._checked_smoothing(smoothing)
         self.reproducible = bool(reproducible)

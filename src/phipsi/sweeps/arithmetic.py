@@ -63,6 +63,10 @@ class Arithmetic(Protocol):
         """[[R, l~ R], [0, R]]."""
         ...
 
+    def step_block(self, turn: Rows, arm: Vector, modal: Rows, n: int) -> Block:
+        """[[R, l~ R, 0], [0, R, 0], [Q* diag(R, R), 0]] from R, l and Q*; n columns are zero."""
+        ...
+
     def inertia_block(self, entries: Vector) -> Block:
         """[[J, h~], [−h~, m]] from m, h and the lower half of J."""
         ...

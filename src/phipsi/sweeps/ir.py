@@ -73,6 +73,7 @@ class Kind(Enum):
     GYRATION = "gyration"  # [[A, 0], [−p~, 0]], how a momentum changes; sums and rigid moves stay
     RIGID = "rigid"  # [[R, l~ R], [0, R]], a rigid force transformation
     RIGID_T = "rigid transposed"
+    STEP = "step"  # [[R, l~ R, 0], [0, R, 0], [Q* diag(R, R), 0]], E_φ of a body on a port
     LOWER = "lower triangular"
 
 

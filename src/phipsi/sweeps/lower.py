@@ -386,7 +386,8 @@ _VECTORS: dict[str, Callable[[Lowering, Expr], Field]] = {
 
 def _modal_bias(low: Lowering) -> Field:
     b = low.builder
-    return b.apply("modal_bias", b.apply("transform"), b.apply("port_motion"), low.vector(V))
+    parts = map(b.apply, ("port_transform", "transform", "port_motion"))
+    return b.apply("modal_bias", low.blocks.hinge_transform(), *parts, low.vector(V))
 
 
 _MODAL_VECTORS: dict[str, Callable[[Lowering], Field]] = {

@@ -249,8 +249,8 @@ class Blocks:
         if x.name == "Edot":
             return port_step(self, x)
         if x.name == "E_phi" and self.flexible:
-            inner, motion = self.builder.apply("transform"), self.builder.apply("port_motion")
-            return self.builder.apply("modal_step", self.hinge_transform(), inner, motion)
+            parts = map(self.builder.apply, ("port_transform", "transform", "port_motion"))
+            return self.builder.apply("modal_step", self.hinge_transform(), *parts)
         if x.name == "E_phi":
             return self.hinge_transform()
         return self.builder.apply("rotation", self.hinge_transform())

@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
-from phipsi.model.flexible_hinge import FlexibleHinge
 from phipsi.sweeps.arithmetic import Arithmetic, Block
 from phipsi.sweeps.entries import (
     Entry,
@@ -116,12 +115,12 @@ def add_along(
 
 def modes_of(joint: Any) -> int:
     """How many modes the outboard body of a joint has."""
-    return joint.modes if isinstance(joint, FlexibleHinge) else 0
+    return getattr(joint, "modes", 0)
 
 
 def port_modes_of(joint: Any) -> int:
     """How many modes move the port on which a joint sits."""
-    return joint.port_modes if isinstance(joint, FlexibleHinge) else 0
+    return getattr(joint, "port_modes", 0)
 
 
 def own_modes(a: Arithmetic, name: str) -> list[Entry]:
@@ -319,40 +318,55 @@ class MovingPort:
             out.append([*matvec(axes, free), *matvec(back, move)])
         return out
 
+    def motions_above(self) -> Vectors:
+        """diag(R_c, R_c) Π_c(η), the same in the axes of the parent: R_c R_0* (I − g~) = I + g~."""
+        out: Vectors = []
+        for turn, move in zip(self.turns, self.moves, strict=True):
+            free = plus(turn, cross(self.g, turn))
+            out.append([*(_quotient(c, self.scale) for c in free), *move])
+        return out
+
 
 def port_transform(a: Arithmetic, x: Field) -> Block:
     """φ(parent, port): the frame of the port in that of the parent."""
-    if not isinstance(a.joint, FlexibleHinge) or a.joint.port is None:
+    if getattr(a.joint, "port", None) is None:
         return a.rigid_block(identity(3), [0, 0, 0])
     port = MovingPort(a)
     return a.rigid_block(port.turn, port.origin)
 
 
 def port_motion(a: Arithmetic, x: Field) -> Block:
-    """Π_c(η): the motion of the port in its own axes for unit rates of the modes of the parent."""
+    """Π: the motion of the port, in axes of the parent, for unit rates of the parent's modes."""
     m = port_modes_of(a.joint)
     if not m:
         return a.dense([[] for _ in range(6)], 0)
-    return a.dense(transpose_rows(MovingPort(a).motions()), m)
+    return a.dense(transpose_rows(MovingPort(a).motions_above()), m)
 
 
 def step(a: Arithmetic, x: Field) -> Block:
-    """E_φ(parent, k) = [[X, 0], [Π* X_J, 0]]."""
-    n, m = modes_of(a.joint), port_modes_of(a.joint)
-    whole, inner, motion = x.args
-    if not n and not m:
-        return a.value(whole)
-    top = a.rows(whole)
-    low: Rows = []
-    if m:
-        carried = a.times(a.transpose(a.value(inner)), a.value(motion))
-        low = transpose_rows(a.entries(carried))
-    return a.dense([[*row, *[0] * n] for row in (*top, *low)], 6 + n)
+    """E_φ(parent, k) = [[X, 0], [Q* diag(R, R), 0]] with the rotation R of X.
+
+    Π is at the port and in axes of the parent, Q = [Π_ω; Π_v + Π_ω × d] at the origin of the body,
+    at d = R_c l_J from the port: Q* diag(R, R) = Π_c* X_J.
+    """
+    whole, port, inner, motion = x.args
+    turn, arm = a.rigid(whole)
+    modal: Rows = []
+    if port_modes_of(a.joint):
+        d = _from_port(a, port, inner)
+        for p in transpose_rows(a.rows(motion)):
+            modal.append([*p[:3], *plus(p[3:], cross(p[:3], d))])
+    return a.step_block(turn, arm, modal, modes_of(a.joint))
+
+
+def _from_port(a: Arithmetic, port: Field, inner: Field) -> list[Entry]:
+    """R_c l_J: from the port to the origin of the body, in axes of the parent."""
+    return matvec(a.rigid(port)[0], a.rigid(inner)[1])
 
 
 def bias(a: Arithmetic, x: Field) -> Block:
     """a: (V − H* v) × w + V × H* v + X_J* Π̇ η̇ + Ḣ* v, with w = X_J* Π η̇."""
-    inner, motion, velocity = x.args
+    whole, at_port, inner, motion, velocity = x.args
     joint, n, m = a.joint, modes_of(a.joint), port_modes_of(a.joint)
     V, q, v = a.column(velocity)[:6], a.coordinates("q"), a.coordinates("v")
     own = matvec(joint.hinge_axes(a.params(), q, a), v) if joint.nv else [0] * 6
@@ -360,7 +374,7 @@ def bias(a: Arithmetic, x: Field) -> Block:
     out = plus(_motion_cross(V, own), change)
     if m:
         port, rate = MovingPort(a), a.parent_modes("v")
-        moving = matvec(a.rows(motion), rate)
+        moving = matvec(a.rows(motion), rate)  # this and `extra`: in axes of the parent
         g_rate = [mul(a.number(_HALF), c) for c in add_along([0, 0, 0], port.turns, rate)]
         spin, slide = moving[:3], moving[3:]
         bend = [0, 0, 0]
@@ -368,11 +382,12 @@ def bias(a: Arithmetic, x: Field) -> Block:
             bend = add_along(bend, [add_along([0, 0, 0], port.shifts[i], rate)], [rate[i]])
         slow = mul(2, dot(port.g, g_rate))
         slow = _quotient(slow, port.scale)
-        extra = [neg(mul(slow, c)) for c in spin]
-        extra += _minus(matvec(transpose_rows(port.turn), bend), cross(spin, slide))
-        columns = a.dense(transpose_rows([moving, extra]), 2)
-        carried = a.entries(a.times(a.transpose(a.value(inner)), columns))
-        w, more = transpose_rows(carried)
+        extra = [neg(mul(slow, c)) for c in spin] + _minus(bend, cross(spin, slide))
+        d, back = _from_port(a, at_port, inner), transpose_rows(a.rigid(whole)[0])
+        w, more = (
+            [*matvec(back, y[:3]), *matvec(back, plus(y[3:], cross(y[:3], d)))]
+            for y in (moving, extra)
+        )
         out = plus(plus(out, _motion_cross(_minus(V, own), w)), more)
     return a.dense([[c] for c in (*out, *[0] * n)], 1)
 

@@ -42,7 +42,7 @@ _modal("gyroscopic", "b with elastic forces", modal_bodies.gyroscopic, "b", "1",
 _modal("modal_bias", "a of a body on a port", modal_bodies.bias, "b", "1", "a({...})",
        cost=lambda x, size: 150 + 20 * size("m") ** 2)
 _modal("modal_step", "E_φ(parent, k) with modal rows", modal_bodies.step, "B", "b", "φ{pair}",
-       r"\phi{pair}", naming=Naming.INLINE, cost=lambda x, size: 30 * size("m"))
+       r"\phi{pair}", naming=Naming.INLINE, kind=Kind.STEP, cost=lambda x, size: 15 * size("m"))
 _modal("port_transform", "φ(parent, port)", modal_bodies.port_transform, "6", "6", "port({at})",
        r"\operatorname{port}({at})", kind=Kind.RIGID, cost=lambda x, size: 60 + 15 * size("m"))
 _modal("port_motion", "Π: how modes move a port", modal_bodies.port_motion, "6", "m", "Π({at})",

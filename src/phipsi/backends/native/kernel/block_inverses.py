@@ -34,13 +34,7 @@ def inverse_definite(e: Emitter, a: en.Rows, scale: list[Any] | None) -> tuple[b
     """A⁻¹ of a positive A, and the mask of configurations where A is not positive."""
     n = len(a)
     low, d = factor(a)
-    bad: Any = None
-    least = e.number.tolerance(HINGE_TOLERANCE)
-    for i, pivot in enumerate(d):
-        limit = 0 if scale is None else en.mul(least, scale[i])
-        good = e.compare(">", pivot, limit)
-        failed = e.builder.not_(good)
-        bad = failed if bad is None else e.builder.or_(bad, failed)
+    bad = _not_positive(e, d, scale)
     if n == 1:
         return bl.Symmetric([1.0 / e.lift(d[0])], 1), bad
     inv = lower_inverse(low)
@@ -53,6 +47,40 @@ def inverse_definite(e: Emitter, a: en.Rows, scale: list[Any] | None) -> tuple[b
                 s = en.mul_add(en.mul(inv[k][i], inv[k][j]), recip[k], s)
             out.append(s)
     return bl.Symmetric(out, n), bad
+
+
+def solving_inverse(e: Emitter, a: en.Rows, scale: list[Any] | None) -> tuple[bl.Inverse, Any]:
+    """A⁻¹ of a positive A for products only, and the mask of configurations where it is not.
+
+    One division per pivot, and A⁻¹ is not formed: for blocks of joints with modes.
+    """
+    n = len(a)
+    low: en.Rows = [[1 if i == j else 0 for j in range(n)] for i in range(n)]
+    scaled: en.Rows = [[0] * n for _ in range(n)]  # L diag(d)
+    recip: list[Any] = []
+    for j in range(n):
+        for i in range(j, n):
+            s = a[i][j]
+            for k in range(j):
+                s = en.mul_sub(s, scaled[i][k], low[j][k])
+            scaled[i][j] = s
+        recip.append(1.0 / e.lift(scaled[j][j]))
+        for i in range(j + 1, n):
+            low[i][j] = en.mul(scaled[i][j], recip[j])
+    d = [scaled[i][i] for i in range(n)]
+    return bl.Inverse(a, low, recip), _not_positive(e, d, scale)
+
+
+def _not_positive(e: Emitter, d: list[Any], scale: list[Any] | None) -> Any:
+    """The mask of configurations with a pivot that is not positive, or next to nothing."""
+    bad: Any = None
+    least = e.number.tolerance(HINGE_TOLERANCE)
+    for i, pivot in enumerate(d):
+        limit = 0 if scale is None else en.mul(least, scale[i])
+        good = e.compare(">", pivot, limit)
+        failed = e.builder.not_(good)
+        bad = failed if bad is None else e.builder.or_(bad, failed)
+    return bad
 
 
 def lower_inverse(low: en.Rows) -> en.Rows:

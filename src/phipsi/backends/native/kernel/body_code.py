@@ -119,6 +119,8 @@ class BodyCode:
             return bl.rigid_zeros()
         if t.kind is Kind.RIGID_T:
             return bl.Transposed(bl.rigid_zeros())
+        if t.kind is Kind.STEP:
+            return bl.step_zeros(self.size("m"), self.size("b") - 6)
         if t.kind is Kind.SYMMETRIC:
             n = self.size(t.rows)
             return bl.Symmetric([0] * (n * (n + 1) // 2), n)
@@ -146,6 +148,10 @@ class BodyCode:
     times, times_symmetric = staticmethod(bl.times), staticmethod(bl.times_symmetric)
     congruence, combine = staticmethod(bl.congruence), staticmethod(bl.combine)
     number = staticmethod(float)
+
+    def step_block(self, turn: Rows, arm: Sequence[Any], modal: Rows, n: int) -> bl.Block:
+        """[[X, 0], [Q* diag(R, R), 0]]."""
+        return bl.Step(bl.Rigid(turn, arm), modal, n)
 
     def rows(self, x: Field) -> Rows:
         """All entries of a block."""
@@ -404,7 +410,9 @@ class BodyCode:
             return self.value(x.args[0])
         if how == "definite":
             scale = self.column(x.args[1]) if len(x.args) > 1 else None
-            out, bad = solve.inverse_definite(e, a, scale)
+            modes = self.code is not None and self.code.modes
+            of = solve.solving_inverse if modes else solve.inverse_definite
+            out, bad = of(e, a, scale)
             self.place.fail(bad, HINGE)
             return out
         general, bad = solve.inverse_general(e, a)

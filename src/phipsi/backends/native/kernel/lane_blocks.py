@@ -19,6 +19,7 @@ from phipsi.sweeps.entries import (
     lower_half,
     matmul,
     matvec,
+    mul,
     mul_add,
     mul_sub,
     neg,
@@ -159,7 +160,90 @@ class Transposed:
         return transpose_rows(self.rigid.dense())
 
 
-Block = Dense | Symmetric | Inertia | Gyration | Rigid | Transposed
+class Step:
+    """[[X, 0], [Q* diag(R, R), 0]]: X = [[R, l~ R], [0, R]] (12), then the m rows of Q*.
+
+    There are n columns of zeros behind the first six.
+    """
+
+    def __init__(self, rigid: Rigid, modal: Rows, n: int) -> None:
+        self.rigid, self.modal, self.n = rigid, [list(row) for row in modal], n
+
+    @property
+    def entries(self) -> list[Entry]:
+        """Those of X, then Q* row by row."""
+        return self.rigid.entries + [x for row in self.modal for x in row]
+
+    def like(self, entries: Sequence[Entry]) -> Step:
+        """A block of the same size with other entries."""
+        m = len(self.modal)
+        rows = [list(entries[12 + 6 * i : 18 + 6 * i]) for i in range(m)]
+        return Step(self.rigid.like(entries[:12]), rows, self.n)
+
+    def dense(self) -> Rows:
+        """All rows."""
+        turn, zeros = self.rigid.turn, [0] * self.n
+        columns = transpose_rows(turn)
+        low = [[*matvec(columns, q[:3]), *matvec(columns, q[3:])] for q in self.modal]
+        return [[*row, *zeros] for row in (*self.rigid.dense(), *low)]
+
+
+class TransposedStep:
+    """The transpose of a step, kept as such."""
+
+    def __init__(self, step: Step) -> None:
+        self.step = step
+
+    @property
+    def entries(self) -> list[Entry]:
+        """Those of the step."""
+        return self.step.entries
+
+    def like(self, entries: Sequence[Entry]) -> TransposedStep:
+        """With other entries."""
+        return TransposedStep(self.step.like(entries))
+
+    def dense(self) -> Rows:
+        """All rows."""
+        return transpose_rows(self.step.dense())
+
+
+class Inverse(Symmetric):
+    """A⁻¹ of a positive A = L diag(d) L*: products substitute; entries are made when asked for.
+
+    Rows of A times A⁻¹ are those of the identity, known without arithmetic.
+    """
+
+    def __init__(self, of: Rows, low: Rows, recip: Sequence[Entry]) -> None:
+        self.of, self.low, self.recip, self.n = of, low, list(recip), len(of)
+        self._lower: list[Entry] | None = None
+
+    @property
+    def lower(self) -> list[Entry]:  # type: ignore[override]
+        """The lower half."""
+        if self._lower is None:
+            rows = [self.solve([int(i == j) for j in range(self.n)]) for i in range(self.n)]
+            self._lower = lower_half(rows)
+        return self._lower
+
+    def solve(self, x: Sequence[Entry]) -> list[Entry]:
+        """A⁻¹ x."""
+        n, low = self.n, self.low
+        for j, row in enumerate(self.of):
+            if all(a is b for a, b in zip(row, x, strict=True)):
+                return [int(i == j) for i in range(n)]
+        out = list(x)
+        for i in range(n):
+            for k in range(i):
+                out[i] = mul_sub(out[i], low[i][k], out[k])
+        out = [mul(c, r) for c, r in zip(out, self.recip, strict=True)]
+        for i in reversed(range(n)):
+            for k in range(i + 1, n):
+                out[i] = mul_sub(out[i], low[k][i], out[k])
+        return out
+
+
+Block = Dense | Symmetric | Inertia | Gyration | Rigid | Transposed | Step | TransposedStep
 
 
 # ---- blocks
@@ -174,6 +258,10 @@ def transpose(x: Block) -> Block:
         return Transposed(x)
     if isinstance(x, Transposed):
         return x.rigid
+    if isinstance(x, Step):
+        return TransposedStep(x)
+    if isinstance(x, TransposedStep):
+        return x.step
     if isinstance(x, Gyration):
         return Dense(transpose_rows(x.dense()))
     return Dense(transpose_rows(x.rows)) if x.rows else x
@@ -191,6 +279,14 @@ def times(x: Block, y: Block) -> Block:
         return _by_column(y, lambda c: _move_motion(x.rigid, c))
     if isinstance(x, Inertia):
         return _by_column(y, lambda c: _momentum(x, c))
+    if isinstance(x, Step):
+        return _by_column(y, lambda c: _step_force(x, c))
+    if isinstance(x, TransposedStep):
+        return _by_column(y, lambda c: _step_motion(x.step, c))
+    if isinstance(x, Inverse):
+        return _by_column(y, x.solve)
+    if isinstance(y, Inverse):
+        return Dense([y.solve(row) for row in x.dense()])
     return Dense(matmul(x.dense(), y.dense()))
 
 
@@ -218,6 +314,21 @@ def _move_motion(x: Rigid, m: list[Entry]) -> list[Entry]:
     return matvec(back, m[:3]) + matvec(back, linear)
 
 
+def _step_force(x: Step, f: list[Entry]) -> list[Entry]:
+    turn, arm = x.rigid.turn, x.rigid.arm
+    moment, force = matvec(turn, f[:3]), matvec(turn, f[3:6])
+    modal = [dot(q, moment + force) for q in x.modal]
+    return plus(moment, cross(arm, force)) + force + modal
+
+
+def _step_motion(x: Step, m: list[Entry]) -> list[Entry]:
+    back = transpose_rows(x.rigid.turn)
+    motion = [*m[:3], *plus(m[3:6], cross(m[:3], x.rigid.arm))]
+    for q, rate in zip(x.modal, m[6:], strict=True):
+        motion = [mul_add(c, rate, y) for c, y in zip(q, motion, strict=True)]
+    return matvec(back, motion[:3]) + matvec(back, motion[3:]) + [0] * x.n
+
+
 def _momentum(x: Inertia, v: list[Entry]) -> list[Entry]:
     angular = plus(matvec(x.moment.dense(), v[:3]), cross(x.h, v[3:]))
     back = cross(x.h, v[:3])
@@ -234,6 +345,8 @@ def congruence(a: Block, s: Block) -> Block:
         return _move_symmetric(a, s)
     if isinstance(a, Transposed):
         return _move_symmetric_back(a.rigid, s)
+    if isinstance(a, Step):
+        return _step_symmetric(a, s)
     left = matmul(a.dense(), s.dense())
     rows = a.dense()
     n = len(rows)
@@ -249,12 +362,33 @@ def _rotated_symmetric(turn: Rows, a: Rows) -> Rows:
 
 def _move_symmetric(x: Rigid, s: Block) -> Symmetric:
     """φ S φ* of a symmetric S = [[A, B], [B*, C]]."""
-    rows = s.dense()
-    turn = x.turn
+    return _shifted(x.arm, *_rotated_corners(x.turn, s.dense()))
+
+
+def _step_symmetric(x: Step, s: Block) -> Symmetric:
+    """E S E* of a symmetric S: first to the other axes, then to modes, then to the other point."""
+    a, b, c = _rotated_corners(x.rigid.turn, s.dense())
+    rows = [[*u, *w] for u, w in zip(a, b, strict=True)]
+    rows += [[*u, *w] for u, w in zip(transpose_rows(b), c, strict=True)]
+    carried = [matvec(rows, q) for q in x.modal]  # the columns of S Q
+    lower = _shifted(x.rigid.arm, a, b, c).lower
+    for i, f in enumerate(carried):
+        lower += plus(f[:3], cross(x.rigid.arm, f[3:])) + f[3:]
+        lower += [dot(x.modal[j], f) for j in range(i + 1)]
+    return Symmetric(lower, 6 + len(x.modal))
+
+
+def _rotated_corners(turn: Rows, rows: Rows) -> tuple[Rows, Rows, Rows]:
+    """A, B and C of a symmetric [[A, B], [B*, C]] in other axes."""
     a = _rotated_symmetric(turn, [r[:3] for r in rows[:3]])
-    b = matmul(matmul(turn, [r[3:] for r in rows[:3]]), transpose_rows(turn))
-    c = _rotated_symmetric(turn, [r[3:] for r in rows[3:]])
-    skew = cross_matrix(x.arm)
+    b = matmul(matmul(turn, [r[3:6] for r in rows[:3]]), transpose_rows(turn))
+    c = _rotated_symmetric(turn, [r[3:6] for r in rows[3:6]])
+    return a, b, c
+
+
+def _shifted(arm: Sequence[Entry], a: Rows, b: Rows, c: Rows) -> Symmetric:
+    """[[A, B], [B*, C]] about another point."""
+    skew = cross_matrix(arm)
     moved = [plus(u, w) for u, w in zip(b, matmul(skew, c), strict=True)]  # B + l~ C
     one = matmul(skew, transpose_rows(b))  # l~ B*
     lower: list[Entry] = []
@@ -354,6 +488,11 @@ def turned_back(x: Dense, turn: Rows) -> Dense:
 def rigid_zeros() -> Rigid:
     """Twelve zeros in the form of a rigid transformation, to be filled."""
     return Rigid([[0] * 3 for _ in range(3)], [0] * 3)
+
+
+def step_zeros(m: int, n: int) -> Step:
+    """Zeros in the form of a step from a body with n modes to a parent with m, to be filled."""
+    return Step(rigid_zeros(), [[0] * 6 for _ in range(m)], n)
 
 
 def zeros(rows: int, cols: int) -> Dense:

@@ -73,6 +73,8 @@ def entry_count(x: Field, widest: int, modes: int = 0) -> int:
         return 10
     if t.kind in (Kind.RIGID, Kind.RIGID_T, Kind.GYRATION):
         return 12
+    if t.kind is Kind.STEP:
+        return 12 + 6 * modes
     if t.kind is Kind.SYMMETRIC:
         n = size(t.rows)
         return n * (n + 1) // 2
