@@ -384,6 +384,15 @@ def test_a_run_without_forces_has_no_arrows(sliding: Any, swing: pp.Trajectory, 
         sliding.trajectory()
 
 
+def test_rigid_stops_without_bodies_that_touch_have_a_page(tmp_path: Path):
+    arm = pp.examples.planar_arm(1)
+    stop = pp.forces.JointStop(None, np.inf, lower=-0.2, upper=1.0)
+    run = pp.simulate(arm, [0.3], [0.0], 0.5, forces=[stop])
+    data = data_of(pp.report(run, tmp_path / "stop.html"))
+    assert run.has_contacts and not data["scene"]["arrows"]
+    assert "Contact forces" not in {x["title"] for x in data["charts"]}
+
+
 def test_a_slope_is_a_slab_and_feet_have_legs(tmp_path: Path):
     builder = pp.ModelBuilder()
     builder.add_body("leg", joint=pp.joints.Revolute((0, 1, 0)),

@@ -44,7 +44,8 @@ def recorded_scene(trajectory: Trajectory) -> dict[str, Any]:
     times = frame_times(trajectory)
     fine = frame_times(trajectory, _TRAIL_RATE)
     closures, passing = _closures(trajectory)
-    pairs = trajectory.contacts.contacts.pairs if trajectory.has_contacts else ()
+    touching = trajectory.contacts.contacts if trajectory.has_contacts else None
+    pairs = () if touching is None else touching.pairs  # stops and ropes alone have none
     what = Drawing(model, closures, passing, pairs, _present(trajectory), trajectory.has_contacts)
     q = trajectory.resample(times).q
     X = body_poses(model, q).reshape(len(times), -1, 4, 4)
@@ -110,6 +111,8 @@ def _contact_arrows(trajectory: Trajectory, times: Array, radius: float) -> list
     if not trajectory.has_contacts or not trajectory.contacts.has_forces:
         return []
     record = trajectory.contacts
+    if record.contacts is None:
+        return []
     body_a, body_b = record.contacts.slot_bodies.T  # numbers among bodies with shapes, −1: world
     forces = np.where(body_a[:, None] >= 0, 1.0, -1.0) * record.forces[..., 3:]
     points = np.where((body_a >= 0)[:, None], record.points.point_a, record.points.point_b)
