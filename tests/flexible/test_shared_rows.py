@@ -1,4 +1,4 @@
-"""Equal segments share the row of their constants in machine code."""
+"""Equal segments share the row of their constants; joints in place have code of their own."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import phipsi as pp
 from phipsi.backends.backend import has_machine_code
 from phipsi.backends.native import tables
-from phipsi.model.joints import Fixed
+from phipsi.model.joints import Fixed, Revolute
 from phipsi.model.points import ANY_POINTS
 from phipsi.operators import H, M, a, b, gravity, mass_matrix, phi, tau
 
@@ -69,3 +69,26 @@ def test_shared_rows_give_the_same_bits(monkeypatch):
     assert_array_equal(shared(**one), apart(**one))
     reference = pp.compile(FORWARD, model, backend="reference")
     assert_allclose(shared(**x), reference(**x), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.skipif(not has_machine_code(), reason="there is no LLVM here")
+def test_code_of_joints_without_placement_is_another():
+    piece = pp.FlexibleInertia.beam(0.3, 1.0, (10.0, np.inf), modes=0, rotary_inertia=1e-3)
+    away = pp.Pose(translation=(0.0, 0.1, 0.0))
+    builder = pp.ModelBuilder(gravity=(0, 0, -9.81))
+    builder.add_body("a", joint=Revolute((0, 1, 0)), inertia=piece)
+    on = {"parent": "a", "port": "tip"}
+    builder.add_body("b", joint=Revolute((0, 1, 0)), inertia=piece, **on)
+    builder.add_body("c", joint=Revolute((0, 1, 0)), inertia=piece, placement=away, **on)
+    builder.add_body("d", joint=Revolute((0, 1, 0)), inertia=piece.rigid, **on)  # turned onto z
+    builder.add_body("e", joint=Revolute((0, 0, 1)), inertia=piece.rigid, **on)
+    model = builder.build()
+    found = table(model)
+    placed = [found.codes[k].placed for k in found.integers[:, tables.KIND]]
+    order = [model.body_names.index(x) for x in "abcde"]
+    assert [placed[k] for k in order] == [False, False, True, True, False]
+    rng = np.random.default_rng(2)
+    q, v, effort = (s * rng.normal(size=(9, model.nv)) for s in (1e-2, 0.1, 1.0))
+    native, reference = (pp.compile(FORWARD, model, backend=x) for x in ("native", "reference"))
+    x = {"q": q, "v": v, "tau": effort}
+    assert_allclose(native(**x), reference(**x), rtol=1e-9, atol=1e-9)
