@@ -229,6 +229,7 @@ class Unit:
             self.target.registers,
             known,
             self.inspects,
+            self.tables.shared is not None,
         )
         return Kernel(module, self.phases, parts, lanes)
 
@@ -244,12 +245,18 @@ class Unit:
             repr((self.tables.link_codes, self.tables.selections)),
             repr(self.tables.doubles.shape[1]),
             repr((self.pattern, self.has_direct, self.inspects)),
+            "shared rows" if self.tables.shared is not None else "",
         ]
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
-    def pointers(self) -> dict[int, np.ndarray]:
-        """The tables whose addresses the data record holds, by word."""
+    def pointers(self, *, known: bool = False) -> dict[int, np.ndarray]:
+        """The tables whose addresses the data record holds, by word.
+
+        Where they are known when code is written, every body has a row of its own.
+        """
         out = dict(enumerate(self.tables.arrays, record.INTEGERS))
+        if self.tables.shared is not None and not known:
+            out[record.DOUBLES] = self.tables.shared
         for kind, seeds in self.seeds.items():
             start = record.SEEDS[kind]
             out |= {start + record.SINGLE: seeds.single, start + record.TOGETHER: seeds.together}
@@ -279,7 +286,7 @@ class Unit:
 
         With `columns`, the table of bodies has only these of its numbers.
         """
-        data, tables = self.record(lanes), self.pointers()
+        data, tables = self.record(lanes), self.pointers(known=True)
         known = KnownRecord(tuple(data.tolist()), tables)
         if columns is not None:
             kept = sorted(i for i in columns if i < self.tables.doubles.shape[1])

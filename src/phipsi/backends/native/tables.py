@@ -28,6 +28,7 @@ from phipsi.operators.own_blocks import Table
 
 # layout of a body's constants
 PLACEMENT, INERTIA, TURN, TURN_ABOVE, ARMATURE, SIZES, PARAMS = 0, 12, 22, 31, 40, 46, 48
+HEAD = 3  # words of a body before shared rows
 # layout of a body's integers
 # TOP: no joint above it moves. OLD_SUM and SUM: the records in which the sum of the children of its
 # parent is found when this child adds to it, and that of its own children; the last record is zero
@@ -44,7 +45,8 @@ class JointCode:
     """The properties in which the code of one joint type differs from another.
 
     `params` holds the numbers that are known when the code is written; None stands for a number
-    from the model's table. Joints with the same `key` share their code.
+    from the model's table. `placed` is false if the joint is known to sit in the frame it is given
+    in: on the port itself. Joints with the same `key` share their code.
     """
 
     key: tuple[str, tuple[int | None, ...]]
@@ -54,6 +56,7 @@ class JointCode:
     params: tuple[int | None, ...]
     modes: int = 0
     port_modes: int = 0
+    placed: bool = True
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +65,8 @@ class Tables:
 
     `link_codes` are the pieces of code that links need: (form, side). `selections` are the names of
     the sets of bodies that points are marked with, bit by bit. `own` says where the constant blocks
-    of own operators begin: in the row of a body, or for own scalars behind gravity.
+    of own operators begin: in the row of a body, or for own scalars behind gravity. `shared` is
+    `doubles` with equal rows once, if that is how code finds them (`shared_rows`).
     """
 
     codes: tuple[JointCode, ...]
@@ -78,6 +82,7 @@ class Tables:
     rows: RowOrder
     rows_with_hubs: RowOrder
     own: dict[Table, int]
+    shared: np.ndarray | None = None
 
     @property
     def arrays(self) -> tuple[np.ndarray, ...]:
@@ -90,7 +95,7 @@ class Tables:
 
 def joint_codes(model: Model) -> tuple[JointCode, ...]:
     """The joint types of a model, one entry for each piece of code they need."""
-    found = {code.key: code for code in map(_code, model.joints)}
+    found = {code.key: code for code in (_code(model, k) for k in range(model.n_bodies))}
     return tuple(found[key] for key in sorted(found, key=str))
 
 
@@ -100,16 +105,35 @@ _ALIGNED: dict[ParamKind, tuple[int, ...]] = {
 }
 
 
-def _code(joint: Joint) -> JointCode:
+def _code(model: Model, k: int) -> JointCode:
     """The code of a joint; the components of its aligned axes are known, the rest is in tables."""
+    joint = model.joints[k]
     known: list[int | None] = []
     for i, (kind, values) in enumerate(joint.blocks_of_params()):
         known += _ALIGNED[kind] if i == joint.aligned else [None] * len(values)
-    modes = (0, 0)
+    more: tuple[int, int, bool] = (0, 0, True)
+    formulas = joint.formulas
     if isinstance(joint, FlexibleHinge):
-        modes = joint.modes, joint.port_modes
-    key = joint.formulas, tuple(known)
-    return JointCode(key, joint, joint.nq, joint.nv, tuple(known), *modes)
+        turn, arm = _placement(model, k, _turn(joint), _turn_above(model, k))
+        placed = bool(arm.any() or (turn != np.eye(3)).any())
+        more = joint.modes, joint.port_modes, placed
+        formulas += "" if placed else ", in place"
+    key = formulas, tuple(known)
+    return JointCode(key, joint, joint.nq, joint.nv, tuple(known), *more)
+
+
+def _placement(
+    model: Model, k: int, turn: np.ndarray, above: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Rotation and translation of the placement of joint k between simple frames."""
+    rotation = above.T @ model.placement_rotations[k] @ turn
+    return rotation, above.T @ model.placement_translations[k]
+
+
+def _turn_above(model: Model, k: int) -> np.ndarray:
+    """The rotation from the simple frame of the parent to its own."""
+    parent = model.parent[k]
+    return np.eye(3) if parent < 0 else _turn(model.joints[parent])
 
 
 def _turn(joint: Joint) -> np.ndarray:
@@ -177,7 +201,27 @@ def model_tables(
         row_order(model, closures, with_hubs=False),
         with_hubs,
         places,
+        shared_rows(doubles) if model.is_flexible and dtype == "f8" else None,
     )
+
+
+def shared_rows(doubles: np.ndarray) -> np.ndarray | None:
+    """The table of bodies with equal rows once, or None if most of them differ.
+
+    First come HEAD words for each body: where its row begins, in bytes, and its SIZES, in which
+    segments of a cable differ although nothing else does. Ten thousand of them then read one row,
+    which stays in the fastest memory.
+    """
+    rows = doubles.copy()
+    rows[:, SIZES:PARAMS] = 0.0
+    different, which = np.unique(rows.view(np.int64), axis=0, return_inverse=True)  # 0 is not −0
+    n, width = rows.shape
+    if 2 * len(different) > n:
+        return None
+    heads = np.zeros((n, HEAD))
+    heads.view(np.int64)[:, 0] = 8 * (HEAD * n + width * which.reshape(-1))
+    heads[:, 1:] = doubles[:, SIZES:PARAMS]
+    return np.concatenate([heads.ravel(), different.view(np.float64).ravel()])
 
 
 def _own_blocks(model: Model, table: Table, turns: list[np.ndarray]) -> np.ndarray:
@@ -200,8 +244,8 @@ def _own_blocks(model: Model, table: Table, turns: list[np.ndarray]) -> np.ndarr
 def _integers(model: Model, kinds: dict[Any, int], hubs: RowOrder) -> np.ndarray:
     out = np.zeros((model.n_bodies, N_INTEGERS), dtype=np.int64)
     number = {int(body): i for i, body in enumerate(hubs.hubs)}
-    for k, joint in enumerate(model.joints):
-        kind, parent = kinds[_code(joint).key], model.parent[k]
+    for k in range(model.n_bodies):
+        kind, parent = kinds[_code(model, k).key], model.parent[k]
         qs, vs = model.q_slices[k], model.v_slices[k]
         hub, on_hub = number.get(k, -1), int(parent in number)
         last = model.v_slices[model.tree.subtree(k)[-1]].stop  # bodies are numbered depth first
@@ -218,8 +262,8 @@ def _doubles(model: Model, turns: list[np.ndarray]) -> np.ndarray:
     for k, joint in enumerate(model.joints):
         row, c, m, parent = out[k], turns[k], model.inertia_matrices[k], model.parent[k]
         above = np.eye(3) if parent < 0 else turns[parent]
-        row[:9] = (above.T @ model.placement_rotations[k] @ c).ravel()
-        row[9:12] = above.T @ model.placement_translations[k]
+        turn, row[9:12] = _placement(model, k, c, above)
+        row[:9] = turn.ravel()
         first = c.T @ np.array([m[2, 4], m[0, 5], m[1, 3]])  # m p from the corner m p~
         moment = c.T @ m[:3, :3] @ c
         lower = moment[0, 0], moment[1, 0], moment[1, 1], *moment[2]

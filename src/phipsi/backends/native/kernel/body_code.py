@@ -274,6 +274,8 @@ class BodyCode:
     def placement(self) -> bl.Block:
         """The frame of the joint in that of the parent, as a rigid transformation."""
         at = self.place
+        if self.code is not None and not self.code.placed:
+            return bl.Rigid(identity(3), [0] * 3)
         return bl.Rigid(at.matrix(tables.PLACEMENT), [at.constant(9 + i) for i in range(3)])
 
     def turn(self) -> Rows:

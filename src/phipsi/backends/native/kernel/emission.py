@@ -90,7 +90,8 @@ class Parts:
     operators begin (numbers of own scalars are with gravity); `together`, how many columns
     of one configuration are computed at once; `registers`, how many vectors the processor holds;
     `known`, the data record if it is known; `inspects`, the names of inputs that the kernel looks
-    at, if that is not all of them and its results: what is not finite ends in states of a run.
+    at, if that is not all of them and its results: what is not finite ends in states of a run;
+    `shared`, whether equal bodies share a row of the table.
     """
 
     plan: Plan
@@ -107,6 +108,7 @@ class Parts:
     registers: int
     known: KnownRecord | None = None
     inspects: tuple[str, ...] | None = None
+    shared: bool = False
 
 
 @final
@@ -182,6 +184,11 @@ class Emission:
         numbers = self.parts.known.tables[index]
         short = self.integer_bytes == 4 and index in _INTEGER_TABLES
         return self.module.table_of(numbers.astype(np.int32) if short else numbers)
+
+    @property
+    def shares_rows(self) -> bool:
+        """Whether bodies with equal numbers have one row of the table of bodies."""
+        return self.parts.shared and self.parts.known is None
 
     @property
     def columns(self) -> int:

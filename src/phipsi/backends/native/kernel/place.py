@@ -11,7 +11,7 @@ from phipsi.backends.native import tables
 from phipsi.backends.native.kernel import lane_blocks as bl
 from phipsi.backends.native.kernel.emission import Emission
 from phipsi.backends.native.kernel.plan import is_column
-from phipsi.backends.native.text.lane_arithmetic import I32, Lane, i64
+from phipsi.backends.native.text.lane_arithmetic import I32, I64, WORD, Lane, i64
 from phipsi.model.law_forms import LawForm
 from phipsi.sweeps import entries as en
 from phipsi.sweeps.ir import Domain, Field, Reads
@@ -55,7 +55,7 @@ class Place:
             numbers[i]
             for i in (tables.PARENT, tables.HUB, tables.ON_HUB, tables.Q_OFFSET, tables.V_OFFSET)
         )
-        self._table = m.at(m.table(record.DOUBLES), b.mul(k, i64(m.unit * m.columns)))
+        self._go_to_row(k)
         self.records = {
             Reads.HERE: m.both(Domain.BODY, b.add(k, i64(1))),
             Reads.PARENT: m.both(Domain.BODY, b.add(self.parent, i64(1))),
@@ -63,6 +63,16 @@ class Place:
         self.old_sum = m.both(Domain.BODY, numbers[tables.OLD_SUM])
         self.records[Reads.CHILDREN] = m.both(Domain.BODY, numbers[tables.SUM])
         return numbers[tables.KIND]
+
+    def _go_to_row(self, k: Any) -> None:
+        """The numbers of body k: its row of the table, or one that equal bodies share."""
+        m, b = self.k, self.k.b
+        start = m.table(record.DOUBLES)
+        if not m.shares_rows:
+            self._table = m.at(start, b.mul(k, i64(m.unit * m.columns)))
+            return
+        self._head = m.at(start, b.mul(k, i64(WORD * tables.HEAD)))
+        self._table = m.at(start, b.load(self._head, typ=I64))
 
     def at_other(self, domain: Domain, k: Any) -> Any:
         """Go to point, link or row k; for a link, the number of its kind."""
@@ -116,7 +126,10 @@ class Place:
 
     def constant(self, i: int) -> Lane:
         """A number of the body's table."""
-        found = self._number(self._table, self.k.column(i))
+        if self.k.shares_rows and tables.SIZES <= i < tables.PARAMS:
+            found = self._number(self._head, 1 + i - tables.SIZES)
+        else:
+            found = self._number(self._table, self.k.column(i))
         return Lane(found.emitter, found.value, i)
 
     def matrix(self, start: int, *, transposed: bool = False) -> en.Rows:
