@@ -258,7 +258,7 @@ def live(folder: Path) -> None:
             side = min(whole.width, round(whole.height * 1.5))
             left = (whole.width - side) // 2
             part = whole.crop((left, 0, left + side, whole.height)).resize((360, 240))
-            part.quantize(128).save(folder / f"live-{name}.png", optimize=True)
+            part.quantize(256, Image.Quantize.MAXCOVERAGE).save(folder / f"live-{name}.png", optimize=True)
             print(f"written: docs/pictures/live-{name}.png")
 
 

@@ -106,16 +106,17 @@ def compile(
 class Form:
     """What a named function evaluates: a constant of its module.
 
-    `expressions`, or a function that builds them when they are first needed; `mode` as for
-    `compile`; `kind`, the `NamedTuple` of several results. A mechanism keeps the program under the
-    form itself, so that a warm call finds it without building a key.
+    `expressions`, or a function that builds them when they are first needed and is told whether
+    bodies have modes; `mode` as for `compile`; `kind`, the `NamedTuple` of several results. A
+    mechanism keeps the program under the form itself, so that a warm call finds it without building
+    a key.
     """
 
     __slots__ = ("expressions", "kind", "mode")
 
     def __init__(
         self,
-        expressions: Expr | tuple[Expr, ...] | Callable[[], Expr | tuple[Expr, ...]],
+        expressions: Expr | tuple[Expr, ...] | Callable[[bool], Expr | tuple[Expr, ...]],
         mode: str = "apply",
         kind: type[tuple[Any, ...]] | None = None,
     ) -> None:
@@ -124,8 +125,9 @@ class Form:
     def program(self, mechanism: Model, function: Callable[..., Any] | None) -> Program:
         """Compile the form for a mechanism; `function` as for `program_of`."""
         found = self.expressions
-        expr = found if isinstance(found, (Expr, tuple)) else found()
-        program = program_of(expr, mechanism, self.mode, function)
+        if not isinstance(found, (Expr, tuple)):
+            found = found(bool(getattr(mechanism, "is_flexible", False)))
+        program = program_of(found, mechanism, self.mode, function)
         return mechanism.cached(self, lambda: program)
 
 

@@ -14,6 +14,7 @@ import phipsi as pp
 from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
 from phipsi.errors import InputError
 from phipsi.motion.contact_motion import ContactMotion
+from phipsi.simulation.contact_modes import ContactModes
 
 SPHERE, BOX = pp.shapes.Sphere, pp.shapes.Box
 
@@ -273,19 +274,56 @@ def test_overlap_at_the_start() -> None:
         pp.simulate(system, low, v, 0.01)
 
 
-def test_meshes_are_for_fixed_steps():
-    corners = [[x, y, z] for x in (-0.1, 0.1) for y in (-0.1, 0.1) for z in (-0.1, 0.1)]
+def rock(mesh: bool, friction: float = 0.3) -> Any:
+    """A brick over a floor, as a box or as a mesh."""
+    size = np.array([0.2, 0.3, 0.1])
+    corners = [size / 2 * [x, y, z] for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)]
+    builder = pp.ModelBuilder()
+    builder.add_body(
+        "rock", joint=pp.joints.Free(), inertia=pp.SpatialInertia.box(tuple(size), mass=1.0)
+    )
+    shape = pp.shapes.ConvexMesh(corners) if mesh else BOX(tuple(size))
+    builder.add_shape("rock", "rock", shape)
+    model = builder.build()
+    material = pp.Material(friction, restitution=0.2)
+    return pp.System(model, contacts=pp.Contacts(model, ground=True, material=material))
+
+
+def test_a_mesh_tumbles_as_the_box_that_it_is() -> None:
+    q, v = [0.8, 0.36, 0.48, 0, 0, 0, 0.3], [2.0, 1.0, -1.0, 0.5, 0, 0]
+    one, other = (pp.simulate(rock(x), q, v, 0.45) for x in (True, False))
+    assert [e.name for e in one.events] == [e.name for e in other.events] and one.events
+    assert_allclose([e.t for e in one.events], [e.t for e in other.events], atol=1e-9)
+    assert_allclose(one.q[-1], other.q[-1], atol=1e-8)
+    assert one.contacts.modes.shape[1] == 8  # a slot for every corner
+    force = one.contacts["rock|ground"].force
+    assert force.shape == (len(one), 3) and np.isfinite(force).all()
+
+
+def test_a_ball_rolls_on_a_mesh() -> None:
+    """On a slab of corners as on the plane that its upper face is in."""
+    scene = Scene(friction=0.2, floor=False)
+    slab = [[x, y, z] for x in (-1, 1) for y in (-1, 1) for z in (-0.2, 0)]
+    scene.builder.add_shape("slab", "world", pp.shapes.ConvexMesh(slab), material=pp.Material(0.2))
+    scene.add("ball", SPHERE(0.1), 1.0, (0, 0, 0.1), (1.0, 0, 0))
+    system, q, v = scene.system()
+    run = pp.simulate(system, q, v, 0.3)
+    (stop,) = [e for e in run.events if e.name.endswith("sticks")]
+    assert stop.t == pytest.approx(2 / (7 * 0.2 * G), abs=1e-7)
+    assert stop.q[4] == pytest.approx(12 / (49 * 0.2 * G), abs=1e-7)
+
+
+def test_meshes_on_height_fields_are_for_fixed_steps():
     builder = pp.ModelBuilder()
     inertia = pp.SpatialInertia.box((0.2, 0.2, 0.2), mass=1.0)
     builder.add_body("rock", joint=pp.joints.Free(), inertia=inertia)
+    corners = [[x, y, z] for x in (-0.1, 0.1) for y in (-0.1, 0.1) for z in (-0.1, 0.1)]
     builder.add_shape("rock", "rock", pp.shapes.ConvexMesh(corners))
+    builder.add_shape("land", "world", pp.shapes.HeightField(np.zeros((5, 5)), (0.5, 0.5)))
     model = builder.build()
-    system = pp.System(model, contacts=pp.Contacts(model, ground=True))
-    q = [1, 0, 0, 0, 0, 0, 0.2]
+    system = pp.System(model, contacts=pp.Contacts(model))
     with pytest.raises(InputError, match="which corner of a mesh"):
-        pp.simulate(system, q, np.zeros(6), 0.1)
-    run = pp.simulate(system, q, np.zeros(6), 0.3, integrator="time_stepping", dt=1e-3)
-    assert abs(run.q[-1, 6] - 0.1) < 1e-9
+        pp.simulate(system, [1, 0, 0, 0, 0, 0, 0.2], np.zeros(6), 0.1)
 
 
 def held_arm() -> tuple[pp.System, Any]:
@@ -335,3 +373,34 @@ def test_laws_with_memory_need_steps():
 
     with pytest.raises(pp.PhipsiError, match="'held' has a rate or states"):
         pp.simulate(system, [0.3, 0.1], [0.0, 0.0], 0.1, controller=held)
+
+
+@cache
+def can(friction: float) -> Any:
+    """A cylinder over a floor."""
+    builder = pp.ModelBuilder()
+    across, along = (3 * 0.1**2 + 0.25**2) / 12, 0.1**2 / 2
+    inertia = pp.SpatialInertia(1.0, (0, 0, 0), (across, across, along))
+    builder.add_body("can", joint=pp.joints.Free(), inertia=inertia)
+    builder.add_shape("can", "can", pp.shapes.Cylinder(0.1, 0.25))
+    model = builder.build()
+    return pp.System(
+        model, contacts=pp.Contacts(model, ground=True, material=pp.Material(friction))
+    )
+
+
+@pytest.mark.parametrize(("seed", "friction", "end"), [(8, 0.1, 0.6), (10, 0.5, 0.75)])
+def test_modes_of_a_rolling_can_end(seed: int, friction: float, end: float, monkeypatch) -> None:
+    """Points on its rims are at the floor once in a turn, which is no impact."""
+    rng = np.random.default_rng(seed)
+    turned = rng.normal(size=4)
+    q = np.concatenate([turned / np.linalg.norm(turned), [0, 0, 0.4]])
+    v = np.concatenate([4 * rng.normal(size=3), rng.normal(size=3)])
+    run = pp.simulate(can(friction), q, v, end)
+    proof: Any = run.contacts.certificate
+    assert proof.overlap < 3e-9 and proof.outside < 1e-7 and proof.gain <= 1e-12
+    assert proof.balance < 1e-6 and len(run.events) < 40
+    if seed == 8:  # a twin for which they are
+        monkeypatch.setattr(ContactModes, "shallow", lambda *_: -1.0)
+        with pytest.raises(pp.PhipsiError, match="without end"):
+            pp.simulate(can(friction), q, v, end)

@@ -183,6 +183,7 @@ def test_ratings_of_a_file_as_exact_elements():
 
 
 ARM = pp.examples.planar_arm(2)
+RK4 = {"integrator": "rk4"}
 DRY, RIGID = F.JointFriction(None, 1.0, 0.0), F.JointStop(None, np.inf, lower=-1.0)
 
 
@@ -192,13 +193,15 @@ DRY, RIGID = F.JointFriction(None, 1.0, 0.0), F.JointStop(None, np.inf, lower=-1
         (lambda: pp.Simulator(ARM, [DRY]), "time_stepping"),
         (lambda: pp.Simulator(ARM, [RIGID], integrator="implicit_damping"), "time_stepping"),
         (lambda: pp.Simulator(ARM, [F.JointDamper(None, 1.0)], **STEPPING), "JointStop"),
-        (lambda: pp.simulate(ARM, [0, 0], [0, 0], 0.1, forces=[RIGID]), "time_stepping"),
+        (lambda: pp.simulate(ARM, [0, 0], [0, 0], 0.1, forces=[RIGID], **RK4), "time_stepping"),
         (
-            lambda: pp.simulate(ARM, [0, 0], [0, 0], 0.1, forces=[DRY]),
+            lambda: pp.simulate(ARM, [0, 0], [0, 0], 0.1, forces=[DRY], **RK4),
             "velocity_scale must be positive",
         ),
         (lambda: pp.linearize(ARM, [0, 0], laws=[DRY]), "no efforts at a state"),
-        (lambda: F.JointStop(None, np.inf, 0.1, lower=-1.0).bind(ARM), "does not rebound"),
+        (lambda: F.JointStop(None, np.inf, 0.1, lower=-1.0).bind(ARM), "no dissipation"),
+        (lambda: F.JointStop(None, 5.0, lower=-1.0, restitution=0.5).bind(ARM), "that gives"),
+        (lambda: F.JointStop(None, np.inf, lower=-1.0, restitution=2).bind(ARM), "create energy"),
         (lambda: F.JointFriction(None, 1.0, -1.0).bind(ARM), "velocity_scale"),
     ],
 )

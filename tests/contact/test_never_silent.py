@@ -10,6 +10,7 @@ from contact_problems import Scene
 from numpy.testing import assert_allclose
 
 import phipsi as pp
+from phipsi import operators
 from phipsi.contact.contact_rows import GAINS_ENERGY
 from phipsi.errors import InputError
 from phipsi.motion.step_rows import StepRows
@@ -116,3 +117,38 @@ def test_springs_give_back_what_they_stored():
     sim = pp.Simulator(system, dt=2e-3, **STEPPING)
     run = sim.rollout(sim.start(q, v), steps=300, progress=False)
     assert run.certificate.gain > 1e-3 and run.q[100:, 6].max() > 0.13
+
+
+@pp.law
+def pole(q: Any, k: Any) -> Any:
+    """Not finite at q = 1, and its slope neither."""
+    return k / (q - 1.0)
+
+
+def test_numbers_that_are_not_finite_end_a_trajectory():
+    """Programs inside a step do not look at them: of a body that touches, and of another one."""
+    builder, solid = pp.ModelBuilder(), pp.SpatialInertia.box((0.2, 0.2, 0.2), mass=1.0)
+    builder.add_body("box", joint=pp.joints.Free(), inertia=solid)
+    builder.add_shape("box", "box", pp.shapes.Box((0.2, 0.2, 0.2)))
+    at = pp.Pose(None, (0.0, 0.0, 0.3))
+    turns = pp.joints.Revolute((0, 1, 0))
+    builder.add_body("arm", parent="box", joint=turns, inertia=solid, placement=at)
+    builder.add_body("far", joint=turns, inertia=solid, placement=at)
+    model = builder.build()
+    system = pp.System(model, contacts=pp.Contacts(model, ground=True))
+    q = np.tile(model.neutral(), (3, 1))
+    q[:, 6] = 0.1
+    laws = [pole.on(["arm", "far"]).bind(k=0.0)]  # 0/0 at one place, and zero elsewhere
+    sim = pp.Simulator(system, laws, dt=1e-3, given=("M",), **STEPPING)
+    M = np.tile(pp.compile(operators.M, model, mode="blocks")(), (3, 1, 1, 1))
+    failed = pp.errors.SimulationError
+    for joint in ("arm", "far"):
+        bad = q.copy()
+        bad[1, model.q_slice(joint)] = 1.0
+        with pytest.raises(failed, match=r"\[1\] failed in step 0.*finite.*1 of 3"):
+            sim.rollout(sim.start(bad, parameters={"M": M}), steps=4)
+    run = sim.rollout(sim.start(q, parameters={"M": M}), steps=4)
+    assert np.isfinite(run.q).all()
+    M[2, -1, 0, 1] += 0.1  # an inertia that is not symmetric
+    with pytest.raises(failed, match=r"\[2\] failed in step 0.*1 of 3"):
+        sim.rollout(sim.start(q, parameters={"M": M}), steps=4)

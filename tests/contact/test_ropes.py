@@ -130,7 +130,10 @@ TIED = F.Rope("ball", "world", 1.0)
 @pytest.mark.parametrize(
     ("call", "why"),
     [
-        (lambda m: pp.simulate(m, m.neutral(), [0] * 6, 0.1, forces=[TIED]), "time_stepping"),
+        (
+            lambda m: pp.simulate(m, m.neutral(), [0] * 6, 0.1, forces=[TIED], integrator="lsoda"),
+            "time",
+        ),
         (lambda m: pp.Simulator(m, [TIED]), "ropes"),
         (lambda m: F.Rope("ball", "ball", 1.0).bind(m), "never go taut"),
         (lambda m: F.Rope("ball", "world", 0.0).bind(m), "positive length"),

@@ -150,7 +150,7 @@ def test_adjoints_are_those_of_differences(plan, given, graph):
     weights = [ops.constant(rng.standard_normal(x.shape)) for x in results]
     names = ["normal", "x_a", "x_b", "origins", "V", "p", "world"]
     slopes = adjoints(results, weights, [inputs[x] for x in names])
-    values = evaluate(slopes, given)
+    values = evaluate([x for x in slopes if x is not None], given)
 
     def total(here):
         found = zip(weights, evaluate(results, here), strict=True)

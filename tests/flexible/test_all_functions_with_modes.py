@@ -52,6 +52,9 @@ OTHER = {
     "jacobian_dot_v": lambda m: pp.jacobian_dot_v(m, CALLS.Q, CALLS.V, ["tip"]),
     "operational_space_inertia": lambda m: (
         pp.operational_space_inertia(m, CALLS.Q, ["tip"], on_error="mask")[0]),
+    "sensitivities.operational_space_inertia_sensitivity": lambda m: (
+        pp.sensitivities.operational_space_inertia_sensitivity(
+            m, CALLS.Q, ["tip"], on_error="mask")[0]),
 }  # fmt: skip
 
 
@@ -72,11 +75,7 @@ def test_what_does_not_know_modes_says_so(name):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         with pytest.raises(pp.errors.InputError, match=r"is for rigid bodies, and 'link2' deforms"):
-            function = FUNCTIONS[name]
-            call = NOTED[name]
-            if name == "sensitivities.operational_space_inertia_sensitivity":
-                function(ARM, CALLS.Q, ["tip"])
-            call(ARM)
+            NOTED[name](ARM)
 
 
 def test_what_is_about_rigid_bodies_can_be_asked_of_the_undeformed_ones():
@@ -95,7 +94,7 @@ def test_the_basic_functions_know_modes():
     assert expected <= set(KNOWING)
 
 
-OPERATORS = ["prove", "vjp"]
+OPERATORS = ["prove"]
 
 
 @pytest.mark.parametrize("name", OPERATORS)

@@ -2,29 +2,13 @@
 
 import numpy as np
 import pytest
+from flexible_loops import START, SYSTEM, loop_of_beams
 from numpy.testing import assert_allclose
 
 import phipsi as pp
 from phipsi.motion import closure_terms
 
-BEAM = pp.FlexibleInertia.beam(1.0, 1.0, EI=50.0, modes=0, rotary_inertia=1e-3)
-
-
-def _system():
-    builder = pp.ModelBuilder()
-    builder.add_body("first", joint=pp.joints.Revolute((0, 0, 1)), inertia=BEAM)
-    builder.add_body(
-        "second", parent="first", port="tip", joint=pp.joints.Revolute((0, 0, 1)), inertia=BEAM
-    )
-    builder.add_frame("end", "second", port="tip")
-    pin = pp.constraints.Revolute((0, 0, 1), name="pin", a="end", b=("world", (1.2, 0, 0)))
-    return pp.System(builder.build(), [pin])
-
-
-SYSTEM = _system()
 TREE = SYSTEM.model
-START = TREE.neutral()
-START[[0, 5]] = np.arccos(0.6), -2 * np.arccos(0.6)
 
 
 @pytest.fixture(autouse=True)
@@ -68,7 +52,7 @@ def test_compiled_steps_keep_a_loop_on_a_port_closed(way, monkeypatch):
         monkeypatch.setattr(closure_terms, "MOST_TERMS", 0)
     q, v, h = SYSTEM.assemble(START), np.zeros(TREE.nv), 1e-3
     monkeypatch.setenv("PHIPSI_BACKEND", "native")
-    system = _system()
+    system = loop_of_beams()
     assert isinstance(closure_terms.way_of(system), closure_terms.Unrolled) == (way == "unrolled")
     found, rates = pp.rollout(system, q, v, v, h, 4)
     monkeypatch.setenv("PHIPSI_BACKEND", "reference")

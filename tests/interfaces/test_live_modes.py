@@ -124,13 +124,14 @@ def test_a_hand_pulls_a_point_that_modes_move(run_in_node):
     physics.reset();
     physics.grab(0, [0, 0, 0], {json.dumps(shape)});
     const here = physics.handInWorld(0), mass = physics._mass;
+    const first = values["live_hand.stiffness"][0];
     physics.pull([here[0] + 0.1, here[1] + 0.3, here[2]]);
     values["live_hand.stiffness"][0] = 20;
     values["live_hand.damping"][0] = 0;
     physics.look();
     const stored = values.energies[2];
     physics.advance(1);
-    return {{ free, pulled: list(values.v), here, mass, stored }};
+    return {{ free, pulled: list(values.v), here, mass, stored, first }};
     """
     found = run_in_node(physics, body)
     assert_allclose(found["here"], _place(Q, node), atol=1e-7)
@@ -138,6 +139,9 @@ def test_a_hand_pulls_a_point_that_modes_move(run_in_node):
     J = np.array([_place(Q + e, node) - _place(Q - e, node) for e in step]).T / 2e-6
     M = pp.mass_matrix(arm(), Q)
     assert_allclose(found["mass"], 3 / np.trace(J @ np.linalg.solve(M, J.T)), rtol=1e-6)
+    bends = J[:, 1:3] @ np.linalg.solve(STIFF.stiffness, J[:, 1:3].T)  # m/N
+    firm = found["mass"] * (3 * np.pi) ** 2
+    assert_allclose(found["first"], min(firm, 0.3 / np.diag(bends).max()), rtol=0.05)
     force = 20 * np.array([0.1, 0.3, 0.0])
     K, C = np.zeros((4, 4)), np.zeros((4, 4))
     K[1:3, 1:3], C[1:3, 1:3] = STIFF.stiffness, STIFF.damping

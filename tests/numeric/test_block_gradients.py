@@ -45,7 +45,7 @@ VECTORS = {
     "log det and another scalar": LOG_DET + v.T @ D @ v,
     "the gradient of log det": pp.diff(LOG_DET, "q").T,
     "derivatives of P": pp.diff(P @ V, "q", along="v"),
-    "diagonal Coriolis terms": diagonal._coriolis(),
+    "diagonal Coriolis terms": diagonal._coriolis(False),
     "products with Jacobians": pp.diff(dynamics.GRAVITY_FORCES, "q") @ v,
     "gradients": pp.diff(dynamics.INVERSE_DYNAMICS, "q").T @ v,
 }

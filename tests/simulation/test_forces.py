@@ -295,7 +295,6 @@ ARM = pp.examples.planar_arm(2)
         (lambda: F.JointDamper("joint1", [1.0, 2.0]), "must be one number or 1"),
         (lambda: F.JointDamper("joint1", "soft"), "must be one number or 1"),
         (lambda: F.JointSpring("joint1", np.nan), "stiffness is nan"),
-        (lambda: F.JointFriction(None, 1.0, 0.0), "velocity_scale must be positive"),
         (lambda: F.JointStop("joint1", 10.0), "no limits in the model"),
         (lambda: F.JointStop("joint1", 10.0, lower=2.0, upper=1.0), "lower is above upper"),
         (lambda: F.PointSpring("tip", "link2", 1.0), "same body"),

@@ -18,7 +18,7 @@ from random_models import ALL, Rng, random_axis, random_tree
 import phipsi as pp
 from phipsi.model.model import Model
 
-ONE_RATE = ("revolute", "prismatic", "helical")
+GEARED = ("revolute", "prismatic", "helical", "cylindrical", "planar")
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Explicit:
             at, of = self.model.v_slice(name), self.geared.v_slice(name)
             out[at, of] = np.eye(of.stop - of.start)
         for name, (joint, ratio) in self.shares.items():
-            out[self.model.v_slice(name), self.geared.v_slice(joint)] = ratio
+            out[self.model.v_slice(name), self.geared.v_slice(joint).start] = ratio
         return out
 
     def q(self, q: np.ndarray) -> np.ndarray:
@@ -44,7 +44,7 @@ class Explicit:
         for name in self.geared.joint_names:
             out[self.model.q_slice(name)] = q[self.geared.q_slice(name)]
         for name, (joint, ratio) in self.shares.items():
-            out[self.model.q_slice(name)] = ratio * q[self.geared.q_slice(joint)]
+            out[self.model.q_slice(name)] = ratio * q[self.geared.q_slice(joint).start]
         return out
 
     def system(self) -> pp.System:
@@ -81,7 +81,7 @@ def geared_tree(
     If it is `flying`, on a free joint with turning joints, no rotor is on the world.
     """
     rng = np.random.default_rng(seed)
-    geared = ["revolute", "helical"]
+    geared = ["revolute", "helical", "cylindrical", "planar"] if flying else ["revolute", "helical"]
     kinds = ["free", *rng.choice(geared, bodies - 1)] if flying else [*ALL, *(3 * geared)]
     tree = random_tree(rng, bodies, kinds, armature=not flying and bool(rng.integers(2)))
     model, full, shares = tree, tree, {}
@@ -123,7 +123,7 @@ def _drawn(rng: Rng, tree: Model) -> tuple[str, Any, str, np.ndarray] | None:
     body = tree.body(tree.body_names[k])
     on = str(rng.choice(["parent", "parent", "child", "world"]))
     carrier = {"parent": body.parent, "child": body.name, "world": "world"}[on]
-    if body.joint.kind not in ONE_RATE:
+    if body.joint.kind not in GEARED:
         return None
     still = carrier == "world" or not _turns(tree, carrier)
     if body.joint.kind == "prismatic" and not still:

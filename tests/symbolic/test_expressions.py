@@ -80,7 +80,8 @@ from phipsi.operators.catalogue import CATALOGUE, definition, family_of, with_ar
 STYLES = ("greek", "ascii", "latex")
 WHITEN, COLOUR = I - H @ psi @ K, I + H @ phi @ K
 FUNCTIONS = {"select", "total", "dHT", "dH", "dBT", "dB", "unit_rate",
-             "unit_effort", "unit_inertia", "operand", "dA", "dAT"}  # fmt: skip
+             "unit_effort", "unit_inertia", "operand", "dA", "dAT", "dM", "ddM", "dE",
+             "dET"}  # fmt: skip
 NAMED = [name for name in CATALOGUE if name not in FUNCTIONS]
 EXPRESSIONS: list[Expr] = [
     ops.dHT(ops.v),
@@ -93,6 +94,14 @@ EXPRESSIONS: list[Expr] = [
     ops.unit_rate("shoulder", 2),
     ops.unit_rate("knee").T @ ops.H,
     ops.dA(ops.J @ ops.v) @ phi.T,
+    ops.dM(V).T @ V,
+    ops.ddM(V, ops.gravity),
+    with_arguments("dE", ops.b, V, hole=0) @ V,
+    with_arguments("Edot", V, V) + with_arguments("Edot", V),
+    ops.dET(V).T,
+    ops.dE_trace(ops.P @ ops.E_phi.T @ ops.Upsilon, V),
+    ops.dM_trace(ops.Upsilon),
+    ops.rigid_cross(V).T @ ops.rigid_cross_force(ops.b),
     with_arguments("Adot", V, V) @ ops.J,
     ops.unit_inertia("thigh", 3),
     ops.unit_effort("knee", 1),

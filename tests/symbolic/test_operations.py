@@ -20,7 +20,8 @@ EARLIER = ("spatial", "model", "expressions", "operators", "rewrite")  # know no
 COMMON = set(
     "M T add mul cross cross_force vee logdet gravity total pair matrix eye zero input seed half "
     "spin angular up down inv regress dH dHT dH_trace vee_force inertia_of inertia_trace Jr "
-    "unit_rate diag relative selected rotation K_e C_e modal".split()
+    "unit_rate diag relative selected rotation K_e C_e modal "
+    "modal_rows dM ddM dE dET dM_trace dE_trace rigid_vee rigid_vee_force".split()
 )
 
 

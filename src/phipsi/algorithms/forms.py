@@ -51,13 +51,17 @@ from phipsi.operators import (
     v,
     vdot,
 )
-from phipsi.operators.own_operators import scalar
+from phipsi.operators.own_operators import operator, scalar
 
 Pair = tuple[Expr, Expr]
 
 # Coriolis accelerations and gravity; every acceleration computed with it is the true one − [0; g].
 A_G = a + gravity
 WHITEN = I - H @ psi @ K
+INNOVATIONS = operator("D_inv", "efforts -> rates", 0.0, symmetric=True, symbol="D⁻¹")
+"""D⁻¹ where it is given."""
+KNOWN_INVERSE = WHITEN.T @ INNOVATIONS @ WHITEN
+"""ℳ⁻¹ where G and D⁻¹ are given: two sweeps without articulated inertias."""
 MASS_MATRIX_INVERSE = mass_matrix.inv
 GRAVITY_FORCES = H @ phi @ M @ phi.T @ gravity
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from phipsi.errors import SpaceError
-from phipsi.expressions.functions import dH_trace, inertia_trace, vee
+from phipsi.expressions.functions import cross, dH_trace, inertia_trace, rigid_cross, trace, vee
 from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import Expr, block_diagonal, identity, intern, leaf, zero
 from phipsi.expressions.row import Row
@@ -34,12 +34,14 @@ from phipsi.operators.catalogue import (
     M,
     Riccati,
     arguments_of,
+    definition,
     family_of,
     phi,
     place_of,
     with_arguments,
 )
 from phipsi.operators.inputs import leaves_of, needs_of, own_rows
+from phipsi.operators.modal_definitions import definition_with_modes
 from phipsi.rewrite.inverses import riccati_of
 
 VARIABLES: dict[str, Space] = {
@@ -95,14 +97,20 @@ def change_in(x: Expr) -> Expr | None:
 
 
 class Symbols:
-    """The change of one variable, or of all of them, as leaves for `differential(x, d)`."""
+    """The change of one variable, or of all of them, as leaves for `differential(x, d)`.
 
-    def __init__(self, wrt: str | None = None) -> None:
-        self.wrt = wrt
+    `modal`: bodies may have modes, so that M depends on q.
+    """
+
+    def __init__(self, wrt: str | None = None, modal: bool = False) -> None:
+        self.wrt, self.modal = wrt, modal
         by_q, by_inertia = wrt in ("q", None), wrt in ("inertia", None)
         self.rates = U if by_q else zero(ONE, RATES)
         self.relative = RELATIVE if by_q else zero(ONE, MOTIONS)
         self.motion = MOTION if by_q else zero(ONE, MOTIONS)
+        self.modes = self.relative if modal else zero(ONE, MOTIONS)
+        self.cross = rigid_cross if modal else cross
+        self.definition = definition_with_modes if modal else definition
         self.parameters = PARAMETER if by_inertia else zero(ONE, PARAMETERS)
 
     def __call__(self, y: Expr) -> Expr:
@@ -114,7 +122,9 @@ class Symbols:
 
     def moves(self, y: Expr) -> bool:
         """Whether y depends on the variable at all."""
-        return self.wrt is None or self.wrt in needs_of(y)
+        if self.wrt is None or self.wrt in needs_of(y):
+            return True
+        return self.modal and self.wrt == "q" and "inertia" in needs_of(y)
 
 
 @lru_cache(maxsize=2**14)
@@ -144,7 +154,9 @@ def swaps(A: Expr, x: Expr) -> list[tuple[Expr, Expr]]:
     z, others = args[0], args[1:]
     if flipped:  # with two open directions there is no operator
         name = form.adjoint if core.name == form.applied else form.applied
-        return [(z, with_arguments(name, x, *others, hole=place).T)]
+        flat = [(z, with_arguments(name, x, *others, hole=place).T)]
+        both = form.twice and len(others) == 1  # the order of the two directions does not matter
+        return [*flat, (others[0], with_arguments(form.twice, z, x))] if both else flat
     directions = (*others[:place], x, *others[place:])
     whole = with_arguments(form.change, *directions)
     out = [(z, whole if core.name == form.applied else whole.T)]
@@ -164,9 +176,11 @@ def log_det_change(x: Expr, d: Change) -> Expr:
     """δ log det ℳ = Σ tr(D⁻¹ δD), a trace with Υ instead of one with δP, for H and E_φ.
 
     The gradient by q is g = −2 H vee(Y P⁺) + 2 dH_trace((I − P π̄* Y) G) with Y = E_φ* Υ E_φ, that
-    by the inertial parameters the trace of Υ M(π).
+    by the inertial parameters the trace of Υ M(π). With modes it is the trace as it stands.
     """
     f = log_det_family(x, d)
+    if d.modes.op is not Op.ZERO:
+        return trace(f.D.inv @ d(f.D))
     by_parameters = inertia_trace(f.Upsilon).T @ d.parameters if f.M is M else zero(ONE, ONE)
     return by_parameters + log_det_gradient(f).T @ d.rates
 

@@ -14,7 +14,7 @@ from phipsi.calculus.families import Family
 from phipsi.calculus.gradient import Gradient
 from phipsi.calculus.tangent import NoOperatorError, Tangent
 from phipsi.compiler import compile
-from phipsi.errors import InputError, LoweringError, SpaceError, not_too_deep
+from phipsi.errors import InputError, SpaceError, not_too_deep
 from phipsi.expressions import check
 from phipsi.expressions.node import Expr, identity, zero
 from phipsi.expressions.spaces import EFFORTS, ONE, PARAMETERS, RATES, UNKNOWN, Space
@@ -24,19 +24,33 @@ from phipsi.model.model import Model
 from phipsi.model.points import PointSet
 from phipsi.operators import parse, unit_effort, unit_inertia, unit_rate
 from phipsi.operators.catalogue import catalogue_leaf, operand
-from phipsi.operators.inputs import leaves_of, needs_of
-from phipsi.sweeps.equation_builder import no_modes
+from phipsi.operators.inputs import leaves_of
+from phipsi.operators.modal_definitions import (
+    depends_on_modes,
+    is_of_rigid_bodies,
+    knows_modes,
+)
 
 _ONE_DOF = re.compile(r"^(\w+)\[([^\],]+)(?:,\s*(\d+))?\]$")
 
 
 @overload
-def diff(expr: Family, wrt: str | Expr, along: Expr | str | None = None) -> Family: ...
+def diff(
+    expr: Family, wrt: str | Expr, along: Expr | str | None = None, *, modes: bool = False
+) -> Family: ...
 @overload
-def diff(expr: Expr, wrt: str | Expr, along: Expr | str) -> Expr: ...
+def diff(expr: Expr, wrt: str | Expr, along: Expr | str, *, modes: bool = False) -> Expr: ...
 @overload
-def diff(expr: Expr, wrt: str | Expr, along: Expr | str | None = None) -> Any: ...  # it depends
-def diff(expr: Expr | Family, wrt: str | Expr, along: Expr | str | None = None) -> Expr | Family:
+def diff(
+    expr: Expr, wrt: str | Expr, along: Expr | str | None = None, *, modes: bool = False
+) -> Any: ...  # it depends
+def diff(
+    expr: Expr | Family,
+    wrt: str | Expr,
+    along: Expr | str | None = None,
+    *,
+    modes: bool = False,
+) -> Expr | Family:
     """Differentiate an expression; the result is an expression of the same algebra.
 
     `wrt` is "q", "v", "vdot", "tau", "f_ext", "f0", or "inertia" for the ten inertial parameters of
@@ -57,9 +71,10 @@ def diff(expr: Expr | Family, wrt: str | Expr, along: Expr | str | None = None) 
       entry [..., j, k] of second derivatives is L_k (L_j X), which is symmetric in j and k for
       joints with q̇ = v.
 
-    Derivatives by q are those of mechanisms of rigid bodies, whose M is constant. Of flexible
-    bodies M(η) changes too. Compiling such a derivative for them is an error, except where nothing
-    is left of it that knows bodies: ``diff(M @ x, "q", along="dq")`` is 0, also if x is constant.
+    Derivatives are those of rigid bodies, whose M is constant and whose E_φ depends on one joint.
+    If bodies deform, ``modes=True`` adds the terms by their modes, Ṁ{…} and Ė{…}. Compiling the
+    short form for a mechanism with flexible bodies is an error. Where no part of it knows bodies,
+    as in ``diff(M @ x, "q")``, the long form is returned, which is right for all.
 
     **Source:** theory/sensitivities 1–6; MS lemmas 3.1–4.3.
 
@@ -72,13 +87,24 @@ def diff(expr: Expr | Family, wrt: str | Expr, along: Expr | str | None = None) 
     >>> print(pp.diff(phi, "q", along="dq"))
     −φ E_φ cross(H* dq)* φ
     """
-    return _diff(expr, wrt.name if isinstance(wrt, Expr) else wrt, along)
+    name = wrt.name if isinstance(wrt, Expr) else wrt
+    inner = _inside(expr)
+    _check_expression(inner, "pp.diff")
+    if modes or knows_modes(inner):
+        return _diff(expr, name, along, True)
+    found = _diff(expr, name, along, False)
+    if not depends_on_modes(inner) or is_of_rigid_bodies(_inside(found)):
+        return found
+    return _diff(expr, name, along, True)
 
 
-def _diff(expr: Expr | Family, wrt: str, along: Expr | str | None) -> Expr | Family:
+def _inside(x: Expr | Family) -> Expr:
+    return x.expr if isinstance(x, Family) else x
+
+
+def _diff(expr: Expr | Family, wrt: str, along: Expr | str | None, modal: bool) -> Expr | Family:
     if isinstance(expr, Family):
-        return _diff_family(expr, wrt, along)
-    _check_expression(expr, "pp.diff")
+        return _diff_family(expr, wrt, along, modal)
     found = _ONE_DOF.match(wrt.strip()) if isinstance(wrt, str) else None
     if found:
         if along is not None:
@@ -87,12 +113,12 @@ def _diff(expr: Expr | Family, wrt: str, along: Expr | str | None) -> Expr | Fam
         along = _unit(wrt, name, i, expr)
     changing = variable_operator(wrt, expr) if isinstance(cast(object, wrt), str) else None
     if changing is not None:
-        return _change(expr, wrt, _operator_change(changing, along))
+        return _change(expr, wrt, _operator_change(changing, along), modal)
     space = _variable(wrt, expr)
     if along is None and expr.is_vector:
         try:
             with not_too_deep("differentiated"):
-                return Tangent(wrt, space)(expr)
+                return Tangent(wrt, space, modal)(expr)
         except NoOperatorError:
             if space is not ONE and not _directions(wrt, space):
                 raise
@@ -100,7 +126,7 @@ def _diff(expr: Expr | Family, wrt: str, along: Expr | str | None) -> Expr | Fam
         along = identity(ONE)
     if along is None:
         direction = _direction(expr, wrt)
-        return Family(_change(expr, wrt, direction), direction)
+        return Family(_change(expr, wrt, direction, modal), direction)
     direction = parse(along) if isinstance(along, str) else along
     if not isinstance(cast(object, direction), Expr):
         raise InputError(
@@ -112,7 +138,7 @@ def _diff(expr: Expr | Family, wrt: str, along: Expr | str | None) -> Expr | Fam
             f"along={direction} must be a vector of {space.phrase}, because it is a "
             f"change of {wrt}, but it is: {check.signature(direction)}"
         )
-    return _change(expr, wrt, direction)
+    return _change(expr, wrt, direction, modal)
 
 
 def _operator_change(X: Expr, along: Expr | str | None) -> Expr:
@@ -132,20 +158,22 @@ def _operator_change(X: Expr, along: Expr | str | None) -> Expr:
     )
 
 
-def _change(expr: Expr, wrt: str, direction: Expr) -> Expr:
+def _change(expr: Expr, wrt: str, direction: Expr, modal: bool) -> Expr:
     with not_too_deep("differentiated"):
-        return Directional({wrt: direction})(expr)
+        return Directional({wrt: direction}, modal)(expr)
 
 
-def _diff_family(family: Family, wrt: str, along: Expr | str | None) -> Family:
+def _diff_family(family: Family, wrt: str, along: Expr | str | None, modal: bool) -> Family:
     """Every member of a family differentiated: one over two directions, unless one is named."""
     if along is None and not (isinstance(cast(object, wrt), str) and _ONE_DOF.match(wrt.strip())):
         direction = _direction(family.expr, wrt, family.directions)
-        return Family(_change(family.expr, wrt, direction), *family.directions, direction)
+        change = _change(family.expr, wrt, direction, modal)
+        return Family(change, *family.directions, direction)
     direction = parse(along) if isinstance(along, str) else along
     if isinstance(direction, Expr):
         family.check_apart(direction)
-    return Family(diff(family.expr, wrt, direction), *family.directions)
+    change = cast(Expr, _diff(family.expr, wrt, direction, modal))
+    return Family(change, *family.directions)
 
 
 # leaves that can stand for the direction of a family, the usual one first
@@ -246,24 +274,23 @@ def vjp(
         )
     names = (wrt,) if isinstance(wrt, (str, Expr)) else tuple(wrt)
     names = tuple(name.name if isinstance(name, Expr) else name for name in names)
-    if "q" in names and getattr(model, "is_flexible", False) and "inertia" in needs_of(expr):
-        raise LoweringError(no_modes(f"the gradient of {check.shown(expr)} by q"))
     if not names:
         raise InputError("say by what to differentiate: pp.vjp(expr, model, ('q', 'v'))")
-    gradients = tuple(gradient(expr, name) for name in names)
+    modal = bool(getattr(model, "is_flexible", False))
+    gradients = tuple(gradient(expr, name, modal) for name in names)
     modes = ["blocks" if variable_operator(name, expr) else "apply" for name in names]
     single = isinstance(wrt, (str, Expr))
     target, mode = (gradients[0], modes[0]) if single else (gradients, modes)
     return compile(target, model, mode=mode, points=points, backend=backend, same_operand=True)
 
 
-def gradient(expr: Expr, wrt: str) -> Expr:
+def gradient(expr: Expr, wrt: str, modal: bool = False) -> Expr:
     """The gradient of c* y by one variable: an operator on c, or a vector that is linear in it.
 
     The operator is the adjoint of `diff(y, wrt)`. Where that is not an operator of the algebra,
     because y contains P, D, G, ψ or bd(…), c is the leaf ``operand[…]`` that stands for the operand
     of a program, and the gradient is a vector. By an own operator X it is the memoryless operator G
-    with tr(G* δX) = c* δy, symmetric if X is.
+    with tr(G* δX) = c* δy, symmetric if X is. `modal`: bodies may have modes.
 
     >>> from phipsi.calculus.differentiation import gradient
     >>> from phipsi.operators import D, tau
@@ -274,10 +301,10 @@ def gradient(expr: Expr, wrt: str) -> Expr:
     changing = variable_operator(wrt, expr)
     with not_too_deep("differentiated"):
         if changing is not None:
-            W = Gradient(wrt, zero(changing.gives, changing.takes))(expr, weight)
+            W = Gradient(wrt, zero(changing.gives, changing.takes), modal)(expr, weight)
             return Fraction(1, 2) * (W + W.T) if changing.T is changing else W.T
         space = _variable(wrt, expr)
         try:
-            return Tangent(wrt, space)(expr).T
+            return Tangent(wrt, space, modal)(expr).T
         except NoOperatorError:
-            return Gradient(wrt, zero(ONE, space.dual))(expr, weight)
+            return Gradient(wrt, zero(ONE, space.dual), modal)(expr, weight)

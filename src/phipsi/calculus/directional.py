@@ -10,26 +10,32 @@ from collections.abc import Mapping
 
 from phipsi.calculus.change import log_det_change, no_formula_rule, no_rule
 from phipsi.errors import SpaceError
+from phipsi.expressions.functions import cross, rigid_cross
 from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import Expr, rebuild, total_of, zero
-from phipsi.expressions.spaces import ONE, PARAMETERS, RATES
+from phipsi.expressions.spaces import MOTIONS, ONE, PARAMETERS, RATES
 from phipsi.expressions.structure import is_memoryless
 from phipsi.operators.block_formulas import Formula
 from phipsi.operators.catalogue import H, definition, family_of, phi, place_of, with_arguments
+from phipsi.operators.modal_definitions import definition_with_modes
 
 
 class Directional:
     """Changes of expressions along one direction, each derived once.
 
     `along` maps what changes to its change: "q" to a vector of joint rates, and names of inputs
-    ("v", "tau", …) to vectors of their own space. All others do not change.
+    ("v", "tau", …) to vectors of their own space. All others do not change. `modal`: bodies may
+    have modes.
     """
 
-    def __init__(self, along: Mapping[str, Expr]) -> None:
+    def __init__(self, along: Mapping[str, Expr], modal: bool = False) -> None:
         self.along = dict(along)
         self.rates = self.along.pop("q", zero(ONE, RATES))
         self.relative = H.T @ self.rates
         self.motion = phi.T @ self.relative
+        self.modes = self.relative if modal else zero(ONE, MOTIONS)
+        self.cross = rigid_cross if modal else cross
+        self._definition = definition_with_modes if modal else definition
         self.parameters = self.along.get("inertia", zero(ONE, PARAMETERS))
         self._variables = set(along)
         self._done: dict[Expr, Expr] = {}
@@ -77,7 +83,7 @@ class Directional:
             return self.along[x.name]
         if x.row.differential is not None:
             return x.row.differential(x, self)
-        meaning = definition(x)
+        meaning = self._definition(x)
         if meaning is not None:
             return self(meaning)
         if self._variables.intersection(x.row.needs):

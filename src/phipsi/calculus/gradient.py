@@ -42,7 +42,17 @@ from phipsi.calculus.change import (
 )
 from phipsi.calculus.tangent import name_velocity
 from phipsi.errors import SpaceError
-from phipsi.expressions.functions import cross, dH_trace, open_place, outer, scaled, trace
+from phipsi.expressions.functions import (
+    cross,
+    dE_trace,
+    dH_trace,
+    dM_trace,
+    open_place,
+    outer,
+    rigid_cross,
+    scaled,
+    trace,
+)
 from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import (
     Expr,
@@ -60,7 +70,14 @@ from phipsi.expressions.structure import (
     is_strict,
 )
 from phipsi.operators.block_formulas import Formula
-from phipsi.operators.catalogue import change_along, definition, hinge_variation
+from phipsi.operators.catalogue import (
+    HINGE,
+    INERTIA,
+    STEP,
+    change_along,
+    change_of,
+    definition,
+)
 from phipsi.operators.inputs import leaves_of
 from phipsi.operators.transitions import is_step, is_transition, transition_step
 from phipsi.rewrite.causal import diagonal_part, one_step_factors
@@ -68,6 +85,10 @@ from phipsi.rewrite.collect import split_sign
 from phipsi.rewrite.expansion import Factors, expand_products
 
 Terms = list[tuple[Number, Expr]]
+_CROSSES = (cross, rigid_cross)
+_TRACES = {HINGE: dH_trace, INERTIA: dM_trace, STEP: dE_trace}
+_TRACED = {dH_trace: HINGE, dM_trace: INERTIA}
+"""tr(Ẋ{u} Z) as a function of u: those of a step are not differentiated again."""
 
 
 class Gradient:
@@ -80,22 +101,25 @@ class Gradient:
     contains them has passed on its part.
     """
 
-    def __init__(self, wrt: str, nothing: Expr, of: Gradient | None = None) -> None:
+    def __init__(
+        self, wrt: str, nothing: Expr, modal: bool = False, of: Gradient | None = None
+    ) -> None:
         self.wrt, self._nothing, self._of = wrt, nothing, of
-        self._symbols = Symbols(wrt)
+        self._symbols = Symbols(wrt, modal)
+        self._definition = self._symbols.definition
         self._depends = lru_cache(None)(self._symbols.moves) if of is None else has_symbols
         self._parts: dict[Expr, Terms] = (
             {MOTION: [], RELATIVE: [], PARAMETER: [], U: []} if of is None else of._parts
         )
         self._terms: Terms = [] if of is None else of._terms
         self._waiting: dict[Expr, Terms] = {}
-        self._inner = Gradient(wrt, nothing, self) if of is None else self
+        self._inner = Gradient(wrt, nothing, modal, self) if of is None else self
 
     def __call__(self, y: Expr, c: Expr) -> Expr:
         """The gradient of c* y, of c in the dual space of y."""
         self._vector(y, c)
         while self._waiting:  # the outermost first
-            x = max(self._waiting, key=lambda y: (height(y), str(y)))
+            x = max(self._waiting, key=lambda y: (height(y, self._symbols.modal), str(y)))
             self._settle(x, gather(self._waiting.pop(x)))
         for symbol, parts in self._parts.items():
             meaning = definition(symbol)
@@ -110,7 +134,7 @@ class Gradient:
         self._waiting.setdefault(x, []).append((1, weight))
 
     def _settle(self, x: Expr, weight: Expr) -> None:
-        meaning = definition(x)
+        meaning = self._definition(x)
         if x.is_vector:
             assert meaning is not None
             self._vector(meaning, weight)
@@ -142,8 +166,8 @@ class Gradient:
             self._vector(z.args[0], -(z @ z @ w))
         elif z.op is Op.LOGDET:
             self._log_det(z, w)
-        elif z.function is dH_trace:
-            self._hinge_trace(z, w)
+        elif z.function in _TRACED:
+            self._trace(z, w)
         elif z.op is not Op.LEAF:
             self._function(z, w)
         elif z in self._parts:
@@ -153,7 +177,7 @@ class Gradient:
             self._of._vector(changing, w)
         elif z.row.differential is not None:
             self._inner._vector(z.row.differential(z, self._symbols), w)
-        elif definition(z) is not None:
+        elif self._definition(z) is not None:
             self._wait(z, w)
         else:
             raise SpaceError(no_rule(z))
@@ -200,11 +224,12 @@ class Gradient:
             w = formula.weight(x.args, i, weight)
             (self._vector if y.is_vector else self._blocks)(y, w)
 
-    def _hinge_trace(self, z: Expr, w: Expr) -> None:
-        """w* z = tr(Ḣ{…; w} X), w at the place of the open direction."""
+    def _trace(self, z: Expr, w: Expr) -> None:
+        """w* z = tr(Ḣ{…; w} X) or tr(Ṁ{…; w} X), w at the place of the open direction."""
         X, *others = z.args
         place = open_place(z)
-        change = hinge_variation(*others[:place], w, *others[place:])
+        assert z.function is not None
+        change = change_of(_TRACED[z.function], *others[:place], w, *others[place:])
         self._blocks(X, change)
         for c, y in change.terms:
             if y.op is Op.LEAF:
@@ -225,7 +250,9 @@ class Gradient:
             self._between(left, A.args, x)
         elif A.op is Op.INVERSE:
             self._operator(-(A.T @ left), A.args[0], name_velocity(A @ x))
-        elif A.op is Op.ADJOINT and (self._of is None or A.args[0].function is not cross):
+        elif A.op is Op.ADJOINT and (
+            self._of is None or A.args[0].function not in (cross, rigid_cross)
+        ):
             self._operator(x, A.args[0], left)
         elif A.op is Op.AS_MATRIX:
             self._operator(left, A.args[0], x)
@@ -249,7 +276,7 @@ class Gradient:
                 self._blocks(A, outer(x, left))
             else:
                 self._inner._operator(left, A.row.differential(A, self._symbols), x)
-        elif (meaning := definition(A)) is not None:
+        elif (meaning := self._definition(A)) is not None:
             self._operator(left, meaning, x)
         else:
             raise SpaceError(no_rule(A))
@@ -282,10 +309,16 @@ class Gradient:
             self._diagonal_part(A, Z)
         elif (changing := change_in(A)) is not None:
             self._of._blocks(changing, Z)
-        else:  # Ḣ{…}
-            for i, y in enumerate(A.args):
-                if self._depends(y):
-                    self._vector(y, dH_trace(Z, *A.args[:i], *A.args[i + 1 :], hole=i))
+        else:  # Ḣ{…} or Ṁ{…}
+            self._traces(A, Z)
+
+    def _traces(self, A: Expr, Z: Expr) -> None:
+        """Pass on tr(Z A) to the directions of A = Ẋ{…}."""
+        assert A.row.form is not None
+        for i, y in enumerate(A.args):
+            if self._depends(y):
+                trace_of = _TRACES[A.row.form]
+                self._vector(y, trace_of(Z, *A.args[:i], *A.args[i + 1 :], hole=i))
 
     # -- bd(…) -------------------------------------------------------------------------------------
 
@@ -364,6 +397,8 @@ class Gradient:
         if (changing := change_in(step)) is not None:
             assert self._of is not None
             self._of._step(changing, b @ A, F, C @ a)
+        elif self._of is not None and step.row.form is STEP:
+            self._traces(step, b @ A @ F.T @ C @ a)
         elif self._of is None and step.row.differential is not None:
             for c, y in (a @ step.row.differential(step, self._symbols) @ b).terms:
                 self._inner._step(y, c * A, F, C)
@@ -386,15 +421,15 @@ def gather(terms: Terms) -> Expr:
 
 
 @lru_cache(maxsize=2**14)
-def height(x: Expr) -> int:
+def height(x: Expr, modal: bool) -> int:
     """More than that of anything x changes with, through definitions and differentials."""
-    parts = list(x.args)
+    parts, symbols = list(x.args), Symbols(modal=modal)
     if x.op is Op.LEAF and x.row.differential is not None:
-        change = x.row.differential(x, Symbols())
+        change = x.row.differential(x, symbols)
         parts += [y for y in map(change_in, leaves_of(change)) if y is not None]
-    elif x.op is Op.LEAF and (meaning := definition(x)) is not None:
+    elif x.op is Op.LEAF and (meaning := symbols.definition(x)) is not None:
         parts.append(meaning)
-    return 1 + max(map(height, parts), default=0)
+    return 1 + max((height(y, modal) for y in parts), default=0)
 
 
 def no_gradient(x: Expr) -> str:

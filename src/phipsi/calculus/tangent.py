@@ -31,7 +31,7 @@ from phipsi.errors import SpaceError
 from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import Expr, identity, product, total_of, zero
 from phipsi.expressions.spaces import ONE, Space
-from phipsi.operators.catalogue import H, V, definition, phi, v
+from phipsi.operators.catalogue import H, V, phi, v
 
 
 class NoOperatorError(SpaceError):
@@ -42,12 +42,15 @@ class Tangent:
     """Derivatives of vectors by one variable, each derived once.
 
     Differentials of leaves are walked by a second one, `of`, which holds all but their symbols.
+    `modal`: bodies may have modes.
     """
 
-    def __init__(self, wrt: str, space: Space, of: Tangent | None = None) -> None:
+    def __init__(
+        self, wrt: str, space: Space, modal: bool = False, of: Tangent | None = None
+    ) -> None:
         self.wrt, self.space, self._of = wrt, space, of
-        self._symbols = Symbols(wrt)
-        self._inner = Tangent(wrt, space, self) if of is None else self
+        self._symbols = Symbols(wrt, modal)
+        self._inner = Tangent(wrt, space, modal, self) if of is None else self
         self._depends = self._symbols.moves if of is None else has_symbols
         self._done: dict[Expr, Expr] = {}
 
@@ -93,7 +96,7 @@ class Tangent:
             return self._of(changing)
         if y.row.differential is not None:
             return self._inner(y.row.differential(y, self._symbols))
-        meaning = definition(y)
+        meaning = self._symbols.definition(y)
         if meaning is None:
             raise SpaceError(no_rule(y))
         return self(meaning)
@@ -131,7 +134,7 @@ class Tangent:
         if (changing := change_in(core)) is not None:
             assert self._of is not None
             return self._of.push(changing if core is A else changing.T, x)
-        meaning = definition(core)
+        meaning = self._symbols.definition(core)
         if core.row.differential is not None and not (core.row.riccati and meaning is None):
             change = core.row.differential(core, self._symbols)
             return self._inner.push(change if core is A else change.T, x)

@@ -336,18 +336,10 @@ class Wiring:
         self._joint_rows.append(rows)
 
     def _all_rows(self) -> JointRows:
-        def listed(name: str) -> tuple[Any, ...]:
-            return tuple(y for x in self._joint_rows for y in getattr(x, name))
-
-        def joined(name: str) -> Node | None:
-            parts = [getattr(x, name) for x in self._joint_rows]
-            found = [x for x in parts if x is not None]
-            return as_node(np.concatenate(found)) if found else None
-
-        fields = {"stops": ("gaps",), "rubs": ("bounds",), "ropes": ("slacks", "pulls")}
-        known: dict[str, Any] = {name: listed(name) for name in fields}
-        known |= {name: joined(name) for several in fields.values() for name in several}
-        return JointRows(**known)
+        rows = JointRows.joined(self._joint_rows)
+        names = ("gaps", "bounds", "slacks", "pulls")
+        found = {n: None if (x := getattr(rows, n)) is None else as_node(x) for n in names}
+        return replace(rows, **found)
 
     def change(self, state: str, rate: Node) -> None:
         """The rate of a continuous state."""

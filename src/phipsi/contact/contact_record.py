@@ -38,36 +38,41 @@ class ContactRecord:
     `ContactPoints` of all slots (..., kept, k); `gaps` (..., kept, k), m; `forces`
     (..., kept, k, 6), [moment; force] on side a in world axes, N·m and N, means over the step that
     ends at that time (in runs with events, those at that time); `modes` (kept, k) of runs of
-    `simulate`: 0 open, 1 slips (or has no friction), 2 sticks; `certificate`.
+    `simulate`: 0 open, 1 slips (or has no friction), 2 sticks; `joint_forces` of runs with events:
+    "stop" and "friction" (kept, nv) at all rates, N·m or N, "rope" (kept, ropes), N; `certificate`.
     ``record["foot|ground"]`` is the `PairRecord` of a pair.
     """
 
     def __init__(
         self,
-        contacts: Contacts,
+        contacts: Contacts | None,
         t: Array,
         q: Array,
         impulses: Array | None,
         dt: float,
         certificate: Certificate | EventCertificate,
         modes: Array | None = None,
+        joint_forces: dict[str, Array] | None = None,
     ) -> None:
-        self._modes = modes
+        self._modes, self.joint_forces = modes, joint_forces or {}
         self.contacts, self.t, self.certificate = contacts, t, certificate
         self._q, self._impulses, self._dt = q, impulses, dt
 
     def __repr__(self) -> str:
-        many = np.shape(self.t)[-1]
-        return f"<contacts of {len(self.contacts.pairs)} pairs at {many} times>"
+        many, pairs = np.shape(self.t)[-1], () if self.contacts is None else self.contacts.pairs
+        return f"<contacts of {len(pairs)} pairs at {many} times>"
 
     @property
     def names(self) -> tuple[str, ...]:
         """The name of the pair of every slot."""
-        return self.contacts.slot_names
+        return () if self.contacts is None else self.contacts.slot_names
 
     @cached_property
     def points(self) -> ContactPoints:
         """Gaps, normals and points of all slots; NaN where a run did not come to."""
+        if self.contacts is None:
+            batch = np.shape(self.t)
+            return ContactPoints(np.zeros((*batch, 0)), *(np.zeros((*batch, 0, 3)),) * 3)
         there = np.isfinite(self._q).all(axis=-1)
         found = contact_points(self.contacts, self._q[there])
         out = [np.full((*there.shape, *x.shape[1:]), np.nan) for x in found]

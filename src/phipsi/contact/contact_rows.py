@@ -63,7 +63,7 @@ SLIDES = "12n"
 _FIRM = 1e30
 """Stiffness (N/m) from which a contact is rigid."""
 RIGID = np.array([0.0, 0.0, 0.0, 0.0, 2 * _FIRM, 0.0, 0.0])
-"""The material of stops."""
+"""The material of stops, without restitution."""
 STOP_MARGIN = 0.1
 """How far (rad or m) from a stop a joint may be for the stop to be listed."""
 
@@ -295,6 +295,13 @@ class RowPlan:
         """Gaps of slots and stops below which they are listed."""
         margin = 0.0 if self.contacts is None else self.contacts.margin
         return np.array([margin] * self.n_slots + [STOP_MARGIN] * self.layout.stops)
+
+    @property
+    def stop_materials(self) -> Array:
+        """Of rigid stops and ropes (stops, 7)."""
+        out = np.tile(RIGID, (self.layout.stops, 1))
+        out[:, RESTITUTION] = (*self.joints.rebounds, *self.joints.jerks)
+        return out
 
     @property
     def joint_blocks(self) -> Array:

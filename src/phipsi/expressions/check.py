@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from phipsi import errors
 from phipsi.expressions.kinds import Node, Op
 from phipsi.expressions.spaces import ONE, UNKNOWN, Space
-from phipsi.expressions.structure import Structure
+from phipsi.expressions.structure import Structure, is_memoryless
 
 _LONGEST = 240  # characters of an expression in a message
 
@@ -148,7 +148,8 @@ def wrong_argument(
     elif isinstance(kind, Space):
         needs = f"a vector of {kind.phrase}" + ("" if x is args[0] else " as a direction")
     elif not isinstance(kind, tuple):
-        needs = "a memoryless operator"
+        memoryless = is_memoryless(kind)
+        needs = "a memoryless operator" if memoryless else "a step from every parent, as E_φ*"
     elif kind[0] is UNKNOWN:
         needs = "a memoryless operator on one space"
     else:

@@ -19,6 +19,7 @@ from phipsi.expressions.spaces import (
     RATES,
     UNKNOWN,
 )
+from phipsi.expressions.structure import STRICTLY_ANTICAUSAL
 
 # ---- operators of vectors ------------------------------------------------------------------------
 
@@ -105,6 +106,60 @@ inertia_trace = Function(
     r"\operatorname{M_{tr}}",
     pull=lambda x, w: (inertia_of(w),),
 )  # fmt: skip
+rigid_cross = Function(
+    "rigid_cross", (MOTIONS,), MOTIONS, MOTIONS, "rigid_crm",
+    """The operator y ↦ x(k) × y(k) on the six rigid rows of body motions; modal rows are zero.
+
+    Derivatives for mechanisms with flexible bodies have it in the place of `cross`, which is known
+    for rigid bodies only.
+    """,
+    r"\operatorname{cross_{r}}",
+    swap=lambda x: -rigid_cross(x),
+    swap_adjoint=lambda f: rigid_cross_force(f),
+    pull=lambda x, Z: (rigid_vee(Z),),
+)  # fmt: skip
+rigid_cross_force = Function(
+    "rigid_cross_force", (FORCES,), MOTIONS, FORCES, "rigid_crq",
+    "The operator x ↦ rigid_cross(x)* f, of a body-force vector f; skew.",
+    r"\operatorname{cross_{rf}}",
+    adjoint=lambda x: -x,
+    swap=lambda x: rigid_cross(x).T,
+    pull=lambda x, Z: (rigid_vee_force(Z),),
+)  # fmt: skip
+rigid_vee = Function(
+    "rigid_vee", ((MOTIONS, MOTIONS),), ONE, FORCES, "rigid_vee",
+    "The vector of body forces f with f* s = tr(rigid_cross(s) X) for all s, of a memoryless X.",
+    r"\operatorname{vee_{r}}",
+    pull=lambda x, w: (rigid_cross(w),),
+)  # fmt: skip
+rigid_vee_force = Function(
+    "rigid_vee_force", ((FORCES, MOTIONS),), ONE, MOTIONS, "rigid_vee_force",
+    "The body motions w with w* f = tr(rigid_cross_force(f) X) for all f, of a memoryless X.",
+    r"\operatorname{vee_{rf}}",
+    pull=lambda x, w: (rigid_cross_force(w),),
+)  # fmt: skip
+dM_trace = Function(
+    "dM_trace", ((FORCES, MOTIONS),), ONE, FORCES, "dM_trace",
+    """The vector of body forces f with f* s = tr(Ṁ{s} X) for all s, of a memoryless X.
+
+    Further directions and `hole` as for `dH_trace`. Zero for rigid bodies.
+    """,
+    r"\operatorname{\delta M_{tr}}",
+    directions=MOTIONS,
+    differential=lambda x, d: dM_trace(*x.args, d.modes, hole=open_place(x)),
+)  # fmt: skip
+dE_trace = Function(
+    "dE_trace", (STRICTLY_ANTICAUSAL,), ONE, FORCES, "dE_trace",
+    """The vector of body forces f with f* s = tr(Ė{s} Y), of one step Y from every parent.
+
+    Y = A E* C with memoryless A and C. Further directions and `hole` as for `dH_trace`. Zero for
+    rigid bodies.
+    """,
+    r"\operatorname{\delta E_{tr}}",
+    directions=MOTIONS,
+    differential=lambda x, d: dE_trace(*x.args, d.modes, hole=open_place(x))
+    - dE_trace(d.cross(d.relative).T @ x.args[0], *x.args[1:], hole=open_place(x)),
+)  # fmt: skip
 dH_trace = Function(
     "dH_trace", ((EFFORTS, FORCES),), ONE, EFFORTS, "dH_trace",
     """The vector of joint efforts e with e* u = tr(Ḣ{u} X) for all u, of a memoryless X.
@@ -128,5 +183,13 @@ FUNCTIONS = {
     for f in (
         cross, cross_force, regress, inertia_of, outer, diag, scaled, trace,
         half, diagonal, vee, vee_force, inertia_trace, dH_trace,
+        rigid_cross, rigid_cross_force, rigid_vee, rigid_vee_force, dM_trace, dE_trace,
     )
 }  # fmt: skip
+
+OF_RIGID_BODIES = frozenset((cross, cross_force, vee, vee_force))
+"""Functions in the derivatives of rigid bodies, which are wrong for bodies with modes."""
+OF_MODES = frozenset(
+    (rigid_cross, rigid_cross_force, rigid_vee, rigid_vee_force, dM_trace, dE_trace)
+)
+"""Functions in the derivatives of mechanisms whose bodies may have modes."""

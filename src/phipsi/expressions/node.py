@@ -458,14 +458,13 @@ class Function:
     """A function f(x; …) of expressions that is linear in every argument: a row of `FUNCTIONS`.
 
     An argument is a vector of a space, a memoryless operator between two spaces or (MEMORYLESS) any
-    of them, or (None) any vector with one block per body; vectors of the space `directions` may
-    follow. The result is a memoryless operator ``takes → gives``, or a vector; None stands for
-    ``y.dual → x`` of f(x; y), and for the spaces of X in f(s; X).
-    `operation` computes its blocks in compiled programs. `adjoint(f(x))` is the adjoint, if it is
-    not written f(x)*.
+    of them, a step from every parent (STRICTLY_ANTICAUSAL), or (None) any vector with one block per
+    body; vectors of the space `directions` may follow. The result is a memoryless operator ``takes
+    → gives``, or a vector; None stands for ``y.dual → x`` of f(x; y), and for the spaces of X in
+    f(s; X). `operation` computes its blocks, `adjoint(f(x))` is its adjoint, if not written f(x)*.
 
-    Derivatives follow from three rules: ``f(y) x = swap(x) y`` and ``f(y)* x = swap_adjoint(x) y``;
-    ``pull(f(x; …), Z)`` are the weights of the arguments: the change of f is multiplied by Z, that
+    Derivatives follow from three rules: ``f(y) x = swap(x) y``, ``f(y)* x = swap_adjoint(x) y``,
+    and ``pull(f(x; …), Z)``, the weights of the arguments: the change of f is multiplied by Z, that
     of an argument by its weight (w* δx for vectors, tr(Z δX) for operators). `differential(x, d)`
     is how f(x) changes while its arguments are held, see `Row`.
     """
@@ -515,8 +514,9 @@ def _accepts(kind: Space | tuple[Space, Space] | Structure | None, x: Expr) -> b
     if kind is None:
         return x.takes is ONE and x.gives.per_body
     if isinstance(kind, Structure) or kind == (UNKNOWN, UNKNOWN):  # any, or on any one space
-        blocks = is_memoryless(x.structure) and x.takes.per_body and x.gives.per_body
-        return blocks and (isinstance(kind, Structure) or x.takes is x.gives)
+        wanted = kind if isinstance(kind, Structure) else MEMORYLESS
+        blocks = x.structure | wanted == wanted and x.takes.per_body and x.gives.per_body
+        return blocks and (kind is MEMORYLESS or x.takes is x.gives)
     takes, gives = (ONE, kind) if isinstance(kind, Space) else kind
     fits = x.takes is takes and x.gives is gives
     return fits and (takes is ONE or is_memoryless(x.structure))

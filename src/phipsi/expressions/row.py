@@ -15,13 +15,17 @@ class Form(NamedTuple):
     """The change of an operator X along directions d₁, d₂, …, linear in each, in three leaves.
 
     `change` is X' = Ẋ{d₁; …} itself. The others leave one direction open: `applied`{y; …} maps it
-    to X' y, and `adjoint`{z; …} to X'* z. Directions are vectors of the space `along`.
+    to X' y, and `adjoint`{z; …} to X'* z. Directions are vectors of the space `along`; those of a
+    change of q are what `differential(x, d)` finds as the attribute `by` of d. If X is of second
+    degree, `twice`{y; z} is its constant second change z* Ẋ{d₁; d₂} y, an operator between the two.
     """
 
     change: str
     applied: str
     adjoint: str
     along: Space
+    by: str
+    twice: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,8 +41,9 @@ class Row:
 
     `definition(x)` is the expression that the leaf x stands for. `differential(x, d)` is its change
     δx, written with the changes of others: ``d.rates`` = u (along which q moves), ``d.relative`` =
-    H* u, ``d.motion`` = φ* H* u, ``d.parameters`` (of the inertias) and ``d(y)`` = δy of another
-    expression. All derivatives follow from it; without one they follow from the definition.
+    H* u, ``d.motion`` = φ* H* u, ``d.modes`` (H* u if bodies have modes, else zero), ``d.cross``
+    (the cross product of their motions), ``d.parameters`` (of the inertias) and ``d(y)`` = δy of
+    another expression. All derivatives follow from it; without one they follow from the definition.
 
     `form` and `braces` belong to leaves with vectors in braces: their meaning, and the spaces of
     the first and of the other vectors; `now` names the vector that is meant without braces.

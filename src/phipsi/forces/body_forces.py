@@ -145,12 +145,14 @@ class Rope(Force):
 
     It is taut where the distance l of its ends reaches its `length` L. With a finite stiffness it
     pulls with max(0, k (l − L) + c l̇) beyond L, a force in all integrators, and stores
-    ½ k (l − L)². By default it does not stretch: 0 ≤ p ⊥ L − l ≥ 0. Only
-    ``integrator="time_stepping"`` knows that: its steps solve for the impulses p of ropes together
-    with those of contacts; a rope goes taut without rebound.
+    ½ k (l − L)². By default it does not stretch: 0 ≤ p ⊥ L − l ≥ 0, and its ends rebound with
+    `restitution` times their speed when it goes taut, where that adds no energy. Steps of
+    ``integrator="time_stepping"`` solve for the impulses p of ropes together with those of
+    contacts; "dopri" and "radau" locate when a rope goes taut and slack.
 
     **Arguments:** `a`, `b`, points: a body, a frame, "world", or (name, offset in m in its axes);
-    `length` L, m; `stiffness` k, N/m; `damping` c, N·s/m, of a rope that stretches.
+    `length` L, m; `stiffness` k, N/m; `damping` c, N·s/m, of a rope that stretches;
+    `restitution`, 0 to 1, of one that does not.
 
     >>> import numpy as np, phipsi as pp
     >>> builder = pp.ModelBuilder()
@@ -163,24 +165,37 @@ class Rope(Force):
     (np.float64(-1.0), array([19.62]))
     """
 
-    __slots__ = ("a", "b", "length", "stiffness", "damping", "_row")
+    __slots__ = ("a", "b", "length", "stiffness", "damping", "restitution", "_row")
 
     def __init__(
-        self, a: Point, b: Point, length: float, stiffness: float = np.inf, damping: float = 0.0
+        self,
+        a: Point,
+        b: Point,
+        length: float,
+        stiffness: float = np.inf,
+        damping: float = 0.0,
+        *,
+        restitution: float = 0.0,
     ) -> None:
         self.a, self.b, self.length = a, b, length
-        self.stiffness, self.damping = stiffness, damping
+        self.stiffness, self.damping, self.restitution = stiffness, damping, restitution
 
     def __repr__(self) -> str:
+        more = f", restitution={self.restitution!r}" if self.restitution else ""
         return (
             f"Rope({self.a!r}, {self.b!r}, length={self.length!r}, stiffness={self.stiffness!r}, "
-            f"damping={self.damping!r})"
+            f"damping={self.damping!r}{more})"
         )
 
     def bind(self, model: Model) -> Force:
         """Look up the points."""
         who, rigid = repr(self), self.stiffness == np.inf
-        out = Rope(self.a, self.b, self.length, self.stiffness, self.damping)
+        e = _number(self.restitution, "restitution", who)
+        if e > 1:
+            raise InputError(f"{who}: restitution above 1 would create energy; it is at most 1.")
+        if e and not rigid:
+            raise InputError(f"{who}: a rope that stretches has no restitution but a damping.")
+        out = Rope(self.a, self.b, self.length, self.stiffness, self.damping, restitution=e)
         numbers = (
             0.0 if rigid else _number(self.stiffness, "stiffness", who),
             _number(self.length, "length", who),
@@ -215,6 +230,8 @@ class _RigidRopes(Force):
         self.offsets = np.array([[offset for _, offset in row[1]] for row in rows])
         self.lengths = np.array([row[2][1] for row in rows])
         self._moves = self.bodies >= 0
+        rigid = [x for x in elements if x.stiffness == np.inf]
+        self._jerks = tuple(float(x.restitution) for x in rigid)
         self._shown = repr(next(x for x in elements if x.stiffness == np.inf))
 
     def __repr__(self) -> str:
@@ -238,7 +255,8 @@ class _RigidRopes(Force):
             toward = unit * np.where(self._moves[:, side], sign, 0.0)[:, None]
             pulls.append(np.concatenate([np.cross(arms[:, side], toward), toward], axis=1))
         ropes = tuple((int(a), int(b)) for a, b in self.bodies)
-        return JointRows(ropes=ropes, slacks=self.lengths - length, pulls=np.stack(pulls, axis=1))
+        slacks, both = self.lengths - length, np.stack(pulls, axis=1)
+        return JointRows(ropes=ropes, slacks=slacks, pulls=both, jerks=self._jerks)
 
 
 @final

@@ -106,7 +106,7 @@ class Force(ABC):  # noqa: B024 - an element provides the methods it needs
 
     @property
     def has_rows(self) -> bool:
-        """Whether a bound element has rows, which only time stepping solves."""
+        """Whether a bound element has rows, which steps and events of contacts know."""
         return False
 
     def joint_rows(self, state: State) -> JointRows:
@@ -175,8 +175,10 @@ def reject_rows(elements: Iterable[Force]) -> None:
     for element in elements:
         if element.has_rows:
             raise InputError(
-                f"{element!r} holds exactly, by impulses that only time stepping solves for:\n"
+                f"{element!r} holds exactly. Time stepping solves for its impulses, and 'dopri' "
+                "and 'radau' locate its events:\n"
                 "    pp.Simulator(model, laws, integrator='time_stepping')\n"
+                "    pp.simulate(model, q, v, duration, forces=laws)\n"
                 "Elsewhere a stiffness must be finite, and a velocity_scale must be positive."
             )
 
@@ -190,7 +192,7 @@ def provides(element: Force, method: str) -> bool:
 class Elements:
     """The force elements of a run, bound to a model: what they do together.
 
-    With `rows`, elements that only time stepping solves for are among them: they store no energy.
+    With `rows`, elements that hold exactly are among them: they store no energy.
     **Attributes:** `model`; `bound`, those of a kind merged; `act_on_bodies`, whether some give
     forces on bodies.
     """
@@ -214,7 +216,8 @@ class Elements:
     def efforts(self, state: State, effort: Any) -> Any:
         """`effort` with those of the elements added."""
         for element in self._on_joints:
-            effort = effort + element.efforts(state)
+            own = element.efforts(state)
+            effort = effort if own is None else effort + own  # rows have none
         return effort
 
     def loads(self, state: State) -> tuple[Array, ...]:

@@ -191,8 +191,8 @@ class JointFriction(_OnRates):
     creeps less and is stiffer.
 
     With ``velocity_scale=0`` it is Coulomb's law itself: |tau| ≤ F, and = F against v where the
-    joint moves. A joint at rest sticks. Only ``integrator="time_stepping"`` knows it: its steps
-    solve for the impulses |p| ≤ h F together with those of contacts.
+    joint moves. A joint at rest sticks. Steps of ``integrator="time_stepping"`` solve for the
+    impulses |p| ≤ h F together with those of contacts; "dopri" and "radau" locate slips and stops.
 
     **Arguments:** `joints`, a name, names, or None for all; `friction` F, N·m or N, one number or
     one per rate; `velocity_scale` v_s, rad/s or m/s.
@@ -327,14 +327,14 @@ class JointStop(_OnRates):
     Beyond a limit by d > 0 the stop pushes back with max(0, k d (1 + α ḋ)), after Hunt and
     Crossley: no jump at contact, and never pulling. It stores ½ k d².
 
-    With ``stiffness=np.inf`` the joint does not pass its limit and stops there without rebound.
-    Only ``integrator="time_stepping"`` knows it: its steps solve for the impulses 0 ≤ p of stops
-    together with those of contacts.
+    With ``stiffness=np.inf`` the joint does not pass its limit: 0 ≤ p ⊥ distance ≥ 0. It rebounds
+    with `restitution` e times its speed, where that adds no energy. ``integrator="time_stepping"``
+    solves for these impulses together with those of contacts; "dopri" and "radau" locate impacts.
 
     **Arguments:** `joints`, a name, names, or None for all that have limits in the model, and with
     `lower` or `upper` for all that can have some; `stiffness` k, N·m/rad or N/m; `dissipation` α,
-    s/rad or s/m (0: elastic); `lower`, `upper`, the model's limits by default. Only for joints
-    whose rates are the derivatives of their coordinates.
+    s/rad or s/m (0: elastic); `lower`, `upper`, the model's limits by default; `restitution`, 0 to
+    1, of rigid stops. Only for joints whose rates are the derivatives of their coordinates.
 
     >>> import phipsi as pp
     >>> arm = pp.examples.planar_arm(1)
@@ -349,7 +349,9 @@ class JointStop(_OnRates):
     (np.float64(-1.0), array([0.]))
     """
 
-    __slots__ = ("_above", "_alpha", "_below", "_gives", "_k", "_lower", "_q", "_upper", "_v")
+    __slots__ = (
+        "_above", "_alpha", "_below", "_e", "_gives", "_k", "_lower", "_q", "_upper", "_v",
+    )  # fmt: skip
     parameters: ClassVar[Mapping[str, str]] = {
         "stiffness": "_k", "dissipation": "_alpha", "lower": "_lower", "upper": "_upper",
     }  # fmt: skip
@@ -362,8 +364,12 @@ class JointStop(_OnRates):
         *,
         lower: ArrayLike | None = None,
         upper: ArrayLike | None = None,
+        restitution: ArrayLike = 0.0,
     ) -> None:
-        self._fill(joints, stiffness=stiffness, dissipation=dissipation, lower=lower, upper=upper)
+        self._fill(
+            joints, stiffness=stiffness, dissipation=dissipation, lower=lower, upper=upper,
+            restitution=restitution,
+        )  # fmt: skip
 
     def bind(self, model: Model) -> Force:
         """Look up the joints and their limits."""
@@ -389,7 +395,12 @@ class JointStop(_OnRates):
         out._gives = not rigid.all()
         out._k = np.where(rigid, 0.0, k)
         if out._alpha[rigid].any():
-            raise InputError(f"{who}: a rigid stop has no dissipation; it does not rebound.")
+            raise InputError(f"{who}: a rigid stop has no dissipation; it may have a restitution.")
+        out._e = field("restitution")
+        if (out._e > 1).any():
+            raise InputError(f"{who}: restitution above 1 would create energy; it is at most 1.")
+        if out._e[~rigid].any():
+            raise InputError(f"{who}: a stop that gives has no restitution but a dissipation.")
         lower, upper = model.lower[where], model.upper[where]
         if given:
             lower, upper = field("lower", None, -np.inf), field("upper", None, np.inf)
@@ -408,7 +419,7 @@ class JointStop(_OnRates):
         return set(self._v.tolist())
 
     def _join(self, other: JointStop) -> None:
-        for name in ("_q", "_v", "_k", "_alpha", "_lower", "_upper", "_below", "_above"):
+        for name in ("_q", "_v", "_k", "_alpha", "_lower", "_upper", "_below", "_above", "_e"):
             setattr(self, name, np.concatenate([getattr(self, name), getattr(other, name)]))
         self._gives = self._gives or other._gives
 
@@ -439,7 +450,8 @@ class JointStop(_OnRates):
         stops = [(int(self._v[i]), 1) for i in low] + [(int(self._v[i]), -1) for i in high]
         below = state.q[self._q[low]] - self._lower[low]
         above = self._upper[high] - state.q[self._q[high]]
-        return JointRows(tuple(stops), np.concatenate([below, above]))
+        e = tuple(float(self._e[i]) for i in (*low, *high))
+        return JointRows(tuple(stops), np.concatenate([below, above]), rebounds=e)
 
     def potential_energy(self, state: State) -> Array | None:
         """½ k d²; None if all stops are rigid."""

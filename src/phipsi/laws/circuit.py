@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from phipsi.expressions.node import Expr
 from phipsi.laws.graph import Array, Node, Shape
 from phipsi.laws.law_operations import given
@@ -80,7 +82,7 @@ class JointRows:
     rad or m; `rubs`, the rates with dry friction; `bounds` (rubs,), the largest friction, N·m or N;
     `ropes`, the two bodies of each, −1 for the world; `slacks` (ropes,), m, how much longer they
     are than the distance of their ends; `pulls` (ropes, 2, 6), how slacks change with the motions
-    of the two bodies' frames, in world axes.
+    of the two bodies' frames, in world axes; `rebounds` (stops) and `jerks` (ropes), restitution.
     """
 
     stops: tuple[tuple[int, int], ...] = ()
@@ -90,6 +92,20 @@ class JointRows:
     ropes: tuple[tuple[int, int], ...] = ()
     slacks: Any = None
     pulls: Any = None
+    rebounds: tuple[float, ...] = ()
+    jerks: tuple[float, ...] = ()
+
+    @staticmethod
+    def joined(parts: Sequence[JointRows]) -> JointRows:
+        """All rows of several elements."""
+        known: dict[str, Any] = {
+            name: tuple(y for x in parts for y in getattr(x, name))
+            for name in ("stops", "rubs", "ropes", "rebounds", "jerks")
+        }
+        for name in ("gaps", "bounds", "slacks", "pulls"):
+            found = [y for x in parts if (y := getattr(x, name)) is not None]
+            known[name] = np.concatenate(found) if found else None
+        return JointRows(**known)
 
     def __bool__(self) -> bool:
         return bool(self.stops or self.rubs or self.ropes)

@@ -157,13 +157,14 @@ class ModelBuilder:
         ratio² · moment to the inertia at the joint, as armature does, and the moments, inertial and
         gyroscopic, by which a spinning rotor acts on the body that carries it. It costs nothing.
 
-        **Arguments:** `name`, of its own, for errors; `joint`, of one rate; `ratio`, of any sign,
-        positive if rotor and joint turn in the same sense about `axis` (rad/m if the joint slides);
-        `moment` about its axis, kg·m²; `axis`, in the axes of the carrier, by default that of the
-        joint, to which it must be parallel unless the carrier never turns; `on`, the "parent" or
-        the "child" of the joint, or "world", where a rotor is armature and nothing else;
-        `inertia`, of the rotor at rest in the frame of its carrier, which is added to that of the
-        carrier; None if the carrier's contains it already. The rotor is symmetric about its axis.
+        **Arguments:** `name`, of its own, for errors; `joint`, of one rate, or of several of which
+        one turns (cylindrical, planar); `ratio`, of any sign, positive if rotor and joint turn in
+        the same sense about `axis` (rad/m if the joint slides); `moment` about its axis, kg·m²;
+        `axis`, in the axes of the carrier, by default that of the joint, to which it must be
+        parallel unless the carrier never turns; `on`, the "parent" or the "child" of the joint, or
+        "world", where a rotor is armature and nothing else; `inertia`, of the rotor at rest in the
+        frame of its carrier, which is added to that of the carrier; None if the carrier's contains
+        it already. The rotor is symmetric about its axis.
         **Source:** theory/flexible-bodies 8.
 
         >>> import phipsi as pp

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations, product
 from typing import Any, Literal, final
 
@@ -233,6 +233,22 @@ class Contacts(Value):
                 "    pp.System(changed, contacts=pp.Contacts(changed))"
             )
         return _again(model, self.shapes, self.pairs, self.margin, self.points)
+
+    def with_all_corners(self) -> Contacts:
+        """The same pairs with a slot for every corner of a mesh that may touch a plane.
+
+        Each slot is one corner then, whatever face is below.
+        """
+        made: list[ContactPair] = []
+        for pair in self.pairs:
+            first = made[-1].first + made[-1].slots if made else 0
+            slots = pair.slots
+            if isinstance(pair.a.shape, ConvexMesh) and isinstance(pair.b.shape, Plane):
+                slots = len(pair.a.shape.vertices)
+            made.append(replace(pair, first=first, slots=slots))
+        if all(x.slots == y.slots for x, y in zip(made, self.pairs, strict=True)):
+            return self
+        return _again(self.model, self.shapes, tuple(made), self.margin, self.points)
 
     @property
     def slot_names(self) -> tuple[str, ...]:

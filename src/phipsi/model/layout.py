@@ -187,3 +187,9 @@ def _common_batch(*, real: bool = False, **arrays: NDArray[Any]) -> tuple[int, .
 
 def _split(values: NDArray[Any]) -> list[Any]:
     return [values[..., k] for k in range(values.shape[-1])]
+
+
+def per_rate(numbers: list[tuple[float, ...]], modes: tuple[int, ...]) -> list[float]:
+    """Numbers of joints, one for each rate; those of modes are 0."""
+    pairs = zip(numbers, modes, strict=True)
+    return [x for own, n in pairs for x in (*own, *(0.0,) * n)]

@@ -24,7 +24,6 @@ from phipsi.model.body import (
     Carrier,
     Description,
     LimitsArgument,
-    Numbers,
     Rotor,
     checked_gravity,
 )
@@ -36,7 +35,7 @@ from phipsi.model.flexible_inertia import FlexibleInertia
 from phipsi.model.inertia import SpatialInertia
 from phipsi.model.joint import Joint
 from phipsi.model.joint_view import JointView
-from phipsi.model.layout import LAYOUT, Layout
+from phipsi.model.layout import LAYOUT, Layout, per_rate
 from phipsi.model.names import Names, Point
 from phipsi.model.numbers import as_list, whole_number
 from phipsi.model.pose import Pose
@@ -133,7 +132,7 @@ class Model(Value):
         rotations = [body.placement.rotation for body in bodies]
         translations = [body.placement.translation for body in bodies]
         matrices = np.reshape([body.inertia.matrix for body in bodies], (n, 6, 6))
-        armature = np.array(_per_rate([body.armature for body in bodies], modes))
+        armature = np.array(per_rate([body.armature for body in bodies], modes))
         if description.rotors:
             folded = fold(description)
             matrices[:, :3, :3] += folded.moments
@@ -160,7 +159,7 @@ class Model(Value):
             placement_translations=read_only(np.reshape(translations, (n, 3))),
             inertia_matrices=read_only(matrices),
             armature=read_only(armature),
-            damping=read_only(_per_rate([body.damping for body in bodies], modes)),
+            damping=read_only(per_rate([body.damping for body in bodies], modes)),
             frames=frames,
             modes=modes,
             flexible=flexible,
@@ -588,12 +587,6 @@ class Model(Value):
             f"nq = {self.nq}, nv = {self.nv}, "
             f"{len(self.frames)} frame{'' if len(self.frames) == 1 else 's'}>"
         )
-
-
-def _per_rate(numbers: list[Numbers], modes: tuple[int, ...]) -> list[float]:
-    """Numbers of joints, one for each rate; those of modes are 0."""
-    pairs = zip(numbers, modes, strict=True)
-    return [x for own, n in pairs for x in (*own, *(0.0,) * n)]
 
 
 def _modes_text(modes: tuple[int, ...]) -> str:

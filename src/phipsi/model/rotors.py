@@ -46,14 +46,16 @@ class Folded(NamedTuple):
 
     `moments` (n, 3, 3), in body axes; `armature` (nv,), without the rates of modes. For reactions:
     `of_joint` (n, 3, 3), the part of `moments` that the rotors of a body's own joint add to it, and
-    `carried` (n, 3), the angular momentum per unit rate of those of them that it carries. `unseen`,
-    rotors on a moving body whose angular momentum is not that of `moments`.
+    `carried` (n, 3), the angular momentum per unit rate of those of them that it carries, and
+    `rates` (n,), where that rate is in v. `unseen`, rotors on a moving body whose angular momentum
+    is not that of `moments`.
     """
 
     moments: FloatArray
     armature: FloatArray
     of_joint: FloatArray
     carried: FloatArray
+    rates: NDArray[np.intp]
     unseen: tuple[str, ...]
 
     @property
@@ -154,15 +156,17 @@ def fold(description: Description) -> Folded:
     starts = np.concatenate([[0], np.cumsum(widths)]).astype(int)
     moments, of_joint, carried = np.zeros((n, 3, 3)), np.zeros((n, 3, 3)), np.zeros((n, 3))
     spins, armature = np.zeros((n, 3, 3)), np.zeros(int(starts[-1]))
+    rates = starts[:-1].copy()
     unseen: list[str] = []
     for rotor in description.rotors:
         body = _outboard(bodies, rotor)
         k = index[body.name]
         p = index.get(body.parent, WORLD)
-        axes = _checked_joint(rotor, body)
+        rate, axes = _checked_joint(rotor, body)
+        rates[k] = at = starts[k] + rate
         carrier = {"parent": p, "child": k, "world": WORLD}[rotor.on]
         I, N = rotor.moment, rotor.ratio
-        armature[starts[k]] += I * N * N
+        armature[at] += I * N * N
         if carrier == WORLD:
             continue
         _reject_flexible(rotor, [bodies[i] for i in {k, p} - {WORLD}])
@@ -178,7 +182,7 @@ def fold(description: Description) -> Folded:
             continue
         axis = axes[:3] / np.linalg.norm(axes[:3])
         square = I * N / sigma * np.outer(axis, axis)
-        armature[starts[k]] += I * N * (-sigma if rotor.on == "parent" else sigma)
+        armature[at] += I * N * (-sigma if rotor.on == "parent" else sigma)
         moments[k] += square
         of_joint[k] += square
         R = body.placement.rotation
@@ -187,7 +191,7 @@ def fold(description: Description) -> Folded:
         own = I * np.outer(axis, axis)
         spins[carrier] += own if rotor.on == "child" else R @ own @ R.T
     _check_carriers(bodies, spins, description.rotors)
-    return Folded(moments, armature, of_joint, carried, tuple(unseen))
+    return Folded(moments, armature, of_joint, carried, rates, tuple(unseen))
 
 
 def _outboard(bodies: Sequence[Body], rotor: Rotor) -> Body:
@@ -206,22 +210,26 @@ def _carrier_name(bodies: Sequence[Body], rotor: Rotor) -> str:
     return {"parent": body.parent, "child": body.name, "world": WORLD_NAME}[rotor.on]
 
 
-def _checked_joint(rotor: Rotor, body: Body) -> FloatArray:
-    """[w; x], the motion of a joint per unit rate; its angular part does not change."""
+def _checked_joint(rotor: Rotor, body: Body) -> tuple[int, FloatArray]:
+    """The rate that turns a rotor, and [w; x], the motion per unit of it; w does not change."""
     joint = body.joint
     who = f"rotor {rotor.name!r}: joint {rotor.joint!r} ({joint.kind})"
-    if joint.nv != 1:
+    found = _motions(joint)
+    turning = np.flatnonzero(found[:, :3].any(axis=(0, 1)))
+    if joint.nv != 1 and len(turning) != 1:
         raise ModelError(
-            f"{who} has {joint.nv} rates, and a ratio is of one. Use joints of one rate in a row, "
-            f"with bodies without mass between them, or a rotor of its own:\n{_own_body(rotor)}"
+            f"{who} has {joint.nv} rates, {len(turning)} of which turn, and a ratio is of one. Use "
+            f"joints of one rate in a row, with bodies without mass between them, or a rotor that "
+            f"is a body:\n{_own_body(rotor)}"
         )
-    found = _motions(joint)[..., 0]
-    if np.abs(found[1:, :3] - found[0, :3]).max() > 1e-12:
+    rate = int(turning[0]) if len(turning) else 0
+    axes = found[..., rate]
+    if np.abs(axes[1:, :3] - axes[0, :3]).max() > 1e-12:
         raise ModelError(
             f"{who} turns about an axis that changes as it moves, so that its rotor is not "
             f"equal to constant inertias. Make the rotor a body:\n{_own_body(rotor)}"
         )
-    return found[0]
+    return rate, axes[0]
 
 
 def _motions(joint: Joint) -> FloatArray:
@@ -258,13 +266,15 @@ def _not_parallel(
     if axes[:3].any():
         cosine = abs(float(u @ axes[:3])) / float(np.linalg.norm(axes[:3]))
         why = f"is {math.degrees(math.acos(min(1.0, cosine))):.3g}° away from that of its joint"
+        hint = "Leave out axis= if it is meant to be that of the joint. Otherwise make"
     else:
-        why = "is on a joint that slides"
+        why, hint = "is on a joint that slides", "Make"
+    here = body.placement.rotation @ u if rotor.on == "parent" else u
     return ModelError(
         f"rotor {rotor.name!r} on {carrier.name!r} {why} {rotor.joint!r} "
         f"({body.joint.kind}), and its carrier turns: the moments by which it resists that depend "
-        f"on the configuration, and are not those of constant inertias. Make the rotor a body with "
-        f"a relation, which is exact:\n{_own_body(rotor, carrier, u)}"
+        f"on the configuration, and are not those of constant inertias. {hint} the rotor a body "
+        f"with a relation, which is exact:\n{_own_body(rotor, carrier, here)}"
     )
 
 

@@ -6,7 +6,9 @@ With the motions V = J v of the frames of bodies with shapes and the rows C of t
 
 where Ċ is the change of the rows along the motion of witness points and normals: the tangent of the
 traced geometry in the direction of the motion. The normal component of du/dt is the second
-derivative of the gap. Everything is one graph, compiled to one call for a state.
+derivative of the gap. Rigid stops, ropes and dry friction in joints are rows beside them, with the
+rates of their joints for hosts, as in fixed steps. Everything is one graph, compiled to one call
+for a state.
 
 **Source:** theory/contact 1, 6.
 """
@@ -36,25 +38,31 @@ from phipsi.laws.graph import Node
 from phipsi.laws.law_derivatives import tangents
 from phipsi.laws.trace import Traced, as_node
 from phipsi.model.contact_pairs import Contacts
+from phipsi.model.model import Model
 from phipsi.motion.run_code import Plan
 from phipsi.motion.run_memory import RunMemory
 from phipsi.motion.step_calls import ProgramCall
-from phipsi.operators import J, Lambda, mass_matrix, pose, v, vdot
+from phipsi.operators import J, Lambda, V, mass_matrix, pose, v, vdot
 
 Array = NDArray[Any]
 Constraints = Callable[[Array], ConstraintMetric]
+Rows = Callable[[Any, Any, Any], JointRows]
+"""Rows of joints from q, v, and the poses and velocities of bodies as a function of these."""
 
 
 class RowState(NamedTuple):
-    """The rows of all slots at a state, world axes.
+    """The rows of all slots, stops, ropes and dry friction at a state, world axes.
 
-    `gap` (k,), m; `axes` (n, 3) of rows; `rate` (n,), u; `straight` (n,) and `turning` (n,),
+    `gap` (k,), m, of slots, stops (rad or m) and ropes; `bounds` of dry friction, N·m or N;
+    `axes` (n, 3) of rows, zero for joints; `rate` (n,), u; `straight` (n,) and `turning` (n,),
     C (J vdot + J̇ v) and Ċ V, whose sum is du/dt without contact forces; `a`, `b` (n, 6), the rows
-    at the bodies of both sides; `admittance` (6m, 6m), Λ at their frames; `push` (nv, 6m), what
-    forces at the frames do to vdot: with constraint rows, which have been eliminated from both.
+    at the hosts of both sides; `admittance` (6m, 6m), Λ at the hosts; `push` (nv, 6m), what
+    forces at the hosts do to vdot: with rows of joints, and with constraint rows, which have been
+    eliminated from both.
     """
 
     gap: Array
+    bounds: Array
     axes: Array
     rate: Array
     straight: Array
@@ -69,25 +77,42 @@ class RowState(NamedTuple):
 class ContactMotion:
     """The rows of contacts at states of a mechanism.
 
-    **Arguments:** `contacts`; `constraints`, of a system with constraint rows: their metric at a
-    configuration. The rows are eliminated first: Λ − Λ_cb S⁺ Λ_bc (K1f).
-    **Attributes:** `contacts`; `layout`; `table`, the slot and axis of every row.
+    **Arguments:** `contacts`, None without any; `constraints`, of a system with constraint rows:
+    their metric at a configuration. The rows are eliminated first: Λ − Λ_cb S⁺ Λ_bc (K1f);
+    `model`, needed without contacts; `joints`, the rows of joints.
+    **Attributes:** `contacts`; `plan`; `layout`; `table`, the slot and axis of every row of slots.
     """
 
-    def __init__(self, contacts: Contacts, constraints: Constraints | None = None) -> None:
-        self.contacts, self.model = contacts, contacts.model
+    def __init__(
+        self,
+        contacts: Contacts | None,
+        constraints: Constraints | None = None,
+        *,
+        model: Model | None = None,
+        joints: Rows | None = None,
+    ) -> None:
+        found = model if contacts is None else contacts.model
+        assert found is not None
+        self.contacts, self.model, self._joints = contacts, found, joints
         self._constraints = constraints
-        self._rows = RowPlan(self.model, contacts, JointRows())
-        self.layout, self.table = self._rows.layout, self._rows.table
-        self._points = [self.model.body_names[k] for k in contacts.bodies]
-        self._push = compile(
-            mass_matrix.inv @ J.T, self.model, points=self._points, backend="native"
-        )
-        if constraints is not None:
-            forms = (mass_matrix.inv @ J.T, J)
-            self._spreads = compile(forms, self.model, points=self._points, mode=("dense",) * 2)
-        plan = self.model.cached((ContactMotion, contacts), self._plan)
         model = self.model
+        kinds = JointRows()
+        if joints is not None:
+            kinds = joints(model.neutral(), np.zeros(model.nv), compile((pose, V), model))
+        self.plan = RowPlan(model, contacts, kinds)
+        self.layout, self.table = self.plan.layout, self.plan.table
+        self._points = [model.body_names[k] for k in self.plan.bodies]
+        self._is_dense = constraints is not None or bool(self.plan.rates)
+        at: Any = {"points": self._points}
+        if not self._is_dense:
+            self._push = compile(mass_matrix.inv @ J.T, model, backend="native", **at)
+        elif self._points:
+            forms = (mass_matrix.inv @ J.T, J)
+            self._spreads = compile(forms, model, mode=("dense",) * 2, **at)
+        if self.plan.rates:
+            self._inverse = compile(mass_matrix.inv, model, mode="dense")
+        key = (ContactMotion, contacts, self._is_dense)
+        plan, self._constant = self._plan() if joints else model.cached(key, self._plan)
         self._given = {
             name: np.zeros((1, size))
             for name, size in (("q", model.nq), ("v", model.nv), ("vdot", model.nv))
@@ -96,46 +121,80 @@ class ContactMotion:
         self._memory = RunMemory(plan, {**self._given, **self._found}, 1)
         self._call = self._memory.stepper(0.0, 0)
 
-    def _plan(self) -> Plan:
-        model, contacts, layout = self.model, self.contacts, self.layout
+    def _plan(self) -> tuple[Plan, dict[str, Array]]:
+        model, contacts, rows, layout = self.model, self.contacts, self.plan, self.layout
         q_, v_, vdot_ = (
             ops.given(*x) for x in (("q", (model.nq,)), ("v", (model.nv,)), ("vdot", (model.nv,)))
         )
+        inputs = {"q": q_, "v": v_, "vdot": vdot_}
         poses = ProgramCall((pose,), model, mode=("blocks",))
         (all_poses,) = call(poses, q_)
-        chosen = np.arange(16 * model.n_bodies).reshape(-1, 4, 4)[list(contacts.bodies)]
-        X = ops.pick(all_poses, chosen)
-        at: Any = {"points": self._points}
-        motions, pushed = ProgramCall((J @ v,), model, **at), ProgramCall(
-            (J @ vdot + JACOBIAN_DOT_V,), model, **at
-        )  # fmt: skip
-        admittance = ProgramCall((Lambda,), model, mode=("dense",), **at)
-        inputs = {"q": q_, "v": v_, "vdot": vdot_}
-        (V,), (A,), (L,) = (
-            call(x, *(inputs[n] for n in x.inputs)) for x in (motions, pushed, admittance)
-        )
-        poses_of: Any = Traced(X)
-        slots = slot_geometry(contacts, poses_of)
-        blocks = row_blocks(self._rows, poses_of[:, :3, 3], slots)
+        chosen = np.arange(16 * model.n_bodies).reshape(-1, 4, 4)[list(rows.bodies)]
+        origins, slots, joints, rates, touched = None, None, JointRows(), None, 0
+        found: dict[str, Any] = {"L": np.zeros((0, 0))}
+        motions: list[Node] = []
+        if self._points:
+            at: Any = {"points": self._points}
+            forms = {"V": (J @ v,), "A": (J @ vdot + JACOBIAN_DOT_V,)}
+            calls = {n: ProgramCall(x, model, **at) for n, x in forms.items()}
+            if not self._is_dense:
+                calls["L"] = ProgramCall((Lambda,), model, mode=("dense",), **at)
+            for n, x in calls.items():
+                (found[n],) = call(x, *(inputs[i] for i in x.inputs))
+            motions = [found["V"], found["A"]]
+            X: Any = Traced(ops.pick(all_poses, chosen))
+            origins = X[:, :3, 3]
+            rates = as_node(_pose_rates(X, Traced(found["V"])))  # of bodies that the rows read
+            if contacts is not None:
+                touched = len(self.table.slot)
+                slots = slot_geometry(contacts, X[: len(contacts.bodies)])
+        if self._joints is not None:
+            velocities = ProgramCall((V,), model, mode=("blocks",))
+            (bodies,) = call(velocities, *(inputs[i] for i in velocities.inputs))
+            joints = self._joints(
+                Traced(q_), Traced(v_), lambda *_: (Traced(all_poses), Traced(bodies))
+            )
+        blocks = row_blocks(rows, origins, slots, joints.pulls)
         nodes = [as_node(x) for x in blocks]
-        rates = as_node(_pose_rates(poses_of, Traced(V)))  # of those bodies that the rows read
-        moving = tangents(nodes, {all_poses: ops.scatter(rates, chosen, all_poses.shape)})
-        zeros = ops.constant(np.zeros((layout.n_rows, 6)))
-        change = RowBlocks(*(Traced(zeros if x is None else x) for x in moving))
-        traced: Any = Traced(V)
-        found: dict[str, Any] = {
-            "gap": slots.gap,
-            "axes": contact_axes(slots.normal)[self.table.slot, self.table.axis],
-            "rate": row_rates(self._rows, blocks, traced),
-            "straight": row_rates(self._rows, blocks, Traced(A)),
-            "turning": row_rates(self._rows, change, traced),
+        zeros: Any = ops.constant(np.zeros((layout.n_rows, 6)))
+        moving: Any = [zeros, zeros]
+        if rates is not None:
+            change = {all_poses: ops.scatter(rates, chosen, all_poses.shape)}
+            moving = [zeros if x is None else x for x in tangents(nodes, change)]
+        V_, A_ = (
+            self._motions(x, r) for x, r in zip(motions or (None,) * 2, (v_, vdot_), strict=True)
+        )
+        axes = np.zeros((layout.n_rows, 3))
+        if slots is not None:
+            own = contact_axes(slots.normal)[self.table.slot, self.table.axis]
+            axes = np.concatenate([own, axes[touched:]]) if touched < layout.n_rows else own
+        gaps = [x for x in (slots and slots.gap, joints.gaps, joints.slacks) if x is not None]
+        states: dict[str, Any] = {
+            "gap": np.concatenate(gaps) if gaps else np.zeros(0),
+            "bounds": np.zeros(0) if joints.bounds is None else joints.bounds,
+            "axes": axes,
+            "rate": row_rates(rows, blocks, V_),
+            "straight": row_rates(rows, blocks, A_),
+            "turning": row_rates(rows, RowBlocks(*map(Traced, moving)), V_),
             "a": nodes[0],
             "b": nodes[1],
-            "admittance": L,
+            "admittance": found["L"],
         }
-        states = {name: x if isinstance(x, Node) else as_node(x) for name, x in found.items()}
-        own = {"q": model.nq, "v": model.nv, "vdot": model.nv}
-        return Plan(poses.native, states, {}, own, {}, (), {})
+        fixed = {name: x for name, x in states.items() if isinstance(x, np.ndarray)}
+        states = {name: x for name, x in states.items() if name not in fixed}
+        kept = {name: x if isinstance(x, Node) else as_node(x) for name, x in states.items()}
+        own_sizes = {"q": model.nq, "v": model.nv, "vdot": model.nv}
+        return Plan(poses.native, kept, {}, own_sizes, {}, (), {}), fixed
+
+    def _motions(self, frames: Node | None, rates: Node) -> Any:
+        """Motions of hosts (hosts, 6): of frames, and rates of joints with rows."""
+        parts = [] if frames is None else [frames]
+        own = self.plan.rates
+        if own:
+            size = self.plan.n_hosts - len(self._points)
+            chosen = ops.pick(rates, np.array(own))
+            parts.append(ops.scatter(chosen, np.arange(len(own)), (size, 6)))
+        return Traced(parts[0] if len(parts) == 1 else ops.join(parts, (self.plan.n_hosts, 6)))
 
     def at(self, q: Array, v: Array, vdot: Array) -> RowState | None:
         """The rows at a state with the accelerations vdot (nv,); None where they are not finite."""
@@ -144,30 +203,41 @@ class ContactMotion:
         if self._call():
             self._memory.status[0] = 0
             return None
-        found = RowState(*(x[0].copy() for x in self._found.values()))
-        return found if self._constraints is None else self._constrained(q, found)
+        known = {name: x[0].copy() for name, x in self._found.items()}
+        found = RowState(**known, **self._constant)
+        return self._dense(q, found) if self._is_dense else found
 
-    def _constrained(self, q: Array, state: RowState) -> RowState:
-        """The same with the constraint rows eliminated: N − ℳ⁻¹ G* S⁺ G N, N = ℳ⁻¹ J*."""
-        assert self._constraints is not None
-        N, jacobian = self._spreads(q)
-        at = self._constraints(q)
-        N = N - at.reach[0] @ (at.whole[0] @ N)
+    def _dense(self, q: Array, state: RowState) -> RowState:
+        """The same with N = ℳ⁻¹ J* at all hosts, without what constraint rows take from it.
+
+        That is ℳ⁻¹ G* S⁺ G N.
+        """
+        m, rates = 6 * len(self._points), np.array(self.plan.rates, dtype=int)
+        N = np.zeros((self.model.nv, 6 * self.plan.n_hosts))
+        jacobian = np.zeros(N.T.shape)
+        if m:
+            N[:, :m], jacobian[:m] = self._spreads(q)
+        if rates.size:
+            N[:, m : m + len(rates)] = self._inverse(q)[:, rates]
+            jacobian[m + np.arange(len(rates)), rates] = 1.0
+        if self._constraints is not None:
+            at = self._constraints(q)
+            N = N - at.reach[0] @ (at.whole[0] @ N)
         admittance = jacobian @ N
         return state._replace(admittance=0.5 * (admittance + admittance.T), push=N)
 
-    def rows_of(self, slots: Array) -> Array:
-        """The numbers of the rows of some slots, given as a mask (k,)."""
-        return np.flatnonzero(slots[self.table.slot])
+    def rows_of(self, heads: Array, *, limits: bool = False) -> Array:
+        """The numbers of the rows of some slots and stops, a mask (k,), and of all dry friction."""
+        every = np.concatenate([heads, np.full(self.layout.limits, limits)])
+        return np.flatnonzero(every[self.layout.heads])
 
     def spread(self, state: RowState, rows: Array) -> Array:
         """C (rows, 6m) of some rows."""
-        m = len(self.contacts.bodies)
+        m = self.plan.n_hosts
         C = np.zeros((len(rows), m, 6))
-        for bodies, block in ((self._rows.a, state.a), (self._rows.b, state.b)):
-            hosts = bodies[rows]
-            (there,) = np.nonzero(hosts >= 0)
-            C[there, hosts[there]] = block[rows[there]]  # a body does not touch itself
+        for hosts, block in ((self.plan.a, state.a), (self.plan.b, state.b)):
+            (there,) = np.nonzero(hosts[rows] >= 0)
+            C[there, hosts[rows[there]]] = block[rows[there]]  # a body does not touch itself
         return C.reshape(len(rows), 6 * m)
 
     def delassus(self, state: RowState, C: Array) -> Array:
@@ -182,8 +252,9 @@ class ContactMotion:
 
     def world(self, state: RowState, forces: Array) -> Array:
         """[moment; force] (k, 6) of all slots on side a, from forces (n,) of all rows."""
-        out = np.zeros((self.contacts.n_slots, 2, 3))
-        terms = state.axes * forces[:, None]
+        out = np.zeros((self.plan.n_slots, 2, 3))
+        own = slice(0, len(self.table.slot))
+        terms = state.axes[own] * forces[own, None]
         np.add.at(out, (self.table.slot, self.table.slides.astype(int)), terms)
         return out.reshape(-1, 6)
 

@@ -64,8 +64,8 @@ from phipsi.motion.checks import (
 from phipsi.motion.conditional import where_needed
 from phipsi.motion.group_calls import euler_step, moved, pushed_rates
 from phipsi.motion.step_calls import ProgramCall
-from phipsi.motion.step_graph import STEP, Forces, Place, StepGraph
-from phipsi.motion.step_rows import TOLERANCE, Bounded, StepImpulses, StepProblem, StepRows
+from phipsi.motion.step_graph import STEP, Forces, HostDynamics, Place, StepGraph
+from phipsi.motion.step_rows import TOLERANCE, Bounded, StepImpulses, StepProblem, StepRows, finite
 from phipsi.motion.tableaux import METHODS
 from phipsi.operators import C_e, J, K_e, eta, pose, v
 
@@ -106,9 +106,9 @@ class ContactSteps:
         joints = graph.circuit.joint_rows
         self.plan = RowPlan(graph.model, graph.contacts, joints, graph.has_loops)
         self._points = [graph.model.body_names[k] for k in self.plan.bodies]
-        layout, bounces = self.plan.layout, False
+        layout, bounces = self.plan.layout, bool(self.plan.stop_materials[:, RESTITUTION].any())
         if graph.contacts is not None:
-            bounces = bool((slot_materials(graph.contacts)[:, RESTITUTION] > 0).any())
+            bounces |= bool((slot_materials(graph.contacts)[:, RESTITUTION] > 0).any())
         masks = masks_of(self.plan.reached)
         solver = ConeCall(layout, tolerance, rebounds=bounces, smoothing=smoothing, masks=masks)
         self._solver = solver, SmoothedCall(layout, smoothing, masks) if smoothed else None
@@ -117,27 +117,32 @@ class ContactSteps:
         """The place after a step."""
         graph, model, plan = self._graph, self._graph.model, self.plan
         forces, inertia = self._implicit(start)
+        others = [x for x in (forces.loads, inertia) if x is not None]
+        forces = forces._replace(efforts=finite(forces.efforts, *others))
         known = self._points, plan.rates, start, forces, inertia
-        vdot, admittance, multipliers, moving = graph.dynamics_at(*known)
-        rows = self._rows(start, admittance)
+        shared = not self._differentiable
+        here = graph.dynamics_at(*known, shared=shared)
+        vdot, multipliers, self._gains = here.vdot, here.multipliers, here.gains
+        more = [*([] if inertia is None else [inertia]), *self._gains.values()]
+        rows = self._rows(start, here)
         if self._differentiable:
             rows.caused = lambda f: self._motions(start.q, self._pushed(start.q, f, inertia)[0])
-            rows.known = [start.q, *([] if inertia is None else [inertia])]
+            rows.known = [start.q, *more]
         free = pushed_rates(model, start.v, vdot, STEP)
-        before = self._motions(start.q, start.v, moving)
+        before = self._motions(start.q, start.v, here.motions)
         found = rows.impulses(before, self._motions(start.q, free), *self._solver)
         self.problem = rows.problem
         change, reaction = self._pushed(start.q, found.forces, inertia)
         total = ops.apply("add", vdot, ops.apply("div", change, STEP))
         q, rates = euler_step(model, start.q, start.v, total, STEP)
         if rows.back is not None:  # bodies that are hit moved with the velocity before for a time
-            known = [start.q, rows.back, *([] if inertia is None else [inertia])]
+            known = [start.q, rows.back, *more]
             hit = as_node(np.max(np.abs(Traced(rows.back))))
             lag, _ = self._pushed(start.q, rows.back, inertia)
             q = moved(model, q, where_needed(hit, known, [ops.apply("neg", lag)])[0])
         if plan.layout.n_heads:
             deep, apart, depth = rows.separation()
-            fixed = [start.q, *rows.fixed, *([] if inertia is None else [inertia])]
+            fixed = [start.q, *rows.fixed, *more]
             lift, _ = self._pushed(start.q, apart, inertia)
             (lift,) = where_needed(deep, fixed, [lift])
             below: Any = Traced(depth)
@@ -182,7 +187,7 @@ class ContactSteps:
         if len(rates):
             own = ops.pick(forces, m + np.arange(len(rates)))
             efforts = ops.scatter(own, rates, (self._graph.model.nv,))
-        return self._graph.pushed_at(self._points, q, wrenches, efforts, inertia)
+        return self._graph.pushed_at(self._points, q, wrenches, efforts, inertia, self._gains)
 
     def _implicit(self, start: Place) -> tuple[Forces, Node | None]:
         """Forces with joint springs and dampers of laws linearly implicit, D and K their diagonals.
@@ -221,24 +226,30 @@ class ContactSteps:
             push = push - Traced(inertia) * (end - v_0)
         return np.sum(0.5 * (v_0 + end) * push)
 
-    def slots(self, q: Node) -> tuple[Slots, Any]:
-        """Gaps, normals and witness points of all slots, and the origins of the bodies, traced."""
+    def slots(self, q: Node, poses: Node | None = None) -> tuple[Slots, Any]:
+        """Gaps, normals and witness points of all slots, and the origins of the bodies, traced.
+
+        `poses` of all bodies, if they are known.
+        """
         assert self._contacts is not None
         model, bodies = self._graph.model, list(self._contacts.bodies)
-        (poses,) = call(ProgramCall((pose,), model, mode=("blocks",)), q)
+        if poses is None:
+            (poses,) = call(ProgramCall((pose,), model, mode=("blocks",)), q)
         chosen = np.arange(16 * model.n_bodies).reshape(-1, 4, 4)[bodies]
         X: Any = Traced(ops.pick(poses, chosen))
         within = REACH * self._contacts.margin
         return slot_geometry(self._contacts, X, within), X[:, :3, 3]
 
-    def _rows(self, start: Place, admittance: Node) -> StepRows:
-        slots, origins = self.slots(start.q) if self.plan.n_slots else (None, None)
+    def _rows(self, start: Place, known: HostDynamics) -> StepRows:
+        slots = origins = None
+        if self.plan.n_slots:
+            slots, origins = self.slots(start.q, known.poses)
         joints = self._graph.circuit.joint_rows
         nodes = {n: getattr(joints, n) for n in ("gaps", "bounds", "slacks", "pulls")}
         given = {n: x for n, x in nodes.items() if x is not None}
         found = dict(zip(given, self._graph.values(start, list(given.values())), strict=True))
         here = replace(joints, **found)
-        return StepRows(self.plan, slots, origins, here, admittance, start.states)
+        return StepRows(self.plan, slots, origins, here, known.admittance, start.states)
 
     def _motions(self, q: Node, rates: Node, moving: Node | None = None) -> Any:
         """Motions of hosts (hosts, 6): of frames in world axes at their origins, and rates.
@@ -247,7 +258,8 @@ class ContactSteps:
         """
         parts = [] if moving is None else [moving]
         if self._points and moving is None:
-            program = ProgramCall((J @ v,), self._graph.model, points=self._points)
+            model = self._graph.model
+            program = ProgramCall((J @ v,), model, points=self._points, inspects=())
             known = {"q": q, "v": rates}
             parts.append(call(program, *(known[x] for x in program.inputs))[0])
         if self.plan.rates:

@@ -18,7 +18,7 @@ from phipsi.backends.arguments import real_array
 from phipsi.backends.program import Program
 from phipsi.compiler import compile
 from phipsi.errors import InputError
-from phipsi.model.mechanisms import mechanism_of, of_mechanisms, tree_of
+from phipsi.model.mechanisms import mechanism_of, of_mechanisms, of_modes, tree_of
 from phipsi.model.model import Model
 from phipsi.model.numbers import whole_number
 from phipsi.motion.chart import Chart
@@ -55,6 +55,7 @@ class RolloutGradient(NamedTuple):
     parameters: Array | None
 
 
+@of_modes
 @of_mechanisms
 def rollout_gradient(
     model: Model | System,

@@ -232,7 +232,8 @@ def _outputs(model: Model, q: Array, v: Array, wanted: Any) -> tuple[Array, list
         if what == "position":
             row[:, :nv] = place
         else:
-            change = compile(diff(J @ rates, "q"), model, mode="dense", points=[point])
+            moving = diff(J @ rates, "q", modes=model.is_flexible)
+            change = compile(moving, model, mode="dense", points=[point])
             row[:, :nv], row[:, nv:] = change(q, v)[3:], place
         rows.append(row)
         label = point if isinstance(point, str) else point[0]

@@ -15,7 +15,7 @@ from typing import Any, final
 
 from phipsi.backends.failures import NOT_FINITE
 from phipsi.backends.native.data_record import INTEGERS, N_BODIES
-from phipsi.backends.native.kernel.law_code import Area, LawCode
+from phipsi.backends.native.kernel.law_code import Area, LawCode, lasting
 from phipsi.backends.native.native_backend import KernelSource
 from phipsi.backends.native.pipeline import sources_digest
 from phipsi.backends.native.targets.target import MachineCode, machine_code
@@ -308,6 +308,8 @@ class Run(LaneCode):
         given = {name: self._where(name, rows) for name in plan.inputs}
         for name, bases in given.items():
             self._read_constant(name, bases)
+        same = lasting(plan.states.values(), {*plan.own, *plan.shared, "h"})
+        self._lasting = dict(zip(same, self._code(i64(0)).write(same), strict=True))
         written = (*plan.records, *plan.gives)
         out = {name: self._where(f"record {name}", rows) for name in written}
 
@@ -443,6 +445,7 @@ class Run(LaneCode):
     def _step(self, number: Any, out: Mapping[str, list[Any]], i: Any) -> None:
         """One step of all states; what fails is noted, and the step of its trajectory not taken."""
         b, e, code = self.b, self.e, self._code(number)
+        code.take(self._lasting)
         b.store(self.zero, self._bad)
         values = self._values(code, self.plan.states)
         gives = self.plan.gives

@@ -48,22 +48,25 @@ _AROUND = {
 """Forms L ℳ⁻¹ R, of which that is known too, with ℳ⁻¹ L* and ℳ⁻¹ R."""
 
 
-def kernel_source(program: Program) -> KernelSource | None:
+def kernel_source(program: Program, inspects: tuple[str, ...] | None = None) -> KernelSource | None:
     """The same object for the same program; None for one without machine code."""
     if program.backend != "native":
         return None
     source, key = program.source.by_column or program.source, (KernelSource, program.request)
-    return source.model.cached((*key, source.reproducible), lambda: KernelSource(source))
+    return source.model.cached(
+        (*key, source.reproducible, inspects), lambda: KernelSource(source, inspects=inspects)
+    )
 
 
 def reproducible_source(native: KernelSource) -> KernelSource:
     """The same program by the plan that every machine chooses, and for any processor."""
-    request, model = native.program.request, native.program.model
+    request, model, inspects = native.program.request, native.program.model, native.unit.inspects
 
     def once() -> KernelSource:
-        return KernelSource(build(request, model, backend_of("native"), reproducible=True).source)
+        program = build(request, model, backend_of("native"), reproducible=True).source
+        return KernelSource(program, inspects=inspects)
 
-    return model.cached((KernelSource, request, True), once)
+    return model.cached((KernelSource, request, True, inspects), once)
 
 
 @final
@@ -71,6 +74,8 @@ class ProgramCall(Callee):
     """Expressions of the algebra on a model; the arguments of the call are the program's inputs.
 
     `allowed` are codes of failures.py that do not stop a trajectory; `options` those of `compile`.
+    With `inspects`, only inputs of these names are looked at, and no results, for numbers that are
+    not finite and matrices that are not symmetric: in a step whose states these end in.
     With `unrolls`, the program is one without inverses, which cannot fail: in small mechanisms it
     is written without loops.
     """
@@ -82,13 +87,15 @@ class ProgramCall(Callee):
         *,
         allowed: tuple[int, ...] = (),
         unrolls: bool = False,
+        inspects: tuple[str, ...] | None = None,
         **options: Any,
     ) -> None:
         self.forms, self.model, self.options = tuple(forms), model, options
+        self.inspects = inspects
         self.allowed, self.name = allowed, ", ".join(map(str, forms))
         if allowed:
             self.name += f" (allowed: {allowed})"
-        native = kernel_source(self._program("native"))
+        native = kernel_source(self._program("native"), inspects)
         if native is None:
             fix = "" if has_machine_code() else ". That needs LLVM:  pip install llvmlite"
             raise InputError(
@@ -106,7 +113,8 @@ class ProgramCall(Callee):
         self.any_width = self._unrolled is None
         self.inputs: tuple[str, ...] = tuple(self.native.program.inputs)
         self.shapes: tuple[Shape, ...] = tuple(self.native.output_shapes)
-        self.key = (self.forms, id(model), repr(sorted(options.items())), allowed, unrolls)
+        ways = repr(sorted(options.items())), allowed, unrolls, inspects
+        self.key = (self.forms, id(model), *ways)
 
     def _program(self, backend: str | None) -> Program:
         return compile(self.forms, self.model, backend=backend, **self.options)
@@ -288,7 +296,8 @@ def products(
 
     `inputs` are those of the form; `options` those of `compile`.
     """
-    gradients = tuple(gradient(form, "inertia" if x == "M" else x) for x in names)
+    modal, words = model.is_flexible, ("inertia" if x == "M" else x for x in names)
+    gradients = tuple(gradient(form, x, modal) for x in words)
     callee = ProgramCall(gradients, model, **options, same_operand=True)
     place, shapes = {**inputs, "x": weight}, callee.native.program.input_shapes
     args = [ops.pick(y, np.arange(y.size).reshape(shapes[x])) for x in callee.inputs

@@ -12,6 +12,8 @@ from phipsi.algorithms.dynamics.hybrid import hybrid_form
 from phipsi.algorithms.forms import (
     CLOSED_INVERSE,
     FORWARD_DYNAMICS,
+    INNOVATIONS,
+    KNOWN_INVERSE,
     STEP_LENGTH,
     body_forces,
     forward,
@@ -33,13 +35,12 @@ from phipsi.model.contact_pairs import Contacts
 from phipsi.model.model import Model
 from phipsi.motion.inertia_nodes import inertias
 from phipsi.motion.step_calls import ProgramCall
-from phipsi.operators import H, J, Jr, Lambda, mass_matrix, phi, v
+from phipsi.operators import D, G, H, J, Jr, Lambda, mass_matrix, phi, pose, v
 
 INERTIA = "inertia"
 """The name of the inertial parameters (n, 10) of `inertial_parameters`, given by trajectories."""
 _OF_SYSTEMS = ("M", "Jr", "gravity")  # that trajectories of systems may have their own of
 _MOST_TANGENTS = 16
-_REACH = mass_matrix.inv @ J.T
 STEP = ops.given("h", ())
 """The length of a step, s."""
 
@@ -64,13 +65,16 @@ class Forces(NamedTuple):
 class HostDynamics(NamedTuple):
     """Dynamics at the hosts of impulses, see `StepGraph.dynamics_at`.
 
-    `motions` of frames (m, 6), J v, world axes at their origins; None if they are not at hand.
+    `motions` of frames (m, 6), J v, world axes at their origins; `poses` of all bodies (n, 4, 4);
+    `gains`, G and D⁻¹ by name, for `pushed_at`: None and empty if they are not at hand.
     """
 
     vdot: Node
     admittance: Node
     multipliers: Node | None
     motions: Node | None
+    poses: Node | None
+    gains: Mapping[str, Node]
 
 
 @final
@@ -265,15 +269,19 @@ class StepGraph:
         place: Place,
         forces: Forces,
         inertia: Node | None,
+        *,
+        shared: bool = False,
     ) -> HostDynamics:
         """Accelerations, the admittance at hosts, multipliers of constraints, motions of frames.
 
         Λ of the frames at `points`, with the rows and columns of ℳ⁻¹ of `rates` after them, in
         blocks of six which zeros fill: of a tree one program, which shares sweeps. With constraints
         Y = ℳ⁻¹ − ℳ⁻¹ G* (G ℳ⁻¹ G*)⁻¹ G ℳ⁻¹ takes the place of ℳ⁻¹: motions that impulses cause
-        keep the loops closed.
+        keep the loops closed. With `shared`, poses, G and D⁻¹ too, of which no derivatives are
+        known.
         """
-        multipliers = moving = None
+        multipliers = moving = poses = None
+        gains: dict[str, Node] = {}
         if self._system is None:
             forms = list(self._dynamics.forms)
             forms += [Lambda] if points else []
@@ -282,11 +290,16 @@ class StepGraph:
             modes = ("apply", *["dense"] * (len(forms) - 1))
             if points:  # the dynamics have the velocities of bodies already
                 forms, modes = [*forms, J @ v], (*modes, "apply")
-            options: Any = {"given": self._given, "mode": modes}
-            options |= {"points": points} if points else {}
-            program = ProgramCall(forms, self.model, **options)
+            more = {"pose": pose} if shared and points else {}
+            if shared and not self.model.is_flexible:
+                more |= {G.name: G, INNOVATIONS.name: D.inv}
+            options: Any = {"given": self._given, "mode": (*modes, *["blocks"] * len(more))}
+            options |= {"inspects": self._given, **({"points": points} if points else {})}
+            program = ProgramCall([*forms, *more.values()], self.model, **options)
             vdot, *found = self._evaluated(program, place, forces, inertia)
-            moving = found.pop() if points else None
+            gains = dict(zip(more, found[len(found) - len(more) :], strict=True))
+            found = found[: len(found) - len(more)]
+            moving, poses = found.pop() if points else None, gains.pop("pose", None)
         else:
             vdot, multipliers = self._closed_accelerations(place, forces, inertia, 0)
             options = {
@@ -305,7 +318,7 @@ class StepGraph:
         admittance = found[0]
         if rates:
             admittance = self._at_hosts(found, 6 * len(points), np.array(rates))
-        return HostDynamics(vdot, admittance, multipliers, moving)
+        return HostDynamics(vdot, admittance, multipliers, moving, poses, gains)
 
     def _at_hosts(self, found: Sequence[Node], m: int, rates: Any) -> Node:
         """Λ (m, m), ℳ⁻¹ J* and ℳ⁻¹, or that alone, as one matrix; see `dynamics_at`."""
@@ -332,10 +345,12 @@ class StepGraph:
         wrenches: Node | None,
         efforts: Node | None,
         inertia: Node | None,
+        gains: Mapping[str, Node],
     ) -> tuple[Node, Node | None]:
         """Rates (nv,) that impulses cause, and the multipliers of constraints that go with them.
 
-        (ℳ + diag(inertia))⁻¹ (J* wrenches + efforts), wrenches (m, 6) at points, of a tree.
+        (ℳ + diag(inertia))⁻¹ (J* wrenches + efforts), wrenches (m, 6) at points, of a tree. With
+        the `gains` of `dynamics_at`, that takes no articulated inertias.
         """
         if wrenches is not None and (efforts is not None or self._system is not None):
             program, inputs = (
@@ -354,10 +369,14 @@ class StepGraph:
             none = ops.constant(np.zeros(self._system.n_rows))
             change, f = call(callee, q, efforts, none, *self._given_nodes(callee, inertia))
             return change, f
-        form, x = (mass_matrix.inv, efforts) if wrenches is None else (_REACH, wrenches)
-        options: Any = {"given": self._given} | ({} if wrenches is None else {"points": points})
-        program = ProgramCall((form,), self.model, **options)
+        form, x = KNOWN_INVERSE if gains else mass_matrix.inv, efforts
+        options: Any = {"given": tuple(gains) or self._given, "inspects": self._given}
+        if wrenches is not None:
+            form, x, options = form @ J.T, wrenches, {**options, "points": points}
         assert x is not None
+        program = ProgramCall((form,), self.model, **options)
+        if gains:
+            return self._called(program, {"q": q, "x": x, **gains})[0], None
         return self._with_inertia(program, {"q": q, "x": x}, inertia)[0], None
 
     def _with_inertia(
@@ -366,7 +385,8 @@ class StepGraph:
         if inertia is not None:
             if "Jr" not in self._given:
                 options = {**program.options, "given": (*self._given, "Jr")}
-                program = ProgramCall(program.forms, program.model, **options)
+                known, inspects = (program.forms, program.model), program.inspects
+                program = ProgramCall(*known, inspects=inspects, **options)
             inputs["Jr"] = self._rotors(inertia, program.native.program.input_shapes["Jr"])
         return self._called(program, inputs)
 

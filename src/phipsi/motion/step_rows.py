@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, final
 import numpy as np
 from numpy.typing import NDArray
 
+from phipsi.backends.failures import NOT_FINITE
 from phipsi.contact.certificate import Worst
 from phipsi.contact.cone_calls import ConeCall, ConeProduct
 from phipsi.contact.cone_problem import INACTIVE, ConeLayout
@@ -24,7 +25,6 @@ from phipsi.contact.contact_rows import (
     IMPULSES,
     MATERIALS,
     RESTITUTION,
-    RIGID,
     ROPES,
     RUBS,
     STOPS,
@@ -124,7 +124,7 @@ class StepRows:
             made.append(Traced(ops.given(MATERIALS, (plan.n_slots, len(COLUMNS)))))
         parts += [x for x in (gaps, slacks) if x is not None]
         if plan.layout.stops:
-            made.append(np.tile(RIGID, (plan.layout.stops, 1)))
+            made.append(plan.stop_materials)
         self._start_gap, self._materials = _joined(parts), _joined(made)
         self.fixed: list[Node] = []
         self.known: list[Node] = [admittance]
@@ -356,3 +356,38 @@ class Bounded(Callee):
         wrong = e.compare(">", largest, bound)
         host.note(host.b.select(wrong, e.integer(self._status), host.zero))
         return [args[0]]
+
+
+def finite(x: Node, *others: Node) -> Node:
+    """x; in a run, a step in which a number of x or of the others is not finite is a failure."""
+    return call(Finite(tuple(y.shape for y in (x, *others))), x, *others)[0]
+
+
+@final
+class Finite(Callee):
+    """The first of several arrays; in a run, a step where one is not finite is a failure."""
+
+    def __init__(self, shapes: tuple[tuple[int, ...], ...]) -> None:
+        self._given, self.shapes = shapes, shapes[:1]
+        self.key, self.name = shapes, f"finite {shapes}"
+
+    def arrays(self, *args: Array) -> Sequence[Array]:
+        """The first of them."""
+        return args[:1]
+
+    def pull(
+        self, args: tuple[Node, ...], results: tuple[Node, ...], weights: Sequence[Node | None]
+    ) -> Sequence[Node | None]:
+        """The weight itself."""
+        return [weights[0], *[None] * (len(args) - 1)]
+
+    def write(self, code: Any, args: Sequence[Any]) -> Sequence[Any]:
+        """Note where one is not."""
+        host, e = code.host, code.e
+        total = e.constant(0.0)
+        for shape, x in zip(self._given, args, strict=True):
+            for i in range(math.prod(shape)):
+                total = e.spoiled(total, code.entry(x, i))
+        fine = e.compare("==", total, 0.0)
+        host.note(host.b.select(fine, host.zero, e.integer(NOT_FINITE)))
+        return args[:1]

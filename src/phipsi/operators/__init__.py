@@ -22,14 +22,20 @@ from phipsi.expressions.functions import (
     FUNCTIONS,
     cross,
     cross_force,
+    dE_trace,
     dH_trace,
     diag,
     diagonal,
+    dM_trace,
     half,
     inertia_of,
     inertia_trace,
     outer,
     regress,
+    rigid_cross,
+    rigid_cross_force,
+    rigid_vee,
+    rigid_vee_force,
     scaled,
     trace,
     vee,
@@ -61,7 +67,7 @@ H, E_phi, phi, phi_tilde, M, Jr, shift, Lam_phi, R, angular, to_com = _leaves(
     "H E_phi phi phi_tilde M Jr shift Lam_phi R angular to_com"
 )
 A, A_grasp, B, J, Lambda = _leaves("A A_grasp B J Lambda")
-Adot, Bdot, Hdot = _leaves("Adot Bdot Hdot")
+Adot, Bdot, Hdot, Edot, Mdot = _leaves("Adot Bdot Hdot Edot Mdot")
 unprescribed, prescribed, mass_matrix = _leaves("unprescribed prescribed mass_matrix")
 P, D, D_half, G, K, proj, proj_bar, E_psi, psi, psi_tilde, Omega, Upsilon = _leaves(
     "P D D_half G K proj proj_bar E_psi psi psi_tilde Omega Upsilon"
@@ -70,7 +76,7 @@ v, vdot, tau, dq, dv, dvdot, dtau, dinertia, f_ext, f0, U, Udot = _leaves(
     "v vdot tau dq dv dvdot dtau dinertia f_ext f0 U Udot"
 )
 coordinates = catalogue_leaf("coordinates")
-K_e, C_e, modal, eta = _leaves("K_e C_e modal eta")
+K_e, C_e, modal, modal_rows, eta = _leaves("K_e C_e modal modal_rows eta")
 gravity, V, a, b, c_J, s_gauge, a_paper, b_paper, pose, frame_pose, moved = _leaves(
     "gravity V a b c_J s_gauge a_paper b_paper pose frame_pose moved"
 )
@@ -100,6 +106,7 @@ def _part_of_a_change(name: str) -> Callable[..., Expr]:
 
 
 dH, dHT, dB, dBT, dA, dAT = map(_part_of_a_change, ("dH", "dHT", "dB", "dBT", "dA", "dAT"))
+dE, dET, dM, ddM = map(_part_of_a_change, ("dE", "dET", "dM", "ddM"))
 
 
 def unit_rate(joint: str, i: int = 0) -> Expr:
@@ -188,7 +195,10 @@ def _bracketed(kind: str) -> list[str]:
 
 
 _INCOMPLETE = {
-    **{name: f"{name} needs vectors in braces, {name}{{x}}" for name in _bracketed("place")},
+    **{
+        name: f"{name} needs vectors in braces, {name}{{x}}"
+        for name in (*_bracketed("place"), "ddM")
+    },
     **{name: f"{name} needs a name in brackets, {name}[name]" for name in _bracketed("component")},
     "select": "select is written by naming a selection of bodies, as in Λ[P] or J[P]",
 }
@@ -200,6 +210,7 @@ _ALIASES = {
     "ϕ": "phi",
     "ℰ_φ": "E_phi",
     "ℰ_ψ": "E_psi",
+    "ℰ̇_φ": "Edot",
     "Eφ": "E_phi",
     "Eψ": "E_psi",
     "J_r": "Jr",
@@ -292,14 +303,16 @@ def as_expression(
 
 
 __all__ = [
-    "A", "A_grasp", "Adot", "B", "Bdot", "C_e", "D", "D_half", "E_phi", "E_psi", "G", "H",
-    "Hdot", "I", "J", "Jr", "K", "K_e", "Lam_phi", "Lambda", "M", "Omega", "P", "R", "Riccati",
-    "U", "Udot", "Upsilon", "V", "a", "a_paper", "angular", "as_matrix", "b", "b_paper", "bd",
-    "c_J", "coordinates", "cross", "cross_force", "dA", "dAT", "dB", "dBT", "dH", "dHT",
-    "dH_trace", "diag", "diagonal", "dinertia", "dq", "dtau", "dv", "dvdot", "eta", "f0",
-    "f_ext", "frame_pose", "gravity", "half", "inertia_of", "inertia_trace", "logdet",
-    "mass_matrix", "modal", "moved", "operand", "outer", "parse", "phi", "phi_tilde", "pose",
-    "prescribed", "proj", "proj_bar", "psi", "psi_tilde", "regress", "s_gauge", "scaled",
-    "shift", "tau", "to_com", "total", "trace", "unit_effort", "unit_inertia", "unit_rate",
-    "unprescribed", "v", "vdot", "vee", "vee_force",
+    "A", "A_grasp", "Adot", "B", "Bdot", "C_e", "D", "D_half", "E_phi", "E_psi", "Edot", "G",
+    "H", "Hdot", "I", "J", "Jr", "K", "K_e", "Lam_phi", "Lambda", "M", "Mdot", "Omega", "P",
+    "R", "Riccati", "U", "Udot", "Upsilon", "V", "a", "a_paper", "angular", "as_matrix", "b",
+    "b_paper", "bd", "c_J", "coordinates", "cross", "cross_force", "dA", "dAT", "dB", "dBT",
+    "dE", "dET", "dE_trace", "dH", "dHT", "dH_trace", "dM", "dM_trace", "ddM", "diag",
+    "diagonal", "dinertia", "dq", "dtau", "dv", "dvdot", "eta", "f0", "f_ext", "frame_pose",
+    "gravity", "half", "inertia_of", "inertia_trace", "logdet", "mass_matrix", "modal",
+    "modal_rows", "moved", "operand", "outer", "parse", "phi", "phi_tilde", "pose",
+    "prescribed", "proj", "proj_bar", "psi", "psi_tilde", "regress", "rigid_cross",
+    "rigid_cross_force", "rigid_vee", "rigid_vee_force", "s_gauge", "scaled", "shift", "tau",
+    "to_com", "total", "trace", "unit_effort", "unit_inertia", "unit_rate", "unprescribed", "v",
+    "vdot", "vee", "vee_force",
 ]  # fmt: skip

@@ -19,6 +19,13 @@ dH[0]{f; u} is w ↦ Ḣ{w; u} f. In the same way Ḃ, dB, dBT and Ȧ, dA, dAT s
 the bodies move. All are linear in every direction; those of H vanish for joints whose axes are
 fixed in the body.
 
+Bodies with modes: M depends on their own, E_φ also on those of the parent, and s has modal rows:
+
+    δM = Ṁ{s},  δE_φ = −E_φ rigid_cross(s)* + Ė{s}
+
+with rigid_cross in every place of cross. Derivatives of rigid bodies leave these terms out; which
+ones are meant is for `calculus` to say (d.modes, d.cross).
+
 The Riccati family: P solves P = M + E P⁺ E* with P⁺ = π̄ P, which is stationary in the gain, so that
 
     δP = bd(ψ Q ψ*),   Q = δM + bd(δE P⁺ E* + E P⁺ δE* + E (G δJr G* − π̄ P δH* G* − G δH P π̄*) E*)
@@ -40,6 +47,7 @@ from phipsi.expressions.functions import cross, half, inertia_of
 from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import (
     Expr,
+    Function,
     block_diagonal,
     identity,
     intern,
@@ -71,6 +79,7 @@ from phipsi.expressions.structure import (
     GENERAL,
     MEMORYLESS,
     RELATED,
+    STRICTLY_ANTICAUSAL,
     STRICTLY_CAUSAL,
     Structure,
     is_memoryless,
@@ -85,6 +94,8 @@ class Change(Protocol):
     rates: Expr
     relative: Expr
     motion: Expr
+    modes: Expr
+    cross: Function
     parameters: Expr
 
     def __call__(self, y: Expr, /) -> Expr:
@@ -129,27 +140,34 @@ def vary(
     source_of_parts: str = "",
     *,
     now: str,
+    flags: str = "",
+    of_parts: tuple[Structure, Structure] | None = None,
+    differential: Callable[[Expr, Change], Expr] | None = None,
 ) -> None:
-    """Add the three rows for the change of an operator of the catalogue along directions."""
-    X = CATALOGUE[of]
+    """Add the rows for the change of an operator of the catalogue along directions."""
+    X, differential = CATALOGUE[of], differential or change_along
+    structures = of_parts or (X.structure, X.structure)
     latex, along = X.latex, form.along
-    row(form.change, dot, rf"\dot{{{latex}}}", (X.takes, X.gives), X.structure, "q v",
-        f"time derivative of {of}" + (" in body components" if along is RATES else ""), source, form=form, braces=(along, along), now=now,
-        differential=change_along)  # fmt: skip
-    for name, star, y, gives in (
-        (form.applied, "", X.takes, X.gives),
-        (form.adjoint, "*", X.gives.dual, X.takes.dual),
-    ):
+    letter, line, index = latex.partition("_")
+    row(form.change, dot, rf"\dot{{{letter}}}{line}{index}", (X.takes, X.gives), X.structure, "q v",
+        f"time derivative of {of}" + (" in body components" if along is RATES else ""), source, flags, form=form, braces=(along, along), now=now,
+        step=X.step, differential=differential)  # fmt: skip
+    for name, star, y, gives, structure in (
+        (form.applied, "", X.takes, X.gives, structures[0]),
+        (form.adjoint, "*", X.gives.dual, X.takes.dual, structures[1]),
+    )[: 1 + (form.adjoint != form.applied)]:
         letter = "f" if y.name.endswith("forces") else "x"
-        row(name, name, rf"\delta {latex}" + ("^{*}" if star else ""), (along, gives), X.structure, "q",
+        row(name, name, rf"\delta {latex}" + ("^{*}" if star else ""), (along, gives), structure, "q",
             f"how {of}{star} {letter} changes {when}: {u} ↦ {dot}{{{u}}}{star} {letter}",
             source_of_parts or source, form=form, braces=(y, along), brackets="place",
-            differential=change_along)  # fmt: skip
+            differential=differential)  # fmt: skip
 
 
-HINGE = Form("Hdot", "dH", "dHT", RATES)
-POINT = Form("Bdot", "dB", "dBT", MOTIONS)
-ROWS = Form("Adot", "dA", "dAT", MOTIONS)
+HINGE = Form("Hdot", "dH", "dHT", RATES, "rates")
+POINT = Form("Bdot", "dB", "dBT", MOTIONS, "motion")
+ROWS = Form("Adot", "dA", "dAT", MOTIONS, "motion")
+INERTIA = Form("Mdot", "dM", "dM", MOTIONS, "modes", "ddM")
+STEP = Form("Edot", "dE", "dET", MOTIONS, "modes")
 
 
 def of_family(make: Callable[[Riccati], Expr]) -> Callable[[Expr], Expr]:
@@ -166,8 +184,19 @@ def change_along(x: Expr, d: Change, fixed: int | None = None) -> Expr:
         if i != fixed:
             changed = (*args[:i], d(y), *args[i + 1 :])
             terms.append((1, with_arguments(x.name, *changed, hole=place)))
-    last = d.rates if form.along is RATES else d.motion
+    last = getattr(d, form.by)
     return total_of([*terms, (1, with_arguments(x.name, *args, last, hole=place))])
+
+
+def _port_change(x: Expr, d: Change) -> Expr:
+    """δ of Ė{…} or of a part of it, which is a change of a port, seen through the joint on it."""
+    turn, out = d.cross(d.relative), change_along(x, d)
+    if x.name == STEP.change:
+        return out - x @ turn.T
+    if x.name == STEP.adjoint:
+        return out - turn @ x
+    f, *others = x.args
+    return out - with_arguments(x.name, turn.T @ f, *others, hole=place_of(x))
 
 
 _FF, _FE, _EF = (FORCES, FORCES), (FORCES, EFFORTS), (EFFORTS, FORCES)
@@ -179,12 +208,12 @@ row("H", "H", "H", _FE, MEMORYLESS, "q", "hinge map: body force → joint effort
     differential=lambda x, d: change_of(HINGE, d.rates))
 row("E_phi", "E_φ", r"\mathcal{E}_{\phi}", _FF, STRICTLY_CAUSAL, "q",
     "rigid propagation by one body, to the parent", "SOA eq. 0.5",
-    step=True, differential=lambda x, d: -(x @ cross(d.relative).T))
+    step=True, differential=lambda x, d: -(x @ d.cross(d.relative).T) + change_of(STEP, d.modes))
 row("phi", "φ", r"\phi", _FF, CAUSAL, "q", "rigid propagation (I − E_φ)⁻¹, tip to base", "SOA eq. 0.6",
     transition="phi_tilde", differential=lambda x, d: x @ d(E_phi) @ x)
 row("M", "M", "M", _MF, MEMORYLESS, "", "spatial inertia of each body about its origin", "MM eq. 2",
     SYMMETRIC,
-    varies=("inertia",), differential=lambda x, d: inertia_of(d.parameters))
+    varies=("inertia",), differential=lambda x, d: inertia_of(d.parameters) + change_of(INERTIA, d.modes))
 row("Jr", "Jr", r"J_r", _RE, MEMORYLESS, "", "rotor inertia reflected to the joint (armature)",
     "docs/notation.md", SYMMETRIC)
 row("K_e", "K_e", r"K_{e}", _RE, MEMORYLESS, "", "stiffness of the modes of flexible bodies, zero for joints",
@@ -193,6 +222,8 @@ row("C_e", "C_e", r"C_{e}", _RE, MEMORYLESS, "", "damping of the modes of flexib
     "theory/flexible-bodies 0", SYMMETRIC)
 row("modal", "modal", r"\mathrm{modal}", (RATES, RATES), MEMORYLESS, "", "keeps the rates of modes",
     "theory/flexible-bodies 0")
+row("modal_rows", "modal_rows", r"\mathrm{rows}_{\eta}", _EF, MEMORYLESS, "",
+    "efforts of modes as the modal rows of body forces", "theory/flexible-bodies 0")
 row("shift", "shift", r"\mathcal{S}", _FF, STRICTLY_CAUSAL, "q",
     "relabels: block of k becomes block of its parent (in body axes: rotated)", "88-11 App. A",
     step=True, differential=lambda x, d: -(x @ cross(catalogue_leaf("angular") @ d.relative).T))
@@ -221,12 +252,19 @@ row("angular", "angular", r"\Pi_{\omega}", (MOTIONS, MOTIONS), MEMORYLESS, "",
     "keeps the angular half of every motion", "theory/open-chains 4.3")
 row("total", "total", r"\Sigma", (FORCES, WORLD_FORCE), GENERAL, "q",
     "body forces summed at a point of the world, in world axes", "theory/open-chains 2",
-    brackets="point", differential=lambda x, d: -(x @ cross(d.motion).T))
+    brackets="point", differential=lambda x, d: -(x @ d.cross(d.motion).T))
 row("to_com", "to_com", r"\phi_{C}", (WORLD_FORCE, WORLD_FORCE), MEMORYLESS, "q",
     "the total force about the mass centre of the mechanism instead of the world's origin", "theory/open-chains 12")
 vary("H", HINGE, "Ḣ", "with q", "u", "theory/open-chains 4.4", "theory/sensitivities 3", now="v")
 vary("B", POINT, "Ḃ", "when its body moves", "V", "theory/open-chains 6", now="V")
 vary("A", ROWS, "Ȧ", "when the bodies move", "V", "theory/closed-chains 2", now="V")
+vary("M", INERTIA, "Ṁ", "with modes", "s", "theory/flexible-bodies 6", now="V", flags=SYMMETRIC)
+vary("E_phi", STEP, "Ė", "with the modes of parents", "s", "theory/flexible-bodies 6", now="V",
+     of_parts=(MEMORYLESS, STRICTLY_ANTICAUSAL), differential=lambda x, d: _port_change(x, d))
+row("ddM", "ddM", r"\delta^2 M", _MF, MEMORYLESS, "q", "how x* Ṁ{s} y changes with modes, of two motions x and y",
+    "theory/flexible-bodies 6", SYMMETRIC, braces=(MOTIONS, MOTIONS),
+    differential=lambda x, d: total_of((1, with_arguments("ddM", *y)) for y in (
+        (d(x.args[0]), x.args[1]), (x.args[0], d(x.args[1])))))
 
 # ---- the Riccati family of (H, E_phi, M, Jr) ---------------------------------------------------------
 row("P", "P", "P", _MF, MEMORYLESS, "q", "articulated-body inertia", "SOA eq. 0.25", "symmetric riccati",
@@ -309,7 +347,7 @@ row("U", "U", "U", (ONE, ROW_RATES), GENERAL, "q v Udot",
     definition=lambda x: catalogue_leaf("Udot") - catalogue_leaf("Adot") @ B.T @ V
     - catalogue_leaf("A") @ (B.T @ phi.T @ a + catalogue_leaf("Bdot").T @ V))
 row("gravity", "gravity", r"\bar{g}", (ONE, MOTIONS), GENERAL, "q", "[0; −g] at the roots", "88-11 eq. 3.21",
-    differential=lambda x, d: -(cross(d.relative) @ x))
+    differential=lambda x, d: -(d.cross(d.relative) @ x))
 row("V", "V", "V", (ONE, MOTIONS), GENERAL, "q v", "body velocities φ* H* v", "SOA eq. 0.1",
     definition=lambda x: phi.T @ H.T @ v)
 row("a", "a", "a", (ONE, MOTIONS), GENERAL, "q v", "Coriolis accelerations, body-frame pair",

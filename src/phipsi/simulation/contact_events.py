@@ -26,15 +26,8 @@ from phipsi.contact.certificate import EventCertificate
 from phipsi.contact.contact_record import OPEN, SLIPS, STICKS
 from phipsi.motion.contact_motion import RowState
 from phipsi.motion.optional_imports import import_optional
-from phipsi.simulation.contact_modes import (
-    AT_REST,
-    INSTANT,
-    ContactModes,
-    Decision,
-    Free,
-    Margins,
-    Modes,
-)
+from phipsi.simulation.contact_modes import AT_REST, INSTANT, ContactModes, Free
+from phipsi.simulation.contact_phase import Decision, Margins, Modes
 from phipsi.simulation.stepper import Diverged, Step
 
 Array = NDArray[Any]
@@ -44,6 +37,8 @@ _LEFT = 1e-11
 _MANY, _NO_TIME = 40, 1e-12
 """So many events within this share of the run are a cycle of modes."""
 _PAINLEVE = 3
+_CALM, _SOON, _CHATTER = 1e-4, 1e-4, 20
+"""Rates (m/s, rad/s) and times (s) between so many events that are a chatter of bodies at rest."""
 
 
 class Happened(NamedTuple):
@@ -80,9 +75,10 @@ class ContactEvents:
 
     def __init__(self, contacts: ContactModes, free: Free, end: float) -> None:
         self.contacts, self._free, self._end = contacts, free, end
-        self._armed = np.zeros(contacts.contacts.n_slots, bool)
+        self._armed = np.zeros(contacts.at.k, bool)
         self._last: _Sample | None = None
         self._recent: list[float] = []
+        self._calm, self._before = 0, -math.inf
         self.count, self.deepest, self.outside, self.gained = 0, 0.0, 0.0, 0.0
 
     # ---- locating -----------------------------------------------------------------------------
@@ -111,8 +107,8 @@ class ContactEvents:
         return _Sample(t, *self.contacts.margins(q, v, self._free(t, q, v)))
 
     def _note(self, sample: _Sample) -> None:
-        closed = self.contacts.modes.closed
-        gaps = np.where(closed, np.abs(sample.state.gap), -sample.state.gap)
+        closed, soft = self.contacts.modes.closed, self.contacts.at.soft
+        gaps = np.where(closed, np.abs(sample.state.gap), -sample.state.gap)[~soft]
         self.deepest = max(self.deepest, float(gaps.max(initial=0.0)))
         m = sample.margins
         worst = min(float(m.push.min(initial=0.0)), float(m.stick.min(initial=0.0)))
@@ -139,7 +135,7 @@ class ContactEvents:
     def _closings(self, step: Step, before: _Sample, after: _Sample) -> list[Found]:
         """When open slots close."""
         normals = self.contacts.normals
-        g0, g1 = before.state.gap, after.state.gap
+        g0, g1 = (self.contacts.reach(x.state) for x in (before, after))
         u0, u1 = before.state.rate[normals], after.state.rate[normals]
         length = after.t - before.t
         fast = np.maximum(np.abs(u0), np.abs(u1)) * length > _LEFT
@@ -147,9 +143,12 @@ class ContactEvents:
         hops = (u0 > 0) & (u1 < 0) & fast & ~self._armed & (g0 <= _LEFT)
         open_ = ~self.contacts.modes.closed
         low = np.where(self._armed, 0.0, -_LEFT)
+        below = open_ & (g1 < low)
+        if below.any():
+            below &= dips | hops | ~self.contacts.grazes(after.state)
         found = [
             Found(t, False)
-            for i in np.flatnonzero(open_ & ((g1 < low) | dips | hops))
+            for i in np.flatnonzero(below | (open_ & (dips | hops)))
             for t in self._closing(step, int(i), before, after, bool(dips[i] or hops[i]))
         ]
         self._armed |= g1 > _LEFT
@@ -168,7 +167,10 @@ class ContactEvents:
         times = [before.t, after.t]
         if turns:
             times.insert(1, _root(lambda t: float(at(t).rate[row]), before.t, after.t))
-        gaps = [float(at(t).gap[i]) for t in times]
+        there = [at(t) for t in times]
+        gaps = [float(self.contacts.reach(x)[i]) for x in there]
+        if turns and before.state.rate[row] < 0 and gaps[1] > -self.contacts.shallow(there[1]):
+            return []
         armed = self._armed[i] or gaps[0] > _LEFT
         for (t0, t1), (g0, g1) in zip(
             zip(times, times[1:], strict=False), zip(gaps, gaps[1:], strict=False), strict=True
@@ -177,24 +179,46 @@ class ContactEvents:
             if g1 < level:
                 if g0 <= level:
                     return [t0]
-                return [_root(lambda t, level=level: float(at(t).gap[i]) - level, t0, t1)]
+
+                def over(t: float, level: float = level) -> float:
+                    return float(self.contacts.reach(at(t))[i]) - level
+
+                return [_root(over, t0, t1)]
             armed = armed or g1 > _LEFT
         return []
 
     # ---- recording ----------------------------------------------------------------------------
 
-    def sample(self, t: float, q: Array, v: Array) -> tuple[Array, Array]:
-        """Forces (k, 6) and modes (k,) at a state."""
+    def sample(self, t: float, q: Array, v: Array) -> tuple[Array, Array, Array]:
+        """Forces (k, 6) and modes (k,) of slots at a state, and forces of the rows of joints."""
         contacts = self.contacts
         free = self._free(t, q, v)
         kept = contacts.forces, contacts.power
         contacts.accelerations(q, v, free)
         state = contacts.motion.at(q, v, free)
         forces, (contacts.forces, contacts.power) = contacts.forces, kept
-        k = len(contacts.modes.closed)
+        k, rest = contacts.at.slots, forces[len(contacts.motion.table.slot) :]
+        modes = self.kinds(contacts.modes)[:k]
         if state is None:
-            return np.full((k, 6), np.nan), self.kinds(contacts.modes)
-        return contacts.motion.world(state, forces), self.kinds(contacts.modes)
+            return np.full((k, 6), np.nan), modes, np.full(rest.shape, np.nan)
+        return contacts.motion.world(state, forces), modes, rest
+
+    def joint_forces(self, rows: Array) -> dict[str, Array]:
+        """Forces of the rows of joints (times, rows) at the rates of joints, and of ropes."""
+        plan, out = self.contacts.motion.plan, {}
+        first = len(plan.table.slot)
+        for name, places, rates, signs in plan.joint_parts():
+            at_rates = np.zeros((len(rates), plan.model.nv))
+            at_rates[np.arange(len(rates)), rates] = signs
+            out[name.split(".")[0]] = rows[:, places - first] @ at_rates
+        if len(plan.rope_rows):
+            out["rope"] = rows[:, plan.rope_rows - first]
+        return out
+
+    def stored(self, q: Array) -> float:
+        """Energy (J) of surfaces that are pressed in."""
+        zero = np.zeros(self.contacts.motion.model.nv)
+        return self.contacts.at.stored(self.contacts.state(q, zero, zero).gap)
 
     def certificate(self, balance: float, dissipated: float) -> EventCertificate:
         """The worst so far, with the energies of the run."""
@@ -211,10 +235,10 @@ class ContactEvents:
         free = self._free(t, q, v)
         state = contacts.state(q, v, free)
         normals, names = contacts.normals, list[str]()
-        touching = contacts.touching(state)
+        touching = contacts.touching(state) & ~contacts.grazes(state)
         gain, hit = 0.0, np.zeros(len(touching), bool)
         if (touching & (state.rate[normals] < -AT_REST)).any():
-            impact = contacts.impact(q, v, state)
+            impact = contacts.impact(q, v, state, touching)
             hit = impact.impulses[normals] > 0
             closing = hit & (state.rate[normals] < -AT_REST)
             v, gain = impact.v, impact.gain
@@ -224,33 +248,58 @@ class ContactEvents:
             decided = contacts.decide(q, v, free)
             if decided is not None:
                 break
-            impact = contacts.impact(q, v, contacts.state(q, v, free), lasting=INSTANT)
+            state = contacts.state(q, v, free)
+            impact = contacts.impact(q, v, state, contacts.touching(state), lasting=INSTANT)
             names += self._named(impact.impulses[normals] > 0, "jams")
             v, gain = impact.v, gain + impact.gain
             hit |= impact.impulses[normals] > 0
         else:
-            names_of = ", ".join(sorted({repr(x) for x in contacts.contacts.slot_names}))
+            names_of = ", ".join(sorted({repr(x) for x in contacts.names}))
             raise Diverged(f"no forces and no impulses of {names_of} go with the motion")
         rests: list[tuple[float, str]] = []
         if hit.any():
             low, rests = self._low(t, q, v, decided, touching)
             if low.any():
                 contacts.modes = decided.modes
-                gain += self._kinetic_change(q, v, low)
+                gain += self._kinetic_change(q, v, normals[low])
                 v = contacts.stopped(q, v, normals[low])
                 decided = contacts.decide(q, v, self._free(t, q, v)) or decided
+        if self._chatters(t, q, v, touching):
+            contacts.modes, rows = decided.modes, contacts.motion.rows_of(touching)
+            stopped = contacts.stopped(q, v, rows)
+            gain += self._kinetic_change(q, v, rows)
+            v, decided = stopped, contacts.decide(q, stopped, self._free(t, q, stopped)) or decided
         contacts.modes = modes = decided.modes
         q, v = contacts.project(t, q, contacts.stopped(q, v, decided.slow))
         self.gained = max(self.gained, gain)
         names += self._changed(before, modes, hit)
-        self._armed = contacts.state(q, v, np.zeros(len(v))).gap > _LEFT
+        self._armed = contacts.reach(contacts.state(q, v, np.zeros(len(v)))) > _LEFT
         self.count += bool(names)
         return Happened(q, v, names, gain, rests)
 
-    def _kinetic_change(self, q: Array, v: Array, slots: Array) -> float:
-        """The kinetic energy (J) that stopping some slots takes away, as a negative number."""
+    def _chatters(self, t: float, q: Array, v: Array, touching: Array) -> bool:
+        """Whether a body that touches with several points only trembles on them.
+
+        A block that friction tips and that falls back may go on so for ever, with amplitudes below
+        all tolerances; it is at rest then.
+        """
+        contacts, soon = self.contacts, t - self._before < _SOON
+        self._before = t
+        rows = contacts.motion.rows_of(touching)
+        slow = rows.size and touching.sum() > 1
+        if slow:
+            rate = contacts.state(q, v, np.zeros(len(v))).rate
+            slow = np.abs(rate[rows]).max() < _CALM
+        self._calm = self._calm + 1 if slow and soon else 0
+        if self._calm < _CHATTER:
+            return False
+        self._calm = 0
+        return True
+
+    def _kinetic_change(self, q: Array, v: Array, more: Array) -> float:
+        """The kinetic energy (J) that stopping more rows takes away, as a negative number."""
         contacts = self.contacts
-        rows = np.union1d(contacts.phase.held, contacts.normals[slots])
+        rows = np.union1d(contacts.phase.still, more)
         state = contacts.state(q, v, np.zeros(len(v)))
         C = contacts.motion.spread(state, rows)
         W, u = contacts.motion.delassus(state, C), state.rate[rows]
@@ -263,41 +312,52 @@ class ContactEvents:
         """Slots whose bounce would be lower than the tolerance, and when they come to rest."""
         contacts = self.contacts
         normals = contacts.normals
-        u = contacts.state(q, v, np.zeros(len(v))).rate[normals]
-        down = -decided.change[normals]
-        leaves = touching & ~decided.modes.closed & (u > AT_REST) & (down > 0)
-        height = np.where(leaves, u * u / (2 * np.where(leaves, down, 1.0)), np.inf)
+        state = contacts.state(q, v, self._free(t, q, v))
+        u, down = state.rate[normals], -decided.change[normals]
+        # what goes up faster and faster, as a block that friction tips, begins so from rest too
+        pull = np.where(down > 0, down, -(state.straight + state.turning)[normals])
+        leaves = touching & ~decided.modes.closed & (u > AT_REST) & (pull > 0)
+        height = np.where(leaves, u * u / (2 * np.where(leaves, pull, 1.0)), np.inf)
         low = height < contacts.tolerance
         rests = []
-        for name in dict.fromkeys(self._pairs(low)):
-            mine = low & (np.array(contacts.contacts.slot_names) == name)
+        falls = low & (down > 0)
+        for name in dict.fromkeys(self._pairs(falls)):
+            mine = falls & (np.array(contacts.names[: len(falls)]) == name)
             e = np.where(contacts.restitution[mine] < 1, contacts.restitution[mine], 0.0)
             flight = 2 * u[mine] / down[mine]
             rests.append((t + float((np.where(e > 0, flight / (1 - e), 0.0)).max()), name))
         return low, rests
 
-    def _pairs(self, slots: Array) -> list[str]:
-        names = self.contacts.contacts.slot_names
-        return list(dict.fromkeys(names[i] for i in np.flatnonzero(slots)))
+    def _pairs(self, heads: Array) -> list[str]:
+        names = self.contacts.names
+        return list(dict.fromkeys(names[i] for i in np.flatnonzero(heads)))
 
-    def _named(self, slots: Array, what: str) -> list[str]:
-        return [f"{pair} {what}" for pair in self._pairs(slots)]
+    def _named(self, heads: Array, what: str) -> list[str]:
+        ropes = len(self.contacts.motion.plan.joints.ropes)
+        tied = set(self.contacts.names[self.contacts.at.k - ropes : self.contacts.at.k])
+        words = {"hits": "goes taut", "lifts off": "goes slack"}
+        return [f"{x} {words.get(what, what) if x in tied else what}" for x in self._pairs(heads)]
 
     def _changed(self, before: Modes, after: Modes, hit: Array) -> list[str]:
         """Names of what has changed."""
         old, new = self.kinds(before), self.kinds(after)
+        at = self.contacts.at
+        hit = np.append(hit, np.zeros(len(new) - len(hit), bool))
+        rubs = np.ones(len(new), bool)  # stops and ropes do neither slip nor stick
+        rubs[at.slots : at.k] = False
         names = self._named((old != OPEN) & (new == OPEN) & ~hit, "lifts off")
-        names += self._named((new == SLIPS) & (old != SLIPS), "slips")
-        names += self._named((new == STICKS) & (old != STICKS), "sticks")
+        names += self._named(rubs & (new == SLIPS) & (old != SLIPS), "slips")
+        names += self._named(rubs & (new == STICKS) & (old != STICKS), "sticks")
         return names
 
     def kinds(self, modes: Modes) -> Array:
-        """OPEN, SLIPS (slots without friction too) or STICKS (k,)."""
-        sticks = np.zeros(len(modes.closed), bool)
-        slips = np.zeros(len(modes.closed), bool)
-        sticks[self.contacts.heads] = True
-        slips[self.contacts.heads[modes.slips]] = True
-        return np.where(modes.closed, np.where(sticks & ~slips, STICKS, SLIPS), OPEN)
+        """OPEN, SLIPS (slots without friction too) or STICKS (k,), then those of dry friction."""
+        at = self.contacts.at
+        sticks, slips = np.zeros(at.k, bool), np.zeros(at.k, bool)
+        sticks[at.heads[at.has_head]] = True
+        slips[at.heads[at.has_head & modes.slips]] = True
+        kinds = np.where(modes.closed, np.where(sticks & ~slips, STICKS, SLIPS), OPEN)
+        return np.append(kinds, np.where(modes.slips[~at.has_head], SLIPS, STICKS))
 
     def _guard(self, t: float) -> None:
         self._recent = [*self._recent[-_MANY:], t]

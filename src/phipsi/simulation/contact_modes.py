@@ -6,8 +6,10 @@ spinning, rolling) either sticks, so that du/dt is zero in its rows too, or slip
 
     stick, normals:  W f = −a₀,      slip:  f_t = −μ f_n e
 
-where forces are not unique, the least ones. Which modes follow after an event is the problem of
-contact forces on the level of accelerations: Signorini's and Coulomb's laws for du/dt.
+where forces are not unique, the least ones. Rigid stops and ropes are slots without friction; dry
+friction in a joint is a group with a known bound, F in place of μ f_n. A slot that gives has a
+known force, f_n = k δ + d δ̇, in place of its equation. Which modes follow after an event is the
+problem of contact forces on the level of accelerations: Signorini's and Coulomb's laws for du/dt.
 
 **Source:** theory/contact 6.
 
@@ -17,24 +19,19 @@ Reasons: docs/decisions/0044.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.contact.cone_problem import ConeLayout, ConeProblem
+from phipsi.contact.cone_problem import ConeLayout, ConeProblem, ConeSolution
 from phipsi.contact.cone_solver import solve, solve_rebound
-from phipsi.contact.contact_rows import (
-    RESTITUTION,
-    check_overlap,
-    is_rigid,
-    row_coefficients,
-    slot_materials,
-)
-from phipsi.errors import InputError
+from phipsi.contact.contact_rows import STIFFNESS, check_joint_rows, check_overlap
 from phipsi.model.contact_pairs import Contacts
-from phipsi.motion.contact_motion import ContactMotion, RowState
+from phipsi.model.model import Model
+from phipsi.motion.contact_motion import ContactMotion, Rows, RowState
+from phipsi.simulation.contact_phase import Decision, Margins, Modes, Phase, RowNumbers
 from phipsi.simulation.run_constraints import RunConstraints
 from phipsi.simulation.stepper import Diverged
 
@@ -51,9 +48,8 @@ _LIGHT = 1e-10
 """A normal force whose acceleration is below this, relative to all others, is none."""
 _RANK = 1e-11
 """Singular values of W, relative to the largest, below which rows depend on others."""
-_SOFT, _BEGUN = 1e-5, 1e-3
-"""Rates (m/s) of a slip from rest: below the first it has the direction of its first acceleration
-(friction turns a slip the faster the slower it is), above the second exactly its own."""
+_BEGUN = 1e-3
+"""Rate (m/s) of a slip from rest, above which it has exactly its own direction."""
 _REGULAR = 1e7
 """Condition below which rows are independent, without a doubt along a phase."""
 _STILL = 4e-13
@@ -61,6 +57,12 @@ _STILL = 4e-13
 _TOLERANCE = 1e-13
 INSTANT = 1e-9
 """Time (s) in which forces that are not finite become impulses."""
+_SHALLOW = 1e-9
+"""Depth (m) of a dip of an open slot that is no contact."""
+_SUNK = 1e-12
+"""Depth (m) at which a slot that gives carries nothing yet."""
+_NEAR = 0.02
+"""Gaps (m, or rad) of what may come to overlap where bodies are moved apart."""
 _LOST = 1e-6
 """Gap (m) at which a closed slot has no contact any more: its feature is gone."""
 
@@ -73,82 +75,36 @@ class Impact(NamedTuple):
     gain: float
 
 
-@dataclass(frozen=True)
-class Modes:
-    """What every slot does: `closed` (k,).
-
-    Of every group (g,): `slips`; `direction` (g, 4); `begins`, whether it slips from rest.
-    """
-
-    closed: Array
-    slips: Array
-    direction: Array
-    begins: Array
-
-
-class Decision(NamedTuple):
-    """Modes that follow from a state; du/dt (n,) with their forces; rows that stick or begin."""
-
-    modes: Modes
-    change: Array
-    slow: Array
-
-
-class Margins(NamedTuple):
-    """Numbers that are positive while the modes hold: one row for each kind of change."""
-
-    push: Array
-    stick: Array
-    slip: Array
-    begin: Array
-    regular: Array
-    there: Array
-
-
 @final
 class ContactModes:
     """The contacts of a run.
 
-    **Arguments:** `contacts`; `tolerance` (m), the gap below which bodies touch; `loops`, the
-    constraints of the system if it has any: contacts know them.
+    **Arguments:** `contacts`, None without any; `tolerance` (m), the gap below which bodies touch;
+    `loops`, the constraints of the system if it has any: contacts know them; `model`, needed
+    without contacts; `joints`, the rows of rigid stops, ropes and dry friction.
     **Attributes:** `modes`; `forces` (n,) of all rows at the last state, N; `power`, W, of these;
     `worst_residual`, m/s or m/s², of the problems solved so far.
     """
 
     def __init__(
-        self, contacts: Contacts, tolerance: float, loops: RunConstraints | None = None
+        self,
+        contacts: Contacts | None,
+        tolerance: float,
+        loops: RunConstraints | None = None,
+        *,
+        model: Model | None = None,
+        joints: Rows | None = None,
     ) -> None:
         self.contacts, self.tolerance, self._loops = contacts, tolerance, loops
-        self.motion = ContactMotion(contacts, None if loops is None else loops.metric)
-        layout, table = self.motion.layout, self.motion.table
-        materials = slot_materials(contacts)
-        soft = np.flatnonzero(~is_rigid(materials))
-        if soft.size:
-            raise InputError(
-                f"the contact {contacts.slot_names[soft[0]]!r} gives (it has a stiffness), and "
-                "events are for rigid contacts. Leave out stiffness=, or take fixed steps:\n"
-                "    pp.simulate(system, q, v, duration, integrator='time_stepping', dt=1e-3)"
-            )
-        self.restitution = materials[:, RESTITUTION]
-        self.coefficients = row_coefficients(layout, table, materials)
-        self.normals = layout.normals
-        self._is_normal = np.zeros(layout.n_rows, bool)
-        self._is_normal[self.normals] = True
-        self._is_spin = np.array([x == "s" for x in layout.letters])
-        live = self.coefficients > 0
-        groups = [(i, [r for r in rows if live[r]]) for i, rows in layout.groups]
-        groups = [(i, rows) for i, rows in groups if rows]
-        self.heads = np.array([i for i, _ in groups], int)
-        self.group = np.full(layout.n_rows, -1)
-        for g, (_, rows) in enumerate(groups):
-            self.group[rows] = g
-        self._members = np.zeros((len(groups), layout.n_rows))
-        self._members[self.group[self.group >= 0], np.flatnonzero(self.group >= 0)] = 1.0
-        k = contacts.n_slots
-        none = np.zeros(len(groups), bool)
-        self._no_modes = Modes(np.zeros(k, bool), none, np.zeros((len(groups), 4)), none)
-        self.modes = self._no_modes
-        self.forces, self.power, self.worst_residual = np.zeros(layout.n_rows), 0.0, 0.0
+        metric = None if loops is None else loops.metric
+        self.motion = ContactMotion(contacts, metric, model=model, joints=joints)
+        self.at = RowNumbers(self.motion.plan)
+        self.normals, self.restitution = self.at.normals, self.at.restitution
+        self.names = self.motion.plan.names
+        self._none = self.at.no_modes()
+        self.modes = self._none
+        n = self.motion.layout.n_rows
+        self.forces, self.power, self.worst_residual = np.zeros(n), 0.0, 0.0
 
     @property
     def modes(self) -> Modes:
@@ -158,7 +114,7 @@ class ContactModes:
     @modes.setter
     def modes(self, modes: Modes) -> None:
         self._modes = modes
-        self.phase = _Phase(self)
+        self.phase = Phase(self.at, modes)
 
     # ---- projection, in the manner of RunConstraints -------------------------------------------
 
@@ -172,10 +128,9 @@ class ContactModes:
         """
         if self._loops is not None:
             q, v = self._loops.project(t, q, v)
-        closed = self.modes.closed
-        if not closed.any():
-            return q, v
-        q = self._closed(q, closed)
+        closed = self.modes.closed & ~self.at.soft
+        if closed.any():
+            q = self._closed(q, closed)
         return q, self.stopped(q, v)
 
     def _closed(self, q: Array, slots: Array) -> Array:
@@ -194,7 +149,7 @@ class ContactModes:
 
     def stopped(self, q: Array, v: Array, more: Array | None = None) -> Array:
         """Rates with zero in the rows that the modes hold, and in `more` rows."""
-        rows = self.phase.held
+        rows = self.phase.still
         if more is not None:
             rows = np.union1d(rows, more)
         if not rows.size:
@@ -215,7 +170,7 @@ class ContactModes:
 
     def accelerations(self, q: Array, v: Array, free: Array) -> Array:
         """vdot (nv,) with the forces of the modes, from those without; NaN where there are none."""
-        if not self.modes.closed.any():
+        if not self.phase.rows.size:
             self.forces, self.power = np.zeros(len(self.forces)), 0.0
             return free
         state = self.motion.at(q, v, free) if np.isfinite(free).all() else None
@@ -237,28 +192,36 @@ class ContactModes:
         at = self.phase
         W = self.motion.delassus(state, C)
         free = (state.straight + state.turning)[at.held]
-        if at.T is not None:
-            T, size = at.T, 1.0
-        else:
-            T = at.unit.copy()
-            T[at.slips, at.columns] = self._lean(state)
-            size = np.sqrt(np.sum(T * T, axis=0))
+        T, size, known = at.unit, 1.0, np.zeros(len(at.rows))
+        if at.slips.size:
+            lean = self._lean(state)
+            known[at.rubbing] = lean[at.rubs] * state.bounds[at.joints]
+            free = free + (W @ known)[at.keep]
+            if at.leaning.size:
+                T = at.unit.copy()
+                T[at.leaning, at.columns] = lean[at.leans]
+                size = np.sqrt(np.sum(T * T, axis=0))
         WT = (W @ T)[at.keep]
+        if at.gives.size:  # a known force in place of an equation
+            own, here = W[at.keep, at.keep][at.gives], at.given_by
+            push = self.at.push(state.gap, state.rate[self.normals])[here]
+            WT[at.gives], free[at.gives] = 0.0, -own * push
+            WT[at.gives, at.gives] = own
         A = WT / size
         if at.is_regular is None:
             at.is_regular = bool(np.linalg.cond(A) < _REGULAR)
         x = np.linalg.solve(A, -free) if at.is_regular else _least(A, -free)
-        regular = np.ones(len(self.modes.closed))
-        if at.T is None:
-            own, whole = WT[at.heads, at.heads], W[at.keep, at.keep][at.heads]
-            regular[at.slots] = own / np.maximum(whole, 1e-300)
-        return T @ (x / size), regular
+        regular = np.ones(self.at.k)
+        if at.leaning.size:
+            own, whole = WT[at.normal, at.normal], W[at.keep, at.keep][at.normal]
+            regular[at.heads] = own / np.maximum(whole, 1e-300)
+        return T @ (x / size) + known, regular
 
     def _lean(self, state: RowState) -> Array:
-        """−μ e of the rows that slip: their forces per normal force."""
+        """−μ e of the rows that slip: their forces per normal force, or bound."""
         at, direction = self.phase, self.modes.direction
         basis = self._basis(state, at.moving)
-        c = self.coefficients[at.moving]
+        c = self.at.coefficients[at.moving]
         z = at.members @ (basis * (c * state.rate[at.moving])[:, None])
         along = np.einsum("ij,ij->i", z, direction)
         # beyond a stop, where the rate points backward, friction goes on as before it: smoothly
@@ -269,16 +232,16 @@ class ContactModes:
 
     def _by_rows(self, basis: Array, directions: Array, which: Array) -> Array:
         """−μ e (n,) of groups with these directions (g, 4)."""
-        mine = self.group >= 0
-        out = np.zeros(len(self.group))
-        g = self.group[mine]
+        mine = self.at.group >= 0
+        out = np.zeros(len(mine))
+        g = self.at.group[mine]
         e = np.sum(basis[mine] * directions[g], axis=1)
-        out[mine] = np.where(which[g], -self.coefficients[mine] * e, 0.0)
+        out[mine] = np.where(which[g], -self.at.coefficients[mine] * e, 0.0)
         return out
 
     def _basis(self, state: RowState, rows: Any = slice(None)) -> Array:
-        """Axes (n, 4) of rows that do not depend on contact axes: [spin; world axes]."""
-        spin, axes = self._is_spin[rows], state.axes[rows]
+        """Axes (n, 4) of rows that do not depend on contact axes: [spin or joint; world axes]."""
+        spin, axes = self.at.plain[rows], state.axes[rows]
         basis = np.empty((len(axes), 4))
         basis[:, 0] = spin
         basis[:, 1:] = axes * ~spin[:, None]
@@ -286,60 +249,104 @@ class ContactModes:
 
     def _group_rates(self, state: RowState, basis: Array) -> Array:
         """Rates μ u of groups (g, 4)."""
-        return self._members @ (basis * (self.coefficients * state.rate)[:, None])
+        return self.at.members @ (basis * (self.at.coefficients * state.rate)[:, None])
 
     # ---- margins ------------------------------------------------------------------------------
 
     def margins(self, q: Array, v: Array, free: Array) -> tuple[RowState, Margins]:
         """The rows at a state, and numbers that are positive while the modes hold."""
-        state, modes = self.state(q, v, free), self.modes
-        k, g = len(modes.closed), len(modes.slips)
+        state, modes, at = self.state(q, v, free), self.modes, self.at
+        k, g = at.k, len(at.heads)
         push, stick, slip, begin, there = (np.ones(i) for i in (k, g, g, g, k))
-        if not modes.closed.any():
+        if not self.phase.rows.size:
             return state, Margins(push, stick, slip, begin, np.ones(k), there)
-        rows = self.phase.rows
+        rows, closed = self.phase.rows, modes.closed
         found, regular = self._solved(state, self.motion.spread(state, rows))
         force = np.zeros(len(self.forces))
         force[rows] = found
         normal = force[self.normals]
-        push[modes.closed] = normal[modes.closed]
-        mine = modes.closed[self.heads]
+        push[closed] = normal[closed]
+        mine = at.active(closed)
         stuck, slides = mine & ~modes.slips, mine & modes.slips
-        stick[stuck] = (normal[self.heads] - self._ratio(force))[stuck]
+        stick[stuck] = (at.bounds(normal, state.bounds) - at.ratio(force))[stuck]
         if slides.any():
             z = self._group_rates(state, self._basis(state))
-            speed, size = np.sqrt(np.sum(z * z, axis=1)), self._size()
+            speed, size = np.sqrt(np.sum(z * z, axis=1)), at.size
             along = np.sum(z * modes.direction, axis=1) - 0.5 * speed
-            slip[slides] = (along + 1e-2 * SLIDES * size)[slides]
+            # a slip that nearly stops is a stop: it turns there at once, if it goes on
+            slack = np.where(modes.begins, 1e-2, -1e-2) * SLIDES
+            slip[slides] = (along + slack * size)[slides]
             begin[modes.begins] = (_BEGUN * size - speed)[modes.begins]
-        there[modes.closed] = _LOST - state.gap[modes.closed]
+        firm = closed & ~at.soft
+        there[firm] = _LOST - state.gap[firm]
         return state, Margins(push, stick, slip, begin, regular - 1e-6, there)
-
-    def _ratio(self, force: Array) -> Array:
-        """|f_g / μ_g| (g,)."""
-        scaled = np.where(self.group >= 0, force / np.where(self.coefficients > 0,
-                          self.coefficients, 1.0), 0.0)  # fmt: skip
-        return np.sqrt(self._members @ (scaled * scaled))
-
-    def _size(self) -> Array:
-        """The largest coefficient of every group (g,)."""
-        return (self._members * self.coefficients).max(axis=1, initial=0.0)
 
     # ---- events -------------------------------------------------------------------------------
 
+    def reach(self, state: RowState) -> Array:
+        """Gaps (k,), below zero where bodies touch; of what gives, where it carries something."""
+        return self.at.reach(state.gap, state.rate[self.normals])
+
     def touching(self, state: RowState) -> Array:
-        """The slots (k,) whose gap is closed."""
-        return (state.gap <= self.tolerance) | (self.modes.closed & (state.gap < _LOST))
+        """The slots, stops and ropes (k,) that do not give, and whose gap is closed."""
+        near = (state.gap <= self.tolerance) | (self.modes.closed & (state.gap < _LOST))
+        return near & ~self.at.soft
+
+    def pressed(self, state: RowState) -> Array:
+        """The slots (k,) that give, and carry something or begin to."""
+        if not self.at.soft.any():
+            return self.at.soft
+        u, a = (x[self.normals] for x in (state.rate, state.straight + state.turning))
+        push = self.at.push(state.gap, u)
+        least = self.at.materials[:, STIFFNESS] * _SUNK
+        begins = (np.abs(push) <= least) & ((u < -AT_REST) | ((np.abs(u) <= AT_REST) & (a < 0)))
+        return self.at.soft & (state.gap <= _SUNK) & ((push > least) | begins)
+
+    def grazes(self, state: RowState) -> Array:
+        """The open slots (k,) that go down, and will turn before they are in a body.
+
+        A point on the rim of a wheel that rolls is at the floor once in a turn: its gap has a
+        double zero there. What is left of it is rounding, and stopping it would stop the wheel.
+        """
+        u, deep = state.rate[self.normals], self.shallow(state)
+        near = ~self.modes.closed & ~self.at.soft & (u < 0) & (np.abs(state.gap) < deep)
+        if near.any():
+            a = self._changes(state)[self.normals]
+            near &= a > 0
+            near[near] = (state.gap - 0.5 * u * u / np.where(near, a, 1.0))[near] > -deep
+        return near
+
+    def shallow(self, state: RowState) -> float:
+        """Depth (m) of a dip that is no contact, beside gaps of closed slots in dense output."""
+        firm = self.modes.closed & ~self.at.soft
+        return _SHALLOW + 2 * float(np.abs(state.gap[firm]).max(initial=0.0))
+
+    def _changes(self, state: RowState) -> Array:
+        """du/dt (n,) of all rows with the forces of the modes."""
+        change, rows = state.straight + state.turning, self.phase.rows
+        if not rows.size:
+            return change
+        C = self.motion.spread(state, rows)
+        found, _ = self._solved(state, C)
+        every = self.motion.spread(state, np.arange(len(change)))
+        return change + every @ (state.admittance @ (found @ C))
 
     def separated(self, q: Array) -> Array:
         """The nearest configuration without overlap: a move without velocity."""
         zero = np.zeros(self.motion.model.nv)
         state = self.state(q, zero, zero)
         fix = "q0 = pp.contact_step(system, q0, v0, dt=1e-9).q"
-        check_overlap(self.contacts, state.gap, fix)
+        slots, joints = self.at.slots, self.motion.plan.joints
+        firm = np.where(self.at.soft, 1.0, state.gap)
+        if self.contacts is not None:
+            check_overlap(self.contacts, firm[:slots], fix)
+        cut = slots + len(joints.stops)
+        inside = "q0 = …    # within the limits of joints and the lengths of ropes"
+        check_joint_rows(self.motion.model, joints, firm[slots:cut], firm[cut:], inside)
+        margin = _NEAR if self.contacts is None else self.contacts.margin
         for _ in range(4):
-            near = state.gap < self.contacts.margin
-            if not (state.gap < -1e-14).any():
+            near = (state.gap < margin) & ~self.at.soft
+            if not (state.gap[near] < -1e-14).any():
                 break
             rows = self.normals[near]
             layout = ConeLayout(("normal",) * len(rows))
@@ -351,18 +358,22 @@ class ContactModes:
             state = self.state(q, zero, zero)
         return q
 
-    def _problem(self, slots: Array, W: Array, b: Array, s: Array, rows: Array) -> ConeProblem:
-        kinds = self.motion.layout.contacts
-        layout = ConeLayout(tuple(kinds[i] for i in np.flatnonzero(slots)))
-        return ConeProblem(layout, W, b, s, self.coefficients[rows])
+    def _problem(
+        self, heads: Array, W: Array, b: Array, s: Array, coefficients: Array, limits: bool = False
+    ) -> ConeProblem:
+        plan, cut = self.motion.layout, self.at.slots
+        kinds = tuple(plan.contacts[i] for i in np.flatnonzero(heads[:cut]))
+        layout = ConeLayout(kinds, int(heads[cut:].sum()), plan.limits if limits else 0)
+        return ConeProblem(layout, W, b, s, coefficients)
 
-    def impact(self, q: Array, v: Array, state: RowState, *, lasting: float = 0.0) -> Impact:
-        """Velocities after an impact of all that touches: the cone problem with b = C J v.
+    def impact(
+        self, q: Array, v: Array, state: RowState, slots: Array, *, lasting: float = 0.0
+    ) -> Impact:
+        """Velocities after an impact of all slots (k,) that touch: the problem with b = C J v.
 
         Slots that close rebound with Newton's law, as far as no energy is gained (K11). With
         `lasting` (s), forces of so short a time act as well.
         """
-        slots = self.touching(state)
         rows = self.motion.rows_of(slots)
         C = self.motion.spread(state, rows)
         W, b = self.motion.delassus(state, C), state.rate[rows]
@@ -370,7 +381,7 @@ class ContactModes:
             b = b + lasting * (state.straight + state.turning)[rows]
         approach = state.rate[self.normals][slots]
         e = np.where(approach < -AT_REST, self.restitution[slots], 0.0)
-        problem = self._problem(slots, W, b, e * approach, rows)
+        problem = self._problem(slots, W, b, e * approach, self.at.coefficients[rows])
         if e.any():
             found = solve_rebound(problem, np.zeros(len(e)), tolerance=_TOLERANCE).solution
         else:
@@ -385,7 +396,7 @@ class ContactModes:
     def _check(self, found: Any, slots: Array, what: str) -> None:
         self.worst_residual = max(self.worst_residual, float(found.residual))
         if not found.is_solved:
-            names = sorted({self.contacts.slot_names[i] for i in np.flatnonzero(slots)})
+            names = sorted({self.names[i] for i in np.flatnonzero(slots)})
             raise Diverged(
                 f"the {what} of {', '.join(map(repr, names))} were not found (residual "
                 f"{float(found.residual):.2g})"
@@ -393,53 +404,68 @@ class ContactModes:
 
     def decide(self, q: Array, v: Array, free: Array) -> Decision | None:
         """The modes that follow from a state; None where no finite forces exist (Painlevé)."""
-        state = self.state(q, v, free)
-        a = state.straight + state.turning
-        slots = self.touching(state) & (np.abs(state.rate[self.normals]) <= AT_REST)
-        self.forces, last = np.zeros(len(a)), self.forces
-        if not slots.any():
-            return Decision(self._no_modes, a, np.zeros(0, int))
-        rows = self.motion.rows_of(slots)
+        state, at = self.state(q, v, free), self.at
+        a, n = state.straight + state.turning, len(self.forces)
+        firm = self.touching(state) & (np.abs(state.rate[self.normals]) <= AT_REST)
+        pressed = self.pressed(state)
+        heads = firm | pressed
+        self.forces, last = np.zeros(n), self.forces
+        rows = self.motion.rows_of(heads, limits=True)
+        if not rows.size:
+            return Decision(self._none, a, np.zeros(0, int))
         C = self.motion.spread(state, rows)
         W, basis = self.motion.delassus(state, C), self._basis(state)
         z = self._group_rates(state, basis)
         speed = np.sqrt(np.sum(z * z, axis=1))
-        slides = (speed > SLIDES) & slots[self.heads]
+        slides = (speed > SLIDES) & at.active(heads)
         e = z / np.where(speed > 0, speed, 1.0)[:, None]
-        lean = self._by_rows(basis, e, slides)
-        heads = np.searchsorted(rows, self.normals[self.motion.table.slot[rows]])
+        lean = self._by_rows(basis, e, slides)[rows]
+        is_joint, mine = at.is_limit[rows], np.arange(len(rows))
+        bound = np.zeros(n)
+        bound[at.is_limit] = state.bounds
+        known = np.where(is_joint, lean * bound[rows], 0.0)
+        normals = np.append(self.normals, np.zeros(self.motion.layout.limits, int))
+        own_head = np.where(is_joint, rows, normals[at.row_heads[rows]])
         T = np.eye(len(rows))
-        T[np.arange(len(rows)), heads] += lean[rows]
-        problem = self._problem(slots, W @ T, a[rows], np.zeros(int(slots.sum())), rows)
-        sliding = (self.group[rows] >= 0) & slides[self.group[rows]] if slides.size else lean[rows]
-        known = np.where(sliding, 0.0, problem.coefficients)
-        found = solve(replace(problem, coefficients=known), last[rows], tolerance=_TOLERANCE)
+        T[mine, np.searchsorted(rows, own_head)] += np.where(is_joint, 0.0, lean)
+        WT, b = W @ T, a[rows] + W @ known
+        soft = np.searchsorted(rows, self.normals[pressed])
+        if soft.size:  # a known force in place of the law of rigid contact
+            push = np.maximum(at.push(state.gap, state.rate[self.normals])[pressed], 0.0)
+            own = W[soft, soft]
+            WT[soft], b[soft] = 0.0, -own * push
+            WT[soft, soft] = own
+        sliding = (at.group[rows] >= 0) & np.append(slides, False)[at.group[rows]]
+        given = np.where(is_joint, bound[rows], at.coefficients[rows])
+        given = np.where(sliding, 0.0, given)
+        problem = self._problem(heads, WT, b, np.zeros(int(heads.sum())), given, limits=True)
+        found = _solved_forces(problem, np.where(sliding, 0.0, last[rows]))
         if not found.is_solved and sliding.any():
             return None
-        self._check(found, slots, "forces")
-        force = np.zeros(len(a))
-        force[rows] = T @ found.p
+        self._check(found, heads, "forces")
+        force = np.zeros(n)
+        force[rows] = T @ found.p + known
         size = max(np.abs(state.straight[rows]).max(), np.abs(state.turning[rows]).max())
-        own = np.zeros(len(a))
+        own = np.zeros(n)
         own[rows] = np.einsum("ii->i", W)
         normal = force[self.normals]
-        closed = slots & (normal * own[self.normals] > _LIGHT * size)
-        full = self._ratio(force) >= (1.0 - _MARGIN) * normal[self.heads]
-        begins = closed[self.heads] & full & ~slides
-        slips = closed[self.heads] & (slides | full)
+        closed = pressed | (firm & (normal * own[self.normals] > _LIGHT * size))
+        ratio, active = at.ratio(force), at.active(closed)
+        full = (ratio > 0) & (ratio >= (1.0 - _MARGIN) * at.bounds(normal, state.bounds))
+        begins, slips = active & full & ~slides, active & (slides | full)
         direction = np.where(slides[:, None], e, 0.0)
         if begins.any():  # in the direction of its acceleration, against the force
-            against = self._members @ (basis * np.where(
-                self.group >= 0, -force / np.where(self.coefficients > 0, self.coefficients, 1.0),
-                0.0)[:, None])  # fmt: skip
+            c = np.where(at.coefficients > 0, at.coefficients, 1.0)
+            pull = np.where(at.group >= 0, -force / c, 0.0)
+            against = at.members @ (basis * pull[:, None])
             length = np.sqrt(np.sum(against * against, axis=1))
             unit = against / np.where(length > 0, length, 1.0)[:, None]
             direction[begins] = unit[begins]
         self.forces = force
         total = free + self.motion.pushed(q, state, C, force[rows])
         state = self.state(q, v, total)
-        slow = self.group >= 0
-        slow[slow] = (closed[self.heads] & ~slides)[self.group[slow]]
+        slow = at.group >= 0
+        slow[slow] = (active & ~slides)[at.group[slow]]
         return Decision(
             Modes(closed, slips, direction, begins),
             state.straight + state.turning,
@@ -447,43 +473,18 @@ class ContactModes:
         )
 
 
-class _Phase:
-    """Numbers of rows while the modes stay the same.
-
-    **Attributes:** `rows` of closed slots; `held`, those of them whose velocity is zero: normals,
-    and rows of groups that stick; `keep` and `slips`, the places of held and of other rows among
-    `rows`; `unit` (rows, held), the forces of rows by those of held ones, without friction of
-    groups that slip, whose entries are (slips, columns); `moving`, the rows that slip, `groups`,
-    theirs, and `members`, which of them each group has; `soft`, the rate below which a group has
-    the direction that it began with; `T`, the same if nothing slips; `heads`,
-    the places of normals among held rows, and `slots`, theirs; `is_regular`, whether these rows are
-    independent, once it is known.
-    """
-
-    def __init__(self, contacts: ContactModes) -> None:
-        modes, slot = contacts.modes, contacts.motion.table.slot
-        closed = modes.closed[slot]
-        stuck = (contacts.group >= 0) & closed
-        stuck[stuck] = ~modes.slips[contacts.group[stuck]]
-        normal = contacts._is_normal
-        is_held = closed & (normal | stuck)
-        moves = closed & ~is_held & (contacts.group >= 0)
-        self.rows = np.flatnonzero(is_held | moves)
-        self.held = np.flatnonzero(is_held)
-        self.keep = np.flatnonzero(is_held[self.rows])
-        self.slips = np.flatnonzero(~is_held[self.rows])
-        self.unit = np.zeros((len(self.rows), len(self.held)))
-        self.unit[self.keep, np.arange(len(self.held))] = 1.0
-        head = contacts.normals[slot[self.rows[self.slips]]]
-        self.columns = np.searchsorted(self.held, head)
-        self.T = None if self.slips.size else self.unit
-        self.moving = self.rows[self.slips]
-        self.groups = contacts.group[self.moving]
-        self.soft = np.where(modes.begins, _SOFT * contacts._size(), 1e-12)
-        self.members = contacts._members[:, self.moving]
-        self.heads = np.flatnonzero(normal[self.held])
-        self.slots = slot[self.held[self.heads]]
-        self.is_regular: bool | None = None
+def _solved_forces(problem: ConeProblem, start: Array) -> ConeSolution:
+    """The solution of a problem; of dry friction alone, with a stop that is open beside it."""
+    if problem.layout.n_heads:
+        return solve(problem, start, tolerance=_TOLERANCE)
+    n = problem.layout.n_rows
+    W = np.eye(n + 1)
+    W[1:, 1:] = problem.W
+    layout = replace(problem.layout, stops=1)
+    b, c = (np.concatenate([[1.0], x]) for x in (problem.b, problem.coefficients))
+    more = ConeProblem(layout, W, b, np.zeros(1), c)
+    found = solve(more, np.append(0.0, start), tolerance=_TOLERANCE)
+    return replace(found, p=found.p[1:])
 
 
 def _least(A: Array, b: Array) -> Array:

@@ -20,15 +20,18 @@ from phipsi.contact.contact_rows import (
     slot_materials,
 )
 from phipsi.errors import InputError
-from phipsi.forces.force import Elements, Force
+from phipsi.forces.force import Elements, Force, State, bind_forces
 from phipsi.laws.circuit import JointRows
 from phipsi.laws.law import Law
 from phipsi.model.contact_pairs import Contacts
 from phipsi.model.model import Model
-from phipsi.model.shapes import ConvexMesh
+from phipsi.model.shapes import ConvexMesh, HeightField
 from phipsi.motion.chart import chart_of
 from phipsi.motion.checks import check_count, checked_output_times, checked_state, checked_time
+from phipsi.motion.contact_motion import Rows
 from phipsi.simulation.compiled_equations import is_traced
+from phipsi.simulation.contact_modes import ContactModes
+from phipsi.simulation.run_constraints import RunConstraints
 from phipsi.simulation.simulator import Simulator
 from phipsi.trajectory.trajectory import Trajectory
 
@@ -47,10 +50,29 @@ CONTACTS = "contacts"
 """The name of the quadrature that is the work of contact forces."""
 
 
+def rows_of_joints(model: Model, elements: Sequence[Force]) -> Rows | None:
+    """The rows of rigid stops, ropes and dry friction; None if there are none."""
+    own = [x for x in bind_forces(elements, model) if x.has_rows]
+
+    def rows(q: Any, v: Any, kinematics: Any) -> JointRows:
+        return JointRows.joined([x.joint_rows(State(model, 0.0, q, v, kinematics)) for x in own])
+
+    return rows if own else None
+
+
+def modes_of(
+    mechanism: Model, joints: Rows | None, tolerance: float, loops: RunConstraints | None
+) -> ContactModes:
+    """What locates and solves the events of a mechanism."""
+    pairs = mechanism.contact_pairs
+    pairs = None if pairs is None else pairs.with_all_corners()
+    return ContactModes(pairs, tolerance, loops, model=mechanism.model, joints=joints)
+
+
 def check_contact_run(
     system: Model, integrator: str, given: Mapping[str, Any], stabilization: str
 ) -> None:
-    """Reject what does not go with contacts."""
+    """Reject what does not go with contacts, rigid stops, ropes and dry friction."""
     if integrator not in ("dopri", "radau", "time_stepping"):
         raise InputError(
             f"integrator={integrator!r} does not locate the events of contacts. Use one that does, "
@@ -61,17 +83,17 @@ def check_contact_run(
     contacts = system.contact_pairs
     if integrator != "time_stepping" and contacts is not None:
         for pair in contacts.pairs:
-            if any(isinstance(x.shape, ConvexMesh) for x in (pair.a, pair.b)):
+            if isinstance(pair.a.shape, ConvexMesh) and isinstance(pair.b.shape, HeightField):
                 raise InputError(
                     f"{pair.name!r}: events of contacts do not follow which corner of a mesh "
-                    "touches. Use a box or another shape, or fixed steps:\n"
+                    "touches a height field. Use a box or another shape, or fixed steps:\n"
                     "    integrator='time_stepping', dt=1e-3"
                 )
     for name in ("topology", "prescribed"):
         if given[name]:
             raise InputError(
-                f"{name}= does not go with contacts yet: the forces between bodies that touch "
-                f"would have to know it. Leave out {name}=, or contacts= of the system"
+                f"{name}= does not go with contacts, rigid stops, ropes and dry friction yet: "
+                f"their forces would have to know it. Leave out {name}=, or contacts= of the system"
             )
     if isinstance(system, System) and system.n_rows and integrator != "time_stepping":
         if system.rates.any():

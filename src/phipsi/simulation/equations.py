@@ -68,7 +68,7 @@ class Equations:
         self.quadratures = quadratures or Quadratures(model, None, False)
         self.model, self.controller = model, controller
         self.chart = Chart(model)
-        self.forces = Elements(forces, model)
+        self.forces = Elements(forces, model, rows=contacts is not None)
         self._form = prescribed is not None, self.forces.act_on_bodies
         self._program = compile(accelerations(False, *self._form)[0], model)
         native = self._program.native
@@ -411,7 +411,10 @@ class Equations:
         for method, shape in (("efforts", (nv,)), ("body_forces", (n, 6))):
             if not provides(element, method):
                 continue
-            value = np.asarray(getattr(element, method)(state))
+            found = getattr(element, method)(state)
+            if found is None and element.has_rows:
+                continue
+            value = np.asarray(found)
             if value.shape != shape:
                 raise InputError(
                     f"force element {element!r}: {method} returned shape {value.shape}, but it "

@@ -27,8 +27,13 @@ from phipsi.simulation.adaptive_steps import Adaptive, AdaptiveStep
 from phipsi.simulation.changing_run import simulate_changing
 from phipsi.simulation.compiled_equations import is_traced
 from phipsi.simulation.contact_events import ContactEvents, Happened
-from phipsi.simulation.contact_modes import ContactModes
-from phipsi.simulation.contact_runs import CONTACTS, check_contact_run, simulate_steps
+from phipsi.simulation.contact_runs import (
+    CONTACTS,
+    check_contact_run,
+    modes_of,
+    rows_of_joints,
+    simulate_steps,
+)
 from phipsi.simulation.equations import Controller, Equations
 from phipsi.simulation.events import Crossing, Event, Watch
 from phipsi.simulation.fixed_steps import FixedSteps
@@ -135,6 +140,10 @@ def simulate(
     elif controller is not None:
         check_signature(controller, f"controller {name_of(controller)!r}", "t", "q", "v")
     touching = isinstance(model, Model) and model.contact_pairs is not None
+    joints = None
+    if isinstance(model, Model) and integrator in ("dopri", "radau"):
+        joints = rows_of_joints(model.model, _listed(forces))
+    touching = touching or joints is not None
     if touching:
         given = {"topology": topology, "prescribed": prescribed, "quadratures": quadratures}
         check_contact_run(model, integrator, given, stabilization)
@@ -182,8 +191,8 @@ def simulate(
     if system is not None and system.n_rows:
         loops = RunConstraints(Motion(system, None if moved is None else moved.free), *kept)
     contacts = None
-    if system is not None and system.contact_pairs is not None:
-        contacts = ContactModes(system.contact_pairs, float(constraint_tolerance), loops)
+    if touching:
+        contacts = modes_of(system or model, joints, float(constraint_tolerance), loops)
         quadratures = {**(quadratures or {}), CONTACTS: lambda t, q, v: contacts.power}
     beside = Quadratures(model, quadratures, bool(work) or touching)
     sampled = None
@@ -242,7 +251,7 @@ class _Run:
         self.contacts = None
         if equations.contacts is not None:
             self.contacts = ContactEvents(equations.contacts, equations.free, end)
-        self._touched: list[tuple[Array, Array]] = []
+        self._touched: list[tuple[Array, Array, Array]] = []
         self._pause: tuple[float, float] | None = None
 
     def start(self, q: Array, v: Array, dt: float, rtol: float, atol: float) -> None:
@@ -536,12 +545,19 @@ class _Run:
             totals=dict(zip(beside.names, found[-1].tolist(), strict=True)),
         )
         if self.contacts is not None:
-            forces, modes = (np.array(x) for x in zip(*self._touched, strict=True))
+            forces, modes, rows = (np.array(x) for x in zip(*self._touched, strict=True))
             off = float(np.abs(out.energy - out.energy[0] - out.work).max())
-            proof = self.contacts.certificate(off, -out.totals[CONTACTS])
+            proof = self.contacts.certificate(off, -out.totals[CONTACTS] - self._pressed_in(out))
             pairs = self.contacts.contacts.contacts
-            out.with_contacts(ContactRecord(pairs, times, places, forces, 1.0, proof, modes))
+            own = self.contacts.joint_forces(rows)
+            out.with_contacts(ContactRecord(pairs, times, places, forces, 1.0, proof, modes, own))
         return out
+
+    def _pressed_in(self, run: Trajectory) -> float:
+        """What surfaces that give have stored since the start, J."""
+        assert self.contacts is not None
+        first, last = (self.contacts.stored(q) for q in (run.q[0], self.stepper.q))
+        return last - first
 
     def _fastest(self) -> str:
         """A sentence about the joint that moves fastest at the last good state."""

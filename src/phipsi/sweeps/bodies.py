@@ -106,14 +106,14 @@ def dHT(a: Arithmetic, x: Field) -> Block:
 
 def dH(a: Arithmetic, x: Field) -> Block:
     """How H f changes with each rate."""
-    f = a.column(x.args[0])
+    f = a.column(x.args[0])[:6]
     columns = [matvec(transpose_rows(rows), f) for rows in _along_each(a, x)]
     return a.dense(transpose_rows(columns) if columns else [])
 
 
 def dH_trace(a: Arithmetic, x: Field) -> Block:
     """How tr(H Z) changes with each rate."""
-    z = [e for row in a.rows(x.args[0]) for e in row]
+    z = [e for row in a.rows(x.args[0])[:6] for e in row]
     found = _along_each(a, x)
     return a.dense([[dot([e for row in n for e in row], z)] for n in found], 1)
 
@@ -315,7 +315,7 @@ def lever(a: Arithmetic, x: Field) -> Block:
 def crm(a: Arithmetic, x: Field) -> Block:
     """[[ω~, 0], [v~, ω~]]."""
     v = a.column(x.args[0])
-    spin, slide = cross_matrix(v[:3]), cross_matrix(v[3:])
+    spin, slide = cross_matrix(v[:3]), cross_matrix(v[3:6])
     top = [spin[i] + _ZERO for i in range(3)]
     return a.dense(top + [slide[i] + spin[i] for i in range(3)])
 
@@ -323,7 +323,7 @@ def crm(a: Arithmetic, x: Field) -> Block:
 def crq(a: Arithmetic, x: Field) -> Block:
     """[[n~, f~], [f~, 0]]."""
     f = a.column(x.args[0])
-    moment, force = cross_matrix(f[:3]), cross_matrix(f[3:])
+    moment, force = cross_matrix(f[:3]), cross_matrix(f[3:6])
     top = [moment[i] + force[i] for i in range(3)]
     return a.dense(top + [[*force[i], 0, 0, 0] for i in range(3)])
 

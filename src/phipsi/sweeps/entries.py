@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from phipsi.model.dual import Dual
+
 Entry = Any
 Vector = Sequence[Entry]
 Rows = list[list[Entry]]
@@ -69,7 +71,8 @@ def mul_add(x: Entry, y: Entry, z: Entry) -> Entry:
                 return sub(z, b)
     if not is_fused(x):
         x, y = y, x
-    return x.times_plus(y, z) if is_fused(x) else x * y + z
+    fused = is_fused(x) and not (isinstance(y, Dual) or isinstance(z, Dual))
+    return x.times_plus(y, z) if fused else x * y + z
 
 
 def mul_sub(z: Entry, x: Entry, y: Entry) -> Entry:

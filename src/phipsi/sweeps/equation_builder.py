@@ -136,6 +136,10 @@ class Builder:
         t = Type(x.type.domain, x.type.rows, y.type.cols, Kind.SYMMETRIC)
         return self.make("mul", (x, y), None, t)
 
+    def rest(self, gain: Field, hinge: Field, x: Field) -> Field:
+        """(I − G H) X as X − G (H X), thinner than the projection written out."""
+        return self.add([(1, x), (-1, self.mul(gain, self.mul(hinge, x)))])
+
     def _in(self, domain: Domain, x: Field) -> Field:
         return x if x.type.domain is domain else self.shift("spread", x)
 
@@ -306,6 +310,8 @@ class Builder:
             raise LoweringError(no_modes(row.meaning))
         domain = row.domain or args[0].type.domain
         type_ = Type(domain, row.rows, row.cols or args[-1].type.cols, row.kind)
+        if not self.flexible:
+            type_ = self._shifted(self._shifted(type_, "b", "6"), "B", "6")
         if any(args[i].op == "zero" for i in row.linear if i < len(args)):
             return self.zero(type_)
         if row.modal == op and not self.flexible:

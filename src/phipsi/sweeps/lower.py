@@ -26,6 +26,7 @@ from phipsi.sweeps.diagonal import diagonal_blocks
 from phipsi.sweeps.ir import Domain, Field, Type
 from phipsi.sweeps.memoryless_blocks import Blocks
 from phipsi.sweeps.operations import operation
+from phipsi.sweeps.port_blocks import port_swing
 
 DOMAINS = {
     "joint": Domain.BODY,
@@ -164,13 +165,13 @@ class Lowering:
         """Blocks between two index sets, or between a body and its parent."""
         b, (into, blocks, out) = self.builder, _MOVES[x.name]
         block = blocks(self.blocks, x)
-        six = out if out in ("scatter", "total") else ""  # rows of points and of the world
-        if six == ("scatter" if flipped else "total"):
-            u = self.blocks.rigid_rows(u)
+        whole = out == "total"  # of the world, which has six rows, as points have
         if flipped:
             into, block, out = _back(out), b.transpose(block), _back(into)
+        if into == "gather" or (whole and not flipped):
+            u = self.blocks.rigid_rows(u)
         found = self._shift(out, b.mul(block, self._shift(into, u)))
-        widen = six == ("total" if flipped else "scatter")
+        widen = out == "scatter" or (whole and flipped)
         return self.blocks.with_modal_rows(found) if widen else found
 
     def _shift(self, op: str, u: Field) -> Field:
@@ -204,7 +205,8 @@ class Lowering:
         if self.blocks.laws:
             efforts = b.mul(b.transpose(self.blocks.law_sway(x)), force)
             whole = b.add([(1, whole), (1, self.blocks.law_forces(efforts))])
-        return b.shift("scatter", b.mul(self.blocks.point_block(B), whole))
+        forces = b.shift("scatter", b.mul(self.blocks.point_block(B), whole))
+        return self.blocks.with_modal_rows(forces)
 
     def _recursion(self, step: Expr, u: Field) -> Field:
         """z = u + step z, with a strictly causal or strictly anticausal one-step operator."""
@@ -353,6 +355,8 @@ def _gravity(low: Lowering, x: Expr) -> Field:
 _MOVES: dict[str, tuple[str, Callable[[Blocks, Expr], Field], str]] = {
     #        read at      blocks               sum over
     "E_phi": ("",         Blocks.one_step,     "up"),
+    "Edot":  ("",         Blocks.one_step,     "up"),
+    "dET":   ("down",     port_swing,          ""),
     "shift": ("",         Blocks.one_step,     "up"),
     "B":     ("",         Blocks.point_block,  "scatter"),
     "Bdot":  ("",         Blocks.point_block,  "scatter"),

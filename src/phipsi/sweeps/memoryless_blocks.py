@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from phipsi.errors import LoweringError
 from phipsi.expressions.check import shown
-from phipsi.expressions.functions import cross, cross_force, outer, scaled, trace
+from phipsi.expressions.functions import cross, cross_force, dE_trace, outer, scaled, trace
 from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import Expr, adjoint, leaf, product
 from phipsi.expressions.spaces import ONE, Space
@@ -26,9 +26,11 @@ from phipsi.operators.own_blocks import Table
 from phipsi.rewrite.causal import one_step_factors
 from phipsi.sweeps.equation_builder import Builder, no_modes
 from phipsi.sweeps.ir import Domain, Field, Kind, Operation, Type
+from phipsi.sweeps.port_blocks import port_push, port_step, port_trace
 
 A = catalogue_leaf("A")
 _RIGID = Type(Domain.BODY, "6", "6", Kind.RIGID)
+_RATE, _RATES = Type(Domain.BODY, "r", "1"), Type(Domain.BODY, "r", "r")
 _MIRRORED = (Op.BD, Op.PRODUCT)  # as of outer(x; y), the blocks of X* are those of X, transposed
 
 # with one of these given, the inertias of the model say nothing about D
@@ -85,6 +87,15 @@ class Blocks:
         b = self.builder
         return b.mul(b.transpose(b.apply("rigid_rows")), x) if self.flexible else x
 
+    def on_rigid_rows(self, x: Field) -> Field:
+        """[x 0; 0 0], a block of six rows and columns on bodies."""
+        b = self.builder
+        return (
+            self.with_modal_rows(b.mul(x, b.transpose(b.apply("rigid_rows"))))
+            if self.flexible
+            else x
+        )
+
     def block(self, x: Expr) -> Field:
         """The diagonal blocks of a memoryless operator."""
         if x not in self._blocks:
@@ -129,6 +140,8 @@ class Blocks:
     def function(self, x: Expr) -> Field:
         """The blocks of a function of vectors and of memoryless operators."""
         b, (function, hole) = self.builder, x.data
+        if function is dE_trace:
+            return port_trace(self, x)
         args = [self.vector(y) if y.is_vector else self.block(y) for y in x.args]
         if isinstance(function, Formula):
             self._reject_modes(str(x), x.gives, x.takes, *(y.gives for y in x.args))
@@ -233,7 +246,9 @@ class Blocks:
         return b.mul(b.apply("rigid_of_pose", place), b.apply("joint_transform"))
 
     def one_step(self, x: Expr) -> Field:
-        """The block of E_φ or of the shift, from body k to its parent."""
+        """The block of E_φ, of Ė{…} or of the shift, from body k to its parent."""
+        if x.name == "Edot":
+            return port_step(self, x)
         if x.name == "E_phi" and self.flexible:
             inner, motion = self.builder.apply("transform"), self.builder.apply("port_motion")
             return self.builder.apply("modal_step", self.hinge_transform(), inner, motion)
@@ -482,18 +497,12 @@ class Blocks:
         b = self.builder
         a0, ea, a1 = self._one_step(left)
         b0, eb, b1 = self._one_step(right)
-        family = family_of(left) if left.name == "E_psi" else None
-        if family is not None and left is not right and "proj_bar" not in self.given:
-            s, a1 = self._without_joint(family, s), None  # thinner than π̄ written out
+        if left.name == "E_psi" and left is not right and "proj_bar" not in self.given:
+            f = family_of(left)
+            s, a1 = b.rest(self.block(f.G), self.block(f.H), s), None
         inner = self._sandwich(b.mul(ea, a1) if a1 else ea, s, b.mul(eb, b1) if b1 else eb)
         out = b.up(inner)
         return self._sandwich(a0, out, b0) if a0 or b0 else out
-
-    def _without_joint(self, family: Riccati, s: Field) -> Field:
-        """π̄ S = S − G (H S)."""
-        b = self.builder
-        moved = b.mul(self.block(family.G), b.mul(self.block(family.H), s))
-        return b.add([(1, s), (-1, moved)])
 
     def step_out(self, left: Expr, s: Field, right: Expr, *, local: bool = False) -> Field:
         """bd(E₁* S E₂): E₁(p,k)* S(p) E₂(p,k)."""
@@ -506,6 +515,12 @@ class Blocks:
         fb = b.mul(eb, b1) if b1 else eb
         above = b.down_local(s) if local else b.down(s)
         return self._sandwich(b.transpose(fa), above, b.transpose(fb))
+
+    def edge(self, e: Expr) -> Field:
+        """The block (parent, k) of a one-step operator, at k."""
+        b, (before, step, after) = self.builder, self._one_step(e)
+        out = step if after is None else b.mul(step, after)
+        return out if before is None else b.mul(b.down(before), out)
 
     def _one_step(self, e: Expr) -> tuple[Field | None, Field, Field | None]:
         before, step, after = one_step_factors(e)
@@ -532,19 +547,16 @@ def _hinge_rate(low: Blocks, x: Expr) -> Field:
 
 
 def _armature(low: Blocks, x: Expr) -> Field:
-    b = low.builder
-    return b.apply("Jr") if low.armature else b.zero(Type(Domain.BODY, "r", "r"))
+    return low.builder.apply("Jr") if low.armature else low.builder.zero(_RATES)
 
 
 def _unprescribed(low: Blocks, x: Expr) -> Field:
     """1 on joints whose effort is given, 0 on the others."""
-    free = low.builder.leaf("input", Type(Domain.BODY, "r", "1"), "free")
-    return low.builder.apply("diag", free)
+    return low.builder.apply("diag", low.builder.leaf("input", _RATE, "free"))
 
 
 def _prescribed(low: Blocks, x: Expr) -> Field:
-    mask, eye = _unprescribed(low, x), low.builder.eye(Domain.BODY, "r")
-    return low.builder.add([(1, eye), (-1, mask)])
+    return low.builder.add([(1, low.builder.eye(Domain.BODY, "r")), (-1, _unprescribed(low, x))])
 
 
 def _shift_weight(low: Blocks, x: Expr) -> Field:
@@ -556,8 +568,10 @@ def _shift_weight(low: Blocks, x: Expr) -> Field:
 _LEAVES: dict[str, Callable[[Blocks, Expr], Field]] = {
     "H": lambda low, x: low.builder.transpose(low.hinge_axes()),
     "Hdot": _hinge_rate,
-    "dB": lambda low, x: low.builder.shift("scatter", low.swing_block(x)),
+    "dB": lambda low, x: low.on_rigid_rows(low.builder.shift("scatter", low.swing_block(x))),
     "Jr": _armature,
+    "Mdot": lambda low, x: low.builder.apply("inertia_along", *map(low.vector, arguments_of(x))),
+    "dE": port_push,
     "Lam_phi": _shift_weight,
     "unprescribed": _unprescribed,
     "prescribed": _prescribed,

@@ -64,7 +64,7 @@ def _full(lower: Sequence[Entry], n: int) -> Rows:
     return [[lower[starts[max(i, j)] + min(i, j)] for j in range(n)] for i in range(n)]
 
 
-class _Body:
+class FlexibleBody:
     """The numbers of a flexible body, as `packed_inertia` puts them in a row."""
 
     def __init__(self, a: Arithmetic) -> None:
@@ -92,19 +92,21 @@ class _Body:
     def slopes(self, eta: Sequence[Entry]) -> tuple[Vectors, list[Rows], Vectors]:
         """S, the slopes ∂J/∂η and C at modal coordinates, one for each mode."""
         modes = range(self.n)
-        S = [_along(self.S1[i], self.S2[i], eta) for i in modes]
-        C = [_along(self.C0[i], self.C1[i], eta) for i in modes]
+        S = [add_along(self.S1[i], self.S2[i], eta) for i in modes]
+        C = [add_along(self.C0[i], self.C1[i], eta) for i in modes]
         return S, self.moment_slopes(eta), C
 
-    def moment_slopes(self, eta: Sequence[Entry]) -> list[Rows]:
-        """∂J/∂η_i = J_1,i + Σ_j J_2,ij η_j."""
+    def moment_slopes(self, eta: Sequence[Entry], modes: Sequence[int] | None = None) -> list[Rows]:
+        """∂J/∂η_i = J_1,i + Σ_j J_2,ij η_j, of all modes or of some."""
         return [
-            [_along(row, [m[r] for m in self.J2[i]], eta) for r, row in enumerate(self.J1[i])]
-            for i in range(self.n)
+            [add_along(row, [m[r] for m in self.J2[i]], eta) for r, row in enumerate(self.J1[i])]
+            for i in (range(self.n) if modes is None else modes)
         ]
 
 
-def _along(start: Sequence[Entry], slopes: Sequence[Sequence[Entry]], by: Sequence[Entry]) -> Any:
+def add_along(
+    start: Sequence[Entry], slopes: Sequence[Sequence[Entry]], by: Sequence[Entry]
+) -> Any:
     """x + Σ_j y_j b_j for lists x and y_j."""
     out = list(start)
     for y, b in zip(slopes, by, strict=True):
@@ -122,7 +124,7 @@ def port_modes_of(joint: Any) -> int:
     return joint.port_modes if isinstance(joint, FlexibleHinge) else 0
 
 
-def _modal(a: Arithmetic, name: str) -> list[Entry]:
+def own_modes(a: Arithmetic, name: str) -> list[Entry]:
     """η or η̇ of this body."""
     n = modes_of(a.joint)
     return a.coordinates(name)[-n:] if n else []
@@ -138,16 +140,17 @@ def rigid_rows(a: Arithmetic, x: Field) -> Block:
 
 def hinge_axes(a: Arithmetic, x: Field) -> Block:
     """H* = diag(H_J*, I)."""
-    return _with_unit_rows(a, a.joint.hinge_axes(a.params(), a.coordinates("q"), a), 1)
+    return with_unit_rows(a, a.joint.hinge_axes(a.params(), a.coordinates("q"), a), 1)
 
 
 def hinge_axes_rate(a: Arithmetic, x: Field) -> Block:
     """The change of H*: modal rows do not change."""
     q, v = a.coordinates("q"), a.coordinates("v")
-    return _with_unit_rows(a, a.joint.hinge_axes_rate(a.params(), q, v, a), 0)
+    return with_unit_rows(a, a.joint.hinge_axes_rate(a.params(), q, v, a), 0)
 
 
-def _with_unit_rows(a: Arithmetic, rows: Rows, one: int) -> Block:
+def with_unit_rows(a: Arithmetic, rows: Rows, one: int) -> Block:
+    """Six rows for the rates of a joint and its modes, and a row for each mode, with one or 0."""
     joint, n = a.joint, modes_of(a.joint)
     first = joint.nv - n
     more = [[one if j == first + i else 0 for j in range(joint.nv)] for i in range(n)]
@@ -159,9 +162,12 @@ def inertia(a: Arithmetic, x: Field) -> Block:
     n = modes_of(a.joint)
     if not n:
         return a.own_inertia()
-    body, eta = _Body(a), _modal(a, "q")
+    return a.symmetric(inertia_entries(FlexibleBody(a), own_modes(a, "q"), a.number(_HALF)), 6 + n)
+
+
+def inertia_entries(body: FlexibleBody, eta: Sequence[Entry], half: Entry) -> list[Entry]:
+    """The lower half of M(η)."""
     S, slopes, C = body.slopes(eta)
-    half = a.number(_HALF)
     first, moment = list(body.first), [list(row) for row in body.moment]
     for i, coordinate in enumerate(eta):  # ½ (S_1 + S) η and ½ (J_1 + ∂J/∂η) η
         h = mul(half, coordinate)
@@ -169,14 +175,21 @@ def inertia(a: Arithmetic, x: Field) -> Block:
         for r in range(3):
             both = plus(body.J1[i][r], slopes[i][r])
             moment[r] = [mul_add(both[c], h, moment[r][c]) for c in range(3)]
+    return lower_entries(moment, first, body.mass, C, S, body.mass_e)
+
+
+def lower_entries(
+    moment: Rows, first: Sequence[Entry], mass: Entry, C: Vectors, S: Vectors, mass_e: Rows
+) -> list[Entry]:
+    """The lower half of [[J, s~, C], [−s~, m, S], [C*, S*, M_e]]."""
     skew = cross_matrix(first)
     lower = lower_half(moment)
     for r in range(3):
-        mass = [body.mass if c == r else 0 for c in range(r + 1)]
-        lower += [*(neg(c) for c in skew[r]), *mass]
-    for i in range(n):
-        lower += [*C[i], *S[i], *body.mass_e[i][: i + 1]]
-    return a.symmetric(lower, 6 + n)
+        own = [mass if c == r else 0 for c in range(r + 1)]
+        lower += [*(neg(c) for c in skew[r]), *own]
+    for i in range(len(S)):
+        lower += [*C[i], *S[i], *mass_e[i][: i + 1]]
+    return lower
 
 
 def gyroscopic(a: Arithmetic, x: Field) -> Block:
@@ -188,20 +201,20 @@ def gyroscopic(a: Arithmetic, x: Field) -> Block:
     if not n:
         moment = plus(cross(w, turning), cross(v, pushing))
         return a.dense([[c] for c in moment + cross(w, pushing)], 1)
-    body, eta, rate = _Body(a), _modal(a, "q"), V[6:]
+    body, eta, rate = FlexibleBody(a), own_modes(a, "q"), V[6:]
     first = [rows[2][4], rows[0][5], rows[1][3]]
     S = [[rows[3 + c][6 + i] for c in range(3)] for i in range(n)]
     slopes = body.moment_slopes(eta)
     by_mode = [matvec(slope, w) for slope in slopes]  # ∂J/∂η_i ω
     swept = cross(w, first)
-    C_rate = [_along([0, 0, 0], body.C1[i], rate) for i in range(n)]
-    S_rate = [_along([0, 0, 0], body.S2[i], rate) for i in range(n)]
+    C_rate = [add_along([0, 0, 0], body.C1[i], rate) for i in range(n)]
+    S_rate = [add_along([0, 0, 0], body.S2[i], rate) for i in range(n)]
     moment = plus(cross(w, turning), cross(v, swept))
     push, bend = [0, 0, 0], [0, 0, 0]
     for i in range(n):
-        moment = _along(moment, [by_mode[i], C_rate[i]], [rate[i], rate[i]])
-        push = _along(push, [S[i]], [rate[i]])
-        bend = _along(bend, [S_rate[i]], [rate[i]])
+        moment = add_along(moment, [by_mode[i], C_rate[i]], [rate[i], rate[i]])
+        push = add_along(push, [S[i]], [rate[i]])
+        bend = add_along(bend, [S_rate[i]], [rate[i]])
     double = [mul(2, c) for c in push]
     inner = plus(plus(double, swept), [mul(body.mass, c) for c in v])
     force = plus(cross(w, inner), bend)
@@ -210,7 +223,7 @@ def gyroscopic(a: Arithmetic, x: Field) -> Block:
     for i in range(n):
         found = dot(S[i], across)
         found = mul_sub(found, half, dot(w, by_mode[i]))
-        twist = _along([0, 0, 0], [_minus(body.C1[i][j], body.C1[j][i]) for j in range(n)], rate)
+        twist = add_along([0, 0, 0], [_minus(body.C1[i][j], body.C1[j][i]) for j in range(n)], rate)
         found = add(found, dot(w, twist))
         found = add(found, dot(body.stiffness[i], eta))
         out.append(add(found, dot(body.damping[i], rate)))
@@ -223,7 +236,7 @@ def _minus(x: Sequence[Entry], y: Sequence[Entry]) -> list[Entry]:
 
 def coordinates(a: Arithmetic, x: Field) -> Block:
     """η, behind a zero for each rate of the joint."""
-    eta = _modal(a, "q")
+    eta = own_modes(a, "q")
     return a.dense([*([0] for _ in range(a.joint.nv - len(eta))), *([c] for c in eta)], 1)
 
 
@@ -236,7 +249,7 @@ def elastic(a: Arithmetic, x: Field) -> Block:
     """K_e or C_e in the corner of the modes, zeros for the joint."""
     if not modes_of(a.joint):
         return _in_corner(a, [])
-    body = _Body(a)
+    body = FlexibleBody(a)
     return _in_corner(a, body.stiffness if x.op == "K_e" else body.damping)
 
 
@@ -252,10 +265,13 @@ def _in_corner(a: Arithmetic, block: Rows) -> Block:
 # ---- the port that a joint sits on ---------------------------------------------------------------
 
 
-class _Port:
-    """The numbers of a port, and its pose at the modal coordinates of the parent."""
+class MovingPort:
+    """The numbers of a port, and its pose at the modal coordinates of the parent.
 
-    def __init__(self, a: Arithmetic) -> None:
+    `eta` are these coordinates, if they are not those of the configuration.
+    """
+
+    def __init__(self, a: Arithmetic, eta: Sequence[Entry] | None = None) -> None:
         m = a.joint.port_modes
         read = _Reader(a.joint.spread(a.params()), a.joint.port_start)
         axes, origin = read.take(9), read.take(3)
@@ -266,13 +282,13 @@ class _Port:
             turns.append(read.take(3))
             moves.append(read.take(3))
         shifts = _full([read.take(3) for _ in range(m * (m + 1) // 2)], m)
-        eta, half = a.parent_modes("q"), a.number(_HALF)
+        eta, half = a.parent_modes("q") if eta is None else eta, a.number(_HALF)
         self.turns, self.shifts = turns, shifts
-        self.moves = [_along(moves[i], shifts[i], eta) for i in range(m)]  # Π_v + Ψ_v η
-        self.g = [mul(half, c) for c in _along([0, 0, 0], turns, eta)]
+        self.moves = [add_along(moves[i], shifts[i], eta) for i in range(m)]  # Π_v + Ψ_v η
+        self.g = [mul(half, c) for c in add_along([0, 0, 0], turns, eta)]
         self.scale = add(1, dot(self.g, self.g))
         means = [[mul(half, c) for c in plus(moves[i], self.moves[i])] for i in range(m)]
-        self.origin = _along(origin, means, eta)
+        self.origin = add_along(origin, means, eta)
         self.turn = matmul(self._cayley(), self.axes)
 
     def _cayley(self) -> Rows:
@@ -308,7 +324,7 @@ def port_transform(a: Arithmetic, x: Field) -> Block:
     """φ(parent, port): the frame of the port in that of the parent."""
     if not isinstance(a.joint, FlexibleHinge) or a.joint.port is None:
         return a.rigid_block(identity(3), [0, 0, 0])
-    port = _Port(a)
+    port = MovingPort(a)
     return a.rigid_block(port.turn, port.origin)
 
 
@@ -317,7 +333,7 @@ def port_motion(a: Arithmetic, x: Field) -> Block:
     m = port_modes_of(a.joint)
     if not m:
         return a.dense([[] for _ in range(6)], 0)
-    return a.dense(transpose_rows(_Port(a).motions()), m)
+    return a.dense(transpose_rows(MovingPort(a).motions()), m)
 
 
 def step(a: Arithmetic, x: Field) -> Block:
@@ -343,13 +359,13 @@ def bias(a: Arithmetic, x: Field) -> Block:
     change = matvec(joint.hinge_axes_rate(a.params(), q, v, a), v) if joint.nv else [0] * 6
     out = plus(_motion_cross(V, own), change)
     if m:
-        port, rate = _Port(a), a.parent_modes("v")
+        port, rate = MovingPort(a), a.parent_modes("v")
         moving = matvec(a.rows(motion), rate)
-        g_rate = [mul(a.number(_HALF), c) for c in _along([0, 0, 0], port.turns, rate)]
+        g_rate = [mul(a.number(_HALF), c) for c in add_along([0, 0, 0], port.turns, rate)]
         spin, slide = moving[:3], moving[3:]
         bend = [0, 0, 0]
         for i in range(m):
-            bend = _along(bend, [_along([0, 0, 0], port.shifts[i], rate)], [rate[i]])
+            bend = add_along(bend, [add_along([0, 0, 0], port.shifts[i], rate)], [rate[i]])
         slow = mul(2, dot(port.g, g_rate))
         slow = _quotient(slow, port.scale)
         extra = [neg(mul(slow, c)) for c in spin]

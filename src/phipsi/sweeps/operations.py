@@ -3,7 +3,7 @@
 A row has the arguments and the loop of an operation, its result and the arguments in which it is
 linear, whether its value is kept or computed again, its cost, its printed form, and its body
 (`Operation` explains the columns). The builder, the schedule, the buffers, the printed recursion
-and the backends ask the row.
+and the backends ask the row. Those of bodies with modes are in `modal_operations.py`.
 
 Printed forms name arguments by number: {0} is the first one, {0*} its transpose, {0^} its inverse,
 {0~} the same without brackets, {0@c} the one at c, {...} all of them; {at} is the place and {pair}
@@ -18,11 +18,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from phipsi.operators.catalogue import CATALOGUE
-from phipsi.sweeps import bodies, modal_bodies
+from phipsi.sweeps import bodies
 from phipsi.sweeps import closure_bodies as rows
 from phipsi.sweeps.ir import (
     Binding,
-    Cost,
     Domain,
     Field,
     Keep,
@@ -36,9 +35,7 @@ from phipsi.sweeps.ir import (
     parts_of,
     terms_of,
 )
-
-EACH = range(100)
-"""Linear in each of its arguments."""
+from phipsi.sweeps.modal_operations import EACH
 
 
 def operation(name: str) -> Operation:
@@ -287,48 +284,6 @@ Operation(
     latex=r"\dot{H}^{*}({at})", starred=("Ḣ({at})", r"\dot{H}({at})"), modal="modal_hinge_rate",
 )  # fmt: skip
 
-# ---- bodies with modes ---------------------------------------------------------------------------
-
-
-def _modal(
-    name: str, meaning: str, body: Any, rows: str, cols: str, form: str, latex: str = "",
-    cost: Cost | int = 0, **more: Any,
-) -> None:  # fmt: skip
-    """An operation of mechanisms with flexible bodies."""
-    Operation(
-        name, meaning, body=body, rows=rows, cols=cols, form=form, latex=latex or form, cost=cost,
-        domain=Domain.BODY, variant=Variant.JOINT, modal=name, **more,
-    )  # fmt: skip
-
-
-# fmt: off
-_SQUARE: dict[str, Any] = {**_LEAF, "kind": Kind.SYMMETRIC}
-_modal("rigid_rows", "the six rigid rows of a body", modal_bodies.rigid_rows, "b", "6", "I₆",
-       "I_6", keep=Keep.KNOWN, naming=Naming.INLINE)
-_modal("modal_hinge_axes", "H* with modal rows", modal_bodies.hinge_axes, "b", "r", "H*({at})",
-       "H^{*}({at})", keep=Keep.KNOWN, naming=Naming.INLINE, starred=("H({at})", "H({at})"))
-_modal("modal_hinge_rate", "Ḣ* with modal rows", modal_bodies.hinge_axes_rate, "b", "r",
-       "Ḣ*({at})", r"\dot{H}^{*}({at})", naming=Naming.INLINE,
-       starred=("Ḣ({at})", r"\dot{H}({at})"))
-_modal("modal_inertia", "M(η)", modal_bodies.inertia, "b", "b", "M({at})", kind=Kind.SYMMETRIC,
-       cost=lambda x, size: 15 * size("m") ** 2)
-_modal("gyroscopic", "b with elastic forces", modal_bodies.gyroscopic, "b", "1", "b({...})",
-       cost=lambda x, size: 100 + 25 * size("m") ** 2)
-_modal("modal_bias", "a of a body on a port", modal_bodies.bias, "b", "1", "a({...})",
-       cost=lambda x, size: 150 + 20 * size("m") ** 2)
-_modal("modal_step", "E_φ(parent, k) with modal rows", modal_bodies.step, "B", "b", "φ{pair}",
-       r"\phi{pair}", naming=Naming.INLINE, cost=lambda x, size: 30 * size("m"))
-_modal("port_transform", "φ(parent, port)", modal_bodies.port_transform, "6", "6", "port({at})",
-       _upright("port") + "({at})", kind=Kind.RIGID, cost=lambda x, size: 60 + 15 * size("m"))
-_modal("port_motion", "Π: how modes move a port", modal_bodies.port_motion, "6", "m", "Π({at})",
-       r"\Pi({at})", cost=lambda x, size: 40 * size("m"))
-_modal("modal_coordinates", "η", modal_bodies.coordinates, "r", "1", "η({at})", r"\eta({at})",
-       naming=Naming.INLINE)
-_modal("modal", "the identity on modes", modal_bodies.selection, "r", "r", "modal({at})", **_SQUARE)
-_modal("K_e", "stiffness of the modes", modal_bodies.elastic, "r", "r", "K_e({at})", **_SQUARE)
-_modal("C_e", "damping of the modes", modal_bodies.elastic, "r", "r", "C_e({at})", **_SQUARE)
-# fmt: on
-
 # ---- algebra of blocks ---------------------------------------------------------------------------
 
 Operation(
@@ -414,6 +369,14 @@ Operation(
 )  # fmt: skip
 Operation("crm", "V × as a matrix", body=bodies.crm, **_MATRIX, **_call("cross"))
 Operation(
+    "rigid_crm", "V × of the rigid rows", body=bodies.crm, **_MATRIX, modal="modal_crm",
+    **_call("rigid_cross"),
+)  # fmt: skip
+Operation(
+    "rigid_crq", "V ↦ V ×* f of the rigid rows", body=bodies.crq, **_MATRIX, modal="modal_crq",
+    **_call("rigid_cross_force"),
+)  # fmt: skip
+Operation(
     "crq", "V ↦ V ×* f as a matrix", body=bodies.crq, **_MATRIX,
     **_call("cross_force", r"\operatorname{cross_{f}}"),
 )  # fmt: skip
@@ -480,15 +443,25 @@ Operation(
     **_call("vee_force", r"\operatorname{vee_{f}}"),
 )  # fmt: skip
 
+Operation(
+    "rigid_vee", "tr(rigid_cross(u) X) by u", body=bodies.vee, **_VECTOR, modal="modal_vee",
+    **_call("rigid_vee"),
+)  # fmt: skip
+Operation(
+    "rigid_vee_force", "tr(rigid_cross_force(u) X) by u", body=bodies.vee_force, **_VECTOR,
+    modal="modal_vee_force", **_call("rigid_vee_force"),
+)  # fmt: skip
+
 # ---- how hinges change ---------------------------------------------------------------------------
 
 Operation(
     "hinge_axes_along", "H* differentiated along rates", body=bodies.hinge_along,
-    domain=Domain.BODY, rows="6", cols="r", linear=EACH, **_call("Ḣ*", r"\dot{H}^{*}"),
+    domain=Domain.BODY, rows="6", cols="r", linear=EACH, modal="modal_hinge_along",
+    **_call("Ḣ*", r"\dot{H}^{*}"),
 )  # fmt: skip
 Operation(
     "dHT", "how H* w changes with the rates", body=bodies.dHT, domain=Domain.BODY, rows="6",
-    cols="r", linear=EACH, **_call("dHT", r"\delta H^{*}"),
+    cols="r", linear=EACH, modal="modal_dHT", **_call("dHT", r"\delta H^{*}"),
 )  # fmt: skip
 Operation(
     "dH", "how H f changes with the rates", body=bodies.dH, domain=Domain.BODY, rows="r", cols="r",

@@ -24,6 +24,7 @@ from phipsi.operators.inputs import (
     own_rows,
     row_named,
 )
+from phipsi.operators.modal_definitions import is_of_rigid_bodies
 from phipsi.rewrite.identity import Identity, claim
 from phipsi.rewrite.matrices import matrix_product, strip_marks
 from phipsi.rewrite.rewriter import USUAL, FinalForm, Rewriting, rewrite, rewrite_by_rules
@@ -191,8 +192,17 @@ def fields_of(results: Sequence[Result]) -> list[Field]:
 
 
 def check_modes(request: Request, model: Model) -> None:
-    """Reject what bodies with modes do not have: values that are given, inertial parameters."""
+    """Reject what bodies with modes do not have: values that are given, inertial parameters.
+
+    And derivatives for rigid bodies, before a part of them cancels.
+    """
     for expr in request.expressions if model.is_flexible else ():
+        if is_of_rigid_bodies(expr):
+            raise LoweringError(
+                f"{no_modes(shown(expr))}.\n"
+                "A derivative with the terms by modes is right for them:\n"
+                "    pp.diff(expr, 'q', modes=True)"
+            )
         if any(PARAMETERS in (x.takes, x.gives) for x in (expr, *leaves_of(expr))):
             raise LoweringError(
                 no_modes(f"{shown(expr)}, by the ten inertial parameters of bodies,")

@@ -13,7 +13,6 @@ from __future__ import annotations
 from functools import cache, partial
 from typing import Any, NamedTuple, Unpack, final
 
-import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
@@ -30,7 +29,6 @@ from phipsi.backends.options import CallOptions, Calls
 from phipsi.calculus.differentiation import diff
 from phipsi.calculus.directional import substitute
 from phipsi.compiler import Form, evaluate, program_of
-from phipsi.errors import InputError
 from phipsi.expressions.node import Expr
 from phipsi.expressions.spaces import ROW_FORCES
 from phipsi.model.mechanisms import of_mechanisms, of_modes, of_trees, tree_of
@@ -58,13 +56,14 @@ class AccelerationDerivatives(NamedTuple):
 
 
 @cache
-def inverse_dynamics_operators() -> tuple[Expr, Expr, Expr]:
-    """∂τ/∂q, ∂τ/∂v and ∂τ/∂v̇ as operators on joint rates."""
-    return tuple(diff(INVERSE_DYNAMICS, name) for name in ("q", "v", "vdot"))  # type: ignore
+def inverse_dynamics_operators(modal: bool = False) -> tuple[Expr, Expr, Expr]:
+    """∂τ/∂q, ∂τ/∂v and ∂τ/∂v̇ as operators on joint rates; `modal`: bodies have modes."""
+    by_q, by_v, by_vdot = (diff(INVERSE_DYNAMICS, name, modes=modal) for name in ("q", "v", "vdot"))
+    return by_q, by_v, by_vdot
 
 
 @cache
-def forward_dynamics_operators() -> tuple[Expr, Expr, Expr]:
+def forward_dynamics_operators(modal: bool = False) -> tuple[Expr, Expr, Expr]:
     """∂v̇/∂q, ∂v̇/∂v and ∂v̇/∂τ, the first two as products of two matrices.
 
     −ℳ⁻¹ ∂τ/∂q = −(C* D⁻¹) (C ∂τ/∂q) with C = I − H ψ K. C H φ is H ψ, so the right factor is
@@ -72,7 +71,7 @@ def forward_dynamics_operators() -> tuple[Expr, Expr, Expr]:
     """
     inverse = MASS_MATRIX_INVERSE
     accelerations = {vdot_leaf: FORWARD_DYNAMICS_FD3}
-    by_q, by_v, _ = (substitute(x, accelerations) for x in inverse_dynamics_operators())
+    by_q, by_v, _ = (substitute(x, accelerations) for x in inverse_dynamics_operators(modal))
     whiten = identity(H.gives) - H @ psi @ K
     left = as_matrix(whiten.T @ D.inv)
     return -(left @ as_matrix(whiten @ by_q)), -(left @ as_matrix(whiten @ by_v)), inverse
@@ -106,8 +105,7 @@ def inverse_dynamics_derivatives(
 
     **Arguments:** `q` (..., nq), `v`, `vdot` (..., nv). **Returns:** `by_q`, `by_v`, `by_vdot`,
     (..., nv, nv) each.
-    **Cost:** O(N · depth); with flexible bodies two evaluations of inverse dynamics by the
-    reference backend for each degree of freedom.
+    **Cost:** O(N · depth); with flexible bodies O(N) for each degree of freedom.
     **Source:** theory/sensitivities 4 (E10–E12); MS lemmas 3.1–4.2.
 
     >>> from phipsi import inverse_dynamics_derivatives
@@ -117,11 +115,6 @@ def inverse_dynamics_derivatives(
     array([[ 0.    , -0.4794],
            [ 0.4794,  0.    ]])
     """
-    if getattr(model, "is_flexible", False):
-        tree, calls = tree_of(model, inverse_dynamics_derivatives), Calls(options)
-        q, v, vdot = state_arrays(tree, finite=calls.raises, q=q, v=v, vdot=vdot)
-        found = calls.solve(partial(_of_efforts_by_complex_steps, tree), q, v, vdot)
-        return calls.finish(EffortDerivatives(*found))
     args = (q, v, vdot)
     return evaluate(_OF_EFFORTS, inverse_dynamics_derivatives, model, args, options)
 
@@ -161,16 +154,6 @@ def forward_dynamics_derivatives(
     array([[0.2143, 0.2143],
            [0.2143, 0.2143]])
     """
-    if getattr(model, "is_flexible", False):
-        tree, calls = tree_of(model, forward_dynamics_derivatives), Calls(options)
-        if model.n_rows:
-            raise InputError(
-                "derivatives of mechanisms with flexible bodies and constraints are not known yet; "
-                "of the tree alone:  pp.forward_dynamics_derivatives(system.model, …)"
-            )
-        q, v, tau = state_arrays(tree, finite=calls.raises, q=q, v=v, tau=tau)
-        found = calls.solve(partial(_of_accelerations_by_complex_steps, tree), q, v, tau)
-        return calls.finish(AccelerationDerivatives(*found))
     if not getattr(model, "n_rows", 0):
         args = (q, v, tau)
         return evaluate(_OF_ACCELERATIONS, forward_dynamics_derivatives, model, args, options)
@@ -181,36 +164,12 @@ def forward_dynamics_derivatives(
     return calls.finish(AccelerationDerivatives(*calls.solve(solve, q, v, vdot, f)))
 
 
-_STEP = 1e-30  # of complex steps: nothing is subtracted
-
-
-def _of_efforts_by_complex_steps(
-    model: Model, q: Array, v: Array, vdot: Array
-) -> tuple[Array, Array, Array]:
-    """∂τ/∂q, ∂τ/∂v and ℳ of flexible bodies: inverse dynamics a complex step along each rate."""
-    program, units = program_of(INVERSE_DYNAMICS, model), np.eye(model.nv)
-    at, rates, accelerations = (x[..., None, :] for x in (q, v, vdot))
-    ahead = at + 1j * _STEP * model.qdot(at, units)
-    by_q = np.imag(program(ahead, rates, accelerations)) / _STEP
-    by_v = np.imag(program(at, rates + 1j * _STEP * units, accelerations)) / _STEP
-    mass = program_of(mass_matrix, model, "dense")(q)
-    return np.swapaxes(by_q, -1, -2), np.swapaxes(by_v, -1, -2), mass
-
-
-def _of_accelerations_by_complex_steps(
-    model: Model, q: Array, v: Array, tau: Array
-) -> tuple[Array, Array, Array]:
-    vdot = program_of(FORWARD_DYNAMICS_FD3, model)(q, v, tau)
-    by_q, by_v, _ = _of_efforts_by_complex_steps(model, q, v, vdot)
-    inverse = program_of(MASS_MATRIX_INVERSE, model, "dense")(q)
-    return -inverse @ by_q, -inverse @ by_v, inverse
-
-
 def _with_constraints(
     model: Model, q: Array, v: Array, vdot: Array, f: Array
 ) -> tuple[Array, Array, Array]:
     solver = ConstrainedSolver(model, q)
-    id_q, id_v, _ = program_of(inverse_dynamics_operators(), model.model, "dense")(q, v, vdot)
+    operators = inverse_dynamics_operators(model.is_flexible)
+    id_q, id_v, _ = program_of(operators, model.model, "dense")(q, v, vdot)
     loads, (rows_q, rows_v) = solver.loads_by_q(f), solver.accelerations_by(v, vdot)
     by_q, by_v = solver.solve(-id_q - loads, -rows_q), solver.solve(-id_v, -rows_v)
     return by_q, by_v, solver.by_efforts
@@ -226,7 +185,7 @@ class ConstrainedSolver:
     """
 
     def __init__(self, system: Model, q: Array, limit: float | None = None) -> None:
-        self.system, self.q = system, q
+        self.system, self.q, self.modal = system, q, system.is_flexible
         self._at = at = ConstraintMetric(rows_of(system), q.reshape(-1, q.shape[-1]), limit)
         self.jacobian, self.by_efforts = self._shaped(at.jacobian), self._shaped(at.by_efforts)
         self._reach = self._shaped(at.reach)
@@ -248,41 +207,42 @@ class ConstrainedSolver:
         ℳ x = G* μ and G x = rows, differentiated.
         """
         mu = (self._shaped(self._at.admittance) @ rows[..., None])[..., 0]
-        inertia = program_of(_momenta(), self.system.model, "dense")(self.q, x)
+        inertia = program_of(_momenta(self.modal), self.system.model, "dense")(self.q, x)
         return self.solve(self.loads_by_q(mu) - inertia, -self.rates_by_q(x))
 
     def rates_by_q(self, x: Array) -> Array:
         """Derivatives (..., rows, nv) by q of G x, x (..., nv) held."""
-        return program_of(_row_rates(), self.system, "dense")(self.q, x)
+        return program_of(_row_rates(self.modal), self.system, "dense")(self.q, x)
 
     def loads_by_q(self, f: Array) -> Array:
         """Derivatives (..., nv, nv) by q of G* f, the multipliers f (..., rows) held."""
-        return program_of(_loads(), self.system, "dense")(self.q, f)
+        return program_of(_loads(self.modal), self.system, "dense")(self.q, f)
 
     def accelerations_by(self, v: Array, vdot: Array) -> tuple[Array, Array]:
         """Derivatives (..., rows, nv) by q and by v of the accelerations of the rows, vdot held."""
-        return program_of(_rows(), self.system, "dense")(self.q, v, vdot)
+        return program_of(_rows(self.modal), self.system, "dense")(self.q, v, vdot)
 
 
 @cache
-def _momenta() -> Expr:
+def _momenta(modal: bool) -> Expr:
     """∂(ℳ x)/∂q of given x."""
-    return diff(mass_matrix @ vdot_leaf, "q")
+    return diff(mass_matrix @ vdot_leaf, "q", modes=modal)
 
 
 @cache
-def _row_rates() -> Expr:
+def _row_rates(modal: bool) -> Expr:
     """∂(G x)/∂q of given x."""
-    return diff(A @ J @ vdot_leaf, "q")
+    return diff(A @ J @ vdot_leaf, "q", modes=modal)
 
 
 @cache
-def _loads() -> Expr:
+def _loads(modal: bool) -> Expr:
     """∂(G* f)/∂q of given multipliers f."""
-    return diff(J.T @ A.T @ operand(ROW_FORCES), "q")
+    return diff(J.T @ A.T @ operand(ROW_FORCES), "q", modes=modal)
 
 
 @cache
-def _rows() -> tuple[Expr, Expr]:
+def _rows(modal: bool) -> tuple[Expr, Expr]:
     """∂/∂q and ∂/∂v of the accelerations of the rows, G vdot − U, of given vdot."""
-    return diff(ROW_ACCELERATIONS, "q"), diff(ROW_ACCELERATIONS, "v")
+    by_q, by_v = (diff(ROW_ACCELERATIONS, name, modes=modal) for name in ("q", "v"))
+    return by_q, by_v

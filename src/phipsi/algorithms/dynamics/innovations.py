@@ -11,10 +11,11 @@ from phipsi.algorithms.forms import BIAS_FORCES, GRAVITY_FORCES
 from phipsi.backends.options import CallOptions, Calls
 from phipsi.calculus.differentiation import diff
 from phipsi.compiler import Form, evaluate, program_of
-from phipsi.expressions.node import Expr
+from phipsi.expressions.node import Expr, zero
+from phipsi.expressions.spaces import EFFORTS, ONE
 from phipsi.model.mechanisms import of_modes, of_trees
 from phipsi.model.model import Model
-from phipsi.operators import D_half, H, I, K, phi, psi, v
+from phipsi.operators import C_e, D_half, H, I, K, K_e, eta, phi, psi, v
 
 Array = NDArray[Any]
 
@@ -25,10 +26,11 @@ _RATES = Form(RATES_OF_INNOVATIONS)
 
 
 @cache
-def _coriolis() -> Expr:
+def _coriolis(modal: bool) -> Expr:
     """μ = ℓ⁻¹ c − (dℓ*/dt) v with ℓ = (I + H φ K) D½."""
-    change = diff(D_half.T @ _COLOUR.T, "q", along=v)
-    return D_half.inv @ _WHITEN @ (BIAS_FORCES - GRAVITY_FORCES) - change @ v
+    change = diff(D_half.T @ _COLOUR.T, "q", v, modes=modal)
+    elastic = K_e @ eta + C_e @ v if modal else zero(ONE, EFFORTS)
+    return D_half.inv @ _WHITEN @ (BIAS_FORCES - GRAVITY_FORCES - elastic) - change @ v
 
 
 _COUPLED = (
@@ -58,6 +60,7 @@ def innovations_rates(
     return evaluate(_RATES, innovations_rates, model, (q, nu), options)
 
 
+@of_modes
 @of_trees(_COUPLED, _INSTEAD)
 def diagonal_coriolis(
     model: Model, q: ArrayLike, nu: ArrayLike, **options: Unpack[CallOptions]
@@ -79,5 +82,6 @@ def diagonal_coriolis(
     >>> bool(abs(mu @ nu) < 1e-12)
     True
     """
-    program, calls = program_of(_coriolis(), model, "apply", diagonal_coriolis), Calls(options)
+    calls, modal = Calls(options), bool(getattr(model, "is_flexible", False))
+    program = program_of(_coriolis(modal), model, "apply", diagonal_coriolis)
     return calls.finish(calls(program, q, calls(program_of(RATES_OF_INNOVATIONS, model), q, nu)))

@@ -47,13 +47,12 @@ def at_joints(model: Model, f: Array, v: Array, vdot: Array, V: Array, A: Array)
     """
     folded = folded_of(model)
     at = np.flatnonzero(folded.of_joint.any(axis=(1, 2)) | folded.carried.any(axis=1))
-    rates = [model.v_slices[k].start for k in at]
+    rates = folded.rates[at]
     C, c = folded.of_joint[at], folded.carried[at]
     w, wdot = V[..., at, :3], A[..., at, :3]
     v, vdot = np.asarray(v)[..., rates, None], np.asarray(vdot)[..., rates, None]
     h = (C @ w[..., None])[..., 0] - c * v
     change = (C @ wdot[..., None])[..., 0] - c * vdot + np.cross(w, h)
-    out = np.array(np.broadcast_to(f, (*np.broadcast_shapes(f.shape[:-2], change.shape[:-2]),
-                                       *f.shape[-2:])))  # fmt: skip
+    out = np.array(f)
     out[..., at, :3] -= change
     return out

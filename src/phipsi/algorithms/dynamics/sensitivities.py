@@ -14,14 +14,15 @@ from numpy.typing import ArrayLike, NDArray
 from phipsi.algorithms.dynamics.operational import LOG_DET, OPERATIONAL_SPACE_INERTIA
 from phipsi.algorithms.forms import BIAS_FORCES, MASS_MATRIX_INVERSE
 from phipsi.backends.options import CallOptions, Calls
-from phipsi.calculus.differentiation import diff
+from phipsi.calculus.differentiation import diff, gradient
 from phipsi.calculus.families import Family, along_units
 from phipsi.compiler import Form, evaluate, program_at, program_of
 from phipsi.errors import InputError
 from phipsi.expressions.node import Expr
-from phipsi.model.mechanisms import of_trees, tree_of
+from phipsi.model.mechanisms import of_modes, of_trees, tree_of
 from phipsi.model.model import Model
 from phipsi.operators import (
+    C_e,
     E_phi,
     H,
     Hdot,
@@ -56,26 +57,27 @@ _BENT = hinge_variation(dq)
 
 
 @cache
-def _mass_matrix_family() -> Family:
-    return diff(mass_matrix, "q")
+def _mass_matrix_family(modal: bool) -> Family:
+    return diff(mass_matrix, "q", modes=modal)
 
 
 @cache
-def _by_configuration() -> Expr:
+def _by_configuration(modal: bool) -> Expr:
     """The derivative of Λ f by q, an operator from joint rates to point motions."""
-    return diff(Lambda @ f0, "q")
+    return diff(Lambda @ f0, "q", modes=modal)
 
 
 @cache
-def _log_det_gradient(wrt: str) -> Expr:
+def _log_det_gradient(wrt: str, modal: bool) -> Expr:
     if wrt not in ("q", "inertia"):
         raise InputError(f'wrt={wrt!r}: log det ℳ depends on "q" and on "inertia"')
-    return diff(LOG_DET, wrt).T
+    return gradient(LOG_DET, wrt, modal)
 
 
 @cache
-def _by_rates() -> Expr:
-    return Fraction(1, 2) * diff(BIAS_FORCES, "v")
+def _by_rates(modal: bool) -> Expr:
+    """∂c/∂v / 2 of the Coriolis forces c; damping of modes is no part of them."""
+    return Fraction(1, 2) * (diff(BIAS_FORCES, "v", modes=modal) - (C_e if modal else 0))
 
 
 _DERIVATIVES = (
@@ -84,6 +86,7 @@ _DERIVATIVES = (
 _MOVES_ALONE = "no joint of a loop moves alone, as the derivatives by its dofs suppose"
 
 
+@of_modes
 @of_trees(_MOVES_ALONE, _DERIVATIVES)
 def mass_matrix_sensitivity(model: Model, q: ArrayLike, **options: Unpack[CallOptions]) -> Array:
     """Derivatives of the mass matrix by all degrees of freedom.
@@ -102,10 +105,12 @@ def mass_matrix_sensitivity(model: Model, q: ArrayLike, **options: Unpack[CallOp
            [-0.2397,  0.    ]])
     """
     tree, calls = tree_of(model, mass_matrix_sensitivity), Calls(options)
-    program = tree.cached(mass_matrix_sensitivity, lambda: _mass_matrix_family().compile(tree))
+    family = _mass_matrix_family(tree.is_flexible)
+    program = tree.cached(mass_matrix_sensitivity, lambda: family.compile(tree))
     return calls.finish(calls(program, q))
 
 
+@of_modes
 @of_trees(
     "the rates of its joints depend on each other, and constraint forces take part in the Coriolis "
     "forces",
@@ -134,7 +139,7 @@ def christoffel_symbols(
            [-0.2397, -0.2397]])
     """
     model = tree_of(model, christoffel_symbols)
-    program = program_of(_by_rates(), model, "dense")
+    program = program_of(_by_rates(model.is_flexible), model, "dense")
     if v is not None:
         return program.evaluate((q, v), options)
     levels, calls = _dof_levels(model), Calls(options)
@@ -170,6 +175,7 @@ def coriolis_matrix(
     return evaluate(_CORIOLIS_MATRIX, coriolis_matrix, model, (q, v), options)
 
 
+@of_modes
 @of_trees(_MOVES_ALONE, _DERIVATIVES)
 def mass_matrix_inverse_sensitivity(
     model: Model, q: ArrayLike, **options: Unpack[CallOptions]
@@ -190,6 +196,8 @@ def mass_matrix_inverse_sensitivity(
     array([[[0.]]])
     """
     model, calls = tree_of(model, mass_matrix_inverse_sensitivity), Calls(options)
+    if model.is_flexible:
+        return calls.finish(calls.solve(partial(_of_inverse, model), q))
     inverse, above, momenta = calls(program_of(_INVERSE_ROWS, model, "dense"), q)
     body = np.repeat(np.arange(model.n_bodies), [joint.nv for joint in model.joints])
     rows = (*inverse.shape[:-2], model.n_bodies, 6, model.nv)
@@ -207,6 +215,14 @@ def mass_matrix_inverse_sensitivity(
     return calls.finish(np.moveaxis(left @ right, -3, -1))
 
 
+def _of_inverse(model: Model, q: Array) -> Array:
+    """−ℳ⁻¹ (L_k ℳ) ℳ⁻¹ by matrices: inertias that change with modes are of no small rank."""
+    inverse = program_of(MASS_MATRIX_INVERSE, model, "dense")(q)
+    change = np.moveaxis(mass_matrix_sensitivity(model, q), -1, -3)
+    return np.moveaxis(-(inverse[..., None, :, :] @ change @ inverse[..., None, :, :]), -3, -1)
+
+
+@of_modes
 @of_trees(
     "its rates are not independent, so the determinant is not that of the motions it can make"
 )
@@ -230,11 +246,12 @@ def log_det_mass_matrix_gradient(
     >>> log_det_mass_matrix_gradient(planar_arm(2), [0.0, 0.5]).round(4) + 0.0
     array([0.    , 0.8351])
     """
-    gradient = _log_det_gradient(wrt)
-    program = program_of(gradient, model, "apply", log_det_mass_matrix_gradient)
+    found = _log_det_gradient(wrt, bool(getattr(model, "is_flexible", False)))
+    program = program_of(found, model, "apply", log_det_mass_matrix_gradient)
     return program.evaluate((q,), options)
 
 
+@of_modes
 @of_trees(
     "constraint forces resist too, so that the points feel heavier than they would on the tree",
     _DERIVATIVES,
@@ -264,7 +281,8 @@ def operational_space_inertia_sensitivity(
     """
     rule = operational_space_inertia_sensitivity
     inertia = program_at(OPERATIONAL_SPACE_INERTIA, model, points, axes, rule, "dense")
-    change = program_at(_by_configuration(), model, points, axes, rule, "dense")
+    by_q = _by_configuration(bool(getattr(model, "is_flexible", False)))
+    change = program_at(by_q, model, points, axes, rule, "dense")
     size, calls = 6 * len(points), Calls(options)
     whole = calls(inertia, q)  # Λ⁻¹; its columns are the forces that accelerate one component alone
     forces = np.swapaxes(whole, -1, -2).reshape(*whole.shape[:-1], size // 6, 6)

@@ -35,14 +35,24 @@ from phipsi.errors import (
     SpaceError,
 )
 from phipsi.expressions.check import shown
-from phipsi.expressions.functions import scaled, trace
+from phipsi.expressions.functions import (
+    cross,
+    cross_force,
+    inertia_of,
+    inertia_trace,
+    regress,
+    scaled,
+    trace,
+    vee,
+    vee_force,
+)
 from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import Expr
 from phipsi.expressions.spaces import ONE, Space
 from phipsi.model import Model
 from phipsi.model.points import PointSet
 from phipsi.operators.block_formulas import Formula
-from phipsi.operators.catalogue import Riccati, catalogue_leaf, definition, family_of
+from phipsi.operators.catalogue import Riccati, arguments_of, catalogue_leaf, definition, family_of
 from phipsi.operators.recorded_steps import Numbers
 from phipsi.sweeps.equation_builder import no_modes
 
@@ -50,7 +60,10 @@ Array = NDArray[Any]
 
 _V, _B, _POSE = catalogue_leaf("V"), catalogue_leaf("B"), catalogue_leaf("pose")
 _H, _HDOT, _RATES = catalogue_leaf("H"), catalogue_leaf("Hdot"), catalogue_leaf("v")
-_OF_HINGES = ("half", "diag", "diagonal")
+_OF_RIGID_BODIES = frozenset(
+    (cross, cross_force, vee, vee_force, inertia_of, inertia_trace, regress)
+)
+_ALONG_V = ("Mdot", "Edot")
 _EPS = float(np.finfo(np.float64).eps)
 
 
@@ -194,7 +207,7 @@ class Evaluation:
             return self.value(meaning)
         if x.row.riccati:
             return self._member(family_of(x), x.name)
-        if x.args:
+        if x.args or x.name in _ALONG_V:
             return self._variation(x)
         if x.name in ("unit_rate", "unit_effort", "unit_inertia"):
             return self._pick(x)
@@ -214,7 +227,7 @@ class Evaluation:
 
     def _modal(self, x: Expr) -> Array | None:
         """Leaves that are something else if bodies have modes; others are rejected, or None."""
-        if x.name in OF_RIGID_BODIES or x.args and x.name in VARIATIONS and x.name != "Bdot":
+        if x.name in OF_RIGID_BODIES:
             raise LoweringError(no_modes(str(x)))
         if x.name == "a":
             own, change = self.value(_H).T, self.value(_HDOT).T
@@ -232,7 +245,7 @@ class Evaluation:
 
     def _variation(self, x: Expr) -> Array:
         """An operator along directions, or what it does to a vector along any direction."""
-        values = [self.value(y) for y in x.args]
+        values = [self.value(y) for y in arguments_of(x)]
         if x.name in VARIATIONS:
             return VARIATIONS[x.name](self.at, *values)
         vary, adjoint = COLUMNS[x.name]
@@ -270,8 +283,7 @@ class Evaluation:
         function, hole = x.data
         if isinstance(function, Formula):
             return self._formula(x, function)
-        of_bodies = function.name in (*OF_ONE, *TRACES) and function.name not in _OF_HINGES
-        if self.model.is_flexible and of_bodies:
+        if self.model.is_flexible and function in _OF_RIGID_BODIES:
             raise LoweringError(no_modes(str(x)))
         if function is scaled:
             return self.value(x.args[0])[0, 0] * self.value(x.args[1])

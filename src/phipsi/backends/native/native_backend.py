@@ -64,12 +64,18 @@ class KernelSource:
     **Attributes:** `program`; `unit`, what its kernel is written from; `data`, the record that the
     kernel works on; `scratch_bytes` of memory that it needs; `target`; `output_shapes`; `known`,
     the record if it is written into the code, for one lane of another target: then no code reads
-    `data`.
+    `data`. `inspects` as in `Parts`.
     """
 
-    def __init__(self, program: SweepProgram, target: Target | None = None) -> None:
+    def __init__(
+        self,
+        program: SweepProgram,
+        target: Target | None = None,
+        inspects: tuple[str, ...] | None = None,
+    ) -> None:
         self.program = program
         self.unit, self.data = plan_native(program, target)
+        self.unit.inspects = inspects
         self.target, self._alive = self.unit.target, self.unit.pointers()
         self.scratch_bytes = int(self.data[self.unit.words])
         self.known: KnownRecord | None = None

@@ -167,6 +167,7 @@ class Unit:
         self.shapes.append(())
         self.pattern = core_pattern(self.shapes)
         self.has_direct = direct.available()
+        self.inspects: tuple[str, ...] | None = None
         self.words = record.BUFFERS + 3 * len(self.shapes)
         lanes = target.lanes
         paths = dict.fromkeys(p.seed_kind for p in phases if p.columns == "path")
@@ -227,6 +228,7 @@ class Unit:
             self.target.number,
             self.target.registers,
             known,
+            self.inspects,
         )
         return Kernel(module, self.phases, parts, lanes)
 
@@ -241,7 +243,7 @@ class Unit:
             repr([c.key for c in self.tables.codes]),
             repr((self.tables.link_codes, self.tables.selections)),
             repr(self.tables.doubles.shape[1]),
-            repr((self.pattern, self.has_direct)),
+            repr((self.pattern, self.has_direct, self.inspects)),
         ]
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 

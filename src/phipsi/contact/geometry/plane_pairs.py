@@ -87,6 +87,11 @@ def mesh_plane(a: Placed, b: Placed) -> list[Slot]:
     return slots
 
 
+def corners_plane(a: Placed, b: Placed) -> list[Slot]:
+    """Every vertex of a mesh, in its own slot."""
+    return [_below(a.x + a.R @ vertex, b) for vertex in a.p.reshape(-1, 3)]
+
+
 def lowest_vertices(a: Placed, b: Placed) -> list[tuple[Points, Any]]:
     """Four low vertices of a mesh along z of b, and the points below them in its plane."""
     vertices = a.p.reshape(-1, 3)

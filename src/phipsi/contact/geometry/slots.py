@@ -23,7 +23,7 @@ from phipsi.laws.calls import call
 from phipsi.laws.graph import Array, Node
 from phipsi.laws.trace import Traced, as_node
 from phipsi.model.contact_pairs import ContactPair, Contacts
-from phipsi.model.shapes import BodyShape, Shape, bounding_ball
+from phipsi.model.shapes import BodyShape, ConvexMesh, Plane, Shape, bounding_ball
 from phipsi.model.tree import WORLD
 
 # For every pair of kinds of model/contact_pairs.py, the formula of its slots.
@@ -96,6 +96,9 @@ def slot_geometry(contacts: Contacts, X: Any, within: float | None = None) -> Sl
 
 
 def _formula(pair: ContactPair) -> Formula:
+    if isinstance(pair.a.shape, ConvexMesh) and isinstance(pair.b.shape, Plane):
+        if pair.slots == len(pair.a.shape.vertices):
+            return plane_pairs.corners_plane
     return FORMULAS[pair.a.shape.kind, pair.b.shape.kind]
 
 

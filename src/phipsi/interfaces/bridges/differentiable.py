@@ -115,7 +115,8 @@ class ExpressionBridge(Bridge):
     @cached_property
     def _changes(self) -> tuple[Any, ...]:
         """The derivative by every input: an operator, or a family where there is none."""
-        return tuple(diff(self.expr, name) for name in self.names)
+        modes = self.model.is_flexible
+        return tuple(diff(self.expr, name, modes=modes) for name in self.names)
 
     @cached_property
     def _derivatives(self) -> Program:

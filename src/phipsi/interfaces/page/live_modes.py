@@ -65,14 +65,19 @@ def hand_on_modes(model: Model) -> Law:
     )  # fmt: skip
 
 
-def modal_places(model: Model) -> list[dict[str, int]]:
-    """For every flexible body, where its modes are in q, in v and among the modes of all bodies."""
-    out: list[dict[str, int]] = []
+def modal_places(model: Model) -> list[dict[str, Any]]:
+    """For every flexible body, where its modes are in q, in v and among the modes of all bodies.
+
+    And its `compliance` K_e⁻¹; modes without stiffness give way to nothing, not to everything.
+    """
+    out: list[dict[str, Any]] = []
     row = 0
-    for k, n in enumerate(model.modes):
-        if n:
+    for k, inertia in enumerate(model.flexible):
+        if inertia is not None:
+            n = inertia.modes
             q, v = modal_slice(model, k).start, model.v_slices[k].stop - n
-            out.append({"body": k, "q": q, "v": v, "count": n, "row": row})
+            soft = np.linalg.pinv(inertia.stiffness, hermitian=True).ravel().tolist()
+            out.append({"body": k, "q": q, "v": v, "count": n, "row": row, "compliance": soft})
             row += n
     return out
 

@@ -205,7 +205,8 @@ FORCES: dict[str, tuple[Callable[..., Any], str]] = {
     ),
     "JointStop": (
         forces.JointStop,
-        "joints: names?; stiffness: stiffnesses; dissipation: gains?; lower: gains?; upper: gains?",
+        "joints: names?; stiffness: stiffnesses; dissipation: gains?; lower: gains?; "
+        "upper: gains?; restitution: gains?",
     ),
     "ElasticCoupling": (
         forces.ElasticCoupling,
@@ -218,7 +219,8 @@ FORCES: dict[str, tuple[Callable[..., Any], str]] = {
     ),
     "Rope": (
         forces.Rope,
-        "a: point; b: point; length: number; stiffness: stiffness; damping: number?",
+        "a: point; b: point; length: number; stiffness: stiffness; damping: number?; "
+        "restitution: number?",
     ),
     "StribeckFriction": (
         forces.StribeckFriction,

@@ -89,7 +89,8 @@ class Parts:
     `constants` is how many numbers the table of bodies has for each, `own` where those of own
     operators begin (numbers of own scalars are with gravity); `together`, how many columns
     of one configuration are computed at once; `registers`, how many vectors the processor holds;
-    `known`, the data record if it is known.
+    `known`, the data record if it is known; `inspects`, the names of inputs that the kernel looks
+    at, if that is not all of them and its results: what is not finite ends in states of a run.
     """
 
     plan: Plan
@@ -105,6 +106,7 @@ class Parts:
     number: NumberName
     registers: int
     known: KnownRecord | None = None
+    inspects: tuple[str, ...] | None = None
 
 
 @final

@@ -6,7 +6,7 @@ small is decided by shape alone, so that the code of a law does not depend on it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -91,6 +91,10 @@ class LawCode:
             if x not in self._known:
                 self._known[x] = self._value(x)
         return [self._known[x] for x in results]
+
+    def take(self, known: Mapping[Node, Value]) -> None:
+        """Use values that were written before, where they hold too."""
+        self._known.update(known)
 
     # ---- values
 
@@ -348,6 +352,24 @@ class LawCode:
 
         starts = [e.constant(0.0).value] * count
         return [Lane(e, x) for x in fold_loop(b, i64(between), 1, starts, more)]
+
+
+def lasting(results: Iterable[Node], names: Set[str]) -> list[Node]:
+    """Arrays in memory that depend on inputs of these names only, and on no call.
+
+    A loop that does not change these inputs writes them once; `LawCode.take` has them inside.
+    """
+    same: dict[Node, bool] = {}
+    out: dict[Node, None] = {}
+    for x in in_order(results):
+        kind = x.operation.name
+        if kind == "input":
+            same[x] = x.data[0] in names
+        else:
+            same[x] = kind not in ("call", "result") and all(same[y] for y in x.args)
+        if not same[x]:
+            out |= dict.fromkeys(y for y in x.args if same[y] and y.args and y.size > SMALL)
+    return list(out)
 
 
 def _view(area: Area, places: Any) -> Area | None:

@@ -173,8 +173,11 @@ class Results:
         # matrices of groups are inspected in the loop over the batch, if it is ours
         everything = e.lanes == 1 or k.parts.known is not None
         inspected = [r for r in k.results if everything or not is_matrix(r)]
-        bad = not_finite(k, [k.buffer_of(r) for r in inspected])
         status = b.load(k.status, typ=e.integers)
+        if k.parts.inspects is not None:
+            e.store_integers(status, k.buffer(k.n_buffers - 1))
+            return
+        bad = not_finite(k, [k.buffer_of(r) for r in inspected])
         first = b.and_(bad, b.icmp_signed("==", status, e.integer(0)))
         found = b.select(first, e.integer(NOT_FINITE), status)
         e.store_integers(found, k.buffer(k.n_buffers - 1))
@@ -182,8 +185,13 @@ class Results:
 
 def write_first_status(k: Emission) -> None:
     """The status with which a kernel begins: whether all inputs can be used, read or not."""
-    bad, e = not_finite(k, list(range(k.n_inputs))), k.config
-    for slot in k.parts.inputs.values():
+    e, names = k.config, k.parts.inspects
+    slots = [x for name, x in k.parts.inputs.items() if names is None or name in names]
+    if not slots:
+        k.b.store(e.integer(0), k.status)
+        return
+    bad = not_finite(k, [x.buffer for x in slots])
+    for slot in slots:
         if slot.symmetric:
             bad = k.b.or_(bad, not_symmetric(k, slot))
     k.b.store(k.b.select(bad, e.integer(NOT_FINITE), e.integer(0)), k.status)

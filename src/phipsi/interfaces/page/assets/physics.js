@@ -185,10 +185,11 @@ class PhipsiPhysics {
     this.soften();
   }
 
-  // what a hand feels at its point, from ℳ⁻¹ and the rows of the point's velocity
+  // what a hand feels at its point, from ℳ⁻¹ and the rows of the point's velocity; and how far bodies give way to a force there, m/N
   _massAtHand(k) {
     const { inverse, jacobians, v } = this.values, nv = v.length, r = this._handInBody(), moves = this.values["live_hand.moves"];
     let mobility = 0;
+    this._give = 0;
     for (let i = 0; i < 3; i++) {
       const a = (i + 1) % 3, b = (i + 2) % 3, row = new Float64Array(nv);
       for (let j = 0; j < nv; j++) {
@@ -197,6 +198,10 @@ class PhipsiPhysics {
       }
       for (const m of this.description.modes) for (let j = 0; j < m.count; j++) row[m.v + j] += moves[3 * (m.row + j) + i];
       for (let j = 0; j < nv; j++) for (let l = 0; l < nv; l++) mobility += row[j] * inverse[j * nv + l] * row[l] / 3;
+      let gives = 0;
+      for (const m of this.description.modes)
+        for (let j = 0; j < m.count; j++) for (let l = 0; l < m.count; l++) gives += row[m.v + j] * m.compliance[j * m.count + l] * row[m.v + l];
+      this._give = Math.max(this._give, gives);
     }
     return mobility > 1e-12 ? 1 / mobility : 1;
   }
@@ -213,11 +218,12 @@ class PhipsiPhysics {
     return point;
   }
 
-  // the spring of a hand: a fraction of a second, and hardly any overshoot
+  // the spring of a hand: a fraction of a second, and hardly any overshoot; softer than a body that deforms, which it would bend too far
   soften() {
     const rate = 2 * Math.PI * 1.5, { values } = this;
-    values["live_hand.stiffness"][0] = this._mass * rate * rate;
-    values["live_hand.damping"][0] = this._mass * rate;
+    const firm = this._mass * rate * rate, soft = this._give > 0 ? Math.min(firm, SOFT / this._give) : firm;
+    values["live_hand.stiffness"][0] = soft;
+    values["live_hand.damping"][0] = soft / rate;
   }
 
   pull(target) {
@@ -283,6 +289,7 @@ class PhipsiPhysics {
   }
 }
 
+const SOFT = 0.3; // stiffness of a hand, of that of a body that deforms
 const LONGEST = 0.1; // rad or m that a coordinate moves before its loops are closed again
 const CLOSINGS = 60;
 const HEAVY = 1e6; // how much heavier a joint is that stays where it is put
