@@ -136,6 +136,10 @@ class Builder:
         t = Type(x.type.domain, x.type.rows, y.type.cols, Kind.SYMMETRIC)
         return self.make("mul", (x, y), None, t)
 
+    def rest(self, gain: Field, hinge: Field, x: Field) -> Field:
+        """(I − G H) X as X − G (H X), thinner than the projection written out."""
+        return self.add([(1, x), (-1, self.mul(gain, self.mul(hinge, x)))])
+
     def _in(self, domain: Domain, x: Field) -> Field:
         return x if x.type.domain is domain else self.shift("spread", x)
 

@@ -329,7 +329,7 @@ def _flat_path(low: Lowering, x: Expr) -> Field | None:
 
         def onward(z: Field) -> Field:
             """E_ψ leaves π̄ z of what comes to a body, and the start is added behind it."""
-            return b.up(b.add([(1, start), (1, z), (-1, b.mul(gain, b.mul(hinge, z)))]))
+            return b.up(b.add([(1, start), (1, b.rest(gain, hinge, z))]))
 
         z = b.fixpoint(start.type, onward)
     else:
@@ -352,7 +352,7 @@ def _behind(low: Lowering, family: Riccati, tail: Factors) -> Field:
     if inner:
         x = low.blocks.block(total_of(inner))
         gain, hinge = low.blocks.block(family.G), low.blocks.block(family.H)
-        parts += [(1, x), (-1, b.mul(gain, b.mul(hinge, x)))]
+        parts.append((1, b.rest(gain, hinge, x)))
     return b.add(parts)
 
 

@@ -30,6 +30,7 @@ from phipsi.sweeps.port_blocks import port_push, port_step, port_trace
 
 A = catalogue_leaf("A")
 _RIGID = Type(Domain.BODY, "6", "6", Kind.RIGID)
+_RATE, _RATES = Type(Domain.BODY, "r", "1"), Type(Domain.BODY, "r", "r")
 _MIRRORED = (Op.BD, Op.PRODUCT)  # as of outer(x; y), the blocks of X* are those of X, transposed
 
 # with one of these given, the inertias of the model say nothing about D
@@ -496,18 +497,12 @@ class Blocks:
         b = self.builder
         a0, ea, a1 = self._one_step(left)
         b0, eb, b1 = self._one_step(right)
-        family = family_of(left) if left.name == "E_psi" else None
-        if family is not None and left is not right and "proj_bar" not in self.given:
-            s, a1 = self._without_joint(family, s), None  # thinner than π̄ written out
+        if left.name == "E_psi" and left is not right and "proj_bar" not in self.given:
+            f = family_of(left)
+            s, a1 = b.rest(self.block(f.G), self.block(f.H), s), None
         inner = self._sandwich(b.mul(ea, a1) if a1 else ea, s, b.mul(eb, b1) if b1 else eb)
         out = b.up(inner)
         return self._sandwich(a0, out, b0) if a0 or b0 else out
-
-    def _without_joint(self, family: Riccati, s: Field) -> Field:
-        """π̄ S = S − G (H S)."""
-        b = self.builder
-        moved = b.mul(self.block(family.G), b.mul(self.block(family.H), s))
-        return b.add([(1, s), (-1, moved)])
 
     def step_out(self, left: Expr, s: Field, right: Expr, *, local: bool = False) -> Field:
         """bd(E₁* S E₂): E₁(p,k)* S(p) E₂(p,k)."""
@@ -552,19 +547,16 @@ def _hinge_rate(low: Blocks, x: Expr) -> Field:
 
 
 def _armature(low: Blocks, x: Expr) -> Field:
-    b = low.builder
-    return b.apply("Jr") if low.armature else b.zero(Type(Domain.BODY, "r", "r"))
+    return low.builder.apply("Jr") if low.armature else low.builder.zero(_RATES)
 
 
 def _unprescribed(low: Blocks, x: Expr) -> Field:
     """1 on joints whose effort is given, 0 on the others."""
-    free = low.builder.leaf("input", Type(Domain.BODY, "r", "1"), "free")
-    return low.builder.apply("diag", free)
+    return low.builder.apply("diag", low.builder.leaf("input", _RATE, "free"))
 
 
 def _prescribed(low: Blocks, x: Expr) -> Field:
-    mask, eye = _unprescribed(low, x), low.builder.eye(Domain.BODY, "r")
-    return low.builder.add([(1, eye), (-1, mask)])
+    return low.builder.add([(1, low.builder.eye(Domain.BODY, "r")), (-1, _unprescribed(low, x))])
 
 
 def _shift_weight(low: Blocks, x: Expr) -> Field:
