@@ -56,14 +56,14 @@ class AccelerationDerivatives(NamedTuple):
 
 
 @cache
-def inverse_dynamics_operators(modal: bool) -> tuple[Expr, Expr, Expr]:
+def inverse_dynamics_operators(modal: bool = False) -> tuple[Expr, Expr, Expr]:
     """∂τ/∂q, ∂τ/∂v and ∂τ/∂v̇ as operators on joint rates; `modal`: bodies have modes."""
     by_q, by_v, by_vdot = (diff(INVERSE_DYNAMICS, name, modes=modal) for name in ("q", "v", "vdot"))
     return by_q, by_v, by_vdot
 
 
 @cache
-def forward_dynamics_operators(modal: bool) -> tuple[Expr, Expr, Expr]:
+def forward_dynamics_operators(modal: bool = False) -> tuple[Expr, Expr, Expr]:
     """∂v̇/∂q, ∂v̇/∂v and ∂v̇/∂τ, the first two as products of two matrices.
 
     −ℳ⁻¹ ∂τ/∂q = −(C* D⁻¹) (C ∂τ/∂q) with C = I − H ψ K. C H φ is H ψ, so the right factor is
