@@ -19,6 +19,7 @@ from phipsi.errors import InputError, did_you_mean, warn
 from phipsi.model.body import WORLD_NAME
 from phipsi.model.file_shapes import all_shapes
 from phipsi.model.model import Model
+from phipsi.model.near_shapes import near_shapes
 from phipsi.model.pose import Pose
 from phipsi.model.shapes import (
     MOST_VERTICES,
@@ -116,7 +117,10 @@ class Contacts(Value):
     "maximum", "mean" or "product"; `margin` (m), the gap below which a contact is listed; `points`,
     the most contact points of a mesh on a plane, 1 to 4; `missing`, "warn" leaves out pairs that
     have no formula and lists them; `meshes`, "hull" reads the collision meshes of the model's file,
-    as their convex hulls, and "leave" lists them in a warning.
+    as their convex hulls, and "leave" lists them in a warning; `near` (bodies, 4, 4), poses such as
+    ``pp.body_poses(model, q)``: of the pairs of "auto", only those whose bounding balls are at most
+    `within` (m, by default `margin`) apart there, and all with planes and height fields, at a
+    cost that grows with bodies and not with their pairs. Pairs of two kinds keep their order.
 
     With "auto", two shapes may touch if they are on different bodies, one of which moves; if their
     groups and masks agree; if one body is not the parent of the other (bodies without inertia and
@@ -167,6 +171,8 @@ class Contacts(Value):
         points: int = 4,
         missing: Literal["error", "warn"] = "error",
         meshes: Literal["leave", "hull"] = "leave",
+        near: Any = None,
+        within: float | None = None,
     ) -> None:
         if not isinstance(model, Model):
             raise InputError(
@@ -180,10 +186,12 @@ class Contacts(Value):
         margin, points = _margin(margin), _points(points)
         without = choose.excluded(exclude)
         own = choose.pairs_of_file()
+        if near is not None or within is not None:
+            near = _near(shapes, choose.hosts, pairs, near, margin if within is None else within)
         if isinstance(pairs, str) and pairs == "auto":
             by_file = choose.excluded_by_file()
             wanted = [
-                pair for pair in choose.automatic() if pair not in by_file and pair not in own
+                pair for pair in choose.automatic(near) if pair not in by_file and pair not in own
             ]
             wanted += own
         else:
@@ -351,10 +359,10 @@ class _Chooser:
                     found[self.sorted((i, j))] = x.material
         return found
 
-    def automatic(self) -> list[Pair]:
-        """All that may touch."""
-        n = len(self.shapes)
-        return [(i, j) for i, j in map(self.sorted, combinations(range(n), 2)) if self._may(i, j)]
+    def automatic(self, near: Iterable[Pair] | None) -> list[Pair]:
+        """All that may touch, of all pairs or of those that are near."""
+        among = combinations(range(len(self.shapes)), 2) if near is None else near
+        return [(i, j) for i, j in map(self.sorted, among) if self._may(i, j)]
 
     def _may(self, i: int, j: int) -> bool:
         a, b = self.shapes[i], self.shapes[j]
@@ -427,6 +435,32 @@ class _Chooser:
             f"Contacts: {what} names {name!r}, which is not a shape or body. "
             + did_you_mean(str(name), [x for x, found in self.named.items() if found])
         )
+
+
+def _near(
+    shapes: Sequence[BodyShape], hosts: Sequence[int], pairs: Any, poses: Any, within: Any
+) -> list[Pair]:
+    """The pairs of shapes that are near at these poses of the bodies, and all with planes."""
+    example = "    pp.Contacts(model, near=pp.body_poses(model, q), within=0.1)"
+    if not (isinstance(pairs, str) and pairs == "auto"):
+        raise InputError(f'Contacts: near= chooses among pairs="auto", not {pairs!r}.')
+    if poses is None:
+        raise InputError(f"Contacts: within= needs the poses of bodies, near=:\n{example}")
+    try:
+        X = np.asarray(poses, dtype=np.float64)
+        reach = float(within)
+    except (TypeError, ValueError):
+        X, reach = np.zeros(0), math.nan
+    if X.ndim != 3 or X.shape[1:] != (4, 4) or len(X) <= max(hosts, default=WORLD):
+        raise InputError(
+            f"Contacts: near= has the shape {X.shape}, not (bodies, 4, 4), poses at one "
+            f"configuration:\n{example}"
+        )
+    if not (np.isfinite(X).all() and math.isfinite(reach) and reach >= 0):
+        raise InputError(
+            f"Contacts: near= must be finite, and within={within!r} a length of at least 0, in m."
+        )
+    return near_shapes(shapes, hosts, X, reach)
 
 
 def _group(*sides: BodyShape) -> tuple[Any, ...]:
