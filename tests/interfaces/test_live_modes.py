@@ -19,6 +19,7 @@ import phipsi as pp
 from phipsi.interfaces.page.live_modes import integrator_of_modes
 from phipsi.interfaces.page.live_page import simulator_of
 from phipsi.interfaces.page.live_physics import LivePhysics, live_physics
+from phipsi.interfaces.page.scene import scene_description, scene_of_any_motion
 
 STIFF = pp.FlexibleInertia.beam(1.0, 1.0, EI=(40.0, np.inf), modes=0, damping_ratio=0.01)
 SHAPE = STIFF.shape
@@ -180,3 +181,17 @@ def test_a_model_alone_gets_steps_that_its_modes_allow():
     assert integrator_of_modes(arm(), 1e-3) == "rk4"
     assert integrator_of_modes(arm(), 1e-2) == "linearly_implicit"
     assert simulator_of(arm()).integrator == "rk4"
+
+
+def test_the_floor_is_below_bodies_that_sag():
+    beam = pp.FlexibleInertia.beam(1.0, 0.5, EI=4.0, modes=0)
+    assert beam.shape is not None
+    builder = pp.ModelBuilder()
+    builder.add_body("beam", joint=pp.joints.Fixed(), inertia=beam)
+    model = builder.build()
+    sag = np.linalg.solve(beam.stiffness, -pp.gravity_forces(model, model.neutral()))
+    swung = beam.shape.deformed(2 * sag)[:, 2].min() - 0.02  # released, it swings to twice its sag
+    assert swung < -0.2
+    assert scene_description(model)["floor"] > swung  # the view of the neutral configuration alone
+    assert scene_description(model, q=[2 * sag])["floor"] < swung
+    assert scene_of_any_motion(model, model.neutral())["floor"] < swung

@@ -14,7 +14,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import phipsi as pp
 from phipsi.errors import InputError
 from phipsi.interfaces.cli.commands import app
-from phipsi.interfaces.page.live_page import live_page, live_parts
+from phipsi.interfaces.page.live_page import _driven_rates, live_page, live_parts
 
 HOSTILE = '</script><img src=x onerror="window.hurt = 1"><b>\'{{title}}'
 
@@ -368,6 +368,32 @@ def test_time_goes_on_and_stops(opened):
     assert t > 0.02
     tab.wait_for_timeout(100)
     assert tab.evaluate("page.live.physics.values.t[0]") == t
+
+
+def test_a_step_that_fails_goes_back_to_the_last_picture_and_the_page_lives_on(opened):
+    tab = opened("arm")
+    tab.evaluate("page.live.physics.values['hold.kp'][0] = 1e12; page.live.set(true)")
+    tab.wait_for_selector("#live-error:visible")
+    assert "too large for this dt" in tab.inner_text("#live-error")
+    values = "(() => { const v = page.live.physics.values; return [...v.q, ...v.v, v.t[0]]; })()"
+    assert tab.evaluate(values) == [0.3, -0.2, 0, 0, 0] and not tab.evaluate("page.live.playing")
+    tab.evaluate("page.live.physics.values['hold.kp'][0] = 0.3; page.live.set(true)")
+    tab.wait_for_timeout(400)
+    assert tab.evaluate(values)[-1] > 0
+    assert tab.is_hidden("#live-error") and np.isfinite(tab.evaluate(values)).all()
+
+
+def test_a_page_starts_at_the_rates_of_its_motors():
+    clock = pp.ModelBuilder()
+    clock.add_body("wheel", inertia=pp.SpatialInertia(1.0, (0, 0, 0), 0.1))
+    clock.add_clock()
+    motor = pp.constraints.Motor(name="drive", joint="wheel", rate=lambda t: 3.0 + np.sin(t))
+    driven = pp.System(clock.build(), [motor])
+    assert_allclose(_driven_rates(driven, [0.2, 0.0]), [3.0, 1.0], atol=1e-12)
+    assert _driven_rates(four_bar(), np.zeros(3)) is None
+    with pytest.raises(InputError, match=r"would open the loops") as caught:
+        pp.Simulator(driven).start([0.2, 0.0])
+    assert "project with a motor" not in str(caught.value)  # it has one
 
 
 def test_a_recording_goes_on_from_what_is_shown(opened):

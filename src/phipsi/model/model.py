@@ -583,8 +583,8 @@ class Model(Value):
 
     def __repr__(self) -> str:
         return (
-            f"<Model: {self.n_bodies} bodies, {_modes_text(self.modes)}"
-            f"nq = {self.nq}, nv = {self.nv}, "
+            f"<Model: {self.n_bodies} {'body' if self.n_bodies == 1 else 'bodies'}, "
+            f"{_modes_text(self.modes)}nq = {self.nq}, nv = {self.nv}, "
             f"{len(self.frames)} frame{'' if len(self.frames) == 1 else 's'}>"
         )
 

@@ -162,13 +162,16 @@ class Motion:
             i = int(np.argmax((wrong > allowed[:, None]).any(axis=-1)))
             rows = [int(k) for k in np.flatnonzero(wrong[i] > allowed[i])[:6]]
             listed = ", ".join(f"{system.row_names[k]!r} by {wrong[i, k]:.4g}" for k in rows)
-            raise InputError(
-                f"{names[1]}{_which(i, q)} would open the loops: it breaks the rates of {listed} "
-                f"(rad/s, m/s). The nearest admissible rates are those of\n    {fix}\n"
-                f"They change all rates. To keep that of a joint that is driven, project with a "
+            keep = (
+                f"\nThey change all rates. To keep that of a joint that is driven, project with a "
                 f"motor on it:\n    driven = pp.System(system.model, [*system.constraints, "
                 f"pp.constraints.Motor(name='drive', joint=…, rate=…)])\n"
                 f"    {names[0]}, {names[1]} = driven.project({names[0]}, {names[1]})"
+            )
+            raise InputError(
+                f"{names[1]}{_which(i, q)} would open the loops: it breaks the rates of {listed} "
+                f"(rad/s, m/s). The nearest admissible rates are those of\n    {fix}"
+                + ("" if system.rates.any() else keep)
             )
         return float(gap.max(initial=0.0))
 

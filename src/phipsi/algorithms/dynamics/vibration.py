@@ -66,6 +66,11 @@ class Vibrations(_Pair):
         """
         return import_module("phipsi.interfaces.page.mode_page").mode_page(self, path, title)
 
+    def __repr__(self) -> str:
+        listed = ", ".join(f"{w:.4g}" for w in self.frequencies[:6])
+        rest = ", …" if len(self.frequencies) > 6 else ""
+        return f"<Vibrations: {len(self.frequencies)} modes, rad/s: {listed}{rest}>"
+
     _repr_html_ = display
 
 

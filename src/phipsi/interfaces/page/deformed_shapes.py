@@ -86,16 +86,30 @@ def drawn_bodies(model: Model) -> frozenset[int]:
     return frozenset(k for k, x in _flexible(model) if drawn_shape(x) is not None)
 
 
-def deformed_boxes(model: Model) -> list[Solid]:
-    """Boxes around them, as they are at rest."""
+def deformed_boxes(model: Model, q: Array) -> list[Solid]:
+    """Boxes around them, with their thickness, as they are bent at configurations q (k, nq).
+
+    Of many configurations those count at which one of the modes is largest or smallest.
+    """
     out: list[Solid] = []
     for k, inertia in _flexible(model):
         shape = drawn_shape(inertia)
-        if shape is not None:
-            low, high = shape.nodes.min(axis=0), shape.nodes.max(axis=0)
-            x, y, z = ((high - low) / 2).tolist()
-            out.append(Solid(k, "box", (x, y, z), position=(low + high) / 2))
+        if shape is None:
+            continue
+        eta = q[:, modal_slice(model, k)]
+        ends = {*eta.argmin(axis=0).tolist(), *eta.argmax(axis=0).tolist()}
+        bent = [shape.nodes, *(shape.deformed(eta[i]) for i in sorted(ends))]
+        low = np.min([x.min(axis=0) for x in bent], axis=0)
+        high = np.max([x.max(axis=0) for x in bent], axis=0)
+        x, y, z = ((high - low) / 2 + _thickness(shape)).tolist()
+        out.append(Solid(k, "box", (x, y, z), position=(low + high) / 2))
     return out
+
+
+def _thickness(shape: FlexibleShape) -> float:
+    """The radius of tubes along the segments of a shape, m; surfaces have none."""
+    size = float(np.ptp(shape.nodes, axis=0).max()) if len(shape.nodes) else 0.0
+    return _THICK * size if len(shape.segments) else 0.0
 
 
 def drawn_shape(inertia: FlexibleInertia) -> FlexibleShape | None:

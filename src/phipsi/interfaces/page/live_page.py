@@ -65,7 +65,8 @@ def live_page(
 
     **Arguments:** `simulator`, a `Simulator`, with its laws, step and integrator; or a model or a
     `System`, which then moves without laws, in steps of 1 ms, and stands still at first; `path` of
-    the file; `q` (nq,), `v` (nv,), the state at first: neutral or assembled, and at rest;
+    the file; `q` (nq,), `v` (nv,), the state at first: neutral or assembled, and at
+    rest, or as motors turn it;
     `parameters` of laws and of what the simulator's `given` names, as for `start`; `title` of the
     page, by default the name of the robot or of the file; `play`, whether time goes on at first;
     `meshes` of the robot's file.
@@ -116,6 +117,8 @@ def live_parts(
 ) -> PageParts:
     """The parts of a live page, see `page_html`."""
     places = first_configuration(simulator._mechanism) if q is None else q
+    if v is None:
+        v = _driven_rates(simulator._mechanism, places)
     state = simulator.start(places, v, parameters=parameters)
     physics = live_physics(simulator, state)
     model = simulator.model
@@ -136,6 +139,13 @@ def live_parts(
         "binaries": {"physics": physics.binary},
         "wasm": True,
     }
+
+
+def _driven_rates(mechanism: Any, q: ArrayLike) -> Array | None:
+    """The least rates (nv,) at which motors and clocks turn as they say; None without them."""
+    if not isinstance(mechanism, System) or not np.any(mechanism.rates):
+        return None
+    return mechanism.project(q, np.zeros(mechanism.nv))[1]
 
 
 def continued(parts: PageParts, trajectory: Trajectory, simulator: Simulator | None) -> PageParts:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.constrained.assembly import search
+from phipsi.algorithms.dynamics.equations_of_motion import gravity_forces
 from phipsi.algorithms.kinematics.motions import body_poses
 from phipsi.errors import InputError, PhipsiError, shown
 from phipsi.interfaces.page.deformed_shapes import (
@@ -17,8 +18,10 @@ from phipsi.interfaces.page.deformed_shapes import (
     deformed_boxes,
     drawn_bodies,
     joint_entries,
+    modal_slice,
     ports_of,
 )
+from phipsi.interfaces.page.live_modes import modal_reach
 from phipsi.interfaces.page.machine_parts import Machine, hidden_bodies, machines_of, parts_of
 from phipsi.interfaces.page.meshes import Meshes, read_meshes, with_surfaces
 from phipsi.interfaces.page.shapes_and_colors import (
@@ -43,6 +46,7 @@ from phipsi.model.tree import WORLD
 from phipsi.spatial import matrix_to_quat
 
 Array = NDArray[Any]
+_FARTHEST = 4.0  # times the reach of its slider that a mode may sag
 _SOME = 12  # configurations that show how far a mechanism reaches
 _SWEPT, _MOST_SWEPT = 9, 40  # values of one coordinate; coordinates, those of the root first
 
@@ -119,7 +123,7 @@ class Drawing:
         whole |= hidden
         solids = solids_of(model, self.closures, self.passing, whole)
         solids = self._finished(solids)
-        boxes = [*solids, *(part.bounds for part in meshes.parts), *deformed_boxes(model)]
+        boxes = [*solids, *(part.bounds for part in meshes.parts), *deformed_boxes(model, q)]
         low, high = _extent(boxes, R, p, up)
         floor = None
         if np.linalg.norm(model.gravity) > 0:
@@ -255,7 +259,29 @@ def _reach(mechanism: Any, q: Array) -> Array:
     if mechanism.n_rows:
         found, closed = search(mechanism.rows, some, tolerance=1e-6, max_iterations=50)
         some = np.vstack([q, found[closed]])
-    return some
+    return np.vstack([some, *_bent(model, q)])
+
+
+def _bent(model: Model, q: Array) -> list[Array]:
+    """Configurations (nq,) with bodies bent as far as a slider goes, and as weight bends them.
+
+    A body that is let go swings to twice its sag K⁻¹ g; one far softer than modes are good for is
+    not followed.
+    """
+    out: list[Array] = []
+    if not model.is_flexible:
+        return out
+    weight, fallen = gravity_forces(model, q), q.copy()
+    for k, inertia in enumerate(model.flexible):
+        if inertia is None:
+            continue
+        at, far = modal_slice(model, k), modal_reach(model, k)
+        pull = weight[model.v_slices[k]][-model.modes[k] :]
+        sag = np.linalg.lstsq(inertia.stiffness, -pull, rcond=None)[0]
+        fallen[at] = np.clip(2 * sag, -_FARTHEST * far, _FARTHEST * far)
+        for i, x in zip(range(at.start, at.stop), far, strict=True):
+            out += [np.where(np.arange(model.nq) == i, sign * x, q) for sign in (-1, 1)]
+    return [*out, fallen]
 
 
 def _assembled(mechanism: Any) -> Array:

@@ -22,8 +22,22 @@ page.live = { playing: false, physics: null, choose() {} };
     error = error ?? page.element("stage").appendChild(Object.assign(make("div"), { id: "live-error", role: "alert" }));
     error.hidden = !text; error.textContent = text;
   };
+  let shown = physics.save(); // the state of the last picture: where a step that fails goes back to
+  const fail = (problem) => {
+    const t = values.t[0];
+    physics.restore(shown);
+    live.set(false);
+    const stiff = /finite/.test(problem.message) ? " Gains, stiffnesses or rates are too large for this dt: stiff forces need steps well below their period." : "";
+    live.error(`The step at ${(Number.isFinite(t) ? t : values.t[0]).toFixed(3)} s fails: ${problem.message}.${stiff} Start again, or change what acts.`);
+  };
   live.show = () => {
-    physics.look();
+    try {
+      physics.look();
+      shown = physics.save();
+    } catch (problem) {
+      fail(problem);
+      physics.look();
+    }
     page.setPoses(physics.poses(page.poses));
     if (page.scene) { page.scene.setTime(values.t[0]); page.scene.setCoordinates(values.q); showForces(); }
     page.element("live-clock").textContent = `${values.t[0].toFixed(3)} s`;
@@ -38,8 +52,7 @@ page.live = { playing: false, physics: null, choose() {} };
     try {
       physics.advance(steps);
     } catch (problem) {
-      live.set(false);
-      live.error(`The step at ${values.t[0].toFixed(3)} s fails: ${problem.message}. Start again, or change what acts.`);
+      fail(problem);
     }
   };
   live.step = () => { live.set(false); live.advance(1); live.show(); refresh(); watch(); };
@@ -248,7 +261,7 @@ page.live = { playing: false, physics: null, choose() {} };
 
   // ---- time ----
   const MOST = 12; // ms of physics in one picture: slower than that, and the page stays usable
-  let before = null, pending = 0, spent = 0, pictures = 0, shown = 0, written = 0;
+  let before = null, pending = 0, spent = 0, pictures = 0, paced = 0, written = 0;
   page.frame.push((at) => {
     if (!live.active) { before = null; return; }
     const passed = before === null ? 0 : Math.min((at - before) / 1000, 0.1);
@@ -268,7 +281,7 @@ page.live = { playing: false, physics: null, choose() {} };
     spent += (performance.now() - began - spent) / Math.min(++pictures, 20);
     remember();
     if (at - written > 90) { written = at; refresh(); watch(); }
-    if (at - shown > 500) { shown = at; page.element("pace").textContent = `${spent.toFixed(1)} ms`; }
+    if (at - paced > 500) { paced = at; page.element("pace").textContent = `${spent.toFixed(1)} ms`; }
   });
 
   play.addEventListener("click", () => live.set(!live.playing));
