@@ -258,8 +258,89 @@ def live(folder: Path) -> None:
             side = min(whole.width, round(whole.height * 1.5))
             left = (whole.width - side) // 2
             part = whole.crop((left, 0, left + side, whole.height)).resize((360, 240))
-            part.quantize(256, Image.Quantize.MAXCOVERAGE).save(folder / f"live-{name}.png", optimize=True)
+            few = part.quantize(256, Image.Quantize.MAXCOVERAGE)
+            few.save(folder / f"live-{name}.png", optimize=True)
             print(f"written: docs/pictures/live-{name}.png")
+
+
+def machines(folder: Path) -> None:
+    """Machine elements in chromium, from the page of a run, and the valve train of an example."""
+    import subprocess
+    import tempfile
+
+    from PIL import Image
+
+    look = "([t, turn, tilt, away, x, z]) => { setPlaying(false); clock.set(t); "
+    look += (
+        "const v = page.scene.view; Object.assign(v, { turn, tilt, away }); v.target.set(x, 0, z); "
+    )
+    look += "page.scene.show({ labels: false, forces: false, paths: false }); }"
+    with tempfile.TemporaryDirectory() as home, chromium() as browser:
+        file = Path(home) / "elements.html"
+        phipsi.report(_machine_elements(), file)
+        train = Path(home) / "train.html"
+        subprocess.run([sys.executable, ROOT / "examples" / "cam_follower.py", train], check=True)
+        for name, source, view in (
+            ("machines", file, [0.8, -1.5, 0.1, 2.3, -0.02, 0.1]),
+            ("cam-follower", train, [1.85, -1.0, 0.2, 0.3, 0.0, 0.012]),
+        ):
+            page = browser.new_page(viewport={"width": 1300, "height": 900}, color_scheme="dark")
+            page.goto(source.as_uri(), timeout=120_000)
+            page.evaluate(look, view)
+            page.wait_for_timeout(1500)
+            shot = Path(home) / f"{name}.png"
+            page.locator("canvas").first.screenshot(path=shot, timeout=120_000)
+            page.close()
+            whole = Image.open(shot).convert("RGB")
+            whole = whole.crop((0, 40, whole.width, whole.height - 80))
+            size = 760, round(760 * whole.height / whole.width)
+            small = whole.resize(size, Image.Resampling.LANCZOS)
+            small.quantize(128).save(folder / f"{name}.png", optimize=True)
+            print(f"written: docs/pictures/{name}.png")
+
+
+def _machine_elements() -> phipsi.Trajectory:
+    """A gear pair, a ring with a pinion, a planetary gear, a rack, a belt, a screw and a cam."""
+    c, b = phipsi.constraints, phipsi.ModelBuilder(gravity=(0, -9.81, 0))
+    inertia = phipsi.SpatialInertia(0.5, (0, 0, 0), 0.01)
+
+    def add(name: str, x: float, y: float, **more: Any) -> None:
+        where = phipsi.Pose(None, (x, y, 0))
+        b.add_body(name, placement=where, inertia=inertia, **more)
+
+    places = {
+        "pinion": (0, 0), "wheel": (0.28, 0), "sun": (0.85, 0), "ring": (0.85, 0),
+        "arm": (0.85, 0), "steering": (0, -0.45), "pulley0": (0.5, -0.45), "pulley1": (0.85, -0.32),
+        "pulley2": (0.9, -0.6), "camshaft": (1.4, -0.1), "inner": (1.25, -0.52),
+        "outer": (1.35, -0.52),
+    }  # fmt: skip
+    for name, (x, y) in places.items():
+        add(name, x, y)
+    add("planet", 0.12 * np.cos(0.5), 0.12 * np.sin(0.5), parent="arm")
+    slides = phipsi.joints.Prismatic
+    add("rack", 0, -0.45, joint=slides((1, 0, 0)))
+    add("spindle", 0.45, 0.3, joint=phipsi.joints.Revolute((1, 0, 0)))
+    add("nut", 0.35, 0.3, joint=slides((1, 0, 0)), limits=(0, 0.3))
+    add("valve", 1.4, 0.0, joint=slides((0, 1, 0)))
+    listed = [
+        c.Gear(name="pair", driver="pinion", driven="wheel", teeth=(20, 50)),
+        c.Gear(name="ring", driver="inner", driven="outer", teeth=(20, 40), internal=True),
+        c.Planetary(
+            name="stage", sun="sun", ring="ring", carrier="arm", planet="planet", teeth=(24, 60)
+        ),
+        c.RackPinion(name="rack", pinion="steering", rack="rack", radius=0.08),
+        c.Belt(name="belt", pulleys=("pulley0", "pulley1", "pulley2"), radii=(0.1, 0.06, 0.08)),
+        c.Screw(name="screw", spindle="spindle", nut="nut", lead=0.02),
+        c.Cam(lambda a, y: y - 0.03 * (1 - np.cos(a)), name="cam", joints=("camshaft", "valve")),
+    ]
+    rates = {
+        "pinion": 2.0, "sun": 3.0, "ring": 0.4, "steering": 1.0, "pulley0": 2.0, "spindle": 12.0,
+        "camshaft": 2.5, "inner": 2.0,
+    }  # fmt: skip
+    drives = [c.Motor(name=f"drive of {n}", joint=n, rate=rate) for n, rate in rates.items()]
+    system = phipsi.System(b.build(), [*listed, *drives])
+    q, v = system.project(system.neutral(), np.zeros(system.nv))
+    return phipsi.simulate(system, q, v, 1.5, rtol=1e-6)
 
 
 def swing_up() -> plt.Figure:
@@ -525,6 +606,7 @@ def main() -> None:
     pages(FOLDER)
     flexible_pages(FOLDER)
     live(FOLDER)
+    machines(FOLDER)
 
 
 if __name__ == "__main__":

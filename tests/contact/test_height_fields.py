@@ -88,7 +88,10 @@ def test_balls_touch_the_nearest_triangle():
     assert compared > 50 and below > 15 and edges > 5
 
 
-@pytest.mark.parametrize("shape", [S.Sphere(0.2), S.Box((0.4, 0.3, 0.2))], ids=lambda s: s.kind)
+SHAPES = [S.Sphere(0.2), S.Box((0.4, 0.3, 0.2)), S.Ellipsoid((0.1, 0.15, 0.2))]
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda s: s.kind)
 def test_the_rate_of_the_gap_is_the_normal_row(shape):
     """dg/dt = n · v(x_a), wherever the triangle does not change."""
     contacts, t = contacts_of(shape), 1e-6
@@ -159,6 +162,28 @@ def test_meshes_and_cylinders_touch_as_boxes_do():
             assert np.hypot(*rim[:2]) == pytest.approx(0.1) and abs(rim[2]) == pytest.approx(0.1)
 
 
+def test_ellipsoids_touch_triangles_below_them():
+    """The gap is that of the ellipsoid's points to the plane of a triangle; on most, below it."""
+    half, over = np.array([0.1, 0.15, 0.2]), 0
+    contacts = contacts_of(S.Ellipsoid(half))
+    rng = np.random.default_rng(7)
+    for _ in range(40):
+        local = pp.Pose.from_rpy(rng.normal(size=3), rng.uniform(-0.8, 0.8, 3))
+        X = AT @ local
+        slots = slot_geometry(contacts, pose(X.rotation, X.translation))
+        n, x = slots.normal[0], slots.x_a[0]
+        inside = X.rotation.T @ (x - X.translation) / half
+        assert abs(inside @ inside - 1) < 1e-12  # on the ellipsoid
+        own = X.rotation.T @ n
+        assert np.linalg.norm(np.cross(inside / half, own)) < 1e-9 * np.linalg.norm(inside / half)
+        p = AT.rotation.T @ (x - AT.translation)
+        height, normal = height_under(p)
+        if np.allclose(AT.rotation @ normal, n, atol=1e-9):
+            assert slots.gap[0] == pytest.approx(normal[2] * (p[2] - height), abs=1e-12)
+            over += 1
+    assert over > 20
+
+
 def test_beside_the_field_there_is_nothing():
     contacts = contacts_of(S.Sphere(0.2))
     for p in ([1.6, 0, 0], [0, -1.5, 0], [50, 0, 0]):
@@ -168,7 +193,12 @@ def test_beside_the_field_there_is_nothing():
 
 def test_a_flat_field_is_a_plane():
     builder = pp.ModelBuilder()
-    for name, shape in {"ball": S.Sphere(0.1), "box": S.Box((0.2, 0.3, 0.4))}.items():
+    shapes = {
+        "ball": S.Sphere(0.1),
+        "box": S.Box((0.2, 0.3, 0.4)),
+        "egg": S.Ellipsoid((0.1, 0.2, 0.3)),
+    }
+    for name, shape in shapes.items():
         builder.add_body(name, joint=pp.joints.Free(), inertia=pp.SpatialInertia(mass=1.0))
         builder.add_shape(name, name, shape)
     builder.add_shape("field", "world", S.HeightField(np.zeros((12, 12)), 0.5), AT)
@@ -176,7 +206,7 @@ def test_a_flat_field_is_a_plane():
     model = builder.build()
     q = model.random_configuration(3, 20)
     found = [
-        pp.contact_points(pp.Contacts(model, pairs=[("ball", x), ("box", x)]), q)
+        pp.contact_points(pp.Contacts(model, pairs=[(y, x) for y in shapes]), q)
         for x in ("field", "plane")
     ]
     assert (found[0].gap < INACTIVE).mean() > 0.9

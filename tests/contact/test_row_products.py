@@ -10,7 +10,7 @@ from phipsi.contact.contact_rows import RowPlan, contact_axes, row_impulses
 from phipsi.contact.delassus import Delassus, masks_of
 from phipsi.contact.geometry.placed_shapes import INACTIVE
 from phipsi.contact.geometry.slots import Slots
-from phipsi.contact.row_products import RowForces, RowRates
+from phipsi.contact.row_products import RowForces, RowRates, host_motions
 from phipsi.contact.slot_rows import row_blocks, slot_impulses, world_impulses
 from phipsi.laws import law_operations as ops
 from phipsi.laws.calls import call
@@ -76,6 +76,7 @@ def graph(plan, given):
         *call(Delassus(plan), *blocks, *(nodes[x] for x in ("Lambda", "s", "soft"))),
         as_node(slot_impulses(plan, slots, Traced(nodes["world"]))),
         world_impulses(plan, slots, Traced(nodes["p"])),
+        as_node(host_motions(plan, nodes["Lambda"], nodes["V"])),
     ]
     return found, nodes
 
@@ -102,7 +103,7 @@ def dense(plan, given, i):
 
 def test_loops_are_the_products_with_dense_rows(plan, given, graph):
     nodes, _ = graph
-    a, b, rates, normals, forces, W, rows, world = evaluate(nodes, given)
+    a, b, rates, normals, forces, W, rows, world, moves = evaluate(nodes, given)
     for i in range(BATCH):
         C, layout = dense(plan, given, i), plan.layout
         assert_allclose(rates[i], C @ given["V"][i].ravel(), atol=1e-13)
@@ -121,6 +122,7 @@ def test_loops_are_the_products_with_dense_rows(plan, given, graph):
         mine = row_impulses(plan, slots.normal, world[i])
         assert_allclose(mine[there], given["p"][i][there], atol=1e-13)
         assert not world[i][~near].any()
+        assert_allclose(moves[i].ravel(), given["Lambda"][i] @ given["V"][i].ravel(), atol=1e-12)
 
 
 def test_machine_code_is_the_same(plan, given, graph):
@@ -148,7 +150,7 @@ def test_adjoints_are_those_of_differences(plan, given, graph):
     rng = np.random.default_rng(5)
     results = [x for i, x in enumerate(nodes) if i != 5]
     weights = [ops.constant(rng.standard_normal(x.shape)) for x in results]
-    names = ["normal", "x_a", "x_b", "origins", "V", "p", "world"]
+    names = ["normal", "x_a", "x_b", "origins", "V", "p", "world", "Lambda"]
     slopes = adjoints(results, weights, [inputs[x] for x in names])
     values = evaluate([x for x in slopes if x is not None], given)
 

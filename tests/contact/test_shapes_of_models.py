@@ -296,25 +296,25 @@ def test_a_ground_of_its_own():
 
 
 def test_pairs_without_a_formula_are_named():
-    missing = ("Ellipsoid", "HeightField")
-    assert missing not in SLOTS
+    """Planes and height fields do not touch each other: they have to be asked for."""
+    assert ("HeightField", "Plane") not in SLOTS
     builder = pp.ModelBuilder()
     builder.add_body("b0", joint=FREE, inertia=ONE)
-    builder.add_shape("s0", "b0", S.Ellipsoid((1, 2, 3)))
+    builder.add_shape("s0", "b0", S.HeightField(np.zeros((3, 3)), 1.0))
     builder.add_shape("s1", "b0", S.Sphere(0.1))
-    builder.add_shape("hills", "world", S.HeightField(np.zeros((3, 3)), 1.0))
     model = builder.build()
+    asked = {"ground": True, "pairs": [("s0", "ground"), ("s1", "ground")]}
     with pytest.raises(InputError) as caught:
-        pp.Contacts(model, ground=True)
+        pp.Contacts(model, **asked)
     text = str(caught.value)
-    assert "Ellipsoid 's0' (on 'b0') against HeightField 'hills' (on 'world')" in text
-    with pytest.warns(PhipsiWarning, match=r"1 pairs .* \('s0', 'hills'\)"):
-        fewer = pp.Contacts(model, ground=True, missing="warn")
-    assert "s0|hills" not in names(fewer) and len(fewer.pairs) == 3
+    assert "HeightField 's0' (on 'b0') against Plane 'ground' (on 'world')" in text
+    with pytest.warns(PhipsiWarning, match=r"1 pairs .* \('s0', 'ground'\)"):
+        fewer = pp.Contacts(model, **asked, missing="warn")
+    assert names(fewer) == names(pp.Contacts(model, ground=True)) and len(fewer.pairs) == 1
     with pytest.raises(InputError, match="missing='skip' is neither"):
         pp.Contacts(model, missing="skip")
     suggested = eval(text.partition("exclude=")[2])
-    assert names(pp.Contacts(model, ground=True, exclude=suggested))
+    assert names(pp.Contacts(model, **asked, exclude=suggested))
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import shutil
+import zipfile
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -14,6 +16,7 @@ from numpy.testing import assert_array_equal
 
 import phipsi as pp
 from phipsi.algorithms.forms import FORWARD_DYNAMICS
+from phipsi.exporting import fmu
 from phipsi.operators import mass_matrix
 
 pytestmark = [
@@ -89,3 +92,23 @@ def test_webassembly_says_ok(model, programs, tmp_path: Path):
     sim = pp.Simulator(model, dt=1e-3, integrator="linearly_implicit")
     found = pp.export(programs, tmp_path / "wasm", target="wasm32", step=sim)
     assert run(node_program(), "test_robot.mjs", cwd=found.folder) == "ok"
+
+
+def test_an_fmu_has_the_numbers_of_a_rollout(model, tmp_path: Path):
+    """Co-simulation bit for bit. Modes have no unit and no input; there are derivatives."""
+    fmpy = pytest.importorskip("fmpy")
+    sim = pp.Simulator(model, dt=1e-3, integrator="linearly_implicit", reproducible=True)
+    q = np.array([0.1, 0.01, 0.0, -0.3])
+    with patch.object(fmu, "_FLAGS", [x for x in fmu._FLAGS if x != "-O2"]):
+        path = pp.export_fmu(sim, tmp_path / "beam.fmu", q=q, kind="co_simulation")
+    listed = fmpy.read_model_description(str(path)).modelVariables
+    assert [x.name for x in listed if x.causality == "input"] == ["tau.beam.0", "tau.tool"]
+    assert next(x for x in listed if x.name == "q.beam.eta1").unit is None
+    names = [x.name for x in listed if x.causality == "output"]
+    found = fmpy.simulate_fmu(str(path), stop_time=0.05, output=names, output_interval=0.01)
+    run = sim.rollout(sim.start(q), steps=50, every=50)
+    assert_array_equal([found[-1][n] for n in names], [*run.q[-1], *run.v[-1]])
+    other = pp.export_fmu(sim, tmp_path / "exchange.fmu", kind="model_exchange", binary=False)
+    assert fmpy.read_model_description(str(other)).modelExchange is not None
+    text = zipfile.ZipFile(other).read("modelDescription.xml").decode()
+    assert 'providesDirectionalDerivatives="true"' in text

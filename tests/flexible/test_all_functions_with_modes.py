@@ -92,12 +92,3 @@ def test_the_basic_functions_know_modes():
         "kinetic_energy", "potential_energy", "momentum", "center_of_mass", "log_det_mass_matrix",
     }  # fmt: skip
     assert expected <= set(KNOWING)
-
-
-OPERATORS = ["prove"]
-
-
-@pytest.mark.parametrize("name", OPERATORS)
-def test_operators_that_do_not_know_modes_say_so(name):
-    with pytest.raises(pp.PhipsiError, match="rigid bodies"):
-        CALLS.OPERATORS[name](ARM)

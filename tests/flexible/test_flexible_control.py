@@ -51,6 +51,29 @@ def test_rest_of_an_arm_that_is_held():
         pp.equilibrium(ARM, q=TARGET, unknowns=("tau[shoulder]", "tau[wrist]"))  # modes are stiff
 
 
+def test_rest_of_a_loop_with_a_rod_that_bends():
+    """Held by a spring at its crank: nothing accelerates, near the rest of the rigid bodies."""
+    builder = pp.ModelBuilder(gravity=(0, -G, 0))
+    bar = pp.SpatialInertia.box((0.8, 0.1, 0.1), mass=1.0)
+    rod = pp.FlexibleInertia.beam(1.0, 1.0, EI=(60.0, np.inf), modes=0)
+    builder.add_body("crank", inertia=bar)
+    there = pp.Pose(translation=(0.5, 0, 0))
+    builder.add_body("rod", parent="crank", placement=there, inertia=rod)
+    builder.add_body("rocker", parent="rod", port="tip", inertia=bar)
+    ends = {"a": ("rocker", (0.8, 0, 0)), "b": ("world", (1.2, 0, 0))}
+    pin = pp.constraints.Revolute((0, 0, 1), name="pin", **ends)
+    system = pp.System(builder.build(), [pin])
+    rigid = system.with_rigid_bodies()
+    q = np.insert(rigid.assemble([1.0, -0.8, -1.5]), 2, [0, 0])
+    spring = pp.forces.JointSpring("crank", 300.0, rest=q[:1])
+    rest = pp.equilibrium(system, [spring], q=q)
+    assert np.abs(system.residual(rest.q)).max() < 1e-10
+    moves = pp.forward_dynamics(system, rest.q, np.zeros(5), rest.efforts)
+    assert np.abs(moves).max() < 1e-7
+    other = pp.equilibrium(rigid, [spring], q=q[[0, 1, 4]]).q
+    assert 1e-3 < np.abs(rest.q[[0, 1, 4]] - other).max() < 0.05
+
+
 def test_gravity_compensation_leaves_the_joints_where_they_shall_be():
     """At rest its efforts are those that hold the arm; else springs at the joints are added."""
     control = pp.controllers.PDGravity(ARM, TARGET, kp=30.0, kd=4.0)
@@ -89,6 +112,9 @@ def test_poles_are_the_natural_frequencies():
     assert np.abs(poles.real).max() < 1e-6 and frequencies[1] > 1.0  # the wrist is balanced
     damped = pp.linearize(ARM, down).poles()
     assert damped.real.min() < -0.1 and damped.real.max() < 1e-9
+    control = pp.controllers.PDGravity(ARM, TARGET, kp=[40.0, 0, 0, 1.0], kd=[6.0, 0, 0, 0.1])
+    held = pp.equilibrium(ARM, q=TARGET, unknowns=("modes", "tau[shoulder]", "tau[wrist]"))
+    assert pp.linearize(ARM, held.q, laws=[control]).poles().real.max() < -1.0
 
 
 def test_a_regulator_of_joints_and_modes():

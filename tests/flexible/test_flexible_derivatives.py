@@ -166,3 +166,23 @@ def test_derivatives_with_a_loop():
         there = (ends[0] - ends[1]) / (2 * h)
         assert_allclose(matrix @ rates, there, atol=3e-8 * np.abs(there).max())
     assert pp.linearize(system, q, v, tau).A.shape == (2 * 5, 2 * 5)
+
+
+def test_variational_steps_with_modes():
+    """Momentum to rounding, and an error of second order in the step."""
+    builder = pp.ModelBuilder(gravity=(0, 0, 0))
+    beam = pp.FlexibleInertia.beam(1.0, 2.0, EI=(40.0, np.inf), modes=0)
+    hub = pp.SpatialInertia.box((0.4, 0.3, 0.2), mass=2.0)
+    builder.add_body("hub", joint=pp.joints.Free(), inertia=hub)
+    builder.add_body("boom", parent="hub", joint=pp.joints.Fixed(), inertia=beam)
+    model = builder.build()
+    q, v = model.neutral(), 0.3 * np.random.default_rng(0).normal(size=model.nv)
+    v[6:] *= 0.1
+    exact = pp.simulate(model, q, v, 0.016, integrator="rk4", dt=2e-4).q[-1]
+    errors = []
+    for dt in (4e-3, 2e-3):
+        run = pp.simulate(model, q, v, 0.016, integrator="variational", dt=dt)
+        errors.append(np.abs(model.difference(exact, run.q[-1])).max())
+        momenta = pp.momentum(model, run.q, run.v)
+        assert_allclose(momenta, np.broadcast_to(momenta[0], momenta.shape), atol=1e-14)
+    assert 3 < errors[0] / errors[1] < 6

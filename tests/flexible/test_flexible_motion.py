@@ -84,12 +84,6 @@ def test_semi_implicit_steps_converge():
     assert second < 0.6 * first
 
 
-def test_the_variational_integrator_needs_derivatives_that_are_not_there_yet():
-    model = chain()
-    with pytest.raises(pp.PhipsiError, match="known for rigid bodies only"):
-        pp.rollout(model, *start(model), np.zeros(model.nv), 1e-3, 2, integrator="variational")
-
-
 @cache
 def stiff_arm():
     """Links whose stretch vibrates at 1e4 rad/s."""

@@ -1,10 +1,13 @@
 """Natural frequencies against closed forms: beams, tip masses, spin, pendulums."""
 
+import pickle
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
 import phipsi as pp
+from phipsi.interfaces.page.mode_page import energy_shares
 
 STILL = (0, 0, 0)
 
@@ -93,3 +96,29 @@ def test_elastic_energy_is_that_of_the_deflection():
     stiffness = model.flexible[0].stiffness
     assert_allclose(pp.elastic_energy(model, q), q[1:] @ stiffness @ q[1:] / 2)
     assert pp.elastic_energy(pp.examples.planar_arm(2), [0.1, 0.2]) == 0
+
+
+def test_a_result_is_a_pair_that_can_be_shown(tmp_path):
+    """Frequencies and shapes, copied with their mechanism; as a table, and as a page."""
+    builder = pp.ModelBuilder(gravity=(0, 0, 0))
+    beam = pp.FlexibleInertia.beam(1.0, 1.0, EI=(1.0, 3.0), modes=0)
+    hub = pp.SpatialInertia.sphere(1.0, mass=9.0)
+    builder.add_body("hub <b>", joint=pp.joints.Free(), inertia=hub)
+    builder.add_body("boom", parent="hub <b>", joint=pp.joints.Fixed(), inertia=beam)
+    found = pp.mode_shapes(builder.build())
+    frequencies, shapes = pickle.loads(pickle.dumps(found))
+    assert_allclose(frequencies, found.frequencies)
+    assert_allclose(shapes, found.shapes)
+    assert pickle.loads(pickle.dumps(found)).model == found.model
+    table = found._repr_html_()
+    assert "boom" in table and "hub &lt;b&gt;" in table and "hub <b>" not in table
+    shares = energy_shares(found)
+    assert shares[0].startswith("hub <b>") and shares[-1].startswith("boom")
+    page = found.to_html(tmp_path / "modes.html", title="<i>")
+    text = page.read_text()
+    assert text.count("data-mode=") == found.model.nv == 10 and "<i>" not in text
+    with pytest.raises(pp.errors.InputError, match="ends in .html"):
+        found.to_html(tmp_path / "modes.png")
+    still = pp.mode_shapes(pp.examples.planar_arm(1), locked="joint1")
+    with pytest.raises(pp.errors.InputError, match="nothing vibrates"):
+        still.to_html()

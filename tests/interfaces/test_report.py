@@ -384,6 +384,15 @@ def test_a_run_without_forces_has_no_arrows(sliding: Any, swing: pp.Trajectory, 
         sliding.trajectory()
 
 
+def test_rigid_stops_without_bodies_that_touch_have_a_page(tmp_path: Path):
+    arm = pp.examples.planar_arm(1)
+    stop = pp.forces.JointStop(None, np.inf, lower=-0.2, upper=1.0)
+    run = pp.simulate(arm, [0.3], [0.0], 0.5, forces=[stop])
+    data = data_of(pp.report(run, tmp_path / "stop.html"))
+    assert run.has_contacts and not data["scene"]["arrows"]
+    assert "Contact forces" not in {x["title"] for x in data["charts"]}
+
+
 def test_a_slope_is_a_slab_and_feet_have_legs(tmp_path: Path):
     builder = pp.ModelBuilder()
     builder.add_body("leg", joint=pp.joints.Revolute((0, 1, 0)),
@@ -435,7 +444,14 @@ def test_forces_that_are_not_known_are_not_drawn(tmp_path: Path):
     np.testing.assert_allclose(force, turn @ expected[side, 3:], rtol=1e-3, atol=1e-3)
     damper = pp.forces.JointDamper(None, 2.0)
     run = pp.simulate(system, q, np.zeros(3), 0.3, forces=[damper])
-    damped = data_of(pp.report(run, tmp_path / "y.html"))["scene"]
+    known = data_of(pp.report(run, tmp_path / "y.html"))["scene"]
+    at, v = run.at(times[k])  # a run knows its elements: their efforts are in the reactions
+    expected = pp.joint_reactions(system, at, v, -2.0 * v).closures
+    turn = pp.body_poses(system.model, at)[2][:3, :3] @ system.closures.points.rotation[side]
+    force = unpacked(known["arrows"][0]["forces"]).reshape(-1, 3)[k]
+    np.testing.assert_allclose(force, turn @ expected[side, 3:], rtol=1e-3, atol=1e-3)
+    run.acting = None
+    damped = data_of(pp.report(run, tmp_path / "z.html"))["scene"]
     assert damped["arrows"] == [] and "forces besides the efforts" in damped["notices"][0]
 
 

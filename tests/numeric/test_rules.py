@@ -148,6 +148,7 @@ NEAR_MISSES: dict[str, Expr] = {
     "sum the series of E_ψ": (I - 2 * E_psi).inv,
     "log det of the mass matrix": logdet(D + Jr),
     "whiten φ": (I - H @ psi @ other.K) @ H @ phi,
+    "whiten φ̃": (I - H @ psi @ other.K) @ H @ phi_tilde,
     "colour ψ": (I + H @ phi @ K) @ H @ other.psi,
     "colour a gain": other.psi @ K @ (I + H @ phi @ K),
     "whiten a gain": phi @ other.K @ (I - H @ psi @ K),

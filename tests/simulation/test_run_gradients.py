@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from amounts import seeds
@@ -10,6 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from random_models import random_tree
 
 import phipsi as pp
+from phipsi.backends.native.targets.target import host_target
 from phipsi.errors import PhipsiError, SimulationError
 from phipsi.laws.circuit import Circuit
 from phipsi.laws.trace import as_node
@@ -102,6 +105,44 @@ def test_equal_to_rollout_gradient():
     assert_allclose(found.tau, wanted.tau, atol=1e-12 * np.abs(wanted.tau).max())
     assert_allclose(found.q, wanted.q0, atol=1e-12 * np.abs(wanted.q0).max())
     assert_allclose(found.value, wanted.cost, rtol=1e-12)
+
+
+def test_reproducible_gradients_are_machine_code_alone():
+    """Without fused operations, and without NumPy's products of matrices; one lane or many."""
+    rng = np.random.default_rng(3)
+    first, second = 0.3 * rng.normal(size=(16, 4)), rng.normal(size=(2, 16))
+
+    @pp.law
+    def layers(q, v, W):
+        return second @ np.tanh(W @ np.concatenate([q, v]))
+
+    found: list[Any] = []
+    arm, end = pp.examples.planar_arm(2), np.zeros((9, 2))
+    end[-1] = 1.0
+    q, W = rng.normal(size=(5, 2)), first * rng.uniform(0.5, 1.5, size=(5, 1, 1))
+    for reproducible in (False, True):
+        sim = pp.Simulator(arm, layers.bind(W=first), 1e-2, reproducible=reproducible)
+        state = sim.start(q, parameters={"layers.W": W})
+        found.append(sim.gradient(state, steps=8, of={"q": end}))
+        (runs,) = sim._gradients.values()
+        plans = runs.forward, runs.backward.plan, runs.last.plan
+        assert [x.reproducible for x in plans] == 3 * [reproducible]
+        assert bool(runs.backward.products["layers.W"]) is not reproducible
+    usual, same = found
+    assert_array_equal(usual.q.round(12), same.q.round(12))
+    for x, y in ((x.tau, x.parameters["layers.W"]) for x in found):
+        assert np.abs(x).max() > 1e-7 and np.abs(y).max() > 1e-7
+    for x, y in (
+        (usual.tau, same.tau),
+        (usual.parameters["layers.W"], same.parameters["layers.W"]),
+    ):
+        assert_allclose(x, y, rtol=1e-10, atol=1e-18)
+        assert not (host_target().fused and np.array_equal(x, y))
+    for i in range(5):
+        state = sim.start(q[i], parameters={"layers.W": W[i]})
+        one = sim.gradient(state, steps=8, of={"q": end})
+        assert_array_equal(one.q, same.q[i])
+        assert_array_equal(one.parameters["layers.W"], same.parameters["layers.W"][i])
 
 
 def test_by_inertial_parameters():

@@ -5,7 +5,7 @@ pure efforts. The teeth touch at the pitch point P, on the line of action: a for
 the pitch circles, which makes these efforts, and a part tan α as large that pushes the wheels apart
 (α the pressure angle). Motions do not depend on the difference; reactions of the shafts do.
 
-**Source:** Shigley's Mechanical Engineering Design, "Force analysis: spur gearing".
+Reasons: docs/decisions/0057.
 """
 
 from __future__ import annotations

@@ -108,6 +108,14 @@ def masks_of(reached: Array) -> tuple[int, ...]:
     return tuple(bits)
 
 
+def _needed(plan: RowPlan) -> Array:
+    """Hosts (k, m) that a head or limit reaches, and that itself or one before it touches."""
+    touched = np.zeros((len(plan.sides), plan.n_hosts), dtype=bool)
+    for i, pair in enumerate(plan.sides):
+        touched[i, pair[pair >= 0]] = True
+    return plan.reached & np.logical_or.accumulate(touched, axis=0)
+
+
 _BITS = 62
 """Of a mask: hosts beyond share them."""
 
@@ -126,7 +134,7 @@ class _Writer(Numbers):
         self.bodies = word_table(code.module, plan.sides.ravel().tolist())
         self.masks = word_table(code.module, masks_of(plan.reached))
         self.related = word_table(code.module, plan.related.astype(int).ravel().tolist())
-        self.reached = word_table(code.module, plan.reached.astype(int).ravel().tolist())
+        self.reached = word_table(code.module, _needed(plan).astype(int).ravel().tolist())
         together = all(len(ROWS[x]) % BLOCK == 0 for x in layout.contacts)
         self.rows = BLOCK if together else 1  # of slots that are taken together
         self.W, self.y = code.area(max(1, self.n**2)), code.area(6 * self.rows * max(1, self.m))

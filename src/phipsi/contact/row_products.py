@@ -1,4 +1,4 @@
-"""Products with the rows C of contacts as calls in graphs: C V and C* p.
+"""Products with the rows C of contacts and with Λ as calls in graphs: C V, C* p and Λ f.
 
 A row has six numbers at each of two hosts, so that a product is a loop over the rows.
 
@@ -35,6 +35,71 @@ def row_rates(plan: RowPlan, blocks: RowBlocks, motions: Any, *, normals: bool =
 def row_forces(plan: RowPlan, blocks: RowBlocks, p: Any) -> Node:
     """C* p (hosts, 6) of the impulses p (n,), traced."""
     return call(RowForces(plan), *map(as_node, (*blocks, p)))[0]
+
+
+def host_motions(plan: RowPlan, admittance: Node, forces: Node) -> Any:
+    """Λ f (hosts, 6), the motions that forces f (hosts, 6) cause, traced."""
+    f: Any = Traced(forces)
+    if plan.related.all():
+        whole: Any = Traced(admittance)
+        return (whole @ f.reshape(-1)).reshape(-1, 6)
+    return Traced(call(HostMotions(plan), admittance, forces)[0])
+
+
+@final
+class HostMotions(Callee):
+    """Λ (6m, 6m), f (m, 6) → Λ f (m, 6), without blocks between hosts of different trees."""
+
+    takes_views = True
+
+    def __init__(self, plan: RowPlan) -> None:
+        self._plan, self.shapes = plan, ((plan.n_hosts, 6),)
+        self.key = ("motions", plan.n_hosts, tuple(plan.related.ravel().tolist()))
+        self.name = f"motions of hosts {_digest(self.key)}"
+
+    def arrays(self, *args: Array) -> Sequence[Array]:
+        """All blocks."""
+        admittance, f = args
+        flat = f.reshape(*f.shape[:-2], -1, 1)
+        out = (admittance @ flat)[..., 0]
+        return [out.reshape(*out.shape[:-1], -1, 6)]
+
+    def pull(
+        self, args: tuple[Node, ...], results: tuple[Node, ...], weights: Sequence[Node | None]
+    ) -> Sequence[Node | None]:
+        """By Λ: w f*; by f: Λ w, as Λ is symmetric."""
+        w = weights[0]
+        if w is None:
+            return [None, None]
+        i, j = np.indices((w.size, w.size))
+        outer = ops.apply("mul", ops.pick(w, i), ops.pick(args[1], j))
+        return [outer, call(self, args[0], w)[0]]
+
+    def write(self, code: Any, args: Sequence[Any]) -> Sequence[Any]:
+        """A loop over pairs of hosts."""
+        m, writer = self._plan.n_hosts, Numbers(code.e)
+        admittance = in_memory(code, args[0], 36 * m * m)
+        f, out, b = in_memory(code, args[1], 6 * m), code.area(6 * m), writer.b
+        pairs = np.argwhere(self._plan.related)
+        first, second = (word_table(code.module, x.tolist()) for x in pairs.T)
+        writer.between(0, 6 * m, lambda i: writer.store(0.0, out.base, i))
+
+        def pair(k: Any) -> None:
+            i, j = (b.mul(writer.word(x, k), i64(6)) for x in (first, second))
+            moves, push = writer.at(out.base, i), writer.at(f, j)
+            block = writer.at(admittance, writer.plus(b.mul(i, i64(6 * m)), j))
+            sums = [writer.load(moves, t) for t in range(6)]
+            for u in range(6):
+                x = writer.load(push, u)
+                sums = [
+                    writer.load(block, 6 * m * t + u).times_plus(x, total)
+                    for t, total in enumerate(sums)
+                ]
+            for t, total in enumerate(sums):
+                writer.store(total, moves, t)
+
+        writer.between(0, len(pairs), pair)
+        return [out]
 
 
 @final

@@ -18,8 +18,10 @@ _UNITS = {
     "1/s": {"s": -1},
     "rad/s2": {"rad": 1, "s": -2},
     "m/s2": {"m": 1, "s": -2},
+    "1/s2": {"s": -2},
     "N.m": {"kg": 1, "m": 2, "s": -2},
     "N": {"kg": 1, "m": 1, "s": -2},
+    "J": {"kg": 1, "m": 2, "s": -2},
 }
 KINDS = {"co_simulation": "CoSimulation", "model_exchange": "ModelExchange"}
 

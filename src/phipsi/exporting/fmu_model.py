@@ -28,7 +28,7 @@ from phipsi.laws import law_operations as ops
 from phipsi.laws.graph import Node, in_order
 from phipsi.laws.law_derivatives import adjoints
 from phipsi.model.model import Model
-from phipsi.motion.entry_names import entry_names, entry_units, rates_of
+from phipsi.motion.entry_names import entry_names, entry_units, modal_rates, rates_of
 from phipsi.motion.group_calls import unit_places, velocity
 from phipsi.motion.run_code import Plan, Sample
 from phipsi.motion.step_graph import Place
@@ -96,6 +96,8 @@ class FmuModel:
         self._outputs = self._checked(outputs)
         self._records = tuple(x for x in self._outputs if x not in ("q", "v"))
         self._driven = {int(k) for k in rates_of(self.model, inputs)}
+        if inputs is None:  # modes have no drive
+            self._driven -= {int(k) for k in modal_rates(self.model)}
         self.places: dict[str, int] = {"t": 0}
         self.sizes: dict[str, int] = {"t": 1}
         self._taken = {"time"}
@@ -305,16 +307,20 @@ def _weight(name: str) -> str:
 
 
 def joint_units(model: Model) -> dict[str, list[str]]:
-    """Units of the entries of "q", "v", "tau", "vdot", and of the derivatives of q and v."""
+    """Units of the entries of "q", "v", "tau", "vdot", and of the derivatives of q and v.
+
+    Those of modes are "": modal coordinates have the units that their shapes do not have.
+    """
     places, speeds = entry_units(model)
     rates = [x.removesuffix("/s") for x in speeds]
     per_second = [f"{x}/s" if x != "1" else "1/s" for x in places]
     accelerations = [f"{x}/s2" for x in rates]
-    return {
+    units = {
         "q": places,
         "v": speeds,
-        "tau": ["N.m" if x == "rad" else "N" for x in rates],
+        "tau": [{"rad": "N.m", "mode": "mode"}.get(x, "N") for x in rates],
         "vdot": accelerations,
         "der q": per_second,
         "der v": accelerations,
     }
+    return {k: ["" if x.startswith("mode") else x for x in listed] for k, listed in units.items()}

@@ -51,6 +51,7 @@ SLOTS: dict[tuple[str, str], int] = {
     ("Sphere", "HeightField"): 1,
     ("Capsule", "HeightField"): 2,
     ("Cylinder", "HeightField"): 5,
+    ("Ellipsoid", "HeightField"): 1,
     ("Box", "HeightField"): 4,
     ("ConvexMesh", "HeightField"): 4,
     ("Sphere", "Ellipsoid"): 1,
@@ -140,13 +141,14 @@ class Contacts(Value):
 
     __slots__ = (
         "bodies", "margin", "model", "n_slots", "pairs", "points", "shapes", "slot_bodies",
-        "slot_pair", "__weakref__",
+        "slot_pair", "_hash", "__weakref__",
     )  # fmt: skip
     model: Model
     shapes: tuple[BodyShape, ...]
     pairs: tuple[ContactPair, ...]
     margin: float
     points: int
+    _hash: int
     bodies: tuple[int, ...]
     n_slots: int
     slot_pair: NDArray[np.int64]
@@ -223,6 +225,7 @@ class Contacts(Value):
             slot_pair=_fixed([k for k, p in enumerate(pairs) for _ in range(p.slots)], (-1,)),
             slot_bodies=_fixed(sides, (-1, 2)),
         )
+        self._set(_hash=hash((Contacts, self._key())))
 
     def on(self, model: Model) -> Contacts:
         """The same pairs on a changed copy of the model with the same bodies and shapes."""
@@ -257,6 +260,14 @@ class Contacts(Value):
 
     def _key(self) -> tuple[Any, ...]:
         return self.model, self.pairs, self.margin, self.points
+
+    def __hash__(self) -> int:
+        return self._hash  # of thousands of pairs, and asked for in every call
+
+    def __eq__(self, other: object) -> bool:
+        if self is other or not isinstance(other, Contacts):
+            return self is other
+        return self._hash == other._hash and self._key() == other._key()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _again, (self.model, self.shapes, self.pairs, self.margin, self.points)

@@ -10,7 +10,7 @@ Reasons: docs/decisions/0054.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, final
 
 import numpy as np
@@ -23,7 +23,7 @@ from phipsi.model.scalars import Scalar, ScalarOps, Vector
 from phipsi.model.validate import check_port
 from phipsi.spatial.groups import Group, flat
 
-_LOWER = ((0, 0), (1, 0), (1, 1), (2, 0), (2, 1), (2, 2))
+_LOWER = ((0, 1, 1, 2, 2, 2), (0, 0, 1, 0, 1, 2))  # rows and columns of a lower half
 _STRAIN = 0.02  # how far, of its length, a mode bends a body in a random configuration
 
 
@@ -160,36 +160,43 @@ def packed_size(n: int) -> int:
     return 10 + n * (3 + 6 + 3) + pairs * (3 + 6 + 1 + 1 + 1) + 3 * n * n if n else 0
 
 
-def packed_inertia(x: FlexibleInertia) -> list[float]:
-    """All numbers of a flexible body in the order in which `unpacked_inertia` reads them."""
+def _listed(values: Any) -> list[Scalar]:
+    return np.asarray(values, dtype=np.float64).ravel().tolist()
+
+
+def packed_inertia(x: Any, listed: Callable[[Any], list[Scalar]] = _listed) -> list[Scalar]:
+    """All numbers of a flexible body in the order in which `FlexibleBody` reads them.
+
+    `listed` makes a list of an array, which may be of exact numbers.
+    """
     n = x.modes
     pairs = [(i, j) for i in range(n) for j in range(i + 1)]
 
-    def lower(rows: Any) -> list[float]:
-        return [float(rows[i, j]) for i, j in _LOWER]
+    def lower(rows: Any) -> list[Scalar]:
+        return listed(rows[_LOWER])
 
-    out = [x.mass, *x.first_moment.tolist(), *lower(x.rotational_inertia)]
+    out = [*listed(x.mass), *listed(x.first_moment), *lower(x.rotational_inertia)]
     for i in range(n):
-        out += [*x.S1[:, i].tolist(), *lower(x.J1[:, :, i]), *x.C0[:, i].tolist()]
+        out += [*listed(x.S1[:, i]), *lower(x.J1[:, :, i]), *listed(x.C0[:, i])]
     for i, j in pairs:
-        out += [*x.S2[:, i, j].tolist(), *lower(x.J2[:, :, i, j])]
+        out += [*listed(x.S2[:, i, j]), *lower(x.J2[:, :, i, j])]
     for i in range(n):
         for j in range(n):
-            out += x.C1[:, i, j].tolist()
+            out += listed(x.C1[:, i, j])
     for matrix in (x.modal_mass, x.stiffness, x.damping):
-        out += [float(matrix[i, j]) for i, j in pairs]
+        out += [y for i, j in pairs for y in listed(matrix[i, j])]
     return out
 
 
-def packed_port(port: Port) -> list[float]:
+def packed_port(port: Any, listed: Callable[[Any], list[Scalar]] = _listed) -> list[Scalar]:
     """R_0 and r_0, then turn and shift of every mode, then the second-order shifts."""
     m = port.moves.shape[1]
-    out = [*port.rotation.ravel().tolist(), *port.position.tolist()]
+    out = [*listed(port.rotation.reshape(9)), *listed(port.position)]
     for i in range(m):
-        out += [*port.turns[:, i].tolist(), *port.moves[:, i].tolist()]
+        out += [*listed(port.turns[:, i]), *listed(port.moves[:, i])]
     for i in range(m):
         for j in range(i + 1):
-            out += port.shortening[:, i, j].tolist()
+            out += listed(port.shortening[:, i, j])
     return out
 
 

@@ -3,6 +3,8 @@
 x are coordinates of joints with one each. With the rate of coordinate j written as a constant row
 n_j on the motions of the two bodies that its joint joins, the row of f is Σ_j (∂f/∂x_j) n_j. A link
 of such a row has the six numbers n_j at one frame, and this form.
+
+Reasons: docs/decisions/0057.
 """
 
 from __future__ import annotations

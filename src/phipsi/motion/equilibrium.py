@@ -123,12 +123,6 @@ def equilibrium(
     start = _start(tree, acting, q, v, tau, parameters or {})
     start["t"] = float(real_array("t", t))
     system = model if isinstance(model, System) and model.n_rows else None
-    if system is not None and tree.is_flexible:
-        raise InputError(
-            "equilibrium of bodies that deform is for trees: how the rows of loops "
-            f"({system.constraints[0].name!r}) change with the modes is not known.\n"
-            "Let a damped motion come to rest:  pp.simulate(system, q, v, 10.0)"
-        )
     if isinstance(tolerance, bool) or not 0 < float(tolerance) < 1:
         raise InputError(f"tolerance={tolerance!r} must be between 0 and 1; by default it is 1e-10")
     search = _Search(tree, system, acting, unknowns, float(tolerance))

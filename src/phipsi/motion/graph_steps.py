@@ -35,7 +35,7 @@ from phipsi.motion.group_calls import (
     wanted_momenta,
 )
 from phipsi.motion.iteration import Measure, solution
-from phipsi.motion.lagrangian import LAGRANGIAN, LAGRANGIAN_WITH_FORCES, RATES_OF_MOMENTA
+from phipsi.motion.lagrangian import RATES_OF_MOMENTA, lagrangian
 from phipsi.motion.stage_loop import Arithmetic, take_step
 from phipsi.motion.step_graph import STEP, Place, StepGraph
 from phipsi.motion.tableaux import Method
@@ -207,8 +207,9 @@ class _Halfway:
         graph, start, w, model = self._graph, self._start, self._w, self._graph.model
         place = self._middle(middle_of(model, start.q, w, STEP))
         forces = graph.forces(place)
-        forms = LAGRANGIAN if forces.loads is None else LAGRANGIAN_WITH_FORCES
-        p, _ = graph.evaluated(LAGRANGIAN, start, forces)
+        modal = bool(model.is_flexible)
+        plain, forms = (lagrangian(modal, x) for x in (False, forces.loads is not None))
+        p, _ = graph.evaluated(plain, start, forces)
         mu, slope = graph.evaluated(forms, place, forces)
         force = _plus(slope, forces.efforts)
         wanted = wanted_momenta(model, w, STEP, p, force, mu)
@@ -231,7 +232,7 @@ class _Halfway:
         # only what 2 w − v misses of v⁺ is solved for: the rounding of a solution is a constant
         # factor for one rigid body, and would make its momentum drift
         end = Place(_plus(start.t, STEP), q, _beyond(found, start.v), {**start.states, **ends})
-        missing = rates(end, _minus(after, graph.evaluated(LAGRANGIAN, end, forces)[0]))
+        missing = rates(end, _minus(after, graph.evaluated(plain, end, forces)[0]))
         return end._replace(v=_plus(end.v, missing))
 
 

@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from phipsi.algorithms.dynamics.energy import KINETIC_ENERGY
 from phipsi.algorithms.forms import GRAVITY_FORCES, MASS_MATRIX_INVERSE
 from phipsi.calculus.differentiation import gradient
-from phipsi.operators import H, f_ext, mass_matrix, phi, tau, v
+from phipsi.expressions.node import Expr
+from phipsi.operators import C_e, H, K_e, eta, f_ext, mass_matrix, phi, tau, v
 
-SLOPE = gradient(KINETIC_ENERGY, "q") - GRAVITY_FORCES
 MOMENTA = mass_matrix @ v
-LAGRANGIAN = (MOMENTA, SLOPE)
-"""Derivatives of the Lagrangian by v and by q."""
-SLOPE_WITH_FORCES = SLOPE + H @ phi @ f_ext
 RATES_OF_MOMENTA = MASS_MATRIX_INVERSE @ tau
-LAGRANGIAN_WITH_FORCES = (MOMENTA, SLOPE_WITH_FORCES)
+
+
+@cache
+def slope(modal: bool, loads: bool) -> Expr:
+    """∂L/∂q along the joint rates, with forces on bodies if there are any.
+
+    `modal`: bodies have modes, whose elastic forces and damping are part of it.
+    """
+    out = gradient(KINETIC_ENERGY, "q", modal) - GRAVITY_FORCES
+    if modal:
+        out = out - K_e @ eta - C_e @ v
+    return out + H @ phi @ f_ext if loads else out
+
+
+def lagrangian(modal: bool, loads: bool) -> tuple[Expr, Expr]:
+    """Derivatives of the Lagrangian by v and by q; arguments as for `slope`."""
+    return MOMENTA, slope(modal, loads)

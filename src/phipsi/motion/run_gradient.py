@@ -110,7 +110,9 @@ class RunGradient:
 
     **Arguments:** `graph`, `method`, of the steps; `records`, nodes at the start of the graph, by
     name; `parameters`, the sizes of all parameters by name, those in `own` of every trajectory;
-    `wrt`, the parameters by which the gradient is wanted; `smoothing`, J, of contacts.
+    `wrt`, the parameters by which the gradient is wanted; `smoothing`, J, of contacts;
+    `reproducible`, whether it has the same bits on every processor: sums over steps are then in
+    machine code as well, where NumPy's products of matrices would be faster.
     """
 
     def __init__(
@@ -123,8 +125,9 @@ class RunGradient:
         wrt: Sequence[str],
         *,
         smoothing: float = 0.0,
+        reproducible: bool = False,
     ) -> None:
-        self._graph, self._wrt = graph, tuple(wrt)
+        self._graph, self._wrt, self._reproducible = graph, tuple(wrt), reproducible
         self._shapes = dict(parameters)
         begin = graph.after_samples()
         end = step_of(graph, method, begin, smoothing=smoothing, differentiable=True)
@@ -140,6 +143,7 @@ class RunGradient:
         self.forward = Plan(
             graph.native, forward, {"tau": graph.tau.size}, mine, shared, (),
             {**self.states, "t": start.t, **{f"of {n}": x for n, x in records.items()}},
+            reproducible=reproducible,
         )  # fmt: skip
         inputs = {name: x.size for name, x in self.states.items()}
         inputs |= {"t": 1, "tau": graph.tau.size}
@@ -179,7 +183,7 @@ class RunGradient:
         for name, x in given.items():
             more = next(found)
             terms = [] if more is None else _terms(more)
-            later = [y for y in terms if _is_kept_factored(y)]
+            later = [y for y in terms if _is_kept_factored(y) and not self._reproducible]
             products[name] = [(y.args[0], y.args[1]) for y in later]
             for i, factors in enumerate(products[name]):
                 gives |= dict(zip(_names(name, i), factors, strict=True))
@@ -188,9 +192,8 @@ class RunGradient:
                 for y in terms:
                     total = total if y in later else ops.apply("add", total, y)
                 after[f"sum {name}"] = total
-        return _Reverse(
-            Plan(graph.native, after, inputs, own, shared, (), {}, gives=gives), products
-        )
+        parts = graph.native, after, inputs, own, shared, (), {}
+        return _Reverse(Plan(*parts, gives=gives, reproducible=self._reproducible), products)
 
     # ---- running ------------------------------------------------------------------------------
 

@@ -36,7 +36,7 @@ from phipsi.contact.contact_rows import (
 )
 from phipsi.contact.delassus import Delassus, masks_of
 from phipsi.contact.geometry.slots import Slots
-from phipsi.contact.row_products import row_forces, row_rates
+from phipsi.contact.row_products import host_motions, row_forces, row_rates
 from phipsi.contact.slot_rows import RowBlocks, row_blocks, slot_impulses, world_impulses
 from phipsi.laws import law_operations as ops
 from phipsi.laws.calls import Callee, Held, call
@@ -252,9 +252,7 @@ class StepRows:
         """Motions of hosts that forces on them cause."""
         if self.caused is not None:
             return self.caused(forces)
-        admittance: Any = Traced(self._admittance)
-        f: Any = Traced(forces)
-        return (admittance @ f.reshape(-1)).reshape(-1, 6)
+        return host_motions(self._plan, self._admittance, forces)
 
     def _product(self, forces: Node) -> Any:
         """Velocities of normals that forces on hosts cause."""

@@ -16,6 +16,7 @@ from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import Expr
 from phipsi.model import Model
 from phipsi.model.closures import ClosureSet
+from phipsi.model.flexible_hinge import packed_inertia, packed_port
 from phipsi.operators.inputs import own_rows
 from phipsi.operators.own_blocks import Table
 from phipsi.proofs.degree import Degrees, chance
@@ -74,6 +75,12 @@ def bound(probability: float) -> str:
 def sides(identity: Identity, state: State) -> tuple[Array, Array]:
     """Both sides of an identity in one state, or arrays that are equal if they are."""
     if identity.check is not None:
+        if state.model.is_flexible:
+            raise InputError(
+                f"{identity.name!r} is checked with formulas for rigid bodies, and bodies of this "
+                "mechanism deform. Equations between operators can be proved for it; the check:\n"
+                "    pp.prove(…, model=model.with_rigid_bodies())"
+            )
         claim = identity.check(state)
         return claim.lhs, claim.rhs
     lhs, rhs = identity.sides
@@ -84,6 +91,8 @@ def sides(identity: Identity, state: State) -> tuple[Array, Array]:
     if not identity.sweeps:
         return state.applied(lhs), right
     left = [state.swept(lhs, identity.sweeps, how) for how in ("as_written", "full")]
+    if lhs.is_vector and lhs.gives.index == "body":
+        right = state.rigid_rows(right)
     return np.concatenate(left), np.concatenate([right, right])
 
 
@@ -194,8 +203,10 @@ def bits_of(mechanism: Model) -> int:
     """The size of the model's own numbers in bits, over a common power of two."""
     model, closures = parts(mechanism)
     frames = [] if closures is None else [closures.points.rotation, closures.points.offset]
+    bodies = [packed_inertia(x) for x in model.flexible if x is not None]
+    ports = [packed_port(y) for x in model.flexible if x is not None for y in x.ports]
     arrays = [
-        *frames,
+        *frames, *map(np.array, (*bodies, *ports)),
         model.inertia_matrices, model.armature, model.gravity,
         *(x.translation for x in model.placements), *(x.rotation for x in model.placements),
     ]  # fmt: skip

@@ -25,6 +25,7 @@ from phipsi.model.points import PointSet
 from phipsi.operators import parse
 from phipsi.operators.block_formulas import Formula
 from phipsi.operators.catalogue import Riccati, definition, family_of
+from phipsi.operators.modal_definitions import definition_with_modes
 from phipsi.proofs.exact_array import NotRational
 
 _PRIMES = 50_697_537  # between 2³⁰ and 2³¹
@@ -50,10 +51,12 @@ class Degrees:
     def __init__(self, model: Model, points: PointSet) -> None:
         self._model, self._points = model, points
         turns = [_turn(joint) for joint in model.joints]
+        self._modal = 2 * model.is_flexible  # M is of second degree in modes
         self._path = sum(turns)
         subtrees = [model.tree.subtree(k) for k in range(model.n_bodies)]
         self._determinants = sum(
-            sum(model.joints[i].nv for i in bodies) * (4 * sum(turns[i] for i in bodies) + 6)
+            sum(model.joints[i].nv for i in bodies)
+            * (4 * sum(turns[i] for i in bodies) + 6 + self._modal)
             for bodies in subtrees
         )
         self._known: dict[Expr, Degree] = {}
@@ -113,15 +116,17 @@ class Degrees:
         if x.name == "tau":
             return self.of(_TAU)
         meaning = definition(x) if x.name != "s_gauge" else None
+        if self._modal and x.name in ("a", "b"):
+            meaning = definition_with_modes(x)
         if meaning is not None:
             return self.of(meaning)
         if x.row.riccati:
             return self._riccati(x.name, family_of(x))
         if not x.args and "q" not in x.row.needs:
-            return Degree(1, 0)
+            return Degree(1 + self._modal, 0)
         if x.name == "s_gauge":
             return Degree(4 * self._path + 6, 4 * self._path)
-        once = Degree(self._path + 2, self._path)
+        once = Degree(self._path + 2 + self._modal, self._path)
         if x.name in ("A", "Adot"):  # products of the axes of two frames and of their distance
             once = Degree(4 * self._path + 16, 4 * self._path + 8)
             if x.name == "Adot" and not x.args:
@@ -139,16 +144,19 @@ class Degrees:
             path *= max(self._model.n_bodies, 1)
             below = self._model.n_bodies * self._model.nv * (4 * path + 6)
         if name in ("P", "D"):
-            return Degree(below + 4 * path + 6, below + 4 * path)
-        return Degree(below + 6 * path + 12, below + 6 * path)
+            return Degree(below + 4 * path + 6 + 2 * self._modal, below + 4 * path)
+        return Degree(below + 6 * path + 12 + 2 * self._modal, below + 6 * path)
 
 
 def _turn(joint: Any) -> int:
     """The degree of the pose of a joint on its parent, and of its axes.
 
     A placement and a quaternion have degree two, an axis, which is a point of the sphere, two, the
-    rotation about it six, and a coordinate one.
+    rotation about it six, and a coordinate one. A port that moves is turned by the quaternion
+    (1, g), g of degree two in turns and modes, and then by its own: six, and a few for its shifts.
     """
+    ports = 14 if getattr(joint, "port_modes", 0) else 0
+    joint = getattr(joint, "joint", joint)
     if joint.degree is None:
         raise ModelError(
             f"an exact proof needs the degree of the formulas of {joint.kind} joints, which bounds "
@@ -157,7 +165,7 @@ def _turn(joint: Any) -> int:
             f"parameters and tangents of half angles) and `param_kinds`, or prove the identity "
             f"without a model."
         )
-    return 2 + joint.degree
+    return 2 + joint.degree + ports
 
 
 def chance(degree: int, bits: int, prime: int) -> float:

@@ -17,10 +17,14 @@ import numpy as np
 
 from phipsi.model import Model
 from phipsi.model.closures import ClosureSet
+from phipsi.model.flexible_hinge import FlexibleHinge
+from phipsi.model.flexible_inertia import FlexibleInertia
 from phipsi.model.joint import Joint
 from phipsi.model.points import PointSet
 from phipsi.model.scalars import rotation_of_quaternion
 from phipsi.operators.own_blocks import Table
+from phipsi.proofs.digits import Digits
+from phipsi.proofs.exact_flexible import ExactBody, own_body, own_port, random_body
 from phipsi.spatial import matrix_to_quat, skew
 
 Array = Any  # exact arrays; their class is `kind`
@@ -51,12 +55,31 @@ class ExactJoint:
         return getattr(self._joint, name)
 
 
+class ExactHinge:
+    """A `FlexibleHinge` whose parameters, body and port are exact."""
+
+    def __init__(
+        self, hinge: FlexibleHinge, own: tuple[Any, ...], body: ExactBody | None, port: Any
+    ) -> None:
+        self._hinge, self.inertia, self.port = hinge, body, port
+        numbers = [] if body is None else body.numbers
+        self.params = (*own, *numbers, *([] if port is None else port.numbers))
+
+    def spread(self, params: Sequence[Any]) -> list[Any]:
+        """All numbers; those that are zero in the model are not left out."""
+        return list(params)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._hinge, name)
+
+
 class Mechanism:
     """A model with exact numbers; the topology, the names and the joint types are the model's.
 
     `kind` is the class of the numbers (`Residues` of a prime, or `Digits`). With `draw`, all
     numbers are random: masses, moments, mass centres, placements, axes, pitches, gravity, and the
-    rotor inertias of joints that have one. Bodies without mass stay so. `plain` is the model.
+    rotor inertias of joints that have one, and those of flexible bodies. Bodies without mass stay
+    so. `plain` is the model.
     """
 
     def __init__(self, model: Model, kind: Any, draw: Draw | None = None) -> None:
@@ -69,8 +92,13 @@ class Mechanism:
         ]
         self.placement_rotations = [x.rotation for x in self.placements]
         self.placement_translations = [x.translation for x in self.placements]
-        self.joints = [ExactJoint(x, _params(x, numbers)) for x in model.joints]
-        inertias = [numbers.inertia(x) for x in model.inertia_matrices]
+        self.flexible = [None if x is None else numbers.flexible(x) for x in model.flexible]
+        self.joints = [self._joint(k, x) for k, x in enumerate(model.joints)]
+        inertias = [
+            numbers.inertia(x) if body is None else body.inertia_at(kind.of(np.zeros(body.modes)))
+            for x, body in zip(model.inertia_matrices, self.flexible, strict=True)
+        ]
+        inertias = [x[:6, :6] for x in inertias]
         self.inertia_matrices = np.stack(inertias) if inertias else kind.of(np.zeros((0, 6, 6)))
         self.inertias = [_mass_and_centre(x) for x in self.inertia_matrices]
         self.armature = numbers.where_any(model.armature)
@@ -78,6 +106,17 @@ class Mechanism:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.plain, name)
+
+    def _joint(self, k: int, joint: Joint) -> ExactJoint | ExactHinge:
+        if not isinstance(joint, FlexibleHinge):
+            return ExactJoint(joint, _params(joint, self._numbers))
+        above = self.flexible[self.plain.parent[k]] if self.plain.parent[k] >= 0 else None
+        port: Any = joint.port
+        if port is not None:  # the frame of the parent is no port of its body, and has no numbers
+            assert above is not None
+            port = above.ports.get(port.name) or own_port(_Own(self.kind), port)
+        own = _params(joint.joint, self._numbers)
+        return ExactHinge(joint, own, self.flexible[k], port)
 
     def drawn_blocks(self, table: Table) -> list[Array]:
         """The blocks of an own operator or vector, drawn once; symmetric ones stay symmetric."""
@@ -148,6 +187,9 @@ class _Own:
 
     where_any = inertia = symmetric = any
 
+    def flexible(self, body: FlexibleInertia) -> ExactBody:
+        return own_body(self, body)
+
     def rotation(self, matrix: Array) -> Array:
         return _rotation(self._kind.of(matrix_to_quat(matrix)))
 
@@ -189,6 +231,9 @@ class _Random:
         out[:3, :3] = half @ half.T - m * c @ c
         out[:3, 3:], out[3:, :3], out[3:, 3:] = m * c, -m * c, m * np.eye(3)
         return out
+
+    def flexible(self, body: FlexibleInertia) -> ExactBody:
+        return random_body(self, body, sized=self._kind is Digits)
 
     def rotation(self, matrix: Array) -> Array:
         return _rotation(self._draw(4))

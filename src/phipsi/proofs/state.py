@@ -15,6 +15,7 @@ from phipsi.backends.dense import arranged
 from phipsi.backends.dense.evaluation import Evaluation
 from phipsi.backends.dense.given_values import check_expression, dimension
 from phipsi.backends.reference import evaluate
+from phipsi.backends.storage_layout import body_slices
 from phipsi.compiler import compile
 from phipsi.expressions.node import Expr, leaf
 from phipsi.expressions.row import Row
@@ -96,7 +97,8 @@ class State:
         self.f0, self.f_ext = value("f0", len(self.points), 6), value("f_ext", n, 6)
         self.Udot = value("Udot", 0 if closures is None else closures.n_rows)
         self.free = known.get("free", self.kind.of(rng.integers(2, size=nv).astype(float)))
-        self._free = {any_motion: draw(n, 6)}
+        rows = dimension(MOTIONS, self.model, self.points)
+        self._free = {any_motion: draw(rows)}
         self.dq, self.dv, self.dvdot, self.dtau = (value(name, nv) for name in DIRECTIONS)
         self.dinertia = value("dinertia", n, 10)
         self.any_efforts = draw(nv)
@@ -166,8 +168,10 @@ class State:
         """The result of the sweeps that are compiled from an expression, on these exact numbers.
 
         A vector as it is; an operator applied to the random vector of `applied`, by its sweeps or
-        (mode "dense") by the matrix that they write. The program is that of the model.
+        (mode "dense") by the matrix that they write. The program is that of the model. Bodies with
+        modes have six rows in operands and results of sweeps: operators are written as matrices.
         """
+        mode = "dense" if self.model.is_flexible else mode
         if not self.model.n_bodies:  # nothing to sweep over
             return self.applied(expr)
         program = compile(
@@ -179,7 +183,7 @@ class State:
             backend="reference",
         )
         column = None
-        if not expr.is_vector:
+        if not expr.is_vector and mode != "dense":
             blocks = (-1, 6) if expr.takes.index in ("body", "point") else (-1,)
             column = self._column(expr).reshape(blocks)
         given = {name: changes.get(name, getattr(self, name, column)) for name in program.inputs}
@@ -193,6 +197,11 @@ class State:
         if mode == "dense" and not expr.is_vector:
             return value @ self._column(expr)
         return value.reshape(-1, 1)
+
+    def rigid_rows(self, column: Array) -> Array:
+        """The six rows of every body that sweeps give, of a vector with modal rows."""
+        parts = [column[at.start : at.start + 6] for at in body_slices(self.model)]
+        return np.concatenate(parts) if self.model.is_flexible else column
 
     @cached_property
     def _floating_points(self) -> PointSet:

@@ -46,6 +46,7 @@ INVERSES = [
 
 PRODUCTS = [
     rule("whiten φ",                   whiten @ H @ phi,        H @ psi,                         "SOA Lemma 0.4; 88-11 a.35"),
+    rule("whiten φ̃",                   whiten @ H @ phi_tilde,  H @ psi @ E_phi,                 "SOA Lemma 0.4; SOA eq. .46"),
     rule("colour ψ",                   colour @ H @ psi,        H @ phi,                         "88-11 a.32"),
     rule("colour a gain",              psi @ K @ colour,        phi @ K,                         "88-11 a.39"),
     rule("whiten a gain",              phi @ K @ whiten,        psi @ K,                         "88-11 a.41"),

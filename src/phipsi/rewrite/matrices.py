@@ -33,8 +33,8 @@ from phipsi.expressions.functions import cross
 from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import Expr, Number, block_diagonal, product, total_of
 from phipsi.expressions.structure import is_anticausal, is_causal, is_memoryless
-from phipsi.operators.catalogue import E_phi, H, V, phi, v
-from phipsi.operators.transitions import plain_transition, strict_transition
+from phipsi.operators.catalogue import E_phi, H, V, family_of, phi, v
+from phipsi.operators.transitions import plain_transition, strict_transition, transition_with
 from phipsi.rewrite.collect import split_sign
 from phipsi.rewrite.expansion import Factors, Terms, multiply_out
 from phipsi.rewrite.patterns import rebuild_inside
@@ -175,11 +175,20 @@ def _composite(factors: Factors) -> tuple[int, int, Split] | None:
     a, b = plain_transition(left), plain_transition(right)
     assert a is not None and b is not None
     after = (
-        block_diagonal(left @ core @ right.T)
-        + strict_transition(a) @ block_diagonal(a @ core @ right.T)
-        + block_diagonal(left @ core @ b.T) @ strict_transition(b).T
+        _diagonal(left, core, right)
+        + strict_transition(a) @ _diagonal(a, core, right)
+        + _diagonal(left, core, b) @ strict_transition(b).T
     )
     return i, j, Split(left @ core @ right.T, after)
+
+
+def _diagonal(left: Expr, core: Expr, right: Expr) -> Expr:
+    """bd(T₁ X T₂*), of which bd(ψ M φ*) = P has a name: it solves P = M + E_ψ P E_φ*."""
+    if left.op is Op.LEAF and left.row.riccati and left is family_of(left).psi:
+        family = family_of(left)
+        if core is family.M and right is transition_with(family.E):
+            return family.P
+    return block_diagonal(left @ core @ right.T)
 
 
 # ---- cross products between transition operators -------------------------------------------------

@@ -325,6 +325,11 @@ class Equations:
             return np.zeros(np.shape(t))
         return np.zeros(np.shape(t)) + self.forces.potential_energy(self.forces.state(t, q, v))
 
+    def element_forces(self, t: Array, q: Array, v: Array) -> tuple[Array, Array | None]:
+        """Efforts (k, nv) of the force elements, and their forces on bodies (k, n, 6) or None."""
+        efforts, loads = self.forces.acting(self.forces.state(t, q, v), np.zeros_like(v))
+        return efforts, loads[0] if loads else None
+
     def check(self, t: float, q: Array, v: Array) -> None:
         """Evaluate once; raise an error that names what is wrong."""
         for element in self.forces.bound:

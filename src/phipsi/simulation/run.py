@@ -539,6 +539,7 @@ class _Run:
             complete=complete,
             integrator=self.method.name,
             stored=self.equations.potential_energy,
+            acting=self.equations.element_forces if self.equations.forces else None,
             dense=self.dense,
             system=self.system,
             quadratures=dict(zip(beside.names, found[:-1].T, strict=True)),

@@ -85,8 +85,8 @@ class Simulator:
     such as "M" or "gravity", or "inertia" for the ten `inertial_parameters` of every body; of a
     `System` these and "Jr";
     `episodes`, when trajectories end and start again; `smoothing`, J, of gradients through
-    contacts, see `gradient`; `reproducible`, whether steps and rollouts use no fused multiply-add:
-    then they have the bits of the step in WebAssembly, C and on a live page.
+    contacts, see `gradient`; `reproducible`, whether steps, rollouts and gradients use no fused
+    multiply-add: then steps have the bits of those in WebAssembly, C and on a live page.
     **Attributes:** `model`, `dt`, `integrator`, `smoothing`, `laws`, `reproducible`; `parameters`,
     of the laws, by name with their values; `recordable`, the names of what `rollout` can record.
 
@@ -573,7 +573,8 @@ class Simulator:
         if runs is None:
             method = METHODS[self.integrator]
             parts = self._graph, method, records, self._shapes, tuple(state.own), wrt
-            runs = self._gradients[key] = RunGradient(*parts, smoothing=kappa)
+            runs = RunGradient(*parts, smoothing=kappa, reproducible=self.reproducible)
+            self._gradients[key] = runs
         found, forward = runs.gradient(
             self.dt, steps, state.steps, state.arrays(), given, weights, every,
             None if segment is None else whole_number("segment", segment),

@@ -19,7 +19,8 @@ discrete Lagrange–d'Alembert principle, at the middle of the step.
 
     ∂L/∂q = (dHT{v}* φ + H cross(E_φ* V)* φ) M V − H φ M φ* gravity
 
-is what `gradient` makes of the kinetic energy: one sweep out and one back, with p on the way. The
+is what `gradient` makes of the kinetic energy: one sweep out and one back, with p on the way. With
+flexible bodies it has the terms of Ṁ and Ė, elastic forces and damping of modes too. The
 equation is solved by iteration of w ← ℳ⁻¹ (…), O(N) each.
 
 **Source:** Marsden and West 2001, 1.3 and 2.3; Bou-Rabee and Marsden 2009; Hairer, Lubich and
@@ -39,7 +40,7 @@ from numpy.typing import NDArray
 from phipsi.backends.program import Program
 from phipsi.compiler import compile
 from phipsi.motion.implicit import solve
-from phipsi.motion.lagrangian import MOMENTA, RATES_OF_MOMENTA, SLOPE, SLOPE_WITH_FORCES
+from phipsi.motion.lagrangian import MOMENTA, RATES_OF_MOMENTA, slope
 from phipsi.simulation.equations import Equations
 from phipsi.simulation.stepper import Diverged
 
@@ -51,12 +52,11 @@ def variational(
 ) -> Callable[[float, Array, Array, float], tuple[Array, Array, Array]]:
     """(t, q, v, h) → q⁺, v⁺ and what the quadratures gain."""
     model, chart = equations.model, equations.chart
-    by_q = _evaluated(
-        compile(SLOPE_WITH_FORCES if equations.forces.act_on_bodies else SLOPE, model)
-    )
+    form = slope(model.is_flexible, bool(equations.forces.act_on_bodies))
+    by_q = _evaluated(compile(form, model))
     momenta, rates = (_evaluated(compile(x, model)) for x in (MOMENTA, RATES_OF_MOMENTA))
 
-    def slope(t: float, q: Array, w: Array) -> Array:
+    def force(t: float, q: Array, w: Array) -> Array:
         effort, loads = equations.acting(t, q, w)
         out = by_q(q, w, *loads) + effort
         if not np.isfinite(out).all():
@@ -75,7 +75,7 @@ def variational(
         def image(w: Array) -> tuple[Array, float, float]:
             at = chart.middle(q, w, h)
             now = momenta(at, w)
-            wanted = chart.wanted(w, h, p, slope(middle, at, w), now)
+            wanted = chart.wanted(w, h, p, force(middle, at, w), now)
             new = moving(middle, at, wanted)
             return new, abs(float((new - w) @ (wanted - now))), abs(float(new @ wanted))
 
@@ -86,7 +86,7 @@ def variational(
                 f"step's start; the step of {h:.3g} s is too long for this motion"
             )
         at, q1 = chart.middle(q, w, h), chart.end(q, w, h)
-        p1 = chart.after(q, w, h, p, slope(middle, at, w))
+        p1 = chart.after(q, w, h, p, force(middle, at, w))
         gain = np.zeros(0)
         if len(equations.quadratures):
             gain = h * equations.rates(middle, at, w)[1]

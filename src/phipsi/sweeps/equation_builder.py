@@ -31,6 +31,7 @@ from phipsi.sweeps.operations import operation
 
 _SYMMETRIC = (Kind.SYMMETRIC, Kind.INERTIA)
 _STRONGER = (Kind.SYMMETRIC, Kind.INERTIA)
+_OF_TURNING = (Kind.GYRATION, Kind.TURNING)  # what sliding does not enter
 MOST_WORK = 10_000
 """The most blocks to build for one program; the largest of the library has 1,300."""
 
@@ -124,6 +125,8 @@ class Builder:
             return self.apply("lever", x.args[0], y)
         kinds = (x.type.kind, y.type.kind)
         kind = Kind.RIGID if kinds == (Kind.RIGID, Kind.RIGID) else Kind.GENERAL
+        if kinds[1] in _OF_TURNING or (kinds[0] in _OF_TURNING and kinds[1] is Kind.RIGID_T):
+            kind = Kind.TURNING
         return self.make("mul", (x, y), None, Type(domain, x.type.rows, y.type.cols, kind))
 
     def mul_symmetric(self, x: Field, y: Field) -> Field:
@@ -204,6 +207,8 @@ class Builder:
         kind = Kind.INERTIA if inertia else Kind.SYMMETRIC if symmetric else Kind.GENERAL
         if all(x.type.kind is Kind.GYRATION for _, x in kept):
             kind = Kind.GYRATION
+        elif all(x.type.kind in _OF_TURNING for _, x in kept):
+            kind = Kind.TURNING
         domains = {x.type.domain for _, x in kept}
         domain = domains.pop() if len(domains) == 1 else Domain.BODY
         t = like.type
@@ -361,6 +366,8 @@ class Builder:
         candidates = [type_.kind, *(k for k in (Kind.SYMMETRIC, Kind.GENERAL) if k != type_.kind)]
         if type_.kind is Kind.GENERAL:
             candidates = [Kind.GENERAL]
+        elif type_.kind is Kind.GYRATION:
+            candidates = [Kind.GYRATION, Kind.TURNING, Kind.GENERAL]
         for kind in candidates:
             t = Type(type_.domain, type_.rows, type_.cols, kind)
             z = Field(operation("rec"), (), None, t, self._count)

@@ -71,6 +71,7 @@ class Kind(Enum):
         "inertia"  # ten parameters: mass, first moments, moments; sums and rigid congruences stay
     )
     GYRATION = "gyration"  # [[A, 0], [−p~, 0]], how a momentum changes; sums and rigid moves stay
+    TURNING = "turning"  # [A, 0] with three columns, of turning alone; left factors and moves stay
     RIGID = "rigid"  # [[R, l~ R], [0, R]], a rigid force transformation
     RIGID_T = "rigid transposed"
     STEP = "step"  # [[R, l~ R, 0], [0, R, 0], [Q* diag(R, R), 0]], E_φ of a body on a port

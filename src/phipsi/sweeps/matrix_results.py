@@ -26,8 +26,8 @@ from phipsi.expressions.node import (
     product,
     total_of,
 )
-from phipsi.expressions.structure import is_anticausal, is_causal, is_memoryless
-from phipsi.operators.catalogue import B, E_phi, phi
+from phipsi.expressions.structure import is_anticausal, is_causal, is_memoryless, is_strict
+from phipsi.operators.catalogue import B, E_phi, Riccati, family_of, phi
 from phipsi.operators.inputs import leaves_of
 from phipsi.operators.transitions import (
     is_one_step,
@@ -75,7 +75,7 @@ def lower_matrix(low: Lowering, x: Expr, *, local: bool = False) -> Field | None
     terms = matrix_terms(x)
     if terms is None or not all(_between_bodies(factors) for _, factors in terms):
         return None
-    gram = _gram(low, x, terms)
+    gram = _gram(low, x, terms) or _filtered(low, x, terms)
     if gram is not None:
         return gram
     parts: list[tuple[Part, Field]] = []
@@ -125,9 +125,7 @@ def _gram(low: Lowering, x: Expr, terms: list[tuple[Number, Factors]]) -> Field 
         low.has_gram = True
         if not low.options.grams:
             return None
-        b = low.builder
-        operator, seed = _seeded(low, inner.factors)
-        column = b.add([(1, seed), (sign, low.apply(operator, seed))])
+        b, column = low.builder, _filter_column(low, inner, sign)
         made = b.make(
             "gram",
             (column, b.mul(low.blocks.block(s), column)),
@@ -137,6 +135,35 @@ def _gram(low: Lowering, x: Expr, terms: list[tuple[Number, Factors]]) -> Field 
         type_ = Type(Domain.WORLD, all_of(x.gives.name), all_of(x.takes.name))
         return b.make("matrix", (made,), (Part("pairs", 1),), type_)
     return None
+
+
+def _filtered(low: Lowering, x: Expr, terms: list[tuple[Number, Factors]]) -> Field | None:
+    """S ± X* S = C* S with C = I ± X: one path, which begins with the block on the diagonal."""
+    if len(terms) != 2 or not x.takes.index == x.gives.index == "joint":
+        return None
+    for (c, middle), (sign, factors) in (terms, terms[::-1]):
+        s, count = product(middle), len(middle)
+        if c != 1 or abs(sign) != 1 or s.T is not s or not is_memoryless(s.structure):
+            continue
+        outer = factors[: len(factors) - count]
+        if not outer or factors[len(outer) :] != middle:
+            continue
+        inner = product(outer).T
+        if not is_causal(inner.structure) or not is_strict(inner.structure):
+            continue
+        b = low.builder
+        column = b.mul(low.blocks.block(s), _filter_column(low, inner, sign))
+        type_ = Type(Domain.WORLD, all_of(x.gives.name), all_of(x.takes.name))
+        return b.make("matrix", (column,), (Part("path of adjoint", 1),), type_)
+    return None
+
+
+def _filter_column(low: Lowering, inner: Expr, sign: Number) -> Field:
+    """(I ± X) applied to the identity of one column block, along the path from there."""
+    _, seed = _seeded(low, inner.factors)
+    flat = low.options.flat and low.options.several
+    path = _path(low, _by_one_step(inner) if flat else inner, flat=flat)
+    return low.builder.add([(1, seed), (sign, path)])
 
 
 def _between_bodies(factors: tuple[Expr, ...]) -> bool:
@@ -182,6 +209,10 @@ def _paths(
 ) -> list[tuple[Part, Field]]:
     """One path field per direction; an operator and its adjoint share one."""
     out: list[tuple[Part, Field]] = []
+    if low.options.flat:
+        causal, anticausal = (
+            [(c, _by_one_step(y)) for c, y in terms] for terms in (causal, anticausal)
+        )
     causal, anticausal = _common_heads(causal), _common_heads(anticausal)
     walks = {y for _, y in (*causal, *anticausal)}
     flat = low.options.flat and (low.options.several or len(walks) > 1)
@@ -231,13 +262,34 @@ def _plain_head(factors: tuple[Expr, ...]) -> tuple[Expr, ...]:
     return factors
 
 
+def _by_one_step(x: Expr) -> Expr:
+    """ψ̃ and ψ K as ψ E with what stands behind it: their paths begin alike."""
+    for i, y in enumerate(x.factors):
+        if y.op is not Op.LEAF or not y.row.riccati:
+            continue
+        f, before, after = family_of(y), x.factors[:i], x.factors[i + 1 :]
+        if y is f.psi_tilde:
+            return product((*before, f.psi, f.E, f.proj_bar, *after))
+        if y is f.psi and after and after[0] is f.K:
+            return product((*before, f.psi, f.E, f.G, *after[1:]))
+    return x
+
+
 def _transition(x: Expr) -> int | None:
-    """Where the last moving factor stands, if there is one only (φ E_φ counts as φ̃)."""
+    """Where the last moving factor stands, if there is one only (T E counts as one)."""
     moving = [i for i, y in enumerate(x.factors) if not is_memoryless(y.structure)]
     if len(moving) == 2 and moving[1] == moving[0] + 1:
-        pair = x.factors[moving[0] : moving[1] + 1]
-        return moving[1] if pair == (phi, E_phi) else None
+        first, second = x.factors[moving[0] : moving[1] + 1]
+        return moving[1] if (first, second) == (phi, E_phi) or _articulated(first, second) else None
     return moving[0] if len(moving) == 1 else None
+
+
+def _articulated(first: Expr, second: Expr) -> bool:
+    """True for ψ E_φ."""
+    if first.op is not Op.LEAF or not first.row.riccati:
+        return False
+    family = family_of(first)
+    return first is family.psi and second is family.E is E_phi
 
 
 def _path(low: Lowering, x: Expr, *, flat: bool = False) -> Field:
@@ -250,25 +302,63 @@ def _flat_path(low: Lowering, x: Expr) -> Field | None:
     """The same in the axes and about the origin of the path's root body, where φ is all ones.
 
     φ = W⁻¹ T W with W(k) = φ(root, k) and T(j, k) = I for k outboard of j: values do not change
-    along the path, and a block is a product of values of the two bodies.
+    along the path, and a block is a product of values of the two bodies. With ψ E_φ in its place
+    they lose W G H W⁻¹ of themselves at every body.
     """
     at = _transition(x) if x.takes.per_body else None
-    if at is None or plain_transition(x.factors[at]) is not phi:
+    if at is None:
+        return None
+    articulated = at > 0 and _articulated(*x.factors[at - 1 : at + 1])
+    if not articulated and plain_transition(x.factors[at]) is not phi:
         return None
     b = low.builder
-    head, tail = x.factors[:at], x.factors[at + 1 :]
+    head, tail = x.factors[: at - articulated], x.factors[at + 1 :]
     if not head or not tail:
         return None
     last = tail[-1].takes
     assert last is not None
     seed = b.leaf("path_seed", Type(Domain.BODY, low.blocks.size(last), SEED), "bodies")
     pose = low.blocks.root_pose()
-    start = b.mul(b.mul(pose, low.blocks.block(product(tail))), seed)
-    z = b.fixpoint(start.type, lambda z: b.add([(1, start), (1, b.up(z))]))
-    if x.factors[at] is _PHI_TILDE:
-        z = b.up(z)
     back = b.apply("rigid_inverse", pose)
+    family = family_of(x.factors[at - 1]) if articulated else None
+    block = low.blocks.block(product(tail)) if family is None else _behind(low, family, tail)
+    start = b.mul(b.mul(pose, block), seed)
+    if family is not None:
+        gain = b.mul(pose, low.blocks.block(family.G))
+        hinge = b.mul(low.blocks.block(family.H), back)
+
+        def onward(z: Field) -> Field:
+            """E_ψ leaves π̄ z of what comes to a body, and the start is added behind it."""
+            return b.up(b.add([(1, start), (1, z), (-1, b.mul(gain, b.mul(hinge, z)))]))
+
+        z = b.fixpoint(start.type, onward)
+    else:
+        z = b.fixpoint(start.type, lambda z: b.add([(1, start), (1, b.up(z))]))
+        if x.factors[at] is _PHI_TILDE:
+            z = b.up(z)
     return b.mul(b.mul(low.blocks.block(product(head)), back), z)
+
+
+def _behind(low: Lowering, family: Riccati, tail: Factors) -> Field:
+    """The block of a tail whose terms may begin with π̄: X − G (H X), thinner than π̄ X."""
+    b, inner = low.builder, list[tuple[Number, Expr]]()
+    outer: list[tuple[Number, Expr]] = []
+    for c, y in _terms_of_tail(tail):
+        if y.factors[0] is family.proj_bar and len(y.factors) > 1:
+            inner.append((c, product(y.factors[1:])))
+        else:
+            outer.append((c, y))
+    parts = [(c, low.blocks.block(y)) for c, y in outer]
+    if inner:
+        x = low.blocks.block(total_of(inner))
+        gain, hinge = low.blocks.block(family.G), low.blocks.block(family.H)
+        parts += [(1, x), (-1, b.mul(gain, b.mul(hinge, x)))]
+    return b.add(parts)
+
+
+def _terms_of_tail(tail: Factors) -> list[tuple[Number, Expr]]:
+    """The terms of a tail that is one sum, else the tail itself."""
+    return list(tail[0].terms) if len(tail) == 1 else [(1, product(tail))]
 
 
 def _seeded(low: Lowering, factors: tuple[Expr, ...]) -> tuple[Expr, Field]:

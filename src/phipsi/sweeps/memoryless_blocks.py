@@ -496,9 +496,18 @@ class Blocks:
         b = self.builder
         a0, ea, a1 = self._one_step(left)
         b0, eb, b1 = self._one_step(right)
+        family = family_of(left) if left.name == "E_psi" else None
+        if family is not None and left is not right and "proj_bar" not in self.given:
+            s, a1 = self._without_joint(family, s), None  # thinner than π̄ written out
         inner = self._sandwich(b.mul(ea, a1) if a1 else ea, s, b.mul(eb, b1) if b1 else eb)
         out = b.up(inner)
         return self._sandwich(a0, out, b0) if a0 or b0 else out
+
+    def _without_joint(self, family: Riccati, s: Field) -> Field:
+        """π̄ S = S − G (H S)."""
+        b = self.builder
+        moved = b.mul(self.block(family.G), b.mul(self.block(family.H), s))
+        return b.add([(1, s), (-1, moved)])
 
     def step_out(self, left: Expr, s: Field, right: Expr, *, local: bool = False) -> Field:
         """bd(E₁* S E₂): E₁(p,k)* S(p) E₂(p,k)."""

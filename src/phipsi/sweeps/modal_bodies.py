@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
-from phipsi.model.flexible_hinge import FlexibleHinge
 from phipsi.sweeps.arithmetic import Arithmetic, Block
 from phipsi.sweeps.entries import (
     Entry,
@@ -116,12 +115,12 @@ def add_along(
 
 def modes_of(joint: Any) -> int:
     """How many modes the outboard body of a joint has."""
-    return joint.modes if isinstance(joint, FlexibleHinge) else 0
+    return getattr(joint, "modes", 0)
 
 
 def port_modes_of(joint: Any) -> int:
     """How many modes move the port on which a joint sits."""
-    return joint.port_modes if isinstance(joint, FlexibleHinge) else 0
+    return getattr(joint, "port_modes", 0)
 
 
 def own_modes(a: Arithmetic, name: str) -> list[Entry]:
@@ -335,7 +334,7 @@ class MovingPort:
 
 def port_transform(a: Arithmetic, x: Field) -> Block:
     """φ(parent, port): the frame of the port in that of the parent."""
-    if not isinstance(a.joint, FlexibleHinge) or a.joint.port is None:
+    if getattr(a.joint, "port", None) is None:
         return a.rigid_block(identity(3), [0, 0, 0])
     port = MovingPort(a)
     return a.rigid_block(port.turn, port.origin)

@@ -70,12 +70,16 @@ def _sizes(r: int, columns: int) -> Size:
 def _entries(x: Field, size: Size) -> int:
     """One operation for each number of a block."""
     rows, cols = size(x.type.rows), size(x.type.cols)
+    if x.type.kind is Kind.TURNING:
+        return 3 * rows
     return rows * (rows + 1) // 2 if x.type.kind is Kind.SYMMETRIC else rows * cols
 
 
 def _product_cost(x: Field, size: Size) -> int:
     left = x.args[0].type
     rows, inner, cols = size(x.type.rows), size(left.cols), size(x.type.cols)
+    if x.type.kind is Kind.TURNING:
+        cols, inner = 3, 3 if x.args[1].type.kind is Kind.RIGID_T else inner
     if left.kind in (*_RIGID, Kind.INERTIA):
         return 42 * cols
     if _is_step(x.args[0]):

@@ -88,6 +88,7 @@ FACTORIZATION: list[Identity] = [
     used("innovations factorization", "Lemma 0.3 / Lemma 3"),
     t("Lemma 0.3 (residual)",   "mass_matrix (I - H psi K)* D^-1 (I - H psi K)", "I",      "SOA eq. 0.30"),
     used("whiten φ", "Lemma 0.4 / Lemma 4"),
+    used("whiten φ̃"),
     used("colour ψ"),
     used("colour a gain"),
     used("whiten a gain"),

@@ -41,6 +41,8 @@ _PROJECTED = 1e-9
 # With more rates than this, projections of many states take too long.
 _LARGE = 300
 Stored = Callable[[Array, Array, Array], Array]
+Acting = Callable[[Array, Array, Array], tuple[Array, Array | None]]
+"""Times (k,), q, v → efforts (k, nv) of force elements, and forces on bodies (k, n, 6) or None."""
 
 
 @final
@@ -56,6 +58,8 @@ class Trajectory:
     name → its value at the end of the run; `events`, a tuple of `EventRecord`; `phases`, the
     stretches between changes of topology, empty if there were none;
     `contacts`, a `ContactRecord`, of runs with contacts;
+    `acting`, a function of times, q and v with the efforts of force elements and their forces on
+    bodies, None without elements and for runs from files;
     `complete`, whether the run came to its end or to an event that stops it;
     `integrator`, its name. Arrays are read-only.
 
@@ -85,6 +89,7 @@ class Trajectory:
         phases: tuple[Any, ...] = (),
         quadratures: Mapping[str, Array] | None = None,
         totals: Mapping[str, float] | None = None,
+        acting: Acting | None = None,
     ) -> None:
         self._contacts: ContactRecord | None = None
         self.model, self.phases = model, phases
@@ -97,7 +102,7 @@ class Trajectory:
             if system is not None and len(t):
                 constraint_residuals = system.residual(self.q)
         self.constraint_residuals = _frozen(constraint_residuals)
-        self._stored, self._dense = stored, dense
+        self._stored, self._dense, self.acting = stored, dense, acting
         columns = {name: _frozen(x) for name, x in (quadratures or {}).items()}
         self.quadratures: Mapping[str, Array] = MappingProxyType(columns)
         self.totals: Mapping[str, float] = MappingProxyType(dict(totals or {}))

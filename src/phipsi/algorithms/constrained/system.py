@@ -318,7 +318,8 @@ class System(Model):
 
         start, batch = self._flat(self.model.neutral() if q0 is None else q0, real=True)
         _check_search(tolerance=tolerance, max_iterations=max_iterations, restarts=restarts)
-        held = as_list("fixed", fixed, "['joint1']")
+        clocks = [c.clock for c in self.constraints if c.clock is not None]
+        held = list(dict.fromkeys([*as_list("fixed", fixed, "['joint1']"), *clocks]))
         options: dict[str, Any] = dict(
             fixed=held, limits=limits, tolerance=tolerance, max_iterations=max_iterations
         )

@@ -33,7 +33,7 @@ from phipsi.expressions.node import Expr
 from phipsi.expressions.spaces import ROW_FORCES
 from phipsi.model.mechanisms import of_mechanisms, of_modes, of_trees, tree_of
 from phipsi.model.model import Model
-from phipsi.operators import A, J, as_matrix, mass_matrix, operand
+from phipsi.operators import A, D, H, J, K, as_matrix, identity, mass_matrix, operand, psi
 from phipsi.operators import vdot as vdot_leaf
 
 Array = NDArray[Any]
@@ -64,11 +64,17 @@ def inverse_dynamics_operators(modal: bool) -> tuple[Expr, Expr, Expr]:
 
 @cache
 def forward_dynamics_operators(modal: bool) -> tuple[Expr, Expr, Expr]:
-    """∂v̇/∂q, ∂v̇/∂v and ∂v̇/∂τ, the first two as products of two matrices."""
+    """∂v̇/∂q, ∂v̇/∂v and ∂v̇/∂τ, the first two as products of two matrices.
+
+    −ℳ⁻¹ ∂τ/∂q = −(C* D⁻¹) (C ∂τ/∂q) with C = I − H ψ K. C H φ is H ψ, so the right factor is
+    computed along paths like ∂τ/∂q itself, and the left one is zero but for joints above a joint.
+    """
     inverse = MASS_MATRIX_INVERSE
     accelerations = {vdot_leaf: FORWARD_DYNAMICS_FD3}
     by_q, by_v, _ = (substitute(x, accelerations) for x in inverse_dynamics_operators(modal))
-    return -(as_matrix(inverse) @ as_matrix(by_q)), -(as_matrix(inverse) @ as_matrix(by_v)), inverse
+    whiten = identity(H.gives) - H @ psi @ K
+    left = as_matrix(whiten.T @ D.inv)
+    return -(left @ as_matrix(whiten @ by_q)), -(left @ as_matrix(whiten @ by_v)), inverse
 
 
 _OF_EFFORTS = Form(inverse_dynamics_operators, "dense", EffortDerivatives)

@@ -12,7 +12,6 @@ from phipsi.backends.storage_layout import body_slices
 from phipsi.errors import InputError
 from phipsi.expressions.spaces import ONE
 from phipsi.model import Model
-from phipsi.model.flexible_hinge import FlexibleHinge
 from phipsi.model.flexible_ports import Port
 from phipsi.model.points import PointSet
 from phipsi.model.scalars import NUMPY_OPS, ScalarOps
@@ -34,13 +33,6 @@ class Configuration:
         dtype: np.dtype[Any],
         kind: Any = np.ndarray,
     ) -> None:
-        exact = kind is not np.ndarray
-        if model.is_flexible and exact:
-            raise InputError(
-                "proofs are for rigid bodies, and bodies of this mechanism deform: their numbers "
-                "are not exact. Prove it for any tree, without a model, or compare numbers:\n"
-                "    pp.dense(expr, model, q, …)"
-            )
         self.model, self.points, self.arguments, self.dtype = model, points, arguments, dtype
         self.kind: Any = kind
         n = model.n_bodies
@@ -84,7 +76,8 @@ class Configuration:
         if parent >= 0 and model.modes[parent]:
             port, eta = self._port(k), self.modes(parent)
             turn = self.port_turn(k)
-            origin = port.position + port.moves @ eta + (port.shortening @ eta) @ eta / 2
+            bent = along_modes(port.shortening, eta) @ eta / 2
+            origin = port.position + port.moves @ eta + bent
             self.offset[k] = origin + turn @ self.offset[k]
             self.rotation[k] = turn @ self.rotation[k]
         if parent < 0:
@@ -100,8 +93,7 @@ class Configuration:
         return self.argument("q")[end - self.model.modes[k] : end]
 
     def _port(self, k: int) -> Port:
-        hinge = self.model.joints[k]
-        assert isinstance(hinge, FlexibleHinge) and hinge.port is not None
+        hinge: Any = self.model.joints[k]
         return hinge.port
 
     def port_turn(self, k: int) -> Array:
@@ -121,8 +113,8 @@ class Configuration:
         out = self.zeros(6, len(eta))
         for i in range(len(eta)):
             rate = np.linalg.solve(less, skew(port.turns[:, i] / 2) @ (np.eye(3) + R)) @ R.T
-            out[:3, i] = turn.T @ np.array([rate[2, 1], rate[0, 2], rate[1, 0]])
-        out[3:] = turn.T @ (port.moves + port.shortening @ eta)
+            out[:3, i] = turn.T @ self.array([rate[2, 1], rate[0, 2], rate[1, 0]])
+        out[3:] = turn.T @ (port.moves + along_modes(port.shortening, eta))
         return out
 
     def put_at(self, poses: Array) -> None:
@@ -210,3 +202,11 @@ class Configuration:
         out = self.eye(6 + self.model.modes[k])
         out[:6, :6] = turn
         return out
+
+
+def along_modes(x: Array, eta: Array) -> Array:
+    """Σ_j x[..., j] η_j, for any kind of numbers."""
+    out = x[..., 0] * eta[0]
+    for j in range(1, len(eta)):
+        out = out + x[..., j] * eta[j]
+    return out

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.backends.dense.configuration import Configuration
+from phipsi.backends.dense.configuration import Configuration, along_modes
 from phipsi.spatial import crm
 from phipsi.spatial import phi as rigid
 
@@ -91,7 +91,7 @@ def _port_bias(c: Configuration, k: int, rate: Array) -> Array:
     g, g_rate = port.turns @ eta / 2, port.turns @ rate / 2
     moving = c.port_motion(k) @ rate
     spin, slide = moving[:3], moving[3:]
-    bend = c.port_turn(k).T @ ((port.shortening @ rate) @ rate)
+    bend = c.port_turn(k).T @ (along_modes(port.shortening, rate) @ rate)
     scale = 1 + g @ g
     return np.concatenate([-2 * (g @ g_rate) / scale * spin, bend - np.cross(spin, slide)])
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.backends.dense.configuration import Configuration
+from phipsi.backends.dense.configuration import Configuration, along_modes
 from phipsi.backends.dense.modal_formulas import inertia
 from phipsi.spatial import crm, crq, skew
 from phipsi.spatial import phi as rigid
@@ -105,10 +105,12 @@ class _MovedPort:
         port, along = self.port, [self.rates[d] for d in names]
         if not names:
             eta = self.eta
-            return port.position + port.moves @ eta + (port.shortening @ eta) @ eta / 2
+            return port.position + port.moves @ eta + along_modes(port.shortening, eta) @ eta / 2
         if len(names) == 1:
-            return (port.moves + port.shortening @ self.eta) @ along[0]
-        return (port.shortening @ along[0]) @ along[1] if len(names) == 2 else self.c.zeros(3)
+            return (port.moves + along_modes(port.shortening, self.eta)) @ along[0]
+        if len(names) == 2:
+            return along_modes(port.shortening, along[0]) @ along[1]
+        return self.c.zeros(3)
 
     def whole(self) -> Array:
         """[X_c; Π*] along all directions that are not modes."""

@@ -15,13 +15,16 @@ SEEDS = {"joint": 20, "body": 26, "point": 32, "link": 38, "parameter": 44}
 # the columns of the seeds in the order of paths
 SINGLE, TOGETHER, FIRST, SEED_COLUMN = 0, 2, 4, 5
 BRANCH = 50  # address: branching bodies
-RELATED = 51  # address: for every two rates, whether one of their joints is above the other
+# address: the entries of factors that meet in a product, for groups and for one configuration
+MEETINGS = {False: 51, True: 52}
+GRAM_TILES = 53  # the same of Gram products
+CARRIERS, N_CARRIERS = 54, 55  # bodies with points outboard: address, number
 # start of the scratch areas, in numbers: records of bodies, points, links, rows and the whole for
 # what a configuration has once, what paths leave for each other, small matrices, matrices between
-# rows, columns moved aside, factors of Gram products, sines and cosines, then records per column
-OFFSETS = 52
+# rows, factors of products, factors of Gram products, sines and cosines, then records per column
+OFFSETS = 56
 (
-    BODIES, POINTS, LINKS, ROWS, WORLD, PATHS, SMALLS, ROW_MATRICES, ASIDE, GRAMS, ANGLES,
+    BODIES, POINTS, LINKS, ROWS, WORLD, PATHS, SMALLS, ROW_MATRICES, FACTORS, GRAMS, ANGLES,
     COLUMN_BODIES, COLUMN_POINTS, COLUMN_LINKS, COLUMN_ROWS, COLUMN_WORLD,
 ) = range(OFFSETS, OFFSETS + 16)  # fmt: skip
 PATH_STRIDE = OFFSETS + 16  # numbers that one pair of paths leaves

@@ -22,6 +22,7 @@ from phipsi.backends.native.calls import direct_call as direct
 from phipsi.backends.native.calls.batch_loop import core_pattern, define_groups, define_loop
 from phipsi.backends.native.calls.scratch import SLOTS
 from phipsi.backends.native.kernel import plan as planning
+from phipsi.backends.native.kernel.carriers import carriers
 from phipsi.backends.native.kernel.emission import KnownRecord, Parts, Slot
 from phipsi.backends.native.kernel.kernel import Kernel
 from phipsi.backends.native.kernel.phases import Phase, phases_of
@@ -29,12 +30,13 @@ from phipsi.backends.native.kernel.plan import Plan, root
 from phipsi.backends.native.kernel.rematerialisation import rematerialise
 from phipsi.backends.native.kernel.results import is_matrix
 from phipsi.backends.native.matrices import products
+from phipsi.backends.native.matrices.meeting_tiles import meeting_table, tile_shape
 from phipsi.backends.native.matrices.path_tables import branch_slots, seeds_of
 from phipsi.backends.native.matrices.structural_zeros import (
+    factors_of,
     filled_chunks,
+    joints_above,
     of_blocks,
-    of_branches,
-    related,
     zeros_stay,
 )
 from phipsi.backends.native.native_legality import check
@@ -50,7 +52,7 @@ from phipsi.operators.inputs import row_named
 from phipsi.operators.own_blocks import Table
 from phipsi.sweeps.ir import Domain, Field, Loop, Reads, Step, StepKind, dependencies
 from phipsi.sweeps.operations import operation
-from phipsi.sweeps.request import Result
+from phipsi.sweeps.request import Result, fields_of
 
 _LARGE = 1 << 20  # bytes of scratch of a group
 
@@ -77,8 +79,8 @@ def plan_native(program: SweepProgram, target: Target | None = None) -> tuple[Un
     lowered, widest = program.lowered, max((c.nv for c in tables.codes), default=0)
 
     steps, results = own_steps(program.steps, lowered.results)
-    outputs = [r.field for r in results]
-    check("own steps", steps, [*outputs, *(r.left for r in results if r.left is not None)])
+    outputs = fields_of(results)
+    check("own steps", steps, outputs)
     phases = phases_of(steps, outputs)
     check("phases", phases, _fields(phases))
     before = _fields(phases)
@@ -175,8 +177,23 @@ class Unit:
         self.filled = [
             filled_chunks(r, model, points, lanes) if zeros_stay(r) else None for r in results
         ]
-        factors = [r for r in results if r.left is not None and of_branches(r)]
-        self.related = related(model) if factors else None
+        self.meetings = self._meetings()
+        self.carriers = carriers(model, points)
+
+    def _meetings(self) -> dict[int, np.ndarray]:
+        """The tables of tiles: of products, for groups and for one configuration, and of Grams."""
+        t, model, out = self.target, self.program.model, dict[int, np.ndarray]()
+        factors = products.patterns(self.results, model, self.program.points)
+        shape = tile_shape(model.nv, t.registers)
+        if factors:
+            out[record.MEETINGS[False]] = meeting_table(factors, shape, t.unit * t.lanes)
+            if t.lanes > 1:
+                one = tile_shape(model.nv, t.registers, t.lanes)
+                out[record.MEETINGS[True]] = meeting_table(factors, one, t.unit)
+        if any(x.operation.reads is Reads.PATHS for p in self.phases for x in p.pairs):
+            above = joints_above(model)
+            out[record.GRAM_TILES] = meeting_table([(above, above.T)], shape, t.unit * t.lanes)
+        return out
 
     def emit(self) -> str:
         """The program as LLVM text: the one-lane kernel, and the ways to call it."""
@@ -248,8 +265,7 @@ class Unit:
         out[record.ROW_ORDERS[True]] = self.tables.rows_with_hubs.rows
         if self.branches is not None:
             out[record.BRANCH] = self.branches
-        if self.related is not None:
-            out[record.RELATED] = self.related
+        out |= self.meetings | {record.CARRIERS: self.carriers}
         first = record.BUFFERS + 2 * len(self.shapes) + len(self.slots)
         out |= {first + i: x for i, x in enumerate(self.filled) if x is not None}
         return out
@@ -304,6 +320,7 @@ class Unit:
         n_rows, n_links = layout.row_count(points), len(self.tables.link_integers)
         n_hubs = len(self.tables.rows_with_hubs.hubs)
         data[:6] = model.n_bodies, len(points), model.nv, n_rows, n_links, n_hubs
+        data[record.N_CARRIERS] = len(self.carriers)
         orders = {False: self.tables.rows, True: self.tables.rows_with_hubs}
         for hubs, order in orders.items():
             data[record.ROW_ORDERS[hubs] + 1 : record.ROW_ORDERS[hubs] + 3] = (
@@ -332,9 +349,9 @@ class Unit:
         small = 3 * sum(w * w for w in widths)
         used = [orders[planning.is_local(x)] for x in plan.row_matrices]
         matrices = sum(order.entries + 3 * len(order.rows) for order in used)
-        aside = products.workspace(self.results, model.nv, self.target.lanes, self.target.unit)
+        factors = len(factors_of(self.results)) * model.nv**2
         angles = 2 * (model.nq + self.target.lanes)
-        between = [n_pairs * int(data[record.PATH_STRIDE]), small, matrices, aside, grams, angles]
+        between = [n_pairs * int(data[record.PATH_STRIDE]), small, matrices, factors, grams, angles]
         first = len(once) + len(between)
         rooms = [-(-n // self.target.lanes) * self.target.lanes for n in counts]  # whole tiles
         if alone:

@@ -92,6 +92,38 @@ def _ball(x: Any, r: Any, b: Placed) -> Slot:
     return Slot(np.where(there, gap, INACTIVE), normal, x - r * normal, x - distance * normal)
 
 
+def ellipsoid_field(a: Placed, b: Placed) -> list[Slot]:
+    """The lowest point along the normal of the triangle below it, found in `_ROUNDS`.
+
+    Where two triangles follow each other, as at a ridge, both planes bound the ground there: the
+    contact is with the farther one.
+    """
+    slot = _on_plane(a, _corner(_lowest(a, b.R[:, 2]), b))
+    for _ in range(_ROUNDS):
+        before, slot = slot, _on_plane(a, _corner(slot.x_a, b))
+    last = _corner(slot.x_a, b).normal - slot.normal
+    turned = (last @ last > 1e-20) & (before.gap > slot.gap) & (before.gap < INACTIVE)
+    return [Slot(*(np.where(turned, x, y) for x, y in zip(before, slot, strict=True)))]
+
+
+_ROUNDS = 3
+
+
+def _on_plane(a: Placed, below: Slot) -> Slot:
+    """The contact of an ellipsoid with the plane of a triangle."""
+    n = below.normal
+    point = _lowest(a, n)
+    gap = n @ (point - below.x_b)
+    there = np.where(below.gap < INACTIVE, gap, INACTIVE)
+    return Slot(there, n, point, point - gap * n)
+
+
+def _lowest(a: Placed, n: Any) -> Any:
+    """The point of an ellipsoid that is the lowest along n: x − R S² R* n/|S R* n|."""
+    s = a.p * (a.R.T @ n)
+    return a.x - a.R @ (a.p * s / np.sqrt(s @ s))
+
+
 def _corner(x: Any, b: Placed) -> Slot:
     p = b.R.T @ (x - b.x)
     (u, v), heights, steps = _around(p, b)

@@ -44,6 +44,7 @@ FORMULAS: dict[tuple[str, str], Formula] = {
     ("Sphere", "HeightField"): height_field_pairs.sphere_field,
     ("Capsule", "HeightField"): height_field_pairs.capsule_field,
     ("Cylinder", "HeightField"): height_field_pairs.cylinder_field,
+    ("Ellipsoid", "HeightField"): height_field_pairs.ellipsoid_field,
     ("Box", "HeightField"): height_field_pairs.box_field,
     ("ConvexMesh", "HeightField"): height_field_pairs.mesh_field,
 }

@@ -75,6 +75,12 @@ def modal_slice(model: Model, body: int) -> slice:
     return slice(stop - model.modes[body], stop)
 
 
+def joint_entries(model: Model) -> Array:
+    """The places in q of the joints, without modes."""
+    modal = [modal_slice(model, k) for k in range(model.n_bodies)]
+    return np.delete(np.arange(model.nq), np.concatenate([np.arange(model.nq)[s] for s in modal]))
+
+
 def drawn_bodies(model: Model) -> frozenset[int]:
     """Bodies that are drawn by their deformed shape."""
     return frozenset(k for k, x in _flexible(model) if drawn_shape(x) is not None)

@@ -65,7 +65,8 @@ def page_html(title: str, parts: PageParts) -> str:
     drawn = ["three.min.js", "deformation.js", "scene.js"] if "scene" in data else []
     flexible = data.get("scene", {}).get("flexible")
     bends = ["exaggeration.js"] if flexible and "amplitudes" not in data else []
-    scripts = [*drawn, "page.js", *bends, *parts.get("scripts", ())]
+    machines = ["machines.js"] if data.get("scene", {}).get("machines") else []
+    scripts = [*drawn, "page.js", *bends, *machines, *parts.get("scripts", ())]
     styles = ["page.css", *parts.get("styles", ())]
     fields = {
         "policy": " 'wasm-unsafe-eval'" * bool(parts.get("wasm"))

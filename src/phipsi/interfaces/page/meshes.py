@@ -336,6 +336,21 @@ def _pack(surface: _Surface, scale: tuple[float, ...], most: int) -> tuple[dict[
     return plain, Solid(-1, "box", (x, y, z), position=middle)
 
 
+def with_surfaces(
+    meshes: Meshes, found: Iterable[tuple[int, tuple[Array, Array], Pose, Color]]
+) -> Meshes:
+    """The meshes, and solids: body, corners with triangles, pose in the body, linear colour."""
+    parts, packed = list(meshes.parts), list(meshes.packed)
+    for body, (points, triangles), X, color in found:
+        surface = _Surface(np.asarray(points, float), np.asarray(triangles, np.int64), None, 0.0)
+        plain, bounds = _pack(surface, (1.0, 1.0, 1.0), len(triangles))
+        at = X.rotation @ bounds.position + X.translation
+        box = Solid(body, "box", bounds.scale, X.rotation, at)
+        parts.append(MeshPart(body, len(packed), X, color, 1.0, box))
+        packed.append(plain)
+    return Meshes(tuple(parts), tuple(packed), meshes.notices)
+
+
 def _bytes(values: Array) -> str:
     return base64.b64encode(np.ascontiguousarray(values).tobytes()).decode("ascii")
 

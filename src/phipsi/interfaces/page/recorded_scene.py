@@ -14,6 +14,7 @@ from phipsi.compiler import compile
 from phipsi.constraints import Constraint
 from phipsi.errors import PhipsiError
 from phipsi.interfaces.page.deformed_shapes import modal_slice, packed
+from phipsi.interfaces.page.machine_parts import hidden_bodies
 from phipsi.interfaces.page.scene import Drawing
 from phipsi.interfaces.page.shapes_and_colors import Spans, tips
 from phipsi.model import Model
@@ -34,20 +35,26 @@ _LARGE = 300  # rates; with more, constraint forces take too long
 _TRAIL_COLORS = ((1.0, 0.54, 0.24), (0.30, 0.79, 0.94), (0.98, 0.45, 0.72), (0.65, 0.90, 0.35))
 
 
+_NOT_UNIQUE = "Constraint forces are not shown: this mechanism has none that are unique."
+
+
 def recorded_scene(trajectory: Trajectory) -> dict[str, Any]:
     """The scene of a run: the description, and poses, paths and forces over time."""
     model = trajectory.model
     times = frame_times(trajectory)
     fine = frame_times(trajectory, _TRAIL_RATE)
     closures, passing = _closures(trajectory)
-    pairs = trajectory.contacts.contacts.pairs if trajectory.has_contacts else ()
+    touching = trajectory.contacts.contacts if trajectory.has_contacts else None
+    pairs = () if touching is None else touching.pairs  # stops and ropes alone have none
     what = Drawing(model, closures, passing, pairs, _present(trajectory), trajectory.has_contacts)
     q = trajectory.resample(times).q
     X = body_poses(model, q).reshape(len(times), -1, 4, 4)
+    if trajectory.system is not None:
+        what.constraints = trajectory.system.constraints
     description = what.description(q)
     poses = np.concatenate([matrix_to_quat(X[..., :3, :3]), X[..., :3, 3]], axis=-1)
     size = description["radius"]
-    held, untold = _constraint_arrows(trajectory, times, X, size)
+    held, untold, efforts = _constraint_arrows(trajectory, times, X, size)
     paths = zip(_paths(trajectory, fine), _TRAIL_COLORS, strict=False)
     return {
         **description,
@@ -60,6 +67,7 @@ def recorded_scene(trajectory: Trajectory) -> dict[str, Any]:
             for (name, points), color in paths
         ],
         "trail_span": float(np.clip(0.35 * (times[-1] - times[0]), 0.05, 2.0)),
+        "machines": _with_efforts(model, description["machines"], efforts),
         "arrows": [*_contact_arrows(trajectory, times, size), *held],
         "notices": [*description["notices"], *untold],
     }
@@ -103,6 +111,8 @@ def _contact_arrows(trajectory: Trajectory, times: Array, radius: float) -> list
     if not trajectory.has_contacts or not trajectory.contacts.has_forces:
         return []
     record = trajectory.contacts
+    if record.contacts is None:
+        return []
     body_a, body_b = record.contacts.slot_bodies.T  # numbers among bodies with shapes, −1: world
     forces = np.where(body_a[:, None] >= 0, 1.0, -1.0) * record.forces[..., 3:]
     points = np.where((body_a >= 0)[:, None], record.points.point_a, record.points.point_b)
@@ -116,17 +126,34 @@ def _contact_arrows(trajectory: Trajectory, times: Array, radius: float) -> list
     ]  # fmt: skip
 
 
+def _with_efforts(
+    model: Model, machines: list[dict[str, Any]], efforts: Array | None
+) -> list[dict[str, Any]]:
+    """Machine elements with the efforts (frames, rows, nv) of their rows on their joints."""
+    if efforts is None:
+        return machines
+    out: list[dict[str, Any]] = []
+    for one in machines:
+        row, count = one["rows"]
+        rates = [model.v_slices[k].start for k in one["bodies"]]
+        out.append({**one, "efforts": packed(efforts[:, row : row + count].sum(1)[:, rates])})
+    return out
+
+
 def _constraint_arrows(
     trajectory: Trajectory, times: Array, X: Array, radius: float
-) -> tuple[list[dict[str, Any]], list[str]]:
+) -> tuple[list[dict[str, Any]], list[str], Array | None]:
     """The forces of closures on bodies at frames, or why they are not shown.
 
-    A trajectory does not say which force elements acted. Where its accelerations are those of the
-    efforts and gravity alone, the reactions of these are the right ones; elsewhere none is drawn.
+    Last the efforts −G* f of every row (frames, rows, nv), or None.
+
+    A run knows the force elements that acted; one from a file does not. Where accelerations are
+    those of the efforts, gravity and known elements, the reactions of these are the right ones;
+    elsewhere none is drawn.
     """
     system = trajectory.system
     if system is None or not system.n_rows or system.nv > _LARGE or len(times) < 2:
-        return [], []
+        return [], [], None
     points = system.closures.points
     other = system.closures.mate
     shown_points = [
@@ -139,20 +166,28 @@ def _constraint_arrows(
     inner = np.clip(times[some], times[0] + h, times[-1] - h)
     around = [trajectory.resample(inner + x) for x in (-h, 0.0, h)]
     here = around[1]
-    tau = np.nan_to_num(here.tau)
+    tau, f_ext = np.nan_to_num(here.tau), None
+    if trajectory.acting is not None:
+        elements, f_ext = trajectory.acting(inner, here.q, here.v)
+        tau = tau + elements
     try:
         measured = (around[2].v - around[0].v) / (2 * h)
-        expected = forward_dynamics(system, here.q, here.v, tau)
-        reactions = joint_reactions(system, here.q, here.v, tau).closures
+        motion = forward_dynamics(system, here.q, here.v, tau, f_ext, multipliers=True)
+        expected = motion.vdot
+        reactions = joint_reactions(system, here.q, here.v, tau, f_ext).closures
     except PhipsiError:
-        return [], ["Constraint forces are not shown: this mechanism has none that are unique."]
+        return [], [_NOT_UNIQUE], None
     scale = 1.0 + np.abs(expected).max(axis=1)
     right = np.abs(measured - expected).max(axis=1) < 1e-3 * scale
     if right.mean() < 0.5:
-        return [], [
-            "Constraint forces are not shown: forces besides the efforts and gravity act, "
-            "and a trajectory does not say which."
-        ]
+        return (
+            [],
+            [
+                "Constraint forces are not shown: forces besides the efforts and gravity act, "
+                "and a trajectory does not say which."
+            ],
+            None,
+        )
     near = np.clip(np.searchsorted(some, np.arange(len(times))), 0, len(some) - 1)
     at = np.empty((len(times), len(shown_points), 3))
     force = np.empty_like(at)
@@ -162,7 +197,9 @@ def _constraint_arrows(
         local = np.where(right[:, None], reactions[:, i, 3:], 0.0)[near]
         force[:, k] = np.einsum("tij,tj->ti", R @ points.rotation[i], local)
     names = [points.names[i].rpartition(".")[0] for i in shown_points]
-    return [_arrows(system, "constraint", names, at, force, radius)], []
+    efforts = -motion.f[..., None] * system.jacobian(here.q)
+    efforts = np.where(right[:, None, None], efforts, np.nan)[near]
+    return [_arrows(system, "constraint", names, at, force, radius)], [], efforts
 
 
 def _arrows(
@@ -229,7 +266,9 @@ def frame_times(trajectory: Trajectory, rate: int = _RATE) -> Array:
 def _paths(trajectory: Trajectory, times: Array) -> list[tuple[str, Array]]:
     """Where the tips are, by name (k, 3), in the model's world."""
     poses = body_poses(trajectory.model, trajectory.resample(times).q).reshape(len(times), -1, 4, 4)
+    held = () if trajectory.system is None else trajectory.system.constraints
+    hidden = hidden_bodies(trajectory.model, held)
     return [
         (name, poses[:, body, :3, 3] + poses[:, body, :3, :3] @ offset)
-        for name, body, offset in tips(trajectory.model)
+        for name, body, offset in tips(trajectory.model, hidden=hidden)
     ]

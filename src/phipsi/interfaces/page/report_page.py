@@ -348,8 +348,9 @@ def plots(trajectory: Trajectory) -> list[dict[str, Any]]:
     out.append(_plot("Rates", "v", units[1], smooth.t, v_names, smooth.v))
     if np.nan_to_num(trajectory.tau).any():
         out.append(_plot("Efforts", "of the controller", "N·m, N", smooth.t, v_names, smooth.tau))
-    if trajectory.has_contacts and trajectory.contacts.has_forces:
-        out.append(_forces(trajectory.contacts))
+    touching = trajectory.contacts if trajectory.has_contacts else None
+    if touching is not None and touching.names and touching.has_forces:  # not stops and ropes alone
+        out.append(_forces(touching))
     return [plot for plot in out if plot["series"]]
 
 

@@ -16,9 +16,11 @@ from phipsi.interfaces.page.deformed_shapes import (
     deformed_bodies,
     deformed_boxes,
     drawn_bodies,
+    joint_entries,
     ports_of,
 )
-from phipsi.interfaces.page.meshes import Meshes, read_meshes
+from phipsi.interfaces.page.machine_parts import Machine, hidden_bodies, machines_of, parts_of
+from phipsi.interfaces.page.meshes import Meshes, read_meshes, with_surfaces
 from phipsi.interfaces.page.shapes_and_colors import (
     FOOT,
     LINK,
@@ -76,6 +78,7 @@ def scene_description(
     if q is None:
         q = _assembled(mechanism)
     what = Drawing(mechanism.model, closures, pairs=pairs, meshes=meshes, colors=colors or {})
+    what.constraints = mechanism.constraints
     return what.description(np.asarray(q, dtype=float).reshape(-1, mechanism.nq))
 
 
@@ -95,14 +98,25 @@ class Drawing:
     has_contacts: bool | None = None
     meshes: bool = True
     colors: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    constraints: Sequence[Any] = ()
 
     def description(self, q: Array) -> dict[str, Any]:
         """The scene, such that all configurations (k, nq) fit into the view."""
         model, up = self.model, upright(self.model)
         poses = body_poses(model, q).reshape(len(q), -1, 4, 4)
         R, p = up @ poses[..., :3, :3], poses[..., :3, 3] @ up.T
+        hidden = hidden_bodies(model, self.constraints)
+        seen = [k for k in range(model.n_bodies) if k not in hidden]
+        p[:, list(hidden)] = p[:, seen[:1]]  # they take no room
         meshes = read_meshes(meshes_of(model)) if self.meshes else Meshes()
         whole = meshes.bodies | drawn_bodies(model)
+        machines = machines_of(model, self.constraints)
+        made = [(x.body, x.surface, x.pose, x.color) for x in parts_of(machines)]
+        meshes = with_surfaces(meshes, made)
+        inner = {*model.parent}  # bodies that carry others keep their own shape
+        whole |= {x[0] for x in made if x[0] != WORLD and x[0] not in inner}
+        whole |= {k for x in machines for k in x.drawn}
+        whole |= hidden
         solids = solids_of(model, self.closures, self.passing, whole)
         solids = self._finished(solids)
         boxes = [*solids, *(part.bounds for part in meshes.parts), *deformed_boxes(model)]
@@ -123,19 +137,27 @@ class Drawing:
         floor = ground if ground is not None or slabs else floor
         touches = bool(self.pairs) if self.has_contacts is None else self.has_contacts
         if floor is not None and not touches:
-            solids += _pedestals(model, boxes, self.closures, floor, up, radius)
+            wheels = {
+                x[0] for x in made
+            } | hidden  # machines stand without feet, which would hide them
+            solids += _pedestals(model, boxes, self.closures, floor, up, radius, wheels)
         weight = sum(x.mass for x in model.inertias) * float(np.linalg.norm(model.gravity))
         return {
             "name": model.name,
             "up": _rounded_list(matrix_to_quat(up)),
-            "bodies": [_body(model, k) for k in range(model.n_bodies)],
+            "bodies": [
+                _body(model, k) | ({"hidden": True} if k in hidden else {})
+                for k in range(model.n_bodies)
+            ],
             "solids": [_plain(solid) for solid in solids + slabs],
             "meshes": list(meshes.packed),
             "parts": self._parts(meshes),
             "flexible": [self._deformed(x) for x in deformed_bodies(model)],
             "ports": ports_of(model),
             "loops": [_loop(c, None) for c in self.closures if c.matrix is None]
-            + [_loop(c, when) for c, when in self.passing if c.matrix is None],
+            + [_loop(c, when) for c, when in self.passing if c.matrix is None]
+            + [_machine_label(x) for x in machines],
+            "machines": [_machine(model, x) for x in machines],
             "frames": [
                 {"name": name, "body": at, **_placed(X.rotation, X.translation)}
                 for name, (at, X) in model.frames.items()
@@ -189,9 +211,17 @@ class Drawing:
 
 
 def first_configuration(mechanism: Any) -> Array:
-    """The neutral configuration (nq,), of a system one nearby at which its loops are closed."""
+    """The neutral configuration (nq,), of a system one nearby at which its loops are closed.
+
+    Bodies that deform are undeformed: to close loops, modes would give way before joints do.
+    """
     q = mechanism.neutral()
-    return mechanism.assemble(q, restarts=20) if mechanism.n_rows else q
+    if not mechanism.n_rows:
+        return q
+    if not mechanism.is_flexible:
+        return mechanism.assemble(q, restarts=20)
+    q[joint_entries(mechanism.model)] = first_configuration(mechanism.with_rigid_bodies())
+    return q
 
 
 def scene_of_any_motion(mechanism: Any, q: Array, *, meshes: bool = True) -> dict[str, Any]:
@@ -269,6 +299,26 @@ def _axes(joint: joints.Joint) -> list[dict[str, Any]]:
         if length > 0:
             out.append({"axis": _rounded_list(direction / length), "turns": turns})
     return out
+
+
+def _machine(model: Model, x: Machine) -> dict[str, Any]:
+    """A machine element for the facts about its bodies."""
+    turns = [given_joint(model.joints[k]).kind != "prismatic" for k in x.bodies]
+    return {
+        "name": x.name,
+        "kind": x.kind,
+        "text": x.text,
+        "bodies": list(x.bodies),
+        "units": ["N·m" if t else "N" for t in turns],
+        "rows": [x.row, x.rows],
+    }
+
+
+def _machine_label(x: Machine) -> dict[str, Any]:
+    """Its name, where it is."""
+    body, place = x.place
+    end = {"body": int(body), "position": _rounded_list(place)}
+    return {"name": x.name, "ends": [end, end]}
 
 
 def _loop(closure: Closure, when: Spans | None) -> dict[str, Any]:
@@ -353,13 +403,14 @@ def _pedestals(
     floor: float,
     up: Array,
     radius: float,
+    without: set[int],
 ) -> list[Solid]:
     """A foot under every joint and pin that holds the mechanism to the world, to the floor."""
     if any(solid.body == WORLD and solid.color != PIN for solid in solids):
         return []
     out: list[Solid] = []
     roots = [i for i in range(model.n_bodies) if model.parent[i] == WORLD]
-    held = [i for i in roots if given_joint(model.joints[i]).nv < 3]
+    held = [i for i in roots if given_joint(model.joints[i]).nv < 3 and i not in without]
     places = [(i, np.asarray(model.placements[i].translation)) for i in held]
     for c in closures:
         ends = dict(c.points) if c.matrix is None else {}

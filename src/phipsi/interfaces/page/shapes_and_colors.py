@@ -109,11 +109,13 @@ def given_joint(joint: joints.Joint) -> joints.Joint:
     return joint.joint if isinstance(joint, FlexibleHinge) else joint
 
 
-def tips(model: Model, most: int = 4) -> list[tuple[str, int, Array]]:
+def tips(
+    model: Model, most: int = 4, hidden: frozenset[int] = frozenset()
+) -> list[tuple[str, int, Array]]:
     """Points worth following: (name, body, offset) at the ends of the branches."""
     out: list[tuple[str, int, Array]] = []
     for body in range(model.n_bodies):
-        if body in model.parent:
+        if body in model.parent or body in hidden:
             continue
         ends = [(name, pose.translation) for name, (at, pose) in model.frames.items() if at == body]
         com = np.asarray(model.inertias[body].com_B)

@@ -79,7 +79,7 @@ class BodyCode:
         if x in self.inside or is_remade(x) or root(x) is not x:  # views are never kept
             body = x.operation.body
             out = getattr(self, "_" + x.op)(x) if body is None else body(self, x)
-            if isinstance(out, bl.Dense) and not any(out.rows):
+            if isinstance(out, (bl.Dense, bl.Turning)) and not any(out.rows):
                 out = self.zeros(x)  # over the rates of a weld: zero, of the size of x
         else:
             out = self._kept(x)
@@ -116,6 +116,8 @@ class BodyCode:
             return bl.Inertia([0] * 10)
         if t.kind is Kind.GYRATION:
             return bl.Gyration([0] * 12)
+        if t.kind is Kind.TURNING:
+            return bl.Turning([[0] * 3] * self.size(t.rows))
         if t.kind is Kind.RIGID:
             return bl.rigid_zeros()
         if t.kind is Kind.RIGID_T:
@@ -135,8 +137,8 @@ class BodyCode:
         if isinstance(blank, bl.Symmetric):
             rows = value.dense()
             return bl.Symmetric(lower_half(rows), len(rows))
-        if isinstance(blank, bl.Dense):
-            return bl.Dense(value.dense())
+        if isinstance(blank, (bl.Dense, bl.Turning)):
+            return type(blank)(value.dense())
         raise AssertionError(
             f"{x!r} is stored as {type(blank).__name__}, not {type(value).__name__}"
         )

@@ -13,6 +13,7 @@ from typing import Any, final
 
 from phipsi.backends.native import data_record as record
 from phipsi.backends.native.kernel.body_code import BodyCode
+from phipsi.backends.native.kernel.carriers import for_points_only
 from phipsi.backends.native.kernel.emission import Emission, Parts
 from phipsi.backends.native.kernel.kernel_inputs import Inputs
 from phipsi.backends.native.kernel.phases import Phase
@@ -24,10 +25,18 @@ from phipsi.backends.native.matrices.matrix_memory import MatrixMemory
 from phipsi.backends.native.matrices.paths import Paths
 from phipsi.backends.native.tables import JointCode
 from phipsi.backends.native.text import llvm_text as ir
-from phipsi.backends.native.text.lane_arithmetic import Lane, i64, write_cases, write_loop
+from phipsi.backends.native.text.lane_arithmetic import (
+    I64,
+    WORD,
+    Lane,
+    i64,
+    write_cases,
+    write_loop,
+)
 from phipsi.expressions.spaces import space_named
 from phipsi.sweeps import entries as en
 from phipsi.sweeps.ir import Domain, Field, Loop, Reads, Step, StepKind, Variant
+from phipsi.sweeps.request import fields_of
 
 
 @final
@@ -42,6 +51,7 @@ class Kernel:
         self.function, self.sincos_function = k.function, k.sincos_function
         steps = [s for p in phases for s in p.steps]
         self._numbers = {id(s): i for i, s in enumerate(steps)}
+        self._for_points = for_points_only(phases, fields_of(parts.results))
         self._templates: dict[tuple[Field, str], list[Any]] = {}
         write_first_status(k)
         self.place = Place(k)
@@ -102,8 +112,22 @@ class Kernel:
                 continue
             self._clear(step)
             go = self._at_body if step.domain is Domain.BODY else self._at_other
+            if any(step is s for s in self._for_points):
+                self._run_for_points(step)
+                continue
             reverse = step.kind is StepKind.TIP_TO_BASE
             self.k.loop(self.k.count(step.domain), reverse, lambda i, s=step, go=go: go(s, i))
+
+    def _run_for_points(self, step: Step) -> None:
+        """A sweep from the base over the bodies that have points outboard."""
+        k, b = self.k, self.k.b
+        table = k.table(record.CARRIERS)
+
+        def body(i: Any) -> None:
+            where = k.at(table, b.mul(i, i64(WORD)))
+            self._at_body(step, b.load(where, typ=I64))
+
+        k.loop(k.word(record.N_CARRIERS), False, body)
 
     def _at_body(self, step: Step, k: Any) -> None:
         """A step at body k, once per joint type."""
@@ -140,8 +164,7 @@ class Kernel:
         """All effects of a step at one place: what is stored, added up or given out."""
         values = self._code(step, code)
         if step.kind is StepKind.PATH:
-            self.results.write_path(step, values)
-            self.paths.visit(step, values)
+            self.paths.visit(step, values, self.results.path_parts(step, values))
             return
         for x in step.fields:
             row = x.operation

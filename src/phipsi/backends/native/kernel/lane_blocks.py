@@ -118,6 +118,26 @@ class Gyration:
         return [[*row, 0, 0, 0] for row in (*self.a, *low)]
 
 
+class Turning:
+    """[A, 0] with six columns: the three of A, row by row."""
+
+    def __init__(self, rows: Sequence[Sequence[Entry]]) -> None:
+        self.rows: Rows = [list(r[:3]) for r in rows]
+
+    @property
+    def entries(self) -> list[Entry]:
+        """A row by row."""
+        return [x for r in self.rows for x in r]
+
+    def like(self, entries: Sequence[Entry]) -> Turning:
+        """A block of the same size with other entries."""
+        return Turning([entries[3 * i : 3 * i + 3] for i in range(len(self.rows))])
+
+    def dense(self) -> Rows:
+        """All rows."""
+        return [[*row, 0, 0, 0] for row in self.rows]
+
+
 class Rigid:
     """[[R, l~ R], [0, R]]: R (9) and l (3)."""
 
@@ -243,7 +263,9 @@ class Inverse(Symmetric):
         return out
 
 
-Block = Dense | Symmetric | Inertia | Gyration | Rigid | Transposed | Step | TransposedStep
+Block = (
+    Dense | Symmetric | Inertia | Gyration | Turning | Rigid | Transposed | Step | TransposedStep
+)
 
 
 # ---- blocks
@@ -262,15 +284,19 @@ def transpose(x: Block) -> Block:
         return TransposedStep(x)
     if isinstance(x, TransposedStep):
         return x.step
-    if isinstance(x, Gyration):
+    if isinstance(x, (Gyration, Turning)):
         return Dense(transpose_rows(x.dense()))
     return Dense(transpose_rows(x.rows)) if x.rows else x
 
 
 def times(x: Block, y: Block) -> Block:
     """x y."""
+    if isinstance(x, (Gyration, Turning)) and isinstance(y, Transposed):
+        return Turning(matmul([row[:3] for row in x.dense()], transpose_rows(y.rigid.turn)))
     if isinstance(y, Transposed) and all(is_zero(c) for c in y.rigid.arm):
         y = Rigid(transpose_rows(y.rigid.turn), y.rigid.arm)  # a turn back is a turn
+    if isinstance(y, (Gyration, Turning)):
+        return Turning(times(x, Dense([row[:3] for row in y.dense()])).dense())
     if isinstance(x, Rigid) and isinstance(y, Rigid):
         return Rigid(matmul(x.turn, y.turn), plus(x.arm, matvec(x.turn, y.arm)))
     if isinstance(x, Rigid):
@@ -455,6 +481,9 @@ def combine(terms: Sequence[tuple[Any, Block]]) -> Block:
     blocks = [x for _, x in terms]
     if all(isinstance(x, Inertia) for x in blocks) or all(isinstance(x, Gyration) for x in blocks):
         return _entrywise(terms, blocks[0])
+    if all(isinstance(x, (Gyration, Turning)) for x in blocks):
+        turning = [(c, Turning(x.dense())) for c, x in terms]
+        return _entrywise(turning, turning[0][1])
     if all(isinstance(x, (Symmetric, Inertia)) for x in blocks):
         plain = [(c, x.symmetric() if isinstance(x, Inertia) else x) for c, x in terms]
         return _entrywise(plain, plain[0][1])

@@ -75,6 +75,8 @@ def entry_count(x: Field, widest: int, modes: int = 0) -> int:
         return 12
     if t.kind is Kind.STEP:
         return 12 + 6 * modes
+    if t.kind is Kind.TURNING:
+        return 3 * size(t.rows)
     if t.kind is Kind.SYMMETRIC:
         n = size(t.rows)
         return n * (n + 1) // 2

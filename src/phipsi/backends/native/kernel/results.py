@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, final
 
 from phipsi.backends.failures import NOT_FINITE, SYMMETRY_TOLERANCE
@@ -53,28 +54,33 @@ class Results:
             out = bl.turned_back(out, self.place.turn())
         return out
 
-    def write_path(self, step: Step, values: BodyCode) -> None:
+    def path_parts(self, step: Step, values: BodyCode) -> list[tuple[Field, Callable[[], None]]]:
+        """What matrices take from the current path here: a field, and how its rows are written."""
+        fields = set(step.fields)
+        return [
+            (y, partial(self._write_part, r, part, y, values))
+            for r in self.matrices.from_blocks
+            for part, y in parts_of(r.field)
+            if y in fields and not (part.how == "path of adjoint" and self.matrices.mirrored(r))
+        ]
+
+    def _write_part(self, r: Result, part: Any, y: Field, values: BodyCode) -> None:
         """This body's rows of the current columns."""
         k, b, cs = self.k, self.k.b, self.columns
-        fields = set(step.fields)
-        for r in self.matrices.from_blocks:
-            base, width = self.matrices.base(r), k.count_of(r.takes)
-            alone = not cs.several and written_once(r.field)
-            for part, y in parts_of(r.field):
-                back = part.how == "path of adjoint"
-                if y not in fields or (back and self.matrices.mirrored(r)):
-                    continue
-                # a path of the adjoint holds columns of the transposed matrix
-                space, stride = (r.takes.dual, width) if back else (r.gives, None)
-                for j, (entry,) in enumerate(self._in_body_axes(values.value(y), space).rows):
-                    row, column = self._row(space, j), cs.column
-                    if back:
-                        row, column = column, row
-                    at = b.add(b.mul(row, width), column)
-                    if alone and not en.is_zero(entry):
-                        cs.put(entry, base, at, stride)
-                    else:
-                        cs.add(entry, part.coefficient, base, at, stride)
+        base, width = self.matrices.base(r), k.count_of(r.takes)
+        alone = not cs.several and written_once(r.field)
+        # a path of the adjoint holds columns of the transposed matrix
+        back = part.how == "path of adjoint"
+        space, stride = (r.takes.dual, width) if back else (r.gives, None)
+        for j, (entry,) in enumerate(self._in_body_axes(values.value(y), space).rows):
+            row, column = self._row(space, j), cs.column
+            if back:
+                row, column = column, row
+            at = b.add(b.mul(row, width), column)
+            if alone and not en.is_zero(entry):
+                cs.put(entry, base, at, stride)
+            else:
+                cs.add(entry, part.coefficient, base, at, stride)
 
     def write(self, step: Step, number: int, values: BodyCode) -> None:
         """The results whose fields this step, of that number, computes."""
@@ -160,7 +166,7 @@ class Results:
                 if y in self.matrices.grams:
                     assert part.coefficient == 1
                     self.matrices.grams[y].emit(self.matrices.base(r))
-        for r in k.results:
+        for r in self.matrices.made:
             if self.matrices.mirrored(r) or self.matrices.in_halves(r):
                 self.matrices.mirror(r)
         Products(k, self.matrices).emit()

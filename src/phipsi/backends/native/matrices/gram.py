@@ -9,6 +9,7 @@ Reasons: docs/decisions/0024.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, final
 
 from phipsi.backends.native import data_record as record
@@ -17,6 +18,7 @@ from phipsi.backends.native.kernel.body_code import BodyCode
 from phipsi.backends.native.kernel.emission import Emission
 from phipsi.backends.native.kernel.place import Place
 from phipsi.backends.native.matrices.columns import Columns
+from phipsi.backends.native.matrices.meeting_tiles import MeetingTiles, Shape
 from phipsi.backends.native.text.lane_arithmetic import Lane, i64, write_loop
 from phipsi.sweeps.ir import Field
 
@@ -40,9 +42,10 @@ class Gram:
         return first, k.at(first, size), n
 
     def clear(self, clear: Any) -> None:
-        """C is zero where no path leads."""
+        """C is zero where no path leads, and so is S C, of which tiles read all entries."""
         base, _, n = self._bases()
-        clear(base, self.k.b.mul(n, n))
+        count = i64(1 if self.k.several else 2)
+        clear(base, self.k.b.mul(self.k.b.mul(n, n), count))
 
     def visit(self, values: BodyCode) -> None:
         """This body's rows of the current columns."""
@@ -56,7 +59,46 @@ class Gram:
     # -- the product -------------------------------------------------------------------------------
 
     def emit(self, out: Any) -> None:
-        """Add the upper half of C* S C to a matrix between joints, joint by joint from the base."""
+        """The upper half of C* S C in a matrix between joints, where it takes the place of all.
+
+        Sums run over the joints that two columns share, from the base on.
+        """
+        if self.k.several:
+            self._along(out)
+            return
+        tiles = MeetingTiles(self.k, record.GRAM_TILES)
+        tiles.emit(partial(self._across, tiles, out), upper=True)
+
+    # -- lanes are configurations ------------------------------------------------------------------
+
+    def _across(
+        self, tiles: MeetingTiles, out: Any, i: Any, j: Any, shape: Shape, entries: tuple[Any, Any]
+    ) -> None:
+        """One tile."""
+        k, m, e, (height, width) = self.k, self.k.b, self.k.config, shape
+        c, sc, n = self._bases()
+        left, right = k.at(sc, m.mul(i, i64(k.bytes))), k.at(c, m.mul(j, i64(k.bytes)))
+
+        def term(_: Any, row: Any, sums: list[Any]) -> list[Any]:
+            mine, theirs = k.at(left, row), k.at(right, row)
+            others = [k.lane_load(theirs, i64(y * k.bytes)) for y in range(width)]
+            new: list[Any] = []
+            for x in range(height):
+                entry = k.lane_load(mine, i64(x * k.bytes))
+                for y in range(width):
+                    new.append(entry.times_plus(others[y], Lane(e, sums[x * width + y])).value)
+            return new
+
+        sums = tiles.sums(entries, e.constant(0.0).value, height * width, term)
+        for x in range(height):
+            row = m.add(m.mul(m.add(i, i64(x)), n), j)
+            where = k.at(out, m.mul(row, i64(k.bytes)))
+            for y in range(width):
+                k.lane_store(Lane(e, sums[x * width + y]), where, i64(y * k.bytes))
+
+    # -- lanes are columns of one configuration ----------------------------------------------------
+
+    def _along(self, out: Any) -> None:
         k, b = self.k, self.k.b
         widths = sorted({code.nv for code in k.codes} - {0})
 
@@ -97,39 +139,21 @@ class Gram:
         unit = i64(k.bytes)
         starts = [b.mul(b.add(start, i64(t)), n) for t in range(r)]  # of the joint's rows
         mine = b.mul(i, n)
-        lefts: list[Lane] = []
-        for row in starts:
-            where = b.mul(b.add(row, i), unit)
-            if k.several:
-                lefts.append(k.group.load_shared(k.at(sc, where)))
-            else:
-                lefts.append(k.lane_load(sc, where))
-        count = b.sub(last, i)
+        lefts = [k.group.load_shared(k.at(sc, b.mul(b.add(row, i), unit))) for row in starts]
+        count, g = b.sub(last, i), k.group
 
-        def entries(j: Any, load: Any, store: Any) -> None:
-            """Some entries of row i from column j on."""
-            at = b.add(mine, j)
-            total = k.group.constant(0.0) if first else load(out, at)
-            for left, row in zip(lefts, starts, strict=True):
-                total = left.times_plus(load(c, b.add(row, j)), total)
-            store(total, at)
-
-        if not k.several:
-
-            def put(x: Lane, at: Any) -> None:
-                k.store(x, out, at)
-
-            write_loop(b, count, lambda j: entries(b.add(i, j), k.load, put))
-            return
-        g = k.group
-
-        def group(j: Any) -> None:
+        def entries(j: Any) -> None:
+            """Some entries of row i from column i + j on."""
             column = b.add(i, j)
             mask = g.first(b.sub(last, column))
-            entries(
-                column,
-                lambda base, at: Lane(g, g.masked_load(k.at(base, b.mul(at, unit)), mask)),
-                lambda x, at: g.masked_store(x.value, k.at(out, b.mul(at, unit)), mask),
-            )
 
-        write_loop(b, count, group, g.lanes)
+            def load(base: Any, at: Any) -> Lane:
+                return Lane(g, g.masked_load(k.at(base, b.mul(at, unit)), mask))
+
+            at = b.add(mine, column)
+            total = g.constant(0.0) if first else load(out, at)
+            for left, row in zip(lefts, starts, strict=True):
+                total = left.times_plus(load(c, b.add(row, column)), total)
+            g.masked_store(total.value, k.at(out, b.mul(at, unit)), mask)
+
+        write_loop(b, count, entries, g.lanes)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any, final
 
+from phipsi.backends.native import data_record as record
 from phipsi.backends.native import tables
 from phipsi.backends.native.kernel.emission import Emission
 from phipsi.backends.native.kernel.place import Place
@@ -15,9 +16,11 @@ from phipsi.backends.native.matrices.dense_inverse import DenseInverse
 from phipsi.backends.native.matrices.gram import Gram
 from phipsi.backends.native.matrices.row_matrix import RowMatrix
 from phipsi.backends.native.matrices.structural_zeros import (
+    factors_of,
     is_gram,
+    left_of,
     of_blocks,
-    of_branches,
+    right_of,
     zeros_stay,
 )
 from phipsi.backends.native.matrices.tiles import mirror_tiles
@@ -27,14 +30,17 @@ from phipsi.expressions.spaces import space_named
 from phipsi.sweeps.ir import Domain, Field, Kind, Reads, parts_of
 from phipsi.sweeps.request import Result
 
+_OF_BLOCKS = ("blocks", "factor")
+
 
 @final
 class MatrixMemory:
     """Where the matrices of a kernel are.
 
     **Attributes:** `dense` and `rows`, the matrices that are solved with, dense ones and those
-    between constraint rows; `grams`, the products of columns; `from_blocks`, all matrices that are
-    assembled from blocks, whether they are results or solved with.
+    between constraint rows; `grams`, the products of columns; `factors`, those of products that
+    are not results; `made`, results and factors, without products; `from_blocks`, all matrices that
+    are assembled from blocks, whether they are results, multiplied or solved with.
     """
 
     def __init__(
@@ -45,7 +51,10 @@ class MatrixMemory:
         grams = [x for x in pairs if x.operation.reads is Reads.PATHS]
         self.grams = {x: Gram(k, place, columns, x, i) for i, x in enumerate(grams)}
         self.rows = {x: RowMatrix(k, place, x) for x in k.plan.row_matrices}
-        self.from_blocks = [r for r in k.results if r.layout == "blocks" and of_blocks(r.field)]
+        self.factors = factors_of(k.results)
+        self._places = {x.field: self._place(x, i) for i, x in enumerate(self.factors)}
+        self.made = [*(r for r in k.results if r.left is None), *self.factors]
+        self.from_blocks = [r for r in self.made if r.layout in _OF_BLOCKS and of_blocks(r.field)]
         for x in (*self.dense, *self.rows):
             if of_blocks(x):
                 takes, gives = (space_named(size[4:]) for size in (x.type.cols, x.type.rows))
@@ -53,9 +62,32 @@ class MatrixMemory:
 
     def base(self, r: Result) -> Any:
         """The address of a matrix."""
+        if r.layout == "factor":
+            return self._places[r.field]
         if r.layout != "small":
             return self.k.result_base(r)
         return (self.rows.get(r.field) or self.dense[r.field]).matrix
+
+    def _place(self, r: Result, number: int) -> Any:
+        """Where a factor is, the first of which have that number."""
+        k, b = self.k, self.k.b
+        size = b.mul(self._entries(r), i64(k.bytes * number))
+        return k.at(k.area(record.FACTORS, k.bytes), size)
+
+    def _entries(self, r: Result) -> Any:
+        """How many numbers a matrix has."""
+        k = self.k
+        return k.b.mul(k.count_of(r.gives), k.count_of(r.takes))
+
+    def left(self, r: Result) -> Any:
+        """The address of the left factor of a product."""
+        same = (s for s in self.k.results if s.field is r.left and s.left is None)
+        return self.base(next(same, left_of(r)))
+
+    def right(self, r: Result) -> Any:
+        """The address of the right factor of a product."""
+        same = (s for s in self.k.results if s.field is r.field and s.left is None)
+        return self.base(next(same, right_of(r)))
 
     def entry_index(self, r: Result, row: Any, column: Any) -> tuple[Any, Any]:
         """Where an entry of a matrix stands, and how far the same column of the next row is."""
@@ -67,16 +99,16 @@ class MatrixMemory:
     def clear(self) -> None:
         """Zero the matrices that are not filled everywhere."""
         k, b = self.k, self.k.b
-        kept = [r for r in k.results if self.kept(r)]
-        grams = [r for r in k.results if self._of_groups and is_gram(r)]
-        for r in k.results:
+        kept = [r for r in self.made if self.kept(r)]
+        grams = [r for r in self.made if self._of_groups and is_gram(r)]
+        for r in self.made:
             hinges = r.layout == "diagonal" and r.takes.index == r.gives.index == "joint"
             if r in grams:
                 continue
-            if r in kept or self.masked(r):
+            if r in kept:
                 if any(part.how == "diagonal" for part, _ in parts_of(r.field)):
                     self._clear_diagonal(r)
-            elif r.layout == "blocks" or hinges:  # narrow hinge blocks are padded with zeros
+            elif r.layout in _OF_BLOCKS or hinges:  # narrow hinge blocks are padded with zeros
                 self._clear_result(r)
         if not k.several and (kept or self.grams):
             with b.if_then(k.fresh):
@@ -100,7 +132,10 @@ class MatrixMemory:
         b.call_named("llvm.memset.p0.i64", ir.VOID, arguments)
 
     def _clear_result(self, r: Result) -> None:
-        self._clear(self.k.result_base(r), self.k.buffer_size(self.k.buffer_of(r)))
+        if r.layout == "factor":
+            self._clear(self.base(r), self._entries(r))
+        else:
+            self._clear(self.k.result_base(r), self.k.buffer_size(self.k.buffer_of(r)))
 
     def _clear_grams(self) -> None:
         for gram in self.grams.values():
@@ -109,7 +144,7 @@ class MatrixMemory:
     def _clear_diagonal(self, r: Result) -> None:
         """Zero the diagonal blocks of a matrix between joints: several parts may be added there."""
         k, b = self.k, self.k.b
-        base, n = k.result_base(r), k.count_of(r.takes)
+        base, n = self.base(r), k.count_of(r.takes)
 
         def body(k0: Any) -> None:
             start, end = k.body_integers(k0, tables.V_OFFSET, tables.V_END)
@@ -131,10 +166,6 @@ class MatrixMemory:
         """True for a matrix whose zeros stay in the buffer from group to group."""
         return self._of_groups and zeros_stay(r)
 
-    def masked(self, r: Result) -> bool:
-        """True for a right factor whose zeros are known, and not written."""
-        return self._of_groups and r.left is not None and of_branches(r)
-
     # -- symmetric matrices ------------------------------------------------------------------------
 
     def mirrored(self, r: Result) -> bool:
@@ -144,7 +175,7 @@ class MatrixMemory:
         """
         if not of_blocks(r.field) or not r.takes.index == r.gives.index == "joint":
             return False
-        if self.kept(r) or self.masked(r):  # both halves are written at once
+        if self.kept(r):  # both halves are written at once
             return False
         parts = parts_of(r.field)
         paths = {y: p.coefficient for p, y in parts if p.how == "path"}
@@ -156,14 +187,14 @@ class MatrixMemory:
 
     def in_halves(self, r: Result) -> bool:
         """True for a matrix between constraint rows that pairs of paths filled in two halves."""
-        if r.layout != "blocks" or not of_blocks(r.field) or r.takes.index != "row":
+        if r.layout not in _OF_BLOCKS or not of_blocks(r.field) or r.takes.index != "row":
             return False
         return any(part.how == "pairs" for part, _ in parts_of(r.field))
 
     def mirror(self, r: Result) -> None:
         """Fill the lower half of a symmetric matrix; between rows, add the two halves."""
         k, b = self.k, self.k.b
-        n, base, halves = k.count_of(r.takes), k.result_base(r), self.in_halves(r)
+        n, base, halves = k.count_of(r.takes), self.base(r), self.in_halves(r)
         if k.several and not halves:
             mirror_tiles(k, base, n)
             return

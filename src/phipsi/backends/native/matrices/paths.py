@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from itertools import zip_longest
 from typing import Any, final
 
@@ -102,24 +103,54 @@ class Paths:
         """True if there is anything to write before the joint types part."""
         return not all(needs_joint(pair.field.args[0]) for pair in self._pairs)
 
-    def visit(self, step: Step, values: BodyCode) -> None:
-        """What a path contributes to products at a body, and what it carries to the next one.
+    def visit(
+        self, step: Step, values: BodyCode, parts: list[tuple[Field, Callable[[], None]]]
+    ) -> None:
+        """What a path contributes to matrices at a body, and what it carries to the next one.
 
-        All is read before anything is written.
+        A value that is carried on is written when all that reads it has been, so that few numbers
+        wait in registers.
         """
+        tasks = [(read_on_path(y), write) for y, write in parts]
         for pair in self._pairs:
             if needs_joint(pair.field.args[0]):
-                pair.visit(values)
+                tasks.append((_read_by(pair.field), partial(pair.visit, values)))
         for gram in self._grams:
-            gram.visit(values)
+            tasks.append((_read_by(gram.field), partial(gram.visit, values)))
         sums = _carried(step)
-        found = [values.value(x) for x in sums]
-        blocks = [values.stored_form(x, values.value(x.args[0])) for x in sums]
-        for x, old, block in zip(sums, found, blocks, strict=True):
-            there = old.entries if len(old.entries) == len(block.entries) else block.entries[:0]
-            for i, (before, entry) in enumerate(zip_longest(there, block.entries)):
-                if before is not entry or not isinstance(entry, Lane):  # else it is there already
-                    self._keep(x, entry, i)
+        left = {x: read_on_path(x.args[0]) for x in sums}
+        while tasks or left:
+            if tasks:
+                reads, work = tasks.pop(0)
+                work()
+                # next what reads the same
+                tasks.sort(key=lambda task, reads=reads: not task[0] & reads)
+            waiting = frozenset[Field]().union(*(reads for reads, _ in tasks))
+            self._carry_on(left, waiting, values)
+
+    def _carry_on(
+        self, left: dict[Field, frozenset[Field]], waiting: frozenset[Field], values: BodyCode
+    ) -> None:
+        """Write the values that nothing waits for; together, if they need each other's."""
+        ready = [x for x in left if x not in waiting]
+        while True:
+            needed = {y for x in left for y in left[x] if x not in ready and y is not x}
+            kept = [x for x in ready if x not in needed]
+            if kept == ready:
+                break
+            ready = kept
+        while ready:  # those that no other one needs come first
+            free = [x for x in ready if not any(x in left[y] for y in ready if y is not x)]
+            batch = free[:1] or list(ready)
+            found = [values.value(x) for x in batch]
+            blocks = [values.stored_form(x, values.value(x.args[0])) for x in batch]
+            for x, old, block in zip(batch, found, blocks, strict=True):
+                there = old.entries if len(old.entries) == len(block.entries) else block.entries[:0]
+                for i, (before, entry) in enumerate(zip_longest(there, block.entries)):
+                    if before is not entry or not isinstance(entry, Lane):  # else it is there
+                        self._keep(x, entry, i)
+                ready.remove(x)
+                del left[x]
 
     def _keep(self, x: Field, entry: Any, i: int) -> None:
         k = self.k
@@ -130,6 +161,25 @@ class Paths:
 def _carried(step: Step) -> list[Field]:
     """What a path carries from body to body."""
     return [x for x in step.fields if x.operation.reads is Reads.CHILDREN]
+
+
+def read_on_path(x: Field) -> frozenset[Field]:
+    """The carried values that the value at a body is computed from."""
+    stack, seen, out = [x], set[Field](), set[Field]()
+    while stack:
+        y = stack.pop()
+        if y in seen:
+            continue
+        seen.add(y)
+        if y.operation.reads is Reads.CHILDREN:
+            out.add(y)
+        elif y.type.cols == "p":
+            stack.extend(dependencies(y))
+    return frozenset(out)
+
+
+def _read_by(x: Field) -> frozenset[Field]:
+    return frozenset[Field]().union(*(read_on_path(y) for y in x.args))
 
 
 def needs_joint(x: Field) -> bool:

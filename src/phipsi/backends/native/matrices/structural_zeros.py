@@ -9,6 +9,8 @@ Reasons: docs/decisions/0027.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from phipsi.expressions.spaces import Space, space_named
@@ -33,16 +35,31 @@ def zeros_stay(r: Result) -> bool:
     return between_joints or all(part.how != "diagonal" for part, _ in parts_of(r.field))
 
 
-def of_branches(r: Result) -> bool:
-    """True for a matrix between joints that consists of paths, each entry written once.
+def left_of(r: Result) -> Result:
+    """The left factor of a product, as a matrix of its own."""
+    assert r.left is not None
+    return _factor(r.left)
 
-    Of a product this is the right factor, which the product overwrites, zeros and all.
-    """
-    return _of_paths(r) and r.takes.index == r.gives.index == "joint"
+
+def right_of(r: Result) -> Result:
+    """The right factor of a product, as a matrix of its own."""
+    return _factor(r.field)
+
+
+def _factor(x: Field) -> Result:
+    takes, gives = (space_named(size[4:]) for size in (x.type.cols, x.type.rows))
+    return Result(x, "factor", takes, gives)
+
+
+def factors_of(results: Sequence[Result]) -> list[Result]:
+    """The factors of all products that are not results themselves."""
+    plain = {r.field for r in results if r.layout == "blocks" and r.left is None}
+    found = [x for r in results if r.left is not None for x in (left_of(r), right_of(r))]
+    return list({x.field: x for x in found if x.field not in plain}.values())
 
 
 def _of_paths(r: Result) -> bool:
-    if r.layout != "blocks" or not of_blocks(r.field):
+    if r.layout not in ("blocks", "factor") or not of_blocks(r.field):
         return False
     if r.takes.index not in _PER_BODY or r.gives.index not in _PER_BODY:
         return False
@@ -112,8 +129,7 @@ def _behind_up(x: Field) -> bool:
     return True
 
 
-def related(model: Model) -> np.ndarray:
-    """(nv, nv) bytes: whether one of two joints is above the other, or they are the same."""
+def joints_above(model: Model) -> np.ndarray:
+    """(nv, nv): whether the joint of rate t is that of rate i or above it, at [i, t]."""
     bodies = np.repeat(np.arange(model.n_bodies), [j.nv for j in model.joints])[None, :]
-    above = model.tree.on_path(bodies.T, bodies)
-    return np.ascontiguousarray(above | above.T, dtype=np.uint8)
+    return model.tree.on_path(bodies.T, bodies).T

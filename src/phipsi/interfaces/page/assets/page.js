@@ -36,6 +36,7 @@ const page = {
       { label: "mass centre", text: `${body.com.map(page.number).join("  ")} m, in body axes` },
       { label: "position", text: `${[p[9], p[10], p[11]].map(page.number).join("  ")} m` },
       { label: "rotation", matrix: turn, note: "from body axes to world axes" },
+      ...(this.machines ? this.machines(k) : []),
       ...this.suppliers.flatMap((supply) => supply(k) || []),
     ];
     const make = (tag, text, kind) => { const out = document.createElement(tag); if (text !== undefined) out.textContent = text; if (kind) out.className = kind; return out; };

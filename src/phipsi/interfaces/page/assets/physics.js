@@ -132,11 +132,13 @@ class PhipsiPhysics {
     this.values["contact.impulses"]?.fill(0);
   }
 
-  // Loops are closed in the metric of the mass matrix; the joint that is moved counts as heavy.
+  // Loops are closed in the metric of the mass matrix; the joint that is moved counts as heavy, and so do modes: bodies stay as bent as they are.
   _slide(coordinate, value) {
     const { q, v, Jr } = this.values, rotors = Jr.slice();
     const wide = Math.round(Math.sqrt(Jr.length / this.description.bodies.length));
-    for (const i of coordinate.rates) Jr[coordinate.body * wide * wide + i * (wide + 1)] += HEAVY * this._size();
+    const heavy = HEAVY * this._size();
+    for (const i of coordinate.rates) Jr[coordinate.body * wide * wide + i * (wide + 1)] += heavy;
+    this._weighModes(heavy, wide);
     let longest = LONGEST;
     for (let i = 0; i < CLOSINGS; i++) {
       const from = read(q, coordinate), rest = value - from, saved = this.save();
@@ -151,6 +153,11 @@ class PhipsiPhysics {
       v.fill(0);
     }
     Jr.set(rotors);
+  }
+
+  _weighModes(heavy, wide) {
+    const { modes, v } = this.description;
+    for (const m of modes) for (let j = 0; j < m.count; j++) this.values.Jr[m.body * wide * wide + (m.v - v[m.body][0] + j) * (wide + 1)] += heavy;
   }
 
   // the largest of the joints' articulated inertias
@@ -263,7 +270,7 @@ class PhipsiPhysics {
       this._apart();
       values.q.set(q);
       values.v.fill(0);
-      if (this.hasLoops) this._call("close");
+      if (this.hasLoops) this._close(kept);
       values.v.fill(0);
     } catch (error) {
       this.restore(kept);
@@ -273,11 +280,18 @@ class PhipsiPhysics {
     }
   }
 
-  // deformations stay as they are while the joints follow a hand, if there are joints
+  // deformations stay as they are while the joints follow a hand, if there are joints; loops are closed again at the end
   _stiffen(kept) {
     const { q, v } = this.values, { modes, states } = this.description, before = kept[states.indexOf("q")];
-    if (this.hasLoops || modes.reduce((n, m) => n + m.count, 0) === v.length) return;
+    if (modes.reduce((n, m) => n + m.count, 0) === v.length) return;
     for (const m of modes) q.set(before.subarray(m.q, m.q + m.count), m.q);
+  }
+
+  _close(kept) {
+    const { Jr } = this.values, rotors = Jr.slice();
+    this._stiffen(kept);
+    if (this.hasModes) this._weighModes(HEAVY * this._size(), Math.round(Math.sqrt(Jr.length / this.description.bodies.length)));
+    try { this._call("close"); } finally { Jr.set(rotors); }
   }
 
   _limit() {

@@ -437,7 +437,7 @@ class PhipsiScene {
   snapshot() { this.render(); return this.canvas.toDataURL("image/png"); }
   _label() {
     const d = this.description, wanted = [];
-    if (this.shown.labels) d.bodies.forEach((b, k) => wanted.push([b.name, k, b.com]));
+    if (this.shown.labels) d.bodies.forEach((b, k) => { if (!b.hidden) wanted.push([b.name, k, b.com]); });
     if (this.shown.labels && this.shown.loops) for (const loop of d.loops || []) if (this.isShown(loop)) wanted.push([loop.name, loop.ends[0].body, loop.ends[0].position]);
     while (this.marks.length < wanted.length) { const mark = document.createElement("span"); this.labels.append(mark); this.marks.push(mark); }
     const at = new THREE.Vector3(), w = this.canvas.clientWidth, h = this.canvas.clientHeight;

@@ -1,0 +1,398 @@
+"""Machine elements of a system for a page: what they look like, where, and what is said of them.
+
+Sizes that a constraint does not give follow from where its joints are: the pitch circles of a gear
+touch between its shafts. What has no size, such as wheels on one axis, is named and not drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phipsi import constraints as c
+from phipsi.interfaces.page import machine_solids as solids
+from phipsi.model import Model, Pose
+from phipsi.model.tree import WORLD
+from phipsi.operators.row_laws import ARRAY_NUMBERS
+
+Array = NDArray[Any]
+_STEEL, _BRASS, _DARK = (0.42, 0.46, 0.52), (0.62, 0.42, 0.10), (0.07, 0.085, 0.12)
+_RUBBER = (0.16, 0.05, 0.03)
+_MOTOR = (0.05, 0.20, 0.42)
+_MOST_TEETH = 400
+_PARALLEL = 1e-6
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class MachinePart:
+    """One solid of an element, fixed in a body (−1: the world)."""
+
+    body: int
+    surface: solids.Surface
+    pose: Pose
+    color: tuple[float, float, float] = _STEEL
+
+
+@final
+@dataclass(eq=False)
+class Machine:
+    """A machine element: its name, kind, what is said of it, its bodies, solids, and its place.
+
+    `row` and `rows` are the numbers of its first row in the system and of its rows, whose
+    multipliers are what it transmits. `drawn` are bodies that need no shape besides its solids,
+    although they carry others.
+    """
+
+    name: str
+    kind: str
+    text: str
+    bodies: tuple[int, ...]
+    row: int
+    rows: int = 1
+    parts: list[MachinePart] = field(default_factory=list)
+    place: tuple[int, Array] = (WORLD, np.zeros(3))
+    drawn: tuple[int, ...] = ()
+
+
+def machines_of(model: Model, constraints: Sequence[c.Constraint]) -> list[Machine]:
+    """The machine elements among the constraints of a system."""
+    out: list[Machine] = []
+    row = 0
+    for one in constraints:
+        make = _KINDS.get(type(one))
+        if make is not None:
+            made = make(model, one, row)
+            if made is not None:
+                made.rows = len(one.closure(model).rows)
+                out.append(made)
+        row += len(one.closure(model).rows)
+    return out
+
+
+def hidden_bodies(model: Model, constraints: Sequence[c.Constraint]) -> frozenset[int]:
+    """Bodies that are not drawn: clocks."""
+    clocks = {one.clock for one in constraints if one.clock is not None}
+    return frozenset(model.joint(name).index for name in clocks if name in model.joint_names)
+
+
+# ---- where wheels are ----------------------------------------------------------------------------
+
+
+@final
+class _Wheel:
+    """A joint about an axis: its body, and its frame (z along the axis) in the carrier at q = 0."""
+
+    def __init__(self, model: Model, joint: str) -> None:
+        self.name, self.body = joint, model.joint(joint).index
+        X, u = model.placements[self.body], np.array(model.joints[self.body].params[:3])
+        self.carrier = model.parent[self.body]
+        self.own = _z_along(u)  # the frame of the wheel in its body
+        self.axis, self.centre = X.rotation @ u, np.asarray(X.translation, float)
+        self.turn = X.rotation @ self.own
+
+    def angle(self, direction: Array) -> float:
+        """The angle of a direction in the carrier about the axis, in the wheel's frame at q = 0."""
+        x, y, _ = self.turn.T @ direction
+        return float(np.arctan2(y, x))
+
+    def part(self, surface: solids.Surface, color: Any, lift: float = 0.0) -> MachinePart:
+        """A solid in the wheel's frame."""
+        return MachinePart(self.body, surface, Pose(self.own, self.own[:, 2] * lift), color)
+
+
+def _z_along(u: Array) -> Array:
+    """A rotation whose third column is u."""
+    z = u / np.linalg.norm(u)
+    x = np.cross([0.0, 1.0, 0.0] if abs(z[1]) < 0.9 else [1.0, 0.0, 0.0], z)
+    x /= np.linalg.norm(x)
+    return np.stack([x, np.cross(z, x), z], axis=-1)
+
+
+def _between(a: _Wheel, b: _Wheel) -> tuple[float, Array]:
+    """The distance of two parallel axes, and the direction from one to the other."""
+    across = b.centre - a.centre
+    across = across - a.axis * float(a.axis @ across)
+    distance = float(np.linalg.norm(across))
+    return distance, across / (distance or 1.0)
+
+
+def _whole_teeth(ratio: float) -> tuple[int, int]:
+    """Numbers of teeth with about this ratio, of which the smaller wheel has 14 to 30."""
+    large = max(abs(ratio), 1 / abs(ratio))
+    small = min(range(14, 31), key=lambda z: (round(abs(z * large - round(z * large)), 6), z))
+    other = max(round(small * large), 3)
+    return (small, other) if abs(ratio) >= 1 else (other, small)
+
+
+# ---- elements ------------------------------------------------------------------------------------
+
+
+def _gear(model: Model, one: c.Gear, row: int) -> Machine:
+    a, b = _Wheel(model, one.driver), _Wheel(model, one.driven)
+    ratio = -one.relations(model)["mesh"][one.driven]
+    said = "" if one.teeth is None else f", {one.teeth[0]:g} and {one.teeth[1]:g} teeth"
+    text = f"{one.driver} turns {ratio:.5g} times as fast as {one.driven}{said}"
+    out = Machine(one.name, "gear", text, (a.body, b.body), row, place=(a.carrier, a.centre))
+    distance, e = _between(a, b)
+    along = float(a.axis @ b.axis)
+    if 1 - abs(along) > _PARALLEL or distance < 1e-9:
+        return out
+    teeth = _whole_teeth(ratio) if one.teeth is None else tuple(round(z) for z in one.teeth)
+    same_sense = ratio * along > 0
+    if max(teeth) > _MOST_TEETH or min(teeth) < 4 or (same_sense and teeth[0] == teeth[1]):
+        return out
+    total = abs(teeth[1] - teeth[0]) if same_sense else sum(teeth)
+    r, s = (distance * z / total for z in teeth)
+    inner = -e if same_sense and r < s else e  # from the first axis to the pitch point
+    width = 6 * 2 * min(r / teeth[0], s / teeth[1])
+    start = float(np.ravel(one.offset)[0]) if np.size(one.offset) == 1 else 0.0
+    first = a.angle(inner) - start  # a tooth of the first wheel is at the pitch point
+    away = a.centre + r * inner - (b.centre - a.axis * float(a.axis @ (b.centre - a.centre)))
+    second = b.angle(away) + np.pi / teeth[1]  # and a gap of the other
+    for wheel, radius, z, phase, color in (
+        (a, r, teeth[0], first, _BRASS), (b, s, teeth[1], second, _STEEL),
+    ):  # fmt: skip
+        ring = same_sense and radius == max(r, s)
+        shape = solids.toothed_ring if ring else solids.toothed_wheel
+        out.parts.append(wheel.part(shape(radius, z, width, phase), color))
+    out.place = a.carrier, a.centre + r * inner
+    return out
+
+
+def _planetary(model: Model, one: c.Planetary, row: int) -> Machine:
+    names = [n for n in (one.sun, one.ring, one.carrier, one.planet) if n is not None]
+    wheels = {n: _Wheel(model, n) for n in names}
+    sun, arm = wheels[one.sun], wheels[one.carrier]
+    z_sun, z_ring = (round(z) for z in one.teeth)
+    z_planet = (z_ring - z_sun) / 2
+    text = f"sun {z_sun} teeth, ring {z_ring}: 1 + {z_ring}/{z_sun} with the ring held"
+    bodies = tuple(w.body for w in wheels.values())
+    out = Machine(one.name, "planetary gear", text, bodies, row, place=(sun.carrier, sun.centre))
+    if one.planet is None or z_planet != round(z_planet) or z_ring > _MOST_TEETH:
+        return out
+    planet = wheels[one.planet]
+    away = planet.centre - np.array(model.joints[arm.body].params[:3]) * float(
+        np.array(model.joints[arm.body].params[:3]) @ planet.centre
+    )
+    distance = float(np.linalg.norm(away))  # in axes of the arm's body
+    if distance < 1e-9:
+        return out
+    module = 2 * distance / (z_sun + z_planet)
+    width = 6 * module
+    e = model.placements[arm.body].rotation @ away / distance  # in the housing, at q = 0
+    out.parts.append(
+        sun.part(solids.toothed_wheel(module * z_sun / 2, z_sun, width, sun.angle(e)), _BRASS)
+    )
+    gap = planet.angle(-away / distance)
+    pitch = 2 * np.pi / z_planet
+    out.parts.append(
+        planet.part(
+            solids.toothed_wheel(module * z_planet / 2, round(z_planet), width, gap + pitch / 2),
+            _STEEL,
+        )
+    )
+    far = -width  # the arm lies behind its wheels
+    bar = solids.bar(distance, module * z_sun / 4, module * z_planet / 4, width / 2)
+    x = away / distance
+    u = np.array(model.joints[arm.body].params[:3])
+    turn = np.stack([x, np.cross(u, x), u], axis=-1)
+    out.parts.append(MachinePart(arm.body, bar, Pose(turn, far * u), _MOTOR))
+    out.drawn = (arm.body,)
+    beyond = (np.pi - pitch / 2) % pitch  # from the last tooth of the planet to its far side
+    ring_gap = -beyond * z_planet / z_ring
+    axis = sun.axis if one.ring is None else wheels[one.ring].axis
+    sense = float(np.sign(_planet_axis(model, planet, arm) @ axis))
+    phase = sense * ring_gap + np.pi / z_ring
+    if one.ring is not None:
+        ring = wheels[one.ring]
+        shape = solids.toothed_ring(module * z_ring / 2, z_ring, width, ring.angle(e) + phase)
+        out.parts.append(ring.part(shape, _DARK))
+    else:
+        shape = solids.toothed_ring(module * z_ring / 2, z_ring, width, sun.angle(e) + phase)
+        pose = Pose(sun.turn, sun.centre)
+        out.parts.append(MachinePart(sun.carrier, shape, pose, _DARK))
+    return out
+
+
+def _planet_axis(model: Model, planet: _Wheel, arm: _Wheel) -> Array:
+    """The axis of a planet in the housing, at q = 0."""
+    return model.placements[arm.body].rotation @ planet.axis
+
+
+def _rack(model: Model, one: c.RackPinion, row: int) -> Machine:
+    wheel = _Wheel(model, one.pinion)
+    rack = model.joint(one.rack).index
+    X = model.placements[rack]
+    d = X.rotation @ np.array(model.joints[rack].params[:3])
+    text = f"{one.rack} moves by {2 * np.pi * one.radius:.5g} m per turn of {one.pinion}"
+    bodies = wheel.body, rack
+    out = Machine(
+        one.name, "rack and pinion", text, bodies, row, place=(wheel.carrier, wheel.centre)
+    )
+    if model.parent[rack] != wheel.carrier or abs(d @ wheel.axis) > _PARALLEL:
+        return out
+    r, teeth = abs(one.radius), 20
+    n = np.sign(one.radius) * np.cross(d, wheel.axis)  # from the pinion to the rack
+    width = 0.6 * r
+    shape = solids.toothed_wheel(r, teeth, width, wheel.angle(n))
+    out.parts.append(wheel.part(shape, _BRASS))
+    turn = X.rotation.T @ np.stack([np.cross(-n, wheel.axis), -n, wheel.axis], axis=-1)
+    where = X.rotation.T @ (wheel.centre + r * n - np.asarray(X.translation))
+    out.parts.append(
+        MachinePart(rack, solids.rack_bar(r, teeth, 12, width), Pose(turn, where), _STEEL)
+    )
+    out.place = wheel.carrier, wheel.centre + r * n
+    return out
+
+
+def _screw(model: Model, one: c.Screw, row: int) -> Machine:
+    wheel, nut = _Wheel(model, one.spindle), model.joint(one.nut).index
+    text = f"{one.nut} moves by {one.lead:.5g} m per turn of {one.spindle}"
+    bodies = wheel.body, nut
+    out = Machine(one.name, "screw", text, bodies, row, place=(wheel.carrier, wheel.centre))
+    lower, upper = (x[model.q_slice(one.nut)][0] for x in (model.lower, model.upper))
+    travel = upper - lower
+    length = 1.3 * travel if np.isfinite(travel) and travel > 0 else 30 * abs(one.lead)
+    radius = 0.05 * length
+    # a thread that pulls the nut against the axis as the spindle turns about it is right-handed
+    along = float(wheel.axis @ (model.placements[nut].rotation @ model.joints[nut].params[:3]))
+    hand = -one.lead * (1.0 if along >= 0 else -1.0)
+    out.parts.append(wheel.part(solids.thread(radius, hand, length), _STEEL))
+    if model.parent[nut] == wheel.carrier and abs(abs(along) - 1) < _PARALLEL:
+        X = model.placements[nut]
+        place = wheel.centre + wheel.axis * float(
+            wheel.axis @ (np.asarray(X.translation) - wheel.centre)
+        )
+        turn = X.rotation.T @ wheel.turn
+        where = X.rotation.T @ (place - np.asarray(X.translation))
+        size = solids.disc(2.2 * radius, 2.5 * radius)
+        out.parts.append(MachinePart(nut, size, Pose(turn, where), _BRASS))
+    return out
+
+
+def _belt(model: Model, one: c.Belt, row: int) -> Machine:
+    wheels = [_Wheel(model, n) for n in one.pulleys]
+    radii = np.asarray(one.radii, float)
+    speeds = ", ".join(f"{n} {1 / r:.4g}" for n, r in zip(one.pulleys, radii, strict=True))
+    text = f"radii {', '.join(f'{r:g}' for r in radii)} m; rates in proportion: {speeds}"
+    first = wheels[0]
+    bodies = tuple(w.body for w in wheels)
+    out = Machine(one.name, "belt", text, bodies, row, place=(first.carrier, first.centre))
+    flat = np.array([first.turn.T @ (w.centre - first.centre) for w in wheels])[:, :2]
+    width = 0.35 * float(np.abs(radii).min())
+    gaps = np.linalg.norm(flat - np.roll(flat, -1, axis=0), axis=1)
+    if (gaps <= np.abs(radii - np.roll(radii, -1))).any():
+        return out
+    for wheel, r, color in zip(wheels, radii, [_BRASS] + [_STEEL] * len(wheels), strict=False):
+        out.parts.append(wheel.part(solids.disc(0.97 * abs(r), 1.2 * width), color))
+        mark = solids.disc(0.12 * abs(r), 1.35 * width)  # off the centre, so that turns are seen
+        off = wheel.own @ np.array([0.6 * abs(r), 0, 0])
+        out.parts.append(MachinePart(wheel.body, mark, Pose(wheel.own, off), _DARK))
+    pose = Pose(first.turn, first.centre)
+    shape = solids.belt(flat, radii.tolist(), width)
+    out.parts.append(MachinePart(first.carrier, shape, pose, _RUBBER))
+    return out
+
+
+def _cam(model: Model, one: c.Cam, row: int) -> Machine:
+    text = f"a relation between {', '.join(one.joints)}" + (" and time" if one.clock else "")
+    bodies = tuple(model.joint(n).index for n in one.joints)
+    at = model.placements[bodies[0]].translation
+    out = Machine(
+        one.name, "cam", text, bodies, row, place=(model.parent[bodies[0]], np.asarray(at))
+    )
+    kinds = [model.joints[k].kind for k in bodies]
+    if kinds != ["revolute", "prismatic"] or one.clock is not None:
+        return out
+    wheel, follower = _Wheel(model, one.joints[0]), bodies[1]
+    X = model.placements[follower]
+    d = X.rotation @ np.array(model.joints[follower].params[:3])
+    if model.parent[follower] != wheel.carrier or abs(d @ wheel.axis) > _PARALLEL:
+        return out
+    lifts = _lifts(one)
+    if lifts is None:
+        return out
+    away = float(d @ (np.asarray(X.translation) - wheel.centre))
+    span = float(np.ptp(lifts))
+    true = away + lifts.min() > 0.15 * span  # the follower's origin rides on the cam
+    radii = (away if true else 2 * span - lifts.min()) + lifts
+    angles = wheel.angle(d) - np.linspace(0, 2 * np.pi, len(lifts), endpoint=False)
+    outline = (radii[:, None] * np.stack([np.cos(angles), np.sin(angles)], axis=-1))[::-1]
+    width = 0.3 * float(radii.mean())
+    beside = float(wheel.axis @ (np.asarray(X.translation) - wheel.centre))
+    out.parts.append(wheel.part(solids.plate(outline, width), _BRASS, beside))
+    size = 0.12 * float(radii.mean())
+    bottom = 0.0 if true else 2 * span - lifts.min() - away
+    stem = solids.disc(size, 6 * size)
+    turn = X.rotation.T @ _z_along(d)
+    middle = X.rotation.T @ d * (bottom + 3 * size)
+    out.parts.append(MachinePart(follower, stem, Pose(turn, middle), _STEEL))
+    return out
+
+
+def _lifts(one: c.Cam, count: int = 180) -> Array | None:
+    """The follower's coordinate over one turn of the cam, by Newton's method; None without one."""
+    out, lift = np.empty(count), 0.0
+    law = one.traced
+    with np.errstate(all="ignore"):
+        for i, angle in enumerate(np.linspace(0, 2 * np.pi, count + 1)):
+            for _ in range(30):
+                gap = float(law.value([angle, lift], ARRAY_NUMBERS))
+                slope = float(law.slope(1, [angle, lift], (), ARRAY_NUMBERS))
+                lift -= gap / slope if slope else np.nan
+                if not np.isfinite(lift) or abs(gap) < 1e-13:
+                    break
+            if not np.isfinite(lift):
+                return None
+            if i < count:
+                out[i] = lift
+    closed = abs(lift - out[0]) < 1e-6 * max(float(np.ptp(out)), 1e-9)
+    return out if closed and np.ptp(out) > 0 else None
+
+
+def _motor(model: Model, one: c.Motor, row: int) -> Machine | None:
+    view = model.joint(one.joint)
+    if view.joint.nv != 1 or (one.clock is None and one.name == one.joint and one.rate == 1.0):
+        return None  # a clock
+    how = "a function of time"
+    turns = view.joint.kind != "prismatic"
+    if one.clock is None:
+        how = f"{one.rate:.5g} {'rad/s' if turns else 'm/s'}"
+    k = view.index
+    text = f"{'angle' if one.angle is not None else 'rate'} of {one.joint}: {how}"
+    place = model.parent[k], np.asarray(model.placements[k].translation)
+    return Machine(one.name, "motor", text, (k,), row, place=place)
+
+
+def _other(kind: str) -> Callable[[Model, Any, int], Machine]:
+    def make(model: Model, one: Any, row: int) -> Machine:
+        shares = one.relations(model)
+        names = list(dict.fromkeys(n for of in shares.values() for n in of))
+        first = next(iter(shares.values()))
+        text = " + ".join(f"{x:.4g} {n}" for n, x in first.items()).replace("+ -", "− ")
+        bodies = tuple(model.joint(n).index for n in names)
+        k = bodies[0]
+        place = model.parent[k], np.asarray(model.placements[k].translation)
+        return Machine(
+            one.name, kind, f"{text} = {np.ravel(one.offset)[0]:g}", bodies, row, place=place
+        )
+
+    return make
+
+
+_KINDS: dict[type, Callable[[Model, Any, int], Machine | None]] = {
+    c.Gear: _gear, c.Planetary: _planetary, c.RackPinion: _rack, c.Screw: _screw, c.Belt: _belt,
+    c.Cam: _cam, c.Motor: _motor, c.Differential: _other("differential"),
+    c.Coupling: _other("coupling"),
+}  # fmt: skip
+
+
+def parts_of(machines: Sequence[Machine]) -> Iterator[MachinePart]:
+    """All solids."""
+    for machine in machines:
+        yield from machine.parts

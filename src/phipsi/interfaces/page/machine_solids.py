@@ -1,0 +1,201 @@
+"""Solids of machine elements as triangles: toothed wheels, racks, threads, belts, cams.
+
+All lie in the plane z = 0 of a frame of their own, the axis of a wheel along z. Flanks are
+straight; teeth are as thick as those of involutes at the pitch circle, so that wheels mesh.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+Surface = tuple[Array, Array]
+"""Corners (n, 3) in m, and triangles (m, 3) of their numbers, outside to the left."""
+
+_FLANK = np.tan(np.deg2rad(20.0))
+_ARC = 40  # points of a belt on one wheel
+_PLAY = 0.96  # of the thickness of a tooth, so that flanks do not flicker
+
+
+def _tooth(pitch: float, radius: float, module: float, tip: float, root: float) -> Array:
+    """Angles and radii (4, 2) of one tooth about angle 0, from one side to the other."""
+    half = _PLAY * pitch / 4
+    top = max(half - _FLANK * abs(tip - radius) / radius, 0.06 * pitch)
+    base = min(half + _FLANK * abs(root - radius) / radius, 0.47 * pitch)
+    return np.array([[-base, root], [-top, tip], [top, tip], [base, root]])
+
+
+def toothed_wheel(radius: float, teeth: int, width: float, phase: float) -> Surface:
+    """A wheel with a pitch radius and so many teeth, one of them at the angle `phase`."""
+    return _plate(_toothed(radius, teeth, phase, inward=False), width)
+
+
+def toothed_ring(radius: float, teeth: int, width: float, phase: float) -> Surface:
+    """A ring with teeth inside, one of them at the angle `phase`."""
+    inner = _toothed(radius, teeth, phase, inward=True)
+    module = 2 * radius / teeth
+    angle = np.arctan2(inner[:, 1], inner[:, 0])
+    outer = (radius + 3.5 * module) * np.stack([np.cos(angle), np.sin(angle)], axis=-1)
+    return _band(inner, outer, width)
+
+
+def _toothed(radius: float, teeth: int, phase: float, *, inward: bool) -> Array:
+    module, pitch = 2 * radius / teeth, 2 * np.pi / teeth
+    sign = -1.0 if inward else 1.0
+    one = _tooth(pitch, radius, module, radius + sign * module, radius - sign * 1.25 * module)
+    angles = (one[:, 0] + pitch * np.arange(teeth)[:, None] + phase).ravel()
+    radii = np.tile(one[:, 1], teeth)
+    return radii[:, None] * np.stack([np.cos(angles), np.sin(angles)], axis=-1)
+
+
+def rack_bar(radius: float, teeth: int, count: int, width: float) -> Surface:
+    """A rack along x that fits a wheel above it (+y): a gap at x = 0, its pitch line at y = 0."""
+    module = 2 * radius / teeth
+    pitch = np.pi * module
+    half = _PLAY * pitch / 4
+    top, base = half - _FLANK * module, half + _FLANK * 1.25 * module
+    one = np.array([[-base, -1.25], [-top, 1.0], [top, 1.0], [base, -1.25]]) * [1.0, module]
+    x = (one[:, 0] + pitch * (np.arange(-count, count) + 0.5)[:, None]).ravel()
+    y = np.tile(one[:, 1], 2 * count)
+    upper = np.stack([x, y], axis=-1)
+    lower = np.stack([x, np.full_like(x, -4.0 * module)], axis=-1)
+    return _strip(lower, upper, width)
+
+
+def disc(radius: float, width: float) -> Surface:
+    """A plain wheel."""
+    angles = np.linspace(0, 2 * np.pi, 64, endpoint=False)
+    return _plate(radius * np.stack([np.cos(angles), np.sin(angles)], axis=-1), width)
+
+
+def bar(length: float, first: float, second: float, width: float) -> Surface:
+    """A bar along x from the origin, with round ends of two radii."""
+    ends = []
+    for centre, radius, start in ((length, second, -np.pi / 2), (0.0, first, np.pi / 2)):
+        angles = start + np.linspace(0, np.pi, 24)
+        ends.append(np.stack([centre + radius * np.cos(angles), radius * np.sin(angles)], axis=-1))
+    return _plate(np.concatenate(ends), width)
+
+
+def plate(outline: Array, width: float) -> Surface:
+    """A plate with an outline (n, 2) around the origin, counterclockwise."""
+    return _plate(outline, width)
+
+
+def thread(radius: float, lead: float, length: float) -> Surface:
+    """A rod along z with a thread, right-handed for a positive lead."""
+    turns = min(max(abs(length / lead), 4.0), 40.0)
+    lead = np.sign(lead) * length / turns
+    sides, levels = 28, int(turns * 10) + 1
+    z = np.linspace(-length / 2, length / 2, levels)
+    angle = np.linspace(0, 2 * np.pi, sides, endpoint=False)
+    wave = (z[:, None] / lead - angle / (2 * np.pi)) % 1.0
+    r = radius * (0.82 + 0.18 * np.clip(2.2 * np.abs(2 * wave - 1) - 0.6, 0, 1))
+    points = np.stack([r * np.cos(angle), r * np.sin(angle), np.repeat(z[:, None], sides, 1)], -1)
+    index = np.arange(levels * sides).reshape(levels, sides)
+    a, b = index[:-1], index[1:]
+    quads = [a, np.roll(a, -1, 1), np.roll(b, -1, 1), b]
+    ends = [[0.0, 0.0, z[0]], [0.0, 0.0, z[-1]]]
+    triangles = [*_split(quads)]
+    last = levels * sides
+    for i in range(sides):
+        j = (i + 1) % sides
+        triangles.append([last, index[0, j], index[0, i]])
+        triangles.append([last + 1, index[-1, i], index[-1, j]])
+    return np.concatenate([points.reshape(-1, 3), ends]), np.array(triangles)
+
+
+def belt(centres: Array, radii: Sequence[float], width: float) -> Surface:
+    """A belt around wheels (n, 2) with signed radii, negative where its back runs over one."""
+    at, signed = np.asarray(centres, float), np.asarray(radii, float)
+    thick = 0.12 * float(np.abs(signed).min())
+    return _band(belt_path(at, signed), belt_path(at, signed + thick), width)
+
+
+def belt_path(centres: Array, radii: Array) -> Array:
+    """The line of a belt (k, 2): tangents between the wheels, and arcs on them.
+
+    With the left normal n of a tangent, the belt touches wheel i at c_i − r_i n, so that the
+    tangent from i to j has (c_j − c_i) · n = r_j − r_i.
+    """
+    count = len(radii)
+    x, y = centres.T
+    if count > 2 and np.sum(x * np.roll(y, -1) - y * np.roll(x, -1)) < 0:
+        centres, radii = centres[::-1], radii[::-1]
+    normals: list[Array] = []
+    for i in range(count):
+        j = (i + 1) % count
+        across = centres[j] - centres[i]
+        d = float(np.hypot(*across))
+        turn = np.arccos(np.clip((radii[j] - radii[i]) / d, -1.0, 1.0))
+        c, s = np.cos(turn), np.sin(turn)
+        normals.append(np.array([[c, -s], [s, c]]) @ across / d)
+    out: list[Array] = []
+    for i in range(count):
+        first, last = normals[i - 1], normals[i]
+        start = np.arctan2(-first[1], -first[0])
+        sweep = np.arctan2(-last[1], -last[0]) - start
+        sweep = sweep % (2 * np.pi) if radii[i] > 0 else -((-sweep) % (2 * np.pi))
+        steps = start + sweep * np.linspace(0, 1, _ARC)
+        out.append(centres[i] + radii[i] * np.stack([np.cos(steps), np.sin(steps)], axis=-1))
+    return np.concatenate(out)
+
+
+# ---- extrusions ----------------------------------------------------------------------------------
+
+
+def _split(quads: Sequence[Array]) -> Any:
+    a, b, c, d = (np.asarray(x).ravel() for x in quads)
+    return [*np.stack([a, b, c], -1).tolist(), *np.stack([a, c, d], -1).tolist()]
+
+
+def _plate(outline: Array, width: float) -> Surface:
+    n = len(outline)
+    rims = [np.column_stack([outline, np.full(n, s * width / 2)]) for s in (-1, 1)]
+    points = np.concatenate([*rims, [[0, 0, -width / 2], [0, 0, width / 2]]])
+    i = np.arange(n)
+    j = (i + 1) % n
+    sides = _split([i, j, j + n, i + n])
+    caps = [*np.stack([np.full(n, 2 * n), j, i], -1).tolist(),
+            *np.stack([np.full(n, 2 * n + 1), i + n, j + n], -1).tolist()]  # fmt: skip
+    return points, np.array([*sides, *caps])
+
+
+def _band(inner: Array, outer: Array, width: float) -> Surface:
+    """Between two closed lines of as many points."""
+    n = len(inner)
+    points = np.concatenate([np.column_stack([line, np.full(n, s * width / 2)])
+                             for s in (-1, 1) for line in (inner, outer)])  # fmt: skip
+    i = np.arange(n)
+    j = (i + 1) % n
+    quads = [
+        [i + n, j + n, j + 3 * n, i + 3 * n],  # outside
+        [j, i, i + 2 * n, j + 2 * n],  # inside
+        [i + 2 * n, i + 3 * n, j + 3 * n, j + 2 * n],  # above
+        [i, j, j + n, i + n],  # below
+    ]
+    return points, np.array([x for quad in quads for x in _split(quad)])
+
+
+def _strip(lower: Array, upper: Array, width: float) -> Surface:
+    """Between two open lines of as many points."""
+    n = len(lower)
+    points = np.concatenate([np.column_stack([line, np.full(n, s * width / 2)])
+                             for s in (-1, 1) for line in (lower, upper)])  # fmt: skip
+    i = np.arange(n - 1)
+    j = i + 1
+    quads = [
+        [i, j, j + 2 * n, i + 2 * n],  # bottom
+        [j + n, i + n, i + 3 * n, j + 3 * n],  # top
+        [i + 2 * n, j + 2 * n, j + 3 * n, i + 3 * n],  # front
+        [j, i, i + n, j + n],  # back
+    ]
+    ends = [[0, 2 * n, 3 * n, n], [n - 1, 2 * n - 1, 4 * n - 1, 3 * n - 1]]
+    whole = [x for quad in quads for x in _split(quad)]
+    return points, np.array(
+        [*whole, *(x for e in ends for x in _split([np.array([k]) for k in e]))]
+    )
