@@ -300,6 +300,10 @@ class ArrayArithmetic:
         mine = self.inputs[name][..., end - self.model.modes[parent] : end]
         return [mine[..., i : i + 1] for i in range(mine.shape[-1])]
 
+    def once(self, name: str, make: Callable[[], Any]) -> Any:
+        """Made again: places change."""
+        return make()
+
     def own_inertia(self) -> Array:
         """The constant inertia of this body."""
         return self.const(self.model.inertia_matrices[self.k])

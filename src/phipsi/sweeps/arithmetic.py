@@ -169,6 +169,10 @@ class Arithmetic(Protocol):
         """The modal coordinates ("q") or rates ("v") of the parent."""
         ...
 
+    def once(self, name: str, make: Callable[[], Any]) -> Any:
+        """What `make` returns; what it returned before at this place and in this step."""
+        ...
+
     def own_inertia(self) -> Block:
         """The constant inertia of this body as a symmetric block."""
         ...

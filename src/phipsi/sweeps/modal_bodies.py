@@ -88,12 +88,12 @@ class FlexibleBody:
         pairs = n * (n + 1) // 2
         self.mass_e, self.stiffness, self.damping = (_full(read.take(pairs), n) for _ in range(3))
 
-    def slopes(self, eta: Sequence[Entry]) -> tuple[Vectors, list[Rows], Vectors]:
-        """S, the slopes ∂J/∂η and C at modal coordinates, one for each mode."""
+    def slopes(self, eta: Sequence[Entry]) -> tuple[Vectors, Vectors]:
+        """S and C at modal coordinates, one for each mode."""
         modes = range(self.n)
         S = [add_along(self.S1[i], self.S2[i], eta) for i in modes]
         C = [add_along(self.C0[i], self.C1[i], eta) for i in modes]
-        return S, self.moment_slopes(eta), C
+        return S, C
 
     def moment_slopes(self, eta: Sequence[Entry], modes: Sequence[int] | None = None) -> list[Rows]:
         """∂J/∂η_i = J_1,i + Σ_j J_2,ij η_j, of all modes or of some."""
@@ -161,12 +161,16 @@ def inertia(a: Arithmetic, x: Field) -> Block:
     n = modes_of(a.joint)
     if not n:
         return a.own_inertia()
-    return a.symmetric(inertia_entries(FlexibleBody(a), own_modes(a, "q"), a.number(_HALF)), 6 + n)
+    body, eta = FlexibleBody(a), own_modes(a, "q")
+    slopes = a.once("moment slopes", lambda: body.moment_slopes(eta))
+    return a.symmetric(_inertia_entries(body, eta, slopes, a.number(_HALF)), 6 + n)
 
 
-def inertia_entries(body: FlexibleBody, eta: Sequence[Entry], half: Entry) -> list[Entry]:
-    """The lower half of M(η)."""
-    S, slopes, C = body.slopes(eta)
+def _inertia_entries(
+    body: FlexibleBody, eta: Sequence[Entry], slopes: list[Rows], half: Entry
+) -> list[Entry]:
+    """The lower half of M(η), with the slopes ∂J/∂η."""
+    S, C = body.slopes(eta)
     first, moment = list(body.first), [list(row) for row in body.moment]
     for i, coordinate in enumerate(eta):  # ½ (S_1 + S) η and ½ (J_1 + ∂J/∂η) η
         h = mul(half, coordinate)
@@ -203,7 +207,7 @@ def gyroscopic(a: Arithmetic, x: Field) -> Block:
     body, eta, rate = FlexibleBody(a), own_modes(a, "q"), V[6:]
     first = [rows[2][4], rows[0][5], rows[1][3]]
     S = [[rows[3 + c][6 + i] for c in range(3)] for i in range(n)]
-    slopes = body.moment_slopes(eta)
+    slopes = a.once("moment slopes", lambda: body.moment_slopes(eta))
     by_mode = [matvec(slope, w) for slope in slopes]  # ∂J/∂η_i ω
     swept = cross(w, first)
     C_rate = [add_along([0, 0, 0], body.C1[i], rate) for i in range(n)]
@@ -285,7 +289,8 @@ class MovingPort:
         self.turns, self.shifts = turns, shifts
         self.moves = [add_along(moves[i], shifts[i], eta) for i in range(m)]  # Π_v + Ψ_v η
         self.g = [mul(half, c) for c in add_along([0, 0, 0], turns, eta)]
-        self.scale = add(1, dot(self.g, self.g))
+        still = all(is_zero(c) for c in self.g)
+        self.shrink: Entry = 1 if still else 1 / add(1, dot(self.g, self.g))  # 1 / (1 + g·g)
         means = [[mul(half, c) for c in plus(moves[i], self.moves[i])] for i in range(m)]
         self.origin = add_along(origin, means, eta)
         self.turn = matmul(self._cayley(), self.axes)
@@ -294,7 +299,7 @@ class MovingPort:
         """I + 2 (g~ + g~ g~) / (1 + g·g), the rotation of the quaternion (1, g)."""
         if all(is_zero(c) for c in self.g):
             return identity(3)
-        twice = 2 / self.scale
+        twice = mul(2, self.shrink)
         h = [mul(twice, c) for c in self.g]
         square = [[mul(h[i], self.g[j]) for j in range(3)] for i in range(3)]
         whole = add(add(square[0][0], square[1][1]), square[2][2])
@@ -314,7 +319,7 @@ class MovingPort:
         for turn, move in zip(self.turns, self.moves, strict=True):
             swept = cross(self.g, turn)
             free = [sub(t, s) for t, s in zip(turn, swept, strict=True)]
-            free = [_quotient(c, self.scale) for c in free]
+            free = [mul(c, self.shrink) for c in free]
             out.append([*matvec(axes, free), *matvec(back, move)])
         return out
 
@@ -323,7 +328,7 @@ class MovingPort:
         out: Vectors = []
         for turn, move in zip(self.turns, self.moves, strict=True):
             free = plus(turn, cross(self.g, turn))
-            out.append([*(_quotient(c, self.scale) for c in free), *move])
+            out.append([*(mul(c, self.shrink) for c in free), *move])
         return out
 
 
@@ -380,8 +385,7 @@ def bias(a: Arithmetic, x: Field) -> Block:
         bend = [0, 0, 0]
         for i in range(m):
             bend = add_along(bend, [add_along([0, 0, 0], port.shifts[i], rate)], [rate[i]])
-        slow = mul(2, dot(port.g, g_rate))
-        slow = _quotient(slow, port.scale)
+        slow = mul(mul(2, dot(port.g, g_rate)), port.shrink)
         extra = [neg(mul(slow, c)) for c in spin] + _minus(bend, cross(spin, slide))
         d, back = _from_port(a, at_port, inner), transpose_rows(a.rigid(whole)[0])
         w, more = (
@@ -390,11 +394,6 @@ def bias(a: Arithmetic, x: Field) -> Block:
         )
         out = plus(plus(out, _motion_cross(_minus(V, own), w)), more)
     return a.dense([[c] for c in (*out, *[0] * n)], 1)
-
-
-def _quotient(x: Entry, y: Entry) -> Entry:
-    """x / y, with y = 1 where it is known."""
-    return x if is_zero(x) or isinstance(y, int) else x / y
 
 
 def _motion_cross(V: Sequence[Entry], m: Sequence[Entry]) -> list[Entry]:

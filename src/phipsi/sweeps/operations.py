@@ -82,14 +82,24 @@ def _product_cost(x: Field, size: Size) -> int:
         cols, inner = 3, 3 if x.args[1].type.kind is Kind.RIGID_T else inner
     if left.kind in (*_RIGID, Kind.INERTIA):
         return 42 * cols
+    if _is_step(x.args[0]):
+        return (42 + 12 * size("m")) * cols
     whole = rows * cols * (2 * inner - 1)
     return whole * (rows + 1) // (2 * rows) if x.type.kind is Kind.SYMMETRIC and rows else whole
+
+
+def _is_step(x: Field) -> bool:
+    """True for E_φ with modal rows, and for its transpose."""
+    return (x.args[0] if x.op == "T" else x).type.kind is Kind.STEP
 
 
 def _congruence_cost(x: Field, size: Size) -> int:
     left = x.args[0].type
     if left.kind in _RIGID:
         return {Kind.INERTIA: 90, Kind.GYRATION: 130}.get(x.type.kind, 258)
+    if left.kind is Kind.STEP:  # rigid rows; S Q, moved; Q* S Q
+        m = size("m")
+        return 258 + 78 * m + 11 * m * (m + 1) // 2
     rows, inner = size(x.type.rows), size(left.cols)
     return rows * inner * (2 * inner - 1) + rows * (rows + 1) // 2 * (2 * inner - 1)
 

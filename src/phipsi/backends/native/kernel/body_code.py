@@ -63,6 +63,7 @@ class BodyCode:
         self.inside, self.code = inside, code
         self.values: dict[Field, bl.Block] = {}
         self._trig: dict[int, tuple[Lane, Lane]] = {}
+        self._made: dict[str, Any] = {}
 
     @property
     def emitter(self) -> Emitter:
@@ -266,6 +267,12 @@ class BodyCode:
         """The modal coordinates or rates of the parent."""
         count = self.size("m")
         return [self.inputs.parent_mode(name, i, count) for i in range(count)]
+
+    def once(self, name: str, make: Callable[[], Any]) -> Any:
+        """What `make` returned the first time here."""
+        if name not in self._made:
+            self._made[name] = make()
+        return self._made[name]
 
     def own_inertia(self) -> bl.Block:
         """The constant inertia of this body."""
