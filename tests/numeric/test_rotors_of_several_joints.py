@@ -7,6 +7,7 @@ from geared_trees import Explicit, belted_chain, differential_tree, with_rotor_b
 from numpy.testing import assert_allclose
 
 import phipsi as pp
+from phipsi.algorithms.constrained.stages import KeptBodies
 from phipsi.errors import InputError, ModelError
 
 LINK = pp.SpatialInertia(1.0, (0.1, 0, 0.2), (0.1, 0.2, 0.25))
@@ -132,6 +133,26 @@ def test_locking_joints_of_a_rotor():
         model.with_locked("pitch", q)
     hung = model.attach(model, at="roll", prefix="b_")
     assert hung.rotors[1].joints == ("b_pitch", "b_roll")
+
+
+def test_parts_of_a_mechanism_with_the_rotors_of_all():
+    # what is kept of bodies, when other joints of their rotors move
+    for model in (belted_chain(2, 4, 2)[0], differential_tree(1, 5)[0], wrist(ratio=PAIR).build()):
+        kept, q = KeptBodies(), state(model)[0]
+        program = pp.compile((pp.operators.P, pp.operators.D, pp.operators.G), model, mode="blocks")
+        for i in (0, 0, 1, 2):
+            q = q + 0.3 * (np.arange(model.nq) == i)
+            for x, y in zip(kept.articulated(model, q)[0], program(q), strict=True):
+                assert_allclose(x, y, atol=1e-12 * np.abs(y).max())
+    # one tree of two that share motors
+    model = wrist().build()
+    two = model.attach(model, prefix="b_")
+    two = two.with_rotor("m", joint=("pitch", "b_roll"), ratio=PAIR, moment=1e-3)
+    q = state(two)[0]
+    M = pp.mass_matrix(two, q)
+    assert_allclose(pp.mass_matrix(two.with_trees("fore"), q[:3]), M[:3, :3], atol=1e-13)
+    assert_allclose(pp.mass_matrix(two.with_trees("b_fore"), q[3:]), M[3:, 3:], atol=1e-13)
+    assert two.with_trees("b_fore").rotors[0].on == "world"
 
 
 @pytest.mark.parametrize(

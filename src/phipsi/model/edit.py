@@ -207,7 +207,7 @@ def with_locked(description: Description, values: Mapping[str, ArrayLike]) -> De
             _locked(body, values[body.joint_name]) if body.joint_name in values else body
             for body in description.bodies
         ),
-        rotors=without_joints(description.rotors, values),
+        rotors=without_joints(description, values),
         extras=description.extras.without_joints(set(values)),
     )
 
@@ -381,7 +381,9 @@ def _only(description: Description, stays: Callable[[str], bool]) -> Description
         parts=tuple(b for b in description.parts if stays(b.name)),
         extras=replace(extras, geometry=shapes, exclusions=exclusions, pairs=pairs),
         shapes=tuple(s for s in description.shapes if stays(s.body)),
-        rotors=without_joints(description.rotors, gone),
+        rotors=without_joints(
+            description, gone, [b.name for b in description.bodies if not stays(b.name)]
+        ),
     )
 
 

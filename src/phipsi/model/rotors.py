@@ -176,16 +176,40 @@ def with_prefix(rotors: Sequence[Rotor], prefix: str, body: str) -> tuple[Rotor,
     )
 
 
-def without_joints(rotors: Sequence[Rotor], still: Container[str]) -> tuple[Rotor, ...]:
-    """The rotors that turn with other joints than these, which do not move any more."""
-    return tuple(left for r in rotors if (left := _without(r, still)) is not None)
+def without_joints(
+    description: Description, still: Container[str], gone: Container[str] = ()
+) -> tuple[Rotor, ...]:
+    """The rotors that turn with other joints than these, which do not move any more.
+
+    On bodies that are `gone` they are as on the world: armature of the joints that are left.
+    """
+    found = [_without(r, still, gone, description.bodies) for r in description.rotors]
+    return tuple(r for r in found if r is not None)
 
 
-def _without(rotor: Rotor, still: Container[str]) -> Rotor | None:
+def as_armature(model_armature: FloatArray, description: Description) -> Description:
+    """The description without rotors, with the armature (nv,) of its model for that of its joints.
+
+    With `inertia_matrices` of the model for its inertias, it is the same mechanism.
+    """
+    starts = _Mechanism(description).starts
+    bodies = tuple(
+        replace(body, armature=tuple(model_armature[at : at + body.joint.nv].tolist()))
+        for body, at in zip(description.bodies, starts[:-1].tolist(), strict=True)
+    )
+    return replace(description, bodies=bodies, rotors=())
+
+
+def _without(
+    rotor: Rotor, still: Container[str], gone: Container[str], bodies: Sequence[Body]
+) -> Rotor | None:
     left = [i for i, name in enumerate(rotor.joints) if name not in still]
     if len(left) == len(rotor.joints) or not left:
         return rotor if left else None
-    if left[0] != 0 and rotor.on != "world":
+    carrier = _carrier_name(bodies, rotor)
+    if left[0] != 0 and (carrier == WORLD_NAME or carrier in gone):
+        rotor = replace(rotor, on="world", axis=None)
+    elif left[0] != 0:
         raise ModelError(
             f"rotor {rotor.name!r} sits on the {rotor.on} of joint {rotor.joints[0]!r}, which does "
             f"not move any more, and turns with {rotor.joints[left[0]]!r} as well. Build the "

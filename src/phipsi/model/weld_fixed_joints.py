@@ -76,5 +76,5 @@ def weld(description: Description) -> Description:
         frames=(*moved, *welded),
         world_inertia=gained[WORLD_NAME],
         shapes=tuple(shapes),
-        rotors=without_joints(description.rotors, still),
+        rotors=without_joints(description, still),
     )
