@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from random_models import ALL, Rng, random_axis, random_tree
+from random_models import ALL, Rng, random_axis, random_inertia, random_tree
 
 import phipsi as pp
 from phipsi.model.model import Model
@@ -27,7 +27,7 @@ class Explicit:
 
     model: Model
     geared: Model
-    shares: dict[str, tuple[str, float]]  # rotor → joint, ratio
+    shares: dict[str, dict[str, float]]  # rotor → joint → ratio
 
     @property
     def B(self) -> np.ndarray:
@@ -35,16 +35,19 @@ class Explicit:
         for name in self.geared.joint_names:
             at, of = self.model.v_slice(name), self.geared.v_slice(name)
             out[at, of] = np.eye(of.stop - of.start)
-        for name, (joint, ratio) in self.shares.items():
-            out[self.model.v_slice(name), self.geared.v_slice(joint).start] = ratio
+        for name, share in self.shares.items():
+            for joint, ratio in share.items():
+                out[self.model.v_slice(name), self.geared.v_slice(joint).start] = ratio
         return out
 
     def q(self, q: np.ndarray) -> np.ndarray:
         out = self.model.neutral()
         for name in self.geared.joint_names:
             out[self.model.q_slice(name)] = q[self.geared.q_slice(name)]
-        for name, (joint, ratio) in self.shares.items():
-            out[self.model.q_slice(name)] = ratio * q[self.geared.q_slice(joint).start]
+        for name, share in self.shares.items():
+            out[self.model.q_slice(name)] = sum(
+                ratio * q[self.geared.q_slice(joint).start] for joint, ratio in share.items()
+            )
         return out
 
     def system(self) -> pp.System:
@@ -52,9 +55,9 @@ class Explicit:
         return pp.System(
             self.model,
             [
-                pp.constraints.Coupling(name=f"{name} gear", joints=(name, joint),
-                                        coefficients=(1.0, -ratio))
-                for name, (joint, ratio) in self.shares.items()
+                pp.constraints.Coupling(name=f"{name} gear", joints=(name, *share),
+                                        coefficients=(1.0, *(-x for x in share.values())))
+                for name, share in self.shares.items()
             ],
         )  # fmt: skip
 
@@ -101,13 +104,92 @@ def geared_tree(
             name, joint=joint, ratio=ratio * np.sign(way) if along else ratio, moment=moment,
             axis=None if along else u, on=on, inertia=given,
         )  # fmt: skip
-        part = pp.ModelBuilder()
-        centred = pp.SpatialInertia(given.mass, (0, 0, 0), given.moment_about_com_B)
-        part.add_body(name, joint=pp.joints.Revolute(u), inertia=centred,
-                      placement=pp.Pose(translation=given.com_B))  # fmt: skip
-        full = full.attach(part.build(), at=carrier)
-        shares[name] = (joint, ratio)
+        full = with_rotor_body(full, name, carrier, u, given)
+        shares[name] = {joint: ratio}
     return model, Explicit(full, model, shares)
+
+
+def with_rotor_body(
+    model: Model, name: str, carrier: str, u: np.ndarray, inertia: pp.SpatialInertia
+) -> Model:
+    """The model with a rotor that is a body; `inertia` in the frame of its carrier."""
+    part = pp.ModelBuilder()
+    centred = pp.SpatialInertia(inertia.mass, (0, 0, 0), inertia.moment_about_com_B)
+    part.add_body(name, joint=pp.joints.Revolute(u), inertia=centred,
+                  placement=pp.Pose(translation=inertia.com_B))  # fmt: skip
+    return model.attach(part.build(), at=carrier)
+
+
+def differential_tree(
+    seed: int, bodies: int = 5, pairs: int = 2, flying: bool = False
+) -> tuple[Model, Explicit]:
+    """A random tree with pairs of equal rotors that turn with n v(j) ± m v(i), of any two joints.
+
+    They sit on the parent or on the child of j, on its axis.
+    """
+    rng = np.random.default_rng(seed)
+    kinds = ["revolute", "helical", "cylindrical", "prismatic"]
+    tree = random_tree(rng, bodies, ["free", *rng.choice(kinds, bodies - 1)] if flying else kinds)
+    all_ = [tree.body(name) for name in tree.body_names]
+    turning = [b.joint_name for b in all_ if b.joint.kind in ("revolute", "helical")]
+    driven = [b.joint_name for b in all_ if b.joint.kind != "free"]
+    model, full, shares = tree, tree, {}
+    for i in range(pairs if turning and len(driven) > 1 else 0):
+        j = str(rng.choice(turning))
+        other = str(rng.choice([x for x in driven if x != j]))
+        on, way = str(rng.choice(["parent", "child"])), float(rng.choice([-1, 1]))
+        body = tree.body(tree.joint(j).body)
+        carrier = body.parent if on == "parent" else body.name
+        u, moment = way * _way(tree, j, on), float(rng.uniform(1e-4, 2e-2))
+        n, m = rng.choice([-1, 1], 2) * rng.choice([0.3, 1, 5, 60], 2)
+        given = [rotor_inertia(rng, u, moment) for _ in range(2)]
+        model = model.with_rotor(f"pair{i}", joint=(j, other), ratio=((n, m), (n, -m)), axis=u,
+                                 moment=moment, on=on, inertia=given[0] + given[1])  # fmt: skip
+        for side, inertia in zip((1, -1), given, strict=True):
+            name = f"rotor{i}{'+' if side > 0 else '-'}"
+            full = with_rotor_body(full, name, carrier, u, inertia)
+            shares[name] = {j: float(n), other: float(side * m)}
+    return model, Explicit(full, model, shares)
+
+
+def belted_chain(seed: int, bodies: int = 5, rotors: int = 3) -> tuple[Model, Explicit]:
+    """A chain that turns about parallel axes, with rotors of two joints in a row.
+
+    Its first body slides, or turns about another axis at right angles to these.
+    """
+    rng = np.random.default_rng(seed)
+    w, builder, parent = random_axis(rng), pp.ModelBuilder(), "world"
+    across = np.cross(w, random_axis(rng))
+    column = seed % 2 == 0
+    first = pp.joints.Revolute(across) if column else pp.joints.Prismatic(random_axis(rng))
+    for i in range(bodies):
+        turning = rng.choice([pp.joints.Revolute(w), pp.joints.Helical(w, 0.1)])
+        joint = first if i == 0 else turning
+        builder.add_body(
+            f"b{i}", parent=parent, joint=joint, inertia=random_inertia(rng),
+            placement=pp.Pose(_about(w, rng.uniform(-3, 3)), rng.uniform(-1, 1, 3)),
+        )  # fmt: skip
+        parent = f"b{i}"
+    tree = builder.build()
+    model, full, shares = tree, tree, {}
+    for i in range(rotors):
+        # on the world, on the slider, or on the child of the first joint
+        on, ratio = str(rng.choice(["world", "parent", "child"])), rng.uniform(-20, 20, 2)
+        carrier = {"world": "world", "parent": "b0", "child": "b1"}[on]
+        u, moment = random_axis(rng) if on != "child" else w, float(rng.uniform(1e-4, 2e-2))
+        if column and on == "parent":
+            u = np.cross(across, u) / np.linalg.norm(np.cross(across, u))
+        given, name = rotor_inertia(rng, u, moment), f"rotor{i}"
+        model = model.with_rotor(name, joint=("b1", "b2"), ratio=ratio, moment=moment, axis=u,
+                                 on=on, inertia=given)  # fmt: skip
+        full = with_rotor_body(full, name, carrier, u, given)
+        shares[name] = dict(zip(("b1", "b2"), ratio.tolist(), strict=True))
+    return model, Explicit(full, model, shares)
+
+
+def _about(w: np.ndarray, angle: float) -> np.ndarray:
+    W = np.cross(np.eye(3), -w)
+    return np.eye(3) + np.sin(angle) * W + (1 - np.cos(angle)) * W @ W
 
 
 def _way(tree: Model, joint: str, on: str) -> np.ndarray:

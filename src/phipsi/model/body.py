@@ -74,15 +74,27 @@ class Rotor:
 
     `moment`, about its axis (kg·m²); `on`, its carrier: the "parent" or the "child" of the joint,
     or "world"; `axis` in the axes of the inboard joint frame, or those of the child if it sits on
-    that; None is along the axis of the joint.
+    that; None is along the axis of the joint. With several joints, it turns with the sum of their
+    rates times their ratios, and sits at the first; several rows of ratios are equal rotors.
     """
 
     name: str
-    joint: str
-    ratio: float
+    joint: str | tuple[str, ...]
+    ratio: float | Numbers | tuple[Numbers, ...]
     moment: float
     axis: Numbers | None = None
     on: Carrier = "parent"
+
+    @property
+    def joints(self) -> tuple[str, ...]:
+        """All joints that it turns with; the first is the one at which it sits."""
+        return (self.joint,) if isinstance(self.joint, str) else self.joint
+
+    @property
+    def rows(self) -> tuple[Numbers, ...]:
+        """The ratio for each joint, for each of the equal rotors."""
+        rows = np.reshape(self.ratio, (-1, len(self.joints))).tolist()
+        return tuple(tuple(row) for row in rows)
 
 
 @final

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, final
 
 from numpy.typing import ArrayLike
@@ -144,8 +145,8 @@ class ModelBuilder:
         self,
         name: str,
         *,
-        joint: str,
-        ratio: float,
+        joint: str | Sequence[str],
+        ratio: ArrayLike,
         moment: float,
         axis: ArrayLike | None = None,
         on: Carrier = "parent",
@@ -158,13 +159,18 @@ class ModelBuilder:
         gyroscopic, by which a spinning rotor acts on the body that carries it. It costs nothing.
 
         **Arguments:** `name`, of its own, for errors; `joint`, of one rate, or of several of which
-        one turns (cylindrical, planar); `ratio`, of any sign, positive if rotor and joint turn in
-        the same sense about `axis` (rad/m if the joint slides); `moment` about its axis, kg·m²;
+        only one turns (cylindrical, planar); `ratio`, positive if rotor and joint turn in the same
+        sense about `axis` (rad/m if the joint slides); `moment` about its axis, kg·m²;
         `axis`, in the axes of the carrier, by default that of the joint, to which it must be
-        parallel unless the carrier never turns; `on`, the "parent" or the "child" of the joint, or
-        "world", where a rotor is armature and nothing else; `inertia`, of the rotor at rest in the
+        parallel unless the carrier never turns about it; `on`, the "parent" or the "child" of the
+        joint, or "world", where a rotor is armature and nothing else; `inertia`, at rest in the
         frame of its carrier, which is added to that of the carrier; None if the carrier's contains
         it already. The rotor is symmetric about its axis.
+
+        With several joints, ``joint=("pitch", "roll"), ratio=(n, m)``, it turns at n v(pitch) +
+        m v(roll), and `on` and `axis` are those of the first. Rows of ratios are equal rotors: a
+        differential is ``ratio=((n, m), (n, -m))``. What the rotors of a model do to each body and
+        each pair of joints together must be that of constant inertias (docs/gears.md).
         **Source:** theory/flexible-bodies 8.
 
         >>> import phipsi as pp

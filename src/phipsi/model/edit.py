@@ -25,7 +25,7 @@ from phipsi.model.joint import Joint
 from phipsi.model.joints import Fixed
 from phipsi.model.names import Point
 from phipsi.model.pose import Pose
-from phipsi.model.rotors import fold, with_prefix
+from phipsi.model.rotors import fold, with_prefix, without_joints
 from phipsi.model.scalars import NUMPY_OPS, as_array
 from phipsi.model.validate import InertiaPolicy, check_body, check_moments
 
@@ -207,7 +207,7 @@ def with_locked(description: Description, values: Mapping[str, ArrayLike]) -> De
             _locked(body, values[body.joint_name]) if body.joint_name in values else body
             for body in description.bodies
         ),
-        rotors=tuple(r for r in description.rotors if r.joint not in values),
+        rotors=without_joints(description, values),
         extras=description.extras.without_joints(set(values)),
     )
 
@@ -381,7 +381,9 @@ def _only(description: Description, stays: Callable[[str], bool]) -> Description
         parts=tuple(b for b in description.parts if stays(b.name)),
         extras=replace(extras, geometry=shapes, exclusions=exclusions, pairs=pairs),
         shapes=tuple(s for s in description.shapes if stays(s.body)),
-        rotors=tuple(r for r in description.rotors if r.joint not in gone),
+        rotors=without_joints(
+            description, gone, [b.name for b in description.bodies if not stays(b.name)]
+        ),
     )
 
 

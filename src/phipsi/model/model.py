@@ -6,7 +6,7 @@ of a tree are empty. `System`, the model with constraints, is defined where they
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
@@ -480,8 +480,8 @@ class Model(Value):
         self,
         name: str,
         *,
-        joint: str,
-        ratio: float,
+        joint: str | Sequence[str],
+        ratio: ArrayLike,
         moment: float,
         axis: ArrayLike | None = None,
         on: Carrier = "parent",

@@ -7,6 +7,7 @@ from dataclasses import replace
 from phipsi.model.body import WORLD_NAME, Body, Description, Frame
 from phipsi.model.inertia import SpatialInertia
 from phipsi.model.pose import Pose
+from phipsi.model.rotors import without_joints
 from phipsi.model.tree import WORLD, depth_first
 
 
@@ -75,5 +76,5 @@ def weld(description: Description) -> Description:
         frames=(*moved, *welded),
         world_inertia=gained[WORLD_NAME],
         shapes=tuple(shapes),
-        rotors=tuple(r for r in description.rotors if r.joint not in still),
+        rotors=without_joints(description, still),
     )

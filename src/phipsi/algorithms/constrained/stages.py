@@ -43,6 +43,7 @@ from phipsi.errors import InputError
 from phipsi.expressions.node import Expr
 from phipsi.model.model import Model
 from phipsi.model.points import PointSet
+from phipsi.model.rotors import as_armature
 from phipsi.operators import (
     A,
     B,
@@ -193,9 +194,18 @@ class KeptBodies:
 
 
 def _paths(model: Model, bodies: tuple[int, ...]) -> Model:
-    """The model of bodies that include their parents; kept with the model they are of."""
+    """The model of bodies that include their parents; kept with the model they are of.
+
+    Its armature is that of the model, with rotors of joints beside the path; its inertias are not.
+    """
     names = [model.body_names[k] for k in bodies]
-    return model.cached((KeptBodies, bodies), lambda: model.with_paths(names))
+
+    def path() -> Model:
+        if not model.rotors:
+            return model.with_paths(names)
+        return Model(as_armature(model.armature, model.description)).with_paths(names)
+
+    return model.cached((KeptBodies, bodies), path)
 
 
 def _entries(model: Model, part: Model, q: Array) -> Array:

@@ -29,10 +29,11 @@ def reject_unseen(model: Model, function: str) -> None:
     unseen = folded_of(model).unseen if model.rotors else ()
     if unseen:
         raise InputError(
-            f"{function} needs the angular momentum of rotor {unseen[0]!r}, whose axis is not "
-            f"parallel to that of its joint, on a body that never turns. Efforts, motions and "
-            f"energies are exact, but no body has that momentum. Make the rotor a body of its own, "
-            f"with a pp.constraints.Coupling to the joint."
+            f"{function} needs the angular momentum of rotor {unseen[0]!r}, which is counted "
+            f"where it is right only because a body at its joint never turns (an axis that is not "
+            f"that of the joint, or several joints). Efforts, motions and energies are exact, but "
+            f"no body has that momentum. Make the rotor a body of its own, with a "
+            f"pp.constraints.Coupling to its joints."
         )
 
 
