@@ -24,8 +24,8 @@ def moved(scene: Scene, duration: float, **options: Any) -> pp.Trajectory:
         system = system.with_gravity(gravity)
     run = pp.simulate(system, q, v, duration, **options)
     proof: Any = run.contacts.certificate
-    assert proof.overlap < 1e-8
-    assert proof.residual < 1e-9 and proof.outside < 1e-7 and proof.gain <= 1e-12
+    assert proof.overlap < 1e-9
+    assert proof.residual < 1e-10 and proof.outside < 1e-7 and proof.gain <= 1e-12
     scale = 1.0 + np.abs(run.energy).max() + proof.dissipated
     assert proof.balance < 1e-8 * scale
     assert proof.dissipated > -1e-9 * scale
@@ -126,7 +126,7 @@ def test_b8_a_box_stays_tips_or_slides(tangent: float, friction: float, what: st
         lean, length = np.arctan2(b, h) - angle, np.hypot(b, h)
         height = length * (np.cos(lean) - np.cos(lean - turned))
         omega = np.sqrt(2 * G * height / (4 / 3 * length**2))
-        assert run.v[-1, 1] == pytest.approx(omega, rel=1e-8)
+        assert run.v[-1, 1] == pytest.approx(omega, rel=1e-9)
         assert turned > 0.005
 
 
@@ -141,7 +141,7 @@ def test_b9_a_ball_on_a_slope_rolls_or_slides(friction: float) -> None:
         G * (np.sin(TILT) - friction * np.cos(TILT)), 25 * friction * G * np.cos(TILT),
     )  # fmt: skip
     wanted = rolls if friction > 2 / 7 * np.tan(TILT) else slides
-    assert (speed / 0.5, spin / 0.5) == pytest.approx(wanted, abs=1e-8)
+    assert (speed / 0.5, spin / 0.5) == pytest.approx(wanted, abs=1e-9)
 
 
 def test_b10_a_ball_leaves_a_sphere() -> None:
@@ -171,7 +171,7 @@ def test_b11_a_block_on_a_block_that_is_pulled(force: float) -> None:
     wanted = [together, together]
     if together > upper * G:
         wanted = [(force - upper * G - floor * 3 * G) / 2, upper * G]
-    assert_allclose(speeds, wanted, atol=1e-8)
+    assert_allclose(speeds, wanted, atol=1e-10)
 
 
 @pytest.mark.parametrize("push", [12.0, 8.0])
@@ -188,7 +188,7 @@ def test_b12_a_block_between_a_wall_and_a_pad(push: float) -> None:
     scene._v.append(np.zeros(1))
     tau = np.array([0, 0, 0, 0, 0, 0, -push])
     run = moved(scene, 0.3, controller=lambda t, q, v: tau)
-    assert run.v[-1, 5] / 0.3 == pytest.approx(-max(0.0, G - push), abs=1e-8)
+    assert run.v[-1, 5] / 0.3 == pytest.approx(-max(0.0, G - push), abs=1e-10)
 
 
 def test_b15_balls_on_a_box_that_is_pushed() -> None:
@@ -209,7 +209,7 @@ def test_b15_balls_on_a_box_that_is_pushed() -> None:
     for i in range(n + 1):
         share = 1.0 if i == 0 else 2 / 7
         speed = scene.velocity(run.q[-1], run.v[-1], i)
-        assert_allclose(speed, 0.1 * share * wanted * along, atol=1e-8)
+        assert_allclose(speed, 0.1 * share * wanted * along, atol=1e-10)
 
 
 def test_b16_a_rocking_block_changes_its_edge() -> None:
@@ -250,7 +250,7 @@ def test_b18_spin_about_the_normal_is_slowed_by_torsion() -> None:
     slowing = 0.01 * G / (0.4 * 0.1**2)
     (stop,) = happened(run, "ball|floor sticks")
     assert stop.t == pytest.approx(20 / slowing, abs=5e-9)
-    assert run.at(0.2)[1][2] == pytest.approx(20 - slowing * 0.2, abs=1e-8)
+    assert run.at(0.2)[1][2] == pytest.approx(20 - slowing * 0.2, abs=1e-10)
     assert np.abs(run.v[-1]).max() < 1e-12
 
 
@@ -327,7 +327,7 @@ def test_b7_a_heavy_box_stands_on_a_light_one(mass: float) -> None:
     assert run.contacts["light|floor"].force[-1, 2] == pytest.approx((1 + mass) * G, rel=1e-9)
 
 
-@pytest.mark.parametrize("share", [1.05, 0.95])
+@pytest.mark.parametrize("share", [1.02, 0.98])
 def test_b13_a_bracket_on_a_pole_hangs_or_falls(share: float) -> None:
     """It is wedged by a moment, which then ends: beyond d = h/(2 μ) it hangs on."""
     height, width, friction, r = 0.1, 0.04, 0.4, 0.01
@@ -382,7 +382,7 @@ def test_b21_a_table_stands_with_the_least_forces() -> None:
         if min(wanted) < 0:
             share = np.array([x / a + y / b, 1 - y / b, 1 - x / a, 0.0])
             wanted = 10 * G / 2 * share
-        assert_allclose(forces, wanted, atol=1e-8)
+        assert_allclose(forces, wanted, atol=1e-9)
         assert np.abs(run.q[-1] - run.q[0]).max() < 1e-12
 
 

@@ -14,19 +14,49 @@ from contact_problems import (
     by_pair,
     frictions,
     rod_with_tips,
-    run,
     start_of,
 )
+from contact_problems import run as steps_of
 
 import phipsi as pp
 
 SPHERE, BOX = pp.shapes.Sphere, pp.shapes.Box
 
 
+def run(*given: Any) -> Any:
+    """Fixed steps, all of them solved, without a gain of energy and without overlap."""
+    found = steps_of(*given)
+    overlap, residual, gain, _ = found.worst[-1]
+    assert found.totals[-1, 2] == 0 and residual < 3e-10  # 1e-10 m/s, or rounding beside 10⁶ kg
+    assert gain <= 1e-14 and overlap < 1e-9
+    return found
+
+
 def slope_scene(tangent: float, friction: float, size=(0.2, 0.2, 0.1), v=(0, 0, 0)) -> Scene:
     scene = Scene(slope=np.arctan(tangent), friction=friction)
     scene.add("block", BOX(size), 1.0, (0, 0, size[2] / 2), v)
     return scene
+
+
+def test_b1_a_block_on_a_slope_does_not_move_in_1000_s() -> None:
+    scene = slope_scene(np.tan(np.radians(20)), 0.5)
+    system, q, v = scene.system()
+    sim = pp.Simulator(system, dt=1e-2, integrator="time_stepping")
+    found = sim.rollout(sim.start(q, v), steps=100_000, every=100_000, progress=False)
+    assert np.abs(found.q[-1] - q).max() < 1e-13
+    assert found.certificate.is_clean and found.certificate.overlap < 1e-13
+
+
+@pytest.mark.parametrize("masses", [[1.0] * 10, [1.0, 1e6]], ids=["ten boxes", "10⁶ on 1"])
+def test_stacks_stand_still_for_10_s(masses: list[float]) -> None:
+    scene = Scene(friction=0.5)
+    for i, mass in enumerate(masses):
+        scene.add(f"box{i}", BOX((0.2, 0.2, 0.2)), mass, (0, 0, 0.1 + 0.2 * i))
+    system, q, v = scene.system()
+    sim = pp.Simulator(system, dt=5e-3, integrator="time_stepping")
+    found = sim.rollout(sim.start(q, v), steps=2000, every=2000, progress=False)
+    assert np.abs(found.q[-1] - q).max() < 4e-10
+    assert found.certificate.is_clean and found.certificate.overlap < 1e-9
 
 
 @pytest.mark.parametrize("dt", [1e-4, 1e-2])
@@ -57,8 +87,8 @@ def test_b2_sliding_stops_at_the_right_place() -> None:
         found = run(system, q, v, dt, round(1.4 / dt))
         slowing = G * (0.5 * np.cos(angle) - np.sin(angle))
         errors.append(abs(scene.place(found.q[-1])[0] - 1.5**2 / (2 * slowing)))
-        assert np.abs(found.v[-1]).max() < 1e-9
-    assert errors[1] < 8e-4
+        assert np.abs(found.v[-1]).max() < 2e-11
+    assert errors[1] < 7.6e-4
     assert 1.7 < errors[0] / errors[1] < 2.3
 
 
@@ -71,7 +101,7 @@ def test_b3_a_sliding_ball_begins_to_roll() -> None:
     assert found.v[-1, 1] == pytest.approx(5 / 7 / 0.1, rel=1e-9)
     rolling, place = 2 / (7 * 0.2 * G), 12 / (49 * 0.2 * G)
     wanted = place + 5 / 7 * (0.3 - rolling)
-    assert scene.place(found.q[-1])[0] == pytest.approx(wanted, abs=4e-4)
+    assert scene.place(found.q[-1])[0] == pytest.approx(wanted, abs=1.5e-4)
 
 
 @pytest.mark.parametrize("e", [0.5, 0.8])
@@ -86,7 +116,7 @@ def test_b4_a_bouncing_ball_comes_to_rest(e: float) -> None:
         assert height[round(np.sqrt(2 / G) / dt) :].max() == pytest.approx(e**2, abs=5 * dt)
         errors.append(np.flatnonzero(np.abs(found.v).max(-1) > 1e-6)[-1] * dt - end)
         assert abs(height[-1]) < 1e-9 and found.worst[-1, 2] <= 1e-12
-        assert abs(errors[-1]) < 4 * dt  # of first order, with a small constant
+        assert abs(errors[-1]) < 3.5 * dt  # of first order, with a small constant
 
 
 def test_an_elastic_ball_keeps_its_energy() -> None:
@@ -111,7 +141,7 @@ def test_b5_equal_balls_exchange_their_speed() -> None:
     system, q, v = scene.system()
     found = run(system.with_gravity((0, 0, 0)), q, v, 1e-4, 100)
     speeds = found.v[-1].reshape(5, 6)[:, 3]
-    np.testing.assert_allclose(speeds, [0, 0, 0, 0, 1], atol=1e-12)
+    np.testing.assert_allclose(speeds, [0, 0, 0, 0, 1], atol=1e-15)
 
 
 def test_b5_three_balls_that_touch() -> None:
@@ -121,7 +151,7 @@ def test_b5_three_balls_that_touch() -> None:
     system, q, v = scene.system()
     found = run(system.with_gravity((0, 0, 0)), q, v, 1e-4, 1)
     speeds = found.v[-1].reshape(3, 6)[:, 3]
-    np.testing.assert_allclose(speeds, [-1 / 3, 2 / 3, 2 / 3], atol=1e-12)
+    np.testing.assert_allclose(speeds, [-1 / 3, 2 / 3, 2 / 3], atol=1e-15)
 
 
 @pytest.mark.parametrize(
@@ -137,9 +167,9 @@ def test_b8_a_box_stays_tips_or_slides(tangent: float, friction: float, what: st
     along = scene.velocity(found.q[-1], found.v[-1])[0] / dt
     tips = 3 * G * (h * np.sin(angle) - b * np.cos(angle)) / (4 * (b * b + h * h))
     slides = G * (np.sin(angle) - friction * np.cos(angle))
-    assert turning == pytest.approx(tips if what == "tips" else 0.0, abs=1e-6)
+    assert turning == pytest.approx(tips if what == "tips" else 0.0, abs=1e-8)
     if what != "tips":
-        assert along == pytest.approx(slides if what == "slides" else 0.0, abs=1e-6)
+        assert along == pytest.approx(slides if what == "slides" else 0.0, abs=2e-9)
 
 
 @pytest.mark.parametrize("friction", [0.15, 0.08])
@@ -157,7 +187,7 @@ def test_b9_a_ball_on_a_slope_rolls_or_slides(friction: float) -> None:
             G * (np.sin(angle) - friction * np.cos(angle)),
             5 * friction * G * np.cos(angle) / (2 * 0.1),
         )
-    assert (speed / 0.1, spin / 0.1) == pytest.approx(wanted, rel=1e-9)
+    assert (speed / 0.1, spin / 0.1) == pytest.approx(wanted, rel=1e-13)
 
 
 @pytest.mark.parametrize("mass", [1.0, 1e3, 1e6])
@@ -167,7 +197,7 @@ def test_b7_a_heavy_box_stands_on_a_light_one(mass: float) -> None:
     scene.add("heavy", BOX((0.2, 0.2, 0.2)), mass, (0, 0, 0.3))
     system, q, v = scene.system()
     found = run(system, q, v, 5e-3, 200)
-    assert np.abs(found.q[-1] - q).max() < 1e-9
+    assert np.abs(found.q[-1] - q).max() < 4e-10
     floor = [i for i, pair in enumerate(found.pairs) if "floor" in pair]
     force = found.impulses[-1][floor, 5].sum() / 5e-3
     assert abs(force) == pytest.approx((1 + mass) * G, rel=1e-8)
@@ -194,7 +224,7 @@ def test_b11_a_block_on_a_block_that_is_pulled(force: float) -> None:
         wanted = [together, together]
     else:
         wanted = [(force - upper * G - floor * 3 * G) / 2, upper * G]
-    np.testing.assert_allclose(speeds, wanted, rtol=1e-6)
+    np.testing.assert_allclose(speeds, wanted, rtol=1e-12)
 
 
 def test_b16_a_rocking_block_changes_its_edge() -> None:
@@ -211,7 +241,7 @@ def test_b16_a_rocking_block_changes_its_edge() -> None:
     system, q, v = scene.system()
     found = run(system.with_gravity((0, 0, 0)), q, v, 1e-5, 1)
     angle = np.arctan2(b, h)
-    assert found.v[-1, 1] / turning == pytest.approx(1 - 1.5 * np.sin(angle) ** 2, abs=1e-4)
+    assert found.v[-1, 1] / turning == pytest.approx(1 - 1.5 * np.sin(angle) ** 2, abs=1e-9)
 
 
 @pytest.mark.parametrize("e", [0.0, 0.6])
@@ -226,7 +256,7 @@ def test_b17_a_spinning_ball_hits_the_floor(e: float, slide: float, friction: fl
     at_floor = slide - r * spin
     side = -np.sign(at_floor) * min(2 / 7 * m * abs(at_floor), friction * push)
     np.testing.assert_allclose(
-        np.abs(found.impulses[-1][0, 3:]), np.abs([side, 0, push]), atol=1e-9
+        np.abs(found.impulses[-1][0, 3:]), np.abs([side, 0, push]), atol=2e-14
     )
 
 
@@ -236,7 +266,7 @@ def test_b18_spin_about_the_normal_is_slowed_by_torsion() -> None:
     system, q, v = scene.system()
     found = run(system, q, v, 1e-3, 200)
     inertia = 0.4 * 0.1**2
-    assert found.v[-1, 2] == pytest.approx(20 - 0.01 * G * 0.2 / inertia, abs=1e-6)
+    assert found.v[-1, 2] == pytest.approx(20 - 0.01 * G * 0.2 / inertia, abs=3e-12)
 
 
 @pytest.mark.parametrize("angle", [0, 20, 45, 70])
@@ -247,7 +277,7 @@ def test_b19_b22_a_cube_slides_straight_and_stays_down(angle: float) -> None:
     system, q, v = scene.system()
     found = run(system, q, v, 1e-3, 100)
     velocity = scene.velocity(found.q[-1], found.v[-1])
-    np.testing.assert_allclose(velocity, (6 - 0.5 * G * 0.1) * along, atol=1e-9)
+    np.testing.assert_allclose(velocity, (6 - 0.5 * G * 0.1) * along, atol=1e-13)
     assert np.abs(scene.place(found.q)[:, 2] - 0.1).max() < 1e-12
 
 
@@ -265,7 +295,7 @@ def test_b21_a_table_stands_with_the_least_forces() -> None:
     found = run(system, np.array([1.0, 0, 0, 0, 0, 0, 0]), np.zeros(6), 1e-3, 5)
     forces = found.impulses[-1][:, 5] / 1e-3
     wanted = [10 * G / 4 * (1 + x * i / a**2 + y * j / b**2) for i, j in feet]
-    np.testing.assert_allclose(np.sort(np.abs(forces)), np.sort(wanted), rtol=1e-6)
+    np.testing.assert_allclose(np.sort(np.abs(forces)), np.sort(wanted), rtol=2e-7)
 
 
 def test_b6_a_rod_that_slides_on_its_tip_may_jam() -> None:
@@ -342,7 +372,7 @@ def test_b12_a_block_pinched_between_a_wall_and_a_pad() -> None:
         sim = pp.Simulator(system, dt=dt, integrator="time_stepping")
         found = sim.rollout(sim.start(np.tile(q, (2, 1))), tau, round(0.1 / dt), progress=False)
         falls = np.maximum(G - 2 * friction * push, 0.0)
-        np.testing.assert_allclose(-found.v[:, -1, 5], falls * 0.1, atol=1e-9)
+        np.testing.assert_allclose(-found.v[:, -1, 5], falls * 0.1, atol=1e-10)
         errors.append(abs(q[6] - found.q[1, -1, 6] - 0.5 * falls[1] * 0.01))
         assert abs(found.q[0, -1] - q).max() < 1e-12  # the first one holds
     assert 1.9 < errors[0] / errors[1] < 2.1
@@ -413,9 +443,9 @@ def test_b15_balls_on_a_box_that_is_pushed() -> None:
     for dt in (2e-3, 1e-3):
         found = run(system, q, v, dt, round(0.02 / dt), tau)
         speeds = [scene.velocity(found.q[-1], found.v[-1], i) / 0.02 for i in range(n + 1)]
-        np.testing.assert_allclose(speeds[0], box * diagonal, atol=1e-8)
+        np.testing.assert_allclose(speeds[0], box * diagonal, atol=1e-12)
         for one in speeds[1:]:
-            np.testing.assert_allclose(one, 2 / 7 * box * diagonal, atol=1e-8)
+            np.testing.assert_allclose(one, 2 / 7 * box * diagonal, atol=1e-12)
         errors.append(scene.place(found.q[-1])[:2] @ diagonal[:2] - 0.5 * box * 4e-4)
     assert 1.9 < errors[0] / errors[1] < 2.1
     assert abs(box - (force - floor * (M + n) * G) / (M + n)) > 1e-2  # balls that were glued on
