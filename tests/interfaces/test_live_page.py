@@ -454,6 +454,8 @@ def test_a_recording_is_not_viewed(capsys):
     said = "".join(capsys.readouterr())
     assert "this is a recording" in said and "phipsi render fall.npz" in said
     assert 'Trajectory.load("fall.npz").to_html' in said
+    assert app(["render", "arm.urdf", "arm.png"], result_action="return_value") != 0
+    assert "phipsi simulate arm.urdf --out arm.npz" in "".join(capsys.readouterr())
 
 
 def test_the_camera_goes_with_a_base_that_floats():

@@ -156,6 +156,12 @@ def render(
     if not (wide.isdigit() and high.isdigit()):
         raise InputError(f"--size {size}: write it as 1280x720")
     pixels = int(wide), int(high)
+    if file.suffix.lower() in (".urdf", ".sdf", ".xml", ".mjcf", ".toml"):
+        raise InputError(
+            f"{file}: this is a mechanism or a scenario; render draws a recorded run of it:  "
+            f"phipsi simulate {file} --out {file.stem}.npz  and then  "
+            f"phipsi render {file.stem}.npz {out}"
+        )
     run = Trajectory.load(file)
     written = draw(run, out, fps=fps, speed=speed, size=pixels, time=time, theme=theme)
     say(f"{written}: {written.stat().st_size / 1e6:.2f} MB")
