@@ -193,6 +193,14 @@ def test_a_motor_and_prescribed_accelerations_agree(arm):
     assert abs(twin.q[-1] - other.q[-1]).max() > 1e-3
 
 
+def test_prescribed_joints_cannot_stop_the_time(arm):
+    # the projection moved the clock instead, to 0.206 s after 0.2 s
+    system = pp.System(arm, [c.Motor(name="drive", joint="upper", angle=angle)])
+    q, v = system.project([angle(0), 0.3, 0.0], [0, 0, 1.0])
+    with pytest.raises(pp.errors.SimulationError, match="'clock.rate' miss their rates"):
+        pp.simulate(system, q, v, 0.2, prescribed={"upper": lambda t, q, v: acceleration(0)})
+
+
 def test_systems_with_functions_are_values(arm, engine):
     system = pp.System(arm, [c.Motor(name="drive", joint="upper", rate=rate)])
     for one in (system, engine):
@@ -219,13 +227,38 @@ def test_exact_numbers_and_rows_reject_what_they_cannot_do(engine):
         (lambda x, y: y - np.floor(x), "jump"),
         (lambda x, y: y if x > 0 else -y, "np.where"),
         (3.0, "function"),
+        (lambda x, y: y - np.where(x > 1, 1.0, 0.0), "'shaft' is at 1;"),
     ]:
         with pytest.raises(ModelError, match=f"Cam 'cam'(.|\n)*{word}"):
             c.Cam(law, **both)
+    c.Cam(lambda x, y: y - np.where(x > 1, (x - 1) ** 3, 0.0), **both)
     with pytest.raises(ModelError, match="either its rate or its angle"):
         c.Motor(name="m", joint="shaft")
     with pytest.raises(ModelError, match="add_clock"):
         pp.System(engine.model, [c.Motor(name="m", joint="shaft", angle=angle)])
+
+
+@pytest.mark.parametrize(
+    ("how", "function", "jumps"),
+    [
+        ("rate", lambda t: np.where(t > 1, 1.0, 0.0), "rate jumps from 0 to 1 at t = 1 s"),
+        ("rate", lambda t: 1e3 + np.sign(np.sin(t)), "rate jumps"),
+        ("angle", lambda t: np.floor(t / 50), "angle jumps from"),
+        ("angle", lambda t: np.clip(t, 0, 2), "rate of change of its angle jumps from 1 to 0"),
+        ("rate", lambda t: np.clip((t - 1) / 0.02, 0, 1), ""),
+        ("rate", lambda t: np.sqrt(np.maximum(t - 1, 0)), ""),
+        ("rate", lambda t: np.where(t < 9, np.tan(t), np.tan(t)), ""),  # poles are no jumps
+        ("angle", lambda t: np.where(t < 1, t**2, 2 * t - 1), ""),
+        ("angle", lambda t: np.sin(2 * np.pi * (t - np.floor(t))), ""),
+    ],
+)
+def test_motors_do_not_jump(how, function, jumps):
+    # a run stepped over a rate that jumped: 0.0575 rad where the motor turned 0.1
+    if not jumps:
+        c.Motor(name="m", joint="shaft", **{how: function})
+        return
+    with pytest.raises(ModelError, match=f"Motor 'm': the {jumps}"):
+        c.Motor(name="m", joint="shaft", **{how: function})
 
 
 def test_rows_are_the_same_on_all_backends(engine):

@@ -152,3 +152,18 @@ def test_numbers_that_are_not_finite_end_a_trajectory():
     M[2, -1, 0, 1] += 0.1  # an inertia that is not symmetric
     with pytest.raises(failed, match=r"\[2\] failed in step 0.*1 of 3"):
         sim.rollout(sim.start(q, parameters={"M": M}), steps=4)
+
+
+def test_batches_without_elements_have_results_without_elements():
+    ball, at = pp.ModelBuilder(), [[1, 0, 0, 0, 0, 0, 0.1]]
+    ball.add_body("ball", joint=pp.joints.Free(), inertia=pp.SpatialInertia.sphere(0.1, mass=1.0))
+    ball.add_shape("ball", "ball", pp.shapes.Sphere(0.1))
+    model = ball.build()
+    contacts = pp.Contacts(model, ground=True)
+    system = pp.System(model, contacts=contacts)
+    for n in (0, 1):
+        q, v = np.array(at * n).reshape(n, 7), np.zeros((n, 6))
+        step = pp.contact_step(system, q, v)
+        assert (step.q.shape, step.v.shape, step.impulses.shape) == ((n, 7), (n, 6), (n, 1, 6))
+        assert pp.contact_forces(system, q, v).shape == (n, 1, 6)
+        assert pp.contact_points(contacts, q).gap.shape == (n, 1)

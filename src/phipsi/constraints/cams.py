@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 
 from phipsi.constraints.constraint import Array, Constraint, check_name, number_of
 from phipsi.constraints.joint_coordinates import one_coordinate, rate_row
+from phipsi.constraints.jumps import COORDINATES, jump_of
 from phipsi.errors import ModelError
 from phipsi.model.closures import Closure
 from phipsi.model.law_forms import MOST_COORDINATES
@@ -142,7 +143,27 @@ def _recorded(law: Any, names: tuple[str, ...], offset: float, who: str) -> Trac
             f"{who} uses {' and '.join(found.jumps)}, whose value jumps; no motion follows a jump. "
             f"Write it with smooth functions."
         )
+    _check_branches(found, names, who)
     return found
+
+
+def _check_branches(found: TracedLaw, names: tuple[str, ...], who: str) -> None:
+    """Choices, np.where, do not jump along any coordinate, from a few places."""
+    if not found.program.branches:
+        return
+    for others in np.random.default_rng(0).uniform(0.0, 1.0, (3, len(names))).tolist():
+        for j, name in enumerate(names):
+
+            def along(x: Array, j: int = j, at: list[float] = others) -> Any:
+                return found.value([x if i == j else at[i] for i in range(len(at))], ARRAY_NUMBERS)
+
+            jump = jump_of(along, COORDINATES)
+            if jump is not None:
+                raise ModelError(
+                    f"{who} jumps from {jump.before:.4g} to {jump.after:.4g} where joint {name!r} "
+                    f"is at {jump.at:.6g}; no motion follows a jump. Let the branches of np.where "
+                    f"meet."
+                )
 
 
 def law_closure(
@@ -174,7 +195,9 @@ def _joint(model: Model, name: str, who: str) -> Any:
         raise ModelError(
             f"{who} is a function of time, and the model has no clock. Add one to its builder, a "
             f"joint whose coordinate is the time:\n    builder.add_clock()\n"
-            f"or, to a model that is there:  pp.ModelBuilder().attach(…), then add_clock()"
+            f"or, to a model that is there:\n"
+            f"    builder = pp.ModelBuilder(); builder.add_clock()\n"
+            f"    model = model.attach(builder.build())"
         )
     return one_coordinate(model, name, who)
 

@@ -12,10 +12,11 @@ from numpy.typing import ArrayLike
 from phipsi.constraints.cams import CLOCK, law_closure
 from phipsi.constraints.constraint import Array, Constraint, check_name, number_of
 from phipsi.constraints.joint_coordinates import one_coordinate, rate_row
+from phipsi.constraints.jumps import TIMES, jump_of
 from phipsi.errors import ModelError
 from phipsi.model.closures import Closure
 from phipsi.model.model import Model
-from phipsi.operators.row_laws import ARRAY_NUMBERS, RateLaw, traced_law
+from phipsi.operators.row_laws import ARRAY_NUMBERS, RateLaw, TracedLaw, traced_law
 
 
 @final
@@ -26,7 +27,8 @@ class Motor(Constraint):
     Either `rate`, in rad/s or m/s: a number (0 is a brake) or a function of time; or `angle`, a
     function of time in rad (or m). Functions are written as laws are, and need a clock in the
     model, ``builder.add_clock()``: time is the coordinate of the joint `clock`, which a system
-    drives at rate 1. An angle is a position, so a run does not drift off it; a rate has none.
+    drives at rate 1. An angle is a position, so a run does not drift off it; a rate has none. A
+    rate that jumps is an error, and so is an angle with a corner: they would take blows.
 
     The effort of the motor is minus its multiplier. Minus the multiplier of the clock's row is the
     power that all constraints with functions of time bring into the mechanism.
@@ -69,10 +71,13 @@ class Motor(Constraint):
             raise ModelError(f"{who}: joint {self.joint!r} is its own clock; name another joint.")
         if self.angle is not None:
             angle = self.angle
-            traced_law(angle, 1, f"{who}: angle")  # errors about the function itself
+            function = traced_law(angle, 1, f"{who}: angle")  # errors about the function itself
+            _check_time(function, who, "angle")
             law: Any = traced_law(lambda q, t: q - angle(t), 2, f"{who}: angle")
         else:
-            law = RateLaw(traced_law(self.rate, 1, f"{who}: rate"))  # type: ignore[arg-type]
+            function = traced_law(self.rate, 1, f"{who}: rate")  # type: ignore[arg-type]
+            _check_time(function, who, "rate")
+            law = RateLaw(function)
         object.__setattr__(self, "traced", law)
 
     @property
@@ -115,6 +120,24 @@ class Motor(Constraint):
         """As its steps: functions written in place cannot be pickled."""
         return _motor_again, (self.name, self.joint, self.clock, self.row, self.traced, self.rate
                               if self.clock is None else None)  # fmt: skip
+
+
+def _check_time(function: TracedLaw, who: str, what: str) -> None:
+    """A function of time does not jump; nor does the rate of an angle."""
+    if not function.program.branches:
+        return
+    jump = jump_of(lambda t: function.value([t], ARRAY_NUMBERS), TIMES)
+    if jump is None and what == "angle":
+        what = "rate of change of its angle"
+        jump = jump_of(lambda t: function.slope(0, [t], (), ARRAY_NUMBERS), TIMES)
+    if jump is not None:
+        raise ModelError(
+            f"{who}: the {what} jumps from {jump.before:.4g} to {jump.after:.4g} at t = "
+            f"{jump.at:.6g} s. That takes a blow and not a torque, and a run would step over it. "
+            f"Go from one to the other in some time, for example in 20 ms:\n"
+            f"    s = np.clip((t - {jump.at:.6g}) / 0.02, 0, 1)      "
+            f"# then s² (3 − 2 s) goes smoothly from 0 to 1"
+        )
 
 
 def _motor_again(

@@ -55,7 +55,7 @@ def solve(
     whole, accepted = Scaled(flat), max(tolerance, ACCEPTED)
     finite = np.ones(len(flat.b), bool)
     for x in (flat.W, flat.b, flat.coefficients):
-        finite &= np.isfinite(x).reshape(len(x), -1).all(axis=1)
+        finite &= np.isfinite(x).all(axis=tuple(range(1, x.ndim)))
     finite &= ~np.isnan(flat.s).any(axis=1)
     first = np.zeros_like(flat.b)
     if start is not None:

@@ -276,7 +276,7 @@ _row("curve", _entrywise, _curve, "curve({0})", partials=_slope_of_curve)
 def _flattened(x: Array, shape: Shape) -> Array:
     """Batch axes, then one for all entries."""
     batch = x.shape[: x.ndim - len(shape)]
-    return x.reshape(*batch, -1)
+    return x.reshape(*batch, int(np.prod(x.shape[len(batch) :])))
 
 
 def _pick(x: Array, *, data: Any, shapes: tuple[Shape, ...]) -> Array:

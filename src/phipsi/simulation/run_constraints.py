@@ -208,6 +208,25 @@ class RunConstraints:
         """The nearest state on the constraints; raises `Diverged` if there is none."""
         if not (np.isfinite(q).all() and np.isfinite(v).all()):
             return q, v
+        found = self._projected(t, q, v)
+        if not self._all_move:
+            self._check_rates(t, *found)
+        return found
+
+    def _check_rates(self, t: float, q: Array, v: Array) -> None:
+        """Rates that the joints which are not prescribed cannot make up for end a run."""
+        G = self.system.jacobian(q)
+        wrong = np.abs(G @ v - self.system.rates)
+        bad = np.flatnonzero(wrong > _CONTRADICTION * (1 + np.abs(G) @ np.abs(v)))
+        if bad.size:
+            names = ", ".join(repr(self.system.row_names[i]) for i in bad[:8])
+            raise Diverged(
+                f"at t = {t:.9g} s the prescribed accelerations contradict the constraints: the "
+                f"rows {names} miss their rates by up to {wrong[bad].max():.3g} (rad/s, m/s), and "
+                f"the joints that are not prescribed cannot make up for it. Prescribe fewer joints"
+            )
+
+    def _projected(self, t: float, q: Array, v: Array) -> tuple[Array, Array]:
         if self._unseen > 0 or self._is_large:
             self._unseen -= 1
             found = self._project_compiled(q, v)

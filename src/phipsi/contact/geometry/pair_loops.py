@@ -85,7 +85,8 @@ class PairLoop(Callee):
         for name, read in self._reads.items():
             x = args[read.argument]
             batch = x.shape[: x.ndim - len(self._arguments[read.argument])]
-            items = x.reshape(*batch, -1, *read.shape)
+            count = math.prod(x.shape[len(batch) :]) // math.prod(read.shape)
+            items = x.reshape(*batch, count, *read.shape)
             batches.append(batch)
             if read.places is not None:
                 items = items.take(read.places, axis=len(batch))
@@ -94,7 +95,7 @@ class PairLoop(Callee):
         found = evaluate(self._results, values)
         shapes = [(*batch, *shape) for shape in self.shapes]
         return [
-            np.broadcast_to(x.reshape(*x.shape[: x.ndim - len(y.shape)], -1), shape)
+            np.broadcast_to(x.reshape(*x.shape[: x.ndim - len(y.shape)], shape[-1]), shape)
             for x, y, shape in zip(found, self._results, shapes, strict=True)
         ]
 
