@@ -56,6 +56,8 @@ UNUSED = (
     "K_e",  # nothing in bodies without modes
     "C_e",
     "modal",
+    "modal_rows",
+    "Mdot",
     "eta",
     "moved",
     "unprescribed",

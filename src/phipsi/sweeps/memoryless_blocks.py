@@ -495,11 +495,11 @@ class Blocks:
     def step_in(self, left: Expr, s: Field, right: Expr) -> Field:
         """E₁ S E₂*, which is memoryless: Σ over children of E₁(k,c) S(c) E₂(k,c)*."""
         b = self.builder
+        if left.name == "E_psi" and left is not right and "proj_bar" not in self.given:
+            f = family_of(left)  # E_ψ = E π̄, and E may be the E_ψ of another family
+            s, left = b.rest(self.block(f.G), self.block(f.H), s), f.E
         a0, ea, a1 = self._one_step(left)
         b0, eb, b1 = self._one_step(right)
-        if left.name == "E_psi" and left is not right and "proj_bar" not in self.given:
-            f = family_of(left)
-            s, a1 = b.rest(self.block(f.G), self.block(f.H), s), None
         inner = self._sandwich(b.mul(ea, a1) if a1 else ea, s, b.mul(eb, b1) if b1 else eb)
         out = b.up(inner)
         return self._sandwich(a0, out, b0) if a0 or b0 else out

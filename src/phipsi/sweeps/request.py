@@ -39,6 +39,7 @@ FLAT_DEPTH = 32  # bodies on the longest path for which the root's frame keeps 1
 NEEDS_POINTS = {"B", "Bdot", "J", "Lambda", "f0", "frame_pose"}
 _INPUTS = {*INPUT_ORDER, "coordinates", "operand"}
 _NO_QUANTITIES = {n for n, row in CATALOGUE.items() if row.brackets in ("place", "component")}
+_NO_QUANTITIES.add("ddM")  # of the two vectors in its braces
 _PARTS = {"Lam_phi": "E_phi = shift Lam_phi, which follows from the joints and placements"}
 NEEDS_ROWS = {"A", "A_grasp", "Adot", "U", "Udot", "dA", "dAT"}
 
