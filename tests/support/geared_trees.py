@@ -10,12 +10,13 @@ rate is ratio · rate of its joint, and the equations of all bodies are projecte
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from random_models import ALL, Rng, random_axis, random_inertia, random_tree
 
 import phipsi as pp
+from phipsi.model.body import Carrier
 from phipsi.model.model import Model
 
 GEARED = ("revolute", "prismatic", "helical", "cylindrical", "planar")
@@ -137,7 +138,7 @@ def differential_tree(
     for i in range(pairs if turning and len(driven) > 1 else 0):
         j = str(rng.choice(turning))
         other = str(rng.choice([x for x in driven if x != j]))
-        on, way = str(rng.choice(["parent", "child"])), float(rng.choice([-1, 1]))
+        on, way = cast(Carrier, str(rng.choice(["parent", "child"]))), float(rng.choice([-1, 1]))
         body = tree.body(tree.joint(j).body)
         carrier = body.parent if on == "parent" else body.name
         u, moment = way * _way(tree, j, on), float(rng.uniform(1e-4, 2e-2))
@@ -163,7 +164,7 @@ def belted_chain(seed: int, bodies: int = 5, rotors: int = 3) -> tuple[Model, Ex
     column = seed % 2 == 0
     first = pp.joints.Revolute(across) if column else pp.joints.Prismatic(random_axis(rng))
     for i in range(bodies):
-        turning = rng.choice([pp.joints.Revolute(w), pp.joints.Helical(w, 0.1)])
+        turning = pp.joints.Helical(w, 0.1) if rng.integers(2) else pp.joints.Revolute(w)
         joint = first if i == 0 else turning
         builder.add_body(
             f"b{i}", parent=parent, joint=joint, inertia=random_inertia(rng),
@@ -174,7 +175,10 @@ def belted_chain(seed: int, bodies: int = 5, rotors: int = 3) -> tuple[Model, Ex
     model, full, shares = tree, tree, {}
     for i in range(rotors):
         # on the world, on the slider, or on the child of the first joint
-        on, ratio = str(rng.choice(["world", "parent", "child"])), rng.uniform(-20, 20, 2)
+        on, ratio = (
+            cast(Carrier, str(rng.choice(["world", "parent", "child"]))),
+            rng.uniform(-20, 20, 2),
+        )
         carrier = {"world": "world", "parent": "b0", "child": "b1"}[on]
         u, moment = random_axis(rng) if on != "child" else w, float(rng.uniform(1e-4, 2e-2))
         if column and on == "parent":
