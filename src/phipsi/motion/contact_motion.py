@@ -113,6 +113,7 @@ class ContactMotion:
             self._inverse = compile(mass_matrix.inv, model, mode="dense")
         key = (ContactMotion, contacts, self._is_dense)
         plan, self._constant = self._plan() if joints else model.cached(key, self._plan)
+        self._kept: tuple[Any, list[tuple[Array, Array, Array]]] = (None, [])
         self._given = {
             name: np.zeros((1, size))
             for name, size in (("q", model.nq), ("v", model.nv), ("vdot", model.nv))
@@ -234,11 +235,20 @@ class ContactMotion:
     def spread(self, state: RowState, rows: Array) -> Array:
         """C (rows, 6m) of some rows."""
         m = self.plan.n_hosts
+        if rows is not self._kept[0]:  # those of a phase are the same array, stage after stage
+            self._kept = rows, self._places(rows)
         C = np.zeros((len(rows), m, 6))
-        for hosts, block in ((self.plan.a, state.a), (self.plan.b, state.b)):
-            (there,) = np.nonzero(hosts[rows] >= 0)
-            C[there, hosts[rows[there]]] = block[rows[there]]  # a body does not touch itself
+        for (there, hosts, chosen), block in zip(self._kept[1], (state.a, state.b), strict=True):
+            C[there, hosts] = block[chosen]  # a body does not touch itself
         return C.reshape(len(rows), 6 * m)
+
+    def _places(self, rows: Array) -> list[tuple[Array, Array, Array]]:
+        """For each side, which of the rows have a host there, these hosts and rows."""
+        found = []
+        for hosts in (self.plan.a, self.plan.b):
+            (there,) = np.nonzero(hosts[rows] >= 0)
+            found.append((there, hosts[rows[there]], rows[there]))
+        return found
 
     def delassus(self, state: RowState, C: Array) -> Array:
         """W = C Λ C* of some rows."""

@@ -177,18 +177,18 @@ class ContactModes:
         if state is None:
             return np.full(len(free), np.nan)
         rows, C = self.phase.rows, self.motion.spread(state, self.phase.rows)
-        found, _ = self._solved(state, C)
+        found, W = self._solved(state, C)
         self.forces = np.zeros(len(self.forces))
         self.forces[rows] = found
         self.power = float(found @ state.rate[rows])
         vdot = free + self.motion.pushed(q, state, C, found)
-        own = np.einsum("ij,jk,ik->i", C, state.admittance, C) * found
+        own = W.diagonal() * found
         if np.abs(vdot).max() <= _STILL * max(np.abs(free).max(), np.abs(own).max()):
             return np.zeros(len(free))  # all forces balance: what is left is rounding
         return vdot
 
     def _solved(self, state: RowState, C: Array) -> tuple[Array, Array]:
-        """Forces of the rows of the phase, and W_nn − μ W_nt e of the slots (k,) beside W_nn."""
+        """Forces of the rows of the phase, and their W."""
         at = self.phase
         W = self.motion.delassus(state, C)
         free = (state.straight + state.turning)[at.held]
@@ -211,11 +211,20 @@ class ContactModes:
         if at.is_regular is None:
             at.is_regular = bool(np.linalg.cond(A) < _REGULAR)
         x = np.linalg.solve(A, -free) if at.is_regular else _least(A, -free)
-        regular = np.ones(self.at.k)
+        return T @ (x / size) + known, W
+
+    def _regular(self, state: RowState, W: Array) -> Array:
+        """W_nn − μ W_nt e of the slots (k,) beside W_nn."""
+        at, regular = self.phase, np.ones(self.at.k)
         if at.leaning.size:
-            own, whole = WT[at.normal, at.normal], W[at.keep, at.keep][at.normal]
+            T = at.unit.copy()
+            T[at.leaning, at.columns] = self._lean(state)[at.leans]
+            rows, normals = at.keep[at.normal], at.normal
+            own, whole = np.sum(W[rows] * T[:, normals].T, axis=1), W[rows, rows]
+            if at.gives.size:  # its own force is known
+                own = np.where(np.isin(normals, at.gives), whole, own)
             regular[at.heads] = own / np.maximum(whole, 1e-300)
-        return T @ (x / size) + known, regular
+        return regular
 
     def _lean(self, state: RowState) -> Array:
         """−μ e of the rows that slip: their forces per normal force, or bound."""
@@ -261,7 +270,8 @@ class ContactModes:
         if not self.phase.rows.size:
             return state, Margins(push, stick, slip, begin, np.ones(k), there)
         rows, closed = self.phase.rows, modes.closed
-        found, regular = self._solved(state, self.motion.spread(state, rows))
+        found, W = self._solved(state, self.motion.spread(state, rows))
+        regular = self._regular(state, W)
         force = np.zeros(len(self.forces))
         force[rows] = found
         normal = force[self.normals]
