@@ -1,6 +1,7 @@
 """Constraints that are functions of coordinates and of time, against exact kinematics."""
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -191,6 +192,13 @@ def test_a_motor_and_prescribed_accelerations_agree(arm):
     slower = pp.System(arm, [c.Motor(name="drive", joint="upper", angle=lambda t: 0.9 * angle(t))])
     twin = pp.simulate(slower, *slower.project(*start), 0.6, **tight)
     assert abs(twin.q[-1] - other.q[-1]).max() > 1e-3
+
+
+@pytest.mark.parametrize("how", ["angle", "rate"])
+def test_motors_that_were_read_again_can_be_changed(how):
+    motor = c.Motor(name="drive", joint="upper", **{how: angle})
+    other = replace(pickle.loads(pickle.dumps(motor)), name="other")
+    assert_allclose([getattr(other, how)(t) for t in (0.1, 0.7)], [angle(0.1), angle(0.7)])
 
 
 def test_prescribed_joints_cannot_stop_the_time(arm):

@@ -16,7 +16,13 @@ from phipsi.constraints.jumps import TIMES, jump_of
 from phipsi.errors import ModelError
 from phipsi.model.closures import Closure
 from phipsi.model.model import Model
-from phipsi.operators.row_laws import ARRAY_NUMBERS, RateLaw, TracedLaw, traced_law
+from phipsi.operators.row_laws import (
+    ARRAY_NUMBERS,
+    TRACED_NUMBERS,
+    RateLaw,
+    TracedLaw,
+    traced_law,
+)
 
 
 @final
@@ -162,7 +168,9 @@ class _Recorded:
         self._law = law
 
     def __call__(self, t: Any) -> Any:
-        """Its value on numbers."""
+        """Its value on numbers, or on what is traced again."""
+        is_number = isinstance(t, (int, float, np.number, np.ndarray))
+        ops = ARRAY_NUMBERS if is_number else TRACED_NUMBERS
         if isinstance(self._law, RateLaw):
-            return -self._law.slope(1, [0.0, t], (), ARRAY_NUMBERS)
-        return -self._law.value([0.0, t], ARRAY_NUMBERS)
+            return -self._law.slope(1, [0.0, t], (), ops)
+        return -self._law.value([0.0, t], ops)
