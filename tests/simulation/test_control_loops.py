@@ -315,3 +315,22 @@ def test_loops_that_never_close_have_no_stops():
     model = FOUR_BAR.model.with_body("link3", limits=(-3.0, 3.0))
     with pytest.raises(pp.errors.InputError, match="no configuration that closes"):
         pp.forces.from_ratings(pp.System(model, [far]))
+
+
+def test_joints_that_a_motor_moves_are_not_held_to_the_target():
+    """Nor is the clock; among the drives, its errors would be made up for by the others."""
+    builder, rod = pp.ModelBuilder(gravity=(0, -9.81, 0)), pp.SpatialInertia(1.0, (0.5, 0, 0), 0.1)
+    builder.add_body("a", inertia=rod)
+    builder.add_body("b", parent="a", placement=pp.Pose(None, (1, 0, 0)), inertia=rod)
+    builder.add_clock()
+    swing = pp.constraints.Motor(name="motor", joint="a", angle=lambda t: 0.3 * np.sin(2 * t))
+    system = pp.System(builder.build(), [swing])
+    q, v = system.project([0, 0.5, 0], [0, 0, 1])
+    by_default, by_name, of_all = (
+        pp.controllers.ComputedTorque(system, [0, 0.2, 0], 20.0, 5.0, actuated=names)(0.0, q, v)
+        for names in (None, ["b"], ["a", "b"])
+    )
+    np.testing.assert_array_equal(by_default, by_name)
+    assert abs(of_all[1] - by_name[1]) > 1
+    vdot = pp.forward_dynamics(system, q, v, by_default)
+    np.testing.assert_allclose(vdot[1], 20 * (0.2 - q[1]) - 5 * v[1], rtol=1e-12)

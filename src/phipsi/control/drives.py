@@ -15,6 +15,7 @@ from phipsi.algorithms.constrained.row_rank import Ranked
 from phipsi.algorithms.constrained.system import System
 from phipsi.algorithms.dynamics.driven import Drives
 from phipsi.algorithms.forms import BIAS_FORCES
+from phipsi.constraints.motors import Motor
 from phipsi.control.compiled_control import Response, called, joint_rates
 from phipsi.control.constrained_solve import RowEquations
 from phipsi.errors import ConvergenceError, InputError
@@ -28,6 +29,17 @@ Array = NDArray[Any]
 _SAMPLES = 3
 
 
+def _without_motors(mechanism: Any) -> list[str] | None:
+    """The joints that no `Motor` moves, clocks among these; None if that is all or none.
+
+    A target at a joint that goes its own way would only pull the others from theirs.
+    """
+    names = list(mechanism.model.joint_names)
+    moved = {c.joint for c in getattr(mechanism, "constraints", ()) if isinstance(c, Motor)}
+    left = [name for name in names if name not in moved]
+    return left if left and moved else None
+
+
 @final
 class DrivenMechanism:
     """A mechanism and its drives.
@@ -37,8 +49,9 @@ class DrivenMechanism:
     than degrees of freedom, Σ tau² is least.
 
     **Arguments:** the mechanism; the controller it is for; names of the `actuated` joints, None for
-    all. **Attributes:** `tree`; `is_tree`, whether it has no constraints and every joint a drive,
-    so that efforts and accelerations stay as they are; `driven` (nv,), 1 at rates with a drive.
+    all that no `Motor` moves. **Attributes:** `tree`; `is_tree`, whether it has no constraints and
+    every joint a drive, so that efforts and accelerations stay as they are; `driven` (nv,), 1 at
+    rates with a drive.
     """
 
     def __init__(
@@ -46,6 +59,7 @@ class DrivenMechanism:
     ) -> None:
         self._whole = whole = mechanism_of(mechanism, controller)
         self.tree: Model = whole.model
+        actuated = _without_motors(whole) if actuated is None else actuated
         self.is_tree = actuated is None and not whole.n_rows
         self._rows, self._drives = rows_of(whole), Drives(whole, actuated)
         self._equations = RowEquations(whole)
