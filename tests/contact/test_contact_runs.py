@@ -175,7 +175,6 @@ def test_systems_with_contacts_keep_them():
         (lambda s, q, v: pp.simulate(s, q, v, 1.0, prescribed={"ball": 0.0}), "prescribed="),
         (lambda s, q, v: pp.simulate(s, q, v, 1.0, quadratures={"contacts": abs}), "another name"),
         (lambda s, q, v: pp.simulate(s, q, v, 1.0, integrator="time_stepping", work=True), "work="),
-        (lambda s, q, v: pp.simulate(bouncing(stiffness=1e4)[0], q, v, 1.0), "stiffness"),
         (lambda s, q, v: pp.forward_dynamics(s, q, v, np.zeros(6)), "contact_step"),
     ],
 )  # fmt: skip

@@ -1,7 +1,5 @@
 """Flexible bodies in what is written for rigid ones: right, or rejected with the reason."""
 
-import zipfile
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -158,10 +156,3 @@ def test_couplings_with_bodies_without_mass_between():
 def test_what_is_for_rigid_bodies_says_so():
     with pytest.raises(pp.PhipsiError, match=r"rigid bodies|flexible bodies"):
         pp.compile(M, ARM, given=("M",))
-
-
-def test_modes_have_no_units_in_an_fmu(tmp_path):
-    path = pp.export_fmu(pp.Simulator(ARM, (), 1e-3), tmp_path / "arm.fmu", binary=False)
-    text = zipfile.ZipFile(path).read("modelDescription.xml").decode()
-    for unit in ("1", "1/s", "1/s2", "J"):
-        assert f'<Unit name="{unit}"' in text

@@ -386,8 +386,9 @@ _VECTORS: dict[str, Callable[[Lowering, Expr], Field]] = {
 
 def _modal_bias(low: Lowering) -> Field:
     b = low.builder
-    parts = map(b.apply, ("port_transform", "transform", "port_motion"))
-    return b.apply("modal_bias", low.blocks.hinge_transform(), *parts, low.vector(V))
+    port, joint, motion = b.apply("port_transform"), b.apply("transform"), b.apply("port_motion")
+    hinge = low.blocks.hinge_transform()
+    return b.apply("modal_bias", hinge, port, joint, motion, low.vector(V))
 
 
 _MODAL_VECTORS: dict[str, Callable[[Lowering], Field]] = {

@@ -109,6 +109,7 @@ def equations_named(wanted: Identity | str) -> list[Identity]:
 
     >>> print(*equations_named("SOA Lemma 0.4"), sep="\n")
     Lemma 0.4 / Lemma 4:  (I − H ψ K) H φ = H ψ   [SOA Lemma 0.4; 88-11 a.35]
+    whiten φ̃:  (I − H ψ K) H φ̃ = H ψ E_φ   [SOA Lemma 0.4; SOA eq. .46]
     """
     if isinstance(wanted, Identity):
         _check_two_sides(wanted)

@@ -219,7 +219,7 @@ def shared_rows(doubles: np.ndarray) -> np.ndarray | None:
     if 2 * len(different) > n:
         return None
     heads = np.zeros((n, HEAD))
-    heads.view(np.int64)[:, 0] = 8 * (HEAD * n + width * which.reshape(-1))
+    heads.view(np.int64)[:, 0] = heads.itemsize * (HEAD * n + width * which.reshape(-1))
     heads[:, 1:] = doubles[:, SIZES:PARAMS]
     return np.concatenate([heads.ravel(), different.view(np.float64).ravel()])
 
