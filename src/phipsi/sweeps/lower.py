@@ -386,8 +386,8 @@ _VECTORS: dict[str, Callable[[Lowering, Expr], Field]] = {
 
 def _modal_bias(low: Lowering) -> Field:
     b = low.builder
-    port, joint, motion = b.apply("port_transform"), b.apply("transform"), b.apply("port_motion")
-    hinge = low.blocks.hinge_transform()
+    port, motion = b.apply("port_transform"), b.apply("port_motion")
+    hinge, joint = low.blocks.hinge_transform(), b.apply("transform")
     return b.apply("modal_bias", hinge, port, joint, motion, low.vector(V))
 
 
