@@ -26,7 +26,7 @@ from phipsi.sweeps.diagonal import diagonal_blocks
 from phipsi.sweeps.ir import Domain, Field, Type
 from phipsi.sweeps.memoryless_blocks import Blocks
 from phipsi.sweeps.operations import operation
-from phipsi.sweeps.port_blocks import port_swing
+from phipsi.sweeps.port_blocks import across_a_port, port_swing
 
 DOMAINS = {
     "joint": Domain.BODY,
@@ -385,10 +385,8 @@ _VECTORS: dict[str, Callable[[Lowering, Expr], Field]] = {
 
 
 def _modal_bias(low: Lowering) -> Field:
-    b = low.builder
-    port, motion = b.apply("port_transform"), b.apply("port_motion")
-    hinge, joint = low.blocks.hinge_transform(), b.apply("transform")
-    return b.apply("modal_bias", hinge, port, joint, motion, low.vector(V))
+    hinge = low.blocks.hinge_transform()
+    return across_a_port(low.builder, "modal_bias", hinge, low.vector(V))
 
 
 _MODAL_VECTORS: dict[str, Callable[[Lowering], Field]] = {

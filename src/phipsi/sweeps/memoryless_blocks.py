@@ -26,7 +26,7 @@ from phipsi.operators.own_blocks import Table
 from phipsi.rewrite.causal import one_step_factors
 from phipsi.sweeps.equation_builder import Builder, no_modes
 from phipsi.sweeps.ir import Domain, Field, Kind, Operation, Type
-from phipsi.sweeps.port_blocks import port_push, port_step, port_trace
+from phipsi.sweeps.port_blocks import across_a_port, port_push, port_step, port_trace
 
 A = catalogue_leaf("A")
 _RIGID = Type(Domain.BODY, "6", "6", Kind.RIGID)
@@ -250,8 +250,7 @@ class Blocks:
         if x.name == "Edot":
             return port_step(self, x)
         if x.name == "E_phi" and self.flexible:
-            parts = map(self.builder.apply, ("port_transform", "transform", "port_motion"))
-            return self.builder.apply("modal_step", self.hinge_transform(), *parts)
+            return across_a_port(self.builder, "modal_step", self.hinge_transform())
         if x.name == "E_phi":
             return self.hinge_transform()
         return self.builder.apply("rotation", self.hinge_transform())

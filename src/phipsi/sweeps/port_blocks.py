@@ -25,6 +25,12 @@ class Lowered(Protocol):
         ...
 
 
+def across_a_port(b: Builder, op: str, hinge: Field, *more: Field) -> Field:
+    """An operation of the hinge, of what the modes of the parent do to its port, and of `more`."""
+    port, moving = b.apply("port_transform"), b.apply("port_motion")
+    return b.apply(op, hinge, port, b.apply("transform"), moving, *more)
+
+
 def _across(
     low: Lowered, op: str, held: Sequence[Field], directions: Sequence[Expr], place: Hashable = None
 ) -> Field:
