@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-import subprocess
-from functools import cache
-from importlib.resources import files
-from pathlib import Path
+from functools import cache, partial
 from typing import Any
 
 import amounts
 import numpy as np
 import pytest
-from exported_code import node_program
 from numpy.testing import assert_allclose, assert_array_equal
+from physics_in_node import in_node, physics_folder
 
 import phipsi as pp
 from phipsi.interfaces.page.live_modes import integrator_of_modes
@@ -26,17 +23,6 @@ SHAPE = STIFF.shape
 assert SHAPE is not None
 Q = np.array([0.2, 0.03, -0.002, 0.5])
 V = np.array([0.4, 0.1, -0.05, -0.3])
-
-_SCRIPT = """
-const fs = require("fs");
-const { PhipsiPhysics } = require(process.argv[2] + "/physics.js");
-const read = (name) => fs.readFileSync(`${process.argv[2]}/${name}`);
-const list = (x) => Array.from(x);
-PhipsiPhysics.load(JSON.parse(read("physics.json")), read("physics.wasm")).then((physics) => {
-  const values = physics.values;
-  console.log(JSON.stringify((() => { BODY })()));
-});
-"""
 
 
 @cache
@@ -57,20 +43,7 @@ def built(integrator: str) -> tuple[pp.Simulator, Any, LivePhysics]:
 
 @pytest.fixture(scope="module")
 def run_in_node(tmp_path_factory):
-    place: Path = tmp_path_factory.mktemp("modes")
-    asset = files("phipsi.interfaces.page") / "assets" / "physics.js"
-    (place / "physics.js").write_text(asset.read_text())
-
-    def run(physics: LivePhysics, body: str) -> Any:
-        (place / "physics.json").write_text(json.dumps(physics.description()))
-        (place / "physics.wasm").write_bytes(physics.binary)
-        (place / "script.cjs").write_text(_SCRIPT.replace("BODY", body))
-        words = [node_program(), "script.cjs", str(place)]
-        done = subprocess.run(words, cwd=place, capture_output=True, text=True, timeout=60)
-        assert not done.returncode, done.stderr
-        return json.loads(done.stdout)
-
-    return run
+    return partial(in_node, physics_folder(tmp_path_factory.mktemp("modes")))
 
 
 @pytest.mark.parametrize("integrator", ["linearly_implicit", "rk4"][: 1 + amounts.ALL])

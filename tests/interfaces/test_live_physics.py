@@ -2,37 +2,22 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import amounts
 import numpy as np
 import pytest
-from exported_code import node_program
 from known_systems import four_bar, rolling_ball
 from numpy.testing import assert_allclose, assert_array_equal
+from physics_in_node import in_node, physics_folder
 
 import phipsi as pp
 from phipsi.errors import InputError
 from phipsi.interfaces.page.live_physics import LivePhysics, live_physics
 from phipsi.interfaces.page.scene import first_configuration
 from phipsi.operators import D, G, P
-
-_SCRIPT = """
-const fs = require("fs");
-const { PhipsiPhysics } = require(process.argv[2] + "/physics.js");
-const read = (name) => fs.readFileSync(`${process.argv[2]}/${name}`);
-const list = (x) => Array.from(x);
-PhipsiPhysics.load(JSON.parse(read("physics.json")), read("physics.wasm")).then((physics) => {
-  const values = physics.values;
-  const out = (() => { BODY })();
-  console.log(JSON.stringify(out));
-});
-"""
 
 
 @pp.law
@@ -74,20 +59,7 @@ def built(name: str) -> tuple[pp.Simulator, Any, LivePhysics]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
-    place = tmp_path_factory.mktemp("physics")
-    asset = files("phipsi.interfaces.page") / "assets" / "physics.js"
-    (place / "physics.js").write_text(asset.read_text())
-    return place
-
-
-def in_node(folder: Path, physics: LivePhysics, body: str) -> Any:
-    (folder / "physics.json").write_text(json.dumps(physics.description()))
-    (folder / "physics.wasm").write_bytes(physics.binary)
-    (folder / "script.cjs").write_text(_SCRIPT.replace("BODY", body))
-    words = [node_program(), "script.cjs", str(folder)]
-    done = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=60)
-    assert not done.returncode, done.stderr
-    return json.loads(done.stdout)
+    return physics_folder(tmp_path_factory.mktemp("physics"))
 
 
 @pytest.mark.parametrize("name", CASES)

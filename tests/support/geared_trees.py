@@ -69,6 +69,13 @@ class Explicit:
         B = self.B
         return B.T @ pp.inverse_dynamics(self.model, self.q(q), B @ v, B @ vdot)
 
+    def reactions(self, q: np.ndarray, v: np.ndarray, vdot: np.ndarray) -> np.ndarray:
+        """The forces through the joints of the geared tree, (bodies, 6)."""
+        whole, B = self.q(q), self.B
+        tau = pp.inverse_dynamics(self.model, whole, B @ v, B @ vdot)
+        found = pp.joint_reactions(self.model, whole, B @ v, tau).joints
+        return found[[self.model.body_index(name) for name in self.geared.body_names]]
+
 
 def rotor_inertia(rng: Rng, u: np.ndarray, moment: float) -> pp.SpatialInertia:
     """A symmetric rotor in the frame of its carrier, anywhere on it."""
