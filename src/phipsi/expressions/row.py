@@ -95,6 +95,11 @@ class Row:
         return self.needs == (self.name,)
 
     @property
+    def needs_braces(self) -> bool:
+        """True for a leaf that is nothing without vectors in braces, dH{x} but not Ḣ."""
+        return self.braces is not None and not self.now
+
+    @property
     def is_own(self) -> bool:
         """True for a row of a user: it is a value, and no catalogue has it."""
         return self.value is not None

@@ -197,7 +197,8 @@ def _bracketed(kind: str) -> list[str]:
 _INCOMPLETE = {
     **{
         name: f"{name} needs vectors in braces, {name}{{x}}"
-        for name in (*_bracketed("place"), "ddM")
+        for name, row in CATALOGUE.items()
+        if row.needs_braces
     },
     **{name: f"{name} needs a name in brackets, {name}[name]" for name in _bracketed("component")},
     "select": "select is written by naming a selection of bodies, as in Λ[P] or J[P]",

@@ -38,8 +38,9 @@ REWRITES = ("full", "as_written")
 FLAT_DEPTH = 32  # bodies on the longest path for which the root's frame keeps 13 digits
 NEEDS_POINTS = {"B", "Bdot", "J", "Lambda", "f0", "frame_pose"}
 _INPUTS = {*INPUT_ORDER, "coordinates", "operand"}
-_NO_QUANTITIES = {n for n, row in CATALOGUE.items() if row.brackets in ("place", "component")}
-_NO_QUANTITIES.add("ddM")  # of the two vectors in its braces
+_NO_QUANTITIES = {
+    n for n, row in CATALOGUE.items() if row.needs_braces or row.brackets == "component"
+}
 _PARTS = {"Lam_phi": "E_phi = shift Lam_phi, which follows from the joints and placements"}
 NEEDS_ROWS = {"A", "A_grasp", "Adot", "U", "Udot", "dA", "dAT"}
 
