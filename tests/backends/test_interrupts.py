@@ -20,6 +20,8 @@ from phipsi.backends.native.calls import spin_pool
 from phipsi.backends.workers import run_together
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "fuzz_interrupts.py"
+RANG = threading.Event()
+"""An alarm did."""
 posix = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers here")
 
 
@@ -28,7 +30,10 @@ def alarm() -> Iterator[None]:
     """Alarms raise KeyboardInterrupt."""
 
     def interrupt(*_: object) -> None:
+        RANG.set()
         raise KeyboardInterrupt
+
+    RANG.clear()
 
     old = signal.signal(signal.SIGALRM, interrupt)
     yield
@@ -51,7 +56,8 @@ def test_python_tasks_have_ended_when_an_interrupt_arrives(alarm: None, again: f
     ended: list[int] = []
 
     def slow() -> None:
-        time.sleep(0.3)
+        RANG.wait(60)
+        time.sleep(0.1)  # the interrupt could arrive
         ended.append(1)
 
     def wait_until_begun() -> None:
