@@ -85,6 +85,16 @@ def pytest_collection_finish() -> None:
     gc.set_threshold(20_000, 20, 20)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _what_is_kept_is_not_visited_again():
+    """Caches grow to millions of objects, and collecting garbage would visit all of them.
+
+    What is left of the modules before is garbage, which goes, or lives to the end of the run.
+    """
+    gc.collect()
+    gc.freeze()
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Examples in the docstrings of `phipsi.gym` need Gymnasium."""
     if importlib.util.find_spec("gymnasium") is None:
