@@ -101,8 +101,8 @@ class BaseParameters:
 @of_trees(
     "the motions it can make are fewer, and the efforts at its joints also hold the constraint "
     "forces: other parameters can be identified than with free joints",
-    "What is linear in the parameters there, too: pp.regressors.kinetic_energy_regressor and "
-    "pp.regressors.potential_energy_regressor.",
+    "What is linear in the parameters there, too: pp.identification.kinetic_energy_regressor and "
+    "pp.identification.potential_energy_regressor.",
 )
 def base_parameters(
     model: Model,

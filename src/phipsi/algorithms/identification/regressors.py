@@ -28,7 +28,7 @@ INERTIAL = ("m", "mcx", "mcy", "mcz", "Jxx", "Jyy", "Jzz", "Jxy", "Jxz", "Jyz")
 @of_trees(
     "the efforts at its joints also hold the constraint forces, which the parameters do not "
     "determine",
-    "The energies: kinetic_energy_regressor and potential_energy_regressor of pp.regressors.",
+    "The energies: kinetic_energy_regressor and potential_energy_regressor of pp.identification.",
 )
 def regressor(
     model: Model,
