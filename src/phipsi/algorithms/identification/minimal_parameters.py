@@ -125,7 +125,7 @@ def base_parameters(
     not on its inertias.
     **Cost:** O(rows · p²) once. **Source:** theory/sensitivities 8; Gautier and Khalil 1990.
 
-    >>> from phipsi import base_parameters
+    >>> from phipsi.algorithms.identification import base_parameters
     >>> from phipsi.examples import planar_arm
     >>> base = base_parameters(planar_arm(2))
     >>> base

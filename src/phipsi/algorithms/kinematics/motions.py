@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.backends.options import CallOptions, Calls
+from phipsi.calculus.differentiation import diff
 from phipsi.compiler import Form, evaluate, program_at, program_of
 from phipsi.expressions.node import Expr
 from phipsi.model.mechanisms import of_given_motion, of_modes, tree_of
@@ -48,6 +50,12 @@ JACOBIAN_DOT_V = Bdot.T @ V + B.T @ phi.T @ a
 
 _POSES, _VELOCITIES = Form(pose), Form(V)
 _ACCELERATIONS, _CLASSICAL_ACCELERATIONS = Form(ACCELERATIONS), Form(CLASSICAL_ACCELERATIONS)
+
+
+@cache
+def jacobian_dot_with_modes() -> Expr:
+    """J̇ of mechanisms with flexible bodies, whose ports move."""
+    return diff(J, "q", along=v, modes=True)
 
 
 @of_modes
@@ -200,6 +208,7 @@ def jacobian(
     return program_at(J, model, points, axes, jacobian, "dense").evaluate((q,), options)
 
 
+@of_modes
 @of_given_motion
 def jacobian_dot(
     model: Model,
@@ -212,8 +221,9 @@ def jacobian_dot(
 ) -> Array:
     """Time derivative of the Jacobian of points.
 
-    J̇ = Ḃ* φ* H* + B* φ* (Ḣ* − cross(H* v) E_φ* φ* H*), because d/dt E_φ* = −cross(H* v) E_φ*. It is
-    the derivative of the components that `jacobian` returns with the same `axes`.
+    J̇ = Ḃ* φ* H* + B* φ* (Ḣ* − cross(H* v) E_φ* φ* H*), because d/dt E_φ* = −cross(H* v) E_φ*
+    (and Ė{H* v}* of the ports of flexible bodies). It is the derivative of the components that
+    `jacobian` returns with the same `axes`.
 
     **Arguments:** `q` (..., nq), `v` (..., nv); `points`, `axes` as for `jacobian`.
     **Returns:** (..., 6 nC, nv), 1/s times the units of J.
@@ -224,7 +234,9 @@ def jacobian_dot(
     >>> jacobian_dot(planar_arm(2), [0.0, 0.0], [1.0, 0.0], [("link2", (1, 0, 0))])[3]
     array([-2., -1.])
     """
-    program = program_at(JACOBIAN_DOT, model, points, axes, jacobian_dot, "dense")
+    modal = bool(getattr(model, "is_flexible", False))
+    form = jacobian_dot_with_modes() if modal else JACOBIAN_DOT
+    program = program_at(form, model, points, axes, jacobian_dot, "dense")
     return program.evaluate((q, v), options)
 
 
