@@ -205,7 +205,7 @@ def against_exudyn() -> str:
         return pp.rollout(model, starts, zero, zero, p["h"], steps, every=steps)
 
     run()
-    mine = pp.frame_poses(model, ours(1)[0][-1], ["tip"])[0][:2, 3]
+    mine = pp.poses(model, ours(1)[0][-1], ["tip"])[0][:2, 3]
     gap = float(np.abs(tip()[:2] - mine).max())
     assert gap < 0.01, (tip(), mine)
     best = race(

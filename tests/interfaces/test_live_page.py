@@ -128,7 +128,7 @@ def test_sliders_move_bodies_and_names_are_only_text(opened):
     for event in ("input", "change"):
         sliders[1].evaluate(f"x => {{ x.value = 1; x.dispatchEvent(new Event('{event}')); }}")
     poses = np.array(tab.evaluate("[...page.poses]")).reshape(-1, 12)
-    X = pp.body_poses(simulator("arm").model, [0.3, 1.0])
+    X = pp.poses(simulator("arm").model, [0.3, 1.0])
     assert_allclose(poses[:, :9].reshape(-1, 3, 3), X[:, :3, :3], atol=1e-12)
     assert_allclose(poses[:, 9:], X[:, :3, 3], atol=1e-12)
     # a gain, gravity and a mass change what happens; reset takes them back
@@ -286,7 +286,7 @@ def test_the_keyboard_pulls_a_body_too(opened):
 
 
 def _place(model: pp.Model, q: Any, point: list[float]) -> Any:
-    X = pp.body_poses(model, q)[1]
+    X = pp.poses(model, q)[1]
     return X[:3, :3] @ point + X[:3, 3]
 
 
