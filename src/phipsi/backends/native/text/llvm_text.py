@@ -13,48 +13,24 @@ import struct
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from operator import floordiv, mod
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from phipsi.backends.native.text.llvm_types import (  # some are for others, as `ir.…`
-    BIT as BIT,
-)
-from phipsi.backends.native.text.llvm_types import (
-    DOUBLE as DOUBLE,
-)
-from phipsi.backends.native.text.llvm_types import (
-    FLOAT as FLOAT,
-)
-from phipsi.backends.native.text.llvm_types import (
-    POINTER as POINTER,
-)
-from phipsi.backends.native.text.llvm_types import (
-    VOID as VOID,
-)
-from phipsi.backends.native.text.llvm_types import (
-    WORD as WORD,
-)
-from phipsi.backends.native.text.llvm_types import (
-    FunctionType as FunctionType,
-)
-from phipsi.backends.native.text.llvm_types import (
-    IntType as IntType,
-)
-from phipsi.backends.native.text.llvm_types import (
-    LiteralStructType as LiteralStructType,
-)
-from phipsi.backends.native.text.llvm_types import (
-    Type as Type,
-)
-from phipsi.backends.native.text.llvm_types import (
-    VectorType as VectorType,
-)
-from phipsi.backends.native.text.llvm_types import (
-    element_of as element_of,
-)
-from phipsi.backends.native.text.llvm_types import (
-    side_by_side as side_by_side,
+from phipsi.backends.native.text.llvm_types import (  # noqa: F401 (some are for others, as `ir.…`)
+    BIT,
+    DOUBLE,
+    FLOAT,
+    POINTER,
+    VOID,
+    WORD,
+    FunctionType,
+    IntType,
+    LiteralStructType,
+    Type,
+    VectorType,
+    element_of,
+    side_by_side,
 )
 
 # ---- values --------------------------------------------------------------------------------------
@@ -250,8 +226,27 @@ class Memory(Value):
         yield f"{self.name} = internal global [{self.size} x i8] zeroinitializer, align 16"
 
 
+class Part(NamedTuple):
+    """A function that is compiled by itself: what its text depends on, and what writes it."""
+
+    key: str
+    write: Callable[[Module], Function]
+
+    def module(self, name: str) -> Module:
+        """A module in which it has this name."""
+        out = Module()
+        function = self.write(out)
+        del out.globals[function.name[1:]]
+        function.name, function.linkage = f"@{name}", ""
+        out.globals[name] = function
+        return out
+
+
 class Module:
     """Functions that are compiled together, and their tables.
+
+    The `parts` of a `linked` module are functions that it only declares: they are compiled by
+    themselves, once for all modules that have them (docs/decisions/0059).
 
     `builder` is the class that writes instructions, and so the language of the text: this one, or
     that of `c_text`. `standalone` is for code that leaves this process: it calls no library, not
@@ -267,8 +262,9 @@ class Module:
 
     def __init__(
         self, *, standalone: bool = False, missing: Sequence[str] = (), narrow: bool = False,
-        integer_bytes: int = 8,
+        integer_bytes: int = 8, linked: bool = False,
     ) -> None:  # fmt: skip
+        self.linked, self.parts = linked, dict[str, Part]()
         self.missing, self.narrow, self.integer_bytes = missing, narrow, integer_bytes
         self.globals: dict[str, Function] = {}
         self.tables: list[Table | Memory] = []
@@ -284,6 +280,21 @@ class Module:
             name = f"table.{len(self._shared)}"
             self._shared[key] = Table(self, element, numbers.ravel().tolist(), name)
         return self._shared[key]
+
+    def part(
+        self, name: str, key: str, signature: FunctionType, write: Callable[[Module], Function]
+    ) -> Function:
+        """The function that ``write(module)`` writes: into this module, or as a part of it.
+
+        `key` names everything that its text depends on; so does `name`, with the key or a digest.
+        """
+        known = self.globals.get(name)
+        if known is not None:
+            return known
+        if not self.linked:
+            return write(self)
+        self.parts[name] = Part(key, write)
+        return Function(self, signature, name)
 
     def keep(self, roots: Sequence[Function]) -> None:
         """Remove the functions that none of these calls, directly or through others."""
