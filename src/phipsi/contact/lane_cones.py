@@ -72,9 +72,9 @@ def cone_routine(
     module: ir.Module, e: Emitter, what: str, key: tuple[Any, ...], write: Callable[..., None]
 ) -> ir.Function:
     """A function of the module with `ARGUMENTS`, written once for its key: write(emitter, args)."""
-    text = f"{key} {e.fused} {e.number.name} {sources_digest('contact')}"
-    digest = hashlib.sha256(text.encode()).hexdigest()
+    digest = hashlib.sha256(repr(key).encode()).hexdigest()[:16]
     name, kind = f"phipsi_{what}_{digest}_{e.lanes}", ir.FunctionType(ir.VOID, ARGUMENTS)
+    depends = f"{key} {e.fused} {e.number.name} {sources_digest('contact')}"
 
     def begin(module: ir.Module) -> ir.Function:
         function = ir.Function(module, kind, name)
@@ -85,7 +85,7 @@ def cone_routine(
         inner.builder.ret_void()
         return function
 
-    return module.part(name, digest, kind, begin)
+    return module.part(name, depends, kind, begin)
 
 
 def profile_of(m: Numbers, contacts: Any, k: Any, n: Any) -> tuple[Any, Any]:
