@@ -59,10 +59,17 @@ class Constant(Value):
     __slots__ = ("number",)
 
     def __init__(self, type_: Type, value: Any) -> None:
-        if isinstance(value, list) and not isinstance(type_, VectorType):  # of one lane
-            value = value[0]
-        super().__init__(type_, _known(type_, value))
-        self.number: Any = value if isinstance(type_, IntType) else None  # an integer
+        self.number: Any = None
+        if isinstance(type_, VectorType):
+            name = _known(type_, value)
+        else:
+            if isinstance(value, list):  # of one lane
+                value = value[0]
+            if isinstance(type_, IntType):
+                self.number = value
+            name = _known(type_, value)
+        self.type, self.name = type_, name
+        self.typed = f"{type_.text} {name}"
 
 
 def _known(type_: Type, value: Any) -> str:
@@ -71,12 +78,19 @@ def _known(type_: Type, value: Any) -> str:
     if value is None:
         return "null"
     if isinstance(type_, VectorType):
-        element = type_.element
-        return "<" + ", ".join(f"{element.text} {_known(element, x)}" for x in value) + ">"
+        element, first = type_.element, value[0]
+        if all([x is first for x in value]):
+            each = [f"{element.text} {_known(element, first)}"] * len(value)
+        else:
+            each = [f"{element.text} {_known(element, x)}" for x in value]
+        return "<" + ", ".join(each) + ">"
     if type_ is DOUBLE or type_ is FLOAT:
         number = value if type_ is DOUBLE else _rounded(value)  # floats are written as doubles
-        return f"0x{struct.unpack('<Q', struct.pack('<d', number))[0]:016X}"
+        return f"0x{_bits(_packed(number))[0]:016X}"
     return str(int(value))
+
+
+_packed, _bits = struct.Struct("<d").pack, struct.Struct("<Q").unpack
 
 
 def _rounded(x: float) -> float:
@@ -90,7 +104,7 @@ def _rounded(x: float) -> float:
 class Function(Value):
     """A function of a module: declared, and defined once it has blocks."""
 
-    __slots__ = ("_labels", "_names", "args", "blocks", "calls", "linkage", "module", "signature")
+    __slots__ = ("_labels", "args", "blocks", "calls", "linkage", "module", "names", "signature")
 
     def __init__(self, module: Module, signature: FunctionType, name: str) -> None:
         super().__init__(POINTER, f"@{name}")
@@ -98,7 +112,7 @@ class Function(Value):
         self.args = [Argument(x, f"%a{i}") for i, x in enumerate(signature.takes)]
         self.blocks: list[Block] = []
         self.calls: set[Function] = set()
-        self._names = self._labels = 0
+        self.names = self._labels = 0
         module.globals[name] = self
 
     def append_basic_block(self, name: str) -> Block:
@@ -113,8 +127,8 @@ class Function(Value):
 
     def fresh(self) -> str:
         """The name of the next value."""
-        self._names += 1
-        return f"%v{self._names}"
+        self.names += 1
+        return f"%v{self.names}"
 
     def lines(self) -> Iterator[str]:
         """The text."""
@@ -129,8 +143,8 @@ class Function(Value):
         yield "{"
         for block in self.blocks:
             yield f"{block.label}:"
-            for line in block.lines:
-                yield line if isinstance(line, str) else line.text()
+            if block.lines:
+                yield "\n".join([x if isinstance(x, str) else x.text() for x in block.lines])
         yield "}"
 
 
@@ -366,9 +380,11 @@ class IRBuilder:
         self._write = block.lines.append
 
     def _value(self, type_: Type, text: str) -> Value:
-        out = Value(type_, self.function.fresh())
-        self._write(f"  {out.name} = {text}")
-        return out
+        function = self.function
+        function.names = count = function.names + 1
+        name = f"%v{count}"
+        self._write(f"  {name} = {text}")
+        return Value(type_, name)
 
     # -- integers
 
