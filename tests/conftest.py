@@ -20,6 +20,7 @@ if sys.dont_write_bytecode:
 import mujoco
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
 
 # Thousands of small programs are compared; most run on the reference backend, which needs no
 # machine code. The tests of the native backend name it.
@@ -55,6 +56,11 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("ci")
+
+# Hypothesis also draws numbers and texts that it finds in the modules that are loaded, which are
+# not the same ones when a test runs alone, or after others. Here it finds none.
+if hasattr(providers, "_get_local_constants"):
+    providers._get_local_constants = lambda: providers._local_constants  # which stay empty
 
 
 # ---- nothing is left behind ----------------------------------------------------------------------
