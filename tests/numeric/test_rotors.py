@@ -11,7 +11,7 @@ import phipsi as pp
 from phipsi.algorithms.constrained.stages import KeptBodies
 from phipsi.errors import InputError, ModelError, PhipsiWarning
 from phipsi.model.joint import AdditiveJoint
-from phipsi.model.rotors import fold
+from phipsi.model.rotor_inertias import fold
 from phipsi.model.scalars import from_columns, rotation_about
 from phipsi.studies.named_draws import NamedDraws
 

@@ -105,6 +105,8 @@ def tree_of(mechanism: Any, function: Callable[..., Any]) -> Model:
             f"For bodies that pass through each other, give system.model, or a system without "
             f"contacts=."
         )
+    if mechanism.has_more_rows and not rule.modes:
+        _reject_drives(mechanism, function)
     if mechanism.is_flexible and not rule.modes:
         pairs = zip(mechanism.body_names, mechanism.modes, strict=True)
         names = [repr(name) for name, n in pairs if n]
@@ -127,6 +129,19 @@ def tree_of(mechanism: Any, function: Callable[..., Any]) -> Model:
             f"For the tree alone, with its loops cut open, give system.model."
         )
     return mechanism.model
+
+
+def _reject_drives(mechanism: Model, function: Callable[..., Any]) -> None:
+    pairs = zip(mechanism.joint_names, mechanism.joints, strict=True)
+    names = [name for name, joint in pairs if getattr(joint, "drive", None) is not None]
+    if not names:
+        return
+    rotors = [r.name for r in mechanism.rotors if names[0] in r.joints]
+    raise InputError(
+        f"{function.__name__} is for bodies with constant inertias, and what rotor {rotors[0]!r} "
+        f"does turns with joint {names[0]!r}, because their axes are not parallel. Make the rotor "
+        f"a body of its own, with a pp.constraints.Coupling to its joint."
+    )
 
 
 def forest_of(

@@ -43,7 +43,7 @@ from phipsi.errors import InputError
 from phipsi.expressions.node import Expr
 from phipsi.model.model import Model
 from phipsi.model.points import PointSet
-from phipsi.model.rotors import as_armature
+from phipsi.model.rotor_inertias import as_armature
 from phipsi.operators import (
     A,
     B,

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from phipsi.errors import InputError
 from phipsi.model.model import Model
-from phipsi.model.rotors import Folded, fold
+from phipsi.model.rotor_inertias import Folded, fold
 
 Array = NDArray[Any]
 

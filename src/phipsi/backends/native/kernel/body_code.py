@@ -382,7 +382,7 @@ class BodyCode:
         if len(x.args) == 1:
             return out
         root = self.value(x.args[1])
-        if self.code is not None and self.code.port_modes:
+        if self.code is not None and self.code.parent_rows:
             return out  # its parent is a body
         return self.place.at_root(root, out)
 
