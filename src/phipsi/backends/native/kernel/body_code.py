@@ -123,7 +123,7 @@ class BodyCode:
         if t.kind is Kind.RIGID_T:
             return bl.Transposed(bl.rigid_zeros())
         if t.kind is Kind.STEP:
-            return bl.step_zeros(self.size("m"), self.size("b") - 6)
+            return bl.step_zeros(self.size("B") - 6, self.size("b") - 6)
         if t.kind is Kind.SYMMETRIC:
             n = self.size(t.rows)
             return bl.Symmetric([0] * (n * (n + 1) // 2), n)
