@@ -213,7 +213,8 @@ def check_modes(request: Request, model: Model) -> None:
         row = row_named(name, request.expressions)
         if name not in ("gravity", "Jr") and not (row is not None and row.gives.index == "one"):
             raise InputError(
-                f"given={name!r}: quantities of mechanisms with flexible bodies cannot be given; "
+                f"given={name!r}: quantities of mechanisms with flexible bodies, or with rotors on "
+                "skew axes, cannot be given; "
                 "only gravity, scalars and the inertia of rotors Jr can"
             )
 

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from phipsi.backends.options import CallOptions, Calls
 from phipsi.compiler import Form, evaluate, program_at, program_of
 from phipsi.expressions.node import Expr
-from phipsi.model.mechanisms import of_given_motion, of_modes, tree_of
+from phipsi.model.mechanisms import of_geometry, of_given_motion, of_modes, tree_of
 from phipsi.model.model import Model
 from phipsi.model.points import PointSet
 from phipsi.operators import (
@@ -255,6 +255,7 @@ def jacobian(
     return program_at(J, model, points, axes, jacobian, "dense").evaluate((q,), options)
 
 
+@of_geometry
 @of_given_motion
 def jacobian_dot(
     model: Model,

@@ -174,7 +174,8 @@ def collect(
     """Check all values and give them one batch shape and one number type."""
     if given and model.has_more_rows:
         raise InputError(
-            "quantities of mechanisms with flexible bodies cannot be given, only computed"
+            "quantities of mechanisms with flexible bodies, or with rotors on skew axes, cannot be "
+            "given, only computed"
         )
     n, nv = model.n_bodies, model.nv
     shapes: dict[str, tuple[int, ...]] = {
