@@ -10,9 +10,10 @@ A body with a row for each of these rates, V(k) = [ω; v; rates], has all of thi
 
     M(k) = [[J, s~, C], [−s~, m, 0], [C*, 0, A − W* C_p − C_p* W]],   C = C_p + g_k,  C_p = R* g_p
 
-and H(k) = [H_J, 1]: the rows move as the rates do. M(k) changes with q of its own joint alone. For
-a joint with one turning rate, the part of g_p along its axis is constant inertias instead
-(`rotor_inertias.py`): then W* C_p = 0.
+and H(k) = [H_J, 1]: the rows move as the rates do. M(k) changes with q of its own joint alone; all
+rates that turn the body have a row, and the rates are those of coordinates. For a joint with one
+turning rate, the part of g_p along its axis is constant inertias instead (`rotor_inertias.py`), so
+that W* C_p = 0.
 
 Reasons: docs/decisions/0060.
 """
@@ -32,12 +33,14 @@ class Drive(NamedTuple):
 
     `above`, a vector g_p for each row, in the axes of the joint on the parent; `own`, g_k in body
     axes; `pairs`, the lower half of A below its diagonal, row by row. All in kg·m² times ratio.
+    `across`: there is one rate, and `above` is at right angles to its axis.
     """
 
     rates: tuple[int, ...]
     above: tuple[tuple[float, float, float], ...]
     own: tuple[tuple[float, float, float], ...]
     pairs: tuple[float, ...] = ()
+    across: bool = False
 
     @property
     def numbers(self) -> list[float]:
@@ -55,4 +58,5 @@ class Drive(NamedTuple):
     def formulas(self) -> str:
         """What formulas depend on: the rows, and which numbers are there."""
         there = (*(any(g) for g in (*self.above, *self.own)), *(x != 0 for x in self.pairs))
-        return f"of {self.rates}, {''.join('01'[x] for x in there)}"
+        across = " across" if self.across else ""
+        return f"of {self.rates}{across}, {''.join('01'[x] for x in there)}"

@@ -40,7 +40,14 @@ from numpy.typing import NDArray
 from phipsi.errors import ModelError
 from phipsi.model.body import WORLD_NAME, Body, Description, Rotor
 from phipsi.model.drive import Drive
-from phipsi.model.rotors import checked_joint, motions_of, outboard, own_body, rotations_of
+from phipsi.model.rotors import (
+    check_joint,
+    checked_joint,
+    motions_of,
+    outboard,
+    own_body,
+    rotations_of,
+)
 from phipsi.model.tree import WORLD
 
 FloatArray = NDArray[np.float64]
@@ -99,8 +106,11 @@ def fold(description: Description) -> Folded:
     n = len(bodies)
     moments, of_joint, carried = np.zeros((n, 3, 3)), np.zeros((n, 3, 3)), np.zeros((n, 3))
     armature, rates, unseen = np.zeros(int(starts[-1])), starts[:-1].copy(), list[str]()
-    skew = dict[int, FloatArray]()  # g_p and g_k of the rotors at a joint, (2, 3)
-    drives, pairs = _sums(mechanism, description.rotors)
+    drives, pairs = _sums(mechanism, [r for r in description.rotors if not r.of_rates])
+    made = _Drives(mechanism)
+    for rotor in description.rotors:
+        if rotor.of_rates:
+            armature += made.add(rotor)
     for (k, i), pair in pairs.items():
         if k == i:
             rates[k] = at = starts[k] + mechanism.motion(pair.rotors[0], k)[0]
@@ -124,7 +134,7 @@ def fold(description: Description) -> Folded:
                 along = part
             elif beside:
                 _reject_flexible(drive.rotors[0], [bodies[j] for j in mechanism.beside(c, [k])])
-                skew.setdefault(k, np.zeros((2, 3)))[int(c == k)] += rest
+                made.at(k)[int(c == k), :, rates[k] - starts[k]] += rest
             else:
                 raise _not_parallel(mechanism, drive, c, k)
         if not size or not abs(along) > _PARALLEL * drive.size:
@@ -150,13 +160,59 @@ def fold(description: Description) -> Folded:
         unseen += [r.name for r in pair.rotors]
     _check_carriers(mechanism, description.rotors)
     names = tuple(dict.fromkeys(unseen))
-    made = {k: _drive(int(rates[k] - starts[k]), *g) for k, g in sorted(skew.items())}
-    return Folded(moments, armature, of_joint, carried, rates, names, made)
+    return Folded(moments, armature, of_joint, carried, rates, names, made.all())
 
 
-def _drive(rate: int, above: FloatArray, own: FloatArray) -> Drive:
-    """The drive of a joint of which one rate turns; `above` is at right angles to its axis."""
-    return Drive((rate,), (tuple(above.tolist()),), (tuple(own.tolist()),))
+class _Drives:
+    """The drives of joints, as they are added up."""
+
+    def __init__(self, mechanism: _Mechanism) -> None:
+        self._mechanism = mechanism
+        self._vectors = dict[int, FloatArray]()  # g_p and g_k, (2, 3, nv)
+        self._pairs = dict[int, FloatArray]()  # A (nv, nv), of rotors with several ratios
+
+    def at(self, k: int) -> FloatArray:
+        """The vectors of the joint of body k, to add to."""
+        nv = self._mechanism.bodies[k].joint.nv
+        return self._vectors.setdefault(k, np.zeros((2, 3, nv)))
+
+    def add(self, rotor: Rotor) -> FloatArray:
+        """Add a rotor with a ratio for each rate of its joint; returns armature (nv,)."""
+        mechanism, bodies = self._mechanism, self._mechanism.bodies
+        body = outboard(bodies, rotor)
+        check_joint(rotor, body)
+        k, rows = mechanism.index[body.name], np.array(rotor.rows)
+        c, u = mechanism.carrier(rotor)
+        _reject_flexible(rotor, [bodies[j] for j in mechanism.beside(c, [k])])
+        pair = rotor.moment * rows.T @ rows
+        self._pairs[k] = self._pairs.get(k, 0.0) + pair
+        vectors = self.at(k)
+        if c != WORLD:
+            u = body.placement.rotation.T @ u if c != k else u
+            vectors[int(c == k)] += rotor.moment * np.outer(u, rows.sum(axis=0))
+        out = np.zeros(int(mechanism.starts[-1]))
+        out[mechanism.starts[k] :][: body.joint.nv] = np.diagonal(pair)
+        return out
+
+    def all(self) -> dict[int, Drive]:
+        """The drives, by the body outboard of the joint; only those that do something."""
+        found = {k: self._drive(k, self._vectors[k]) for k in sorted(self._vectors)}
+        return {k: drive for k, drive in found.items() if drive.numbers}
+
+    def _drive(self, k: int, vectors: FloatArray) -> Drive:
+        joint, pairs = self._mechanism.bodies[k].joint, self._pairs.get(k)
+        size = float(np.abs(vectors).max())
+        vectors = np.where(np.abs(vectors) > 1e-15 * size, vectors, 0.0)  # opposite rotors
+        turning = motions_of(joint)[:, :3].any(axis=(0, 1))
+        coupled = np.zeros((joint.nv, joint.nv)) if pairs is None else pairs
+        coupled = np.where(np.abs(coupled) > 1e-15 * np.abs(coupled).max(initial=0), coupled, 0.0)
+        coupled = coupled - np.diag(np.diagonal(coupled))
+        moved = turning | vectors.any(axis=(0, 1)) | coupled.any(axis=0)
+        rates = np.flatnonzero(moved).tolist()
+        above, own = (tuple(tuple(g) for g in x[:, rates].T.tolist()) for x in vectors)
+        low = coupled[np.ix_(rates, rates)][np.tril_indices(len(rates), -1)].tolist()
+        across = len(rates) == 1 and pairs is None
+        return Drive(tuple(rates), above, own, tuple(low), across)
 
 
 @dataclass
@@ -233,9 +289,12 @@ class _Mechanism:
     def carrier(self, rotor: Rotor) -> tuple[int, FloatArray]:
         """What a rotor sits on, and its axis there."""
         k = self.index[outboard(self.bodies, rotor).name]
-        axes = self.motion(rotor, k)[1]
-        way = axes[:3] if axes[:3].any() else axes[3:]
-        u = np.array(rotor.axis) if rotor.axis else way / np.linalg.norm(way)
+        if rotor.of_rates:
+            u = np.array(rotor.axis or (0.0, 0.0, 1.0))  # on the world any axis will do
+        else:
+            axes = self.motion(rotor, k)[1]
+            way = axes[:3] if axes[:3].any() else axes[3:]
+            u = np.array(rotor.axis) if rotor.axis else way / np.linalg.norm(way)
         if rotor.on == "parent":
             return self.parent(k), self.bodies[k].placement.rotation @ u
         return k if rotor.on == "child" else WORLD, u

@@ -39,9 +39,11 @@ def make_rotor(
         raise ModelError(
             f"rotor {name!r}: joint={joint!r} must be the name of a joint, or different names."
         )
-    shape = (len(joints),) if listed else ()
-    ratios = _numbers(name, "ratio", ratio, shape)
-    if not np.isfinite(ratios).all() or not ratios.reshape(-1, len(joints)).any(axis=0).all():
+    of_rates = not listed and isinstance(ratio, list | tuple | np.ndarray) and np.ndim(ratio) > 0
+    width = np.shape(ratio)[-1] if of_rates else len(joints)
+    ratios = _numbers(name, "ratio", ratio, (width,) if listed or of_rates else ())
+    there = ratios.reshape(-1, max(width, 1)).any(axis=0)
+    if not np.isfinite(ratios).all() or not (there.any() if of_rates else there.all()):
         raise ModelError(f"rotor {name!r}: ratio={ratio} must be finite and not 0.")
     inertia = float(_numbers(name, "moment", moment, ()))
     if not math.isfinite(inertia) or inertia <= 0:
@@ -79,7 +81,7 @@ def added(description: Description, rotor: Rotor, inertia: SpatialInertia | None
     """
     found = [outboard(description.bodies, rotor, name) for name in rotor.joints]
     for body in found:
-        checked_joint(rotor, body)
+        check_joint(rotor, body)
     body = found[0]
     if any(other.name == rotor.name for other in description.rotors):
         raise ModelError(
@@ -175,6 +177,30 @@ def _carrier_name(bodies: Sequence[Body], rotor: Rotor) -> str:
     return {"parent": body.parent, "child": body.name, "world": WORLD_NAME}[rotor.on]
 
 
+def check_joint(rotor: Rotor, body: Body) -> None:
+    """Raise a ModelError if a rotor cannot turn with the joint of a body."""
+    if not rotor.of_rates:
+        checked_joint(rotor, body)
+        return
+    joint, given = body.joint, len(rotor.rows[0])
+    who = f"rotor {rotor.name!r}: joint {body.joint_name!r} ({joint.kind})"
+    if given != joint.nv:
+        raise ModelError(
+            f"{who} has {joint.nv} rate{'s' * (joint.nv != 1)}, and ratio has {given} numbers; "
+            f"give one for each rate, or one number for a joint of which one rate turns."
+        )
+    if not joint.is_additive:
+        raise ModelError(
+            f"{who} has rates that are not those of coordinates, and a gear relates angles. Use a "
+            f"universal joint, or pp.joints.Composite of joints about one axis each."
+        )
+    if rotor.axis is None and rotor.on != "world":
+        raise ModelError(
+            f"{who} has several rates, so the axis of the rotor must be given, in the axes of its "
+            f"carrier: axis=(…, …, …)."
+        )
+
+
 def checked_joint(rotor: Rotor, body: Body) -> tuple[int, FloatArray]:
     """The rate that turns a rotor, and [w; x], the motion per unit of it; w does not change."""
     joint = body.joint
@@ -183,9 +209,10 @@ def checked_joint(rotor: Rotor, body: Body) -> tuple[int, FloatArray]:
     turning = np.flatnonzero(found[:, :3].any(axis=(0, 1)))
     if joint.nv != 1 and len(turning) != 1:
         raise ModelError(
-            f"{who} has {joint.nv} rates, {len(turning)} of which turn, and a ratio is of one. Use "
-            f"joints of one rate in a row, with bodies without mass between them, or a rotor that "
-            f"is a body:\n{own_body(rotor)}"
+            f"{who} has {joint.nv} rates, {len(turning)} of which turn, and one ratio is of one of "
+            f"them. Give a ratio for each, ratio=({', '.join('…' * joint.nv)}), with axis=, if the "
+            f"rates are those of coordinates (universal, composite); or use joints of one rate in "
+            f"a row, with bodies without mass between them."
         )
     rate = int(turning[0]) if len(turning) else 0
     axes = found[..., rate]

@@ -7,7 +7,7 @@ Rates of a drive are those of coordinates, so that b is Boltzmann and Hamel's as
 
     b = [ω × p + v × l + Ċ u;  ω × l;  Ċ* ω + Ȧ u − ½ ∂/∂q (2 ω* C u + u* A u)]      [p; l; …] = M V
 
-with u the rates. With one rate the last row is zero.
+with u the rates. With one rate and g_p at right angles to its axis the last row is zero.
 
 Reasons: docs/decisions/0060.
 """
@@ -64,7 +64,7 @@ def corner(a: Arithmetic, q: Sequence[Entry], ops: ScalarOps) -> tuple[Vectors, 
              zip(numbers.above, drive.above, strict=True)]  # fmt: skip
     C = [plus(x, y) for x, y in zip(above, numbers.own, strict=True)]
     block: Rows = [[0] * n for _ in range(n)]
-    if n > 1:
+    if not drive.across:
         turns = transpose_rows(joint.hinge_axes(own, q, ops)[:3])
         pairs = iter(numbers.pairs)
         for i in range(n):
@@ -126,7 +126,7 @@ def gyroscopic(a: Arithmetic, rows: Rows, V: Sequence[Entry]) -> Block:
         moment = plus(moment, [mul(c, u) for c in g])
     out = [*moment, *cross(w, pushing)]
     n = len(rates)
-    if n == 1:
+    if a.joint.drive.across:
         return a.dense([[c] for c in (*out, 0)], 1)
     for i in range(n):
         unit = [1 if j == i else 0 for j in range(n)]

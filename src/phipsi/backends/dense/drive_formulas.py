@@ -34,7 +34,7 @@ def inertia(c: Configuration, k: int, along: Sequence[Array] = ()) -> Array:
     above = at.above(rates)
     out[:3, 6:] = above if along else above + at.own
     out[6:, :3] = out[:3, 6:].T
-    if n > 1:
+    if not at.drive.across:
         half = c.zeros(n, n)
         for some, others in parts(rates):
             half = half + at.turns(some)[:, list(at.drive.rates)].T @ at.above(others)
@@ -50,7 +50,8 @@ class _Driven:
         self.c, self.k, self.joint, self.drive = c, k, hinge.joint, hinge.drive
         self.own, n = c.array(np.array(self.drive.own).T), len(self.drive.rates)
         self.pairs = c.zeros(n, n)
-        self.pairs[np.tril_indices(n, -1)] = self.drive.pairs or 0
+        if self.drive.pairs:
+            self.pairs[np.tril_indices(n, -1)] = self.drive.pairs
         self.pairs = self.pairs + self.pairs.T
 
     def rates(self, along: Sequence[Array]) -> Directions:
