@@ -28,7 +28,7 @@ class Explicit:
 
     model: Model
     geared: Model
-    shares: dict[str, dict[str, float]]  # rotor → joint → ratio
+    shares: dict[str, dict[str, Any]]  # rotor → joint → ratio, or those of its rates
 
     @property
     def B(self) -> np.ndarray:
@@ -38,7 +38,8 @@ class Explicit:
             out[at, of] = np.eye(of.stop - of.start)
         for name, share in self.shares.items():
             for joint, ratio in share.items():
-                out[self.model.v_slice(name), self.geared.v_slice(joint).start] = ratio
+                at = self.geared.v_slice(joint).start
+                out[self.model.v_slice(name), at : at + np.size(ratio)] = ratio
         return out
 
     def q(self, q: np.ndarray) -> np.ndarray:
@@ -46,9 +47,9 @@ class Explicit:
         for name in self.geared.joint_names:
             out[self.model.q_slice(name)] = q[self.geared.q_slice(name)]
         for name, share in self.shares.items():
-            out[self.model.q_slice(name)] = sum(
-                ratio * q[self.geared.q_slice(joint).start] for joint, ratio in share.items()
-            )
+            for joint, ratio in share.items():
+                at = self.geared.q_slice(joint).start
+                out[self.model.q_slice(name)] += np.dot(q[at : at + np.size(ratio)], ratio)
         return out
 
     def system(self) -> pp.System:
