@@ -11,7 +11,9 @@ import phipsi as pp
 from phipsi import operators as ops
 from phipsi.algorithms.constrained.stages import KeptBodies
 from phipsi.algorithms.dynamics.equations_of_motion import BIAS_FORCES
-from phipsi.errors import InputError, ModelError
+from phipsi.errors import InputError, LoweringError, ModelError
+from phipsi.rewrite.identity import unmet
+from phipsi.theorems import identities
 
 DISK = pp.SpatialInertia(1.0, (0.1, 0, 0.2), (0.1, 0.2, 0.25))
 TURN = ((0.8, -0.6, 0), (0.6, 0.8, 0), (0, 0, 1))
@@ -204,6 +206,27 @@ def test_only_rotors_that_need_them_add_rows():
     still.add_body("lower", parent="slide", inertia=DISK)
     model = still.build().with_rotor("m", joint="lower", ratio=7, moment=1e-3, axis=(1, 0, 0))
     assert not model.has_more_rows
+
+
+@pytest.mark.parametrize("which", ["skew", "crossed"])
+def test_the_identities_of_the_papers_hold(which, request):
+    model, _, q, v, vdot = request.getfixturevalue(which)
+    numbers = {"v": v, "vdot": vdot, "tau": pp.inverse_dynamics(model, q, v, vdot)}
+    held = 0
+    for identity in identities():
+        sides = identity.lhs, identity.rhs
+        if None in sides or unmet(identity.condition, model):
+            continue
+        try:
+            left, right = (pp.dense(x, model, q, **numbers) for x in sides)
+        except (LoweringError, InputError):  # of rigid bodies, of points, of other inputs
+            continue
+        size = max(1.0, np.abs(right).max(initial=0.0))
+        assert_allclose(left, right, atol=1e-9 * size, err_msg=identity.name)
+        held += 1
+    assert held > 100
+    with pytest.raises(InputError, match="exact numbers are not known for rotors on skew axes"):
+        pp.prove("H φ K H ψ = H φ − H ψ", model)
 
 
 # ---- functions that inertias are no part of, and those that know constant ones ---------------

@@ -29,9 +29,8 @@ from phipsi.model.body import (
 )
 from phipsi.model.building import Building
 from phipsi.model.closures import NO_CLOSURES, ClosureSet
-from phipsi.model.drive import Drive
 from phipsi.model.extras import Coupling, Finding, Rating, Shape
-from phipsi.model.flexible_hinge import hinge_limits, hinges_of
+from phipsi.model.flexible_hinge import hinge_limits, hinges_of, rates_of_rows
 from phipsi.model.flexible_inertia import FlexibleInertia
 from phipsi.model.inertia import SpatialInertia
 from phipsi.model.joint import Joint
@@ -40,7 +39,7 @@ from phipsi.model.layout import LAYOUT, Layout, per_rate
 from phipsi.model.names import Names, Point
 from phipsi.model.numbers import as_list, whole_number
 from phipsi.model.pose import Pose
-from phipsi.model.rotor_inertias import fold
+from phipsi.model.rotor_inertias import fold_into
 from phipsi.model.rotors import added, make_rotor
 from phipsi.model.tree import WORLD, Tree
 from phipsi.model.validate import InertiaPolicy, validate
@@ -138,14 +137,8 @@ class Model(Value):
         translations = [body.placement.translation for body in bodies]
         matrices = np.reshape([body.inertia.matrix for body in bodies], (n, 6, 6))
         armature = np.array(per_rate([body.armature for body in bodies], modes))
-        drives = dict[int, Drive]()
-        if description.rotors:
-            folded = fold(description)
-            matrices[:, :3, :3] += folded.moments
-            armature += folded.armature
-            drives = folded.drives
-        joints = hinges_of(bodies, tree.parent, drives)
-        rows = tuple(len(drives[k].rates) if k in drives else m for k, m in enumerate(modes))
+        joints = hinges_of(bodies, tree.parent, fold_into(description, matrices, armature))
+        rows = tuple(len(rates_of_rows(joint)) for joint in joints)
         frames = MappingProxyType(
             {
                 frame.name: (body_index.get(frame.body, WORLD), frame.placement)

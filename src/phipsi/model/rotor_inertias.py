@@ -95,6 +95,18 @@ def as_armature(model_armature: FloatArray, description: Description) -> Descrip
     return replace(description, bodies=bodies, rotors=())
 
 
+def fold_into(
+    description: Description, matrices: FloatArray, armature: FloatArray
+) -> dict[int, Drive]:
+    """Add what rotors do to inertia matrices (n, 6, 6) and armature (nv,); the rest are drives."""
+    if not description.rotors:
+        return {}
+    folded = fold(description)
+    matrices[:, :3, :3] += folded.moments
+    armature += folded.armature
+    return folded.drives
+
+
 def fold(description: Description) -> Folded:
     """What the rotors of a description add to its bodies, which are stored base to tip.
 

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from phipsi.backends.dense.configuration import Configuration
 from phipsi.model.dual import hinge_axes_along
+from phipsi.spatial import skew
 
 Array = NDArray[Any]
 Directions = tuple[Array, ...]
@@ -79,7 +80,7 @@ class _Driven:
         out = self.c.zeros(3, len(self.drive.rates))
         for some, others in parts(along[1:]):
             spin = self.turns(others) @ along[0]
-            out = out + np.cross(self.above(some), spin[:, None], axis=0)
+            out = out - skew(spin) @ self.above(some)
         return out
 
 
