@@ -16,20 +16,22 @@ and the whole effect is that of constant inertias: I N / σ about u more for the
 for the parent, and I N (N ∓ σ) of armature (−: rotor on the parent, +: on the child). u is constant
 in both bodies. Nothing else of the mechanism changes: no sweep, no formula, no cost.
 
+If u is not parallel to w, what is left of I N u at right angles to w is a `Drive` of the joint, and
+so are rotors with a ratio for each of several rates.
+
 A rotor of several joints turns at Σ N_k v_k. What counts is the sum over all rotors: the coupling
-g(c, k) = Σ I N_k u of a carrier with a rate must vanish or be parallel to a joint at the carrier,
-and A(k, i) = Σ I N_k N_i must vanish for two joints, as it does for two equal motors that turn at
+g(c, k) = Σ I N_k u of a carrier with a rate must vanish unless the joint is at the carrier, and
+A(k, i) = Σ I N_k N_i must vanish for two joints, as it does for two equal motors that turn at
 n v_k ± m v_i. It may be any number for two joints in a row about one axis, on a body that never
 turns about it: u·ω_k = σ_i v_i + σ_k v_k, 2 σ_i σ_k v_i v_k = (u·ω_k)² − σ_i² v_i² − σ_k² v_k².
 Parts of g about which a carrier never turns have no effect: a carrier turns not at all, about one
 direction that is constant in it (parallel joints), or about any.
 
-Source: theory/flexible-bodies 8. Reasons: docs/decisions/0056.
+Source: theory/flexible-bodies 8. Reasons: docs/decisions/0056 and 0060.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -148,7 +150,7 @@ def fold(description: Description) -> Folded:
                 _reject_flexible(drive.rotors[0], [bodies[j] for j in mechanism.beside(c, [k])])
                 made.at(k)[int(c == k), :, rates[k] - starts[k]] += rest
             else:
-                raise _not_parallel(mechanism, drive, c, k)
+                raise _elsewhere(mechanism, drive, c, k)
         if not size or not abs(along) > _PARALLEL * drive.size:
             continue
         square = along / size**3 * np.outer(w, w)
@@ -372,27 +374,15 @@ def _reject_flexible(rotor: Rotor, bodies: Sequence[Body]) -> None:
             )
 
 
-def _not_parallel(mechanism: _Mechanism, drive: _Sum, c: int, k: int) -> ModelError:
-    carrier, body = mechanism.bodies[c], mechanism.bodies[k]
-    R = body.placement.rotation if c == mechanism.parent(k) else np.eye(3)
-    w = R @ mechanism.motion(drive.rotors[0], k)[1][:3]
-    axes = {r.name: mechanism.carrier(r)[1] for r in drive.rotors}
-    rotor = max(drive.rotors, key=lambda r: float(np.linalg.norm(np.cross(axes[r.name], w))))
-    u, hint = axes[rotor.name], "Make"
-    if c not in (k, mechanism.parent(k)):
-        why = "turns also with joint"
-    elif w.any():
-        cosine = abs(float(u @ w)) / float(np.linalg.norm(w))
-        why = f"is {math.degrees(math.acos(min(1.0, cosine))):.3g}° away from that of its joint"
-        if isinstance(rotor.joint, str):
-            hint = "Leave out axis= if it is meant to be that of the joint. Otherwise make"
-    else:
-        why = "is on a joint that slides"
+def _elsewhere(mechanism: _Mechanism, drive: _Sum, c: int, k: int) -> ModelError:
+    carrier, body, rotor = mechanism.bodies[c], mechanism.bodies[k], drive.rotors[-1]
     return ModelError(
-        f"rotor {rotor.name!r} on {carrier.name!r} {why} {body.joint_name!r} "
-        f"({body.joint.kind}), and its carrier turns: the moments by which it resists that depend "
-        f"on the configuration, and are not those of constant inertias. {hint} the rotor a body "
-        f"with a relation, which is exact:\n{own_body(rotor, carrier.name, u)}"
+        f"rotor {rotor.name!r} on {carrier.name!r} turns also with joint {body.joint_name!r} "
+        f"({body.joint.kind}), which is not at its carrier, and the carrier turns: the moments by "
+        f"which it resists that are those of no inertia of the bodies. If the body between has no "
+        f"mass, both joints are one with a ratio for each of its rates, pp.joints.Universal or "
+        f"pp.joints.Composite. Otherwise make the rotor a body with a relation, which is exact:\n"
+        + own_body(rotor, carrier.name, mechanism.carrier(rotor)[1])
     )
 
 
