@@ -200,6 +200,24 @@ def with_rigid_bodies(description: Description) -> Description:
     return replace(description, bodies=tuple(map(rigid, description.bodies)))
 
 
+def with_stiff_modes(description: Description, h: float) -> Description:
+    """Return the description with modal masses M_e + h C_e + h² K_e."""
+
+    def heavier(body: Body) -> Body:
+        x = body.flexible
+        if x is None:
+            return body
+        names = ("S1", "S2", "J1", "J2", "C0", "C1", "stiffness", "damping", "ports", "shape")
+        mass = x.modal_mass + h * (x.damping + h * x.stiffness)
+        same = {name: getattr(x, name) for name in names}
+        found = FlexibleInertia(
+            x.mass, x.first_moment, x.rotational_inertia, modal_mass=mass, **same
+        )
+        return replace(body, flexible=found)
+
+    return replace(description, bodies=tuple(map(heavier, description.bodies)))
+
+
 def with_locked(description: Description, values: Mapping[str, ArrayLike]) -> Description:
     """Return the description with these joints fixed at the given coordinates."""
     return replace(

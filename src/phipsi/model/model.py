@@ -418,6 +418,10 @@ class Model(Value):
         """
         return self._rebuilt(assemble(edit.with_rigid_bodies(self.description)))
 
+    def with_stiff_modes(self, h: float) -> Self:
+        """Return the mechanism with modal masses M_e + h C_e + h² K_e: that of an implicit step."""
+        return self._rebuilt(assemble(edit.with_stiff_modes(self.description, h)))
+
     def with_locked(
         self, joints: str | Iterable[str], q: ArrayLike | Mapping[str, ArrayLike]
     ) -> Self:

@@ -63,7 +63,7 @@ def step_of(
         return _Halfway(graph, start).variational()
     if method.tableau is not None and not method.tableau.is_explicit:
         return graph.closed(_Halfway(graph, start).midpoint())
-    return graph.closed(take_step(method, _Nodes(graph, method, start), 0.0))
+    return graph.closed(take_step(method, _Nodes(graph, method, start), 0.0), stiff=method.bends)
 
 
 @final

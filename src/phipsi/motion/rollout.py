@@ -73,7 +73,7 @@ def rollout(
     `tau` constant (..., nv), or for every step (..., steps, nv), held during the step; `dt` in s;
     `steps`, how many; `every`, record every so many steps; `integrator`: "rk4" (order 4);
     "semi_implicit" (order 1, a quarter of the cost, drifts in energy and momentum);
-    "linearly_implicit" (the same with elastic forces at the end of the step; trees); "variational"
+    "linearly_implicit" (the same with elastic forces at the end of the step); "variational"
     (order 2, implicit: symplectic, keeps momenta to rounding; trees without prescribed joints);
     `threads` share the batch; `prescribed`, names of joints whose accelerations are given instead
     of efforts, or booleans (..., nv): there `tau` holds the accelerations (hybrid dynamics);
@@ -113,9 +113,10 @@ def rollout(
     mask = np.ones(model.nv) if prescribed is None else free_mask(tree, prescribed)
     if isinstance(model, System) or (not has_machine_code() and method.name != "variational"):
         state = start_q, start_v, effort
-        motion = Motion(model, None if prescribed is None else mask)
+        ahead = dt if method.bends else None
+        motion = Motion(model, None if prescribed is None else mask, ahead=ahead)
         options = method, records, threads, bool(reproducible)
-        return _constrained(motion, *state, dt, steps, every, *options)
+        return _constrained(model, motion, *state, dt, steps, every, *options)
     try:
         free = np.broadcast_to(mask, (*batch, model.nv))
     except ValueError:
@@ -181,6 +182,7 @@ def _run(
 
 
 def _constrained(
+    mechanism: Model,
     motion: Motion,
     q0: Array,
     v0: Array,
@@ -212,7 +214,7 @@ def _constrained(
     if motion.moving is None:
         # there may be no machine code for such a system
         with contextlib.nullcontext() if reproducible else contextlib.suppress(InputError):
-            plan = _plan(motion.mechanism, method, False, reproducible)
+            plan = _plan(mechanism, method, False, reproducible)
     # the record after which each motion stopped in machine code; those that are ready go on
     ready, record, stopped = np.arange(count), 0, np.zeros(count, dtype=np.int64)
     while True:

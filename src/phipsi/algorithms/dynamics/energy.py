@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
+from functools import cache
 from typing import Any, Unpack
 
 import numpy as np
@@ -13,6 +14,7 @@ from phipsi.algorithms.dynamics.rotor_reactions import reject_unseen
 from phipsi.algorithms.kinematics.motions import VELOCITY_MAP, VELOCITY_MAP_DOT
 from phipsi.backends.options import CallOptions, Calls
 from phipsi.backends.program import Program
+from phipsi.calculus.differentiation import diff
 from phipsi.compiler import Form, evaluate, program_of
 from phipsi.errors import InputError, ModelError
 from phipsi.expressions.node import Expr
@@ -34,6 +36,11 @@ WHOLE_INERTIA = total(M @ total(I).T)
 ELASTIC_ENERGY = Fraction(1, 2) * (eta.T @ K_e @ eta)
 _KINETIC_ENERGY, _MOMENTUM = Form(KINETIC_ENERGY), Form(MOMENTUM)
 _ELASTIC = Form(ELASTIC_ENERGY)
+
+
+@cache
+def _momentum_matrix_dot_with_modes() -> Expr:
+    return diff(MOMENTUM_MATRIX, "q", along=v, modes=True)
 
 
 @of_modes
@@ -201,6 +208,7 @@ def centroidal_momentum_matrix(model: Model, q: ArrayLike, **options: Unpack[Cal
     return _about(*pair, model, "dense", centroidal_momentum_matrix).evaluate((q,), options)
 
 
+@of_modes
 @of_given_motion
 def centroidal_momentum_matrix_dot(
     model: Model, q: ArrayLike, v: ArrayLike, **options: Unpack[CallOptions]
@@ -208,7 +216,8 @@ def centroidal_momentum_matrix_dot(
     """Time derivative of the centroidal momentum matrix.
 
     d/dt (total M φ* H*) = total (M d/dt(φ* H*) − cross(V)* M φ* H*), moved to the mass centre,
-    which itself moves at the velocity total M V / m. World axes, [angular; linear].
+    which itself moves at the velocity total M V / m. With flexible bodies M changes too. World
+    axes, [angular; linear].
 
     **Arguments:** `q` (..., nq), `v` (..., nv). **Returns:** (..., 6, nv).
     **Cost:** O(N) for each of six rows. **Source:** theory/open-chains 4.3.
@@ -218,8 +227,9 @@ def centroidal_momentum_matrix_dot(
     >>> centroidal_momentum_matrix_dot(planar_arm(1), [0.0], [2.0])[:, 0].round(12) + 0
     array([ 0.,  0.,  0., -1.,  0.,  0.])
     """
-    parts = (MOMENTUM_MATRIX, MOMENTUM_MATRIX_DOT, WHOLE_INERTIA, MOMENTUM)
     tree = tree_of(model, centroidal_momentum_matrix_dot)
+    change = _momentum_matrix_dot_with_modes() if tree.has_more_rows else MOMENTUM_MATRIX_DOT
+    parts = (MOMENTUM_MATRIX, change, WHOLE_INERTIA, MOMENTUM)
     reject_unseen(tree, "centroidal_momentum_matrix_dot")
     mass, calls = _mass(tree), Calls(options)
     matrix, rate, inertia, h = calls(program_of(parts, tree, "dense"), q, v)

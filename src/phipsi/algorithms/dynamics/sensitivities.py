@@ -11,13 +11,16 @@ from typing import Any, Unpack
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.algorithms.dynamics.operational import LOG_DET, OPERATIONAL_SPACE_INERTIA
+from phipsi.algorithms.dynamics.diagonal_dynamics import LOG_DET
+from phipsi.algorithms.dynamics.operational import OPERATIONAL_SPACE_INERTIA
 from phipsi.algorithms.forms import BIAS_FORCES, MASS_MATRIX_INVERSE
+from phipsi.algorithms.kinematics.motions import VELOCITY_MAP
 from phipsi.backends.options import CallOptions, Calls
 from phipsi.calculus.differentiation import diff, gradient
 from phipsi.calculus.families import Family, along_units
 from phipsi.compiler import Form, evaluate, program_at, program_of
 from phipsi.errors import InputError
+from phipsi.expressions.functions import rigid_cross, rigid_cross_force
 from phipsi.expressions.node import Expr
 from phipsi.model.mechanisms import of_modes, of_trees, tree_of
 from phipsi.model.model import Model
@@ -35,8 +38,9 @@ from phipsi.operators import (
     f0,
     mass_matrix,
     phi,
+    v,
 )
-from phipsi.operators.catalogue import hinge_variation
+from phipsi.operators.catalogue import INERTIA, change_of, hinge_variation, with_arguments
 from phipsi.spatial import crm
 
 Array = NDArray[Any]
@@ -46,7 +50,22 @@ Points = Sequence[Any]
 # theory/sensitivities 3 (E7)
 _B = Fraction(1, 2) * (-cross(V).T @ M - M @ cross(V) - cross_force(M @ V))
 CORIOLIS_MATRIX = H @ phi @ (M @ phi.T @ (cross(V) @ H.T + Hdot.T) + _B @ phi.T @ H.T)
-_CORIOLIS_MATRIX = Form(CORIOLIS_MATRIX, "dense")
+
+
+def _modal_coriolis() -> Expr:
+    """The same with modes: ℳ = J* M J with J = φ* H*, of which both factors change with them.
+
+    C = J* (M dJ/dt + N J), N = ½ (Ṁ{V} + dM{V} − dM{V}*) and what is skew of the rigid rows: the
+    connection of Levi-Civita of a body, whose metric is M(η) on SE(3) × ℝⁿ (Koszul's formula).
+    """
+    turning = M @ rigid_cross(V)
+    steps = with_arguments(INERTIA.applied, V)
+    skewed = steps - steps.T + turning - turning.T - rigid_cross_force(M @ V)
+    N = Fraction(1, 2) * (change_of(INERTIA, V) + skewed)
+    return H @ phi @ (M @ diff(VELOCITY_MAP, "q", along=v, modes=True) + N @ phi.T @ H.T)
+
+
+_CORIOLIS_MATRIX = Form(lambda modal: _modal_coriolis() if modal else CORIOLIS_MATRIX, "dense")
 # ℳ⁻¹, how it moves the parents (carried to the children), and the momenta that it gives
 _INVERSE_ROWS = (
     MASS_MATRIX_INVERSE,
@@ -150,6 +169,7 @@ def christoffel_symbols(
     return calls.finish(flat.take(levels.places, axis=-1))
 
 
+@of_modes
 @of_trees(
     "constraint forces take part in the Coriolis forces, which have no matrix of the tree alone",
     _DERIVATIVES,
@@ -161,7 +181,8 @@ def coriolis_matrix(
 
     C = H φ [M φ* (cross(V) H* + Ḣ*) + B φ* H*] with
     B = −½ (cross(V)* M + M cross(V) + cross_force(M V)). C v is the bias force without gravity,
-    and dℳ/dt = C + C*, for every type of joint.
+    and dℳ/dt = C + C*, for every type of joint. With modes the derivatives of M and of the ports
+    are in it; elastic forces and their damping are not.
 
     **Arguments:** `q` (..., nq), `v` (..., nv). **Returns:** (..., nv, nv).
     **Cost:** O(N · depth). **Source:** theory/sensitivities 3 (E7).
