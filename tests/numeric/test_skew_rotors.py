@@ -17,6 +17,7 @@ from phipsi.theorems import identities
 
 DISK = pp.SpatialInertia(1.0, (0.1, 0, 0.2), (0.1, 0.2, 0.25))
 TURN = ((0.8, -0.6, 0), (0.6, 0.8, 0), (0, 0, 1))
+REGRESSOR, PARAMETERS = pp.identification.regressor, pp.identification.inertial_parameters
 WRIST = pp.joints.Composite([pp.joints.Revolute((0, 0, 1)), pp.joints.Revolute((0.6, 0.8, 0))])
 
 
@@ -59,13 +60,16 @@ def assert_equal_to_bodies(model, bodies, seed):
     assert_allclose(pp.inverse_dynamics(model, q, v, vdot), tau, atol=1e-12 * np.abs(tau).max())
     assert_allclose(M @ pp.forward_dynamics(model, q, v, tau), M @ vdot, atol=1e-10)
     assert_allclose(pp.kinetic_energy(model, q, v), 0.5 * v @ M @ v, rtol=1e-12)
-    assert_allclose(pp.log_det_mass_matrix(model, q), np.linalg.slogdet(M)[1], atol=1e-9)
+    assert_allclose(pp.diagonal_dynamics.log_det_mass_matrix(model, q), np.linalg.slogdet(M)[1], atol=1e-9)
 
 
 def assert_momentum_and_reactions(model, bodies, seed):
     q, v, vdot = state(model, seed)
     whole, B = bodies.q(q), bodies.B
     assert_allclose(pp.momentum(model, q, v), pp.momentum(bodies.model, whole, B @ v), atol=1e-12)
+    rate = pp.centroidal_momentum_matrix_dot(model, q, v) @ v
+    expected = pp.centroidal_momentum_matrix_dot(bodies.model, whole, B @ v) @ B @ v
+    assert_allclose(rate, expected, atol=1e-11)
     tau = pp.inverse_dynamics(model, q, v, vdot)
     found = pp.joint_reactions(model, [q, q], v, [tau, tau]).joints
     assert_allclose(found[1], bodies.reactions(q, v, vdot), atol=1e-10)
@@ -145,6 +149,16 @@ def test_derivatives_are_those_of_rotors_as_bodies(which, request):
     for found, expected in zip(pp.forward_dynamics_derivatives(model, q, v, tau),
                                (-by_q, -by_v, units), strict=True):  # fmt: skip
         assert_allclose(M @ found, expected, atol=1e-11)
+
+
+@pytest.mark.parametrize("which", ["skew", "crossed"])
+def test_the_coriolis_matrix(which, request):
+    model, bodies, q, v, _ = request.getfixturevalue(which)
+    free, h = model.with_gravity((0, 0, 0)), 1e-5
+    C = pp.coriolis_matrix(model, q, v)
+    assert_allclose(C @ v, pp.inverse_dynamics(free, q, v, 0 * v), atol=1e-12)
+    ahead, behind = (bodies.mass_matrix(model.integrate(q, s * h * v)) for s in (1, -1))
+    assert_allclose(C + C.T, (ahead - behind) / (2 * h), atol=1e-8)
 
 
 @pytest.mark.parametrize("which", ["skew", "crossed"])
@@ -242,16 +256,16 @@ def test_geometry_is_that_of_the_bodies_alone(skew):
     bare = pp.Model.from_dict({**model.to_dict(), "rotors": []})
     points = ["tip"]
     assert_allclose(pp.jacobian_dot(model, q, v, points), pp.jacobian_dot(bare, q, v, points))
-    target = pp.frame_poses(model, q, points)[0]
+    target = pp.poses(model, q, points)[0]
     assert pp.inverse_kinematics(
         model, {"tip": target}, model.integrate(q, 0.1 * v)
     ).converged.all()
 
 
-@pytest.mark.parametrize("function", [pp.coriolis_matrix, pp.regressor, pp.inertial_parameters])
+@pytest.mark.parametrize("function", [REGRESSOR, PARAMETERS])
 def test_functions_of_constant_inertias_say_so(skew, function):
     model, _, q, v, vdot = skew
-    args = {pp.coriolis_matrix: (q, v), pp.regressor: (q, v, vdot)}.get(function, ())
+    args = (q, v, vdot) if function is REGRESSOR else ()
     with pytest.raises(InputError, match=f"{function.__name__} is .* rotor 'm' .* joint 'lower'"):
         function(model, *args)
     with pytest.raises(InputError, match="rotors on skew axes"):

@@ -72,9 +72,8 @@ class Model(Value):
     `couplings`, `ratings`, `geometry` and `diagnosis`. `flexible`, the `FlexibleInertia` of every
     body or None, `modes`, how many it has, and `is_flexible`, whether there are any; the modal
     coordinates and rates of a body follow those of its joint, and armature and damping there are 0.
-    `rotors` behind gears are part of `inertia_matrices` and `armature`, not of `inertias`; those
-    that constant inertias do not describe are the `drive` of a joint. `more_rows`, the rows of a
-    body beyond six: its modes, or the rates of its drive; `has_more_rows`, whether there are any.
+    `rotors` behind gears are part of `inertia_matrices` and `armature`, not of `inertias`, or the
+    `drive` of a joint. `more_rows`, of a body beyond six: modes or rates; `has_more_rows`, if any.
     `constraints` and `closures`, their resolved rows, are empty here and filled in a `System`;
     `model` is the same mechanism without them.
     """
