@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.errors import InputError, did_you_mean
-from phipsi.model.rotors import fold
+from phipsi.model.rotor_inertias import fold
 from phipsi.motion.step_graph import INERTIA
 from phipsi.simulation.simulator import Simulator
 

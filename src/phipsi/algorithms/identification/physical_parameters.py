@@ -16,7 +16,7 @@ from phipsi.algorithms.identification.minimal_parameters import BaseParameters
 from phipsi.algorithms.identification.regressors import inertial_parameters
 from phipsi.errors import ConvergenceError
 from phipsi.model.model import Model
-from phipsi.model.rotors import fold
+from phipsi.model.rotor_inertias import fold
 
 Array = NDArray[Any]
 
