@@ -209,7 +209,7 @@ def test_arms_that_hold_an_object_as_the_paper_writes_it(backend):
             parent = f"arm{i}.{k}"
     model = b.build()
     q = model.random_configuration(rng)
-    poses = dict(zip(model.body_names, pp.body_poses(model, q), strict=True))
+    poses = dict(zip(model.body_names, pp.poses(model, q), strict=True))
     held = np.linalg.inv(poses["object"])
     welds = []
     for i in range(2):

@@ -46,7 +46,7 @@ def carrier(seed: int, *, legs: int, nested: bool, base: pp.joints.Joint) -> pp.
         b.add_body(f"leg{i}", parent="base", joint=joint, placement=turned(rng), inertia=rod(0.8))
     model = b.build()
     q = start(model)
-    poses = dict(zip(model.body_names, pp.body_poses(model, q), strict=True))
+    poses = dict(zip(model.body_names, pp.poses(model, q), strict=True))
     for i in range(legs):
         foot = (poses[f"leg{i}"] @ [0.8, 0, 0, 1])[:3]
         loops.append(c.Spherical(name=f"foot{i}", a=(f"leg{i}", (0.8, 0, 0)), b=("world", foot)))

@@ -59,15 +59,15 @@ def test_stacks_stand_still_for_10_s(masses: list[float]) -> None:
     assert found.certificate.is_clean and found.certificate.overlap < 1e-9
 
 
-@pytest.mark.parametrize("dt", [1e-4, 1e-2])
+@pytest.mark.parametrize("dt", [1e-4, 1e-3, 1e-2])
 def test_b1_a_block_on_a_slope_does_not_move(dt: float) -> None:
     scene = slope_scene(np.tan(np.radians(20)), 0.5)
     system, q, v = scene.system()
     found = run(system, q, v, dt, 2000)
-    assert np.abs(found.q[-1] - q).max() < 1e-12
-    assert np.abs(found.v[-1]).max() < 1e-10
+    assert np.abs(found.q[-1] - q).max() < 1e-14
+    assert np.abs(found.v[-1]).max() < 1e-12
     force = found.impulses[-1][:, 3:].sum(0) / dt
-    np.testing.assert_allclose(force, [0, 0, G], atol=1e-8)
+    np.testing.assert_allclose(force, [0, 0, G], atol=5e-11)
 
 
 def test_b1_slips_where_friction_is_too_small() -> None:
@@ -88,20 +88,21 @@ def test_b2_sliding_stops_at_the_right_place() -> None:
         slowing = G * (0.5 * np.cos(angle) - np.sin(angle))
         errors.append(abs(scene.place(found.q[-1])[0] - 1.5**2 / (2 * slowing)))
         assert np.abs(found.v[-1]).max() < 2e-11
-    assert errors[1] < 7.6e-4
-    assert 1.7 < errors[0] / errors[1] < 2.3
+    assert errors[1] < 7.5e-4  # v h/2
+    assert 1.99 < errors[0] / errors[1] < 2.01
 
 
 def test_b3_a_sliding_ball_begins_to_roll() -> None:
     scene = Scene(friction=0.2)
     scene.add("ball", SPHERE(0.1), 1.0, (0, 0, 0.1), (1.0, 0, 0))
     system, q, v = scene.system()
-    found = run(system, q, v, 1e-3, 300)
-    assert scene.velocity(found.q[-1], found.v[-1])[0] == pytest.approx(5 / 7, rel=1e-9)
-    assert found.v[-1, 1] == pytest.approx(5 / 7 / 0.1, rel=1e-9)
-    rolling, place = 2 / (7 * 0.2 * G), 12 / (49 * 0.2 * G)
-    wanted = place + 5 / 7 * (0.3 - rolling)
-    assert scene.place(found.q[-1])[0] == pytest.approx(wanted, abs=1.5e-4)
+    rolling, place, errors = 2 / (7 * 0.2 * G), 12 / (49 * 0.2 * G), []
+    for dt in (2e-3, 1e-3):
+        found = run(system, q, v, dt, round(0.3 / dt))
+        speed = scene.velocity(found.q[-1], found.v[-1])[0]
+        assert (speed, 0.1 * found.v[-1, 1]) == pytest.approx((5 / 7, 5 / 7), abs=1e-14)
+        errors.append(place + 5 / 7 * (0.3 - rolling) - scene.place(found.q[-1])[0])
+    assert 0 < errors[1] < 1.43e-4 and 1.98 < errors[0] / errors[1] < 2.02
 
 
 @pytest.mark.parametrize("e", [0.5, 0.8])
@@ -109,14 +110,19 @@ def test_b4_a_bouncing_ball_comes_to_rest(e: float) -> None:
     scene = Scene(friction=0.5, restitution=e)
     scene.add("ball", SPHERE(0.1), 1.0, (0, 0, 1.1))
     system, q, v = scene.system()
-    end, errors = np.sqrt(2 / G) * (1 + e) / (1 - e), list[float]()
+    end = np.sqrt(2 / G) * (1 + e) / (1 - e)
     for dt in (4e-4, 2e-4):
         found = run(system, q, v, dt, round((end + 0.1) / dt))
         height = scene.place(found.q)[:, 2] - 0.1
-        assert height[round(np.sqrt(2 / G) / dt) :].max() == pytest.approx(e**2, abs=5 * dt)
-        errors.append(np.flatnonzero(np.abs(found.v).max(-1) > 1e-6)[-1] * dt - end)
-        assert abs(height[-1]) < 1e-9 and found.worst[-1, 2] <= 1e-12
-        assert abs(errors[-1]) < 3.5 * dt  # of first order, with a small constant
+        tops = np.flatnonzero((height[1:-1] > height[:-2]) & (height[1:-1] >= height[2:])) + 1
+        wanted = e ** (2.0 * np.arange(1, 6))
+        np.testing.assert_allclose(height[tops[:5]], wanted, atol=dt**2)
+        moving = np.flatnonzero(np.abs(found.v).max(-1) > 1e-6)[-1]
+        # it starts half a step late, and rests at the end of a step
+        assert abs((moving + 1) * dt - end) < 0.75 * dt
+        assert abs(moving * dt - end) < 2e-4 or dt > 2e-4
+        assert abs(height[-1]) < 1e-12 and found.worst[-1, 2] <= 1e-12
+        assert found.worst[-1, 3] <= 3  # no share of the restitution is taken away
 
 
 def test_an_elastic_ball_keeps_its_energy() -> None:
@@ -141,7 +147,7 @@ def test_b5_equal_balls_exchange_their_speed() -> None:
     system, q, v = scene.system()
     found = run(system.with_gravity((0, 0, 0)), q, v, 1e-4, 100)
     speeds = found.v[-1].reshape(5, 6)[:, 3]
-    np.testing.assert_allclose(speeds, [0, 0, 0, 0, 1], atol=1e-15)
+    np.testing.assert_allclose(speeds, [0, 0, 0, 0, 1], atol=3e-16)
 
 
 def test_b5_three_balls_that_touch() -> None:
@@ -151,7 +157,7 @@ def test_b5_three_balls_that_touch() -> None:
     system, q, v = scene.system()
     found = run(system.with_gravity((0, 0, 0)), q, v, 1e-4, 1)
     speeds = found.v[-1].reshape(3, 6)[:, 3]
-    np.testing.assert_allclose(speeds, [-1 / 3, 2 / 3, 2 / 3], atol=1e-15)
+    np.testing.assert_allclose(speeds, [-1 / 3, 2 / 3, 2 / 3], atol=3e-16)
 
 
 @pytest.mark.parametrize(
@@ -159,17 +165,23 @@ def test_b5_three_balls_that_touch() -> None:
     [(0.30, 0.5, "stays"), (0.36, 0.5, "tips"), (0.30, 0.25, "slides")],
 )
 def test_b8_a_box_stays_tips_or_slides(tangent: float, friction: float, what: str) -> None:
-    b, h, angle, dt = 0.05, 0.15, np.arctan(tangent), 1e-4
+    b, h, angle = 0.05, 0.15, np.arctan(tangent)
     scene = slope_scene(tangent, friction, (2 * b, 0.1, 2 * h))
     system, q, v = scene.system()
-    found = run(system, q, v, dt, 1)
-    turning = found.v[-1, 1] / dt
-    along = scene.velocity(found.q[-1], found.v[-1])[0] / dt
     tips = 3 * G * (h * np.sin(angle) - b * np.cos(angle)) / (4 * (b * b + h * h))
     slides = G * (np.sin(angle) - friction * np.cos(angle))
-    assert turning == pytest.approx(tips if what == "tips" else 0.0, abs=1e-8)
-    if what != "tips":
-        assert along == pytest.approx(slides if what == "slides" else 0.0, abs=2e-9)
+    gaps = pp.contact_points(system, q).gap  # 1e-17 m, rounding
+    for dt in (1e-4, 1e-3, 1e-2):
+        found = run(system, q, v, dt, 1)
+        turning = found.v[-1, 1] / dt - (tips if what == "tips" else 0.0)
+        along = scene.velocity(found.q[-1], found.v[-1])[0] / dt
+        # a gap g closes within the step, with g/h: an acceleration of g/h²
+        closes = 0.0 if what == "tips" else (gaps[1] - gaps[0]) / (2 * b * dt**2)
+        assert turning == pytest.approx(closes, abs=2e-14 / dt)
+        if what != "tips":
+            along -= slides if what == "slides" else 0.0
+            assert abs(along) < 9e-11 * (1e-3 / dt) ** 2
+        assert abs(turning) < 9e-11 * (1e-3 / dt) ** 2
 
 
 @pytest.mark.parametrize("friction", [0.15, 0.08])
@@ -187,7 +199,7 @@ def test_b9_a_ball_on_a_slope_rolls_or_slides(friction: float) -> None:
             G * (np.sin(angle) - friction * np.cos(angle)),
             5 * friction * G * np.cos(angle) / (2 * 0.1),
         )
-    assert (speed / 0.1, spin / 0.1) == pytest.approx(wanted, rel=1e-13)
+    assert (speed / 0.1, spin / 0.1) == pytest.approx(wanted, rel=1e-14)
 
 
 @pytest.mark.parametrize("mass", [1.0, 1e3, 1e6])
@@ -197,10 +209,10 @@ def test_b7_a_heavy_box_stands_on_a_light_one(mass: float) -> None:
     scene.add("heavy", BOX((0.2, 0.2, 0.2)), mass, (0, 0, 0.3))
     system, q, v = scene.system()
     found = run(system, q, v, 5e-3, 200)
-    assert np.abs(found.q[-1] - q).max() < 4e-10
+    assert np.abs(found.q[-1] - q).max() < 1e-11
     floor = [i for i, pair in enumerate(found.pairs) if "floor" in pair]
     force = found.impulses[-1][floor, 5].sum() / 5e-3
-    assert abs(force) == pytest.approx((1 + mass) * G, rel=1e-8)
+    assert abs(force) == pytest.approx((1 + mass) * G, rel=1e-9)
 
 
 @pytest.mark.parametrize("force", [9.0, 30.0])
@@ -224,12 +236,12 @@ def test_b11_a_block_on_a_block_that_is_pulled(force: float) -> None:
         wanted = [together, together]
     else:
         wanted = [(force - upper * G - floor * 3 * G) / 2, upper * G]
-    np.testing.assert_allclose(speeds, wanted, rtol=1e-12)
+    np.testing.assert_allclose(speeds, wanted, atol=4e-15)
 
 
 def test_b16_a_rocking_block_changes_its_edge() -> None:
     b, h = 0.05, 0.15
-    tilt, turning = 1e-9, 0.5
+    tilt, turning = 0.0, 0.5
     scene = Scene(friction=10.0)
     corner = about_y(tilt) @ np.array([-b, 0, -h])
     # it turns about the edge at −x, and the other one hits the floor
@@ -241,7 +253,7 @@ def test_b16_a_rocking_block_changes_its_edge() -> None:
     system, q, v = scene.system()
     found = run(system.with_gravity((0, 0, 0)), q, v, 1e-5, 1)
     angle = np.arctan2(b, h)
-    assert found.v[-1, 1] / turning == pytest.approx(1 - 1.5 * np.sin(angle) ** 2, abs=1e-9)
+    assert found.v[-1, 1] / turning == pytest.approx(1 - 1.5 * np.sin(angle) ** 2, abs=1e-15)
 
 
 @pytest.mark.parametrize("e", [0.0, 0.6])
@@ -255,9 +267,7 @@ def test_b17_a_spinning_ball_hits_the_floor(e: float, slide: float, friction: fl
     push, m = (1 + e) * 2.0 * down, 2.0
     at_floor = slide - r * spin
     side = -np.sign(at_floor) * min(2 / 7 * m * abs(at_floor), friction * push)
-    np.testing.assert_allclose(
-        np.abs(found.impulses[-1][0, 3:]), np.abs([side, 0, push]), atol=2e-14
-    )
+    np.testing.assert_allclose(found.impulses[-1][0, 3:], [side, 0, push], atol=2e-15)
 
 
 def test_b18_spin_about_the_normal_is_slowed_by_torsion() -> None:
@@ -276,9 +286,11 @@ def test_b19_b22_a_cube_slides_straight_and_stays_down(angle: float) -> None:
     scene.add("cube", BOX((0.2, 0.2, 0.2)), 1.0, (0, 0, 0.1), 6 * along)
     system, q, v = scene.system()
     found = run(system, q, v, 1e-3, 100)
-    velocity = scene.velocity(found.q[-1], found.v[-1])
-    np.testing.assert_allclose(velocity, (6 - 0.5 * G * 0.1) * along, atol=1e-13)
-    assert np.abs(scene.place(found.q)[:, 2] - 0.1).max() < 1e-12
+    moves = scene.velocity(found.q, found.v)
+    speeds = 6 - 0.5 * G * 1e-3 * np.arange(101)
+    np.testing.assert_allclose(moves, speeds[:, None] * along, atol=1e-13)  # 100 roundings of 6
+    np.testing.assert_allclose(moves[1], speeds[1] * along, atol=2e-15)
+    assert np.abs(scene.place(found.q)[:, 2] - 0.1).max() < 3e-15
 
 
 def test_b21_a_table_stands_with_the_least_forces() -> None:
@@ -309,20 +321,24 @@ def test_b6_a_rod_that_slides_on_its_tip_may_jam() -> None:
     system = pp.System(model, contacts=pp.Contacts(model))
     q = start_of(turned, ends.mean(axis=0))
     values = np.array([0.5, 1.0, 1.3, 1.4, 3.0])
-    W_nn, W_nt = (1 + 3 * np.cos(theta) ** 2) / m, 3 * np.sin(theta) * np.cos(theta) / m
-    for h in (1e-5, 1e-6):
+    turns = np.array([np.sin(theta), np.cos(theta)]) * half
+    inertia = m * half**2 / 3 + 1e-9  # the rod of `rod_with_tips`
+    W = np.eye(2) / m + np.outer(turns, turns) / inertia
+    for h in (1e-4, 1e-5):
         sim = pp.Simulator(system, dt=h, integrator="time_stepping")
         sliding = np.tile([0.0, 0, 0, 1.0, 0, 0], (5, 1))
         state = sim.start(q, sliding, parameters=frictions(sim, values))
         sim.step(state)
         assert state.certificate.is_clean and state.certificate.gain.max() <= 1e-15
-        push = state.laws["contact.impulses"][:, 0, 5]
+        push = state.laws["contact.impulses"][:, 0, [3, 5]]
         slips = values < 4 / 3
-        # a finite force, which tends to infinity at 4/3
-        wanted = G / (W_nn - values[slips] * W_nt)
-        np.testing.assert_allclose(push[slips] / h, wanted, rtol=200 * h)
+        # a finite force, which tends to infinity at 4/3; the gap of the start is rounding
+        wanted = G / (W[1, 1] - values[slips] * W[0, 1])
+        np.testing.assert_allclose(push[slips, 1] / h, wanted, rtol=2e-18 / h**2 + 1e-13)
         # an impulse that does not depend on h stops the tip at once
-        assert push[~slips].min() > 0.1
+        jams = np.linalg.solve(W, [-1.0, G * h])
+        np.testing.assert_allclose(push[~slips] - jams, 0.0, atol=2e-17 / h)
+        assert jams[1] > 0.3
         tip = state.v[:, 3] + state.v[:, 1] * (ends[0] - ends.mean(axis=0))[2]
         np.testing.assert_allclose(tip[~slips], 0.0, atol=h)  # in axes that have turned since
         assert tip[slips].min() > 0.9
@@ -372,7 +388,7 @@ def test_b12_a_block_pinched_between_a_wall_and_a_pad() -> None:
         sim = pp.Simulator(system, dt=dt, integrator="time_stepping")
         found = sim.rollout(sim.start(np.tile(q, (2, 1))), tau, round(0.1 / dt), progress=False)
         falls = np.maximum(G - 2 * friction * push, 0.0)
-        np.testing.assert_allclose(-found.v[:, -1, 5], falls * 0.1, atol=1e-10)
+        np.testing.assert_allclose(-found.v[:, -1, 5] / 0.1, falls, atol=1e-11)
         errors.append(abs(q[6] - found.q[1, -1, 6] - 0.5 * falls[1] * 0.01))
         assert abs(found.q[0, -1] - q).max() < 1e-12  # the first one holds
     assert 1.9 < errors[0] / errors[1] < 2.1
@@ -387,8 +403,8 @@ def test_b13_a_bracket_on_a_pole_hangs_or_falls() -> None:
         q = np.array([1.0, 0, 0, 0, 0, 0, 0])
         falls = pp.contact_step(system, q, np.zeros(6), dt=dt)
         assert falls.certificate.is_clean
-        np.testing.assert_allclose(falls.impulses, 0.0, atol=1e-15)
-        np.testing.assert_allclose(falls.v[3:], [0, 0, -G * dt], atol=1e-12)
+        np.testing.assert_allclose(falls.impulses, 0.0, atol=1e-17)
+        np.testing.assert_allclose(falls.v[3:], [0, 0, -G * dt], atol=1e-17)
         # held before, by a wedge: sides push with m g d/h, and friction carries half the weight
         load = 2.0 * G * dt
         wedged = np.zeros((2, 6))
@@ -398,7 +414,7 @@ def test_b13_a_bracket_on_a_pole_hangs_or_falls() -> None:
             wedged[i, 3:] = -sign * np.array([side * load * d / height, 0, load / 2])
         found = pp.contact_step(system, q, np.zeros(6), dt=dt, impulses=wedged)
         assert found.certificate.is_clean
-        assert (np.abs(found.v).max() < 1e-12) == hangs
+        assert (np.abs(found.v).max() < 1e-15) == hangs
 
 
 @pytest.mark.parametrize("kind", ["Capsule", "Cylinder"])
@@ -418,7 +434,7 @@ def test_b14_three_cylinders_in_a_pile(kind: str) -> None:
     start = sim.start(np.tile(q, (3, 1)), v, parameters=frictions(sim, own))
     found = sim.rollout(start, steps=250, every=50, progress=False)
     moved = np.abs(found.q[:, -1] - q).max(axis=-1)
-    assert moved[0] < 1e-9 and moved[1:].min() > 1e-4
+    assert moved[0] < 1e-11 and moved[1:].min() > 1e-2
     assert found.certificate.is_clean
 
 
@@ -443,9 +459,9 @@ def test_b15_balls_on_a_box_that_is_pushed() -> None:
     for dt in (2e-3, 1e-3):
         found = run(system, q, v, dt, round(0.02 / dt), tau)
         speeds = [scene.velocity(found.q[-1], found.v[-1], i) / 0.02 for i in range(n + 1)]
-        np.testing.assert_allclose(speeds[0], box * diagonal, atol=1e-12)
+        np.testing.assert_allclose(speeds[0], box * diagonal, atol=4e-15)
         for one in speeds[1:]:
-            np.testing.assert_allclose(one, 2 / 7 * box * diagonal, atol=1e-12)
+            np.testing.assert_allclose(one, 2 / 7 * box * diagonal, atol=4e-15)
         errors.append(scene.place(found.q[-1])[:2] @ diagonal[:2] - 0.5 * box * 4e-4)
     assert 1.9 < errors[0] / errors[1] < 2.1
     assert abs(box - (force - floor * (M + n) * G) / (M + n)) > 1e-2  # balls that were glued on
@@ -471,4 +487,4 @@ def test_b20_a_ladder_stands_or_falls() -> None:
         found = sim.rollout(sim.start(q[None], parameters=own), steps=250, progress=False)
         moved.append(np.abs(found.q[0, -1] - q).max())
         assert found.certificate.is_clean
-    assert moved[0] < 1e-9 and moved[1] > 1e-3
+    assert moved[0] < 1e-14 and moved[1] > 1e-3

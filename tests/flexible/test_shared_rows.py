@@ -1,4 +1,6 @@
-"""Equal segments share the row of their constants; joints in place have code of their own."""
+"""Equal segments share the row of their constants; code knows which joints are simple."""
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -92,3 +94,62 @@ def test_code_of_joints_without_placement_is_another():
     native, reference = (pp.compile(FORWARD, model, backend=x) for x in ("native", "reference"))
     x = {"q": q, "v": v, "tau": effort}
     assert_allclose(native(**x), reference(**x), rtol=1e-9, atol=1e-9)
+
+
+def branched(*axes: tuple[float, float, float]) -> pp.Model:
+    """A flexible body on a hinge, with one on its tip for each further axis."""
+    piece = pp.FlexibleInertia.beam(0.3, 1.0, (10.0, 20.0), modes=0, rotary_inertia=1e-3)
+    builder = pp.ModelBuilder(gravity=(0, 0, -9.81))
+    for k, axis in enumerate(axes):
+        on = {"parent": "b0", "port": "tip"} if k else {}
+        builder.add_body(f"b{k}", joint=Revolute(axis), inertia=piece, **on)
+    return builder.build()
+
+
+def states(model: pp.Model) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(3)
+    q, v, effort = (s * rng.normal(size=(9, model.nv)) for s in (1e-3, 0.1, 1.0))
+    return {"q": q, "v": v, "tau": effort}
+
+
+def known_of(model: pp.Model) -> list[tuple[int | None, ...]]:
+    found = table(model)
+    return [found.codes[k].params[:3] for k in found.integers[:, tables.KIND]]
+
+
+def test_axes_along_the_frame_of_a_flexible_body_are_known():
+    model = branched((0, 1, 0), (1, 0, 0), (0, 0, -1), (0, 0.6, 0.8))
+    assert known_of(model) == [(0, 1, 0), (1, 0, 0), (0, 0, -1), (None, None, None)]
+
+
+@pytest.mark.skipif(not has_machine_code(), reason="there is no LLVM here")
+def test_code_of_known_axes_computes_the_same_with_less():
+    size: dict[float, int] = {}
+    for tilt in (0.0, 1e-300):  # the second is no axis of the frame, and the same to all digits
+        model = branched((0, 1, tilt), (1, tilt, 0), (0, tilt, -1))
+        native, reference = (pp.compile(FORWARD, model, backend=x) for x in ("native", "reference"))
+        x = states(model)
+        found = native(**x)
+        assert_allclose(found, reference(**x), rtol=1e-9, atol=1e-9)
+        assert_array_equal(native(**{name: y[0] for name, y in x.items()}), found[0])
+        size[tilt] = native.native.unit.emit().count("llvm.fma") // len(table(model).codes)
+    assert size[0.0] < 0.95 * size[1e-300]
+
+
+@pytest.mark.skipif(not has_machine_code(), reason="there is no LLVM here")
+def test_the_first_child_adds_to_nothing(monkeypatch):
+    model = branched((0, 1, 0), (0, 1, 0), (0, 1, 0))
+    found = table(model)
+    assert [found.codes[k].first for k in found.integers[:, tables.KIND]] == [False, False, True]
+    x, true = states(model), pp.compile(FORWARD, model, backend="reference")
+    expected = true(**x)
+    native = pp.compile(FORWARD, model, backend="native")
+    assert_allclose(native(**x), expected, rtol=1e-9, atol=1e-9)
+    plain = tables._code  # were every child the first, the others would be lost
+    monkeypatch.setattr(
+        tables,
+        "_code",
+        lambda m, k: replace(plain(m, k), key=(str(plain(m, k).key), ()), first=m.parent[k] >= 0),
+    )
+    wrong = pp.compile(FORWARD, branched((0, 1, 0), (0, 1, 0), (0, 1, 0)), backend="native")
+    assert np.abs(wrong(**x) - expected).max() > 1e-3 * np.abs(expected).max()

@@ -224,7 +224,7 @@ def test_the_functions_of_a_framework():
         for name in ("forward_dynamics", "inverse_dynamics"):
             close(getattr(functions, name)(model, q, v, u), getattr(pp, name)(model, q, v, u))
         close(functions.kinetic_energy(model, q, v), pp.kinetic_energy(model, q, v))
-        close(functions.frame_poses(model, q, places), pp.frame_poses(model, q, places))
+        close(functions.poses(model, q, places), pp.poses(model, q, places))
         states = functions.rollout(model, q, v, force, 0.01, integrator="rk4")
         wanted = pp.rollout(model, q, v, force, 0.01, 4, integrator="rk4")
         for got, want in zip(states, wanted, strict=True):
@@ -234,7 +234,7 @@ def test_the_functions_of_a_framework():
     assert solve.inputs == ("q", "tau")
     close(solve(q, u), np.linalg.solve(pp.mass_matrix(model, q), u))
     with pytest.raises(pp.errors.ModelError, match="must be a list"):
-        functions.frame_poses(model, q, model.body_names[0])
+        functions.poses(model, q, model.body_names[0])
 
 
 @pytest.mark.parametrize("name", ["torch", "jax"])

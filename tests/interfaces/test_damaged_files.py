@@ -170,7 +170,7 @@ def test_errors_and_warnings_show_names_harmlessly():
     assert str(pp.errors.PhipsiWarning(EVIL)) == shown_lines(EVIL)
     assert str(FileError(EVIL, 3, EVIL, "no")) == f"{shown(EVIL)}:3: {shown(EVIL)}: no"
     arm = evil_arm()
-    with pytest.raises(pp.PhipsiError) as found:
+    with pytest.raises(pp.errors.PhipsiError) as found:
         arm.joint("elbow")
     assert "\n" not in str(found.value) and str(found.value).isprintable()
     assert all(line.isprintable() for line in draw_tree(arm))

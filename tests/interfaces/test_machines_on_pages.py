@@ -28,7 +28,7 @@ def wheels(*places, turned=()):
 
 def teeth_of(model, part, q):
     """The middles of the tips of the teeth of a wheel or ring in the plane (n, 2), and its axis."""
-    points, X = part.surface[0], pp.body_poses(model, q)[part.body]
+    points, X = part.surface[0], pp.poses(model, q)[part.body]
     is_ring = abs(points[-1, :2]).max() > 1e-9  # plates end in the middles of their sides
     n = len(points) // 4 if is_ring else (len(points) - 2) // 2
     corners = points[:n].reshape(-1, 4, 3) * [1, 1, 0]

@@ -69,7 +69,9 @@ def test_trees_equal_rotors_as_bodies(seed):
     assert_allclose(pp.inverse_dynamics(model, q, v, vdot), tau, atol=1e-11 * np.abs(tau).max())
     assert_allclose(pp.mass_matrix_inverse(model, q) @ M, np.eye(model.nv), atol=1e-7)
     assert_allclose(M @ pp.forward_dynamics(model, q, v, tau), M @ vdot, atol=1e-9)
-    assert_allclose(pp.log_det_mass_matrix(model, q), np.linalg.slogdet(M)[1], atol=1e-8)
+    assert_allclose(
+        pp.diagonal_dynamics.log_det_mass_matrix(model, q), np.linalg.slogdet(M)[1], atol=1e-8
+    )
     assert_allclose(pp.kinetic_energy(model, q, v), 0.5 * v @ M @ v, rtol=1e-11)
 
 
@@ -284,17 +286,19 @@ def test_parameters_contain_rotors_and_identification_keeps_them():
     model = model.with_rotor("other", joint="joint3", ratio=-5, moment=3e-3, on="child")
     rng = np.random.default_rng(0)
     q, v, vdot = rng.standard_normal((3, 80, 3))
-    pi = pp.inertial_parameters(model, armature=True)
+    pi = pp.identification.inertial_parameters(model, armature=True)
     tau = pp.inverse_dynamics(model, q, v, vdot)
-    assert_allclose(pp.regressor(model, q, v, vdot, armature=True) @ pi, tau, atol=1e-12)
+    assert_allclose(
+        pp.identification.regressor(model, q, v, vdot, armature=True) @ pi, tau, atol=1e-12
+    )
     n = 10 * model.n_bodies
     again = model.with_inertial_parameters(pi[:n], armature=pi[n:])
     assert_allclose(pp.inverse_dynamics(again, q, v, vdot), tau, atol=1e-12)
     assert_allclose(again.joint("joint2").armature, 0.0, atol=1e-15)
     assert_allclose(again.body("link1").inertia.parameters,
                     model.body("link1").inertia.parameters, atol=1e-15)  # fmt: skip
-    base = pp.base_parameters(model)
-    found = pp.identify(base, q, v, vdot, tau - model.armature * vdot)
+    base = pp.identification.base_parameters(model)
+    found = pp.identification.identify(base, q, v, vdot, tau - model.armature * vdot)
     assert_allclose(found.values, base.values(model), atol=1e-9)
     guess = found.model()
     assert guess.rotors == model.rotors
@@ -309,7 +313,7 @@ def test_draws_of_masses_leave_rotors_as_they_are():
     twice = 2 * arm.body("link2").inertia.parameters
     heavy = arm.with_body("link2", inertia=pp.SpatialInertia.from_parameters(twice))
     for row, model in zip(found, (arm, heavy), strict=True):
-        assert_allclose(row.ravel(), pp.inertial_parameters(model), atol=1e-15)
+        assert_allclose(row.ravel(), pp.identification.inertial_parameters(model), atol=1e-15)
 
 
 # ---- what cannot be ------------------------------------------------------------------------------

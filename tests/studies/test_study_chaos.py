@@ -79,7 +79,7 @@ def test_killed_workers_and_drivers_lose_nothing(executor: str, tmp_path: Path):
     (tmp_path / "log.go").touch()
     assert driver.wait(120) == 0
     os.close(errors)
-    same(study().run(), pp.load_study(folder, check=True))
+    same(study().run(), pp.Study.results(folder, check=True))
     done = blocks_in(log)
     assert set(done) == set(range(RUNS // BLOCK))
     again = len(done) - len(set(done))

@@ -51,7 +51,7 @@ from phipsi.operators import (
     v,
     vdot,
 )
-from phipsi.operators.own_operators import operator, scalar
+from phipsi.operators.own import operator, scalar
 
 Pair = tuple[Expr, Expr]
 

@@ -432,10 +432,11 @@ def rebound(gap: Any, before: Any, free: Any, e: Any, h: Any) -> Hits:
     Where it comes back in the same step, it does so at intervals 2 w eⁿ/|a|, of which the last one
     counts; where all of them end in the step, it rests.
 
-    `later` is a (h/2 − t): the problem of the impulses is that of the impact, with c for the
-    velocity without impulses and `s` = e c, so that energy is compared at that time. The gap at the
-    end would be g + h u⁺: `back` is the time by which the change of velocity has to move bodies
-    back, so that it is right.
+    `later` is a (h/2 − t), t of the last impact: the problem of the impulses is that of this
+    impact, with the velocity that the contact would have there without impulses, and w after it, so
+    that energy is compared at that time. A contact that rests has the problem of the end of the
+    step, without a rebound. The gap at the end would be g + h u⁺: `back` is the time by which the
+    change of velocity has to move bodies back, so that it is right.
     """
     g, a = np.maximum(gap, 0.0), (free - before) / h
     pull = np.maximum(-a, 0.0)
@@ -461,7 +462,7 @@ def rebound(gap: Any, before: Any, free: Any, e: Any, h: Any) -> Hits:
     end = np.where(rests, 0.0, w * left + 0.5 * a * left * left)
     change = np.where(there, np.maximum(speed - free, _TINY), 1.0)
     back = np.minimum(np.maximum((g + h * speed - end) / change, 0.0), h)
-    later = a * (0.5 * h - t)
+    later = np.where(rests, 0.0, a * (left - 0.5 * h))
     return Hits(there, later - speed, later, back)
 
 

@@ -41,7 +41,7 @@ def pid(
     "pid.error". **Source:** Åström and Hägglund 2006, Advanced PID Control, section 3.5.
 
     >>> import phipsi as pp
-    >>> pp.standard_laws.pid("elbow", 0.5, kp=40.0, ki=10.0, kd=4.0, limit=20.0).joints
+    >>> pp.laws.pid("elbow", 0.5, kp=40.0, ki=10.0, kd=4.0, limit=20.0).joints
     ('elbow',)
     """
     size = 1 if isinstance(joints, str) else len(tuple(joints))
@@ -95,7 +95,7 @@ def motor(
     the state "motor.torque", and the record "motor.speed", rad/s.
 
     >>> import phipsi as pp
-    >>> drive = pp.standard_laws.motor("elbow", 5.0, gear=100.0, efficiency=0.8, time_constant=0.01)
+    >>> drive = pp.laws.motor("elbow", 5.0, gear=100.0, efficiency=0.8, time_constant=0.01)
     >>> sorted(drive.bound)
     ['command', 'efficiency', 'gear', 'time_constant']
     """
@@ -145,7 +145,7 @@ def low_pass(signal: Any, time_constant: Any, *, first: Any = 0.0, name: str = "
     the first value of y, in the shape of the signal; `name`.
 
     >>> import phipsi as pp
-    >>> pp.standard_laws.low_pass(pp.signals.position("tip"), 0.05, first=[0, 0, 0]).name
+    >>> pp.laws.low_pass(pp.signals.position("tip"), 0.05, first=[0, 0, 0]).name
     'low_pass'
     """
     if not (np.asarray(time_constant, dtype=float) > 0).all():

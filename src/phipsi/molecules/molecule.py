@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.constrained.system import System
-from phipsi.algorithms.kinematics.motions import body_poses
+from phipsi.algorithms.kinematics import motions
 from phipsi.constraints import Revolute
 from phipsi.errors import InputError, ModelError, warn
 from phipsi.model import joints
@@ -199,7 +199,7 @@ class Molecule:
 
         **Arguments:** `q` (..., nq). **Returns:** (..., atoms, 3) in nm. **Cost:** O(atoms).
         """
-        poses = np.asarray(body_poses(self.model, q))[..., self.body, :, :]
+        poses = np.asarray(motions.poses(self.model, q))[..., self.body, :, :]
         return np.einsum("...ij,...j->...i", poses[..., :3, :3], self.places) + poses[..., :3, 3]
 
     def configuration(self, positions: ArrayLike) -> Array:
@@ -245,7 +245,7 @@ class Molecule:
         **Returns:** (..., clusters, 6) at the body origins in body axes, as `f_ext` everywhere.
         **Source:** theory/molecules 1.
         """
-        R = np.asarray(body_poses(self.model, q))[..., self.body, :3, :3]
+        R = np.asarray(motions.poses(self.model, q))[..., self.body, :3, :3]
         F = np.asarray(forces, float)
         if F.shape[-2:] != self.places.shape:
             raise InputError(

@@ -28,7 +28,7 @@ from phipsi.motion.unrolled_programs import unrolled_program
 from phipsi.operators import H, J, Lambda, frame_pose, mass_matrix, phi, pose
 from phipsi.operators.catalogue import catalogue_leaf
 from phipsi.operators.inputs import needs_of
-from phipsi.operators.own_operators import operator
+from phipsi.operators.own import operator
 from phipsi.sweeps.entries import cross
 
 _DIFFERENTIABLE = ("q", "v", "vdot", "tau", "f_ext", "M")

@@ -31,10 +31,9 @@ from phipsi.motion.user_functions import name_of
 from phipsi.operators import mass_matrix as MASS_MATRIX
 from phipsi.progress import make_progress
 from phipsi.simulation.events import Event
-from phipsi.simulation.grasp_events import ContactMargin
 from phipsi.simulation.quadratures import Quadratures
 from phipsi.simulation.run_phase import Carried, ChangeRecord, Phase
-from phipsi.simulation.topology import Change, Instant, Topology, changes_of
+from phipsi.simulation.topology import Change, ContactMargin, Instant, Topology, changes_of
 from phipsi.trajectory.event_record import EventRecord
 from phipsi.trajectory.trajectory import Trajectory
 

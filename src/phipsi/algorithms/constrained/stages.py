@@ -224,7 +224,7 @@ class Stages:
     >>> arm = pp.examples.planar_arm(3)
     >>> def pinned(kind):
     ...     return pp.System(arm, [kind(name="pin", a="tip", b=("world", (1.5, 0, 0)))])
-    >>> stages, rest = pp.Stages(), np.zeros(3)
+    >>> stages, rest = Stages(), np.zeros(3)
     >>> q = pinned(pp.constraints.Spherical).assemble([1.0, -1.0, -1.5])
     >>> before = stages.dynamics(pinned(pp.constraints.Spherical), q, rest, rest)
     >>> after = stages.dynamics(pinned(pp.constraints.PointOnLine), q, rest, rest)

@@ -109,7 +109,7 @@ def identify(
     >>> arm, rng = pp.examples.planar_arm(2), np.random.default_rng(0)
     >>> q, v, vdot = rng.standard_normal((3, 500, 2))
     >>> tau = pp.inverse_dynamics(arm, q, v, vdot) + 0.01 * rng.standard_normal((500, 2))
-    >>> found = pp.identify(pp.base_parameters(arm), q, v, vdot, tau)
+    >>> found = pp.identification.identify(pp.identification.base_parameters(arm), q, v, vdot, tau)
     >>> bool((np.abs(found.values - found.base.values(arm)) < 4 * found.deviations).all())
     True
     >>> found.noise.round(3)
@@ -118,7 +118,8 @@ def identify(
     if not isinstance(cast(object, base), BaseParameters):
         raise InputError(
             f"identify needs the combinations that can be identified first: "
-            f"pp.identify(pp.base_parameters(model), …), not {type(base).__name__}"
+            f"pp.identification.identify(pp.identification.base_parameters(model), …), "
+            f"not {type(base).__name__}"
         )
     nv, nb = base.model.nv, len(base)
     Y = base.regressor(q, v, vdot)

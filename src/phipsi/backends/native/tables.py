@@ -46,7 +46,8 @@ class JointCode:
 
     `params` holds the numbers that are known when the code is written; None stands for a number
     from the model's table. `placed` is false if the joint is known to sit in the frame it is given
-    in: on the port itself. Joints with the same `key` share their code.
+    in: on the port itself. `first` is true if no other child of its parent is known to have added
+    to a sum before. Joints with the same `key` share their code.
     """
 
     key: tuple[str, tuple[int | None, ...]]
@@ -57,6 +58,7 @@ class JointCode:
     modes: int = 0
     port_modes: int = 0
     placed: bool = True
+    first: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,16 +112,29 @@ def _code(model: Model, k: int) -> JointCode:
     joint = model.joints[k]
     known: list[int | None] = []
     for i, (kind, values) in enumerate(joint.blocks_of_params()):
-        known += _ALIGNED[kind] if i == joint.aligned else [None] * len(values)
-    more: tuple[int, int, bool] = (0, 0, True)
+        known += _ALIGNED[kind] if i == joint.aligned else _along_frame(joint, kind, values)
+    more: tuple[int, int, bool, bool] = (0, 0, True, False)
     formulas = joint.formulas
     if isinstance(joint, FlexibleHinge):
         turn, arm = _placement(model, k, _turn(joint), _turn_above(model, k))
         placed = bool(arm.any() or (turn != np.eye(3)).any())
-        more = joint.modes, joint.port_modes, placed
-        formulas += "" if placed else ", in place"
+        above = model.parent[k]
+        first = above >= 0 and model.tree.children[above][-1] == k
+        more = joint.modes, joint.port_modes, placed, first
+        formulas += ("" if placed else ", in place") + (", first" if first else "")
     key = formulas, tuple(known)
     return JointCode(key, joint, joint.nq, joint.nv, tuple(known), *more)
+
+
+def _along_frame(joint: Joint, kind: ParamKind, values: Sequence[float]) -> Sequence[int | None]:
+    """What is known of axes that are not rotated: those of a flexible body, if along its frame.
+
+    The frame of such a body stays, because in it most of its numbers are zero.
+    """
+    in_frame = kind == "axis" and isinstance(joint, FlexibleHinge) and joint.aligned is None
+    if not in_frame or any(x not in (-1.0, 0.0, 1.0) for x in values):
+        return [None] * len(values)
+    return [int(x) for x in values]
 
 
 def _placement(

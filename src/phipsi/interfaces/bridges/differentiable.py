@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from phipsi.algorithms.constrained.system import System
 from phipsi.algorithms.dynamics.energy import KINETIC_ENERGY
 from phipsi.algorithms.forms import FORWARD_DYNAMICS, INVERSE_DYNAMICS, closed_form
-from phipsi.algorithms.kinematics.motions import frame_poses
+from phipsi.algorithms.kinematics import motions
 from phipsi.backends.program import Program
 from phipsi.backends.storage_layout import vector_shape
 from phipsi.calculus.change import VARIABLES
@@ -177,7 +177,7 @@ class PosesBridge(Bridge):
 
     def value(self, inputs: Sequence[Array]) -> tuple[Array, ...]:
         """The poses."""
-        return (frame_poses(self.model, inputs[0], self.frames),)
+        return (motions.poses(self.model, inputs[0], self.frames),)
 
     def tangent(self, inputs: Sequence[Array], changes: Sequence[Array]) -> tuple[Array, ...]:
         """δR = δθ × R and δp, from the Jacobian in world axes."""
@@ -428,9 +428,9 @@ class Functions:
         """Kinetic energy (...); see `phipsi.kinetic_energy`."""
         return self._kept(ExpressionBridge, KINETIC_ENERGY, model, None, None)(q, v)
 
-    def frame_poses(self, model: Model, q: Any, points: Sequence[Any]) -> Any:
+    def poses(self, model: Model, q: Any, points: Sequence[Any]) -> Any:
         """Poses (..., k, 4, 4) of bodies, frames or points in the world."""
-        tree = tree_of(model, frame_poses)
+        tree = tree_of(model, motions.poses)
         return self._kept(PosesBridge, tree, point_set(tree, points), None)(q)
 
     def rollout(

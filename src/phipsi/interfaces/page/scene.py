@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.constrained.assembly import search
 from phipsi.algorithms.dynamics.equations_of_motion import gravity_forces
-from phipsi.algorithms.kinematics.motions import body_poses
+from phipsi.algorithms.kinematics import motions
 from phipsi.errors import InputError, PhipsiError, shown
 from phipsi.interfaces.page.deformed_shapes import (
     deformed_bodies,
@@ -107,7 +107,7 @@ class Drawing:
     def description(self, q: Array) -> dict[str, Any]:
         """The scene, such that all configurations (k, nq) fit into the view."""
         model, up = self.model, upright(self.model)
-        poses = body_poses(model, q).reshape(len(q), -1, 4, 4)
+        poses = motions.poses(model, q).reshape(len(q), -1, 4, 4)
         R, p = up @ poses[..., :3, :3], poses[..., :3, 3] @ up.T
         hidden = hidden_bodies(model, self.constraints)
         seen = [k for k in range(model.n_bodies) if k not in hidden]
@@ -237,7 +237,9 @@ def scene_of_any_motion(mechanism: Any, q: Array, *, meshes: bool = True) -> dic
     scene = scene_description(mechanism, meshes=meshes, q=_reach(mechanism, q))
     roots = model.tree.roots
     if len(roots) == 1 and model.joints[roots[0]].nv == 6 and scene["follow"] < 0:
-        place = upright(model) @ np.asarray(body_poses(model, q)).reshape(-1, 4, 4)[roots[0], :3, 3]
+        place = (
+            upright(model) @ np.asarray(motions.poses(model, q)).reshape(-1, 4, 4)[roots[0], :3, 3]
+        )
         scene["follow"], scene["center"] = roots[0], (np.array(scene["center"]) - place).tolist()
     return scene
 

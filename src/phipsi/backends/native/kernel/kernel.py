@@ -204,10 +204,11 @@ class Kernel:
         else:
             start, records = k.plan.slots(domain)[x], self.place.records[_TARGETS[domain]]
         found = self.place.old_sum if over_children else records  # the sum so far
+        nothing = over_children and values.code is not None and values.code.first
         for i, entry in enumerate(block.entries):
             if over_children or not en.is_zero(entry):
-                old = k.entry_load(x, found[columns], start, i)
-                k.entry_store(x, old + entry, records[columns], start, i)
+                old = 0 if nothing else k.entry_load(x, found[columns], start, i)
+                k.entry_store(x, en.add(old, entry), records[columns], start, i)
 
     # -- zeros -------------------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ from phipsi.sweeps.entries import (
     cross,
     cross_matrix,
     dot,
+    is_fused,
     is_zero,
     lower_half,
     matmul,
@@ -263,6 +264,10 @@ class Inverse(Symmetric):
         return out
 
 
+class Gain(Dense):
+    """X A⁻¹. Where a row of X is one of A, the row here is that of the identity: known."""
+
+
 Block = (
     Dense | Symmetric | Inertia | Gyration | Turning | Rigid | Transposed | Step | TransposedStep
 )
@@ -312,7 +317,7 @@ def times(x: Block, y: Block) -> Block:
     if isinstance(x, Inverse):
         return _by_column(y, x.solve)
     if isinstance(y, Inverse):
-        return Dense([y.solve(row) for row in x.dense()])
+        return Gain([y.solve(row) for row in x.dense()])
     return Dense(matmul(x.dense(), y.dense()))
 
 
@@ -321,7 +326,11 @@ def times_symmetric(x: Block, y: Block) -> Symmetric:
     rows = x.dense()
     n = len(rows)
     columns = transpose_rows(y.dense()) or [[]] * n  # over the rates of a weld: zero
-    return Symmetric([dot(rows[i], columns[j]) for i in range(n) for j in range(i + 1)], n)
+    pairs = [(i, j) for i in range(n) for j in range(i + 1)]
+    if isinstance(x, Gain):  # known rows first: their products are entries of y
+        sure = [not any(map(is_fused, row)) for row in rows]
+        pairs = [(j, i) if sure[j] and not sure[i] else (i, j) for i, j in pairs]
+    return Symmetric([dot(rows[i], columns[j]) for i, j in pairs], n)
 
 
 def _by_column(y: Block, function: Any) -> Dense:
@@ -498,7 +507,7 @@ def _entrywise(terms: Sequence[tuple[Any, Block]], like: Block) -> Block:
             if c == 1:
                 out[i] = add(out[i], y)
             elif c == -1:
-                out[i] = sub(out[i], y)
+                out[i] = 0 if out[i] is y else sub(out[i], y)
             else:
                 out[i] = mul_add(float(c), y, out[i])
     return like.like(out)

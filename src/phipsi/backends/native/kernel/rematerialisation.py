@@ -5,7 +5,9 @@ be written and read again, and with eight configurations side by side the record
 not fit the fastest memory. So a field moves to the sweep that uses it if its arguments take
 no more room than the field itself, or are kept anyway: V ×* M V and M α of inverse dynamics, say,
 are computed from V and α, which children need too. A value that costs no more than reading it is
-computed in every sweep that uses it: V × H* v in forward dynamics.
+computed in every sweep that uses it: V × H* v in forward dynamics. What modes add, M(η) and its
+forces, stays where it is: the sweep that uses it has no registers left for the hundreds of numbers
+it is made from, and writes more of them to memory than it would read.
 
 Reasons: docs/decisions/0028.
 """
@@ -102,7 +104,7 @@ class _Program:
     def move(self, x: Field) -> None:
         """Compute x where it is used, if that is one step and no more is kept."""
         uses = self._later(x)
-        if len(uses) != 1:
+        if len(uses) != 1 or x.op == x.operation.modal:
             return
         made_from = {root(y) for y in x.args}
         if sum(entry_count(y, 1) for y in made_from if not self._kept(y)) <= entry_count(x, 1):

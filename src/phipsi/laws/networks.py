@@ -58,7 +58,7 @@ def policy(
 
     >>> import numpy as np, phipsi as pp
     >>> state = {"0.weight": np.ones((3, 4)), "0.bias": np.zeros(3), "2.weight": np.ones((2, 3))}
-    >>> pp.policy(state, act=lambda y: 5.0 * y).arguments
+    >>> pp.laws.policy(state, act=lambda y: 5.0 * y).arguments
     ('q', 'v', 'weight_0', 'bias_0', 'weight_2')
     """
     layers, weights = _read(network, activation, last)
