@@ -76,7 +76,7 @@ def search(
         moved = steps.move(q, d)
         new_g, new_G, new_met = _state(rows, steps, moved, tolerance)
         gain = cost - 0.5 * (new_g * new_g).sum(axis=-1)
-        ratio = gain / np.maximum(promised, 1e-300)
+        ratio = gain / np.maximum(promised, 1e-300 * np.maximum(1.0, np.abs(gain)))
         taken = ((ratio > 1e-3) & (gain > 0)) | new_met
         change = np.where(ratio > 0.75, 0.2, np.where(ratio > 0.25, 1.0, 3.0))
         mu = np.maximum(mu * np.where(taken, change, 10.0), _MU_RANGE[0])

@@ -53,6 +53,7 @@ from phipsi.laws.trace import Traced, as_node
 from phipsi.model.model import Model
 from phipsi.motion.closure_calls import ProjectionCall
 from phipsi.motion.contact_steps import ContactSteps
+from phipsi.motion.entry_names import entry_names
 from phipsi.motion.run_code import Plan
 from phipsi.motion.step_calls import ProgramCall
 from phipsi.motion.step_graph import INERTIA
@@ -116,8 +117,23 @@ class LivePhysics:
             "states": self.states,
             "handles": self.handles,
             "parameters": self.parameters,
+            "entries": {n: x for n in self.parameters if (x := self._entries(n))},
             "contacts": () if contacts is None else contacts.slot_names,
         }
+
+    def _entries(self, parameter: str) -> list[str]:
+        """Whose the entries of a parameter are: as many as rates, joints or coordinates, or [].
+
+        Three numbers are left alone, which may as well be a vector.
+        """
+        model, shape = self.simulator.model, self.first[parameter].shape
+        named = [
+            entry_names(model, model.v_slices),
+            list(model.joint_names),
+            entry_names(model, model.q_slices),
+        ]
+        fits = [names for names in named if shape == (len(names),) and shape[0] not in (1, 3)]
+        return fits[0] if fits else []
 
 
 def live_physics(
@@ -322,8 +338,9 @@ def coordinates(model: Model) -> list[dict[str, Any]]:
 
     Each has its `joint`, number of the `body`, `name`, `unit`, the place `at` in q, the numbers of
     the joint's `rates` that move it, `lower` and `upper` limits or None; of a quaternion, `at` is
-    its first entry and `axis` the component. `periodic` ones are the same after a turn. Modal
-    coordinates have no unit, and the `reach` within which a slider moves them.
+    its first entry and `axis` the component. `periodic` ones are the same after a turn; `curved`
+    ones are of joints whose coordinates do not change at their rates. Modal coordinates have
+    no unit, and the `reach` within which a slider moves them.
     """
     out: list[dict[str, Any]] = []
 
@@ -332,6 +349,7 @@ def coordinates(model: Model) -> list[dict[str, Any]]:
         low, high = (float(x) if np.isfinite(x) else None for x in limits or (np.inf, np.inf))
         turns = model.joints[k].kind in _TURNING and low is None and high is None
         more |= {"periodic": True} if turns else {}
+        more |= {} if model.joints[k].is_additive else {"curved": True}
         what = {"joint": model.joint_names[k], "body": k, "name": name, "unit": unit, "at": at}
         out.append({**what, "rates": list(rates), "lower": low, "upper": high, **more})
 
