@@ -22,7 +22,8 @@ from phipsi.operators.inputs import leaves_of
 from phipsi.rewrite.identities import RULES
 from phipsi.rewrite.identity import Identity
 from phipsi.sweeps.request import NEEDS_ROWS
-from phipsi.theorems.book import ERRATA, THEOREMS, identity_named
+from phipsi.theorems.book import ERRATA, THEOREMS
+from phipsi.theorems.book_index import identity_named
 from phipsi.theorems.printed_equations import expanded, printed
 
 PAGES = Path(__file__).parents[2] / "docs" / "papers"

@@ -16,7 +16,7 @@ from phipsi.errors import InputError, SpaceError
 from phipsi.expressions.node import Expr
 from phipsi.operators import mass_matrix, parse
 from phipsi.proofs.decide import equal, modular_state
-from phipsi.theorems.book import all_identities
+from phipsi.theorems.book_index import all_identities
 
 TREE = branching(4, 8, armature=True)
 STATE = modular_state(TREE, 0, 0, False)

@@ -36,7 +36,7 @@ from phipsi.rewrite.collect import collect as collect_prefixes
 from phipsi.rewrite.identity import Identity
 from phipsi.rewrite.patterns import families_of, find_in_product, instances, replace_in_sum
 from phipsi.rewrite.rewriter import rewrite_one
-from phipsi.theorems.book import equations_named
+from phipsi.theorems.book_index import equations_named
 
 Place = Expr | str | Sequence[int] | None
 

@@ -42,7 +42,7 @@ from phipsi.proofs.decide import sides
 from phipsi.proofs.exact_array import NotRational
 from phipsi.proofs.samples import Sample, samples, samples_with_rows
 from phipsi.rewrite.identity import Identity, sides_of
-from phipsi.theorems.book import equations_named
+from phipsi.theorems.book_index import equations_named
 from phipsi.theorems.prove import Proof, prove
 from phipsi.theorems.words import vocabulary as words_of_tables
 

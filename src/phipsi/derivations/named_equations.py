@@ -34,7 +34,7 @@ from phipsi.operators.transitions import (
 from phipsi.proofs.state import any_motion
 from phipsi.rewrite.identity import Identity
 from phipsi.rewrite.patterns import families_of, instances
-from phipsi.theorems.book import all_identities
+from phipsi.theorems.book_index import all_identities
 
 # fmt: off
 _BY_EQUATION = [

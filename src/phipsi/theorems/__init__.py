@@ -6,7 +6,7 @@ left to right refer to their row in `rewrite/identities.py`. `prove` decides any
 mechanism, without a tolerance.
 """
 
-from phipsi.theorems.book import identities, identity_named
+from phipsi.theorems.book_index import identities, identity_named
 from phipsi.theorems.prove import Proof, Verdict, equal, prove
 
 __all__ = ["Proof", "Verdict", "equal", "identities", "identity_named", "prove"]

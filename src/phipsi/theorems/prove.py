@@ -47,7 +47,7 @@ from phipsi.proofs.exact_array import NotRational
 from phipsi.proofs.samples import Sample, samples, samples_with_rows
 from phipsi.proofs.state import State
 from phipsi.rewrite.identity import CONDITIONS, Identity, claim, unmet
-from phipsi.theorems.book import all_identities, identity_named
+from phipsi.theorems.book_index import all_identities, identity_named
 
 Array = NDArray[Any]
 
