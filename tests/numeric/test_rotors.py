@@ -13,7 +13,7 @@ from phipsi.errors import InputError, ModelError, PhipsiWarning
 from phipsi.model.joint import AdditiveJoint
 from phipsi.model.rotor_inertias import fold
 from phipsi.model.scalars import from_columns, rotation_about
-from phipsi.studies.named_draws import NamedDraws
+from phipsi.studies.draws import NamedDraws
 
 TURN = np.eye(3)[[2, 0, 1]]
 DISK = pp.SpatialInertia(1.0, (0.1, 0, 0), (0.1, 0.2, 0.25))

@@ -60,7 +60,9 @@ def assert_equal_to_bodies(model, bodies, seed):
     assert_allclose(pp.inverse_dynamics(model, q, v, vdot), tau, atol=1e-12 * np.abs(tau).max())
     assert_allclose(M @ pp.forward_dynamics(model, q, v, tau), M @ vdot, atol=1e-10)
     assert_allclose(pp.kinetic_energy(model, q, v), 0.5 * v @ M @ v, rtol=1e-12)
-    assert_allclose(pp.diagonal_dynamics.log_det_mass_matrix(model, q), np.linalg.slogdet(M)[1], atol=1e-9)
+    assert_allclose(
+        pp.diagonal_dynamics.log_det_mass_matrix(model, q), np.linalg.slogdet(M)[1], atol=1e-9
+    )
 
 
 def assert_momentum_and_reactions(model, bodies, seed):
