@@ -1,12 +1,12 @@
 """Chains of two or three identities: steps from both sides, with the factors kept, that meet.
 
-The search among words (`word_search.py`) works on the difference of two sums that are multiplied out,
-and goes on with the shortest. A person keeps the factors: ℳ⁻¹ becomes (I − H ψ K)* D⁻¹ (I − H ψ K),
-four words where there was one, and the next identity applies to the product. Here every equation is
-used once on each side, wherever it stands in the expression as it is written, also inside of
-inverses, and once more on the shortest forms that this gives. Where a form of the left side and a
-form of the right side are the same sum of words, a chain is found, recorded in the same moves.
-"""
+The search among words (`word_search.py`) works on the difference of two sums that are multiplied
+out, and goes on with the shortest. A person keeps the factors: ℳ⁻¹ becomes (I − H ψ K)* D⁻¹ (I − H
+ψ K), four words where there was one, and the next identity applies to the product. Here every
+equation is used once on each side, wherever it stands in the expression as it is written, also
+inside of inverses, and once more on the shortest forms that this gives. Where a form of the left
+side and a form of the right side are the same sum of words, a chain is found, recorded in the same
+moves."""
 
 from __future__ import annotations
 

@@ -232,7 +232,7 @@ def _outputs(model: Model, q: Array, v: Array, wanted: Any) -> tuple[Array, list
         if what == "position":
             row[:, :nv] = place
         else:
-            moving = diff(J @ rates, "q", modes=model.is_flexible)
+            moving = diff(J @ rates, "q", modes=model.has_more_rows)
             change = compile(moving, model, mode="dense", points=[point])
             row[:, :nv], row[:, nv:] = change(q, v)[3:], place
         rows.append(row)

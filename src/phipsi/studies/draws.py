@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from phipsi.errors import InputError, did_you_mean
 from phipsi.model.numbers import whole_number
-from phipsi.model.rotors import fold
+from phipsi.model.rotor_inertias import fold
 from phipsi.motion.optional_imports import import_optional
 from phipsi.motion.step_graph import INERTIA
 from phipsi.simulation.simulator import Simulator

@@ -185,7 +185,7 @@ def hinge_reactions(
         reject_unseen(system.model, "joint_reactions")
         forms = (*loaded(hinges_and_motion, f_ext is not None), HINGE_LOADS)
         needed, V, A, added = calls(program_of(forms, system), q, v, vdot, *loads, f)
-        needed = at_joints(system.model, needed, np.asarray(v), vdot, V, A)
+        needed = at_joints(system.model, needed, q, v, vdot, V, A)
     else:
         forms = (loaded(through_hinges, f_ext is not None), HINGE_LOADS)
         needed, added = calls(program_of(forms, system), q, v, vdot, *loads, f)

@@ -168,7 +168,7 @@ def _with_constraints(
     model: Model, q: Array, v: Array, vdot: Array, f: Array
 ) -> tuple[Array, Array, Array]:
     solver = KKTSolver(model, q)
-    operators = inverse_dynamics_operators(model.is_flexible)
+    operators = inverse_dynamics_operators(model.has_more_rows)
     id_q, id_v, _ = program_of(operators, model.model, "dense")(q, v, vdot)
     loads, (rows_q, rows_v) = solver.loads_by_q(f), solver.accelerations_by(v, vdot)
     by_q, by_v = solver.solve(-id_q - loads, -rows_q), solver.solve(-id_v, -rows_v)
@@ -185,7 +185,7 @@ class KKTSolver:
     """
 
     def __init__(self, system: Model, q: Array, limit: float | None = None) -> None:
-        self.system, self.q, self.modal = system, q, system.is_flexible
+        self.system, self.q, self.modal = system, q, system.has_more_rows
         self._at = at = ConstraintMetric(rows_of(system), q.reshape(-1, q.shape[-1]), limit)
         self.jacobian, self.by_efforts = self._shaped(at.jacobian), self._shaped(at.by_efforts)
         self._reach = self._shaped(at.reach)

@@ -497,7 +497,7 @@ def joint_reactions(
         reject_unseen(model, "joint_reactions")
         program, loads = _program(reactions_and_motion, model, f_ext, None, None, "as_written")
         found, vdot, V, A = calls(program, q, v, tau, *loads)
-        found = at_joints(model, found, np.asarray(v), vdot, V, A)
+        found = at_joints(model, found, q, v, vdot, V, A)
     else:
         program, loads = _program(reactions, model, f_ext, None, None, "as_written")
         found = calls(program, q, v, tau, *loads)

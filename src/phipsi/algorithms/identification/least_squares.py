@@ -19,7 +19,7 @@ from phipsi.algorithms.identification.regressors import inertial_parameters
 from phipsi.backends.arguments import real_array
 from phipsi.errors import ConvergenceError, InputError, SingularMatrixError, shown
 from phipsi.model.model import Model
-from phipsi.model.rotors import fold
+from phipsi.model.rotor_inertias import fold
 
 Array = NDArray[Any]
 

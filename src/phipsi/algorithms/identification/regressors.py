@@ -12,7 +12,7 @@ from phipsi.backends.options import CallOptions, Calls
 from phipsi.compiler import Form, evaluate, program_of
 from phipsi.model.mechanisms import of_given_motion, of_trees, tree_of
 from phipsi.model.model import Model
-from phipsi.model.rotors import fold
+from phipsi.model.rotor_inertias import fold
 from phipsi.operators import H, V, a, cross, gravity, phi, pose, regress, vdot
 
 Array = NDArray[Any]

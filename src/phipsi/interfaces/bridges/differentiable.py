@@ -115,7 +115,7 @@ class ExpressionBridge(Bridge):
     @cached_property
     def _changes(self) -> tuple[Any, ...]:
         """The derivative by every input: an operator, or a family where there is none."""
-        modes = self.model.is_flexible
+        modes = self.model.has_more_rows
         return tuple(diff(self.expr, name, modes=modes) for name in self.names)
 
     @cached_property
