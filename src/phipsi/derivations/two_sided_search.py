@@ -6,7 +6,8 @@ out, and goes on with the shortest. A person keeps the factors: ℳ⁻¹ becomes
 equation is used once on each side, wherever it stands in the expression as it is written, also
 inside of inverses, and once more on the shortest forms that this gives. Where a form of the left
 side and a form of the right side are the same sum of words, a chain is found, recorded in the same
-moves."""
+moves.
+"""
 
 from __future__ import annotations
 
