@@ -27,8 +27,8 @@ from phipsi.backends.native.text.lane_arithmetic import NumberName
 from phipsi.backends.program import Program
 from phipsi.errors import InputError
 from phipsi.exporting import c_files, gpu_files, web_files
+from phipsi.exporting.exported_module import ExportedFunction, Source, exported_module
 from phipsi.exporting.exported_step import exported_step, step_reference
-from phipsi.exporting.module import ExportedFunction, Source, exported_module
 from phipsi.exporting.named_programs import (
     checked_identifier,
     described_arrays,

@@ -19,7 +19,7 @@ from phipsi.backends.backend import SweepProgram
 from phipsi.backends.program import Program
 from phipsi.compiler import compile
 from phipsi.errors import InputError
-from phipsi.exporting.module import ExportedArray
+from phipsi.exporting.exported_module import ExportedArray
 from phipsi.expressions.node import Expr
 from phipsi.model.model import Model
 from phipsi.operators import J, frame_pose, mass_matrix, pose

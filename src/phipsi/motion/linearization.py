@@ -28,8 +28,8 @@ from numpy.typing import ArrayLike, NDArray
 from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
 from phipsi.algorithms.constrained.system import System
 from phipsi.algorithms.dynamics.derivatives import KKTSolver
-from phipsi.algorithms.dynamics.driven import driving_efforts
 from phipsi.algorithms.dynamics.equations_of_motion import inverse_dynamics
+from phipsi.algorithms.dynamics.inverse_with_actuators import driving_efforts
 from phipsi.algorithms.kinematics.motions import jacobian
 from phipsi.calculus.differentiation import diff
 from phipsi.compiler import compile

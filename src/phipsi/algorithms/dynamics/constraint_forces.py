@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
 from phipsi.algorithms.constrained.constraint_rows import ClosureRows, rows_of
-from phipsi.algorithms.dynamics.reflected import secondary_dynamics
 from phipsi.algorithms.dynamics.rotor_reactions import at_joints, reject_unseen
+from phipsi.algorithms.dynamics.secondary_solve import secondary_dynamics
 from phipsi.algorithms.forms import (
     FORMS,
     HINGE_LOADS,

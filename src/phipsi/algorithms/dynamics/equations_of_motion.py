@@ -14,7 +14,7 @@ from phipsi.algorithms.dynamics.constraint_forces import (
     hinge_reactions,
     motion_and_multipliers,
 )
-from phipsi.algorithms.dynamics.driven import Drives
+from phipsi.algorithms.dynamics.inverse_with_actuators import Drives
 from phipsi.algorithms.dynamics.rotor_reactions import at_joints, reject_unseen
 from phipsi.algorithms.forms import (
     BIAS_FORCES,

@@ -31,8 +31,8 @@ from phipsi.backends.native.targets.target import kept_object
 from phipsi.compiler import compile
 from phipsi.contact.contact_rows import IMPULSES
 from phipsi.errors import InputError, PhipsiError
+from phipsi.exporting.exported_module import exported_module
 from phipsi.exporting.exported_step import PlanWriter
-from phipsi.exporting.module import exported_module
 from phipsi.exporting.targets import target_named
 from phipsi.exporting.wasm_module import wasm_module
 from phipsi.interfaces.page.live_modes import (

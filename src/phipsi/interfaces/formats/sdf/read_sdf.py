@@ -20,15 +20,9 @@ from numpy.typing import NDArray
 
 from phipsi.algorithms.constrained.loop_graph import AS_CONSTRAINT
 from phipsi.errors import ModelError, did_you_mean
+from phipsi.interfaces.formats.allowed_folders import AllowedFolders
 from phipsi.interfaces.formats.body_frames import hinge_shift, in_body
-from phipsi.interfaces.formats.document import (
-    Element,
-    parse_vector,
-    parse_xml,
-    shortened,
-)
 from phipsi.interfaces.formats.files import unused
-from phipsi.interfaces.formats.folders import AllowedFolders
 from phipsi.interfaces.formats.load_options import Base, Options
 from phipsi.interfaces.formats.parsed_robot import GROUND, Connection, Link, ParsedRobot
 from phipsi.interfaces.formats.sdf.frame_graph import (
@@ -48,6 +42,12 @@ from phipsi.interfaces.formats.shared_elements import (
     damping_and_friction,
     inertia_of,
     mimic_of,
+)
+from phipsi.interfaces.formats.xml_document import (
+    Element,
+    parse_vector,
+    parse_xml,
+    shortened,
 )
 from phipsi.model import Pose, SpatialInertia, joints
 from phipsi.model.body import WORLD_NAME, Frame, LimitsArgument

@@ -27,7 +27,7 @@ from phipsi.model.points import PointSet
 from phipsi.operators import parse
 from phipsi.operators.inputs import DIRECTIONS, INPUT_ORDER
 from phipsi.proofs.digits import STEP, Digits
-from phipsi.proofs.mechanism import Draw, Mechanism
+from phipsi.proofs.exact_mechanism import Draw, Mechanism
 
 Array = NDArray[Any]
 
