@@ -80,7 +80,7 @@ _TABLE = {
         ),
         "algorithms.dynamics.hybrid": "hybrid_dynamics",
         "algorithms.dynamics.vibration": "mode_shapes natural_frequencies",
-        "algorithms.dynamics.operational": "operational_space_inertia tip_force_correction",
+        "algorithms.dynamics.point_dynamics": "operational_space_inertia tip_force_correction",
         "algorithms.dynamics.diagonal_dynamics": ".",
     },
     ("Loops", "closed-chains.md"): {

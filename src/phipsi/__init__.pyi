@@ -33,7 +33,10 @@ from phipsi.algorithms.dynamics.equations_of_motion import (
     mass_matrix_inverse,
 )
 from phipsi.algorithms.dynamics.hybrid import hybrid_dynamics
-from phipsi.algorithms.dynamics.operational import operational_space_inertia, tip_force_correction
+from phipsi.algorithms.dynamics.point_dynamics import (
+    operational_space_inertia,
+    tip_force_correction,
+)
 from phipsi.algorithms.dynamics.sensitivities import coriolis_matrix
 from phipsi.algorithms.dynamics.vibration import mode_shapes, natural_frequencies
 from phipsi.algorithms.kinematics.inverse_kinematics import inverse_kinematics

@@ -121,6 +121,8 @@ MECHANISMS = {
     "joint_reactions": lambda m: pp.joint_reactions(m, Q, V, TAU, F_EXT),
     "equilibrium": lambda m: pp.equilibrium(m, q=Q, unknowns="tau").tau,
     "linearize": _linear,
+    "mode_shapes": lambda m: pp.mode_shapes(m, Q).shapes,
+    "natural_frequencies": lambda m: np.nan_to_num(pp.natural_frequencies(m, Q)),
     "rollout": lambda m: pp.rollout(m, Q, V, TAU, 1e-3, 5),
     "rollout_gradient": _gradient,
     "simulate": _simulated,
@@ -153,8 +155,6 @@ TREES = {
     "sensitivities.log_det_mass_matrix_gradient": lambda m: (
         pp.sensitivities.log_det_mass_matrix_gradient(m, Q)),
     "mass_matrix_inverse": lambda m: pp.mass_matrix_inverse(m, Q),
-    "mode_shapes": lambda m: pp.mode_shapes(m, Q),
-    "natural_frequencies": lambda m: pp.natural_frequencies(m, Q),
     "sensitivities.mass_matrix_inverse_sensitivity": lambda m: (
         pp.sensitivities.mass_matrix_inverse_sensitivity(m, Q)),
     "sensitivities.mass_matrix_sensitivity": lambda m: (

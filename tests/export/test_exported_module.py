@@ -20,7 +20,7 @@ from phipsi.algorithms.forms import FORWARD_DYNAMICS, INVERSE_DYNAMICS
 from phipsi.backends.failures import NOT_FINITE
 from phipsi.backends.native.targets.target import Target
 from phipsi.errors import InputError, LoweringError, SpaceError
-from phipsi.exporting.module import Source, exported_module
+from phipsi.exporting.exported_module import Source, exported_module
 from phipsi.exporting.targets import TARGETS, target_named
 from phipsi.expressions.kinds import Op
 

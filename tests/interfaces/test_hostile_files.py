@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from phipsi.errors import FileError, PhipsiWarning
-from phipsi.interfaces.formats.folders import AllowedFolders, Rejected
+from phipsi.interfaces.formats.allowed_folders import AllowedFolders, Rejected
 from phipsi.interfaces.formats.load import load
 
 MASS = (

@@ -8,12 +8,12 @@ import pytest
 
 import phipsi as pp
 from phipsi.errors import FileError
-from phipsi.interfaces.formats.document import parse_xml
 from phipsi.interfaces.formats.load import load
 from phipsi.interfaces.formats.mjcf import checked_files as mjcf_limits
 from phipsi.interfaces.formats.mjcf.mujoco_arrays import compiled
 from phipsi.interfaces.formats.mjcf.mujoco_model import READERS
 from phipsi.interfaces.formats.mjcf.mujoco_text import text_for_mujoco
+from phipsi.interfaces.formats.xml_document import parse_xml
 
 MACHINE = Path(__file__).parent / "data" / "machine.xml"
 BODY = '<body name="a"><joint name="j"/><geom size="0.1"/></body>'
@@ -225,7 +225,7 @@ def test_one_file_counts_for_each_mesh_that_uses_it(
 
 
 def test_included_files_count_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    from phipsi.interfaces.formats import document
+    from phipsi.interfaces.formats import xml_document as document
 
     monkeypatch.setattr(document, "MAX_ELEMENTS", 30)
     (tmp_path / "a.xml").write_text("<mujocoinclude>" + "<geom/>" * 20 + "</mujocoinclude>")

@@ -13,9 +13,9 @@ from phipsi.model.joints import Composite
 from phipsi.proofs.degree import chance
 from phipsi.proofs.digits import Digits, agree, cosine, long_decimals, sine
 from phipsi.proofs.exact_array import NotRational
-from phipsi.proofs.mechanism import Mechanism
+from phipsi.proofs.exact_mechanism import Mechanism
+from phipsi.proofs.proof_state import drawing
 from phipsi.proofs.residues import Residue, field, is_prime, random_prime, residue
-from phipsi.proofs.state import drawing
 
 PRIME = 2147483629
 F = field(PRIME)

@@ -24,7 +24,7 @@ from phipsi.operators import H, V, mass_matrix, phi, psi
 from phipsi.proofs.decide import digits_state, equal, in_digits, modular_state, sides
 from phipsi.proofs.digits import long_decimals
 from phipsi.proofs.exact_array import NotRational
-from phipsi.proofs.state import State
+from phipsi.proofs.proof_state import State
 from phipsi.rewrite.identities import RULES
 from phipsi.rewrite.identity import Identity, unmet
 from phipsi.sweeps.ir import Field

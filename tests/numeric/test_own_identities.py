@@ -12,7 +12,7 @@ from mutated import Mutant, mutants, true_identities, why_still_true
 import phipsi as pp
 from phipsi.errors import InputError, SingularMatrixError, SpaceError
 from phipsi.operators import H, I, K, phi, psi
-from phipsi.proofs.samples import samples, samples_with_rows
+from phipsi.proofs.sample_mechanisms import samples, samples_with_rows
 from phipsi.rewrite.identity import CONDITIONS
 
 # ---- stated --------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import phipsi as pp
-from phipsi.control import following_joints
+from phipsi.control import dependent_joints as following_joints
 from phipsi.errors import SimulationError
 from phipsi.laws import law_operations as ops
 from phipsi.laws.law_values import evaluate

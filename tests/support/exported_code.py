@@ -16,8 +16,8 @@ import pytest
 from phipsi.backends.backend import SweepProgram
 from phipsi.backends.native.targets.target import MachineCode, Target, host_target
 from phipsi.backends.program import Program
+from phipsi.exporting.exported_module import ExportedFunction, Source, exported_module
 from phipsi.exporting.exported_step import exported_step
-from phipsi.exporting.module import ExportedFunction, Source, exported_module
 from phipsi.exporting.targets import target_named
 
 GUARD = 64  # bytes behind the work memory that no function may touch

@@ -22,7 +22,7 @@ from phipsi.operators import parse
 from phipsi.operators.inputs import leaves_of
 from phipsi.proofs.decide import equal, sides
 from phipsi.proofs.digits import Digits, agree, long_decimals
-from phipsi.proofs.state import State
+from phipsi.proofs.proof_state import State
 from phipsi.rewrite.identity import Claim, Identity
 
 SMALL = Fraction(1, 10**12)

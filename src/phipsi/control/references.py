@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.constrained.system import System
 from phipsi.backends.arguments import real_array
-from phipsi.control.following_joints import FollowingJoints
+from phipsi.control.dependent_joints import FollowingJoints
 from phipsi.errors import InputError
 from phipsi.laws.trace import Traced, as_node
 from phipsi.model.mechanisms import (

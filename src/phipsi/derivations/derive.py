@@ -11,7 +11,6 @@ from typing import Any, cast
 import numpy as np
 
 from phipsi.derivations.by_hand import fold
-from phipsi.derivations.meeting import Meeting
 from phipsi.derivations.named_equations import (
     Equation,
     alphabet,
@@ -29,7 +28,8 @@ from phipsi.derivations.named_equations import (
 )
 from phipsi.derivations.normal_form import Words, words_of
 from phipsi.derivations.printing import as_latex, as_text, neat
-from phipsi.derivations.search import Found, Move, Search
+from phipsi.derivations.two_sided_search import Meeting
+from phipsi.derivations.word_search import Found, Move, Search
 from phipsi.errors import InputError
 from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import Expr, Number, identity
@@ -40,11 +40,11 @@ from phipsi.operators.inputs import leaves_of
 from phipsi.proofs.decide import equal as same_arrays
 from phipsi.proofs.decide import sides
 from phipsi.proofs.exact_array import NotRational
-from phipsi.proofs.samples import Sample, samples, samples_with_rows
+from phipsi.proofs.sample_mechanisms import Sample, samples, samples_with_rows
 from phipsi.rewrite.identity import Identity, sides_of
 from phipsi.theorems.book_index import equations_named
+from phipsi.theorems.paper_symbols import vocabulary as words_of_tables
 from phipsi.theorems.prove import Proof, prove
-from phipsi.theorems.words import vocabulary as words_of_tables
 
 MOST = 30_000
 """The most forms that one leg of a derivation looks at: a few seconds."""

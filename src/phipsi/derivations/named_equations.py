@@ -31,7 +31,7 @@ from phipsi.operators.transitions import (
     strict_transition,
     transition_step,
 )
-from phipsi.proofs.state import any_motion
+from phipsi.proofs.proof_state import any_motion
 from phipsi.rewrite.identity import Identity
 from phipsi.rewrite.patterns import families_of, instances
 from phipsi.theorems.book_index import all_identities

@@ -4,7 +4,7 @@
 Each is found from its sides, or follows the forms in `through` where the paper gives them. Next to
 the definitions only the identities in `using` are allowed, so that nothing rests on itself: they
 stand above in the table, or are the papers' premises (the Riccati equation, the equations of motion,
-the equation of R). Letters and conventions: `theorems/words.py`.
+the equation of R). Letters and conventions: `theorems/paper_symbols.py`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from functools import cache
 from phipsi.derivations.derive import Derivation, derive
 from phipsi.errors import InputError, did_you_mean
 from phipsi.rewrite.identity import Identity
-from phipsi.theorems.words import theorem, word
+from phipsi.theorems.paper_symbols import theorem, word
 
 
 @dataclass(frozen=True)

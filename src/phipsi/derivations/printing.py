@@ -8,7 +8,7 @@ from typing import Any
 
 from phipsi.derivations.by_hand import replace
 from phipsi.derivations.normal_form import Words, words_of
-from phipsi.derivations.search import Move
+from phipsi.derivations.word_search import Move
 from phipsi.expressions.node import Expr, product
 from phipsi.rewrite.collect import collect
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from phipsi.exporting.module import ExportedFunction
+from phipsi.exporting.exported_module import ExportedFunction
 from phipsi.exporting.named_programs import identifier
 from phipsi.exporting.targets import ExportTarget
 from phipsi.model.model import Model

@@ -30,7 +30,7 @@ from phipsi.backends.native.text.lane_arithmetic import (
 )
 from phipsi.errors import InputError
 from phipsi.exporting.c_files import Reference
-from phipsi.exporting.module import ExportedArray, ExportedFunction
+from phipsi.exporting.exported_module import ExportedArray, ExportedFunction
 from phipsi.exporting.named_programs import identifier
 from phipsi.laws.graph import in_order
 from phipsi.motion import run_code

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from phipsi.exporting import c_files
 from phipsi.exporting.c_files import MARK, Library, Reference
-from phipsi.exporting.module import ExportedFunction
+from phipsi.exporting.exported_module import ExportedFunction
 from phipsi.exporting.targets import ExportTarget
 
 _UNTESTED = "ptxas accepts this code; it has not been run on a GPU."

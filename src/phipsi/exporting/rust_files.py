@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 
 from phipsi.exporting.c_files import MARK, Library, max_work
-from phipsi.exporting.module import ExportedArray, ExportedFunction
+from phipsi.exporting.exported_module import ExportedArray, ExportedFunction
 
 
 def rust_crate(lib: Library, binary: bytes) -> dict[str, bytes]:

@@ -12,8 +12,8 @@ import numpy as np
 from phipsi.backends.backend import backend_of
 from phipsi.backends.failures import is_failure
 from phipsi.backends.native.targets.target import MachineCode, Target, host_target
+from phipsi.exporting.exported_module import Accuracy, Source, exported_module
 from phipsi.exporting.exported_step import exported_step, states_around_a_step
-from phipsi.exporting.module import Accuracy, Source, exported_module
 
 STATES = 100  # at which errors are measured
 

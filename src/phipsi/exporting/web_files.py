@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from phipsi.exporting.c_files import MARK, Library, Reference
-from phipsi.exporting.module import ExportedFunction
+from phipsi.exporting.exported_module import ExportedFunction
 from phipsi.exporting.targets import ExportTarget
 
 _MODULE = """// NAME.mjs: TEXT; MARK.

@@ -26,6 +26,7 @@ from phipsi.backends.failures import (
 from phipsi.contact.contact_rows import GAINS_ENERGY, UNSOLVED_CONTACTS, WEDGED
 from phipsi.errors import InputError, PhipsiError, SimulationError, did_you_mean
 from phipsi.laws.circuit import Circuit
+from phipsi.model.deflections import bent_too_far
 from phipsi.model.mechanisms import mechanism_of, of_mechanisms, of_modes, tree_of
 from phipsi.model.model import Model
 from phipsi.model.numbers import whole_number
@@ -493,6 +494,10 @@ def failure(
             "not positive), so its acceleration is undefined; give the bodies it carries mass or "
             "the joint armature"
         )
+        bent = _bent_at(model, found, first)
+        why = (
+            f"joint {model.joint_names[body]!r} seems to have no inertia.\n{bent}" if bent else why
+        )
     elif code in (DOUBTFUL, CONTRADICTION) and model.n_rows:
         row = f"row {model.closures.row_names[body]!r}" if body >= 0 else "a row"
         why = (
@@ -507,6 +512,15 @@ def failure(
         )
     text = f"{where} failed in step {step} (t = {step * dt:.6g} s): {why}.{others}"
     return SimulationError(text, found)
+
+
+def _bent_at(model: Model, found: Any, trajectory: int) -> str:
+    """What is bent far in the last finite record of a trajectory; "" if nothing is."""
+    if not model.is_flexible or not isinstance(found, tuple) or np.ndim(found[0]) < 2:
+        return ""
+    q = found[0].reshape(-1, *found[0].shape[-2:])[trajectory]
+    finite = np.flatnonzero(np.isfinite(q).all(axis=-1) & (np.abs(q) < 1e6).all(axis=-1))
+    return bent_too_far(model, q[finite[-1]], far=0.1) if len(finite) else ""
 
 
 def _joint_of(model: Model, rate: int) -> str:

@@ -17,9 +17,9 @@ from phipsi.model import Model
 from phipsi.model import joints as joint_types
 from phipsi.operators.inputs import inputs_of, leaves_of
 from phipsi.proofs.digits import AGREE, Digits, long_decimals
-from phipsi.proofs.mechanism import Mechanism
-from phipsi.proofs.samples import Sample, describe
-from phipsi.proofs.state import State
+from phipsi.proofs.exact_mechanism import Mechanism
+from phipsi.proofs.proof_state import State
+from phipsi.proofs.sample_mechanisms import Sample, describe
 from phipsi.rewrite.identity import Identity
 
 Array = NDArray[Any]

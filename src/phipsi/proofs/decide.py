@@ -22,9 +22,9 @@ from phipsi.operators.own_blocks import Table
 from phipsi.proofs.degree import Degrees, chance
 from phipsi.proofs.digits import Digits, agree, long_decimals
 from phipsi.proofs.exact_array import NotRational
-from phipsi.proofs.mechanism import Mechanism
+from phipsi.proofs.exact_mechanism import Mechanism
+from phipsi.proofs.proof_state import State, drawing
 from phipsi.proofs.residues import field, random_prime
-from phipsi.proofs.state import State, drawing
 from phipsi.rewrite.identity import Identity
 
 Array = NDArray[Any]

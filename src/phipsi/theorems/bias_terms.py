@@ -13,9 +13,11 @@ from collections.abc import Callable
 import numpy as np
 
 from phipsi.operators import V, a, b, c_J, gravity, mass_matrix, parse, phi
-from phipsi.proofs.state import State
+from phipsi.proofs.proof_state import State
 from phipsi.rewrite.identity import Claim, Identity
 from phipsi.spatial import crm, skew
+from phipsi.theorems.paper_symbols import checked
+from phipsi.theorems.paper_symbols import theorem as t
 from phipsi.theorems.values import (
     BIAS,
     GRAVITY_EFFORTS,
@@ -33,8 +35,6 @@ from phipsi.theorems.values import (
     turns,
     world,
 )
-from phipsi.theorems.words import checked
-from phipsi.theorems.words import theorem as t
 
 _A = parse("phi* (H* vdot + a)")
 _ALPHA = parse("phi* (H* vdot + a_paper)")

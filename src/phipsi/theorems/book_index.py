@@ -15,8 +15,8 @@ from phipsi.operators.inputs import leaves_of
 from phipsi.rewrite.identities import RULES
 from phipsi.rewrite.identity import Identity, sides_of
 from phipsi.rewrite.patterns import find_in_product, replace_in_sum
+from phipsi.theorems.paper_symbols import word
 from phipsi.theorems.printed_equations import Printed, printed
-from phipsi.theorems.words import word
 
 _PAPERS = ("88-11", "SOA", "MM", "MC", "MS")
 _KINDS = {"lemma": "lemma", "lemmas": "lemma", "eq.": "", "eq": "", "eqs.": "", "equation": ""}

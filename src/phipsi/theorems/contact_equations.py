@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from phipsi.operators import parse
-from phipsi.proofs.state import State
+from phipsi.proofs.proof_state import State
 from phipsi.rewrite.identity import Claim
+from phipsi.theorems.paper_symbols import checked
 from phipsi.theorems.values import lever, stacked
-from phipsi.theorems.words import checked
 
 Array = Any  # of exact numbers
 

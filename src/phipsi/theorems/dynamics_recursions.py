@@ -15,8 +15,10 @@ from __future__ import annotations
 import numpy as np
 
 from phipsi.operators import H, M, P, R, mass_matrix
-from phipsi.proofs.state import State
+from phipsi.proofs.proof_state import State
 from phipsi.rewrite.identity import Claim, Identity
+from phipsi.theorems.paper_symbols import checked, sweep, word
+from phipsi.theorems.paper_symbols import theorem as t
 from phipsi.theorems.values import (
     diagonal,
     inertial,
@@ -25,8 +27,6 @@ from phipsi.theorems.values import (
     positions,
     to_parents,
 )
-from phipsi.theorems.words import checked, sweep, word
-from phipsi.theorems.words import theorem as t
 
 NO_ROTORS = "Jr = 0"
 

@@ -12,8 +12,8 @@ Formulas without a condition hold with rotor inertia too, where ``mass_matrix = 
 from __future__ import annotations
 
 from phipsi.rewrite.identity import Identity
-from phipsi.theorems.words import theorem as t
-from phipsi.theorems.words import used
+from phipsi.theorems.paper_symbols import theorem as t
+from phipsi.theorems.paper_symbols import used
 
 NO_ROTORS = "Jr = 0"
 _APP = "88-11 App. A"

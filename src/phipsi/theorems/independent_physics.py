@@ -16,9 +16,10 @@ import numpy as np
 from phipsi.expressions.node import Expr
 from phipsi.model.scalars import rotation_of_quaternion
 from phipsi.operators import V, mass_matrix, parse, pose
-from phipsi.proofs.state import State
+from phipsi.proofs.proof_state import State
 from phipsi.rewrite.identity import Claim, Identity
 from phipsi.spatial import quat_multiply, skew
+from phipsi.theorems.paper_symbols import checked, word
 from phipsi.theorems.values import (
     BIAS,
     GRAVITY_EFFORTS,
@@ -32,7 +33,6 @@ from phipsi.theorems.values import (
     turns,
     world,
 )
-from phipsi.theorems.words import checked, word
 
 _BODIES, _PAPERS_BIAS = parse("H phi M phi* H*"), parse("H phi (M phi* a_paper + b_paper)")
 _FORWARD = word("mass_matrix^-1 (tau - H phi zeta)")

@@ -16,10 +16,12 @@ import numpy as np
 
 from phipsi.expressions.node import Expr
 from phipsi.operators import E_phi, H, M, P, R, Upsilon, V, mass_matrix, parse, phi, pose
-from phipsi.proofs.state import State
+from phipsi.proofs.proof_state import State
 from phipsi.rewrite.identity import Claim, Identity
 from phipsi.spatial import crf, crm, crq, skew
 from phipsi.spatial import phi as rigid
+from phipsi.theorems.paper_symbols import checked
+from phipsi.theorems.paper_symbols import theorem as t
 from phipsi.theorems.values import (
     BIAS,
     Array,
@@ -36,8 +38,6 @@ from phipsi.theorems.values import (
     rate,
     stacked,
 )
-from phipsi.theorems.words import checked
-from phipsi.theorems.words import theorem as t
 
 REVOLUTE, ONE_DOF = "revolute", "one dof"
 

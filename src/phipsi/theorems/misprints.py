@@ -8,10 +8,11 @@ from functools import partial
 import numpy as np
 
 from phipsi.operators import H, M, gravity, parse
-from phipsi.proofs.state import State
+from phipsi.proofs.proof_state import State
 from phipsi.rewrite.identity import Claim, Erratum, Identity
 from phipsi.theorems.bias_terms import potential_energy, table_bias
 from phipsi.theorems.contact_equations import coupled
+from phipsi.theorems.paper_symbols import checked, theorem, word
 from phipsi.theorems.values import (
     gradient,
     inertial,
@@ -22,7 +23,6 @@ from phipsi.theorems.values import (
     to_parents,
     world,
 )
-from phipsi.theorems.words import checked, theorem, word
 
 
 def _sliding_once(case: State) -> Claim:

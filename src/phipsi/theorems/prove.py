@@ -44,8 +44,8 @@ from phipsi.proofs.decide import (
 )
 from phipsi.proofs.digits import long_decimals
 from phipsi.proofs.exact_array import NotRational
-from phipsi.proofs.samples import Sample, samples, samples_with_rows
-from phipsi.proofs.state import State
+from phipsi.proofs.proof_state import State
+from phipsi.proofs.sample_mechanisms import Sample, samples, samples_with_rows
 from phipsi.rewrite.identity import CONDITIONS, Identity, claim, unmet
 from phipsi.theorems.book_index import all_identities, identity_named
 

@@ -14,9 +14,10 @@ import numpy as np
 
 from phipsi.expressions.node import Expr
 from phipsi.operators import E_phi, E_psi, G, H, K, Omega, Upsilon, mass_matrix, phi, psi
-from phipsi.proofs.state import State
+from phipsi.proofs.proof_state import State
 from phipsi.rewrite.identity import Claim, Identity
 from phipsi.spatial import skew
+from phipsi.theorems.paper_symbols import checked, word
 from phipsi.theorems.values import (
     Array,
     blocks,
@@ -33,7 +34,6 @@ from phipsi.theorems.values import (
     steps,
     to_parents,
 )
-from phipsi.theorems.words import checked, word
 
 
 def _full(case: State, expr: Expr) -> Array:

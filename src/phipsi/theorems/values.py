@@ -15,7 +15,7 @@ import numpy as np
 
 from phipsi.expressions.node import Expr
 from phipsi.operators import parse, pose
-from phipsi.proofs.state import State
+from phipsi.proofs.proof_state import State
 from phipsi.rewrite.identity import Claim
 from phipsi.spatial import phi as rigid
 

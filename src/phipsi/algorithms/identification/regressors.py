@@ -12,7 +12,7 @@ from phipsi.backends.options import CallOptions, Calls
 from phipsi.compiler import Form, evaluate, program_of
 from phipsi.model.mechanisms import of_given_motion, of_trees, tree_of
 from phipsi.model.model import Model
-from phipsi.model.rotors import fold
+from phipsi.model.rotor_inertias import fold
 from phipsi.operators import H, V, a, cross, gravity, phi, pose, regress, vdot
 
 Array = NDArray[Any]
@@ -121,7 +121,7 @@ def parameter_names(
     **Returns:** one name per column. The degrees of freedom of a joint with several are numbered,
     "base.viscous[0]".
 
-    >>> from phipsi.algorithms.identification.regressors import parameter_names
+    >>> from phipsi.algorithms.identification import parameter_names
     >>> from phipsi.examples import planar_arm
     >>> parameter_names(planar_arm(1), armature=True)[-3:]
     ('link1.Jxz', 'link1.Jyz', 'joint1.armature')
@@ -157,7 +157,7 @@ def kinetic_energy_regressor(
     **Cost:** one base-to-tip sweep, O(N). **Source:** theory/sensitivities 8.
 
     >>> from phipsi.algorithms.identification import inertial_parameters
-    >>> from phipsi.algorithms.identification.regressors import kinetic_energy_regressor
+    >>> from phipsi.algorithms.identification import kinetic_energy_regressor
     >>> from phipsi.examples import planar_arm
     >>> arm = planar_arm(1)
     >>> round(float(kinetic_energy_regressor(arm, [0.3], [3.0]) @ inertial_parameters(arm)), 9)
@@ -183,7 +183,7 @@ def potential_energy_regressor(model: Model, q: ArrayLike, **options: Unpack[Cal
     **Cost:** one base-to-tip sweep, O(N). **Source:** theory/open-chains 4.5.
 
     >>> from phipsi.algorithms.identification import inertial_parameters
-    >>> from phipsi.algorithms.identification.regressors import potential_energy_regressor
+    >>> from phipsi.algorithms.identification import potential_energy_regressor
     >>> from phipsi.examples import planar_arm
     >>> arm = planar_arm(1)
     >>> row = potential_energy_regressor(arm, [1.5707963267948966])

@@ -8,8 +8,8 @@ from importlib import import_module
 from typing import cast
 
 from phipsi.errors import FileError, InputError, ModelError
+from phipsi.interfaces.formats.allowed_folders import AllowedFolders, PackageDirs
 from phipsi.interfaces.formats.files import MAX_BYTES, read_bytes
-from phipsi.interfaces.formats.folders import AllowedFolders, PackageDirs
 from phipsi.interfaces.formats.load_options import Base, Options
 from phipsi.loaded import public
 from phipsi.model import Model

@@ -17,15 +17,15 @@ import numpy as np
 from phipsi.constraints import Constraint
 from phipsi.constraints import Coupling as JointCoupling
 from phipsi.errors import FileError, ModelError, cut, did_you_mean
-from phipsi.interfaces.formats.document import Element, Spelling, shortened
-from phipsi.interfaces.formats.files import Place, unused, where
-from phipsi.interfaces.formats.findings import (
+from phipsi.interfaces.formats.file_checks import (
     Remark,
     inertia_remarks,
     repaired,
     report_findings,
 )
+from phipsi.interfaces.formats.files import Place, unused, where
 from phipsi.interfaces.formats.load_options import Base, Options
+from phipsi.interfaces.formats.xml_document import Element, Spelling, shortened
 from phipsi.model import Body, Model, Pose, SpatialInertia, joints
 from phipsi.model.body import WORLD_NAME, Description, Frame, LimitsArgument
 from phipsi.model.builder import ModelBuilder

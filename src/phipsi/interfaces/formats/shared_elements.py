@@ -10,9 +10,9 @@ import os
 from collections.abc import Callable, Container
 from typing import final
 
-from phipsi.interfaces.formats.document import Element, Values, shortened
-from phipsi.interfaces.formats.folders import AllowedFolders, Rejected
+from phipsi.interfaces.formats.allowed_folders import AllowedFolders, Rejected
 from phipsi.interfaces.formats.parsed_robot import ParsedRobot
+from phipsi.interfaces.formats.xml_document import Element, Values, shortened
 from phipsi.model import Pose, SpatialInertia
 from phipsi.model.extras import Coupling, Shape
 

@@ -26,13 +26,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.algorithms.dynamics.energy import KINETIC_ENERGY
-from phipsi.algorithms.identification.regressors import inertial_parameters
 from phipsi.backends.failures import STATUS_WORDS
+from phipsi.backends.native.targets.target import kept_object
 from phipsi.compiler import compile
 from phipsi.contact.contact_rows import IMPULSES
 from phipsi.errors import InputError, PhipsiError
+from phipsi.exporting.exported_module import exported_module
 from phipsi.exporting.exported_step import PlanWriter
-from phipsi.exporting.module import exported_module
 from phipsi.exporting.targets import target_named
 from phipsi.exporting.wasm_module import wasm_module
 from phipsi.interfaces.page.live_modes import (
@@ -109,6 +109,7 @@ class LivePhysics:
             "v": [[at.start, at.stop] for at in model.v_slices],
             "coordinates": coordinates(model),
             "modes": modal_places(model),
+            "moreRows": model.has_more_rows,
             "statuses": {str(code): text for code, text in STATUS_WORDS.items()},
             "functions": {n: vars(f) for n, f in self.functions.items()},
             "places": self.places,
@@ -156,7 +157,7 @@ def live_physics(
         [], processor, batch=False, more=[_writer(p, simulator.dt, processor, n)
                                           for n, p in plans.items()],
     )  # fmt: skip
-    binary = processor.object_code(module.text)
+    binary = kept_object(module.text, processor)
     functions: dict[str, Entry] = {}
     sizes: dict[str, int] = {}
     for (name, plan), found in zip(plans.items(), module.functions, strict=True):
@@ -279,7 +280,7 @@ def _plans(live: Simulator) -> dict[str, Plan]:
     energies.append(of_laws + elastic)
     seen = {"poses": poses, "energies": as_node(np.stack(energies))}
     tau = {"tau": model.nv}
-    if model.is_flexible:
+    if model.has_more_rows:
         names, found = ("inverse", "jacobians"), admittance(graph, start.q, model)
     else:
         articulated = ProgramCall((P, D, G), model, given=graph._given, mode=("blocks",) * 3)
@@ -328,7 +329,7 @@ def _first_moment(poses: Node, live: Simulator) -> Any:
     if INERTIA in live._graph._named:
         ten: Any = Traced(ops.given(INERTIA, shape))
     else:
-        ten = inertial_parameters(model).reshape(shape)
+        ten = np.reshape([x.parameters for x in model.inertias], shape)
     own = np.einsum("nij,nj->ni", X[:, :3, :3], ten[:, 1:4])
     return (ten[:, 0][:, None] * X[:, :3, 3] + own).sum(axis=0)
 

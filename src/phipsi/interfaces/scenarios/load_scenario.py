@@ -16,7 +16,7 @@ from phipsi.algorithms.kinematics import motions
 from phipsi.control import controllers, references
 from phipsi.errors import InputError, PhipsiWarning, did_you_mean, shown
 from phipsi.forces.force import Force
-from phipsi.interfaces.formats.folders import AllowedFolders, PackageDirs, Rejected
+from phipsi.interfaces.formats.allowed_folders import AllowedFolders, PackageDirs, Rejected
 from phipsi.interfaces.formats.load import load
 from phipsi.interfaces.scenarios.joint_values import initial_state, with_values
 from phipsi.interfaces.scenarios.scenario import Scenario, checked_output

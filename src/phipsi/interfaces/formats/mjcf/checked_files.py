@@ -15,14 +15,14 @@ from dataclasses import dataclass, field
 from typing import final
 
 from phipsi.errors import FileError
-from phipsi.interfaces.formats.document import MAX_NUMBER, Element, Sum, parse_xml, shortened
+from phipsi.interfaces.formats.allowed_folders import AllowedFolders, Rejected
 from phipsi.interfaces.formats.files import read_bytes
-from phipsi.interfaces.formats.folders import AllowedFolders, Rejected
 from phipsi.interfaces.formats.mjcf.mujoco_text import (
     asset_name,
     attributes_for_mujoco,
     is_left_out,
 )
+from phipsi.interfaces.formats.xml_document import MAX_NUMBER, Element, Sum, parse_xml, shortened
 
 MAX_ASSET_BYTES = 200_000_000
 MAX_USED_BYTES = 400_000_000  # where several meshes use one file, it counts for each

@@ -13,7 +13,7 @@ import os
 import re
 from typing import final
 
-from phipsi.interfaces.formats.document import Element
+from phipsi.interfaces.formats.xml_document import Element
 
 _LEFT_OUT = frozenset(("size", "keyframe", "custom", "sensor", "skin"))
 # Attributes that are kept, and those that take the place of all others.

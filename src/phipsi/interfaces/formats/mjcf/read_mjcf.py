@@ -17,15 +17,15 @@ import numpy as np
 
 from phipsi import constraints as c
 from phipsi.errors import ModelError
+from phipsi.interfaces.formats.allowed_folders import AllowedFolders
 from phipsi.interfaces.formats.body_frames import in_body
-from phipsi.interfaces.formats.document import Element, shortened
 from phipsi.interfaces.formats.files import Place, unused
-from phipsi.interfaces.formats.folders import AllowedFolders
 from phipsi.interfaces.formats.load_options import Base, Options
 from phipsi.interfaces.formats.mjcf.checked_files import MjcfFiles, read_mjcf_files
 from phipsi.interfaces.formats.mjcf.joint_chains import FREE_WITH_ARMATURE, Chain, chain_of, is_free
 from phipsi.interfaces.formats.mjcf.mujoco_model import Compiled, compiled_model
 from phipsi.interfaces.formats.parsed_robot import GROUND, Connection, Link, ParsedRobot
+from phipsi.interfaces.formats.xml_document import Element, shortened
 from phipsi.model import Pose, SpatialInertia, joints
 from phipsi.model.body import WORLD_NAME, Frame
 from phipsi.model.extras import Exclusion, Rating, Shape, ShapePair

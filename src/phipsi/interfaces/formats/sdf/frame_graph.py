@@ -8,9 +8,9 @@ from math import radians
 from typing import final
 
 from phipsi.errors import did_you_mean
-from phipsi.interfaces.formats.document import Element, parse_vector, shortened
 from phipsi.interfaces.formats.files import where
 from phipsi.interfaces.formats.shared_elements import pose_of
+from phipsi.interfaces.formats.xml_document import Element, parse_vector, shortened
 from phipsi.model import Pose
 from phipsi.model.rotations import rotation_of_rpy
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import final
 
 from phipsi.errors import did_you_mean
-from phipsi.interfaces.formats.document import Element, Sum, parse_xml, shortened
+from phipsi.interfaces.formats.allowed_folders import AllowedFolders, Rejected
 from phipsi.interfaces.formats.files import read_bytes
-from phipsi.interfaces.formats.folders import AllowedFolders, Rejected
 from phipsi.interfaces.formats.sdf.frame_graph import FrameGraph, Node, read_pose
+from phipsi.interfaces.formats.xml_document import Element, Sum, parse_xml, shortened
 from phipsi.model import Pose
 from phipsi.model.body import WORLD_NAME
 

@@ -16,8 +16,7 @@ import math
 from collections.abc import Callable
 
 from phipsi.errors import ModelError, did_you_mean
-from phipsi.interfaces.formats.document import Element, parse_xml, shortened
-from phipsi.interfaces.formats.folders import AllowedFolders
+from phipsi.interfaces.formats.allowed_folders import AllowedFolders
 from phipsi.interfaces.formats.load_options import Base, Options
 from phipsi.interfaces.formats.parsed_robot import Connection, Link, ParsedRobot
 from phipsi.interfaces.formats.shared_elements import (
@@ -30,6 +29,7 @@ from phipsi.interfaces.formats.shared_elements import (
     mimic_of,
     pose_of,
 )
+from phipsi.interfaces.formats.xml_document import Element, parse_xml, shortened
 from phipsi.model import Pose, SpatialInertia, joints
 from phipsi.model.extras import Rating
 from phipsi.model.rotations import plane_axes, rotation_of_rpy

@@ -31,9 +31,9 @@ from phipsi.model.joints import (
 )
 from phipsi.model.pose import Pose
 from phipsi.proofs.digits import Digits
-from phipsi.proofs.mechanism import Mechanism
+from phipsi.proofs.exact_mechanism import Mechanism
+from phipsi.proofs.proof_state import State, drawing
 from phipsi.proofs.residues import field, random_prime
-from phipsi.proofs.state import State, drawing
 from phipsi.rewrite.identity import unmet
 
 Axis = tuple[float, float, float]

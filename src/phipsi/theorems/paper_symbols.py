@@ -18,7 +18,7 @@ from typing import Any
 from phipsi.expressions.node import Expr
 from phipsi.expressions.parse import Vocabulary, parse_with
 from phipsi.operators import VOCABULARY, parse
-from phipsi.proofs.state import any_motion
+from phipsi.proofs.proof_state import any_motion
 from phipsi.rewrite.identities import RULES
 from phipsi.rewrite.identity import Claim, Identity
 

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from typing import final
 
 from phipsi.errors import InputError, ModelError, shown
-from phipsi.interfaces.formats.document import parse_xml
 from phipsi.interfaces.formats.files import read_bytes, unused
+from phipsi.interfaces.formats.xml_document import parse_xml
 from phipsi.model.numbers import as_list
 from phipsi.whole_files import path_of
 

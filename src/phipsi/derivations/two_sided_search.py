@@ -1,11 +1,12 @@
 """Chains of two or three identities: steps from both sides, with the factors kept, that meet.
 
-The search among words (`search.py`) works on the difference of two sums that are multiplied out,
-and goes on with the shortest. A person keeps the factors: ℳ⁻¹ becomes (I − H ψ K)* D⁻¹ (I − H ψ K),
-four words where there was one, and the next identity applies to the product. Here every equation is
-used once on each side, wherever it stands in the expression as it is written, also inside of
-inverses, and once more on the shortest forms that this gives. Where a form of the left side and a
-form of the right side are the same sum of words, a chain is found, recorded in the same moves.
+The search among words (`word_search.py`) works on the difference of two sums that are multiplied
+out, and goes on with the shortest. A person keeps the factors: ℳ⁻¹ becomes (I − H ψ K)* D⁻¹ (I − H
+ψ K), four words where there was one, and the next identity applies to the product. Here every
+equation is used once on each side, wherever it stands in the expression as it is written, also
+inside of inverses, and once more on the shortest forms that this gives. Where a form of the left
+side and a form of the right side are the same sum of words, a chain is found, recorded in the same
+moves.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from phipsi.derivations.by_hand import replace as replace_in
 from phipsi.derivations.by_hand import substitute
 from phipsi.derivations.named_equations import Equation
 from phipsi.derivations.normal_form import Word, Words, words_of
-from phipsi.derivations.search import Move, size_of
+from phipsi.derivations.word_search import Move, size_of
 from phipsi.errors import PhipsiError
 from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import Expr, Number, leaf, product, total_of
