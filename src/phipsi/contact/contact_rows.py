@@ -349,6 +349,11 @@ def contact_axes(normal: Any) -> Any:
     return np.stack([t1, t2, normal], axis=1)
 
 
+_ROUNDED = 1e-14
+"""Gap (m) that stays open: closing it within h would take an acceleration of g/h², which is not
+rounding, and of the points of one body another self-stress."""
+
+
 class ProblemParts(NamedTuple):
     """b (n,), s (k,), s without rebound, compliance (k,), coefficients (n,), near slots (k,).
 
@@ -375,8 +380,8 @@ def problem_parts(
     impulses and before the step, None if nothing rebounds; `bounds` of dry friction, N·m or N.
     Compliance adds R = 1/(h (h k + d)) to the normal's diagonal, with s = g k/(h k + d), d that of
     the depth at the start: its force is implicit in the rates, and takes energy away; rigid
-    contacts have R = 0 and s = max(g, 0)/h, and those that close within the step rebound, see
-    `rebound`. A slot that is further away than the margin is not there.
+    contacts have R = 0 and s = g/h, 0 if g is rounding or an overlap, and those that close within
+    the step rebound, see `rebound`. A slot that is further away than the margin is not there.
     """
     layout, table = plan.layout, plan.table
     normals = layout.normals
@@ -386,7 +391,7 @@ def problem_parts(
     k, rigid = materials[:, STIFFNESS], is_rigid(materials)
     d = materials[:, DISSIPATION] + k * materials[:, HUNT_CROSSLEY] * np.maximum(-gap, 0.0)
     firm = np.where(rigid, 1.0, h * k + d)
-    soft = np.where(rigid, np.maximum(gap, 0.0) / h, gap * (k / firm))
+    soft = np.where(rigid, np.where(gap > _ROUNDED, gap, 0.0) / h, gap * (k / firm))
     compliance = np.where(rigid, 0.0, 1.0 / (h * firm))
     near = gap + h * np.minimum(free[normals], 0.0) < plan.margins
     inelastic = s = every = np.where(near, soft, 2 * INACTIVE)
