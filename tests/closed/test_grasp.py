@@ -10,7 +10,7 @@ from random_systems import admissible, bias_by_complex_step, kkt
 
 import phipsi as pp
 from phipsi import grasping
-from phipsi.algorithms.forms import FORMS, closed_form
+from phipsi.algorithms.forms import FORMS, forward_with_rows
 from phipsi.algorithms.grasping.friction_cones import Inequality, least_force, margins
 
 LOOSE = [
@@ -65,7 +65,7 @@ def test_all_forms_agree_with_b9(seed, form):
 @pytest.mark.parametrize("seed", [3, 8])
 def test_machine_code_agrees(seed):
     grasp, q, v, tau, plain = drawn(seed, LOOSE[seed])
-    vdot = pp.compile(closed_form(None, False, False), grasp, backend="native")(q, v, tau)[0]
+    vdot = pp.compile(forward_with_rows(None, False, False), grasp, backend="native")(q, v, tau)[0]
     near(vdot[plain.arms], plain.b9(tau[plain.arms])[1])
 
 
@@ -424,7 +424,7 @@ def test_derivatives_of_held_objects_agree_with_complex_steps(seed):
     grasp, q, v, tau, _ = drawn(seed, LOOSE[seed])
     model = grasp.model
     found = pp.forward_dynamics_derivatives(grasp, q, v, tau)
-    program = pp.compile(closed_form(None, False, False), grasp, backend="reference")
+    program = pp.compile(forward_with_rows(None, False, False), grasp, backend="reference")
     h, eye = 1e-30, np.eye(model.nv)
     steps = [
         (q + 1j * h * model.qdot(q, eye), v, tau),

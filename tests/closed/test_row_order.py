@@ -7,7 +7,7 @@ from random_systems import admissible, kkt
 
 import phipsi as pp
 from phipsi import constraints as c
-from phipsi.algorithms.forms import closed_form
+from phipsi.algorithms.forms import forward_with_rows
 from phipsi.backends.native.matrices.loop_row_order import row_order
 
 Z = (0, 0, 1)
@@ -75,7 +75,7 @@ def test_hubs_change_nothing_but_the_cost(legs, nested, base):
     rng = np.random.default_rng(0)
     v, tau = admissible(system, q, rng), rng.standard_normal(model.nv)
     wanted, _ = kkt(system, q, v, tau)
-    program = pp.compile(closed_form(None, False, False), system, backend="native")
+    program = pp.compile(forward_with_rows(None, False, False), system, backend="native")
     assert program.backend == "native"
     vdot, f = program(q, v, tau)
     size = max(1, np.abs(wanted).max())

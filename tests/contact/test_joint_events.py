@@ -223,12 +223,13 @@ def test_friction_on_a_floor_that_gives() -> None:
     rest = 0.1 - 2 * G / 1e4
     run = pp.simulate(system, [1, 0, 0, 0, 0, 0, rest], [0, 0, 0, 1.0, 0, 0], 0.3)
     (rolls,) = happened(run, "sticks")
-    # the floor is rest above the lowest point: friction has the arm `rest`
+    # it rubs in the surface of the floor, above its lowest point: friction has the arm `rest`
     clean(run)
     speed, spin = run.v[-1, 3:], run.v[-1, :3]
-    assert rolls.t == pytest.approx(2 / (7 * 0.2 * G), rel=3e-2)
+    share = 1 + rest**2 / (0.4 * 0.1**2)
+    assert rolls.t == pytest.approx(1 / (0.2 * G * share), rel=1e-8)
     assert run.contacts.modes[-1, 0] == 2
-    assert np.linalg.norm(speed) == pytest.approx(np.linalg.norm(spin) * 0.1, rel=3e-2)
+    assert np.linalg.norm(speed) == pytest.approx(np.linalg.norm(spin) * rest, rel=1e-9)
 
 
 def test_all_of_them_together_and_fixed_steps() -> None:

@@ -49,7 +49,7 @@ def test_mutants_of_scenarios(tmp_path):
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="named pipes")
-@pytest.mark.timeout(20)
+@pytest.mark.timeout(120)
 def test_what_is_no_file_does_not_hold_us_up(tmp_path):
     os.mkfifo(tmp_path / "pipe.npz")
     with pytest.raises(pp.errors.ParseError, match="not a regular file"):
@@ -125,7 +125,7 @@ SCENARIOS = {
 }
 
 
-@pytest.mark.timeout(20)
+@pytest.mark.timeout(120)
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_scenarios_are_refused_by_line(name, tmp_path):
     text, line, reason = SCENARIOS[name]

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from browser_pages import drawn, until
 from known_systems import four_bar
 from numpy.testing import assert_allclose, assert_array_equal
 
@@ -103,6 +104,7 @@ def pages(tmp_path_factory) -> dict[str, Path]:
 def opened(browser, pages):
     """Opens pages with the network cut; in the end nothing was asked for, and nothing failed."""
     context = browser.new_context(offline=True, viewport={"width": 920, "height": 480})
+    context.set_default_timeout(120_000)
     asked: list[str] = []
     failed: list[str] = []
 
@@ -431,14 +433,11 @@ def test_a_hand_at_rest_moves_a_loop_of_bodies_that_deform(opened):
 def test_time_goes_on_and_stops(opened):
     tab = opened("arm")
     tab.click("#live-play")
-    for _ in range(100):
-        tab.wait_for_timeout(50)
-        if tab.evaluate("page.live.physics.values.t[0]") > 0.02:
-            break
+    until(tab, "page.live.physics.values.t[0] > 0.02")
     tab.click("#live-play")
     t = tab.evaluate("page.live.physics.values.t[0]")
     assert t > 0.02
-    tab.wait_for_timeout(100)
+    drawn(tab)
     assert tab.evaluate("page.live.physics.values.t[0]") == t
 
 
@@ -450,8 +449,7 @@ def test_a_step_that_fails_goes_back_to_the_last_picture_and_the_page_lives_on(o
     values = "(() => { const v = page.live.physics.values; return [...v.q, ...v.v, v.t[0]]; })()"
     assert tab.evaluate(values) == [0.3, -0.2, 0, 0, 0] and not tab.evaluate("page.live.playing")
     tab.evaluate("page.live.physics.values['hold.kp'][0] = 0.3; page.live.set(true)")
-    tab.wait_for_timeout(400)
-    assert tab.evaluate(values)[-1] > 0
+    until(tab, "page.live.physics.values.t[0] > 0")
     assert tab.is_hidden("#live-error") and np.isfinite(tab.evaluate(values)).all()
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from browser_pages import until
+from browser_pages import drawn, until
 
 import phipsi as pp
 from phipsi.interfaces.page.html_file import page_html
@@ -237,7 +237,7 @@ def test_names_are_text_whatever_they_are(browser: Any, hostile_page: Path):
         assert tab.page.locator("#facts h2").text_content() == name
     assert tab.page.locator("#notices").inner_text() == HOSTILE[1]
     assert "<script>window" in tab.page.title()
-    tab.page.wait_for_timeout(200)
+    drawn(tab.page)
     assert tab.run("window.hit") is None
     tab.close()
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from amounts import seeds
-from browser_pages import until
+from browser_pages import drawn, until
 
 import phipsi as pp
 from phipsi.interfaces.page.recorded_scene import frame_times
@@ -505,7 +505,7 @@ def test_it_runs_in_a_browser_and_asks_for_nothing(browser: Any, page: Path, tmp
 
     def shot(at: float, canvas: str, name: str) -> np.ndarray:
         tab.evaluate("t => { setPlaying(false); clock.set(t); }", at)
-        tab.wait_for_timeout(300)
+        drawn(tab)
         file = tmp_path / name
         tab.locator(canvas).first.screenshot(path=str(file))
         return matplotlib.image.imread(file)[..., :3]
@@ -547,7 +547,7 @@ def test_the_pin_of_a_dock_appears_and_vanishes(browser: Any, tmp_path: Path, pa
     green = []
     for t in (0.5, 1.5, 2.2):
         tab.evaluate("t => { setPlaying(false); clock.set(t); }", t)
-        tab.wait_for_timeout(300)
+        drawn(tab)
         tab.locator("#view").first.screenshot(path=str(tmp_path / f"{t}.png"))
         r, g, b = np.moveaxis(matplotlib.image.imread(tmp_path / f"{t}.png")[..., :3], -1, 0)
         green.append(int(((g > 1.5 * r) & (g > b)).sum()))
@@ -567,7 +567,7 @@ def test_forces_are_drawn_and_can_be_hidden(browser: Any, sliding: Any, tmp_path
 
     def yellow(name: str) -> float:
         tab.evaluate("() => { setPlaying(false); clock.set(0.1); }")
-        tab.wait_for_timeout(300)
+        drawn(tab)
         tab.locator("#view").screenshot(path=str(tmp_path / name))
         shot = matplotlib.image.imread(tmp_path / name)[..., :3]
         return float(((shot[..., 0] > 0.6) & (shot[..., 2] < 0.35)).mean())

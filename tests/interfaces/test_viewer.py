@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from browser_pages import drawn
 from known_systems import four_bar
 from numpy.testing import assert_allclose
 
@@ -160,7 +161,7 @@ def test_a_cell_of_a_notebook(browser):
     tab.wait_for_selector("body[data-ready]")
     shots = [tab.screenshot()]
     tab.evaluate("poses => move(poses)", poses)
-    tab.wait_for_timeout(300)
+    drawn(tab)
     shots.append(tab.screenshot())
     tab.evaluate("leave()")
     tab.close()

@@ -10,7 +10,7 @@ from peers import InPinocchio, pinocchio_tree
 from random_models import ALL, branching, chain, model_from_parents, models
 
 import phipsi as pp
-from phipsi.algorithms.identification import physical_parameters as physical
+from phipsi.algorithms.identification import least_squares as physical
 from phipsi.algorithms.identification.regressors import KINETIC_REGRESSOR, REGRESSOR
 from phipsi.errors import InputError, ModelError, SingularMatrixError
 from phipsi.model.inertia import SpatialInertia

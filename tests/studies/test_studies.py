@@ -438,7 +438,7 @@ def raiser(run: Any, draws: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     ("outcome", "options", "why"),
     [
         (killer, {}, "its process died (SIGKILL)"),
-        (sleeper, {"time_limit": 1.0, "retries": 0}, "it took longer than 1 s"),
+        (sleeper, {"time_limit": 3.0, "retries": 0}, "it took longer than 3 s"),
         (eater, {"memory_limit": 8 << 30}, "it needs more memory than it may have"),
     ],
 )

@@ -276,7 +276,7 @@ def vjp(
     names = tuple(name.name if isinstance(name, Expr) else name for name in names)
     if not names:
         raise InputError("say by what to differentiate: pp.vjp(expr, model, ('q', 'v'))")
-    modal = bool(getattr(model, "is_flexible", False))
+    modal = bool(getattr(model, "has_more_rows", False))
     gradients = tuple(gradient(expr, name, modal) for name in names)
     modes = ["blocks" if variable_operator(name, expr) else "apply" for name in names]
     single = isinstance(wrt, (str, Expr))

@@ -373,10 +373,11 @@ def problem_parts(
 
     `gap` and `materials` of slots and stops; `free` and `before` (n,), velocities of rows without
     impulses and before the step, None if nothing rebounds; `bounds` of dry friction, N·m or N.
-    Compliance adds R = 1/(h (h k + d)) to the normal's diagonal, with s = g k/(h k + d), d that of
-    the depth at the start: its force is implicit in the rates, and takes energy away; rigid
-    contacts have R = 0 and s = max(g, 0)/h, and those that close within the step rebound, see
-    `rebound`. A slot that is further away than the margin is not there.
+    Compliance adds R = 1/(h (h k + d)) to the normal's diagonal, d that of the depth at the start,
+    with s = g k/(h k + d) in an overlap, and g/h before it: k times the depth at the end, and d
+    times what the depth has grown by, per h. The force is implicit in the rates, and takes energy
+    away. Rigid contacts have R = 0 and s = max(g, 0)/h, and those that close within the step
+    rebound, see `rebound`. A slot that is further away than the margin is not there.
     """
     layout, table = plan.layout, plan.table
     normals = layout.normals
@@ -386,7 +387,7 @@ def problem_parts(
     k, rigid = materials[:, STIFFNESS], is_rigid(materials)
     d = materials[:, DISSIPATION] + k * materials[:, HUNT_CROSSLEY] * np.maximum(-gap, 0.0)
     firm = np.where(rigid, 1.0, h * k + d)
-    soft = np.where(rigid, np.maximum(gap, 0.0) / h, gap * (k / firm))
+    soft = np.maximum(gap, 0.0) / h + np.where(rigid, 0.0, np.minimum(gap, 0.0) * (k / firm))
     compliance = np.where(rigid, 0.0, 1.0 / (h * firm))
     near = gap + h * np.minimum(free[normals], 0.0) < plan.margins
     inelastic = s = every = np.where(near, soft, 2 * INACTIVE)

@@ -18,6 +18,7 @@ from phipsi.contact.cone_problem import ROWS
 from phipsi.contact.contact_rows import AXIS, SLIDES, RowPlan, contact_axes
 from phipsi.contact.geometry.pair_loops import PairLoop, Read
 from phipsi.contact.geometry.placed_shapes import INACTIVE as NOWHERE
+from phipsi.contact.shared_points import shared_points
 from phipsi.laws import law_operations as ops
 from phipsi.laws.calls import call
 from phipsi.laws.graph import Node
@@ -44,6 +45,7 @@ def row_blocks(plan: RowPlan, origins: Any, slots: Any, pulls: Any = None) -> Ro
 
     All are traced. Rows of a slot without a contact are zero.
     """
+    slots = shared_points(plan.contacts, slots)
     parts: list[list[Any]] = [[], []]
     for run in _runs(plan):
         both = _blocks_of(plan, run, origins, slots)

@@ -3,8 +3,7 @@
 Laws are functions in plain arithmetic, traced to a graph that every backend runs.
 """
 
-from phipsi.laws.networks import policy
 from phipsi.laws.numpy_functions import table
-from phipsi.laws.standard_laws import low_pass, motor, pid
+from phipsi.laws.standard_laws import low_pass, motor, pid, policy
 
 __all__ = ["low_pass", "motor", "pid", "policy", "table"]

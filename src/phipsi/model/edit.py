@@ -25,7 +25,8 @@ from phipsi.model.joint import Joint
 from phipsi.model.joints import Fixed
 from phipsi.model.names import Point
 from phipsi.model.pose import Pose
-from phipsi.model.rotors import fold, with_prefix, without_joints
+from phipsi.model.rotor_inertias import fold
+from phipsi.model.rotors import with_prefix, without_joints
 from phipsi.model.scalars import NUMPY_OPS, as_array
 from phipsi.model.validate import InertiaPolicy, check_body, check_moments
 

@@ -217,17 +217,18 @@ class Molecule:
                 f"array of shape {x.shape}"
             )
         model, q = self.model, self.model.neutral()
-        poses = [_fitted(x[atoms], places) for atoms, places in self._fitting]
-        for k, body in enumerate(self._order):
-            R, r = poses[k]
-            joint, at = model.joints[body], model.q_slices[body]
-            if model.parent[body] < 0:
-                whole = Pose(R, r)
-                q[at] = r if joint.nv == 3 else np.concatenate([whole.quaternion, r])
+        fitted = [_fitted(x[atoms], places) for atoms, places in self._fitting]
+        R, r = np.zeros((model.n_bodies, 3, 3)), np.zeros((model.n_bodies, 3))
+        R[self._order], r[self._order] = map(np.array, zip(*fitted, strict=True))
+        turns = np.swapaxes(R[list(model.parent)], 1, 2) @ R  # from each parent; unused of roots
+        for body, joint in enumerate(model.joints):
+            at = model.q_slices[body]
+            if model.parent[body] >= 0:
+                q[at] = _angle_about(np.array(joint.params[:3]), turns[body])
+            elif joint.nv == 3:
+                q[at] = r[body]
             else:
-                Rp, _ = poses[self._order.index(model.parent[body])]
-                axis = np.array(joint.params[:3])
-                q[at] = _angle_about(axis, Rp.T @ R)
+                q[at] = np.concatenate([Pose(R[body], r[body]).quaternion, r[body]])
         off = np.abs(self.positions(q) - x).max()
         if off > _FITS:
             worst = int(np.abs(self.positions(q) - x).max(axis=1).argmax())

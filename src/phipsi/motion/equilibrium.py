@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.constrained.system import System
 from phipsi.algorithms.dynamics.derivatives import (
-    ConstrainedSolver,
+    KKTSolver,
     inverse_dynamics_derivatives,
 )
 from phipsi.algorithms.dynamics.equations_of_motion import inverse_dynamics
@@ -288,7 +288,7 @@ class _Search:
         columns = {name: by[name][:, at_] for name, at_ in self.chosen.items()}
         if system is None:
             return np.hstack(list(columns.values()))
-        solver, rows = ConstrainedSolver(system, q), system.rows
+        solver, rows = KKTSolver(system, q), system.rows
         G, n = solver.jacobian, system.n_rows
         acc_q, acc_v = solver.accelerations_by(v, zero)
         below = {

@@ -7,7 +7,7 @@ y = ℳ⁻¹ G* S⁺ (rates − G v), both in the mass metric. Both solve
 
     ℳ x = G* μ,   G x = rows
 
-so their derivatives are those of this equation (`ConstrainedSolver.least_by_q`), and inertial
+so their derivatives are those of this equation (`KKTSolver.least_by_q`), and inertial
 parameters change them like efforts −(∂ℳ/∂π) x do.
 """
 
@@ -25,7 +25,7 @@ from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric, tu
 from phipsi.algorithms.constrained.row_rank import RANK
 from phipsi.algorithms.constrained.system import System
 from phipsi.algorithms.dynamics.derivatives import (
-    ConstrainedSolver,
+    KKTSolver,
     forward_dynamics_derivatives,
 )
 from phipsi.algorithms.dynamics.equations_of_motion import forward_dynamics
@@ -250,7 +250,7 @@ class Projection:
         moved = np.broadcast_to(np.eye(nv), (len(self.v), nv, nv))
         found: list[Solve] = []  # q, x, and δq by efforts, so far
         for c in self.corrections:
-            solver = ConstrainedSolver(system, c.q, RANK)
+            solver = KKTSolver(system, c.q, RANK)
             slope = rows.has_position[:, None] * solver.jacobian  # of the residual
             by_q = solver.least_by_q(c.step, -c.residual) - solver.least(slope)
             right = chart.right(c.step)
@@ -259,7 +259,7 @@ class Projection:
             moved = np.where(taken, through @ moved, moved)
             found = [(q, x, np.where(taken, through @ e, e)) for q, x, e in found]
             found.append((c.q, c.step, np.where(taken, right @ solver.by_efforts, 0.0)))
-        solver = ConstrainedSolver(system, self.q, RANK)
+        solver = KKTSolver(system, self.q, RANK)
         # one more, of length zero: this state is on the constraints, those beside it are projected
         last = np.eye(nv) - solver.least(rows.has_position[:, None] * solver.jacobian)
         moved = last @ moved

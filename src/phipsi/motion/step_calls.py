@@ -296,7 +296,7 @@ def products(
 
     `inputs` are those of the form; `options` those of `compile`.
     """
-    modal, words = model.is_flexible, ("inertia" if x == "M" else x for x in names)
+    modal, words = model.has_more_rows, ("inertia" if x == "M" else x for x in names)
     gradients = tuple(gradient(form, x, modal) for x in words)
     callee = ProgramCall(gradients, model, **options, same_operand=True)
     place, shapes = {**inputs, "x": weight}, callee.native.program.input_shapes

@@ -312,7 +312,7 @@ class StepGraph:
             if points:  # the dynamics have the velocities of bodies already
                 forms, modes = [*forms, J @ v], (*modes, "apply")
             more = {"pose": pose} if shared and points else {}
-            if shared and not self.model.is_flexible:
+            if shared and not self.model.has_more_rows:
                 more |= {G.name: G, INNOVATIONS.name: D.inv}
             options: Any = {"given": self._given, "mode": (*modes, *["blocks"] * len(more))}
             options |= {"inspects": self._given, **({"points": points} if points else {})}

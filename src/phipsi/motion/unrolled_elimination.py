@@ -89,7 +89,7 @@ def _elimination(system: System, names: frozenset[str]) -> Elimination | None:
         at = ConstraintMetric(rows, q)
         _, _, _, G, M = rows.with_mass_matrix(q)
         size = np.einsum("nii->ni", M)
-        if "M" in names or (names and not system.is_flexible):
+        if "M" in names or (names and not system.has_more_rows):
             half = rng.standard_normal((system.model.n_bodies, 6, 6))
             program = compile(mass_matrix, system.model, mode="dense", given=("M",))
             M = program(q, half @ half.swapaxes(-1, -2))

@@ -354,13 +354,13 @@ class _Runner:
 
     def _rates(self, model: Model, q: Array, momentum: Array) -> Array:
         """ℳ⁻¹ momentum; results of bodies that deform are not kept for the next change."""
-        if model.is_flexible:
+        if model.has_more_rows:
             return program_of(MASS_MATRIX.inv, model)(q, momentum)
         return self.stages.rates(model, q, momentum)
 
     def _impulse(self, system: System, q: Array, v: Array) -> tuple[Array, Array]:
         """Rates after all rows acted at once, and their impulses."""
-        if system.model.is_flexible:
+        if system.model.has_more_rows:
             return constraint_impulse(system, q, v)
         return self.stages.impulse(system, q, v, system.rates)
 

@@ -201,6 +201,8 @@ class ContactEvents:
         modes = self.kinds(contacts.modes)[:k]
         if state is None:
             return np.full((k, 6), np.nan), modes, np.full(rest.shape, np.nan)
+        forces = contacts.contained(state, forces)
+        rest = forces[len(contacts.motion.table.slot) :]
         return contacts.motion.world(state, forces), modes, rest
 
     def joint_forces(self, rows: Array) -> dict[str, Array]:

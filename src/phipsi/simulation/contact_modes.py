@@ -33,6 +33,7 @@ from phipsi.model.model import Model
 from phipsi.motion.contact_motion import ContactMotion, Rows, RowState
 from phipsi.simulation.contact_phase import Decision, Margins, Modes, Phase, RowNumbers
 from phipsi.simulation.run_constraints import RunConstraints
+from phipsi.simulation.self_stress import farthest_inside
 from phipsi.simulation.stepper import Diverged
 
 Array = NDArray[Any]
@@ -63,6 +64,8 @@ _SUNK = 1e-12
 """Depth (m) at which a slot that gives carries nothing yet."""
 _NEAR = 0.02
 """Gaps (m, or rad) of what may come to overlap where bodies are moved apart."""
+_GONE = 1e3
+"""Gap (m) of a slot that gives, whose feature is gone: it pulls a little, and ends the phase."""
 _LOST = 1e-6
 """Gap (m) at which a closed slot has no contact any more: its feature is gone."""
 
@@ -103,6 +106,7 @@ class ContactModes:
         self.names = self.motion.plan.names
         self._none = self.at.no_modes()
         self.modes = self._none
+        self._stress: tuple[Array, Array]
         n = self.motion.layout.n_rows
         self.forces, self.power, self.worst_residual = np.zeros(n), 0.0, 0.0
 
@@ -205,13 +209,47 @@ class ContactModes:
         if at.gives.size:  # a known force in place of an equation
             own, here = W[at.keep, at.keep][at.gives], at.given_by
             push = self.at.push(state.gap, state.rate[self.normals])[here]
+            gone = state.gap[here] > _GONE
+            own, push = np.where(gone, 1.0, own), np.where(gone, -1.0, push)
             WT[at.gives], free[at.gives] = 0.0, -own * push
             WT[at.gives, at.gives] = own
         A = WT / size
         if at.is_regular is None:
             at.is_regular = bool(np.linalg.cond(A) < _REGULAR)
-        x = np.linalg.solve(A, -free) if at.is_regular else _least(A, -free)
-        return T @ (x / size) + known, W
+        if at.is_regular:
+            return T @ (np.linalg.solve(A, -free) / size) + known, W
+        self._stress = A, T / size
+        return T @ (_least(A, -free) / size) + known, W
+
+    def contained(self, state: RowState, forces: Array) -> Array:
+        """Forces (n,) of the phase inside their cones, where the motion leaves them free.
+
+        The least forces, and where these are outside, others with which the motion is the same.
+        """
+        at, stuck = self.at, self.at.active(self.modes.closed) & ~self.modes.slips
+        normal, rows = forces[self.normals], self.phase.rows
+        if self.phase.is_regular or not stuck.any():
+            return forces
+        if (at.ratio(forces) <= at.bounds(normal, state.bounds))[stuck].all():
+            return forces
+        A, T = self._stress
+        _, sizes, V = np.linalg.svd(A)
+        Z = np.zeros((len(forces), int(np.sum(sizes <= _RANK * sizes[0]))))
+        if not Z.shape[1]:
+            return forces
+        Z[rows] = T @ V[len(sizes) - Z.shape[1] :].T
+        closed = np.flatnonzero(self.modes.closed & ~at.soft)  # these only push
+        bound = np.append(at.bounds(normal, state.bounds)[stuck], normal[closed])
+        by_bound = np.zeros((len(at.heads), Z.shape[1]))
+        by_bound[at.has_head] = Z[self.normals[at.heads[at.has_head]]]
+        by_bound = np.append(by_bound[stuck], Z[self.normals[closed]], axis=0)
+        most = int(at.members.sum(axis=1).max())
+        force, by_force = np.zeros((len(bound), most)), np.zeros((len(bound), most, Z.shape[1]))
+        for i, g in enumerate(np.flatnonzero(stuck)):
+            mine = np.flatnonzero(at.group == g)
+            c, d = at.coefficients[mine], np.arange(len(mine))
+            force[i, d], by_force[i, d] = forces[mine] / c, Z[mine] / c[:, None]
+        return forces + Z @ farthest_inside(bound, force, by_bound, by_force)
 
     def _regular(self, state: RowState, W: Array) -> Array:
         """W_nn − μ W_nt e of the slots (k,) beside W_nn."""
@@ -274,6 +312,7 @@ class ContactModes:
         regular = self._regular(state, W)
         force = np.zeros(len(self.forces))
         force[rows] = found
+        force = self.contained(state, force)
         normal = force[self.normals]
         push[closed] = normal[closed]
         mine = at.active(closed)

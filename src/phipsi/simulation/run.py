@@ -540,6 +540,7 @@ class _Run:
             integrator=self.method.name,
             stored=self.equations.potential_energy,
             acting=self.equations.element_forces if self.equations.forces else None,
+            elements=self.equations.forces.bound,
             dense=self.dense,
             system=self.system,
             quadratures=dict(zip(beside.names, found[:-1].T, strict=True)),

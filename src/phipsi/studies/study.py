@@ -21,8 +21,7 @@ from phipsi.simulation.simulator_results import SimulatorRun
 from phipsi.simulation.simulator_state import SimulatorState
 from phipsi.studies.block_workers import RaisedInFunction
 from phipsi.studies.crossings import checked_events, crossings
-from phipsi.studies.draws import Draws
-from phipsi.studies.named_draws import NamedDraws
+from phipsi.studies.draws import Draws, NamedDraws
 from phipsi.studies.rare_events import RareEvent, subset_simulation
 from phipsi.studies.run_study import run_study
 from phipsi.studies.study_results import StudyResults, load_results

@@ -75,7 +75,7 @@ class Lowering:
     ) -> None:
         self.given, self.armature, self.model, self.options = given, armature, model, options
         self.has_names = False  # whether names were looked up in the model
-        flexible = model is not None and model.is_flexible
+        flexible = model is not None and model.has_more_rows
         self.blocks = Blocks(given, axes, armature, self.vector, diagonal_blocks, flexible, laws)
         self.builder = self.blocks.builder
         self._whole_matrix = whole_matrix

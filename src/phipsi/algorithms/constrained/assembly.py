@@ -175,7 +175,7 @@ def project_velocity(at: ConstraintMetric, v: Array) -> Array:
 # ---- why there is none ------------------------------------------------------------------------
 
 
-def open_loops(
+def why_open(
     rows: ClosureRows,
     q: Array,
     tolerance: float,

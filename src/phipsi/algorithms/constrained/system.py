@@ -314,7 +314,7 @@ class System(Model):
         **Cost:** per step the Jacobian of the closure frames and an O(nv³) solve.
         **Source:** theory/closed-chains 10.
         """
-        from phipsi.algorithms.constrained.assembly import open_loops, search
+        from phipsi.algorithms.constrained.assembly import search, why_open
 
         start, batch = self._flat(self.model.neutral() if q0 is None else q0, real=True)
         _check_search(tolerance=tolerance, max_iterations=max_iterations, restarts=restarts)
@@ -342,7 +342,7 @@ class System(Model):
         if not closed.all():
             worst = int(np.flatnonzero(~closed)[0])
             raise ConvergenceError(
-                open_loops(
+                why_open(
                     self.rows, q[worst], tolerance, steps, failed=int((~closed).sum()), count=len(q)
                 ),
                 answer,
@@ -365,10 +365,10 @@ class System(Model):
         **Source:** theory/closed-chains 10 and 11.
         """
         from phipsi.algorithms.constrained.assembly import (
-            open_loops,
             project_position,
             project_velocity,
             rate_errors,
+            why_open,
         )
 
         flat, batch, rates = self._flat_state(q, v, real=True)
@@ -376,7 +376,7 @@ class System(Model):
         found, closed, at = project_position(self.rows, flat, tolerance)
         if not closed.all():
             worst = int(np.flatnonzero(~closed)[0])
-            text = open_loops(self.rows, found[worst], tolerance)
+            text = why_open(self.rows, found[worst], tolerance)
             raise ConvergenceError(text, found.reshape(*batch, self.model.nq))
         new = project_velocity(at, rates)
         wrong = rate_errors(at, new)

@@ -135,7 +135,7 @@ def coriolis(model: Model, q: ArrayLike, nu: ArrayLike, **options: Unpack[CallOp
     >>> bool(abs(mu @ nu) < 1e-12)
     True
     """
-    calls, modal = Calls(options), bool(getattr(model, "is_flexible", False))
+    calls, modal = Calls(options), bool(getattr(model, "has_more_rows", False))
     program = program_of(_coriolis(modal), model, "apply", coriolis)
     return calls.finish(calls(program, q, calls(program_of(RATES_OF_INNOVATIONS, model), q, nu)))
 

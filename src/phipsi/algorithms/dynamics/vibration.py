@@ -24,8 +24,8 @@ from numpy.typing import ArrayLike, NDArray
 from phipsi.algorithms.constrained.assembly import open_loops_at
 from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
 from phipsi.algorithms.constrained.constraint_rows import rows_of
-from phipsi.algorithms.dynamics.constraint_forces import constrained_motion
-from phipsi.algorithms.dynamics.derivatives import ConstrainedSolver
+from phipsi.algorithms.dynamics.constraint_forces import motion_and_multipliers
+from phipsi.algorithms.dynamics.derivatives import KKTSolver
 from phipsi.algorithms.dynamics.equations_of_motion import (
     bias_forces,
     mass_matrix,
@@ -166,8 +166,8 @@ def _vibrations(
     turns = model.qdot(np.broadcast_to(at, (model.nv, model.nq)), np.eye(model.nv))
     stiffness = np.imag(bias_forces(model, at + 1j * _STEP * turns, rates)).T / _STEP
     if mechanism.n_rows:
-        _, f = constrained_motion(mechanism, at, rates, efforts)
-        stiffness = stiffness + ConstrainedSolver(mechanism, at).loads_by_q(f)
+        _, f = motion_and_multipliers(mechanism, at, rates, efforts)
+        stiffness = stiffness + KKTSolver(mechanism, at).loads_by_q(f)
     if rates.any():
         return _about_motion(model, at, rates, possible, possible.T @ stiffness @ possible)
     squares, shapes = _separated(possible, (stiffness + stiffness.T) / 2)
@@ -236,7 +236,7 @@ def _possible(mechanism: Model, q: Array, v: Array, free: Array) -> Array:
             "    q = pp.equilibrium(system, q=q).q"
         )
     G = rows.jacobian(q)
-    change = ConstrainedSolver(mechanism, q).rates_by_q(v)
+    change = KKTSolver(mechanism, q).rates_by_q(v)
     limit = _CLOSED * (1 + np.abs(G).max(initial=0.0)) * (1 + np.abs(v).max(initial=0.0))
     if np.abs(G @ v).max() > limit or np.abs(change).max() > limit or rows.rates.any():
         raise InputError(

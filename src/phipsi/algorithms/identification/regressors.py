@@ -13,7 +13,7 @@ from phipsi.compiler import Form, evaluate, program_of
 from phipsi.expressions.node import Expr
 from phipsi.model.mechanisms import of_given_motion, of_modes, of_rigid_bodies, of_trees, tree_of
 from phipsi.model.model import Model
-from phipsi.model.rotors import fold
+from phipsi.model.rotor_inertias import fold
 from phipsi.operators import H, V, a, cross, gravity, phi, pose, regress, rigid_cross, vdot
 
 Array = NDArray[Any]
@@ -84,7 +84,7 @@ def regressor(
     if not (armature or viscous or coulomb):
         return evaluate(_REGRESSOR, regressor, model, (q, v, vdot), options)
     model, calls = tree_of(model, regressor), Calls(options)
-    out = calls(program_of(regressor_form(model.is_flexible), model, "dense"), q, v, vdot)
+    out = calls(program_of(regressor_form(model.has_more_rows), model, "dense"), q, v, vdot)
     rates, accelerations = np.asarray(v), np.asarray(vdot)
     more = [
         *([accelerations] if armature else []),

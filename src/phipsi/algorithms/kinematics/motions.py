@@ -234,7 +234,7 @@ def jacobian_dot(
     >>> jacobian_dot(planar_arm(2), [0.0, 0.0], [1.0, 0.0], [("link2", (1, 0, 0))])[3]
     array([-2., -1.])
     """
-    modal = bool(getattr(model, "is_flexible", False))
+    modal = bool(getattr(model, "has_more_rows", False))
     form = jacobian_dot_with_modes() if modal else JACOBIAN_DOT
     program = program_at(form, model, points, axes, jacobian_dot, "dense")
     return program.evaluate((q, v), options)

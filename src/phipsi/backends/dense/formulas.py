@@ -18,6 +18,7 @@ from phipsi.backends.dense import modal_variations as changes
 from phipsi.backends.dense.configuration import Configuration
 from phipsi.backends.dense.world_rows import rows_rate
 from phipsi.model.dual import hinge_axes_along
+from phipsi.model.flexible_hinge import rates_of_rows
 from phipsi.spatial import crm, crq, skew
 from phipsi.spatial import phi as rigid
 
@@ -31,9 +32,9 @@ def hinge_map(c: Configuration) -> Array:
     """H: the transposed joint axes of each body."""
     joints = c.model.joints
     out = c.hinges(lambda k: joints[k].hinge_axes(joints[k].params, c.joint_q(k), c.ops))
-    for n, s, at in zip(c.model.modes, c.model.v_slices, c.rows, strict=True):
-        if n:
-            out[s.stop - n : s.stop, at.stop - n : at.stop] = np.eye(n)
+    for joint, s, at in zip(joints, c.model.v_slices, c.rows, strict=True):
+        for i, rate in enumerate(rates_of_rows(joint)):
+            out[s.start + rate, at.start + 6 + i] = 1
     return out
 
 
@@ -183,7 +184,7 @@ def inertia_of(c: Configuration, pi: Array) -> Array:
 
     def inertia(k: int) -> Array:
         m, cx, cy, cz, xx, yy, zz, xy, xz, yz = pi[10 * k : 10 * k + 10, 0]
-        size = 6 + c.model.modes[k]
+        size = c.rows[k].stop - c.rows[k].start
         out, h = c.zeros(size, size), skew(c.array([cx, cy, cz]))
         out[:3, :3] = c.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
         out[:3, 3:6], out[3:6, :3] = h, -h

@@ -87,7 +87,7 @@ def plan_native(program: SweepProgram, target: Target | None = None) -> tuple[Un
     phases = rematerialise(phases, outputs)
     check("rematerialisation", phases, before)
     pairs = [x for p in phases for x in p.pairs]
-    modes = max(program.model.modes, default=0)
+    modes = max(program.model.more_rows, default=0)
     plan = planning.make_plan([s for p in phases for s in p.steps], pairs, outputs, widest, modes)
     check("plan", plan, phases, widest)
     unit = Unit(program, target, tables, results, phases, plan)
@@ -99,7 +99,7 @@ def plan_native(program: SweepProgram, target: Target | None = None) -> tuple[Un
 def can_run(program: SweepProgram) -> bool:
     """True if the program has native code: no operands of several columns, something to compute."""
     results = program.lowered.results
-    if program.model.is_flexible and any(map(_of_whole_bodies, results)):
+    if program.model.has_more_rows and any(map(_of_whole_bodies, results)):
         return False
     layouts = all(r.layout != "columns" for r in results)
     if not layouts or program.model.nv == 0 or not planning.supported(program.steps):

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from phipsi.algorithms.constrained.system import System
 from phipsi.algorithms.dynamics.energy import KINETIC_ENERGY
-from phipsi.algorithms.forms import FORWARD_DYNAMICS, INVERSE_DYNAMICS, closed_form
+from phipsi.algorithms.forms import FORWARD_DYNAMICS, INVERSE_DYNAMICS, forward_with_rows
 from phipsi.algorithms.kinematics import motions
 from phipsi.backends.program import Program
 from phipsi.backends.storage_layout import vector_shape
@@ -115,7 +115,7 @@ class ExpressionBridge(Bridge):
     @cached_property
     def _changes(self) -> tuple[Any, ...]:
         """The derivative by every input: an operator, or a family where there is none."""
-        modes = self.model.is_flexible
+        modes = self.model.has_more_rows
         return tuple(diff(self.expr, name, modes=modes) for name in self.names)
 
     @cached_property
@@ -412,7 +412,7 @@ class Functions:
     def forward_dynamics(self, model: Model | System, q: Any, v: Any, tau: Any) -> Any:
         """Joint accelerations (..., nv) that efforts cause; see `phipsi.forward_dynamics`."""
         loops = isinstance(model, System) and model.n_rows > 0
-        form = closed_form(None, False, False)[0] if loops else FORWARD_DYNAMICS
+        form = forward_with_rows(None, False, False)[0] if loops else FORWARD_DYNAMICS
         return self._kept(ExpressionBridge, form, model, None, None)(q, v, tau)
 
     @of_trees(

@@ -26,7 +26,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.algorithms.dynamics.energy import KINETIC_ENERGY
-from phipsi.algorithms.identification.regressors import inertial_parameters
 from phipsi.backends.failures import STATUS_WORDS
 from phipsi.compiler import compile
 from phipsi.contact.contact_rows import IMPULSES
@@ -109,6 +108,7 @@ class LivePhysics:
             "v": [[at.start, at.stop] for at in model.v_slices],
             "coordinates": coordinates(model),
             "modes": modal_places(model),
+            "moreRows": model.has_more_rows,
             "statuses": {str(code): text for code, text in STATUS_WORDS.items()},
             "functions": {n: vars(f) for n, f in self.functions.items()},
             "places": self.places,
@@ -279,7 +279,7 @@ def _plans(live: Simulator) -> dict[str, Plan]:
     energies.append(of_laws + elastic)
     seen = {"poses": poses, "energies": as_node(np.stack(energies))}
     tau = {"tau": model.nv}
-    if model.is_flexible:
+    if model.has_more_rows:
         names, found = ("inverse", "jacobians"), admittance(graph, start.q, model)
     else:
         articulated = ProgramCall((P, D, G), model, given=graph._given, mode=("blocks",) * 3)
@@ -328,7 +328,7 @@ def _first_moment(poses: Node, live: Simulator) -> Any:
     if INERTIA in live._graph._named:
         ten: Any = Traced(ops.given(INERTIA, shape))
     else:
-        ten = inertial_parameters(model).reshape(shape)
+        ten = np.reshape([x.parameters for x in model.inertias], shape)
     own = np.einsum("nij,nj->ni", X[:, :3, :3], ten[:, 1:4])
     return (ten[:, 0][:, None] * X[:, :3, 3] + own).sum(axis=0)
 

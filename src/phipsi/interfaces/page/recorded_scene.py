@@ -51,6 +51,7 @@ def recorded_scene(trajectory: Trajectory) -> dict[str, Any]:
     X = motions.poses(model, q).reshape(len(times), -1, 4, 4)
     if trajectory.system is not None:
         what.constraints = trajectory.system.constraints
+    what.forces = trajectory.elements
     description = what.description(q)
     poses = np.concatenate([matrix_to_quat(X[..., :3, :3]), X[..., :3, 3]], axis=-1)
     size = description["radius"]
@@ -135,6 +136,9 @@ def _with_efforts(
     out: list[dict[str, Any]] = []
     for one in machines:
         row, count = one["rows"]
+        if not count:  # a force element
+            out.append(one)
+            continue
         rates = [model.v_slices[k].start for k in one["bodies"]]
         out.append({**one, "efforts": packed(efforts[:, row : row + count].sum(1)[:, rates])})
     return out

@@ -28,7 +28,7 @@ class PhipsiPhysics {
       this._functions[name] = (n) => exports[f.rollout](n, ...addresses);
     }
     this.first = Object.fromEntries(Object.entries(description.first).map(([name, x]) => [name, doubles(x)]));
-    this.hasModes = description.modes.length > 0;
+    this.hasModes = description.moreRows; // or rotors on skew axes: blocks of bodies have more than six rows
     this.hasLoops = "close" in functions;
     this.hasHandles = description.handles.includes("live_hand");
     this.reset();
@@ -91,7 +91,7 @@ class PhipsiPhysics {
     return out;
   }
 
-  // P (6, 6), D (r, r), G (6, r) of the articulated body k, as rows; null where bodies deform
+  // P (6, 6), D (r, r), G (6, r) of the articulated body k, as rows; null where they have more rows
   blocks(k) {
     if (this.hasModes) return null;
     this._call("blocks");
