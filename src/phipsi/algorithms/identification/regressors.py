@@ -11,7 +11,14 @@ from numpy.typing import ArrayLike, NDArray
 from phipsi.backends.options import CallOptions, Calls
 from phipsi.compiler import Form, evaluate, program_of
 from phipsi.expressions.node import Expr
-from phipsi.model.mechanisms import of_given_motion, of_modes, of_rigid_bodies, of_trees, tree_of
+from phipsi.model.mechanisms import (
+    of_constant_rotors,
+    of_given_motion,
+    of_modes,
+    of_rigid_bodies,
+    of_trees,
+    tree_of,
+)
 from phipsi.model.model import Model
 from phipsi.model.rotor_inertias import fold
 from phipsi.operators import H, V, a, cross, gravity, phi, pose, regress, rigid_cross, vdot
@@ -40,6 +47,7 @@ _NOT_ALL = (
 INERTIAL = ("m", "mcx", "mcy", "mcz", "Jxx", "Jyy", "Jzz", "Jxy", "Jxz", "Jyz")
 
 
+@of_constant_rotors
 @of_modes
 @of_trees(
     "the efforts at its joints also hold the constraint forces, which the parameters do not "
@@ -97,6 +105,7 @@ def regressor(
     return calls.finish(out)
 
 
+@of_constant_rotors
 @of_modes
 @of_given_motion
 def inertial_parameters(
@@ -132,6 +141,7 @@ def inertial_parameters(
     )
 
 
+@of_constant_rotors
 @of_modes
 @of_given_motion
 def parameter_names(
