@@ -30,7 +30,7 @@ IK_GOAL = 30
 FLANGE = "panda_link8"
 GOALS = {
     "forward_dynamics": 1,
-    "frame_poses": 2,
+    "poses": 2,
     "inverse_dynamics, f_ext": 2,
     "forward_dynamics, f_ext": 2,
     "inverse_dynamics, points and f0": 2,
@@ -50,12 +50,12 @@ def calls() -> dict[str, Callable[[], object]]:
     v, vdot, tau = rng.standard_normal((3, model.nv))
     f_ext = rng.standard_normal((model.n_bodies, 6))
     points, f0 = [("ee_link", (0.0, 0.0, 0.1))], rng.standard_normal((1, 6))
-    torque = pp.controllers.ComputedTorque(model, q + 0.1, kp=100, kd=20)
-    goal = pp.frame_poses(model, q + 0.1, ["ee_link"])[0]
-    space = pp.controllers.OperationalSpace(model, "ee_link", goal, kp=100, kd=20)
+    torque = pp.control.ComputedTorque(model, q + 0.1, kp=100, kd=20)
+    goal = pp.poses(model, q + 0.1, ["ee_link"])[0]
+    space = pp.control.OperationalSpace(model, "ee_link", goal, kp=100, kd=20)
     functions = (
         lambda: pp.forward_dynamics(model, q, v, tau),
-        lambda: pp.frame_poses(model, q),
+        lambda: pp.poses(model, q, model.frames),
         lambda: pp.inverse_dynamics(model, q, v, vdot, f_ext=f_ext),
         lambda: pp.forward_dynamics(model, q, v, tau, f_ext=f_ext),
         lambda: pp.inverse_dynamics(model, q, v, vdot, points=points, f0=f0),
@@ -102,7 +102,7 @@ def searches() -> tuple[pp.Model, np.ndarray, np.ndarray]:
     q = arm.random_configuration(rng, STARTS)
     off = rng.standard_normal(q.shape)
     starts = q + OFF * off / np.linalg.norm(off, axis=1, keepdims=True)
-    return arm, pp.frame_poses(arm, q, [FLANGE])[:, 0], starts
+    return arm, pp.poses(arm, q, [FLANGE])[:, 0], starts
 
 
 def own_searches() -> tuple[float, float]:

@@ -19,7 +19,7 @@ def standing(name: str) -> tuple[pp.System, np.ndarray]:
     """A humanoid with both feet welded to the ground where they are."""
     model = robots.load_robot(name)
     q = model.neutral()
-    poses = dict(zip(model.body_names, pp.body_poses(model, q), strict=True))
+    poses = dict(zip(model.body_names, pp.poses(model, q), strict=True))
     welds = [
         c.Weld(name=foot, a=(foot, pp.Pose()), b=("world", _pose(poses[foot])))
         for foot in FEET[name]
@@ -98,7 +98,7 @@ def arms_on_object(arms: int, joints: int = 7) -> tuple[pp.System, np.ndarray]:
     for k, joint in enumerate(model.joints):
         if joint.kind == "revolute":
             q[model.q_slices[k]] = rng.uniform(-1, 1)
-    poses = dict(zip(model.body_names, pp.body_poses(model, q), strict=True))
+    poses = dict(zip(model.body_names, pp.poses(model, q), strict=True))
     tips = [f"arm{i}.{joints - 1}" for i in range(arms)]
     held = np.linalg.inv(poses["object"])
     welds = [c.Weld(name=t, a=(t, pp.Pose()), b=("object", _pose(held @ poses[t]))) for t in tips]

@@ -95,7 +95,7 @@ NAMED = (
     ("inverse mass matrix", ("mass_matrix_inverse",), "q", ("UR5", "G1"), BOTH, {}),
     ("mass matrix", ("mass_matrix",), "q", ("Talos",), (MANY,), {}),
     ("inverse mass matrix", ("mass_matrix_inverse",), "q", ("Talos",), (MANY,), {}),
-    ("body poses", ("body_poses",), "q", ("G1",), BOTH, {}),
+    ("body poses", ("poses",), "q", ("G1",), BOTH, {}),
     ("Jacobian of two feet", ("jacobian",), "q", ("G1",), BOTH, {"points": FEET}),
     ("kinetic energy", ("kinetic_energy",), "q v", ("G1",), BOTH, {}),
     ("forward dynamics", ("forward_dynamics",), "q v tau", ("chain of 100",), (ONE,), {}),

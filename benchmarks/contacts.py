@@ -135,7 +135,7 @@ def pushing() -> Setting:
     q = model.neutral().copy()
     bent = np.array([0.0, 0.6, 1.6, 0.0, 0.0, 0.0])
     q[[model.q_slice(x).start for x in joints]] = bent
-    hand = pp.body_poses(model, q)[model.body_index("link5")] @ [0, 0, 0.05, 1]
+    hand = pp.poses(model, q)[model.body_index("link5")] @ [0, 0, 0.05, 1]
     q[model.q_slice("box")] = [1, 0, 0, 0, hand[0] + 0.145, 0, 0.1]
     target = bent + [0.0, 0.5, -0.5, 0.0, 0.0, 0.0]
     v = 0.05 * np.random.default_rng(3).standard_normal((BATCH, model.nv))

@@ -92,7 +92,7 @@ def functions(model: pp.Model, s: States, what: str, size: int | None) -> Callab
     named = {
         "inverse dynamics": (pp.inverse_dynamics_derivatives, s.vdot),
         "forward dynamics": (pp.forward_dynamics_derivatives, s.tau),
-        "efforts by parameters": (pp.regressor, s.vdot),
+        "efforts by parameters": (pp.identification.regressor, s.vdot),
     }
     function, third = named[what]
     if size is None:
@@ -122,7 +122,7 @@ def main() -> None:
             peer = Pinocchio(name, model, s)
             ours = functions(model, s, what, None)()
             if what == "efforts by parameters":
-                ours = (ours @ pp.inertial_parameters(model),)
+                ours = (ours @ pp.identification.inertial_parameters(model),)
             for x, y in zip(ours, answers(peer, what, 0), strict=True):
                 error = np.abs(x - y).max() / max(1.0, np.abs(y).max())
                 assert error < 1e-8, (what, name, error)

@@ -19,7 +19,7 @@ HERE = pathlib.Path(__file__).parent
 ARMS = (2, 4, 8, 16, 32)
 
 
-def grasp(arms: int) -> tuple[pp.Grasp, np.ndarray]:
+def grasp(arms: int) -> tuple[pp.grasping.Grasp, np.ndarray]:
     """Arms in a circle, each welded to the ball where its tool happens to be."""
     b = pp.ModelBuilder()
     ball = pp.SpatialInertia(5, (0, 0, 0), 0.1)
@@ -30,13 +30,13 @@ def grasp(arms: int) -> tuple[pp.Grasp, np.ndarray]:
         foot = pp.Pose(None, (2 * np.cos(turn), 2 * np.sin(turn), 0))
         model = model.attach(arm, placement=foot, prefix=f"a{i}_")
     q = model.random_configuration(0)
-    back = np.linalg.inv(pp.body_poses(model, q)[model.body_index("ball")])
+    back = np.linalg.inv(pp.poses(model, q)[model.body_index("ball")])
     held = []
     for i in range(arms):
-        X = back @ pp.frame_poses(model, q, [f"a{i}_tool"])[0]
+        X = back @ pp.poses(model, q, [f"a{i}_tool"])[0]
         place = ("ball", pp.Pose(X[:3, :3], X[:3, 3]))
-        held.append(pp.contacts.Rigid(name=f"c{i}", finger=f"a{i}_tool", object=place))
-    return pp.Grasp(model, object="ball", contacts=held), q
+        held.append(pp.grasping.Rigid(name=f"c{i}", finger=f"a{i}_tool", object=place))
+    return pp.grasping.Grasp(model, object="ball", contacts=held), q
 
 
 def best(call, repeats: int) -> float:

@@ -16,7 +16,7 @@ print(butane)
 angles = np.radians(np.arange(-180, 181, 2))
 q = np.tile(butane.home, (len(angles), 1))
 q[:, -1] = angles - np.pi  # built in trans, where the dihedral is 180°
-density = np.exp(0.5 * pp.log_det_mass_matrix(butane.model, q))
+density = np.exp(0.5 * pp.diagonal_dynamics.log_det_mass_matrix(butane.model, q))
 density /= density[:-1].mean()
 print(f"rigid bonds: {density[120]:.6f} of uniform at 60°, {density[0]:.6f} in trans (180°)")
 

@@ -48,7 +48,7 @@ q = robot.neutral()
 for side in ("left", "right"):
     for joint, angle in (("hip_pitch", -0.3), ("knee", 0.6), ("ankle_pitch", -0.3)):
         q[robot.q_slice(f"{side}_{joint}")] = angle
-soles = pp.frame_poses(robot, q, ["left_sole", "right_sole"])
+soles = pp.poses(robot, q, ["left_sole", "right_sole"])
 feet = [
     pp.constraints.Weld(name=f"{s} foot", a=f"{s}_sole", b=("world", pp.Pose(X[:3, :3], X[:3, 3])))
     for s, X in zip(("left", "right"), soles, strict=True)

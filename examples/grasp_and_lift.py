@@ -51,7 +51,7 @@ def drives(t, q, v):
 laws = drives.on(["palm", "left", "right"])
 sim = pp.Simulator(hand, laws, DT, integrator="time_stepping", given=("inertia",))
 masses = np.array([0.5, 1.0, 1.9, 2.2])
-own = np.tile(pp.inertial_parameters(model).reshape(-1, 10), (len(masses), 1, 1))
+own = np.tile(pp.identification.inertial_parameters(model).reshape(-1, 10), (len(masses), 1, 1))
 own[:, model.body_index("crate")] *= masses[:, None]
 q = model.neutral().copy()
 q[model.q_slice("crate")][4:] = 0, 0, EDGE / 2

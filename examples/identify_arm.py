@@ -10,7 +10,9 @@ rng = np.random.default_rng(1)
 drawing = pp.examples.seven_joint_arm(armature=0.1)  # values from the drawings
 
 # The machine itself: other masses, another payload, rotors and friction. Nobody knows these.
-bodies = pp.inertial_parameters(drawing).reshape(7, 10) * rng.uniform(0.8, 1.2, (7, 1))
+bodies = pp.identification.inertial_parameters(drawing).reshape(7, 10) * rng.uniform(
+    0.8, 1.2, (7, 1)
+)
 rotors = rng.uniform(0.05, 0.2, 7)
 machine = drawing.with_inertial_parameters(bodies, armature=rotors)
 viscous, coulomb = rng.uniform(0.2, 1.0, 7), rng.uniform(0.3, 1.5, 7)
@@ -20,10 +22,10 @@ noise = np.array([0.8, 0.8, 0.5, 0.5, 0.2, 0.1, 0.05])  # N·m
 def random_path(frequencies=5, period=10.0):
     """A random Fourier series within 60 % of the joint limits and 1.5 rad/s."""
     a, b = rng.standard_normal((2, 7, frequencies))
-    path = pp.references.FourierPath(drawing, np.zeros(7), a, b, period)
+    path = pp.control.FourierPath(drawing, np.zeros(7), a, b, period)
     state = path(np.linspace(0, period, 400))
     scale = np.minimum(0.6 * drawing.upper / np.abs(state.q).max(0), 1.5 / np.abs(state.v).max(0))
-    return pp.references.FourierPath(
+    return pp.control.FourierPath(
         drawing, np.zeros(7), scale[:, None] * a, scale[:, None] * b, period
     )
 
@@ -36,7 +38,7 @@ def measure(path, t):
 
 
 # 1. Identifiable parameters, and an exciting motion: the best of random ones.
-base = pp.base_parameters(drawing, armature=True, viscous=True, coulomb=True)
+base = pp.identification.base_parameters(drawing, armature=True, viscous=True, coulomb=True)
 t = np.arange(0, 10, 0.01)
 
 
@@ -52,8 +54,8 @@ print(f"{base}; condition {condition(path):.0f}, of a random motion {condition(c
 
 # 2. Measure, filter the encoders by a fit, and estimate.
 q_measured, tau_measured = measure(path, t)
-filtered = pp.references.FourierPath.fit(drawing, t, q_measured, 10.0, harmonics=5)
-found = pp.identify(base, *filtered(t), tau_measured)
+filtered = pp.control.FourierPath.fit(drawing, t, q_measured, 10.0, harmonics=5)
+found = pp.identification.identify(base, *filtered(t), tau_measured)
 print("noise of the efforts, estimated:", found.noise.round(2), "true:", noise)
 truth = base.combinations @ np.concatenate([bodies.ravel(), rotors, viscous, coulomb])
 pulls = (found.values - truth) / found.deviations

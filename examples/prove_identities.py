@@ -3,7 +3,7 @@
 import phipsi as pp
 from phipsi.operators import H, K, phi, psi
 
-tree = pp.examples.random_tree(seed=7, n=6)
+tree = pp.examples.random_tree(seed=7, n=4)
 print(tree, [joint.kind for joint in tree.joints])
 
 proofs = [pp.prove(identity, tree) for identity in pp.identities()]

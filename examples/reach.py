@@ -27,7 +27,7 @@ def running(k, q, v, tau):
 
 def final(q, v):
     """The tool at the place, at rest."""
-    miss = pp.frame_poses(arm, q, ["tool"])[..., 0, :3, 3] - place
+    miss = pp.poses(arm, q, ["tool"])[..., 0, :3, 3] - place
     J = pp.jacobian(arm, q, ["tool"])[..., 3:, :]
     by_q = 2 * np.einsum("...i,...ij->...j", miss, J)
     return (miss**2).sum(-1) + 1e-3 * (v**2).sum(-1), by_q, 2e-3 * v
@@ -63,7 +63,7 @@ seconds = time.perf_counter() - begin
 
 tau = hold + size * found.x.reshape(steps, 7)
 q, v = pp.rollout(arm, start, np.zeros(7), tau, dt, steps, integrator="rk4")
-tool = pp.frame_poses(arm, q[[0, -1]], ["tool"])[:, 0, :3, 3]
+tool = pp.poses(arm, q[[0, -1]], ["tool"])[:, 0, :3, 3]
 print(f"{found.nfev} gradients by {found.x.size} efforts in {seconds:.1f} s; cost {found.fun:.2e}")
 print("tool from", tool[0].round(3), "to", tool[1].round(4), "wanted", place)
 print("largest rate at the end:", np.abs(v[-1]).max().round(4), "rad/s")

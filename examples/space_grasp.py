@@ -33,7 +33,7 @@ def controller(t, q, v):
 
 
 hands = [
-    pp.contacts.Rigid(name=side, finger=f"{side}_tool", object=("crate", (0, y, 0)))
+    pp.grasping.Rigid(name=side, finger=f"{side}_tool", object=("crate", (0, y, 0)))
     for side, y in (("left", 0.2), ("right", -0.2))
 ]
 run = pp.simulate(

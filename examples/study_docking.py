@@ -18,7 +18,7 @@ ROBOT = pp.examples.free_flyer()
 PLAN = {"left_shoulder_pitch": 0.9, "left_elbow_pitch": 0.9, "left_wrist_pitch": 0.4}
 SECONDS, REACH = 4.0, 0.025
 BASE = ROBOT.body_index("base")
-NOMINAL = np.asarray(pp.inertial_parameters(ROBOT)).reshape(ROBOT.n_bodies, 10)
+NOMINAL = np.asarray(pp.identification.inertial_parameters(ROBOT)).reshape(ROBOT.n_bodies, 10)
 GOAL = np.zeros(ROBOT.nv)
 for _joint, _angle in PLAN.items():
     GOAL[ROBOT.v_slice(_joint)] = _angle
@@ -59,7 +59,7 @@ def start(draws):
 
 def outcome(run, draws):
     """How far the left hand ends from the port, which is where the plan would put it."""
-    hand = pp.frame_poses(ROBOT, run.q[:, -1], points=["left_tool"])[..., 0, :3, 3]
+    hand = pp.poses(ROBOT, run.q[:, -1], points=["left_tool"])[..., 0, :3, 3]
     error = np.linalg.norm(hand - port(), axis=-1)
     return {"error": error, "docked": error < REACH}
 
@@ -72,7 +72,7 @@ def port():
     if not _PORT:
         sim = make()
         run = sim.rollout(sim.start(), steps=STEPS, every=STEPS)
-        _PORT.append(pp.frame_poses(ROBOT, run.q[-1], points=["left_tool"])[0, :3, 3])
+        _PORT.append(pp.poses(ROBOT, run.q[-1], points=["left_tool"])[0, :3, 3])
     return _PORT[0]
 
 

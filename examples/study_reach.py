@@ -20,7 +20,7 @@ SECONDS, DT = 1.5, 1e-3
 GOAL = np.array([0.6, 0.7, 0.2, 1.1, 0.0, 0.5, 0.3])
 HAND = ARM.n_bodies - 1
 TOOL = np.array([0.0, 0.0, 0.06])  # in the hand
-NOMINAL = np.asarray(pp.inertial_parameters(ARM)).reshape(ARM.n_bodies, 10)
+NOMINAL = np.asarray(pp.identification.inertial_parameters(ARM)).reshape(ARM.n_bodies, 10)
 
 
 def payload(mass):
@@ -71,9 +71,9 @@ def start(draws):
 
 def outcome(run, draws):
     """How far the tool ends from its place, and how fast it still is."""
-    place = pp.frame_poses(ARM, GOAL, points=["tool"])[0, :3, 3]
-    tools = pp.frame_poses(ARM, run.q[:, -1], points=["tool"])[:, 0, :3, 3]
-    earlier = pp.frame_poses(ARM, run.q[:, -2], points=["tool"])[:, 0, :3, 3]
+    place = pp.poses(ARM, GOAL, points=["tool"])[0, :3, 3]
+    tools = pp.poses(ARM, run.q[:, -1], points=["tool"])[:, 0, :3, 3]
+    earlier = pp.poses(ARM, run.q[:, -2], points=["tool"])[:, 0, :3, 3]
     error = np.linalg.norm(tools - place, axis=1)
     speed = np.linalg.norm(tools - earlier, axis=1) / (EVERY * DT)
     return {"error": error, "speed": speed, "reached": (error < REACH) & (speed < AT_REST)}

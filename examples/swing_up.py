@@ -9,7 +9,7 @@ import numpy as np
 import phipsi as pp
 
 arm = pp.examples.planar_arm(2)
-dt, steps, driven = 0.02, 200, np.array([[0.0], [1.0]])  # tau = driven @ u
+dt, steps, driven = 0.04, 100, np.array([[0.0], [1.0]])  # tau = driven @ u
 limit, fast = 20.0, 60.0  # N·m, rad/s
 start, goal = np.array([-np.pi / 2, 0.0]), np.array([np.pi / 2, 0.0])
 n, m = 2 * arm.nv, 1

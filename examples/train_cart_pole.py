@@ -132,7 +132,7 @@ def compiled(policy, start, steps=1000):
     state = {}
     for i, (W, b) in enumerate(layers):
         state |= {f"{2 * i}.weight": W.T, f"{2 * i}.bias": b}
-    actor = pp.policy(state, observe, act, rate=25.0)
+    actor = pp.laws.policy(state, observe, act, rate=25.0)
     model = phipsi.gym.cart_pole_swing_up(1).simulator.model
     sim = pp.Simulator(model, actor, dt=0.01)
     return sim.rollout(sim.start(*start), steps=steps, threads=2)

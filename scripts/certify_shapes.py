@@ -56,7 +56,7 @@ def certify(kinds, poses):
     count = poses // SIZES
     q = model.random_configuration(rng, count)
     q.reshape(count, -1, 7)[..., 4:] = rng.uniform(-0.7, 0.7, (count, 2 * SIZES, 3))
-    found, X = pp.distances(contacts, q), pp.body_poses(model, q)
+    found, X = pp.distances(contacts, q), pp.poses(model, q)
     apart = failed = 0
     overlap = 0.0
     for k, pair in enumerate(contacts.pairs):

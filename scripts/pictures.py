@@ -129,7 +129,7 @@ def live_page(folder: Path) -> None:
     import phipsi as pp
 
     arm = pp.examples.seven_joint_arm()
-    hold = pp.controllers.ComputedTorque(arm, [0.3, 0.7, 0.0, 0.9, 0.0, 0.6, 0.0], kp=30, kd=8)
+    hold = pp.control.ComputedTorque(arm, [0.3, 0.7, 0.0, 0.9, 0.0, 0.6, 0.0], kp=30, kd=8)
     sim = pp.Simulator(arm, [hold], dt=1e-3, reproducible=True)
     with tempfile.TemporaryDirectory() as home, chromium() as browser:
         q = [0.3, 0.7, 0.0, 0.9, 0.0, 0.6, 0.0]
@@ -394,7 +394,7 @@ def trot() -> str:
     drift = (q[-1] - q[0])[4:6]
     phase = np.linspace(0.0, 1.0, len(frames))[:, None]
     q[:, 4:6] -= q[0, 4:6] + phase * drift
-    poses = phipsi.body_poses(model, q)
+    poses = phipsi.poses(model, q)
     scale, width, height, slow = 330.0, 620, 330, 4.0
 
     def seen(points: np.ndarray) -> np.ndarray:

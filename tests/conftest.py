@@ -4,8 +4,18 @@ import gc
 import importlib.util
 import os
 import shutil
+import sys
 import tempfile
 from pathlib import Path
+
+# Where Python is told to leave no bytecode, every process would compile all it imports again, and
+# hundreds are started: here it is kept, in a folder of the tools and not beside the sources. First
+# of all, before the imports below.
+if sys.dont_write_bytecode:
+    sys.dont_write_bytecode = False
+    sys.pycache_prefix = str(Path(__file__).parents[1] / ".pytest_cache" / "bytecode")
+    os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 import mujoco
 import pytest

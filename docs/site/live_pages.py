@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 def _floating_arm(path: Path) -> None:
     arm = pp.examples.seven_joint_arm()
     q = [0.0, 0.5, 0.0, 1.0, 0.0, 0.5, 0.0]
-    drive = pp.controllers.PDGravity(arm, q, kp=0.0, kd=8.0)
+    drive = pp.control.PDGravity(arm, q, kp=0.0, kd=8.0)
     pp.live_page(pp.Simulator(arm, [drive]), path, q=q, title="Gravity compensation")
 
 

@@ -1,10 +1,9 @@
 """Written by scripts/public_names.py from the table in `__init__.py`."""
 
-from phipsi import constraints, contacts, errors, examples, forces, molecules, operators
-from phipsi.algorithms.constrained.loop_graph import GraphJoint
-from phipsi.algorithms.constrained.stages import Stages
+from phipsi import constraints, control, errors, examples, forces, laws, molecules, operators
+from phipsi.algorithms import grasping, identification
 from phipsi.algorithms.constrained.system import System
-from phipsi.algorithms.dynamics import sensitivities
+from phipsi.algorithms.dynamics import diagonal_dynamics, sensitivities
 from phipsi.algorithms.dynamics.constraint_forces import (
     constraint_forces,
     constraint_impulse,
@@ -34,42 +33,26 @@ from phipsi.algorithms.dynamics.equations_of_motion import (
     mass_matrix_inverse,
 )
 from phipsi.algorithms.dynamics.hybrid import hybrid_dynamics
-from phipsi.algorithms.dynamics.innovations import diagonal_coriolis, innovations_rates
-from phipsi.algorithms.dynamics.operational import (
-    innovations,
-    log_det_mass_matrix,
-    operational_space_inertia,
-    tip_force_correction,
-)
+from phipsi.algorithms.dynamics.operational import operational_space_inertia, tip_force_correction
 from phipsi.algorithms.dynamics.sensitivities import coriolis_matrix
 from phipsi.algorithms.dynamics.vibration import mode_shapes, natural_frequencies
-from phipsi.algorithms.grasping.grasp import Grasp
-from phipsi.algorithms.identification import regressors
-from phipsi.algorithms.identification.least_squares import identify
-from phipsi.algorithms.identification.minimal_parameters import base_parameters
-from phipsi.algorithms.identification.regressors import inertial_parameters, regressor
 from phipsi.algorithms.kinematics.inverse_kinematics import inverse_kinematics
 from phipsi.algorithms.kinematics.motions import (
-    body_accelerations,
-    body_poses,
-    body_velocities,
-    frame_accelerations,
-    frame_poses,
-    frame_velocities,
+    accelerations,
     jacobian,
     jacobian_dot,
     jacobian_dot_v,
+    poses,
+    velocities,
 )
 from phipsi.backends.dense import dense
 from phipsi.backends.program import Program
 from phipsi.calculus.differentiation import diff, vjp
 from phipsi.compiler import compile, explain
 from phipsi.contact.contact_points import contact_points, distances
-from phipsi.control import controllers, references
 from phipsi.derivations.by_hand import simplify
-from phipsi.derivations.derive import Derivation, derive
-from phipsi.errors import PhipsiError
-from phipsi.exporting.export import Exported, export
+from phipsi.derivations.derive import derive
+from phipsi.exporting.export import export
 from phipsi.exporting.fmu import export_fmu
 from phipsi.interfaces.bridges import conventions
 from phipsi.interfaces.formats.load import load
@@ -79,16 +62,13 @@ from phipsi.interfaces.page.render_run import render
 from phipsi.interfaces.page.report_page import report
 from phipsi.interfaces.page.viewer import show
 from phipsi.interfaces.scenarios.load_scenario import load_scenario
-from phipsi.interfaces.scenarios.scenario import Scenario
-from phipsi.laws import signals, standard_laws
+from phipsi.laws import signals
 from phipsi.laws.law import Law, law
-from phipsi.laws.numpy_functions import table
-from phipsi.laws.policy import policy
 from phipsi.model import joints, shapes
 from phipsi.model.builder import ModelBuilder
 from phipsi.model.contact_pairs import Contacts
 from phipsi.model.flexible_inertia import FlexibleInertia
-from phipsi.model.flexible_ports import FlexibleShape, Port
+from phipsi.model.flexible_ports import Port
 from phipsi.model.inertia import SpatialInertia
 from phipsi.model.model import Model
 from phipsi.model.pose import Pose
@@ -99,52 +79,38 @@ from phipsi.motion.gradients import rollout_gradient
 from phipsi.motion.linearization import linearize
 from phipsi.motion.rollout import rollout
 from phipsi.motion.step_derivatives import step_derivatives
-from phipsi.operators import parse
-from phipsi.operators.own_operators import operator, riccati, scalar, vector
+from phipsi.operators import own, parse
 from phipsi.rewrite.identity import Identity
 from phipsi.simulation import topology
 from phipsi.simulation.episodes import Episodes
 from phipsi.simulation.events import Event
-from phipsi.simulation.grasp_events import contact_events
 from phipsi.simulation.run import simulate
 from phipsi.simulation.simulator import Simulator
 from phipsi.studies.study import Study
-from phipsi.studies.study_results import load_study
 from phipsi.theorems import equal, identities, prove
 from phipsi.trajectory.trajectory import Trajectory
 
 __version__: str
 __all__ = [
     "Contacts",
-    "Derivation",
     "Episodes",
     "Event",
-    "Exported",
     "FlexibleInertia",
-    "FlexibleShape",
-    "GraphJoint",
-    "Grasp",
     "Identity",
     "Law",
     "Material",
     "Model",
     "ModelBuilder",
-    "PhipsiError",
     "Port",
     "Pose",
     "Program",
-    "Scenario",
     "Simulator",
     "SpatialInertia",
-    "Stages",
     "Study",
     "System",
     "Trajectory",
-    "base_parameters",
+    "accelerations",
     "bias_forces",
-    "body_accelerations",
-    "body_poses",
-    "body_velocities",
     "center_of_mass",
     "center_of_mass_jacobian",
     "centroidal_momentum_matrix",
@@ -153,18 +119,16 @@ __all__ = [
     "constraint_forces",
     "constraint_impulse",
     "constraints",
-    "contact_events",
     "contact_forces",
     "contact_points",
     "contact_step",
-    "contacts",
-    "controllers",
+    "control",
     "conventions",
     "coriolis_matrix",
     "delassus_matrix",
     "dense",
     "derive",
-    "diagonal_coriolis",
+    "diagonal_dynamics",
     "diff",
     "distances",
     "elastic_energy",
@@ -178,16 +142,11 @@ __all__ = [
     "forces",
     "forward_dynamics",
     "forward_dynamics_derivatives",
-    "frame_accelerations",
-    "frame_poses",
-    "frame_velocities",
+    "grasping",
     "gravity_forces",
     "hybrid_dynamics",
-    "identify",
+    "identification",
     "identities",
-    "inertial_parameters",
-    "innovations",
-    "innovations_rates",
     "inverse_dynamics",
     "inverse_dynamics_derivatives",
     "inverse_kinematics",
@@ -198,12 +157,11 @@ __all__ = [
     "joints",
     "kinetic_energy",
     "law",
+    "laws",
     "linearize",
     "live_page",
     "load",
     "load_scenario",
-    "load_study",
-    "log_det_mass_matrix",
     "mass_matrix",
     "mass_matrix_inverse",
     "mode_shapes",
@@ -211,33 +169,26 @@ __all__ = [
     "momentum",
     "natural_frequencies",
     "operational_space_inertia",
-    "operator",
     "operators",
+    "own",
     "parse",
-    "policy",
+    "poses",
     "potential_energy",
     "prove",
-    "references",
-    "regressor",
-    "regressors",
     "render",
     "report",
-    "riccati",
     "rollout",
     "rollout_gradient",
     "save_urdf",
-    "scalar",
     "sensitivities",
     "shapes",
     "show",
     "signals",
     "simplify",
     "simulate",
-    "standard_laws",
     "step_derivatives",
-    "table",
     "tip_force_correction",
     "topology",
-    "vector",
+    "velocities",
     "vjp",
 ]

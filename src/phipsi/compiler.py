@@ -126,7 +126,7 @@ class Form:
         """Compile the form for a mechanism; `function` as for `program_of`."""
         found = self.expressions
         if not isinstance(found, (Expr, tuple)):
-            found = found(bool(getattr(mechanism, "is_flexible", False)))
+            found = found(bool(getattr(mechanism, "has_more_rows", False)))
         program = program_of(found, mechanism, self.mode, function)
         return mechanism.cached(self, lambda: program)
 

@@ -25,7 +25,7 @@ from phipsi.model.numbers import whole_number
 from phipsi.spatial import quat_to_matrix
 
 if TYPE_CHECKING:
-    from phipsi import contacts
+    from phipsi.algorithms.grasping.finger_contacts import Contact
     from phipsi.algorithms.grasping.grasp import Grasp
 
 ROBOTS = ("free_flyer", "humanoid", "quadruped", "seven_joint_arm")
@@ -252,19 +252,19 @@ def _box(mass: float, edges: Vector, com: Vector = (0, 0, 0)) -> SpatialInertia:
     return SpatialInertia(mass, com, mass / 12 * (squares.sum() - squares))
 
 
-def two_finger_grasp(friction: float = 0.6, kind: type[contacts.Contact] | None = None) -> Grasp:
+def two_finger_grasp(friction: float = 0.6, kind: type[Contact] | None = None) -> Grasp:
     """Two planar fingers that stand on the ground and hold a box of 0.5 kg and 0.1 m between them.
 
     Each finger has two links of 0.1 m, hinged about y; its tip touches a face of the box, which
     moves freely: contacts "left" and "right", of any `kind` that takes `friction`, by default
-    `contacts.Point`. At neutral q the fingers stand upright and the contacts are closed.
+    `grasping.Point`. At neutral q the fingers stand upright and the contacts are closed.
 
     >>> from phipsi.examples import two_finger_grasp
     >>> two_finger_grasp().contact_forces(two_finger_grasp().model.neutral(), [0.0] * 10,
     ...     [0.5, 0.0, -0.5, 0.0] + [0.0] * 6).shape
     (2, 6)
     """
-    b, kind = ModelBuilder(), kind or public("contacts").Point
+    b, kind = ModelBuilder(), kind or public("grasping").Point
     held = []
     for side, x in (("left", -0.05), ("right", 0.05)):
         parent, start = "world", Pose(translation=(x, 0, 0))
@@ -288,7 +288,7 @@ def two_finger_grasp(friction: float = 0.6, kind: type[contacts.Contact] | None 
         placement=Pose(translation=(0, 0, 0.2)),
         inertia=SpatialInertia(0.5, (0, 0, 0), 0.5 * 0.1**2 / 6),
     )
-    return public("Grasp")(b.build(), object="box", contacts=held)
+    return public("grasping").Grasp(b.build(), object="box", contacts=held)
 
 
 def random_tree(seed: int = 0, n: int = 6) -> Model:

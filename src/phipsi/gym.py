@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from phipsi import examples
 from phipsi.algorithms.constrained.system import System
 from phipsi.algorithms.dynamics.equations_of_motion import gravity_forces
-from phipsi.algorithms.kinematics.motions import frame_poses
+from phipsi.algorithms.kinematics import motions
 from phipsi.contact.contact_points import contact_points
 from phipsi.errors import InputError, did_you_mean
 from phipsi.laws import signals
@@ -298,7 +298,7 @@ def reaching_arm(
         }  # fmt: skip
 
     def starts(rng: np.random.Generator, n: int) -> dict[str, Array]:
-        goals = frame_poses(model, rng.uniform(-1.5, 1.5, (n, 7)), ["tool"])[:, 0, :3, 3]
+        goals = motions.poses(model, rng.uniform(-1.5, 1.5, (n, 7)), ["tool"])[:, 0, :3, 3]
         return {"q": rng.uniform(-0.5, 0.5, (n, 7)), "task.goal": goals}
 
     laws = task.bind(tool=signals.position("tool"), action=np.zeros(7))
@@ -351,7 +351,7 @@ def free_flyer_docking(
         moves = [rng.uniform(-1, 1, (n, 20)) * np.repeat(x, (3, 3, 14))
                  for x in ([0.3, 1.0, 0.8], [0.0, 0.0, 0.3])]  # fmt: skip
         goal, q = (model.integrate(model.neutral(), x) for x in moves)
-        return {"q": q, "task.ports": frame_poses(model, goal, hands)[:, :, :3, 3]}
+        return {"q": q, "task.ports": motions.poses(model, goal, hands)[:, :, :3, 3]}
 
     laws = task.bind(
         base=signals.pose("base"), left=signals.position(hands[0]),

@@ -23,7 +23,7 @@ from phipsi.motion.optional_imports import import_optional
 
 __all__ = [
     "forward_dynamics",
-    "frame_poses",
+    "poses",
     "function",
     "inverse_dynamics",
     "kinetic_energy",
@@ -63,7 +63,7 @@ function = _functions.function
 forward_dynamics = _functions.forward_dynamics
 inverse_dynamics = _functions.inverse_dynamics
 kinetic_energy = _functions.kinetic_energy
-frame_poses = _functions.frame_poses
+poses = _functions.poses
 rollout = _functions.rollout
 simulator_rollout = _functions.simulator_rollout
 

@@ -18,7 +18,7 @@ from single_kernels import SingleKernel
 import phipsi as pp
 from phipsi import operators as ops
 from phipsi.algorithms.dynamics.derivatives import forward_dynamics_operators
-from phipsi.algorithms.forms import FORWARD_DYNAMICS, closed_form
+from phipsi.algorithms.forms import FORWARD_DYNAMICS, forward_with_rows
 from phipsi.algorithms.identification.regressors import REGRESSOR
 from phipsi.backends.native.targets.target import MachineCode, generic_target, host_target
 from phipsi.backends.native.text import c_text
@@ -133,7 +133,7 @@ def test_constrained_systems(tmp_path: Path):
     """Matrices between rows, and redundant rows."""
     system = four_bar()
     program = pp.compile(
-        closed_form(None, False, False), system, backend="native", reproducible=True
+        forward_with_rows(None, False, False), system, backend="native", reproducible=True
     )
     assert program.native.unit.plan.row_matrices  # type: ignore[union-attr]
     args = inputs_of(program, system)

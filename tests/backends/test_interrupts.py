@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import signal
 import subprocess
 import sys
@@ -20,6 +21,8 @@ from phipsi.backends.native.calls import spin_pool
 from phipsi.backends.workers import run_together
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "fuzz_interrupts.py"
+RANG = threading.Event()
+"""An alarm did."""
 posix = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers here")
 
 
@@ -28,7 +31,10 @@ def alarm() -> Iterator[None]:
     """Alarms raise KeyboardInterrupt."""
 
     def interrupt(*_: object) -> None:
+        RANG.set()
         raise KeyboardInterrupt
+
+    RANG.clear()
 
     old = signal.signal(signal.SIGALRM, interrupt)
     yield
@@ -51,7 +57,8 @@ def test_python_tasks_have_ended_when_an_interrupt_arrives(alarm: None, again: f
     ended: list[int] = []
 
     def slow() -> None:
-        time.sleep(0.3)
+        RANG.wait(60)
+        time.sleep(0.1)  # the interrupt could arrive
         ended.append(1)
 
     def wait_until_begun() -> None:
@@ -98,6 +105,10 @@ def test_machine_code_has_ended_when_an_interrupt_arrives(alarm: None):
     rng = np.random.default_rng(0)
     at = [rng.standard_normal((60_000, 7)) for _ in range(3)]
     want = program(*at)
+    # Python loses an exception that arrives in the callback of a weak reference: nothing that has
+    # one is made or collected below
+    program(*at, threads=2)
+    gc.collect()
     for delay in (0.001, 0.002, 0.004):
         out = np.full_like(want, np.nan)
         try:

@@ -169,8 +169,8 @@ def test_a_fresh_process_gives_the_same_bits(reproducible: bool, tmp_path: Path)
             check=True,
         )
         assert done.stdout.strip() == mine
-    # one program: keys and code for one configuration and for groups, no leftovers
-    assert len(list(cache.iterdir())) == 4
+    # keys and code of the program and of its kernel, for one configuration and for groups
+    assert len(list(cache.iterdir())) == 8
 
 
 @pytest.mark.parametrize("effort", ["0", "1"])

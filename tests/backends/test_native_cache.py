@@ -124,10 +124,11 @@ def test_code_is_found_by_its_text(folder: Path, monkeypatch: pytest.MonkeyPatch
 
 def test_a_key_without_its_code_is_no_key(folder: Path):
     cache.write("code", CODE)
-    cache.refer("a", "code")
-    assert cache.read("a") == CODE
-    (folder / "code.bin").unlink()
-    assert cache.read("a") is None
+    cache.write("other", b"other")
+    cache.refer("a", ["code", "other"])
+    assert cache.read_parts("a") == [("code", CODE), ("other", b"other")]
+    (folder / "other.bin").unlink()
+    assert cache.read_parts("a") is None
 
 
 WRITER = """

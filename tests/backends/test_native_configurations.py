@@ -41,8 +41,8 @@ def test_it_is_the_exponential_of_a_matrix(joint: pp.joints.Joint):
     builder.add_body("body", joint=joint, inertia=pp.SpatialInertia(1.0, (0, 0, 0), 0.1))
     model = builder.build()
     for q, v in zip(*states(model), strict=True):
-        then = pp.body_poses(model, model.integrate(q, v))[0]
-        now, motion = pp.body_poses(model, q)[0], pp.body_velocities(model, q, v)[0]
+        then = pp.poses(model, model.integrate(q, v))[0]
+        now, motion = pp.poses(model, q)[0], pp.velocities(model, q, v)[0]
         assert np.abs(then - now @ screw(motion)).max() < 1e-13
         if joint.nv > 3:  # and not on the other side
             assert np.abs(then - screw(motion) @ now).max() > 1e-3

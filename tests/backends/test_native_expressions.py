@@ -246,7 +246,7 @@ def test_model_quantities_may_be_batched_inputs(given: str):
     widths[:, :, 0, 0] = rng.uniform(0.1, 0.5, (batch, 4))
     inputs |= {
         "M": np.array([m.inertia_matrices for m in others]),
-        "pose": pp.body_poses(model, inputs["q"] + rng.standard_normal((batch, model.nq))),
+        "pose": pp.poses(model, inputs["q"] + rng.standard_normal((batch, model.nq))),
         "H": rng.standard_normal((batch, 6, model.nv)),
         "Jr": widths,
         "gravity": rng.standard_normal((batch, 3)),

@@ -46,7 +46,7 @@ def problem(name: str, spread: float = 0.3) -> tuple[Model, dict[Any, Any], np.n
     if name == "free base":
         points = ["left_tool", ("right_tool", (0, 0, 0.1))]
     q = model.random_configuration(rng, COUNT)
-    poses = pp.frame_poses(model, q, points)
+    poses = pp.poses(model, q, points)
     goals: dict[Any, Any] = {point: poses[:, i] for i, point in enumerate(points)}
     if name == "free base":
         goals[points[1]] = poses[:, 1, :3, 3]  # only where it is
@@ -81,7 +81,7 @@ def test_it_finds_what_the_search_on_arrays_finds(name: str, monkeypatch: pytest
     expected = by_arrays(monkeypatch, model, goals, start, on_error="return")
     assert (found.q != expected.q).any()  # they are two ways
     same(found, expected)
-    poses = pp.frame_poses(model, found.q, list(goals))
+    poses = pp.poses(model, found.q, list(goals))
     first = np.array(goals[next(iter(goals))])
     off = np.abs(poses[:, 0, :3, 3] - first[:, :3, 3]).max(axis=-1)
     assert (off[found.converged] < 1e-6).all() and found.converged.mean() > 0.5
@@ -107,10 +107,10 @@ def test_limits_hold_and_are_reached():
     model, goals, _ = problem("limits")
     edge = model.upper * np.array([1, -1, 1, 1, -1, 1, 1])
     point = next(iter(goals))
-    goal = pp.frame_poses(model, edge, [point])[0]
+    goal = pp.poses(model, edge, [point])[0]
     found = pp.inverse_kinematics(model, {point: goal}, np.full(7, 0.2), on_error="return")
     assert (found.q >= model.lower).all() and (found.q <= model.upper).all()
-    beyond = pp.frame_poses(model, 1.5 * edge, [point])[0]
+    beyond = pp.poses(model, 1.5 * edge, [point])[0]
     missed = pp.inverse_kinematics(model, {point: beyond}, np.full(7, 0.2), on_error="return")
     assert (np.abs(missed.q) == 0.9).any() and (np.abs(missed.q) <= 0.9).all()
     free = pp.inverse_kinematics(
@@ -167,7 +167,7 @@ def test_steps_that_are_not_rates_are_left_to_arrays():
     builder.add_body("cart", joint=pp.joints.Planar(), limits=limits, inertia=body)
     cart = builder.build()
     q = np.array([0.4, 0.3, -0.2])
-    goal = pp.body_poses(cart, q)[0]
+    goal = pp.poses(cart, q)[0]
     found = pp.inverse_kinematics(cart, {"cart": goal}, np.zeros(3))
     assert np.abs(found.q - q).max() < 1e-6
     assert not any(type(x).__name__ == "LaneFunction" for x in cart.cache.values())

@@ -143,7 +143,7 @@ warnings.simplefilter("ignore")
 import phipsi as pp
 try:
     pp.Simulator(pp.examples.planar_arm(2), dt=1e-3)
-except pp.PhipsiError as error:
+except pp.errors.PhipsiError as error:
     print(json.dumps({"text": [str(error)]}))
 """
     )

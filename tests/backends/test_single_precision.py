@@ -20,7 +20,7 @@ from phipsi.algorithms.dynamics.derivatives import (
     forward_dynamics_operators,
     inverse_dynamics_operators,
 )
-from phipsi.algorithms.forms import FORWARD_DYNAMICS, INVERSE_DYNAMICS, closed_form
+from phipsi.algorithms.forms import FORWARD_DYNAMICS, INVERSE_DYNAMICS, forward_with_rows
 from phipsi.backends import failures
 from phipsi.backends.native.pipeline import plan_native
 from phipsi.backends.native.targets.target import MachineCode
@@ -205,7 +205,7 @@ def test_constrained_systems(name: str) -> None:
         (system, q), v = known_systems.stewart(), None
     else:
         system, q, v = known_systems.n_four_bar(2)
-    program = pp.compile(closed_form(None, False, False), system)
+    program = pp.compile(forward_with_rows(None, False, False), system)
     rng = np.random.default_rng(0)
     speed = 0.0 * rng.standard_normal(system.nv) if v is None else v
     given = [[q], [speed], [rng.standard_normal(system.nv)]]

@@ -108,7 +108,7 @@ def test_a_busy_pool_does_nothing():
 def test_failures_are_found_in_every_part():
     q, v, tau = states(64)
     tau[61, 0] = np.nan
-    with pytest.raises(pp.PhipsiError, match=r"element \[61\]"):
+    with pytest.raises(pp.errors.PhipsiError, match=r"element \[61\]"):
         PROGRAM(q, v, tau, threads=2)
     result, status = PROGRAM(q, v, tau, threads=2, on_error="mask")
     assert np.flatnonzero(status).tolist() == [61]

@@ -56,36 +56,36 @@ def _saved(m):
 
 # The answer is about the q, v, vdot that are given: the same for the system and for its tree.
 GIVEN_MOTION = {
-    "body_accelerations": lambda m: pp.body_accelerations(m, Q, V, VDOT, classical=True),
-    "body_poses": lambda m: pp.body_poses(m, Q),
-    "body_velocities": lambda m: pp.body_velocities(m, Q, V),
+    "accelerations": lambda m: (
+        pp.accelerations(m, Q, V, VDOT, classical=True),
+        pp.accelerations(m, Q, V, VDOT, TIP, classical=True)),
+    "poses": lambda m: (pp.poses(m, Q), pp.poses(m, Q, TIP)),
+    "velocities": lambda m: (pp.velocities(m, Q, V), pp.velocities(m, Q, V, TIP)),
     "center_of_mass": lambda m: pp.center_of_mass(m, Q),
     "center_of_mass_jacobian": lambda m: pp.center_of_mass_jacobian(m, Q),
     "centroidal_momentum_matrix": lambda m: pp.centroidal_momentum_matrix(m, Q),
     "centroidal_momentum_matrix_dot": lambda m: pp.centroidal_momentum_matrix_dot(m, Q, V),
-    "controllers.Saturated": lambda m: (
-        pp.controllers.Saturated(lambda t, q, v: 9 * q, m, efforts=5.0)(0.0, Q, V)),
-    "frame_accelerations": lambda m: pp.frame_accelerations(m, Q, V, VDOT, classical=True),
-    "frame_poses": lambda m: pp.frame_poses(m, Q),
-    "frame_velocities": lambda m: pp.frame_velocities(m, Q, V, TIP),
+    "control.Saturated": lambda m: (
+        pp.control.Saturated(lambda t, q, v: 9 * q, m, efforts=5.0)(0.0, Q, V)),
     "conventions.from_drake": lambda m: pp.conventions.from_drake(m, Q, V, VDOT, TAU),
     "conventions.from_mujoco": lambda m: pp.conventions.from_mujoco(m, Q, V, VDOT, TAU),
     "conventions.from_pinocchio": lambda m: pp.conventions.from_pinocchio(m, Q, V, VDOT, TAU),
-    "inertial_parameters": lambda m: pp.inertial_parameters(m, armature=True),
+    "identification.inertial_parameters": lambda m: (
+        pp.identification.inertial_parameters(m, armature=True)),
     "jacobian": lambda m: pp.jacobian(m, Q, TIP),
     "jacobian_dot": lambda m: pp.jacobian_dot(m, Q, V, TIP),
     "jacobian_dot_v": lambda m: pp.jacobian_dot_v(m, Q, V, [("link2", (0.5, 0, 0))]),
     "elastic_energy": lambda m: pp.elastic_energy(m, Q),
     "kinetic_energy": lambda m: pp.kinetic_energy(m, Q, V),
-    "regressors.kinetic_energy_regressor": lambda m: (
-        pp.regressors.kinetic_energy_regressor(m, Q, V, armature=True)),
+    "identification.kinetic_energy_regressor": lambda m: (
+        pp.identification.kinetic_energy_regressor(m, Q, V, armature=True)),
     "mass_matrix": lambda m: pp.mass_matrix(m, Q),
     "momentum": lambda m: (pp.momentum(m, Q, V), pp.momentum(m, Q, V, about="com")),
-    "regressors.parameter_names": lambda m: pp.regressors.parameter_names(m, armature=True),
+    "identification.parameter_names": lambda m: pp.identification.parameter_names(m, armature=True),
     "potential_energy": lambda m: pp.potential_energy(m, Q),
-    "regressors.potential_energy_regressor": lambda m: (
-        pp.regressors.potential_energy_regressor(m, Q)),
-    "references.Constant": lambda m: pp.references.Constant(m, Q)(0.0),
+    "identification.potential_energy_regressor": lambda m: (
+        pp.identification.potential_energy_regressor(m, Q)),
+    "control.Constant": lambda m: pp.control.Constant(m, Q)(0.0),
     "conventions.to_drake": lambda m: pp.conventions.to_drake(m, Q, V, VDOT, TAU),
     "conventions.to_mujoco": lambda m: pp.conventions.to_mujoco(m, Q, V, VDOT, TAU),
     "conventions.to_pinocchio": lambda m: pp.conventions.to_pinocchio(m, Q, V, VDOT, TAU),
@@ -93,22 +93,20 @@ GIVEN_MOTION = {
 
 # The constraints are taken into account: another answer than for the tree.
 MECHANISMS = {
-    "controllers.ComputedTorque": lambda m: pp.controllers.ComputedTorque(m, Q, kp=9, kd=6)(
-        0.0, Q, V
-    ),
-    "controllers.OperationalSpace": lambda m: pp.controllers.OperationalSpace(
+    "control.ComputedTorque": lambda m: pp.control.ComputedTorque(m, Q, kp=9, kd=6)(0.0, Q, V),
+    "control.OperationalSpace": lambda m: pp.control.OperationalSpace(
         m, "link2", (0.6, 0.9, 0), kp=9, kd=6, components=(3,)
     )(0.0, Q, V),
-    "controllers.PDGravity": lambda m: pp.controllers.PDGravity(m, Q, kp=9, kd=6)(0.0, Q, V),
+    "control.PDGravity": lambda m: pp.control.PDGravity(m, Q, kp=9, kd=6)(0.0, Q, V),
     "forces.from_ratings": lambda m: [
         x.numbers["stiffness"]
         for x in pp.forces.from_ratings(_limited(m))
         if isinstance(x, pp.forces.JointStop)
     ],
-    "references.FourierPath": lambda m: pp.references.FourierPath(
+    "control.FourierPath": lambda m: pp.control.FourierPath(
         m, Q, np.full((3, 1), 0.1), np.full((3, 1), 0.1), 6.0
     )(1.0),
-    "references.JointPath": lambda m: pp.references.JointPath(m, [Q, Q_2], [0, 1])(0.3),
+    "control.JointPath": lambda m: pp.control.JointPath(m, [Q, Q_2], [0, 1])(0.3),
     "forward_dynamics": lambda m: (
         pp.forward_dynamics(m, Q, V, TAU, F_EXT),
         pp.forward_dynamics(m, Q, V, TAU, multipliers=True),
@@ -123,6 +121,8 @@ MECHANISMS = {
     "joint_reactions": lambda m: pp.joint_reactions(m, Q, V, TAU, F_EXT),
     "equilibrium": lambda m: pp.equilibrium(m, q=Q, unknowns="tau").tau,
     "linearize": _linear,
+    "mode_shapes": lambda m: pp.mode_shapes(m, Q).shapes,
+    "natural_frequencies": lambda m: np.nan_to_num(pp.natural_frequencies(m, Q)),
     "rollout": lambda m: pp.rollout(m, Q, V, TAU, 1e-3, 5),
     "rollout_gradient": _gradient,
     "simulate": _simulated,
@@ -141,21 +141,20 @@ OPERATORS = {
 
 # Constraints would change the answer, so the function is for trees.
 TREES = {
-    "base_parameters": lambda m: pp.base_parameters(m).combinations,
+    "identification.base_parameters": lambda m: pp.identification.base_parameters(m).combinations,
     "bias_forces": lambda m: pp.bias_forces(m, Q, V),
     "sensitivities.christoffel_symbols": lambda m: pp.sensitivities.christoffel_symbols(m, Q),
     "coriolis_matrix": lambda m: pp.coriolis_matrix(m, Q, V),
-    "diagonal_coriolis": lambda m: pp.diagonal_coriolis(m, Q, V),
+    "diagonal_dynamics.coriolis": lambda m: pp.diagonal_dynamics.coriolis(m, Q, V),
     "gravity_forces": lambda m: pp.gravity_forces(m, Q),
-    "innovations": lambda m: pp.innovations(m, Q, V, TAU),
-    "innovations_rates": lambda m: pp.innovations_rates(m, Q, V),
+    "diagonal_dynamics.innovations": lambda m: pp.diagonal_dynamics.innovations(m, Q, V, TAU),
+    "diagonal_dynamics.rates": lambda m: pp.diagonal_dynamics.rates(m, Q, V),
     "inverse_dynamics_derivatives": lambda m: pp.inverse_dynamics_derivatives(m, Q, V, VDOT),
-    "log_det_mass_matrix": lambda m: pp.log_det_mass_matrix(m, Q),
+    "diagonal_dynamics.log_det_mass_matrix": lambda m: (
+        pp.diagonal_dynamics.log_det_mass_matrix(m, Q)),
     "sensitivities.log_det_mass_matrix_gradient": lambda m: (
         pp.sensitivities.log_det_mass_matrix_gradient(m, Q)),
     "mass_matrix_inverse": lambda m: pp.mass_matrix_inverse(m, Q),
-    "mode_shapes": lambda m: pp.mode_shapes(m, Q),
-    "natural_frequencies": lambda m: pp.natural_frequencies(m, Q),
     "sensitivities.mass_matrix_inverse_sensitivity": lambda m: (
         pp.sensitivities.mass_matrix_inverse_sensitivity(m, Q)),
     "sensitivities.mass_matrix_sensitivity": lambda m: (
@@ -163,7 +162,8 @@ TREES = {
     "operational_space_inertia": lambda m: _square(pp.operational_space_inertia, m),
     "sensitivities.operational_space_inertia_sensitivity": lambda m: (
         _square(pp.sensitivities.operational_space_inertia_sensitivity, m)),
-    "regressor": lambda m: pp.regressor(m, Q, V, VDOT, armature=True, coulomb=True),
+    "identification.regressor": lambda m: (
+        pp.identification.regressor(m, Q, V, VDOT, armature=True, coulomb=True)),
     "save_urdf": lambda m: _saved(m),
     "tip_force_correction": lambda m: pp.tip_force_correction(m, Q, TIP, FORCE),
 }  # fmt: skip
@@ -177,17 +177,17 @@ SYSTEMS = {
 
 # Rejected in their own words.
 BUILT_ON_TREES = {
-    "Grasp": lambda m: pp.Grasp(m, object="link3", contacts=[]),
+    "grasping.Grasp": lambda m: pp.grasping.Grasp(m, object="link3", contacts=[]),
     "System": lambda m: pp.System(m, []),
-    "contact_events": lambda m: pp.contact_events(m),
+    "topology.contact_events": lambda m: pp.topology.contact_events(m),
     "contact_forces": lambda m: pp.contact_forces(m, Q, V, TAU),
     "contact_step": lambda m: pp.contact_step(m, Q, V, TAU),
 }
 # Values that are the same for a system and its tree.
 OF_EITHER = {"Contacts": lambda m: pp.Contacts(m, ground=True)}
 # What functions return or are handed by `simulate`; nobody makes them from a system.
-RESULTS = {"Scenario", "Trajectory", "forces.State"}
-RESULTS |= {"topology.Topology"}
+RESULTS = {"Trajectory", "forces.State"}
+RESULTS |= {"topology.ContactMargin", "topology.Topology"}
 # `model` is a name in a file; `system` is OpenMM's
 NAMES = {"load", "molecules.OpenMMPotential", "molecules.from_openmm"}
 
@@ -291,7 +291,7 @@ def test_a_tree_has_constraints_too_none(call):
 
 @pytest.mark.parametrize("name", BUILT_ON_TREES)
 def test_what_is_built_on_a_tree(name):
-    with pytest.raises(pp.PhipsiError):
+    with pytest.raises(pp.errors.PhipsiError):
         BUILT_ON_TREES[name](SYSTEM)
 
 
@@ -334,7 +334,7 @@ def test_a_system_without_constraints_is_its_tree(call):
 def test_the_model_comes_first(call, wrong):
     if call in (OPERATORS[n] for n in ("explain", "prove", "simplify")) and wrong is None:
         return  # the recursion, the proof, or the cost, of any tree
-    with pytest.raises(pp.PhipsiError, match="model|system"):
+    with pytest.raises(pp.errors.PhipsiError, match="model|system"):
         call(wrong)
 
 
@@ -371,4 +371,4 @@ def test_arguments_in_the_wrong_order():
     with pytest.raises(
         pp.errors.InputError, match=r"model second.*\n.*Saturated\(controller, model"
     ):
-        pp.controllers.Saturated(ARM, lambda t, q, v: q)
+        pp.control.Saturated(ARM, lambda t, q, v: q)

@@ -184,7 +184,7 @@ def test_switching_a_weld_on_conserves_momentum_and_loses_energy():
         b.add_body(f"b{i}", joint=pp.joints.Free(), inertia=inertia)
     model = b.build()
     q = model.random_configuration(3)
-    X = np.linalg.inv(pp.body_poses(model, q)[1]) @ pp.body_poses(model, q)[0]
+    X = np.linalg.inv(pp.poses(model, q)[1]) @ pp.poses(model, q)[0]
     weld = c.Weld(name="weld", a="b0", b=("b1", pp.Pose(X[:3, :3], X[:3, 3])))
     system = pp.System(model, [weld])
     v = RNG(3).standard_normal(12)

@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 from random_systems import KINDS, admissible, random_system
 
 import phipsi as pp
-from phipsi.algorithms.forms import closed_form
+from phipsi.algorithms.forms import forward_with_rows
 
 STEP = 1e-30
 
@@ -21,7 +21,7 @@ def test_derivatives_agree_with_complex_steps(seed):
     model = system.model
     v, tau = admissible(system, q, rng), rng.standard_normal(model.nv)
     found = pp.forward_dynamics_derivatives(system, q, v, tau)
-    program = pp.compile(closed_form(None, False, False), system, backend="reference")
+    program = pp.compile(forward_with_rows(None, False, False), system, backend="reference")
     eye = 1j * STEP * np.eye(model.nv)
     steps = [
         (q + 1j * STEP * model.qdot(q, np.eye(model.nv)), v, tau),

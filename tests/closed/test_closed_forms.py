@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 from random_systems import KINDS, admissible, kkt, random_system
 
 import phipsi as pp
-from phipsi.algorithms.forms import FORMS, closed_form
+from phipsi.algorithms.forms import FORMS, forward_with_rows
 from phipsi.operators import A, A_grasp, J, Lambda, M, mass_matrix
 
 BACKENDS = ("reference", "native")
@@ -46,7 +46,9 @@ def test_forms_agree_with_the_dense_solution(seed, form, backend):
     system, q, v, tau = case(seed, independent=True)
     wanted, wanted_f = kkt(system, q, v, tau)
     how = "full" if form is None else "as_written"
-    program = pp.compile(closed_form(form, False, False), system, rewrite=how, backend=backend)
+    program = pp.compile(
+        forward_with_rows(form, False, False), system, rewrite=how, backend=backend
+    )
     vdot, f = program(q, v, tau)
     assert program.backend == backend
     tolerance = 1e-9 * max(1.0, 1e-4 * condition(system, q))
@@ -58,7 +60,7 @@ def test_forms_agree_with_the_dense_solution(seed, form, backend):
 def test_redundant_rows_leave_the_accelerations_unique(seed, backend):
     system, q, v, tau = case(seed, independent=False)
     wanted, _ = kkt(system, q, v, tau)
-    vdot, f = pp.compile(closed_form(None, False, False), system, backend=backend)(q, v, tau)
+    vdot, f = pp.compile(forward_with_rows(None, False, False), system, backend=backend)(q, v, tau)
     size = max(1, np.abs(wanted).max()) * max(1.0, 1e-4 * condition(system, q))
     assert_allclose(vdot, wanted, rtol=0, atol=1e-9 * size)
     G, M = system.jacobian(q), pp.mass_matrix(system.model, q)
@@ -99,7 +101,7 @@ def test_a_planar_four_bar_in_space_has_three_redundant_rows():
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_batch_gives_what_its_elements_give(backend):
     system, q, v, tau = case(3, independent=True)
-    program = pp.compile(closed_form(None, False, False), system, backend=backend)
+    program = pp.compile(forward_with_rows(None, False, False), system, backend=backend)
     rng = np.random.default_rng(1)
     many = v + 0.1 * rng.standard_normal((19, len(v)))
     together = program(q, many, tau)
@@ -179,7 +181,7 @@ def test_rows_are_refused_without_a_system():
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_contradictory_rows_are_named(backend):
     system = twin_gears()
-    program = pp.compile(closed_form(None, False, True), system, backend=backend)
+    program = pp.compile(forward_with_rows(None, False, True), system, backend=backend)
     state = ([0.1, 0.1, 0.3], [1.0, 1.0, 0.0], [0.0, 0.0, 0.0])
     vdot, _ = program(*state, [0.5, 1.0])  # the second asks for twice the first: they agree
     assert_allclose(vdot[0] - vdot[1], 0.5, rtol=1e-9)
@@ -209,7 +211,7 @@ def test_arms_that_hold_an_object_as_the_paper_writes_it(backend):
             parent = f"arm{i}.{k}"
     model = b.build()
     q = model.random_configuration(rng)
-    poses = dict(zip(model.body_names, pp.body_poses(model, q), strict=True))
+    poses = dict(zip(model.body_names, pp.poses(model, q), strict=True))
     held = np.linalg.inv(poses["object"])
     welds = []
     for i in range(2):

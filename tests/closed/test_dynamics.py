@@ -71,7 +71,7 @@ def test_a_joint_of_the_tree_and_the_same_joint_cut_give_the_same_accelerations(
     rng = np.random.default_rng(7)
     q, v = model.random_configuration(rng), rng.standard_normal(model.nv)
     tau = np.zeros(model.nv)
-    poses, motions = pp.body_poses(model, q), pp.body_velocities(model, q, v)
+    poses, motions = pp.poses(model, q), pp.velocities(model, q, v)
     at = np.zeros(loose.model.nq)
     rates = np.zeros(loose.model.nv)
     for i, name in enumerate(model.body_names):
@@ -82,7 +82,7 @@ def test_a_joint_of_the_tree_and_the_same_joint_cut_give_the_same_accelerations(
     assert_allclose(loose.jacobian(at) @ rates, 0, atol=1e-12)
     assert not loose.is_turned_over(at)
     vdot, _ = kkt(loose, at, rates, np.zeros(loose.model.nv))
-    exact = pp.body_accelerations(model, q, v, pp.forward_dynamics(model, q, v, tau))
+    exact = pp.accelerations(model, q, v, pp.forward_dynamics(model, q, v, tau))
     found = np.array([vdot[loose.model.v_slice(name)] for name in model.body_names])
     assert_allclose(found, exact, atol=1e-10 * np.abs(exact).max())
 
@@ -108,7 +108,7 @@ def graph(seed: int):
         joint = JOINTS[kind](rng)
         place_a = random_pose(rng)
         place_b = X[b].inv @ X[a] @ place_a  # closed at zero coordinates
-        made.append(pp.GraphJoint(f"j{i}", joint, (a, place_a), (b, place_b)))
+        made.append(pp.constraints.GraphJoint(f"j{i}", joint, (a, place_a), (b, place_b)))
     return bodies, made, X
 
 
@@ -131,7 +131,7 @@ def test_a_graph_moves_the_same_wherever_it_is_cut(seed):
         q = model.neutral()
         assert_allclose(system.residual(q), 0, atol=1e-12)
         points = [frame(system, name) for name in bodies]
-        for name, X_found in zip(bodies, pp.frame_poses(model, q, points), strict=True):
+        for name, X_found in zip(bodies, pp.poses(model, q, points), strict=True):
             assert_allclose(X_found, X[name].matrix, atol=1e-12)
         J = pp.jacobian(model, q, points)
         if motion is None:
@@ -153,7 +153,7 @@ def test_a_graph_cuts_the_joint_with_most_freedoms_and_says_so():
 
 def test_a_graph_without_the_world_floats():
     rod = pp.SpatialInertia(1, (0.5, 0, 0), 0.1)
-    hinge = pp.GraphJoint("hinge", tree.Revolute((0, 0, 1)), ("one", (1, 0, 0)), "two")
+    hinge = pp.constraints.GraphJoint("hinge", tree.Revolute((0, 0, 1)), ("one", (1, 0, 0)), "two")
     system = pp.System.from_graph({"one": rod, "two": rod}, [hinge])
     assert system.model.joint("one_free").joint == tree.Free()
     assert system.model.nv == 7 and not system.constraints
@@ -167,16 +167,18 @@ def test_a_joint_given_from_its_outer_side_is_the_same_joint(kind):
     rng = np.random.default_rng(4)
     joint = JOINTS[kind](rng)
     rod = random_inertia(rng)
-    base = pp.GraphJoint("base", tree.Fixed(), "world", "a")
+    base = pp.constraints.GraphJoint("base", tree.Fixed(), "world", "a")
     X_a, X_b = random_pose(rng), random_pose(rng)
     ways = [
-        pp.System.from_graph({"a": rod, "b": rod}, [base, pp.GraphJoint("j", joint, *ends)])
+        pp.System.from_graph(
+            {"a": rod, "b": rod}, [base, pp.constraints.GraphJoint("j", joint, *ends)]
+        )
         for ends in ((("a", X_a), ("b", X_b)), (("b", X_b), ("a", X_a)))
     ]
     model, other = ways[0].model, ways[1].model
     q = model.random_configuration(rng)
     # the second joint, evaluated with the coordinates of the first, is the inverse motion
-    relative = pp.frame_poses(model, q, ["b_frame"])[0]
+    relative = pp.poses(model, q, ["b_frame"])[0]
     found = pp.inverse_kinematics(
         other, {"b_frame": (X_a.matrix @ X_b.inv.matrix @ np.linalg.inv(relative) @ X_a.matrix
                             @ X_b.inv.matrix)},
@@ -188,8 +190,8 @@ def test_a_joint_given_from_its_outer_side_is_the_same_joint(kind):
 @pytest.mark.parametrize(
     ("joint", "message"),
     [
-        (pp.GraphJoint("j", tree.Fixed(), "world", "rodd"), "Did you mean 'rod'"),
-        (pp.GraphJoint("j", tree.Fixed(), "rod", "rod"), "to itself"),
+        (pp.constraints.GraphJoint("j", tree.Fixed(), "world", "rodd"), "Did you mean 'rod'"),
+        (pp.constraints.GraphJoint("j", tree.Fixed(), "rod", "rod"), "to itself"),
     ],
 )
 def test_graphs_that_cannot_be_are_refused(joint, message):
@@ -200,7 +202,7 @@ def test_graphs_that_cannot_be_are_refused(joint, message):
 def test_a_loop_of_screws_cannot_be_cut():
     rod = pp.SpatialInertia(1, (0.5, 0, 0), 0.1)
     screws = [
-        pp.GraphJoint(f"s{i}", tree.Helical((0, 0, 1), 0.1), a, b)
+        pp.constraints.GraphJoint(f"s{i}", tree.Helical((0, 0, 1), 0.1), a, b)
         for i, (a, b) in enumerate([("world", "one"), ("one", "two"), ("two", "world")])
     ]
     with pytest.raises(pp.errors.ModelError, match="has no constraint rows"):
@@ -211,7 +213,7 @@ def test_limits_of_a_cut_joint_are_refused():
     rod = pp.SpatialInertia(1, (0.5, 0, 0), 0.1)
     z = (0, 0, 1)
     made = [
-        pp.GraphJoint(f"h{i}", tree.Revolute(z), a, b, limits=(-1, 1))
+        pp.constraints.GraphJoint(f"h{i}", tree.Revolute(z), a, b, limits=(-1, 1))
         for i, (a, b) in enumerate([("world", "one"), ("one", "two"), ("two", "world")])
     ]
     with pytest.raises(pp.errors.ModelError, match="is cut to open its loop"):
@@ -227,10 +229,16 @@ def test_four_bar_as_a_graph_is_the_four_bar():
     bodies = dict(zip(system.model.body_names, system.model.inertias, strict=True))
     z = (0, 0, 1)
     made = [
-        pp.GraphJoint("A", tree.Revolute(z), "world", "crank"),
-        pp.GraphJoint("B", tree.Revolute(z), ("crank", (sizes["crank"], 0, 0)), "coupler"),
-        pp.GraphJoint("C", tree.Revolute(z), ("coupler", (sizes["coupler"], 0, 0)), "rocker"),
-        pp.GraphJoint("D", tree.Revolute(z), ("rocker", (1.0, 0, 0)), ("world", (1.1, 0, 0))),
+        pp.constraints.GraphJoint("A", tree.Revolute(z), "world", "crank"),
+        pp.constraints.GraphJoint(
+            "B", tree.Revolute(z), ("crank", (sizes["crank"], 0, 0)), "coupler"
+        ),
+        pp.constraints.GraphJoint(
+            "C", tree.Revolute(z), ("coupler", (sizes["coupler"], 0, 0)), "rocker"
+        ),
+        pp.constraints.GraphJoint(
+            "D", tree.Revolute(z), ("rocker", (1.0, 0, 0)), ("world", (1.1, 0, 0))
+        ),
     ]
     other = pp.System.from_graph(bodies, made, gravity=(0, -9.81, 0), cut=["B"])
     # the rocker now hangs on D, which was given from the rocker to the world

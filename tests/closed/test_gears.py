@@ -52,7 +52,7 @@ def admissible(system, seed=1):
 
 def speed_at(model, q, v, body, place):
     """Velocity of the material point of a body that is at a place (3,) of the housing's axes."""
-    poses = dict(zip(model.body_names, pp.body_poses(model, q), strict=True))
+    poses = dict(zip(model.body_names, pp.poses(model, q), strict=True))
     world = poses["housing"] @ np.array([*place, 1.0])
     local = (np.linalg.inv(poses[body]) @ world)[:3]
     return (pp.jacobian(model, q, [(body, local)], axes="world") @ v)[3:6]
@@ -99,7 +99,7 @@ def test_a_planet_rolls_on_sun_and_ring(flipped):
     system = pp.System(model, [gear])
     assert system.row_names == ("stage.mesh", "stage.planet")
     q, v = admissible(system)
-    poses = dict(zip(model.body_names, pp.body_poses(model, q), strict=True))
+    poses = dict(zip(model.body_names, pp.poses(model, q), strict=True))
     centre = np.linalg.inv(poses["housing"]) @ poses["planet_body"][:, 3]
     out = centre[:3] / np.linalg.norm(centre[:3])
     for body, radius in (("sun_body", 0.1), ("ring_body", 0.3)):

@@ -9,8 +9,8 @@ from random_models import model_from_parents, random_pose
 from random_systems import admissible, bias_by_complex_step, kkt
 
 import phipsi as pp
-from phipsi import contacts
-from phipsi.algorithms.forms import FORMS, closed_form
+from phipsi import grasping
+from phipsi.algorithms.forms import FORMS, forward_with_rows
 from phipsi.algorithms.grasping.friction_cones import Inequality, least_force, margins
 
 LOOSE = [
@@ -49,7 +49,7 @@ def test_equations_b9_give_the_compiled_accelerations_and_contact_forces(seed, k
     # what a contact leaves free it does not transmit (a.7), and the object feels A* f (2.9)
     near(plain.H0 @ f, np.zeros(len(plain.H0)), 1e-9)
     load = grasp.grasp_map(q) @ motion.f
-    R = pp.body_poses(grasp.model, q)[-1, :3, :3]
+    R = pp.poses(grasp.model, q)[-1, :3, :3]
     near(np.kron(np.eye(2), R) @ load, plain.A.T @ f, 1e-8)
     near(grasp.object_load(q, v, motion.vdot), load, 1e-8)
 
@@ -65,7 +65,7 @@ def test_all_forms_agree_with_b9(seed, form):
 @pytest.mark.parametrize("seed", [3, 8])
 def test_machine_code_agrees(seed):
     grasp, q, v, tau, plain = drawn(seed, LOOSE[seed])
-    vdot = pp.compile(closed_form(None, False, False), grasp, backend="native")(q, v, tau)[0]
+    vdot = pp.compile(forward_with_rows(None, False, False), grasp, backend="native")(q, v, tau)[0]
     near(vdot[plain.arms], plain.b9(tau[plain.arms])[1])
 
 
@@ -138,7 +138,7 @@ def test_two_arms_that_hold_each_other(seed):
     parents = [-1, 0, 1, 2, -1, 4, 5, 6]
     model = model_from_parents(parents, rng, ["revolute", "universal", "spherical", "cylindrical"])
     q = model.random_configuration(rng)
-    poses = pp.body_poses(model, q)
+    poses = pp.poses(model, q)
     X = random_pose(rng)
     other = np.linalg.inv(poses[7]) @ poses[3] @ X.matrix
     Y = pp.Pose(other[:3, :3], other[:3, 3])
@@ -167,8 +167,8 @@ def test_the_spin_row_is_the_relative_spin_about_the_objects_normal(seed):
     for at in (q, model.integrate(q, 0.3 * rng.standard_normal(model.nv))):
         v = rng.standard_normal(model.nv)
         finger, thing = grasp.contacts[0].finger, grasp.contacts[0].object
-        spins = pp.frame_velocities(model, at, v, [finger[0], thing[0]], axes="world")[:, :3]
-        R = pp.frame_poses(model, at, [thing[0]])[0, :3, :3]
+        spins = pp.velocities(model, at, v, [finger[0], thing[0]], axes="world")[:, :3]
+        R = pp.poses(model, at, [thing[0]])[0, :3, :3]
         normal = R @ thing[1].rotation[:, 2]
         assert grasp.row_names[0] == f"{grasp.contacts[0].name}.spin"
         near((grasp.jacobian(at) @ v)[0], normal @ (spins[0] - spins[1]), 1e-12)
@@ -209,23 +209,23 @@ def test_margins_are_those_of_section_9():
     w = rng.standard_normal((50, 6))
     N, F = w[:, :3], w[:, 3:]
     push, slip = -F[:, 2], np.linalg.norm(F[:, :2], axis=1)
-    pressure, friction = contacts.Point(0.6, **ends).cones()
+    pressure, friction = grasping.Point(0.6, **ends).cones()
     assert_allclose(pressure.margin(w), push)
     assert_allclose(friction.margin(w), 0.6 * push - slip)
-    _, soft = contacts.SoftFinger(0.6, 0.02, **ends).cones()
+    _, soft = grasping.SoftFinger(0.6, 0.02, **ends).cones()
     inside = (slip / 0.6) ** 2 + (N[:, 2] / 0.02) ** 2 <= push**2
     assert ((soft.margin(w) >= 0) == (inside & (push >= 0))).all()
     e = np.array([0.6, 0.8, 0])
-    *_, centre = contacts.Edge(e, half_length=0.1, **ends).cones()
+    *_, centre = grasping.Edge(e, half_length=0.1, **ends).cones()
     x = -(N @ np.cross([0, 0, -1], e)) / push  # the centre of pressure
     assert ((centre.margin(w) >= 0) == ((np.abs(x) <= 0.1) & (push >= 0))).all()
-    assert contacts.Rigid(**ends).cones() == ()
+    assert grasping.Rigid(**ends).cones() == ()
 
 
 def test_the_centre_of_pressure_is_where_the_force_acts():
     """A push at distance x along the edge gives a moment that the formula reads back."""
     e, n = np.array([0.6, 0.8, 0]), np.array([0, 0, -1.0])
-    edge = contacts.Edge(e, half_length=0.1, name="c", finger="tip", object="box")
+    edge = grasping.Edge(e, half_length=0.1, name="c", finger="tip", object="box")
     *_, centre = edge.cones()
     for x, holds in ((0.09, True), (-0.09, True), (0.11, False), (-0.11, False)):
         force = 3.0 * n + 0.5 * e
@@ -284,8 +284,8 @@ def test_where_forces_are_not_unique_the_check_is_a_feasibility_problem():
     tau = np.zeros(8)
     tau[:2] = 1.5 * 9.81  # the fingers carry themselves and the box
 
-    fingers = [contacts.Point(0.5, name=n, finger=(n, at), object=("box", X)) for n, at, X in held]
-    grasp = pp.Grasp(model, object="box", contacts=fingers)
+    fingers = [grasping.Point(0.5, name=n, finger=(n, at), object=("box", X)) for n, at, X in held]
+    grasp = pp.grasping.Grasp(model, object="box", contacts=fingers)
     q = model.neutral()
     assert_allclose(pp.forward_dynamics(grasp, q, np.zeros(8), tau), 0, atol=1e-9)
     forces = grasp.contact_forces(q, np.zeros(8), tau)
@@ -296,11 +296,11 @@ def test_where_forces_are_not_unique_the_check_is_a_feasibility_problem():
     assert "BREAKS" not in str(found) and "do not determine" in str(found)
     # both fingers on one face: they would have to pull, and no self-stress helps
     aside = [
-        contacts.Point(0.5, name=n, finger=(n, (-0.05, y, 0)), object=("box", at))
+        grasping.Point(0.5, name=n, finger=(n, (-0.05, y, 0)), object=("box", at))
         for n, y in (("left", -0.02), ("right", 0.02))
         for at in [pp.Pose(held[0][2].rotation, (-0.05, y, 0))]
     ]
-    slipping = pp.Grasp(model, object="box", contacts=aside).check(q, np.zeros(8), tau)
+    slipping = pp.grasping.Grasp(model, object="box", contacts=aside).check(q, np.zeros(8), tau)
     assert not slipping.is_unique
     assert not slipping.holds
 
@@ -383,7 +383,7 @@ def test_an_articulated_object_held_at_two_of_its_bodies():
         contact(model, q, "SoftFinger", "b3", "b8", rng),
         contact(model, q, "Edge", "b7", "b9", rng),
     ]
-    grasp = pp.Grasp(model, object=["b8", "b9"], contacts=touching)
+    grasp = pp.grasping.Grasp(model, object=["b8", "b9"], contacts=touching)
     v, tau = admissible(grasp, q, rng), rng.standard_normal(model.nv)
     wanted, _ = kkt(grasp, q, v, tau)
     motion = pp.forward_dynamics(grasp, q, v, tau, multipliers=True)
@@ -396,16 +396,16 @@ def test_an_articulated_object_held_at_two_of_its_bodies():
 def test_ends_on_the_wrong_side_are_refused():
     grasp = pp.examples.two_finger_grasp()
     first = grasp.contacts[0]
-    swapped = contacts.Point(0.6, name="x", finger=first.object, object=first.finger)
+    swapped = grasping.Point(0.6, name="x", finger=first.object, object=first.finger)
     with pytest.raises(pp.errors.ModelError, match="not part of the object"):
-        pp.Grasp(grasp.model, object="box", contacts=[swapped])
+        pp.grasping.Grasp(grasp.model, object="box", contacts=[swapped])
     with pytest.raises(pp.errors.ModelError, match="not a contact"):
-        pp.Grasp(grasp.model, object="box",
+        pp.grasping.Grasp(grasp.model, object="box",
                  contacts=[pp.constraints.Weld(name="w", a="box", b="left_tip")])  # fmt: skip
     with pytest.raises(pp.errors.ModelError, match="above 0"):
-        contacts.Point(0, name="x", finger="left_tip", object="box")
+        grasping.Point(0, name="x", finger="left_tip", object="box")
     with pytest.raises(pp.errors.ModelError, match="leans out of the surface"):
-        contacts.Edge((0, 1, 1), name="x", finger="left_tip", object="box")
+        grasping.Edge((0, 1, 1), name="x", finger="left_tip", object="box")
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -424,7 +424,7 @@ def test_derivatives_of_held_objects_agree_with_complex_steps(seed):
     grasp, q, v, tau, _ = drawn(seed, LOOSE[seed])
     model = grasp.model
     found = pp.forward_dynamics_derivatives(grasp, q, v, tau)
-    program = pp.compile(closed_form(None, False, False), grasp, backend="reference")
+    program = pp.compile(forward_with_rows(None, False, False), grasp, backend="reference")
     h, eye = 1e-30, np.eye(model.nv)
     steps = [
         (q + 1j * h * model.qdot(q, eye), v, tau),
@@ -442,13 +442,13 @@ def test_grasps_without_contacts_and_without_one_sided_ones(batch):
     q = np.broadcast_to(model.neutral(), (*batch, model.nq))
     rest = np.zeros(model.nv)
     firm = [
-        contacts.Rigid(name=c.name, finger=c.finger, object=(c.object[0], c.object[1].translation))
+        grasping.Rigid(name=c.name, finger=c.finger, object=(c.object[0], c.object[1].translation))
         for c in two.contacts
     ]
-    for grasp, count in ((pp.Grasp(model, object="box", contacts=[]), 0),
-                         (pp.Grasp(model, object="box", contacts=firm), 2)):  # fmt: skip
+    for grasp, count in ((pp.grasping.Grasp(model, object="box", contacts=[]), 0),
+                         (pp.grasping.Grasp(model, object="box", contacts=firm), 2)):  # fmt: skip
         forces = grasp.contact_forces(q, rest, rest)
         assert forces.shape == (*batch, count, 6)
         found = grasp.check(q, rest, rest)
         assert np.all(found.holds) and found.broken == () and "one-sided" in str(found)
-    assert repr(pp.Grasp(model, object="box", contacts=[])).endswith("0 contacts>")
+    assert repr(pp.grasping.Grasp(model, object="box", contacts=[])).endswith("0 contacts>")

@@ -12,7 +12,7 @@ START = LINKAGE.assemble([1.0, -1.0, -0.5, -1.0])
 
 
 def place(q):
-    return pp.frame_poses(LINKAGE, q, ["link3"])[..., 0, :3, 3]
+    return pp.poses(LINKAGE, q, ["link3"])[..., 0, :3, 3]
 
 
 def test_targets_are_met_and_loops_closed():

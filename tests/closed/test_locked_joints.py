@@ -88,8 +88,8 @@ def test_the_body_keeps_its_name_its_frames_and_its_P(seed):
     p, body, joint = model.parent[k], model.body_names[k], model.joint_names[k]
     at_q, at_v = left(model, [joint])
     locked = model.with_locked(joint, q)
-    X = dict(zip(model.body_names, pp.body_poses(model, q), strict=True))
-    Y = dict(zip(locked.body_names, pp.body_poses(locked, q[at_q]), strict=True))
+    X = dict(zip(model.body_names, pp.poses(model, q), strict=True))
+    Y = dict(zip(locked.body_names, pp.poses(locked, q[at_q]), strict=True))
     for name in (body, *(n for n, (host, _) in model.frames.items() if host == k)):
         host, pose = locked.resolve_point(name)
         where, there = model.resolve_point(name)

@@ -128,9 +128,9 @@ def test_the_status_of_a_batch(backend):
     system = guided()
     q, rest = leaning(system, TILTS), np.zeros(system.model.nv)
     pp.forward_dynamics(system, q[0], rest, rest, Udot=[0.0, 0.0], multipliers=True)
-    from phipsi.algorithms.forms import closed_form
+    from phipsi.algorithms.forms import forward_with_rows
 
-    program = pp.compile(closed_form(None, False, True), system)
+    program = pp.compile(forward_with_rows(None, False, True), system)
     (vdot, f), status = program(q, rest, rest, [0.0, 1.0], on_error="mask")
     np.testing.assert_array_equal(status != 0, TILTS == 0)
     np.testing.assert_array_equal(np.isnan(vdot).any(-1), TILTS == 0)

@@ -51,7 +51,7 @@ def system():
 
 def test_it_is_assembled_and_explained(system):
     q = system.assemble(system.random_configuration(0))
-    poses = pp.body_poses(system, q)
+    poses = pp.poses(system, q)
     assert_allclose([poses[1, 2, 3], poses[1, 2, 2]], 0, atol=1e-9)
     assert system.mobility(q).mobility == system.nv - 2
     assert system.row_names == ("track.angle", "track.height")

@@ -48,7 +48,7 @@ CHANGES = {
     "with_payload": lambda m: m.with_payload("link2", HEAVY),
     "with_body": lambda m: m.with_body("link3", armature=0.3),
     "with_inertial_parameters": lambda m: (
-        m.with_inertial_parameters(pp.inertial_parameters(m) * 2)),
+        m.with_inertial_parameters(pp.identification.inertial_parameters(m) * 2)),
     "with_trees": lambda m: m.with_trees("link1"),
     "with_paths": lambda m: m.with_paths("link3"),
 }  # fmt: skip
@@ -107,7 +107,7 @@ def test_pickled_systems_are_the_same(system):
 def test_a_changed_grasp_is_a_grasp():
     grasp = pp.examples.two_finger_grasp()
     light = grasp.with_gravity((0, 0, -1.62))
-    assert isinstance(light, pp.Grasp) and light.contact_names == grasp.contact_names
+    assert isinstance(light, pp.grasping.Grasp) and light.contact_names == grasp.contact_names
     q, rest = grasp.neutral(), np.zeros(grasp.nv)
     assert_allclose(
         light.check(q, rest, rest).margins.shape, grasp.check(q, rest, rest).margins.shape

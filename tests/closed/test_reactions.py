@@ -14,7 +14,7 @@ TOLERANCE = 1e-11
 
 def world_wrenches(system: pp.System, q, f) -> np.ndarray:
     """What each hinge exerts on its body, about the world's origin in world axes."""
-    X = pp.body_poses(system, q)
+    X = pp.poses(system, q)
     turned = (X[:, None, :3, :3] @ f.reshape(-1, 2, 3, 1))[..., 0]
     turned[:, 0] += np.cross(X[:, :3, 3], turned[:, 1])
     return turned.reshape(-1, 6)
@@ -22,7 +22,7 @@ def world_wrenches(system: pp.System, q, f) -> np.ndarray:
 
 def frame_wrenches(system: pp.System, q, f) -> np.ndarray:
     """What closures exert on their frames, about the world's origin in world axes."""
-    points, X = system.closures.points, pp.body_poses(system, q)
+    points, X = system.closures.points, pp.poses(system, q)
     out = []
     for body, R, p, x in zip(points.body, points.rotation, points.offset, f, strict=True):
         host = np.eye(4) if body < 0 else X[body]
@@ -47,7 +47,7 @@ def test_a_four_bar_held_by_its_crank_agrees_with_statics():
     held = pp.inverse_dynamics(
         system, q, rest, rest, actuated=[system.model.joint_names[0]], multipliers=True
     )
-    pins = pp.body_poses(system, q)[:, :2, 3]
+    pins = pp.poses(system, q)[:, :2, 3]
     ends = [*pins[1:], np.array([ground, 0])]
 
     equations, load = np.zeros((9, 9)), np.zeros(9)  # pins A, B, C, D by two, and the motor
@@ -87,10 +87,10 @@ def rssr(cut: str) -> pp.System:
     }
     ball, (a, b) = pp.joints.Spherical(), ((0.1, 0.2, 0.5), (0.0, 0.3, 0.6))
     joints = [
-        pp.GraphJoint("A", pp.joints.Revolute(CRANK), "world", "crank", armature=0.02),
-        pp.GraphJoint("S1", ball, ("crank", a), "coupler"),
-        pp.GraphJoint("S2", ball, ("rocker", b), ("coupler", (0.9, 0.1, 0.1))),
-        pp.GraphJoint("D", pp.joints.Revolute(ROCKER), ("world", (1, 0, 0)), "rocker"),
+        pp.constraints.GraphJoint("A", pp.joints.Revolute(CRANK), "world", "crank", armature=0.02),
+        pp.constraints.GraphJoint("S1", ball, ("crank", a), "coupler"),
+        pp.constraints.GraphJoint("S2", ball, ("rocker", b), ("coupler", (0.9, 0.1, 0.1))),
+        pp.constraints.GraphJoint("D", pp.joints.Revolute(ROCKER), ("world", (1, 0, 0)), "rocker"),
     ]
     return pp.System.from_graph(bodies, joints, cut=[cut])
 
@@ -144,7 +144,7 @@ def test_the_bodies_obey_newton_and_euler(seed):
     # d/dt of each body's momentum about the world's origin, by a complex step along the motion
     h = 1e-30
     moved = np.asarray(q) + 1j * h * model.qdot(q, v)
-    X, V = pp.body_poses(model, moved), pp.body_velocities(model, moved, v + 1j * h * vdot)
+    X, V = pp.poses(model, moved), pp.velocities(model, moved, v + 1j * h * vdot)
     momenta = np.einsum("kij,kj->ki", model.inertia_matrices, V).reshape(-1, 2, 3)
     turned = np.einsum("kij,kpj->kpi", X[:, :3, :3], momenta)
     turned[:, 0] += np.cross(X[:, :3, 3], turned[:, 1])

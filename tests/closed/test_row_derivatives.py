@@ -6,7 +6,7 @@ from amounts import seeds
 from random_systems import KINDS, admissible, random_system
 
 import phipsi as pp
-from phipsi.algorithms.forms import closed_form
+from phipsi.algorithms.forms import forward_with_rows
 from phipsi.operators import A, Adot, B, J, Lambda, U, V, tau
 
 STEP = 1e-30
@@ -18,7 +18,7 @@ VECTORS = {
     "forces of given rates": FORCES,
     "second rates": Adot @ B.T @ V,
     "constraint forces": ROWS.inv @ (A @ J @ pp.parse("mass_matrix^-1") @ tau - U),
-    "constrained accelerations": closed_form(None, False, False)[0],
+    "constrained accelerations": forward_with_rows(None, False, False)[0],
     "with articulated quantities": J.T @ A.T @ ROWS.inv @ U + pp.parse("D v"),
 }
 

@@ -7,7 +7,7 @@ from random_systems import admissible, kkt
 
 import phipsi as pp
 from phipsi import constraints as c
-from phipsi.algorithms.forms import closed_form
+from phipsi.algorithms.forms import forward_with_rows
 from phipsi.backends.native.matrices.loop_row_order import row_order
 
 Z = (0, 0, 1)
@@ -46,7 +46,7 @@ def carrier(seed: int, *, legs: int, nested: bool, base: pp.joints.Joint) -> pp.
         b.add_body(f"leg{i}", parent="base", joint=joint, placement=turned(rng), inertia=rod(0.8))
     model = b.build()
     q = start(model)
-    poses = dict(zip(model.body_names, pp.body_poses(model, q), strict=True))
+    poses = dict(zip(model.body_names, pp.poses(model, q), strict=True))
     for i in range(legs):
         foot = (poses[f"leg{i}"] @ [0.8, 0, 0, 1])[:3]
         loops.append(c.Spherical(name=f"foot{i}", a=(f"leg{i}", (0.8, 0, 0)), b=("world", foot)))
@@ -75,7 +75,7 @@ def test_hubs_change_nothing_but_the_cost(legs, nested, base):
     rng = np.random.default_rng(0)
     v, tau = admissible(system, q, rng), rng.standard_normal(model.nv)
     wanted, _ = kkt(system, q, v, tau)
-    program = pp.compile(closed_form(None, False, False), system, backend="native")
+    program = pp.compile(forward_with_rows(None, False, False), system, backend="native")
     assert program.backend == "native"
     vdot, f = program(q, v, tau)
     size = max(1, np.abs(wanted).max())

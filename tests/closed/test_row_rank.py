@@ -17,6 +17,7 @@ from random_systems import KINDS, admissible, random_system
 import phipsi as pp
 from phipsi import constraints as c
 from phipsi.algorithms.constrained.row_rank import Ranked, least
+from phipsi.algorithms.constrained.stages import Stages
 from phipsi.spatial import so3_exp
 
 CRANK = np.array([1.0, -0.8, -1.5])
@@ -244,7 +245,7 @@ def test_mixed_dynamics(mixed, backend, monkeypatch):
     tau = crank_efforts(minimal, q, v, vdot)
     for found in (
         pp.forward_dynamics(system, q, v, tau),
-        pp.Stages().dynamics(system, q, v, tau)[0],
+        Stages().dynamics(system, q, v, tau)[0],
     ):
         for at in PLACES:
             near(found[at], vdot[at], 1e-9)
@@ -328,7 +329,7 @@ def test_angular_rows_of_a_light_linkage_do_not_hide_a_heavy_loop(sizes, monkeyp
         monkeypatch.setenv("PHIPSI_BACKEND", backend)
         same = pp.System(tree.model, [gear, *tree.constraints])
         near(pp.forward_dynamics(same, q, v, tau)[:3], vdot1)
-        near(pp.Stages().dynamics(same, q, v, tau)[0][:3], vdot1)
+        near(Stages().dynamics(same, q, v, tau)[0][:3], vdot1)
     by_tau = pp.forward_dynamics_derivatives(system, q, v, tau)[2]
     exact = exact_by_efforts(minimal, q1)
     near(by_tau[:3, :3], exact)
@@ -389,8 +390,8 @@ def test_contact_forces_on_objects_of_all_sizes(size):
 
     def grasp(*names):
         ends = [(n, ("box", fingers[n])) for n in names]
-        points = [pp.contacts.Point(name=f"at {n}", finger=n, object=x) for n, x in ends]
-        return pp.Grasp(model, object="box", contacts=points)
+        points = [pp.grasping.Point(name=f"at {n}", finger=n, object=x) for n, x in ends]
+        return pp.grasping.Grasp(model, object="box", contacts=points)
 
     q = model.neutral()
     two, three = grasp("left", "right"), grasp("left", "right", "top")

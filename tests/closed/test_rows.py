@@ -28,7 +28,7 @@ def elsewhere(system: pp.System, q, seed: int = 3) -> np.ndarray:
 
 def plain_residual(system: pp.System, q) -> np.ndarray:
     """The definition, closure by closure."""
-    poses = [*pp.body_poses(system.model, q), np.eye(4)]
+    poses = [*pp.poses(system.model, q), np.eye(4)]
     out = []
     for constraint, closure in zip(system.constraints, system.closures.closures, strict=True):
         if closure.matrix is not None:

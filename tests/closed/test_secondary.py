@@ -49,7 +49,7 @@ def test_loops_inside_the_secondary_and_inside_the_primary_system(seed):
     ]
     model = model_from_parents(parents, rng, kinds)
     q = model.random_configuration(rng)
-    poses = pp.body_poses(model, q)
+    poses = pp.poses(model, q)
     rows = []
     for name, a, b, kind in (
         ("grip1", 3, 8, "Weld"), ("grip2", 7, 10, "Spherical"), ("inside", 8, 10, "Distance"),
@@ -93,7 +93,7 @@ def test_redundant_rows_inside_the_secondary_system():
     grasp, q, _ = random_grasp(1, ("Point", "Point"), joints=("spherical", "universal"))
     model = grasp.model
     thing = grasp.object[0]
-    X = pp.body_poses(model, q)[-1]
+    X = pp.poses(model, q)[-1]
     twice = [
         pp.constraints.PointOnLine((0, 0, 1), name=n, a=("world", pp.Pose(None, X[:3, 3])), b=thing)
         for n in ("rail", "again")

@@ -61,9 +61,9 @@ def test_trees_without_change_keep_their_programs():
     stages, rest = box.stages, np.zeros(box.model.nv)
     stages.dynamics(box, box.model.neutral(), rest, rest)
     heavier = box.model.with_body("box", inertia=pp.SpatialInertia(9.0, (0.1, 0, 0), 0.7))
-    other = pp.Grasp(heavier, object="box", contacts=box.contacts, stages=stages)
+    other = pp.grasping.Grasp(heavier, object="box", contacts=box.contacts, stages=stages)
     stages.dynamics(other, heavier.neutral(), rest, rest)
-    before, after = (m.cache[pp.Stages] for m in (box.model, heavier))
+    before, after = (m.cache[Stages] for m in (box.model, heavier))
     assert before[0].model is after[0].model and before[1].model is after[1].model
     assert before[2].model is not after[2].model
 

@@ -24,6 +24,7 @@ from random_models import random_inertia
 from random_systems import admissible, random_system
 
 import phipsi as pp
+from phipsi.algorithms.constrained.stages import Stages
 from phipsi.constraints import Distance
 
 KINDS = ("Spherical", "PointOnLine", "Distance", "Universal", "Distance", "PointOnLine")
@@ -41,7 +42,7 @@ class Case:
         model = self.model = self.system.model
         self.v = admissible(self.system, self.q, self.rng)
         self.tau = self.rng.standard_normal(model.nv)
-        self.stages = pp.Stages()
+        self.stages = Stages()
         self.first = self.stages.dynamics(self.system, self.q, self.v, self.tau)
 
     def run(self, system, q=None, v=None, tau=None) -> Counter:

@@ -60,7 +60,7 @@ def on_a_frame(model: pp.Model, c: pp.constraints.Constraint) -> pp.constraints.
     return replace(c, a=(name, X.inv @ c.a[1]))
 
 
-def hand(seed: int) -> tuple[pp.Grasp, np.ndarray]:
+def hand(seed: int) -> tuple[pp.grasping.Grasp, np.ndarray]:
     """Four arms that hold an object, one by each kind of contact."""
     kinds = ("Rigid", "Edge", "Point", "SoftFinger")
     return random_grasp(seed, kinds, joints=("revolute", "spherical"), length=5)[:2]

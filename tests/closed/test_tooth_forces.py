@@ -63,7 +63,7 @@ def test_moving_gears_have_the_reactions_of_forces_at_the_pitch_point(internal, 
     tau = rng.uniform(-2, 2, 3)
     motion = pp.forward_dynamics(system, q, v, tau, multipliers=True)
     found = pp.joint_reactions(system, q, v, tau).joints
-    poses = pp.body_poses(model, q)
+    poses = pp.poses(model, q)
     centre = poses[1:, :3, 3]
     towards = (centre[1] - centre[0]) / distance
     place = centre[0] + R1 * (-towards if internal else towards)
@@ -102,7 +102,7 @@ def test_a_rack_is_pushed_off_its_pinion(radius):
     assert_allclose(pp.forward_dynamics(system, q, [0, 0], tau), 0, atol=1e-12)
     side = -np.sign(radius)  # the rack is below the pinion: its lowest point moves along +x
     force = 0.6 / 0.03 * np.tan(ANGLE)
-    R = pp.body_poses(system, q)[0, :3, :3]
+    R = pp.poses(system, q)[0, :3, :3]
     shaft = R @ found[0, 3:]
     assert_allclose(shaft, [0.6 / radius, side * force, 0], atol=1e-10)  # held towards the rack
     assert_allclose(found[1, 3:], [-0.6 / radius, -side * force, 0], atol=1e-10)

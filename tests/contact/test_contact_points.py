@@ -43,7 +43,7 @@ def contacts():
 
 def test_machine_code_and_arrays_agree(contacts, monkeypatch):
     q = contacts.model.random_configuration(1, (3, 7))
-    X = pp.body_poses(contacts.model, q)[..., list(contacts.bodies), :, :]
+    X = pp.poses(contacts.model, q)[..., list(contacts.bodies), :, :]
     monkeypatch.setenv("PHIPSI_BACKEND", "native")
     fast = _Function(contacts)
     assert fast._fast is not None
@@ -89,7 +89,7 @@ def test_loops_over_pairs(many, monkeypatch):
     assert len(set(groups)) < len(groups) / 2
     assert groups == sorted(groups, key=groups.index)
     q = many.model.random_configuration(1, 5)
-    X = pp.body_poses(many.model, q)
+    X = pp.poses(many.model, q)
     slow = [slot_geometry(many, x) for x in X]
     on_arrays = pp.contact_points(many, q)
     monkeypatch.setenv("PHIPSI_BACKEND", "native")
@@ -107,7 +107,7 @@ def test_derivatives_of_loops(many):
     X = ops.given("X", (len(many.bodies), 4, 4))
     nodes = [as_node(x) for x in slot_geometry(many, Traced(X))]
     rng = np.random.default_rng(4)
-    at = pp.body_poses(many.model, many.model.random_configuration(5))
+    at = pp.poses(many.model, many.model.random_configuration(5))
     active = evaluate(nodes, {"X": at})[0] < INACTIVE
     assert active.sum() > 10
     weights = [active.reshape(-1, *[1] * (len(x.shape) - 1)) * rng.normal(size=x.shape)
@@ -174,7 +174,7 @@ def test_mujoco_finds_the_same_gaps(contacts):
         model = builder.build()
         ours = pp.Contacts(model)
         q = model.random_configuration(rng, 30)
-        X = pp.body_poses(model, q)
+        X = pp.poses(model, q)
         gaps = pp.contact_points(ours, q).gap.min(axis=-1)
         for i in range(30):
             for j in range(2):
@@ -201,7 +201,7 @@ def test_pairs_that_are_far_apart_are_left_out(machine_code):
     nodes = [as_node(x) for x in slot_geometry(contacts, Traced(X), 0.2)]
     fewer = _code(poses.native, nodes)
     found = fewer.ufunc(q)[:4]
-    centres = pp.body_poses(contacts.model, q)[:, :, :3, 3]
+    centres = pp.poses(contacts.model, q)[:, :, :3, 3]
     ends = np.array([(p.body_a, p.body_b) for p in contacts.pairs])[contacts.slot_pair]
     apart = np.linalg.norm(centres[:, ends[:, 0]] - centres[:, ends[:, 1]], axis=-1)
     far = apart > 2 * np.linalg.norm([0.05, 0.1, 0.15]) + 0.2
@@ -212,5 +212,5 @@ def test_pairs_that_are_far_apart_are_left_out(machine_code):
     for i in (0, 9, 15):
         assert all((x[i] == y).all() for x, y in zip(found, fewer.ufunc(q[i])[:4], strict=True))
     (bar,) = adjoints([nodes[0]], [ops.constant(np.ones(nodes[0].shape))], [X])
-    weights = evaluate([bar], {"X": pp.body_poses(contacts.model, q)})[0]
+    weights = evaluate([bar], {"X": pp.poses(contacts.model, q)})[0]
     assert (weights[far.all(axis=1)] == 0).all() and far.all(axis=1).any()

@@ -179,14 +179,14 @@ def test_systems_with_contacts_keep_them():
     ],
 )  # fmt: skip
 def test_rejected(call, why):
-    with pytest.raises(pp.PhipsiError, match=why):
+    with pytest.raises(pp.errors.PhipsiError, match=why):
         call(*bouncing())
 
 
 def test_a_run_without_contacts_has_no_certificate():
     sim = pp.Simulator(pp.examples.planar_arm(1), dt=1e-3)
     run = sim.rollout(sim.start(), steps=1, progress=False)
-    with pytest.raises(pp.PhipsiError, match="no contacts to certify"):
+    with pytest.raises(pp.errors.PhipsiError, match="no contacts to certify"):
         _ = run.certificate
 
 
@@ -195,7 +195,9 @@ def test_deep_overlap_is_reported_and_separated_on_request():
     sim = pp.Simulator(system, dt=1e-3, integrator="time_stepping")
     deep = np.tile(q, (3, 1))
     deep[1, 6] = 0.05
-    with pytest.raises(pp.PhipsiError, match=r"trajectory \[1\] 'ball\|floor' overlap by 0\.05 m"):
+    with pytest.raises(
+        pp.errors.PhipsiError, match=r"trajectory \[1\] 'ball\|floor' overlap by 0\.05 m"
+    ):
         sim.start(deep, v)
     state = sim.start(deep, np.zeros(6), separate=True)
     sim.step(state)
@@ -218,7 +220,7 @@ def test_materials_of_trajectories_that_do_not_fit(column, value, why):
     sim = pp.Simulator(system, dt=1e-3, integrator="time_stepping")
     materials = sim.parameters["contact.materials"].copy()
     materials[:, column] = value
-    with pytest.raises(pp.PhipsiError, match=why):
+    with pytest.raises(pp.errors.PhipsiError, match=why):
         sim.start(q, v, parameters={"contact.materials": materials})
 
 
@@ -286,10 +288,10 @@ def test_contacts_of_a_run_by_pair():
     assert_allclose(np.abs(record[between].force[:, 1:, 2]), 2 * 9.81, atol=1e-8)
     assert_allclose(floor.gap, 0.0, atol=1e-12)
     assert record["upper|floor"].gap[0, 0] == pytest.approx(0.1)
-    with pytest.raises(pp.PhipsiError, match="Did you mean 'lower.floor'"):
+    with pytest.raises(pp.errors.PhipsiError, match="Did you mean 'lower.floor'"):
         record["lower|flor"]
     bare = sim.rollout(state, steps=1, progress=False).contacts
-    with pytest.raises(pp.PhipsiError, match="contact.impulses"):
+    with pytest.raises(pp.errors.PhipsiError, match="contact.impulses"):
         bare["lower|floor"]
 
 
@@ -361,7 +363,7 @@ def test_smoothed_gradients_feel_a_contact_before_it_is_made():
     ],
 )  # fmt: skip
 def test_bad_numbers_for_steps(call, why):
-    with pytest.raises(pp.PhipsiError, match=why):
+    with pytest.raises(pp.errors.PhipsiError, match=why):
         call(*bouncing())
 
 
@@ -425,7 +427,7 @@ def test_the_worst_pair_is_named():
     ],
 )
 def test_materials_that_no_body_has(material, why):
-    with pytest.raises(pp.PhipsiError, match=why):
+    with pytest.raises(pp.errors.PhipsiError, match=why):
         pp.Material(**material)
 
 
@@ -434,9 +436,9 @@ def test_one_bad_trajectory_leaves_the_others_alone():
     sim = pp.Simulator(system, dt=1e-3, integrator="time_stepping")
     places = np.tile(q, (3, 1))
     for bad, why in ((places * np.array([[1], [np.nan], [1]]), "unit quat|finite"),):
-        with pytest.raises(pp.PhipsiError, match=why):
+        with pytest.raises(pp.errors.PhipsiError, match=why):
             sim.start(bad, v)
-    with pytest.raises(pp.PhipsiError, match="finite"):
+    with pytest.raises(pp.errors.PhipsiError, match="finite"):
         sim.start(places, np.where(np.arange(6) == 2, np.inf, v))
     state, tau = sim.start(places, v), np.zeros((3, 40, 6))
     tau[1, 20, 3] = 1e306  # which no number can hold
@@ -458,7 +460,7 @@ def test_deeply_stacked_boxes_are_separated_without_speed():
     system, q, v = scene.system()
     sim = pp.Simulator(system, dt=1e-3, integrator="time_stepping")
     with pytest.raises(
-        pp.PhipsiError, match=r"'box\d\|\w+' overlap by 0\.03 m.*(?s:.*)separate=True"
+        pp.errors.PhipsiError, match=r"'box\d\|\w+' overlap by 0\.03 m.*(?s:.*)separate=True"
     ):
         sim.start(q, v)
     state = sim.start(q, v, separate=True)
@@ -489,7 +491,7 @@ def test_a_law_reads_the_force_of_a_contact():
     ):
         method = "time_stepping" if mechanism is system else "rk4"
         law = feel.bind(f=pp.signals.contact_force(pair))
-        with pytest.raises(pp.PhipsiError, match=why):
+        with pytest.raises(pp.errors.PhipsiError, match=why):
             pp.Simulator(mechanism, law, 1e-3, integrator=method)
 
 
@@ -540,7 +542,7 @@ def test_bodies_that_no_joint_can_move_apart_are_an_error():
     q = model.neutral()
     q[:4] = pp.Pose.from_rpy((0.3, 0.5, 0.7)).quaternion
     q[7:] = 1.5, -3.0
-    with pytest.raises(pp.PhipsiError, match="no joint can move apart"):
+    with pytest.raises(pp.errors.PhipsiError, match="no joint can move apart"):
         sim.rollout(sim.start(q, separate=True), steps=20)
 
 

@@ -26,7 +26,7 @@ def test_impulses_are_those_of_a_dense_solution(seed):
     model, hosts = loops.model, [loops.model.body_names[i] for i in (-1, 1)]
     for i, body in enumerate(hosts):
         model = model.with_shape(f"ball{i}", body, pp.shapes.Sphere(0.05))
-    at = pp.body_poses(model, q)[[-1, 1], :3, 3]
+    at = pp.poses(model, q)[[-1, 1], :3, 3]
     R = pp.Pose.from_axis_angle((1, 0, 0), 0.3).rotation
     low = np.argmin(at @ R[:, 2])
     ground = pp.Pose(R, at[low] - 0.05 * R[:, 2])
@@ -50,7 +50,7 @@ def test_impulses_are_those_of_a_dense_solution(seed):
     C, points = [], []
     for name, x, n in zip(hosts, slots.point_a, slots.normal, strict=True):
         J = pp.jacobian(model, q, [(name, (0, 0, 0))])
-        origin = pp.body_poses(model, q)[model.body_index(name), :3, 3]
+        origin = pp.poses(model, q)[model.body_index(name), :3, 3]
         moved = J[3:] + np.array([np.cross(w, x - origin) for w in J[:3].T]).T
         t = np.cross(n, (1, 0, 0)) / np.linalg.norm(np.cross(n, (1, 0, 0)))
         points.append(moved)
@@ -84,7 +84,7 @@ def test_a_four_bar_leg_stands():
     # the loop's impulses, with those of the floor, hold the tree without any acceleration
     G, at = system.jacobian(run.q[-1]), run.q[-1]
     points = pp.contact_points(system, at).point_a
-    host = pp.body_poses(system.model, at)[system.model.body_index("foot")]
+    host = pp.poses(system.model, at)[system.model.body_index("foot")]
     efforts = G.T @ run["loop.impulses"][-1] / 1e-3
     for x, f in zip(points, force, strict=True):
         local = host[:3, :3].T @ (x - host[:3, 3])
@@ -165,7 +165,7 @@ def test_a_grasp_with_shapes_keeps_them():
     grasp = pp.examples.two_finger_grasp()
     model = grasp.model.with_shape("box", "box", pp.shapes.Sphere(0.02))
     shapes = pp.Contacts(model, ground=pp.Pose(None, (0, 0, -5.0)))
-    held = pp.Grasp(model, object="box", contacts=grasp.contacts, touching=shapes)
+    held = pp.grasping.Grasp(model, object="box", contacts=grasp.contacts, touching=shapes)
     assert held.contact_pairs == shapes and held.contacts == grasp.contacts
     again = pickle.loads(pickle.dumps(held))
     assert again.contact_pairs == shapes

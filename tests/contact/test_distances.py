@@ -53,7 +53,7 @@ def test_rates_are_those_of_the_nearest_points(arm):
     q, v, t = arm.random_configuration(rng, 30), rng.normal(size=(30, 3)), 1e-6
     now, plus, minus = (pp.distances(contacts, q + s * v) for s in (0.0, t, -t))
     rate = (plus.distance - minus.distance) / (2 * t)
-    X, V = pp.body_poses(arm, q), pp.body_velocities(arm, q, v)
+    X, V = pp.poses(arm, q), pp.velocities(arm, q, v)
     zero = np.zeros((30, 3))
     checked = 0
     for k, pair in enumerate(contacts.pairs):

@@ -126,7 +126,7 @@ def test_contacts_and_loops_with_events() -> None:
         steps = pp.simulate(system, q, v, 0.2, integrator="time_stepping", dt=dt)
         off.append(np.abs(steps.q[-1] - run.q[-1]).max())
     assert off[1] < 4e-4 and 1.8 < off[0] / off[1] < 2.2
-    with pytest.raises(pp.PhipsiError, match="stabilization"):
+    with pytest.raises(pp.errors.PhipsiError, match="stabilization"):
         pp.simulate(system, q, v, 0.2, stabilization="baumgarte")
 
 
@@ -259,7 +259,7 @@ def test_output_times_and_samples_of_contacts() -> None:
     assert run.contacts.forces.shape == (7, 1, 6) and run.contacts.modes.shape == (7, 1)
     assert_allclose(run.contacts["ball|floor"].force[:, 2], G, atol=1e-9)
     assert run.contacts.check()
-    with pytest.raises(pp.PhipsiError, match="no record of contacts"):
+    with pytest.raises(pp.errors.PhipsiError, match="no record of contacts"):
         _ = run.resample([0.1]).contacts
 
 
@@ -270,7 +270,7 @@ def test_overlap_at_the_start() -> None:
     run = pp.simulate(system, low, v, 0.01)
     assert run.q[0, 6] == pytest.approx(0.1, abs=1e-12)
     low[6] -= 0.05
-    with pytest.raises(pp.PhipsiError, match="overlap by"):
+    with pytest.raises(pp.errors.PhipsiError, match="overlap by"):
         pp.simulate(system, low, v, 0.01)
 
 
@@ -371,7 +371,7 @@ def test_laws_with_memory_need_steps():
     def held(q):
         return np.stack([0.0, -q[1]])
 
-    with pytest.raises(pp.PhipsiError, match="'held' has a rate or states"):
+    with pytest.raises(pp.errors.PhipsiError, match="'held' has a rate or states"):
         pp.simulate(system, [0.3, 0.1], [0.0, 0.0], 0.1, controller=held)
 
 
@@ -402,5 +402,5 @@ def test_modes_of_a_rolling_can_end(seed: int, friction: float, end: float, monk
     assert proof.balance < 1e-6 and len(run.events) < 40
     if seed == 8:  # a twin for which they are
         monkeypatch.setattr(ContactModes, "shallow", lambda *_: -1.0)
-        with pytest.raises(pp.PhipsiError, match="without end"):
+        with pytest.raises(pp.errors.PhipsiError, match="without end"):
             pp.simulate(can(friction), q, v, end)

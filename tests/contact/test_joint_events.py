@@ -143,7 +143,7 @@ def test_ends_of_a_rope_rebound() -> None:
     assert first.v_after[5] == pytest.approx(0.5 * np.sqrt(G), abs=1e-9)
     clean(run)
     for wrong in ({"restitution": 2.0}, {"restitution": 0.5, "stiffness": 1e3}):
-        with pytest.raises(pp.PhipsiError, match="restitution"):
+        with pytest.raises(pp.errors.PhipsiError, match="restitution"):
             pp.simulate(ball(), [1, 0, 0, 0, 0, 0, -0.5], np.zeros(6), 0.1,
                         forces=[F.Rope("ball", "world", 1.0, **wrong)])  # fmt: skip
 
@@ -264,9 +264,9 @@ def test_all_of_them_together_and_fixed_steps() -> None:
 
 def test_what_does_not_go_with_rows() -> None:
     stop = F.JointStop("rod", INF, upper=1.0)
-    with pytest.raises(pp.PhipsiError, match="rod.* beyond its rigid upper stop"):
+    with pytest.raises(pp.errors.PhipsiError, match="rod.* beyond its rigid upper stop"):
         pp.simulate(hinge(), [1.2], [0.0], 0.1, forces=[stop])
-    with pytest.raises(pp.PhipsiError, match="holds exactly"):
+    with pytest.raises(pp.errors.PhipsiError, match="holds exactly"):
         pp.simulate(hinge(), [0.0], [0.0], 0.1, forces=[stop], integrator="rk4")
-    with pytest.raises(pp.PhipsiError, match="prescribed"):
+    with pytest.raises(pp.errors.PhipsiError, match="prescribed"):
         pp.simulate(hinge(), [0.0], [0.0], 0.1, forces=[stop], prescribed={"rod": 0.0})

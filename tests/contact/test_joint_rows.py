@@ -206,7 +206,7 @@ DRY, RIGID = F.JointFriction(None, 1.0, 0.0), F.JointStop(None, np.inf, lower=-1
     ],
 )
 def test_rejected(call, why):
-    with pytest.raises(pp.PhipsiError, match=why):
+    with pytest.raises(pp.errors.PhipsiError, match=why):
         call()
 
 

@@ -61,5 +61,7 @@ def test_materials_are_asked_for():
     sim = pp.Simulator(system, dt=1e-3, integrator="time_stepping")
     weight = np.zeros((2, 6))
     assert sim.gradient(sim.start(q, v), None, 1, of={"v": weight}).parameters == {}
-    with pytest.raises(pp.PhipsiError, match=r"'friction' is not a parameter.*contact\.materials"):
+    with pytest.raises(
+        pp.errors.PhipsiError, match=r"'friction' is not a parameter.*contact\.materials"
+    ):
         sim.gradient(sim.start(q, v), None, 1, of={"v": weight}, parameters=("friction",))

@@ -188,7 +188,7 @@ def test_mujoco_has_the_same_gaps_of_meshes(tmp_path):
     peer = mujoco.MjModel.from_xml_path(str(tmp_path / "r.xml"))
     data = mujoco.MjData(peer)
     q = model.random_configuration(1, 20)
-    X = pp.body_poses(model, q)
+    X = pp.poses(model, q)
     gaps = pp.contact_points(contacts, q).gap
     compared = 0
     for i in range(20):

@@ -72,7 +72,7 @@ def test_near_pairs_are_those_of_all_pairs(seed: int, monkeypatch: pytest.Monkey
     monkeypatch.setenv("PHIPSI_BACKEND", "native")
     rng = np.random.default_rng(seed)
     model, q = scene(rng, 30)
-    X = pp.body_poses(model, q)
+    X = pp.poses(model, q)
     every = pp.Contacts(model, exclude=["s3", ("s1", "s2")])
     near = pp.Contacts(model, exclude=["s3", ("s1", "s2")], near=X, within=0.1)
     wanted: dict[Any, list[str]] = {}
@@ -104,15 +104,15 @@ def test_near_pairs_are_those_of_all_pairs(seed: int, monkeypatch: pytest.Monkey
 
 def test_what_is_wrong_with_near() -> None:
     model, q = scene(np.random.default_rng(0), 2)
-    X = pp.body_poses(model, q)
+    X = pp.poses(model, q)
     cases: list[tuple[dict[str, Any], str]] = [
         ({"near": q}, r"\(14,\), not \(bodies, 4, 4\)"),
         ({"near": X[:1]}, "not .bodies, 4, 4."),
         ({"near": X * np.nan}, "must be finite"),
         ({"near": X, "within": -1.0}, "at least 0"),
         ({"near": X, "pairs": [("s0", "s1")]}, 'pairs="auto"'),
-        ({"within": 1.0}, "near=pp.body_poses"),
+        ({"within": 1.0}, "near=pp.poses"),
     ]
     for options, message in cases:
-        with pytest.raises(pp.PhipsiError, match=message):
+        with pytest.raises(pp.errors.PhipsiError, match=message):
             pp.Contacts(model, **options)

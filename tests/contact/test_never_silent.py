@@ -106,7 +106,7 @@ def test_contacts_that_add_energy_end_a_trajectory(monkeypatch):
     found = run()
     assert found.status.tolist() == [GAINS_ENERGY, 0] and 15 <= found.failed_at[0] <= 20
     sim = pp.Simulator(system, dt=1e-3, **STEPPING)
-    with pytest.raises(pp.PhipsiError, match="contacts add kinetic energy"):
+    with pytest.raises(pp.errors.PhipsiError, match="contacts add kinetic energy"):
         sim.rollout(sim.start(both, v), steps=40, progress=False)
 
 

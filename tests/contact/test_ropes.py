@@ -142,5 +142,5 @@ TIED = F.Rope("ball", "world", 1.0)
     ],
 )
 def test_rejected(call, why):
-    with pytest.raises(pp.PhipsiError, match=why):
+    with pytest.raises(pp.errors.PhipsiError, match=why):
         call(ball())

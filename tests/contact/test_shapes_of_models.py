@@ -130,7 +130,7 @@ def world_poses(model, q):
     """The pose of every shape in the world, by name."""
     out = {}
     for shape in model.shapes:
-        X = pp.frame_poses(model, q, [shape.body])[0]
+        X = pp.poses(model, q, [shape.body])[0]
         out[shape.name] = X @ shape.placement.matrix
     return out
 
@@ -141,7 +141,7 @@ def test_a_welded_body_hands_its_shapes_on():
     q = [0.4, -0.7]
     at = pp.Pose.from_rpy((0.1, 0.2, 0.3), (0.3, 0.1, 0.2)).matrix
     np.testing.assert_allclose(
-        world_poses(model, q)["tip"], pp.frame_poses(model, q, ["tool"])[0] @ at, atol=1e-15
+        world_poses(model, q)["tip"], pp.poses(model, q, ["tool"])[0] @ at, atol=1e-15
     )
 
 
@@ -162,7 +162,7 @@ def test_attached_models_bring_their_shapes():
     assert [s.name for s in both.shapes][3:] == ["second_tip", "second_arm", "second_floor"]
     assert [s.body for s in both.shapes][3:] == ["second_fore", "second_upper", "fore"]
     q = np.array([0.4, -0.7, 0.2, 0.1])
-    X = pp.frame_poses(both, q, ["tool"])[0] @ at.matrix
+    X = pp.poses(both, q, ["tool"])[0] @ at.matrix
     own = world_poses(model, q[2:])
     for name, pose in own.items():
         np.testing.assert_allclose(world_poses(both, q)[f"second_{name}"], X @ pose, atol=1e-14)

@@ -33,7 +33,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import warm_python
 from amounts import ALL
 
 import phipsi as pp
@@ -58,6 +60,9 @@ NEEDS = {
 
 # A short training runs the same lines; the whole one is in `make fuzz`.
 SHORT = {"train_cart_pole.py": ["--iterations", "4"]}
+# So do small batches, and proofs of all identities for few joints.
+SMALLER = {} if ALL else {"--batch 4096": "--batch 64"}
+SMALL_ARMS = () if ALL else ("phipsi check arm.urdf",)
 
 # ---- blocks ------------------------------------------------------------------------------------
 
@@ -193,6 +198,7 @@ def has_target(command: str) -> None:
 
 
 def runs(command: str) -> None:
+    """In a new process; most other programs are forks of one that has all imported."""
     words = [sys.executable, *shlex.split(command)[1:]]
     run = subprocess.run(words, cwd=ROOT, capture_output=True, text=True)
     assert run.returncode == 0, f"{command}\n{run.stderr}"
@@ -202,23 +208,39 @@ def runs(command: str) -> None:
 FILES = {"arm.urdf": pp.examples.seven_joint_arm}
 
 
+def two_joint_arm() -> pp.Model:
+    link = pp.SpatialInertia(1.0, (0.5, 0, 0), np.diag([0.01, 0.08, 0.08]))
+    b = pp.ModelBuilder()
+    b.add_body("upper", joint=pp.joints.Revolute((0, 0, 1)), inertia=link)
+    b.add_body("lower", parent="upper", joint=pp.joints.Revolute((0, 1, 0)), inertia=link)
+    return b.build()
+
+
+# Run in a process of their own, which imports what it needs; all others are forks of a process that
+# has everything (tests/support/warm_python.py). One for each way to get far into the library.
+COLD = ("phipsi --help", "phipsi simulate examples/pick.toml --duration 1", "hopping_leg.py")
+
+
 @contextlib.contextmanager
 def started(command: str) -> Iterator[tuple[list[str], dict[str, Any]]]:
-    """The words of a command, and a folder with the files it may ask for."""
+    """The words of a command behind `python`, and a folder with the files it may ask for."""
     with tempfile.TemporaryDirectory() as folder:
         shutil.copytree(ROOT / "examples", Path(folder) / "examples")
         shutil.copytree(ROOT / "tests" / "interfaces" / "data" / "cell", Path(folder) / "cell")
         for name, make in FILES.items():
-            pp.save_urdf(make(), Path(folder) / name)
-        words = [sys.executable, "-m", "phipsi.interfaces.cli", *shlex.split(command)[1:]]
+            model = two_joint_arm() if command in SMALL_ARMS else make()
+            pp.save_urdf(model, Path(folder) / name)
+        for long, short in SMALLER.items():
+            command = command.replace(long, short)
+        words = ["-m", "phipsi.interfaces.cli", *shlex.split(command)[1:]]
         env = {**os.environ, "PHIPSI_BACKEND": "native", "COLUMNS": "100"}
-        yield words, {"cwd": folder, "env": env, "text": True}
+        yield words, {"cwd": folder, "env": env}
 
 
 def run_phipsi(command: str) -> str:
     """Run a command in a folder of its own and return what it prints."""
     with started(command) as (words, options):
-        run = subprocess.run(words, capture_output=True, **options)
+        run = warm_python.run(words, cold=command in COLD, **options)
     assert run.returncode == 0, f"{command}\n{run.stdout}\n{run.stderr}"
     return "\n".join(line.rstrip() for line in run.stdout.splitlines())
 
@@ -231,7 +253,8 @@ def runs_phipsi(command: str) -> None:
 def serves(command: str) -> None:
     """Start a page's server, which runs until it is ended, and open its address."""
     with started(f"{command} --no-open") as (words, options):
-        with subprocess.Popen(words, stdout=subprocess.PIPE, **options) as server:
+        python = [sys.executable, *words]
+        with subprocess.Popen(python, stdout=subprocess.PIPE, text=True, **options) as server:
             try:
                 assert server.stdout is not None
                 address = server.stdout.readline().strip()
@@ -291,13 +314,8 @@ def test_examples_run(script: Path, tmp_path: Path):
     pytest.importorskip(NEEDS.get(script.name, "numpy"))
     env = {**os.environ, "PHIPSI_BACKEND": "native"}  # as users run them
     arguments = [] if ALL else SHORT.get(script.name, [])
-    run = subprocess.run(
-        [sys.executable, str(script), *arguments],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        env=env,
-    )
+    words = [str(script), *arguments]
+    run = warm_python.run(words, cwd=tmp_path, env=env, cold=script.name in COLD)
     assert run.returncode == 0, run.stderr
     assert run.stdout.strip() and not run.stderr, run.stderr
     assert not list(tmp_path.iterdir()), "an example leaves files only where it is told to"
@@ -306,7 +324,8 @@ def test_examples_run(script: Path, tmp_path: Path):
 def test_the_figure_of_an_example(tmp_path: Path):
     pytest.importorskip("matplotlib")
     script, figure = ROOT / "examples" / "identify_arm.py", tmp_path / "efforts.png"
-    subprocess.run([sys.executable, script, figure], check=True, capture_output=True)
+    run = warm_python.run([str(script), str(figure)], cwd=tmp_path, env=dict(os.environ))
+    assert run.returncode == 0, run.stderr
     assert figure.read_bytes().startswith(b"\x89PNG")
 
 

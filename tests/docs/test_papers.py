@@ -194,7 +194,7 @@ def test_every_number_of_the_papers_can_be_asked_for():
         for number in expanded(NUMBERS[page]):
             try:
                 single += isinstance(identity_named(asked(page, number)), Identity)
-            except pp.PhipsiError as error:
+            except pp.errors.PhipsiError as error:
                 several += "Prove one of them:\n    pp.prove(" in str(error)
                 assert "Prove one" in str(error) or "In phipsi it is" in str(error), error
     assert single >= 250 and single + several >= 380, (single, several)
@@ -229,7 +229,7 @@ def test_derivations_and_rewriting_by_number():
     ],
 )
 def test_numbers_without_one_equation_are_explained(number: str, said: str):
-    with pytest.raises(pp.PhipsiError) as caught:
+    with pytest.raises(pp.errors.PhipsiError) as caught:
         pp.prove(number)
     assert said in str(caught.value)
 

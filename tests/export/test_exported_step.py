@@ -16,6 +16,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import phipsi as pp
 from phipsi.errors import InputError
+from phipsi.exporting.export import Exported
 from phipsi.exporting.exported_step import exported_step
 
 
@@ -167,7 +168,7 @@ def sampled() -> pp.Simulator:
     return pp.Simulator(pp.examples.planar_arm(2), [held], dt=1e-3)
 
 
-def linked(found: pp.Exported, path: Path) -> Any:
+def linked(found: Exported, path: Path) -> Any:
     """The function of many steps, which is hidden, in a library."""
     words = ["-shared", "-Wl,--export-dynamic", "robot.o", "-o", path]
     text = "int robot_rollout(); void *rollout(void) { return robot_rollout; }\n"

@@ -38,7 +38,7 @@ def arm() -> pp.Simulator:
     """Laws with parameters, a continuous state, and an element."""
     laws = [
         hold.bind(**GAINS),
-        pp.standard_laws.pid("joint1", 0.2, kp=4.0, ki=10.0, limit=20.0),
+        pp.laws.pid("joint1", 0.2, kp=4.0, ki=10.0, limit=20.0),
         pp.forces.JointDamper(None, 0.2),
     ]
     return pp.Simulator(pp.examples.planar_arm(2), laws, dt=1e-3)

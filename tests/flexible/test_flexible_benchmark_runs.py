@@ -85,7 +85,7 @@ def test_b9b_flexible_slider_crank(machine_code):
     turned, angle, *bent = run.q[-1]
     assert turned == pytest.approx(15.0, abs=1e-12)
     assert 15.0 + angle == pytest.approx(-0.33117350, abs=1e-8)
-    x = pp.frame_poses(model, run.q[-1], ["slider"])[0][0, 3]
+    x = pp.poses(model, run.q[-1], ["slider"])[0][0, 3]
     assert x == pytest.approx(0.16973733, abs=1e-8)
     exact = [1.893193e-4, 2.375751e-5, -5.32390e-6, -8.36331e-6]
     np.testing.assert_allclose(bent, exact, rtol=0, atol=1e-6 * np.abs(exact).max())

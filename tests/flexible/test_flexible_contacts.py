@@ -53,11 +53,11 @@ def _elastic(model):
 
 def _lowest(model, q):
     """The rates of the lowest point of the ball, (3, nv), by differences of its place."""
-    X = pp.body_poses(model, q)[-1]
+    X = pp.poses(model, q)[-1]
     local = X[:3, :3].T @ [0, 0, -RADIUS]
 
     def place(dv):
-        Y = pp.body_poses(model, model.integrate(q, dv))[-1]
+        Y = pp.poses(model, model.integrate(q, dv))[-1]
         return Y[:3, :3] @ local + Y[:3, 3]
 
     steps = 1e-6 * np.eye(model.nv)

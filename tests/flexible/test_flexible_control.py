@@ -76,7 +76,7 @@ def test_rest_of_a_loop_with_a_rod_that_bends():
 
 def test_gravity_compensation_leaves_the_joints_where_they_shall_be():
     """At rest its efforts are those that hold the arm; else springs at the joints are added."""
-    control = pp.controllers.PDGravity(ARM, TARGET, kp=30.0, kd=4.0)
+    control = pp.control.PDGravity(ARM, TARGET, kp=30.0, kd=4.0)
     held = pp.equilibrium(ARM, q=TARGET, unknowns=("modes", "tau[shoulder]", "tau[wrist]"))
     assert_allclose(control(0.0, held.q, REST), held.tau, atol=1e-10)
     q, v = held.q + [0.1, 0.02, 0.0, -0.3], np.array([0.2, 0.5, 0.1, -0.1])
@@ -84,14 +84,12 @@ def test_gravity_compensation_leaves_the_joints_where_they_shall_be():
     pull = -30.0 * (q - TARGET) - 4.0 * v
     assert_allclose(tau[JOINTS], (pp.gravity_forces(ARM, q) + pull)[JOINTS], atol=1e-12)
     assert not tau[1:3].any()
-    path = pp.references.JointPath(ARM, [REST, TARGET], [0.0, 1.0])
-    assert_allclose(
-        pp.controllers.PDGravity(ARM, path, 1.0, 1.0)(2.0, TARGET, REST)[3], 0, atol=1e-12
-    )
+    path = pp.control.JointPath(ARM, [REST, TARGET], [0.0, 1.0])
+    assert_allclose(pp.control.PDGravity(ARM, path, 1.0, 1.0)(2.0, TARGET, REST)[3], 0, atol=1e-12)
 
 
 def test_an_arm_with_gravity_compensation_comes_to_rest():
-    control = pp.controllers.PDGravity(ARM, TARGET, kp=[40.0, 0, 0, 1.0], kd=[6.0, 0, 0, 0.1])
+    control = pp.control.PDGravity(ARM, TARGET, kp=[40.0, 0, 0, 1.0], kd=[6.0, 0, 0, 0.1])
     held = pp.equilibrium(ARM, q=TARGET, unknowns=("modes", "tau[shoulder]", "tau[wrist]"))
     q = held.q + [0.05, 0, 0, 0.05]
     run = pp.simulate(
@@ -112,7 +110,7 @@ def test_poles_are_the_natural_frequencies():
     assert np.abs(poles.real).max() < 1e-6 and frequencies[1] > 1.0  # the wrist is balanced
     damped = pp.linearize(ARM, down).poles()
     assert damped.real.min() < -0.1 and damped.real.max() < 1e-9
-    control = pp.controllers.PDGravity(ARM, TARGET, kp=[40.0, 0, 0, 1.0], kd=[6.0, 0, 0, 0.1])
+    control = pp.control.PDGravity(ARM, TARGET, kp=[40.0, 0, 0, 1.0], kd=[6.0, 0, 0, 0.1])
     held = pp.equilibrium(ARM, q=TARGET, unknowns=("modes", "tau[shoulder]", "tau[wrist]"))
     assert pp.linearize(ARM, held.q, laws=[control]).poles().real.max() < -1.0
 
@@ -171,13 +169,13 @@ def test_a_joint_that_is_locked_stops_and_modes_go_on(name):
 @pytest.mark.parametrize(
     ("call", "why"),
     [
-        (lambda: pp.controllers.ComputedTorque(ARM, TARGET, 1.0, 1.0), "modes have no drive"),
+        (lambda: pp.control.ComputedTorque(ARM, TARGET, 1.0, 1.0), "modes have no drive"),
         (
-            lambda: pp.controllers.OperationalSpace(ARM, "tool", pp.Pose(), 1.0, 1.0),
+            lambda: pp.control.OperationalSpace(ARM, "tool", pp.Pose(), 1.0, 1.0),
             "which modes without a drive change too",
         ),
         (
-            lambda: pp.controllers.PDGravity(ARM, TARGET, 1.0, 1.0, actuated=["wrist"]),
+            lambda: pp.control.PDGravity(ARM, TARGET, 1.0, 1.0, actuated=["wrist"]),
             "needs a drive at every joint",
         ),
         (

@@ -99,7 +99,9 @@ def test_sensitivities():
     change = differences(lambda u: pp.mass_matrix_inverse(MODEL, MODEL.integrate(q, u)), 1e-5)
     found = pp.sensitivities.mass_matrix_inverse_sensitivity(MODEL, q)
     assert_allclose(found, change, atol=1e-7 * np.abs(change).max())
-    change = differences(lambda u: pp.log_det_mass_matrix(MODEL, MODEL.integrate(q, u)), 1e-5)
+    change = differences(
+        lambda u: pp.diagonal_dynamics.log_det_mass_matrix(MODEL, MODEL.integrate(q, u)), 1e-5
+    )
     found = pp.sensitivities.log_det_mass_matrix_gradient(MODEL, q)
     assert_allclose(found, change, atol=1e-7 * np.abs(change).max())
 
@@ -110,8 +112,8 @@ def test_christoffel_symbols_are_the_coriolis_forces():
     whole = pp.bias_forces(MODEL, Q, V) + pp.bias_forces(MODEL, Q, -V)
     quadratic = whole / 2 - pp.bias_forces(MODEL, Q, 0 * V)
     assert_allclose(np.einsum("ijk,j,k->i", found, V, V), quadratic, atol=1e-12)
-    nu = pp.innovations(MODEL, Q, V, X).nu
-    assert abs(nu @ pp.diagonal_coriolis(MODEL, Q, nu)) < 1e-12
+    nu = pp.diagonal_dynamics.innovations(MODEL, Q, V, X).nu
+    assert abs(nu @ pp.diagonal_dynamics.coriolis(MODEL, Q, nu)) < 1e-12
 
 
 def test_gradients_of_runs():
@@ -147,7 +149,7 @@ def test_a_beam_rests_where_its_load_bends_it():
     model = builder.build()
     rest = pp.equilibrium(model)
     sag = 9.81 * (0.1 / 3 + 0.2 / 8) / 500
-    assert_allclose(-pp.body_poses(model, rest.q)[1][2, 3], sag, rtol=1e-4)
+    assert_allclose(-pp.poses(model, rest.q)[1][2, 3], sag, rtol=1e-4)
 
 
 def test_derivatives_with_a_loop():

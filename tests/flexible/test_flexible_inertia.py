@@ -7,6 +7,7 @@ import pytest
 
 import phipsi as pp
 from phipsi.errors import ModelError
+from phipsi.model.flexible_ports import FlexibleShape
 from phipsi.spatial import skew
 
 
@@ -154,7 +155,7 @@ GOOD = {
         ({"ports": [pp.Port("a"), pp.Port("a")]}, "two ports are called 'a'"),
         ({"ports": [pp.Port("a", moves=np.zeros((3, 5)))]}, "port 'a' has 5 modes"),
         ({"ports": ["tip"]}, "must be Port objects"),
-        ({"shape": pp.FlexibleShape(np.zeros((1, 3)), np.zeros((1, 3, 1)))}, "shape has 1 modes"),
+        ({"shape": FlexibleShape(np.zeros((1, 3)), np.zeros((1, 3, 1)))}, "shape has 1 modes"),
     ],
 )
 def test_bad_numbers_are_rejected(change, message):

@@ -19,7 +19,7 @@ def interpreted(monkeypatch):
 
 def test_a_loop_on_a_port_closes_and_moves_as_its_equations_say():
     q = SYSTEM.assemble(START)
-    end = pp.body_poses(TREE, q)[TREE.body_index("end")]
+    end = pp.poses(TREE, q)[TREE.body_index("end")]
     assert_allclose(end[:3, 3], (1.2, 0, 0), atol=1e-9)
     rng = np.random.default_rng(1)
     _, v = SYSTEM.project(q, 0.1 * rng.normal(size=TREE.nv))

@@ -145,12 +145,3 @@ def test_linearly_implicit_steps_converge_and_without_modes_are_semi_implicit():
         for name in ("linearly_implicit", "semi_implicit")
     ]
     assert_allclose(*runs, rtol=1e-10)
-
-
-def test_linearly_implicit_steps_do_not_know_constraints():
-    arm = pp.examples.planar_arm(3)
-    pin = pp.constraints.Revolute((0, 0, 1), name="pin", a="tip", b=("world", (1.5, 0, 0)))
-    system = pp.System(arm, [pin])
-    q = system.assemble([1.0, -1.0, -1.5])
-    with pytest.raises(pp.errors.InputError, match="does not go with constraints"):
-        pp.rollout(system, q, np.zeros(3), np.zeros(3), 1e-3, 1, integrator="linearly_implicit")

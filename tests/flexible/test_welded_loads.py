@@ -1,5 +1,7 @@
 """A rigid body welded to a port has no rates of its own: machine code against the reference."""
 
+import operator
+
 import numpy as np
 import pytest
 
@@ -28,14 +30,14 @@ FUNCTIONS = {
     "bias_forces": "v",
     "forward_dynamics": "v v",
     "inverse_dynamics": "v v",
-    "body_velocities": "v",
-    "body_accelerations": "v v",
+    "velocities": "v",
+    "accelerations": "v v",
     "kinetic_energy": "v",
     "momentum": "v",
     "center_of_mass": "",
-    "log_det_mass_matrix": "",
+    "diagonal_dynamics.log_det_mass_matrix": "",
     "jacobian": "p",
-    "frame_accelerations": "v v p",
+    "accelerations of points": "v v p",
     "operational_space_inertia": "p",
 }
 
@@ -48,7 +50,7 @@ def test_machine_code_equals_reference(name, takes, monkeypatch):
     found = []
     for backend in ("reference", "native"):
         monkeypatch.setenv("PHIPSI_BACKEND", backend)
-        found.append(getattr(pp, name)(BOOM, q, *arguments))
+        found.append(operator.attrgetter(name.split()[0])(pp)(BOOM, q, *arguments))
     scale = np.abs(found[0]).max()
     np.testing.assert_allclose(found[1], found[0], rtol=1e-11, atol=1e-11 * scale)
 

@@ -154,5 +154,5 @@ def test_couplings_with_bodies_without_mass_between():
 
 
 def test_what_is_for_rigid_bodies_says_so():
-    with pytest.raises(pp.PhipsiError, match=r"rigid bodies|flexible bodies"):
+    with pytest.raises(pp.errors.PhipsiError, match=r"rigid bodies|flexible bodies"):
         pp.compile(M, ARM, given=("M",))

@@ -17,5 +17,14 @@ def browser() -> Iterator[Any]:
     software = ["--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]
     with api.sync_playwright() as play:
         one = play.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", *software])
+        plain = one.new_page
+
+        def patient(**options: Any) -> Any:
+            """A page of a browser that may share the machine with much else."""
+            tab = plain(**options)
+            tab.set_default_timeout(120_000)
+            return tab
+
+        one.new_page = patient
         yield one
         one.close()

@@ -6,7 +6,7 @@ from random_models import chain, model_from_parents
 
 import phipsi as pp
 from phipsi.algorithms.dynamics.energy import KINETIC_ENERGY
-from phipsi.algorithms.forms import FORWARD_DYNAMICS, INVERSE_DYNAMICS, closed_form
+from phipsi.algorithms.forms import FORWARD_DYNAMICS, INVERSE_DYNAMICS, forward_with_rows
 from phipsi.errors import InputError, SpaceError
 from phipsi.interfaces.bridges.differentiable import (
     CoordinateMaps,
@@ -123,7 +123,10 @@ def test_systems():
     with pytest.raises(pp.errors.InputError, match=r"(?s)inverse_dynamics is for trees.*'pin'"):
         functions.inverse_dynamics(system, q, v_, u)
     check_at = [
-        (ExpressionBridge(closed_form(None, False, False)[0], system, None, None), [q, v_, u]),
+        (
+            ExpressionBridge(forward_with_rows(None, False, False)[0], system, None, None),
+            [q, v_, u],
+        ),
         (ExpressionBridge(A @ J @ v, system, None, None), [q, v_]),
     ]
     rng = np.random.default_rng(0)
@@ -224,7 +227,7 @@ def test_the_functions_of_a_framework():
         for name in ("forward_dynamics", "inverse_dynamics"):
             close(getattr(functions, name)(model, q, v, u), getattr(pp, name)(model, q, v, u))
         close(functions.kinetic_energy(model, q, v), pp.kinetic_energy(model, q, v))
-        close(functions.frame_poses(model, q, places), pp.frame_poses(model, q, places))
+        close(functions.poses(model, q, places), pp.poses(model, q, places))
         states = functions.rollout(model, q, v, force, 0.01, integrator="rk4")
         wanted = pp.rollout(model, q, v, force, 0.01, 4, integrator="rk4")
         for got, want in zip(states, wanted, strict=True):
@@ -234,7 +237,7 @@ def test_the_functions_of_a_framework():
     assert solve.inputs == ("q", "tau")
     close(solve(q, u), np.linalg.solve(pp.mass_matrix(model, q), u))
     with pytest.raises(pp.errors.ModelError, match="must be a list"):
-        functions.frame_poses(model, q, model.body_names[0])
+        functions.poses(model, q, model.body_names[0])
 
 
 @pytest.mark.parametrize("name", ["torch", "jax"])

@@ -9,7 +9,7 @@ import pytest
 from amounts import seeds
 from peers import InPinocchio, pinocchio_tree
 
-from phipsi import body_poses, forward_dynamics, inverse_dynamics, load
+from phipsi import forward_dynamics, inverse_dynamics, load, poses
 from phipsi.errors import InputError
 from phipsi.examples import random_tree
 from phipsi.interfaces.bridges.conventions import (
@@ -98,7 +98,7 @@ def test_free_bodies_of_drake_have_poses_and_rates_of_the_world():
     model = several(joints.Free())
     q, v, *_ = state(model)
     there = to_drake(model, q, v)
-    pose = body_poses(model, q)[0]
+    pose = poses(model, q)[0]
     np.testing.assert_allclose(quat_to_matrix(there.q[:4]), pose[:3, :3], atol=1e-14)
     np.testing.assert_allclose(there.q[4:], pose[:3, 3], atol=1e-14)
     qdot = model.qdot(q, v)
@@ -243,7 +243,7 @@ def test_armature_of_a_free_joint_acts_as_in_mujoco(tmp_path: Path, seed: int):
     there = to_mujoco(model, q, v, vdot)
     data.qpos, data.qvel, data.qacc = there.q, there.v, there.vdot
     mujoco.mj_inverse(theirs, data)
-    np.testing.assert_allclose(data.xpos[1], body_poses(model, q)[0][:3, 3], atol=1e-14)
+    np.testing.assert_allclose(data.xpos[1], poses(model, q)[0][:3, 3], atol=1e-14)
     needed = from_mujoco(model, there.q, tau=data.qfrc_inverse).tau
     ours = inverse_dynamics(model, q, v, vdot) + model.damping * v
     np.testing.assert_allclose(ours, needed, rtol=1e-12, atol=1e-12)

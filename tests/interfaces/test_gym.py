@@ -115,7 +115,7 @@ def test_the_reaching_arm_by_hand():
             action = sign * 3 / 1.5 * np.einsum("nji,njk,nk->ni", J, inverse, way)
             seen, reward, terminated, truncated, _ = env.step(action)
             assert not terminated.any() and not truncated.any()
-            tool = pp.frame_poses(model, env.state.q, ["tool"])[:, 0, :3, 3]
+            tool = pp.poses(model, env.state.q, ["tool"])[:, 0, :3, 3]
             assert_allclose(seen[:, 14:], env.state.laws["task.goal"] - tool, atol=1e-12)
             used = np.clip(action, -1, 1)
             distance = np.linalg.norm(seen[:, 14:], axis=1)
@@ -142,7 +142,7 @@ def test_a_quadruped_stands_and_falls():
     assert_allclose(seen[:, 34:], load, atol=1e-12)
     assert_allclose(seen[:, 34:].sum(axis=1), 1.0, atol=0.02)  # at rest they carry the weight
     assert_allclose(np.ptp(height[-20:], axis=0), 0.0, atol=2e-3)
-    R = pp.body_poses(model, env.state.q)[:, 0, :3, :3]
+    R = pp.poses(model, env.state.q)[:, 0, :3, :3]
     assert_allclose(seen[:, 1:4], R[:, 2], atol=1e-12)
     forward = np.einsum("ni,ni->n", R[:, 0], env.state.v[:, 3:6])
     assert_allclose(reward, np.minimum(forward, 0.8) + 0.5 * R[:, 2, 2], atol=1e-12)
@@ -188,7 +188,7 @@ def test_docking_by_hand():
     env = phipsi.gym.free_flyer_docking(4)
     env.reset(seed=2)
     state = env.state
-    at = pp.frame_poses(model, state.q, hands)[:, :, :3, 3]
+    at = pp.poses(model, state.q, hands)[:, :, :3, 3]
     state.laws["task.ports"][...] = at
     state.laws["task.ports"][1, 0] += [0.0, 0.06, 0.0]
     state.laws["task.ports"][2, 1] += [7.0, 0.0, 0.0]
@@ -197,8 +197,8 @@ def test_docking_by_hand():
     assert terminated.tolist() == [True, False, True, False] and not truncated.any()
     assert_allclose(reward, [10.0, -0.03, -3.5, -0.01], atol=1e-4)
     assert_allclose(infos["final_obs"][2][3:6], [7.0, 0.0, 0.0], atol=1e-6)
-    R = pp.body_poses(model, state.q)[1, 0, :3, :3]
-    ways = (state.laws["task.ports"][1] - pp.frame_poses(model, state.q[1], hands)[:, :3, 3]) @ R
+    R = pp.poses(model, state.q)[1, 0, :3, :3]
+    ways = (state.laws["task.ports"][1] - pp.poses(model, state.q[1], hands)[:, :3, 3]) @ R
     assert_allclose(seen[1, :6], ways.ravel(), atol=1e-12)
     assert_allclose(seen[3, 6:9], [0.1, 0, 0], atol=1e-9)
     assert_array_equal(seen[1, 12:18], state.v[1, :6])
@@ -216,7 +216,7 @@ def test_a_controller_by_hand_docks():
             q, v = env.state.q, env.state.v
             J = pp.jacobian(model, q, hands, axes="world").reshape(8, 2, 6, 20)[:, :, 3:]
             J = J.reshape(8, 6, 20)
-            ways = env.state.laws["task.ports"] - pp.frame_poses(model, q, hands)[:, :, :3, 3]
+            ways = env.state.laws["task.ports"] - pp.poses(model, q, hands)[:, :, :3, 3]
             want = sign * 0.5 * ways.reshape(8, 6)
             want *= np.minimum(1, 0.4 / np.linalg.norm(want, axis=1, keepdims=True))
             forces = np.linalg.solve(J @ J.swapaxes(1, 2) + 1e-3 * np.eye(6), want[..., None])

@@ -379,7 +379,8 @@ def test_the_system_calls_open_nothing_outside(folder: Path, tmp_path: Path):
     opened = [call.group(1) for call in opens if call]
     package = str(folder)
     outside = [p for p in opened if not os.path.realpath(p).startswith(package)]
-    python = (sys.prefix, sys.base_prefix, str(Path(__file__).parents[2] / "src"), "/proc", "/sys")
+    source = str(Path(__file__).parents[2] / "src")
+    python = (sys.prefix, sys.base_prefix, source, sys.pycache_prefix or source, "/proc", "/sys")
     outside = [p for p in outside if not p.startswith(python) and p not in ("/dev/null",)]
     assert any(p.startswith(package) for p in opened)
     assert not outside, outside

@@ -45,7 +45,7 @@ def test_derivatives(model):
         (lambda *x: pj.forward_dynamics(model, *x), (q, v, u)),
         (lambda *x: pj.inverse_dynamics(model, *x), (q, v, u)),
         (lambda *x: pj.kinetic_energy(model, *x), (q, v)),
-        (lambda x: pj.frame_poses(model, x, frame), (q,)),
+        (lambda x: pj.poses(model, x, frame), (q,)),
         (pj.function(mass_matrix.inv @ tau, model), (q, u)),
     ]:
         check_grads(function, inputs, order=1, modes=("fwd", "rev"), atol=1e-5, rtol=1e-5)

@@ -80,7 +80,7 @@ def test_energies_are_those_of_the_functions(run_in_node):
 
 def _place(q: np.ndarray, node: int) -> np.ndarray:
     """A node of the beam in the world."""
-    X = pp.body_poses(arm(), q)[0]
+    X = pp.poses(arm(), q)[0]
     return X[:3, :3] @ SHAPE.deformed(q[1:3])[node] + X[:3, 3]
 
 

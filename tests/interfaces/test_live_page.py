@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from browser_pages import drawn, until
 from known_systems import four_bar
 from numpy.testing import assert_allclose, assert_array_equal
 
@@ -33,8 +34,31 @@ def brake(v, many):
     return -1e-3 * many.sum() * v
 
 
+@pp.law
+def drag(v, each):
+    return -each * v
+
+
+@cache
+def bent_four_bar() -> pp.System:
+    """A four-bar whose coupler deforms: five rates."""
+    builder, hinge = pp.ModelBuilder(gravity=(0, -9.81, 0)), pp.joints.Revolute((0, 0, 1))
+    rods = [pp.SpatialInertia(1.0, (x / 2, 0, 0), x**2 / 12) for x in (0.5, 1.0)]
+    builder.add_body("crank", joint=hinge, inertia=rods[0])
+    beam = pp.FlexibleInertia.beam(1.2, 1.0, EI=(30.0, np.inf), modes=0, rotary_inertia=1e-3)
+    away = pp.Pose(translation=(0.5, 0, 0))
+    builder.add_body("coupler", parent="crank", joint=hinge, placement=away, inertia=beam)
+    builder.add_body("rocker", parent="coupler", port="tip", joint=hinge, inertia=rods[1])
+    ends = {"a": ("rocker", (1.0, 0, 0)), "b": ("world", (1.1, 0, 0))}
+    pin = pp.constraints.Revolute((0, 0, 1), name="pin", **ends)
+    return pp.System(builder.build(), [pin])
+
+
 @cache
 def simulator(name: str) -> pp.Simulator:
+    if name == "bent":
+        laws = [drag.bind(each=np.array([0.1, 0.2, 0.0, 0.0, 0.3]))]
+        return pp.Simulator(bent_four_bar(), laws, reproducible=True)
     if name == "box":
         builder = pp.ModelBuilder()
         inertia = pp.SpatialInertia(2.0, (0.0, 0.03, 0.0), np.diag([0.01, 0.01, 0.01]))
@@ -64,7 +88,7 @@ def simulator(name: str) -> pp.Simulator:
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("pages")
-    starts = {"arm": [0.3, -0.2], "loop": None, "box": REST}
+    starts = {"arm": [0.3, -0.2], "loop": None, "box": REST, "bent": None}
     found = {
         n: live_page(
             simulator(n), folder / f"{n}.html", q=q, play=False, title=TITLES.get(n, HOSTILE)
@@ -80,6 +104,7 @@ def pages(tmp_path_factory) -> dict[str, Path]:
 def opened(browser, pages):
     """Opens pages with the network cut; in the end nothing was asked for, and nothing failed."""
     context = browser.new_context(offline=True, viewport={"width": 920, "height": 480})
+    context.set_default_timeout(120_000)
     asked: list[str] = []
     failed: list[str] = []
 
@@ -128,7 +153,7 @@ def test_sliders_move_bodies_and_names_are_only_text(opened):
     for event in ("input", "change"):
         sliders[1].evaluate(f"x => {{ x.value = 1; x.dispatchEvent(new Event('{event}')); }}")
     poses = np.array(tab.evaluate("[...page.poses]")).reshape(-1, 12)
-    X = pp.body_poses(simulator("arm").model, [0.3, 1.0])
+    X = pp.poses(simulator("arm").model, [0.3, 1.0])
     assert_allclose(poses[:, :9].reshape(-1, 3, 3), X[:, :3, :3], atol=1e-12)
     assert_allclose(poses[:, 9:], X[:, :3, 3], atol=1e-12)
     # a gain, gravity and a mass change what happens; reset takes them back
@@ -286,7 +311,7 @@ def test_the_keyboard_pulls_a_body_too(opened):
 
 
 def _place(model: pp.Model, q: Any, point: list[float]) -> Any:
-    X = pp.body_poses(model, q)[1]
+    X = pp.poses(model, q)[1]
     return X[:3, :3] @ point + X[:3, 3]
 
 
@@ -358,17 +383,61 @@ def test_a_four_bar_stays_closed_while_it_is_dragged(opened):
     assert tab.evaluate("page.live.physics.values.step[0]") == 1
 
 
+def test_parameters_are_named_by_the_joints_they_belong_to(opened):
+    tab = opened("bent")
+    rows = tab.eval_on_selector_all("#live .row label", "all => all.map((x) => x.textContent)")
+    found = [row for row in rows if row.startswith("drag.each")]
+    names = ["crank", "coupler.0", "coupler.1", "coupler.2", "rocker"]
+    assert found == [f"drag.each[{name}]" for name in names]
+    _type(tab, "drag.each[rocker]", "0.25")
+    assert tab.evaluate("page.live.physics.values['drag.each'][4]") == 0.25
+
+
+def test_the_shape_of_a_body_follows_the_slider_of_its_mode(opened):
+    tab = opened("bent")
+    moved = tab.evaluate(
+        """() => { const p = page.live.physics, c = p.description.coordinates;
+        const beam = page.scene.deformation.bodies[0].mesh.geometry;
+        const corners = () => beam.attributes.position.array;
+        const eta = c.find((x) => x.reach !== undefined), before = corners().slice();
+        const far = () => corners().reduce((m, x, i) => Math.max(m, Math.abs(x - before[i])), 0);
+        page.live.show();
+        const still = far();
+        p.set(eta, 0.5 * eta.reach); page.live.show();
+        return [still, far(), p.get(eta), 0.5 * eta.reach]; }"""
+    )
+    assert moved[0] == 0.0 and moved[1] > 0.01
+    assert_allclose(moved[2], moved[3], rtol=1e-6)
+
+
+def test_a_hand_at_rest_moves_a_loop_of_bodies_that_deform(opened):
+    """The crank comes as near to the hand as its circle does; modes stay, the loop is closed."""
+    tab = opened("bent")
+    found = tab.evaluate(
+        """() => { const p = page.live.physics, q = () => [...p.values.q], first = q();
+        const wanted = first[0] + 0.4;
+        p.grab(0, [0.5, 0, 0]);
+        p.pull([0.7 * Math.cos(wanted), 0.7 * Math.sin(wanted), 0]);
+        for (let i = 0; i < 10; i++) p.follow();
+        const out = { first, wanted, q: q(), v: [...p.values.v] };
+        p.release();
+        return out; }"""
+    )
+    q = np.array(found["q"])
+    assert abs(q[0] - found["wanted"]) < 1e-3
+    assert np.abs(bent_four_bar().residual(q)).max() < 1e-9
+    assert_allclose(q[2:4], found["first"][2:4], atol=1e-6)
+    assert not np.any(found["v"])
+
+
 def test_time_goes_on_and_stops(opened):
     tab = opened("arm")
     tab.click("#live-play")
-    for _ in range(100):
-        tab.wait_for_timeout(50)
-        if tab.evaluate("page.live.physics.values.t[0]") > 0.02:
-            break
+    until(tab, "page.live.physics.values.t[0] > 0.02")
     tab.click("#live-play")
     t = tab.evaluate("page.live.physics.values.t[0]")
     assert t > 0.02
-    tab.wait_for_timeout(100)
+    drawn(tab)
     assert tab.evaluate("page.live.physics.values.t[0]") == t
 
 
@@ -380,8 +449,7 @@ def test_a_step_that_fails_goes_back_to_the_last_picture_and_the_page_lives_on(o
     values = "(() => { const v = page.live.physics.values; return [...v.q, ...v.v, v.t[0]]; })()"
     assert tab.evaluate(values) == [0.3, -0.2, 0, 0, 0] and not tab.evaluate("page.live.playing")
     tab.evaluate("page.live.physics.values['hold.kp'][0] = 0.3; page.live.set(true)")
-    tab.wait_for_timeout(400)
-    assert tab.evaluate(values)[-1] > 0
+    until(tab, "page.live.physics.values.t[0] > 0")
     assert tab.is_hidden("#live-error") and np.isfinite(tab.evaluate(values)).all()
 
 

@@ -92,7 +92,7 @@ def test_poses_energies_and_blocks(folder):
     """
     found = in_node(folder, physics, body)
     model, q, v = sim.model, state.q, state.v
-    X = pp.body_poses(model, q)
+    X = pp.poses(model, q)
     poses = np.array(found["poses"]).reshape(-1, 12)
     assert_allclose(poses[:, :9].reshape(-1, 3, 3), X[:, :3, :3], atol=1e-14)
     assert_allclose(poses[:, 9:], X[:, :3, 3], atol=1e-14)
@@ -172,7 +172,7 @@ def test_the_force_of_the_hand_is_that_of_a_point_spring(folder):
     other = pp.Simulator(sim.model, [*sim.laws, spring])
     end = other.rollout(other.start(), steps=300, every=300)
     assert_allclose(q, end.q[-1], rtol=0, atol=1e-10)
-    X = pp.body_poses(sim.model, end.q[-1])[1]
+    X = pp.poses(sim.model, end.q[-1])[1]
     gap = X[:3, :3] @ point + X[:3, 3] - target
     assert_allclose(stored, 0.5 * k * gap @ gap, rtol=1e-9)
 
@@ -246,8 +246,8 @@ def test_joints_that_turn_have_the_same_value_after_a_turn(folder):
 
 def weak_hold(kp: Any, efforts: float) -> pp.Simulator:
     arm = pp.examples.planar_arm(2)
-    held = pp.controllers.PDGravity(arm, [0.4, -0.3], kp=kp, kd=2.0)
-    weak = pp.controllers.Saturated(held, arm, efforts)
+    held = pp.control.PDGravity(arm, [0.4, -0.3], kp=kp, kd=2.0)
+    weak = pp.control.Saturated(held, arm, efforts)
     return pp.Simulator(arm, [weak], given=("gravity", "M"), reproducible=True)
 
 

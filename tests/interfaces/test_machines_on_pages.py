@@ -10,8 +10,10 @@ from numpy.testing import assert_allclose
 
 import phipsi as pp
 from phipsi import constraints as c
+from phipsi.interfaces.page import machine_solids as solids
 from phipsi.interfaces.page.machine_parts import machines_of
 from phipsi.interfaces.page.machine_solids import belt_path
+from phipsi.interfaces.page.recorded_scene import recorded_scene
 from phipsi.interfaces.page.scene import scene_description
 
 
@@ -28,7 +30,7 @@ def wheels(*places, turned=()):
 
 def teeth_of(model, part, q):
     """The middles of the tips of the teeth of a wheel or ring in the plane (n, 2), and its axis."""
-    points, X = part.surface[0], pp.body_poses(model, q)[part.body]
+    points, X = part.surface[0], pp.poses(model, q)[part.body]
     is_ring = abs(points[-1, :2]).max() > 1e-9  # plates end in the middles of their sides
     n = len(points) // 4 if is_ring else (len(points) - 2) // 2
     corners = points[:n].reshape(-1, 4, 3) * [1, 1, 0]
@@ -106,7 +108,7 @@ def test_pages_name_machines_and_say_what_they_do(tmp_path):
     assert [x["name"] for x in scene["machines"]] == ["pair", "lobe", "drive"]
     assert "turns -2 times as fast as w1" in scene["machines"][0]["text"]
     assert {x["name"] for x in scene["loops"]} == {"pair", "lobe", "drive"}
-    assert len(scene["parts"]) == 4 and not any(x["body"] == 3 for x in scene["solids"])
+    assert len(scene["parts"]) == 6 and not any(x["body"] == 3 for x in scene["solids"])
     q, v = system.project(system.neutral(), np.zeros(4))
     run = pp.simulate(system, q, v, 0.2, rtol=1e-6)
     file = tmp_path / "run.html"
@@ -123,3 +125,92 @@ def test_pages_name_machines_and_say_what_they_do(tmp_path):
     both, motor = numbers(pair), numbers(drive)
     assert_allclose(both[:, 1], 2 * both[:, 0], rtol=1e-5)  # a wheel twice as large
     assert_allclose(motor[:, 0], -both[:, 0], atol=1e-4)  # the drive turns the first at one rate
+
+
+def volume(surface):
+    """The signed volume of a closed surface, outside to the left; every edge has two sides."""
+    points, triangles = surface
+    edges = [tuple(e) for t in triangles.tolist() for e in zip(t, [*t[1:], t[0]], strict=True)]
+    assert len(set(edges)) == len(edges) and {(b, a) for a, b in edges} == set(edges)
+    a, b, c3 = (points[triangles[:, i]] for i in range(3))
+    return float(np.sum(a * np.cross(b, c3)) / 6)
+
+
+def test_solids_are_closed_with_their_outside_out():
+    r, w, length = 0.3, 0.02, 0.5
+    assert_allclose(
+        volume(solids.bevel_wheel(r, 0, 0.1, 0.0)), np.pi / 3 * (r**3 - 0.2**3), rtol=0.01
+    )
+    assert volume(solids.bevel_wheel(r, 16, 0.1, 0.0)) > 0
+    wire = np.hypot(2 * np.pi * r * 6, length)
+    assert_allclose(volume(solids.coil(r, w, length, 6)), np.pi * w**2 * wire, rtol=0.15)
+    assert_allclose(volume(solids.ring(r, 0.4, 0.1)), np.pi * (0.16 - r * r) * 0.1, rtol=0.01)
+
+
+def axle():
+    """Shafts along x: left, right and cage in line, and three more beside them."""
+    b = pp.ModelBuilder()
+    places = {"wl": (-0.5, 0), "wr": (0.5, 0), "cage": (0.1, 0), "rotor": (-0.5, 0.8),
+              "shaft": (0.0, 0.8), "link": (0.5, 0.8)}  # fmt: skip
+    for name, (x, y) in places.items():
+        b.add_body(
+            name, joint=pp.joints.Revolute((-1 if name == "wr" else 1, 0, 0)),
+            placement=pp.Pose(None, (x, y, 0.4)), inertia=pp.SpatialInertia(1.0, (0, 0, 0), 0.01),
+        )  # fmt: skip
+    return b.build()
+
+
+def in_world(model, part, points, q):
+    X = pp.poses(model, q)[part.body] if part.body >= 0 else np.eye(4)
+    fixed = points @ part.pose.rotation.T + part.pose.translation
+    return fixed @ X[:3, :3].T + X[:3, 3]
+
+
+def test_the_cones_of_a_differential_meet_in_one_point_wherever_it_turns():
+    model = axle()
+    one = c.Differential(name="axle", left="wl", right="wr", carrier="cage")
+    (machine,) = machines_of(model, [one])
+    left, right = (model.body_index(n) for n in ("wl", "wr"))
+    bevels = [x for x in machine.parts if x.surface[0][:, 2].min() == 0]  # others: about z = 0
+    assert [x.body for x in bevels][:2] == [left, right] and len(bevels) == 4
+    for q in (np.zeros(6), np.arange(6.0)):
+        for part in bevels:  # the rims of a cone are similar about its apex
+            points = in_world(model, part, part.surface[0], q)
+            n = (len(points) - 2) // 2
+            back, front = points[:n], points[n : 2 * n]
+            ratio = np.linalg.norm(front[0] - front[1]) / np.linalg.norm(back[0] - back[1])
+            apex = (front - ratio * back) / (1 - ratio)
+            assert_allclose(apex, np.broadcast_to([0, 0, 0.4], apex.shape), atol=1e-9)
+    bodies = {x["body"] for x in scene_description(pp.System(model, [one]))["solids"]}
+    assert {left, right} <= bodies and model.body_index("cage") not in bodies
+
+
+def test_a_motor_stands_beside_its_joint_and_hides_nothing():
+    model = axle()
+    system = pp.System(model, [c.Motor(name="drive", joint="rotor", rate=2.0)])
+    (machine,) = machines_of(model, system.constraints)
+    for part in machine.parts:
+        points = in_world(model, part, part.surface[0], np.zeros(6))
+        assert part.body == -1 and points[:, 0].max() < -0.5  # behind the joint, on its axis
+        assert_allclose(points[:, 1:].mean(axis=0), [0.8, 0.4], atol=1e-9)
+    with_motor, without = scene_description(system), scene_description(model)
+    assert len(with_motor["solids"]) == len(without["solids"])  # shapes and feet
+    assert len(with_motor["parts"]) == len(machine.parts)
+
+
+def test_shafts_that_turn_as_one_are_one_and_an_elastic_one_is_a_coil():
+    model = axle()
+    rigid = c.Coupling(name="rigid", joints=("rotor", "shaft"), coefficients=(1, -1))
+    spring = pp.forces.ElasticCoupling(("shaft", "link"), (1, -1), stiffness=20.0, backlash=0.01)
+    shaft, coil = machines_of(model, [rigid], [spring])
+    for machine, ends in ((shaft, (-0.5, 0.0)), (coil, (0.0, 0.5))):
+        points = in_world(model, machine.parts[0], machine.parts[0].surface[0], np.zeros(6))
+        assert_allclose([points[:, 0].min(), points[:, 0].max()], ends, atol=0.02)
+        assert_allclose(points[:, 1:].mean(axis=0), [0.8, 0.4], atol=0.02)
+    assert coil.text == "20 per unit of 1 shaft − 1 link, 0.01 of backlash" and not coil.rows
+    geared = c.Coupling(name="geared", joints=("rotor", "shaft"), coefficients=(1, -2))
+    against = c.Coupling(name="against", joints=("wl", "wr"), coefficients=(1, -1))
+    assert not any(x.parts for x in machines_of(model, [geared, against]))
+    system = pp.System(model, [rigid])
+    run = pp.simulate(system, np.zeros(6), [0, 0, 0, 1, 1, 0], 0.1, forces=[spring], rtol=1e-6)
+    assert [x["kind"] for x in recorded_scene(run)["machines"]] == ["coupling", "elastic coupling"]

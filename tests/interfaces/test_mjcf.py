@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from amounts import seeds
 
-from phipsi import body_poses, forward_dynamics, frame_poses, inverse_dynamics, mass_matrix
+import phipsi as pp
+from phipsi import forward_dynamics, inverse_dynamics, mass_matrix
 from phipsi.errors import ModelError, PhipsiWarning
 from phipsi.interfaces.bridges.conventions import to_mujoco
 from phipsi.interfaces.formats.load import load
@@ -56,8 +57,8 @@ def agrees(model: Model, path: Path, seed: int = 0) -> None:
     given = np.linalg.solve(M, state.tau - bias)
     ours = to_mujoco(model, q, v, forward_dynamics(model, q, v, tau)).vdot
     np.testing.assert_allclose(ours, given, rtol=0, atol=1e-9 * np.abs(given).max())
-    poses = dict(zip(model.frames, frame_poses(model, q), strict=True))
-    poses |= dict(zip(model.body_names, body_poses(model, q), strict=True))
+    poses = dict(zip(model.frames, pp.poses(model, q, model.frames), strict=True))
+    poses |= dict(zip(model.body_names, pp.poses(model, q), strict=True))
     for i in range(1, theirs.nbody):
         name = theirs.body(i).name or f"body{i}"
         X = poses[f"{name}_frame" if f"{name}_frame" in poses else name]

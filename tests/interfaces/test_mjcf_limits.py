@@ -268,7 +268,7 @@ def test_the_call_in_the_message_allows_all_folders(tmp_path: Path):
         try:
             model = eval(call, {"pp": pp})
             break
-        except pp.PhipsiError as error:
+        except pp.errors.PhipsiError as error:
             assert calls < 3, error
             call, calls = str(error).splitlines()[-1].strip(), calls + 1
             assert re.fullmatch(r"pp\.load\('.*', package_dirs=\[.*\]\)", call)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from browser_pages import until
+from browser_pages import drawn, until
 
 import phipsi as pp
 from phipsi.interfaces.page.html_file import page_html
@@ -237,7 +237,7 @@ def test_names_are_text_whatever_they_are(browser: Any, hostile_page: Path):
         assert tab.page.locator("#facts h2").text_content() == name
     assert tab.page.locator("#notices").inner_text() == HOSTILE[1]
     assert "<script>window" in tab.page.title()
-    tab.page.wait_for_timeout(200)
+    drawn(tab.page)
     assert tab.run("window.hit") is None
     tab.close()
 
@@ -325,12 +325,12 @@ def test_exaggeration_carries_what_sits_on_ports(browser: Any, tmp_path: Path):
     tab = Tab(browser, run.to_html(tmp_path / "ports.html"))
     drawn = """(factor) => { page.exaggerate(factor); page.scene.render();
         return page.scene.bodies.map((b) => b.matrix.clone().transpose().toArray()); }"""
-    true = pp.body_poses(model, q[0])
+    true = pp.poses(model, q[0])
     np.testing.assert_allclose(np.reshape(tab.run(drawn, 1), (-1, 4, 4)), true, atol=1e-6)
     larger = q[0].copy()
     larger[1:5] *= 8
     larger[6:] *= 8
-    expected = pp.body_poses(model, larger)
+    expected = pp.poses(model, larger)
     found = np.reshape(tab.run(drawn, 8), (-1, 4, 4))
     np.testing.assert_allclose(found, expected, atol=1e-5)
     assert np.abs(true - expected).max() > 0.2
@@ -357,10 +357,10 @@ def test_modes_in_motion(browser: Any, tmp_path: Path):
     eta = tab.run("page.scene.deformation.bodies.map((b) => [...b.eta])")
     x = found.shapes[:, 3]
     scale = eta[0][0] / x[1]
-    expected = pp.body_poses(model, model.integrate(found.q, scale * x))
+    expected = pp.poses(model, model.integrate(found.q, scale * x))
     np.testing.assert_allclose(poses[:, 9:], expected[:, :3, 3], atol=2e-4)
     np.testing.assert_allclose(eta[1], scale * x[6:10], rtol=1e-4, atol=1e-7)
-    assert 0.01 < np.linalg.norm(poses[2, 9:] - pp.body_poses(model, found.q)[2, :3, 3]) < 0.2
+    assert 0.01 < np.linalg.norm(poses[2, 9:] - pp.poses(model, found.q)[2, :3, 3]) < 0.2
     tab.page.keyboard.press(".")
     assert "mode 5" in tab.page.inner_text("#clock")
     assert not tab.told and not tab.run("vibration.playing")

@@ -224,10 +224,19 @@ def program(code: str, *arguments: object) -> subprocess.Popen[str]:
     sys.path[:0] = {[p for p in sys.path if p] + [str(SUPPORT)]!r}
     from phipsi.interfaces.formats.mjcf.mujoco_model import READERS
     from phipsi.interfaces.formats.load import load
+    def wait_until_asleep():
+        while not os.path.exists(os.environ["BAD_WORKER_SLEEPS"]): time.sleep(0.01)
+    def interrupt_when_asleep():
+        def wait():
+            wait_until_asleep()
+            os.kill(os.getpid(), signal.SIGINT)
+        threading.Thread(target=wait, daemon=True).start()
     """
     source = textwrap.dedent(head) + textwrap.dedent(code)
     command = [sys.executable, "-W", "error", "-c", source, *map(str, arguments)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    pipe, begun = subprocess.PIPE, Path(str(arguments[0])).parent / "asleep"
+    env = {**os.environ, "BAD_WORKER_SLEEPS": str(begun)}
+    return subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=env)
 
 
 @pytest.mark.parametrize("how", ["ends", "is killed"])
@@ -258,7 +267,8 @@ def test_no_process_is_left_at_work(tmp_path: Path):
     run = program(code, written(tmp_path), written(tmp_path, "sleep"))
     assert run.stdout is not None
     pid = int(run.stdout.readline())
-    time.sleep(0.2)
+    while not (tmp_path / "asleep").exists() and run.poll() is None:
+        time.sleep(0.01)
     run.kill()
     run.communicate()
     waits_until_gone(pid)
@@ -269,7 +279,7 @@ def test_ctrl_c_ends_a_load_and_the_next_one_works(tmp_path: Path):
     READERS.module = "bad_worker"
     load(sys.argv[1])
     first = READERS.process.pid
-    threading.Timer(0.3, os.kill, [os.getpid(), signal.SIGINT]).start()
+    interrupt_when_asleep()
     try:
         load(sys.argv[2])
     except KeyboardInterrupt:
@@ -288,8 +298,8 @@ def test_a_load_inside_a_load_does_not_wait_for_itself(tmp_path: Path):
         try: load(sys.argv[1])
         except Exception as error: print("in the middle of another request" in str(error))
     signal.signal(signal.SIGINT, handle)
-    threading.Timer(0.2, os.kill, [os.getpid(), signal.SIGINT]).start()
-    try: load(sys.argv[2], max_seconds=0.6)
+    interrupt_when_asleep()
+    try: load(sys.argv[2], max_seconds=2)
     except Exception as error: print("max_seconds" in str(error))
     """
     run = program(code, written(tmp_path), written(tmp_path, "sleep"))
@@ -312,7 +322,7 @@ def test_a_fork_starts_a_process_of_its_own(tmp_path: Path):
         except Exception: pass
     thread = threading.Thread(target=wait)
     thread.start()
-    time.sleep(0.3)
+    wait_until_asleep()
     child = os.fork()
     if child == 0:
         os._exit(0 if load(sys.argv[1]).nv == 1 else 1)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from amounts import seeds
-from browser_pages import until
+from browser_pages import drawn, until
 
 import phipsi as pp
 from phipsi.interfaces.page.recorded_scene import frame_times
@@ -111,11 +111,11 @@ def test_the_animation_has_the_poses(page: Path, swing: pp.Trajectory):
     assert len(times) == 61 and times[0] == 0 and times[-1] == 1
     poses = unpacked(scene["poses"]).reshape(61, 7, 7)
     for k in (0, 17, 60):
-        X = pp.body_poses(swing.model, swing.at(min(times[k], 1.0))[0])
+        X = pp.poses(swing.model, swing.at(min(times[k], 1.0))[0])
         np.testing.assert_allclose(quat_to_matrix(poses[k, :, :4]), X[:, :3, :3], atol=2e-6)
         np.testing.assert_allclose(poses[k, :, 4:], X[:, :3, 3], atol=2e-6)
     points = unpacked(scene["trails"][0]["points"]).reshape(-1, 3)
-    tool = pp.frame_poses(swing.model, swing.q[-1:], ["tool"])[0, 0, :3, 3]
+    tool = pp.poses(swing.model, swing.q[-1:], ["tool"])[0, 0, :3, 3]
     np.testing.assert_allclose(points[-1], tool, atol=2e-6)
 
 
@@ -438,7 +438,7 @@ def test_forces_that_are_not_known_are_not_drawn(tmp_path: Path):
     (at, v), zero = run.at(times[k]), np.zeros(3)
     expected = pp.joint_reactions(system, at, v, zero).closures
     side = [i for i, body in enumerate(system.closures.points.body) if body >= 0][0]
-    X = pp.body_poses(system.model, at)[2]
+    X = pp.poses(system.model, at)[2]
     turn = X[:3, :3] @ system.closures.points.rotation[side]
     force = unpacked(arrows["forces"]).reshape(-1, 3)[k]
     np.testing.assert_allclose(force, turn @ expected[side, 3:], rtol=1e-3, atol=1e-3)
@@ -447,7 +447,7 @@ def test_forces_that_are_not_known_are_not_drawn(tmp_path: Path):
     known = data_of(pp.report(run, tmp_path / "y.html"))["scene"]
     at, v = run.at(times[k])  # a run knows its elements: their efforts are in the reactions
     expected = pp.joint_reactions(system, at, v, -2.0 * v).closures
-    turn = pp.body_poses(system.model, at)[2][:3, :3] @ system.closures.points.rotation[side]
+    turn = pp.poses(system.model, at)[2][:3, :3] @ system.closures.points.rotation[side]
     force = unpacked(known["arrows"][0]["forces"]).reshape(-1, 3)[k]
     np.testing.assert_allclose(force, turn @ expected[side, 3:], rtol=1e-3, atol=1e-3)
     run.acting = None
@@ -505,7 +505,7 @@ def test_it_runs_in_a_browser_and_asks_for_nothing(browser: Any, page: Path, tmp
 
     def shot(at: float, canvas: str, name: str) -> np.ndarray:
         tab.evaluate("t => { setPlaying(false); clock.set(t); }", at)
-        tab.wait_for_timeout(300)
+        drawn(tab)
         file = tmp_path / name
         tab.locator(canvas).first.screenshot(path=str(file))
         return matplotlib.image.imread(file)[..., :3]
@@ -547,7 +547,7 @@ def test_the_pin_of_a_dock_appears_and_vanishes(browser: Any, tmp_path: Path, pa
     green = []
     for t in (0.5, 1.5, 2.2):
         tab.evaluate("t => { setPlaying(false); clock.set(t); }", t)
-        tab.wait_for_timeout(300)
+        drawn(tab)
         tab.locator("#view").first.screenshot(path=str(tmp_path / f"{t}.png"))
         r, g, b = np.moveaxis(matplotlib.image.imread(tmp_path / f"{t}.png")[..., :3], -1, 0)
         green.append(int(((g > 1.5 * r) & (g > b)).sum()))
@@ -567,7 +567,7 @@ def test_forces_are_drawn_and_can_be_hidden(browser: Any, sliding: Any, tmp_path
 
     def yellow(name: str) -> float:
         tab.evaluate("() => { setPlaying(false); clock.set(0.1); }")
-        tab.wait_for_timeout(300)
+        drawn(tab)
         tab.locator("#view").screenshot(path=str(tmp_path / name))
         shot = matplotlib.image.imread(tmp_path / name)[..., :3]
         return float(((shot[..., 0] > 0.6) & (shot[..., 2] < 0.35)).mean())

@@ -6,7 +6,7 @@ import numpy as np
 import pinocchio as pin
 import pytest
 
-from phipsi import center_of_mass, examples, frame_poses, inverse_dynamics
+from phipsi import center_of_mass, examples, inverse_dynamics, poses
 from phipsi.errors import PhipsiWarning
 from phipsi.interfaces.bridges.conventions import from_pinocchio, to_pinocchio
 from phipsi.interfaces.formats.load import load
@@ -44,7 +44,9 @@ def test_written_as_urdf_it_is_the_same_robot(name: str, tmp_path: Path):
 
 def test_feet_are_on_the_ground_when_standing():
     quadruped, humanoid = examples.quadruped(), examples.humanoid()
-    feet = frame_poses(quadruped, quadruped.neutral())[:, 2, 3]
+    feet = poses(quadruped, quadruped.neutral(), quadruped.frames)[:, 2, 3]
     np.testing.assert_allclose(feet, -0.6, atol=1e-12)
-    height = dict(zip(humanoid.frames, frame_poses(humanoid, humanoid.neutral()), strict=True))
+    height = dict(
+        zip(humanoid.frames, poses(humanoid, humanoid.neutral(), humanoid.frames), strict=True)
+    )
     assert height["eyes"][2, 3] - height["left_sole"][2, 3] == pytest.approx(1.81, abs=0.05)

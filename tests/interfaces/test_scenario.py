@@ -9,6 +9,7 @@ import pytest
 
 import phipsi as pp
 from phipsi.interfaces.cli.commands import app
+from phipsi.interfaces.scenarios.scenario import Scenario
 
 ROOT = Path(__file__).parents[2]
 DATA = Path(__file__).parent / "data"
@@ -23,7 +24,7 @@ def machine_code() -> Iterator[None]:
         yield
 
 
-def scenario(tmp_path: Path, text: str, **options) -> pp.Scenario:
+def scenario(tmp_path: Path, text: str, **options) -> Scenario:
     file = tmp_path / "s.toml"
     file.write_text(text, encoding="utf-8")
     return pp.load_scenario(file, **options)
@@ -59,7 +60,7 @@ def test_rigid_stops(tmp_path: Path):
     soft = scenario(tmp_path, softer).simulate()
     k = run.model.q_slice(joint).start
     assert np.abs(run.q[:, k]).max() <= 0.01 + 1e-9 < np.abs(soft.q[:, k]).max()
-    with pytest.raises(pp.PhipsiError, match="inf for a rigid one"):
+    with pytest.raises(pp.errors.PhipsiError, match="inf for a rigid one"):
         scenario(tmp_path, text.replace("STIFFNESS", "-inf"))
 
 
@@ -160,10 +161,10 @@ PLACES = "path = [{ time = 0 }, { time = 0.2, position = [0.4, 0.1, 0.7] }]"
 def _controllers(arm: pp.Model, q: np.ndarray) -> dict[str, object]:
     end = q.copy()
     end[3] = 1.0
-    path = pp.references.JointPath(arm, [q, end], [0, 0.2])
-    tool = pp.frame_poses(arm, q, ["tool"])[0]
-    line = pp.references.CartesianPath([tool, pp.Pose(tool[:3, :3], (0.4, 0.1, 0.7))], [0, 0.2])
-    c = pp.controllers
+    path = pp.control.JointPath(arm, [q, end], [0, 0.2])
+    tool = pp.poses(arm, q, ["tool"])[0]
+    line = pp.control.CartesianPath([tool, pp.Pose(tool[:3, :3], (0.4, 0.1, 0.7))], [0, 0.2])
+    c = pp.control
     rest = c.PDGravity(arm, q, 2.0, 0.1)
     kept = end.copy()
     kept[3] = 0.5

@@ -5,7 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from phipsi import body_poses, frame_poses, inverse_dynamics
+import phipsi as pp
+from phipsi import inverse_dynamics
 from phipsi.errors import ModelError, PhipsiWarning
 from phipsi.interfaces.formats.load import load
 from phipsi.model import Model, joints
@@ -54,8 +55,8 @@ def test_dynamics_and_poses_are_those_of_drake(rig: Model):
     v, vdot = [1, -0.5, 0.8, 0.3, -1.2], [0.1, 0.2, -0.3, 0.4, 0.5]
     tau = [-0.770054003, 8.43026636, 2.26691469e-02, -2.67609016e-02, 2.65338226e-04]
     np.testing.assert_allclose(inverse_dynamics(rig, q, v, vdot), tau, rtol=1e-7)
-    poses = dict(zip(rig.frames, frame_poses(rig, q), strict=True))
-    poses |= dict(zip(rig.body_names, body_poses(rig, q), strict=True))
+    poses = dict(zip(rig.frames, pp.poses(rig, q, rig.frames), strict=True))
+    poses |= dict(zip(rig.body_names, pp.poses(rig, q), strict=True))
     places = {
         "datum": [0.6065516260328323, 0.07213617782865547, 1.4922528440824896],
         "slide": [0.7796280460680783, 0.11231232302019395, 1.9588691210917062],

@@ -5,7 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from phipsi import body_poses, frame_poses, inverse_dynamics
+import phipsi as pp
+from phipsi import inverse_dynamics
 from phipsi.errors import ModelError, PhipsiWarning
 from phipsi.interfaces.formats.load import load
 from phipsi.model import Model, joints
@@ -52,8 +53,8 @@ def test_included_and_merged_models_move_as_in_drake(cell: Model):
         0.0017736561301204328,
     ]
     np.testing.assert_allclose(inverse_dynamics(cell, q, v, vdot), tau, rtol=1e-11)
-    poses = dict(zip(cell.frames, frame_poses(cell, q), strict=True))
-    poses |= dict(zip(cell.body_names, body_poses(cell, q), strict=True))
+    poses = dict(zip(cell.frames, pp.poses(cell, q, cell.frames), strict=True))
+    poses |= dict(zip(cell.body_names, pp.poses(cell, q), strict=True))
     places = {
         "plate": [0.4479115907501245, 0.38327328249490816, 0.9292228382689512],
         "arm_frame": [0.37085543642229446, 0.5862569028682637, 1.1035881894577324],

@@ -33,7 +33,7 @@ def test_values(model):
     want = pp.forward_dynamics(model, *(x.detach().numpy() for x in (q, v, u)))
     np.testing.assert_allclose(out.detach().numpy(), want, rtol=1e-12)
     assert pt.function(mass_matrix.inv @ tau, model).inputs == ("q", "tau")
-    poses = pt.frame_poses(model, q, [model.body_names[-1]])
+    poses = pt.poses(model, q, [model.body_names[-1]])
     assert poses.shape == (3, 1, 4, 4)
 
 
@@ -44,7 +44,7 @@ def test_gradcheck(model):
         (lambda *x: pt.forward_dynamics(model, *x), (q, v, u)),
         (lambda *x: pt.inverse_dynamics(model, *x), (q, v, u)),
         (lambda *x: pt.kinetic_energy(model, *x), (q, v)),
-        (lambda x: pt.frame_poses(model, x, frame), (q,)),
+        (lambda x: pt.poses(model, x, frame), (q,)),
         (pt.function(mass_matrix.inv @ tau, model), (q, u)),
     ]:
         assert torch.autograd.gradcheck(function, inputs, atol=1e-5, rtol=1e-5)
@@ -90,7 +90,7 @@ def test_rollout_and_an_optimiser():
 
     def cost():
         q, v = pt.rollout(arm, q0, v0, efforts, 0.02, integrator="rk4")
-        tip = pt.frame_poses(arm, q[-1], ["tip"])[0, :3, 3]
+        tip = pt.poses(arm, q[-1], ["tip"])[0, :3, 3]
         return ((tip - goal) ** 2).sum() + 1e-3 * (v[-1] ** 2).sum()
 
     optimiser = torch.optim.LBFGS([efforts], max_iter=60, line_search_fn="strong_wolfe")

@@ -11,11 +11,10 @@ import numpy as np
 import pinocchio as pin
 import pytest
 
+import phipsi as pp
 from phipsi import (
     bias_forces,
-    body_poses,
     forward_dynamics,
-    frame_poses,
     inverse_dynamics,
     mass_matrix,
 )
@@ -69,8 +68,8 @@ def test_agrees_with_pinocchio(path: Path, base: str):
     state = to_pinocchio(model, q, v, vdot, tau)
 
     pin.framesForwardKinematics(theirs, data, state.q)
-    poses = dict(zip(model.frames, frame_poses(model, q), strict=True))
-    poses |= dict(zip(model.body_names, body_poses(model, q), strict=True))
+    poses = dict(zip(model.frames, pp.poses(model, q, model.frames), strict=True))
+    poses |= dict(zip(model.body_names, pp.poses(model, q), strict=True))
     for name, pose in poses.items():
         known = "world" if name == "world_link" else name
         frame = theirs.getFrameId(known, pin.FrameType.BODY)

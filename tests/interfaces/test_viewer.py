@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from browser_pages import drawn
 from known_systems import four_bar
 from numpy.testing import assert_allclose
 
@@ -40,7 +41,7 @@ def test_a_page_gets_the_newest_configuration(arm):
         viewer.set([0.3, -0.2], "third")
         now = ask(viewer, first["number"])
         assert (now["number"], now["text"]) == (2, "third")
-    X = pp.body_poses(arm, [0.3, -0.2])
+    X = pp.poses(arm, [0.3, -0.2])
     poses = np.array(now["poses"]).reshape(-1, 12)
     assert_allclose(poses[:, :9].reshape(-1, 3, 3), X[:, :3, :3])
     assert_allclose(poses[:, 9:], X[:, :3, 3])
@@ -94,7 +95,7 @@ def test_the_floor_is_below_all_that_the_arm_reaches(monkeypatch):
     pp.show(arm, np.zeros(7))
     (scene,) = scenes
     stretched = np.outer(np.linspace(0, 2, 20), np.eye(7)[1])  # about the shoulder
-    poses = pp.body_poses(arm, np.vstack([stretched, arm.random_configuration(1, (50,))]))
+    poses = pp.poses(arm, np.vstack([stretched, arm.random_configuration(1, (50,))]))
     low, high = poses[..., 2, 3].min(), poses[..., 2, 3].max()
     assert high - low > 1.0 and scene["floor"] < low
     still = scene_description(arm, q=np.zeros(7))
@@ -111,7 +112,7 @@ def test_the_page_moves_and_says_when_the_program_has_ended(browser, arm):
         viewer.set([0.7, 0.2], "here")
         tab.wait_for_selector("#said:text('here')")
         poses = np.array(tab.evaluate("[...page.poses]")).reshape(-1, 12)
-        assert_allclose(poses[1, 9:], pp.body_poses(arm, [0.7, 0.2])[1, :3, 3])
+        assert_allclose(poses[1, 9:], pp.poses(arm, [0.7, 0.2])[1, :3, 3])
         assert tab.inner_text("h1") == "<i>arm</i>"
     tab.wait_for_selector("#said:text('has ended')")
     tab.close()
@@ -160,7 +161,7 @@ def test_a_cell_of_a_notebook(browser):
     tab.wait_for_selector("body[data-ready]")
     shots = [tab.screenshot()]
     tab.evaluate("poses => move(poses)", poses)
-    tab.wait_for_timeout(300)
+    drawn(tab)
     shots.append(tab.screenshot())
     tab.evaluate("leave()")
     tab.close()

@@ -150,8 +150,8 @@ y = np.einsum("i,i->i", q, v[:2])
 y = np.linalg.norm(np.outer(q, v))
 y = np.broadcast_to(q, (2, 2))
 y = np.interp(q, [0, 1], [1, 2, 3])
-y = pp.table(q, [1, 0], [1, 2])
-y = pp.table(q, [0, 1], [1, 2], kind="quintic")
+y = pp.laws.table(q, [1, 0], [1, 2])
+y = pp.laws.table(q, [0, 1], [1, 2], kind="quintic")
 y = len(x)
 y = [a for a in x]
 a, b = q
@@ -212,8 +212,8 @@ y = q / np.zeros(3) + 1 / np.zeros_like(q)
 y = np.clip(q, -np.inf, 1)
 y = np.where(q > 0, q, np.nan)
 y = q + 1e308 * 10
-y = pp.table(q, [0, np.inf], [1, 2])
-y = pp.table(q, [0, 1], [1, np.nan])
+y = pp.laws.table(q, [0, np.inf], [1, 2])
+y = pp.laws.table(q, [0, 1], [1, np.nan])
 y = np.zeros_like(q) ** -1
 y = q - math.inf
 """.strip().splitlines()  # fmt: skip

@@ -12,8 +12,8 @@ from phipsi.backends.native.lane_function import graph_function
 from phipsi.circuits.wire_laws import circuit
 from phipsi.circuits.wiring import run_evaluation
 from phipsi.control import references
-from phipsi.control.constrained_solve import ConstrainedSolve
 from phipsi.control.controllers import ComputedTorque, OperationalSpace, PDGravity, Saturated
+from phipsi.control.row_equations import RowSolve
 from phipsi.errors import LawError
 from phipsi.laws.calls import call
 from phipsi.laws.law_derivatives import adjoints
@@ -247,12 +247,12 @@ def equations(seed=0):
 
 def test_constrained_equations():
     P, G, c, e, scales = equations()
-    x, f = ConstrainedSolve(6, 5, 2).arrays(P, G, c, e, scales)
+    x, f = RowSolve(6, 5, 2).arrays(P, G, c, e, scales)
     assert_allclose(P @ x + np.swapaxes(G, -1, -2) @ f, c, atol=1e-12)
     assert_allclose(G @ x, e, atol=1e-12)
-    wrong = ConstrainedSolve(6, 5, 2).arrays(P, G, c, 1.001 * e, scales)[0]
+    wrong = RowSolve(6, 5, 2).arrays(P, G, c, 1.001 * e, scales)[0]
     assert np.abs(wrong - x).max() > 1e-5
-    none = ConstrainedSolve(6, 5, 2).arrays(0 * P, G, c, e, scales)[0]
+    none = RowSolve(6, 5, 2).arrays(0 * P, G, c, e, scales)[0]
     assert np.isnan(none).all()
 
 
@@ -262,11 +262,11 @@ def test_machine_code_of_constrained_equations():
     names = {"P": P, "G": G, "c": c, "e": e, "scales": scales}
     shapes = {"q": (1,)} | {n: x.shape[-2:] if n != "scales" else (5,) for n, x in names.items()}
     nodes = [given(n, s) for n, s in shapes.items()]
-    x, f = call(ConstrainedSolve(6, 5, 2), *nodes[1:])
+    x, f = call(RowSolve(6, 5, 2), *nodes[1:])
     # a program says for which processor the code is
     weight = call(ProgramCall((GRAVITY_FORCES,), pp.examples.planar_arm(1)), nodes[0])[0]
     found = graph_function(shapes, {"x": x, "f": f, "weight": weight})
-    wanted = ConstrainedSolve(6, 5, 2).arrays(*names.values())
+    wanted = RowSolve(6, 5, 2).arrays(*names.values())
     for i in range(3):
         args = [np.ascontiguousarray(a[i] if a.ndim == 3 else a) for a in names.values()]
         one = found.fast(np.zeros(1), *args)
@@ -279,7 +279,7 @@ def test_adjoint_of_constrained_equations():
     G = np.delete(G, [1, 3], axis=0)  # along redundant rows the solution jumps
     e, scales = np.delete(e, [1, 3], axis=0), scales[[0, 2, 4]]
     rng = np.random.default_rng(1)
-    callee, at = ConstrainedSolve(6, 3, 2), (P, G, c, e)
+    callee, at = RowSolve(6, 3, 2), (P, G, c, e)
     names = ("P", "G", "c", "e")
     nodes = [given(n, x.shape) for n, x in zip(names, at, strict=True)]
     x, f = call(callee, *nodes, constant(scales))

@@ -46,18 +46,18 @@ ELEMENTS = {
     "spring in space": (FLYER, f.PointSpring("arm", WALL, 5.0, 0.4, 0.3)),
     "bushing in space": (FLYER, f.Bushing("base", "arm", np.arange(1.0, 7.0), 0.1)),
     "drag in space": (FLYER, f.WindDrag("arm", 0.3, wind=(1.0, 2.0, 0.5))),
-    "pid": (ARM, pp.standard_laws.pid(NAMES, 0.2, 4.0, 2.0, 0.5)),
-    "motor": (ARM, pp.standard_laws.motor(NAMES, [1.0, -0.5, 0.3], gear=5.0, time_constant=0.05)),
-    "motor, limited": (ARM, pp.standard_laws.motor(
+    "pid": (ARM, pp.laws.pid(NAMES, 0.2, 4.0, 2.0, 0.5)),
+    "motor": (ARM, pp.laws.motor(NAMES, [1.0, -0.5, 0.3], gear=5.0, time_constant=0.05)),
+    "motor, limited": (ARM, pp.laws.motor(
         NAMES, [1.0, -0.5, 0.3], gear=5.0, speeds=[0, 50], torques=[0.3, 0.0])),
-    "low pass": (ARM, pp.standard_laws.low_pass(
+    "low pass": (ARM, pp.laws.low_pass(
         pp.signals.expression("H phi M phi* gravity"), 0.1, first=np.zeros(3))),
-    "policy": (ARM, pp.policy(POLICY, activation="tanh")),
-    "computed torque": (ARM, pp.controllers.ComputedTorque(ARM, 0.1 * np.ones(3), 20, 5)),
-    "gravity": (ARM, pp.controllers.PDGravity(ARM, 0.1 * np.ones(3), 20, 5)),
-    "saturated": (ARM, pp.controllers.Saturated(
-        pp.controllers.PDGravity(ARM, 0.1 * np.ones(3), 20, 5), ARM, 1e3)),
-    "rotations": (FLYER, pp.controllers.ComputedTorque(FLYER, FLYER.random_configuration(4), 9, 6)),
+    "policy": (ARM, pp.laws.policy(POLICY, activation="tanh")),
+    "computed torque": (ARM, pp.control.ComputedTorque(ARM, 0.1 * np.ones(3), 20, 5)),
+    "gravity": (ARM, pp.control.PDGravity(ARM, 0.1 * np.ones(3), 20, 5)),
+    "saturated": (ARM, pp.control.Saturated(
+        pp.control.PDGravity(ARM, 0.1 * np.ones(3), 20, 5), ARM, 1e3)),
+    "rotations": (FLYER, pp.control.ComputedTorque(FLYER, FLYER.random_configuration(4), 9, 6)),
 }  # fmt: skip
 WEIGHTS = (4 / 5, -1 / 5, 4 / 105, -1 / 280)
 
@@ -118,7 +118,8 @@ def test_every_element_and_controller_is_here():
     missing = [n for n in f.__all__ if isinstance(getattr(f, n), type)]
     bases = ("Force", "State")
     assert not [n for n in missing if n not in bases and getattr(f, n) not in tested]
-    controllers = pp.controllers.__all__
-    missing = [n for n in controllers if getattr(pp.controllers, n) not in tested]
+    from phipsi.control import controllers
+
+    missing = [n for n in controllers.__all__ if getattr(pp.control, n) not in tested]
     # the first reads Λ as a matrix, whose derivative is not there
     assert missing == ["OperationalSpace", "OperationalSpaceDynamics"]

@@ -32,12 +32,12 @@ LAWS = {
     "frames": [Bushing(FIRST, TIP, np.arange(1.0, 7.0), 0.1),
                TorsionSpring("world", TIP, 2.0, 0.1, 0.2),
                WindDrag("tip", 0.3, wind=(1.0, 2.0, 0.0))],
-    "pid": [pp.standard_laws.pid(ARM.joint_names, 0.2, 4.0, 2.0, 0.5, limit=1.5)],
-    "motor": [pp.standard_laws.motor(ARM.joint_names, [1.0, -0.5, 0.3], gear=5.0,
+    "pid": [pp.laws.pid(ARM.joint_names, 0.2, 4.0, 2.0, 0.5, limit=1.5)],
+    "motor": [pp.laws.motor(ARM.joint_names, [1.0, -0.5, 0.3], gear=5.0,
                                      time_constant=0.05,
                                      speeds=[0, 50], torques=[0.3, 0.0])],
-    "control": [pp.controllers.ComputedTorque(ARM, 0.1 * np.ones(3), 20, 5)],
-    "sampled": [pp.standard_laws.pid(ARM.joint_names, 0.2, 4.0, 2.0, 0.5, rate=100.0)],
+    "control": [pp.control.ComputedTorque(ARM, 0.1 * np.ones(3), 20, 5)],
+    "sampled": [pp.laws.pid(ARM.joint_names, 0.2, 4.0, 2.0, 0.5, rate=100.0)],
 }  # fmt: skip
 # weights of differences of order 8, at ±1 … ±4
 WEIGHTS = {1: 4 / 5, 2: -1 / 5, 3: 4 / 105, 4: -1 / 280}

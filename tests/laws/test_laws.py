@@ -117,10 +117,10 @@ def test_points():
         d=s.length("world", point), d_rate=s.length_rate("world", point),
     )  # fmt: skip
     found = values([bound])["records"]
-    poses = pp.frame_poses(ARM, Q, [point])[:, 0]
-    motions = pp.frame_velocities(ARM, Q, V, [point], axes="world")[:, 0]
+    poses = pp.poses(ARM, Q, [point])[:, 0]
+    motions = pp.velocities(ARM, Q, V, [point], axes="world")[:, 0]
     assert_allclose(found["watch.p"], poses[:, :3, 3], atol=1e-13)
-    assert_allclose(found["watch.X"], pp.frame_poses(ARM, Q, [TIP])[:, 0], atol=1e-13)
+    assert_allclose(found["watch.X"], pp.poses(ARM, Q, [TIP])[:, 0], atol=1e-13)
     assert_allclose(found["watch.w"], motions, atol=1e-12)
     assert_allclose(found["watch.u"], motions[:, 3:], atol=1e-12)
     length = np.linalg.norm(poses[:, :3, 3], axis=1)
@@ -140,10 +140,10 @@ def test_forces_at_points():
     assert found["efforts"] is None
     force = (
         np.stack([T, 2 + 0 * T, 3 + 0 * T], 1)
-        - pp.frame_velocities(ARM, Q, V, [point], axes="world")[:, 0, 3:]
+        - pp.velocities(ARM, Q, V, [point], axes="world")[:, 0, 3:]
     )
     J = pp.jacobian(ARM, Q, [point]).reshape(4, 6, 7)[:, 3:]
-    powers = np.sum(found["loads"] * pp.body_velocities(ARM, Q, V), axis=(1, 2))
+    powers = np.sum(found["loads"] * pp.velocities(ARM, Q, V), axis=(1, 2))
     assert_allclose(powers, np.einsum("ni,nij,nj->n", force, J, V), rtol=1e-11)
     assert_allclose(found["energy"], 3 * T)
 
@@ -171,7 +171,7 @@ def test_states_and_rates():
 
 def test_sampled_laws_have_no_continuous_states():
     with pytest.raises(LawError, match=r"continuous states \(integral\)"):
-        pp.standard_laws.pid("joint1", 0.0, 1.0, 1.0).sampled(100.0)
+        pp.laws.pid("joint1", 0.0, 1.0, 1.0).sampled(100.0)
 
 
 def run(made, model, steps, known=None, at=lambda k: {}):
@@ -324,7 +324,7 @@ def test_laws_are_controllers_by_the_names_of_their_arguments():
     found = pp.simulate(ARM, start, moving, 0.1, controller=damp)
     wanted = pp.simulate(ARM, start, moving, 0.1, controller=lambda t, q, v: -v)
     assert_allclose(found.v[-1], wanted.v[-1], rtol=1e-9)
-    with pytest.raises(pp.PhipsiError, match=r"laws are controllers.*\n.*controller=damp"):
+    with pytest.raises(pp.errors.PhipsiError, match=r"laws are controllers.*\n.*controller=damp"):
         pp.simulate(ARM, start, start, 0.01, forces=[damp])
 
     @pp.law

@@ -77,7 +77,7 @@ def run(simulator):
 def by_hand(q, v, t, given):
     """f and all efforts from ℳ vdot + G* f = tau − bias, G vdot = −drift, in NumPy."""
     tau = given + 2.0 * np.array([np.sin(9 * t), 0.0, 0.3 + t]) - 0.2 * v
-    X_W = pp.body_poses(MODEL, q)[1]
+    X_W = pp.poses(MODEL, q)[1]
     force = X_W[:3, :3].T @ np.array([1.0 + 5 * t, 2.0, 0.0])
     f_ext = np.zeros((3, 6))
     f_ext[1] = np.concatenate([np.cross([0.5, 0, 0], force), force])

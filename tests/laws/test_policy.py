@@ -49,11 +49,13 @@ def efforts(laws, **more):
 @pytest.mark.parametrize("activation", HAND)
 def test_networks_by_hand(activation):
     state = network()
-    found = efforts([pp.policy(state, activation=activation)])
+    found = efforts([pp.laws.policy(state, activation=activation)])
     wanted = by_hand(state, np.concatenate([Q, V], axis=1), HAND[activation])
     assert_allclose(found, wanted, rtol=1e-12, atol=1e-13)
     state["2.weight"] = state["2.weight"] + 1e-6
-    assert not np.allclose(efforts([pp.policy(state, activation=activation)]), wanted, rtol=1e-9)
+    assert not np.allclose(
+        efforts([pp.laws.policy(state, activation=activation)]), wanted, rtol=1e-9
+    )
 
 
 def test_layer_norm_and_last():
@@ -65,7 +67,7 @@ def test_layer_norm_and_last():
         "1.bias": b,
         "3.weight": state["4.weight"],
     }
-    found = efforts([pp.policy(state, activation="relu", last="tanh", act=lambda y: 3 * y)])
+    found = efforts([pp.laws.policy(state, activation="relu", last="tanh", act=lambda y: 3 * y)])
     x = np.concatenate([Q, V], axis=1) @ state["0.weight"].T
     x = (x - x.mean(1, keepdims=True)) / np.sqrt(x.var(1, keepdims=True) + 1e-5) * w + b
     wanted = 3 * np.tanh(np.maximum(x, 0) @ state["3.weight"].T)
@@ -79,7 +81,7 @@ def test_observations_and_own_weights():
     def observe(t, q, v, goal):
         return np.concatenate([q - goal, v])
 
-    bound = pp.policy(state, observe, joints=names).bind(goal=[0.1, 0.2])
+    bound = pp.laws.policy(state, observe, joints=names).bind(goal=[0.1, 0.2])
     found = efforts([bound])
     x = np.concatenate([Q[:, 2:4] - [0.1, 0.2], V[:, 2:4]], axis=1)
     assert_allclose(found[:, 2:4], by_hand(state, x, np.tanh), rtol=1e-12, atol=1e-13)
@@ -117,19 +119,19 @@ def test_sequential():
     x = HAND["elu"](x @ first["weight"].T + first["bias"])
     x = HAND["silu"](x @ second["weight"].T + second["bias"])
     wanted = x @ last["weight"].T + last["bias"]
-    assert_allclose(efforts([pp.policy(net)]), wanted, rtol=1e-12, atol=1e-12)
+    assert_allclose(efforts([pp.laws.policy(net)]), wanted, rtol=1e-12, atol=1e-12)
     for bad, text in (
         (Sequential(linear[0], layer("Conv1d")), "Conv1d, which is not known"),
         (Sequential(linear[0], layer("ELU", alpha=0.5)), "only alpha=1"),
     ):
         with pytest.raises(LawError, match=text):
-            pp.policy(bad)
+            pp.laws.policy(bad)
 
 
 @pytest.mark.parametrize("shared", [True, False])
 def test_a_policy_in_a_run(shared):
     state = network((14, 64, 64, 7))
-    made = circuit(ARM, [pp.policy(state, act=lambda y: 0.5 * y)], 1e-3)
+    made = circuit(ARM, [pp.laws.policy(state, act=lambda y: 0.5 * y)], 1e-3)
     simulator = pp.Simulator(ARM, made, 1e-3)
     weight = state["2.weight"] if shared else np.stack([state["2.weight"], 0.5 * state["2.weight"]])
     start = simulator.start(Q[:2], 0.1 * V[:2], parameters={"policy.weight_2": weight})
@@ -165,4 +167,4 @@ def test_a_policy_in_a_run(shared):
 )
 def test_bad_networks(network, options, text):
     with pytest.raises(LawError, match=text):
-        pp.policy(network, **options)
+        pp.laws.policy(network, **options)

@@ -13,7 +13,7 @@ ARM = pp.examples.planar_arm(2)
 NAMES = ARM.joint_names
 RNG = np.random.default_rng(6)
 Q, V = RNG.standard_normal((2, 5, 2))
-pid, motor, low_pass = pp.standard_laws.pid, pp.standard_laws.motor, pp.standard_laws.low_pass
+pid, motor, low_pass = pp.laws.pid, pp.laws.motor, pp.laws.low_pass
 
 
 def values(laws, dt=1e-3, **more):
@@ -96,7 +96,7 @@ def test_low_pass():
     smooth = low_pass(pp.signals.position("tip"), 0.05, first=[1.0, 2.0, 0.0])
     y = RNG.standard_normal((5, 3))
     found = values([smooth], **{"low_pass.state": y})
-    tip = pp.frame_poses(ARM, Q, ["tip"])[:, 0, :3, 3]
+    tip = pp.poses(ARM, Q, ["tip"])[:, 0, :3, 3]
     assert_allclose(found["rates"]["low_pass.state"], (tip - y) / 0.05, rtol=1e-12)
     assert_allclose(found["records"]["low_pass.y"], y)
 

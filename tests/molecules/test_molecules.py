@@ -42,16 +42,22 @@ def test_the_determinant_of_four_beads_is_the_one_in_the_literature():
     q = turned(chain, dihedral)
     assert_allclose(np.cos(chain.dihedral(q, (0, 1, 2, 3))), np.cos(dihedral), atol=1e-12)
     c = np.cos(np.pi - dihedral)
-    ratio = np.exp(pp.log_det_mass_matrix(chain.model, q)) / (35 + 4 * c - 16 * c**2 + c**4)
+    ratio = np.exp(pp.diagonal_dynamics.log_det_mass_matrix(chain.model, q)) / (
+        35 + 4 * c - 16 * c**2 + c**4
+    )
     assert_allclose(ratio, ratio[0], rtol=1e-12)
-    wrong = np.exp(pp.log_det_mass_matrix(chain.model, q)) / (35 + 4.00001 * c - 16 * c**2 + c**4)
+    wrong = np.exp(pp.diagonal_dynamics.log_det_mass_matrix(chain.model, q)) / (
+        35 + 4.00001 * c - 16 * c**2 + c**4
+    )
     assert np.ptp(wrong) > 1e-8 * wrong[0]
 
 
 def test_the_density_of_butane_without_fixman(butane):
     """Extremes relative to uniform, and the span of the potential, from the literature's values."""
     angles = np.linspace(-np.pi, np.pi, 3601)
-    density = np.exp(0.5 * pp.log_det_mass_matrix(butane.model, turned(butane, angles)))
+    density = np.exp(
+        0.5 * pp.diagonal_dynamics.log_det_mass_matrix(butane.model, turned(butane, angles))
+    )
     density /= density[:-1].mean()
     assert_allclose(density[0], 0.895735, atol=1e-6)
     assert_allclose(density[1200], 1.062669, atol=1e-6)
@@ -159,7 +165,7 @@ def test_a_triple_bond_between_two_groups_turns_once():
     bonds = [(0, 1), (1, 2), (2, 3), (0, 4), (0, 5), (3, 6), (3, 7)]
     molecule = Molecule([12] * 4 + [1] * 4, x, bonds)
     assert len(molecule.torsions) == 1 and molecule.model.nv == 7
-    assert np.isfinite(pp.log_det_mass_matrix(molecule.model, molecule.home))
+    assert np.isfinite(pp.diagonal_dynamics.log_det_mass_matrix(molecule.model, molecule.home))
 
 
 def test_an_atom_between_two_bonds_keeps_both_torsions():
@@ -167,7 +173,7 @@ def test_an_atom_between_two_bonds_keeps_both_torsions():
     x = [*zigzag(110), zigzag(110)[3] + [0.05, 0.14, 0]]
     molecule = Molecule([15, 14, 16, 14, 15], x, [(0, 1), (1, 2), (2, 3), (3, 4)])
     assert names_of(molecule) == [(1, 2), (2, 3)]
-    assert np.isfinite(pp.log_det_mass_matrix(molecule.model, molecule.home))
+    assert np.isfinite(pp.diagonal_dynamics.log_det_mass_matrix(molecule.model, molecule.home))
 
 
 def test_a_root_has_inertia_about_every_axis():
@@ -301,7 +307,9 @@ def test_samples_have_the_density_of_each_model(butane):
     from scipy.stats import chisquare
 
     middles = (np.arange(400) + 0.5) * np.pi / 400
-    rigid = np.exp(0.5 * pp.log_det_mass_matrix(butane.model, turned(butane, middles)))
+    rigid = np.exp(
+        0.5 * pp.diagonal_dynamics.log_det_mass_matrix(butane.model, turned(butane, middles))
+    )
     rigid = rigid.reshape(8, 50).sum(axis=1) / rigid.sum()
     start = turned(butane, np.random.default_rng(0).uniform(-np.pi, np.pi, 2048))
     for fixman in (False, True):

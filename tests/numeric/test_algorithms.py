@@ -72,7 +72,7 @@ def test_equations_of_motion(model, seed):
     close(tau, M @ vdot + pp.bias_forces(model, q, v))
     close(pp.gravity_forces(model, q), pp.bias_forces(model, q, 0 * v))
     assert np.linalg.eigvalsh(M)[0] > 0
-    close(pp.log_det_mass_matrix(model, q), np.linalg.slogdet(M)[1])
+    close(pp.diagonal_dynamics.log_det_mass_matrix(model, q), np.linalg.slogdet(M)[1])
     inverse = pp.mass_matrix_inverse(model, q)
     close(inverse @ M, np.eye(model.nv), scale=1e-4 * np.linalg.cond(M))
 
@@ -83,7 +83,7 @@ def test_energy_rate_equals_power(model, seed):
     q, v, tau, _ = state(model, seed)
     f_ext = forces(model, seed)
     vdot = pp.forward_dynamics(model, q, v, tau, f_ext)
-    power = v @ tau + np.vdot(pp.body_velocities(model, q, v), f_ext)
+    power = v @ tau + np.vdot(pp.velocities(model, q, v), f_ext)
 
     def energy(q, v):
         return pp.kinetic_energy(model, q, v) + pp.potential_energy(model, q)
@@ -131,7 +131,7 @@ def test_joint_reactions(model, seed):
     f = pp.joint_reactions(model, q, v, tau, f_ext).joints
     vdot = pp.forward_dynamics(model, q, v, tau, f_ext)
     # as forces of the environment on the bodies they leave nothing for the joints to do
-    poses = pp.body_poses(model, q)
+    poses = pp.poses(model, q)
     rest = f_ext + f
     for k, p in enumerate(model.parent):
         if p >= 0:
@@ -168,17 +168,17 @@ def test_jacobian_rates_by_complex_step(model, seed, axes):
 def test_motions_by_complex_step(model, seed):
     """Velocities are rates of poses, accelerations rates of velocities."""
     q, v, vdot, _ = state(model, seed)
-    X, V = pp.body_poses(model, q), pp.body_velocities(model, q, v)
-    Xdot = rate(model, lambda q, v: pp.body_poses(model, q), q, v)
+    X, V = pp.poses(model, q), pp.velocities(model, q, v)
+    Xdot = rate(model, lambda q, v: pp.poses(model, q), q, v)
     spin = np.swapaxes(X[:, :3, :3], -1, -2) @ Xdot[:, :3, :3]
     close(np.stack([spin[:, 2, 1], spin[:, 0, 2], spin[:, 1, 0]], -1), V[:, :3])
     origin = np.einsum("kji,kj->ki", X[:, :3, :3], Xdot[:, :3, 3])
     close(origin, V[:, 3:])
-    A = rate(model, lambda q, v: pp.body_velocities(model, q, v), q, v, vdot)
-    close(pp.body_accelerations(model, q, v, vdot), A)
+    A = rate(model, lambda q, v: pp.velocities(model, q, v), q, v, vdot)
+    close(pp.accelerations(model, q, v, vdot), A)
     classical = A.copy()
     classical[:, 3:] += np.cross(V[:, :3], V[:, 3:])
-    close(pp.body_accelerations(model, q, v, vdot, classical=True), classical)
+    close(pp.accelerations(model, q, v, vdot, classical=True), classical)
 
 
 @given(trees, seeds)
@@ -188,8 +188,8 @@ def test_point_accelerations(model, seed):
     q, v, vdot, _ = state(model, seed)
     body = model.body_names[-1]
     J, bias = pp.jacobian(model, q, [body]), pp.jacobian_dot_v(model, q, v, [body])
-    R = pp.body_poses(model, q)[-1, :3, :3]
-    A = pp.body_accelerations(model, q, v, vdot, classical=True)[-1]
+    R = pp.poses(model, q)[-1, :3, :3]
+    A = pp.accelerations(model, q, v, vdot, classical=True)[-1]
     close(J @ vdot + bias, np.concatenate([R @ A[:3], R @ A[3:]]))
 
 
@@ -202,14 +202,14 @@ def test_frames_are_bodies_with_an_offset():
         pp.jacobian(model, q, [("f4", (0.1, 0.2, 0.3))]),
         pp.jacobian(model, q, [(name, X.apply((0.1, 0.2, 0.3)))]),
     )
-    poses = pp.frame_poses(model, q, ["f4", name, "world"])
-    bodies = pp.body_poses(model, q)
+    poses = pp.poses(model, q, ["f4", name, "world"])
+    bodies = pp.poses(model, q)
     close(poses[:, 0], bodies[:, host] @ X.matrix)
     close(poses[:, 1], bodies[:, host])
     close(poses[:, 2], np.broadcast_to(np.eye(4), (3, 4, 4)))
-    assert pp.frame_poses(model, q).shape == (3, len(model.frames), 4, 4)
-    V = pp.frame_velocities(model, q, v, [name, "world"])
-    close(V[:, 0], pp.body_velocities(model, q, v)[:, host])
+    assert pp.poses(model, q, model.frames).shape == (3, len(model.frames), 4, 4)
+    V = pp.velocities(model, q, v, [name, "world"])
+    close(V[:, 0], pp.velocities(model, q, v)[:, host])
     assert not V[:, 1].any()
 
 
@@ -281,7 +281,7 @@ def test_tip_force_correction():
 @settings(max_examples=30)
 def test_innovations(model, seed):
     q, v, tau, _ = state(model, seed)
-    epsilon, nu = pp.innovations(model, q, v, tau)
+    epsilon, nu = pp.diagonal_dynamics.innovations(model, q, v, tau)
     close(nu @ nu, 2 * pp.kinetic_energy(model, q, v))
     M = pp.mass_matrix(model, q)
     close(nu @ epsilon, v @ tau, scale=1e-4 * np.linalg.cond(M))
@@ -294,20 +294,20 @@ def test_accelerations_of_points(seed):
     model = random_tree(seed, 6)
     q, v, vdot, _ = state(model, seed)
     points = [(model.body_names[-1], (0.3, -0.2, 0.5)), "world", model.body_names[1]]
-    found = pp.frame_accelerations(model, q, v, vdot, points, axes="world", classical=True)
+    found = pp.accelerations(model, q, v, vdot, points, axes="world", classical=True)
     J, rate = pp.jacobian(model, q, points), pp.jacobian_dot(model, q, v, points)
     close(found.reshape(-1), J @ vdot + rate @ v)
 
     h = 1e-30  # the motion q(t), v(t) at an imaginary time
     later = q + 1j * h * model.qdot(q, v), v + 1j * h * vdot
-    exact = pp.frame_velocities(model, *later, points, axes="body").imag / h
-    close(pp.frame_accelerations(model, q, v, vdot, points), exact)
-    assert pp.frame_accelerations(model, q, v, vdot, []).shape == (0, 6)
-    assert pp.frame_accelerations(model, q, v, vdot, [], classical=True).shape == (0, 6)
+    exact = pp.velocities(model, *later, points, axes="body").imag / h
+    close(pp.accelerations(model, q, v, vdot, points), exact)
+    assert pp.accelerations(model, q, v, vdot, []).shape == (0, 6)
+    assert pp.accelerations(model, q, v, vdot, [], classical=True).shape == (0, 6)
     with pytest.raises(ModelError, match="must be a list"):
-        pp.frame_accelerations(model, q, v, vdot, model.body_names[0])
+        pp.accelerations(model, q, v, vdot, model.body_names[0])
     with pytest.raises(InputError, match="axes='local'"):
-        pp.frame_accelerations(model, q, v, vdot, points, axes="local")
+        pp.accelerations(model, q, v, vdot, points, axes="local")
 
 
 def test_jacobian_of_the_mass_centre(tree):
@@ -334,13 +334,13 @@ CALLS = {
     "bias_forces": lambda m, q, v, x: pp.bias_forces(m, q, v),
     "gravity_forces": lambda m, q, v, x: pp.gravity_forces(m, q),
     "joint_reactions": lambda m, q, v, x: pp.joint_reactions(m, q, v, x).joints,
-    "body_poses": lambda m, q, v, x: pp.body_poses(m, q),
-    "frame_poses": lambda m, q, v, x: pp.frame_poses(m, q),
-    "body_velocities": lambda m, q, v, x: pp.body_velocities(m, q, v),
-    "frame_velocities": lambda m, q, v, x: pp.frame_velocities(m, q, v),
-    "frame_accelerations": lambda m, q, v, x: pp.frame_accelerations(m, q, v, x),
-    "body_accelerations": lambda m, q, v, x: pp.body_accelerations(m, q, v, x),
-    "classical": lambda m, q, v, x: pp.body_accelerations(m, q, v, x, classical=True),
+    "poses": lambda m, q, v, x: pp.poses(m, q),
+    "poses of frames": lambda m, q, v, x: pp.poses(m, q, m.frames),
+    "velocities": lambda m, q, v, x: pp.velocities(m, q, v),
+    "velocities of frames": lambda m, q, v, x: pp.velocities(m, q, v, m.frames),
+    "accelerations of frames": lambda m, q, v, x: pp.accelerations(m, q, v, x, m.frames),
+    "accelerations": lambda m, q, v, x: pp.accelerations(m, q, v, x),
+    "classical": lambda m, q, v, x: pp.accelerations(m, q, v, x, classical=True),
     "jacobian": lambda m, q, v, x: pp.jacobian(m, q, ["place", "world"]),
     "jacobian_dot": lambda m, q, v, x: pp.jacobian_dot(m, q, v, ["place"]),
     "jacobian_dot_v": lambda m, q, v, x: pp.jacobian_dot_v(m, q, v, ["place"]),
@@ -351,9 +351,9 @@ CALLS = {
     "momentum_com": lambda m, q, v, x: pp.momentum(m, q, v, about="com"),
     "centroidal": lambda m, q, v, x: pp.centroidal_momentum_matrix(m, q),
     "centroidal_dot": lambda m, q, v, x: pp.centroidal_momentum_matrix_dot(m, q, v),
-    "epsilon": lambda m, q, v, x: pp.innovations(m, q, v, x).epsilon,
-    "nu": lambda m, q, v, x: pp.innovations(m, q, v, x).nu,
-    "log_det": lambda m, q, v, x: pp.log_det_mass_matrix(m, q),
+    "epsilon": lambda m, q, v, x: pp.diagonal_dynamics.innovations(m, q, v, x).epsilon,
+    "nu": lambda m, q, v, x: pp.diagonal_dynamics.innovations(m, q, v, x).nu,
+    "log_det": lambda m, q, v, x: pp.diagonal_dynamics.log_det_mass_matrix(m, q),
 }
 
 

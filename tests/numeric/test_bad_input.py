@@ -9,6 +9,7 @@ import pytest
 
 import phipsi as pp
 from phipsi import constraints as c
+from phipsi.algorithms.constrained.stages import Stages
 from phipsi.operators import H, M, gravity, mass_matrix, phi, tau
 
 ARM = pp.examples.planar_arm(3)
@@ -19,7 +20,7 @@ O = np.zeros(3)
 GRASP = pp.examples.two_finger_grasp()
 HELD, REST = GRASP.model.neutral(), np.zeros(GRASP.model.nv)
 LOAD = H @ phi @ M @ phi.T @ gravity
-BASE = pp.base_parameters(ARM)
+BASE, identify = pp.identification.base_parameters(ARM), pp.identification.identify
 SAMPLES = np.random.default_rng(0).standard_normal((3, 40, 3))
 EFFORTS = pp.inverse_dynamics(ARM, *SAMPLES)
 
@@ -49,7 +50,7 @@ ARRAYS = {
         lambda x: pp.forward_dynamics_derivatives(SYSTEM, Q, O, x), "tau", False),
     "closed inverse dynamics": (
         lambda x: pp.inverse_dynamics(SYSTEM, Q, O, x, multipliers=True), "vdot", False),
-    "frame accelerations": (lambda x: pp.frame_accelerations(ARM, O, O, x), "vdot", True),
+    "frame accelerations": (lambda x: pp.accelerations(ARM, O, O, x, ["tip"]), "vdot", True),
     "mass matrix sensitivity": (
         lambda x: pp.sensitivities.mass_matrix_sensitivity(ARM, x), "q", True),
     "Christoffel symbols": (lambda x: pp.sensitivities.christoffel_symbols(ARM, x), "q", True),
@@ -58,7 +59,7 @@ ARRAYS = {
     "rollout": (lambda x: pp.rollout(ARM, x, O, O, 0.01, 2), "q0", False),
     "rollout gradient": (
         lambda x: pp.rollout_gradient(ARM, O, x, O, 0.01, 2, final=_final), "v0", False),
-    "stages": (lambda x: pp.Stages().dynamics(SYSTEM, Q, O, x), "tau", False),
+    "stages": (lambda x: Stages().dynamics(SYSTEM, Q, O, x), "tau", False),
     "hybrid dynamics": (
         lambda x: pp.hybrid_dynamics(ARM, x, O, O, O, prescribed=["joint1"]), "q", True),
 }  # fmt: skip
@@ -135,15 +136,15 @@ REFUSED = {
     "derivatives of nothing": (lambda: pp.forward_dynamics_derivatives(3, Q, O, O), "not int"),
     "inverse dynamics of nothing": (
         lambda: pp.inverse_dynamics(3, Q, O, O, multipliers=True), "not int"),
-    "joint of a graph": (lambda: pp.GraphJoint("j", 3, "world", "b"), "joint=3"),
+    "joint of a graph": (lambda: pp.constraints.GraphJoint("j", 3, "world", "b"), "joint=3"),
     "body of a graph": (lambda: pp.System.from_graph({"a": 3}, []), "not a pp.SpatialInertia"),
     "derivative of a number": (lambda: pp.diff(3, "q"), "not an operator expression"),
     "text": (lambda: pp.parse(3), "not int"),
     "proof on nothing": (lambda: pp.prove("H G", "arm"), "then a model"),
-    "identify a model": (lambda: pp.identify(ARM, *SAMPLES, EFFORTS), "base_parameters"),
-    "noise": (lambda: pp.identify(BASE, *SAMPLES, EFFORTS, noise=[1, 2]), r"noise has shape"),
-    "noise of NaN": (lambda: pp.identify(BASE, *SAMPLES, EFFORTS, noise=np.nan), "noise is nan"),
-    "efforts of NaN": (lambda: pp.identify(BASE, *SAMPLES, EFFORTS * np.nan), "tau is nan"),
+    "identify a model": (lambda: identify(ARM, *SAMPLES, EFFORTS), "base_parameters"),
+    "noise": (lambda: identify(BASE, *SAMPLES, EFFORTS, noise=[1, 2]), r"noise has shape"),
+    "noise of NaN": (lambda: identify(BASE, *SAMPLES, EFFORTS, noise=np.nan), "noise is nan"),
+    "efforts of NaN": (lambda: identify(BASE, *SAMPLES, EFFORTS * np.nan), "tau is nan"),
     "load": (lambda: GRASP.distribute(HELD, np.full(6, np.nan)), "load is nan"),
     "complex load": (lambda: GRASP.distribute(HELD, np.full(6, 1j)), "load holds complex"),
     "contact forces": (lambda: GRASP.efforts(HELD, REST, REST, np.zeros(5)), "f has shape"),
@@ -151,9 +152,9 @@ REFUSED = {
         lambda: GRASP.efforts(HELD, REST, REST, np.full(6, np.nan)), "f is nan"),
     "huge contact forces": (
         lambda: GRASP.check(HELD, REST, REST, f=np.full(6, 1e200)), "too large to compare"),
-    "friction": (lambda: pp.contacts.Point("a", name="p", finger="a", object="b"), "friction='a'"),
-    "grasp of nothing": (lambda: pp.Grasp(ARM, object=None, contacts=None), "object=None"),
-    "events of a tree": (lambda: pp.contact_events(ARM), "needs a pp.Grasp"),
+    "friction": (lambda: pp.grasping.Point("a", name="p", finger="a", object="b"), "friction='a'"),
+    "grasp of nothing": (lambda: pp.grasping.Grasp(ARM, object=None, contacts=None), "object=None"),
+    "events of a tree": (lambda: pp.topology.contact_events(ARM), "needs a pp.grasping.Grasp"),
     "time of an event": (lambda: _at(pp.topology.Lock("joint1"), time=np.nan), "time=nan"),
     "event without changes": (lambda: _at(), "needs changes"),
     "no change": (lambda: _at("Lock"), "takes changes"),
@@ -173,7 +174,7 @@ REFUSED = {
         lambda: pp.rollout_gradient(ARM, O, O, O, 0.1, 2, final="v"), "is not a function"),
     "steps": (lambda: pp.rollout_gradient(ARM, O, O, O, 0.1, -2, final=_final), "steps=-2"),
     "step length": (lambda: pp.step_derivatives(ARM, O, O, O, np.nan), "dt=nan"),
-    "frames of nothing": (lambda: pp.frame_poses(None, O), "not NoneType"),
+    "frames of nothing": (lambda: pp.poses(None, O, ["tip"]), "not NoneType"),
     "sensitivity of nothing": (
         lambda: pp.sensitivities.mass_matrix_sensitivity(None, O), "not NoneType"),
     "points of nothing": (lambda: pp.operational_space_inertia(None, O, ["tip"]), "NoneType"),
@@ -189,7 +190,7 @@ REFUSED = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_other_arguments(name):
     call, complaint = REFUSED[name]
-    with pytest.raises(pp.PhipsiError, match=complaint):
+    with pytest.raises(pp.errors.PhipsiError, match=complaint):
         call()
 
 
@@ -199,8 +200,8 @@ def test_nothing_at_all():
     assert nothing.residual([]).shape == (0,)
     assert nothing.mobility([]).mobility == 0
     assert SYSTEM.assemble(np.zeros((0, 3))).shape == (0, 3)
-    assert pp.regressors.kinetic_energy_regressor(ARM, np.zeros((0, 3)), O).shape == (0, 30)
-    assert pp.regressors.potential_energy_regressor(ARM, np.zeros((0, 3))).shape == (0, 30)
+    assert pp.identification.kinetic_energy_regressor(ARM, np.zeros((0, 3)), O).shape == (0, 30)
+    assert pp.identification.potential_energy_regressor(ARM, np.zeros((0, 3))).shape == (0, 30)
 
 
 # ---- files ---------------------------------------------------------------------------------------
@@ -252,7 +253,7 @@ def test_a_run_that_is_not_there(tmp_path):
 # ---- arguments of the wrong kind -----------------------------------------------------------------
 
 SIM = pp.Simulator(ARM)
-CONTROL, LOCK = pp.controllers, pp.topology.Lock
+CONTROL, LOCK = pp.control, pp.topology.Lock
 WAYS = [O, O + 0.1]
 
 
@@ -280,7 +281,7 @@ WRONG = {
     "gains": (lambda: CONTROL.PDGravity(ARM, O, kp="x", kd=1), "^kp holds"),
     "complex gains": (lambda: CONTROL.PDGravity(ARM, O, kp=1, kd=1j), "^kd holds complex"),
     "gains of computed torque": (lambda: CONTROL.ComputedTorque(ARM, O, "x", 1), "^kp holds"),
-    "times of a path": (lambda: pp.references.JointPath(ARM, WAYS, ["a", 1]), "^times holds"),
+    "times of a path": (lambda: pp.control.JointPath(ARM, WAYS, ["a", 1]), "^times holds"),
     "time of a state": (lambda: RUN.at("a"), "^t='a' must be a finite number of seconds"),
     "times of states": (lambda: RUN.resample(["a"]), "^times holds"),
     "time of a picture": (lambda: pp.render(RUN, "x.png", time="a"), "^time='a' must be"),
@@ -310,7 +311,7 @@ WRONG = {
 def test_arguments_of_the_wrong_kind(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     call, complaint = WRONG[name]
-    with pytest.raises(pp.PhipsiError, match=complaint):
+    with pytest.raises(pp.errors.PhipsiError, match=complaint):
         call()
     assert not list(tmp_path.iterdir())
 
@@ -340,9 +341,12 @@ ALGEBRA = {
     "dense, list": (lambda: pp.dense("M", ARM, O, given=["M"]), "given={'M': array}"),
     "dense, number": (lambda: pp.dense("M", ARM, O, given={3: 1}), "given={'M': array}"),
     "vjp": (lambda: pp.vjp(LOAD, ARM, 3), r"pp\.vjp\(expr, model, \('q', 'v'\)\)"),
-    "recursion": (lambda: pp.operator(*_STEP, recursion=3), "recursion=lambda X_own: "),
-    "recursion of nothing": (lambda: pp.operator(*_STEP, recursion=lambda: M), "of one argument"),
-    "latex": (lambda: pp.operator(*_STEP, 1.0, latex=3), "latex='3', not 3"),
+    "recursion": (lambda: pp.own.operator(*_STEP, recursion=3), "recursion=lambda X_own: "),
+    "recursion of nothing": (
+        lambda: pp.own.operator(*_STEP, recursion=lambda: M),
+        "of one argument",
+    ),
+    "latex": (lambda: pp.own.operator(*_STEP, 1.0, latex=3), "latex='3', not 3"),
 }
 
 
@@ -358,4 +362,4 @@ def test_an_error_in_a_recursion_stays_what_it_is():
         raise TypeError("mine")
 
     with pytest.raises(TypeError, match="^mine$"):
-        pp.operator(*_STEP, recursion=wrong)
+        pp.own.operator(*_STEP, recursion=wrong)

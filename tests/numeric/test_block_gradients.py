@@ -162,7 +162,7 @@ def test_families_over_inertial_parameters():
     tensor = pp.diff(mass_matrix, "inertia").compile(model)(q)
     n = model.n_bodies
     assert tensor.shape == (model.nv, model.nv, 10 * n)
-    pi = pp.inertial_parameters(model)
+    pi = pp.identification.inertial_parameters(model)
     rotors = np.diag(model.armature)
     close(tensor @ pi.reshape(-1) + rotors, pp.mass_matrix(model, q))  # linear in them
     for k, name in enumerate(model.body_names):

@@ -263,10 +263,10 @@ def test_inertial_parameters(model, seed):
     values = state(model, seed)
     q, v, vdot, tau = (values[n] for n in ("q", "v", "vdot", "tau"))
     Y = pp.compile(pp.diff(dynamics.INVERSE_DYNAMICS, "inertia"), model, mode="dense")(q, v, vdot)
-    close(Y, pp.regressor(model, q, v, vdot))
+    close(Y, pp.identification.regressor(model, q, v, vdot))
     L = pp.compile(pp.diff(dynamics.FORWARD_DYNAMICS, "inertia"), model, mode="dense")(q, v, tau)
     change = np.random.default_rng(seed).standard_normal(Y.shape[-1]) * 1e-3
-    pi, h = pp.inertial_parameters(model), 1e-3
+    pi, h = pp.identification.inertial_parameters(model), 1e-3
     ends = [
         pp.forward_dynamics(model.with_inertial_parameters(pi + s * h * change), q, v, tau)
         for s in (-2, -1, 1, 2)

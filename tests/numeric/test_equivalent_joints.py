@@ -130,11 +130,11 @@ def test_bodies_move_alike(pair):
     names = ["base", "body", "behind"]
     rows = [pair.several.body_index(name) for name in names]
     mine, theirs = pair.mine, pair.theirs
-    close(pp.body_poses(pair.one, mine[0]), pp.body_poses(pair.several, theirs[0])[rows])
-    V = pp.body_velocities(pair.several, *theirs[:2])[rows]
-    close(pp.body_velocities(pair.one, *mine[:2]), V)
-    A = pp.body_accelerations(pair.several, *theirs)[rows]
-    close(pp.body_accelerations(pair.one, *mine), A)
+    close(pp.poses(pair.one, mine[0]), pp.poses(pair.several, theirs[0])[rows])
+    V = pp.velocities(pair.several, *theirs[:2])[rows]
+    close(pp.velocities(pair.one, *mine[:2]), V)
+    A = pp.accelerations(pair.several, *theirs)[rows]
+    close(pp.accelerations(pair.one, *mine), A)
 
 
 def test_inverse_dynamics_agree(pair):

@@ -21,16 +21,23 @@ FIRST = {"expr", "identity", "base"}  # come before the model
 OLD = {"frames", "on_failure", "rng", "system", "mechanism", "robot"}
 
 
+def members(module):
+    """What a public module offers: `__all__`, or what is written in it."""
+    own = [n for n, x in vars(module).items() if getattr(x, "__module__", "") == module.__name__]
+    listed = getattr(module, "__all__", [n for n in own if n[0] != "_"])
+    return {n: getattr(module, n) for n in listed if inspect.isfunction(getattr(module, n))}
+
+
 def functions():
     """Those at the top, and those of public modules."""
     found = {name: getattr(pp, name) for name in pp.__all__}
     for module in [x for x in found.values() if inspect.ismodule(x)]:
-        own = [x for x in vars(module).values() if getattr(x, "__module__", "") == module.__name__]
-        found |= {x.__name__: x for x in own if inspect.isfunction(x) and x.__name__[0] != "_"}
+        found |= members(module)
     return {name: x for name, x in found.items() if inspect.isfunction(x)}
 
 
-ALL = functions()
+# `system` is OpenMM's there
+ALL = {name: f for name, f in functions().items() if name != "from_openmm"}
 OF_MODELS = {n: f for n, f in ALL.items() if "model" in inspect.signature(f).parameters and n not in
              ("load", "load_system")}  # fmt: skip
 
@@ -70,16 +77,16 @@ Q = ARM.random_configuration(RNG, (5,))
 V, A, T = RNG.standard_normal((3, 5, 7))
 P = [("tool", (0, 0, 0.1))]
 CALLS = {
-    "bias_forces": (Q, V), "christoffel_symbols": (Q,), "diagonal_coriolis": (Q, V),
+    "bias_forces": (Q, V), "christoffel_symbols": (Q,), "coriolis": (Q, V),
     "kinetic_energy_regressor": (Q, V), "mass_matrix_inverse_sensitivity": (Q,),
     "mass_matrix_sensitivity": (Q,), "operational_space_inertia_sensitivity": (Q, P),
     "potential_energy_regressor": (Q,), "regressor": (Q, V, A),
-    "body_accelerations": (Q, V, A), "body_poses": (Q,),
-    "body_velocities": (Q, V), "center_of_mass": (Q,), "center_of_mass_jacobian": (Q,),
+    "accelerations": (Q, V, A, P), "poses": (Q, P), "velocities": (Q, V, P),
+    "center_of_mass": (Q,), "center_of_mass_jacobian": (Q,),
     "centroidal_momentum_matrix": (Q,), "centroidal_momentum_matrix_dot": (Q, V),
-    "coriolis_matrix": (Q, V), "forward_dynamics": (Q, V, T), "frame_accelerations": (Q, V, A, P),
-    "frame_poses": (Q, P), "frame_velocities": (Q, V, P), "gravity_forces": (Q,),
-    "innovations_rates": (Q, V), "inverse_dynamics": (Q, V, A), "jacobian": (Q, P),
+    "coriolis_matrix": (Q, V), "forward_dynamics": (Q, V, T), 
+    "gravity_forces": (Q,),
+    "rates": (Q, V), "inverse_dynamics": (Q, V, A), "jacobian": (Q, P),
     "jacobian_dot": (Q, V, P), "jacobian_dot_v": (Q, V, P), "kinetic_energy": (Q, V),
     "log_det_mass_matrix": (Q,), "log_det_mass_matrix_gradient": (Q,), "mass_matrix": (Q,),
     "mass_matrix_inverse": (Q,), "momentum": (Q, V), "operational_space_inertia": (Q, P),

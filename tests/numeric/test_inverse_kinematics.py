@@ -18,7 +18,7 @@ ARM = pp.examples.seven_joint_arm()
 
 
 def goals(model: pp.Model, q: np.ndarray, frames: list[str]) -> dict:
-    poses = pp.frame_poses(model, q, frames)
+    poses = pp.poses(model, q, frames)
     return {name: poses[..., i, :, :] for i, name in enumerate(frames)}
 
 
@@ -27,7 +27,7 @@ def misses(model: pp.Model, q: np.ndarray, targets: dict) -> tuple[np.ndarray, n
     metres, radians = [], []
     for point, goal in targets.items():
         name, offset = (point, np.zeros(3)) if isinstance(point, str) else point
-        X = pp.frame_poses(model, q, [name])[..., 0, :, :]
+        X = pp.poses(model, q, [name])[..., 0, :, :]
         p = X[..., :3, 3] + X[..., :3, :3] @ np.asarray(offset, dtype=float)
         goal = goal.matrix if isinstance(goal, pp.Pose) else np.asarray(goal)
         full = goal.shape[-2:] == (4, 4)
@@ -93,7 +93,7 @@ def check_slopes(model: pp.Model, points: list, seed: int) -> None:
     rng = np.random.default_rng(seed)
     q = model.random_configuration(rng, (3,))
     goal = model.random_configuration(rng)
-    targets = Targets(model, {p: pp.frame_poses(model, goal, [p])[0] for p in points}, None)
+    targets = Targets(model, {p: pp.poses(model, goal, [p])[0] for p in points}, None)
     targets.spread((3,))
     chart, every = StepCoordinates(model, (), True), np.arange(3)
     slopes = chart.slopes(q, targets.residuals(q, every).jacobian)
@@ -237,7 +237,7 @@ def test_the_best_of_an_unreachable_target_is_that_of_a_bounded_least_squares_so
     start = np.array([0.3, 0.8, 0.1, 0.5, 0.2, 0.4, 0.0])
     found = pp.inverse_kinematics(ARM, {"tool": target}, start, on_error="return")
     theirs = least_squares(
-        lambda q: pp.frame_poses(ARM, q, ["tool"])[0, :3, 3] - target,
+        lambda q: pp.poses(ARM, q, ["tool"])[0, :3, 3] - target,
         start,
         bounds=(ARM.lower, ARM.upper),
         xtol=1e-15,
@@ -260,7 +260,7 @@ def test_a_start_outside_the_limits_is_moved_inside():
 def test_position_only_offsets_and_rotation_only():
     q = np.array([0.2, 0.6, -0.3, 1.1, 0.4, 0.9, 0.2])
     tip = ("tool", (0.0, 0.05, 0.1))
-    X = pp.frame_poses(ARM, q, ["tool"])[0]
+    X = pp.poses(ARM, q, ["tool"])[0]
     p = X[:3, 3] + X[:3, :3] @ np.array(tip[1])
     found = pp.inverse_kinematics(ARM, {tip: p}, q + 0.3)
     assert misses(ARM, found.q, {tip: p})[0] <= 1e-6
@@ -276,7 +276,7 @@ def test_weights_decide_between_targets_that_exclude_each_other():
     start = np.array([0.2, 0.6, -0.3, 1.1, 0.4, 0.9, 0.2])
     weights = {"tool": 3.0}
     found = pp.inverse_kinematics(ARM, two, start, weights=weights, on_error="return")
-    p = pp.frame_poses(ARM, found.q, ["tool"])[0, :3, 3]
+    p = pp.poses(ARM, found.q, ["tool"])[0, :3, 3]
     np.testing.assert_allclose(p, [0.5, 0.02, 0.5], atol=1e-6)  # (9·0 + 1·0.2) / 10
 
 
@@ -287,7 +287,7 @@ def test_fixed_joints_stay():
     q = start.copy()
     for joint, angle in (("hip_roll", 0.2), ("hip_pitch", -0.5), ("knee", -1.0)):
         q[dog.q_slice(f"rear_left_{joint}")] = angle
-    target = {"rear_left_foot": pp.frame_poses(dog, q, ["rear_left_foot"])[0, :3, 3]}
+    target = {"rear_left_foot": pp.poses(dog, q, ["rear_left_foot"])[0, :3, 3]}
     found = pp.inverse_kinematics(dog, target, start, fixed=["trunk"], restarts=10)
     np.testing.assert_allclose(found.q[:7], start[:7], atol=1e-15)
     assert misses(dog, found.q, target)[0] <= 1e-6
@@ -308,7 +308,7 @@ def test_the_rest_posture_is_approached_as_far_as_the_target_allows(k):
     assert metres <= 1e-6 and radians <= 1e-6
 
     def gap(q):
-        X, Y = pp.frame_poses(ARM, q, ["tool"])[0], target["tool"]
+        X, Y = pp.poses(ARM, q, ["tool"])[0], target["tool"]
         return np.r_[so3_log(X[:3, :3] @ Y[:3, :3].T), X[:3, 3] - Y[:3, 3]]
 
     best = minimize(
@@ -341,7 +341,7 @@ def test_the_rest_posture_of_quaternion_joints():
 
 
 def model_position(model: pp.Model, q: np.ndarray) -> np.ndarray:
-    return pp.frame_poses(model, q, ["f2"])[0, :3, 3]
+    return pp.poses(model, q, ["f2"])[0, :3, 3]
 
 
 def test_restarts_are_seeded_and_belong_to_their_element():
@@ -374,7 +374,7 @@ def test_poses_of_one_joint_are_found_again(joints):
     q = model.random_configuration(4)
     targets = goals(model, q, ["f0"])
     found = pp.inverse_kinematics(model, targets, model.random_configuration(5), restarts=30)
-    np.testing.assert_allclose(pp.frame_poses(model, found.q, ["f0"])[0], targets["f0"], atol=3e-6)
+    np.testing.assert_allclose(pp.poses(model, found.q, ["f0"])[0], targets["f0"], atol=3e-6)
 
 
 # ---- refusals --------------------------------------------------------------------------------

@@ -32,12 +32,12 @@ def test_forward_and_inverse_dynamics(chain):
 
 def test_kinematics_and_energy(chain):
     q, v, _ = state(LONG)
-    tip = pp.frame_poses(chain, q, ["tip"])[0, :3, 3]
+    tip = pp.poses(chain, q, ["tip"])[0, :3, 3]
     angles = np.cumsum(q)
     expected = [np.cos(angles).sum(), np.sin(angles).sum(), 0]
     np.testing.assert_allclose(tip, expected, rtol=1e-10, atol=1e-8)
     rates = np.cumsum(v)
-    V = pp.body_velocities(chain, q, v)
+    V = pp.velocities(chain, q, v)
     np.testing.assert_allclose(V[:, 2], rates, rtol=1e-10, atol=1e-10)
     middles = np.cumsum(np.sin(angles)) - np.sin(angles) / 2
     np.testing.assert_allclose(pp.potential_energy(chain, q), 9.81 * middles.sum(), rtol=1e-9)

@@ -84,11 +84,11 @@ def test_it_is_compiled(model, expr, backend):
 
 def test_velocities_are_those_of_the_poses(model):
     q, v, _ = state(model)
-    poses = pp.body_poses(model, q)
-    ahead = pp.body_poses(model, model.integrate(q, 1e-6 * v))
-    behind = pp.body_poses(model, model.integrate(q, -1e-6 * v))
+    poses = pp.poses(model, q)
+    ahead = pp.poses(model, model.integrate(q, 1e-6 * v))
+    behind = pp.poses(model, model.integrate(q, -1e-6 * v))
     rate = np.linalg.solve(poses, (ahead - behind) / 2e-6)
-    found = pp.body_velocities(model, q, v)
+    found = pp.velocities(model, q, v)
     spin = [rate[:, 2, 1], rate[:, 0, 2], rate[:, 1, 0]]
     assert_allclose(found, np.column_stack([*spin, rate[:, :3, 3]]), atol=1e-7)
 
@@ -179,7 +179,7 @@ def test_stored_code_of_other_processes_is_not_used(monkeypatch):
 
 
 def test_proofs_need_its_degree(model):
-    with pytest.raises(pp.PhipsiError, match="Cam does not declare one.*\n.*degree"):
+    with pytest.raises(pp.errors.PhipsiError, match="Cam does not declare one.*\n.*degree"):
         pp.prove("H phi M phi* H* = mass_matrix", model)
     declared = type("Cam", (Cam,), {"__slots__": (), "degree": 7})
     small = one_body(declared(0.2), pp.joints.Revolute((1, 0, 0)))
@@ -191,7 +191,7 @@ def test_proofs_need_its_degree(model):
 
 def test_param_kinds_must_fit():
     wrong = type("Cam", (Cam,), {"__slots__": (), "param_kinds": ("axis",)})
-    with pytest.raises(pp.PhipsiError, match="describes 3 numbers, but params has 1"):
+    with pytest.raises(pp.errors.PhipsiError, match="describes 3 numbers, but params has 1"):
         one_body(wrong(0.2)).joints[0].blocks_of_params()
 
 

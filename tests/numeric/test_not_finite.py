@@ -14,7 +14,7 @@ from phipsi import operators as ops
 ARM = pp.examples.planar_arm(3)
 MIXED = trials.mechanism()
 SHOWN = (
-    "mass_matrix", "body_poses", "inverse_dynamics", "center_of_mass", "gravity_forces", "momentum",
+    "mass_matrix", "poses", "inverse_dynamics", "center_of_mass", "gravity_forces", "momentum",
     "kinetic_energy", "hybrid_dynamics", "rollout", "step_derivatives",
 )  # fmt: skip
 SLOW = ("identify", "grasp contact_forces")

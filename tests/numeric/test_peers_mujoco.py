@@ -59,8 +59,8 @@ def test_mass_matrix_and_inverse(case):
 
 
 def test_poses_and_velocities(case):
-    close(pp.body_poses(case.model, case.q), case.peer.poses(case.q))
-    close(pp.body_velocities(case.model, case.q, case.v), case.peer.velocities(case.q, case.v))
+    close(pp.poses(case.model, case.q), case.peer.poses(case.q))
+    close(pp.velocities(case.model, case.q, case.v), case.peer.velocities(case.q, case.v))
 
 
 def test_jacobian_and_rate(case):

@@ -78,21 +78,21 @@ def test_mass_matrix_and_inverse(case):
 def test_log_determinant(case):
     sign, value = np.linalg.slogdet(case.peer.mass_matrix(case.q))
     assert sign == 1
-    close(pp.log_det_mass_matrix(case.model, case.q), value)
+    close(pp.diagonal_dynamics.log_det_mass_matrix(case.model, case.q), value)
 
 
 def test_poses(case):
     bodies, frames = case.peer.poses(case.q)
-    close(pp.body_poses(case.model, case.q), bodies)
-    close(pp.frame_poses(case.model, case.q), frames)
+    close(pp.poses(case.model, case.q), bodies)
+    close(pp.poses(case.model, case.q, case.model.frames), frames)
 
 
 def test_body_motions(case):
     V, A, classical = case.peer.motions(case.q, case.v, case.vdot)
     state = case.model, case.q, case.v
-    close(pp.body_velocities(*state), V)
-    close(pp.body_accelerations(*state, case.vdot), A)
-    close(pp.body_accelerations(*state, case.vdot, classical=True), classical)
+    close(pp.velocities(*state), V)
+    close(pp.accelerations(*state, case.vdot), A)
+    close(pp.accelerations(*state, case.vdot, classical=True), classical)
 
 
 @pytest.mark.parametrize("axes", ["world", "body", "spatial"])
@@ -101,7 +101,7 @@ def test_jacobians(case, axes):
     frame = list(model.frames)[-1]
     J, rate = peer.jacobians(q, v, frame, axes)
     close(pp.jacobian(model, q, [frame], axes=axes), J)
-    close(pp.frame_velocities(model, q, v, [frame], axes=axes)[0], J @ v)
+    close(pp.velocities(model, q, v, [frame], axes=axes)[0], J @ v)
     mine = pp.jacobian_dot(model, q, v, [frame], axes=axes)
     close(mine, derivative(model, q, v, lambda x: peer.jacobians(x, v, frame, axes)[0]))
     close(pp.jacobian_dot_v(model, q, v, [frame], axes=axes), mine @ v)
@@ -114,9 +114,9 @@ def test_frame_motions(case, axes):
     model, q, v, vdot = case.model, case.q, case.v, case.vdot
     frame = list(model.frames)[-1]
     V, A, classical = case.peer.frame_motions(q, v, vdot, frame, axes)
-    close(pp.frame_velocities(model, q, v, [frame], axes=axes)[0], V)
-    close(pp.frame_accelerations(model, q, v, vdot, [frame], axes=axes)[0], A)
-    mine = pp.frame_accelerations(model, q, v, vdot, [frame], axes=axes, classical=True)[0]
+    close(pp.velocities(model, q, v, [frame], axes=axes)[0], V)
+    close(pp.accelerations(model, q, v, vdot, [frame], axes=axes)[0], A)
+    mine = pp.accelerations(model, q, v, vdot, [frame], axes=axes, classical=True)[0]
     close(mine, classical)
 
 

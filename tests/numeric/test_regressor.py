@@ -10,7 +10,7 @@ from peers import InPinocchio, pinocchio_tree
 from random_models import ALL, branching, chain, model_from_parents, models
 
 import phipsi as pp
-from phipsi.algorithms.identification import physical_parameters as physical
+from phipsi.algorithms.identification import least_squares as physical
 from phipsi.algorithms.identification.regressors import KINETIC_REGRESSOR, REGRESSOR
 from phipsi.errors import InputError, ModelError, SingularMatrixError
 from phipsi.model.inertia import SpatialInertia
@@ -37,17 +37,19 @@ def motion(model, seed, batch=()):
 @settings(max_examples=60)
 def test_efforts_and_energies_are_linear(model, seed):
     q, v, vdot = motion(model, seed, (3,))
-    p = pp.inertial_parameters(model, armature=True)
+    p = pp.identification.inertial_parameters(model, armature=True)
     close(
-        pp.regressor(model, q, v, vdot, armature=True) @ p, pp.inverse_dynamics(model, q, v, vdot)
+        pp.identification.regressor(model, q, v, vdot, armature=True) @ p,
+        pp.inverse_dynamics(model, q, v, vdot),
     )
     close(
-        pp.regressors.kinetic_energy_regressor(model, q, v, armature=True) @ p,
+        pp.identification.kinetic_energy_regressor(model, q, v, armature=True) @ p,
         pp.kinetic_energy(model, q, v),
     )
     bodies = p[: 10 * model.n_bodies]
     close(
-        pp.regressors.potential_energy_regressor(model, q) @ bodies, pp.potential_energy(model, q)
+        pp.identification.potential_energy_regressor(model, q) @ bodies,
+        pp.potential_energy(model, q),
     )
 
 
@@ -58,9 +60,9 @@ def test_columns_are_derivatives(backend):
     q, v, vdot = motion(model, 3)
     Y = pp.compile(REGRESSOR, model, mode="dense", backend=backend)(q, v, vdot)
     T = pp.compile(KINETIC_REGRESSOR, model, backend=backend)(q, v).ravel()
-    U = pp.regressors.potential_energy_regressor(model, q)
+    U = pp.identification.potential_energy_regressor(model, q)
     assert pp.compile(REGRESSOR, model, mode="dense", backend=backend).backend == backend
-    start = pp.inertial_parameters(model)
+    start = pp.identification.inertial_parameters(model)
     tau, kinetic = pp.inverse_dynamics(model, q, v, vdot), pp.kinetic_energy(model, q, v)
     potential = pp.potential_energy(model, q)
     for i in range(len(start)):
@@ -88,15 +90,15 @@ def broken(p, k):
 def test_against_pinocchio(seed):
     model = pinocchio_tree(seed, 8, n_roots=1 + seed % 2)
     q, v, vdot = motion(model, seed)
-    close(pp.regressor(model, q, v, vdot), InPinocchio(model).regressor(q, v, vdot))
+    close(pp.identification.regressor(model, q, v, vdot), InPinocchio(model).regressor(q, v, vdot))
 
 
 def test_friction_columns():
     model = branching(5, 1, ["revolute", "spherical", "prismatic"])
     q, v, vdot = motion(model, 0, (4,))
     options = {"armature": True, "viscous": True, "coulomb": True}
-    Y = pp.regressor(model, q, v, vdot, **options)
-    names = pp.regressors.parameter_names(model, **options)
+    Y = pp.identification.regressor(model, q, v, vdot, **options)
+    names = pp.identification.parameter_names(model, **options)
     n, nv = 10 * model.n_bodies, model.nv
     assert Y.shape == (4, nv, n + 3 * nv) and len(names) == n + 3 * nv
     p = np.concatenate([np.zeros(n), np.arange(3 * nv) + 1.0])
@@ -111,14 +113,14 @@ def test_friction_columns():
 def test_broadcasting_and_types():
     model = pp.examples.seven_joint_arm()
     q, v, vdot = motion(model, 0, (5,))
-    whole = pp.regressor(model, q, v[0], vdot[:1], viscous=True)
+    whole = pp.identification.regressor(model, q, v[0], vdot[:1], viscous=True)
     assert whole.shape == (5, 7, 77)
     for i in range(5):
-        close(whole[i], pp.regressor(model, q[i], v[0], vdot[0], viscous=True))
+        close(whole[i], pp.identification.regressor(model, q[i], v[0], vdot[0], viscous=True))
     step = 1e-30
-    along = pp.regressor(model, q[0] + 1j * step, v[0], vdot[0]).imag / step
+    along = pp.identification.regressor(model, q[0] + 1j * step, v[0], vdot[0]).imag / step
     h = 1e-5
-    near = [pp.regressor(model, q[0] + s * h, v[0], vdot[0]) for s in (1, -1)]
+    near = [pp.identification.regressor(model, q[0] + s * h, v[0], vdot[0]) for s in (1, -1)]
     close(along, (near[0] - near[1]) / (2 * h), 1e-7)
 
 
@@ -128,20 +130,20 @@ def test_broadcasting_and_types():
 @given(models(max_bodies=5, armature=True), seeds)
 @settings(max_examples=30)
 def test_parameters_go_out_and_in(model, seed):
-    p = pp.inertial_parameters(model)
+    p = pp.identification.inertial_parameters(model)
     again = model.with_inertial_parameters(p.reshape(-1, 10))
-    close(pp.inertial_parameters(again), p, 1e-14)
+    close(pp.identification.inertial_parameters(again), p, 1e-14)
     assert (again.armature == model.armature).all() and again.joint_names == model.joint_names
     rotors = np.abs(np.random.default_rng(seed).standard_normal(model.nv))
     heavier = model.with_inertial_parameters(2 * p, armature=rotors)
     q, v, vdot = motion(model, seed)
-    Y = pp.regressor(model, q, v, vdot, armature=True)
+    Y = pp.identification.regressor(model, q, v, vdot, armature=True)
     close(pp.inverse_dynamics(heavier, q, v, vdot), Y @ np.concatenate([2 * p, rotors]))
 
 
 def test_parameters_no_body_has():
     arm = pp.examples.planar_arm(2)
-    p = pp.inertial_parameters(arm)
+    p = pp.identification.inertial_parameters(arm)
     for change, message in [
         ({10: -1.0}, r"body 'link2': mass -1 kg is negative"),
         ({10: 0.0}, r"body 'link2': the mass is 0 kg but the first moment"),
@@ -172,11 +174,16 @@ def test_parameters_no_body_has():
 @given(models(max_bodies=5), seeds)
 @settings(max_examples=30)
 def test_base_parameters_determine_the_efforts(model, seed):
-    base = pp.base_parameters(model)
+    base = pp.identification.base_parameters(model)
     q, v, vdot = motion(model, seed, (50,))
     Y = base.regressor(q, v, vdot)
-    close(Y @ base.values(), pp.regressor(model, q, v, vdot) @ pp.inertial_parameters(model), 1e-8)
-    whole = pp.regressor(model, q, 3 * v, 10 * vdot).reshape(-1, 10 * model.n_bodies)
+    close(
+        Y @ base.values(),
+        pp.identification.regressor(model, q, v, vdot)
+        @ pp.identification.inertial_parameters(model),
+        1e-8,
+    )
+    whole = pp.identification.regressor(model, q, 3 * v, 10 * vdot).reshape(-1, 10 * model.n_bodies)
     sizes = np.linalg.svd(whole / np.maximum(np.linalg.norm(whole, axis=0), 1e-9), compute_uv=False)
     assert len(base) == (sizes > 1e-8 * sizes[0]).sum()
 
@@ -184,34 +191,42 @@ def test_base_parameters_determine_the_efforts(model, seed):
 def test_numbers_of_base_parameters():
     """Known counts: 7 per revolute joint and 3 less for the first two of a chain in gravity."""
     spatial = [chain(n, seed, ["revolute"]) for n, seed in ((2, 0), (4, 1), (6, 2))]
-    assert [len(pp.base_parameters(m)) for m in spatial] == [7 * (m.nv - 1) + 3 for m in spatial]
-    assert len(pp.base_parameters(chain(1, 0, ["free"]))) == 10
-    assert len(pp.base_parameters(chain(1, 0, ["prismatic"]))) == 1
-    assert len(pp.base_parameters(pp.examples.planar_arm(1))) == 3
-    assert len(pp.base_parameters(pp.examples.planar_arm(1).with_gravity((0, 0, 0)))) == 1
+    assert [len(pp.identification.base_parameters(m)) for m in spatial] == [
+        7 * (m.nv - 1) + 3 for m in spatial
+    ]
+    assert len(pp.identification.base_parameters(chain(1, 0, ["free"]))) == 10
+    assert len(pp.identification.base_parameters(chain(1, 0, ["prismatic"]))) == 1
+    assert len(pp.identification.base_parameters(pp.examples.planar_arm(1))) == 3
+    assert (
+        len(pp.identification.base_parameters(pp.examples.planar_arm(1).with_gravity((0, 0, 0))))
+        == 1
+    )
 
 
 def test_nothing_to_identify():
     nothing = pp.examples.planar_arm(0)
-    assert pp.regressor(nothing, [], [], []).shape == (0, 0)
-    assert len(pp.base_parameters(nothing)) == 0 and pp.regressors.parameter_names(nothing) == ()
-    assert pp.inertial_parameters(nothing).shape == (0,)
+    assert pp.identification.regressor(nothing, [], [], []).shape == (0, 0)
+    assert (
+        len(pp.identification.base_parameters(nothing)) == 0
+        and pp.identification.parameter_names(nothing) == ()
+    )
+    assert pp.identification.inertial_parameters(nothing).shape == (0,)
 
 
 def test_trees_only():
     pin = pp.constraints.Spherical(name="pin", a="tip", b=("world", (1.5, 0, 0)))
     system = pp.System(pp.examples.planar_arm(3), [pin])
     q = np.zeros(3)
-    trees = (lambda m: pp.regressor(m, q, q, q), pp.base_parameters)
+    trees = (lambda m: pp.identification.regressor(m, q, q, q), pp.identification.base_parameters)
     for call in trees:
         with pytest.raises(InputError, match="system.model"):
             call(system)
     for call in (
         *trees,
-        lambda m: pp.regressors.kinetic_energy_regressor(m, q, q),
-        lambda m: pp.regressors.potential_energy_regressor(m, q),
-        pp.inertial_parameters,
-        pp.regressors.parameter_names,
+        lambda m: pp.identification.kinetic_energy_regressor(m, q, q),
+        lambda m: pp.identification.potential_energy_regressor(m, q),
+        pp.identification.inertial_parameters,
+        pp.identification.parameter_names,
     ):
         with pytest.raises(InputError, match="takes the model first, not str"):
             call("arm.urdf")
@@ -226,7 +241,9 @@ def test_bodies_without_mass_keep_none():
     joint = pp.joints.Revolute((0, 1, 0))
     builder.add_body("link", parent="gear", joint=joint, placement=place, inertia=link)
     truth = builder.build()
-    found = pp.identify(pp.base_parameters(truth, armature=True), *noisy(truth, 200, 0.01))
+    found = pp.identification.identify(
+        pp.identification.base_parameters(truth, armature=True), *noisy(truth, 200, 0.01)
+    )
     model = found.model()
     assert model.inertias[0].is_zero and model.inertias[1].mass > 0
     q, v, vdot = motion(truth, 9, (20,))
@@ -235,7 +252,7 @@ def test_bodies_without_mass_keep_none():
 
 
 def test_names_and_combinations():
-    base = pp.base_parameters(pp.examples.planar_arm(2), viscous=True)
+    base = pp.identification.base_parameters(pp.examples.planar_arm(2), viscous=True)
     assert base.names == (
         "link1.mcx + link2.m",
         "link1.mcy",
@@ -255,14 +272,14 @@ def test_names_and_combinations():
 def test_complete(seed):
     """The found parameters have the wanted values, and nothing is changed that need not be."""
     model = chain(4, seed, ["revolute", "prismatic", "spherical", "revolute"])
-    base = pp.base_parameters(model)
-    close(base.complete(base.values()), pp.inertial_parameters(model))
-    p = pp.inertial_parameters(model)
+    base = pp.identification.base_parameters(model)
+    close(base.complete(base.values()), pp.identification.inertial_parameters(model))
+    p = pp.identification.inertial_parameters(model)
     truth = model.with_inertial_parameters(p * np.repeat([1.1, 0.9, 1.2, 1.0], 10))
     found = base.complete(base.values(truth))
     close(base.combinations @ found, base.values(truth))
     guess = base.complete(base.values(truth), truth)
-    close(guess, pp.inertial_parameters(truth))
+    close(guess, pp.identification.inertial_parameters(truth))
     with pytest.raises(InputError, match="base parameters are needed"):
         base.complete(np.zeros(len(base) + 1))
     # optimal: the change is orthogonal, in the body's own units, to all that has no effect
@@ -292,20 +309,20 @@ def noisy(model, count, noise, seed=0, options=None, friction=None):
 @pytest.mark.parametrize("rotor", [0.0, 0.3])
 def test_exact_data_give_exact_parameters(rotor):
     model = pp.examples.seven_joint_arm(armature=rotor)
-    base = pp.base_parameters(model, armature=True)
-    found = pp.identify(base, *noisy(model, 300, 0.0))
+    base = pp.identification.base_parameters(model, armature=True)
+    found = pp.identification.identify(base, *noisy(model, 300, 0.0))
     close(found.values, base.values(), 1e-9)
     completed = base.complete(found.values)
-    close(completed, pp.inertial_parameters(model, armature=True), 1e-8)
+    close(completed, pp.identification.inertial_parameters(model, armature=True), 1e-8)
 
 
 def test_least_squares_by_another_route():
     """The normal equations of the weighted problem, and the spread over many experiments."""
     model = pp.examples.planar_arm(2)
-    base = pp.base_parameters(model)
+    base = pp.identification.base_parameters(model)
     noise = np.array([0.5, 0.02])
     data = noisy(model, 40, noise)
-    found = pp.identify(base, *data, noise=noise)
+    found = pp.identification.identify(base, *data, noise=noise)
     Y = base.regressor(*data[:3])
     W = 1 / noise**2
     normal = np.einsum("kij,i,kil->jl", Y, W, Y)
@@ -316,7 +333,9 @@ def test_least_squares_by_another_route():
     rng = np.random.default_rng(5)
     estimates = np.array(
         [
-            pp.identify(base, q, v, vdot, clean + noise * rng.standard_normal(clean.shape)).values
+            pp.identification.identify(
+                base, q, v, vdot, clean + noise * rng.standard_normal(clean.shape)
+            ).values
             for _ in range(400)
         ]
     )
@@ -330,11 +349,13 @@ def test_least_squares_by_another_route():
 def test_noise_is_estimated():
     model = pp.examples.seven_joint_arm()
     noise = np.array([0.5, 0.4, 0.3, 0.2, 0.1, 0.05, 0.02])
-    base = pp.base_parameters(model, viscous=True, coulomb=True)
+    base = pp.identification.base_parameters(model, viscous=True, coulomb=True)
     friction = np.array([0.3, 0.6])[:, None] * np.ones(7)
-    found = pp.identify(base, *noisy(model, 2000, noise, friction=friction))
+    found = pp.identification.identify(base, *noisy(model, 2000, noise, friction=friction))
     assert (np.abs(found.noise / noise - 1) < 0.1).all()
-    truth = base.combinations @ np.concatenate([pp.inertial_parameters(model), *friction])
+    truth = base.combinations @ np.concatenate(
+        [pp.identification.inertial_parameters(model), *friction]
+    )
     assert (np.abs(found.values - truth) < 5 * found.deviations).all()
     q, v, vdot = motion(model, 77, (20,))
     predicted = found.efforts(q, v, vdot)
@@ -345,23 +366,23 @@ def test_noise_is_estimated():
 
 def test_poor_data_are_refused():
     model = pp.examples.planar_arm(2)
-    base = pp.base_parameters(model)
+    base = pp.identification.base_parameters(model)
     q, v, vdot, tau = noisy(model, 30, 0.1)
     with pytest.raises(SingularMatrixError, match="does not excite 1 of the 6.*\n    link2.Jzz"):
         still = np.zeros_like(v)
         held = vdot * [1, -1]
         held[:, 1] = -held[:, 0]
-        pp.identify(base, q, still, held, pp.inverse_dynamics(model, q, still, held))
+        pp.identification.identify(base, q, still, held, pp.inverse_dynamics(model, q, still, held))
     with pytest.raises(SingularMatrixError, match="cannot tell"):
-        pp.identify(base, q[:1] + 0 * q, v[:1] + 0 * v, vdot[:1] + 0 * vdot, tau)
+        pp.identification.identify(base, q[:1] + 0 * q, v[:1] + 0 * v, vdot[:1] + 0 * vdot, tau)
     with pytest.raises(InputError, match="cannot determine"):
-        pp.identify(base, q[:2], v[:2], vdot[:2], tau[:2])
+        pp.identification.identify(base, q[:2], v[:2], vdot[:2], tau[:2])
     with pytest.raises(InputError, match="shape"):
-        pp.identify(base, q, v, vdot, tau[:, :1])
+        pp.identification.identify(base, q, v, vdot, tau[:, :1])
     with pytest.raises(InputError, match="finite"):
-        pp.identify(base, q, v, vdot, tau * np.nan)
+        pp.identification.identify(base, q, v, vdot, tau * np.nan)
     with pytest.raises(InputError, match="noise"):
-        pp.identify(base, q, v, vdot, tau, noise=0.0)
+        pp.identification.identify(base, q, v, vdot, tau, noise=0.0)
 
 
 # ---- models that can exist -----------------------------------------------------------------------
@@ -379,11 +400,11 @@ def pseudo_inertia(inertia):
 def test_the_model_of_an_estimate_can_exist():
     """Few and noisy data: the linear choice has no rigid bodies, the model has, and fits too."""
     truth = pp.examples.seven_joint_arm(armature=0.2)
-    base = pp.base_parameters(truth, armature=True, viscous=True)
+    base = pp.identification.base_parameters(truth, armature=True, viscous=True)
     friction = np.array([0.4, 0.0])[:, None] * np.ones(7)
     data = noisy(truth, 60, np.linspace(1.0, 0.1, 7), friction=friction)
-    found = pp.identify(base, *data)
-    guess = truth.with_inertial_parameters(0.8 * pp.inertial_parameters(truth))
+    found = pp.identification.identify(base, *data)
+    guess = truth.with_inertial_parameters(0.8 * pp.identification.inertial_parameters(truth))
     with pytest.raises(ModelError, match="no rigid body has them"):
         guess.with_inertial_parameters(base.complete(found.values, guess)[:70])
     model = found.model(guess)
@@ -399,10 +420,10 @@ def test_the_model_of_an_estimate_can_exist():
 def test_the_model_is_optimal():
     """The gradient of likelihood and prior vanishes at the model, by differences."""
     guess = chain(3, 4, ["revolute"], armature=True)
-    base = pp.base_parameters(guess, armature=True, viscous=True, coulomb=True)
+    base = pp.identification.base_parameters(guess, armature=True, viscous=True, coulomb=True)
     scale = np.repeat([0.8, 1.3, 0.9], 10)
-    truth = guess.with_inertial_parameters(scale * pp.inertial_parameters(guess))
-    found = pp.identify(base, *noisy(truth, 30, 0.5, friction=np.ones((2, 3))))
+    truth = guess.with_inertial_parameters(scale * pp.identification.inertial_parameters(guess))
+    found = pp.identification.identify(base, *noisy(truth, 30, 0.5, friction=np.ones((2, 3))))
     prior = 0.7
     form = physical._Form(base, guess)
     p = physical.physical_parameters(base, found.values, found.covariance, guess, prior)
@@ -431,13 +452,13 @@ def test_the_model_is_optimal():
         ]
     ).T
     close(form.derivative(theta), numeric, 1e-8)
-    close(pp.inertial_parameters(found.model(prior=prior), armature=True), p[:33])
+    close(pp.identification.inertial_parameters(found.model(prior=prior), armature=True), p[:33])
 
 
 def test_pseudo_inertias():
     rng = np.random.default_rng(0)
     model = chain(4, 0, ["revolute"])
-    p = pp.inertial_parameters(model).reshape(-1, 10)
+    p = pp.identification.inertial_parameters(model).reshape(-1, 10)
     pseudo = physical._pseudo_inertias(p)
     for k, inertia in enumerate(model.inertias):
         close(pseudo[k], pseudo_inertia(inertia))

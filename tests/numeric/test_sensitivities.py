@@ -8,7 +8,7 @@ from random_models import chain, models, random_tree
 
 import phipsi as pp
 from phipsi import operators as ops
-from phipsi.algorithms.dynamics.operational import LOG_DET
+from phipsi.algorithms.dynamics.diagonal_dynamics import LOG_DET
 from phipsi.algorithms.dynamics.sensitivities import _dof_levels
 
 STEP = 1e-30
@@ -136,12 +136,12 @@ def test_diagonal_equations_of_motion(model, seed):
     nu_of = program(ops.D_half.T @ (ops.I + ops.H @ ops.phi @ ops.K).T @ ops.v, model)
     moved = q + 1j * STEP * model.qdot(q, v), v + 1j * STEP * vdot
     rate = nu_of(*moved).imag / STEP
-    epsilon, nu = pp.innovations(model, q, v, tau - pp.gravity_forces(model, q))
-    mu = pp.diagonal_coriolis(model, q, nu)
+    epsilon, nu = pp.diagonal_dynamics.innovations(model, q, v, tau - pp.gravity_forces(model, q))
+    mu = pp.diagonal_dynamics.coriolis(model, q, nu)
     scale = 1e-4 * np.linalg.cond(pp.mass_matrix(model, q)) * max(1, np.abs(mu).max())
     close(rate + mu, epsilon, scale=scale)
     close(nu @ mu, 0.0, scale=scale * np.linalg.norm(nu))
-    close(pp.innovations_rates(model, q, nu), v, scale=scale)
+    close(pp.diagonal_dynamics.rates(model, q, nu), v, scale=scale)
 
 
 @pytest.mark.parametrize("kinds", [["revolute"], ["spherical", "revolute"]])
@@ -151,15 +151,15 @@ def test_a_simulation_in_diagonal_coordinates(kinds, monkeypatch):
     model = random_tree(5, 4, kinds)
     q, v, *_ = state(model, 3)
     tau = np.zeros(model.nv)
-    nu = pp.innovations(model, q, v, tau).nu
+    nu = pp.diagonal_dynamics.innovations(model, q, v, tau).nu
     duration, n = 0.2, 200
     h = duration / n
 
     def rates(q, nu):
-        v = pp.innovations_rates(model, q, nu)
+        v = pp.diagonal_dynamics.rates(model, q, nu)
         force = tau - pp.gravity_forces(model, q)
-        return model.qdot(q, v), pp.innovations(model, q, v, force).epsilon - (
-            pp.diagonal_coriolis(model, q, nu)
+        return model.qdot(q, v), pp.diagonal_dynamics.innovations(model, q, v, force).epsilon - (
+            pp.diagonal_dynamics.coriolis(model, q, nu)
         )
 
     end = pp.simulate(model, q, v, duration, rtol=1e-11, atol=1e-12)
@@ -170,7 +170,7 @@ def test_a_simulation_in_diagonal_coordinates(kinds, monkeypatch):
         d = rates(q + h * c[0], nu + h * c[1])
         q = q + h / 6 * (a[0] + 2 * b[0] + 2 * c[0] + d[0])
         nu = nu + h / 6 * (a[1] + 2 * b[1] + 2 * c[1] + d[1])
-    close(pp.innovations_rates(model, q, nu), end.v[-1], 1e-7)
+    close(pp.diagonal_dynamics.rates(model, q, nu), end.v[-1], 1e-7)
     close(model.difference(q, end.q[-1]), np.zeros(model.nv), 1e-7)
 
 
@@ -185,10 +185,11 @@ def test_trees_only():
         ("coriolis_matrix", (q,)),
         ("log_det_mass_matrix_gradient", ()),
         ("inverse_dynamics_derivatives", (q, q)),
-        ("diagonal_coriolis", (q,)),
-        ("innovations_rates", (q,)),
+        ("coriolis", (q,)),
+        ("rates", (q,)),
     ):
-        function = getattr(pp, name, None) or getattr(pp.sensitivities, name)
+        places = (pp, pp.sensitivities, pp.diagonal_dynamics)
+        function = next(getattr(p, name) for p in places if hasattr(p, name))
         with pytest.raises(pp.errors.InputError, match=rf"(?s){name} is for trees.*system\.model"):
             function(system, q, *more)
         with pytest.raises(pp.errors.InputError, match=rf"{name} takes the model first, not str"):

@@ -24,10 +24,13 @@ CLASSES |= {"mode_shapes", "natural_frequencies"}  # of one configuration, as ma
 
 
 def public() -> dict[str, object]:
-    """Public functions by name, those of `pp.sensitivities` among them."""
-    found = {n: f for n, f in vars(pp.sensitivities).items() if not n.startswith("_")}
-    home = pp.sensitivities.__name__
-    found = {n: f for n, f in found.items() if getattr(f, "__module__", "") == home}
+    """Public functions by name, those of some public modules among them."""
+    found = {}
+    for place in trials.SPACES:
+        listed = getattr(place, "__all__", vars(place))
+        own = {n: getattr(place, n) for n in listed if not n.startswith("_")}
+        home = place.__name__
+        found |= {n: f for n, f in own.items() if getattr(f, "__module__", "").startswith(home)}
     found |= {name: getattr(pp, name) for name in pp.__all__}
     return {name: f for name, f in found.items() if inspect.isfunction(f)}
 

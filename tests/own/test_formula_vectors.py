@@ -14,7 +14,7 @@ MIXED = model_from_parents([-1, 0, 1], 4, ["free", "revolute", "spherical"])
 RNG = np.random.default_rng(8)
 Q = TREE.random_configuration(RNG)
 RATES, X, U, W = RNG.normal(size=(4, TREE.nv))
-c, h = pp.scalar("c", 0.7), pp.scalar("h", 0.3)
+c, h = pp.own.scalar("c", 0.7), pp.own.scalar("h", 0.3)
 
 
 def spring(q, v, c):
@@ -29,9 +29,9 @@ def grip(D, q, c):
     return c * D * np.cos(q[0]) + np.diag(np.exp(c * q))
 
 
-SPRING = pp.vector("spring", "efforts", spring, own=[c], meaning="springs and valves")
-T = pp.scalar("T_c", kinetic, own=[c])
-GRIP = pp.operator("Grip", "rates -> efforts", grip, own=[c], symmetric=True)
+SPRING = pp.own.vector("spring", "efforts", spring, own=[c], meaning="springs and valves")
+T = pp.own.scalar("T_c", kinetic, own=[c])
+GRIP = pp.own.operator("Grip", "rates -> efforts", grip, own=[c], symmetric=True)
 RESPONSE = (mass_matrix + GRIP).inv @ (tau + SPRING @ T)
 
 
@@ -92,7 +92,7 @@ def test_gradients_of_numbers():
 
 
 def test_coordinates_are_a_vector_of_the_algebra():
-    K = pp.operator("K_q", "rates -> efforts", 3.0, symmetric=True)
+    K = pp.own.operator("K_q", "rates -> efforts", 3.0, symmetric=True)
     assert pp.parse("K_q q", own=[K]) is K @ coordinates
     assert_allclose(pp.compile(K @ coordinates, TREE)(Q), 3 * Q)
     assert_allclose(pp.compile(pp.diff(K @ coordinates, "q"), TREE, mode="dense")(), np.eye(6) * 3)
@@ -108,7 +108,7 @@ def test_joints_without_such_coordinates(backend):
     for wrong in (SPRING, 2 * coordinates, coordinates, coordinates.T @ tau):
         with pytest.raises(InputError, match=r"reads q of joint 'j0' \(free\)[^$]*len\(q\) == 1"):
             pp.compile(wrong, MIXED, backend=backend)
-    some = pp.vector("some", "efforts", lambda q: -q if len(q) == 1 else np.zeros(len(q)))
+    some = pp.own.vector("some", "efforts", lambda q: -q if len(q) == 1 else np.zeros(len(q)))
     wanted = np.zeros(MIXED.nv)
     wanted[6] = -q[7]
     assert_allclose(pp.compile(some, MIXED, backend=backend)(q), wanted)
@@ -144,21 +144,21 @@ def test_names_that_no_derivative_has(text):
 
 def test_arguments_of_formulas_are_checked():
     with pytest.raises(SpaceError, match="spring takes .joint rates; joint rates; a number., not"):
-        pp.parse("spring(q; v)", own=[pp.vector("s2", "efforts", spring, own=[c]), c])
+        pp.parse("spring(q; v)", own=[pp.own.vector("s2", "efforts", spring, own=[c]), c])
     with pytest.raises(InputError, match="one that derivatives of formulas have"):
 
         def d0_f(v):
             return v
 
-        pp.vector("other", "efforts", d0_f)
+        pp.own.vector("other", "efforts", d0_f)
 
 
 def test_wrong_vectors_and_numbers():
     with pytest.raises(InputError, match=r"shape \(1, 1\).*\(1,\)\.\nReturn an array of shape"):
-        pp.vector("wide", "efforts", lambda v: np.outer(v, v))
-    with pytest.raises(InputError, match="as an expression: pp.scalar"):
-        pp.scalar("h2", lambda h, c: h * c, own=[h, c])
+        pp.own.vector("wide", "efforts", lambda v: np.outer(v, v))
+    with pytest.raises(InputError, match="as an expression: pp.own.scalar"):
+        pp.own.scalar("h2", lambda h, c: h * c, own=[h, c])
     with pytest.raises(SpaceError, match="belong to joints or bodies"):
-        pp.vector("u", "point_motions", lambda v: v)
-    same = pp.vector("ones", "motions", lambda M: M[5, 5])
+        pp.own.vector("u", "point_motions", lambda v: v)
+    same = pp.own.vector("ones", "motions", lambda M: M[5, 5])
     assert_allclose(pp.dense(same, TREE, Q).reshape(-1, 6)[:, 2], [m.mass for m in TREE.inertias])

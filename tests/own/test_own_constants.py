@@ -23,17 +23,17 @@ def square(n: int) -> np.ndarray:
     return half @ half.T
 
 
-C = pp.operator("C", "rates -> efforts", 0.3, symmetric=True, meaning="damping")
-W = pp.operator("W", "motions -> forces", square(6), symmetric=True)
-N = pp.operator(
+C = pp.own.operator("C", "rates -> efforts", 0.3, symmetric=True, meaning="damping")
+W = pp.own.operator("W", "motions -> forces", square(6), symmetric=True)
+N = pp.own.operator(
     "N", "forces -> forces", {b: RNG.normal(size=(6, 6)) for b in TREE.body_names}, inverse=True
 )
-S = pp.operator("S", ("forces", "efforts"), {
+S = pp.own.operator("S", ("forces", "efforts"), {
     b: RNG.normal(size=(j.nv, 6)) for b, j in zip(TREE.body_names, TREE.joints, strict=True)
 })  # fmt: skip
-k = pp.vector("k_s", "efforts", RNG.normal(size=TREE.nv), symbol="κ", latex=r"\kappa")
-h = pp.scalar("h", 0.25)
-g = pp.vector("g_b", "motions", {TREE.body_names[1]: [1.0, 2, 3, 4, 5, 6]})
+k = pp.own.vector("k_s", "efforts", RNG.normal(size=TREE.nv), symbol="κ", latex=r"\kappa")
+h = pp.own.scalar("h", 0.25)
+g = pp.own.vector("g_b", "motions", {TREE.body_names[1]: [1.0, 2, 3, 4, 5, 6]})
 
 EXPRESSIONS = [
     C + mass_matrix,
@@ -41,7 +41,7 @@ EXPRESSIONS = [
     (C + H @ phi @ (M + W) @ phi.T @ H.T).inv,
     S @ phi @ N @ M @ phi.T @ S.T,
     H @ phi @ N.inv @ phi.T.T @ M @ phi.T @ H.T,
-    pp.riccati(M=W, J=C).Omega,
+    pp.own.riccati(M=W, J=C).Omega,
     mass_matrix.inv @ (tau - k) @ h,
     k.T @ mass_matrix.inv @ k @ h,
     H @ phi @ W @ phi.T @ g,
@@ -105,7 +105,7 @@ def test_derivatives_by_own_vectors_and_scalars():
 
 
 def test_derivatives_through_an_own_family():
-    f = pp.riccati(M=M + W, J=C)
+    f = pp.own.riccati(M=M + W, J=C)
     along = np.linspace(-1, 1, TREE.nv)
     moved = pp.compile(pp.diff(f.D.inv, "q", along="dq"), TREE, mode="dense")(Q, along)
     ahead = pp.dense(f.D.inv, TREE, _moved(Q, along, 1e-6))
@@ -129,23 +129,23 @@ def test_printing():
 
 
 def k_forces():
-    return pp.operators.phi @ pp.vector("g_b", "forces", 1.0)
+    return pp.operators.phi @ pp.own.vector("g_b", "forces", 1.0)
 
 
 def test_equal_contents_are_one_value():
-    assert pp.operator("C", "rates -> efforts", 0.3, symmetric=True, meaning="damping") is C
-    assert pp.operator("C", "rates -> efforts", 0.31, symmetric=True) is not C
+    assert pp.own.operator("C", "rates -> efforts", 0.3, symmetric=True, meaning="damping") is C
+    assert pp.own.operator("C", "rates -> efforts", 0.31, symmetric=True) is not C
     for x in (*EXPRESSIONS, N, h):
         assert pickle.loads(pickle.dumps(x)) is x
     first = pp.compile(C, TREE)
-    assert pp.compile(pp.operator("C", "rates → efforts", 0.3, symmetric=True,
+    assert pp.compile(pp.own.operator("C", "rates → efforts", 0.3, symmetric=True,
                                   meaning="damping"), TREE) is first  # fmt: skip
 
 
 def test_constants_do_not_change_the_code():
     texts = []
     for number in (1.0, 2.0):
-        U = pp.operator("U_x", "rates -> efforts", number, symmetric=True)
+        U = pp.own.operator("U_x", "rates -> efforts", number, symmetric=True)
         unit = pp.compile((mass_matrix + U).inv, TREE, backend="native").native.unit
         texts.append(unit.key())
     assert texts[0] == texts[1]
@@ -153,7 +153,7 @@ def test_constants_do_not_change_the_code():
 
 def test_an_own_inertia_is_an_inertia():
     inertias = dict(zip(TREE.body_names, TREE.inertia_matrices, strict=True))
-    own = pp.operator("M_own", "motions -> forces", inertias, symmetric=True)
+    own = pp.own.operator("M_own", "motions -> forces", inertias, symmetric=True)
     built_in, mine = H @ phi @ M @ phi.T @ H.T + Jr, H @ phi @ own @ phi.T @ H.T + Jr
     for mode in ("apply", "dense"):
         a, b = (pp.compile(x, TREE, mode=mode, backend="native") for x in (built_in, mine))
@@ -165,43 +165,45 @@ def test_an_own_inertia_is_an_inertia():
 
 
 def test_proofs_are_about_any_blocks():
-    f = pp.riccati(M=W, J=C)
+    f = pp.own.riccati(M=W, J=C)
     whiten = pp.operators.I - f.H @ f.psi @ f.K
     true = pp.Identity((C + H @ phi @ W @ phi.T @ H.T).inv, whiten.T @ f.D.inv @ whiten)
     proof = pp.prove(true, TREE)
     assert proof and proof.in_general.method == "exact"
     assert pp.prove(true).holds and not pp.prove(pp.Identity(W @ phi.T, phi @ W)).holds
-    assert not pp.prove(pp.Identity(f.P, pp.riccati(M=W).P), TREE)
-    same = pp.operator("C2", "rates -> efforts", 0.3, symmetric=True)
+    assert not pp.prove(pp.Identity(f.P, pp.own.riccati(M=W).P), TREE)
+    same = pp.own.operator("C2", "rates -> efforts", 0.3, symmetric=True)
     chance = pp.prove(pp.Identity(C, same), TREE)
     assert chance and not chance.in_general.holds
-    asymmetric = pp.operator("N2", "motions -> forces", np.diag(np.arange(6.0)))
+    asymmetric = pp.own.operator("N2", "motions -> forces", np.diag(np.arange(6.0)))
     assert not pp.prove(pp.Identity(asymmetric, asymmetric.T), TREE).in_general.holds
 
 
 WRONG = {
-    "taken": (lambda: pp.operator("H", "forces -> efforts", 1.0), "hinge map.*'H_own'"),
-    "symbol": (lambda: pp.operator("U2", "forces -> forces", 1.0, symbol="ψ"), "'ψ' is the name"),
-    "input": (lambda: pp.vector("q", "rates", 1.0), "'q' is the name"),
-    "word": (lambda: pp.operator("2U", "forces -> forces", 1.0), "identifier"),
-    "space": (lambda: pp.operator("U2", "force -> forces", 1.0), "forces"),
-    "one space": (lambda: pp.operator("U2", "forces", 1.0), "motions -> forces"),
-    "points": (lambda: pp.operator("U2", "point_forces -> forces", 1.0), "one for each body"),
-    "shape": (lambda: pp.operator("U2", "motions -> forces", np.eye(3)), r"\(3, 3\).*\(6, 6\)"),
-    "finite": (lambda: pp.operator("U2", "motions -> forces", {"a": np.full((6, 6), np.nan)}),
+    "taken": (lambda: pp.own.operator("H", "forces -> efforts", 1.0), "hinge map.*'H_own'"),
+    "symbol": (lambda: pp.own.operator("U2", "forces -> forces", 1.0, symbol="ψ"),
+               "'ψ' is the name"),
+    "input": (lambda: pp.own.vector("q", "rates", 1.0), "'q' is the name"),
+    "word": (lambda: pp.own.operator("2U", "forces -> forces", 1.0), "identifier"),
+    "space": (lambda: pp.own.operator("U2", "force -> forces", 1.0), "forces"),
+    "one space": (lambda: pp.own.operator("U2", "forces", 1.0), "motions -> forces"),
+    "points": (lambda: pp.own.operator("U2", "point_forces -> forces", 1.0), "one for each body"),
+    "shape": (lambda: pp.own.operator("U2", "motions -> forces", np.eye(3)), r"\(3, 3\).*\(6, 6\)"),
+    "finite": (lambda: pp.own.operator("U2", "motions -> forces", {"a": np.full((6, 6), np.nan)}),
                "'a' of U2 has nan"),
-    "text": (lambda: pp.operator("U2", "motions -> forces", "much"), "must be numbers"),
-    "complex": (lambda: pp.operator("U2", "rates -> efforts", 1j), "must be numbers"),
-    "symmetry": (lambda: pp.operator("U2", "motions -> forces", np.triu(np.ones((6, 6))),
+    "text": (lambda: pp.own.operator("U2", "motions -> forces", "much"), "must be numbers"),
+    "complex": (lambda: pp.own.operator("U2", "rates -> efforts", 1j), "must be numbers"),
+    "symmetry": (lambda: pp.own.operator("U2", "motions -> forces", np.triu(np.ones((6, 6))),
                                      symmetric=True), r"\(0, 1\) is 1.0 and entry \(1, 0\)"),
-    "dual": (lambda: pp.operator("U2", "forces -> forces", 1.0, symmetric=True), "cannot be sym"),
-    "singular": (lambda: pp.operator("U2", "motions -> forces", {"a": np.zeros((6, 6))},
+    "dual": (lambda: pp.own.operator("U2", "forces -> forces", 1.0, symmetric=True),
+             "cannot be sym"),
+    "singular": (lambda: pp.own.operator("U2", "motions -> forces", {"a": np.zeros((6, 6))},
                                      inverse=True), "'a' of U2 is singular"),
-    "no inverse": (lambda: pp.operator("U2", "motions -> forces", np.eye(6),
+    "no inverse": (lambda: pp.own.operator("U2", "motions -> forces", np.eye(6),
                                        inverse=2 * np.eye(6)), "differs from I by 1"),
-    "number": (lambda: pp.scalar("h2", [1.0, 2.0]), r"shape \(2,\)"),
-    "declared": (lambda: pp.operator("U2", "motions -> forces", phi), "declared body motions"),
-    "unsymmetric": (lambda: pp.operator("U2", "motions -> forces", phi @ M, symmetric=True),
+    "number": (lambda: pp.own.scalar("h2", [1.0, 2.0]), r"shape \(2,\)"),
+    "declared": (lambda: pp.own.operator("U2", "motions -> forces", phi), "declared body motions"),
+    "unsymmetric": (lambda: pp.own.operator("U2", "motions -> forces", phi @ M, symmetric=True),
                     "not the same as its adjoint"),
     "compose": (lambda: C @ phi, "cannot compose"),
 }  # fmt: skip
@@ -219,34 +221,34 @@ def test_wrong_operators_are_rejected(case):
     (np.zeros((2, 6, 6)), r"\(2, 6, 6\).*\(5, 6, 6\)"),
 ])  # fmt: skip
 def test_blocks_that_do_not_fit_the_model(block, text):
-    U = pp.operator("U3", "motions -> forces", block)
+    U = pp.own.operator("U3", "motions -> forces", block)
     for run in (lambda: pp.compile(U, TREE), lambda: pp.dense(U, TREE, Q)):
         with pytest.raises((InputError, SpaceError), match=f"(?s){text}"):
             run()
-    wide = pp.operator("U4", "rates -> efforts", {TREE.joint_names[0]: np.eye(5)})
+    wide = pp.own.operator("U4", "rates -> efforts", {TREE.joint_names[0]: np.eye(5)})
     with pytest.raises(SpaceError, match=repr(TREE.body_names[0])):
         pp.compile(wide, TREE)
 
 
 def test_one_name_means_one_operator():
-    other = pp.operator("C", "rates -> efforts", 0.4, symmetric=True)
+    other = pp.own.operator("C", "rates -> efforts", 0.4, symmetric=True)
     for run in (lambda: pp.compile(C + other, TREE), lambda: pp.dense(C + other, TREE, Q),
                 lambda: pp.explain(C + other)):  # fmt: skip
         with pytest.raises(InputError, match="called C, with different contents"):
             run()
-    named = pp.operator("hidden", "rates -> efforts", other)
+    named = pp.own.operator("hidden", "rates -> efforts", other)
     with pytest.raises(InputError, match="called C"):
         pp.compile(C + named, TREE)
 
 
 def test_riccati_weights_must_be_symmetric():
     weight = 3 * np.eye(6) + np.triu(np.ones((6, 6)), 1)
-    lopsided = pp.operator("W_n", "motions -> forces", weight)
+    lopsided = pp.own.operator("W_n", "motions -> forces", weight)
     with pytest.raises(pp.errors.SpaceError, match="symmetric=True"):
-        pp.riccati(M=lopsided)
-    even = pp.operator("W_s", "motions -> forces", weight + weight.T, symmetric=True)
+        pp.own.riccati(M=lopsided)
+    even = pp.own.operator("W_s", "motions -> forces", weight + weight.T, symmetric=True)
     arm = pp.examples.planar_arm(2)
-    family = pp.riccati(M=even)
+    family = pp.own.riccati(M=even)
     q = arm.random_configuration(0)
     found = pp.compile(family.P, arm, mode="dense")(q)
     np.testing.assert_allclose(found, pp.dense(family.P, arm, q), rtol=0, atol=1e-11)
@@ -256,7 +258,7 @@ def test_a_proof_on_a_model_knows_its_bodies():
     from phipsi.operators import H, mass_matrix, phi
 
     arm = pp.examples.seven_joint_arm()
-    spelt = pp.operator("Q_1", "motions -> forces", {"elbow": np.eye(6)}, symmetric=True)
+    spelt = pp.own.operator("Q_1", "motions -> forces", {"elbow": np.eye(6)}, symmetric=True)
     claim = pp.Identity(mass_matrix + H @ phi @ spelt @ phi.T @ H.T, mass_matrix)
     with pytest.raises(pp.errors.InputError, match="elbow_pitch"):
         pp.prove(claim, arm)
@@ -266,7 +268,7 @@ def test_a_proof_on_a_model_knows_its_bodies():
 
 
 def _own(*args, **words):
-    return pp.operator("C_two", "rates -> efforts", *args, **words)
+    return pp.own.operator("C_two", "rates -> efforts", *args, **words)
 
 
 @pytest.mark.parametrize(
@@ -289,14 +291,14 @@ def _own(*args, **words):
             ["mul(1.5, …) in ", "mul(2.5, …) in "],
         ),
         (
-            pp.scalar("C_two", 1.0),
-            pp.scalar("C_two", 2.0),
+            pp.own.scalar("C_two", 1.0),
+            pp.own.scalar("C_two", 2.0),
             ["is the number 1.0", "is the number 2.0"],
         ),
     ],
 )
 def test_two_operators_of_one_name_say_how_they_differ(one, other, words):
-    with pytest.raises(pp.PhipsiError, match="are called C_two") as error:
+    with pytest.raises(pp.errors.PhipsiError, match="are called C_two") as error:
         pp.compile(one + other, pp.examples.planar_arm(1))
     _, *lines, last = str(error.value).splitlines()
     assert all(word in "\n".join(lines) for word in words) and len(set(lines)) == len(lines)
@@ -306,11 +308,11 @@ def test_two_operators_of_one_name_say_how_they_differ(one, other, words):
 @pytest.mark.parametrize("block", [0.4, lambda D: 2 * D], ids=["table", "formula"])
 def test_an_inverse_asks_for_the_declaration_of_symmetry(block):
     arm, q = pp.examples.planar_arm(2), np.array([0.3, -0.2])
-    plain = pp.operator("C_sym", "rates -> efforts", block)
+    plain = pp.own.operator("C_sym", "rates -> efforts", block)
     with pytest.raises(LoweringError, match="C_sym is not declared symmetric") as error:
         pp.compile((mass_matrix + plain).inv, arm)
-    assert 'pp.operator("C_sym", "rates -> efforts", …, symmetric=True)' in str(error.value)
-    declared = pp.operator("C_sym", "rates -> efforts", block, symmetric=True)
+    assert 'pp.own.operator("C_sym", "rates -> efforts", …, symmetric=True)' in str(error.value)
+    declared = pp.own.operator("C_sym", "rates -> efforts", block, symmetric=True)
     x = (mass_matrix + declared).inv
     assert_allclose(pp.compile(x, arm, mode="dense")(q), pp.dense(x, arm, q), rtol=1e-12)
 

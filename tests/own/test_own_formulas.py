@@ -17,7 +17,7 @@ TREE = model_from_parents(
 )
 Q = TREE.random_configuration(RNG, (3,))
 RATES, X = RNG.normal(size=(3, TREE.nv)), RNG.normal(size=(3, TREE.n_bodies, 6))
-h = pp.scalar("h", 0.3)
+h = pp.own.scalar("h", 0.3)
 
 
 def mixed(M, H, D, P, V, h, c=2.5):
@@ -30,8 +30,8 @@ def soft(D, v, h):
     return h * D + np.diag(np.sqrt(1 + v * v) + np.exp(-v * v) * np.tanh(2 * v))
 
 
-MIXED = pp.operator("Mix", "motions -> forces", mixed, own=[h])
-SOFT = pp.operator("S_v", "rates -> efforts", soft, own=[h], symmetric=True)
+MIXED = pp.own.operator("Mix", "motions -> forces", mixed, own=[h])
+SOFT = pp.own.operator("S_v", "rates -> efforts", soft, own=[h], symmetric=True)
 
 
 def by_hand(function, row, names, i):
@@ -90,25 +90,27 @@ def test_it_composes(backend):
 
 
 def test_equal_formulas_are_one_and_are_pickled():
-    assert pp.operator("S_v", "rates -> efforts", soft, own=[h], symmetric=True) is SOFT
+    assert pp.own.operator("S_v", "rates -> efforts", soft, own=[h], symmetric=True) is SOFT
     assert pickle.loads(pickle.dumps(SOFT)) is SOFT
     assert SOFT.T is SOFT
     assert MIXED.T is not MIXED
-    one, other = (pp.operator("S_c", "rates -> efforts", lambda D, c=c: c * D) for c in (1.0, 2.0))
+    one, other = (
+        pp.own.operator("S_c", "rates -> efforts", lambda D, c=c: c * D) for c in (1.0, 2.0)
+    )
     assert one is not other
     with pytest.raises(InputError, match="two operators of your own are called S_c"):
         pp.compile(one + other, TREE)
 
 
 def test_a_number_is_a_multiple_of_the_identity():
-    U = pp.operator("Umass", "motions -> forces", lambda M: M[3, 3])
+    U = pp.own.operator("Umass", "motions -> forces", lambda M: M[3, 3])
     wanted = np.repeat([m[3, 3] for m in TREE.inertia_matrices], 6)
     assert_allclose(pp.dense(U, TREE, Q[0]), np.diag(wanted), rtol=1e-14)
 
 
 def test_constants_are_not_steps():
-    U = pp.operator("Unum", "motions -> forces", lambda V: V[5] * V[3] + V[5] * 3.0)
-    W = pp.operator("Unum", "motions -> forces", lambda V: V[5] * V[3] + V[5] * V[3])
+    U = pp.own.operator("Unum", "motions -> forces", lambda V: V[5] * V[3] + V[5] * 3.0)
+    W = pp.own.operator("Unum", "motions -> forces", lambda V: V[5] * V[3] + V[5] * V[3])
     assert U is not W
     speeds = pp.dense(V, TREE, Q[0], RATES[0]).reshape(-1, 6)
     wanted = np.repeat(speeds[:, 5] * (speeds[:, 3] + 3), 6)
@@ -131,12 +133,12 @@ def test_proofs():
     def products(v):
         return np.diag(2 * np.sin(v) * np.cos(v))
 
-    same = pp.operator("S_2", "rates -> efforts", other, own=[h])
+    same = pp.own.operator("S_2", "rates -> efforts", other, own=[h])
     proof = pp.prove(pp.Identity(SOFT, same))
     assert proof.holds
     assert proof.in_general.method == "50 digits"  # never called exact: the degree is not known
     assert not pp.prove(pp.Identity(SOFT, 2 * same - D)).holds
-    one, two = (pp.operator(f.__name__, "rates -> efforts", f) for f in (angles, products))
+    one, two = (pp.own.operator(f.__name__, "rates -> efforts", f) for f in (angles, products))
     assert pp.prove(pp.Identity(one, two)).holds
     assert not pp.prove(pp.Identity(one, 2 * two)).holds
 
@@ -169,7 +171,7 @@ def test_changes_along_directions(x, wrt):
 
 
 def test_second_derivatives():
-    cubic = pp.operator("Cub", "rates -> efforts", lambda v: np.diag(v**3))
+    cubic = pp.own.operator("Cub", "rates -> efforts", lambda v: np.diag(v**3))
     twice = pp.diff(pp.diff(cubic, "v", along="dv"), "v", along="dv")
     u, rates = RNG.normal(size=TREE.nv), RATES[0]
     found = pp.dense(twice, TREE, Q[0], rates, given={"dv": u})
@@ -191,8 +193,8 @@ def test_derivatives_by_own_quantities():
     assert_allclose(pp.dense(pp.diff(SOFT @ v, "h"), TREE, Q[0], RATES[0]), wanted, rtol=1e-12)
     gradient = pp.vjp(SOFT @ v, TREE, "h")(Q[0], RATES[0], RATES[1])
     assert_allclose(gradient, wanted @ RATES[1], rtol=1e-10)
-    k = pp.vector("k", "efforts", np.ones(TREE.nv))
-    x = pp.operator("Uk", "rates -> efforts", lambda D, k: D * (k @ k), own=[k]) @ v
+    k = pp.own.vector("k", "efforts", np.ones(TREE.nv))
+    x = pp.own.operator("Uk", "rates -> efforts", lambda D, k: D * (k @ k), own=[k]) @ v
     gradient = pp.vjp(x, TREE, "k")(Q[0], RATES[0], RATES[1])
     wanted = [  # k @ k changes by 2 with every component of the same joint
         2 * RATES[1][hinge] @ pp.dense(D, TREE, Q[0])[hinge, hinge] @ RATES[0][hinge]
@@ -267,13 +269,13 @@ def two_columns(D):
 )
 def test_errors_name_the_function_and_the_line(function, spaces, words):
     with pytest.raises(InputError) as error:
-        pp.operator("Uerr", spaces, function)
+        pp.own.operator("Uerr", spaces, function)
     for word in ["test_own_formulas.py, line ", *words]:
         assert word in str(error.value)
 
 
 def test_a_joint_for_which_a_formula_fails_is_named():
-    U = pp.operator("Utwo", "rates -> efforts", two_columns)
+    U = pp.own.operator("Utwo", "rates -> efforts", two_columns)
     with pytest.raises(InputError, match="two_columns of joint 'j1'") as error:
         pp.compile(U, TREE)
     assert "return D[1, 1] * D" in str(error.value)
@@ -281,4 +283,4 @@ def test_a_joint_for_which_a_formula_fails_is_named():
 
 def test_a_formula_that_is_not_symmetric():
     with pytest.raises(SpaceError, match="declared symmetric, but its formula is not"):
-        pp.operator("Uskew", "motions -> forces", mixed, own=[h], symmetric=True)
+        pp.own.operator("Uskew", "motions -> forces", mixed, own=[h], symmetric=True)

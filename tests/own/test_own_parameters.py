@@ -15,7 +15,7 @@ TREE = model_from_parents(
 RNG = np.random.default_rng(2)
 Q, X, W = TREE.random_configuration(RNG), RNG.normal(size=TREE.nv), np.linspace(1, 2, TREE.nv)
 NUMBERS = RNG.uniform(0.1, 1.0, TREE.nv)
-c = pp.vector("c", "efforts", NUMBERS)
+c = pp.own.vector("c", "efforts", NUMBERS)
 
 
 @pytest.mark.parametrize("backend", ["reference", "native"])
@@ -29,7 +29,7 @@ def test_a_vector_on_the_diagonal(backend):
 
 
 def test_gradients_through_the_family():
-    y = pp.riccati(J=Jr + diag(c)).D.inv @ tau
+    y = pp.own.riccati(J=Jr + diag(c)).D.inv @ tau
     along = pp.compile(pp.diff(y, "c", along="dtau"), TREE)(Q, X, X)
     assert along @ W == pytest.approx(pp.vjp(y, TREE, "c")(Q, X, W) @ X, rel=1e-9)
     ahead, behind = (
@@ -45,13 +45,13 @@ def test_diagonals_are_taken_back():
     assert diag(c).T is diag(c) and pp.parse("diag(c)", own=[c]) is diag(c)
 
 
-N = pp.operator(
+N = pp.own.operator(
     "N", "forces -> forces", {b: np.eye(6) + 0.2 * RNG.normal(size=(6, 6)) for b in TREE.body_names}
 )
-E = pp.operator("E_c", "forces -> forces", E_phi @ N)
-chi = pp.operator("chi", "forces -> forces", (I - E).inv)
+E = pp.own.operator("E_c", "forces -> forces", E_phi @ N)
+chi = pp.own.operator("chi", "forces -> forces", (I - E).inv)
 half, third = 0.5 * E_phi @ N, (I - 0.5 * E_phi @ N).inv
-OTHER = pp.operator("M_own", "motions -> forces", np.diag(np.arange(1.0, 7.0)), symmetric=True)
+OTHER = pp.own.operator("M_own", "motions -> forces", np.diag(np.arange(1.0, 7.0)), symmetric=True)
 VARIANTS = [
     {phi: chi, phi_tilde: chi @ E, E_phi: E, M: OTHER},
     {phi: third, phi_tilde: third - I, E_phi: half},
@@ -80,18 +80,18 @@ def test_a_wrong_step_is_noticed():
 
 # ---- derivatives by whole operators --------------------------------------------------------------
 
-F = pp.operator("F_any", "motions -> forces", RNG.normal(size=(6, 6)))
-S = pp.operator("S_sym", "motions -> forces", np.diag(np.arange(1.0, 7.0)), symmetric=True)
+F = pp.own.operator("F_any", "motions -> forces", RNG.normal(size=(6, 6)))
+S = pp.own.operator("S_sym", "motions -> forces", np.diag(np.arange(1.0, 7.0)), symmetric=True)
 SIZES = [j.nv for j in TREE.joints]
 WEIGHTS = {b: n * np.eye(n) for b, n in zip(TREE.body_names, SIZES, strict=True)}
-J_own = pp.operator("J_own", "rates -> efforts", WEIGHTS, symmetric=True)
+J_own = pp.own.operator("J_own", "rates -> efforts", WEIGHTS, symmetric=True)
 
 
 def soft(J_own, v):
     return np.tanh(J_own) * (1 + v @ v)
 
 
-SOFT = pp.operator("Soft", "rates -> efforts", soft, own=[J_own])
+SOFT = pp.own.operator("Soft", "rates -> efforts", soft, own=[J_own])
 RESPONSE = (mass_matrix + J_own + H @ phi @ S @ phi.T @ H.T).inv @ (
     tau + H @ phi @ F @ phi.T @ H.T @ pp.operators.v + SOFT @ pp.operators.v
 )
@@ -137,14 +137,14 @@ def test_gradients_by_all_numbers_of_an_operator(x, backend):
             )
         }
         spaces = f"{x.takes.name} -> {x.gives.name}"
-        direction = pp.operator("d_own", spaces, named, symmetric=x.T is x)
+        direction = pp.own.operator("d_own", spaces, named, symmetric=x.T is x)
         along = pp.diff(RESPONSE, x, along=direction)
         assert c @ pp.dense(along, TREE, Q, W, tau=X) == pytest.approx(slope, rel=1e-6, abs=1e-9)
 
 
 def test_operators_change_along_operators():
     for wrong in (None, "dq", F):
-        with pytest.raises(pp.PhipsiError, match=r"changes along a symmetric[^$]*pp.vjp\("):
+        with pytest.raises(pp.errors.PhipsiError, match=r"changes along a symmetric[^$]*pp.vjp\("):
             pp.diff(RESPONSE, "S_sym", along=wrong)
     assert pp.diff(S, "S_sym", along=S) is S
     assert pp.diff(M, "q", along="dq") is not S

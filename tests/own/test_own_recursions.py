@@ -33,24 +33,28 @@ RNG = np.random.default_rng(5)
 Q = TREE.random_configuration(RNG)
 FF, MF = "forces -> forces", "motions -> forces"
 
-N = pp.operator("N", FF, {b: 0.5 * RNG.normal(size=(6, 6)) for b in TREE.body_names})
-W = pp.operator("W", MF, np.diag([1.0, 2, 3, 4, 5, 6]), symmetric=True)
-C = pp.operator("C", "rates -> efforts", 0.2, symmetric=True)
-E = pp.operator("E_c", FF, E_phi @ N)
-chi = pp.operator("chi", FF, recursion="chi = I + E_c chi", own=[E], structure="causal", symbol="χ")
+N = pp.own.operator("N", FF, {b: 0.5 * RNG.normal(size=(6, 6)) for b in TREE.body_names})
+W = pp.own.operator("W", MF, np.diag([1.0, 2, 3, 4, 5, 6]), symmetric=True)
+C = pp.own.operator("C", "rates -> efforts", 0.2, symmetric=True)
+E = pp.own.operator("E_c", FF, E_phi @ N)
+chi = pp.own.operator(
+    "chi", FF, recursion="chi = I + E_c chi", own=[E], structure="causal", symbol="χ"
+)
 half = (I - 0.5 * E_phi).inv
 
 BUILT_IN = {  # as a user writes them, and as they are
-    "phi": (pp.operator("phi_2", FF, recursion="phi_2 = I + E_phi phi_2", structure="causal"), phi),
-    "psi": (pp.operator("psi_2", FF, recursion=lambda X: I + X @ E_psi, structure="causal"), psi),
-    "R": (pp.operator("R_2", MF, recursion=lambda X: M + E_phi @ X @ E_phi.T), R),
-    "P": (pp.operator("P_2", MF, recursion=lambda X: (
+    "phi": (pp.own.operator(
+        "phi_2", FF, recursion="phi_2 = I + E_phi phi_2", structure="causal"), phi),
+    "psi": (pp.own.operator(
+        "psi_2", FF, recursion=lambda X: I + X @ E_psi, structure="causal"), psi),
+    "R": (pp.own.operator("R_2", MF, recursion=lambda X: M + E_phi @ X @ E_phi.T), R),
+    "P": (pp.own.operator("P_2", MF, recursion=lambda X: (
         M + E_phi @ (X - X @ H.T @ (Jr + H @ X @ H.T).inv @ H @ X) @ E_phi.T)), P),
-    "Upsilon": (pp.operator("Upsilon_2", "forces -> motions", recursion=lambda X: (
+    "Upsilon": (pp.own.operator("Upsilon_2", "forces -> motions", recursion=lambda X: (
         H.T @ D.inv @ H + bd(E_psi.T @ X @ E_psi))), Upsilon),
-    "phi_tilde": (pp.operator("phi_t", FF, phi @ E_phi), phi_tilde),
-    "V": (pp.vector("V_2", "motions", recursion="V_2 = H* v + E_phi* V_2"), V),
-    "mass_matrix": (pp.operator("M_q", "rates -> efforts", H @ phi @ M @ phi.T @ H.T + Jr),
+    "phi_tilde": (pp.own.operator("phi_t", FF, phi @ E_phi), phi_tilde),
+    "V": (pp.own.vector("V_2", "motions", recursion="V_2 = H* v + E_phi* V_2"), V),
+    "mass_matrix": (pp.own.operator("M_q", "rates -> efforts", H @ phi @ M @ phi.T @ H.T + Jr),
                     mass_matrix),
 }  # fmt: skip
 
@@ -78,7 +82,7 @@ def test_built_in_operators_written_by_a_user(name):
 EXPRESSIONS = [
     chi, W @ chi.T, bd(chi @ W @ chi.T), bd(chi.T @ W.inv @ chi), bd(phi @ W @ chi.T),
     H @ chi @ W @ chi.T @ H.T, (C + H @ chi @ W @ chi.T @ H.T).inv, chi.inv @ W,
-    pp.riccati(E=E, M=W, J=C).psi, bd(half @ M @ half.T),
+    pp.own.riccati(E=E, M=W, J=C).psi, bd(half @ M @ half.T),
 ]  # fmt: skip
 CASES = [(x, "reference") for x in EXPRESSIONS] + [(EXPRESSIONS[i], "native") for i in (2, 6, 9)]
 
@@ -104,7 +108,7 @@ def test_derivatives(x):
     scale = np.abs(change).max()
     found = pp.compile(pp.diff(x, "q", along="dq"), TREE, mode="dense")(Q, along)
     assert found == pytest.approx(change, rel=1e-6, abs=1e-7 * scale)
-    y = x @ pp.vector("u_0", x.takes, 1.0)
+    y = x @ pp.own.vector("u_0", x.takes, 1.0)
     gradient = pp.vjp(y, TREE, "q")
     weight = np.linspace(1, 2, len(change))
     by_q = gradient(Q, weight.reshape(gradient.input_shapes["x"]))
@@ -112,7 +116,7 @@ def test_derivatives(x):
 
 
 def test_rules_hold_for_own_steps():
-    f = pp.riccati(E=E, M=W, J=C)
+    f = pp.own.riccati(E=E, M=W, J=C)
     product = pp.explain((I - f.H @ f.psi @ f.K) @ (I + f.H @ (I - E).inv @ f.K)).lowered[0]
     assert str(product) == "I[efforts]"  # (I + HφK)⁻¹ = I − HψK, for this family
     claims = {
@@ -124,7 +128,7 @@ def test_rules_hold_for_own_steps():
 
 
 def test_recursion_is_printed():
-    S = pp.operator("S", MF, recursion="S = W + E_phi N S N* E_phi*", own=[W, N])
+    S = pp.own.operator("S", MF, recursion="S = W + E_phi N S N* E_phi*", own=[W, N])
     text = str(pp.explain(S))
     assert "S(k) = W(k) + Σ_c φ(k,c) N(c) S(c) N*(c) φ*(k,c)" in text
     assert str(chi) == "χ" and S.T is S
@@ -146,31 +150,33 @@ WRONG = {
 def test_wrong_recursions_are_rejected(case):
     recursion, text = WRONG[case]
     with pytest.raises((InputError, SpaceError, ParseError), match=f"(?s){text}"):
-        pp.operator("Z", MF, recursion=recursion)
+        pp.own.operator("Z", MF, recursion=recursion)
 
 
 def test_wrong_structures_are_rejected():
     with pytest.raises(SpaceError, match='causal. Declare it: structure="causal"'):
-        pp.operator("Z", FF, recursion="Z = I + E_phi Z")
+        pp.own.operator("Z", FF, recursion="Z = I + E_phi Z")
     with pytest.raises(InputError, match="not one of"):
-        pp.operator("Z", FF, recursion="Z = I + E_phi Z", structure="random")
+        pp.own.operator("Z", FF, recursion="Z = I + E_phi Z", structure="random")
     with pytest.raises(InputError, match="either a block or a recursion"):
-        pp.operator("Z", FF)
+        pp.own.operator("Z", FF)
     with pytest.raises(SpaceError, match="carry every body to its parent"):
-        pp.riccati(E=E_phi.T.T @ N + N)
+        pp.own.riccati(E=E_phi.T.T @ N + N)
 
 
 def test_a_recursion_that_treats_operators_as_arrays():
-    with pytest.raises(pp.PhipsiError, match="Y_np is an operator there, and not an array"):
-        pp.operator("Y_np", "motions -> forces", recursion=lambda X: np.minimum(X, 1))
-    with pytest.raises(pp.PhipsiError, match=r"^cannot add the number 1"):
-        pp.operator("Y_np", "motions -> forces", recursion=lambda X: X + 1)
+    with pytest.raises(pp.errors.PhipsiError, match="Y_np is an operator there, and not an array"):
+        pp.own.operator("Y_np", "motions -> forces", recursion=lambda X: np.minimum(X, 1))
+    with pytest.raises(pp.errors.PhipsiError, match=r"^cannot add the number 1"):
+        pp.own.operator("Y_np", "motions -> forces", recursion=lambda X: X + 1)
 
 
 def test_numbers_in_recursions_of_vectors():
-    fade = pp.scalar("fade", 0.8)
-    z = pp.vector("z_fade", "motions", recursion="z_fade = fade E_phi* z_fade + H* v", own=[fade])
-    twin = pp.vector("z_fade", "motions", recursion=lambda z: E_phi.T @ z * fade + H.T @ v)
+    fade = pp.own.scalar("fade", 0.8)
+    z = pp.own.vector(
+        "z_fade", "motions", recursion="z_fade = fade E_phi* z_fade + H* v", own=[fade]
+    )
+    twin = pp.own.vector("z_fade", "motions", recursion=lambda z: E_phi.T @ z * fade + H.T @ v)
     assert twin is z
     rates, c = RNG.normal(size=TREE.nv), RNG.normal(size=(TREE.n_bodies, 6))
     E, b = pp.dense(E_phi.T, TREE, Q), pp.dense(H.T, TREE, Q) @ rates

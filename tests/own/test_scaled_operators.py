@@ -30,11 +30,11 @@ TREE = model_from_parents(
 RNG = np.random.default_rng(6)
 Q = TREE.random_configuration(RNG)
 RATES, X, U, W = RNG.normal(size=(4, TREE.nv))
-h = pp.scalar("h", 0.2)
+h = pp.own.scalar("h", 0.2)
 half = RNG.normal(size=(6, 6))
-C = pp.operator("C", "rates -> efforts", 0.4, symmetric=True)
-N = pp.operator("N", "motions -> forces", half @ half.T, symmetric=True)
-B = pp.operator("B_any", "forces -> forces", half)
+C = pp.own.operator("C", "rates -> efforts", 0.4, symmetric=True)
+N = pp.own.operator("N", "motions -> forces", half @ half.T, symmetric=True)
+B = pp.own.operator("B_any", "forces -> forces", half)
 PLAIN = H @ phi @ M @ phi.T @ H.T
 
 
@@ -62,7 +62,7 @@ CASES = {
     "other weights": ((h * PLAIN + C).inv, lambda s, at: np.linalg.inv(s * at(PLAIN) + at(C))),
     "sum with a number": ((1 - h) * N + B @ N * (1 / h + 2),
                           lambda s, at: (1 - s) * at(N) + (1 / s + 2) * at(B) @ at(N)),
-    "recursion": (pp.operator("Fade", "motions -> forces",
+    "recursion": (pp.own.operator("Fade", "motions -> forces",
                               recursion=lambda X: N + h * (E_phi @ X @ E_phi.T)),
                   lambda s, at: faded(s, at)),
     "inverse": ((h * N).inv, lambda s, at: np.linalg.inv(at(N)) / s),

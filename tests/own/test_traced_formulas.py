@@ -33,8 +33,8 @@ FUNCTIONS = {
     "where": lambda v: np.where((v > 0.1) & (v <= 1) | (v < -1), v * v, -v),
     "not": lambda v: np.where(~(v >= 0) & (v != 0.5), 2.0, v),
     "select": lambda v: np.select([v < -0.2, v < 0.5], [v, v * v], 1.0),
-    "table": lambda v: pp.table(v, [-1, 0, 1, 2], [0, 1, 3, 2]) + np.interp(v, [0, 1], [0, 2]),
-    "cubic": lambda v: pp.table(v, [-1, 0, 1, 2], [0, 1, 3, 2], kind="cubic"),
+    "table": lambda v: pp.laws.table(v, [-1, 0, 1, 2], [0, 1, 3, 2]) + np.interp(v, [0, 1], [0, 2]),
+    "cubic": lambda v: pp.laws.table(v, [-1, 0, 1, 2], [0, 1, 3, 2], kind="cubic"),
     "whole": lambda v: v * np.max(v) + np.min(v) * np.linalg.norm(v) + np.mean(v) + v.clip(0, 1),
     "array": lambda v: np.array([x * x for x in v]) + np.sin(np.array([2 * x for x in v])),
     "moves": lambda v: (
@@ -43,7 +43,8 @@ FUNCTIONS = {
     "stack": lambda v: np.vstack([v, 2 * v]).sum(0) + np.hstack([v, v])[: len(v)],
 }
 FORMULAS = {
-    name: pp.operator(f"F_{name}", "rates -> efforts", lambda v, f=f: np.diag(f(v)), symmetric=True)
+    name: pp.own.operator(
+        f"F_{name}", "rates -> efforts", lambda v, f=f: np.diag(f(v)), symmetric=True)
     for name, f in FUNCTIONS.items()
 }  # fmt: skip
 SMOOTH = [n for n in FORMULAS if n not in ("floor", "sign")]
@@ -125,7 +126,7 @@ def test_entries_of_an_argument_may_be_changed_in_the_function():
         np.fill_diagonal(D, 2 * np.diag(D))
         return D
 
-    U = pp.operator("U_changed", "rates -> efforts", changed)
+    U = pp.own.operator("U_changed", "rates -> efforts", changed)
     found, blocks = pp.dense(U, TREE, Q), pp.dense(D, TREE, Q)
     for hinge in TREE.v_slices:
         assert_allclose(found[hinge, hinge], changed(blocks[hinge, hinge].copy()), rtol=1e-13)
@@ -140,19 +141,19 @@ def test_shared_arrays_cannot_be_changed():
         return np.diag(v)
 
     with pytest.raises(InputError, match=r"in shared:[^$]*read-only"):
-        pp.operator("U_shared", "rates -> efforts", shared)
-    same = pp.operator("U_read", "rates -> efforts", lambda v: np.diag(np.asarray(v)))
+        pp.own.operator("U_shared", "rates -> efforts", shared)
+    same = pp.own.operator("U_read", "rates -> efforts", lambda v: np.diag(np.asarray(v)))
     assert_allclose(np.diag(pp.dense(same, TREE, Q, RATES)), RATES)
 
 
 # ---- proofs --------------------------------------------------------------------------------------
 
 
-DRAG = pp.operator("C_drag", "rates -> efforts", lambda v: np.diag(np.abs(v)), symmetric=True)
+DRAG = pp.own.operator("C_drag", "rates -> efforts", lambda v: np.diag(np.abs(v)), symmetric=True)
 
 
 def test_what_holds_for_any_blocks_is_proved_exactly():
-    f = pp.riccati(J=pp.operators.Jr + DRAG)
+    f = pp.own.riccati(J=pp.operators.Jr + DRAG)
     whiten = pp.operators.I - f.H @ f.psi @ f.K
     inverse = (pp.operators.mass_matrix + DRAG).inv
     claim = pp.Identity(inverse, whiten.T @ f.D.inv @ whiten)
@@ -164,13 +165,15 @@ def test_what_holds_for_any_blocks_is_proved_exactly():
 
 
 def test_cases_that_are_not_met_are_not_proved():
-    far = pp.operator("C_far", "rates -> efforts", lambda v: np.diag(np.where(v > 1e9, v, 1.0)))
-    one = pp.operator("C_one", "rates -> efforts", lambda v: np.eye(len(v)))
+    far = pp.own.operator("C_far", "rates -> efforts", lambda v: np.diag(np.where(v > 1e9, v, 1.0)))
+    one = pp.own.operator("C_one", "rates -> efforts", lambda v: np.eye(len(v)))
     for model in (None, TREE):
         with pytest.raises(InputError, match=r"not a proof: the formula f_C_far .*less, where"):
             pp.prove(pp.Identity(far, one), model)
     assert pp.prove(pp.Identity(far, far), TREE).holds
     assert pp.prove(pp.Identity(far, one), TREE, Q, RATES).holds
     assert not pp.prove(pp.Identity(far, 2 * one)).holds
-    half = pp.operator("C_half", "rates -> efforts", lambda v: np.diag(np.where(v > 0, 2.0, 1.0)))
+    half = pp.own.operator(
+        "C_half", "rates -> efforts", lambda v: np.diag(np.where(v > 0, 2.0, 1.0))
+    )
     assert not pp.prove(pp.Identity(half, one)).holds

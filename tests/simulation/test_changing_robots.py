@@ -31,7 +31,7 @@ def flying_robot():
 def test_a_floating_robot_grasps_moves_and_releases_with_its_momentum_kept(kind):
     model, q, v, controller = flying_robot()
     hands = [
-        getattr(pp.contacts, kind)(name=side, finger=f"{side}_tool", object=("crate", (0, y, 0)))
+        getattr(pp.grasping, kind)(name=side, finger=f"{side}_tool", object=("crate", (0, y, 0)))
         for side, y in (("left", 0.2), ("right", -0.2))
     ]
     run = pp.simulate(
@@ -42,7 +42,7 @@ def test_a_floating_robot_grasps_moves_and_releases_with_its_momentum_kept(kind)
     assert np.abs(run.momentum[0]).max() > 0.1
     assert np.abs(run.constraint_residuals).max() < 1e-10
     grasped, released = run.events
-    assert isinstance(run.phases[1].system, pp.Grasp)
+    assert isinstance(run.phases[1].system, pp.grasping.Grasp)
     assert grasped.change.energy_after < grasped.change.energy - 1e-4
     M = pp.mass_matrix(model, grasped.q)
     gap = grasped.v - grasped.v_after
@@ -77,7 +77,7 @@ def test_small_singular_values_that_stay_small_are_no_position_to_get_across(mon
     monkeypatch.setattr(RunConstraints, "_across", counted)
     model, q, v, controller = flying_robot()
     hands = [
-        pp.contacts.Rigid(name=side, finger=f"{side}_tool", object=("crate", (0, y, 0)))
+        pp.grasping.Rigid(name=side, finger=f"{side}_tool", object=("crate", (0, y, 0)))
         for side, y in (("left", 0.2), ("right", -0.2))
     ]
     run = pp.simulate(
@@ -195,7 +195,7 @@ def test_a_walking_plate_sets_down_and_lifts_its_feet():
         assert_allclose(own, own[0], rtol=1e-7)
     for event in run.events[:2]:
         assert event.change.energy_after < event.change.energy
-    foot = pp.frame_poses(system.model, run.q, [("coupler0", (0.15, 0, 0))])[:, 0, :3, 3]
+    foot = pp.poses(system.model, run.q, [("coupler0", (0.15, 0, 0))])[:, 0, :3, 3]
     standing = (run.t > 0.04) & (run.t < 0.08)
     assert np.abs(foot[standing] - foot[standing][0]).max() < 1e-9
     # free again: momentum stays

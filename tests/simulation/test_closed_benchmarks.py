@@ -63,13 +63,13 @@ def test_two_four_bars_cut_at_the_ground_instead():
     end = (1, 0, 0)
     bodies = {name: rod for name in ("rod0", "bar0", "rod1", "bar1", "rod2")}
     joints = [
-        pp.GraphJoint("g0", hinge, "world", "rod0"),
-        pp.GraphJoint("t0", hinge, ("rod0", end), "bar0"),
-        pp.GraphJoint("t1", hinge, ("bar0", end), ("rod1", end)),
-        pp.GraphJoint("s1", hinge, ("rod1", end), "bar1"),
-        pp.GraphJoint("t2", hinge, ("bar1", end), ("rod2", end)),
-        pp.GraphJoint("g1", hinge, ("world", (1, 0, 0)), "rod1"),
-        pp.GraphJoint("g2", hinge, ("world", (2, 0, 0)), "rod2"),
+        pp.constraints.GraphJoint("g0", hinge, "world", "rod0"),
+        pp.constraints.GraphJoint("t0", hinge, ("rod0", end), "bar0"),
+        pp.constraints.GraphJoint("t1", hinge, ("bar0", end), ("rod1", end)),
+        pp.constraints.GraphJoint("s1", hinge, ("rod1", end), "bar1"),
+        pp.constraints.GraphJoint("t2", hinge, ("bar1", end), ("rod2", end)),
+        pp.constraints.GraphJoint("g1", hinge, ("world", (1, 0, 0)), "rod1"),
+        pp.constraints.GraphJoint("g2", hinge, ("world", (2, 0, 0)), "rod2"),
     ]
     system = pp.System.from_graph(bodies, joints, gravity=(0, -9.81, 0), cut=["g1", "g2"])
     assert set(system.cut_joints) == {"g1", "g2"}
@@ -141,7 +141,9 @@ def test_bricard_does_not_depend_on_where_it_is_cut():
         return (name, points[i] - host)
 
     joints = [
-        pp.GraphJoint(f"P{i}", pp.joints.Revolute(axes[i]), end(names[i], i), end(names[i + 1], i))
+        pp.constraints.GraphJoint(
+            f"P{i}", pp.joints.Revolute(axes[i]), end(names[i], i), end(names[i + 1], i)
+        )
         for i in range(6)
     ]
     other = pp.System.from_graph(bodies, joints, gravity=(0, -9.81, 0), cut=["P2"])
@@ -181,7 +183,7 @@ def test_the_dampers_of_the_governor_take_what_their_formula_says(as_joint):
 
     def power(t: float, q: np.ndarray, v: np.ndarray) -> float:
         """c l̇² of the two spring-dampers."""
-        X, total = pp.body_poses(model, q), 0.0
+        X, total = pp.poses(model, q), 0.0
         for pair in ends:
             J = pp.jacobian(model, q, list(pair))
             at = [X[model.body_index(n)] for n, _ in pair]

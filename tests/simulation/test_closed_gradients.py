@@ -216,7 +216,7 @@ class Motion:
         )
         self.along_start = difference(lambda s: self.total(system, *start(s), tau))
 
-        p = pp.inertial_parameters(tree, armature=True)
+        p = pp.identification.inertial_parameters(tree, armature=True)
         self.change = p * rng.standard_normal(len(p))
 
         def heavier(s):
@@ -267,7 +267,7 @@ def test_gradients_in_batches_on_curved_joints():
     body = [tree.body_names[-1]]
 
     def final(q, v):
-        place = pp.frame_poses(tree, q, body)[..., 0, :3, 3]
+        place = pp.poses(tree, q, body)[..., 0, :3, 3]
         J = pp.jacobian(tree, q, body)[..., 3:, :]
         return (place**2).sum(-1) / 2, (place[..., None, :] @ J)[..., 0, :], None
 

@@ -392,7 +392,7 @@ def residual_of(record, system, q):
     rows, closures, terms, coupled, bodies, *at = (int(x) for x in record[:10])
     tables = [record[begin // 8 :] for begin in at]
     ends, on_ends, on_q, start, _ = ((t, t.view(np.float64)) for t in tables)
-    poses = [*pp.body_poses(system.model, q), np.eye(4)]
+    poses = [*pp.poses(system.model, q), np.eye(4)]
     entries = []
     for k in range(closures):
         frames = []

@@ -113,7 +113,7 @@ def test_by_everything(name, integrator, given):
     name, unit = "joint_damper.damping", np.eye(case.system.nv)[0]
     changes = {name: (case.sim.parameters[name], unit, 2e-2)}
     if given:
-        own = pp.inertial_parameters(case.system.model).reshape(-1, 10)
+        own = pp.identification.inertial_parameters(case.system.model).reshape(-1, 10)
         changes[BODIES] = own, case.rng.normal(size=own.shape) * np.abs(own), 2e-3
     for name, (value, change, h) in changes.items():
         wanted = slope(lambda e, n=name, x=value, d=change: case.value(**{n: x + e * d}), h)
@@ -221,7 +221,7 @@ def test_other_quantities_are_rejected():
 def test_inertias_of_trajectories():
     """Every trajectory is that of a system with its inertias."""
     system, q = mechanism("redundant")
-    own = pp.inertial_parameters(system.model).reshape(-1, 10)
+    own = pp.identification.inertial_parameters(system.model).reshape(-1, 10)
     v = admissible(system, q, np.random.default_rng(0))
     sim = pp.Simulator(system, (), DT, given=(BODIES,))
     scales = np.array([[1.0, 1.0, 1.0], [3.0, 1.0, 0.5], [1e-3, 2e-3, 5e-3]])[..., None]

@@ -84,14 +84,14 @@ def check(control: Any, monkeypatch: Any, tolerance: float = 1e-12) -> None:
 def test_computed_torque_at_every_joint(monkeypatch: pytest.MonkeyPatch):
     model = branching(len(ALL), 11, ALL, armature=True)
     gains = np.random.default_rng(1).uniform(1, 9, (2, model.nv))
-    make = pp.controllers.ComputedTorque
+    make = pp.control.ComputedTorque
     check(make(model, moving(model), *gains, compensate_damping=True), monkeypatch)
-    check(pp.controllers.PDGravity(model, moving(model), *gains), monkeypatch)
+    check(pp.control.PDGravity(model, moving(model), *gains), monkeypatch)
 
 
 def test_other_gains_and_errors_are_not_lost(monkeypatch: pytest.MonkeyPatch):
     arm = pp.examples.seven_joint_arm()
-    control = pp.controllers.ComputedTorque(arm, np.zeros(7), kp=10, kd=2)
+    control = pp.control.ComputedTorque(arm, np.zeros(7), kp=10, kd=2)
     q, v = states(arm)
     before = control(0.0, q, v)
     control.kp = 2 * control.kp
@@ -108,8 +108,8 @@ def test_other_gains_and_errors_are_not_lost(monkeypatch: pytest.MonkeyPatch):
 @pytest.mark.parametrize("second", [False, True])
 def test_operational_space(components: Any, second: bool, monkeypatch: pytest.MonkeyPatch):
     arm = pp.examples.seven_joint_arm()
-    null = pp.controllers.PDGravity(arm, np.full(7, 0.3), kp=3, kd=1) if second else None
-    control = pp.controllers.OperationalSpace(
+    null = pp.control.PDGravity(arm, np.full(7, 0.3), kp=3, kd=1) if second else None
+    control = pp.control.OperationalSpace(
         arm, ("tool", (0.1, 0, 0.05)), goal, kp=30, kd=7, components=components, null_space=null,
         compensate_damping=True, singularity=1e-9,
     )  # fmt: skip
@@ -119,7 +119,7 @@ def test_operational_space(components: Any, second: bool, monkeypatch: pytest.Mo
 def test_singular_configurations_are_damped_as_before():
     """Machine code knows the formula without damping only, and says so."""
     arm = pp.examples.planar_arm(3)
-    control = pp.controllers.OperationalSpace(
+    control = pp.control.OperationalSpace(
         arm, "tip", (1.0, 1.0, 0.0), kp=100, kd=20, components=(3, 4), singularity=1e-2
     )
     bent, straight, still = np.array([0.3, 0.9, 0.8]), np.array([0.3, 1e-4, 1e-4]), np.zeros(3)
@@ -139,7 +139,7 @@ def test_null_spaces_are_asked_once():
         asked.append(t)
         return np.zeros(7)
 
-    control = pp.controllers.OperationalSpace(arm, "tool", goal, kp=9, kd=6, null_space=null)
+    control = pp.control.OperationalSpace(arm, "tool", goal, kp=9, kd=6, null_space=null)
     with pytest.warns(PhipsiWarning, match="near a singularity") as found:
         control(0.0, np.zeros(7), np.zeros(7))
     assert len(asked) == 1 and found[0].filename == __file__

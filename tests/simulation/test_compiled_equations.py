@@ -17,12 +17,12 @@ from phipsi.simulation.quadratures import Quadratures
 ARM = pp.examples.planar_arm(3)
 TREE = pp.examples.random_tree(5, 4)
 Q, Z = np.array([0.3, -0.4, 0.5]), np.zeros(3)
-PATH = pp.references.JointPath(ARM, [Q, Q + 0.4], [0.0, 0.8])
+PATH = pp.control.JointPath(ARM, [Q, Q + 0.4], [0.0, 0.8])
 CONTROLLERS = {
     "nothing": None,
-    "computed torque": pp.controllers.ComputedTorque(ARM, Q + 0.1, kp=30, kd=9),
-    "along a path": pp.controllers.ComputedTorque(ARM, PATH, kp=30, kd=9),
-    "PD": pp.controllers.PDGravity(ARM, Q + 0.2, kp=30, kd=9),
+    "computed torque": pp.control.ComputedTorque(ARM, Q + 0.1, kp=30, kd=9),
+    "along a path": pp.control.ComputedTorque(ARM, PATH, kp=30, kd=9),
+    "PD": pp.control.PDGravity(ARM, Q + 0.2, kp=30, kd=9),
 }
 FORCES = [
     pp.forces.JointDamper(None, 0.3),
@@ -63,7 +63,7 @@ def test_accelerations_of_trees_with_all_joints():
     rng = np.random.default_rng(0)
     q, v = TREE.random_configuration(rng), rng.normal(size=TREE.nv)
     reference = TREE.integrate(q, 0.2 * rng.normal(size=TREE.nv))
-    controller = pp.controllers.ComputedTorque(TREE, reference, kp=5, kd=2)
+    controller = pp.control.ComputedTorque(TREE, reference, kp=5, kd=2)
     forces = [pp.forces.JointDamper(None, 0.3), pp.forces.JointSpring(None, 2.0)]
     compiled = CompiledEquations(TREE, controller, forces)
     assert compiled.is_complete
@@ -78,7 +78,7 @@ def test_accelerations_of_trees_with_all_joints():
 
 def test_long_runs_do_not_call_python(monkeypatch):
     calls = []
-    kind = pp.controllers.ComputedTorque
+    kind = pp.control.ComputedTorque
     original = kind.__call__
 
     def counted(self, t, q, v):
@@ -111,8 +111,8 @@ def test_functions_of_the_user_are_called_as_they_are():
     own = Remembers()
     pp.simulate(ARM, Q, Z, 0.5, controller=own, integrator="rk4", dt=1e-3)
     assert len(own.times) > 2000
-    moving = pp.controllers.PDGravity(ARM, lambda t: (Q, Z, Z), kp=3, kd=1)
-    saturated = pp.controllers.Saturated(CONTROLLERS["PD"], ARM, efforts=5.0)
+    moving = pp.control.PDGravity(ARM, lambda t: (Q, Z, Z), kp=3, kd=1)
+    saturated = pp.control.Saturated(CONTROLLERS["PD"], ARM, efforts=5.0)
     assert CompiledEquations(ARM, own, ()).own_controller
     assert CompiledEquations(ARM, None, [Own(), *FORCES]).own_forces is not None
     assert CompiledEquations(ARM, moving, ()).own_controller  # the reference may change
@@ -123,10 +123,10 @@ def test_functions_of_the_user_are_called_as_they_are():
 @pytest.mark.parametrize("integrator", ["rk4", "dopri"])
 def test_an_event_changes_a_controller(integrator):
     def run(wrap):
-        controller = pp.controllers.PDGravity(ARM, Q, kp=30, kd=9)
+        controller = pp.control.PDGravity(ARM, Q, kp=30, kd=9)
 
         def switch(t, q, v):
-            controller.reference = pp.controllers.PDGravity(ARM, -Q, kp=1, kd=1).reference
+            controller.reference = pp.control.PDGravity(ARM, -Q, kp=1, kd=1).reference
             return q, v
 
         event = pp.Event(lambda t, q, v: t - 0.25, action=switch)
@@ -135,12 +135,12 @@ def test_an_event_changes_a_controller(integrator):
 
     found, by_hand = run(False), run(True)
     assert_allclose(found.q[-1], by_hand.q[-1], atol=1e-9)
-    still = simulate(pp.controllers.PDGravity(ARM, Q, kp=30, kd=9), integrator, duration=0.8)
+    still = simulate(pp.control.PDGravity(ARM, Q, kp=30, kd=9), integrator, duration=0.8)
     assert np.abs(found.q[-1] - still.q[-1]).max() > 1e-2
 
 
 def test_other_numbers_share_the_code():
-    kinds = [pp.controllers.ComputedTorque(ARM, Q + x, kp=9 + x, kd=6 + x) for x in (0.1, 0.2)]
+    kinds = [pp.control.ComputedTorque(ARM, Q + x, kp=9 + x, kd=6 + x) for x in (0.1, 0.2)]
     one, two = (CompiledEquations(ARM, x, FORCES) for x in kinds)
     assert one.key == two.key
     q, v = Q + 0.05, Q

@@ -39,7 +39,7 @@ def admissible(system, q, v):
 @pytest.mark.parametrize("drive", ["joint1", "joint2", "joint3"])
 def test_the_error_of_the_driven_joint_obeys_the_linear_equation(drive):
     i = FOUR_BAR.joint_index(drive)
-    control = pp.controllers.ComputedTorque(FOUR_BAR, GOAL, kp=30, kd=7, actuated=[drive])
+    control = pp.control.ComputedTorque(FOUR_BAR, GOAL, kp=30, kd=7, actuated=[drive])
     v = admissible(FOUR_BAR, Q, [0.4, 0, 0])
     tau = control(0.0, Q, v)
     assert not np.delete(tau, i).any()
@@ -50,7 +50,7 @@ def test_the_error_of_the_driven_joint_obeys_the_linear_equation(drive):
 def test_two_drives_of_a_five_bar():
     v = admissible(FIVE_BAR, Q5, [0.4, 0.2, 0, -0.3])
     goal = FIVE_BAR.assemble(Q5 + [0.2, 0, 0, 0.1], fixed=DRIVES)
-    control = pp.controllers.ComputedTorque(FIVE_BAR, goal, kp=30, kd=7, actuated=DRIVES)
+    control = pp.control.ComputedTorque(FIVE_BAR, goal, kp=30, kd=7, actuated=DRIVES)
     tau = control(0.0, Q5, v)
     assert not tau[1:3].any()
     vdot = dense_acceleration(FIVE_BAR, Q5, v, tau)
@@ -60,7 +60,7 @@ def test_two_drives_of_a_five_bar():
 def test_more_drives_than_degrees_of_freedom_give_the_nearest_motion():
     """All joints driven: Gauss' principle for the wanted accelerations, and the least efforts."""
     v = admissible(FOUR_BAR, Q, [0.4, 0, 0])
-    tau = pp.controllers.ComputedTorque(FOUR_BAR, GOAL, kp=30, kd=7)(0.0, Q, v)
+    tau = pp.control.ComputedTorque(FOUR_BAR, GOAL, kp=30, kd=7)(0.0, Q, v)
     vdot = dense_acceleration(FOUR_BAR, Q, v, tau)
     M, G = pp.mass_matrix(FOUR_BAR.model, Q), FOUR_BAR.jacobian(Q)
     Z = np.linalg.svd(G)[2][2:].T
@@ -71,8 +71,8 @@ def test_more_drives_than_degrees_of_freedom_give_the_nearest_motion():
 
 @pytest.mark.parametrize("actuated", [["joint1"], ["joint1", "joint3"], None], ids=str)
 def test_computed_torque_tracks_a_path(actuated):
-    path = pp.references.JointPath(FOUR_BAR, [Q, GOAL, Q], [0.0, 0.7, 1.4], independent=["joint1"])
-    control = pp.controllers.ComputedTorque(FOUR_BAR, path, kp=100, kd=20, actuated=actuated)
+    path = pp.control.JointPath(FOUR_BAR, [Q, GOAL, Q], [0.0, 0.7, 1.4], independent=["joint1"])
+    control = pp.control.ComputedTorque(FOUR_BAR, path, kp=100, kd=20, actuated=actuated)
     run = pp.simulate(FOUR_BAR, Q, REST, 1.4, controller=control)
     assert max(np.abs(path(t).q - q).max() for t, q in zip(run.t, run.q, strict=True)) < 1e-7
     assert np.abs(run.tau).max() > 1  # it had to work
@@ -82,8 +82,8 @@ def test_damping_is_made_up_for_by_the_drives():
     damped = FOUR_BAR
     for name in FOUR_BAR.body_names:
         damped = damped.with_body(name, damping=0.5)
-    path = pp.references.JointPath(damped, [Q, GOAL], [0.0, 0.7], independent=["joint1"])
-    control = pp.controllers.ComputedTorque(
+    path = pp.control.JointPath(damped, [Q, GOAL], [0.0, 0.7], independent=["joint1"])
+    control = pp.control.ComputedTorque(
         damped, path, kp=100, kd=20, actuated=["joint1"], compensate_damping=True
     )
     losses = pp.forces.from_ratings(damped)
@@ -96,9 +96,9 @@ def test_batches():
     v = admissible(FOUR_BAR, q, np.array([[0.4, 0, 0], [-0.3, 0, 0]]))
     tip = dict(frame="link2", reference=(0.3, 0.8, 0), components=(3,))
     for control in (
-        pp.controllers.ComputedTorque(FOUR_BAR, GOAL, 9, 6, actuated=["joint1"]),
-        pp.controllers.PDGravity(FOUR_BAR, GOAL, 9, 6, actuated=["joint1"]),
-        pp.controllers.OperationalSpace(FOUR_BAR, kp=9, kd=6, actuated=["joint1"], **tip),
+        pp.control.ComputedTorque(FOUR_BAR, GOAL, 9, 6, actuated=["joint1"]),
+        pp.control.PDGravity(FOUR_BAR, GOAL, 9, 6, actuated=["joint1"]),
+        pp.control.OperationalSpace(FOUR_BAR, kp=9, kd=6, actuated=["joint1"], **tip),
     ):
         together = control(0.0, q, v)
         assert together.shape == (2, 3)
@@ -109,13 +109,13 @@ def test_batches():
 def test_a_tree_with_a_drive_at_every_joint_is_as_without_the_word():
     arm = pp.examples.planar_arm(3)
     v = np.array([0.2, -0.1, 0.5])
-    for kind in (pp.controllers.ComputedTorque, pp.controllers.PDGravity):
+    for kind in (pp.control.ComputedTorque, pp.control.PDGravity):
         plain = kind(arm, GOAL, 9, 6)(0.0, Q, v)
         named = kind(arm, GOAL, 9, 6, actuated=arm.joint_names)(0.0, Q, v)
         assert_allclose(named, plain, rtol=1e-9)
 
 
-@pytest.mark.parametrize("kind", [pp.controllers.ComputedTorque, pp.controllers.PDGravity])
+@pytest.mark.parametrize("kind", [pp.control.ComputedTorque, pp.control.PDGravity])
 def test_too_few_drives_are_rejected(kind):
     with pytest.raises(pp.errors.InputError, match=r"cannot drive this motion.*\n.*joint"):
         kind(FIVE_BAR, Q5, 9, 6, actuated=["joint1"])(0.0, Q5, np.zeros(4))
@@ -128,7 +128,7 @@ def test_too_few_drives_are_rejected(kind):
 
 @pytest.mark.parametrize("actuated", [["joint1"], ["joint2", "joint3"], None], ids=str)
 def test_gravity_is_held_by_the_drives(actuated):
-    control = pp.controllers.PDGravity(FOUR_BAR, Q, kp=40, kd=10, actuated=actuated)
+    control = pp.control.PDGravity(FOUR_BAR, Q, kp=40, kd=10, actuated=actuated)
     held = control(0.0, Q, REST)
     assert_allclose(dense_acceleration(FOUR_BAR, Q, REST, held), 0, atol=1e-9)
     rates = range(3) if actuated is None else [FOUR_BAR.joint_index(n) for n in actuated]
@@ -136,7 +136,7 @@ def test_gravity_is_held_by_the_drives(actuated):
 
 
 def test_energy_falls_to_the_reference():
-    control = pp.controllers.PDGravity(FOUR_BAR, GOAL, kp=40, kd=10, actuated=["joint1"])
+    control = pp.control.PDGravity(FOUR_BAR, GOAL, kp=40, kd=10, actuated=["joint1"])
     v = admissible(FOUR_BAR, Q, [0.6, 0, 0])
     run = pp.simulate(FOUR_BAR, Q, v, 4.0, controller=control)
     error = run.q[:, 0] - GOAL[0]
@@ -151,15 +151,15 @@ def test_energy_falls_to_the_reference():
 
 
 def frame_acceleration(system, q, v, vdot):
-    return pp.frame_accelerations(system, q, v, vdot, points=["link3"], axes="world")[0]
+    return pp.accelerations(system, q, v, vdot, points=["link3"], axes="world")[0]
 
 
 @pytest.mark.parametrize("actuated", [DRIVES, None], ids=str)
 def test_a_frame_of_a_five_bar_gets_the_acceleration_it_should(actuated):
     v = admissible(FIVE_BAR, Q5, [0.4, 0.2, 0, -0.3])
-    place = pp.frame_poses(FIVE_BAR, Q5, points=["link3"])[0, :3, 3]
+    place = pp.poses(FIVE_BAR, Q5, points=["link3"])[0, :3, 3]
     goal = place + (0.1, -0.05, 0)
-    control = pp.controllers.OperationalSpace(
+    control = pp.control.OperationalSpace(
         FIVE_BAR, "link3", goal, kp=30, kd=7, components=(3, 4), actuated=actuated
     )
     vdot = dense_acceleration(FIVE_BAR, Q5, v, control(0.0, Q5, v))
@@ -179,13 +179,13 @@ def test_a_frame_of_a_five_bar_gets_the_acceleration_it_should(actuated):
 
 
 def test_a_frame_follows_a_line():
-    start = pp.frame_poses(FIVE_BAR, Q5, points=["link3"])[0, :3, 3]
-    line = pp.references.CartesianPath([start, start + (0.15, -0.1, 0)], [0.0, 0.8])
-    control = pp.controllers.OperationalSpace(
+    start = pp.poses(FIVE_BAR, Q5, points=["link3"])[0, :3, 3]
+    line = pp.control.CartesianPath([start, start + (0.15, -0.1, 0)], [0.0, 0.8])
+    control = pp.control.OperationalSpace(
         FIVE_BAR, "link3", line, kp=100, kd=20, components=(3, 4), actuated=DRIVES
     )
     run = pp.simulate(FIVE_BAR, Q5, np.zeros(4), 0.8, controller=control, rtol=1e-8)
-    places = pp.frame_poses(FIVE_BAR, run.q, points=["link3"])[:, 0, :3, 3]
+    places = pp.poses(FIVE_BAR, run.q, points=["link3"])[:, 0, :3, 3]
     wanted = np.array([line(t).pose[:3, 3] for t in run.t])
     assert np.abs(places - wanted).max() < 1e-6
 
@@ -203,8 +203,8 @@ def check_motion(system, path, t, tolerance=1e-7):
 
 
 def test_joint_path_of_a_system():
-    path = pp.references.JointPath(FOUR_BAR, [Q, GOAL, Q], [0, 1, 2], independent=["joint1"])
-    alone = pp.references.JointPath(FOUR_BAR.model, [Q, GOAL, Q], [0, 1, 2])
+    path = pp.control.JointPath(FOUR_BAR, [Q, GOAL, Q], [0, 1, 2], independent=["joint1"])
+    alone = pp.control.JointPath(FOUR_BAR.model, [Q, GOAL, Q], [0, 1, 2])
     for t in (0.2, 0.5, 0.91, 1.6):
         check_motion(FOUR_BAR, path, t)
         assert_allclose([x[0] for x in path(t)], [x[0] for x in alone(t)], atol=1e-12)
@@ -215,7 +215,7 @@ def test_joint_path_of_a_system():
 
 def test_the_independent_joints_are_chosen_if_none_are_named():
     goal = FIVE_BAR.assemble(Q5 + [0.2, 0, 0, 0.1], fixed=DRIVES)
-    check_motion(FIVE_BAR, pp.references.JointPath(FIVE_BAR, [Q5, goal], [0, 1]), 0.4)
+    check_motion(FIVE_BAR, pp.control.JointPath(FIVE_BAR, [Q5, goal], [0, 1]), 0.4)
 
 
 def test_joint_path_with_quaternions():
@@ -230,14 +230,14 @@ def test_joint_path_with_quaternions():
     ball = system.joint_names[0]
     q = system.assemble(system.integrate(system.neutral(), [0.1, -0.9, 1.3, 0.4]))
     turned = system.integrate(q, [0.1, 0.1, -0.1, 0.0])
-    path = pp.references.JointPath(
+    path = pp.control.JointPath(
         system, [q, system.assemble(turned, fixed=[ball])], [0, 1], independent=[ball]
     )
     check_motion(system, path, 0.45, 1e-6)
 
 
 def test_fourier_path_of_a_system():
-    path = pp.references.FourierPath(
+    path = pp.control.FourierPath(
         FOUR_BAR, Q, np.full((3, 2), 0.2), np.full((3, 2), 0.1), 3.0, independent=["joint1"]
     )
     for t in (0.0, 0.7, 2.9, 7.3):
@@ -246,14 +246,14 @@ def test_fourier_path_of_a_system():
     many = path(t)
     assert many.q.shape == (40, 3)
     assert_allclose(many.vdot[17], path(t[17]).vdot, atol=1e-9)
-    fitted = pp.references.FourierPath.fit(
+    fitted = pp.control.FourierPath.fit(
         FOUR_BAR, t[:-1], many.q[:-1], 3.0, 2, independent=["joint1"]
     )
     assert_allclose(fitted(0.7).q, path(0.7).q, atol=1e-9)
 
 
 def test_paths_that_leave_the_constraints_are_rejected():
-    JointPath, FourierPath = pp.references.JointPath, pp.references.FourierPath
+    JointPath, FourierPath = pp.control.JointPath, pp.control.FourierPath
     other = FOUR_BAR.assemble([1.6, 1.2, 1.5], fixed=["joint1"])
     if np.abs(np.sin(other[1]) - np.sin(GOAL[1])) < 1e-3:  # the same branch
         other = FOUR_BAR.assemble([1.6, 0.9, -2.5], fixed=["joint1"])
@@ -327,7 +327,7 @@ def test_joints_that_a_motor_moves_are_not_held_to_the_target():
     system = pp.System(builder.build(), [swing])
     q, v = system.project([0, 0.5, 0], [0, 0, 1])
     by_default, by_name, of_all = (
-        pp.controllers.ComputedTorque(system, [0, 0.2, 0], 20.0, 5.0, actuated=names)(0.0, q, v)
+        pp.control.ComputedTorque(system, [0, 0.2, 0], 20.0, 5.0, actuated=names)(0.0, q, v)
         for names in (None, ["b"], ["a", "b"])
     )
     np.testing.assert_array_equal(by_default, by_name)

@@ -70,7 +70,7 @@ def accelerations(model, controller, q, v, t=0.0):
 def test_joint_paths_are_consistent_motions_on_all_joint_types(seed):
     """v and vdot are the derivatives of q on the manifold, by central differences."""
     model = chain(10, seed, ALL)
-    path = pp.references.JointPath(model, model.random_configuration(seed, (3,)), [0.5, 1.5, 4.0])
+    path = pp.control.JointPath(model, model.random_configuration(seed, (3,)), [0.5, 1.5, 4.0])
     h = 1e-5
     for t in (0.9, 1.2, 2.0, 3.3):
         now, ahead, behind = path(t), path(t + h), path(t - h)
@@ -81,7 +81,7 @@ def test_joint_paths_are_consistent_motions_on_all_joint_types(seed):
     for t, k in ((0.0, 0), (0.5, 0), (1.5, 1), (4.0, 2), (9.0, 2)):
         at = path(t)
         np.testing.assert_allclose(
-            pp.body_poses(model, at.q), pp.body_poses(model, path.waypoints[k]), atol=1e-12
+            pp.poses(model, at.q), pp.poses(model, path.waypoints[k]), atol=1e-12
         )
         np.testing.assert_allclose(at.v, 0, atol=1e-12)
         np.testing.assert_allclose(at.vdot, 0, atol=1e-12)
@@ -92,7 +92,7 @@ def test_cartesian_paths_are_consistent_motions():
     quaternions = rng.standard_normal((3, 4))
     quaternions /= np.linalg.norm(quaternions, axis=-1, keepdims=True)
     poses = [pp.Pose(u, rng.standard_normal(3)) for u in quaternions]
-    path = pp.references.CartesianPath(poses, [0.0, 1.0, 3.0])
+    path = pp.control.CartesianPath(poses, [0.0, 1.0, 3.0])
     h = 1e-5
     for t in (0.3, 0.7, 1.4, 2.9):
         now, ahead, behind = path(t), path(t + h), path(t - h)
@@ -118,8 +118,8 @@ def test_computed_torque_gives_the_linear_error_equation(arm):
     rng = np.random.default_rng(0)
     kp, kd = np.linspace(9, 60, 7), np.linspace(4, 20, 7)  # under- and overdamped
     ways = np.stack([POSTURE, POSTURE + 0.5, POSTURE - 0.3])
-    path = pp.references.JointPath(arm, ways, [0.0, 0.8, 2.0])
-    control = pp.controllers.ComputedTorque(arm, path, kp, kd, compensate_damping=True)
+    path = pp.control.JointPath(arm, ways, [0.0, 0.8, 2.0])
+    control = pp.control.ComputedTorque(arm, path, kp, kd, compensate_damping=True)
     e0, e0_rate = rng.uniform(-0.3, 0.3, 7), rng.uniform(-1, 1, 7)
     times = np.linspace(0, 2, 9)
     q, _ = closed_loop(arm, control, ways[0] - e0, -e0_rate, times, loss=arm.damping)
@@ -142,7 +142,7 @@ def test_computed_torque_on_all_joint_types(model, seed):
     q, v, q_ref, v_ref, vdot_ref = references_of(model, seed)
     rng = np.random.default_rng(seed)
     kp, kd = rng.uniform(1, 9, (2, model.nv))
-    control = pp.controllers.ComputedTorque(model, lambda t: (q_ref, v_ref, vdot_ref), kp, kd)
+    control = pp.control.ComputedTorque(model, lambda t: (q_ref, v_ref, vdot_ref), kp, kd)
     vdot = accelerations(model, control, q, v)
     tracking = Tracking(model)
     e, e_rate, _ = tracking.errors(q, v, q_ref, v_ref, vdot_ref)
@@ -167,7 +167,7 @@ def test_computed_torque_on_all_joint_types(model, seed):
 @given(models(max_bodies=5), st.integers(0, 2**32 - 1))
 def test_on_the_reference_computed_torque_is_inverse_dynamics(model, seed):
     q, v, _, _, vdot = references_of(model, seed)
-    control = pp.controllers.ComputedTorque(model, lambda t: (q, v, vdot), 5.0, 3.0)
+    control = pp.control.ComputedTorque(model, lambda t: (q, v, vdot), 5.0, 3.0)
     np.testing.assert_allclose(
         control(0.0, q, v), pp.inverse_dynamics(model, q, v, vdot), rtol=1e-9, atol=1e-9
     )
@@ -196,7 +196,7 @@ def test_errors_agree_with_the_difference_on_the_manifold(model, seed):
 def test_pd_with_gravity_compensation_comes_to_rest_at_the_reference(arm):
     felt = np.diagonal(pp.mass_matrix(arm, POSTURE))  # the same gains for all would be stiff
     kp, kd = 60 * felt, 12 * felt
-    control = pp.controllers.PDGravity(arm, POSTURE, kp, kd)
+    control = pp.control.PDGravity(arm, POSTURE, kp, kd)
     times = np.linspace(0, 12, 25)
     q, v = closed_loop(arm, control, POSTURE - 0.4, np.ones(7), times)
     e = POSTURE - q
@@ -210,7 +210,7 @@ def test_pd_energy_falls_by_the_power_of_its_dampers(model, seed):
     """d/dt (½ v* ℳ v + ½ kp |e|²) = −kd |v|² at random states of all joint types."""
     q, v, q_ref, _, _ = references_of(model, seed)
     kp, kd = 7.0, 3.0
-    control = pp.controllers.PDGravity(model, q_ref, kp, kd)
+    control = pp.control.PDGravity(model, q_ref, kp, kd)
     tracking, zero = Tracking(model), np.zeros(model.nv)
     e = tracking.errors(q, v, q_ref, zero, zero).e
     assume(np.abs(e).max(initial=0) < 3)
@@ -248,7 +248,7 @@ def test_computed_torque_turns_quaternion_joints_by_the_closed_form(ball_arm):
     off[:3], off[6:9], off[9:] = 1.2 * axis, -0.9 * axis, (0.3, -0.4)
     start = ball_arm.integrate(goal, off)
     kp, kd = 16.0, 5.0
-    control = pp.controllers.ComputedTorque(ball_arm, goal, kp, kd)
+    control = pp.control.ComputedTorque(ball_arm, goal, kp, kd)
     times = np.linspace(0, 2, 5)
     zero = np.zeros(ball_arm.nv)
     run = pp.simulate(ball_arm, start, zero, 2.0, controller=control, output_times=times)
@@ -265,7 +265,7 @@ def test_pd_brings_quaternion_joints_to_rest(ball_arm):
     felt = np.diagonal(pp.mass_matrix(ball_arm, goal)).copy()
     for at in ball_arm.v_slices:
         felt[at] = felt[at].mean()  # the same in all directions of a joint
-    control = pp.controllers.PDGravity(ball_arm, goal, 9 * felt, 6 * felt)
+    control = pp.control.PDGravity(ball_arm, goal, 9 * felt, 6 * felt)
     zero = np.zeros(ball_arm.nv)
     run = pp.simulate(
         ball_arm, start, zero, 8.0, controller=control, output_times=[0, 4, 8], rtol=1e-6, atol=1e-8
@@ -281,14 +281,14 @@ def operational(model, frame, seed, **options):
     """A controller with a random moving reference, a state, and the acceleration it asks for."""
     rng = np.random.default_rng(seed)
     q, v = model.random_configuration(rng), rng.standard_normal(model.nv)
-    near = pp.frame_poses(model, model.random_configuration(rng), [frame])[0]
+    near = pp.poses(model, model.random_configuration(rng), [frame])[0]
     motion = rng.standard_normal((2, 6))
     kp, kd = rng.uniform(1, 9, (2, 6))
-    control = pp.controllers.OperationalSpace(
+    control = pp.control.OperationalSpace(
         model, frame, lambda t: (near, *motion), kp, kd, **options
     )
-    X = pp.frame_poses(model, q, [frame])[0]
-    V = pp.frame_velocities(model, q, v, [frame], axes="world")[0]
+    X = pp.poses(model, q, [frame])[0]
+    V = pp.velocities(model, q, v, [frame], axes="world")[0]
     e = np.r_[so3_log(near[:3, :3] @ X[:3, :3].T), near[:3, 3] - X[:3, 3]]
     return control, q, v, motion[1] + kd * (motion[0] - V) + kp * e
 
@@ -311,7 +311,7 @@ def states_with_six_directions():
         frame = f"f{model.n_bodies - 1}"
         if model.nv < 6:
             continue
-        probe = pp.controllers.OperationalSpace(model, frame, pp.Pose(), 1, 1)
+        probe = pp.control.OperationalSpace(model, frame, pp.Pose(), 1, 1)
         for seed in range(3):
             q = model.random_configuration(np.random.default_rng(seed))
             if probe.conditioning(q) > 1e-3:
@@ -337,9 +337,7 @@ def test_the_null_space_task_does_not_disturb_the_frame():
         N = control.null_projector(q)
         np.testing.assert_allclose(J @ inverse @ N @ push, 0, atol=1e-9 * scale)
         np.testing.assert_allclose(N @ N, N, atol=1e-9 * (1 + np.abs(N).max()) ** 2)
-        other = pp.controllers.OperationalSpace(
-            model, frame, control.reference, control.kp, control.kd
-        )
+        other = pp.control.OperationalSpace(model, frame, control.reference, control.kp, control.kd)
         difference = tau - other(0.0, q, v)
         size = np.abs(N).sum(axis=-1).max() * np.abs(tau).max()
         np.testing.assert_allclose(N @ difference, difference, rtol=0, atol=1e-9 * size)
@@ -376,10 +374,10 @@ def test_terms_are_those_of_the_operator_expressions(seed):
 
 def test_a_frame_follows_a_path_with_decoupled_error_dynamics(arm):
     """Position errors against the closed form, rotation about one axis too, with two rests."""
-    start = pp.frame_poses(arm, POSTURE, ["tool"])[0]
+    start = pp.poses(arm, POSTURE, ["tool"])[0]
     turn = pp.Pose((np.cos(0.3), 0, 0, np.sin(0.3)))
     end = pp.Pose(start[:3, :3] @ turn.rotation, start[:3, 3] + (-0.1, 0.15, -0.1))
-    path = pp.references.CartesianPath([start, end], [0.0, 1.0])
+    path = pp.control.CartesianPath([start, end], [0.0, 1.0])
     kp, kd = np.array([25, 25, 25, 40, 16, 9.0]), np.array([10, 10, 10, 5, 8, 6.0])
     v0 = np.random.default_rng(0).uniform(-0.3, 0.3, 7)
     q0 = POSTURE + 0.05
@@ -387,8 +385,8 @@ def test_a_frame_follows_a_path_with_decoupled_error_dynamics(arm):
     felt = np.diagonal(pp.mass_matrix(arm, POSTURE))
     results = []
     for rest in (POSTURE, POSTURE + (0.5, -0.2, 0.4, 0.1, -0.6, 0.2, 0.3)):
-        null = pp.controllers.PDGravity(arm, rest, kp=20 * felt, kd=6 * felt)
-        control = pp.controllers.OperationalSpace(arm, "tool", path, kp, kd, null_space=null)
+        null = pp.control.PDGravity(arm, rest, kp=20 * felt, kd=6 * felt)
+        control = pp.control.OperationalSpace(arm, "tool", path, kp, kd, null_space=null)
         q, v = closed_loop(arm, control, q0, v0, times)
         e0, rate0 = control.errors(0.0, q0, v0)
         for t, at, rate in zip(times, q, v, strict=True):
@@ -406,7 +404,7 @@ def test_position_and_single_axis_tasks():
     q, v = np.array([0.3, 0.6, 0.9]), np.array([0.4, -0.2, 0.7])
     goal = (1.5, 1.2, 0.0)
     for components, rows in (((3, 4), [3, 4]), ((2,), [2]), ((2, 3, 4), [2, 3, 4])):
-        control = pp.controllers.OperationalSpace(arm, "tip", goal, 9.0, 6.0, components=components)
+        control = pp.control.OperationalSpace(arm, "tip", goal, 9.0, 6.0, components=components)
         a = frame_acceleration(arm, "tip", q, v, control(0.0, q, v))
         e, e_rate = control.errors(0.0, q, v)
         np.testing.assert_allclose(a[rows], 9 * e + 6 * e_rate, atol=1e-10)
@@ -414,7 +412,7 @@ def test_position_and_single_axis_tasks():
 
 def test_offsets_and_batches():
     point = ("tool", (0.0, 0.1, 0.05))
-    control = pp.controllers.OperationalSpace(
+    control = pp.control.OperationalSpace(
         ARM, point, (0.4, 0.2, 0.5), 9.0, 6.0, components="position"
     )
     q = ARM.random_configuration(0, (2, 3))
@@ -428,8 +426,8 @@ def test_offsets_and_batches():
         e, e_rate = control.errors(0.0, q[index], v[index])
         np.testing.assert_allclose(a, 9 * e + 6 * e_rate, atol=1e-8)
     for law in (
-        pp.controllers.ComputedTorque(ARM, POSTURE, 9.0, 6.0),
-        pp.controllers.PDGravity(ARM, POSTURE, 9.0, 6.0),
+        pp.control.ComputedTorque(ARM, POSTURE, 9.0, 6.0),
+        pp.control.PDGravity(ARM, POSTURE, 9.0, 6.0),
     ):
         np.testing.assert_allclose(law(0.0, q, v)[1, 2], law(0.0, q[1, 2], v[1, 2]), rtol=1e-9)
 
@@ -437,7 +435,7 @@ def test_offsets_and_batches():
 def test_singularities_are_damped_and_reported():
     """The stretched arm cannot move outwards: efforts stay bounded, and it says so once."""
     stretched = np.zeros(7)
-    control = pp.controllers.OperationalSpace(ARM, "tool", (0.0, 0.0, 2.0), 100.0, 20.0)
+    control = pp.control.OperationalSpace(ARM, "tool", (0.0, 0.0, 2.0), 100.0, 20.0)
     with pytest.warns(pp.errors.PhipsiWarning, match="'tool' is near a singularity at t = 1.5 s"):
         tau = control(1.5, stretched, np.zeros(7))
     gravity = pp.gravity_forces(ARM, stretched)
@@ -452,7 +450,7 @@ def test_singularities_are_damped_and_reported():
 
 def test_damping_is_continuous_where_it_begins():
     s = np.geomspace(1e-6, 1e-2, 400)
-    control = pp.controllers.OperationalSpace(ARM, "tool", pp.Pose(), 1, 1, components=(3, 4))
+    control = pp.control.OperationalSpace(ARM, "tool", pp.Pose(), 1, 1, components=(3, 4))
     matrix = np.zeros((400, 6, 6))
     matrix[:, 3, 3], matrix[:, 4, 4] = 1.0, s
     inverse = control._inverse(matrix)[0]
@@ -463,8 +461,8 @@ def test_damping_is_continuous_where_it_begins():
 
 
 def test_the_default_null_space_lets_self_motion_die_out(arm):
-    control = pp.controllers.OperationalSpace(
-        arm, "tool", pp.frame_poses(arm, POSTURE, ["tool"])[0], 100.0, 20.0, null_damping=3.0
+    control = pp.control.OperationalSpace(
+        arm, "tool", pp.poses(arm, POSTURE, ["tool"])[0], 100.0, 20.0, null_damping=3.0
     )
     J = pp.jacobian(arm, POSTURE, ["tool"])
     free = np.linalg.svd(J)[2][-1]
@@ -489,8 +487,8 @@ def rated(model: pp.Model, **efforts: float) -> pp.Model:
 
 def test_saturation_by_the_ratings_of_the_file():
     arm = rated(ARM, shoulder_pitch=30.0, elbow_pitch=10.0)
-    inner = pp.controllers.PDGravity(arm, POSTURE + 1.0, 300.0, 10.0)
-    control = pp.controllers.Saturated(inner, arm)
+    inner = pp.control.PDGravity(arm, POSTURE + 1.0, 300.0, 10.0)
+    control = pp.control.Saturated(inner, arm)
     free, cut = inner(0.0, POSTURE, np.zeros(7)), control(0.0, POSTURE, np.zeros(7))
     assert free[1] > 30 and free[3] > 10
     np.testing.assert_array_equal(
@@ -505,37 +503,37 @@ def test_saturation_by_the_ratings_of_the_file():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: pp.controllers.ComputedTorque(ARM, [0.0], 1, 1), "nq = 7"),
-        (lambda: pp.controllers.ComputedTorque(ARM, POSTURE, [1, 2], 1), "kp has shape"),
+        (lambda: pp.control.ComputedTorque(ARM, [0.0], 1, 1), "nq = 7"),
+        (lambda: pp.control.ComputedTorque(ARM, POSTURE, [1, 2], 1), "kp has shape"),
         (
-            lambda: pp.controllers.PDGravity(ARM, POSTURE, 1, -1),
+            lambda: pp.control.PDGravity(ARM, POSTURE, 1, -1),
             "kd is -1.0 at joint 'shoulder_yaw'",
         ),
-        (lambda: pp.controllers.PDGravity(ARM, np.full(7, np.nan), 1, 1), "not finite at joint"),
-        (lambda: pp.controllers.OperationalSpace(ARM, "tol", pp.Pose(), 1, 1), "Did you mean"),
+        (lambda: pp.control.PDGravity(ARM, np.full(7, np.nan), 1, 1), "not finite at joint"),
+        (lambda: pp.control.OperationalSpace(ARM, "tol", pp.Pose(), 1, 1), "Did you mean"),
         (
-            lambda: pp.controllers.OperationalSpace(ARM, "world", pp.Pose(), 1, 1),
+            lambda: pp.control.OperationalSpace(ARM, "world", pp.Pose(), 1, 1),
             "fixed in the world",
         ),
-        (lambda: pp.controllers.OperationalSpace(ARM, "tool", [1, 2], 1, 1), "a pose has shape"),
-        (lambda: pp.controllers.OperationalSpace(ARM, "tool", pp.Pose(), [1, 2], 1), "kp="),
+        (lambda: pp.control.OperationalSpace(ARM, "tool", [1, 2], 1, 1), "a pose has shape"),
+        (lambda: pp.control.OperationalSpace(ARM, "tool", pp.Pose(), [1, 2], 1), "kp="),
         (
-            lambda: pp.controllers.OperationalSpace(ARM, "tool", pp.Pose(), 1, 1, components="x"),
+            lambda: pp.control.OperationalSpace(ARM, "tool", pp.Pose(), 1, 1, components="x"),
             "components='x'",
         ),
         (
-            lambda: pp.controllers.OperationalSpace(ARM, "tool", pp.Pose(), 1, 1, components=(7,)),
+            lambda: pp.control.OperationalSpace(ARM, "tool", pp.Pose(), 1, 1, components=(7,)),
             "components=",
         ),
         (
-            lambda: pp.controllers.OperationalSpace(ARM, "tool", pp.Pose(), 1, 1, singularity=0),
+            lambda: pp.control.OperationalSpace(ARM, "tool", pp.Pose(), 1, 1, singularity=0),
             "between 0 and 1",
         ),
-        (lambda: pp.controllers.Saturated(print, ARM), "model.ratings"),
-        (lambda: pp.references.JointPath(ARM, [POSTURE], [0.0]), "at least two"),
-        (lambda: pp.references.JointPath(ARM, [POSTURE] * 2, [1.0, 1.0]), "increasing"),
-        (lambda: pp.references.JointPath(ARM, np.zeros((2, 6)), [0.0, 1.0]), "nq = 7"),
-        (lambda: pp.references.CartesianPath([pp.Pose()] * 2, [0.0, np.nan]), "increasing"),
+        (lambda: pp.control.Saturated(print, ARM), "model.ratings"),
+        (lambda: pp.control.JointPath(ARM, [POSTURE], [0.0]), "at least two"),
+        (lambda: pp.control.JointPath(ARM, [POSTURE] * 2, [1.0, 1.0]), "increasing"),
+        (lambda: pp.control.JointPath(ARM, np.zeros((2, 6)), [0.0, 1.0]), "nq = 7"),
+        (lambda: pp.control.CartesianPath([pp.Pose()] * 2, [0.0, np.nan]), "increasing"),
     ],
 )
 def test_refusals(make, message):
@@ -545,9 +543,9 @@ def test_refusals(make, message):
 
 def test_nan_states_are_refused():
     for control in (
-        pp.controllers.ComputedTorque(ARM, POSTURE, 1, 1),
-        pp.controllers.PDGravity(ARM, POSTURE, 1, 1),
-        pp.controllers.OperationalSpace(ARM, "tool", pp.Pose(), 1, 1),
+        pp.control.ComputedTorque(ARM, POSTURE, 1, 1),
+        pp.control.PDGravity(ARM, POSTURE, 1, 1),
+        pp.control.OperationalSpace(ARM, "tool", pp.Pose(), 1, 1),
     ):
         with pytest.raises(pp.errors.InputError, match="shoulder_pitch"):
             control(0.0, np.where(np.arange(7) == 1, np.nan, POSTURE), np.zeros(7))

@@ -21,32 +21,32 @@ H, STEPS = 2e-3, 70  # beyond the end of the paths
 def joint_path(model=ARM, q=HOME):
     rng = np.random.default_rng(0)
     ways = [q, model.integrate(q, 0.2 * rng.normal(size=model.nv)), q]
-    return pp.references.JointPath(model, ways, TIMES)
+    return pp.control.JointPath(model, ways, TIMES)
 
 
 def fourier_path():
     rng = np.random.default_rng(1)
     cosines, sines = rng.normal(size=(2, 7, 2))
-    return pp.references.FourierPath(ARM, HOME, cosines, sines, 0.3)
+    return pp.control.FourierPath(ARM, HOME, cosines, sines, 0.3)
 
 
 def line():
     frame = list(ARM.frames)[-1]
-    X = pp.frame_poses(ARM, HOME, [frame])[0]
+    X = pp.poses(ARM, HOME, [frame])[0]
     further = X.copy()
     further[:3, 3] += [0.02, -0.01, 0.03]
     further[:3, :3] = so3_exp(np.array([0.1, 0.0, 0.2])) @ X[:3, :3]
-    return frame, pp.references.CartesianPath([X, further, X], TIMES)
+    return frame, pp.control.CartesianPath([X, further, X], TIMES)
 
 
 CONTROLLERS = {
-    "ComputedTorque": lambda: pp.controllers.ComputedTorque(ARM, joint_path(), kp=100, kd=20),
-    "Fourier": lambda: pp.controllers.ComputedTorque(ARM, fourier_path(), kp=100, kd=20),
-    "PDGravity": lambda: pp.controllers.PDGravity(ARM, joint_path(), kp=60 * FELT, kd=12 * FELT),
-    "Saturated": lambda: pp.controllers.Saturated(
-        pp.controllers.ComputedTorque(ARM, joint_path(), kp=100, kd=20), ARM, 5.0
+    "ComputedTorque": lambda: pp.control.ComputedTorque(ARM, joint_path(), kp=100, kd=20),
+    "Fourier": lambda: pp.control.ComputedTorque(ARM, fourier_path(), kp=100, kd=20),
+    "PDGravity": lambda: pp.control.PDGravity(ARM, joint_path(), kp=60 * FELT, kd=12 * FELT),
+    "Saturated": lambda: pp.control.Saturated(
+        pp.control.ComputedTorque(ARM, joint_path(), kp=100, kd=20), ARM, 5.0
     ),
-    "OperationalSpace": lambda: pp.controllers.OperationalSpace(ARM, *line(), kp=100, kd=20),
+    "OperationalSpace": lambda: pp.control.OperationalSpace(ARM, *line(), kp=100, kd=20),
 }
 
 
@@ -68,7 +68,7 @@ def test_rotations_follow_their_path():
     model = random_tree(3, 3, joints=["spherical", "free"])
     q = model.random_configuration(np.random.default_rng(2))
     path = joint_path(model, q)
-    control = pp.controllers.ComputedTorque(model, path, kp=400, kd=40)
+    control = pp.control.ComputedTorque(model, path, kp=400, kd=40)
     sim = pp.Simulator(model, [control], H)
     run = sim.rollout(sim.start(q), steps=STEPS)
     for k in (10, 40, STEPS):
@@ -80,7 +80,7 @@ def test_near_a_singularity_the_run_stops():
     """`simulate` damps the task there; a compiled run says where it got to."""
     arm = pp.examples.planar_arm(2)
     tip = list(arm.frames)[-1]
-    control = pp.controllers.OperationalSpace(
+    control = pp.control.OperationalSpace(
         arm, tip, [1.9, 0.0, 0.0], kp=1.0, kd=1.0, components=(3, 4)
     )
     sim = pp.Simulator(arm, [control], H)
@@ -108,7 +108,7 @@ def slider_crank():
 def test_a_drive_at_a_dead_point_is_named(kind, sampled):
     """A slider cannot turn its crank when both are in line, and single calls say so too."""
     system = slider_crank()
-    make = getattr(pp.controllers, kind)
+    make = getattr(pp.control, kind)
     control = make(system, [0.3, 0, 2.4], kp=10, kd=5, actuated=["slider"])
     dead, fine = np.array([0.0, 0.0, 2.5]), system.assemble([0.5, -1.0, 2.4])
     with pytest.raises(pp.errors.InputError, match=r"cannot drive this motion.*\n.*'rod'"):
@@ -129,7 +129,7 @@ def test_a_task_that_loops_do_not_allow_stops_the_run():
     """
     pin = pp.constraints.Revolute((0, 0, 1), name="pin", a="tip", b=("world", (1.5, 0, 0)))
     system = pp.System(pp.examples.planar_arm(3), [pin])
-    control = pp.controllers.OperationalSpace(
+    control = pp.control.OperationalSpace(
         system, "tip", np.eye(4), 1.0, 1.0, components=(3,), actuated=["joint1"]
     )
     sim = pp.Simulator(system, [control], H)

@@ -271,7 +271,7 @@ def redrawing(arm, **options):
 
 def robots(model, count, seed=3):
     rng = np.random.default_rng(seed)
-    own = pp.inertial_parameters(model).reshape(-1, 10)
+    own = pp.identification.inertial_parameters(model).reshape(-1, 10)
     scales = rng.uniform(0.5, 2.0, (count, model.n_bodies, 1))
     return {"inertia": scales * own, "task.bound": rng.uniform(0.4, 0.8, count)}
 
@@ -331,7 +331,7 @@ def test_robots_of_closed_chains_are_redrawn():
     episodes = pp.Episodes(limit=0.02, redraw="inertia")
     sim = pp.Simulator(system, (), 2e-3, given=("inertia",), episodes=episodes)
     q = system.assemble([1.0, -1.0, -1.5])
-    own = pp.inertial_parameters(system.model).reshape(-1, 10)
+    own = pp.identification.inertial_parameters(system.model).reshape(-1, 10)
     heavy = own * np.array([1.0, 3.0])[:, None, None]
     heavy[1, 0] *= 2
     state = sim.start(np.tile(q, (8, 1)), restart=sim.start(q, parameters={"inertia": heavy}))

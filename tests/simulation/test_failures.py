@@ -189,11 +189,11 @@ TWO_ARGUMENTS = {
     "action": lambda: pp.Event(fails, action=two),
     "quadrature": lambda: pp.simulate(ARM, ZERO, ZERO, 1.0, quadratures={"a": two}),
     "prescribed": lambda: pp.simulate(ARM, ZERO, ZERO, 1.0, prescribed={"joint1": two}),
-    "saturated": lambda: pp.controllers.Saturated(two, ARM, efforts=1.0),
-    "null space": lambda: pp.controllers.OperationalSpace(
+    "saturated": lambda: pp.control.Saturated(two, ARM, efforts=1.0),
+    "null space": lambda: pp.control.OperationalSpace(
         ARM, "tip", (1, 0, 0), 1, 1, components=(3,), null_space=two),
-    "reference": lambda: pp.controllers.PDGravity(ARM, two, 1, 1),
-    "reference of a frame": lambda: pp.controllers.OperationalSpace(ARM, "tip", two, 1, 1),
+    "reference": lambda: pp.control.PDGravity(ARM, two, 1, 1),
+    "reference of a frame": lambda: pp.control.OperationalSpace(ARM, "tip", two, 1, 1),
     "running cost": lambda: pp.rollout_gradient(ARM, ZERO, ZERO, ZERO, 0.1, 2, running=two),
     "final cost": lambda: pp.rollout_gradient(ARM, ZERO, ZERO, ZERO, 0.1, 2, final=fails),
     "wrench": lambda: pp.simulate(ARM, ZERO, ZERO, 1.0, forces=pp.forces.Wrench("tip", two)),
@@ -208,7 +208,7 @@ def test_functions_with_other_arguments_are_told_theirs(name):
     ):
         TWO_ARGUMENTS[name]()
     pp.Event(lambda *state: state[0])  # these can be called
-    pp.controllers.Saturated(lambda t, q, v, gain=1.0: gain * q, ARM, efforts=1.0)
+    pp.control.Saturated(lambda t, q, v, gain=1.0: gain * q, ARM, efforts=1.0)
 
 
 @pytest.mark.parametrize("effort", [1e300, 1e160])

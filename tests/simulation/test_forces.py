@@ -140,7 +140,7 @@ def test_forces_are_the_gradient_of_the_energy(seed):
     model = random_tree(seed, 5)
     rng = np.random.default_rng(seed)
     q, v = model.random_configuration(rng), rng.standard_normal(model.nv)
-    V = pp.body_velocities(model, q, v)
+    V = pp.velocities(model, q, v)
     for element in bind_forces(conservative(model, rng), model):
         state = State(model, 0.0, q, v)
         effort, load = element.efforts(state), element.body_forces(state)

@@ -23,9 +23,9 @@ ARM = {
     ),
     "step derivatives": lambda m, q, v: pp.step_derivatives(m, q, v, v, 0.01),
     "linearize": lambda m, q, v: pp.linearize(m, q, 0 * v),
-    "computed torque": lambda m, q, v: pp.controllers.ComputedTorque(m, q, 9, 6)(0.0, q, v),
+    "computed torque": lambda m, q, v: pp.control.ComputedTorque(m, q, 9, 6)(0.0, q, v),
     "controlled run": lambda m, q, v: pp.simulate(
-        m, q, v, 0.02, controller=pp.controllers.PDGravity(m, q, 9, 6), integrator="rk4", dt=0.01
+        m, q, v, 0.02, controller=pp.control.PDGravity(m, q, 9, 6), integrator="rk4", dt=0.01
     ),
     "elements": lambda m, q, v: pp.simulate(
         m, q, v, 0.02, forces=pp.forces.from_ratings(m), integrator="rk4", dt=0.01
@@ -64,7 +64,7 @@ def test_trees(what):
 
 def test_inverse_kinematics():
     def use(model):
-        tip = pp.frame_poses(model, [0.3, 0.4], ["tip"])[0]
+        tip = pp.poses(model, [0.3, 0.4], ["tip"])[0]
         pp.inverse_kinematics(model, {"tip": tip}, [0.2, 0.3])
 
     assert is_forgotten(lambda: pp.examples.planar_arm(2), use)

@@ -59,7 +59,7 @@ def test_a_bushing_acts_on_both_bodies_alike():
     elements = Elements([Bushing(MIDDLE, POINT, np.arange(1.0, 7.0), np.arange(6.0))], ARM)
     q, v = states()
     loads = elements.loads(elements.state(0.0, q, v))[0]
-    X = pp.body_poses(ARM, q)
+    X = pp.poses(ARM, q)
     R, p = X[..., :3, :3], X[..., :3, 3]
     force = np.einsum("nbij,nbj->nbi", R, loads[..., 3:])
     moment = np.einsum("nbij,nbj->nbi", R, loads[..., :3]) + np.cross(p, force)
@@ -76,7 +76,7 @@ def test_a_mount_is_a_spring_at_a_free_joint():
     q = box.random_configuration(1)
     mount = Elements([Bushing("world", "box", [2, 2, 2, 0, 0, 0])], box)
     state = mount.state(0.0, q, np.zeros(6))
-    angle = pp.spatial.so3_log(pp.body_poses(box, q)[0, :3, :3])
+    angle = pp.spatial.so3_log(pp.poses(box, q)[0, :3, :3])
     assert_allclose(mount.potential_energy(state), angle @ angle, rtol=1e-13)
     assert_allclose(mount.loads(state)[0][0, :3], -2 * angle, rtol=1e-12)  # same in both axes
     joint = Elements([JointSpring("box", [2, 2, 2, 0, 0, 0])], box)
@@ -100,10 +100,10 @@ def test_drag_by_hand():
     elements = Elements([WindDrag(POINT, 0.5, 1.2, 1.3, wind)], ARM)
     q, v = states()
     loads = elements.loads(elements.state(0.0, q, v))[0]
-    u = pp.frame_velocities(ARM, q, v, [POINT], axes="world")[:, 0, 3:] - wind
+    u = pp.velocities(ARM, q, v, [POINT], axes="world")[:, 0, 3:] - wind
     force = -0.5 * 1.3 * 1.2 * 0.5 * np.linalg.norm(u, axis=1)[:, None] * u
     J = pp.jacobian(ARM, q, [POINT]).reshape(3, 6, 7)[:, 3:]
-    power = np.sum(loads * pp.body_velocities(ARM, q, v), axis=(1, 2))
+    power = np.sum(loads * pp.velocities(ARM, q, v), axis=(1, 2))
     assert_allclose(power, np.einsum("ni,nij,nj->n", force, J, v), rtol=1e-12)
     moving = Elements([WindDrag(POINT, 0.5, 1.2, 1.3, lambda t: wind * t)], ARM)
     times = np.array([1.0, 1.0, 1.0])

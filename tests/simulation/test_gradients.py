@@ -234,7 +234,7 @@ class Motion:
 
     def with_rotor(self, i):
         model = self.model
-        p, unit = pp.inertial_parameters(model), np.eye(model.nv)[i]
+        p, unit = pp.identification.inertial_parameters(model), np.eye(model.nv)[i]
 
         def total(x):
             other = model.with_inertial_parameters(p, armature=model.armature + x * unit)
@@ -281,7 +281,7 @@ def test_gradient_on_curved_joints(integrator, seed):
     weights = rng.standard_normal(n)
 
     def running(k, q, v, tau):
-        place = pp.frame_poses(model, q, body)[..., 0, :3, 3]
+        place = pp.poses(model, q, body)[..., 0, :3, 3]
         J = pp.jacobian(model, q, body)[..., 3:, :]
         by_q = (place[..., None, :] @ J)[..., 0, :]
         return (place**2).sum(-1) / 2 + (weights * v**2).sum(-1), by_q, 2 * weights * v, None

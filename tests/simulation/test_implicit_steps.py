@@ -157,7 +157,7 @@ def test_stiff_springs_dampers_and_stops_of_an_arm(integrator):
 
 COUPLED = pp.examples.planar_arm(3)
 Q_COUPLED, V_COUPLED = np.array([0.3, -0.4, 0.5]), np.array([0.5, -0.2, 0.1])
-TIP = pp.frame_poses(COUPLED, Q_COUPLED, ["tip"])[0][:3, 3]
+TIP = pp.poses(COUPLED, Q_COUPLED, ["tip"])[0][:3, 3]
 
 
 @BOTH
@@ -178,7 +178,7 @@ def test_stiff_springs_between_points(stiffness, integrator):
         COUPLED, Q_COUPLED, V_COUPLED, 0.3, forces=spring, integrator=integrator, dt=1e-2
     )
     assert_allclose(run.q[1], by_hand.q, atol=1e-7)
-    assert np.abs(pp.frame_poses(COUPLED, run.q[1], ["tip"])[:, 0, :3, 3] - TIP).max() < 0.02
+    assert np.abs(pp.poses(COUPLED, run.q[1], ["tip"])[:, 0, :3, 3] - TIP).max() < 0.02
     alone = sim.rollout(sim.start(Q_COUPLED, V_COUPLED, parameters={name: soft[:1]}), steps=30)
     assert_array_equal(run.q[0], alone.q)  # neighbours that need Newton's method do not matter
     assert_array_equal(run.q[1], run.q[8])
@@ -373,7 +373,10 @@ def test_bodies_of_every_trajectory(integrator):
     model = random_tree(3, 4)
     n, damper = model.n_bodies, pp.forces.JointDamper(None, 0.3)
     q0, v0 = start(model, 1)
-    own = pp.inertial_parameters(model).reshape(n, 10) * np.array([1.7, 0.6])[:, None, None]
+    own = (
+        pp.identification.inertial_parameters(model).reshape(n, 10)
+        * np.array([1.7, 0.6])[:, None, None]
+    )
     sim = pp.Simulator(model, damper, 5e-3, integrator=integrator, given=("inertia",))
     run = sim.rollout(sim.start(q0[0], v0[0], parameters={"inertia": own}), steps=6)
     shared = sim.rollout(sim.start(q0[0], v0[0], parameters={"inertia": own[1]}), steps=6)

@@ -94,7 +94,7 @@ def test_outputs():
     def place(t):
         at = model.integrate(q, t * x[:n])
         body, pose = model.resolve_point(point)
-        world = pp.body_poses(model, at)[body]
+        world = pp.poses(model, at)[body]
         return world[:3, 3] + world[:3, :3] @ pose.translation
 
     def velocity(t):

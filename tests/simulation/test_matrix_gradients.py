@@ -99,8 +99,8 @@ ARM = pp.examples.seven_joint_arm()
 
 
 def following():
-    path = pp.references.CartesianPath([(0.3, 0.1, 0.6), (0.4, 0.2, 0.5)], [0.0, 0.02])
-    control = pp.controllers.OperationalSpace(
+    path = pp.control.CartesianPath([(0.3, 0.1, 0.6), (0.4, 0.2, 0.5)], [0.0, 0.02])
+    control = pp.control.OperationalSpace(
         ARM, ARM.body_names[-1], path, kp=100, kd=20, components="position"
     )
     return ARM, control, np.full(ARM.nq, 0.4)
@@ -108,13 +108,13 @@ def following():
 
 def turning_too():
     goal = pp.Pose.from_rpy((0.2, 0.1, 0.4), (0.4, 0.2, 0.6))
-    control = pp.controllers.OperationalSpace(ARM, ARM.body_names[-1], goal, kp=100, kd=20)
+    control = pp.control.OperationalSpace(ARM, ARM.body_names[-1], goal, kp=100, kd=20)
     return ARM, control, np.full(ARM.nq, 0.4)
 
 
 def in_a_loop():
     q = FOUR_BAR.assemble([1.0, -1.0, -1.5])
-    control = pp.controllers.OperationalSpace(
+    control = pp.control.OperationalSpace(
         FOUR_BAR, "coupler", (0.6, 0.9, 0), kp=50, kd=10, components=(2,), actuated=["crank"]
     )
     return FOUR_BAR, control, q

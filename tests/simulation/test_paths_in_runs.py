@@ -17,13 +17,13 @@ START, THERE = (FOUR_BAR.assemble([crank, -1.0, -1.5]) for crank in (1.0, 1.4))
 
 def joint_path():
     ways = [START, THERE, START]
-    return FOUR_BAR, pp.references.JointPath(FOUR_BAR, ways, [0.1, 0.5, 1.0], independent=["crank"])
+    return FOUR_BAR, pp.control.JointPath(FOUR_BAR, ways, [0.1, 0.5, 1.0], independent=["crank"])
 
 
 def fourier_path():
     cosines, sines = np.zeros((2, 3, 2))
     cosines[0], sines[0] = [0.3, 0.2], [0.1, -0.2]
-    path = pp.references.FourierPath(FOUR_BAR, START, cosines, sines, 0.8, independent=["crank"])
+    path = pp.control.FourierPath(FOUR_BAR, START, cosines, sines, 0.8, independent=["crank"])
     return FOUR_BAR, path
 
 
@@ -34,7 +34,7 @@ def with_quaternions():
     rng = np.random.default_rng(1)
     step = system.project(q, 0.05 * rng.standard_normal(system.nv))[1]
     there = system.assemble(system.model.integrate(q, step))
-    return system, pp.references.JointPath(system, [q, there], [0.0, 1.0])
+    return system, pp.control.JointPath(system, [q, there], [0.0, 1.0])
 
 
 def with_distances():
@@ -44,7 +44,7 @@ def with_distances():
     ratio = pp.constraints.Coupling(name="ratio", joints=["joint1", "joint2"], coefficients=[1, 2])
     system = pp.System(arm, [rod, ratio])
     ways = [system.assemble([first, -0.5, 0.3]) for first in (0.6, 0.8)]
-    return system, pp.references.JointPath(system, ways, [0.0, 1.0])
+    return system, pp.control.JointPath(system, ways, [0.0, 1.0])
 
 
 CASES = [joint_path, fourier_path, with_quaternions, with_distances]
@@ -71,7 +71,7 @@ def test_paths_in_graphs_are_those_of_calls(case):
 def test_equal_to_simulate(kind, case):
     system, path = case()
     gains = {"kp": 100, "kd": 20} if kind == "ComputedTorque" else {"kp": 30, "kd": 8}
-    control = getattr(pp.controllers, kind)(system, path, **gains, actuated=["crank"])
+    control = getattr(pp.control, kind)(system, path, **gains, actuated=["crank"])
     sim = pp.Simulator(system, [control], 2e-3)
     run = sim.rollout(sim.start(START), steps=150, every=150)
     options = {"controller": control, "dt": 2e-3, "integrator": "rk4"}
@@ -89,7 +89,7 @@ def test_functions_are_references_too():
         v = np.stack([0.6 * np.cos(3 * t), 0.0, 0.0])
         return q, v, np.stack([-1.8 * np.sin(3 * t), 0.0, 0.0])
 
-    control = pp.controllers.ComputedTorque(FOUR_BAR, reference, 100, 20, actuated=["crank"])
+    control = pp.control.ComputedTorque(FOUR_BAR, reference, 100, 20, actuated=["crank"])
     sim = pp.Simulator(FOUR_BAR, [control], 2e-3)
     start = FOUR_BAR.project(START, [0.6, 0.0, 0.0])[1]
     start *= 0.6 / start[0]
@@ -100,7 +100,7 @@ def test_functions_are_references_too():
 def test_a_path_that_is_not_closed_stops_the_run(monkeypatch):
     monkeypatch.setattr(following_joints, "_STEPS", 0)
     _, path = joint_path()
-    control = pp.controllers.ComputedTorque(FOUR_BAR, path, 100, 20, actuated=["crank"])
+    control = pp.control.ComputedTorque(FOUR_BAR, path, 100, 20, actuated=["crank"])
     sim = pp.Simulator(FOUR_BAR, [control], 2e-3)
     with pytest.raises(SimulationError, match="where the reference of a controller has them"):
         sim.rollout(sim.start(START), steps=150)

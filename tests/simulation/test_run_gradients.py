@@ -150,7 +150,7 @@ def test_by_inertial_parameters():
     model = random_tree(4, 4)
     q0, v0 = start(model, 2)
     sim = pp.Simulator(model, (), H, given=("inertia",))
-    mine = pp.inertial_parameters(model).reshape(-1, 10)
+    mine = pp.identification.inertial_parameters(model).reshape(-1, 10)
     plain = pp.rollout(model, q0, v0, np.zeros(model.nv), H, STEPS)[0]
     assert_allclose(sim.rollout(sim.start(q0, v0), steps=STEPS).q, plain, atol=1e-13)
     scales = np.array([1.0, 1.3])[:, None, None]

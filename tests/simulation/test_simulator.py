@@ -293,7 +293,7 @@ def test_quantities_of_the_algebra_by_trajectory():
     both = sim.start(q0[0], v0[0], parameters={"M": inertias})
     run = sim.rollout(both, 0.1 * np.ones(3), 5)
     for i, s in enumerate(scales):
-        heavy = model.with_inertial_parameters(s * pp.inertial_parameters(model))
+        heavy = model.with_inertial_parameters(s * pp.identification.inertial_parameters(model))
         q, _ = pp.rollout(heavy, q0[0], v0[0], 0.1 * np.ones(3), H, 5)
         assert_allclose(run.q[i], q, atol=1e-13)
 

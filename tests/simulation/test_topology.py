@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 
 import phipsi as pp
 from phipsi import constraints as c
-from phipsi import contacts, joints
+from phipsi import joints
 from phipsi import topology as top
 
 Z = (0, 0, 1)
@@ -83,7 +83,7 @@ def test_docking_keeps_momentum_and_loses_energy_as_carnot_says():
     assert_allclose(off.v_after, off.v, rtol=0, atol=0)
     near(off.change.energy_after, off.change.energy, 1e-12)
     # while docked the two keep their relative pose
-    X = pp.body_poses(model, run.q)
+    X = pp.poses(model, run.q)
     docked = (run.t > 1.0) & (run.t < 1.5)
     relative = np.linalg.inv(X[:, 0]) @ X[:, 1]
     inside = relative[docked]
@@ -312,7 +312,7 @@ def test_fingers_that_press_too_little_let_the_box_go():
     def controller(t, q, v):
         return efforts(2 * needed * (1 - t))
 
-    events = pp.contact_events(grasp, controller, action="release")
+    events = pp.topology.contact_events(grasp, controller, action="release")
     run = pp.simulate(grasp, q, zero, 0.8, controller=controller, events=events)
     names = {e.name for e in run.events}
     assert names == {"contact 'left' breaks", "contact 'right' breaks"}
@@ -323,7 +323,7 @@ def test_fingers_that_press_too_little_let_the_box_go():
     last = run.phases[-1]
     assert last.system.n_rows == 0
     ends = [last.trajectory.q[[0, -1]], last.trajectory.v[[0, -1]]]
-    box = pp.frame_velocities(grasp.model, *ends, ["box"], axes="world")[:, 0, 3:]
+    box = pp.velocities(grasp.model, *ends, ["box"], axes="world")[:, 0, 3:]
     near(box[1] - box[0], [0, 0, -9.81 * last.trajectory.t[-1]], 1e-7)
     stopped = pp.simulate(
         grasp,
@@ -331,7 +331,7 @@ def test_fingers_that_press_too_little_let_the_box_go():
         zero,
         0.8,
         controller=controller,
-        events=pp.contact_events(grasp, controller, action="stop"),
+        events=pp.topology.contact_events(grasp, controller, action="stop"),
     )
     assert_allclose(stopped.t[-1], 0.5, rtol=1e-6)
 
@@ -342,12 +342,14 @@ def test_fingers_that_press_too_little_let_the_box_go():
     pull = [pp.forces.Wrench("box", squeezing)]  # 2 N more to carry: 6.9 N, friction gives 5.9 N
     steady = efforts(1.2 * needed)
     for action in ("stop", "release"):
-        watching = pp.contact_events(grasp, lambda t, q, v: steady, forces=pull, action=action)
+        watching = pp.topology.contact_events(
+            grasp, lambda t, q, v: steady, forces=pull, action=action
+        )
         pulled = pp.simulate(
             grasp, q, zero, 0.15, controller=lambda t, q, v: steady, forces=pull, events=watching
         )
         assert_allclose(pulled.events[0].t, 0.1, atol=1e-6)
-    assert contacts.Point in {type(x) for x in grasp.contacts}
+    assert pp.grasping.Point in {type(x) for x in grasp.contacts}
 
 
 def test_runs_with_changes_are_saved_and_read(tmp_path):
@@ -409,7 +411,7 @@ def test_progress_is_that_of_the_whole_run(kind, monkeypatch):
         (top.Lock("elbow"), "no joint 'elbow'"),
         (top.Unlock("elbow"), "no joint 'elbow'"),
         (top.Attach(c.Weld(name="dock", a="elbow", b="world"), as_is=True), "'elbow'"),
-        (top.Grasp(contacts.Point(name="tip", finger="elbow", object="link1")), "'elbow'"),
+        (top.Grasp(pp.grasping.Point(name="tip", finger="elbow", object="link1")), "'elbow'"),
         (top.Replace(out=["elbow"]), "no body 'elbow'"),
         (top.Replace(into=["link1"], v={"joint1": [1.0, 2.0]}), "must be 1 finite number"),
         (top.Replace(into=["link1"], q={"joint1": np.nan}), "must be 1 finite number"),
@@ -422,7 +424,7 @@ def test_names_that_do_not_exist_are_told_before_the_run(change, message):
         evaluations.append(t)
         return np.zeros(2)
 
-    with pytest.raises(pp.PhipsiError, match=message):
+    with pytest.raises(pp.errors.PhipsiError, match=message):
         pp.simulate(arm, [0.1, 0.2], [0.0, 0.0], 1.0, controller=controller,
                     events=[top.at(0.5, change)])  # fmt: skip
     assert not evaluations

@@ -79,7 +79,7 @@ def test_killed_workers_and_drivers_lose_nothing(executor: str, tmp_path: Path):
     (tmp_path / "log.go").touch()
     assert driver.wait(120) == 0
     os.close(errors)
-    same(study().run(), pp.load_study(folder, check=True))
+    same(study().run(), pp.Study.results(folder, check=True))
     done = blocks_in(log)
     assert set(done) == set(range(RUNS // BLOCK))
     again = len(done) - len(set(done))
@@ -87,8 +87,13 @@ def test_killed_workers_and_drivers_lose_nothing(executor: str, tmp_path: Path):
     assert again <= in_flight, f"{again} blocks ran twice"
 
 
+def lanes_in(log: Path) -> set[int]:
+    """With how many lanes blocks were computed."""
+    return {int(line.split()[1]) for line in log.read_text().splitlines()}
+
+
 def test_a_cluster_of_unlike_nodes_that_loses_one_gives_the_same_bits(tmp_path: Path):
-    """Nodes with vectors of 2, 4 and 8 numbers; this process has those of its processor."""
+    """Nodes with vectors of 2, 8 and in `make fuzz` 4 numbers; here are those of this processor."""
     distributed = pytest.importorskip("distributed")
     folder, log = tmp_path / "study", tmp_path / "log"
 
@@ -97,27 +102,27 @@ def test_a_cluster_of_unlike_nodes_that_loses_one_gives_the_same_bits(tmp_path: 
         options = {"nthreads": 1, "env": env, "host": "127.0.0.1"}
         return {"cls": distributed.Nanny, "options": options}
 
+    nodes = {lanes: node(lanes) for lanes in ((2, 4, 8) if ALL else (2, 8))}
     options = {"dashboard_address": None, "host": "127.0.0.1"}
     scheduler = {"cls": distributed.Scheduler, "options": options}
     with (
-        distributed.SpecCluster(
-            {lanes: node(lanes) for lanes in (2, 4, 8)}, scheduler, silence_logs="CRITICAL",
-        ) as cluster,
+        distributed.SpecCluster(nodes, scheduler, silence_logs="CRITICAL") as cluster,
         distributed.Client(cluster) as client,
-    ):  # fmt: skip
+    ):
         victim = client.run(os.getpid)
         killed = []
 
         def progress(done: float, total: float) -> None:
-            if done > RUNS / 4 and not killed:
+            """When every node has done something, one is lost; only then the last blocks run."""
+            if lanes_in(log) == set(nodes) and not killed:
                 killed.append(next(iter(victim.values())))
                 os.kill(killed[0], signal.SIGKILL)
+                (tmp_path / "log.go").touch()
 
-        unlike = study(str(log), reproducible=True)
+        unlike = study(str(log), waits=True, reproducible=True)
         found = unlike.run(folder, executor=client, progress=progress)
     assert killed and found.complete
     same(study(reproducible=True).run(), found)
-    assert len({line.split()[1] for line in log.read_text().splitlines()}) >= 2
     done = blocks_in(log)
     assert set(done) == set(range(RUNS // BLOCK)) and len(done) <= RUNS // BLOCK + 4
 

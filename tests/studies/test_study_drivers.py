@@ -99,7 +99,7 @@ def test_two_drivers_at_once_lose_no_block(tmp_path: Path):
     codes = sorted(one.returncode for one in both)
     assert codes in ([0, 1], [0, 0]), texts  # the second one may have begun after the first's end
     assert codes == [0, 0] or any("in use by process" in text for text in texts)
-    assert pp.load_study(tmp_path / "study").complete
+    assert pp.Study.results(tmp_path / "study").complete
 
 
 # ---- disks ---------------------------------------------------------------------------------------
@@ -277,7 +277,7 @@ def test_damaged_blocks_can_be_left_out(arm: pp.Simulator, tmp_path: Path):
     bits[bits.index(whole["q.final"][24].tobytes())] ^= 1
     file.write_bytes(bits)
     with pytest.warns(UserWarning, match="block 3: .* left out"):
-        found = pp.load_study(tmp_path, check=True)
+        found = pp.Study.results(tmp_path, check=True)
     assert found.missing == [3] and len(found) == 42 and not found.complete
     with pytest.warns(UserWarning, match="runs 24 … 31 are run again: block 3"):
         same(whole, small(arm).run(tmp_path))

@@ -79,7 +79,7 @@ def test_the_command_takes_scenarios(file, capsys):
     call = {"exit_on_error": False, "result_action": "return_value"}
     assert app(["study", "run", str(file), "--workers", "2"], **call) == 0
     assert "40 of 40" in capsys.readouterr().out
-    same(pp.load_scenario(file).to_study().run(), pp.load_study(folder))
+    same(pp.load_scenario(file).to_study().run(), pp.Study.results(folder))
     file.write_text(FILE.replace('"rk4", dt = 1e-3', '"dopri"'))
     assert app(["study", "run", str(file)], **call) == 2
     assert 'integrator = { name = "rk4", dt = 1e-3 }' in capsys.readouterr().err

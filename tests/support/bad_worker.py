@@ -35,6 +35,14 @@ def _babble() -> None:
             os.write(stream, b"\xff" * 100)
 
 
+def _sleep() -> None:
+    """Never come back, and say when that begins: a file that the environment names."""
+    begun = os.environ.get("BAD_WORKER_SLEEPS")
+    if begun is not None:
+        open(begun, "w").close()
+    time.sleep(1000)
+
+
 def _poison() -> None:
     """Harm that shows at the next file."""
     FAULTS["good"] = _kill
@@ -44,7 +52,7 @@ FAULTS: dict[str, Callable[[], object]] = {
     "segfault": _kill,
     "abort": os.abort,
     "exit": lambda: os._exit(7),
-    "sleep": lambda: time.sleep(1000),
+    "sleep": _sleep,
     "memory": _fill,
     "noise": _print,
     "write": _write,

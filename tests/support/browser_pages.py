@@ -8,8 +8,13 @@ def until(tab: Any, condition: str) -> None:
 
     `wait_for_function` evaluates the text inside the page when the first look comes too early.
     """
-    for _ in range(600):
+    for _ in range(2400):
         if tab.evaluate(condition):
             return
         tab.wait_for_timeout(50)
-    raise AssertionError(f"30 s went by without {condition}")
+    raise AssertionError(f"two minutes went by without {condition}")
+
+
+def drawn(tab: Any) -> None:
+    """Waits until what the page has now is on the screen: it draws in every frame."""
+    tab.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")

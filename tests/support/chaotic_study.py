@@ -12,12 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from amounts import ALL
 from scipy.stats import norm
 
 import phipsi as pp
 from phipsi.backends.native.targets.target import host_target
 
 RUNS, BLOCK = 1000, 20
+STEPS = 1000 if ALL else 100
 _WAITING = 0.8
 """The share of runs from which on blocks wait."""
 
@@ -43,7 +45,7 @@ def study(log: str | None = None, *, waits: bool = False, **options: Any) -> pp.
             os.close(handle)
         return {"reach": np.cos(run.q[:, -1, 0])}
 
-    given: Any = {"steps": 1000, "every": 100, "runs": RUNS, "block": BLOCK, **options}
+    given: Any = {"steps": STEPS, "every": STEPS // 10, "runs": RUNS, "block": BLOCK, **options}
     return pp.Study(make, {"q": norm([0.3, 0.0], 0.2)}, outcome=outcome, **given)
 
 

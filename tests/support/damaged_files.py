@@ -217,7 +217,7 @@ def trajectory_outcome(path: Path) -> str:
         if len(run):
             try:
                 run.at(float(run.t[0]) / 2 + float(run.t[-1]) / 2)
-            except pp.PhipsiError as error:  # no rotation, numbers beyond all bounds
+            except pp.errors.PhipsiError as error:  # no rotation, numbers beyond all bounds
                 _check_text(str(error))
     return "trajectory"
 
@@ -291,7 +291,7 @@ def scenario_outcome(path: Path) -> str:
         warnings.simplefilter("ignore")
         try:
             found = pp.load_scenario(path)
-        except pp.PhipsiError as error:
+        except pp.errors.PhipsiError as error:
             if not isinstance(error, FileError) or error.line < 1:
                 raise AssertionError(f"no file and line: {error}") from error
             _check_text(str(error))

@@ -28,7 +28,7 @@ class Explicit:
 
     model: Model
     geared: Model
-    shares: dict[str, dict[str, float]]  # rotor → joint → ratio
+    shares: dict[str, dict[str, Any]]  # rotor → joint → ratio, or those of its rates
 
     @property
     def B(self) -> np.ndarray:
@@ -38,7 +38,8 @@ class Explicit:
             out[at, of] = np.eye(of.stop - of.start)
         for name, share in self.shares.items():
             for joint, ratio in share.items():
-                out[self.model.v_slice(name), self.geared.v_slice(joint).start] = ratio
+                at = self.geared.v_slice(joint).start
+                out[self.model.v_slice(name), at : at + np.size(ratio)] = ratio
         return out
 
     def q(self, q: np.ndarray) -> np.ndarray:
@@ -46,9 +47,9 @@ class Explicit:
         for name in self.geared.joint_names:
             out[self.model.q_slice(name)] = q[self.geared.q_slice(name)]
         for name, share in self.shares.items():
-            out[self.model.q_slice(name)] = sum(
-                ratio * q[self.geared.q_slice(joint).start] for joint, ratio in share.items()
-            )
+            for joint, ratio in share.items():
+                at = self.geared.q_slice(joint).start
+                out[self.model.q_slice(name)] += np.dot(q[at : at + np.size(ratio)], ratio)
         return out
 
     def system(self) -> pp.System:
@@ -85,21 +86,23 @@ def rotor_inertia(rng: Rng, u: np.ndarray, moment: float) -> pp.SpatialInertia:
 
 
 def geared_tree(
-    seed: int, bodies: int = 6, rotors: int = 4, flying: bool = False
+    seed: int, bodies: int = 6, rotors: int = 4, flying: bool = False, skew: bool = False
 ) -> tuple[Model, Explicit]:
     """A random tree with rotors on parents, children and the world, several on a body.
 
-    If it is `flying`, on a free joint with turning joints, no rotor is on the world.
+    If it is `flying`, on a free joint with turning joints, no rotor is on the world. `skew` rotors
+    have any axis, and turn with any joint, which may slide.
     """
     rng = np.random.default_rng(seed)
     geared = ["revolute", "helical", "cylindrical", "planar"] if flying else ["revolute", "helical"]
+    geared += ["prismatic"] * skew
     kinds = ["free", *rng.choice(geared, bodies - 1)] if flying else [*ALL, *(3 * geared)]
     tree = random_tree(rng, bodies, kinds, armature=not flying and bool(rng.integers(2)))
     model, full, shares = tree, tree, {}
     for i in range(rotors):
-        found = _drawn(rng, tree)
+        found = _drawn(rng, tree, skew)
         while flying and (found is None or found[2] == "world"):
-            found = _drawn(rng, tree)
+            found = _drawn(rng, tree, skew)
         if found is None:
             continue
         joint, on, carrier, u = found
@@ -210,7 +213,7 @@ def _way(tree: Model, joint: str, on: str) -> np.ndarray:
     return u if on != "parent" else body.placement.rotation @ u
 
 
-def _drawn(rng: Rng, tree: Model) -> tuple[str, Any, str, np.ndarray] | None:
+def _drawn(rng: Rng, tree: Model, skew: bool) -> tuple[str, Any, str, np.ndarray] | None:
     """A joint, where its rotor sits, and an axis that it may have."""
     k = int(rng.integers(tree.n_bodies))
     body = tree.body(tree.body_names[k])
@@ -218,7 +221,7 @@ def _drawn(rng: Rng, tree: Model) -> tuple[str, Any, str, np.ndarray] | None:
     carrier = {"parent": body.parent, "child": body.name, "world": "world"}[on]
     if body.joint.kind not in GEARED:
         return None
-    still = carrier == "world" or not _turns(tree, carrier)
+    still = skew or carrier == "world" or not _turns(tree, carrier)
     if body.joint.kind == "prismatic" and not still:
         return None
     if still and (body.joint.kind == "prismatic" or rng.integers(2)):

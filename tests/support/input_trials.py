@@ -18,8 +18,11 @@ import numpy as np
 
 import phipsi as pp
 from phipsi import operators as ops
+from phipsi.algorithms.constrained.stages import Stages
 
 BAD = (np.nan, np.inf, -np.inf)
+# Public modules whose functions are tried like those at the top.
+SPACES = (pp.sensitivities, pp.diagonal_dynamics, pp.identification)
 SKIPPED = {"identify", "simulate", "inverse_kinematics"}  # have rows of their own below
 
 
@@ -51,7 +54,7 @@ class Case:
         a[index] = value
         try:
             found = self.run(**{name: a})
-        except pp.PhipsiError as e:
+        except pp.errors.PhipsiError as e:
             return "" if not self.masks else f"raises {e}"
         except Exception as e:
             return f"{type(e).__name__}: {e}"
@@ -96,7 +99,8 @@ def functions_of_models(model: pp.Model, label: str, batch: tuple[int, ...] = ()
     given = {"points": points, "frames": points, "prescribed": [model.joint_names[-1]]}
     given |= {"dt": 0.01, "steps": 2, "final": lambda q, v: ((v * v).sum(-1), None, 2 * v)}
     at, out = states(model, batch), []
-    public = vars(pp.sensitivities) | {name: getattr(pp, name) for name in pp.__all__}
+    public = {n: f for place in SPACES for n, f in vars(place).items()}
+    public |= {name: getattr(pp, name) for name in pp.__all__}
     for name, f in public.items():
         if not inspect.isfunction(f) or name in SKIPPED or name.startswith("_"):
             continue
@@ -131,7 +135,7 @@ def methods(model: pp.Model) -> list[Case]:
     last = model.joint_names[-1]
     out.append(Case("with_locked", lambda q: model.with_locked([last], q), {"q": q}))
     out.append(Case("with_gravity", model.with_gravity, {"gravity": np.array([0.0, 0, -9.8])}))
-    pi = pp.inertial_parameters(model)
+    pi = pp.identification.inertial_parameters(model)
     out.append(Case("with_parameters", model.with_inertial_parameters, {"parameters": pi}))
     arm = pp.examples.seven_joint_arm()
     for name in ("to_pinocchio", "to_mujoco", "to_drake", "from_pinocchio", "from_mujoco"):
@@ -139,7 +143,7 @@ def methods(model: pp.Model) -> list[Case]:
         out.append(Case(name, _bound(getattr(pp.conventions, name), arm, {}), arrays))
     out.append(Case("simulate", lambda **a: pp.simulate(model, **a, duration=0.01), {
         "q0": model.neutral(), "v0": v}))  # fmt: skip
-    target = pp.body_poses(arm, np.full(7, 0.3))[-1]
+    target = pp.poses(arm, np.full(7, 0.3))[-1]
     name = arm.body_names[-1]
 
     def reach(q0: Any, rest: Any, target: Any) -> Any:
@@ -147,10 +151,10 @@ def methods(model: pp.Model) -> list[Case]:
 
     out.append(Case("inverse_kinematics", reach, {
         "q0": np.zeros(7), "rest": np.zeros(7), "target": target}))  # fmt: skip
-    base = pp.base_parameters(pp.examples.planar_arm(2))
+    base = pp.identification.base_parameters(pp.examples.planar_arm(2))
     samples = np.random.default_rng(0).standard_normal((3, 12, 2))
     tau = pp.inverse_dynamics(base.model, *samples)
-    out.append(Case("identify", lambda **a: pp.identify(base, **a), {
+    out.append(Case("identify", lambda **a: pp.identification.identify(base, **a), {
         "q": samples[0], "v": samples[1], "vdot": samples[2], "tau": tau,
         "noise": np.ones(2)}))  # fmt: skip
     return [*out, *_of_systems(), *_of_grasps(), *_of_control(model)]
@@ -158,10 +162,10 @@ def methods(model: pp.Model) -> list[Case]:
 
 def _of_control(mixed: pp.Model) -> list[Case]:
     """References, gains, weights, and what evaluates or proves without a program."""
-    r, c, arm = pp.references, pp.controllers, pp.examples.planar_arm(2)
+    r, c, arm = pp.control, pp.control, pp.examples.planar_arm(2)
     ones, o = np.ones(2), np.zeros(2)
     line = pp.linearize(arm, [-np.pi / 2, 0.0])
-    base = pp.base_parameters(arm)
+    base = pp.identification.base_parameters(arm)
     at, X = states(mixed), np.eye(4)
     table: dict[str, tuple[Callable[..., Any], dict[str, np.ndarray]]] = {
         "Constant": (lambda q: r.Constant(arm, q), {"q": o}),
@@ -207,9 +211,9 @@ def _of_systems() -> list[Case]:
         "with_locked": (lambda s, q: s.with_locked(["joint1"], q), {"q": q}),
         "constraint_impulse": (pp.constraint_impulse, {"q": q, "v": o, "rates": rows}),
         "delassus_matrix": (pp.delassus_matrix, {"q": q}),
-        "stages": (lambda s, **a: pp.Stages().dynamics(s, **a), loads),
+        "stages": (lambda s, **a: Stages().dynamics(s, **a), loads),
         "stages, impulse": (
-            lambda s, **a: pp.Stages().impulse(s, **a), {"q": q, "v": o, "rates": rows}),
+            lambda s, **a: Stages().impulse(s, **a), {"q": q, "v": o, "rates": rows}),
         "residual": (pp.System.residual, {"q": q}),
         "jacobian": (pp.System.jacobian, {"q": q}),
         "bias": (pp.System.bias, {"q": q, "v": o}),

@@ -13,7 +13,7 @@ from random_models import ALL, Rng, model_from_parents, random_pose, random_rota
 from random_systems import admissible
 
 import phipsi as pp
-from phipsi import contacts
+from phipsi import grasping
 from phipsi.spatial import skew, so3_exp
 
 KINDS = ("Rigid", "Edge", "Point", "SoftFinger")
@@ -22,7 +22,7 @@ FREE = {"Rigid": 0, "Edge": 1, "Point": 3, "SoftFinger": 2}
 
 def random_grasp(
     seed: int, kinds, *, joints=ALL, length: int = 4, least: int = 7, **options
-) -> tuple[pp.Grasp, np.ndarray, np.ndarray]:
+) -> tuple[pp.grasping.Grasp, np.ndarray, np.ndarray]:
     """Chains of bodies with at least `least` rates, one per contact, that hold a free body.
 
     Returns the grasp, and a state on its constraints.
@@ -43,7 +43,7 @@ def random_grasp(
             break
     thing = f"b{n - 1}"
     q = model.random_configuration(rng)
-    grasp = pp.Grasp(
+    grasp = pp.grasping.Grasp(
         model,
         object=thing,
         contacts=[
@@ -54,9 +54,9 @@ def random_grasp(
     return grasp, q, admissible(grasp, q, rng)
 
 
-def contact(model: pp.Model, q, kind: str, finger: str, thing: str, rng: Rng) -> contacts.Contact:
+def contact(model: pp.Model, q, kind: str, finger: str, thing: str, rng: Rng) -> grasping.Contact:
     """A contact that is closed at q, turned by what it leaves free."""
-    poses = dict(zip(model.body_names, pp.body_poses(model, q), strict=True))
+    poses = dict(zip(model.body_names, pp.poses(model, q), strict=True))
     X_finger = random_pose(rng)
     angle = rng.uniform(0, 2 * np.pi)
     axis = np.array([np.cos(angle), np.sin(angle), 0.0])
@@ -70,18 +70,18 @@ def contact(model: pp.Model, q, kind: str, finger: str, thing: str, rng: Rng) ->
     X_object = pp.Pose(where[:3, :3] @ turn.T, where[:3, 3])
     ends = {"name": f"on {finger}", "finger": (finger, X_finger), "object": (thing, X_object)}
     if kind == "Rigid":
-        return contacts.Rigid(**ends)
+        return grasping.Rigid(**ends)
     if kind == "Edge":
-        return contacts.Edge(axis, friction=0.7, half_length=0.1, torsion=0.03, **ends)
+        return grasping.Edge(axis, friction=0.7, half_length=0.1, torsion=0.03, **ends)
     if kind == "Point":
-        return contacts.Point(0.6, **ends)
-    return contacts.SoftFinger(0.6, 0.02, **ends)
+        return grasping.Point(0.6, **ends)
+    return grasping.SoftFinger(0.6, 0.02, **ends)
 
 
 class Plain:
     """The quantities of 88-11 Part II at one state, dense, in world axes."""
 
-    def __init__(self, grasp: pp.Grasp, q, v) -> None:
+    def __init__(self, grasp: pp.grasping.Grasp, q, v) -> None:
         model = grasp.model
         rates = grasp.object_rates
         arms = np.setdiff1d(np.arange(model.nv), rates)
@@ -94,7 +94,7 @@ class Plain:
         self.c = pp.bias_forces(model, q, v)[arms]
         drift = pp.jacobian_dot_v(model, q, v, points).reshape(-1)
         self.Jdot_v = drift
-        pose = dict(zip(model.body_names, pp.body_poses(model, q), strict=True))
+        pose = dict(zip(model.body_names, pp.poses(model, q), strict=True))
         thing = grasp.object[0]
         X = pose[thing]
         R, x = X[:3, :3], X[:3, 3]
@@ -109,7 +109,7 @@ class Plain:
         g = m * np.asarray(model.gravity)
         self.b_C = np.concatenate([np.cross(w, J_C @ w), m * np.cross(w, np.cross(w, p))])
         self.b_C -= np.concatenate([np.cross(p, g), g])
-        at = pp.frame_poses(model, q, points)[:, :3, 3]
+        at = pp.poses(model, q, points)[:, :3, 3]
         arm = at - x
         self.A = np.vstack([np.block([[np.eye(3), np.zeros((3, 3))], [-skew(a), np.eye(3)]])
                             for a in arm])  # fmt: skip

@@ -85,7 +85,7 @@ def random_constraint(model: pp.Model, q, kind: str, name: str, rng) -> c.Constr
     w = np.cross(u, random_axis(rng))
     w = w / np.linalg.norm(w) + 0.3 * u
     moved = displaced(kind, u, w / np.linalg.norm(w), rng)
-    poses = {n: X for n, X in zip(model.body_names, pp.body_poses(model, q), strict=True)}
+    poses = {n: X for n, X in zip(model.body_names, pp.poses(model, q), strict=True)}
     poses["world"] = np.eye(4)
     where = np.linalg.inv(poses[b]) @ poses[a] @ X_a.matrix @ moved.matrix
     X_b = pp.Pose(where[:3, :3], where[:3, 3])

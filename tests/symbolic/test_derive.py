@@ -187,13 +187,13 @@ def test_a_change_inside_a_letter_that_is_more_than_its_identity_is_noticed():
         replace(found, steps=tuple(steps)).check()
 
 
-W = pp.operator("W", "motions -> forces", {"link": 2.0}, symmetric=True)
-WHITEN = pp.operator("U1", "efforts -> forces", parse("psi K"), source="own")
+W = pp.own.operator("W", "motions -> forces", {"link": 2.0}, symmetric=True)
+WHITEN = pp.own.operator("U1", "efforts -> forces", parse("psi K"), source="own")
 OWN = [
     W,
     WHITEN,
-    pp.operator("U2", "efforts -> efforts", parse("I - H U1", own=[WHITEN])),
-    pp.operator("S1", "motions -> forces", recursion="S1 = W + E_phi S1 E_phi*", own=[W]),
+    pp.own.operator("U2", "efforts -> efforts", parse("I - H U1", own=[WHITEN])),
+    pp.own.operator("S1", "motions -> forces", recursion="S1 = W + E_phi S1 E_phi*", own=[W]),
 ]
 
 

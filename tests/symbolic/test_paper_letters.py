@@ -62,7 +62,7 @@ def test_unknown_letters_are_answered_with_their_name_here(text: str, said: str)
     assert explain_letter("no such letter", pp.operators.VOCABULARY) == ""
 
 
-C = pp.operator("C", "rates -> efforts", 0.5)  # the papers' C is a bias
+C = pp.own.operator("C", "rates -> efforts", 0.5)  # the papers' C is a bias
 READERS = {
     "Identity": lambda text, **how: pp.Identity(text, text, **how).sides[0],
     "prove": lambda text, **how: pp.prove(

@@ -51,7 +51,7 @@ from phipsi.operators import (
     v,
     vdot,
 )
-from phipsi.operators.own_operators import operator, scalar
+from phipsi.operators.own import operator, scalar
 
 Pair = tuple[Expr, Expr]
 
@@ -248,7 +248,7 @@ FORMS: dict[str, Callable[[Expr, bool], Pair]] = {
 
 
 @cache
-def closed_form(name: str | None, external: bool, prescribed: bool) -> Pair:
+def forward_with_rows(name: str | None, external: bool, prescribed: bool) -> Pair:
     """(v̇, f) of a form, None being the one that is rewritten freely.
 
     `external`: with forces f_ext on the bodies; `prescribed`: with Udot as an input.

@@ -265,8 +265,9 @@ class ArrayArithmetic:
             return self.model.joints[k].nq
         if size in ("b", "B", "m"):
             at = k if size == "b" else self.model.parent[k]
-            modes = self.model.modes[at] if at >= 0 else 0
-            return modes if size == "m" else 6 + modes
+            if size == "m":
+                return self.model.modes[at] if at >= 0 else 0
+            return 6 + (self.model.more_rows[at] if at >= 0 else 0)
         if size == "c":
             return self.inputs["columns"].shape[0]
         if size.startswith("all:"):

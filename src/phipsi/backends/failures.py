@@ -14,6 +14,7 @@ import numpy as np
 from phipsi.errors import InputError, PhipsiWarning, SingularHingeError, SingularMatrixError
 from phipsi.model.closure_names import named
 from phipsi.model.closures import ClosureSet
+from phipsi.model.deflections import bent_too_far
 from phipsi.model.model import Model
 from phipsi.model.scalars import NUMPY_OPS
 
@@ -104,14 +105,29 @@ def warn_of_doubts(status: np.ndarray, closures: ClosureSet | None) -> None:
     )
 
 
-def error_of(failure: Failure, model: Model, closures: ClosureSet | None = None) -> Exception:
-    """The exception for the first failing element; `closures` of a system, to name its loops."""
+def error_of(
+    failure: Failure,
+    model: Model,
+    closures: ClosureSet | None = None,
+    q: np.ndarray | None = None,
+) -> Exception:
+    """The exception for the first failing element; `closures` of a system, to name its loops.
+
+    `q` (nq,), if it is known, of that element: bodies that are bent too far are named.
+    """
     index = tuple(int(i) for i in np.argwhere(failure.mask)[0]) if failure.mask.ndim else ()
     where = f"\n(element {list(index)} of the batch)" if index else ""
     value = failure.value[index]
     if failure.code == HINGE:
         scale = None if failure.scale is None else failure.scale[index]
-        return SingularHingeError(singular_hinge_text(model, failure.body, value, scale) + where)
+        text = singular_hinge_text(model, failure.body, value, scale)
+        bent = ""
+        if model.is_flexible and q is not None and q.dtype != object:
+            bent = bent_too_far(model, q, model.tree.subtree(failure.body))
+        if bent:
+            first = text.splitlines()[0].rstrip(":")
+            return SingularHingeError(f"{first}.\n{bent}{where}")
+        return SingularHingeError(text + where)
     if failure.code == BLOCK:
         name = model.body_names[failure.body]
         return SingularMatrixError(
@@ -193,8 +209,11 @@ def singular_hinge_text(
     kind = model.joints[body].kind
     outboard = [model.body_names[i] for i in model.tree.subtree(body)]
     shown = ", ".join(repr(b) for b in outboard[:6]) + (", …" if len(outboard) > 6 else "")
+    modes = model.modes[body]
+    width = model.joints[body].nv - modes
     number = f"{d.item():.3g}" if d.size == 1 else "\n" + np.array2string(d, prefix="    ")
-    width = model.joints[body].nv
+    if modes and d.size > 1:
+        number = f"[… of {len(d)} rates], its diagonal {np.diag(d)[:width]} and then {modes} modes"
     armature = "1e-4" if width == 1 else str((1e-4,) * width)
     largest = 0.0 if scale is None else float(np.max(scale, initial=0.0))
     if np.diagonal(d).min(initial=np.inf) > 0 and HINGE_TOLERANCE * largest > 0:
@@ -213,9 +232,16 @@ def singular_hinge_text(
         f"    D = H P H* + Jr = {number}   (kg·m² or kg, in the joint's own directions)\n"
         f"Every body outboard of it — {shown} — together has no inertia in a direction in which "
         f"the joint can move.\n"
+        f"{_OF_BEAMS if modes else ''}"
         f"Give one of them inertia, or give the joint rotor inertia:\n"
         f"    model.with_body({name!r}, armature={armature})"
     )
+
+
+_OF_BEAMS = (
+    "A beam has inertia about its own axis only with rotary_inertia=…, and modes of a clamped beam "
+    "nearly contain its rotation at the root.\n"
+)
 
 
 def _rounded_up(least: float, width: int) -> str:

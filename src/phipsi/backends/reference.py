@@ -160,7 +160,7 @@ def error_at(
     scale = first.scale
     scale = None if scale is None else np.broadcast_to(scale, (*batch, *scale.shape))
     failure = Failure(first.code, first.body, first.what, mask, value, scale)
-    return error_of(failure, program.model, program.closures)
+    return error_of(failure, program.model, program.closures, one.get("q"))
 
 
 # ---- one evaluation ------------------------------------------------------------------------------

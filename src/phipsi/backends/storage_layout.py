@@ -22,7 +22,7 @@ def space_size(space: Space, model: Model, points: PointSet) -> int:
     """Number of scalars in a vector of the space."""
     counts = {
         "joint": model.nv,
-        "body": 6 * model.n_bodies + sum(model.modes),
+        "body": 6 * model.n_bodies + sum(model.more_rows),
         "parameter": 10 * model.n_bodies,
         "point": 6 * len(points),
         "row": row_count(points),
@@ -41,7 +41,7 @@ def space_blocks(space: Space, model: Model, points: PointSet) -> list[slice]:
     """Rows of every block of a space in a dense matrix."""
     if space.index == "joint":
         return list(model.v_slices)
-    if space.index == "body" and model.is_flexible:
+    if space.index == "body" and model.has_more_rows:
         return body_slices(model)
     bodies, rows = model.n_bodies, row_count(points)
     counts = {"body": bodies, "parameter": bodies, "point": len(points), "row": rows, "world": 1}
@@ -51,7 +51,7 @@ def space_blocks(space: Space, model: Model, points: PointSet) -> list[slice]:
 
 def body_slices(model: Model) -> list[slice]:
     """Rows of every body in a dense matrix: six, and one for each mode."""
-    ends = list(accumulate((6 + n for n in model.modes), initial=0))
+    ends = list(accumulate((6 + n for n in model.more_rows), initial=0))
     return [slice(a, b) for a, b in pairwise(ends)]
 
 
@@ -60,7 +60,7 @@ def body_width(model: Model) -> int:
 
     Rows of modes that a body does not have are zero. Motions and forces have six numbers.
     """
-    return 6 + max(model.modes, default=0)
+    return 6 + max(model.more_rows, default=0)
 
 
 def vector_shape(space: Space, model: Model, points: PointSet) -> tuple[int, ...]:
@@ -155,7 +155,7 @@ def read_input(a: Array, x: Field, k: int, model: Model) -> Array:
     hinge = model.v_slices[k] if "r" in (rows, cols) else slice(0)
     width = hinge.stop - hinge.start if "r" in (rows, cols) else 0
     if "b" in (rows, cols):
-        return _read_body(a, rows, cols, k, hinge, 6 + model.modes[k])
+        return _read_body(a, rows, cols, k, hinge, 6 + model.more_rows[k])
     if x.type.domain is Domain.WORLD:
         return a[..., None, None] if rows == "1" else a[..., None] if cols == "1" else a
     if x.type.domain is Domain.ROW:

@@ -155,8 +155,11 @@ def swaps(A: Expr, x: Expr) -> list[tuple[Expr, Expr]]:
     if flipped:  # with two open directions there is no operator
         name = form.adjoint if core.name == form.applied else form.applied
         flat = [(z, with_arguments(name, x, *others, hole=place).T)]
-        both = form.twice and len(others) == 1  # the order of the two directions does not matter
-        return [*flat, (others[0], with_arguments(form.twice, z, x))] if both else flat
+        if not form.twice:
+            return flat
+        rest = [(y, (*others[:i], *others[i + 1 :])) for i, y in enumerate(others)]
+        # the order of directions does not matter
+        return flat + [(y, with_arguments(form.twice, z, x, *more)) for y, more in rest]
     directions = (*others[:place], x, *others[place:])
     whole = with_arguments(form.change, *directions)
     out = [(z, whole if core.name == form.applied else whole.T)]

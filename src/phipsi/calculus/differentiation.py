@@ -54,9 +54,9 @@ def diff(
     """Differentiate an expression; the result is an expression of the same algebra.
 
     `wrt` is "q", "v", "vdot", "tau", "f_ext", "f0", or "inertia" for the ten inertial parameters of
-    every body (the order of `pp.inertial_parameters`), or a vector, scalar or operator of your own
-    that is in the expression, by its name or itself; an operator changes along an operator between
-    the same spaces. Derivatives by q are along the joint rates,
+    every body (the order of `pp.identification.inertial_parameters`), or a vector, scalar or
+    operator of your own that is in the expression, by its name or itself; an operator changes along
+    an operator between the same spaces. Derivatives by q are along the joint rates,
     nv of them, never along components of quaternions: ``gdot = diff(g, "q") @ v`` for every g(q).
 
     - A vector gives an operator from the space of the variable: ``diff(y, "q") @ dq`` is the change
@@ -152,7 +152,7 @@ def _operator_change(X: Expr, along: Expr | str | None) -> Expr:
     raise SpaceError(
         f"{X} is an operator, and changes along {'a symmetric' if symmetric else 'a memoryless'} "
         f"operator {check.signature(X)}, not {'without along=' if found is None else found}:\n"
-        f"    dX = pp.operator('dX', '{X.takes.name} -> {X.gives.name}', …{words})\n"
+        f"    dX = pp.own.operator('dX', '{X.takes.name} -> {X.gives.name}', …{words})\n"
         f"    pp.diff(expr, {X.name!r}, along=dX)\n"
         f"The gradient by all its blocks is pp.vjp(expr, model, {X.name!r})"
     )
@@ -276,7 +276,7 @@ def vjp(
     names = tuple(name.name if isinstance(name, Expr) else name for name in names)
     if not names:
         raise InputError("say by what to differentiate: pp.vjp(expr, model, ('q', 'v'))")
-    modal = bool(getattr(model, "is_flexible", False))
+    modal = bool(getattr(model, "has_more_rows", False))
     gradients = tuple(gradient(expr, name, modal) for name in names)
     modes = ["blocks" if variable_operator(name, expr) else "apply" for name in names]
     single = isinstance(wrt, (str, Expr))

@@ -9,7 +9,7 @@ from typing import Any, final
 
 import numpy as np
 
-from phipsi.algorithms.forms import closed_form
+from phipsi.algorithms.forms import forward_with_rows
 from phipsi.compiler import compile
 from phipsi.contact.contact_rows import IMPULSES
 from phipsi.errors import LawError, did_you_mean
@@ -253,7 +253,7 @@ class Wiring:
                 known[node] = total
                 continue
             self.given(name, "result", node.shape)
-            f = closed_form(None, made.loads is not None, False)[1]
+            f = forward_with_rows(None, made.loads is not None, False)[1]
             forms.append((name, f if name == "constraint_loads" else -(J.T @ (A.T @ f))))
         if forms:
             operands = {"tau": total} if made.loads is None else {"tau": total, "f_ext": made.loads}

@@ -42,10 +42,11 @@ from phipsi.constraints.couplings import (
     Screw,
 )
 from phipsi.constraints.general_rows import Rows
+from phipsi.constraints.graph_joints import GraphJoint
 from phipsi.constraints.motors import Motor
 
 __all__ = [
     "Belt", "Cam", "Constraint", "Coupling", "Cylindrical", "Differential", "Distance", "End",
-    "Gear", "Motor", "Planar", "Planetary", "PointOnLine", "Prismatic", "RackPinion", "Revolute",
-    "Rows", "Screw", "Spherical", "Universal", "Weld", "z_along",
+    "Gear", "GraphJoint", "Motor", "Planar", "Planetary", "PointOnLine", "Prismatic", "RackPinion",
+    "Revolute", "Rows", "Screw", "Spherical", "Universal", "Weld", "z_along",
 ]  # fmt: skip

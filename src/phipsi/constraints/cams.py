@@ -35,7 +35,8 @@ class Cam(Constraint):
     time last. It is written in plain arithmetic and NumPy's functions, as laws are (np.where
     instead of if), and is recorded once: rows and their rates are its derivatives, so it must
     have two that are continuous. Joints are revolute, prismatic or helical, at most six of them.
-    The multiplier f of the row acts on each joint as the effort −f · ∂law/∂q.
+    The multiplier f of the row acts on each joint as the effort −f · ∂law/∂q, and on its bearings
+    not at all: where the surfaces touch is not known, so `joint_reactions` has no side force.
 
     `clock` names a joint made by `ModelBuilder.add_clock`; a system drives it at rate 1.
 

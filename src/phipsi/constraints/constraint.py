@@ -99,7 +99,7 @@ def resolved_point(model: Model, point: Any, who: str) -> tuple[int, Pose]:
 def check_rigid_sides(model: Model, k: int, who: str) -> None:
     """Raise a ModelError if the joint of body k is on a flexible body, or on a port of one."""
     hinge = model.joints[k]
-    if not isinstance(hinge, FlexibleHinge):
+    if not isinstance(hinge, FlexibleHinge) or not (hinge.modes or hinge.port_modes):
         return
     fix = "builder.add_body('hub', joint=…)     # the flexible body is welded to it"
     if hinge.port is not None:

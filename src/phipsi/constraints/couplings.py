@@ -300,7 +300,8 @@ class Gear(Relations):
     the ring is `internal`.
 
     With the `module`, m of pitch diameter per tooth, and the `pressure_angle` (rad),
-    `joint_reactions` has the forces of the teeth on both shafts. Their distance must fit.
+    `joint_reactions` has the forces of the teeth on both shafts. Their distance must fit. Without
+    them, and of bevel wheels, it has the efforts only: bearings carry more than it says.
 
     >>> import phipsi as pp
     >>> shaft, b = pp.SpatialInertia(1.0, (0, 0, 0), 0.1), pp.ModelBuilder(gravity=(0, 0, 0))
@@ -393,7 +394,8 @@ class Planetary(Relations):
     z_sun (q_sun − q_carrier) + z_ring (q_ring − q_carrier) = 0, with `teeth` (sun, ring). With a
     `planet`, a joint on the carrier's body, a second row turns it with the sun; its number of teeth
     is (z_ring − z_sun)/2. One of the three shafts may be left out by locking it: a joint that is
-    held still (`with_locked`, or welded into the housing and not named: `ring=None`).
+    held still (`with_locked`, or welded into the housing and not named: `ring=None`). Shafts get
+    efforts only; the forces of planets that are spaced evenly cancel there, that of one does not.
 
     >>> import phipsi as pp
     >>> gear = pp.constraints.Planetary(
@@ -463,7 +465,7 @@ class Differential(Relations):
     """Bevel differential: the carrier turns with the mean of the two side shafts: 1 row.
 
     q_left + q_right = 2 q_carrier, the three joints coaxial on one housing; joints whose axes point
-    the other way count negative.
+    the other way count negative. Shafts get efforts only, not the thrust of the bevel wheels.
 
     >>> import phipsi as pp
     >>> axle = pp.constraints.Differential(name="axle", left="wl", right="wr", carrier="cage")
@@ -556,7 +558,8 @@ class Belt(Relations):
     """A belt or chain without slip around pulleys on parallel shafts of one body: n − 1 rows.
 
     `radii` (m) of the `pulleys`, in the same order; a negative radius: the pulley touches the
-    belt's back and turns against the first one. A crossed belt is a negative radius too.
+    belt's back and turns against the first one. A crossed belt is a negative radius too. Shafts get
+    efforts only: `joint_reactions` has no tension of the belt, which depends on how tight it is.
 
     >>> import phipsi as pp
     >>> belt = pp.constraints.Belt(name="belt", pulleys=("motor", "drum"), radii=(0.02, 0.1))

@@ -43,9 +43,7 @@ def cone_function(
         e,
         "cones",
         (tuple(kinds), tolerance),
-        lambda inner, args: _Attempts(
-            module, inner, args, [KINDS[x] for x in kinds], tolerance
-        ).write(),
+        lambda inner, args: _Attempts(inner, args, [KINDS[x] for x in kinds], tolerance).write(),
     )
 
 
@@ -54,15 +52,10 @@ class _Attempts(ConeLanes):
     """Attempts one after the other, in the order of `ATTEMPTS`."""
 
     def __init__(
-        self,
-        module: ir.Module,
-        e: Emitter,
-        args: Sequence[Any],
-        kinds: Sequence[Kind],
-        tolerance: float,
+        self, e: Emitter, args: Sequence[Any], kinds: Sequence[Kind], tolerance: float
     ) -> None:
         super().__init__(e, args, kinds)
-        self.module, self.tolerance = module, tolerance
+        self.tolerance = tolerance
         self.kept_y, self.best_y = self.vectors[14:16]
         self.newton, self.interior = NewtonCode(self, tolerance), InteriorCode(self)
 
@@ -79,7 +72,7 @@ class _Attempts(ConeLanes):
             self.table([x.size for x in ATTEMPTS]),
             self.table([x.eps for x in ATTEMPTS]),
         )
-        flags = word_table(self.module, [(x.size > 0) + 2 * x.again for x in ATTEMPTS])
+        flags = word_table(self.b.module, [(x.size > 0) + 2 * x.again for x in ATTEMPTS])
         first, end, zero = CONVEX.start, CONVEX.stop, e.constant(0.0)
 
         def goes_on() -> Any:

@@ -14,6 +14,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from phipsi.backends.native.pipeline import sources_digest
 from phipsi.backends.native.text import llvm_text as ir
 from phipsi.backends.native.text.lane_arithmetic import (
     I64,
@@ -72,17 +73,19 @@ def cone_routine(
 ) -> ir.Function:
     """A function of the module with `ARGUMENTS`, written once for its key: write(emitter, args)."""
     digest = hashlib.sha256(repr(key).encode()).hexdigest()[:16]
-    name = f"phipsi_{what}_{digest}_{e.lanes}"
-    known = module.globals.get(name)
-    if known is not None:
-        return known
-    function = ir.Function(module, ir.FunctionType(ir.VOID, ARGUMENTS), name)
-    function.linkage = "internal"
-    inner = e.like()
-    inner.builder = function.begin()
-    write(inner, function.args)
-    inner.builder.ret_void()
-    return function
+    name, kind = f"phipsi_{what}_{digest}_{e.lanes}", ir.FunctionType(ir.VOID, ARGUMENTS)
+    depends = f"{key} {e.fused} {e.number.name} {sources_digest('contact')}"
+
+    def begin(module: ir.Module) -> ir.Function:
+        function = ir.Function(module, kind, name)
+        function.linkage = "internal"
+        inner = e.like()
+        inner.builder = function.begin()
+        write(inner, function.args)
+        inner.builder.ret_void()
+        return function
+
+    return module.part(name, depends, kind, begin)
 
 
 def profile_of(m: Numbers, contacts: Any, k: Any, n: Any) -> tuple[Any, Any]:

@@ -65,7 +65,7 @@ class ComputedTorque:
     `inverse_dynamics`. Position errors are linear and decoupled exactly; rotations of spherical and
     free joints are compared on the manifold (`phipsi.control.tracking.Tracking` says how).
 
-    **Arguments:** `reference`, a function t → (q, v, vdot) such as `references.JointPath`, or a
+    **Arguments:** `reference`, a function t → (q, v, vdot) such as `JointPath`, or a
     configuration (nq,) to hold; `kp` (1/s²) and `kd` (1/s), numbers or one per rate; critically
     damped for kd = 2 √kp; `compensate_damping`, whether to supply what viscous damping of the
     joints, `model.damping`, takes away; for simulations and machines that have it; `actuated`,
@@ -80,7 +80,7 @@ class ComputedTorque:
 
     >>> import phipsi as pp
     >>> arm = pp.examples.planar_arm(1)
-    >>> control = pp.controllers.ComputedTorque(arm, [0.0], kp=100, kd=20)
+    >>> control = pp.control.ComputedTorque(arm, [0.0], kp=100, kd=20)
     >>> control(0.0, [0.0], [0.0])            # on the reference: gravity is left
     array([4.905])
     """
@@ -145,7 +145,7 @@ class PDGravity:
 
     >>> import phipsi as pp
     >>> arm = pp.examples.planar_arm(1)
-    >>> pp.controllers.PDGravity(arm, [0.1], kp=50, kd=5)(0.0, [0.0], [0.0])
+    >>> pp.control.PDGravity(arm, [0.1], kp=50, kd=5)(0.0, [0.0], [0.0])
     array([9.905])
     """
 
@@ -201,7 +201,7 @@ class Saturated:
 
     >>> import phipsi as pp
     >>> arm = pp.examples.planar_arm(1)
-    >>> weak = pp.controllers.Saturated(lambda t, q, v: [9.0], arm, efforts=5.0)
+    >>> weak = pp.control.Saturated(lambda t, q, v: [9.0], arm, efforts=5.0)
     >>> weak(0.0, [0.0], [0.0])
     array([5.])
     """

@@ -17,7 +17,7 @@ from phipsi.algorithms.dynamics.driven import Drives
 from phipsi.algorithms.forms import BIAS_FORCES
 from phipsi.constraints.motors import Motor
 from phipsi.control.compiled_control import Response, called, joint_rates
-from phipsi.control.constrained_solve import RowEquations
+from phipsi.control.row_equations import RowEquations
 from phipsi.errors import ConvergenceError, InputError
 from phipsi.laws.trace import Traced
 from phipsi.model.mechanisms import mechanism_of

@@ -17,7 +17,7 @@ from phipsi.algorithms.constrained.assembly import (
 from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
 from phipsi.algorithms.constrained.system import System
 from phipsi.control.compiled_control import StopWhere, called
-from phipsi.control.constrained_solve import RowEquations
+from phipsi.control.row_equations import RowEquations
 from phipsi.errors import InputError
 from phipsi.laws.calls import call
 from phipsi.laws.trace import Traced, as_node

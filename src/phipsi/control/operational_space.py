@@ -84,7 +84,7 @@ class OperationalSpace:
     counts the calls, and `conditioning(q)` measures the distance.
 
     **Arguments:** `frame`, a body, a frame or (name, offset in m); `reference`, a function t →
-    (pose (4, 4), velocity (6), acceleration (6)) such as `references.CartesianPath`, or a `Pose`,
+    (pose (4, 4), velocity (6), acceleration (6)) such as `CartesianPath`, or a `Pose`,
     (4, 4) or position (3,) to hold; `kp` (1/s²), `kd` (1/s), numbers or one per direction of the
     task; `components`, "pose", "position", "rotation", or indices of [ω; v] in world axes, such as
     (3, 4) for x and y; `null_space`, a controller ``(t, q, v) -> τ₀`` such as `PDGravity`, by
@@ -97,8 +97,8 @@ class OperationalSpace:
 
     >>> import phipsi as pp
     >>> arm = pp.examples.planar_arm(3)
-    >>> rest = pp.controllers.PDGravity(arm, [0.5, 0.5, 0.5], kp=20, kd=5)
-    >>> control = pp.controllers.OperationalSpace(
+    >>> rest = pp.control.PDGravity(arm, [0.5, 0.5, 0.5], kp=20, kd=5)
+    >>> control = pp.control.OperationalSpace(
     ...     arm, "tip", (1.5, 1.5, 0), kp=100, kd=20, components=(3, 4), null_space=rest
     ... )
     >>> control(0.0, [0.3, 0.6, 0.9], [0.0, 0.0, 0.0]).shape

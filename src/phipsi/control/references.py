@@ -79,7 +79,7 @@ class Constant:
 
     >>> import phipsi as pp
     >>> arm = pp.examples.planar_arm(2)
-    >>> pp.references.Constant(arm, [0.1, 0.2])(3.0).v
+    >>> pp.control.Constant(arm, [0.1, 0.2])(3.0).v
     array([0., 0.])
     """
 
@@ -116,7 +116,7 @@ class JointPath:
     **Source:** Flash and Hogan 1985, J. Neuroscience 5 (minimum jerk).
 
     >>> import phipsi as pp
-    >>> path = pp.references.JointPath(pp.examples.planar_arm(1), [[0.0], [1.0]], [0.0, 2.0])
+    >>> path = pp.control.JointPath(pp.examples.planar_arm(1), [[0.0], [1.0]], [0.0, 2.0])
     >>> path(1.0)
     JointState(q=array([0.5]), v=array([0.9375]), vdot=array([0.]))
     """
@@ -193,7 +193,7 @@ class FourierPath:
     **Source:** Swevers et al. 1997, IEEE Trans. Robotics 13.
 
     >>> import phipsi as pp
-    >>> path = pp.references.FourierPath(pp.examples.planar_arm(1), [0.5], [[1.0]], [[0.0]], 6.0)
+    >>> path = pp.control.FourierPath(pp.examples.planar_arm(1), [0.5], [[1.0]], [[0.0]], 6.0)
     >>> path(0.0)
     JointState(q=array([0.5]), v=array([1.]), vdot=array([0.]))
     """
@@ -292,7 +292,7 @@ class ConstantPose:
     """Keep a frame at one pose, or at one position (3,) if the task is a position only.
 
     >>> import phipsi as pp
-    >>> pp.references.ConstantPose(pp.Pose(translation=(0, 0, 1)))(0.0).pose[:3, 3]
+    >>> pp.control.ConstantPose(pp.Pose(translation=(0, 0, 1)))(0.0).pose[:3, 3]
     array([0., 0., 1.])
     """
 
@@ -324,7 +324,7 @@ class CartesianPath:
     **Source:** Shoemake 1985, SIGGRAPH 19 (slerp).
 
     >>> import phipsi as pp
-    >>> line = pp.references.CartesianPath([(0, 0, 1), (0.2, 0, 1)], [0.0, 1.0])
+    >>> line = pp.control.CartesianPath([(0, 0, 1), (0.2, 0, 1)], [0.0, 1.0])
     >>> line(0.5).velocity
     array([0.   , 0.   , 0.   , 0.375, 0.   , 0.   ])
     """

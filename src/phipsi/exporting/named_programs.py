@@ -13,7 +13,7 @@ from phipsi.algorithms.forms import (
     FORWARD_DYNAMICS,
     GRAVITY_FORCES,
     INVERSE_DYNAMICS,
-    closed_form,
+    forward_with_rows,
 )
 from phipsi.backends.backend import SweepProgram
 from phipsi.backends.program import Program
@@ -104,7 +104,7 @@ def programs_named(
         _check_forces(model, name, found)
         form = found.expression
         if form is FORWARD_DYNAMICS and model.n_rows:
-            form = closed_form(None, False, False)[0]
+            form = forward_with_rows(None, False, False)[0]
         key = identifier("_".join([name, *(points or ())]))
         out[key] = compile(form, model, mode=found.mode, points=points, **options)
     return out
@@ -135,7 +135,7 @@ def name_of(program: Program) -> str:
 def _is(expressions: tuple[Expr, ...], modes: tuple[str, ...], found: Named) -> bool:
     forms = [found.expression]
     if found.expression is FORWARD_DYNAMICS:
-        forms.append(closed_form(None, False, False)[0])
+        forms.append(forward_with_rows(None, False, False)[0])
     return expressions in [(x,) for x in forms] and modes == (found.mode,)
 
 

@@ -16,8 +16,8 @@ class Form(NamedTuple):
 
     `change` is X' = Ẋ{d₁; …} itself. The others leave one direction open: `applied`{y; …} maps it
     to X' y, and `adjoint`{z; …} to X'* z. Directions are vectors of the space `along`; those of a
-    change of q are what `differential(x, d)` finds as the attribute `by` of d. If X is of second
-    degree, `twice`{y; z} is its constant second change z* Ẋ{d₁; d₂} y, an operator between the two.
+    change of q are what `differential(x, d)` finds as the attribute `by` of d. If their
+    order does not matter, `twice`{y; z; …} is z* Ẋ{d₁; d₂; …} y, an operator between the two.
     """
 
     change: str

@@ -48,12 +48,12 @@ class State:
 
     @property
     def poses(self) -> Array:
-        """X_WB (..., n, 4, 4) of every body, as `body_poses`."""
+        """X_WB (..., n, 4, 4) of every body, as `poses`."""
         return self._kinematics()[0]
 
     @property
     def velocities(self) -> Array:
-        """V (..., n, 6) of every body in body axes, as `body_velocities`."""
+        """V (..., n, 6) of every body in body axes, as `velocities`."""
         return self._kinematics()[1]
 
 

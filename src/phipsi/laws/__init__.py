@@ -1,3 +1,9 @@
-"""Laws: functions of users in plain arithmetic, traced to a graph that every backend runs."""
+"""Laws that are there: motors, PID, filters, networks, tables; `pp.law` makes your own.
 
-import phipsi.laws.numpy_functions  # noqa: F401  fills the tables of trace.py
+Laws are functions in plain arithmetic, traced to a graph that every backend runs.
+"""
+
+from phipsi.laws.numpy_functions import table
+from phipsi.laws.standard_laws import low_pass, motor, pid, policy
+
+__all__ = ["low_pass", "motor", "pid", "policy", "table"]

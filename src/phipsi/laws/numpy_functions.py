@@ -304,7 +304,7 @@ def table(x: ArrayLike, xs: ArrayLike, ys: ArrayLike, kind: str = "linear") -> A
     Numer. Anal. 17). **Returns:** the shape of `x`. **Cost:** O(n).
 
     >>> import phipsi as pp
-    >>> float(pp.table(0.5, [0, 1, 3], [2, 4, 0]))
+    >>> float(pp.laws.table(0.5, [0, 1, 3], [2, 4, 0]))
     3.0
     """
     try:

@@ -1,17 +1,21 @@
-"""Ready laws with states: PID with anti-windup, motors, filters."""
+"""Ready laws: PID with anti-windup, motors, filters, and neural networks as policies."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from phipsi.errors import LawError
+from phipsi.errors import LawError, did_you_mean
+from phipsi.laws.graph import Array
 from phipsi.laws.law import Law, law
+from phipsi.laws.law_errors import short
 from phipsi.laws.numpy_functions import table
 
-__all__ = ["low_pass", "motor", "pid"]
+__all__ = ["low_pass", "motor", "pid", "policy"]
 
 Joints = str | Iterable[str]
 
@@ -41,7 +45,7 @@ def pid(
     "pid.error". **Source:** Åström and Hägglund 2006, Advanced PID Control, section 3.5.
 
     >>> import phipsi as pp
-    >>> pp.standard_laws.pid("elbow", 0.5, kp=40.0, ki=10.0, kd=4.0, limit=20.0).joints
+    >>> pp.laws.pid("elbow", 0.5, kp=40.0, ki=10.0, kd=4.0, limit=20.0).joints
     ('elbow',)
     """
     size = 1 if isinstance(joints, str) else len(tuple(joints))
@@ -95,7 +99,7 @@ def motor(
     the state "motor.torque", and the record "motor.speed", rad/s.
 
     >>> import phipsi as pp
-    >>> drive = pp.standard_laws.motor("elbow", 5.0, gear=100.0, efficiency=0.8, time_constant=0.01)
+    >>> drive = pp.laws.motor("elbow", 5.0, gear=100.0, efficiency=0.8, time_constant=0.01)
     >>> sorted(drive.bound)
     ['command', 'efficiency', 'gear', 'time_constant']
     """
@@ -145,7 +149,7 @@ def low_pass(signal: Any, time_constant: Any, *, first: Any = 0.0, name: str = "
     the first value of y, in the shape of the signal; `name`.
 
     >>> import phipsi as pp
-    >>> pp.standard_laws.low_pass(pp.signals.position("tip"), 0.05, first=[0, 0, 0]).name
+    >>> pp.laws.low_pass(pp.signals.position("tip"), 0.05, first=[0, 0, 0]).name
     'low_pass'
     """
     if not (np.asarray(time_constant, dtype=float) > 0).all():
@@ -157,3 +161,185 @@ def low_pass(signal: Any, time_constant: Any, *, first: Any = 0.0, name: str = "
     return law(follow, name=name, states={"state": first}).bind(
         x=signal, time_constant=time_constant
     )
+
+
+# ---- networks ------------------------------------------------------------------------------------
+
+
+ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
+    "tanh": np.tanh,
+    "relu": lambda x: np.maximum(x, 0.0),
+    "elu": lambda x: np.where(x > 0, x, np.exp(np.minimum(x, 0.0)) - 1.0),
+    "silu": lambda x: x / (1.0 + np.exp(-x)),
+    "sigmoid": lambda x: 1.0 / (1.0 + np.exp(-x)),
+    "identity": lambda x: x,
+}
+
+
+class _Layer(NamedTuple):
+    """A dense layer, a layer norm, or an activation; `names` are those of its parameters."""
+
+    kind: str
+    names: tuple[str, ...] = ()
+    eps: float = 1e-5
+
+
+def policy(
+    network: Any,
+    observe: Callable[..., Any] | None = None,
+    act: Callable[[Any], Any] | None = None,
+    *,
+    activation: str = "tanh",
+    last: str = "identity",
+    name: str = "policy",
+    **law_options: Any,
+) -> Law:
+    """A neural network as a law: dense layers, tanh, ReLU, ELU, SiLU, sigmoid, layer norm.
+
+    y = network(observe(…)), tau = act(y). Weights are parameters of the law, shared by all
+    trajectories or each with its own: "policy.weight_0" (out, in) and "policy.bias_0" (out,) for
+    the layer 0 of the network, as in the state dictionary.
+
+    **Arguments:** `network`, a PyTorch ``nn.Sequential``, or its state dictionary with arrays or
+    tensors ("0.weight", "0.bias", "2.weight", …): matrices are dense layers, vectors layer norms;
+    `observe`, a function of named quantities as of a law, which returns a vector, by default
+    [q; v]; `act`, a function of the network's output, which returns what a law returns, by default
+    the efforts themselves; `activation`, for the numbers that the dictionary leaves out; `last`,
+    after the last layer; `name` and further options as for `law`. **Returns:** a `Law`.
+    **Cost:** one multiplication and addition per weight.
+
+    >>> import numpy as np, phipsi as pp
+    >>> state = {"0.weight": np.ones((3, 4)), "0.bias": np.zeros(3), "2.weight": np.ones((2, 3))}
+    >>> pp.laws.policy(state, act=lambda y: 5.0 * y).arguments
+    ('q', 'v', 'weight_0', 'bias_0', 'weight_2')
+    """
+    layers, weights = _read(network, activation, last)
+    _check_sizes(layers, weights)
+    seen = _both if observe is None else observe
+    if not callable(seen) or (act is not None and not callable(act)):
+        raise LawError("policy: observe and act are functions, or left out")
+    made = law(seen, name=name, **law_options)
+    taken = set(made.arguments) & set(weights)
+    if taken:
+        raise LawError(f"policy: {', '.join(sorted(taken))} names a weight; rename the argument")
+    names = tuple(inspect.signature(seen).parameters)
+
+    def run(**given: Any) -> Any:
+        x = seen(**{n: given[n] for n in names})
+        for layer in layers:
+            x = _applied(layer, x, [given[n] for n in layer.names])
+        return x if act is None else act(x)
+
+    run.__name__ = name
+    bound = {**made.bound, **weights}
+    return replace(made, function=run, arguments=(*made.arguments, *weights), bound=bound)
+
+
+def _both(q: Any, v: Any) -> Any:
+    """The state as a vector."""
+    return np.concatenate([q, v])
+
+
+def _applied(layer: _Layer, x: Any, weights: list[Any]) -> Any:
+    if layer.kind == "dense":
+        y = weights[0] @ x
+        return y if len(weights) == 1 else y + weights[1]
+    if layer.kind == "norm":
+        centred = x - x.mean()
+        y = centred / np.sqrt((centred * centred).mean() + layer.eps)
+        for i, w in enumerate(weights):
+            y = y * w if i == 0 else y + w
+        return y
+    return ACTIVATIONS[layer.kind](x)
+
+
+# ---- reading networks ----------------------------------------------------------------------------
+
+
+def _read(network: Any, activation: str, last: str) -> tuple[list[_Layer], dict[str, Array]]:
+    """Layers and their weights by name."""
+    for kind in (activation, last):
+        if kind not in ACTIVATIONS:
+            raise LawError(f"policy: activation {kind!r}. {did_you_mean(kind, ACTIVATIONS)}")
+    modules: dict[int, Any] = {}
+    state = network
+    if hasattr(network, "state_dict") and hasattr(network, "named_children"):
+        modules = {int(n): m for n, m in network.named_children() if n.isdigit()}
+        state = network.state_dict()
+    if not isinstance(state, Mapping) or not state:
+        raise LawError(
+            f"policy: {short(network)} is neither an nn.Sequential nor its state dictionary, such "
+            'as {"0.weight": W0, "0.bias": b0, "2.weight": W2, "2.bias": b2}'
+        )
+    found: dict[int, dict[str, Array]] = {}
+    for key, value in state.items():
+        number, _, what = str(key).rpartition(".")
+        if not number.isdigit() or what not in ("weight", "bias"):
+            raise LawError(f"policy: {key!r} is not a name such as '0.weight' or '2.bias'")
+        found.setdefault(int(number), {})[what] = _array(key, value)
+    if modules:
+        layers = [_of_module(m, i, found) for i, m in sorted(modules.items())]
+    else:
+        layers = list(_of_numbers(found, activation))
+    layers = [*layers, _Layer(last)] if last != "identity" else layers
+    weights = {
+        n: found[int(n.rpartition("_")[2])][n.partition("_")[0]] for x in layers for n in x.names
+    }
+    return layers, weights
+
+
+def _array(key: str, value: Any) -> Array:
+    if hasattr(value, "detach"):
+        value = value.detach().cpu().numpy()
+    try:
+        out = np.array(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise LawError(f"policy: {key} is not an array of numbers") from None
+    if not np.isfinite(out).all() or out.ndim not in (1, 2):
+        raise LawError(f"policy: {key} must be finite, a matrix or a vector")
+    return out
+
+
+def _of_numbers(found: dict[int, dict[str, Array]], activation: str) -> Iterator[_Layer]:
+    """Layers of a state dictionary; numbers that are left out are activations."""
+    for i in range(max(found) + 1):
+        yield _with_weights(i, found[i]) if i in found else _Layer(activation)
+
+
+def _with_weights(i: int, parts: dict[str, Array], eps: float = 1e-5) -> _Layer:
+    if "weight" not in parts:
+        raise LawError(f"policy: layer {i} has a bias and no weight")
+    names = tuple(f"{n}_{i}" for n in ("weight", "bias") if n in parts)
+    return _Layer("dense" if parts["weight"].ndim == 2 else "norm", names, eps)
+
+
+def _of_module(module: Any, i: int, found: dict[int, dict[str, Array]]) -> _Layer:
+    kind = type(module).__name__
+    if kind in ("Linear", "LayerNorm"):
+        return _with_weights(i, found.get(i, {}), float(getattr(module, "eps", 1e-5)))
+    if kind.lower() in ACTIVATIONS:
+        if getattr(module, "alpha", 1.0) != 1.0:
+            raise LawError(f"policy: layer {i} is {module}; only alpha=1 is known")
+        return _Layer(kind.lower())
+    if kind in ("Dropout", "Flatten"):
+        return _Layer("identity")
+    raise LawError(
+        f"policy: layer {i} is {kind}, which is not known. There are Linear, LayerNorm, Tanh, "
+        f"ReLU, ELU, SiLU, Sigmoid, Identity; write others as a law of your own"
+    )
+
+
+def _check_sizes(layers: list[_Layer], weights: Mapping[str, Array]) -> None:
+    """Every layer takes as many numbers as the one before gives."""
+    size: int | None = None
+    for layer in layers:
+        shapes = [weights[n].shape for n in layer.names]
+        if not shapes:
+            continue
+        takes, gives = shapes[0][-1], shapes[0][0]
+        if size not in (None, takes) or any(x != (gives,) for x in shapes[1:]):
+            raise LawError(
+                f"policy: {', '.join(f'{n} {s}' for n, s in zip(layer.names, shapes, strict=True))}"
+                f" does not fit to the {size} numbers of the layer before"
+            )
+        size = gives

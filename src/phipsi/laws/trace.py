@@ -120,7 +120,7 @@ class Traced:
         if holds_traced(key):
             fail(
                 "an entry is chosen by a value that is not known yet",
-                "choose with np.where(i == 0, x[0], x[1]), or with pp.table(i, xs, ys)",
+                "choose with np.where(i == 0, x[0], x[1]), or with pp.laws.table(i, xs, ys)",
             )
 
     def rearranged(self, function: Callable[[Any], Any]) -> Traced:

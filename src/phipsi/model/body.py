@@ -75,7 +75,8 @@ class Rotor:
     `moment`, about its axis (kg·m²); `on`, its carrier: the "parent" or the "child" of the joint,
     or "world"; `axis` in the axes of the inboard joint frame, or those of the child if it sits on
     that; None is along the axis of the joint. With several joints, it turns with the sum of their
-    rates times their ratios, and sits at the first; several rows of ratios are equal rotors.
+    rates times their ratios, and sits at the first; several rows of ratios are equal rotors. Of one
+    joint with several rates, a row has a ratio for each of these.
     """
 
     name: str
@@ -92,9 +93,15 @@ class Rotor:
 
     @property
     def rows(self) -> tuple[Numbers, ...]:
-        """The ratio for each joint, for each of the equal rotors."""
-        rows = np.reshape(self.ratio, (-1, len(self.joints))).tolist()
+        """The ratio for each joint, or for each rate, for each of the equal rotors."""
+        width = np.shape(self.ratio)[-1] if self.of_rates else len(self.joints)
+        rows = np.reshape(self.ratio, (-1, width)).tolist()
         return tuple(tuple(row) for row in rows)
+
+    @property
+    def of_rates(self) -> bool:
+        """Whether it has a ratio for each rate of one joint."""
+        return isinstance(self.joint, str) and np.ndim(self.ratio) > 0
 
 
 @final

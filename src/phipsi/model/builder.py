@@ -156,21 +156,22 @@ class ModelBuilder:
 
         The rotor turns against its carrier `ratio` times as fast as the joint moves: it adds
         ratio² · moment to the inertia at the joint, as armature does, and the moments, inertial and
-        gyroscopic, by which a spinning rotor acts on the body that carries it. It costs nothing.
+        gyroscopic, by which a spinning rotor acts on the body that carries it. On the axis of the
+        joint it costs nothing.
 
         **Arguments:** `name`, of its own, for errors; `joint`, of one rate, or of several of which
         only one turns (cylindrical, planar); `ratio`, positive if rotor and joint turn in the same
         sense about `axis` (rad/m if the joint slides); `moment` about its axis, kg·m²;
-        `axis`, in the axes of the carrier, by default that of the joint, to which it must be
-        parallel unless the carrier never turns about it; `on`, the "parent" or the "child" of the
-        joint, or "world", where a rotor is armature and nothing else; `inertia`, at rest in the
-        frame of its carrier, which is added to that of the carrier; None if the carrier's contains
-        it already. The rotor is symmetric about its axis.
+        `axis`, in the axes of the carrier, by default that of the joint; `on`, the "parent" or the
+        "child" of the joint, or "world", where a rotor is armature and nothing else; `inertia`, at
+        rest in the frame of its carrier, which is added to that of the carrier; None if the
+        carrier's contains it already. The rotor is symmetric about its axis.
 
         With several joints, ``joint=("pitch", "roll"), ratio=(n, m)``, it turns at n v(pitch) +
         m v(roll), and `on` and `axis` are those of the first. Rows of ratios are equal rotors: a
-        differential is ``ratio=((n, m), (n, -m))``. What the rotors of a model do to each body and
-        each pair of joints together must be that of constant inertias (docs/gears.md).
+        differential is ``ratio=((n, m), (n, -m))``. What the rotors of a model do to each pair of
+        joints together must be that of constant inertias (docs/gears.md). A single joint with
+        several rates (universal, composite) takes a ratio for each, in any rows, and needs `axis`.
         **Source:** theory/flexible-bodies 8.
 
         >>> import phipsi as pp

@@ -118,7 +118,7 @@ class Contacts(Value):
     the most contact points of a mesh on a plane, 1 to 4; `missing`, "warn" leaves out pairs that
     have no formula and lists them; `meshes`, "hull" reads the collision meshes of the model's file,
     as their convex hulls, and "leave" lists them in a warning; `near` (bodies, 4, 4), poses such as
-    ``pp.body_poses(model, q)``: of the pairs of "auto", only those whose bounding balls are at most
+    ``pp.poses(model, q)``: of the pairs of "auto", only those whose bounding balls are at most
     `within` (m, by default `margin`) apart there, and all with planes and height fields, at a
     cost that grows with bodies and not with their pairs. Pairs of two kinds keep their order.
 
@@ -441,7 +441,7 @@ def _near(
     shapes: Sequence[BodyShape], hosts: Sequence[int], pairs: Any, poses: Any, within: Any
 ) -> list[Pair]:
     """The pairs of shapes that are near at these poses of the bodies, and all with planes."""
-    example = "    pp.Contacts(model, near=pp.body_poses(model, q), within=0.1)"
+    example = "    pp.Contacts(model, near=pp.poses(model, q), within=0.1)"
     if not (isinstance(pairs, str) and pairs == "auto"):
         raise InputError(f'Contacts: near= chooses among pairs="auto", not {pairs!r}.')
     if poses is None:

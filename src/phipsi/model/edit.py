@@ -25,7 +25,8 @@ from phipsi.model.joint import Joint
 from phipsi.model.joints import Fixed
 from phipsi.model.names import Point
 from phipsi.model.pose import Pose
-from phipsi.model.rotors import fold, with_prefix, without_joints
+from phipsi.model.rotor_inertias import fold
+from phipsi.model.rotors import with_prefix, without_joints
 from phipsi.model.scalars import NUMPY_OPS, as_array
 from phipsi.model.validate import InertiaPolicy, check_body, check_moments
 
@@ -197,6 +198,24 @@ def with_rigid_bodies(description: Description) -> Description:
         return replace(body, placement=placement, port=None, flexible=None)
 
     return replace(description, bodies=tuple(map(rigid, description.bodies)))
+
+
+def with_stiff_modes(description: Description, h: float) -> Description:
+    """Return the description with modal masses M_e + h C_e + h² K_e."""
+
+    def heavier(body: Body) -> Body:
+        x = body.flexible
+        if x is None:
+            return body
+        names = ("S1", "S2", "J1", "J2", "C0", "C1", "stiffness", "damping", "ports", "shape")
+        mass = x.modal_mass + h * (x.damping + h * x.stiffness)
+        same = {name: getattr(x, name) for name in names}
+        found = FlexibleInertia(
+            x.mass, x.first_moment, x.rotational_inertia, modal_mass=mass, **same
+        )
+        return replace(body, flexible=found)
+
+    return replace(description, bodies=tuple(map(heavier, description.bodies)))
 
 
 def with_locked(description: Description, values: Mapping[str, ArrayLike]) -> Description:

@@ -1,22 +1,24 @@
-"""FlexibleHinge: the inboard joint of a body together with what deforms on either side of it.
+"""FlexibleHinge: the inboard joint of a body together with what adds rows on either side of it.
 
 A body with modes has the coordinates [joint q, η] and the rates [joint v, η̇]: the modes are further
 coordinates of its hinge. Its modal rows are added where blocks are computed
 (`sweeps/modal_bodies.py`); here its six rigid rows are those of the joint. A body on a port of a
-flexible one also has the numbers of that port.
+flexible one also has the numbers of that port. A joint with a `Drive` has a row for each of its
+rates that the drive names, and no coordinates more.
 
-Reasons: docs/decisions/0054.
+Reasons: docs/decisions/0054, 0060.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, final
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from phipsi.model.body import Body, Limits
+from phipsi.model.drive import Drive
 from phipsi.model.flexible_inertia import FlexibleInertia, Port
 from phipsi.model.joint import Columns, FloatArray, Joint, Rotation
 from phipsi.model.scalars import Scalar, ScalarOps, Vector
@@ -29,61 +31,94 @@ _STRAIN = 0.02  # how far, of its length, a mode bends a body in a random config
 
 @final
 class FlexibleHinge(Joint):
-    """A joint whose outboard body has modes, or whose inboard frame is a port that moves.
+    """A joint whose outboard body has modes, whose inboard frame is a port that moves, or a drive.
 
     **Attributes:** `joint`, the one that was given; `inertia`, of the outboard body if that is
     flexible, and `modes`, how many it has; `port`, on which the joint sits, or None, and
-    `port_modes`, the number of modes of the parent. `params` are those of the joint and, of the
-    numbers of the body and the port, those that are not zero; `spread` puts the others between.
+    `port_modes`, the number of modes of the parent; `drive` of the joint, or None. The body has
+    `rows` beyond six, one for each mode or rate of the drive, and the parent `parent_rows`.
+    `params` are those of the joint, the vectors of the drive and, of the numbers of the body and
+    the port, those that are not zero; `spread` puts the others between.
     """
 
     __slots__ = (
-        "joint", "inertia", "modes", "port", "port_modes", "kind", "nq", "nv", "is_additive",
-        "coordinate_names", "param_kinds", "aligned", "_filled",
+        "joint", "inertia", "modes", "port", "port_modes", "drive", "rows", "parent_rows", "kind",
+        "nq", "nv", "is_additive", "coordinate_names", "param_kinds", "aligned", "_filled",
     )  # fmt: skip
     joint: Joint
     inertia: FlexibleInertia | None
     modes: int
     port: Port | None
     port_modes: int
+    drive: Drive | None
+    rows: int
+    parent_rows: int
     _filled: tuple[bool, ...]
 
-    def __init__(self, joint: Joint, inertia: FlexibleInertia | None, port: Port | None) -> None:
+    def __init__(
+        self,
+        joint: Joint,
+        inertia: FlexibleInertia | None,
+        port: Port | None,
+        drive: Drive | None = None,
+        parent_rows: int = 0,
+    ) -> None:
         n = 0 if inertia is None else inertia.modes
         m = 0 if port is None else port.moves.shape[1]
         own = [] if inertia is None else packed_inertia(inertia)
         numbers = (*own, *([] if port is None else packed_port(port)))
         kept = [x for x in numbers if x != 0]
         kinds = tuple(kind for kind, _ in joint.blocks_of_params())
+        if drive is not None:
+            kept, kinds = [*drive.numbers, *kept], (*kinds, *drive.kinds)
+        plain = 0 if drive is None else len(drive.numbers)
         self._set(
             joint=joint,
             inertia=inertia,
             modes=n,
             port=port,
             port_modes=m,
+            drive=drive,
+            rows=n if drive is None else len(drive.rates),
+            parent_rows=max(m, parent_rows),
             kind=joint.kind if not n else f"{joint.kind} with {n} mode{'s' * (n > 1)}",
             nq=joint.nq + n,
             nv=joint.nv + n,
             is_additive=joint.is_additive,
             coordinate_names=(*joint.coordinate_names, *(f"eta{i + 1}" for i in range(n))),
             params=(*joint.params, *kept),
-            param_kinds=(*kinds, *("number",) * len(kept)),
+            param_kinds=(*kinds, *("number",) * (len(kept) - plain)),
             aligned=None if n else joint.aligned,
             _filled=tuple(x != 0 for x in numbers),
-            _arguments={"joint": joint, "inertia": inertia, "port": port},
+            _arguments={
+                "joint": joint,
+                "inertia": inertia,
+                "port": port,
+                "drive": drive,
+                "parent_rows": parent_rows,
+            },  # fmt: skip
         )
 
     @property
     def formulas(self) -> str:
-        """Those of the joint, with the modes on either side and the numbers that are not zero."""
+        """Those of the joint, with the rows on either side and the numbers that are not zero."""
         on = "" if self.port is None else f" on a port with {self.port_modes}"
-        filled = int("".join("01"[x] for x in self._filled), 2)
+        if self.parent_rows > self.port_modes:
+            on += f" on {self.parent_rows} rows"
+        if self.drive is not None:
+            return f"{self.joint.formulas} with a drive {self.drive.formulas}{on}"
+        filled = int("".join("01"[x] for x in self._filled) or "0", 2)
         return f"{self.joint.formulas} with {self.modes} modes{on}, {filled:x}"
 
     def spread(self, params: Vector) -> list[Scalar]:
         """The parameters of the joint, then all numbers of the body and the port, zeros too."""
         rest = iter(params[self.own_start :])
         return [*params[: self.own_start], *(next(rest) if x else 0 for x in self._filled)]
+
+    @property
+    def rates_of_rows(self) -> tuple[int, ...]:
+        """Which rates the rows of the body beyond six are, in the numbering of the hinge."""
+        return tuple(range(self.joint.nv, self.nv)) if self.drive is None else self.drive.rates
 
     @property
     def own_start(self) -> int:
@@ -151,6 +186,11 @@ class FlexibleHinge(Joint):
             yield flat(self.modes), q + self.joint.nq, v + self.joint.nv
 
 
+def rates_of_rows(joint: Joint) -> tuple[int, ...]:
+    """Which rates of a joint the rows of its body beyond six are."""
+    return getattr(joint, "rates_of_rows", ())
+
+
 # ---- numbers of flexible bodies and ports --------------------------------------------------------
 
 
@@ -214,18 +254,22 @@ def modal_amplitudes(x: FlexibleInertia) -> FloatArray:
     return np.where(np.isfinite(out) & (out > 0), out, _STRAIN)
 
 
-def hinges_of(bodies: Sequence[Body], parents: Sequence[int]) -> tuple[Joint, ...]:
-    """The joints of a tree, as hinges where a body or its parent is flexible."""
+def hinges_of(
+    bodies: Sequence[Body], parents: Sequence[int], drives: Mapping[int, Drive]
+) -> tuple[Joint, ...]:
+    """The joints of a tree, as hinges where a body or its parent has rows beyond six."""
     out: list[Joint] = []
-    for body, above in zip(bodies, parents, strict=True):
+    for k, (body, above) in enumerate(zip(bodies, parents, strict=True)):
         parent = bodies[above] if above >= 0 else None
         check_port(body, parent)
         flexible = None if parent is None else parent.flexible
         on = flexible.port(body.port) if flexible is not None and body.port else None
         if flexible is not None and on is None:
             on = Port("body frame", moves=np.zeros((3, flexible.modes)))
-        plain = body.flexible is None and on is None
-        out.append(body.joint if plain else FlexibleHinge(body.joint, body.flexible, on))
+        drive, rows = drives.get(k), len(drives[above].rates) if above in drives else 0
+        plain = body.flexible is None and on is None and drive is None and not rows
+        hinge = FlexibleHinge(body.joint, body.flexible, on, drive, rows) if not plain else None
+        out.append(hinge or body.joint)
     return tuple(out)
 
 

@@ -7,6 +7,7 @@ Every function that takes a model says it once, in a line above its definition:
     @of_trees(why, instead)    for trees; a system with constraints is rejected, with the reason
     @of_modes                  right for flexible bodies too; without it they are rejected
     @of_rigid_bodies(why)      they are rejected, with a reason of its own
+    @of_geometry               rotors behind gears change nothing
 
 The line is a note in `LOOPS` and leaves the function as it is: a warm call costs nothing more. A
 system without constraints is a tree to all of them.
@@ -40,6 +41,7 @@ class Loops:
     contacts: bool = False
     modes: bool = False
     rigid: str = ""
+    geometry: bool = False
 
 
 LOOPS: dict[Callable[..., Any], Loops] = {}
@@ -89,6 +91,12 @@ def of_rigid_bodies(why: str) -> Callable[[Function], Function]:
     return note
 
 
+def of_geometry(function: Function) -> Function:
+    """Note that inertias are no part of the answer: it is computed without rotors."""
+    LOOPS[function] = replace(LOOPS[function], geometry=True)
+    return function
+
+
 def tree_of(mechanism: Any, function: Callable[..., Any]) -> Model:
     """The tree that a function works on, or an error if constraints would change its answer."""
     if not isinstance(mechanism, Model):
@@ -105,6 +113,8 @@ def tree_of(mechanism: Any, function: Callable[..., Any]) -> Model:
             f"For bodies that pass through each other, give system.model, or a system without "
             f"contacts=."
         )
+    if mechanism.has_more_rows and not (rule.modes or rule.geometry):
+        _reject_drives(mechanism, function)
     if mechanism.is_flexible and not rule.modes:
         pairs = zip(mechanism.body_names, mechanism.modes, strict=True)
         names = [repr(name) for name, n in pairs if n]
@@ -126,7 +136,23 @@ def tree_of(mechanism: Any, function: Callable[..., Any]) -> Model:
             f"{rule.why}.{instead}\n"
             f"For the tree alone, with its loops cut open, give system.model."
         )
-    return mechanism.model
+    tree = mechanism.model
+    if tree.has_more_rows and rule.geometry and not rule.modes:
+        return tree.cached(of_geometry, lambda: Model(replace(tree.description, rotors=())))
+    return tree
+
+
+def _reject_drives(mechanism: Model, function: Callable[..., Any]) -> None:
+    pairs = zip(mechanism.joint_names, mechanism.joints, strict=True)
+    names = [name for name, joint in pairs if getattr(joint, "drive", None) is not None]
+    if not names:
+        return
+    rotors = [r.name for r in mechanism.rotors if names[0] in r.joints]
+    raise InputError(
+        f"{function.__name__} is for bodies with constant inertias, and what rotor {rotors[0]!r} "
+        f"does turns with joint {names[0]!r}, because their axes are not parallel. Make the rotor "
+        f"a body of its own, with a pp.constraints.Coupling to its joint."
+    )
 
 
 def forest_of(

@@ -30,7 +30,7 @@ from phipsi.model.body import (
 from phipsi.model.building import Building
 from phipsi.model.closures import NO_CLOSURES, ClosureSet
 from phipsi.model.extras import Coupling, Finding, Rating, Shape
-from phipsi.model.flexible_hinge import hinge_limits, hinges_of
+from phipsi.model.flexible_hinge import hinge_limits, hinges_of, rates_of_rows
 from phipsi.model.flexible_inertia import FlexibleInertia
 from phipsi.model.inertia import SpatialInertia
 from phipsi.model.joint import Joint
@@ -39,7 +39,8 @@ from phipsi.model.layout import LAYOUT, Layout, per_rate
 from phipsi.model.names import Names, Point
 from phipsi.model.numbers import as_list, whole_number
 from phipsi.model.pose import Pose
-from phipsi.model.rotors import added, fold, make_rotor
+from phipsi.model.rotor_inertias import fold_into
+from phipsi.model.rotors import added, make_rotor
 from phipsi.model.tree import WORLD, Tree
 from phipsi.model.validate import InertiaPolicy, validate
 from phipsi.model.value import ALL_GROUPS, Value, read_only
@@ -71,7 +72,8 @@ class Model(Value):
     `couplings`, `ratings`, `geometry` and `diagnosis`. `flexible`, the `FlexibleInertia` of every
     body or None, `modes`, how many it has, and `is_flexible`, whether there are any; the modal
     coordinates and rates of a body follow those of its joint, and armature and damping there are 0.
-    `rotors` behind gears are part of `inertia_matrices` and `armature`, not of `inertias`.
+    `rotors` behind gears are part of `inertia_matrices` and `armature`, not of `inertias`, or the
+    `drive` of a joint. `more_rows`, of a body beyond six: modes or rates; `has_more_rows`, if any.
     `constraints` and `closures`, their resolved rows, are empty here and filled in a `System`;
     `model` is the same mechanism without them.
     """
@@ -80,8 +82,8 @@ class Model(Value):
         "description", "tree", "body_names", "joint_names", "joints", "placements", "inertias",
         "gravity", "placement_rotations", "placement_translations", "inertia_matrices",
         "armature", "damping", "frames", "nq", "nv", "q_slices", "v_slices", "lower", "upper",
-        "parent", "modes", "flexible", "is_flexible", "_layout", "_names", "_hash",
-        "cache", "__weakref__",
+        "parent", "modes", "flexible", "is_flexible", "more_rows", "has_more_rows", "_layout",
+        "_names", "_hash", "cache", "__weakref__",
     )  # fmt: skip
     description: Description
     tree: Tree
@@ -107,6 +109,8 @@ class Model(Value):
     modes: tuple[int, ...]
     flexible: tuple[FlexibleInertia | None, ...]
     is_flexible: bool
+    more_rows: tuple[int, ...]
+    has_more_rows: bool
     _layout: Layout
     _names: Names
     _hash: int
@@ -128,15 +132,12 @@ class Model(Value):
         tree = Tree(parent_indices(bodies))
         flexible = tuple(body.flexible for body in bodies)
         modes = tuple(0 if x is None else x.modes for x in flexible)
-        joints = hinges_of(bodies, tree.parent)
         rotations = [body.placement.rotation for body in bodies]
         translations = [body.placement.translation for body in bodies]
         matrices = np.reshape([body.inertia.matrix for body in bodies], (n, 6, 6))
         armature = np.array(per_rate([body.armature for body in bodies], modes))
-        if description.rotors:
-            folded = fold(description)
-            matrices[:, :3, :3] += folded.moments
-            armature += folded.armature
+        joints = hinges_of(bodies, tree.parent, fold_into(description, matrices, armature))
+        rows = tuple(len(rates_of_rows(joint)) for joint in joints)
         frames = MappingProxyType(
             {
                 frame.name: (body_index.get(frame.body, WORLD), frame.placement)
@@ -164,6 +165,8 @@ class Model(Value):
             modes=modes,
             flexible=flexible,
             is_flexible=any(modes),
+            more_rows=rows,
+            has_more_rows=any(rows),
             _layout=layout,
             _names=Names(
                 body_names,
@@ -413,6 +416,10 @@ class Model(Value):
         What sits on ports keeps its place; the coordinates are those of the joints alone.
         """
         return self._rebuilt(assemble(edit.with_rigid_bodies(self.description)))
+
+    def with_stiff_modes(self, h: float) -> Self:
+        """Return the mechanism with modal masses M_e + h C_e + h² K_e: that of an implicit step."""
+        return self._rebuilt(assemble(edit.with_stiff_modes(self.description, h)))
 
     def with_locked(
         self, joints: str | Iterable[str], q: ArrayLike | Mapping[str, ArrayLike]

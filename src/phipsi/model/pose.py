@@ -74,11 +74,11 @@ class Pose(Value):
 
     @classmethod
     def from_matrix(cls, matrix: ArrayLike) -> Pose:
-        """The pose of a homogeneous matrix [[R, p], [0, 1]] (4, 4), such as `frame_poses` gives.
+        """The pose of a homogeneous matrix [[R, p], [0, 1]] (4, 4), such as `poses` gives.
 
         >>> import phipsi as pp
         >>> arm = pp.examples.planar_arm(2)
-        >>> pp.Pose.from_matrix(pp.frame_poses(arm, [0, 0], ["tip"])[0])
+        >>> pp.Pose.from_matrix(pp.poses(arm, [0, 0], ["tip"])[0])
         Pose(translation=(2.0, 0.0, 0.0))
         """
         given = np.asarray(matrix)

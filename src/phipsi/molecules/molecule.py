@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.constrained.system import System
-from phipsi.algorithms.kinematics.motions import body_poses
+from phipsi.algorithms.kinematics import motions
 from phipsi.constraints import Revolute
 from phipsi.errors import InputError, ModelError, warn
 from phipsi.model import joints
@@ -199,7 +199,7 @@ class Molecule:
 
         **Arguments:** `q` (..., nq). **Returns:** (..., atoms, 3) in nm. **Cost:** O(atoms).
         """
-        poses = np.asarray(body_poses(self.model, q))[..., self.body, :, :]
+        poses = np.asarray(motions.poses(self.model, q))[..., self.body, :, :]
         return np.einsum("...ij,...j->...i", poses[..., :3, :3], self.places) + poses[..., :3, 3]
 
     def configuration(self, positions: ArrayLike) -> Array:
@@ -217,17 +217,18 @@ class Molecule:
                 f"array of shape {x.shape}"
             )
         model, q = self.model, self.model.neutral()
-        poses = [_fitted(x[atoms], places) for atoms, places in self._fitting]
-        for k, body in enumerate(self._order):
-            R, r = poses[k]
-            joint, at = model.joints[body], model.q_slices[body]
-            if model.parent[body] < 0:
-                whole = Pose(R, r)
-                q[at] = r if joint.nv == 3 else np.concatenate([whole.quaternion, r])
+        fitted = [_fitted(x[atoms], places) for atoms, places in self._fitting]
+        R, r = np.zeros((model.n_bodies, 3, 3)), np.zeros((model.n_bodies, 3))
+        R[self._order], r[self._order] = map(np.array, zip(*fitted, strict=True))
+        turns = np.swapaxes(R[list(model.parent)], 1, 2) @ R  # from each parent; unused of roots
+        for body, joint in enumerate(model.joints):
+            at = model.q_slices[body]
+            if model.parent[body] >= 0:
+                q[at] = _angle_about(np.array(joint.params[:3]), turns[body])
+            elif joint.nv == 3:
+                q[at] = r[body]
             else:
-                Rp, _ = poses[self._order.index(model.parent[body])]
-                axis = np.array(joint.params[:3])
-                q[at] = _angle_about(axis, Rp.T @ R)
+                q[at] = np.concatenate([Pose(R[body], r[body]).quaternion, r[body]])
         off = np.abs(self.positions(q) - x).max()
         if off > _FITS:
             worst = int(np.abs(self.positions(q) - x).max(axis=1).argmax())
@@ -245,7 +246,7 @@ class Molecule:
         **Returns:** (..., clusters, 6) at the body origins in body axes, as `f_ext` everywhere.
         **Source:** theory/molecules 1.
         """
-        R = np.asarray(body_poses(self.model, q))[..., self.body, :3, :3]
+        R = np.asarray(motions.poses(self.model, q))[..., self.body, :3, :3]
         F = np.asarray(forces, float)
         if F.shape[-2:] != self.places.shape:
             raise InputError(

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.constrained.system import System
+from phipsi.algorithms.dynamics.diagonal_dynamics import log_det_mass_matrix
 from phipsi.algorithms.dynamics.energy import kinetic_energy
 from phipsi.algorithms.dynamics.equations_of_motion import forward_dynamics
-from phipsi.algorithms.dynamics.operational import log_det_mass_matrix
 from phipsi.algorithms.dynamics.sensitivities import log_det_mass_matrix_gradient
 from phipsi.compiler import compile
 from phipsi.errors import InputError, SimulationError

@@ -129,12 +129,6 @@ def checked_method(integrator: Any) -> Method:
 
 def reject_unfit(method: Method, *, rows: int = 0, prescribed: bool = False) -> None:
     """Reject a variational integrator where no unconstrained Lagrangian exists."""
-    if method.bends and (rows or prescribed):
-        raise InputError(
-            f"integrator={method.name!r} does not go with "
-            f"{'constraints' if rows else 'prescribed joints'} yet. Use one that does:\n"
-            f"    integrator='rk4'"
-        )
     if not method.conserves or not (rows or prescribed):
         return
     why, what = (

@@ -25,7 +25,7 @@ import numpy as np
 
 from phipsi.algorithms.constrained.assembly import ROUNDING
 from phipsi.algorithms.constrained.system import System
-from phipsi.algorithms.forms import VELOCITY_CHANGE, closed_form
+from phipsi.algorithms.forms import VELOCITY_CHANGE, forward_with_rows
 from phipsi.backends.failures import CONTRADICTION, DOUBTFUL
 from phipsi.backends.native.kernel.entry_code import entry_code
 from phipsi.backends.native.text import llvm_text as ir
@@ -59,7 +59,7 @@ NEAR = 1e-12
 """With a residual (rad, m) up to this, rates are projected before the last step, which is shorter
 than that."""
 
-SWEEPS = (closed_form(None, False, False), VELOCITY_CHANGE, pose)
+SWEEPS = (forward_with_rows(None, False, False), VELOCITY_CHANGE, pose)
 # Words of a record: numbers, then where its tables begin, in bytes from its start.
 _ROWS, _CLOSURES, _TERMS, _COUPLED, _BODIES, _AT = range(6)
 _TABLES: tuple[str, ...] = ("ends", "terms", "coupled", "start", "rates", "floors")

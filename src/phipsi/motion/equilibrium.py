@@ -12,6 +12,7 @@ damping where a step of it would not help.
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, final
@@ -21,12 +22,20 @@ from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.constrained.system import System
 from phipsi.algorithms.dynamics.derivatives import (
-    ConstrainedSolver,
+    KKTSolver,
     inverse_dynamics_derivatives,
 )
 from phipsi.algorithms.dynamics.equations_of_motion import inverse_dynamics
 from phipsi.backends.arguments import real_array
-from phipsi.errors import ConvergenceError, InputError, did_you_mean
+from phipsi.errors import (
+    ConvergenceError,
+    InputError,
+    PhipsiWarning,
+    SingularHingeError,
+    did_you_mean,
+)
+from phipsi.model.deflections import bent_too_far
+from phipsi.model.flexible_hinge import modal_amplitudes
 from phipsi.model.mechanisms import of_mechanisms, of_modes, tree_of
 from phipsi.model.model import Model
 from phipsi.model.numbers import whole_number
@@ -39,6 +48,7 @@ Array = NDArray[Any]
 _UNKNOWN = re.compile(r"^(.+?)(?:\[(.+)\])?$")
 _CLOSED = 1e-10  # rad and m, rad/s and m/s: largest residual of the constraints
 _LONGEST = 1.0  # rad or m: most that a step may change a position
+_BEND = 5.0  # times the amplitude at which a mode bends a body by 2 %: most of a step
 _SINGULAR = 1e-12  # below it, a direction of the unknowns changes nothing
 _DAMPINGS = (0.0, *(10.0**k for k in range(-8, 9)))  # of a step, until one helps
 
@@ -99,7 +109,8 @@ def equilibrium(
     others, N·m or N; `parameters` of laws by name: all of them given, or the start for those that
     are unknown; `unknowns`, any of "q", "v", "tau" (of all joints), "q[elbow]", "v[elbow]",
     "tau[elbow]" and names of parameters, "hold.target", "hold.target[0]" or "hold.target[elbow]",
-    and "modes", the deformations of flexible bodies, which "q[elbow]" leaves as they are;
+    and "modes", the deformations of flexible bodies, which "q[elbow]" leaves as they are: beside
+    them "tau" is that of the joints;
     `t`, s, for laws that depend on it; `dt`, s, the step that
     sampled laws fit; `tolerance`, what may be unbalanced, relative to the largest effort;
     `max_iterations`.
@@ -187,6 +198,11 @@ class _Search:
     ) -> None:
         self.model, self.system, self.acting, self.tolerance = model, system, acting, tolerance
         self.largest = 0.0
+        self.joints = np.setdiff1d(np.arange(model.nv), modal_rates(model))
+        self.reach = np.full(model.nv, _LONGEST)
+        for at, body in zip(model.v_slices, model.flexible, strict=True):
+            if body is not None:
+                self.reach[at.stop - body.modes : at.stop] = _BEND * modal_amplitudes(body)
         listed = [unknowns] if isinstance(unknowns, str) else list(unknowns)
         self.names = tuple(dict.fromkeys(listed))
         places: dict[str, list[int]] = {"q": []}
@@ -209,6 +225,8 @@ class _Search:
         known = self.acting.circuit.of_kind("parameter")
         if name == "modes" and self.model.is_flexible:
             return "q", modal_rates(self.model)
+        if name == "tau" and {"q", "modes"}.intersection(self.names):
+            return which, self.joints  # modes that find their place have no drive
         if which in ("q", "v", "tau"):
             return which, rates_of(self.model, entry)
         if which in known:
@@ -263,14 +281,14 @@ class _Search:
         wanted = dict.fromkeys(("q", "v", *self.chosen))
         by = self.acting.derivatives(at, tuple(wanted))
         motion = inverse_dynamics_derivatives(model, q, v, zero)
-        self._note(motion.by_q)
+        self._note(motion.by_q[np.ix_(self.joints, self.joints)])  # not the stiffness of modes
         for name, x in (("q", motion.by_q), ("v", motion.by_v)):
             by[name] = by[name].copy()
             by[name][:nv] -= x
         columns = {name: by[name][:, at_] for name, at_ in self.chosen.items()}
         if system is None:
             return np.hstack(list(columns.values()))
-        solver, rows = ConstrainedSolver(system, q), system.rows
+        solver, rows = KKTSolver(system, q), system.rows
         G, n = solver.jacobian, system.n_rows
         acc_q, acc_v = solver.accelerations_by(v, zero)
         below = {
@@ -317,7 +335,12 @@ class _Search:
         residual = self.equations(at)
         done, holds = 0, False
         while done < most and not holds and np.isfinite(residual).all():
-            slope = self.jacobian(at)
+            try:
+                slope = self.jacobian(at)
+            except SingularHingeError:
+                if not self._bent(at):
+                    raise
+                break
             holds = self._holds(residual)
             found = self._step(at, residual, slope)
             if found is None:
@@ -326,8 +349,20 @@ class _Search:
             done += 1
         result = self._result(at, residual, done)
         if not self._holds(residual):
-            raise ConvergenceError(self._failure(residual, done, most), result)
+            text = self._bent(at)
+            if text:
+                text = f"no equilibrium was found near the start, after {done} iterations.\n{text}"
+            raise ConvergenceError(text or self._failure(residual, done, most), result)
+        bent = self._bent(at)
+        if bent:
+            warnings.warn(
+                f"this equilibrium is beyond the model.\n{bent}", PhipsiWarning, stacklevel=3
+            )
         return result
+
+    def _bent(self, at: Mapping[str, Any]) -> str:
+        """Which body is bent further than its modes describe, if one is."""
+        return bent_too_far(self.model, at["q"]) if self.model.is_flexible else ""
 
     def _holds(self, residual: Array) -> bool:
         most = self.tolerance * self.sizes(len(residual))
@@ -351,8 +386,9 @@ class _Search:
         along, before = U.T @ goal, float(np.linalg.norm(goal))
         for damping in _DAMPINGS:
             step = (Vt.T @ (along * s / (s * s + damping))) / widths
-            longest = float(np.abs(step[: len(self.chosen["q"])]).max(initial=0.0))
-            step *= min(1.0, _LONGEST / longest) if longest else 1.0
+            part = np.abs(step[: len(self.chosen["q"])]) / self.reach[self.chosen["q"]]
+            longest = float(part.max(initial=0.0))
+            step *= min(1.0, 1.0 / longest) if longest else 1.0
             new = self.moved(at, step)
             with np.errstate(all="ignore"):
                 found = self.equations(new)

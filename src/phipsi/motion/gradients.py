@@ -143,7 +143,7 @@ def rollout_gradient(
     cost, adjoint = _ended(final, states[0][..., -1, :], states[1][..., -1, :])
     by_tau = np.zeros((*batch, steps if varying else 1, tree.nv))
     by_parameters = np.zeros((*batch, 10 * tree.n_bodies + tree.nv)) if parameters else None
-    motion = Motion(model)
+    motion = Motion(model, ahead=dt if METHODS[integrator].bends else None)
     transposed = compile(REGRESSOR.T, tree) if parameters else None
     for first in reversed(firsts):
         last = min(first + length, steps)

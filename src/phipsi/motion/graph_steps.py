@@ -63,7 +63,7 @@ def step_of(
         return _Halfway(graph, start).variational()
     if method.tableau is not None and not method.tableau.is_explicit:
         return graph.closed(_Halfway(graph, start).midpoint())
-    return graph.closed(take_step(method, _Nodes(graph, method, start), 0.0))
+    return graph.closed(take_step(method, _Nodes(graph, method, start), 0.0), stiff=method.bends)
 
 
 @final
@@ -207,7 +207,7 @@ class _Halfway:
         graph, start, w, model = self._graph, self._start, self._w, self._graph.model
         place = self._middle(middle_of(model, start.q, w, STEP))
         forces = graph.forces(place)
-        modal = bool(model.is_flexible)
+        modal = bool(model.has_more_rows)
         plain, forms = (lagrangian(modal, x) for x in (False, forces.loads is not None))
         p, _ = graph.evaluated(plain, start, forces)
         mu, slope = graph.evaluated(forms, place, forces)

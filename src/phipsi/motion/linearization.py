@@ -27,7 +27,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
 from phipsi.algorithms.constrained.system import System
-from phipsi.algorithms.dynamics.derivatives import ConstrainedSolver
+from phipsi.algorithms.dynamics.derivatives import KKTSolver
 from phipsi.algorithms.dynamics.driven import driving_efforts
 from phipsi.algorithms.dynamics.equations_of_motion import inverse_dynamics
 from phipsi.algorithms.kinematics.motions import jacobian
@@ -232,7 +232,7 @@ def _outputs(model: Model, q: Array, v: Array, wanted: Any) -> tuple[Array, list
         if what == "position":
             row[:, :nv] = place
         else:
-            moving = diff(J @ rates, "q", modes=model.is_flexible)
+            moving = diff(J @ rates, "q", modes=model.has_more_rows)
             change = compile(moving, model, mode="dense", points=[point])
             row[:, :nv], row[:, nv:] = change(q, v)[3:], place
         rows.append(row)
@@ -314,7 +314,7 @@ class SmallMotions:
         Z_q, Z_v = self._positions.motions(chosen_q), self._rates.motions(chosen_v)
         P = np.zeros_like(Z_q)
         if self.v.any() and len(chosen_q):
-            solver = ConstrainedSolver(self.system, self.q[None])
+            solver = KKTSolver(self.system, self.q[None])
             P = -solver.least(solver.rates_by_q(self.v[None]))[0] @ Z_q
             P = P - Z_v @ P[chosen_v]
         return Basis(chosen_q, chosen_v, Z_q, Z_v, P)

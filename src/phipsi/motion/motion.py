@@ -7,7 +7,7 @@ y = ℳ⁻¹ G* S⁺ (rates − G v), both in the mass metric. Both solve
 
     ℳ x = G* μ,   G x = rows
 
-so their derivatives are those of this equation (`ConstrainedSolver.least_by_q`), and inertial
+so their derivatives are those of this equation (`KKTSolver.least_by_q`), and inertial
 parameters change them like efforts −(∂ℳ/∂π) x do.
 """
 
@@ -25,7 +25,7 @@ from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric, tu
 from phipsi.algorithms.constrained.row_rank import RANK
 from phipsi.algorithms.constrained.system import System
 from phipsi.algorithms.dynamics.derivatives import (
-    ConstrainedSolver,
+    KKTSolver,
     forward_dynamics_derivatives,
 )
 from phipsi.algorithms.dynamics.equations_of_motion import forward_dynamics
@@ -36,6 +36,7 @@ from phipsi.compiler import default_backend
 from phipsi.errors import InputError, SimulationError
 from phipsi.model.model import Model
 from phipsi.motion.chart import chart_of
+from phipsi.motion.stiff_modes import modal_matrices, stiffened
 
 Array = NDArray[Any]
 Solve = tuple[Array, Array, Array]
@@ -58,7 +59,9 @@ class Motion:
     All functions take batches on leading axes. With `free` (nv,), 0 marks joints whose motion is
     prescribed: their accelerations stand in `tau`, and a projection leaves them where they are, so
     that the others close the loops. Tangent and adjoint are those of efforts. ``inertia(q)``, if
-    there is one, is the mass matrix (n, nv, nv) that states are projected with.
+    there is one, is the mass matrix (n, nv, nv) that states are projected with. With `ahead`, a
+    time in s, accelerations are those of a step of this length with elastic forces at its end
+    (stiff_modes.py), and `mechanism` is the one that has them.
 
     **Attributes:** `mechanism`, a model or a system; `tree`; `rows`, those of the system, None
     without any; `chart` of the tree; `free`; `moving`, the rates that are not prescribed, None for
@@ -70,7 +73,12 @@ class Motion:
         mechanism: Model | System,
         free: Array | None = None,
         inertia: Callable[[Array], Array] | None = None,
+        ahead: float | None = None,
     ) -> None:
+        self._ahead: Array | None = None
+        if ahead is not None and mechanism.is_flexible:
+            self._ahead = ahead * modal_matrices(mechanism)[0]
+            mechanism = stiffened(mechanism, ahead)
         self.system = mechanism if isinstance(mechanism, System) and mechanism.n_rows else None
         self.tree = mechanism.model if isinstance(mechanism, System) else mechanism
         self.mechanism = self.tree if self.system is None else self.system
@@ -82,15 +90,26 @@ class Motion:
 
     def accelerations(self, q: Array, v: Array, tau: Array) -> Array:
         """vdot (..., nv) that keeps the constraints."""
+        tau = self._resisted(v, tau)
         if self._held is not None:
             return hybrid_dynamics(self.mechanism, q, v, tau, tau, prescribed=self._held).vdot
         return forward_dynamics(self.mechanism, q, v, tau)
 
     def linear(self, q: Array, v: Array, tau: Array) -> tuple[Array, Array, Array, Array]:
         """The same, and its derivatives (..., nv, nv) by q, v and tau."""
+        tau = self._resisted(v, tau)
         vdot = forward_dynamics(self.mechanism, q, v, tau)
         by_q, by_v, by_tau = forward_dynamics_derivatives(self.mechanism, q, v, tau)
+        if self._ahead is not None:
+            by_v = by_v - by_tau @ self._ahead
         return vdot, by_q, by_v, by_tau
+
+    def _resisted(self, v: Array, tau: Array) -> Array:
+        """Efforts less those of the elastic forces that grow during a step, h K_e v."""
+        if self._ahead is None:
+            return tau
+        less = v @ self._ahead  # it is symmetric
+        return tau - less if self.free is None else tau - self.free * less
 
     def adjoint(self, q: Array, v: Array, tau: Array) -> tuple[Array, Products]:
         """The same for steps on the first axis, and the products of weights with derivatives."""
@@ -101,7 +120,15 @@ class Motion:
             (Motion, default_backend()),
             lambda: vjp(FORWARD_DYNAMICS, self.tree, ("q", "v", "tau")),
         )
-        return forward_dynamics(self.tree, q, v, tau), lambda k, w: products(q[k], v[k], tau[k], w)
+        given = self._resisted(v, tau)
+
+        def pulled(k: int, w: Array) -> tuple[Array, Array, Array]:
+            by_q, by_v, by_tau = products(q[k], v[k], given[k], w)
+            if self._ahead is not None:
+                by_v = by_v - by_tau @ self._ahead
+            return by_q, by_v, by_tau
+
+        return forward_dynamics(self.tree, q, v, given), pulled
 
     # ---- constraints --------------------------------------------------------------------------
 
@@ -223,7 +250,7 @@ class Projection:
         moved = np.broadcast_to(np.eye(nv), (len(self.v), nv, nv))
         found: list[Solve] = []  # q, x, and δq by efforts, so far
         for c in self.corrections:
-            solver = ConstrainedSolver(system, c.q, RANK)
+            solver = KKTSolver(system, c.q, RANK)
             slope = rows.has_position[:, None] * solver.jacobian  # of the residual
             by_q = solver.least_by_q(c.step, -c.residual) - solver.least(slope)
             right = chart.right(c.step)
@@ -232,7 +259,7 @@ class Projection:
             moved = np.where(taken, through @ moved, moved)
             found = [(q, x, np.where(taken, through @ e, e)) for q, x, e in found]
             found.append((c.q, c.step, np.where(taken, right @ solver.by_efforts, 0.0)))
-        solver = ConstrainedSolver(system, self.q, RANK)
+        solver = KKTSolver(system, self.q, RANK)
         # one more, of length zero: this state is on the constraints, those beside it are projected
         last = np.eye(nv) - solver.least(rows.has_position[:, None] * solver.jacobian)
         moved = last @ moved

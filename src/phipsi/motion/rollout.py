@@ -27,6 +27,7 @@ from phipsi.constraints import Motor
 from phipsi.contact.contact_rows import GAINS_ENERGY, UNSOLVED_CONTACTS, WEDGED
 from phipsi.errors import InputError, PhipsiError, SimulationError, did_you_mean
 from phipsi.laws.circuit import Circuit
+from phipsi.model.deflections import bent_too_far
 from phipsi.model.mechanisms import mechanism_of, of_mechanisms, of_modes, tree_of
 from phipsi.model.model import Model
 from phipsi.model.numbers import whole_number
@@ -74,7 +75,7 @@ def rollout(
     `tau` constant (..., nv), or for every step (..., steps, nv), held during the step; `dt` in s;
     `steps`, how many; `every`, record every so many steps; `integrator`: "rk4" (order 4);
     "semi_implicit" (order 1, a quarter of the cost, drifts in energy and momentum);
-    "linearly_implicit" (the same with elastic forces at the end of the step; trees); "variational"
+    "linearly_implicit" (the same with elastic forces at the end of the step); "variational"
     (order 2, implicit: symplectic, keeps momenta to rounding; trees without prescribed joints);
     `threads` share the batch; `prescribed`, names of joints whose accelerations are given instead
     of efforts, or booleans (..., nv): there `tau` holds the accelerations (hybrid dynamics);
@@ -114,9 +115,10 @@ def rollout(
     mask = np.ones(model.nv) if prescribed is None else free_mask(tree, prescribed)
     if isinstance(model, System) or (not has_machine_code() and method.name != "variational"):
         state = start_q, start_v, effort
-        motion = Motion(model, None if prescribed is None else mask)
+        ahead = dt if method.bends else None
+        motion = Motion(model, None if prescribed is None else mask, ahead=ahead)
         options = method, records, threads, bool(reproducible)
-        return _constrained(motion, *state, dt, steps, every, *options)
+        return _constrained(model, motion, *state, dt, steps, every, *options)
     try:
         free = np.broadcast_to(mask, (*batch, model.nv))
     except ValueError:
@@ -182,6 +184,7 @@ def _run(
 
 
 def _constrained(
+    mechanism: Model,
     motion: Motion,
     q0: Array,
     v0: Array,
@@ -213,7 +216,7 @@ def _constrained(
     if motion.moving is None:
         # there may be no machine code for such a system
         with contextlib.nullcontext() if reproducible else contextlib.suppress(InputError):
-            plan = _plan(motion.mechanism, method, False, reproducible)
+            plan = _plan(mechanism, method, False, reproducible)
     # the record after which each motion stopped in machine code; those that are ready go on
     ready, record, stopped = np.arange(count), 0, np.zeros(count, dtype=np.int64)
     while True:
@@ -512,6 +515,10 @@ def failure(
             "not positive), so its acceleration is undefined; give the bodies it carries mass or "
             "the joint armature"
         )
+        bent = _bent_at(model, found, first)
+        why = (
+            f"joint {model.joint_names[body]!r} seems to have no inertia.\n{bent}" if bent else why
+        )
     elif code in (DOUBTFUL, CONTRADICTION) and model.n_rows:
         row = f"row {model.closures.row_names[body]!r}" if body >= 0 else "a row"
         why = (
@@ -526,6 +533,15 @@ def failure(
         )
     text = f"{where} failed in step {step} (t = {step * dt:.6g} s): {why}.{others}"
     return SimulationError(text, found)
+
+
+def _bent_at(model: Model, found: Any, trajectory: int) -> str:
+    """What is bent far in the last finite record of a trajectory; "" if nothing is."""
+    if not model.is_flexible or not isinstance(found, tuple) or np.ndim(found[0]) < 2:
+        return ""
+    q = found[0].reshape(-1, *found[0].shape[-2:])[trajectory]
+    finite = np.flatnonzero(np.isfinite(q).all(axis=-1) & (np.abs(q) < 1e6).all(axis=-1))
+    return bent_too_far(model, q[finite[-1]], far=0.1) if len(finite) else ""
 
 
 def _joint_of(model: Model, rate: int) -> str:

@@ -170,10 +170,10 @@ def run_code(plan: Plan, lanes: int) -> MachineCode:
     text = f"{keys} run {lanes} {_version()} {plan.text()}"
     digest = hashlib.sha256(text.encode()).hexdigest()
 
-    def emit() -> str:
-        module = ir.Module()
+    def emit() -> ir.Module:
+        module = ir.Module(linked=True)
         Run(module, plan, plan.natives, lanes, sources=sources)
-        return str(module)
+        return module
 
     found = plan.codes[lanes] = machine_code(digest, sources[0].target, emit)
     return found
@@ -545,7 +545,7 @@ class Run(LaneCode):
         flag = ir.Constant(ir.IntType(1), 1)
 
         def call() -> None:
-            b.call(self._kernels[number].function, [data, scratch, buffers, flag])
+            b.call(self._kernels[number], [data, scratch, buffers, flag])
             self.note_status(self._status, allowed)
 
         return call

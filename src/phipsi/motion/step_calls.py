@@ -28,7 +28,7 @@ from phipsi.motion.unrolled_programs import unrolled_program
 from phipsi.operators import H, J, Lambda, frame_pose, mass_matrix, phi, pose
 from phipsi.operators.catalogue import catalogue_leaf
 from phipsi.operators.inputs import needs_of
-from phipsi.operators.own_operators import operator
+from phipsi.operators.own import operator
 from phipsi.sweeps.entries import cross
 
 _DIFFERENTIABLE = ("q", "v", "vdot", "tau", "f_ext", "M")
@@ -296,7 +296,7 @@ def products(
 
     `inputs` are those of the form; `options` those of `compile`.
     """
-    modal, words = model.is_flexible, ("inertia" if x == "M" else x for x in names)
+    modal, words = model.has_more_rows, ("inertia" if x == "M" else x for x in names)
     gradients = tuple(gradient(form, x, modal) for x in words)
     callee = ProgramCall(gradients, model, **options, same_operand=True)
     place, shapes = {**inputs, "x": weight}, callee.native.program.input_shapes

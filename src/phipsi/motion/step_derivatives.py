@@ -41,7 +41,8 @@ def step_derivatives(
     maps any change to one that keeps the loops closed.
 
     **Arguments:** `model`, a model or a `System`; `q` (..., nq), `v`, `tau` (..., nv), `dt` in s,
-    `integrator`, "rk4" or "semi_implicit". **Returns:** A (..., 2 nv, 2 nv) and B (..., 2 nv, nv).
+    `integrator`, "rk4", "semi_implicit" or "linearly_implicit". **Returns:** A (..., 2 nv, 2 nv)
+    and B (..., 2 nv, nv).
     **Cost:** that of `forward_dynamics_derivatives` at every stage, and some products of nv × nv
     matrices. **Source:** theory/sensitivities 5; theory/closed-chains 11 (C32).
 
@@ -54,9 +55,12 @@ def step_derivatives(
            [-0.036,  0.997]]), array([[0.015],
            [0.3  ]]))
     """
-    motion = Motion(mechanism_of(model, step_derivatives))
-    h, arrays = checked_time(dt, "dt", backwards=True), state_arrays(motion.tree, q=q, v=v, tau=tau)
+    mechanism, ahead = mechanism_of(model, step_derivatives), None
     checked_differentiable(integrator)
+    if METHODS[integrator].bends:
+        ahead = checked_time(dt, "dt")
+    motion = Motion(mechanism, ahead=ahead)
+    h, arrays = checked_time(dt, "dt", backwards=True), state_arrays(motion.tree, q=q, v=v, tau=tau)
     batch, nv = (), motion.tree.nv
     if any(x.ndim > 1 for x in arrays):
         batch = np.broadcast_shapes(*(x.shape[:-1] for x in arrays))

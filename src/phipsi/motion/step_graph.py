@@ -35,7 +35,8 @@ from phipsi.model.contact_pairs import Contacts
 from phipsi.model.model import Model
 from phipsi.motion.inertia_nodes import inertias
 from phipsi.motion.step_calls import ProgramCall
-from phipsi.operators import D, G, H, J, Jr, Lambda, mass_matrix, phi, pose, v
+from phipsi.motion.stiff_modes import modal_blocks
+from phipsi.operators import D, G, H, J, Jr, K_e, Lambda, mass_matrix, phi, pose, v
 
 INERTIA = "inertia"
 """The name of the inertial parameters (n, 10) of `inertial_parameters`, given by trajectories."""
@@ -107,7 +108,7 @@ class StepGraph:
         states |= {name: ops.given(name, x.shape) for name, x in self.row_states.items()}
         t, q, v = (ops.given(*x) for x in (("t", ()), ("q", (model.nq,)), ("v", (model.nv,))))
         self.start = Place(t, q, v, states)
-        external = circuit.loads is not None
+        external, self._is_hybrid = circuit.loads is not None, prescribed
         if self._system is None:
             form = loaded(forward, external=True) if external else FORWARD_DYNAMICS
             form = hybrid_form(body_forces(external)) if prescribed else form
@@ -238,7 +239,20 @@ class StepGraph:
         return [known.get(x) or ops.given(x, callee.given_shape(x)) for x in callee.given]
 
     def ahead(self, place: Place, forces: Forces) -> Node:
-        """(v⁺ − v)/h (nv,) of a step from here, with elastic forces at its end."""
+        """(v⁺ − v)/h (nv,) of a step from here, with elastic forces at its end.
+
+        Of a tree by one program; otherwise as accelerations with h C_e + h² K_e beside the inertia
+        of rotors.
+        """
+        if not self.model.is_flexible:
+            return self.accelerations(place, forces)
+        if self.has_loops or self._is_hybrid:
+            program = ProgramCall((K_e @ v,), self.model)
+            less = ops.apply("mul", STEP, self._called(program, {"v": place.v})[0])
+            if self._is_hybrid:
+                less = ops.apply("mul", less, ops.given("free", less.shape))
+            forces = forces._replace(efforts=ops.apply("sub", forces.efforts, less))
+            return self.accelerations(place, forces, self._modal_inertia())
         form = loaded(linearly_implicit, external=forces.loads is not None)
         names = tuple(dict.fromkeys((*self._given, STEP_LENGTH.name)))
         program = ProgramCall((form,), self.model, given=names)
@@ -246,6 +260,13 @@ class StepGraph:
         if forces.loads is not None:
             inputs["f_ext"] = forces.loads
         return self._called(program, inputs)[0]
+
+    def _modal_inertia(self) -> Node:
+        """h C_e + h² K_e as blocks of Jr (n, r, r)."""
+        width = max(at.stop - at.start for at in self.model.v_slices)
+        K, C = modal_blocks(self.model, (self.model.n_bodies, width, width))
+        inner = ops.apply("mul", STEP, ops.constant(K))
+        return ops.apply("mul", STEP, ops.apply("add", ops.constant(C), inner))
 
     def evaluated(
         self, forms: Sequence[Expr], place: Place, forces: Forces, inertia: Node | None = None
@@ -291,7 +312,7 @@ class StepGraph:
             if points:  # the dynamics have the velocities of bodies already
                 forms, modes = [*forms, J @ v], (*modes, "apply")
             more = {"pose": pose} if shared and points else {}
-            if shared and not self.model.is_flexible:
+            if shared and not self.model.has_more_rows:
                 more |= {G.name: G, INNOVATIONS.name: D.inv}
             options: Any = {"given": self._given, "mode": (*modes, *["blocks"] * len(more))}
             options |= {"inspects": self._given, **({"points": points} if points else {})}
@@ -391,8 +412,11 @@ class StepGraph:
         return self._called(program, inputs)
 
     def _rotors(self, inertia: Node, shape: tuple[int, ...]) -> Node:
-        """The blocks of Jr, (n, r, r), with more on their diagonals."""
+        """The blocks of Jr, (n, r, r), with more on their diagonals, or with more blocks."""
         shape = tuple(shape)
+        if len(inertia.shape) == 3:
+            own = ops.constant(compile(Jr, self.model, mode="blocks")().reshape(shape))
+            return ops.apply("add", ops.given("Jr", shape) if "Jr" in self._given else own, inertia)
         places = [
             k * shape[1] ** 2 + i * (shape[1] + 1)
             for k, at in enumerate(self.model.v_slices)
@@ -481,12 +505,17 @@ class StepGraph:
             place = place._replace(states={**place.states, **new})
         return place
 
-    def closed(self, place: Place) -> Place:
-        """The place on the constraints nearest to this one; of a tree, the same."""
+    def closed(self, place: Place, *, stiff: bool = False) -> Place:
+        """The place on the constraints nearest to this one; of a tree, the same.
+
+        Nearest in the mass metric; of a `stiff` step in that of ℳ + h C_e + h² K_e.
+        """
         if self._system is None:
             return place
         from phipsi.motion.closure_calls import ProjectionCall
 
-        callee = ProjectionCall(self._system, self._given)
-        q, v = call(callee, place.q, place.v, *self._given_nodes(callee))
+        inertia = self._modal_inertia() if stiff and self.model.is_flexible else None
+        names = self._given if inertia is None else tuple(dict.fromkeys((*self._given, "Jr")))
+        callee = ProjectionCall(self._system, names)
+        q, v = call(callee, place.q, place.v, *self._given_nodes(callee, inertia))
         return place._replace(q=q, v=v)

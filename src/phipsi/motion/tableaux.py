@@ -78,7 +78,7 @@ class Method:
 COMPILED = ("semi_implicit", "rk4", "linearly_implicit", "variational")
 """Integrators of `rollout`."""
 
-DIFFERENTIABLE = ("semi_implicit", "rk4")
+DIFFERENTIABLE = ("semi_implicit", "rk4", "linearly_implicit")
 """Integrators whose steps have derivatives, and that go with constraints and prescribed joints."""
 
 SIMULATED = (

@@ -76,11 +76,11 @@ def elimination_of(system: System, given: Sequence[str] = ()) -> Elimination | N
 
     With inertias among the quantities that are `given`, those of any inertias.
     """
-    is_given = bool(_INERTIAS.intersection(given))
-    return system.cached((Elimination, is_given), lambda: _elimination(system, is_given))
+    names = _INERTIAS.intersection(given)
+    return system.cached((Elimination, names), lambda: _elimination(system, names))
 
 
-def _elimination(system: System, is_given: bool) -> Elimination | None:
+def _elimination(system: System, names: frozenset[str]) -> Elimination | None:
     rows, rng = system.rows, np.random.default_rng(0)
     if max(system.nv, rows.n_rows) > _LARGEST:
         return None
@@ -89,10 +89,14 @@ def _elimination(system: System, is_given: bool) -> Elimination | None:
         at = ConstraintMetric(rows, q)
         _, _, _, G, M = rows.with_mass_matrix(q)
         size = np.einsum("nii->ni", M)
-        if is_given:
+        if "M" in names or (names and not system.has_more_rows):
             half = rng.standard_normal((system.model.n_bodies, 6, 6))
             program = compile(mass_matrix, system.model, mode="dense", given=("M",))
             M = program(q, half @ half.swapaxes(-1, -2))
+        elif names:  # any block of Jr
+            M = M.copy()
+            for own in system.model.v_slices:
+                M[:, own, own] = np.sqrt(size[:, own, None] * size[:, None, own])
     except PhipsiError:  # the programs say why
         return None
     scale = np.sqrt(np.einsum("nii->ni", M))
@@ -110,8 +114,8 @@ def _elimination(system: System, is_given: bool) -> Elimination | None:
         rows=tuple(alive),
         motions=tuple(tuple(int(k) for k in np.flatnonzero(moved[i])) for i in alive),
         n_rows=rows.n_rows,
-        floors=np.concatenate([floors, size.mean(axis=0)]) if is_given else floors,
-        is_given=is_given,
+        floors=np.concatenate([floors, size.mean(axis=0)]) if names else floors,
+        is_given=bool(names),
     )
     return found if found.products() <= MOST_PRODUCTS else None
 

@@ -289,7 +289,7 @@ def own_leaves(own: Sequence[Expr]) -> tuple[Expr, ...]:
     if not listed or not all(isinstance(cast(object, x), Expr) and x.op is Op.LEAF for x in own):
         raise InputError(
             f"own is a list of operators and vectors of your own, not {own!r}:\n"
-            '    C = pp.operator("C", "rates -> efforts", 0.5)\n'
+            '    C = pp.own.operator("C", "rates -> efforts", 0.5)\n'
             '    pp.parse("C v", own=[C])'
         )
     return tuple(own)

@@ -264,7 +264,7 @@ vary("E_phi", STEP, "Ė", "with the modes of parents", "s", "theory/flexible-bod
 row("ddM", "ddM", r"\delta^2 M", _MF, MEMORYLESS, "q", "how x* Ṁ{s} y changes with modes, of two motions x and y",
     "theory/flexible-bodies 6", SYMMETRIC, braces=(MOTIONS, MOTIONS),
     differential=lambda x, d: total_of((1, with_arguments("ddM", *y)) for y in (
-        (d(x.args[0]), x.args[1]), (x.args[0], d(x.args[1])))))
+        *((*x.args[:i], d(y), *x.args[i + 1:]) for i, y in enumerate(x.args)), (*x.args, d.modes))))
 
 # ---- the Riccati family of (H, E_phi, M, Jr) ---------------------------------------------------------
 row("P", "P", "P", _MF, MEMORYLESS, "q", "articulated-body inertia", "SOA eq. 0.25", "symmetric riccati",
@@ -542,7 +542,7 @@ class Riccati:
             if name in ("M", "Jr") and x.T is not x:
                 raise SpaceError(
                     f"Riccati({name}=…) must be symmetric, because P and D are, and {shown(x)} is "
-                    f"not known to be. Declare it: pp.operator(…, symmetric=True)"
+                    f"not known to be. Declare it: pp.own.operator(…, symmetric=True)"
                 )
             if name != "E" and not is_memoryless(x.structure):
                 raise SpaceError(f"Riccati({name}=…) must be memoryless, but {shown(x)} is not")

@@ -99,7 +99,7 @@ def _arguments(
         raise InputError(
             f"{place}a formula needs a quantity of the body as an argument, such as M or D. "
             "Constant blocks are given as numbers: block=np.eye(6), and a number of other numbers "
-            'as an expression: pp.scalar("h2", h @ h)'
+            'as an expression: pp.own.scalar("h2", h @ h)'
         )
     return args, constants
 

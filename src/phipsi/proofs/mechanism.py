@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from phipsi.errors import InputError
 from phipsi.model import Model
 from phipsi.model.closures import ClosureSet
 from phipsi.model.flexible_hinge import FlexibleHinge
@@ -83,6 +84,12 @@ class Mechanism:
     """
 
     def __init__(self, model: Model, kind: Any, draw: Draw | None = None) -> None:
+        if any(getattr(joint, "drive", None) is not None for joint in model.joints):
+            raise InputError(
+                "exact numbers are not known for rotors on skew axes, or of joints with several "
+                "rates; the identities are those of the mechanism without them:\n"
+                "    pp.prove(identity, pp.Model.from_dict({**model.to_dict(), 'rotors': []}))"
+            )
         self.plain, self.kind = model, kind
         self._drawn: dict[Table, list[Array]] = {}
         self._numbers = numbers = _Own(kind) if draw is None else _Random(kind, draw)

@@ -171,7 +171,7 @@ class State:
         (mode "dense") by the matrix that they write. The program is that of the model. Bodies with
         modes have six rows in operands and results of sweeps: operators are written as matrices.
         """
-        mode = "dense" if self.model.is_flexible else mode
+        mode = "dense" if self.model.has_more_rows else mode
         if not self.model.n_bodies:  # nothing to sweep over
             return self.applied(expr)
         program = compile(
@@ -201,7 +201,7 @@ class State:
     def rigid_rows(self, column: Array) -> Array:
         """The six rows of every body that sweeps give, of a vector with modal rows."""
         parts = [column[at.start : at.start + 6] for at in body_slices(self.model)]
-        return np.concatenate(parts) if self.model.is_flexible else column
+        return np.concatenate(parts) if self.model.has_more_rows else column
 
     @cached_property
     def _floating_points(self) -> PointSet:

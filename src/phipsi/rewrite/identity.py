@@ -241,7 +241,7 @@ def _one_root(model: Model) -> str:
     return f"there are {roots} bodies on the world" if roots > 1 else ""
 
 
-def _no_loops(model: Model) -> str:
+def _without_rows(model: Model) -> str:
     return f"there are {model.n_rows} constraint rows" if model.n_rows else ""
 
 
@@ -263,7 +263,7 @@ CONDITIONS: dict[str, Callable[[Model], str]] = {
     "one dof": _only("revolute", "prismatic", "helical"),
     "revolute": _only("revolute"),
     "prismatic": _only("prismatic"),
-    "no loops": _no_loops,
+    "no loops": _without_rows,
 }
 """Condition → why a model does not meet it ("" if it does)."""
 

@@ -31,10 +31,9 @@ from phipsi.motion.user_functions import name_of
 from phipsi.operators import mass_matrix as MASS_MATRIX
 from phipsi.progress import make_progress
 from phipsi.simulation.events import Event
-from phipsi.simulation.grasp_events import ContactMargin
 from phipsi.simulation.quadratures import Quadratures
 from phipsi.simulation.run_phase import Carried, ChangeRecord, Phase
-from phipsi.simulation.topology import Change, Instant, Topology, changes_of
+from phipsi.simulation.topology import Change, ContactMargin, Instant, Topology, changes_of
 from phipsi.trajectory.event_record import EventRecord
 from phipsi.trajectory.trajectory import Trajectory
 
@@ -355,13 +354,13 @@ class _Runner:
 
     def _rates(self, model: Model, q: Array, momentum: Array) -> Array:
         """ℳ⁻¹ momentum; results of bodies that deform are not kept for the next change."""
-        if model.is_flexible:
+        if model.has_more_rows:
             return program_of(MASS_MATRIX.inv, model)(q, momentum)
         return self.stages.rates(model, q, momentum)
 
     def _impulse(self, system: System, q: Array, v: Array) -> tuple[Array, Array]:
         """Rates after all rows acted at once, and their impulses."""
-        if system.model.is_flexible:
+        if system.model.has_more_rows:
             return constraint_impulse(system, q, v)
         return self.stages.impulse(system, q, v, system.rates)
 

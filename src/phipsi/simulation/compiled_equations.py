@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.algorithms.constrained.system import System
-from phipsi.algorithms.dynamics.hybrid import hybrid_closed_form, hybrid_form
-from phipsi.algorithms.forms import body_forces, closed_form, forward, inverse, loaded
+from phipsi.algorithms.dynamics.hybrid import hybrid_form, hybrid_with_rows
+from phipsi.algorithms.forms import body_forces, forward, forward_with_rows, inverse, loaded
 from phipsi.backends.failures import DOUBTFUL
 from phipsi.circuits.wire_laws import circuit
 from phipsi.circuits.wiring import Wiring, replaced
@@ -62,7 +62,7 @@ def accelerations(system: bool, prescribed: bool, external: bool) -> tuple[Expr,
     """The expressions of vdot, and of the multipliers of a system."""
     w = body_forces(external)
     if system:
-        return hybrid_closed_form(w) if prescribed else closed_form(None, external, False)
+        return hybrid_with_rows(w) if prescribed else forward_with_rows(None, external, False)
     return (hybrid_form(w) if prescribed else loaded(forward, external=external),)
 
 

@@ -15,6 +15,7 @@ from phipsi.backends.failures import is_failure
 from phipsi.compiler import compile
 from phipsi.errors import InputError, PhipsiError
 from phipsi.forces.force import Elements, Force, State, provides
+from phipsi.model.deflections import bent_too_far
 from phipsi.model.model import Model
 from phipsi.motion.chart import Chart
 from phipsi.motion.entry_names import place_name
@@ -372,6 +373,14 @@ class Equations:
         except PhipsiError as error:
             return error
         return None
+
+    def about(self, q: Array, *, is_explained: bool = False) -> str:
+        """Lines on what is critical at q: a singular configuration, bodies bent too far."""
+        close = "" if self.loops is None else self.loops.near_singular(q)
+        bent = ""
+        if self.model.is_flexible and not is_explained and np.isfinite(q).all():
+            bent = bent_too_far(self.model, q, far=0.15)
+        return "".join(f"\n{x}" for x in (close, bent) if x)
 
     def _not_finite(self, effort: Array, t: float) -> InputError | None:
         """What is wrong with the efforts of the controller, if a number is not finite."""

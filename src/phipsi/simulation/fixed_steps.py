@@ -19,6 +19,7 @@ from phipsi.errors import SimulationError
 from phipsi.motion.implicit import largest, solve
 from phipsi.motion.rollout import COMPILED, rollout
 from phipsi.motion.stage_loop import Values, take_step
+from phipsi.motion.stiff_modes import ahead_of, metric_of_steps
 from phipsi.motion.tableaux import Method
 from phipsi.simulation.compiled_equations import Stretch, Stretched
 from phipsi.simulation.equations import Equations
@@ -173,10 +174,12 @@ def advance_function(method: Method, equations: Equations) -> Advance:
         advance = _implicit_midpoint(equations)
     if loops is None or not loops.projects:
         return advance
+    stiff = method.bends and equations.model.is_flexible
 
     def projected(t: float, q: Array, v: Array, h: float) -> tuple[Array, Array, Array]:
         q1, v1, gain = advance(t, q, v, h)
-        return (*loops.project(t + h, q1, v1), gain)
+        metric = metric_of_steps(equations.model, h) if stiff else None
+        return (*loops.project(t + h, q1, v1, metric), gain)
 
     return projected
 
@@ -198,14 +201,22 @@ def _explicit(equations: Equations, method: Method) -> Advance:
 def _linearly_implicit(equations: Equations) -> Advance:
     """Semi-implicit Euler with the elastic forces of flexible bodies at the end of the step."""
     chart, n = equations.chart, len(equations.quadratures)
-    program = compile(LINEARLY_IMPLICIT, equations.model, given=(STEP_LENGTH.name,))
+    model, loops, moved = equations.model, equations.loops, equations.prescribed
+    program = compile(LINEARLY_IMPLICIT, model, given=(STEP_LENGTH.name,))
+    rows = None if loops is None else loops.motion.rows
+    moving = None if moved is None else np.flatnonzero(moved.free)
+    is_plain = not model.is_flexible or (loops is None and moved is None)
 
     def advance(t: float, q: Array, v: Array, h: float) -> tuple[Array, Array, Array]:
         slope = equations.derivative(t, q, np.concatenate([chart.start(q), v, np.zeros(n)]))
         rates, gain = slope[chart.nv : 2 * chart.nv], h * slope[2 * chart.nv :]
         if not np.isfinite(rates).all():
             return (*chart.euler(q, v, rates, h), gain)
-        return (*chart.euler(q, v, program(q, v, rates, h), h), gain)
+        if is_plain:
+            rates = program(q, v, rates, h)
+        else:
+            rates = ahead_of(model, rows, moving, q, v, rates, h)
+        return (*chart.euler(q, v, rates, h), gain)
 
     return advance
 

@@ -540,6 +540,7 @@ class _Run:
             integrator=self.method.name,
             stored=self.equations.potential_energy,
             acting=self.equations.element_forces if self.equations.forces else None,
+            elements=self.equations.forces.bound,
             dense=self.dense,
             system=self.system,
             quadratures=dict(zip(beside.names, found[:-1].T, strict=True)),
@@ -588,9 +589,7 @@ class _Run:
             text = f"the run diverged: {reason}.{self._fastest()}"
             if isinstance(cause, PhipsiError):
                 text += f"\n{cause}"
-            loops = self.equations.loops
-            close = "" if loops is None else loops.near_singular(self.stepper.q)
-            text += f"\n{close}" if close else ""
+            text += self.equations.about(self.stepper.q, is_explained=cause is not None)
             text += f"\n{self._advice()}"
         else:
             kind = "" if isinstance(cause, PhipsiError) else f"{type(cause).__name__}: "

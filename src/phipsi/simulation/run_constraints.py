@@ -204,11 +204,16 @@ class RunConstraints:
         """Whether states are brought back onto the constraints."""
         return self.method == "project"
 
-    def project(self, t: float, q: Array, v: Array) -> tuple[Array, Array]:
-        """The nearest state on the constraints; raises `Diverged` if there is none."""
+    def project(
+        self, t: float, q: Array, v: Array, inertia: Callable[[Array], Array] | None = None
+    ) -> tuple[Array, Array]:
+        """The nearest state on the constraints; raises `Diverged` if there is none.
+
+        ``inertia(q)`` (n, nv, nv) stands for the mass matrix of the metric.
+        """
         if not (np.isfinite(q).all() and np.isfinite(v).all()):
             return q, v
-        found = self._projected(t, q, v)
+        found = self._projected(t, q, v, inertia)
         if not self._all_move:
             self._check_rates(t, *found)
         return found
@@ -226,14 +231,16 @@ class RunConstraints:
                 f"the joints that are not prescribed cannot make up for it. Prescribe fewer joints"
             )
 
-    def _projected(self, t: float, q: Array, v: Array) -> tuple[Array, Array]:
-        if self._unseen > 0 or self._is_large:
+    def _projected(
+        self, t: float, q: Array, v: Array, inertia: Callable[[Array], Array] | None
+    ) -> tuple[Array, Array]:
+        if inertia is None and (self._unseen > 0 or self._is_large):
             self._unseen -= 1
             found = self._project_compiled(q, v)
             if found is not None:
                 return found
         rank = self._rank if self._steady else None
-        found, closed, at = self._nearest(q[None], self.tolerance, rank)
+        found, closed, at = self._nearest(q[None], self.tolerance, rank, inertia=inertia)
         if not closed[0]:
             why = not_closed(self.system, found[0], self.tolerance)
             why += "" if self._all_move else _HELD
@@ -242,10 +249,15 @@ class RunConstraints:
         return found[0], project_velocity(at, v[None])[0]
 
     def _nearest(
-        self, q: Array, tolerance: float, rank: int | None, iterations: int = 25
+        self,
+        q: Array,
+        tolerance: float,
+        rank: int | None,
+        iterations: int = 25,
+        inertia: Callable[[Array], Array] | None = None,
     ) -> tuple[Array, Array, ConstraintMetric]:
         moving = self.motion.moving
-        return project_position(self._rows, q, tolerance, rank, iterations, moving)
+        return project_position(self._rows, q, tolerance, rank, iterations, moving, inertia)
 
     def _project_compiled(self, q: Array, v: Array) -> tuple[Array, Array] | None:
         """The same where rows are regular: v − ℳ⁻¹ J* A* (A Λ A*)⁻¹ (A J v − rates), compiled."""

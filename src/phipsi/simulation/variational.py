@@ -52,7 +52,7 @@ def variational(
 ) -> Callable[[float, Array, Array, float], tuple[Array, Array, Array]]:
     """(t, q, v, h) → q⁺, v⁺ and what the quadratures gain."""
     model, chart = equations.model, equations.chart
-    form = slope(model.is_flexible, bool(equations.forces.act_on_bodies))
+    form = slope(model.has_more_rows, bool(equations.forces.act_on_bodies))
     by_q = _evaluated(compile(form, model))
     momenta, rates = (_evaluated(compile(x, model)) for x in (MOMENTA, RATES_OF_MOMENTA))
 

@@ -89,16 +89,16 @@ _COT_B = tuple((2 - k) * g for k, g in enumerate(_COT, 1))
 _COT_C = tuple((1 - k) * g for k, g in enumerate(_COT[1:], 2))
 
 
-def _closed_sinc(s: Number, ops: Any) -> Number:
+def _direct_sinc(s: Number, ops: Any) -> Number:
     theta = ops.sqrt(s)
     return ops.sin(theta) / theta
 
 
-def _closed_versine(s: Number, ops: Any) -> Number:
+def _direct_versine(s: Number, ops: Any) -> Number:
     return (1 - ops.cos(ops.sqrt(s))) / s
 
 
-def _closed_sine_gap(s: Number, ops: Any) -> Number:
+def _direct_sine_gap(s: Number, ops: Any) -> Number:
     theta = ops.sqrt(s)
     return (theta - ops.sin(theta)) / (theta * s)
 
@@ -111,38 +111,38 @@ def _gamma(s: Number, ops: Any) -> tuple[Number, Number]:
     return h * cot, (cot - h / (sine * sine)) / (8 * h)
 
 
-def _closed_cot(s: Number, ops: Any) -> Number:
+def _direct_cot(s: Number, ops: Any) -> Number:
     return (1 - _gamma(s, ops)[0]) / s
 
 
-def _closed_cot_b(s: Number, ops: Any) -> Number:
+def _direct_cot_b(s: Number, ops: Any) -> Number:
     gamma, slope = _gamma(s, ops)
     return slope + 2 * (1 - gamma) / s
 
 
-def _closed_cot_c(s: Number, ops: Any) -> Number:
+def _direct_cot_c(s: Number, ops: Any) -> Number:
     gamma, slope = _gamma(s, ops)
     return (1 + s * slope - gamma) / (s * s)
 
 
 def sinc(s: Number, ops: Any) -> Number:
     """sin θ/θ."""
-    return ops.pick(s, _SINC, _closed_sinc)
+    return ops.pick(s, _SINC, _direct_sinc)
 
 
 def versine(s: Number, ops: Any) -> Number:
     """(1 − cos θ)/s."""
-    return ops.pick(s, _VERSINE, _closed_versine)
+    return ops.pick(s, _VERSINE, _direct_versine)
 
 
 def sine_gap(s: Number, ops: Any) -> Number:
     """(θ − sin θ)/θ³."""
-    return ops.pick(s, _SINE_GAP, _closed_sine_gap)
+    return ops.pick(s, _SINE_GAP, _direct_sine_gap)
 
 
 def cot_gap(s: Number, ops: Any) -> Number:
     """(1 − γ)/s with γ = (θ/2) cot(θ/2)."""
-    return ops.pick(s, _COT, _closed_cot)
+    return ops.pick(s, _COT, _direct_cot)
 
 
 def screw_gaps(s: Number, ops: Any) -> tuple[Number, Number]:
@@ -151,4 +151,4 @@ def screw_gaps(s: Number, ops: Any) -> tuple[Number, Number]:
     Its even part has the value and the derivative of γ at ad² = −s, so b = γ' + 2 (1 − γ)/s and
     c = (1 + s γ' − γ)/s².
     """
-    return ops.pick(s, _COT_B, _closed_cot_b), ops.pick(s, _COT_C, _closed_cot_c)
+    return ops.pick(s, _COT_B, _direct_cot_b), ops.pick(s, _COT_C, _direct_cot_c)

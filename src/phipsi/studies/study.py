@@ -21,11 +21,10 @@ from phipsi.simulation.simulator_results import SimulatorRun
 from phipsi.simulation.simulator_state import SimulatorState
 from phipsi.studies.block_workers import RaisedInFunction
 from phipsi.studies.crossings import checked_events, crossings
-from phipsi.studies.draws import Draws
-from phipsi.studies.named_draws import NamedDraws
+from phipsi.studies.draws import Draws, NamedDraws
 from phipsi.studies.rare_events import RareEvent, subset_simulation
 from phipsi.studies.run_study import run_study
-from phipsi.studies.study_results import StudyResults
+from phipsi.studies.study_results import StudyResults, load_results
 from phipsi.studies.study_text import function_text, simulator_digest
 from phipsi.trajectory.trajectory import Trajectory
 
@@ -238,6 +237,25 @@ class Study:
         )  # fmt: skip
 
     # ---- runs by number -----------------------------------------------------------------------
+
+    @staticmethod
+    def results(folder: str | os.PathLike[str], *, check: bool = False) -> StudyResults:
+        """The results of a study in a folder, as far as they are there.
+
+        **Arguments:** `check`, whether all files are read at once: damaged blocks are then reported
+        by a warning and left out. Else a damaged block is an error when its arrays are wanted.
+
+        >>> import tempfile, phipsi as pp
+        >>> from scipy.stats import norm
+        >>> study = pp.Study(pp.Simulator(pp.examples.planar_arm(1)), {"v": norm([1.0], 0.1)},
+        ...                  steps=10, runs=100)
+        >>> with tempfile.TemporaryDirectory() as place:
+        ...     _ = study.run(place)
+        ...     found = pp.Study.results(place)
+        ...     print(found["v.final"].shape)
+        (100, 1)
+        """
+        return load_results(folder, check=check)
 
     def numbers_of(self, block: int) -> range:
         """The runs of a block."""

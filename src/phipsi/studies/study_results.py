@@ -306,21 +306,11 @@ def _columns(arrays: Mapping[str, Array]) -> dict[str, Array]:
     return out
 
 
-def load_study(folder: str | os.PathLike[str], *, check: bool = False) -> StudyResults:
+def load_results(folder: str | os.PathLike[str], *, check: bool = False) -> StudyResults:
     """The results of a study in a folder, as far as they are there.
 
     **Arguments:** `check`, whether all files are read at once: damaged blocks are then reported by
     a warning and left out. Else a damaged block is an error when its arrays are wanted.
-
-    >>> import tempfile, phipsi as pp
-    >>> from scipy.stats import norm
-    >>> study = pp.Study(pp.Simulator(pp.examples.planar_arm(1)), {"v": norm([1.0], 0.1)},
-    ...                  steps=10, runs=100)
-    >>> with tempfile.TemporaryDirectory() as place:
-    ...     _ = study.run(place)
-    ...     found = pp.load_study(place)
-    ...     print(found)
-    <results of all 100 runs: run, draw.v, q.final, v.final, t.final, status, failed_at, rejected>
     """
     found = StudyResults(StudyFolder.open(folder))
     if not check:

@@ -8,7 +8,7 @@ x y + z with one rounding where the machine can.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 from phipsi.model.dual import Dual
 
@@ -59,20 +59,23 @@ def mul(x: Entry, y: Entry) -> Entry:
 
 def mul_add(x: Entry, y: Entry, z: Entry) -> Entry:
     """x y + z."""
-    if is_zero(z):
+    if isinstance(z, (int, float)) and z == 0:
         return mul(x, y)
-    for a, b in ((x, y), (y, x)):
-        if isinstance(a, (int, float)):  # known now
-            if a == 0:
-                return z
-            if a == 1:
-                return add(z, b)
-            if a == -1:
-                return sub(z, b)
-    if not is_fused(x):
-        x, y = y, x
-    fused = is_fused(x) and not (isinstance(y, Dual) or isinstance(z, Dual))
-    return x.times_plus(y, z) if fused else x * y + z
+    if isinstance(x, (int, float)) and x in _PLAIN:  # known now
+        return _plus_plain(x, y, z)
+    if isinstance(y, (int, float)) and y in _PLAIN:
+        return _plus_plain(y, x, z)
+    first, other = cast(tuple[Entry, Entry], (x, y) if is_fused(x) else (y, x))
+    fused = is_fused(first) and not (isinstance(other, Dual) or isinstance(z, Dual))
+    return first.times_plus(other, z) if fused else first * other + z
+
+
+_PLAIN = (-1, 0, 1)
+
+
+def _plus_plain(x: int | float, y: Entry, z: Entry) -> Entry:
+    """x y + z for an x of −1, 0 or 1."""
+    return z if x == 0 else add(z, y) if x == 1 else sub(z, y)
 
 
 def mul_sub(z: Entry, x: Entry, y: Entry) -> Entry:

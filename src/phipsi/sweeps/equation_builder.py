@@ -399,8 +399,8 @@ class Builder:
 def no_modes(what: str) -> str:
     """The error for a formula of rigid bodies."""
     return (
-        f"{what} is known for rigid bodies only, and bodies of this mechanism deform: their "
-        "inertia and the frames of their ports change with their modes"
+        f"{what} is known for rigid bodies only, and bodies of this mechanism deform, or have "
+        "rotors on skew axes: their inertia, or the frames of their ports, change as they move"
     )
 
 

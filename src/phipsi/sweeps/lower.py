@@ -75,7 +75,7 @@ class Lowering:
     ) -> None:
         self.given, self.armature, self.model, self.options = given, armature, model, options
         self.has_names = False  # whether names were looked up in the model
-        flexible = model is not None and model.is_flexible
+        flexible = model is not None and model.has_more_rows
         self.blocks = Blocks(given, axes, armature, self.vector, diagonal_blocks, flexible, laws)
         self.builder = self.blocks.builder
         self._whole_matrix = whole_matrix
@@ -422,7 +422,7 @@ def _undeclared(x: Expr) -> str:
     """Own operators that may be symmetric and are not declared so."""
     lines = [
         f"\n    the factor rule needs symmetric blocks; {y} is not declared symmetric. If it is:"
-        f'\n        {y} = pp.operator("{y.name}", "{y.takes.name} -> {y.gives.name}", …, '
+        f'\n        {y} = pp.own.operator("{y.name}", "{y.takes.name} -> {y.gives.name}", …, '
         "symmetric=True)"
         for y in sorted(leaves_of(x), key=str)
         if y.row.is_own and y.gives is y.takes.dual and is_memoryless(y.structure) and y.T is not y

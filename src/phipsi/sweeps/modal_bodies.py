@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
+from phipsi.model.flexible_hinge import rates_of_rows
+from phipsi.sweeps import driven_bodies as driven
 from phipsi.sweeps.arithmetic import Arithmetic, Block
 from phipsi.sweeps.entries import (
     Entry,
@@ -123,6 +125,21 @@ def port_modes_of(joint: Any) -> int:
     return getattr(joint, "port_modes", 0)
 
 
+def rows_of(joint: Any) -> int:
+    """How many rows the outboard body of a joint has beyond six: its modes, or those of a drive."""
+    return getattr(joint, "rows", 0)
+
+
+def parent_rows_of(joint: Any) -> int:
+    """How many rows the inboard body of a joint has beyond six."""
+    return getattr(joint, "parent_rows", 0)
+
+
+def drive_of(joint: Any) -> Any:
+    """The drive of a joint, or None."""
+    return getattr(joint, "drive", None)
+
+
 def own_modes(a: Arithmetic, name: str) -> list[Entry]:
     """η or η̇ of this body."""
     n = modes_of(a.joint)
@@ -134,11 +151,11 @@ def own_modes(a: Arithmetic, name: str) -> list[Entry]:
 
 def rigid_rows(a: Arithmetic, x: Field) -> Block:
     """[I; 0]: the six rigid rows of a body motion or force, or the modal rows filled with zeros."""
-    return a.dense([*identity(6), *([0] * 6 for _ in range(modes_of(a.joint)))], 6)
+    return a.dense([*identity(6), *([0] * 6 for _ in range(rows_of(a.joint)))], 6)
 
 
 def hinge_axes(a: Arithmetic, x: Field) -> Block:
-    """H* = diag(H_J*, I)."""
+    """H* = diag(H_J*, I) with modes; with a drive [H_J*; 1], its rows move as rates do."""
     return with_unit_rows(a, a.joint.hinge_axes(a.params(), a.coordinates("q"), a), 1)
 
 
@@ -149,16 +166,20 @@ def hinge_axes_rate(a: Arithmetic, x: Field) -> Block:
 
 
 def with_unit_rows(a: Arithmetic, rows: Rows, one: int) -> Block:
-    """Six rows for the rates of a joint and its modes, and a row for each mode, with one or 0."""
-    joint, n = a.joint, modes_of(a.joint)
-    first = joint.nv - n
-    more = [[one if j == first + i else 0 for j in range(joint.nv)] for i in range(n)]
+    """Six rows for the rates of a joint and its modes, and a row for each mode, with one or 0.
+
+    Or for each rate of a drive.
+    """
+    joint = a.joint
+    more = [[one if j == i else 0 for j in range(joint.nv)] for i in rates_of_rows(joint)]
     return a.dense([*rows, *more], joint.nv)
 
 
 def inertia(a: Arithmetic, x: Field) -> Block:
-    """M(η) = [[J, s~, C], [−s~, m, S], [C*, S*, M_e]]."""
+    """M(η) = [[J, s~, C], [−s~, m, S], [C*, S*, M_e]]; with a drive S = 0."""
     n = modes_of(a.joint)
+    if drive_of(a.joint) is not None:
+        return driven.inertia(a)
     if not n:
         return a.own_inertia()
     body, eta = FlexibleBody(a), own_modes(a, "q")
@@ -199,6 +220,8 @@ def gyroscopic(a: Arithmetic, x: Field) -> Block:
     """b: V ×* M V of a rigid body; of a flexible one Ṁ V + …, and its elastic forces."""
     rows, V = a.rows(x.args[0]), a.column(x.args[1])
     n, w, v = modes_of(a.joint), V[:3], V[3:6]
+    if drive_of(a.joint) is not None:
+        return driven.gyroscopic(a, rows, V)
     momentum = [dot(row, V) for row in rows[:6]]
     turning, pushing = momentum[:3], momentum[3:]
     if not n:
@@ -361,7 +384,9 @@ def step(a: Arithmetic, x: Field) -> Block:
         d = _from_port(a, port, inner)
         for p in transpose_rows(a.rows(motion)):
             modal.append([*p[:3], *plus(p[3:], cross(p[:3], d))])
-    return a.step_block(turn, arm, modal, modes_of(a.joint))
+    else:  # rows of a drive of the parent feel nothing of what is outboard
+        modal = [[0] * 6 for _ in range(parent_rows_of(a.joint))]
+    return a.step_block(turn, arm, modal, rows_of(a.joint))
 
 
 def _from_port(a: Arithmetic, port: Field, inner: Field) -> list[Entry]:
@@ -372,7 +397,7 @@ def _from_port(a: Arithmetic, port: Field, inner: Field) -> list[Entry]:
 def bias(a: Arithmetic, x: Field) -> Block:
     """a: (V − H* v) × w + V × H* v + X_J* Π̇ η̇ + Ḣ* v, with w = X_J* Π η̇."""
     whole, at_port, inner, motion, velocity = x.args
-    joint, n, m = a.joint, modes_of(a.joint), port_modes_of(a.joint)
+    joint, n, m = a.joint, rows_of(a.joint), port_modes_of(a.joint)
     V, q, v = a.column(velocity)[:6], a.coordinates("q"), a.coordinates("v")
     own = matvec(joint.hinge_axes(a.params(), q, a), v) if joint.nv else [0] * 6
     change = matvec(joint.hinge_axes_rate(a.params(), q, v, a), v) if joint.nv else [0] * 6

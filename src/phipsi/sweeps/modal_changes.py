@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from phipsi.model.dual import Dual, rate_of
-from phipsi.sweeps import bodies
+from phipsi.sweeps import bodies, driven_bodies
 from phipsi.sweeps.arithmetic import Arithmetic, Block
 from phipsi.sweeps.entries import (
     Entry,
@@ -36,10 +36,13 @@ from phipsi.sweeps.modal_bodies import (
     FlexibleBody,
     MovingPort,
     add_along,
+    drive_of,
     lower_entries,
     modes_of,
     own_modes,
+    parent_rows_of,
     port_modes_of,
+    rows_of,
     with_unit_rows,
 )
 
@@ -72,6 +75,8 @@ def _with_each(given: list[Any], data: Any, count: int) -> list[list[Any]]:
 
 def _inertia_along(a: Arithmetic, directions: Directions) -> list[Entry]:
     """The lower half of Ṁ{…}; M is of second degree in η, C and S of the first."""
+    if drive_of(a.joint) is not None:
+        return driven_bodies.inertia_along(a, directions)
     n = modes_of(a.joint)
     moment: Rows = [[0, 0, 0] for _ in range(3)]
     first: list[Entry] = [0, 0, 0]
@@ -110,28 +115,36 @@ def _modal_rows(a: Arithmetic, fields: Sequence[Field]) -> list[list[Entry]]:
 
 def inertia_along(a: Arithmetic, x: Field) -> Block:
     """Ṁ{s; …}."""
-    return a.symmetric(_inertia_along(a, _modal_rows(a, x.args)), 6 + modes_of(a.joint))
+    return a.symmetric(_inertia_along(a, _modal_rows(a, x.args)), 6 + rows_of(a.joint))
 
 
 def _inertia_along_each(a: Arithmetic, x: Field) -> list[Rows]:
-    n = modes_of(a.joint)
+    n = rows_of(a.joint)
     every = _with_each(_modal_rows(a, x.args[1:]), x.data, n)
     return [_full(_inertia_along(a, directions), 6 + n) for directions in every]
 
 
 def dM(a: Arithmetic, x: Field) -> Block:
     """s ↦ Ṁ{s} y: a column for each mode, zeros for rigid motions."""
-    n, y = modes_of(a.joint), a.column(x.args[0])
+    n, y = rows_of(a.joint), a.column(x.args[0])
     columns = [matvec(rows, y) for rows in _inertia_along_each(a, x)]
     return a.dense([[*[0] * 6, *(c[i] for c in columns)] for i in range(6 + n)], 6 + n)
 
 
 def ddM(a: Arithmetic, x: Field) -> Block:
-    """x* Ṁ{s; w} y by s and w, zeros for rigid motions: J_2 and S_2 are all that is left."""
-    n = modes_of(a.joint)
+    """x* Ṁ{s; w; …} y by s and w, zeros for rigid motions.
+
+    Of flexible bodies J_2 and S_2 are all that is left, and no direction more may be given.
+    """
+    n = rows_of(a.joint)
     lower: list[Entry] = [0] * 21
-    if n:
-        body, (y, z) = FlexibleBody(a), (a.column(u) for u in x.args)
+    y, z, *given = (a.column(u) for u in x.args)
+    if drive_of(a.joint) is not None:
+        lower = driven_bodies.second(a, [u[6:] for u in given], y, z)
+    elif given:
+        lower += [0] * ((6 + n) * (7 + n) // 2 - 21)
+    elif n:
+        body = FlexibleBody(a)
         lever = [sub(p, q) for p, q in zip(cross(y[3:6], z[:3]), cross(y[:3], z[3:6]), strict=True)]
         for i in range(n):
             lower += [0] * 6
@@ -168,9 +181,9 @@ def _port_along_each(a: Arithmetic, x: Field) -> list[Rows]:
 
 def step_along(a: Arithmetic, x: Field) -> Block:
     """Ė{s; …}: of X_J and directions of the parent, (6 + m) × (6 + n)."""
-    n, m = modes_of(a.joint), port_modes_of(a.joint)
+    n, m = rows_of(a.joint), port_modes_of(a.joint)
     if not m:
-        return a.dense([[0] * (6 + n) for _ in range(6)], 6 + n)
+        return a.dense([[0] * (6 + n) for _ in range(6 + parent_rows_of(a.joint))], 6 + n)
     moved = a.dense(_port_along(a, _modal_rows(a, x.args[1:])), 6)
     rows = a.entries(a.times(moved, a.value(x.args[0])))
     return a.dense([[*row, *[0] * n] for row in rows], 6 + n)
@@ -180,7 +193,8 @@ def dE(a: Arithmetic, x: Field) -> Block:
     """s ↦ Ė{s} f at the parent, of X_J and f: (6 + m) × (6 + m)."""
     m = port_modes_of(a.joint)
     if not m:
-        return a.dense([[0] * 6 for _ in range(6)], 6)
+        size = 6 + parent_rows_of(a.joint)
+        return a.dense([[0] * size for _ in range(size)], size)
     force = a.dense([[e] for e in a.column(x.args[1])[:6]], 1)
     carried = [row[0] for row in a.entries(a.times(a.value(x.args[0]), force))]
     columns = [matvec(rows, carried) for rows in _port_along_each(a, x)]
@@ -189,9 +203,10 @@ def dE(a: Arithmetic, x: Field) -> Block:
 
 def dET(a: Arithmetic, x: Field) -> Block:
     """s ↦ Ė{s}* y from the parent, of X_J and y of the parent: (6 + n) × (6 + m)."""
-    n, m = modes_of(a.joint), port_modes_of(a.joint)
+    n, m = rows_of(a.joint), port_modes_of(a.joint)
     if not m:
-        return a.dense([[0] * 6 for _ in range(6 + n)], 6)
+        size = 6 + parent_rows_of(a.joint)
+        return a.dense([[0] * size for _ in range(6 + n)], size)
     y = a.column(x.args[1])
     columns = [matvec(transpose_rows(rows), y) for rows in _port_along_each(a, x)]
     inner = a.transpose(a.value(x.args[0]))
@@ -204,7 +219,7 @@ def dE_trace(a: Arithmetic, x: Field) -> Block:
     """tr(Ė{s} Y) for each mode of the parent, of X_J and Y from the parent to here."""
     m = port_modes_of(a.joint)
     if not m:
-        return a.dense([[0] for _ in range(6)], 1)
+        return a.dense([[0] for _ in range(6 + parent_rows_of(a.joint))], 1)
     weight = a.dense(a.rows(x.args[1])[:6], 6 + m)
     carried = a.entries(a.times(a.value(x.args[0]), weight))
     z = [e for row in transpose_rows(carried) for e in row]
@@ -236,7 +251,7 @@ def crq(a: Arithmetic, x: Field) -> Block:
 
 
 def _square(a: Arithmetic, block: Block) -> Block:
-    n = modes_of(a.joint)
+    n = rows_of(a.joint)
     rows = [[*row, *[0] * n] for row in a.entries(block)]
     return a.dense([*rows, *([0] * (6 + n) for _ in range(n))], 6 + n)
 
@@ -252,9 +267,10 @@ def vee_force(a: Arithmetic, x: Field) -> Block:
 
 
 def _column(a: Arithmetic, block: Block) -> Block:
-    return a.dense([*a.entries(block), *([0] for _ in range(modes_of(a.joint)))], 1)
+    return a.dense([*a.entries(block), *([0] for _ in range(rows_of(a.joint)))], 1)
 
 
 def rows_of_modes(a: Arithmetic, x: Field) -> Block:
-    """[0 0; 0 I]: efforts of modes as modal rows."""
-    return with_unit_rows(a, [[0] * a.joint.nv for _ in range(6)], 1)
+    """[0 0; 0 I]: efforts of modes as modal rows; a drive has none."""
+    one = int(drive_of(a.joint) is None)
+    return with_unit_rows(a, [[0] * a.joint.nv for _ in range(6)], one)

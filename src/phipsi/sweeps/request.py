@@ -198,7 +198,7 @@ def check_modes(request: Request, model: Model) -> None:
 
     And derivatives for rigid bodies, before a part of them cancels.
     """
-    for expr in request.expressions if model.is_flexible else ():
+    for expr in request.expressions if model.has_more_rows else ():
         if is_of_rigid_bodies(expr):
             raise LoweringError(
                 f"{no_modes(shown(expr))}.\n"
@@ -209,11 +209,12 @@ def check_modes(request: Request, model: Model) -> None:
             raise LoweringError(
                 no_modes(f"{shown(expr)}, by the ten inertial parameters of bodies,")
             )
-    for name in request.given if model.is_flexible else ():
+    for name in request.given if model.has_more_rows else ():
         row = row_named(name, request.expressions)
         if name not in ("gravity", "Jr") and not (row is not None and row.gives.index == "one"):
             raise InputError(
-                f"given={name!r}: quantities of mechanisms with flexible bodies cannot be given; "
+                f"given={name!r}: quantities of mechanisms with flexible bodies, or with rotors on "
+                "skew axes, cannot be given; "
                 "only gravity, scalars and the inertia of rotors Jr can"
             )
 
@@ -419,7 +420,7 @@ def traits_of(
     return (
         *(request.expressions, request.modes, request.blocks is None, request.columns),
         *(request.given, request.rewrite, request.points.axes, request.same_operand),
-        *(model.has_armature, _flat(model), model.is_flexible, _laws(request)),
+        *(model.has_armature, _flat(model), model.has_more_rows, _laws(request)),
         *(_flips(x, model, request.points) for x in matrices),
     )
 
@@ -440,7 +441,7 @@ def _flat(model: Model | None) -> bool:
     There nothing has to be moved along the paths; on long chains the distances from the root would
     cost digits.
     """
-    if model is None or model.is_flexible:
+    if model is None or model.has_more_rows:
         return False
     return max(model.tree.depth, default=0) < FLAT_DEPTH
 

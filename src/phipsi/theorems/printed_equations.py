@@ -268,7 +268,7 @@ _ROWS: dict[str, list[tuple[str, str, str, str]]] = {
         ("Algorithm-RCCFD2, II-6.18", "", "defined: the same result in other sweeps. 6.18e lacks an adjoint", ""),
         ("II-6.19–6.21", "ℳ⁻¹ Jᵀ = (I − H Ψ L)ᵀ D⁻¹ H ψ B", "", "mass^-1 H phi"),
         ("Algorithm-RCCFD3, II-6.22", "", "defined: the same result in other sweeps", ""),
-        ("Case-1–3", "", "defined: `pp.contacts`: a line, a point and a soft finger", ""),
+        ("Case-1–3", "", "defined: `pp.grasping`: a line, a point and a soft finger", ""),
         ("II-a.1–a.6", "", "defined: the rows that a contact leaves free, [grasping](../grasping.md)", ""),
         ("II-a.7–a.10", "", "defined", ""),
         ("II-b.1–b.8", "T = ℳ θ̈ + C + Jᵀ f(0)", "", "equations of motion (operators); contacts: solution; contacts: forces"),

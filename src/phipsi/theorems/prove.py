@@ -29,7 +29,7 @@ from phipsi.operators import parse
 from phipsi.operators.block_formulas import Formula
 from phipsi.operators.catalogue import definition
 from phipsi.operators.inputs import check_tables, leaves_of
-from phipsi.operators.own_operators import with_any_blocks
+from phipsi.operators.own import with_any_blocks
 from phipsi.proofs.counterexample import Counterexample, can_be_shown, find_counterexample
 from phipsi.proofs.decide import (
     GOAL,

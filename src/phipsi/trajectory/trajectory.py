@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from importlib import import_module
 from types import MappingProxyType
@@ -59,7 +59,7 @@ class Trajectory:
     stretches between changes of topology, empty if there were none;
     `contacts`, a `ContactRecord`, of runs with contacts;
     `acting`, a function of times, q and v with the efforts of force elements and their forces on
-    bodies, None without elements and for runs from files;
+    bodies, None without elements and for runs from files; `elements`, these;
     `complete`, whether the run came to its end or to an event that stops it;
     `integrator`, its name. Arrays are read-only.
 
@@ -90,6 +90,7 @@ class Trajectory:
         quadratures: Mapping[str, Array] | None = None,
         totals: Mapping[str, float] | None = None,
         acting: Acting | None = None,
+        elements: Sequence[Any] = (),
     ) -> None:
         self._contacts: ContactRecord | None = None
         self.model, self.phases = model, phases
@@ -103,6 +104,7 @@ class Trajectory:
                 constraint_residuals = system.residual(self.q)
         self.constraint_residuals = _frozen(constraint_residuals)
         self._stored, self._dense, self.acting = stored, dense, acting
+        self.elements = tuple(elements)
         columns = {name: _frozen(x) for name, x in (quadratures or {}).items()}
         self.quadratures: Mapping[str, Array] = MappingProxyType(columns)
         self.totals: Mapping[str, float] = MappingProxyType(dict(totals or {}))

@@ -76,7 +76,7 @@ def search(
         moved = steps.move(q, d)
         new_g, new_G, new_met = _state(rows, steps, moved, tolerance)
         gain = cost - 0.5 * (new_g * new_g).sum(axis=-1)
-        ratio = gain / np.maximum(promised, 1e-300)
+        ratio = gain / np.maximum(promised, 1e-300 * np.maximum(1.0, np.abs(gain)))
         taken = ((ratio > 1e-3) & (gain > 0)) | new_met
         change = np.where(ratio > 0.75, 0.2, np.where(ratio > 0.25, 1.0, 3.0))
         mu = np.maximum(mu * np.where(taken, change, 10.0), _MU_RANGE[0])
@@ -142,6 +142,7 @@ def project_position(
     rank: int | None = None,
     iterations: int = 25,
     moving: Array | None = None,
+    inertia: Callable[[Array], Array] | None = None,
 ) -> tuple[Array, Array, ConstraintMetric]:
     """Nearest configurations (n, nq) in the mass metric with g = 0, to first order; whether found.
 
@@ -149,10 +150,16 @@ def project_position(
     vanishes with the error and keeps directions out that only the drift makes look independent
     (theory/closed-chains 6). Rows that bind rates only ask for no step: wheels roll while the loops
     close. `moving` are the rates that may change; the other joints stay where they are.
+    ``inertia(q)`` (n, nv, nv) stands for the mass matrix.
     """
+
+    def metric(q: Array) -> ConstraintMetric:
+        mass = None if inertia is None else inertia(q)
+        return ConstraintMetric(rows, q, RANK, rank, rates_used=moving, inertia=mass)
+
     return close_loops(
         np.array(q, dtype=np.float64),
-        lambda q: ConstraintMetric(rows, q, RANK, rank, rates_used=moving),
+        metric,
         lambda at, _: at.spread(at.solve(-at.residual, at.gap**2)),
         rows.model.integrate,
         tolerance,
@@ -168,7 +175,7 @@ def project_velocity(at: ConstraintMetric, v: Array) -> Array:
 # ---- why there is none ------------------------------------------------------------------------
 
 
-def open_loops(
+def why_open(
     rows: ClosureRows,
     q: Array,
     tolerance: float,

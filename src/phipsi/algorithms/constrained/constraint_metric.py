@@ -65,11 +65,11 @@ class ConstraintMetric:
     ) -> None:
         self._poses, self.matrix, self.motion, self.jacobian, M = rows.with_mass_matrix(q)
         self.whole, self._rates_used = self.jacobian, rates_used
+        M = M if inertia is None else inertia
         if rates_used is not None:
             self.motion = self.motion[..., rates_used]
             self.jacobian = self.jacobian[..., rates_used]
             M = M[..., rates_used[:, None], rates_used]
-        M = M if inertia is None else inertia
         self.rows, self.q, self._limit, self._given = rows, q, limit, rank
         self.back = np.swapaxes(np.linalg.inv(_cholesky(rows, q, M)), -1, -2)
         carried = self.jacobian @ self.back

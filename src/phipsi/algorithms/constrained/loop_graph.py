@@ -7,49 +7,21 @@ of k of them adds 6 − k rows, while its k coordinates leave q.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple, cast, final
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from phipsi import constraints as c
+from phipsi.constraints.graph_joints import GraphJoint
 from phipsi.errors import ModelError, did_you_mean
 from phipsi.model import joints
-from phipsi.model.body import WORLD_NAME, LimitsArgument
+from phipsi.model.body import WORLD_NAME
 from phipsi.model.builder import ModelBuilder
 from phipsi.model.inertia import SpatialInertia
 from phipsi.model.joint import Joint
 from phipsi.model.model import Model
 from phipsi.model.pose import Pose
-
-Place = str | tuple[str, Any]
-
-
-@final
-@dataclass(frozen=True)
-class GraphJoint:
-    """A joint between two bodies of a graph, or a body and "world".
-
-    `a` and `b` are names, or pairs (name, offset or `Pose`): the joint frame on each side, in the
-    frame in which the body's inertia is given. At zero coordinates the two frames coincide.
-    `limits`, `armature` and `damping` as for `ModelBuilder.add_body`; a joint that is cut has none.
-    """
-
-    name: str
-    joint: Joint
-    a: Place
-    b: Place
-    limits: LimitsArgument = None
-    armature: ArrayLike = 0.0
-    damping: ArrayLike = 0.0
-
-    def __post_init__(self) -> None:
-        if not isinstance(cast(object, self.joint), Joint):
-            raise ModelError(
-                f"graph joint {self.name!r}: joint={self.joint!r} is not a joint; give one of "
-                f"pp.joints, such as pp.joints.Revolute((0, 0, 1))."
-            )
 
 
 class Opened(NamedTuple):

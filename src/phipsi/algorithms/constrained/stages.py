@@ -43,7 +43,7 @@ from phipsi.errors import InputError
 from phipsi.expressions.node import Expr
 from phipsi.model.model import Model
 from phipsi.model.points import PointSet
-from phipsi.model.rotors import as_armature
+from phipsi.model.rotor_inertias import as_armature
 from phipsi.operators import (
     A,
     B,
@@ -124,6 +124,12 @@ class KeptBodies:
 
         **Cost:** O(executed bodies and their children), and O(N) comparisons.
         """
+        if model.has_more_rows:
+            raise InputError(
+                "what is kept of bodies between changes are blocks of six rows, and bodies of this "
+                "mechanism deform or have rotors on skew axes. Use pp.forward_dynamics and "
+                "pp.constraint_impulse."
+            )
         stale = self._stale(model, q)
         if stale:
             self._execute(model, q, stale)
@@ -224,7 +230,7 @@ class Stages:
     >>> arm = pp.examples.planar_arm(3)
     >>> def pinned(kind):
     ...     return pp.System(arm, [kind(name="pin", a="tip", b=("world", (1.5, 0, 0)))])
-    >>> stages, rest = pp.Stages(), np.zeros(3)
+    >>> stages, rest = Stages(), np.zeros(3)
     >>> q = pinned(pp.constraints.Spherical).assemble([1.0, -1.0, -1.5])
     >>> before = stages.dynamics(pinned(pp.constraints.Spherical), q, rest, rest)
     >>> after = stages.dynamics(pinned(pp.constraints.PointOnLine), q, rest, rest)

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, cast, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.algorithms.constrained.loop_graph import GraphJoint, open_graph
+from phipsi.algorithms.constrained.loop_graph import open_graph
 from phipsi.algorithms.kinematics.bounded_steps import StepCoordinates
 from phipsi.backends.arguments import state_arrays
-from phipsi.constraints import Constraint, Motor
+from phipsi.constraints import Constraint, GraphJoint, Motor
 from phipsi.errors import ConvergenceError, InputError, ModelError
 from phipsi.model.body import Description
 from phipsi.model.closure_names import loop_bodies
@@ -70,7 +70,7 @@ class System(Model):
     the two have in common is then not computed again by `system.stages.dynamics` and `impulse`.
     **Attributes:** `model`; `constraints`; `closures`, the resolved rows; `row_names`; `rates`
     (rows,), what A J v must be: zero except for `Rows` with rates; `stages`, which also counts the
-    steps executed, see `Stages`.
+    steps executed, see `phipsi.algorithms.constrained.stages`.
 
     >>> import numpy as np, phipsi as pp
     >>> arm = pp.examples.planar_arm(3)
@@ -151,13 +151,13 @@ class System(Model):
         Bodies that nothing joins to the world float on a free joint.
 
         **Arguments:** `bodies`, name → inertia, each in a frame of its own; `joints`,
-        `GraphJoint`s, in any order; `cut`, joints to be cut rather than others.
+        `constraints.GraphJoint`s, in any order; `cut`, joints to be cut rather than others.
         **Cost:** O(bodies + joints · log joints).
 
         >>> import phipsi as pp
         >>> rod, z = pp.SpatialInertia(1.0, (0.5, 0, 0), 0.1), (0, 0, 1)
         >>> def hinge(name, a, b):
-        ...     return pp.GraphJoint(name, pp.joints.Revolute(z), a, b)
+        ...     return pp.constraints.GraphJoint(name, pp.joints.Revolute(z), a, b)
         >>> four_bar = pp.System.from_graph(
         ...     {"crank": rod, "coupler": rod, "rocker": rod},
         ...     [
@@ -314,7 +314,7 @@ class System(Model):
         **Cost:** per step the Jacobian of the closure frames and an O(nv³) solve.
         **Source:** theory/closed-chains 10.
         """
-        from phipsi.algorithms.constrained.assembly import open_loops, search
+        from phipsi.algorithms.constrained.assembly import search, why_open
 
         start, batch = self._flat(self.model.neutral() if q0 is None else q0, real=True)
         _check_search(tolerance=tolerance, max_iterations=max_iterations, restarts=restarts)
@@ -342,7 +342,7 @@ class System(Model):
         if not closed.all():
             worst = int(np.flatnonzero(~closed)[0])
             raise ConvergenceError(
-                open_loops(
+                why_open(
                     self.rows, q[worst], tolerance, steps, failed=int((~closed).sum()), count=len(q)
                 ),
                 answer,
@@ -365,10 +365,10 @@ class System(Model):
         **Source:** theory/closed-chains 10 and 11.
         """
         from phipsi.algorithms.constrained.assembly import (
-            open_loops,
             project_position,
             project_velocity,
             rate_errors,
+            why_open,
         )
 
         flat, batch, rates = self._flat_state(q, v, real=True)
@@ -376,7 +376,7 @@ class System(Model):
         found, closed, at = project_position(self.rows, flat, tolerance)
         if not closed.all():
             worst = int(np.flatnonzero(~closed)[0])
-            text = open_loops(self.rows, found[worst], tolerance)
+            text = why_open(self.rows, found[worst], tolerance)
             raise ConvergenceError(text, found.reshape(*batch, self.model.nq))
         new = project_velocity(at, rates)
         wrong = rate_errors(at, new)

@@ -18,8 +18,8 @@ from phipsi.algorithms.forms import (
     IMPULSE,
     ROW_MATRIX,
     VELOCITY_CHANGE,
-    closed_form,
     forward,
+    forward_with_rows,
     hinges_and_motion,
     loaded,
     through_hinges,
@@ -71,7 +71,7 @@ class Reactions(NamedTuple):
     closures: Array
 
 
-def constrained_motion(
+def motion_and_multipliers(
     system: Model,
     q: ArrayLike,
     v: ArrayLike,
@@ -89,7 +89,7 @@ def constrained_motion(
     """
     plain = f_ext is Udot is algorithm is None
     if plain:
-        program = system.cache.get(constrained_motion)  # the shortest way, for single calls
+        program = system.cache.get(motion_and_multipliers)  # the shortest way, for single calls
         if program is not None:
             return calls(program, q, v, tau)
     if not system.n_rows:  # nothing holds: the tree moves freely
@@ -103,7 +103,7 @@ def constrained_motion(
         return calls.solve(solve, q, v, tau, *loads, matrices=int(f_ext is not None))
     program, extras = _program(system, f_ext, Udot, algorithm)
     if plain:
-        system.cache[constrained_motion] = program
+        system.cache[motion_and_multipliers] = program
     return calls(program, q, v, tau, *extras)
 
 
@@ -163,12 +163,12 @@ def _motion_and_least_forces(
     Udot: ArrayLike | None,
     calls: Calls,
 ) -> tuple[Array, Array]:
-    vdot, f = constrained_motion(model, q, v, tau, f_ext, Udot=Udot, calls=calls)
+    vdot, f = motion_and_multipliers(model, q, v, tau, f_ext, Udot=Udot, calls=calls)
     # zero on rows that follow from others: if none is zero, all are independent
     return vdot, f if f.all() else calls.solve(partial(least_multipliers, model), q, f)
 
 
-def constrained_reactions(
+def hinge_reactions(
     system: Model,
     q: ArrayLike,
     v: ArrayLike,
@@ -185,7 +185,7 @@ def constrained_reactions(
         reject_unseen(system.model, "joint_reactions")
         forms = (*loaded(hinges_and_motion, f_ext is not None), HINGE_LOADS)
         needed, V, A, added = calls(program_of(forms, system), q, v, vdot, *loads, f)
-        needed = at_joints(system.model, needed, np.asarray(v), vdot, V, A)
+        needed = at_joints(system.model, needed, q, v, vdot, V, A)
     else:
         forms = (loaded(through_hinges, f_ext is not None), HINGE_LOADS)
         needed, added = calls(program_of(forms, system), q, v, vdot, *loads, f)
@@ -325,7 +325,7 @@ def _program(
     if algorithm is not None and algorithm not in FORMS:
         known = ", ".join(map(repr, (*FORMS, "secondary")))
         raise InputError(f"algorithm={algorithm!r} is not one of {known} (or None, the default)")
-    pair = closed_form(algorithm, f_ext is not None, Udot is not None)
+    pair = forward_with_rows(algorithm, f_ext is not None, Udot is not None)
     extras = tuple(x for x in (f_ext, Udot) if x is not None)
     if algorithm is None:
         program = program_of(pair, system)

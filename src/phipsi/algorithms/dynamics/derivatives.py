@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
 from phipsi.algorithms.constrained.constraint_rows import rows_of
-from phipsi.algorithms.dynamics.constraint_forces import constrained_motion
+from phipsi.algorithms.dynamics.constraint_forces import motion_and_multipliers
 from phipsi.algorithms.forms import (
     FORWARD_DYNAMICS_FD3,
     INVERSE_DYNAMICS,
@@ -159,7 +159,7 @@ def forward_dynamics_derivatives(
         return evaluate(_OF_ACCELERATIONS, forward_dynamics_derivatives, model, args, options)
     tree, calls = tree_of(model, forward_dynamics_derivatives), Calls(options)
     q, v, tau = state_arrays(tree, finite=calls.raises, q=q, v=v, tau=tau)
-    vdot, f = constrained_motion(model, q, v, tau, calls=calls)
+    vdot, f = motion_and_multipliers(model, q, v, tau, calls=calls)
     solve = partial(_with_constraints, model)
     return calls.finish(AccelerationDerivatives(*calls.solve(solve, q, v, vdot, f)))
 
@@ -167,8 +167,8 @@ def forward_dynamics_derivatives(
 def _with_constraints(
     model: Model, q: Array, v: Array, vdot: Array, f: Array
 ) -> tuple[Array, Array, Array]:
-    solver = ConstrainedSolver(model, q)
-    operators = inverse_dynamics_operators(model.is_flexible)
+    solver = KKTSolver(model, q)
+    operators = inverse_dynamics_operators(model.has_more_rows)
     id_q, id_v, _ = program_of(operators, model.model, "dense")(q, v, vdot)
     loads, (rows_q, rows_v) = solver.loads_by_q(f), solver.accelerations_by(v, vdot)
     by_q, by_v = solver.solve(-id_q - loads, -rows_q), solver.solve(-id_v, -rows_v)
@@ -176,7 +176,7 @@ def _with_constraints(
 
 
 @final
-class ConstrainedSolver:
+class KKTSolver:
     """ℳ x + G* λ = forces, G x = rows at configurations (..., nq), for many right-hand sides.
 
     Which rows are independent is decided by `row_rank`, with its limit or another one.
@@ -185,7 +185,7 @@ class ConstrainedSolver:
     """
 
     def __init__(self, system: Model, q: Array, limit: float | None = None) -> None:
-        self.system, self.q, self.modal = system, q, system.is_flexible
+        self.system, self.q, self.modal = system, q, system.has_more_rows
         self._at = at = ConstraintMetric(rows_of(system), q.reshape(-1, q.shape[-1]), limit)
         self.jacobian, self.by_efforts = self._shaped(at.jacobian), self._shaped(at.by_efforts)
         self._reach = self._shaped(at.reach)

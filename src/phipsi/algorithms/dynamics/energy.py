@@ -228,7 +228,7 @@ def centroidal_momentum_matrix_dot(
     array([ 0.,  0.,  0., -1.,  0.,  0.])
     """
     tree = tree_of(model, centroidal_momentum_matrix_dot)
-    change = _momentum_matrix_dot_with_modes() if tree.is_flexible else MOMENTUM_MATRIX_DOT
+    change = _momentum_matrix_dot_with_modes() if tree.has_more_rows else MOMENTUM_MATRIX_DOT
     parts = (MOMENTUM_MATRIX, change, WHOLE_INERTIA, MOMENTUM)
     reject_unseen(tree, "centroidal_momentum_matrix_dot")
     mass, calls = _mass(tree), Calls(options)

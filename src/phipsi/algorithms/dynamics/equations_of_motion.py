@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from phipsi.algorithms.dynamics.constraint_forces import (
     Dynamics,
     Reactions,
-    constrained_motion,
-    constrained_reactions,
+    hinge_reactions,
+    motion_and_multipliers,
 )
 from phipsi.algorithms.dynamics.driven import Drives
 from phipsi.algorithms.dynamics.rotor_reactions import at_joints, reject_unseen
@@ -303,7 +303,7 @@ def forward_dynamics(
         if f_ext is points is f0 is None:
             if not getattr(model, "n_rows", 0):
                 return evaluate(_PLAIN_FORWARD, forward_dynamics, model, (q, v, tau), options)
-            program = _kept(model, constrained_motion)
+            program = _kept(model, motion_and_multipliers)
             if program is not None and not options:
                 return program(q, v, tau)[0]
         elif points is f0 is None:
@@ -345,7 +345,7 @@ def _with_constraints(
 ) -> Any:
     """vdot, or the whole solution of the equations of motion."""
     calls = Calls(options)
-    vdot, f = constrained_motion(
+    vdot, f = motion_and_multipliers(
         model, q, v, tau, f_ext, Udot=Udot, algorithm=algorithm, calls=calls
     )
     efforts = np.broadcast_to(np.asarray(tau, dtype=np.float64), vdot.shape)
@@ -492,12 +492,12 @@ def joint_reactions(
             return Reactions(found, np.zeros((*found.shape[:-2], 0, 6)))
     calls = Calls(options)
     if mechanism_of(model, joint_reactions).n_rows:
-        return calls.finish(constrained_reactions(model, q, v, tau, f_ext, Udot=Udot, calls=calls))
+        return calls.finish(hinge_reactions(model, q, v, tau, f_ext, Udot=Udot, calls=calls))
     if model.rotors:
         reject_unseen(model, "joint_reactions")
         program, loads = _program(reactions_and_motion, model, f_ext, None, None, "as_written")
         found, vdot, V, A = calls(program, q, v, tau, *loads)
-        found = at_joints(model, found, np.asarray(v), vdot, V, A)
+        found = at_joints(model, found, q, v, vdot, V, A)
     else:
         program, loads = _program(reactions, model, f_ext, None, None, "as_written")
         found = calls(program, q, v, tau, *loads)

@@ -71,7 +71,7 @@ HELD_IMPULSE = HELD_ROW_MATRIX.inv @ (A @ J @ v - Udot)
 HELD_CHANGE = HELD_SPREAD @ HELD_IMPULSE
 
 
-def hybrid_closed_form(w: Expr) -> tuple[Expr, Expr]:
+def hybrid_with_rows(w: Expr) -> tuple[Expr, Expr]:
     """All accelerations that keep constraints, and the multipliers, as functions of w.
 
     v̇ = v̇_f − Y J* A* f with Y = S* (S ℳ S* + prescribed)⁻¹ S and (A J Y J* A*) f = A J v̇_f − U.

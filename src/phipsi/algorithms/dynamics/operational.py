@@ -1,27 +1,23 @@
-"""Dynamics seen at points: operational space, point forces; and the innovations."""
+"""Dynamics seen at points: operational space, and what forces at points do."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Unpack
+from typing import Any, Unpack
 
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.backends.options import CallOptions
-from phipsi.compiler import Form, evaluate, program_at
+from phipsi.compiler import program_at
 from phipsi.model.mechanisms import of_modes, of_trees
 from phipsi.model.model import Model
-from phipsi.operators import D_half, H, I, J, K, Lambda, f0, logdet, mass_matrix, phi, psi, tau, v
+from phipsi.operators import J, Lambda, f0, mass_matrix
 
 Array = NDArray[Any]
 Points = Sequence[Any]
 
 FORCE_CORRECTION = -(mass_matrix.inv @ J.T @ f0)
 OPERATIONAL_SPACE_INERTIA = Lambda.inv
-EPSILON = D_half.inv @ (I - H @ psi @ K) @ tau
-NU = D_half.T @ (I + H @ phi @ K).T @ v
-LOG_DET = logdet(mass_matrix)
-_LOG_DET = Form(LOG_DET)
 
 
 @of_modes
@@ -92,67 +88,3 @@ def tip_force_correction(
     """
     program = program_at(FORCE_CORRECTION, model, points, axes, tip_force_correction)
     return program.evaluate((q, f0), options)
-
-
-class Innovations(NamedTuple):
-    """Efforts and rates in the coordinates that diagonalise the mass matrix, both normalised.
-
-    `epsilon` (..., nv) and `nu` (..., nv): ν* ν is twice the kinetic energy, ν* ε the power.
-    """
-
-    epsilon: Array
-    nu: Array
-
-
-_INNOVATIONS = Form((EPSILON, NU), "apply", Innovations)
-
-
-@of_modes
-@of_trees(
-    "its coordinates make the mass matrix of the tree diagonal, and constraints couple them again",
-    "Equations of motion with constraints:  pp.forward_dynamics(system, q, v, tau)",
-)
-def innovations(
-    model: Model, q: ArrayLike, v: ArrayLike, tau: ArrayLike, **options: Unpack[CallOptions]
-) -> Innovations:
-    """Normalised innovations of the efforts and of the rates: the diagonal coordinates.
-
-    With ℓ = (I + H φ K) D½, so that ℳ = ℓ ℓ*: ε = ℓ⁻¹ tau = D½⁻¹ (I − H ψ K) tau and
-    ν = ℓ* v = D½* (I + H φ K)* v. The equations of motion are ν̇ + μ = ε with ν* μ = 0. They are not
-    the ε and ν = D⁻¹ ε inside forward dynamics. Units: ν in J^½, ε in W/J^½.
-
-    **Arguments:** `q` (..., nq), `v`, `tau` (..., nv).
-    **Returns:** `Innovations` (epsilon, nu), each (..., nv).
-    **Cost:** two sweeps, O(N). **Source:** MC sec. 6 corrected.
-
-    >>> from phipsi import innovations, kinetic_energy
-    >>> from phipsi.examples import planar_arm
-    >>> arm, q, v = planar_arm(2), [0.0, 0.5], [1.0, -2.0]
-    >>> nu = innovations(arm, q, v, [0.0, 0.0]).nu
-    >>> bool(abs(nu @ nu - 2 * kinetic_energy(arm, q, v)) < 1e-12)
-    True
-    """
-    return evaluate(_INNOVATIONS, innovations, model, (q, v, tau), options)
-
-
-@of_modes
-@of_trees(
-    "its rates are not independent, so the determinant is not that of the motions it can make",
-    "That one, with a basis N of these motions:\n"
-    "    N = scipy.linalg.null_space(system.jacobian(q))\n"
-    "    np.linalg.slogdet(N.T @ pp.mass_matrix(system, q) @ N)",
-)
-def log_det_mass_matrix(model: Model, q: ArrayLike, **options: Unpack[CallOptions]) -> Array:
-    """Logarithm of the determinant of the mass matrix.
-
-    log det ℳ = Σ log det D(k), because the innovations factor I + H φ K has determinant one.
-
-    **Arguments:** `q` (..., nq). **Returns:** (...), the logarithm of the number in SI units.
-    **Cost:** one tip-to-base sweep, O(N). **Source:** theory/open-chains 13.
-
-    >>> from phipsi import log_det_mass_matrix
-    >>> from phipsi.examples import planar_arm
-    >>> round(float(log_det_mass_matrix(planar_arm(2), [0.0, 0.0])), 4)
-    -1.6376
-    """
-    return evaluate(_LOG_DET, log_det_mass_matrix, model, (q,), options)

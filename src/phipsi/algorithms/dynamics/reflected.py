@@ -156,7 +156,7 @@ def split(system: Model) -> _Split:
     if "P" not in chosen or not chosen["S"]:
         raise InputError(
             "algorithm='secondary' solves for the secondary system; say which bodies it has:\n"
-            "    pp.System(model, constraints, secondary=['box'])      or pp.Grasp(…)"
+            "    pp.System(model, constraints, secondary=['box'])      or pp.grasping.Grasp(…)"
         )
     model, P, S = system.model, chosen["P"], chosen["S"]
     for i, parent in enumerate(model.parent):

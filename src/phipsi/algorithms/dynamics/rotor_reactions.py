@@ -10,11 +10,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from phipsi.errors import InputError
+from phipsi.model.drive import Drive
 from phipsi.model.model import Model
-from phipsi.model.rotors import Folded, fold
+from phipsi.model.rotor_inertias import Folded, fold
+from phipsi.model.scalars import NUMPY_OPS, as_array
 
 Array = NDArray[Any]
 
@@ -37,23 +39,44 @@ def reject_unseen(model: Model, function: str) -> None:
         )
 
 
-def at_joints(model: Model, f: Array, v: Array, vdot: Array, V: Array, A: Array) -> Array:
+def at_joints(
+    model: Model, f: Array, q: ArrayLike, v: ArrayLike, vdot: Array, V: Array, A: Array
+) -> Array:
     """Forces (..., n, 6) of parents on bodies, with every rotor on its own carrier.
 
     f − [ḣ + ω × h; 0] with h = C ω − c v: C are the moments that the rotors of a body's own joint
-    add to it, and c v is the angular momentum of those that it carries.
+    add to it, and c v is the angular momentum of those that it carries. Of a drive, C_p v̇ + ω_p ×
+    C_p v is felt by the parent alone (`model/drive.py`).
 
-    **Arguments:** `f` (..., n, 6) of the equations of motion; `v`, `vdot` (..., nv); the motions
-    `V` and `A` (..., n, 6) of the bodies.
+    **Arguments:** `f` (..., n, 6) of the equations of motion; `q` (..., nq); `v`, `vdot` (..., nv);
+    the motions `V` and `A` (..., n, 6) of the bodies.
     """
+    q, v = np.asarray(q, dtype=np.float64), np.asarray(v, dtype=np.float64)
     folded = folded_of(model)
     at = np.flatnonzero(folded.of_joint.any(axis=(1, 2)) | folded.carried.any(axis=1))
     rates = folded.rates[at]
     C, c = folded.of_joint[at], folded.carried[at]
     w, wdot = V[..., at, :3], A[..., at, :3]
-    v, vdot = np.asarray(v)[..., rates, None], np.asarray(vdot)[..., rates, None]
-    h = (C @ w[..., None])[..., 0] - c * v
-    change = (C @ wdot[..., None])[..., 0] - c * vdot + np.cross(w, h)
+    of_joint, its_rate = v[..., rates, None], vdot[..., rates, None]
+    h = (C @ w[..., None])[..., 0] - c * of_joint
+    change = (C @ wdot[..., None])[..., 0] - c * its_rate + np.cross(w, h)
     out = np.array(f)
     out[..., at, :3] -= change
+    for k, drive in folded.drives.items():
+        out[..., k, :3] -= _felt_above(model, k, drive, q, v, vdot, V[..., k, :3])
     return out
+
+
+def _felt_above(
+    model: Model, k: int, drive: Drive, q: Array, v: Array, vdot: Array, w: Array
+) -> Array:
+    """C_p v̇ + ω_p × C_p v in the axes of body k, which turns at w: ω_p = w − W v."""
+    joint, rates = model.description.bodies[k].joint, list(drive.rates)
+    mine = [q[..., i] for i in range(model.q_slices[k].start, model.q_slices[k].stop)]
+    turn = as_array(joint.transform(joint.params, mine, NUMPY_OPS)[0])
+    axes = as_array(joint.hinge_axes(joint.params, mine, NUMPY_OPS))[..., :3, :]
+    above = np.swapaxes(turn, -1, -2) @ np.array(drive.above).T
+    v, vdot = v[..., model.v_slices[k]], vdot[..., model.v_slices[k]]
+    spin = w - (axes @ v[..., None])[..., 0]
+    momentum, rate = ((above @ x[..., rates, None])[..., 0] for x in (v, vdot))
+    return rate + np.cross(spin, momentum)

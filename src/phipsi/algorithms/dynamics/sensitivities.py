@@ -11,7 +11,8 @@ from typing import Any, Unpack
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.algorithms.dynamics.operational import LOG_DET, OPERATIONAL_SPACE_INERTIA
+from phipsi.algorithms.dynamics.diagonal_dynamics import LOG_DET
+from phipsi.algorithms.dynamics.operational import OPERATIONAL_SPACE_INERTIA
 from phipsi.algorithms.forms import BIAS_FORCES, MASS_MATRIX_INVERSE
 from phipsi.algorithms.kinematics.motions import VELOCITY_MAP
 from phipsi.backends.options import CallOptions, Calls
@@ -123,7 +124,7 @@ def mass_matrix_sensitivity(model: Model, q: ArrayLike, **options: Unpack[CallOp
            [-0.2397,  0.    ]])
     """
     tree, calls = tree_of(model, mass_matrix_sensitivity), Calls(options)
-    family = _mass_matrix_family(tree.is_flexible)
+    family = _mass_matrix_family(tree.has_more_rows)
     program = tree.cached(mass_matrix_sensitivity, lambda: family.compile(tree))
     return calls.finish(calls(program, q))
 
@@ -157,7 +158,7 @@ def christoffel_symbols(
            [-0.2397, -0.2397]])
     """
     model = tree_of(model, christoffel_symbols)
-    program = program_of(_by_rates(model.is_flexible), model, "dense")
+    program = program_of(_by_rates(model.has_more_rows), model, "dense")
     if v is not None:
         return program.evaluate((q, v), options)
     levels, calls = _dof_levels(model), Calls(options)
@@ -216,7 +217,7 @@ def mass_matrix_inverse_sensitivity(
     array([[[0.]]])
     """
     model, calls = tree_of(model, mass_matrix_inverse_sensitivity), Calls(options)
-    if model.is_flexible:
+    if model.has_more_rows:
         return calls.finish(calls.solve(partial(_of_inverse, model), q))
     inverse, above, momenta = calls(program_of(_INVERSE_ROWS, model, "dense"), q)
     body = np.repeat(np.arange(model.n_bodies), [joint.nv for joint in model.joints])
@@ -266,7 +267,7 @@ def log_det_mass_matrix_gradient(
     >>> log_det_mass_matrix_gradient(planar_arm(2), [0.0, 0.5]).round(4) + 0.0
     array([0.    , 0.8351])
     """
-    found = _log_det_gradient(wrt, bool(getattr(model, "is_flexible", False)))
+    found = _log_det_gradient(wrt, bool(getattr(model, "has_more_rows", False)))
     program = program_of(found, model, "apply", log_det_mass_matrix_gradient)
     return program.evaluate((q,), options)
 
@@ -301,7 +302,7 @@ def operational_space_inertia_sensitivity(
     """
     rule = operational_space_inertia_sensitivity
     inertia = program_at(OPERATIONAL_SPACE_INERTIA, model, points, axes, rule, "dense")
-    by_q = _by_configuration(bool(getattr(model, "is_flexible", False)))
+    by_q = _by_configuration(bool(getattr(model, "has_more_rows", False)))
     change = program_at(by_q, model, points, axes, rule, "dense")
     size, calls = 6 * len(points), Calls(options)
     whole = calls(inertia, q)  # Λ⁻¹; its columns are the forces that accelerate one component alone

@@ -1,1 +1,13 @@
-"""Several arms that hold one object: contact forces and friction cones."""
+"""Several arms that hold one object: `Grasp`, and the contacts of its fingers."""
+
+from phipsi.algorithms.grasping.finger_contacts import (
+    Cone,
+    Contact,
+    Edge,
+    Point,
+    Rigid,
+    SoftFinger,
+)
+from phipsi.algorithms.grasping.grasp import Grasp
+
+__all__ = ["Cone", "Contact", "Edge", "Grasp", "Point", "Rigid", "SoftFinger"]

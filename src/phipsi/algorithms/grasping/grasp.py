@@ -14,11 +14,11 @@ from phipsi.algorithms.constrained.stages import Stages
 from phipsi.algorithms.constrained.system import System
 from phipsi.algorithms.dynamics.constraint_forces import constraint_forces
 from phipsi.algorithms.dynamics.equations_of_motion import inverse_dynamics
+from phipsi.algorithms.grasping.finger_contacts import Cone, Contact
 from phipsi.algorithms.grasping.friction_cones import Inequality, least_force, margins
 from phipsi.backends.arguments import real_array, state_arrays
 from phipsi.compiler import program_of
 from phipsi.constraints import Constraint
-from phipsi.contacts import Cone, Contact
 from phipsi.errors import InputError, ModelError, SingularMatrixError
 from phipsi.model.contact_pairs import Contacts
 from phipsi.model.model import Model
@@ -74,7 +74,7 @@ class Grasp(System):
     """Arms holding an object: a `System` whose constraints are contacts.
 
     **Arguments:** `model`, arms and object, each a tree of it; `object`, the body held, or the
-    bodies of an articulated object; `contacts`, from `phipsi.contacts`; `constraints`, any others;
+    bodies of an articulated object; `contacts`, from `phipsi.grasping`; `constraints`, any others;
     `touching`, shapes that may touch besides, `pp.Contacts(model)`; `stages` as for `System`.
     **Attributes:** those of `System`; `contacts`; `contact_names`; `object`, names of bodies;
     `object_rates`, where the rates of their joints are in v. The
@@ -108,8 +108,9 @@ class Grasp(System):
     ) -> None:
         if not isinstance(object, Iterable) or not isinstance(contacts, (Contact, Iterable)):
             raise ModelError(
-                f"a grasp needs the name of its object and contacts on it: pp.Grasp(model, "
-                f"object='box', contacts=[…]), not object={object!r}, contacts={contacts!r}"
+                f"a grasp needs the name of its object and contacts on it: "
+                f"pp.grasping.Grasp(model, object='box', contacts=[…]), "
+                f"not object={object!r}, contacts={contacts!r}"
             )
         held = (object,) if isinstance(object, str) else tuple(object)
         listed = (contacts,) if isinstance(contacts, Contact) else tuple(contacts)
@@ -117,13 +118,15 @@ class Grasp(System):
             if not isinstance(c, Contact):
                 raise ModelError(
                     f"contacts has {c!r}, which is not a contact. For example:\n"
-                    f"    pp.contacts.Point(0.6, name='thumb', finger='tip', "
+                    f"    pp.grasping.Point(0.6, name='thumb', finger='tip', "
                     f"object=({held[0] if held else 'box'!r}, (0.1, 0, 0)))"
                 )
         rest: Any = {"contacts": touching, "secondary": held, "stages": stages}
         super().__init__(model, [*listed, *constraints], **rest)
         if not held:
-            raise ModelError("object names no body: pp.Grasp(model, object='box', contacts=[…])")
+            raise ModelError(
+                "object names no body: pp.grasping.Grasp(model, object='box', contacts=[…])"
+            )
         bodies = {model.body_index(name) for name in held}
         for c, closure in zip(listed, self.closures.closures, strict=False):
             for side, body, inside in (("object", closure.a, True), ("finger", closure.b, False)):

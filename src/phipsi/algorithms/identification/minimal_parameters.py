@@ -101,8 +101,8 @@ class BaseParameters:
 @of_trees(
     "the motions it can make are fewer, and the efforts at its joints also hold the constraint "
     "forces: other parameters can be identified than with free joints",
-    "What is linear in the parameters there, too: pp.regressors.kinetic_energy_regressor and "
-    "pp.regressors.potential_energy_regressor.",
+    "What is linear in the parameters there, too: pp.identification.kinetic_energy_regressor and "
+    "pp.identification.potential_energy_regressor.",
 )
 def base_parameters(
     model: Model,
@@ -125,7 +125,7 @@ def base_parameters(
     not on its inertias.
     **Cost:** O(rows · p²) once. **Source:** theory/sensitivities 8; Gautier and Khalil 1990.
 
-    >>> from phipsi import base_parameters
+    >>> from phipsi.algorithms.identification import base_parameters
     >>> from phipsi.examples import planar_arm
     >>> base = base_parameters(planar_arm(2))
     >>> base

@@ -12,7 +12,7 @@ from phipsi.backends.options import CallOptions, Calls
 from phipsi.compiler import Form, evaluate, program_of
 from phipsi.model.mechanisms import of_given_motion, of_trees, tree_of
 from phipsi.model.model import Model
-from phipsi.model.rotors import fold
+from phipsi.model.rotor_inertias import fold
 from phipsi.operators import H, V, a, cross, gravity, phi, pose, regress, vdot
 
 Array = NDArray[Any]
@@ -28,7 +28,7 @@ INERTIAL = ("m", "mcx", "mcy", "mcz", "Jxx", "Jyy", "Jzz", "Jxy", "Jxz", "Jyz")
 @of_trees(
     "the efforts at its joints also hold the constraint forces, which the parameters do not "
     "determine",
-    "The energies: kinetic_energy_regressor and potential_energy_regressor of pp.regressors.",
+    "The energies: kinetic_energy_regressor and potential_energy_regressor of pp.identification.",
 )
 def regressor(
     model: Model,
@@ -54,7 +54,7 @@ def regressor(
     With ``armature=True``, Y π is `inverse_dynamics`; without it what is armature is missing.
     **Cost:** one sweep and O(N · depth) for the entries. **Source:** theory/sensitivities 8.
 
-    >>> from phipsi import inertial_parameters, regressor
+    >>> from phipsi.algorithms.identification import inertial_parameters, regressor
     >>> from phipsi.examples import planar_arm
     >>> arm = planar_arm(1)
     >>> Y = regressor(arm, [0.0], [0.0], [2.0])
@@ -93,7 +93,7 @@ def inertial_parameters(
 
     **Returns:** (10 n,), and nv more for each option. **Source:** theory/sensitivities 8.
 
-    >>> from phipsi import inertial_parameters
+    >>> from phipsi.algorithms.identification import inertial_parameters
     >>> from phipsi.examples import planar_arm
     >>> inertial_parameters(planar_arm(1)).round(3)
     array([1.   , 0.5  , 0.   , 0.   , 0.   , 0.333, 0.333, 0.   , 0.   , 0.   ])
@@ -156,7 +156,7 @@ def kinetic_energy_regressor(
     **Arguments:** `q` (..., nq), `v` (..., nv). **Returns:** (..., 10 n), or (..., 10 n + nv).
     **Cost:** one base-to-tip sweep, O(N). **Source:** theory/sensitivities 8.
 
-    >>> from phipsi import inertial_parameters
+    >>> from phipsi.algorithms.identification import inertial_parameters
     >>> from phipsi.algorithms.identification.regressors import kinetic_energy_regressor
     >>> from phipsi.examples import planar_arm
     >>> arm = planar_arm(1)
@@ -182,7 +182,7 @@ def potential_energy_regressor(model: Model, q: ArrayLike, **options: Unpack[Cal
     **Arguments:** `q` (..., nq). **Returns:** (..., 10 n).
     **Cost:** one base-to-tip sweep, O(N). **Source:** theory/open-chains 4.5.
 
-    >>> from phipsi import inertial_parameters
+    >>> from phipsi.algorithms.identification import inertial_parameters
     >>> from phipsi.algorithms.identification.regressors import potential_energy_regressor
     >>> from phipsi.examples import planar_arm
     >>> arm = planar_arm(1)

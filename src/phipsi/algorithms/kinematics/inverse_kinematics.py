@@ -24,13 +24,14 @@ from phipsi.algorithms.kinematics.ik_search import (
 from phipsi.backends.arguments import joint_array
 from phipsi.compiler import default_backend
 from phipsi.errors import ConvergenceError, InputError
-from phipsi.model.mechanisms import of_mechanisms, tree_of
+from phipsi.model.mechanisms import of_geometry, of_mechanisms, tree_of
 from phipsi.model.model import Model
 from phipsi.model.pose import Pose
 
 Array = NDArray[Any]
 
 
+@of_geometry
 @of_mechanisms
 def inverse_kinematics(
     model: Model,

@@ -60,76 +60,41 @@ def jacobian_dot_with_modes() -> Expr:
 
 @of_modes
 @of_given_motion
-def body_poses(model: Model, q: ArrayLike, **options: Unpack[CallOptions]) -> Array:
-    """Pose of every body in the world.
-
-    X_WB(k) = X_WB(parent) X(k), the base-to-tip product of the hinge poses. Row k is the
-    homogeneous matrix ``[[R, p], [0, 1]]``: R turns body components into world components, p is the
-    body's origin O(k) in m, world axes.
-
-    **Arguments:** `q` (..., nq). **Returns:** (..., n, 4, 4).
-    **Cost:** one base-to-tip sweep. **Source:** theory/open-chains 2.
-
-    >>> from phipsi import body_poses
-    >>> from phipsi.examples import planar_arm
-    >>> body_poses(planar_arm(2), [0.0, 0.5])[1, :3, 3]
-    array([1., 0., 0.])
-    """
-    return evaluate(_POSES, body_poses, model, (q,), options)
-
-
-@of_modes
-@of_given_motion
-def frame_poses(
+def poses(
     model: Model,
     q: ArrayLike,
     points: Points | PointSet | None = None,
     **options: Unpack[CallOptions],
 ) -> Array:
-    """Pose of named frames in the world.
+    """Poses in the world: of every body, or of the points given.
 
-    X_WF = X_WB X_BF, with B the body the frame is fixed in. Homogeneous matrices as in
-    `body_poses`, in m.
+    X_WB(k) = X_WB(parent) X(k), the base-to-tip product of the hinge poses, and X_WF = X_WB X_BF of
+    a frame F fixed in body B. Homogeneous matrices ``[[R, p], [0, 1]]``: R turns components in body
+    or frame axes into world components, p is the origin in m, world axes.
 
-    **Arguments:** `q` (..., nq); `points`, names of frames, bodies or "world", or (name, offset),
-    all of `model.frames` in their order by default. **Returns:** (..., len(points), 4, 4).
-    **Cost:** one base-to-tip sweep and one product per frame. **Source:** theory/open-chains 2.
+    **Arguments:** `q` (..., nq); `points`, names of bodies, frames or "world", or (name, offset);
+    every body by default, ``model.frames`` for every frame.
+    **Returns:** (..., len(points), 4, 4), or (..., n, 4, 4) of all bodies.
+    **Cost:** one base-to-tip sweep and one product per point. **Source:** theory/open-chains 2.
 
-    >>> from phipsi import frame_poses
-    >>> from phipsi.examples import planar_arm
-    >>> frame_poses(planar_arm(2), [0.0, 0.0], ["tip"])[0, :3, 3]
+    >>> import phipsi as pp
+    >>> arm = pp.examples.planar_arm(2)
+    >>> pp.poses(arm, [0.0, 0.5])[1, :3, 3]
+    array([1., 0., 0.])
+    >>> pp.poses(arm, [0.0, 0.0], ["tip"])[0, :3, 3]
     array([2., 0., 0.])
     """
-    names = _listed(model, points, frame_poses)
-    if not len(names):
-        return _no_frames(pose, model, frame_poses, options, q)
-    return program_at(frame_pose, model, names, "world", frame_poses).evaluate((q,), options)
+    if points is None:
+        return evaluate(_POSES, poses, model, (q,), options)
+    named = _listed(points)
+    if not len(named):
+        return _no_points(pose, model, poses, options, q)
+    return program_at(frame_pose, model, named, "world", poses).evaluate((q,), options)
 
 
 @of_modes
 @of_given_motion
-def body_velocities(
-    model: Model, q: ArrayLike, v: ArrayLike, **options: Unpack[CallOptions]
-) -> Array:
-    """Spatial velocity of every body.
-
-    V = φ* H* v. Row k is the velocity of body k measured in the world, at its origin O(k), in body
-    axes: [angular (rad/s), linear (m/s)].
-
-    **Arguments:** `q` (..., nq), `v` (..., nv). **Returns:** (..., n, 6).
-    **Cost:** one base-to-tip sweep. **Source:** SOA eq. 0.1.
-
-    >>> from phipsi import body_velocities
-    >>> from phipsi.examples import planar_arm
-    >>> body_velocities(planar_arm(2), [0.0, 0.0], [1.0, 1.0])[1]
-    array([0., 0., 2., 0., 1., 0.])
-    """
-    return evaluate(_VELOCITIES, body_velocities, model, (q, v), options)
-
-
-@of_modes
-@of_given_motion
-def frame_velocities(
+def velocities(
     model: Model,
     q: ArrayLike,
     v: ArrayLike,
@@ -138,61 +103,36 @@ def frame_velocities(
     axes: str = "body",
     **options: Unpack[CallOptions],
 ) -> Array:
-    """Spatial velocity of named frames.
+    """Spatial velocities: of every body, or of the points given.
 
-    V_F = B* φ* H* v, with B carrying the frames' origins. Measured in the world, at the frame's
-    origin, in the frame's own axes like `body_velocities` (``axes="body"``), in world axes
-    ("world"), or at the world's origin in world axes ("spatial"): [angular (rad/s), linear (m/s)].
+    V = φ* H* v, and V_F = B* V with B carrying the points. Measured in the world, at the origin of
+    the body or frame, in its own axes (``axes="body"``), in world axes ("world"), or at the world's
+    origin in world axes ("spatial"): [angular (rad/s), linear (m/s)].
 
-    **Arguments:** `q` (..., nq), `v` (..., nv); `points`, names of frames, bodies or "world", or
-    (name, offset), all of `model.frames` by default. **Returns:** (..., len(points), 6).
-    **Cost:** one base-to-tip sweep. **Source:** SOA eq. 0.18.
+    **Arguments:** `q` (..., nq), `v` (..., nv); `points`, names of bodies, frames or "world", or
+    (name, offset); every body by default, ``model.frames`` for every frame.
+    **Returns:** (..., len(points), 6), or (..., n, 6) of all bodies.
+    **Cost:** one base-to-tip sweep. **Source:** SOA eq. 0.1 and 0.18.
 
-    >>> from phipsi import frame_velocities
-    >>> from phipsi.examples import planar_arm
-    >>> frame_velocities(planar_arm(2), [0.0, 0.0], [1.0, 1.0], ["tip"])
+    >>> import phipsi as pp
+    >>> arm = pp.examples.planar_arm(2)
+    >>> pp.velocities(arm, [0.0, 0.0], [1.0, 1.0])[1]
+    array([0., 0., 2., 0., 1., 0.])
+    >>> pp.velocities(arm, [0.0, 0.0], [1.0, 1.0], ["tip"])
     array([[0., 0., 2., 0., 3., 0.]])
     """
-    names = _listed(model, points, frame_velocities)
-    if not len(names):
-        return _no_frames(V, model, frame_velocities, options, q, v)
-    program = program_at(POINT_VELOCITIES, model, names, axes, frame_velocities)
+    if points is None and axes == "body":
+        return evaluate(_VELOCITIES, velocities, model, (q, v), options)
+    named = _bodies_or(points, model, velocities)
+    if not len(named):
+        return _no_points(V, model, velocities, options, q, v)
+    program = program_at(POINT_VELOCITIES, model, named, axes, velocities)
     return program.evaluate((q, v), options)
 
 
 @of_modes
 @of_given_motion
-def body_accelerations(
-    model: Model,
-    q: ArrayLike,
-    v: ArrayLike,
-    vdot: ArrayLike,
-    *,
-    classical: bool = False,
-    **options: Unpack[CallOptions],
-) -> Array:
-    """True acceleration of every body; gravity is not added.
-
-    A = φ* (H* vdot + a): the time derivative of the body components of V. With ``classical=True``
-    the linear part is the acceleration of the point O(k) itself, d²p/dt² in body axes:
-    A + s, s = [0; ω × v], the papers' α. Row k: at O(k), in body axes,
-    [angular (rad/s²), linear (m/s²)].
-
-    **Arguments:** `q` (..., nq), `v`, `vdot` (..., nv). **Returns:** (..., n, 6).
-    **Cost:** one base-to-tip sweep. **Source:** SOA eq. 0.2; theory/open-chains 4.3.
-
-    >>> from phipsi import body_accelerations
-    >>> from phipsi.examples import planar_arm
-    >>> body_accelerations(planar_arm(2), [0.0, 0.0], [1.0, 0.0], [0.0, 0.0], classical=True)[1]
-    array([ 0.,  0.,  0., -1.,  0.,  0.])
-    """
-    form = _CLASSICAL_ACCELERATIONS if classical else _ACCELERATIONS
-    return evaluate(form, body_accelerations, model, (q, v, vdot), options)
-
-
-@of_modes
-@of_given_motion
-def frame_accelerations(
+def accelerations(
     model: Model,
     q: ArrayLike,
     v: ArrayLike,
@@ -203,33 +143,38 @@ def frame_accelerations(
     classical: bool = False,
     **options: Unpack[CallOptions],
 ) -> Array:
-    """Acceleration of named frames; gravity is not added.
+    """True accelerations, without gravity: of every body, or of the points given.
 
-    A_F = B* φ* (H* vdot + a), the spatial acceleration: body components of V_F differentiated, at
-    the frame's origin in the frame's own axes (``axes="body"``), the same in world axes ("world"),
-    or at the world's origin in world axes ("spatial"). With ``classical=True`` the linear part is
-    the acceleration of the point itself, A_F + [0; ω × v]; in world axes that is d²p/dt² and equals
-    J vdot + J̇ v. [angular (rad/s²), linear (m/s²)].
+    A = φ* (H* vdot + a), and A_F = B* A with B carrying the points: the time derivative of the body
+    components of V, at the origin of the body or frame in its own axes (``axes="body"``), the same
+    in world axes ("world"), or at the world's origin in world axes ("spatial"). With
+    ``classical=True`` the linear part is the acceleration of the point itself, A + s with
+    s = [0; ω × v], the papers' α; in world axes that is d²p/dt² and equals J vdot + J̇ v.
+    [angular (rad/s²), linear (m/s²)].
 
-    **Arguments:** `q` (..., nq), `v`, `vdot` (..., nv); `points`, names of frames, bodies or
-    "world", or (name, offset), all of `model.frames` by default.
-    **Returns:** (..., len(points), 6).
+    **Arguments:** `q` (..., nq), `v`, `vdot` (..., nv); `points`, names of bodies, frames or
+    "world", or (name, offset); every body by default, ``model.frames`` for every frame.
+    **Returns:** (..., len(points), 6), or (..., n, 6) of all bodies.
     **Cost:** one base-to-tip sweep. **Source:** SOA eq. 0.2 and 0.18; theory/open-chains 4.3.
 
-    >>> from phipsi import frame_accelerations
-    >>> from phipsi.examples import planar_arm
-    >>> arm, q, v, vdot = planar_arm(2), [0.0, 0.0], [1.0, 0.0], [0.0, 0.0]
-    >>> frame_accelerations(arm, q, v, vdot, ["tip"], classical=True)
+    >>> import phipsi as pp
+    >>> arm, q, v, vdot = pp.examples.planar_arm(2), [0.0, 0.0], [1.0, 0.0], [0.0, 0.0]
+    >>> pp.accelerations(arm, q, v, vdot, classical=True)[1]
+    array([ 0.,  0.,  0., -1.,  0.,  0.])
+    >>> pp.accelerations(arm, q, v, vdot, ["tip"], classical=True)
     array([[ 0.,  0.,  0., -2.,  0.,  0.]])
     """
-    names = _listed(model, points, frame_accelerations)
-    if not len(names):
-        return _no_frames(ACCELERATIONS, model, frame_accelerations, options, q, v, vdot)
+    if points is None and axes == "body":
+        form = _CLASSICAL_ACCELERATIONS if classical else _ACCELERATIONS
+        return evaluate(form, accelerations, model, (q, v, vdot), options)
+    named = _bodies_or(points, model, accelerations)
+    if not len(named):
+        return _no_points(ACCELERATIONS, model, accelerations, options, q, v, vdot)
     if not classical:
-        program = program_at(POINT_ACCELERATIONS, model, names, axes, frame_accelerations)
+        program = program_at(POINT_ACCELERATIONS, model, named, axes, accelerations)
         return program.evaluate((q, v, vdot), options)
     calls, pair = Calls(options), (POINT_ACCELERATIONS, POINT_VELOCITIES)
-    out, motion = calls(program_at(pair, model, names, axes, frame_accelerations), q, v, vdot)
+    out, motion = calls(program_at(pair, model, named, axes, accelerations), q, v, vdot)
     out[..., 3:] += np.cross(motion[..., :3], motion[..., 3:])
     return calls.finish(out)
 
@@ -289,7 +234,7 @@ def jacobian_dot(
     >>> jacobian_dot(planar_arm(2), [0.0, 0.0], [1.0, 0.0], [("link2", (1, 0, 0))])[3]
     array([-2., -1.])
     """
-    modal = bool(getattr(model, "is_flexible", False))
+    modal = bool(getattr(model, "has_more_rows", False))
     form = jacobian_dot_with_modes() if modal else JACOBIAN_DOT
     program = program_at(form, model, points, axes, jacobian_dot, "dense")
     return program.evaluate((q, v), options)
@@ -326,20 +271,19 @@ def jacobian_dot_v(
     return calls.finish(rates.reshape(*rates.shape[:-2], 6 * rates.shape[-2]))
 
 
-def _listed(model: Model, points: Any, function: Callable[..., Any]) -> Any:
-    """All frames of the model where none are named; other collections, such as keys, as lists."""
-    if points is None:
-        try:
-            return model.cache[_listed]
-        except (KeyError, AttributeError):
-            tree = tree_of(model, function)
-            return model.cached(_listed, lambda: tuple(tree.frames))
+def _bodies_or(points: Any, model: Model, function: Callable[..., Any]) -> Any:
+    """The points given, or the names of all bodies."""
+    return tree_of(model, function).body_names if points is None else _listed(points)
+
+
+def _listed(points: Any) -> Any:
+    """Points as a sequence: of other collections, such as keys, a list."""
     if type(points) in (list, tuple) or isinstance(points, (Sequence, PointSet)):
         return points
     return list(points)
 
 
-def _no_frames(
+def _no_points(
     expr: Expr, model: Model, function: Callable[..., Any], options: CallOptions, *args: ArrayLike
 ) -> Any:
     """The same quantity of the bodies without any of them: arguments are checked as ever."""

@@ -142,7 +142,7 @@ def _reversed(space: Space, one: Evaluation) -> Array:
     """Component numbers with the blocks in the papers' order, tip first."""
     if not space.per_body:
         return np.arange(one.size(space))
-    if space.index == "body" and one.model.is_flexible and not space.of_poses:
+    if space.index == "body" and one.model.has_more_rows and not space.of_poses:
         return np.concatenate([np.arange(s.start, s.stop) for s in reversed(one.at.rows)])
     if space.index in ("body", "parameter"):
         width = {6: 6, 10: 10}.get(space.width or 0, 16)

@@ -197,9 +197,9 @@ class Configuration:
     def turn(self, k: int) -> Array:
         """U(k) = diag(R, R), body k → world axes; modes have none."""
         turn = rigid(self.world_rotation[k], np.zeros(3))
-        if not self.model.modes[k]:
+        if not self.model.more_rows[k]:
             return turn
-        out = self.eye(6 + self.model.modes[k])
+        out = self.eye(6 + self.model.more_rows[k])
         out[:6, :6] = turn
         return out
 

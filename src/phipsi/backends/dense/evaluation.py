@@ -196,7 +196,7 @@ class Evaluation:
     # ---- leaves ---------------------------------------------------------------------------------
 
     def _leaf(self, x: Expr) -> Array:
-        if self.model.is_flexible:
+        if self.model.has_more_rows:
             found = self._modal(x)
             if found is not None:
                 return found
@@ -283,7 +283,7 @@ class Evaluation:
         function, hole = x.data
         if isinstance(function, Formula):
             return self._formula(x, function)
-        if self.model.is_flexible and function in _OF_RIGID_BODIES:
+        if self.model.has_more_rows and function in _OF_RIGID_BODIES:
             raise LoweringError(no_modes(str(x)))
         if function is scaled:
             return self.value(x.args[0])[0, 0] * self.value(x.args[1])

@@ -18,6 +18,7 @@ from phipsi.backends.dense import modal_variations as changes
 from phipsi.backends.dense.configuration import Configuration
 from phipsi.backends.dense.world_rows import rows_rate
 from phipsi.model.dual import hinge_axes_along
+from phipsi.model.flexible_hinge import rates_of_rows
 from phipsi.spatial import crm, crq, skew
 from phipsi.spatial import phi as rigid
 
@@ -31,9 +32,9 @@ def hinge_map(c: Configuration) -> Array:
     """H: the transposed joint axes of each body."""
     joints = c.model.joints
     out = c.hinges(lambda k: joints[k].hinge_axes(joints[k].params, c.joint_q(k), c.ops))
-    for n, s, at in zip(c.model.modes, c.model.v_slices, c.rows, strict=True):
-        if n:
-            out[s.stop - n : s.stop, at.stop - n : at.stop] = np.eye(n)
+    for joint, s, at in zip(joints, c.model.v_slices, c.rows, strict=True):
+        for i, rate in enumerate(rates_of_rows(joint)):
+            out[s.start + rate, at.start + 6 + i] = 1
     return out
 
 

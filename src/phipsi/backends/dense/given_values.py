@@ -76,7 +76,7 @@ def dimension(space: Space, model: Model, points: PointSet) -> int:
     if space.index == "joint":
         return model.nq if space.is_curved else model.nv
     if space.index == "body":
-        return 16 * model.n_bodies if space.of_poses else 6 * model.n_bodies + sum(model.modes)
+        return 16 * model.n_bodies if space.of_poses else 6 * model.n_bodies + sum(model.more_rows)
     if space.index == "parameter":
         return 10 * model.n_bodies
     if space.index == "point":
@@ -172,9 +172,10 @@ def collect(
     expressions: tuple[Expr, ...] = (),
 ) -> Inputs:
     """Check all values and give them one batch shape and one number type."""
-    if given and model.is_flexible:
+    if given and model.has_more_rows:
         raise InputError(
-            "quantities of mechanisms with flexible bodies cannot be given, only computed"
+            "quantities of mechanisms with flexible bodies, or with rotors on skew axes, cannot be "
+            "given, only computed"
         )
     n, nv = model.n_bodies, model.nv
     shapes: dict[str, tuple[int, ...]] = {

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from phipsi.backends.dense import drive_formulas
 from phipsi.backends.dense.configuration import Configuration, along_modes
 from phipsi.spatial import crm
 from phipsi.spatial import phi as rigid
@@ -23,6 +24,8 @@ Array = NDArray[Any]
 def inertia(c: Configuration, k: int, change: Array | None = None) -> Array:
     """M(k) at its modal coordinates, or at others beside them."""
     body = c.model.flexible[k]
+    if body is None and c.model.more_rows[k]:
+        return drive_formulas.inertia(c, k)
     if body is None:
         return c.model.inertia_matrices[k]
     eta = c.modes(k) if change is None else c.modes(k) + change
@@ -30,8 +33,10 @@ def inertia(c: Configuration, k: int, change: Array | None = None) -> Array:
 
 
 def slopes(c: Configuration, k: int) -> list[Array]:
-    """∂M/∂η_i."""
-    units = np.eye(c.model.modes[k])
+    """∂M/∂η_i, or by the rates of a drive."""
+    units = np.eye(c.model.more_rows[k])
+    if c.model.flexible[k] is None:
+        return [drive_formulas.inertia(c, k, [u]) for u in units]
     return [(inertia(c, k, u) - inertia(c, k, -u)) / 2 for u in units]
 
 
@@ -55,13 +60,13 @@ def gyroscopic(c: Configuration, V: Array) -> Array:
 
 def step(c: Configuration, k: int) -> Array:
     """E_φ(parent, k) = [[X, 0], [Π* X_J, 0]]."""
-    n, p = c.model.modes[k], c.model.parent[k]
-    m = c.model.modes[p] if p >= 0 else 0
+    n, p = c.model.more_rows[k], c.model.parent[k]
+    m = c.model.more_rows[p] if p >= 0 else 0
     if not n and not m:
         return rigid(c.rotation[k], c.offset[k])
     out = c.zeros(6 + m, 6 + n)
     out[:6, :6] = rigid(c.rotation[k], c.offset[k])
-    if m:
+    if p >= 0 and c.model.modes[p]:
         out[6:, :6] = c.port_motion(k).T @ rigid(*c.from_port[k])
     return out
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from phipsi.backends.dense import drive_formulas
 from phipsi.backends.dense.configuration import Configuration, along_modes
 from phipsi.backends.dense.modal_formulas import inertia
 from phipsi.spatial import crm, crq, skew
@@ -34,7 +35,9 @@ def _modal_rows(c: Configuration, k: int, directions: tuple[Array, ...]) -> list
 
 
 def _inertia_along(c: Configuration, k: int, along: list[Array]) -> Array:
-    size = 6 + c.model.modes[k]
+    size = 6 + c.model.more_rows[k]
+    if c.model.more_rows[k] and c.model.flexible[k] is None:
+        return drive_formulas.inertia(c, k, along)
     if not c.model.modes[k] or len(along) > 2:
         return c.zeros(size, size)
     if len(along) == 1:
@@ -44,15 +47,16 @@ def _inertia_along(c: Configuration, k: int, along: list[Array]) -> Array:
     return inertia(c, k, x + y) - single + inertia(c, k, c.zeros(len(x)))
 
 
-def second_inertia_variation(c: Configuration, y: Array, z: Array) -> Array:
-    """ddM{y; z}: z* Ṁ{s; w} y by s and w."""
+def second_inertia_variation(c: Configuration, y: Array, z: Array, *directions: Array) -> Array:
+    """ddM{y; z; …}: z* Ṁ{s; w; …} y by s and w."""
 
     def block(k: int) -> Array:
-        n, at = c.model.modes[k], c.rows[k]
+        n, at = c.model.more_rows[k], c.rows[k]
+        given = _modal_rows(c, k, directions)
         out, units = c.zeros(6 + n, 6 + n), c.eye(n)
         for i in range(n):
             for j in range(n):
-                bent = _inertia_along(c, k, [units[i], units[j]])
+                bent = _inertia_along(c, k, [units[i], units[j], *given])
                 out[6 + i, 6 + j] = z[at, 0] @ (bent @ y[at, 0])
         return out
 
@@ -64,9 +68,8 @@ def step_variation(c: Configuration, *directions: Array) -> Array:
 
     def block(k: int) -> Array:
         p = c.model.parent[k]
-        n, m = c.model.modes[k], c.model.modes[p]
-        out = c.zeros(6 + m, 6 + n)
-        if m:
+        out = c.zeros(6 + c.model.more_rows[p], 6 + c.model.more_rows[k])
+        if c.model.modes[p]:
             moved = _MovedPort(c, k, _modal_rows(c, p, directions)).whole()
             out[:, :6] = moved @ rigid(*c.from_port[k])
         return out
@@ -148,7 +151,7 @@ def rigid_cross_force(c: Configuration, f: Array) -> Array:
 
 def _on_rigid_rows(c: Configuration, make: Any) -> Array:
     def block(k: int) -> Array:
-        out = c.zeros(6 + c.model.modes[k], 6 + c.model.modes[k])
+        out = c.zeros(6 + c.model.more_rows[k], 6 + c.model.more_rows[k])
         out[:6, :6] = make(k)
         return out
 

@@ -52,7 +52,7 @@ class LaneKernel:
         words: int,
     ) -> None:
         self.module, self.lanes, self.natives = module, lanes, natives
-        self._kernels = [native.unit.kernel(module, lanes).function for native in natives]
+        self._kernels = [native.unit.kernel_function(module, lanes) for native in natives]
         kind = ir.FunctionType(ir.VOID, [POINTER, POINTER, POINTER, ir.IntType(1)])
         self.function = ir.Function(module, kind, f"phipsi_lane_function_{lanes}")
         self.function.linkage = "internal"
@@ -184,19 +184,19 @@ class LaneFunction(MachineFunction):
             size.begin().ret(i64(written.finish()))
             return written.function
 
-        def emit() -> str:
-            module = ir.Module()
+        def emit() -> ir.Module:
+            module = ir.Module(linked=True)
             one = kernel(module, 1)
             define_loop(module, one, pattern, len(inputs), words, target.number)
             if has_direct:
                 direct.define_direct(module, one, pattern, len(inputs), words)
-            return str(module)
+            return module
 
-        def emit_wide() -> str:
-            module = ir.Module()
+        def emit_wide() -> ir.Module:
+            module = ir.Module(linked=True)
             wide_kernel, count = kernel(module, target.lanes), len(inputs)
             define_groups(module, wide_kernel, target.lanes, pattern, count, number=target.number)
-            return str(module)
+            return module
 
         def wide() -> MachineCode:
             found = machine_code(f"{digest}-wide", target, emit_wide)

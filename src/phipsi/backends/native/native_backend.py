@@ -12,7 +12,6 @@ from phipsi.backends.backend import Array, Arrays, Backend, Loaded, SweepProgram
 from phipsi.backends.failures import NO_MEMORY
 from phipsi.backends.native.calls.machine_function import MachineFunction
 from phipsi.backends.native.kernel.emission import KnownRecord
-from phipsi.backends.native.kernel.kernel import Kernel
 from phipsi.backends.native.pipeline import (
     can_run,
     compile_native,
@@ -21,7 +20,7 @@ from phipsi.backends.native.pipeline import (
 )
 from phipsi.backends.native.targets import llvm_library
 from phipsi.backends.native.targets.target import Target, host_target
-from phipsi.backends.native.text.llvm_text import Module
+from phipsi.backends.native.text.llvm_text import Function, Module
 from phipsi.backends.result_memory import empty
 
 
@@ -82,13 +81,13 @@ class KernelSource:
         if target is not None and target.lanes == 1:
             self.known, self.scratch_bytes = self.unit.known_record(1)
         self.output_shapes = self.unit.shapes[len(program.inputs) : -1]
-        self._kernels: WeakKeyDictionary[Module, dict[int, Kernel]] = WeakKeyDictionary()
+        self._kernels: WeakKeyDictionary[Module, dict[int, Function]] = WeakKeyDictionary()
 
-    def kernel(self, module: Module, lanes: int) -> Kernel:
+    def kernel(self, module: Module, lanes: int) -> Function:
         """Its kernel in a module, where it is written once."""
         written = self._kernels.setdefault(module, {})
         if lanes not in written:
-            written[lanes] = self.unit.kernel(module, lanes, known=self.known)
+            written[lanes] = self.unit.kernel_function(module, lanes, self.known)
         return written[lanes]
 
 

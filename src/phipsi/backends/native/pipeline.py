@@ -23,7 +23,7 @@ from phipsi.backends.native.calls.batch_loop import core_pattern, define_groups,
 from phipsi.backends.native.calls.scratch import SLOTS
 from phipsi.backends.native.kernel import plan as planning
 from phipsi.backends.native.kernel.carriers import carriers
-from phipsi.backends.native.kernel.emission import KnownRecord, Parts, Slot
+from phipsi.backends.native.kernel.emission import KERNEL, KnownRecord, Parts, Slot
 from phipsi.backends.native.kernel.kernel import Kernel
 from phipsi.backends.native.kernel.phases import Phase, phases_of
 from phipsi.backends.native.kernel.plan import Plan, root
@@ -60,12 +60,12 @@ _LARGE = 1 << 20  # bytes of scratch of a group
 def compile_native(program: SweepProgram) -> tuple[Unit, MachineCode, np.ndarray]:
     """The unit that code is written from, the code for one configuration, and its record."""
     unit, data = plan_native(program)
-    return unit, machine_code(unit.key(), unit.target, unit.emit), data
+    return unit, machine_code(unit.key(), unit.target, lambda: unit.module(linked=True)), data
 
 
 def compile_wide(unit: Unit) -> MachineCode:
     """The code for groups of configurations, to which the code for one then leaves batches."""
-    return machine_code(f"{unit.key()}-wide", unit.target, unit.emit_wide)
+    return machine_code(f"{unit.key()}-wide", unit.target, lambda: unit.wide_module(linked=True))
 
 
 def plan_native(program: SweepProgram, target: Target | None = None) -> tuple[Unit, np.ndarray]:
@@ -87,7 +87,7 @@ def plan_native(program: SweepProgram, target: Target | None = None) -> tuple[Un
     phases = rematerialise(phases, outputs)
     check("rematerialisation", phases, before)
     pairs = [x for p in phases for x in p.pairs]
-    modes = max(program.model.modes, default=0)
+    modes = max(program.model.more_rows, default=0)
     plan = planning.make_plan([s for p in phases for s in p.steps], pairs, outputs, widest, modes)
     check("plan", plan, phases, widest)
     unit = Unit(program, target, tables, results, phases, plan)
@@ -99,7 +99,7 @@ def plan_native(program: SweepProgram, target: Target | None = None) -> tuple[Un
 def can_run(program: SweepProgram) -> bool:
     """True if the program has native code: no operands of several columns, something to compute."""
     results = program.lowered.results
-    if program.model.is_flexible and any(map(_of_whole_bodies, results)):
+    if program.model.has_more_rows and any(map(_of_whole_bodies, results)):
         return False
     layouts = all(r.layout != "columns" for r in results)
     if not layouts or program.model.nv == 0 or not planning.supported(program.steps):
@@ -197,20 +197,34 @@ class Unit:
 
     def emit(self) -> str:
         """The program as LLVM text: the one-lane kernel, and the ways to call it."""
-        module, n = ir.Module(), len(self.slots)
-        kernel = self.kernel(module, 1).function
+        return str(self.module())
+
+    def module(self, *, linked: bool = False) -> ir.Module:
+        """The same as a module; if it is linked, the kernel is a part of it."""
+        module, n = ir.Module(linked=linked), len(self.slots)
+        kernel = self.kernel_function(module, 1)
         define_loop(module, kernel, self.pattern, n, self.words, self.target.number)
         if self.has_direct:
             direct.define_direct(module, kernel, self.pattern, n, self.words)
-        return str(module)
+        return module
 
-    def emit_wide(self) -> str:
-        """The wide kernel as LLVM text, and the loop over its groups."""
-        module, n, lanes = ir.Module(), len(self.slots), self.target.lanes
-        kernel = self.kernel(module, lanes).function
+    def wide_module(self, *, linked: bool = False) -> ir.Module:
+        """The wide kernel, and the loop over its groups."""
+        module, n, lanes = ir.Module(linked=linked), len(self.slots), self.target.lanes
+        kernel = self.kernel_function(module, lanes)
         matrices = {n + i for i, r in enumerate(self.results) if is_matrix(r)}
         define_groups(module, kernel, lanes, self.pattern, n, matrices, self.target.number)
-        return str(module)
+        return module
+
+    def kernel_function(
+        self, module: ir.Module, lanes: int, known: KnownRecord | None = None
+    ) -> ir.Function:
+        """The function of the kernel, in a module or as a part of it."""
+        if known is not None or not module.linked:
+            return self.kernel(module, lanes, known=known).function
+        key = self.key()
+        name = f"phipsi_kernel_{lanes}_{key}"
+        return module.part(name, key, KERNEL, lambda x: self.kernel(x, lanes).function)
 
     def kernel(self, module: ir.Module, lanes: int, *, known: KnownRecord | None = None) -> Kernel:
         """The kernel for so many configurations side by side, with its data record if known."""

@@ -45,9 +45,11 @@ class JointCode:
     """The properties in which the code of one joint type differs from another.
 
     `params` holds the numbers that are known when the code is written; None stands for a number
-    from the model's table. `placed` is false if the joint is known to sit in the frame it is given
-    in: on the port itself. `first` is true if no other child of its parent is known to have added
-    to a sum before. Joints with the same `key` share their code.
+    from the model's table. `rows` are those of the body beyond six, `parent_rows` those of its
+    parent; `modes` and `port_modes` say how many of them are modes. `placed` is false if the joint
+    is known to sit in the frame it is given in: on the port itself. `first` is true if no other
+    child of its parent is known to have added to a sum before. Joints with the same `key` share
+    their code.
     """
 
     key: tuple[str, tuple[int | None, ...]]
@@ -57,6 +59,8 @@ class JointCode:
     params: tuple[int | None, ...]
     modes: int = 0
     port_modes: int = 0
+    rows: int = 0
+    parent_rows: int = 0
     placed: bool = True
     first: bool = False
 
@@ -113,14 +117,15 @@ def _code(model: Model, k: int) -> JointCode:
     known: list[int | None] = []
     for i, (kind, values) in enumerate(joint.blocks_of_params()):
         known += _ALIGNED[kind] if i == joint.aligned else _along_frame(joint, kind, values)
-    more: tuple[int, int, bool, bool] = (0, 0, True, False)
+    more: tuple[int, int, int, int, bool, bool] = (0, 0, 0, 0, True, False)
     formulas = joint.formulas
     if isinstance(joint, FlexibleHinge):
         turn, arm = _placement(model, k, _turn(joint), _turn_above(model, k))
         placed = bool(arm.any() or (turn != np.eye(3)).any())
         above = model.parent[k]
         first = above >= 0 and model.tree.children[above][-1] == k
-        more = joint.modes, joint.port_modes, placed, first
+        rows = joint.rows, joint.parent_rows
+        more = joint.modes, joint.port_modes, *rows, placed, first
         formulas += ("" if placed else ", in place") + (", first" if first else "")
     key = formulas, tuple(known)
     return JointCode(key, joint, joint.nq, joint.nv, tuple(known), *more)

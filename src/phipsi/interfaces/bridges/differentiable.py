@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from phipsi.algorithms.constrained.system import System
 from phipsi.algorithms.dynamics.energy import KINETIC_ENERGY
-from phipsi.algorithms.forms import FORWARD_DYNAMICS, INVERSE_DYNAMICS, closed_form
-from phipsi.algorithms.kinematics.motions import frame_poses
+from phipsi.algorithms.forms import FORWARD_DYNAMICS, INVERSE_DYNAMICS, forward_with_rows
+from phipsi.algorithms.kinematics import motions
 from phipsi.backends.program import Program
 from phipsi.backends.storage_layout import vector_shape
 from phipsi.calculus.change import VARIABLES
@@ -115,7 +115,7 @@ class ExpressionBridge(Bridge):
     @cached_property
     def _changes(self) -> tuple[Any, ...]:
         """The derivative by every input: an operator, or a family where there is none."""
-        modes = self.model.is_flexible
+        modes = self.model.has_more_rows
         return tuple(diff(self.expr, name, modes=modes) for name in self.names)
 
     @cached_property
@@ -177,7 +177,7 @@ class PosesBridge(Bridge):
 
     def value(self, inputs: Sequence[Array]) -> tuple[Array, ...]:
         """The poses."""
-        return (frame_poses(self.model, inputs[0], self.frames),)
+        return (motions.poses(self.model, inputs[0], self.frames),)
 
     def tangent(self, inputs: Sequence[Array], changes: Sequence[Array]) -> tuple[Array, ...]:
         """δR = δθ × R and δp, from the Jacobian in world axes."""
@@ -412,7 +412,7 @@ class Functions:
     def forward_dynamics(self, model: Model | System, q: Any, v: Any, tau: Any) -> Any:
         """Joint accelerations (..., nv) that efforts cause; see `phipsi.forward_dynamics`."""
         loops = isinstance(model, System) and model.n_rows > 0
-        form = closed_form(None, False, False)[0] if loops else FORWARD_DYNAMICS
+        form = forward_with_rows(None, False, False)[0] if loops else FORWARD_DYNAMICS
         return self._kept(ExpressionBridge, form, model, None, None)(q, v, tau)
 
     @of_trees(
@@ -428,9 +428,9 @@ class Functions:
         """Kinetic energy (...); see `phipsi.kinetic_energy`."""
         return self._kept(ExpressionBridge, KINETIC_ENERGY, model, None, None)(q, v)
 
-    def frame_poses(self, model: Model, q: Any, points: Sequence[Any]) -> Any:
+    def poses(self, model: Model, q: Any, points: Sequence[Any]) -> Any:
         """Poses (..., k, 4, 4) of bodies, frames or points in the world."""
-        tree = tree_of(model, frame_poses)
+        tree = tree_of(model, motions.poses)
         return self._kept(PosesBridge, tree, point_set(tree, points), None)(q)
 
     def rollout(

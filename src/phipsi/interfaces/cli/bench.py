@@ -21,7 +21,7 @@ ALGORITHMS = {
     "mass_matrix": "q",
     "mass_matrix_inverse": "q",
     "bias_forces": "qv",
-    "body_poses": "q",
+    "poses": "q",
     "jacobian": "qp",
 }
 _ROUNDS, _TARGET = 12, 0.004
@@ -234,7 +234,7 @@ def _pinocchio(model: Model, file: Path, base: Base | None) -> tuple[dict[str, f
         "mass_matrix": (pin.crba, pq),
         "mass_matrix_inverse": (pin.computeMinverse, pq),
         "bias_forces": (pin.nonLinearEffects, pq, pv),
-        "body_poses": (pin.forwardKinematics, pq),
+        "poses": (pin.forwardKinematics, pq),
         "jacobian": (pin.computeJointJacobian, pq, theirs.njoints - 1),
     }
     calls = {name: partial(f, theirs, data, *x) for name, (f, *x) in theirs_by_name.items()}

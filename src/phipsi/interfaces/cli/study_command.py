@@ -85,10 +85,10 @@ def status(folder: Path, /) -> int:
     folder
         The folder of a study.
     """
-    from phipsi.studies.study_results import load_study
+    from phipsi.studies.study_results import load_results
 
     with _plain_warnings():
-        found = load_study(folder, check=True)
+        found = load_results(folder, check=True)
     _describe(found)
     return 0
 
@@ -105,10 +105,10 @@ def report(folder: Path, page: Path | None = None, /) -> int:
         The HTML file; by default report.html in the folder.
     """
     from phipsi.interfaces.page.study_page import study_report
-    from phipsi.studies.study_results import load_study
+    from phipsi.studies.study_results import load_results
 
     with _plain_warnings():
-        found = load_study(folder, check=True)
+        found = load_results(folder, check=True)
     target = study_report(found, page or folder / "report.html")
     say(f"{target}")
     return 0

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.algorithms.dynamics.vibration import Vibrations
-from phipsi.algorithms.kinematics.motions import body_poses
+from phipsi.algorithms.kinematics import motions
 from phipsi.backends.program import Program
 from phipsi.errors import PhipsiError
 from phipsi.interfaces.model_tree import draw_tree
@@ -82,7 +82,7 @@ def _picture(mechanism: Any) -> str:
         q = first_configuration(mechanism)
     except PhipsiError:
         q = tree.neutral()
-    X = np.asarray(body_poses(tree, q)).reshape(-1, 4, 4)
+    X = np.asarray(motions.poses(tree, q)).reshape(-1, 4, 4)
     loops = mechanism.closures.closures if mechanism.n_rows else ()
     pins = [(k, _place(X, k, frame)) for loop in loops for k, frame in loop.points]
     links: list[tuple[Array, Array, str]] = []

@@ -122,7 +122,8 @@ def live_parts(
     state = simulator.start(places, v, parameters=parameters)
     physics = live_physics(simulator, state)
     model = simulator.model
-    scene = scene_of_any_motion(simulator._mechanism, state.q, meshes=meshes)
+    laws = simulator.laws if isinstance(simulator.laws, tuple) else (simulator.laws,)
+    scene = scene_of_any_motion(simulator._mechanism, state.q, meshes=meshes, forces=laws)
     mass = sum(inertia.mass for inertia in model.inertias)
     whole = simulator._mechanism
     free = whole.mobility(state.q).mobility if isinstance(whole, System) else model.nv

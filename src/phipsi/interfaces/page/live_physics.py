@@ -26,7 +26,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.algorithms.dynamics.energy import KINETIC_ENERGY
-from phipsi.algorithms.identification.regressors import inertial_parameters
 from phipsi.backends.failures import STATUS_WORDS
 from phipsi.compiler import compile
 from phipsi.contact.contact_rows import IMPULSES
@@ -53,6 +52,7 @@ from phipsi.laws.trace import Traced, as_node
 from phipsi.model.model import Model
 from phipsi.motion.closure_calls import ProjectionCall
 from phipsi.motion.contact_steps import ContactSteps
+from phipsi.motion.entry_names import entry_names
 from phipsi.motion.run_code import Plan
 from phipsi.motion.step_calls import ProgramCall
 from phipsi.motion.step_graph import INERTIA
@@ -108,6 +108,7 @@ class LivePhysics:
             "v": [[at.start, at.stop] for at in model.v_slices],
             "coordinates": coordinates(model),
             "modes": modal_places(model),
+            "moreRows": model.has_more_rows,
             "statuses": {str(code): text for code, text in STATUS_WORDS.items()},
             "functions": {n: vars(f) for n, f in self.functions.items()},
             "places": self.places,
@@ -116,8 +117,23 @@ class LivePhysics:
             "states": self.states,
             "handles": self.handles,
             "parameters": self.parameters,
+            "entries": {n: x for n in self.parameters if (x := self._entries(n))},
             "contacts": () if contacts is None else contacts.slot_names,
         }
+
+    def _entries(self, parameter: str) -> list[str]:
+        """Whose the entries of a parameter are: as many as rates, joints or coordinates, or [].
+
+        Three numbers are left alone, which may as well be a vector.
+        """
+        model, shape = self.simulator.model, self.first[parameter].shape
+        named = [
+            entry_names(model, model.v_slices),
+            list(model.joint_names),
+            entry_names(model, model.q_slices),
+        ]
+        fits = [names for names in named if shape == (len(names),) and shape[0] not in (1, 3)]
+        return fits[0] if fits else []
 
 
 def live_physics(
@@ -263,7 +279,7 @@ def _plans(live: Simulator) -> dict[str, Plan]:
     energies.append(of_laws + elastic)
     seen = {"poses": poses, "energies": as_node(np.stack(energies))}
     tau = {"tau": model.nv}
-    if model.is_flexible:
+    if model.has_more_rows:
         names, found = ("inverse", "jacobians"), admittance(graph, start.q, model)
     else:
         articulated = ProgramCall((P, D, G), model, given=graph._given, mode=("blocks",) * 3)
@@ -312,7 +328,7 @@ def _first_moment(poses: Node, live: Simulator) -> Any:
     if INERTIA in live._graph._named:
         ten: Any = Traced(ops.given(INERTIA, shape))
     else:
-        ten = inertial_parameters(model).reshape(shape)
+        ten = np.reshape([x.parameters for x in model.inertias], shape)
     own = np.einsum("nij,nj->ni", X[:, :3, :3], ten[:, 1:4])
     return (ten[:, 0][:, None] * X[:, :3, 3] + own).sum(axis=0)
 
@@ -322,8 +338,9 @@ def coordinates(model: Model) -> list[dict[str, Any]]:
 
     Each has its `joint`, number of the `body`, `name`, `unit`, the place `at` in q, the numbers of
     the joint's `rates` that move it, `lower` and `upper` limits or None; of a quaternion, `at` is
-    its first entry and `axis` the component. `periodic` ones are the same after a turn. Modal
-    coordinates have no unit, and the `reach` within which a slider moves them.
+    its first entry and `axis` the component. `periodic` ones are the same after a turn; `curved`
+    ones are of joints whose coordinates do not change at their rates. Modal coordinates have
+    no unit, and the `reach` within which a slider moves them.
     """
     out: list[dict[str, Any]] = []
 
@@ -332,6 +349,7 @@ def coordinates(model: Model) -> list[dict[str, Any]]:
         low, high = (float(x) if np.isfinite(x) else None for x in limits or (np.inf, np.inf))
         turns = model.joints[k].kind in _TURNING and low is None and high is None
         more |= {"periodic": True} if turns else {}
+        more |= {} if model.joints[k].is_additive else {"curved": True}
         what = {"joint": model.joint_names[k], "body": k, "name": name, "unit": unit, "at": at}
         out.append({**what, "rates": list(rates), "lower": low, "upper": high, **more})
 

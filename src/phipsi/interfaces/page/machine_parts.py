@@ -1,7 +1,8 @@
 """Machine elements of a system for a page: what they look like, where, and what is said of them.
 
 Sizes that a constraint does not give follow from where its joints are: the pitch circles of a gear
-touch between its shafts. What has no size, such as wheels on one axis, is named and not drawn.
+touch between its shafts. What has neither size nor form, such as
+wheels on one axis or any linear relation, is named and not drawn.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phipsi import constraints as c
+from phipsi.forces.elastic_couplings import ElasticCoupling
 from phipsi.interfaces.page import machine_solids as solids
 from phipsi.model import Model, Pose
 from phipsi.model.tree import WORLD
@@ -30,12 +32,16 @@ _PARALLEL = 1e-6
 @final
 @dataclass(frozen=True, eq=False)
 class MachinePart:
-    """One solid of an element, fixed in a body (−1: the world)."""
+    """One solid of an element, fixed in a body (−1: the world).
+
+    `beside`: the body has its own shape besides.
+    """
 
     body: int
     surface: solids.Surface
     pose: Pose
     color: tuple[float, float, float] = _STEEL
+    beside: bool = False
 
 
 @final
@@ -44,8 +50,8 @@ class Machine:
     """A machine element: its name, kind, what is said of it, its bodies, solids, and its place.
 
     `row` and `rows` are the numbers of its first row in the system and of its rows, whose
-    multipliers are what it transmits. `drawn` are bodies that need no shape besides its solids,
-    although they carry others.
+    multipliers are what it transmits; force elements have none. `drawn` are bodies that need no
+    shape besides its solids, although they carry others.
     """
 
     name: str
@@ -59,8 +65,10 @@ class Machine:
     drawn: tuple[int, ...] = ()
 
 
-def machines_of(model: Model, constraints: Sequence[c.Constraint]) -> list[Machine]:
-    """The machine elements among the constraints of a system."""
+def machines_of(
+    model: Model, constraints: Sequence[c.Constraint], forces: Sequence[Any] = ()
+) -> list[Machine]:
+    """The machine elements among the constraints of a system and the forces on it."""
     out: list[Machine] = []
     row = 0
     for one in constraints:
@@ -71,7 +79,7 @@ def machines_of(model: Model, constraints: Sequence[c.Constraint]) -> list[Machi
                 made.rows = len(one.closure(model).rows)
                 out.append(made)
         row += len(one.closure(model).rows)
-    return out
+    return out + [_spring(model, x) for x in forces if isinstance(x, ElasticCoupling)]
 
 
 def hidden_bodies(model: Model, constraints: Sequence[c.Constraint]) -> frozenset[int]:
@@ -100,9 +108,16 @@ class _Wheel:
         x, y, _ = self.turn.T @ direction
         return float(np.arctan2(y, x))
 
-    def part(self, surface: solids.Surface, color: Any, lift: float = 0.0) -> MachinePart:
+    def part(
+        self, surface: solids.Surface, color: Any, lift: float = 0.0, *, beside: bool = False
+    ) -> MachinePart:
         """A solid in the wheel's frame."""
-        return MachinePart(self.body, surface, Pose(self.own, self.own[:, 2] * lift), color)
+        pose = Pose(self.own, self.own[:, 2] * lift)
+        return MachinePart(self.body, surface, pose, color, beside)
+
+    def along(self, point: Array) -> float:
+        """How far a point of the carrier is from the wheel's origin along its axis."""
+        return float(self.axis @ (point - self.centre))
 
 
 def _z_along(u: Array) -> Array:
@@ -119,6 +134,22 @@ def _between(a: _Wheel, b: _Wheel) -> tuple[float, Array]:
     across = across - a.axis * float(a.axis @ across)
     distance = float(np.linalg.norm(across))
     return distance, across / (distance or 1.0)
+
+
+def _are_coaxial(a: _Wheel, b: _Wheel) -> bool:
+    """True for two axes of one carrier that are one line."""
+    aligned = 1 - abs(float(a.axis @ b.axis)) < _PARALLEL and a.carrier == b.carrier
+    return aligned and _between(a, b)[0] < 1e-9
+
+
+def _size_of(model: Model, k: int) -> float:
+    """How large a body is, m: how far its children and its mass reach from its joint."""
+    children = [np.linalg.norm(model.placements[j].translation) for j in model.tree.children[k]]
+    inertia = model.inertias[k]
+    mass = max(inertia.mass, 1e-300)
+    turning = np.sqrt(float(np.max(np.linalg.eigvalsh(inertia.moment_about_com_B))) / mass)
+    found = [*children, 2 * float(np.linalg.norm(inertia.com_B)), 2 * turning]
+    return float(max(found)) or 0.1
 
 
 def _whole_teeth(ratio: float) -> tuple[int, int]:
@@ -365,8 +396,95 @@ def _motor(model: Model, one: c.Motor, row: int) -> Machine | None:
         how = f"{one.rate:.5g} {'rad/s' if turns else 'm/s'}"
     k = view.index
     text = f"{'angle' if one.angle is not None else 'rate'} of {one.joint}: {how}"
-    place = model.parent[k], np.asarray(model.placements[k].translation)
-    return Machine(one.name, "motor", text, (k,), row, place=place)
+    wheel, size = _Wheel(model, one.joint), _size_of(model, k)
+    out = Machine(one.name, "motor", text, (k,), row, place=(wheel.carrier, wheel.centre))
+    for radius, width, back in ((0.09, 0.2, 0.15), (0.12, 0.03, 0.04)):  # housing and flange
+        pose = Pose(wheel.turn, wheel.centre - back * size * wheel.axis)
+        shape = solids.disc(radius * size, width * size)
+        out.parts.append(MachinePart(wheel.carrier, shape, pose, _MOTOR, beside=True))
+    return out
+
+
+def _differential(model: Model, one: c.Differential, row: int) -> Machine:
+    """Side wheels on their shafts, and a cage with pinions, which spin: theirs are plain cones."""
+    out = _other("differential")(model, one, row)
+    left, right, cage = (_Wheel(model, n) for n in (one.left, one.right, one.carrier))
+    if not _are_coaxial(left, cage) or not _are_coaxial(right, cage):
+        return out
+    u, apart = cage.axis, cage.along(right.centre) - cage.along(left.centre)
+    if abs(apart) < 1e-9:
+        apart = 2 * max(_size_of(model, w.body) for w in (left, right, cage))
+        middle = cage.centre
+    else:
+        middle = (left.centre + right.centre) / 2
+    r = 0.14 * abs(apart)
+    for wheel, sign in ((left, -np.sign(apart)), (right, np.sign(apart))):
+        inward = -sign * u  # the way from the wheel to the middle
+        X = model.placements[wheel.body]
+        turn = X.rotation.T @ _z_along(inward)
+        back = X.rotation.T @ (middle - r * inward - np.asarray(X.translation))
+        bevel = solids.bevel_wheel(r, 16, 0.4 * r, 0.0)
+        out.parts.append(MachinePart(wheel.body, bevel, Pose(turn, back), _BRASS, beside=True))
+        length = abs(apart) / 2 - r
+        shaft = back - X.rotation.T @ inward * length / 2
+        rod = solids.disc(0.25 * r, length)
+        out.parts.append(MachinePart(wheel.body, rod, Pose(turn, shaft), _STEEL, beside=True))
+    own = model.placements[cage.body].rotation.T
+    at = own @ (middle - np.asarray(model.placements[cage.body].translation))
+    turn = own @ _z_along(u)
+    shape = solids.ring(1.15 * r, 1.35 * r, 0.5 * r)
+    out.parts.append(MachinePart(cage.body, shape, Pose(turn, at), _DARK))
+    across = turn[:, 0]
+    pin = solids.disc(0.14 * r, 2.4 * r)
+    out.parts.append(MachinePart(cage.body, pin, Pose(_z_along(across), at), _STEEL))
+    for sign in (-1.0, 1.0):
+        cone = solids.bevel_wheel(0.9 * r, 0, 0.4 * r, 0.0)
+        pose = Pose(_z_along(-sign * across), at + sign * 0.9 * r * across)
+        out.parts.append(MachinePart(cage.body, cone, pose, _STEEL))
+    out.drawn = (cage.body,)
+    out.place = cage.carrier, middle
+    return out
+
+
+def _coupling(model: Model, one: c.Coupling, row: int) -> Machine:
+    """A shaft, if two joints on one line turn as one; any other relation has no shape."""
+    out = _other("coupling")(model, one, row)
+    joints = list(one.joints)
+    weights = np.atleast_2d(np.asarray(one.coefficients, dtype=float))
+    turning = all(model.joint(n).joint.kind == "revolute" for n in joints)
+    if len(joints) != 2 or len(weights) != 1 or not turning:
+        return out
+    a, b = (_Wheel(model, n) for n in joints)
+    length, ratio = a.along(b.centre), -weights[0, 0] / weights[0, 1]
+    if not _are_coaxial(a, b) or abs(length) < 1e-9 or abs(ratio - a.axis @ b.axis) > 1e-12:
+        return out
+    thick = 0.05 * abs(length)
+    rod, flange = solids.disc(thick, abs(length)), solids.disc(2.2 * thick, 2 * thick)
+    out.parts.append(a.part(rod, _STEEL, length / 2, beside=True))
+    out.parts.append(a.part(flange, _DARK, length / 2, beside=True))
+    return out
+
+
+def _spring(model: Model, one: ElasticCoupling) -> Machine:
+    """A coil between two joints on one line; about the axis of the first joint if they are not."""
+    a, *others = (_Wheel(model, n) for n in one.joints)
+    k, gap = one.numbers["stiffness"], one.numbers["backlash"]
+    said = f", {np.ravel(gap)[0]:.4g} of backlash" if np.any(gap) else ""
+    weights = np.ravel(np.asarray(one.numbers["coefficients"], dtype=float))
+    twist = " + ".join(f"{x:.4g} {n}" for n, x in zip(one.joints, weights, strict=True))
+    text = f"{np.ravel(k)[0]:.4g} per unit of {twist.replace('+ -', '− ')}{said}"
+    bodies = (a.body, *(w.body for w in others))
+    name = " – ".join(one.joints)
+    out = Machine(name, "elastic coupling", text, bodies, -1, 0, place=(a.carrier, a.centre))
+    in_line = len(others) == 1 and _are_coaxial(a, others[0])
+    length = a.along(others[0].centre) if in_line else 0.0
+    sign = -1.0 if length < 0 else 1.0
+    length = abs(length) if abs(length) > 1e-9 else 0.15 * _size_of(model, a.body)
+    shape = solids.coil(0.2 * length, 0.025 * length, length, 6)
+    pose = Pose(_z_along(sign * a.own[:, 2]), np.zeros(3))
+    out.parts.append(MachinePart(a.body, shape, pose, _BRASS, beside=True))
+    out.place = a.carrier, a.centre + sign * length / 2 * a.axis
+    return out
 
 
 def _other(kind: str) -> Callable[[Model, Any, int], Machine]:
@@ -387,8 +505,7 @@ def _other(kind: str) -> Callable[[Model, Any, int], Machine]:
 
 _KINDS: dict[type, Callable[[Model, Any, int], Machine | None]] = {
     c.Gear: _gear, c.Planetary: _planetary, c.RackPinion: _rack, c.Screw: _screw, c.Belt: _belt,
-    c.Cam: _cam, c.Motor: _motor, c.Differential: _other("differential"),
-    c.Coupling: _other("coupling"),
+    c.Cam: _cam, c.Motor: _motor, c.Differential: _differential, c.Coupling: _coupling,
 }  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Solids of machine elements as triangles: toothed wheels, racks, threads, belts, cams.
+"""Solids of machine elements as triangles: toothed wheels, racks, threads, belts, cams, springs.
 
 All lie in the plane z = 0 of a frame of their own, the axis of a wheel along z. Flanks are
 straight; teeth are as thick as those of involutes at the pitch circle, so that wheels mesh.
@@ -52,6 +52,44 @@ def _toothed(radius: float, teeth: int, phase: float, *, inward: bool) -> Array:
     return radii[:, None] * np.stack([np.cos(angles), np.sin(angles)], axis=-1)
 
 
+def bevel_wheel(radius: float, teeth: int, width: float, phase: float) -> Surface:
+    """A bevel wheel of 45°: its back in z = 0 with this pitch radius, its apex at z = radius.
+
+    Without teeth it is a smooth cone.
+    """
+    back = _toothed(radius, teeth, phase, inward=False) if teeth else _circle(radius)
+    points, triangles = _plate(back, width)
+    points = points + [0.0, 0.0, width / 2]
+    shrunk = 1.0 - points[:, 2:] / radius
+    return np.concatenate([points[:, :2] * shrunk, points[:, 2:]], axis=1), triangles
+
+
+def ring(inner: float, outer: float, width: float) -> Surface:
+    """A plain ring."""
+    return _band(_circle(inner), _circle(outer), width)
+
+
+def coil(radius: float, wire: float, length: float, turns: int) -> Surface:
+    """A helical spring along z from the origin: the radius of its wire's middle, and the wire's."""
+    around, along = 8, 24 * turns + 1
+    angle = np.linspace(0, 2 * np.pi * turns, along)
+    out = np.stack([np.cos(angle), np.sin(angle), np.zeros(along)], axis=-1)
+    up = np.broadcast_to([0.0, 0.0, 1.0], out.shape)
+    middle = radius * out + np.linspace(0, length, along)[:, None] * up
+    side = 2 * np.pi * np.arange(around) / around
+    points = middle[:, None] + wire * (
+        np.cos(side)[:, None] * out[:, None] + np.sin(side)[:, None] * up[:, None]
+    )
+    index = np.arange(along * around).reshape(along, around)
+    a, b = index[:-1], index[1:]
+    quads = [a, np.roll(a, -1, 1), np.roll(b, -1, 1), b]
+    ends = [[index[0, 0], index[0, i + 1], index[0, i]] for i in range(1, around - 1)] + [
+        [index[-1, 0], index[-1, i], index[-1, i + 1]] for i in range(1, around - 1)
+    ]
+    corners = np.array([*_split(quads), *ends])
+    return points.reshape(-1, 3), corners[:, ::-1]
+
+
 def rack_bar(radius: float, teeth: int, count: int, width: float) -> Surface:
     """A rack along x that fits a wheel above it (+y): a gap at x = 0, its pitch line at y = 0."""
     module = 2 * radius / teeth
@@ -68,8 +106,12 @@ def rack_bar(radius: float, teeth: int, count: int, width: float) -> Surface:
 
 def disc(radius: float, width: float) -> Surface:
     """A plain wheel."""
+    return _plate(_circle(radius), width)
+
+
+def _circle(radius: float) -> Array:
     angles = np.linspace(0, 2 * np.pi, 64, endpoint=False)
-    return _plate(radius * np.stack([np.cos(angles), np.sin(angles)], axis=-1), width)
+    return radius * np.stack([np.cos(angles), np.sin(angles)], axis=-1)
 
 
 def bar(length: float, first: float, second: float, width: float) -> Surface:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from phipsi.algorithms.dynamics.equations_of_motion import mass_matrix
 from phipsi.algorithms.dynamics.vibration import Vibrations
-from phipsi.algorithms.kinematics.motions import body_poses
+from phipsi.algorithms.kinematics import motions
 from phipsi.errors import InputError
 from phipsi.interfaces.model_checks import counted
 from phipsi.interfaces.page.deformed_shapes import drawn_shape, modal_slice, packed
@@ -78,7 +78,7 @@ def _data(found: Vibrations, shown: int) -> dict[str, Any]:
     steps = scales * found.shapes[:, :shown]  # a column for amplitude 1
     every = np.broadcast_to(q, (shown, len(_SAMPLES), model.nq))
     moved = model.integrate(every, steps.T[:, None, :] * _SAMPLES[:, None])
-    X = body_poses(model, moved).reshape(shown, len(_SAMPLES), -1, 4, 4)
+    X = motions.poses(model, moved).reshape(shown, len(_SAMPLES), -1, 4, 4)
     poses = np.concatenate([matrix_to_quat(X[..., :3, :3]), X[..., :3, 3]], axis=-1)
     scene = scene_description(model, q=moved[:, np.abs(_SAMPLES) <= 1].reshape(-1, model.nq))
     modal = [modal_slice(model, x["body"]) for x in scene["flexible"]]
@@ -106,7 +106,7 @@ def _largest(model: Model, q: Array, x: Array) -> float:
 
 def _places(model: Model, q: Array) -> Array:
     """Points (m, 3) that tell how far the bodies move: around mass centres, and nodes that bend."""
-    X = body_poses(model, q).reshape(-1, 4, 4)
+    X = motions.poses(model, q).reshape(-1, 4, 4)
     out: list[Array] = []
     for k, (inertia, flexible) in enumerate(zip(model.inertias, model.flexible, strict=True)):
         wide = np.sqrt(np.trace(inertia.moment_about_com_B) / max(2 * inertia.mass, 1e-300))

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.algorithms.dynamics.equations_of_motion import forward_dynamics, joint_reactions
-from phipsi.algorithms.kinematics.motions import body_poses
+from phipsi.algorithms.kinematics import motions
 from phipsi.compiler import compile
 from phipsi.constraints import Constraint
 from phipsi.errors import PhipsiError
@@ -48,9 +48,10 @@ def recorded_scene(trajectory: Trajectory) -> dict[str, Any]:
     pairs = () if touching is None else touching.pairs  # stops and ropes alone have none
     what = Drawing(model, closures, passing, pairs, _present(trajectory), trajectory.has_contacts)
     q = trajectory.resample(times).q
-    X = body_poses(model, q).reshape(len(times), -1, 4, 4)
+    X = motions.poses(model, q).reshape(len(times), -1, 4, 4)
     if trajectory.system is not None:
         what.constraints = trajectory.system.constraints
+    what.forces = trajectory.elements
     description = what.description(q)
     poses = np.concatenate([matrix_to_quat(X[..., :3, :3]), X[..., :3, 3]], axis=-1)
     size = description["radius"]
@@ -135,6 +136,9 @@ def _with_efforts(
     out: list[dict[str, Any]] = []
     for one in machines:
         row, count = one["rows"]
+        if not count:  # a force element
+            out.append(one)
+            continue
         rates = [model.v_slices[k].start for k in one["bodies"]]
         out.append({**one, "efforts": packed(efforts[:, row : row + count].sum(1)[:, rates])})
     return out
@@ -265,7 +269,9 @@ def frame_times(trajectory: Trajectory, rate: int = _RATE) -> Array:
 
 def _paths(trajectory: Trajectory, times: Array) -> list[tuple[str, Array]]:
     """Where the tips are, by name (k, 3), in the model's world."""
-    poses = body_poses(trajectory.model, trajectory.resample(times).q).reshape(len(times), -1, 4, 4)
+    poses = motions.poses(trajectory.model, trajectory.resample(times).q).reshape(
+        len(times), -1, 4, 4
+    )
     held = () if trajectory.system is None else trajectory.system.constraints
     hidden = hidden_bodies(trajectory.model, held)
     return [

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.algorithms.dynamics.energy import kinetic_energy
-from phipsi.algorithms.forms import FORWARD_DYNAMICS, closed_form
+from phipsi.algorithms.forms import FORWARD_DYNAMICS, forward_with_rows
 from phipsi.compiler import explain
 from phipsi.contact.contact_record import ContactRecord
 from phipsi.errors import InputError, shown
@@ -217,7 +217,7 @@ def _equation(expression: Expr | None, trajectory: Trajectory) -> str:
     model: Any = trajectory.model
     what = FORWARD_DYNAMICS if expression is None else expression
     if expression is None and trajectory.system is not None and trajectory.system.n_rows:
-        what, _ = closed_form(None, False, False)
+        what, _ = forward_with_rows(None, False, False)
         text = explain(what, trajectory.system)
     else:
         text = explain(what, model)

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.constrained.assembly import search
 from phipsi.algorithms.dynamics.equations_of_motion import gravity_forces
-from phipsi.algorithms.kinematics.motions import body_poses
+from phipsi.algorithms.kinematics import motions
 from phipsi.errors import InputError, PhipsiError, shown
 from phipsi.interfaces.page.deformed_shapes import (
     deformed_bodies,
@@ -59,6 +59,7 @@ def scene_description(
     meshes: bool = True,
     colors: Mapping[str, Sequence[float]] | None = None,
     q: ArrayLike | None = None,
+    forces: Sequence[Any] = (),
 ) -> dict[str, Any]:
     """What a page draws of a mechanism, as plain data for `PhipsiScene` in assets/scene.js.
 
@@ -68,7 +69,8 @@ def scene_description(
 
     **Arguments:** `mechanism`, a model or a system with loops and contacts; `meshes`, whether the
     meshes of its file are drawn; `colors`, by name of body, red, green, blue from 0 to 1; `q`
-    (..., nq), configurations that shall fit into the view, by default the neutral or assembled one.
+    (..., nq), configurations that shall fit into the view, by default the neutral or assembled one;
+    `forces`, elements that act, of which elastic couplings are drawn.
     **Returns:** a dictionary that `json.dumps` accepts. `notices` lists what could not be drawn.
     **Cost:** a few milliseconds, and the reading of meshes.
 
@@ -82,7 +84,7 @@ def scene_description(
     if q is None:
         q = _assembled(mechanism)
     what = Drawing(mechanism.model, closures, pairs=pairs, meshes=meshes, colors=colors or {})
-    what.constraints = mechanism.constraints
+    what.constraints, what.forces = mechanism.constraints, forces
     return what.description(np.asarray(q, dtype=float).reshape(-1, mechanism.nq))
 
 
@@ -103,22 +105,25 @@ class Drawing:
     meshes: bool = True
     colors: Mapping[str, Sequence[float]] = field(default_factory=dict)
     constraints: Sequence[Any] = ()
+    forces: Sequence[Any] = ()
 
     def description(self, q: Array) -> dict[str, Any]:
         """The scene, such that all configurations (k, nq) fit into the view."""
         model, up = self.model, upright(self.model)
-        poses = body_poses(model, q).reshape(len(q), -1, 4, 4)
+        poses = motions.poses(model, q).reshape(len(q), -1, 4, 4)
         R, p = up @ poses[..., :3, :3], poses[..., :3, 3] @ up.T
         hidden = hidden_bodies(model, self.constraints)
         seen = [k for k in range(model.n_bodies) if k not in hidden]
         p[:, list(hidden)] = p[:, seen[:1]]  # they take no room
         meshes = read_meshes(meshes_of(model)) if self.meshes else Meshes()
         whole = meshes.bodies | drawn_bodies(model)
-        machines = machines_of(model, self.constraints)
-        made = [(x.body, x.surface, x.pose, x.color) for x in parts_of(machines)]
-        meshes = with_surfaces(meshes, made)
+        machines = machines_of(model, self.constraints, self.forces)
+        made = list(parts_of(machines))
+        of_files = [part.bounds for part in meshes.parts]
+        meshes = with_surfaces(meshes, [(x.body, x.surface, x.pose, x.color) for x in made])
         inner = {*model.parent}  # bodies that carry others keep their own shape
-        whole |= {x[0] for x in made if x[0] != WORLD and x[0] not in inner}
+        wheels = {x.body for x in made if not x.beside}
+        whole |= wheels - inner - {WORLD}
         whole |= {k for x in machines for k in x.drawn}
         whole |= hidden
         solids = solids_of(model, self.closures, self.passing, whole)
@@ -141,10 +146,9 @@ class Drawing:
         floor = ground if ground is not None or slabs else floor
         touches = bool(self.pairs) if self.has_contacts is None else self.has_contacts
         if floor is not None and not touches:
-            wheels = {
-                x[0] for x in made
-            } | hidden  # machines stand without feet, which would hide them
-            solids += _pedestals(model, boxes, self.closures, floor, up, radius, wheels)
+            # machines stand without feet, which would hide them
+            still = boxes if WORLD in wheels else [*solids, *of_files]
+            solids += _pedestals(model, still, self.closures, floor, up, radius, wheels | hidden)
         weight = sum(x.mass for x in model.inertias) * float(np.linalg.norm(model.gravity))
         return {
             "name": model.name,
@@ -228,16 +232,20 @@ def first_configuration(mechanism: Any) -> Array:
     return q
 
 
-def scene_of_any_motion(mechanism: Any, q: Array, *, meshes: bool = True) -> dict[str, Any]:
+def scene_of_any_motion(
+    mechanism: Any, q: Array, *, meshes: bool = True, forces: Sequence[Any] = ()
+) -> dict[str, Any]:
     """The scene of a mechanism that starts at q (nq,) and may move anywhere from there.
 
     The view and the floor are for all that it reaches; the camera goes with a base that floats.
     """
     model = mechanism.model
-    scene = scene_description(mechanism, meshes=meshes, q=_reach(mechanism, q))
+    scene = scene_description(mechanism, meshes=meshes, q=_reach(mechanism, q), forces=forces)
     roots = model.tree.roots
     if len(roots) == 1 and model.joints[roots[0]].nv == 6 and scene["follow"] < 0:
-        place = upright(model) @ np.asarray(body_poses(model, q)).reshape(-1, 4, 4)[roots[0], :3, 3]
+        place = (
+            upright(model) @ np.asarray(motions.poses(model, q)).reshape(-1, 4, 4)[roots[0], :3, 3]
+        )
         scene["follow"], scene["center"] = roots[0], (np.array(scene["center"]) - place).tolist()
     return scene
 

@@ -14,7 +14,7 @@ from typing import Any, Protocol, final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from phipsi.algorithms.kinematics.motions import body_poses
+from phipsi.algorithms.kinematics import motions
 from phipsi.backends.arguments import joint_array
 from phipsi.errors import InputError
 from phipsi.interfaces.loopback_server import LoopbackServer
@@ -68,7 +68,7 @@ def show(
     **Arguments:** `subject`, a model or a `System`; `q` (nq,), the configuration at first:
     neutral, or assembled; `title` of the page; `open` it in the browser; `meshes` of the robot's
     file; `notebook`, whether it is shown in a cell, found out if None.
-    **Returns:** a viewer with `set` and `close`. **Cost:** of `set`, that of `body_poses`.
+    **Returns:** a viewer with `set` and `close`. **Cost:** of `set`, that of `poses`.
 
     >>> import phipsi as pp
     >>> with pp.show(pp.examples.planar_arm(2), open=False) as viewer:
@@ -95,7 +95,7 @@ def one_configuration(model: Model, q: ArrayLike) -> np.ndarray:
 
 def poses_of(model: Model, q: ArrayLike) -> np.ndarray:
     """Rotation row by row and position of every body, (n, 12), as the scene takes them."""
-    X = np.asarray(body_poses(model, one_configuration(model, q))).reshape(-1, 4, 4)
+    X = np.asarray(motions.poses(model, one_configuration(model, q))).reshape(-1, 4, 4)
     return np.concatenate([X[:, :3, :3].reshape(-1, 9), X[:, :3, 3]], axis=1)
 
 

@@ -62,10 +62,12 @@ def initial_state(model: Model, *stated: tuple[Values, Values, Reject | None]) -
         for key, of in zip("qv", values, strict=True):
             x[key] = with_values(model, key, x[key], of, reject or _reject)
             named[key] |= of
-    return closed_state(model, x["q"], x["v"], named["q"], named["v"])
+    return assembled_state(model, x["q"], x["v"], named["q"], named["v"])
 
 
-def closed_state(model: Model, q: Array, v: Array, q_of: Values, v_of: Values) -> tuple[Any, Any]:
+def assembled_state(
+    model: Model, q: Array, v: Array, q_of: Values, v_of: Values
+) -> tuple[Any, Any]:
     """The nearest state that closes the loops; joints in `q_of` and `v_of` keep their values."""
     if not isinstance(model, System) or not model.n_rows:
         return q, v

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phipsi import examples, forces
-from phipsi.algorithms.kinematics.motions import body_poses
+from phipsi.algorithms.kinematics import motions
 from phipsi.control import controllers, references
 from phipsi.errors import InputError, PhipsiWarning, did_you_mean, shown
 from phipsi.forces.force import Force
@@ -311,7 +311,7 @@ _CONTROLLERS: dict[str, tuple[Callable[..., Any], str]] = _IN_JOINTS | {
 def _controller(
     one: Table | None, model: Model, q0: Array, known: Mapping[str, Any] = _CONTROLLERS
 ) -> Any:
-    """One of `phipsi.controllers` with its reference, or None if the scenario has none."""
+    """One of `phipsi.control` with its reference, or None if the scenario has none."""
     if one is None:
         return None
     word = one.choice("type", known)
@@ -356,7 +356,7 @@ def _joint_reference(one: Table, model: Model, q0: Array) -> Any:
 def _pose_reference(one: Table, model: Model, q0: Array, frame: Any) -> Any:
     """A pose to hold, or a path of poses; position or quaternion stay if they are not given."""
     body, X = model.resolve_point(frame)
-    at = X.matrix if body < 0 else body_poses(model, q0)[body] @ X.matrix
+    at = X.matrix if body < 0 else motions.poses(model, q0)[body] @ X.matrix
     start = Pose(at[:3, :3], at[:3, 3])
     if "path" not in one:
         hold = one.table("hold")

@@ -123,7 +123,7 @@ class BodyCode:
         if t.kind is Kind.RIGID_T:
             return bl.Transposed(bl.rigid_zeros())
         if t.kind is Kind.STEP:
-            return bl.step_zeros(self.size("m"), self.size("b") - 6)
+            return bl.step_zeros(self.size("B") - 6, self.size("b") - 6)
         if t.kind is Kind.SYMMETRIC:
             n = self.size(t.rows)
             return bl.Symmetric([0] * (n * (n + 1) // 2), n)
@@ -382,7 +382,7 @@ class BodyCode:
         if len(x.args) == 1:
             return out
         root = self.value(x.args[1])
-        if self.code is not None and self.code.port_modes:
+        if self.code is not None and self.code.parent_rows:
             return out  # its parent is a body
         return self.place.at_root(root, out)
 

@@ -46,6 +46,8 @@ _AREAS = {  # of the records of a domain: for what a configuration has once, for
     Domain.ROW: (record.ROWS, record.COLUMN_ROWS),
     Domain.WORLD: (record.WORLD, record.COLUMN_WORLD),
 }
+KERNEL = ir.FunctionType(ir.VOID, [POINTER] * 3 + [I1])
+"""What kernels take: data, scratch, buffers, fresh."""
 _INTEGER_TABLES = (record.INTEGERS, record.POINT_INTEGERS, record.LINK_INTEGERS)
 _COUNTS = {
     Domain.BODY: record.N_BODIES,
@@ -159,11 +161,10 @@ class Emission:
         self.status = self.b.alloca(self.config.integers)
 
     def _function(self) -> ir.Function:
-        kind = ir.FunctionType(ir.VOID, [POINTER] * 3 + [I1])
         name = f"phipsi_kernel_{self.config.lanes}"
         if name in self.module.globals:  # of another program
             name = f"{name}_{len(self.module.globals)}"
-        function = ir.Function(self.module, kind, name)
+        function = ir.Function(self.module, KERNEL, name)
         function.linkage = "internal"
         for a in function.args[:3]:
             a.add_attribute("noalias")

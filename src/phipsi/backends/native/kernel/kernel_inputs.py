@@ -27,7 +27,7 @@ def block_size(s: str, code: JointCode | None) -> int:
         return code.nq
     if s in MODAL_SIZES:
         assert code is not None
-        return {"b": 6 + code.modes, "B": 6 + code.port_modes, "m": code.port_modes}[s]
+        return {"b": 6 + code.rows, "B": 6 + code.parent_rows, "m": code.port_modes}[s]
     return int(s) if s.isdigit() else 1
 
 

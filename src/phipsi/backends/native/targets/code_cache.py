@@ -1,10 +1,10 @@
 """The disk cache of machine code.
 
 Code has the digest of its LLVM text as key, and is found by it when other sources write the same
-text. The key of a program covers everything its text depends on; its file names the key of the
-code, so that no text is written for a program that is known. Files are written under a temporary
-name and renamed, so that two processes never see half a file; they hold their key and a digest, so
-that a damaged or renamed one is ignored.
+text. The key of a program covers everything its text depends on; its file names the keys of the
+code of its parts, so that no text is written for a program that is known. Files are written under a
+temporary name and renamed, so that two processes never see half a file; they hold their key and a
+digest, so that a damaged or renamed one is ignored.
 
 What is loaded is executed. So the folder and its files must belong to the user and be writable by
 nobody else, and nobody else may be able to exchange the folder: the folders above it belong to the
@@ -26,6 +26,7 @@ import sys
 import tempfile
 import time
 import warnings
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -178,15 +179,18 @@ def _warn(text: str) -> None:
 # ---- its files -----------------------------------------------------------------------------------
 
 
-def read(key: str) -> bytes | None:
-    """The code with this key, or None if it is not there, damaged, or not the user's own."""
-    found = _read(key)
+def read_parts(key: str) -> list[tuple[str, bytes]] | None:
+    """The code that a key refers to, with the keys of its parts; None if one cannot be used."""
+    found = read(key)
     if found is None or not found.startswith(_SAME):
-        return found
-    return _read(found[len(_SAME) :].decode())
+        return None
+    names = found[len(_SAME) :].decode().split()
+    parts = [(name, code) for name in names if (code := read(name)) is not None]
+    return parts if len(parts) == len(names) else None
 
 
-def _read(key: str) -> bytes | None:
+def read(key: str) -> bytes | None:
+    """What is kept under a key; None if it is not there, damaged, or not the user's own."""
     where = folder()
     if where is None:
         return None
@@ -219,9 +223,9 @@ def _head(key: str) -> bytes:
     return _MAGIC + key.encode() + b"\n"
 
 
-def refer(key: str, other: str) -> None:
-    """Keep that the code of a key is that of another one."""
-    write(key, _SAME + other.encode())
+def refer(key: str, others: Sequence[str]) -> None:
+    """Keep that the code of a key is that of others."""
+    write(key, _SAME + " ".join(others).encode())
 
 
 def limit() -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
@@ -14,6 +14,7 @@ from phipsi.backends.native.targets import code_cache as disk
 from phipsi.backends.native.targets import llvm_library
 from phipsi.backends.native.targets.llvm_library import llvm
 from phipsi.backends.native.text.lane_arithmetic import NUMBERS, NumberName
+from phipsi.backends.native.text.llvm_text import Module, Part
 from phipsi.errors import InputError
 
 FULL_EFFORT = 3
@@ -139,11 +140,12 @@ def target_for(*, reproducible: bool) -> Target:
 
 
 class MachineCode:
-    """Loaded code; lives as long as the object."""
+    """Loaded code, of `parts` that it calls too; lives as long as the object."""
 
-    def __init__(self, binary: bytes, target: Target) -> None:
+    def __init__(self, binary: bytes, target: Target, parts: Sequence[bytes] = ()) -> None:
         self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target.machine())
-        self._engine.add_object_file(llvm.ObjectFileRef.from_data(binary))
+        for each in (*parts, binary):
+            self._engine.add_object_file(llvm.ObjectFileRef.from_data(each))
         self._engine.finalize_object()
         self._known: dict[str, int] = {}
 
@@ -160,23 +162,46 @@ class MachineCode:
 _LOADED: WeakValueDictionary[str, MachineCode] = WeakValueDictionary()
 
 
-def machine_code(key: str, target: Target, emit: Callable[[], str]) -> MachineCode:
-    """The code with this key: loaded already, from the disk cache, or compiled from ``emit()``."""
+def machine_code(key: str, target: Target, emit: Callable[[], str | Module]) -> MachineCode:
+    """The code with this key: loaded already, from the disk cache, or compiled from ``emit()``.
+
+    That is text, or a module whose parts are looked for in the cache by their own keys.
+    """
     effort = _effort()
     key = key if effort == FULL_EFFORT else f"{key}-{effort}"
     found = _LOADED.get(key)
     if found is None:
-        binary = disk.read(key)
-        if binary is None:
-            text = emit()
-            same = _text_key(text, target, effort)
-            binary = disk.read(same)
-            if binary is None:
-                binary = target.object_code(text)
-                disk.write(same, binary)
-            disk.refer(key, same)
-        found = _LOADED.setdefault(key, MachineCode(binary, target))
+        kept = disk.read_parts(key)
+        if kept is None:
+            written = emit()
+            kept = [_compiled(str(written), target, effort)]
+            if isinstance(written, Module):
+                parts = written.parts.items()
+                kept += [_part(name, part, target, effort) for name, part in parts]
+            disk.refer(key, [name for name, _ in kept])
+        binary, *others = [code for _, code in kept]
+        found = _LOADED.setdefault(key, MachineCode(binary, target, others))
     return found
+
+
+def _part(name: str, part: Part, target: Target, effort: int) -> tuple[str, bytes]:
+    """The key of the code of a part, and the code; its text is written if no program has it."""
+    key = hashlib.sha256(f"part {name} {part.key} {target} {effort}".encode()).hexdigest()
+    kept = disk.read_parts(key)
+    if kept is None:
+        kept = [_compiled(str(part.module(name)), target, effort)]
+        disk.refer(key, [kept[0][0]])
+    return kept[0]
+
+
+def _compiled(text: str, target: Target, effort: int) -> tuple[str, bytes]:
+    """The key of the code of a text, and the code: from the disk cache, or compiled now."""
+    key = _text_key(text, target, effort)
+    binary = disk.read(key)
+    if binary is None:
+        binary = target.object_code(text)
+        disk.write(key, binary)
+    return key, binary
 
 
 def _text_key(text: str, target: Target, effort: int) -> str:

@@ -8,7 +8,9 @@ Reasons for numbers of two widths: docs/decisions/0047.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, Literal, final
 
 from phipsi.backends.native.text import llvm_text as ir
@@ -16,6 +18,8 @@ from phipsi.spatial.exponential_coefficients import SERIES_BELOW, polynomial
 
 I64, I32, I8, I1 = (ir.IntType(bits) for bits in (64, 32, 8, 1))
 DOUBLE, POINTER, WORD = ir.DOUBLE, ir.POINTER, ir.WORD
+_FIRST = ir.Constant(I32, 0)
+_bits = struct.Struct("<d").pack
 
 NumberName = Literal["double", "float"]
 
@@ -54,6 +58,7 @@ _DOUBLE = Number("double", ir.DOUBLE, I64, 52)
 NUMBERS = {"double": _DOUBLE, "float": Number("float", ir.FLOAT, I32, 23)}
 
 
+@lru_cache(maxsize=1 << 14)
 def i64(x: int) -> ir.Constant:
     """A 64-bit integer constant."""
     return ir.Constant(I64, x)
@@ -75,6 +80,9 @@ class Emitter:
         self.mask = ir.side_by_side(I1, lanes)
         self.integers = ir.side_by_side(self.number.integer, lanes)
         self.builder: Any = None
+        self._suffix = f"{'' if lanes == 1 else f'v{lanes}'}{self.number.suffix}"  # of intrinsics
+        self._constants: dict[bytes, ir.Constant] = {}
+        self._zeros = ir.Constant(ir.side_by_side(I32, lanes), [0] * lanes)
 
     def like(self, lanes: int | None = None) -> Emitter:
         """An emitter of the same numbers for another function, or for other lanes."""
@@ -83,7 +91,12 @@ class Emitter:
 
     def constant(self, x: float) -> Lane:
         """The same number in every lane."""
-        return Lane(self, ir.Constant(self.vector, [float(x)] * self.lanes))
+        number = float(x)
+        key = _bits(number)  # 0 and −0 are equal, and differ
+        known = self._constants.get(key)
+        if known is None:
+            known = self._constants[key] = ir.Constant(self.vector, [number] * self.lanes)
+        return Lane(self, known)
 
     def lift(self, x: Any) -> Lane:
         """A lane value of a lane value or a Python number."""
@@ -113,18 +126,15 @@ class Emitter:
         return self.builder.icmp_signed("<", self.numbers, self.splat_integer(count))
 
     def _everywhere(self, scalar: Any, kind: Any) -> Any:
-        b = self.builder
-        undefined = ir.Constant(kind, ir.Undefined)
-        one = b.insert_element(undefined, scalar, ir.Constant(I32, 0))
-        zeros = ir.Constant(ir.side_by_side(I32, self.lanes), [0] * self.lanes)
-        return b.shuffle_vector(one, undefined, zeros)
+        b, undefined = self.builder, ir.Constant(kind, ir.Undefined)
+        one = b.insert_element(undefined, scalar, _FIRST)
+        return b.shuffle_vector(one, undefined, self._zeros)
 
     def intrinsic(self, name: str, *args: Lane) -> Lane:
         """An LLVM intrinsic on vectors, e.g. "sqrt", "fabs", "maxnum", "roundeven"."""
         if name in self.builder.module.missing:
             return _WITHOUT_LIBRARY[name](self, *args)
-        lanes = "" if self.lanes == 1 else f"v{self.lanes}"
-        full = f"llvm.{name}.{lanes}{self.number.suffix}"
+        full = f"llvm.{name}.{self._suffix}"
         values = [a.value for a in args]
         return Lane(self, self.builder.call_named(full, self.vector, values))
 
@@ -271,32 +281,40 @@ class Lane:
         return Lane(e, operation(e.lift(x).value, e.lift(y).value))
 
     def __add__(self, other: Any) -> Any:
-        return self if _is(other, 0) else self._binary("fadd", self, other)
+        if isinstance(other, Lane):
+            return Lane(self.emitter, self.emitter.builder.fadd(self.value, other.value))
+        return self if other == 0 else self._binary("fadd", self, other)
 
     __radd__ = __add__
 
     def __sub__(self, other: Any) -> Any:
-        return self if _is(other, 0) else self._binary("fsub", self, other)
+        if isinstance(other, Lane):
+            return Lane(self.emitter, self.emitter.builder.fsub(self.value, other.value))
+        return self if other == 0 else self._binary("fsub", self, other)
 
     def __rsub__(self, other: Any) -> Any:
-        return -self if _is(other, 0) else self._binary("fsub", other, self)
+        return -self if other == 0 else self._binary("fsub", other, self)
 
     def __mul__(self, other: Any) -> Any:
-        if _is(other, 0):
+        if isinstance(other, Lane):
+            return Lane(self.emitter, self.emitter.builder.fmul(self.value, other.value))
+        if other == 0:
             return 0
-        if _is(other, 1):
+        if other == 1:
             return self
-        if _is(other, -1):
+        if other == -1:
             return -self
         return self._binary("fmul", self, other)
 
     __rmul__ = __mul__
 
     def __truediv__(self, other: Any) -> Any:
-        return self if _is(other, 1) else self._binary("fdiv", self, other)
+        if isinstance(other, Lane):
+            return Lane(self.emitter, self.emitter.builder.fdiv(self.value, other.value))
+        return self if other == 1 else self._binary("fdiv", self, other)
 
     def __rtruediv__(self, other: Any) -> Any:
-        return 0 if _is(other, 0) else self._binary("fdiv", other, self)
+        return 0 if other == 0 else self._binary("fdiv", other, self)
 
     def __neg__(self) -> Lane:
         return Lane(self.emitter, self.emitter.builder.fneg(self.value))
@@ -307,10 +325,6 @@ class Lane:
         if e.fused:
             return e.intrinsic("fma", self, e.lift(y), e.lift(z))
         return self * y + z
-
-
-def _is(x: Any, number: int) -> bool:
-    return not isinstance(x, Lane) and x == number
 
 
 def plus_scaled(old: Lane, coefficient: Any, term: Lane) -> Lane:

@@ -13,48 +13,24 @@ import struct
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from operator import floordiv, mod
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from phipsi.backends.native.text.llvm_types import (  # some are for others, as `ir.…`
-    BIT as BIT,
-)
-from phipsi.backends.native.text.llvm_types import (
-    DOUBLE as DOUBLE,
-)
-from phipsi.backends.native.text.llvm_types import (
-    FLOAT as FLOAT,
-)
-from phipsi.backends.native.text.llvm_types import (
-    POINTER as POINTER,
-)
-from phipsi.backends.native.text.llvm_types import (
-    VOID as VOID,
-)
-from phipsi.backends.native.text.llvm_types import (
-    WORD as WORD,
-)
-from phipsi.backends.native.text.llvm_types import (
-    FunctionType as FunctionType,
-)
-from phipsi.backends.native.text.llvm_types import (
-    IntType as IntType,
-)
-from phipsi.backends.native.text.llvm_types import (
-    LiteralStructType as LiteralStructType,
-)
-from phipsi.backends.native.text.llvm_types import (
-    Type as Type,
-)
-from phipsi.backends.native.text.llvm_types import (
-    VectorType as VectorType,
-)
-from phipsi.backends.native.text.llvm_types import (
-    element_of as element_of,
-)
-from phipsi.backends.native.text.llvm_types import (
-    side_by_side as side_by_side,
+from phipsi.backends.native.text.llvm_types import (  # noqa: F401 (some are for others, as `ir.…`)
+    BIT,
+    DOUBLE,
+    FLOAT,
+    POINTER,
+    VOID,
+    WORD,
+    FunctionType,
+    IntType,
+    LiteralStructType,
+    Type,
+    VectorType,
+    element_of,
+    side_by_side,
 )
 
 # ---- values --------------------------------------------------------------------------------------
@@ -83,10 +59,17 @@ class Constant(Value):
     __slots__ = ("number",)
 
     def __init__(self, type_: Type, value: Any) -> None:
-        if isinstance(value, list) and not isinstance(type_, VectorType):  # of one lane
-            value = value[0]
-        super().__init__(type_, _known(type_, value))
-        self.number: Any = value if isinstance(type_, IntType) else None  # an integer
+        self.number: Any = None
+        if isinstance(type_, VectorType):
+            name = _known(type_, value)
+        else:
+            if isinstance(value, list):  # of one lane
+                value = value[0]
+            if isinstance(type_, IntType):
+                self.number = value
+            name = _known(type_, value)
+        self.type, self.name = type_, name
+        self.typed = f"{type_.text} {name}"
 
 
 def _known(type_: Type, value: Any) -> str:
@@ -95,12 +78,19 @@ def _known(type_: Type, value: Any) -> str:
     if value is None:
         return "null"
     if isinstance(type_, VectorType):
-        element = type_.element
-        return "<" + ", ".join(f"{element.text} {_known(element, x)}" for x in value) + ">"
+        element, first = type_.element, value[0]
+        if all([x is first for x in value]):
+            each = [f"{element.text} {_known(element, first)}"] * len(value)
+        else:
+            each = [f"{element.text} {_known(element, x)}" for x in value]
+        return "<" + ", ".join(each) + ">"
     if type_ is DOUBLE or type_ is FLOAT:
         number = value if type_ is DOUBLE else _rounded(value)  # floats are written as doubles
-        return f"0x{struct.unpack('<Q', struct.pack('<d', number))[0]:016X}"
+        return f"0x{_bits(_packed(number))[0]:016X}"
     return str(int(value))
+
+
+_packed, _bits = struct.Struct("<d").pack, struct.Struct("<Q").unpack
 
 
 def _rounded(x: float) -> float:
@@ -114,7 +104,7 @@ def _rounded(x: float) -> float:
 class Function(Value):
     """A function of a module: declared, and defined once it has blocks."""
 
-    __slots__ = ("_labels", "_names", "args", "blocks", "calls", "linkage", "module", "signature")
+    __slots__ = ("_labels", "args", "blocks", "calls", "linkage", "module", "names", "signature")
 
     def __init__(self, module: Module, signature: FunctionType, name: str) -> None:
         super().__init__(POINTER, f"@{name}")
@@ -122,7 +112,7 @@ class Function(Value):
         self.args = [Argument(x, f"%a{i}") for i, x in enumerate(signature.takes)]
         self.blocks: list[Block] = []
         self.calls: set[Function] = set()
-        self._names = self._labels = 0
+        self.names = self._labels = 0
         module.globals[name] = self
 
     def append_basic_block(self, name: str) -> Block:
@@ -137,8 +127,8 @@ class Function(Value):
 
     def fresh(self) -> str:
         """The name of the next value."""
-        self._names += 1
-        return f"%v{self._names}"
+        self.names += 1
+        return f"%v{self.names}"
 
     def lines(self) -> Iterator[str]:
         """The text."""
@@ -153,8 +143,8 @@ class Function(Value):
         yield "{"
         for block in self.blocks:
             yield f"{block.label}:"
-            for line in block.lines:
-                yield line if isinstance(line, str) else line.text()
+            if block.lines:
+                yield "\n".join([x if isinstance(x, str) else x.text() for x in block.lines])
         yield "}"
 
 
@@ -250,8 +240,27 @@ class Memory(Value):
         yield f"{self.name} = internal global [{self.size} x i8] zeroinitializer, align 16"
 
 
+class Part(NamedTuple):
+    """A function that is compiled by itself: what its text depends on, and what writes it."""
+
+    key: str
+    write: Callable[[Module], Function]
+
+    def module(self, name: str) -> Module:
+        """A module in which it has this name."""
+        out = Module()
+        function = self.write(out)
+        del out.globals[function.name[1:]]
+        function.name, function.linkage = f"@{name}", ""
+        out.globals[name] = function
+        return out
+
+
 class Module:
     """Functions that are compiled together, and their tables.
+
+    The `parts` of a `linked` module are functions that it only declares: they are compiled by
+    themselves, once for all modules that have them (docs/decisions/0059).
 
     `builder` is the class that writes instructions, and so the language of the text: this one, or
     that of `c_text`. `standalone` is for code that leaves this process: it calls no library, not
@@ -267,8 +276,9 @@ class Module:
 
     def __init__(
         self, *, standalone: bool = False, missing: Sequence[str] = (), narrow: bool = False,
-        integer_bytes: int = 8,
+        integer_bytes: int = 8, linked: bool = False,
     ) -> None:  # fmt: skip
+        self.linked, self.parts = linked, dict[str, Part]()
         self.missing, self.narrow, self.integer_bytes = missing, narrow, integer_bytes
         self.globals: dict[str, Function] = {}
         self.tables: list[Table | Memory] = []
@@ -284,6 +294,21 @@ class Module:
             name = f"table.{len(self._shared)}"
             self._shared[key] = Table(self, element, numbers.ravel().tolist(), name)
         return self._shared[key]
+
+    def part(
+        self, name: str, key: str, signature: FunctionType, write: Callable[[Module], Function]
+    ) -> Function:
+        """The function that ``write(module)`` writes: into this module, or as a part of it.
+
+        `key` names everything that its text depends on; so does `name`, with the key or a digest.
+        """
+        known = self.globals.get(name)
+        if known is not None:
+            return known
+        if not self.linked:
+            return write(self)
+        self.parts[name] = Part(key, write)
+        return Function(self, signature, name)
 
     def keep(self, roots: Sequence[Function]) -> None:
         """Remove the functions that none of these calls, directly or through others."""
@@ -355,9 +380,11 @@ class IRBuilder:
         self._write = block.lines.append
 
     def _value(self, type_: Type, text: str) -> Value:
-        out = Value(type_, self.function.fresh())
-        self._write(f"  {out.name} = {text}")
-        return out
+        function = self.function
+        function.names = count = function.names + 1
+        name = f"%v{count}"
+        self._write(f"  {name} = {text}")
+        return Value(type_, name)
 
     # -- integers
 

@@ -21,7 +21,7 @@ from phipsi.interfaces.formats.parsed_robot import ROOT_JOINT, mimicry
 from phipsi.model import Model, Pose, SpatialInertia, joints
 from phipsi.model.body import WORLD_NAME, Body, Description
 from phipsi.model.extras import Coupling, Rating, Shape, as_file_shape
-from phipsi.model.mechanisms import of_trees, tree_of
+from phipsi.model.mechanisms import of_geometry, of_trees, tree_of
 from phipsi.model.rotations import plane_axes, rpy_of_rotation
 from phipsi.model.weld_fixed_joints import weld
 from phipsi.whole_files import whole_file
@@ -31,6 +31,7 @@ _UNWRITABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]"
 _GRAVITY = (0.0, 0.0, -9.81)
 
 
+@of_geometry
 @of_trees("URDF describes trees only, and its file would be that of another mechanism")
 def save_urdf(model: Model, path: str | os.PathLike[str] | None = None) -> str:
     """Write a model as URDF and return the text.
@@ -43,9 +44,9 @@ def save_urdf(model: Model, path: str | os.PathLike[str] | None = None) -> str:
     """
     mimics = {mimicry(coupling) for coupling in getattr(model, "couplings", ())}
     only_mimics = mimics and mimics.issuperset(model.constraints)
-    model = model.model if only_mimics else tree_of(model, save_urdf)
-    _warn_of_losses(model)
-    text = _Writer(model).text()
+    tree = model.model if only_mimics else tree_of(model, save_urdf)
+    _warn_of_losses(model.model)
+    text = _Writer(tree).text()
     if path is not None:
         with whole_file(path) as part:
             part.write_text(text, encoding="utf-8")

@@ -158,10 +158,11 @@ page.live = { playing: false, physics: null, choose() {} };
     };
     for (const name of description.parameters) {
       const first = physics.first[name], finite = Array.from(first.keys()).filter((i) => Number.isFinite(first[i]));
-      if (finite.length <= most) { finite.forEach((i) => number(name, first.length > 1 ? String(i) : "", () => i, [i])); continue; }
+      const whose = (i) => (description.entries[name] ? description.entries[name][i] : String(i));
+      if (finite.length <= most) { finite.forEach((i) => number(name, first.length > 1 ? whose(i) : "", () => i, [i])); continue; }
       const chosen = make("select"); // many numbers share a row
       chosen.setAttribute("aria-label", `entry of ${name} that is changed`);
-      finite.forEach((i) => chosen.append(make("option", "", `${name}[${i}]`)));
+      finite.forEach((i) => chosen.append(make("option", "", `${name}[${whose(i)}]`)));
       laws.append(chosen);
       const row = number(name, "chosen", () => finite[Math.max(0, chosen.selectedIndex)], finite);
       chosen.addEventListener("change", row.read);

@@ -28,7 +28,7 @@ class PhipsiPhysics {
       this._functions[name] = (n) => exports[f.rollout](n, ...addresses);
     }
     this.first = Object.fromEntries(Object.entries(description.first).map(([name, x]) => [name, doubles(x)]));
-    this.hasModes = description.modes.length > 0;
+    this.hasModes = description.moreRows; // or rotors on skew axes: blocks of bodies have more than six rows
     this.hasLoops = "close" in functions;
     this.hasHandles = description.handles.includes("live_hand");
     this.reset();
@@ -91,7 +91,7 @@ class PhipsiPhysics {
     return out;
   }
 
-  // P (6, 6), D (r, r), G (6, r) of the articulated body k, as rows; null where bodies deform
+  // P (6, 6), D (r, r), G (6, r) of the articulated body k, as rows; null where they have more rows
   blocks(k) {
     if (this.hasModes) return null;
     this._call("blocks");
@@ -192,18 +192,26 @@ class PhipsiPhysics {
     this.soften();
   }
 
-  // what a hand feels at its point, from ℳ⁻¹ and the rows of the point's velocity; and how far bodies give way to a force there, m/N
-  _massAtHand(k) {
-    const { inverse, jacobians, v } = this.values, nv = v.length, r = this._handInBody(), moves = this.values["live_hand.moves"];
-    let mobility = 0;
-    this._give = 0;
-    for (let i = 0; i < 3; i++) {
+  // the velocity of the hand's point on body k (3, nv), body axes, for unit rates
+  _rowsAtHand(k) {
+    const { jacobians, v } = this.values, nv = v.length, r = this._handInBody(), moves = this.values["live_hand.moves"];
+    return [0, 1, 2].map((i) => {
       const a = (i + 1) % 3, b = (i + 2) % 3, row = new Float64Array(nv);
       for (let j = 0; j < nv; j++) {
         const at = (n) => jacobians[(6 * k + n) * nv + j];
         row[j] = at(3 + i) + at(a) * r[b] - at(b) * r[a];
       }
       for (const m of this.description.modes) for (let j = 0; j < m.count; j++) row[m.v + j] += moves[3 * (m.row + j) + i];
+      return row;
+    });
+  }
+
+  // what a hand feels at its point, from ℳ⁻¹ and the rows of the point's velocity; and how far bodies give way to a force there, m/N
+  _massAtHand(k) {
+    const { inverse, v } = this.values, nv = v.length;
+    let mobility = 0;
+    this._give = 0;
+    for (const row of this._rowsAtHand(k)) {
       for (let j = 0; j < nv; j++) for (let l = 0; l < nv; l++) mobility += row[j] * inverse[j * nv + l] * row[l] / 3;
       let gives = 0;
       for (const m of this.description.modes)
@@ -254,6 +262,7 @@ class PhipsiPhysics {
   // move towards the target of the hand at rest: inverse kinematics in the metric of the mass
   // matrix. Each step starts from rest, without gravity, with a spring as stiff as the step allows.
   follow(steps = 40) {
+    if (this.hasModes && this.hasLoops && this._moving().length) { this._followInLoops(); return; }
     const { values } = this, kept = this.save(), gravity = values.gravity?.slice();
     values["live_hand.stiffness"][0] = 0.5 * this._mass / (this.dt * this.dt);
     values["live_hand.damping"][0] = 0;
@@ -285,6 +294,48 @@ class PhipsiPhysics {
     const { q, v } = this.values, { modes, states } = this.description, before = kept[states.indexOf("q")];
     if (modes.reduce((n, m) => n + m.count, 0) === v.length) return;
     for (const m of modes) q.set(before.subarray(m.q, m.q + m.count), m.q);
+  }
+
+  // coordinates of joints that go where their rates say; those of rotations in space and of planes do not
+  _moving() {
+    return this.description.coordinates.filter((c) => c.reach === undefined && !c.curved);
+  }
+
+  // Bodies that deform, in loops: in a step of the simulator modes would give way before joints do. Here joints move as their masses
+  // alone let them, modes stay, and loops are closed after each move; one that leads away from the target is taken back.
+  _followInLoops(moves = 16) {
+    const { values } = this, kept = this.save(), k = values["live_hand.body"].indexOf(1), target = Array.from(values["live_hand.target"]);
+    const gap = () => { const at = this.handInWorld(k); return target.map((x, i) => x - at[i]); };
+    let near = gap(), share = 1;
+    this._apart();
+    values.v.fill(0);
+    for (let i = 0; i < moves && Math.hypot(...near) > 1e-9; i++) {
+      const saved = this.save(), change = this._towards(k, near), most = Math.max(...change.map(Math.abs)), by = Math.min(share, LONGEST / (most || 1));
+      for (const c of this._moving()) {
+        const x = values.q[c.at] + by * change[this.description.v[c.body][0] + c.rates[0]];
+        values.q[c.at] = Math.min(c.upper ?? Infinity, Math.max(c.lower ?? -Infinity, x));
+      }
+      let now = null;
+      try { this._close(kept); values.v.fill(0); now = gap(); } catch (error) { now = null; }
+      if (now && Math.hypot(...now) < Math.hypot(...near)) { near = now; share *= 2; } else { this.restore(saved); share /= 4; }
+    }
+  }
+
+  // changes (nv,) of joints as a pull along the gap (3,) causes them while everything else stays, W J* gap, as far as they lead nearest
+  _towards(k, gap) {
+    this._call("blocks");
+    const nv = this.values.v.length, W = this.values.inverse.slice(), X = this.values.poses, moving = new Set(this._moving().map((c) => this.description.v[c.body][0] + c.rates[0]));
+    for (let s = 0; s < nv; s++) { // what stays is eliminated: W = 1 / ℳ of what moves
+      if (moving.has(s)) continue;
+      const row = W.slice(s * nv, (s + 1) * nv), pivot = row[s];
+      for (let a = 0; a < nv; a++) { const f = row[a] / pivot; for (let b = 0; b < nv; b++) W[a * nv + b] -= f * row[b]; }
+    }
+    const pull = [0, 1, 2].map((i) => gap.reduce((sum, x, j) => sum + X[16 * k + 4 * j + i] * x, 0)), J = this._rowsAtHand(k);
+    const times = (A, x) => A.map((row) => row.reduce((sum, y, i) => sum + y * x[i], 0));
+    const effort = Array.from({ length: nv }, (_, j) => pull[0] * J[0][j] + pull[1] * J[1][j] + pull[2] * J[2][j]);
+    const rates = times(Array.from({ length: nv }, (_, a) => W.subarray(a * nv, (a + 1) * nv)), effort), moved = times(J, rates);
+    const size = moved.reduce((sum, x) => sum + x * x, 0), along = moved.reduce((sum, x, i) => sum + x * pull[i], 0);
+    return rates.map((x) => (size > 0 ? x * along / size : 0));
   }
 
   _close(kept) {

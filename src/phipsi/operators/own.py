@@ -156,14 +156,15 @@ def operator(
 
     >>> import phipsi as pp
     >>> from phipsi.operators import mass_matrix
-    >>> C = pp.operator("C", "rates -> efforts", 0.5, symmetric=True, meaning="joint damping")
+    >>> C = pp.own.operator("C", "rates -> efforts", 0.5, symmetric=True, meaning="joint damping")
     >>> print((mass_matrix + 0.01 * C).inv)
     (0.01 C + ℳ)⁻¹
     >>> arm = pp.examples.planar_arm(2)
     >>> pp.compile(C, arm)([3.0, 4.0]).tolist()
     [1.5, 2.0]
-    >>> W = pp.operator("W", "motions -> forces", {"link2": 1.0}, symmetric=True)
-    >>> print(pp.operator("S", "motions -> forces", recursion="S = W + E_phi S E_phi*", own=[W]))
+    >>> W = pp.own.operator("W", "motions -> forces", {"link2": 1.0}, symmetric=True)
+    >>> S = "S = W + E_phi S E_phi*"
+    >>> print(pp.own.operator("S", "motions -> forces", recursion=S, own=[W]))
     S
     """
     takes, gives = _spaces(name, spaces)
@@ -216,11 +217,11 @@ def vector(
     derivative by them.
 
     >>> import phipsi as pp
-    >>> k = pp.vector("k", "efforts", [1.0, 2.0], meaning="spring efforts")
+    >>> k = pp.own.vector("k", "efforts", [1.0, 2.0], meaning="spring efforts")
     >>> arm = pp.examples.planar_arm(2)
     >>> pp.compile(2 * k, arm)().tolist()
     [2.0, 4.0]
-    >>> drag = pp.vector("drag", "efforts", lambda v: -0.5 * v * abs(v))
+    >>> drag = pp.own.vector("drag", "efforts", lambda v: -0.5 * v * abs(v))
     >>> pp.compile(drag, arm)([2.0, -4.0]).tolist()
     [-2.0, 8.0]
     """
@@ -252,12 +253,12 @@ def scalar(name: str, value: Any, **words: Any) -> Expr:
     **Returns:** an expression that multiplies vectors from the right.
 
     >>> import phipsi as pp
-    >>> h = pp.scalar("h", 0.5)
+    >>> h = pp.own.scalar("h", 0.5)
     >>> v = pp.operators.v
     >>> arm = pp.examples.planar_arm(2)
     >>> pp.compile(v @ h, arm)([2.0, 4.0]).tolist()
     [1.0, 2.0]
-    >>> power = pp.scalar("power", lambda v: v @ v)
+    >>> power = pp.own.scalar("power", lambda v: v @ v)
     >>> float(pp.compile(power, arm)([2.0, 4.0]))
     20.0
     """
@@ -277,8 +278,8 @@ def riccati(
     **Source:** SOA eqs. 0.25–0.27 and Lemma 0.3, for any weights.
 
     >>> import phipsi as pp
-    >>> C = pp.operator("C", "rates -> efforts", 0.1, symmetric=True)
-    >>> print(pp.riccati(J=pp.operators.Jr + C).D)
+    >>> C = pp.own.operator("C", "rates -> efforts", 0.1, symmetric=True)
+    >>> print(pp.own.riccati(J=pp.operators.Jr + C).D)
     D{H; E_φ; M; C + Jr}
     """
     usual = Riccati()

@@ -50,7 +50,7 @@ _SINGULAR = 1e-13  # of a pivot of B, of its own entry: there P x does not deter
 
 
 @final
-class ConstrainedSolve(Callee):
+class RowSolve(Callee):
     """P (n, n), G (m, n), c (n, k), e (m, k), scales (m,) → x (n, k), f (m, k).
 
     `scales` are one over the natural sizes of the rows. Where P does not determine the motion, the
@@ -132,7 +132,7 @@ class ConstrainedSolve(Callee):
     def _function(self, module: ir.Module, of: Emitter) -> ir.Function:
         """The formulas above in loops: the code does not grow with the mechanism."""
         n, m, k = self.sizes
-        name = f"phipsi_constrained_solve_{n}_{m}_{k}_{of.lanes}"
+        name = f"phipsi_row_solve_{n}_{m}_{k}_{of.lanes}"
         if name in module.globals:
             return module.globals[name]
         function = ir.Function(module, ir.FunctionType(ir.VOID, [POINTER] * 9), name)
@@ -145,7 +145,7 @@ class ConstrainedSolve(Callee):
             Area(b.at(work.base, 8 * e.lanes * start)) for start in starts[:-1]
         )
         code = LawCode(module, e, {}, lambda _: None)
-        at = _Loops(code)
+        at = _LaneMatrices(code)
 
         def scaled(r: Any, i: Any) -> None:
             at.put(at(G, r, i, n) * code.entry(scales, r), rows, r, i, n)
@@ -247,12 +247,12 @@ class RowEquations:
             (G,) = called(self._mechanism, A @ J, q, mode="dense")
         else:
             G = np.zeros((1, self.nv))
-        callee = ConstrainedSolve(self.nv, self.n_rows, c.shape[1], status)
+        callee = RowSolve(self.nv, self.n_rows, c.shape[1], status)
         return Traced(call(callee, *map(as_node, (P, G, c, e, self._scales)))[0])
 
 
 @final
-class _Loops:
+class _LaneMatrices:
     """Matrices in memory, lane by lane; numbers of rows and columns are ints or of the code."""
 
     def __init__(self, code: LawCode) -> None:

@@ -4,7 +4,7 @@ A contact is a constraint of a `Grasp`. Its rows are the directions in which it 
 the others it moves.
 
 >>> import phipsi as pp
->>> tip = pp.contacts.Point(0.6, name="left", finger="left_tip", object=("box", (-0.1, 0, 0)))
+>>> tip = pp.grasping.Point(0.6, name="left", finger="left_tip", object=("box", (-0.1, 0, 0)))
 
 **Ends.** `finger` and `object` are a body or frame, alone or with a place on it, an offset (3,) in
 m or a `Pose`. The joint frame on the object has the **contact axes**: its z is the outward normal

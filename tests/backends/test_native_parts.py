@@ -1,0 +1,118 @@
+"""Kernels are compiled by themselves, once for all code that calls them."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import phipsi as pp
+from phipsi.backends.native.targets import code_cache as cache
+from phipsi.backends.native.targets import target
+from phipsi.backends.native.targets.target import Target, host_target, machine_code
+from phipsi.backends.native.text import llvm_text as ir
+
+UNARY = ir.FunctionType(ir.DOUBLE, [ir.DOUBLE])
+
+
+@pytest.fixture
+def compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """The names of the functions that LLVM compiles from now on, with an empty cache."""
+    monkeypatch.setenv("PHIPSI_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("PHIPSI_BACKEND", "native")
+    cache.folder.cache_clear()
+    names: list[str] = []
+    compile_ = Target.object_code
+
+    def noted(self: Target, text: str) -> bytes:
+        names.extend(re.findall(r"^define (?:internal )?\w+ @(\w+)", text, re.MULTILINE))
+        return compile_(self, text)
+
+    monkeypatch.setattr(Target, "object_code", noted)
+    yield names
+    cache.folder.cache_clear()
+
+
+def _plus(name: str, number: float, *, linked: bool) -> ir.Module:
+    """A function `name`, 2 (x + number), whose sum is a part."""
+
+    def write(module: ir.Module) -> ir.Function:
+        function = ir.Function(module, UNARY, f"plus_{number:.0f}")
+        function.linkage = "internal"
+        b = function.begin()
+        b.ret(b.fadd(function.args[0], ir.Constant(ir.DOUBLE, number)))
+        return function
+
+    module = ir.Module(linked=linked)
+    function = ir.Function(module, UNARY, name)
+    b = function.begin()
+    part = module.part(f"plus_{number:.0f}", f"the key of {number}", UNARY, write)
+    b.ret(b.fmul(b.call(part, [function.args[0]]), ir.Constant(ir.DOUBLE, 2.0)))
+    return module
+
+
+@pytest.mark.parametrize("linked", [True, False])
+def test_a_part_is_compiled_once(compiled: list[str], linked: bool):
+    def value(name: str, number: float) -> float:
+        code = machine_code(name, host_target(), lambda: _plus(name, number, linked=linked))
+        call = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)(code.address(name))
+        return call(3.0)
+
+    assert value("f", 1.0) == 8.0 and value("g", 1.0) == 8.0
+    assert compiled.count("plus_1") == (1 if linked else 2)  # written into both otherwise
+    assert value("h", 2.0) == 10.0  # another part
+    assert sorted(set(compiled)) == ["f", "g", "h", "plus_1", "plus_2"]
+
+
+def test_a_part_that_is_lost_is_compiled_again(compiled: list[str], tmp_path: Path):
+    def value() -> float:
+        code = machine_code("f", host_target(), lambda: _plus("f", 1.0, linked=True))
+        return ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)(code.address("f"))(3.0)
+
+    assert value() == 8.0
+    files = [p for p in (tmp_path / "cache").iterdir() if b"the code of" not in p.read_bytes()]
+    assert len(files) == 2  # of f, and of its part
+    for lost in files:
+        lost.unlink()
+        assert value() == 8.0
+    assert sorted(compiled) == ["f", "f", "plus_1", "plus_1"]
+
+
+def test_runs_share_the_kernels_of_a_model(compiled: list[str]):
+    """Another integrator is another run, of the same kernels."""
+    q, zero = [0.3, -0.4], [0.0, 0.0]
+    for integrator in ("rk4", "semi_implicit"):
+        arm = pp.examples.planar_arm(2)
+        pp.rollout(arm, q, zero, zero, 1e-3, 3, integrator=integrator)
+    assert compiled.count("phipsi_run") >= 2
+    kernels = [x for x in compiled if x.startswith("phipsi_kernel")]
+    assert kernels and len(kernels) == len(set(kernels))
+
+
+def test_code_in_parts_has_the_bits_of_code_in_one(
+    compiled: list[str], monkeypatch: pytest.MonkeyPatch
+):
+    q, v, tau = np.random.default_rng(5).normal(size=(3, 11, 3))
+
+    def found() -> list[bytes]:
+        arm = pp.examples.planar_arm(3)
+        one = pp.forward_dynamics(arm, q[0], v[0], tau[0])
+        many = pp.forward_dynamics(arm, q, v, tau)
+        run = pp.rollout(arm, q, v, tau, 1e-3, 4)
+        return [x.tobytes() for x in (one, many, *run)]
+
+    in_parts, count = found(), len(compiled)
+    monkeypatch.setattr(target, "_LOADED", {})
+    monkeypatch.setenv("PHIPSI_CACHE", "off")
+    cache.folder.cache_clear()
+
+    def in_place(self, name, key, signature, write):
+        return self.globals.get(name) or write(self)
+
+    monkeypatch.setattr(ir.Module, "part", in_place)
+    assert found() == in_parts
+    assert {"phipsi_kernel_1", "phipsi_run"} <= set(compiled[count:])

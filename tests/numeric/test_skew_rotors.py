@@ -1,0 +1,300 @@
+"""Rotors on any axis, and of joints with several rates: equal to bodies, in every function."""
+
+import numpy as np
+import pytest
+from amounts import seeds
+from geared_trees import Explicit, geared_tree, rotor_inertia, with_rotor_body
+from numpy.testing import assert_allclose
+from random_models import random_axis
+
+import phipsi as pp
+from phipsi import operators as ops
+from phipsi.algorithms.constrained.stages import KeptBodies
+from phipsi.algorithms.dynamics.equations_of_motion import BIAS_FORCES
+from phipsi.errors import InputError, LoweringError, ModelError
+from phipsi.rewrite.identity import unmet
+from phipsi.theorems import identities
+
+DISK = pp.SpatialInertia(1.0, (0.1, 0, 0.2), (0.1, 0.2, 0.25))
+TURN = ((0.8, -0.6, 0), (0.6, 0.8, 0), (0, 0, 1))
+REGRESSOR, PARAMETERS = pp.identification.regressor, pp.identification.inertial_parameters
+WRIST = pp.joints.Composite([pp.joints.Revolute((0, 0, 1)), pp.joints.Revolute((0.6, 0.8, 0))])
+
+
+def state(model, seed=0):
+    rng = np.random.default_rng(seed)
+    return model.random_configuration(rng), *rng.standard_normal((2, model.nv))
+
+
+def arm(joint=None):
+    """A body that turns about any axis, one on a joint, and a third."""
+    builder = pp.ModelBuilder()
+    builder.add_body("upper", joint=pp.joints.Spherical(), inertia=DISK)
+    builder.add_body("lower", parent="upper", joint=joint or pp.joints.Revolute((0, 0.6, 0.8)),
+                     inertia=DISK, placement=pp.Pose(TURN, (0, 0.1, 0.4)))  # fmt: skip
+    builder.add_body("tip", parent="lower", joint=pp.joints.Revolute((0, 1, 0)), inertia=DISK,
+                     placement=pp.Pose(translation=(0, 0.1, 0.4)))  # fmt: skip
+    return builder.build()
+
+
+def geared(tree, rows, on="parent", seed=0):
+    """Rotors on "upper" or "lower" about one axis, and the same as bodies."""
+    rng = np.random.default_rng(seed)
+    u, full, shares = random_axis(rng), tree, {}
+    given = [rotor_inertia(rng, u, 1e-2) for _ in rows]
+    several = np.ndim(rows) > 1
+    ratio = tuple(map(tuple, rows)) if several else rows[0]
+    model = tree.with_rotor("m", joint="lower", ratio=ratio, moment=1e-2, axis=u, on=on,
+                            inertia=sum(given[1:], given[0]))  # fmt: skip
+    carrier = {"parent": "upper", "child": "lower", "world": "world"}[on]
+    for i, row in enumerate(rows):
+        full = with_rotor_body(full, f"m{i}", carrier, u, given[i])
+        shares[f"m{i}"] = {"lower": row}
+    return model, Explicit(full, model, shares)
+
+
+def assert_equal_to_bodies(model, bodies, seed):
+    q, v, vdot = state(model, seed)
+    M, tau = bodies.mass_matrix(q), bodies.efforts(q, v, vdot)
+    assert_allclose(pp.mass_matrix(model, q), M, atol=1e-13 * np.abs(M).max())
+    assert_allclose(pp.inverse_dynamics(model, q, v, vdot), tau, atol=1e-12 * np.abs(tau).max())
+    assert_allclose(M @ pp.forward_dynamics(model, q, v, tau), M @ vdot, atol=1e-10)
+    assert_allclose(pp.kinetic_energy(model, q, v), 0.5 * v @ M @ v, rtol=1e-12)
+    assert_allclose(
+        pp.diagonal_dynamics.log_det_mass_matrix(model, q), np.linalg.slogdet(M)[1], atol=1e-9
+    )
+
+
+def assert_momentum_and_reactions(model, bodies, seed):
+    q, v, vdot = state(model, seed)
+    whole, B = bodies.q(q), bodies.B
+    assert_allclose(pp.momentum(model, q, v), pp.momentum(bodies.model, whole, B @ v), atol=1e-12)
+    rate = pp.centroidal_momentum_matrix_dot(model, q, v) @ v
+    expected = pp.centroidal_momentum_matrix_dot(bodies.model, whole, B @ v) @ B @ v
+    assert_allclose(rate, expected, atol=1e-11)
+    tau = pp.inverse_dynamics(model, q, v, vdot)
+    found = pp.joint_reactions(model, [q, q], v, [tau, tau]).joints
+    assert_allclose(found[1], bodies.reactions(q, v, vdot), atol=1e-10)
+
+
+# ---- the same as bodies --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", seeds(8))
+def test_trees_with_skew_rotors_equal_rotors_as_bodies(seed):
+    model, bodies = geared_tree(seed, bodies=3 + seed % 3, rotors=2 + seed % 3,
+                                flying=seed % 2 == 1, skew=True)  # fmt: skip
+    assert_equal_to_bodies(model, bodies, seed)
+    if seed % 2:
+        assert model.has_more_rows
+        assert_momentum_and_reactions(model, bodies, seed)
+
+
+@pytest.mark.parametrize("on", ["parent", "child", "world"])
+@pytest.mark.parametrize("joint", [pp.joints.Universal(), WRIST, pp.joints.Cylindrical((0, 0, 1))])
+def test_rotors_of_a_joint_with_several_rates(joint, on):
+    model, bodies = geared(arm(joint), [(8.0, 5.0), (7.0, -3.0)], on)
+    assert model.more_rows == (0, 2, 0)
+    assert_equal_to_bodies(model, bodies, 1)
+    if on != "world":
+        assert_momentum_and_reactions(model, bodies, 1)
+    assert pp.Model.from_dict(model.to_dict()) == model
+
+
+def test_a_differential_of_one_joint_is_two_coaxial_rotors_of_two():
+    # pitch and roll as one universal joint, and as two joints with a body without mass between
+    one = arm(WRIST)
+    builder = pp.ModelBuilder()
+    builder.add_body("upper", joint=pp.joints.Spherical(), inertia=DISK)
+    builder.add_body("pitch", parent="upper", joint=pp.joints.Revolute((0, 0, 1)),
+                     placement=pp.Pose(TURN, (0, 0.1, 0.4)))  # fmt: skip
+    builder.add_body("lower", parent="pitch", joint=pp.joints.Revolute((0.6, 0.8, 0)), inertia=DISK)
+    builder.add_body("tip", parent="lower", joint=pp.joints.Revolute((0, 1, 0)), inertia=DISK,
+                     placement=pp.Pose(translation=(0, 0.1, 0.4)))  # fmt: skip
+    two, rows = builder.build("keep"), ((9, 4), (9, -4))
+    # the axis is in the axes of the carrier, along that of pitch
+    one = one.with_rotor("m", joint="lower", ratio=rows, moment=1e-3, axis=(0, 0, 1))
+    two = two.with_rotor("m", joint=("pitch", "lower"), ratio=rows, moment=1e-3)
+    q, v, vdot = state(one)
+    assert_allclose(pp.inverse_dynamics(one, q, v, vdot), pp.inverse_dynamics(two, q, v, vdot),
+                    atol=1e-13)  # fmt: skip
+
+
+# ---- every route ---------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def skew():
+    model, bodies = geared(arm(), [7.0])
+    assert model.more_rows == (0, 1, 0)
+    return model, bodies, *state(model)
+
+
+@pytest.fixture(scope="module")
+def crossed():
+    model, bodies = geared(arm(WRIST), [(8.0, 5.0)])
+    return model, bodies, *state(model)
+
+
+@pytest.mark.parametrize("which", ["skew", "crossed"])
+def test_derivatives_are_those_of_rotors_as_bodies(which, request):
+    model, bodies, q, v, vdot = request.getfixturevalue(which)
+    by_q, by_v, M = pp.inverse_dynamics_derivatives(model, q, v, vdot)
+    assert_allclose(M, bodies.mass_matrix(q), atol=1e-13)
+    h, units = 1e-5, np.eye(model.nv)
+    for i, e in enumerate(units):
+        ahead, behind = (bodies.efforts(model.integrate(q, s * h * e), v, vdot) for s in (1, -1))
+        assert_allclose(by_q[:, i], (ahead - behind) / (2 * h), atol=1e-7)
+        ahead, behind = (bodies.efforts(q, v + s * e, vdot) for s in (1, -1))
+        assert_allclose(by_v[:, i], (ahead - behind) / 2, atol=1e-12)  # of second degree in v
+    tau = pp.inverse_dynamics(model, q, v, vdot)
+    for found, expected in zip(pp.forward_dynamics_derivatives(model, q, v, tau),
+                               (-by_q, -by_v, units), strict=True):  # fmt: skip
+        assert_allclose(M @ found, expected, atol=1e-11)
+
+
+@pytest.mark.parametrize("which", ["skew", "crossed"])
+def test_the_coriolis_matrix(which, request):
+    model, bodies, q, v, _ = request.getfixturevalue(which)
+    free, h = model.with_gravity((0, 0, 0)), 1e-5
+    C = pp.coriolis_matrix(model, q, v)
+    assert_allclose(C @ v, pp.inverse_dynamics(free, q, v, 0 * v), atol=1e-12)
+    ahead, behind = (bodies.mass_matrix(model.integrate(q, s * h * v)) for s in (1, -1))
+    assert_allclose(C + C.T, (ahead - behind) / (2 * h), atol=1e-8)
+
+
+@pytest.mark.parametrize("which", ["skew", "crossed"])
+def test_second_derivatives_and_the_oracle(which, request):
+    model, _, q, v, direction = request.getfixturevalue(which)
+    by_q = pp.diff(BIAS_FORCES, "q", modes=True)
+    twice = pp.diff(by_q @ ops.dq, "q", ops.vdot, modes=True)  # has δ³M
+    at = {"q": q, "v": v, "dq": direction, "vdot": v}
+    found = pp.dense(twice, model, **at)
+    assert_allclose(pp.compile(twice, model, backend="reference")(**at), found, atol=1e-11)
+    matrix, h = pp.compile(by_q, model, mode="dense"), 1e-4
+    slopes = [matrix(model.integrate(q, s * h * v), v) @ direction for s in (1, -1)]
+    assert_allclose((slopes[0] - slopes[1]) / (2 * h), found, atol=1e-5)
+    for expr in (ops.b, ops.mass_matrix @ ops.v, ops.P @ ops.V):
+        args = {"q": q, "v": v}
+        sweeps = pp.compile(expr, model, backend="native")(**args)
+        flat = pp.dense(expr, model, **args)
+        rows = [slice(0, 6), slice(6, 12), slice(len(flat) - 6, len(flat))]
+        flat = flat if sweeps.ndim == 1 else np.stack([flat[at] for at in rows])
+        assert_allclose(sweeps, flat, atol=1e-12)
+
+
+def test_a_loop_the_power_and_a_batch(skew):
+    model, bodies, q, v, tau = skew
+    pin = pp.constraints.Distance(0.9, name="string", a="tip", b=("world", (0.5, 0.5, 0.5)))
+    one, all_ = (
+        pp.System(model, [pin]),
+        pp.System(bodies.model, [pin, *bodies.system().constraints]),
+    )
+    B = bodies.B
+    found = pp.forward_dynamics(one, q, v, tau)
+    other = pp.forward_dynamics(all_, bodies.q(q), B @ v, B @ np.linalg.solve(B.T @ B, tau))
+    assert_allclose(B @ found, other, atol=1e-9)
+    # kinetic energy changes by the power of the efforts
+    free, h = model.with_gravity((0, 0, 0)), 1e-4
+    vdot = pp.forward_dynamics(free, q, v, tau)
+    ahead, behind = (
+        pp.kinetic_energy(free, free.integrate(q, s * h * v), v + s * h * vdot) for s in (1, -1)
+    )
+    assert_allclose((ahead - behind) / (2 * h), tau @ v, atol=1e-6)
+    batch = pp.forward_dynamics(model, [q] * 9, v, tau)
+    assert_allclose(batch, [pp.forward_dynamics(model, q, v, tau)] * 9, atol=1e-12)
+
+
+def test_armature_alone_and_a_wrong_sign_are_found(skew):
+    model, _, q, v, vdot = skew
+    (rotor,) = model.rotors
+    bare = pp.Model.from_dict({**model.to_dict(), "rotors": []})
+    armature = bare.with_body("lower", armature=model.armature[3])
+    turned = bare.with_rotor("m", joint="lower", ratio=-7, moment=1e-2,
+                             axis=np.array(TURN) @ rotor.axis)  # fmt: skip
+    tau = pp.inverse_dynamics(model, q, v, vdot)
+    for twin in (armature, turned):
+        assert np.abs(pp.inverse_dynamics(twin, q, v, vdot) - tau).max() > 1e-3
+
+
+def test_only_rotors_that_need_them_add_rows():
+    tree = arm()
+    for on, axis in (("parent", None), ("child", None), ("world", (1, 0, 0))):
+        assert not tree.with_rotor("m", joint="lower", ratio=7, moment=1e-3, axis=axis,
+                                   on=on).has_more_rows  # fmt: skip
+    still = pp.ModelBuilder()
+    still.add_body("slide", joint=pp.joints.Prismatic((1, 0, 0)), inertia=DISK)
+    still.add_body("lower", parent="slide", inertia=DISK)
+    model = still.build().with_rotor("m", joint="lower", ratio=7, moment=1e-3, axis=(1, 0, 0))
+    assert not model.has_more_rows
+
+
+@pytest.mark.parametrize("which", ["skew", "crossed"])
+def test_the_identities_of_the_papers_hold(which, request):
+    model, _, q, v, vdot = request.getfixturevalue(which)
+    numbers = {"v": v, "vdot": vdot, "tau": pp.inverse_dynamics(model, q, v, vdot)}
+    held = 0
+    for identity in identities():
+        sides = identity.lhs, identity.rhs
+        if None in sides or unmet(identity.condition, model):
+            continue
+        try:
+            left, right = (pp.dense(x, model, q, **numbers) for x in sides)
+        except (LoweringError, InputError):  # of rigid bodies, of points, of other inputs
+            continue
+        size = max(1.0, np.abs(right).max(initial=0.0))
+        assert_allclose(left, right, atol=1e-9 * size, err_msg=identity.name)
+        held += 1
+    assert held > 100
+    with pytest.raises(InputError, match="exact numbers are not known for rotors on skew axes"):
+        pp.prove("H φ K H ψ = H φ − H ψ", model)
+
+
+# ---- functions that inertias are no part of, and those that know constant ones ---------------
+
+
+def test_geometry_is_that_of_the_bodies_alone(skew):
+    model, _, q, v, _ = skew
+    bare = pp.Model.from_dict({**model.to_dict(), "rotors": []})
+    points = ["tip"]
+    assert_allclose(pp.jacobian_dot(model, q, v, points), pp.jacobian_dot(bare, q, v, points))
+    target = pp.poses(model, q, points)[0]
+    assert pp.inverse_kinematics(
+        model, {"tip": target}, model.integrate(q, 0.1 * v)
+    ).converged.all()
+
+
+@pytest.mark.parametrize("function", [REGRESSOR, PARAMETERS])
+def test_functions_of_constant_inertias_say_so(skew, function):
+    model, _, q, v, vdot = skew
+    args = (q, v, vdot) if function is REGRESSOR else ()
+    with pytest.raises(InputError, match=f"{function.__name__} is .* rotor 'm' .* joint 'lower'"):
+        function(model, *args)
+    with pytest.raises(InputError, match="rotors on skew axes"):
+        KeptBodies().articulated(model, q)
+
+
+@pytest.mark.parametrize(
+    ("joint", "change", "message"),
+    [
+        (pp.joints.Universal(), {"ratio": (1, 2, 3)}, "has 2 rates, and ratio has 3 numbers"),
+        (pp.joints.Universal(), {"ratio": (0, 0)}, "must be finite and not 0"),
+        (pp.joints.Universal(), {"ratio": (1, 2), "axis": None}, "the axis of the rotor must be"),
+        (pp.joints.Universal(), {"ratio": 3}, "2 of which turn, .* Give a ratio for each"),
+        (pp.joints.Spherical(), {"ratio": (1, 2, 3)}, "rates that are not those of coordinates"),
+        (None, {"ratio": (1, 2)}, "has 1 rate, and ratio has 2 numbers"),
+    ],
+)
+def test_ratios_that_do_not_fit_a_joint_are_refused(joint, change, message):
+    given = {"joint": "lower", "moment": 1e-3, "axis": (1, 0, 0), **change}
+    with pytest.raises(ModelError, match=message):
+        arm(joint).with_rotor("m", **given)
+
+
+def test_a_flexible_body_beside_a_skew_rotor_is_refused():
+    builder = pp.ModelBuilder()
+    builder.add_body("beam", inertia=pp.FlexibleInertia.beam(1.0, 0.5, 10.0))
+    builder.add_body("lower", parent="beam", port="tip", inertia=DISK)
+    builder.add_rotor("m", joint="lower", ratio=7, moment=1e-3, axis=(1, 0, 0), on="child")
+    with pytest.raises(ModelError, match="body 'beam' at its joint 'lower' deforms"):
+        builder.build()
