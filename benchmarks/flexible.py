@@ -87,7 +87,8 @@ over four rounds (chains: three) in which all versions took turns, on a machine 
 | rigid links, chains on hinges | 533 | 1 | 0.152 to 0.166 | 1.2 | 0.088 to 0.090 | 0.099 to 0.118 |
 
 The last step was measured later, against the one before in turns (0.92 to 1.03 µs and 4.4 to 4.5 then). An axis of the frame of a flexible body is a row of P that
-is at hand: D = H P H* costs nothing, a row of G is known, and of P − G H P fifteen numbers are left. The batch takes 4.9 to 5.2 times as long as the rigid one, at 4.0 times
+is at hand: D = H P H* costs nothing, a row of G is known, and of P − G H P fifteen numbers are left. By run, the batch takes 4.9 to 5.4 times as long as the rigid one (with a load of 7, once 5.7 and twice 6.6),
+at 4.0 times
 the arithmetic. The rest is registers: P alone has 78 numbers. Before the last step, of 3,500 instructions of the sweep to the base 420 wrote and 890 read numbers that
 did not fit; now 270 and 550 of 2,330, and in the first sweep 160 and 200 of 1,430. Code for another axis is another piece of code: for the wide kernel of this arm, 1.2 s of
 compilation instead of 0.8. Without gain: other orders of the fields of that sweep, LLVM's other schedulers before

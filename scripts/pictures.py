@@ -215,7 +215,7 @@ def flexible_pages(folder: Path) -> None:
         subprocess.run([sys.executable, ROOT / "examples" / "flexible_spacecraft.py", turn],
                        check=True, stdout=subprocess.DEVNULL)  # fmt: skip
         for file, text in (
-            (modes, "vibration.choose(9); page.scene.zoom(0.8);"),
+            (modes, "vibration.choose(9); page.scene.zoom(0.5);"),
             (
                 turn,
                 "clock.set(11.5); page.exaggerate(5); page.scene.zoom(0.85); "

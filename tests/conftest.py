@@ -20,6 +20,7 @@ if sys.dont_write_bytecode:
 import mujoco
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
 
 # Thousands of small programs are compared; most run on the reference backend, which needs no
 # machine code. The tests of the native backend name it.
@@ -56,6 +57,11 @@ settings.register_profile(
 )
 settings.load_profile("ci")
 
+# Hypothesis also draws numbers and texts that it finds in the modules that are loaded, which are
+# not the same ones when a test runs alone, or after others. Here it finds none.
+if hasattr(providers, "_get_local_constants"):
+    providers._get_local_constants = lambda: providers._local_constants  # which stay empty
+
 
 # ---- nothing is left behind ----------------------------------------------------------------------
 
@@ -83,6 +89,16 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _what_is_kept_is_not_visited_again():
+    """Caches grow to millions of objects, and collecting garbage would visit all of them.
+
+    What is left of the modules before is garbage, which goes, or lives to the end of the run.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -8,7 +8,7 @@ import phipsi as pp
 from phipsi import operators as ops
 from phipsi.algorithms import forms as dynamics
 from phipsi.algorithms.dynamics import derivatives, sensitivities
-from phipsi.algorithms.dynamics import innovations as diagonal
+from phipsi.algorithms.dynamics import diagonal_dynamics as diagonal
 from phipsi.sweeps.request import FLAT_DEPTH
 
 # Long programs: LLVM would take minutes to optimise all of them. A derivative with its optimisation

@@ -29,7 +29,7 @@ def compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[s
     compile_ = Target.object_code
 
     def noted(self: Target, text: str) -> bytes:
-        names.extend(re.findall(r"^define (?:internal )?\w+ @(\w+)", text, re.MULTILINE))
+        names.extend(re.findall(r"^define [^@]*@(\w+)", text, re.MULTILINE))
         return compile_(self, text)
 
     monkeypatch.setattr(Target, "object_code", noted)
@@ -116,3 +116,15 @@ def test_code_in_parts_has_the_bits_of_code_in_one(
     monkeypatch.setattr(ir.Module, "part", in_place)
     assert found() == in_parts
     assert {"phipsi_kernel_1", "phipsi_run"} <= set(compiled[count:])
+
+
+def test_code_for_other_processors_is_kept_too(compiled: list[str], tmp_path: Path):
+    arm = pp.examples.planar_arm(2)
+    folders = [tmp_path / name for name in ("one", "two")]
+    for folder in folders:
+        pp.export(arm, folder, what="mass_matrix", target="wasm32")
+    assert compiled.count("robot_mass_matrix") == 1  # LLVM ran once
+    first, second = ({p.name: p.read_bytes() for p in folder.iterdir()} for folder in folders)
+    assert first == second and any(name.endswith(".wasm") for name in first)
+    pp.export(arm, tmp_path / "three", what="mass_matrix", target="cortex-m7")
+    assert compiled.count("robot_mass_matrix") == 2

@@ -60,6 +60,7 @@ def test_a_follower_accelerates_as_its_profile_says(engine):
         assert_allclose(reactions.closures[0, 1], -first * force, rtol=1e-10)
 
 
+@pytest.mark.usefixtures("machine_code")
 def test_a_follower_keeps_its_energy_and_its_cam(engine):
     q, v = engine.project([0.4, 0.0], [12.0, 0.0])
     run = pp.simulate(engine, q, v, 0.5, rtol=1e-9, atol=1e-11)
@@ -152,6 +153,7 @@ def arm():
     return b.build()
 
 
+@pytest.mark.usefixtures("machine_code")
 @pytest.mark.parametrize("how", ["angle", "rate"])
 def test_a_motor_moves_as_its_function_says(arm, how):
     """The effort is that of inverse dynamics, and its work is what the energy gains."""
@@ -177,6 +179,7 @@ def test_a_motor_moves_as_its_function_says(arm, how):
     assert_allclose(work, run.energy[-1] - run.energy[0], rtol=1e-6)
 
 
+@pytest.mark.usefixtures("machine_code")
 def test_a_motor_and_prescribed_accelerations_agree(arm):
     system = pp.System(arm, [c.Motor(name="drive", joint="upper", angle=angle)])
     found = system.assemble([0.0, 0.3, 0.4])  # time stays, the arm moves

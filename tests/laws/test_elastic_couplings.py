@@ -6,6 +6,8 @@ from numpy.testing import assert_allclose
 
 import phipsi as pp
 
+pytestmark = pytest.mark.usefixtures("machine_code")  # runs take thousands of evaluations
+
 
 def shafts():
     b = pp.ModelBuilder(gravity=(0, 0, 0))

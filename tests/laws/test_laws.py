@@ -312,6 +312,7 @@ def test_controllers_are_laws():
     assert_allclose(values(control)["efforts"], -3 * Q - V)
 
 
+@pytest.mark.usefixtures("machine_code")
 def test_laws_are_controllers_by_the_names_of_their_arguments():
     """Called with (t, q, v) in order, v would be their q."""
 

@@ -55,12 +55,12 @@ def test_pid_reaches_its_target_against_gravity(rate):
 def test_windup():
     """Held beyond its limit for long, the integral stays where the limit is reached."""
     control = pid(NAMES, [0.5, 0.5], kp=10.0, ki=20.0, limit=0.1)
-    made = circuit(ARM, [control], 1e-3)
+    made = circuit(ARM, [control], 1e-2)
     integral = np.zeros((1, 2))
-    for _ in range(20000):
+    for _ in range(2000):
         given = {"t": 0.0, "q": np.zeros((1, 2)), "v": np.zeros((1, 2)), "pid.integral": integral}
         integral = (
-            integral + 1e-3 * made.values(given, run_evaluation(ARM))["rates"]["pid.integral"]
+            integral + 1e-2 * made.values(given, run_evaluation(ARM))["rates"]["pid.integral"]
         )
     # ki e = (ki / kp) (u − tau) at rest: u = kp e + tau, so i = tau
     assert_allclose(integral, 0.1, rtol=1e-6)

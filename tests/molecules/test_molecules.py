@@ -302,6 +302,7 @@ def test_energy_fluctuates_with_the_square_of_the_step():
     assert spans[1] < 0.01 * np.ptp(found.kinetic)
 
 
+@pytest.mark.usefixtures("machine_code")
 def test_samples_have_the_density_of_each_model(butane):
     """χ² against √det ℳ and against a uniform density: one fits, the other does not."""
     from scipy.stats import chisquare

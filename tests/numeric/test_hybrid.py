@@ -111,6 +111,7 @@ def test_what_is_no_choice_of_joints_is_refused(prescribed: object, text: str):
 # ---- in motion ----------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("machine_code")
 def test_simulate_and_rollout_follow_a_prescribed_joint():
     """The shoulder of an arm swings as told; the elbow is free, and both codes agree on it."""
     arm = pp.examples.planar_arm(2)

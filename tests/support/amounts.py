@@ -18,8 +18,8 @@ def amount(variable: str, few: int) -> int:
     return int(os.environ.get(variable, few))
 
 
-EXPRESSIONS = amount("PHIPSI_FUZZ", 400)  # against the dense oracle
-NATIVE_EXPRESSIONS = amount("PHIPSI_FUZZ_NATIVE", 100)  # machine code against the reference
-FILE_MUTANTS = amount("PHIPSI_FUZZ_FILES", 1200)  # of every robot file
+EXPRESSIONS = amount("PHIPSI_FUZZ", 200)  # against the dense oracle
+NATIVE_EXPRESSIONS = amount("PHIPSI_FUZZ_NATIVE", 50)  # machine code against the reference
+FILE_MUTANTS = amount("PHIPSI_FUZZ_FILES", 600)  # of every robot file
 MEMORY_CYCLES = amount("PHIPSI_CYCLES", 250)  # programs that come and go
 EXPORTED_EXPRESSIONS = amount("PHIPSI_FUZZ_EXPORTED", 8)  # exported code against machine code

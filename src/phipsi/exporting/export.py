@@ -21,6 +21,7 @@ from phipsi.backends.failures import is_failure
 from phipsi.backends.native.native_backend import KernelSource
 from phipsi.backends.native.pipeline import can_run
 from phipsi.backends.native.targets import llvm_library
+from phipsi.backends.native.targets.target import kept_object
 from phipsi.backends.native.text import c_text, llvm_text
 from phipsi.backends.native.text.lane_arithmetic import NumberName
 from phipsi.backends.program import Program
@@ -152,7 +153,7 @@ def export(
         binary = row.target.assembly(module.text).encode()
         code_bytes = len(binary)
     else:
-        binary = row.target.object_code(module.text)
+        binary = kept_object(module.text, row.target)
         code_bytes = _loaded_bytes(binary)
     _check_memory(row, name, functions, code_bytes)
     text = f"{len(functions)} program{'s' * (len(functions) > 1)} of {model.name or 'a mechanism'}"

@@ -25,13 +25,18 @@ LATEX_CALLS = {  # where it is not the name
 
 def render(x: Node, style: str) -> str:
     """The text of `x` in one of the styles "greek", "ascii", "latex"."""
+    return with_legend(x, _alone(x, style), style, render_argument)
+
+
+def _alone(x: Node, style: str) -> str:
+    """The text of `x` where nothing says the spaces of I and 0; families have no numbers yet."""
     if x.op in (Op.IDENTITY, Op.ZERO) and x.takes is not UNKNOWN:
         sign = "I" if x.op is Op.IDENTITY else "0"
         spaces = x.takes.name if x.op is Op.IDENTITY else f"{x.takes.name},{x.gives.name}"
         return f"{sign}_{{\\text{{{spaces}}}}}" if style == "latex" else f"{sign}[{spaces}]"
     if x.op is Op.SUM and len(x.args) == 1 and x.args[0].op is Op.IDENTITY:
-        return _number(x.data[0], style) + render(x.args[0], style)
-    return with_legend(x, _node(x, style), style, render_argument)
+        return _number(x.data[0], style) + _alone(x.args[0], style)
+    return _node(x, style)
 
 
 def _number(c: int | float | Fraction, style: str) -> str:
@@ -81,7 +86,7 @@ def _call(x: Node, style: str) -> str:
         name = (function and function.latex) or LATEX_CALLS.get(name, rf"\operatorname{{{name}}}")
     if hole is not None:
         name += f"_{{({hole})}}" if latex else f"[{hole}]"
-    inner = "; ".join(render(y, style) for y in x.args)
+    inner = "; ".join(_alone(y, style) for y in x.args)
     return rf"{name}\left({inner}\right)" if latex else f"{name}({inner})"
 
 

@@ -248,6 +248,7 @@ class Trajectory:
             stored=self._stored,
             dense=self._dense,
             system=self.system,
+            elements=self.elements,
             quadratures=self._quadratures_at(wanted, q, v),
         )
 

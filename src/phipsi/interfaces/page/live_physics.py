@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from phipsi.algorithms.dynamics.energy import KINETIC_ENERGY
 from phipsi.backends.failures import STATUS_WORDS
+from phipsi.backends.native.targets.target import kept_object
 from phipsi.compiler import compile
 from phipsi.contact.contact_rows import IMPULSES
 from phipsi.errors import InputError, PhipsiError
@@ -156,7 +157,7 @@ def live_physics(
         [], processor, batch=False, more=[_writer(p, simulator.dt, processor, n)
                                           for n, p in plans.items()],
     )  # fmt: skip
-    binary = processor.object_code(module.text)
+    binary = kept_object(module.text, processor)
     functions: dict[str, Entry] = {}
     sizes: dict[str, int] = {}
     for (name, plan), found in zip(plans.items(), module.functions, strict=True):

@@ -184,6 +184,11 @@ def machine_code(key: str, target: Target, emit: Callable[[], str | Module]) -> 
     return found
 
 
+def kept_object(text: str, target: Target) -> bytes:
+    """An object file of LLVM text for any target, from the disk cache if it is there."""
+    return _compiled(text, target, _effort())[1]
+
+
 def _part(name: str, part: Part, target: Target, effort: int) -> tuple[str, bytes]:
     """The key of the code of a part, and the code; its text is written if no program has it."""
     key = hashlib.sha256(f"part {name} {part.key} {target} {effort}".encode()).hexdigest()
