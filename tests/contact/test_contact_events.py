@@ -314,6 +314,11 @@ def test_fixed_steps_of_simulate_are_those_of_a_simulator() -> None:
     again = sim.rollout(sim.start(q, v), pushed, steps=50, progress=False)
     assert_allclose(held.q[-1], again.q[-1], atol=1e-13)
     assert held.tau[3, 3] == 0.5
+    # the last output is the end, where n steps of h round below it too
+    last = pp.simulate(
+        system, q, v, 0.029, integrator="time_stepping", dt=0.002, output_times=[0.0, 0.029]
+    )
+    assert last.t[-1] == pytest.approx(0.029, rel=1e-14)
 
 
 @pytest.mark.parametrize("mass", [1.0, 1e6])

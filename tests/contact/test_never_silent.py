@@ -154,6 +154,44 @@ def test_numbers_that_are_not_finite_end_a_trajectory():
         sim.rollout(sim.start(q, parameters={"M": M}), steps=4)
 
 
+@pp.law
+def bounded(v: Any, *, rate: Any, most: Any) -> Any:
+    """As the message below says."""
+    return np.clip(100.0 * (rate - v), -most, most)
+
+
+def test_a_motor_against_a_rigid_stop_is_named_with_a_fix():
+    arm = pp.examples.planar_arm(1)
+    motor = pp.constraints.Motor(name="crank", joint="joint1", rate=1.0)
+    forces, dt = [pp.forces.JointStop("joint1", np.inf, upper=0.05)], 1e-3
+    sim = pp.Simulator(pp.System(arm, [motor]), forces, dt, **STEPPING)
+    with pytest.raises(pp.errors.SimulationError, match="motor and a rigid stop") as error:
+        sim.rollout(sim.start([0.0], [1.0]), steps=100)
+    text = str(error.value)
+    assert "'crank' (joint 'joint1')" in text
+    assert "drive = drive.on('joint1').bind(rate=1.0, most=10.0)" in text
+    drive = bounded.on("joint1").bind(rate=1.0, most=10.0)
+    sim = pp.Simulator(arm, [*forces, drive], dt, **STEPPING)
+    run = sim.rollout(sim.start([0.0]), steps=400)
+    assert run.q[-1, 0] == pytest.approx(0.05, abs=1e-9)
+
+
+def test_a_joint_with_nothing_to_move_is_named_in_a_step_with_contacts():
+    builder, solid = pp.ModelBuilder(), pp.SpatialInertia.box((0.2, 0.2, 0.2), mass=1.0)
+    builder.add_body("box", joint=pp.joints.Free(), inertia=solid)
+    builder.add_shape("box", "box", pp.shapes.Box((0.2, 0.2, 0.2)))
+    builder.add_body("arm", parent="box", joint=pp.joints.Revolute((0, 1, 0)), inertia=solid)
+    model = builder.build()
+    system = pp.System(model, contacts=pp.Contacts(model, ground=True))
+    sim = pp.Simulator(system, dt=1e-3, given=("M",), **STEPPING)
+    q = model.neutral()
+    q[6] = 0.1
+    M = np.tile(pp.compile(operators.M, model, mode="blocks")(), (2, 1, 1, 1))
+    M[1, 1] = 0.0  # the arm of the second trajectory weighs nothing
+    with pytest.raises(pp.errors.SimulationError, match=r"\[1\] failed in step 0.*joint 'arm'"):
+        sim.rollout(sim.start(np.tile(q, (2, 1)), parameters={"M": M}), steps=2)
+
+
 def test_batches_without_elements_have_results_without_elements():
     ball, at = pp.ModelBuilder(), [[1, 0, 0, 0, 0, 0, 0.1]]
     ball.add_body("ball", joint=pp.joints.Free(), inertia=pp.SpatialInertia.sphere(0.1, mass=1.0))

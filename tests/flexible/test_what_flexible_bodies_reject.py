@@ -69,16 +69,6 @@ def test_derivatives_without_a_part_that_knows_bodies_are_those_with_modes(expr)
     assert np.abs(rigid).max() < 1e-14
 
 
-@pytest.mark.parametrize(
-    "expr", [M, mass_matrix, KINETIC, pp.operators.logdet(mass_matrix)], ids=str
-)
-@pytest.mark.parametrize("mode", ["apply", "dense"])
-def test_derivatives_by_inertial_parameters(expr, mode):
-    change = pp.diff(expr, "inertia", along="dinertia")
-    with pytest.raises(pp.errors.LoweringError, match="ten inertial parameters of bodies"):
-        pp.compile(change, ARM, mode=mode)
-
-
 def test_a_derivative_that_cancels_is_still_rejected():
     still = pp.operators.cross(pp.operators.gravity) @ pp.operators.gravity
     with pytest.raises(pp.errors.LoweringError, match="rigid bodies only"):

@@ -349,6 +349,11 @@ def contact_axes(normal: Any) -> Any:
     return np.stack([t1, t2, normal], axis=1)
 
 
+_ROUNDED = 1e-14
+"""Gap (m) that stays open: closing it within h would take an acceleration of g/h², which is not
+rounding, and of the points of one body another self-stress."""
+
+
 class ProblemParts(NamedTuple):
     """b (n,), s (k,), s without rebound, compliance (k,), coefficients (n,), near slots (k,).
 
@@ -376,8 +381,9 @@ def problem_parts(
     Compliance adds R = 1/(h (h k + d)) to the normal's diagonal, d that of the depth at the start,
     with s = g k/(h k + d) in an overlap, and g/h before it: k times the depth at the end, and d
     times what the depth has grown by, per h. The force is implicit in the rates, and takes energy
-    away. Rigid contacts have R = 0 and s = max(g, 0)/h, and those that close within the step
-    rebound, see `rebound`. A slot that is further away than the margin is not there.
+    away. Rigid contacts have R = 0 and s = g/h, 0 if g is rounding or an overlap, and those that
+    close within the step rebound, see `rebound`. A slot that is further away than the margin is not
+    there.
     """
     layout, table = plan.layout, plan.table
     normals = layout.normals
@@ -387,7 +393,8 @@ def problem_parts(
     k, rigid = materials[:, STIFFNESS], is_rigid(materials)
     d = materials[:, DISSIPATION] + k * materials[:, HUNT_CROSSLEY] * np.maximum(-gap, 0.0)
     firm = np.where(rigid, 1.0, h * k + d)
-    soft = np.maximum(gap, 0.0) / h + np.where(rigid, 0.0, np.minimum(gap, 0.0) * (k / firm))
+    apart = np.where(gap > np.where(rigid, _ROUNDED, 0.0), gap, 0.0)
+    soft = apart / h + np.where(rigid, 0.0, np.minimum(gap, 0.0) * (k / firm))
     compliance = np.where(rigid, 0.0, 1.0 / (h * firm))
     near = gap + h * np.minimum(free[normals], 0.0) < plan.margins
     inelastic = s = every = np.where(near, soft, 2 * INACTIVE)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.constrained.system import System
-from phipsi.algorithms.identification.regressors import REGRESSOR
+from phipsi.algorithms.identification.regressors import regressor_form
 from phipsi.backends.arguments import real_array
 from phipsi.backends.program import Program
 from phipsi.compiler import compile
@@ -144,7 +144,7 @@ def rollout_gradient(
     by_tau = np.zeros((*batch, steps if varying else 1, tree.nv))
     by_parameters = np.zeros((*batch, 10 * tree.n_bodies + tree.nv)) if parameters else None
     motion = Motion(model, ahead=dt if METHODS[integrator].bends else None)
-    transposed = compile(REGRESSOR.T, tree) if parameters else None
+    transposed = compile(regressor_form(tree.has_more_rows).T, tree) if parameters else None
     for first in reversed(firsts):
         last = min(first + length, steps)
         if last < steps:

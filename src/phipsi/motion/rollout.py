@@ -23,6 +23,7 @@ from phipsi.backends.failures import (
     NOT_FINITE,
     SMALL,
 )
+from phipsi.constraints import Motor
 from phipsi.contact.contact_rows import GAINS_ENERGY, UNSOLVED_CONTACTS, WEDGED
 from phipsi.errors import InputError, PhipsiError, SimulationError, did_you_mean
 from phipsi.laws.circuit import Circuit
@@ -430,6 +431,11 @@ _REASONS = {
 }
 
 
+def _motors(model: Any) -> list[Motor]:
+    """Those of a system."""
+    return [x for x in getattr(model, "constraints", ()) if isinstance(x, Motor)]
+
+
 def failure(
     model: Model,
     batch: tuple[int, ...],
@@ -467,6 +473,21 @@ def failure(
         why = (
             "the loops cannot be closed with the independent joints where the reference of a "
             "controller has them: the mechanism does not reach so far"
+        )
+    elif int(status[first]) == WEDGED and _motors(model):
+        names = ", ".join(f"{x.name!r} (joint {x.joint!r})" for x in _motors(model))
+        why = (
+            f"a motor and a rigid stop, rope or contact contradict each other: {names} moves on "
+            "whatever effort that takes, and the other lets nothing pass. End the motion before "
+            "it, or drive the joint with an effort that has a bound, in place of the Motor:\n"
+            "    @pp.law\n"
+            "    def drive(v, *, rate, most):\n"
+            "        return np.clip(100.0 * (rate - v), -most, most)\n"
+            f"    drive = drive.on({_motors(model)[0].joint!r}).bind(rate=1.0, most=10.0)\n"
+            "    pp.simulate(model, q0, v0, 1.0, forces=forces, controller=drive)\n"
+            "    pp.Simulator(model, [*forces, drive], dt, integrator='time_stepping')\n"
+            "If nothing drives against a stop, bodies overlap that no joint can move apart: "
+            "pp.distances(contacts, q) shows them"
         )
     elif int(status[first]) == WEDGED:
         why = (

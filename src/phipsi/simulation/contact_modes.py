@@ -65,9 +65,14 @@ _SUNK = 1e-12
 _NEAR = 0.02
 """Gaps (m, or rad) of what may come to overlap where bodies are moved apart."""
 _GONE = 1e3
-"""Gap (m) of a slot that gives, whose feature is gone: it pulls a little, and ends the phase."""
-_LOST = 1e-6
-"""Gap (m) at which a closed slot has no contact any more: its feature is gone."""
+"""Gap (m) of a slot whose feature is gone; one that gives pulls a little then: its phase ends."""
+_LOST, _LEAPS = 1e-6, 1e-5
+"""Gap (m) and its rate (m/s) at which a closed slot is elsewhere: its feature is gone, or another.
+
+Points of two faces change their slots where one becomes the deepest.
+"""
+_SWAPPED = 1e-2
+"""Rates of closed slots, relative to the fastest row, that no integration leaves."""
 
 
 class Impact(NamedTuple):
@@ -134,8 +139,22 @@ class ContactModes:
             q, v = self._loops.project(t, q, v)
         closed = self.modes.closed & ~self.at.soft
         if closed.any():
+            if (closed & self.at.between_faces).any():
+                self._check_places(q, v, closed & self.at.between_faces)
             q = self._closed(q, closed)
         return q, self.stopped(q, v)
+
+    def _check_places(self, q: Array, v: Array, closed: Array) -> None:
+        """End the run where a closed slot moves: points of two faces have changed their slots."""
+        rate = self.state(q, v, np.zeros(len(v))).rate
+        moves = closed & (np.abs(rate[self.normals]) > _SWAPPED * np.abs(rate).max() + 10 * _LEAPS)
+        if moves.any():
+            names = ", ".join(sorted({repr(self.names[i]) for i in np.flatnonzero(moves)}))
+            raise Diverged(
+                f"the points at which {names} touch have changed places: faces that turn on each "
+                "other have other corners between them from one time to the next, and events "
+                "follow single points"
+            )
 
     def _closed(self, q: Array, slots: Array) -> Array:
         """The nearest configuration at which gaps of some slots are zero."""
@@ -209,14 +228,15 @@ class ContactModes:
         if at.gives.size:  # a known force in place of an equation
             own, here = W[at.keep, at.keep][at.gives], at.given_by
             push = self.at.push(state.gap, state.rate[self.normals])[here]
-            gone = state.gap[here] > _GONE
-            own, push = np.where(gone, 1.0, own), np.where(gone, -1.0, push)
+            lost = state.gap[here] > _GONE
+            own, push = np.where(lost, 1.0, own), np.where(lost, -1.0, push)
             WT[at.gives], free[at.gives] = 0.0, -own * push
             WT[at.gives, at.gives] = own
         A = WT / size
+        gone = (state.gap[at.heads] > _GONE).any()  # zero rows: the step will be cut before
         if at.is_regular is None:
             at.is_regular = bool(np.linalg.cond(A) < _REGULAR)
-        if at.is_regular:
+        if at.is_regular and not gone:
             return T @ (np.linalg.solve(A, -free) / size) + known, W
         self._stress = A, T / size
         return T @ (_least(A, -free) / size) + known, W
@@ -327,7 +347,11 @@ class ContactModes:
             slip[slides] = (along + slack * size)[slides]
             begin[modes.begins] = (_BEGUN * size - speed)[modes.begins]
         firm = closed & ~at.soft
-        there[firm] = _LOST - state.gap[firm]
+        there[firm] = 1.0 - state.gap[firm] / _LOST
+        faces = firm & at.between_faces
+        if faces.any():
+            leaps = np.abs(state.rate[self.normals[faces]]) / _LEAPS
+            there[faces] = np.minimum(there[faces], 1.0 - leaps)
         return state, Margins(push, stick, slip, begin, regular - 1e-6, there)
 
     # ---- events -------------------------------------------------------------------------------

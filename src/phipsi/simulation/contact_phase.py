@@ -66,9 +66,10 @@ class RowNumbers:
     its head, or that of dry friction in a joint, which has no head (−1).
 
     **Attributes:** `k` heads, of which `slots`; `normals`, their rows; `is_normal` (n,); `soft`
-    (k,), which of them give; `restitution` (k,); `coefficients` (n,), 1 for joints; `heads` (g,);
-    `head` (g,), the same with 0 for none; `group` (n,), −1 for none; `members` (g, n); `size` (g,),
-    the largest coefficient; `plain` (n,), rows that are the same in all contact axes.
+    (k,), which of them give; `between_faces` (k,), whose points may change; `restitution` (k,);
+    `coefficients` (n,), 1 for joints; `heads` (g,); `head` (g,), the same with 0 for none; `group`
+    (n,), −1 for none; `members` (g, n); `size` (g,), the largest coefficient; `plain` (n,), rows
+    that are the same in all contact axes.
     """
 
     def __init__(self, plan: RowPlan) -> None:
@@ -82,6 +83,11 @@ class RowNumbers:
             self.coefficients[: len(own)] = own
         self.materials = np.concatenate([materials, plan.stop_materials])
         self.soft = ~is_rigid(self.materials)
+        self.between_faces = np.zeros(self.k, bool)
+        if plan.contacts is not None:
+            faces = [p.slots > 1 and p.b.shape.kind != "Plane" for p in plan.contacts.pairs]
+            slots = [p.slots for p in plan.contacts.pairs]
+            self.between_faces[: self.slots] = np.repeat(faces, slots)
         self.restitution = np.where(self.soft, 0.0, self.materials[:, RESTITUTION])
         self.normals = layout.normals
         self.is_normal = np.zeros(n, bool)

@@ -180,7 +180,7 @@ def simulate_steps(
     if pairs is not None:
         modes = _modes(pairs, q_, found[IMPULSES])
         out = out.with_contacts(ContactRecord(pairs, t, q_, found[IMPULSES], h, proof, modes))
-    return out if times is None else out.resample(times)
+    return out if times is None else out.resample(np.minimum(times, t[-1]))  # h n may round
 
 
 def _modes(contacts: Contacts, q: Array, impulses: Array) -> Array:

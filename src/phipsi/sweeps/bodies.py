@@ -452,7 +452,7 @@ def inertia_rate(a: Arithmetic, x: Field) -> Block:
 def regress(a: Arithmetic, x: Field) -> Block:
     """M(π) z by its columns: computed in the body's own axes, those of π, then rotated back."""
     turn, z = a.turn(), a.column(x.args[0])
-    w, v = matvec(turn, z[:3]), matvec(turn, z[3:])
+    w, v = matvec(turn, z[:3]), matvec(turn, z[3:6])
     moments = [
         [w[0], 0, 0], [0, w[1], 0], [0, 0, w[2]],
         [w[1], w[0], 0], [w[2], 0, w[0]], [0, w[2], w[1]],

@@ -270,6 +270,25 @@ def _column(a: Arithmetic, block: Block) -> Block:
     return a.dense([*a.entries(block), *([0] for _ in range(rows_of(a.joint)))], 1)
 
 
+# ---- inertial parameters of the undeformed body: m, s_0 and J_0 of M(η) -------------------------
+
+
+def regress(a: Arithmetic, x: Field) -> Block:
+    """M(π) z by its columns; modal rows do not depend on π."""
+    rows = a.entries(bodies.regress(a, x))
+    return a.dense([*rows, *([0] * 10 for _ in range(modes_of(a.joint)))])
+
+
+def inertia_of(a: Arithmetic, x: Field) -> Block:
+    """M(π), zeros for modes."""
+    n = modes_of(a.joint)
+    rows = a.entries(bodies.inertia_of(a, x))
+    lower = [e for i, row in enumerate(rows) for e in row[: i + 1]]
+    for i in range(n):
+        lower += [0] * (7 + i)
+    return a.symmetric(lower, 6 + n)
+
+
 def rows_of_modes(a: Arithmetic, x: Field) -> Block:
     """[0 0; 0 I]: efforts of modes as modal rows; a drive has none."""
     one = int(drive_of(a.joint) is None)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from phipsi.sweeps import modal_bodies, modal_changes
+from phipsi.sweeps import bodies, modal_bodies, modal_changes
 from phipsi.sweeps.ir import Cost, Domain, Keep, Kind, Naming, Operation, Variant
 
 EACH = range(100)
@@ -98,6 +98,12 @@ _modal("modal_vee", "tr(rigid_cross(u) X) by u, with modal rows", modal_changes.
 _modal("modal_vee_force", "tr(rigid_cross_force(u) X) by u, with modal rows",
        modal_changes.vee_force, "b", "1", *_call("rigid_vee_force", r"\operatorname{vee_{rf}}"),
        linear=(0,))
+_modal("modal_regress", "π ↦ M(π) z, with modal rows", modal_changes.regress, "b", "10",
+       *_call("regress", r"\operatorname{regress}"), linear=(0,))
+_modal("modal_inertia_of", "M(π), with modal rows", modal_changes.inertia_of, "b", "b",
+       *_call("inertia_of", r"\operatorname{M_{\pi}}"), kind=Kind.SYMMETRIC, linear=(0,))
+_modal("modal_inertia_trace", "tr(M(π) X) by π, of the rigid rows", bodies.inertia_trace, "10", "1",
+       *_call("inertia_trace", r"\operatorname{M_{tr}}"), linear=(0,))
 _modal("modal_rows", "efforts of modes as rows of forces", modal_changes.rows_of_modes, "b", "r",
        "modal_rows", r"\mathrm{rows}_{\eta}", keep=Keep.KNOWN, naming=Naming.INLINE)
 # fmt: on

@@ -396,7 +396,7 @@ Operation(
 )  # fmt: skip
 Operation(
     "regress", "π ↦ M(π) z", body=bodies.regress, rows="6", cols="10", linear=(0,),
-    **_call("regress"),
+    modal="modal_regress", **_call("regress"),
 )  # fmt: skip
 Operation("gauge", "[0; ω × v]", body=bodies.gauge, rows="6", cols="1", cost=9, **_call("gauge"))
 Operation(
@@ -441,11 +441,11 @@ Operation(
 )  # fmt: skip
 Operation(
     "inertia_of", "M(π)", body=bodies.inertia_of, rows="6", cols="6", kind=Kind.INERTIA,
-    linear=(0,), **_call("inertia_of", r"\operatorname{M_{\pi}}"),
+    linear=(0,), modal="modal_inertia_of", **_call("inertia_of", r"\operatorname{M_{\pi}}"),
 )  # fmt: skip
 Operation(
     "inertia_trace", "tr(M(π) X) by π", body=bodies.inertia_trace, rows="10", cols="1", linear=(0,),
-    **_call("inertia_trace", r"\operatorname{M_{tr}}"),
+    modal="modal_inertia_trace", **_call("inertia_trace", r"\operatorname{M_{tr}}"),
 )  # fmt: skip
 Operation("vee", "tr(cross(u) X) by u", body=bodies.vee, **_VECTOR)
 Operation(

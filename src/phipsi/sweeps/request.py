@@ -194,7 +194,7 @@ def fields_of(results: Sequence[Result]) -> list[Field]:
 
 
 def check_modes(request: Request, model: Model) -> None:
-    """Reject what bodies with modes do not have: values that are given, inertial parameters.
+    """Reject what bodies with modes do not have: values that are given.
 
     And derivatives for rigid bodies, before a part of them cancels.
     """
@@ -205,7 +205,8 @@ def check_modes(request: Request, model: Model) -> None:
                 "A derivative with the terms by modes is right for them:\n"
                 "    pp.diff(expr, 'q', modes=True)"
             )
-        if any(PARAMETERS in (x.takes, x.gives) for x in (expr, *leaves_of(expr))):
+        has_rotors = model.more_rows != model.modes
+        if has_rotors and any(PARAMETERS in (x.takes, x.gives) for x in (expr, *leaves_of(expr))):
             raise LoweringError(
                 no_modes(f"{shown(expr)}, by the ten inertial parameters of bodies,")
             )

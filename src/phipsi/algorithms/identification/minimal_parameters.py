@@ -15,7 +15,7 @@ from phipsi.algorithms.identification.regressors import (
 )
 from phipsi.backends.arguments import real_array
 from phipsi.errors import InputError
-from phipsi.model.mechanisms import of_trees, tree_of
+from phipsi.model.mechanisms import of_rigid_bodies, of_trees, tree_of
 from phipsi.model.model import Model
 
 Array = NDArray[Any]
@@ -98,6 +98,11 @@ class BaseParameters:
         return f"<BaseParameters: {len(self)} combinations of {len(self.parameters)} parameters>"
 
 
+@of_rigid_bodies(
+    "efforts of flexible bodies also depend on the invariants of their modes, which measurements "
+    "at the joints do not separate from masses. Columns for the bodies that are rigid:\n"
+    "    pp.identification.regressor(model, q, v, vdot)"
+)
 @of_trees(
     "the motions it can make are fewer, and the efforts at its joints also hold the constraint "
     "forces: other parameters can be identified than with free joints",

@@ -10,21 +10,45 @@ from numpy.typing import ArrayLike, NDArray
 
 from phipsi.backends.options import CallOptions, Calls
 from phipsi.compiler import Form, evaluate, program_of
-from phipsi.model.mechanisms import of_given_motion, of_trees, tree_of
+from phipsi.expressions.node import Expr
+from phipsi.model.mechanisms import (
+    of_constant_rotors,
+    of_given_motion,
+    of_modes,
+    of_rigid_bodies,
+    of_trees,
+    tree_of,
+)
 from phipsi.model.model import Model
 from phipsi.model.rotor_inertias import fold
-from phipsi.operators import H, V, a, cross, gravity, phi, pose, regress, vdot
+from phipsi.operators import H, V, a, cross, gravity, phi, pose, regress, rigid_cross, vdot
 
 Array = NDArray[Any]
 
 _ALPHA = phi.T @ (H.T @ vdot + a + gravity)
 REGRESSOR = H @ phi @ (regress(_ALPHA) - cross(V).T @ regress(V))
-_REGRESSOR = Form(REGRESSOR, "dense")
+_WITH_MODES = H @ phi @ (regress(_ALPHA) - rigid_cross(V).T @ regress(V))
+
+
+def regressor_form(modal: bool) -> Expr:
+    """Y as an operator; `modal`: bodies may deform."""
+    return _WITH_MODES if modal else REGRESSOR
+
+
+_REGRESSOR = Form(regressor_form, "dense")
 KINETIC_REGRESSOR = Fraction(1, 2) * regress(V).T @ V
 
+_NOT_ALL = (
+    "its {0} is not a sum over the ten parameters of bodies, but depends on the invariants of "
+    "their modes too. Derivatives by the ten parameters, the invariants held:\n"
+    "    pp.identification.regressor(model, q, v, vdot)\n"
+    "    pp.diff(expr, 'inertia', modes=True)"
+)
 INERTIAL = ("m", "mcx", "mcy", "mcz", "Jxx", "Jyy", "Jzz", "Jxy", "Jxz", "Jyz")
 
 
+@of_constant_rotors
+@of_modes
 @of_trees(
     "the efforts at its joints also hold the constraint forces, which the parameters do not "
     "determine",
@@ -46,7 +70,9 @@ def regressor(
     Y = H φ (regress(α) − cross(V)* regress(V)) with α = φ* (H* vdot + a + gravity): tau = Y π,
     where π holds [m, m c (3), Jxx, Jyy, Jzz, Jxy, Jxz, Jyz] of every body in the order of the
     model, about its origin in body axes; `inertial_parameters` gives the model's own. Column
-    10 k + i of row j is zero unless body k is outboard of joint j.
+    10 k + i of row j is zero unless body k is outboard of joint j. Of a flexible body they are the
+    parameters m, s_0, J_0 of the undeformed one. What its modes add, elastic forces and all other
+    invariants of M(η), does not depend on π: tau = Y π + the rest.
 
     **Arguments:** `q` (..., nq), `v`, `vdot` (..., nv). `armature` adds one column per degree of
     freedom for rotor inertia, diag(vdot), `viscous` diag(v) and `coulomb` diag(sign v), in this
@@ -66,7 +92,7 @@ def regressor(
     if not (armature or viscous or coulomb):
         return evaluate(_REGRESSOR, regressor, model, (q, v, vdot), options)
     model, calls = tree_of(model, regressor), Calls(options)
-    out = calls(program_of(REGRESSOR, model, "dense"), q, v, vdot)
+    out = calls(program_of(regressor_form(model.has_more_rows), model, "dense"), q, v, vdot)
     rates, accelerations = np.asarray(v), np.asarray(vdot)
     more = [
         *([accelerations] if armature else []),
@@ -79,6 +105,8 @@ def regressor(
     return calls.finish(out)
 
 
+@of_constant_rotors
+@of_modes
 @of_given_motion
 def inertial_parameters(
     model: Model, *, armature: bool = False, viscous: bool = False, coulomb: bool = False
@@ -89,7 +117,8 @@ def inertial_parameters(
     Jxy the entry of the matrix (minus the product of inertia); kg, kg·m and kg·m². Then, where
     asked for, armature, viscous damping and Coulomb friction of every degree of freedom; a model
     says nothing about the last, which is 0. `Model.with_inertial_parameters` is the inverse. What
-    the model's rotors behind gears add to moments and armature is contained.
+    the model's rotors behind gears add to moments and armature is contained. Of flexible bodies
+    they are those of the undeformed ones.
 
     **Returns:** (10 n,), and nv more for each option. **Source:** theory/sensitivities 8.
 
@@ -112,6 +141,8 @@ def inertial_parameters(
     )
 
 
+@of_constant_rotors
+@of_modes
 @of_given_motion
 def parameter_names(
     model: Model, *, armature: bool = False, viscous: bool = False, coulomb: bool = False
@@ -139,6 +170,7 @@ def parameter_names(
     return tuple(names)
 
 
+@of_rigid_bodies(_NOT_ALL.format("energy"))
 @of_given_motion
 def kinetic_energy_regressor(
     model: Model,
@@ -172,6 +204,7 @@ def kinetic_energy_regressor(
     return calls.finish(out)
 
 
+@of_rigid_bodies(_NOT_ALL.format("energy"))
 @of_given_motion
 def potential_energy_regressor(model: Model, q: ArrayLike, **options: Unpack[CallOptions]) -> Array:
     """Row that gives the potential energy of gravity from the inertial parameters.

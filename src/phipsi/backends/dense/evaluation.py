@@ -38,9 +38,6 @@ from phipsi.expressions.check import shown
 from phipsi.expressions.functions import (
     cross,
     cross_force,
-    inertia_of,
-    inertia_trace,
-    regress,
     scaled,
     trace,
     vee,
@@ -60,9 +57,7 @@ Array = NDArray[Any]
 
 _V, _B, _POSE = catalogue_leaf("V"), catalogue_leaf("B"), catalogue_leaf("pose")
 _H, _HDOT, _RATES = catalogue_leaf("H"), catalogue_leaf("Hdot"), catalogue_leaf("v")
-_OF_RIGID_BODIES = frozenset(
-    (cross, cross_force, vee, vee_force, inertia_of, inertia_trace, regress)
-)
+_OF_RIGID_BODIES = frozenset((cross, cross_force, vee, vee_force))
 _ALONG_V = ("Mdot", "Edot")
 _EPS = float(np.finfo(np.float64).eps)
 

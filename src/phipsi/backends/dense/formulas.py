@@ -180,14 +180,15 @@ def cross_force(c: Configuration, f: Array) -> Array:
 
 
 def inertia_of(c: Configuration, pi: Array) -> Array:
-    """M(π), block diagonal."""
+    """M(π), block diagonal, zeros for modes."""
 
     def inertia(k: int) -> Array:
         m, cx, cy, cz, xx, yy, zz, xy, xz, yz = pi[10 * k : 10 * k + 10, 0]
-        out, h = c.zeros(6, 6), skew(c.array([cx, cy, cz]))
+        size = c.rows[k].stop - c.rows[k].start
+        out, h = c.zeros(size, size), skew(c.array([cx, cy, cz]))
         out[:3, :3] = c.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
-        out[:3, 3:], out[3:, :3] = h, -h
-        out[3:, 3:] = m * np.eye(3)
+        out[:3, 3:6], out[3:6, :3] = h, -h
+        out[3:6, 3:6] = m * np.eye(3)
         return out
 
     return c.diagonal(inertia)
@@ -197,7 +198,7 @@ def regress(c: Configuration, x: Array) -> Array:
     """M(π) x(k) as a matrix times π: one column for every inertial parameter set to one."""
     units = c.eye(10 * c.model.n_bodies)
     columns = [inertia_of(c, pi[:, None]) @ x for pi in units]
-    return np.hstack([c.zeros(6 * c.model.n_bodies, 0), *columns])
+    return np.hstack([c.zeros(len(x), 0), *columns])
 
 
 def poses(c: Configuration) -> Array:
@@ -327,7 +328,7 @@ LEAVES: dict[str, Callable[[Configuration], Array]] = {
 }
 """Leaves that depend on the configuration alone; the others are in `evaluation.py`."""
 
-OF_RIGID_BODIES = frozenset(("shift", "Lam_phi", "angular", "s_gauge", "dinertia", "unit_inertia"))
+OF_RIGID_BODIES = frozenset(("shift", "Lam_phi", "angular", "s_gauge"))
 """Leaves without a meaning for bodies with modes, or without a formula yet."""
 
 VARIATIONS: dict[str, Callable[..., Array]] = {

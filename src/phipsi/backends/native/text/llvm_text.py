@@ -7,9 +7,7 @@ computed here, because no pass of LLVM's optimiser runs. Reasons: docs/decisions
 
 from __future__ import annotations
 
-import math
 import re
-import struct
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from operator import floordiv, mod
@@ -30,7 +28,9 @@ from phipsi.backends.native.text.llvm_types import (  # noqa: F401 (some are for
     Type,
     VectorType,
     element_of,
+    number_text,
     side_by_side,
+    truth_of,
 )
 
 # ---- values --------------------------------------------------------------------------------------
@@ -85,20 +85,8 @@ def _known(type_: Type, value: Any) -> str:
             each = [f"{element.text} {_known(element, x)}" for x in value]
         return "<" + ", ".join(each) + ">"
     if type_ is DOUBLE or type_ is FLOAT:
-        number = value if type_ is DOUBLE else _rounded(value)  # floats are written as doubles
-        return f"0x{_bits(_packed(number))[0]:016X}"
+        return number_text(value, type_ is FLOAT)
     return str(int(value))
-
-
-_packed, _bits = struct.Struct("<d").pack, struct.Struct("<Q").unpack
-
-
-def _rounded(x: float) -> float:
-    """The nearest number of single precision; infinite if it is too large for one."""
-    try:
-        return struct.unpack("<f", struct.pack("<f", x))[0]
-    except OverflowError:
-        return math.copysign(math.inf, x)
 
 
 class Function(Value):
@@ -424,11 +412,11 @@ class IRBuilder:
 
     def icmp_signed(self, relation: str, x: Value, y: Value) -> Value:
         """Compare integers."""
-        return self._value(_truth(x.type), f"icmp {_SIGNED[relation]} {x.typed}, {y.name}")
+        return self._value(truth_of(x.type), f"icmp {_SIGNED[relation]} {x.typed}, {y.name}")
 
     def icmp_unsigned(self, relation: str, x: Value, y: Value) -> Value:
         """Compare integers or addresses without signs."""
-        return self._value(_truth(x.type), f"icmp {_UNSIGNED[relation]} {x.typed}, {y.name}")
+        return self._value(truth_of(x.type), f"icmp {_UNSIGNED[relation]} {x.typed}, {y.name}")
 
     # -- numbers
 
@@ -440,11 +428,11 @@ class IRBuilder:
 
     def fcmp_ordered(self, relation: str, x: Value, y: Value) -> Value:
         """Compare; false where something is NaN."""
-        return self._value(_truth(x.type), f"fcmp o{_FLOATING[relation]} {x.typed}, {y.name}")
+        return self._value(truth_of(x.type), f"fcmp o{_FLOATING[relation]} {x.typed}, {y.name}")
 
     def fcmp_unordered(self, relation: str, x: Value, y: Value) -> Value:
         """Compare; true where something is NaN."""
-        return self._value(_truth(x.type), f"fcmp u{_FLOATING[relation]} {x.typed}, {y.name}")
+        return self._value(truth_of(x.type), f"fcmp u{_FLOATING[relation]} {x.typed}, {y.name}")
 
     # -- other forms of the same bits, or of the same number
 
@@ -600,7 +588,3 @@ class IRBuilder:
 def number(x: Value) -> int | None:
     """The integer, if it is known."""
     return x.number if isinstance(x, Constant) else None
-
-
-def _truth(type_: Type) -> Type:
-    return VectorType(BIT, type_.count) if isinstance(type_, VectorType) else BIT

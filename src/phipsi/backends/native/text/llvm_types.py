@@ -1,7 +1,9 @@
-"""Types of LLVM's text."""
+"""Types of LLVM's text, and their numbers in it."""
 
 from __future__ import annotations
 
+import math
+import struct
 from collections.abc import Sequence
 from typing import Final
 
@@ -76,3 +78,24 @@ def element_of(dtype: np.dtype) -> Type:
     """The type of the numbers of an array."""
     numbers = {8: DOUBLE, 4: FLOAT}
     return numbers[dtype.itemsize] if dtype.kind == "f" else IntType(8 * dtype.itemsize)
+
+
+def truth_of(type_: Type) -> Type:
+    """The type of comparisons of values of this type."""
+    return VectorType(BIT, type_.count) if isinstance(type_, VectorType) else BIT
+
+
+_packed, _bits = struct.Struct("<d").pack, struct.Struct("<Q").unpack
+
+
+def number_text(x: float, is_single: bool) -> str:
+    """A floating-point number; those of single precision are written as doubles."""
+    return f"0x{_bits(_packed(_rounded(x) if is_single else x))[0]:016X}"
+
+
+def _rounded(x: float) -> float:
+    """The nearest number of single precision; infinite if it is too large for one."""
+    try:
+        return struct.unpack("<f", struct.pack("<f", x))[0]
+    except OverflowError:
+        return math.copysign(math.inf, x)
