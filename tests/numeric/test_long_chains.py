@@ -22,6 +22,7 @@ def chain():
     return planar_arm(LONG)
 
 
+@pytest.mark.usefixtures("machine_code")
 def test_forward_and_inverse_dynamics(chain):
     q, v, tau = state(LONG)
     vdot = pp.forward_dynamics(chain, q, v, tau)
