@@ -45,7 +45,7 @@ def test_a_block_slides_to_a_stop() -> None:
     (stop,) = named(run, " sticks")
     # momentum: v − v₀ = −μ ∫ f_n/m dt = −μ (g t + ż), whatever the box does on its springs
     slides = run.t < stop
-    pose = pp.body_poses(SYSTEM.model, run.q)[:, 0, :3, :3]
+    pose = pp.poses(SYSTEM.model, run.q)[:, 0, :3, :3]
     v = np.einsum("tij,tj->ti", pose, run.v[:, 3:])
     momentum = v[:, 0] + MU * (G * run.t + v[:, 2])
     assert np.abs(momentum[slides] - 1.0).max() < 1e-9
