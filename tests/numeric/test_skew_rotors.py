@@ -264,6 +264,22 @@ def test_geometry_is_that_of_the_bodies_alone(skew):
     ).converged.all()
 
 
+def test_controllers_and_conventions_know_rotors_on_skew_axes(skew):
+    model, bodies, q, v, vdot = skew
+    M, bias = bodies.mass_matrix(q), bodies.efforts(q, v, 0 * v)
+    tau = pp.control.ComputedTorque(model, q, kp=9, kd=6)(0.0, q, v)
+    assert_allclose(tau, bias - 6 * M @ v, atol=1e-12)
+    pose, velocity = pp.poses(model, q, ["tip"])[0], pp.velocities(model, q, v, ["tip"])[0]
+    task = pp.control.OperationalSpace(model, "tip", pose[:3, 3], kp=9, kd=6, components=(3, 4, 5))
+    vdot = np.linalg.solve(M, task(0.0, q, v) - bias)
+    found = pp.accelerations(model, q, v, vdot, ["tip"], classical=True)[0]
+    assert_allclose(found[3:], -6 * velocity[3:], atol=1e-11)
+    (stop,) = pp.forces.from_ratings(model.with_body("tip", limits=(-3.0, 3.0)))
+    assert np.ravel(stop.numbers["stiffness"])[-1] >= M[-1, -1] * (np.pi / 0.02) ** 2
+    theirs = pp.conventions.to_pinocchio(model, q, v)
+    assert_allclose(pp.conventions.from_pinocchio(model, theirs.q, theirs.v).v, v)
+
+
 @pytest.mark.parametrize("function", [REGRESSOR, PARAMETERS])
 def test_functions_of_constant_inertias_say_so(skew, function):
     model, _, q, v, vdot = skew

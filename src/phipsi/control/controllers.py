@@ -30,6 +30,7 @@ from phipsi.control.tracking import Tracking
 from phipsi.errors import InputError
 from phipsi.laws.trace import Traced, as_array
 from phipsi.model.mechanisms import (
+    of_drives,
     of_given_motion,
     of_mechanisms,
     of_modes,
@@ -53,6 +54,7 @@ __all__ = [
 
 
 @final
+@of_drives
 @of_rigid_bodies(
     "it chooses the acceleration of every coordinate, and modes have no drive. PDGravity drives "
     "the joints alone; pp.linearize has the matrices for a regulator of joints and modes."

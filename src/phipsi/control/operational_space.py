@@ -22,7 +22,7 @@ from phipsi.control.drives import DrivenMechanism
 from phipsi.control.references import ConstantPose, PoseReference
 from phipsi.errors import InputError, PhipsiWarning
 from phipsi.laws.trace import Traced
-from phipsi.model.mechanisms import of_mechanisms, of_rigid_bodies
+from phipsi.model.mechanisms import of_drives, of_mechanisms, of_rigid_bodies
 from phipsi.model.model import Model
 from phipsi.model.points import point_set
 from phipsi.model.pose import Pose
@@ -58,6 +58,7 @@ class OperationalSpaceDynamics(NamedTuple):
 
 
 @final
+@of_drives
 @of_rigid_bodies(
     "it chooses the acceleration of a frame, which modes without a drive change too. PDGravity "
     "drives the joints alone; pp.linearize has the matrices for a regulator of joints and modes."

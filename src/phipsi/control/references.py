@@ -20,6 +20,7 @@ from phipsi.errors import InputError
 from phipsi.laws.trace import Traced, as_node
 from phipsi.model.mechanisms import (
     mechanism_of,
+    of_drives,
     of_given_motion,
     of_mechanisms,
     of_modes,
@@ -179,6 +180,7 @@ class JointPath:
 
 
 @final
+@of_drives
 @of_mechanisms
 class FourierPath:
     """Periodic motion, a Fourier series for every joint: what parameters are identified with.

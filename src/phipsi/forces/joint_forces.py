@@ -16,7 +16,7 @@ from phipsi.algorithms.dynamics.equations_of_motion import mass_matrix
 from phipsi.errors import InputError
 from phipsi.forces.force import Array, Force, State, not_negative, per_rate
 from phipsi.laws.circuit import JointRows
-from phipsi.model.mechanisms import mechanism_of, of_mechanisms, tree_of
+from phipsi.model.mechanisms import mechanism_of, of_drives, of_mechanisms, tree_of
 from phipsi.model.model import Model
 from phipsi.motion.chart import Chart
 from phipsi.motion.entry_names import rates_of
@@ -461,6 +461,7 @@ class JointStop(_OnRates):
         return 0.5 * (low * low + high * high) @ self._k
 
 
+@of_drives
 @of_mechanisms
 def from_ratings(
     model: Model,

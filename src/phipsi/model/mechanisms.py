@@ -9,6 +9,7 @@ Every function that takes a model says it once, in a line above its definition:
     @of_rigid_bodies(why)      they are rejected, with a reason of its own
     @of_geometry               rotors behind gears change nothing
     @of_constant_rotors        rotors on skew axes are rejected
+    @of_drives                 right for rotors on any axis too, though not for flexible bodies
 
 The line is a note in `LOOPS` and leaves the function as it is: a warm call costs nothing more. A
 system without constraints is a tree to all of them.
@@ -44,6 +45,7 @@ class Loops:
     rigid: str = ""
     constant_rotors: bool = False
     geometry: bool = False
+    drives: bool = False
 
 
 LOOPS: dict[Callable[..., Any], Loops] = {}
@@ -105,6 +107,12 @@ def of_constant_rotors(function: Function) -> Function:
     return function
 
 
+def of_drives(function: Function) -> Function:
+    """Note that rotors on any axis are taken into account, though bodies may not deform."""
+    LOOPS[function] = replace(LOOPS[function], drives=True)
+    return function
+
+
 def tree_of(mechanism: Any, function: Callable[..., Any]) -> Model:
     """The tree that a function works on, or an error if constraints would change its answer."""
     if not isinstance(mechanism, Model):
@@ -121,7 +129,8 @@ def tree_of(mechanism: Any, function: Callable[..., Any]) -> Model:
             f"For bodies that pass through each other, give system.model, or a system without "
             f"contacts=."
         )
-    if mechanism.has_more_rows and (rule.constant_rotors or not (rule.modes or rule.geometry)):
+    taken = rule.modes or rule.geometry or rule.drives
+    if mechanism.has_more_rows and (rule.constant_rotors or not taken):
         _reject_drives(mechanism, function)
     if mechanism.is_flexible and not rule.modes:
         pairs = zip(mechanism.body_names, mechanism.modes, strict=True)

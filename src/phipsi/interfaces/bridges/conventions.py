@@ -31,7 +31,7 @@ from phipsi.errors import InputError, did_you_mean
 from phipsi.interfaces.formats.mjcf.joint_chains import FREE_WITH_ARMATURE
 from phipsi.model import Joint, Model, Pose, joints
 from phipsi.model.joint_view import JointView
-from phipsi.model.mechanisms import of_given_motion, tree_of
+from phipsi.model.mechanisms import of_drives, of_given_motion, tree_of
 from phipsi.spatial import matrix_to_quat, quat_multiply, quat_to_matrix
 
 __all__ = [
@@ -452,6 +452,7 @@ def _converts(style: Style, *, back: bool = False):
     """Decorate the description of a function that writes states as a tool does, or reads them."""
 
     def make(described: Callable[[], None]):
+        @of_drives
         @of_given_motion
         def convert(
             model: Model,
