@@ -162,6 +162,14 @@ def test_the_forces_farthest_inside() -> None:
         assert slack == pytest.approx(np.full(2, (bound.sum() - pull) / 2), abs=1e-10)
 
 
+def test_forces_of_a_jam_stay_of_their_size() -> None:
+    """The more it is pressed, the better it holds: no slack is the largest."""
+    bound, force, by_force = np.ones(2), np.full((2, 1), 2.0), np.full((2, 1, 1), 0.1)
+    (y,) = farthest_inside(bound, force, np.ones((2, 1)), by_force)
+    slack = bound + y - np.abs(force[:, 0] + 0.1 * y)
+    assert (slack >= 2.0).all() and y < 100
+
+
 def test_the_forces_farthest_inside_cannot_be_better() -> None:
     rng = np.random.default_rng(3)
     for _ in range(4):

@@ -537,8 +537,8 @@ class ContactModes:
         c = np.where(at.coefficients > 0, at.coefficients, 1.0)
         pull = np.where(at.group >= 0, -force / c, 0.0)
         toward = at.members @ (basis * pull[:, None])
-        light = at.has_head & self._light(normal)[at.head]
-        if light.any():
+        if at.soft.any():
+            light = at.has_head & self._light(normal)[at.head]
             along = at.members @ (basis * (at.coefficients * change)[:, None])
             toward[light] = along[light]
             full[light] = (np.sqrt(np.sum(along * along, axis=1)) > _LIGHT * at.size * size)[light]
