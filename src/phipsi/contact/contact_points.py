@@ -54,7 +54,8 @@ def contact_points(contacts: Any, q: ArrayLike, **options: Unpack[CallOptions]) 
     **Arguments:** `contacts`, `Contacts` or a system that has them; `q` (..., nq).
     **Returns:** `ContactPoints`, one entry per slot; `contacts.slot_names` are the names of their
     pairs. A slot without a contact has the gap 1e6 m.
-    **Cost:** one base-to-tip sweep and a formula per pair, in machine code.
+    **Cost:** one base-to-tip sweep and a formula per pair, in machine code. For many bodies choose
+    pairs with ``pp.Contacts(model, near=…)``: all pairs have a gap each, n²/2 of them.
     **Source:** theory/contact 1 and 8.
 
     >>> import phipsi as pp
@@ -102,7 +103,8 @@ def distances(
     collisions with itself. `q` (..., nq). `within` (m), leave out pairs that bounding balls show to
     be farther apart, where that saves time: their distance is 1e6 m.
     **Returns:** `Distances`, one entry per pair; `contacts.pairs` has their names.
-    **Cost:** one base-to-tip sweep and a formula per pair, in machine code.
+    **Cost:** one base-to-tip sweep and a formula per pair, in machine code; with `within` and many
+    pairs, a formula for those that a grid of cells finds near, and a number for each of the others.
     **Source:** theory/contact 8.
 
     >>> import phipsi as pp
