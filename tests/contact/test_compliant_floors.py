@@ -10,6 +10,8 @@ import pytest
 import phipsi as pp
 from phipsi.simulation.self_stress import farthest_inside
 
+pytestmark = pytest.mark.usefixtures("machine_code")
+
 G, MU, SIZE = 9.81, 0.5, (0.2, 0.2, 0.1)
 
 
