@@ -15,12 +15,12 @@ pytestmark = pytest.mark.usefixtures("machine_code")
 G, MU, SIZE = 9.81, 0.5, (0.2, 0.2, 0.1)
 
 
-def make(friction: float = MU, tilt: float = 0.0) -> pp.System:
+def make(friction: float = MU, tilt: float = 0.0, damping: float = 60.0) -> pp.System:
     builder = pp.ModelBuilder(gravity=(G * np.sin(tilt), 0, -G * np.cos(tilt)))
     builder.add_body("box", joint=pp.joints.Free(), inertia=pp.SpatialInertia.box(SIZE, mass=1.0))
     builder.add_shape("box", "box", pp.shapes.Box(SIZE))
     model = builder.build()
-    material = pp.Material(friction, stiffness=2e4, dissipation=60.0)
+    material = pp.Material(friction, stiffness=2e4, dissipation=damping)
     return pp.System(model, contacts=pp.Contacts(model, ground=True, material=material))
 
 
@@ -96,6 +96,20 @@ def test_a_block_that_begins_at_a_slope_slips_before_it_is_carried(tilt: float, 
     assert np.count_nonzero(slides) > 3 and np.abs(momentum[slides]).max() < 1e-9
     proof: Any = run.contacts.certificate
     assert abs(proof.balance) < 1e-9 and proof.outside < 1e-9
+
+
+@pytest.mark.parametrize(("friction", "word"), [(0.1, "slips"), (2.0, "sticks")])
+def test_a_corner_that_falls_straight_slips_by_the_forces_to_come(
+    friction: float, word: str
+) -> None:
+    """It turns its body as soon as it is pressed, with no velocity and no force along the floor."""
+    system = make(friction, damping=0.0)
+    X = pp.Pose.from_axis_angle((0.2, -1, 0.4), 0.7)
+    q = np.concatenate([X.quaternion, [0, 0, 0.12]])
+    run = pp.simulate(system, q, np.zeros(6), 0.06)
+    assert run.events[0].name.endswith(word)
+    proof: Any = run.contacts.certificate
+    assert abs(proof.balance) < 1e-8 and proof.outside < 1e-9
 
 
 def test_a_ball_that_lands_rolling_rolls_on() -> None:

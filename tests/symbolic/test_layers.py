@@ -9,6 +9,7 @@ import sys
 import tokenize
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from sources import tree_of
@@ -292,6 +293,34 @@ def _names_you_may_know(library: str) -> list[tuple[str, list[str]]]:
     rows = [line.split("|")[1:3] for line in table.splitlines() if line.startswith("| `")]
     return [(name, re.findall(r"`([\w.]+)`", ours)) for theirs, ours in rows
             for name in re.findall(r"`(\w+)`", theirs)]  # fmt: skip
+
+
+def unknown(text: str) -> set[str]:
+    """Names below `pp` in a text, in messages to paste too, that are not there."""
+    out = set[str]()
+    for dotted in re.findall(r"(?<![\w.\"'])pp\.([A-Za-z]\w*(?:\.[A-Za-z]\w*)*)", text):
+        x: object = phipsi
+        for name in dotted.split("."):
+            if not isinstance(x, ModuleType | type):
+                break
+            if not hasattr(x, name):
+                out.add(dotted)
+                break
+            x = getattr(x, name)
+    return out
+
+
+def test_every_name_that_is_written_down_is_there():
+    assert unknown("pp.body_poses(model, q)\n    pp.forces.Damping()") == {
+        "body_poses",
+        "forces.Damping",
+    }
+    written = {"src/phipsi/interfaces/other_names.py": {"rnea"}}  # a name of others, explained
+    root = ROOT.parents[1]
+    for folder in ("src", "examples", "benchmarks", "scripts"):
+        for path in (root / folder).rglob("*.py"):
+            name = path.relative_to(root).as_posix()
+            assert unknown(path.read_text(encoding="utf-8")) <= written.get(name, set()), name
 
 
 @pytest.mark.parametrize(("name", "ours"), _names_you_may_know("pinocchio"))

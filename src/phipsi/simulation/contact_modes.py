@@ -62,6 +62,8 @@ _SHALLOW = 1e-9
 """Depth (m) of a dip of an open slot that is no contact."""
 _SUNK = 1e-12
 """Depth (m) at which a slot that gives carries nothing yet."""
+_FELT = 1e-9
+"""Depth (m) of a slot that gives and begins to carry, by which it is known what friction does."""
 _NEAR = 0.02
 """Gaps (m, or rad) of what may come to overlap where bodies are moved apart."""
 _GONE = 1e3
@@ -377,7 +379,19 @@ class ContactModes:
 
     def _light(self, push: Array) -> Array:
         """The slots (k,) that give, and carry nothing yet."""
-        return self.at.soft & (push <= self.at.materials[:, STIFFNESS] * _SUNK)
+        return self.at.soft & (push <= self.at.materials[:, STIFFNESS] * _FELT)
+
+    def _first_push(self, state: RowState) -> Array:
+        """Forces (k,) of slots that give; of those that begin to carry, the first little.
+
+        A corner that lands turns its body, and slips or sticks by the ratio of forces that are both
+        zero yet.
+        """
+        u = state.rate[self.normals]
+        down = np.maximum(-u, 0.0) / max(float(-u.min(initial=0.0)), AT_REST)
+        first = np.where(u < -AT_REST, down, 1.0) * _FELT
+        k = np.where(self.at.soft, self.at.materials[:, STIFFNESS], 0.0)
+        return np.maximum(self.at.push(state.gap, u), k * first)
 
     def grazes(self, state: RowState) -> Array:
         """The open slots (k,) that go down, and will turn before they are in a body.
@@ -508,7 +522,7 @@ class ContactModes:
         WT, b = W @ T, a[rows] + W @ known
         soft = np.searchsorted(rows, self.normals[pressed])
         if soft.size:  # a known force in place of the law of rigid contact
-            push = np.maximum(at.push(state.gap, state.rate[self.normals])[pressed], 0.0)
+            push = self._first_push(state)[pressed]
             own = W[soft, soft]
             WT[soft], b[soft] = 0.0, -own * push
             WT[soft, soft] = own

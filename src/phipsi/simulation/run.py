@@ -223,7 +223,7 @@ def simulate(
 
 
 def _listed(forces: Any) -> Sequence[Any]:
-    example = "[pp.forces.Damping()]"
+    example = "[pp.forces.JointDamper('elbow', 0.5)]"
     return [forces] if isinstance(forces, Force) else as_list("forces", forces, example)
 
 

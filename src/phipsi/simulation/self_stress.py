@@ -7,8 +7,8 @@ and the motion is the same. It can go on as long as one of these is inside all c
 
 b_g what group g can bear, F_g its force per coefficient, w > 0 the largest of both. The largest t
 is continuous in time, and zero where a slip begins; a body that is jammed has none, and t = 1 is
-enough. It is found with the barrier of second-order cones
-by Newton's method, from t below all slacks.
+enough. It is found with the barrier of second-order cones by Newton's method, from t below all
+slacks.
 
 **Source:** theory/contact 4, 6.
 """
