@@ -12,6 +12,8 @@ import phipsi as pp
 from phipsi.errors import SimulationError
 from phipsi.motion.slot_places import Places, SlotPlaces, _matched
 
+pytestmark = pytest.mark.usefixtures("machine_code")
+
 BRICK, TABLE = (0.2, 0.3, 0.1), (2.0, 2.0, 0.2)
 TURN = (np.cos(np.pi / 4), np.sin(np.pi / 4), 0, 0)  # an axis along −y
 
@@ -53,7 +55,9 @@ def same(one: Any, other: Any, tolerance: float) -> None:
 
 @pytest.fixture(scope="module")
 def brick_on_a_plane() -> Any:
-    return run(pp.shapes.Box(BRICK), None, *FALLS)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PHIPSI_BACKEND", "native")  # before machine_code, which is of each test
+        return run(pp.shapes.Box(BRICK), None, *FALLS)
 
 
 FALLS = [1, 0, 0, 0, 0, 0, 0.06], [0, 0, 0, 0.5, 0.2, 0], 0.25
