@@ -8,7 +8,7 @@ where Ċ is the change of the rows along the motion of witness points and normal
 traced geometry in the direction of the motion. The normal component of du/dt is the second
 derivative of the gap. Rigid stops, ropes and dry friction in joints are rows beside them, with the
 rates of their joints for hosts, as in fixed steps. Everything is one graph, compiled to one call
-for a state.
+for a state. Slots between faces follow their points (slot_places.py).
 
 **Source:** theory/contact 1, 6.
 """
@@ -41,6 +41,7 @@ from phipsi.model.contact_pairs import Contacts
 from phipsi.model.model import Model
 from phipsi.motion.run_code import Plan
 from phipsi.motion.run_memory import RunMemory
+from phipsi.motion.slot_places import Places, SlotPlaces, points_change
 from phipsi.motion.step_calls import ProgramCall
 from phipsi.operators import J, Lambda, V, mass_matrix, pose, v, vdot
 
@@ -58,7 +59,7 @@ class RowState(NamedTuple):
     C (J vdot + J̇ v) and Ċ V, whose sum is du/dt without contact forces; `a`, `b` (n, 6), the rows
     at the hosts of both sides; `admittance` (6m, 6m), Λ at the hosts; `push` (nv, 6m), what
     forces at the hosts do to vdot: with rows of joints, and with constraint rows, which have been
-    eliminated from both.
+    eliminated from both; `places` of slots between faces, None without such slots.
     """
 
     gap: Array
@@ -71,6 +72,7 @@ class RowState(NamedTuple):
     b: Array
     admittance: Array
     push: Array | None = None
+    places: Places | None = None
 
 
 @final
@@ -111,6 +113,10 @@ class ContactMotion:
             self._spreads = compile(forms, model, mode=("dense",) * 2, **at)
         if self.plan.rates:
             self._inverse = compile(mass_matrix.inv, model, mode="dense")
+        self._places_of: SlotPlaces | None = None
+        if contacts is not None and any(points_change(pair) for pair in contacts.pairs):
+            self._places_of = SlotPlaces(contacts, self.layout.n_heads)
+        self._first_row = np.searchsorted(self.layout.heads, np.arange(self.layout.n_heads))
         key = (ContactMotion, contacts, self._is_dense)
         plan, self._constant = self._plan() if joints else model.cached(key, self._plan)
         self._kept: tuple[Any, list[tuple[Array, Array, Array]]] = (None, [])
@@ -181,6 +187,9 @@ class ContactMotion:
             "b": nodes[1],
             "admittance": found["L"],
         }
+        if self._places_of is not None and slots is not None:
+            states["points"] = np.stack([slots.x_a, slots.x_b], axis=1)
+            states["poses"] = X
         fixed = {name: x for name, x in states.items() if isinstance(x, np.ndarray)}
         states = {name: x for name, x in states.items() if name not in fixed}
         kept = {name: x if isinstance(x, Node) else as_node(x) for name, x in states.items()}
@@ -204,9 +213,29 @@ class ContactMotion:
         if self._call():
             self._memory.status[0] = 0
             return None
-        known = {name: x[0].copy() for name, x in self._found.items()}
-        found = RowState(**known, **self._constant)
+        known: dict[str, Any] = {name: x[0].copy() for name, x in self._found.items()}
+        known |= self._constant
+        where = [known.pop(name, None) for name in ("points", "poses")]
+        found = RowState(**known)
+        if self._places_of is not None:
+            found = self._ordered(found, self._places_of.now(found.gap, *where))
         return self._dense(q, found) if self._is_dense else found
+
+    def _ordered(self, state: RowState, places: Places) -> RowState:
+        """The rows of slots in the order in which these follow their points."""
+        order, heads = places.order, self.layout.heads
+        n = int(np.searchsorted(heads, len(order)))  # without dry friction
+        # slots of a pair have rows alike
+        rows = np.arange(len(heads))
+        rows[:n] += (self._first_row[order] - self._first_row)[heads[:n]]
+        by_row = ("axes", "rate", "straight", "turning", "a", "b")
+        own = {name: getattr(state, name)[rows] for name in by_row}
+        return state._replace(gap=state.gap[order], places=places, **own)
+
+    def follow(self, state: RowState) -> None:
+        """Slots between faces go on from the points that they have at a state."""
+        if self._places_of is not None and state.places is not None:
+            self._places_of.follow(state.places)
 
     def _dense(self, q: Array, state: RowState) -> RowState:
         """The same with N = ℳ⁻¹ J* at all hosts, without what constraint rows take from it.
@@ -261,11 +290,14 @@ class ContactMotion:
         return self._push(q, (forces @ C).reshape(-1, 6))
 
     def world(self, state: RowState, forces: Array) -> Array:
-        """[moment; force] (k, 6) of all slots on side a, from forces (n,) of all rows."""
+        """[moment; force] (k, 6) on side a of slots of the geometry, from forces (n,) of rows."""
         out = np.zeros((self.plan.n_slots, 2, 3))
         own = slice(0, len(self.table.slot))
         terms = state.axes[own] * forces[own, None]
-        np.add.at(out, (self.table.slot, self.table.slides.astype(int)), terms)
+        slot = self.table.slot
+        if state.places is not None:
+            slot = state.places.order[slot]
+        np.add.at(out, (slot, self.table.slides.astype(int)), terms)
         return out.reshape(-1, 6)
 
 

@@ -95,6 +95,7 @@ class ContactEvents:
                 self._last = None
                 return min(found)
             self._note(after)
+            self.contacts.motion.follow(after.state)
             before = after
         self._last = before
         if (before.margins.begin < 0).any():  # a slip has begun: other steps go on from here
@@ -201,6 +202,8 @@ class ContactEvents:
         modes = self.kinds(contacts.modes)[:k]
         if state is None:
             return np.full((k, 6), np.nan), modes, np.full(rest.shape, np.nan)
+        if state.places is not None:
+            modes[state.places.order[:k]] = modes.copy()
         forces = contacts.contained(state, forces)
         rest = forces[len(contacts.motion.table.slot) :]
         return contacts.motion.world(state, forces), modes, rest
@@ -235,7 +238,9 @@ class ContactEvents:
         self._last = None
         contacts, before = self.contacts, self.contacts.modes
         free = self._free(t, q, v)
+        contacts.motion.follow(contacts.state(q, v, free))
         state = contacts.state(q, v, free)
+        contacts.check_depths(state)
         normals, names = contacts.normals, list[str]()
         touching = contacts.touching(state) & ~contacts.grazes(state)
         gain, hit = 0.0, np.zeros(len(touching), bool)

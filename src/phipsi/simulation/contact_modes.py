@@ -69,10 +69,7 @@ _NEAR = 0.02
 _GONE = 1e3
 """Gap (m) of a slot whose feature is gone; one that gives pulls a little then: its phase ends."""
 _LOST, _LEAPS = 1e-6, 1e-5
-"""Gap (m) and its rate (m/s) at which a closed slot is elsewhere: its feature is gone, or another.
-
-Points of two faces change their slots where one becomes the deepest.
-"""
+"""Gap (m) and its rate (m/s) at which a closed slot is elsewhere: its point is gone, or another."""
 _SWAPPED = 1e-2
 """Rates of closed slots, relative to the fastest row, that no integration leaves."""
 
@@ -147,16 +144,25 @@ class ContactModes:
         return q, self.stopped(q, v)
 
     def _check_places(self, q: Array, v: Array, closed: Array) -> None:
-        """End the run where a closed slot moves: points of two faces have changed their slots."""
+        """End the run where a closed slot moves: it has another point than before."""
         rate = self.state(q, v, np.zeros(len(v))).rate
         moves = closed & (np.abs(rate[self.normals]) > _SWAPPED * np.abs(rate).max() + 10 * _LEAPS)
         if moves.any():
-            names = ", ".join(sorted({repr(self.names[i]) for i in np.flatnonzero(moves)}))
-            raise Diverged(
-                f"the points at which {names} touch have changed places: faces that turn on each "
-                "other have other corners between them from one time to the next, and events "
-                "follow single points"
-            )
+            raise self._elsewhere(moves)
+
+    def check_depths(self, state: RowState) -> None:
+        """End the run where a point between two faces is inside at once: it was another before."""
+        inside = self.at.between_faces & ~self.at.soft & (state.gap < -_LOST)
+        if inside.any():
+            raise self._elsewhere(inside)
+
+    def _elsewhere(self, slots: Array) -> Diverged:
+        names = ", ".join(sorted({repr(self.names[i]) for i in np.flatnonzero(slots)}))
+        return Diverged(
+            f"the points at which {names} touch have changed places: at the edges of faces that "
+            "turn on each other, other points come between them at once, and events follow "
+            "single points"
+        )
 
     def _closed(self, q: Array, slots: Array) -> Array:
         """The nearest configuration at which gaps of some slots are zero."""
@@ -354,6 +360,8 @@ class ContactModes:
         if faces.any():
             leaps = np.abs(state.rate[self.normals[faces]]) / _LEAPS
             there[faces] = np.minimum(there[faces], 1.0 - leaps)
+        if state.places is not None:
+            there[closed & state.places.leaps] = -1.0
         return state, Margins(push, stick, slip, begin, regular - 1e-6, there)
 
     # ---- events -------------------------------------------------------------------------------

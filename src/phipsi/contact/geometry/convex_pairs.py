@@ -67,7 +67,9 @@ def convex_pair(kinds: Kinds) -> Formula:
         chosen = four_of(points)[:ends]
         u, v = axes
         out = [slot(p.u * u + p.v * v + p.z * n, p.w, p.there) for p in chosen]
-        lowest = np.where(chosen[0].there, chosen[0].w, INACTIVE)
+        lowest: Any = INACTIVE  # of a flat contact, not the first
+        for p in chosen:
+            lowest = np.minimum(lowest, np.where(p.there, p.w, INACTIVE))
         return [*out, slot(x, f, lowest > f + _SAME * scale)]
 
     return slots

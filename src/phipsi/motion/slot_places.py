@@ -1,0 +1,131 @@
+"""Slots that follow their points: which slot of a pair has now the point that a slot had before.
+
+Between two faces, four slots have the deepest point and the widest; which of the corners these are
+changes while the faces turn on each other. Along a motion, a slot must stay at its corner. With the
+places x of points in the frames of both bodies, before (i) and now (j),
+
+    d_ij = min(|x_a,i − x_a,j|, |x_b,i − x_b,j|)
+
+is zero for a corner of either body, and small for a place where edges cross. The nearest belong
+together, one after the other. The last slot of a pair has contacts of another kind (edges and
+single corners, with a normal of their own): it is never one of the others.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phipsi.model.contact_pairs import ContactPair, Contacts
+from phipsi.model.shapes import bounding_ball
+from phipsi.model.tree import WORLD
+
+Array = NDArray[Any]
+
+_THERE = 1e3
+"""Gaps (m) above this are those of slots without a contact."""
+_FAR = 0.1
+"""Of the smaller body: a point that is farther away than this is another one."""
+
+
+class Places(NamedTuple):
+    """Points of pairs between faces, in the order of their own slots.
+
+    `order` (k,), the slot of the geometry that each slot is now; `at` (p, m, 6), in the frames of
+    a and of b, NaN without a contact; `leaps` (k,), which slots are now at another point.
+    """
+
+    order: Array
+    at: Array
+    leaps: Array
+
+
+@final
+class SlotPlaces:
+    """The points of slots between faces along a motion.
+
+    **Arguments:** `contacts`; `k`, how many slots there are.
+    **Attributes:** `slots` (p, m), the slots of each pair, −1 for none.
+    """
+
+    def __init__(self, contacts: Contacts, k: int) -> None:
+        pairs = [pair for pair in contacts.pairs if points_change(pair)]
+        most = max(pair.slots for pair in pairs)
+        self.slots = np.full((len(pairs), most), -1)
+        for row, pair in zip(self.slots, pairs, strict=True):
+            row[: pair.slots] = pair.first + np.arange(pair.slots)
+        self._bodies = len(contacts.bodies)
+        place = {body: i for i, body in enumerate(contacts.bodies)} | {WORLD: self._bodies}
+        self._hosts = np.array([[place[p.body_a], place[p.body_b]] for p in pairs])
+        radii = [min(_radius(p.a.shape), _radius(p.b.shape)) for p in pairs]
+        self._far = _FAR * np.array(radii)
+        self._k, self._same = k, np.arange(k)
+        last = np.argmax(self.slots, axis=1)[:, None] == np.arange(most)
+        self._apart = np.where(last[:, :, None] != last[:, None, :], np.inf, 0.0)
+        self._before = np.full((*self.slots.shape, 6), np.nan)
+
+    def now(self, gap: Array, points: Array, poses: Array) -> Places:
+        """Where all slots are, from those of the geometry at a configuration.
+
+        **Arguments:** `gap` (k,), m; `points` (k, 2, 3), x_a and x_b, world axes; `poses`
+        (bodies, 4, 4), those of contacts first. **Cost:** p m² distances of p pairs; more only for
+        pairs with points between them.
+        """
+        X = np.concatenate([poses[: self._bodies], np.eye(4)[None]])[self._hosts]  # (p, 2, 4, 4)
+        d = points[self.slots] - X[:, None, :, :3, 3]
+        local = np.einsum("pshi,phij->pshj", d, X[:, :, :3, :3])
+        at = local.reshape(*self.slots.shape, 6)
+        there = (self.slots >= 0) & (gap[self.slots] < _THERE)
+        at[~there] = np.nan
+        order, leaps = self._same, np.zeros(self._k, bool)
+        known = there.any(axis=1) & np.isfinite(self._before[..., 0]).any(axis=1)
+        if not known.any():
+            return Places(order, at, leaps)
+        moved = self._before[:, :, None] - at[:, None]
+        squares = np.minimum(np.sum(moved[..., :3] ** 2, -1), np.sum(moved[..., 3:] ** 2, -1))
+        distance = np.where(np.isnan(squares), np.inf, np.sqrt(squares) + self._apart)
+        order = order.copy()
+        for p in np.flatnonzero(known):
+            mine = self.slots[p][self.slots[p] >= 0]
+            found, far = _matched(distance[p, : len(mine), : len(mine)])
+            order[mine] = mine[found]
+            leaps[mine] = (far > self._far[p]) & np.isfinite(self._before[p, : len(mine), 0])
+            at[p, : len(mine)] = at[p, found]
+        return Places(order, at, leaps)
+
+    def follow(self, places: Places) -> None:
+        """These are the places from which slots go on."""
+        self._before = places.at
+
+
+def points_change(pair: ContactPair) -> bool:
+    """Whether the slots of a pair may change their points: those between faces and edges."""
+    return pair.slots > 1 and pair.b.shape.kind not in ("Plane", "HeightField")
+
+
+def _radius(shape: Any) -> float:
+    return float(bounding_ball(shape)[3])
+
+
+def _matched(distance: Array) -> tuple[Array, Array]:
+    """For each slot before, the one that is nearest now, each once, and how far it is.
+
+    The nearest two belong together, then of the others the nearest two, and so on; what has no
+    partner keeps its number where it can.
+    """
+    n = len(distance)
+    found, far = np.full(n, -1), np.full(n, np.inf)
+    left = distance.copy()
+    for _ in range(n):
+        i, j = divmod(int(left.argmin()), n)
+        if left[i, j] == np.inf:
+            break
+        found[i], far[i] = j, left[i, j]
+        left[i], left[:, j] = np.inf, np.inf
+    free = [j for j in range(n) if j not in found]
+    for i in np.flatnonzero(found < 0):
+        found[i] = i if i in free else free[0]
+        free.remove(found[i])
+    return found, far
