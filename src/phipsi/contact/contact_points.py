@@ -190,7 +190,8 @@ class _Function:
         contacts = self._contacts
         names = [contacts.model.body_names[i] for i in contacts.bodies]
         poses = compile(frame_pose, contacts.model, points=names)
-        slots = slot_geometry(contacts, Traced(ops.given("X", (len(names), 4, 4))), self._within)
+        X, every = ops.given("X", (len(names), 4, 4)), len(contacts.pairs) >= _MANY
+        slots = slot_geometry(contacts, Traced(X), self._within, every)
         found = slots if self._result is ContactPoints else _nearest(contacts, slots)
         self._nodes = [as_node(x) for x in found]
         native = None

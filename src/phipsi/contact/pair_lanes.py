@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.backends.native.lane_function import LaneFunction, graph_function
-from phipsi.contact.geometry.slots import LONG, NOWHERE, numbers_of, one_graph, pair_graph
+from phipsi.contact.geometry.slots import NOWHERE, may_be_far, numbers_of, one_graph, pair_graph
 from phipsi.laws import law_operations as ops
 from phipsi.laws.graph import Node
 from phipsi.laws.trace import Traced
@@ -38,8 +38,8 @@ class PairLanes:
     """Gaps, normals and points of all slots of `Contacts` from poses of bodies.
 
     **Arguments:** `contacts`; `within` (m), leave out pairs whose bounding balls are farther apart,
-    which a grid of cells finds: their slots have no contact; `nearest`, of every pair the slot with
-    the smallest gap in place of all its slots.
+    which a grid of cells finds: their slots have no contact, as in `slot_geometry` with `every`;
+    `nearest`, of every pair the slot with the smallest gap in place of all its slots.
     """
 
     def __init__(self, contacts: Contacts, within: float | None, nearest: bool) -> None:
@@ -118,16 +118,13 @@ class _Group:
         within: Any,
     ) -> None:
         one, shapes = pairs[0], contacts.shapes
-        both = one.a.shape, one.b.shape
         self.first, self.count, self.slot, self.slots = first, len(pairs), one.first, one.slots
-        is_long = (both[0].kind, both[1].kind) in LONG
-        is_alone = len(pairs) == 1 and (within is None or not is_long)  # as in slot_geometry
-        self.is_wide = is_alone or any(isinstance(x, Plane | HeightField) for x in both)
+        self._within = within if may_be_far(pairs, True) else None
+        self.is_wide = self._within is None
         self._moves = one.body_a != WORLD, one.body_b != WORLD
-        self._within = None if self.is_wide else within
         self._rows = None
         cached = contacts.model.cached
-        if is_alone:
+        if len(pairs) == 1 and self.is_wide:  # as in slot_geometry
             key: Any = (PairLanes, one.a, one.b, one.slots)
             self._code = cached(key, lambda: _code(one_graph(one), self._moves, 0, False))
             return

@@ -23,7 +23,7 @@ from phipsi.laws.calls import call
 from phipsi.laws.graph import Array, Node
 from phipsi.laws.trace import Traced, as_node
 from phipsi.model.contact_pairs import ContactPair, Contacts
-from phipsi.model.shapes import BodyShape, ConvexMesh, Plane, Shape, bounding_ball
+from phipsi.model.shapes import BodyShape, ConvexMesh, HeightField, Plane, Shape, bounding_ball
 from phipsi.model.tree import WORLD
 
 # For every pair of kinds of model/contact_pairs.py, the formula of its slots.
@@ -74,26 +74,36 @@ class Slots(NamedTuple):
     x_b: Any
 
 
-def slot_geometry(contacts: Contacts, X: Any, within: float | None = None) -> Slots:
+def slot_geometry(
+    contacts: Contacts, X: Any, within: float | None = None, every: bool = False
+) -> Slots:
     """Gaps, normals and points of the slots at one configuration.
 
     **Arguments:** `X` (len(contacts.bodies), 4, 4), poses of these bodies in the world, as an array
     or traced; `within` (m), leave out pairs whose bounding balls are farther apart, if their
-    formula takes long: their slots have no contact. **Returns:** `Slots` of the same kind. The
-    normal points from b to a, the gap is normal · (x_a − x_b); `INACTIVE` for a slot without a
-    contact.
+    formula takes long, and with `every` of all kinds but planes, height fields and pairs that are
+    the only ones of their kinds: their slots have no contact. **Returns:** `Slots` of the same
+    kind. The normal points from b to a, the gap is normal · (x_a − x_b); `INACTIVE` for a slot
+    without a contact.
     """
     place = {body: i for i, body in enumerate(contacts.bodies)}
     parts: list[Slots] = []
     for _, group in groupby(contacts.pairs, lambda pair: pair.group):
         pairs = list(group)
-        kinds = pairs[0].a.shape.kind, pairs[0].b.shape.kind
-        limit = within if kinds in LONG else None
+        limit = within if may_be_far(pairs, every) else None
         if isinstance(X, Traced) and (len(pairs) > 1 or limit is not None):
             parts.append(_many(pairs, place, X, limit))
         else:
             parts += [_one(pair, place, X) for pair in pairs]
     return Slots(*(np.concatenate(values) for values in zip(*parts, strict=True)))
+
+
+def may_be_far(pairs: Sequence[ContactPair], every: bool) -> bool:
+    """Whether pairs of a group are left out where they are far, see `slot_geometry`."""
+    a, b = pairs[0].a.shape, pairs[0].b.shape
+    if (a.kind, b.kind) in LONG:
+        return True
+    return every and len(pairs) > 1 and not isinstance(b, Plane | HeightField)
 
 
 def _formula(pair: ContactPair) -> Formula:
