@@ -11,6 +11,8 @@ from numpy.testing import assert_allclose
 import phipsi as pp
 from phipsi.errors import SimulationError
 
+pytestmark = pytest.mark.usefixtures("machine_code")
+
 BRICK, TABLE = (0.2, 0.3, 0.1), (2.0, 2.0, 0.2)
 TURN = (np.cos(np.pi / 4), np.sin(np.pi / 4), 0, 0)  # an axis along −y
 
@@ -50,7 +52,9 @@ def same(one: Any, other: Any, tolerance: float) -> None:
 
 @pytest.fixture(scope="module")
 def brick_on_a_plane() -> Any:
-    return run(pp.shapes.Box(BRICK), None, *FALLS)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PHIPSI_BACKEND", "native")  # before machine_code, which is of each test
+        return run(pp.shapes.Box(BRICK), None, *FALLS)
 
 
 FALLS = [1, 0, 0, 0, 0, 0, 0.06], [0, 0, 0, 0.5, 0.2, 0], 0.25

@@ -10,9 +10,10 @@ from phipsi.backends.backend import SweepProgram, backend_of
 from phipsi.backends.program import Program
 from phipsi.model.points import point_set
 from phipsi.sweeps import plans as planning
-from phipsi.sweeps.costs import PROCESSORS, STANDARD, Processor, Work, least_work, work_of
+from phipsi.sweeps.costs import PROCESSORS, STANDARD, LeastWork, Processor, Work, work_of
 from phipsi.sweeps.plans import CHOICES, Plan, plans_of
 from phipsi.sweeps.request import Request
+from phipsi.sweeps.schedule import reachable
 
 EXPRESSIONS = [
     "mass_matrix",
@@ -105,7 +106,7 @@ def test_what_is_given_up_costs_more(monkeypatch: pytest.MonkeyPatch):
     model = MODELS["quadruped"]
     request = Request.make(SEVERAL, "dense", None, False, (), "full", point_set(model, (), None))
     few = plans_of(request, model, pairs="symmetric", processor=STANDARD)
-    monkeypatch.setattr(planning, "least_work", lambda fields, model: Work())
+    monkeypatch.setattr(LeastWork, "add", lambda self, fields: Work())
     every = plans_of(request, model, pairs="symmetric", processor=STANDARD)
     names = {plan.name for plan in few}
     assert names < {plan.name for plan in every}
@@ -118,7 +119,12 @@ def test_the_least_work_is_less_than_that_of_the_schedule(text: str):
     for model in MODELS.values():
         for mode in ("apply",) if pp.parse(text).is_vector else ("apply", "dense"):
             for plan in found_plans(text, model, mode)[1]:
-                least = least_work(plan.lowered.fields, model)
+                fields = plan.lowered.fields
+                least = LeastWork(model).add(fields)
+                by_parts = LeastWork(model)
+                for x in sorted(reachable(fields), key=lambda x: x.number):
+                    by_parts.add([x])
+                assert by_parts.add(fields) == least
                 assert least.flops == plan.work.flops and least.visits > 0
                 assert all(a <= b for a, b in zip(least, plan.work, strict=True))
 

@@ -11,12 +11,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass
+from operator import add
 from typing import NamedTuple
 
 from phipsi.model.model import Model
-from phipsi.sweeps.ir import Domain, Field, Reads, Step, StepKind
+from phipsi.sweeps.ir import Domain, Field, Reads, Step, StepKind, dependencies
 from phipsi.sweeps.operations import entries, flops
-from phipsi.sweeps.schedule import reachable, runs_in
+from phipsi.sweeps.schedule import runs_in
 
 
 class Work(NamedTuple):
@@ -108,17 +109,39 @@ def work_of(steps: Sequence[Step], model: Model) -> Work:
     return Work(*map(sum, amounts)) if steps else Work()
 
 
-def least_work(fields: Sequence[Field], model: Model) -> Work:
-    """Work that every schedule of the fields takes: each once, and one loop of each kind."""
-    loops: dict[Domain, list[Field]] = {}
-    for x in reachable(fields):
-        loops.setdefault(runs_in(x), []).append(x)
-    kinds = {Domain.PATH: StepKind.PATH, Domain.PAIR: StepKind.PAIRS}
-    steps = [
-        Step(kinds.get(domain, StepKind.MEMORYLESS), domain, found, frozenset(found))
-        for domain, found in loops.items()
-    ]
-    return work_of(steps, model)
+class LeastWork:
+    """Work that every schedule of some fields takes: each once, and one loop of each kind.
+
+    Fields are added as they are lowered; each is looked at once, however often it is needed.
+    """
+
+    def __init__(self, model: Model) -> None:
+        self._sizes = _Sizes(model)
+        self._seen: set[Field] = set()
+        self._domains: set[Domain] = set()
+        self._total = Work()
+
+    def add(self, fields: Sequence[Field]) -> Work:
+        """The least work of these fields, all that were added before, and all that they need."""
+        found: dict[Domain, list[Field]] = {}
+        stack = list(fields)
+        while stack:
+            x = stack.pop()
+            if x not in self._seen:
+                self._seen.add(x)
+                found.setdefault(runs_in(x), []).append(x)
+                stack.extend(dependencies(x))
+        for domain, new in found.items():
+            kind = _LOOPS.get(domain, StepKind.MEMORYLESS)
+            work = _step_work(Step(kind, domain, new, frozenset(new)), self._sizes)
+            if domain in self._domains:  # the loop itself is counted, and nothing of it is kept
+                work = work._replace(words=0, visits=0)
+            self._domains.add(domain)
+            self._total = Work(*map(add, self._total, work))
+        return self._total
+
+
+_LOOPS = {Domain.PATH: StepKind.PATH, Domain.PAIR: StepKind.PAIRS}
 
 
 def _step_work(step: Step, sizes: _Sizes) -> Work:

@@ -26,7 +26,7 @@ from phipsi.expressions.node import Expr
 from phipsi.model.model import Model
 from phipsi.rewrite.identity import Identity
 from phipsi.rewrite.rewriter import USUAL, FinalForm, Rewriting
-from phipsi.sweeps.costs import PROCESSORS, PlanCost, Work, least_work, work_of
+from phipsi.sweeps.costs import PROCESSORS, LeastWork, PlanCost, Work, work_of
 from phipsi.sweeps.ir import Field, Step
 from phipsi.sweeps.legality import check_steps
 from phipsi.sweeps.request import (
@@ -151,10 +151,10 @@ def _plan(
     if key in seen:
         return None
     seen.add(key)
-    times = PROCESSORS[processor]
+    times, least = PROCESSORS[processor], LeastWork(model)
 
     def watch(fields: list[Field]) -> None:
-        if most < inf and times.nanoseconds(least_work(fields, model)) > most:
+        if most < inf and times.nanoseconds(least.add(fields)) > most:
             raise _TooExpensive
 
     lowered, steps = _steps_of(request, rewriting.expressions, model, pairs, choice.grams, watch)
