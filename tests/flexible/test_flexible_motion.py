@@ -113,6 +113,8 @@ def test_stiff_modes_at_ordinary_steps():
     assert np.ptp(found) < 1e-3 * found[0]
     with pytest.raises(pp.errors.SimulationError):
         pp.rollout(model, model.neutral(), v0, v0 * 0, 1e-2, 100, integrator="semi_implicit")
+    with pytest.raises(pp.errors.SimulationError, match="Try integrator='linearly_implicit' for"):
+        pp.simulate(model, model.neutral(), v0, 1.0, integrator="semi_implicit", dt=1e-2)
 
 
 def test_a_linearly_implicit_step_is_its_formula():

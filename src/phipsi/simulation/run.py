@@ -573,6 +573,8 @@ class _Run:
         """What may help a run that diverged, beside what it uses already."""
         stiff = "" if self.method.name == "radau" else "integrator='radau' for stiff forces"
         if not self.method.is_adaptive:
+            if any(self.equations.model.modes) and not (self.method.bends or self.method.touches):
+                stiff = "integrator='linearly_implicit' for stiff modes"
             return f"Try {stiff}, or a smaller dt."
         steps = "integrator='time_stepping', dt=1e-3 for many contacts"
         ways = [x for x in (stiff, steps if self.equations.contacts is not None else "") if x]
