@@ -15,8 +15,8 @@ pytestmark = pytest.mark.usefixtures("machine_code")
 G, MU, SIZE = 9.81, 0.5, (0.2, 0.2, 0.1)
 
 
-def make(friction: float = MU) -> pp.System:
-    builder = pp.ModelBuilder()
+def make(friction: float = MU, tilt: float = 0.0) -> pp.System:
+    builder = pp.ModelBuilder(gravity=(G * np.sin(tilt), 0, -G * np.cos(tilt)))
     builder.add_body("box", joint=pp.joints.Free(), inertia=pp.SpatialInertia.box(SIZE, mass=1.0))
     builder.add_shape("box", "box", pp.shapes.Box(SIZE))
     model = builder.build()
@@ -81,6 +81,42 @@ def test_a_thrown_box_comes_to_rest() -> None:
     assert off[1] < 5e-4 and off[1] < 0.5 * off[0]
 
 
+@pytest.mark.parametrize(("tilt", "ends"), [(0.3, " sticks"), (0.6, " slips")])
+def test_a_block_that_begins_at_a_slope_slips_before_it_is_carried(tilt: float, ends: str) -> None:
+    """It touches with no force yet, which holds nothing, whatever the slope."""
+    system = make(tilt=tilt)
+    run = pp.simulate(system, [1, 0, 0, 0, 0, 0, 0.05], np.zeros(6), 0.05)
+    assert named(run, " slips") == [0.0]
+    assert run.events[-1].name.endswith(ends)
+    slides = run.t <= run.events[-1].t if ends == " sticks" else run.t >= 0
+    pose = pp.poses(system.model, run.q)[:, 0, :3, :3]
+    v = np.einsum("tij,tj->ti", pose, run.v[:, 3:])
+    carried = G * np.cos(tilt) * run.t + v[:, 2]  # ∫ f_n/m dt
+    momentum = v[:, 0] - G * np.sin(tilt) * run.t + MU * carried
+    assert np.count_nonzero(slides) > 3 and np.abs(momentum[slides]).max() < 1e-9
+    proof: Any = run.contacts.certificate
+    assert abs(proof.balance) < 1e-9 and proof.outside < 1e-9
+
+
+def test_a_ball_that_lands_rolling_rolls_on() -> None:
+    """As it sinks in, its lever becomes shorter, and no force holds it at first: it slips a bit."""
+    builder = pp.ModelBuilder()
+    inertia = pp.SpatialInertia.sphere(0.1, mass=1.0)
+    builder.add_body("ball", joint=pp.joints.Free(), inertia=inertia)
+    builder.add_shape("ball", "ball", pp.shapes.Sphere(0.1))
+    model = builder.build()
+    material = pp.Material(MU, stiffness=1e4, hunt_crossley=0.5)
+    system = pp.System(model, contacts=pp.Contacts(model, ground=True, material=material))
+    run = pp.simulate(system, [1, 0, 0, 0, 0, 0, 0.1001], [0, 5.0, 0, 0.5, 0, 0], 0.02)
+    assert [e.name.split()[-1] for e in run.events] == ["slips", "sticks"]
+    pose = pp.poses(model, run.q)[:, 0, :3, :3]
+    v = np.einsum("tij,tj->ti", pose, run.v[:, 3:])
+    rolls = run.t > run.events[1].t
+    assert rolls.any() and np.abs(v[:, 0] - run.q[:, 6] * run.v[:, 1])[rolls].max() < 1e-9
+    proof: Any = run.contacts.certificate
+    assert abs(proof.balance) < 1e-9 and proof.outside < 1e-9
+
+
 def test_dissipation_begins_where_bodies_touch() -> None:
     """A surface that is approached at 2 m/s does not push from d v/k = 6 mm away."""
     q = np.array([1, 0, 0, 0, 0, 0, 0.05])
@@ -126,6 +162,14 @@ def test_the_forces_farthest_inside() -> None:
         (y,) = farthest_inside(bound, force, np.zeros((2, 1)), by_force)
         slack = bound - np.abs(force[:, 0] + [y, -y])
         assert slack == pytest.approx(np.full(2, (bound.sum() - pull) / 2), abs=1e-10)
+
+
+def test_forces_of_a_jam_stay_of_their_size() -> None:
+    """The more it is pressed, the better it holds: no slack is the largest."""
+    bound, force, by_force = np.ones(2), np.full((2, 1), 2.0), np.full((2, 1, 1), 0.1)
+    (y,) = farthest_inside(bound, force, np.ones((2, 1)), by_force)
+    slack = bound + y - np.abs(force[:, 0] + 0.1 * y)
+    assert (slack >= 2.0).all() and y < 100
 
 
 def test_the_forces_farthest_inside_cannot_be_better() -> None:

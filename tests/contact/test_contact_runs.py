@@ -17,6 +17,7 @@ from phipsi.contact.geometry import slots
 from phipsi.errors import InputError
 from phipsi.laws.circuit import JointRows
 from phipsi.motion import contact_steps, step_rows
+from phipsi.simulation import contact_runs
 
 BALL = pp.shapes.Sphere(0.1)
 
@@ -575,3 +576,42 @@ def test_contacts_without_a_pair_are_rejected():
     system = pp.System(model, contacts=pp.Contacts(model))
     with pytest.raises(InputError, match="no pair of shapes that may touch"):
         pp.Simulator(system, integrator="time_stepping")
+
+
+def test_modes_of_a_run_are_those_of_its_steps():
+    """All steps together, and one by one from the definition: on a cone's bound a slot slips."""
+    kinds = [{"friction": 0.5}, {"friction": 0.0}, {"friction": 0.5, "torsion": 0.01}]
+    kinds += [
+        {"friction": 0.4, "torsion": 0.01, "rolling": 0.02},
+        {"friction": 0.4, "rolling": 0.02},
+    ]
+    builder = pp.ModelBuilder()
+    for i, more in enumerate(kinds):
+        builder.add_body(f"b{i}", joint=pp.joints.Free(), inertia=pp.SpatialInertia(mass=1.0))
+        builder.add_shape(f"b{i}", f"b{i}", BALL, material=pp.Material(**more))
+    floor = pp.Material(friction=1.0, torsion=0.02, rolling=0.03)
+    model = builder.build()
+    pairs = [(f"b{i}", "ground") for i in range(len(kinds))]
+    contacts = pp.Contacts(model, pairs=pairs, ground=True, combine="minimum", material=floor)
+    rng = np.random.default_rng(0)
+    q, k = model.random_configuration(rng, 60), contacts.n_slots
+    impulses = rng.normal(size=(60, k, 6)) * [0.01, 0.01, 0.01, 0.3, 0.3, 1.0]
+    impulses[..., 5] += 1.0
+    impulses[rng.random((60, k)) < 0.3] = 0.0
+    impulses[::7] = 0.0
+    wanted = np.zeros((60, k), dtype=int)
+    for i, step in enumerate(impulses):
+        for j, (pair, (mx, my, mz, fx, fy, fz)) in enumerate(
+            zip(contacts.pairs, step, strict=True)
+        ):
+            m = pair.material
+            terms = [(m.friction, fx), (m.friction, fy), (m.torsion, mz)]
+            slide = sum((x / c) ** 2 for c, x in terms if c > 0) ** 0.5
+            roll = np.hypot(mx, my) / m.rolling if m.rolling else 0.0
+            bound = (1 - 1e-6) * fz
+            slips = m.friction == 0 or slide >= bound or roll >= bound
+            wanted[i, j] = 0 if fz <= 0 else 1 if slips else 2
+    found = contact_runs._modes(contacts, q, impulses)
+    assert_array_equal(found, wanted)
+    assert min(np.bincount(wanted.ravel())) > 20
+    assert_array_equal(contact_runs._modes(contacts, q, 0 * impulses), 0)

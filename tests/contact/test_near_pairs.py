@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from itertools import combinations
 from typing import Any
 
@@ -9,8 +10,11 @@ import numpy as np
 import pytest
 
 import phipsi as pp
+from phipsi.contact.contact_rows import RowPlan
+from phipsi.laws.circuit import JointRows
 from phipsi.model import near_shapes
 from phipsi.model.shapes import bounding_ball
+from phipsi.motion import contact_steps
 
 SHAPES = (
     pp.shapes.Sphere(0.1), pp.shapes.Sphere(0.004), pp.shapes.Capsule(0.05, 0.3),
@@ -116,3 +120,16 @@ def test_what_is_wrong_with_near() -> None:
     for options, message in cases:
         with pytest.raises(pp.errors.PhipsiError, match=message):
             pp.Contacts(model, **options)
+
+
+def test_steps_with_too_many_rows_name_near(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = scene(np.random.default_rng(0), 3)[0]
+    contacts = pp.Contacts(model, pairs=[("s0", "wall"), ("s1", "wall")])
+    plan = RowPlan(model, contacts, JointRows())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        contact_steps._suggest_near(plan)
+    monkeypatch.setattr(contact_steps, "_MANY_ROWS", 2)
+    message = rf"{plan.layout.n_rows} rows for 2 pairs[^$]*near=pp.poses\(model, q\)"
+    with pytest.warns(pp.errors.PhipsiWarning, match=message):
+        contact_steps._suggest_near(plan)

@@ -39,7 +39,7 @@ def arm() -> pp.Model:
 @pytest.fixture(scope="module")
 def programs(arm: pp.Model) -> dict[str, pp.Program]:
     """All functions with names, one with several results and one with what is given."""
-    what = [f"{n}:tip+link2" if NAMED[n].points else n for n in NAMED]
+    what = [f"{n}:tip+link2" if NAMED[n].points else n for n in NAMED] + ["poses:tip+link2"]
     out = programs_named(arm, what, backend="native")
     out["several"] = pp.compile([ops.V, ops.logdet(ops.mass_matrix)], arm, backend="native")
     form = NAMED["forward_dynamics"].expression
@@ -362,6 +362,10 @@ def test_functions_of_a_mechanism_by_name(arm, tmp_path):
     assert [f.name for f in found.functions] == ["arm_forward_dynamics", "arm_inverse_dynamics"]
     found = pp.export(arm, tmp_path / "a", what=["jacobian:tip"], target="cortex-m7")
     assert [f.name for f in found.functions] == ["robot_jacobian_tip"]
+    whole = programs_named(arm, "poses,poses:tip")
+    q = np.array([0.3, -0.4, 0.5])
+    assert_array_equal(whole["poses"](q), pp.poses(arm, q))
+    assert_array_equal(whole["poses_tip"](q), pp.poses(arm, q, ["tip"]))
     system = four_bar()
     found = pp.export(system, tmp_path / "a", target="cortex-m7")
     assert [f.name for f in found.functions] == ["robot_forward_dynamics"]
@@ -418,6 +422,8 @@ def test_bad_programs(programs, arm, tmp_path):
         programs_named(arm, ["forward_dynamic"])
     with pytest.raises(InputError, match="write  jacobian:link3"):
         programs_named(arm, ["jacobian"])
+    with pytest.raises(InputError, match=r"'frame_poses' to export: .* Did you mean 'poses'\?"):
+        programs_named(arm, ["frame_poses:tip"])
     assert not os.listdir(tmp_path)
 
 

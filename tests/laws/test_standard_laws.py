@@ -110,6 +110,8 @@ def test_low_pass():
         (lambda: motor("joint1", 0.0, efficiency=1.2), "above 1"),
         (lambda: low_pass(1.0, 0.0), "time_constant=0.0 must be positive"),
         (lambda: pid("joint1", "tip", 1.0), "not a number"),
+        (lambda: pid(3, 0.0, 1.0), "joints=3 is not a name or names"),  # type: ignore[arg-type]
+        (lambda: motor(3, 0.0), "joints=3 is not a name or names"),  # type: ignore[arg-type]
     ],
 )
 def test_bad_numbers(make, text):

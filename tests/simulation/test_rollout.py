@@ -199,7 +199,7 @@ def test_a_model_without_freedom_stays_where_it_is():
         ({"v0": [[0, 0], [0, np.nan]]}, "v0 is nan at joint 'joint2' (element [1] of the batch)"),
         ({"tau": [np.inf, 0]}, "tau is inf at joint"),
         ({"tau": np.zeros((5, 6, 2))}, "(steps, nv) = (3, 2)"),
-        ({"tau": "full"}, "tau holds <U4, not numbers"),
+        ({"tau": "full"}, "tau holds the text 'full', not numbers"),
         ({"v0": np.zeros((5, 2))}, "do not broadcast"),
         ({"tau": np.zeros((3, 2)), "q0": np.zeros((3, 2))}, "which can mean 3 steps or a batch"),
         ({"steps": 10**18}, "4 trajectories are kept, 1.3e+20 bytes in all"),

@@ -284,16 +284,17 @@ def test_files_stay_short():
     assert not found, f"split what is longer than {MAX_LINES} lines:\n" + "\n".join(found)
 
 
-def _names_you_may_know() -> list[tuple[str, list[str]]]:
-    """Every name of Pinocchio in docs/migration/pinocchio.md with what stands beside it."""
-    text = (ROOT.parents[1] / "docs" / "migration" / "pinocchio.md").read_text(encoding="utf-8")
+def _names_you_may_know(library: str) -> list[tuple[str, list[str]]]:
+    """Every name of a library in its page docs/migration with what stands beside it."""
+    page = ROOT.parents[1] / "docs" / "migration" / f"{library}.md"
+    text = page.read_text(encoding="utf-8")
     table = text.partition("\n## Names\n")[2].partition("\n## ")[0]
     rows = [line.split("|")[1:3] for line in table.splitlines() if line.startswith("| `")]
     return [(name, re.findall(r"`([\w.]+)`", ours)) for theirs, ours in rows
             for name in re.findall(r"`(\w+)`", theirs)]  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "ours"), _names_you_may_know())
+@pytest.mark.parametrize(("name", "ours"), _names_you_may_know("pinocchio"))
 def test_names_of_pinocchio_answer_with_the_name_here(name: str, ours: list[str]):
     with pytest.raises(AttributeError) as info:
         getattr(phipsi, name)
@@ -312,6 +313,9 @@ def test_names_of_other_libraries_exist_here():
             assert operator.attrgetter(x.removeprefix("model."))(where), (theirs, x)
         for name in theirs.split():
             assert not hasattr(phipsi, name)
+    listed = [name for name, _ in _names_you_may_know("mujoco")]
+    assert "mj_geomDistance" in listed
+    assert not [name for name in listed if not other_names.name_here(name)]
     with pytest.raises(AttributeError, match=r"pp\.simulate and pp\.rollout are here .* mj_step$"):
         phipsi.mj_step  # noqa: B018
     with pytest.raises(AttributeError, match="there is no data object"):

@@ -195,6 +195,11 @@ def test_long_texts_are_read_in_linear_time():
         (lambda: np.ones(6) @ H, r"pp\.compile\(expr, model\)\(q, x\)"),
         (lambda: H @ 2, "cannot be multiplied by int"),
         (lambda: H @ [1, 2], "cannot be multiplied by list"),
+        (
+            lambda: H @ pp.mass_matrix,
+            "by function: mass_matrix is a function of a model",
+        ),
+        (lambda: tau + pp.mass_matrix, "cannot add function to an operator: mass_matrix is a func"),
         (lambda: H * phi, "write X @ Y"),
         (lambda: phi / psi, "write X @ Y"),
         (lambda: 10**400 * phi, "not a finite real number"),

@@ -230,7 +230,7 @@ def _variable(wrt: str, expr: Expr) -> Space:
 
 def _check_expression(expr: Expr, function: str) -> None:
     if not isinstance(cast(object, expr), Expr):
-        advice = "; read it with pp.parse" if isinstance(expr, str) else ""
+        advice = "; read it with pp.parse" if isinstance(expr, str) else check.advice(expr)
         raise InputError(
             f"{expr!r} is not an operator expression, and {function} differentiates those{advice}"
         )

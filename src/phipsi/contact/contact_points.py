@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import groupby
 from typing import Any, NamedTuple, Unpack
@@ -15,6 +16,7 @@ from phipsi.backends.native.text.lane_arithmetic import Lane, fold_loop, i64
 from phipsi.backends.options import CallOptions, Calls
 from phipsi.compiler import compile, default_backend
 from phipsi.contact.geometry.slots import Slots, slot_geometry
+from phipsi.contact.pair_lanes import PairLanes
 from phipsi.errors import InputError
 from phipsi.laws import law_operations as ops
 from phipsi.laws.calls import listing
@@ -26,6 +28,8 @@ from phipsi.operators import frame_pose
 
 Array = NDArray[Any]
 _NOT_FINITE = 4
+_MANY, _TOO_MANY = 500, 50_000  # pairs
+_FEW = 500  # configurations, whose time by lanes is about that of compiling
 
 
 class ContactPoints(NamedTuple):
@@ -50,7 +54,8 @@ def contact_points(contacts: Any, q: ArrayLike, **options: Unpack[CallOptions]) 
     **Arguments:** `contacts`, `Contacts` or a system that has them; `q` (..., nq).
     **Returns:** `ContactPoints`, one entry per slot; `contacts.slot_names` are the names of their
     pairs. A slot without a contact has the gap 1e6 m.
-    **Cost:** one base-to-tip sweep and a formula per pair, in machine code.
+    **Cost:** one base-to-tip sweep and a formula per pair, in machine code. For many bodies choose
+    pairs with ``pp.Contacts(model, near=…)``: all pairs have a gap each, n²/2 of them.
     **Source:** theory/contact 1 and 8.
 
     >>> import phipsi as pp
@@ -98,7 +103,8 @@ def distances(
     collisions with itself. `q` (..., nq). `within` (m), leave out pairs that bounding balls show to
     be farther apart, where that saves time: their distance is 1e6 m.
     **Returns:** `Distances`, one entry per pair; `contacts.pairs` has their names.
-    **Cost:** one base-to-tip sweep and a formula per pair, in machine code.
+    **Cost:** one base-to-tip sweep and a formula per pair, in machine code; with `within` and many
+    pairs, a formula for those that a grid of cells finds near, and a number for each of the others.
     **Source:** theory/contact 8.
 
     >>> import phipsi as pp
@@ -155,28 +161,56 @@ def _nearest(contacts: Contacts, slots: Slots) -> Slots:
 
 
 class _Function:
-    """Poses of the bodies by a program, then the formulas: in machine code, or on arrays."""
+    """Poses of the bodies by a program, then the formulas: in machine code, or on arrays.
+
+    Machine code with the numbers of many pairs takes long to compile, the longer the more there
+    are. The first `_FEW` configurations of `_MANY` pairs are by lanes of pairs, which need none of
+    that and have the same bits, and so are all of `_TOO_MANY` pairs.
+    """
 
     def __init__(
         self, contacts: Contacts, within: float | None = None, result: Any = ContactPoints
     ) -> None:
-        self._result = result
+        self._result, self._contacts, self._within = result, contacts, within
+        self._is_native = default_backend() == "native"
+        count = len(contacts.pairs)
+        self._left = _FEW if count >= _MANY and self._is_native else 0
+        self._left = math.inf if self._left and count >= _TOO_MANY else self._left
+        self._fast: LaneFunction | None = None
+        self._lanes: Any = None
+        if self._left:
+            names = contacts.model.body_names
+            self._every_pose = compile(frame_pose, contacts.model, points=names)
+            self._lanes = PairLanes(contacts, within, result is Distances)
+        else:
+            self._compile()
+
+    def _compile(self) -> None:
+        """The code that holds the numbers of all pairs."""
+        contacts = self._contacts
         names = [contacts.model.body_names[i] for i in contacts.bodies]
-        self._poses = compile(frame_pose, contacts.model, points=names)
-        X = ops.given("X", (len(names), 4, 4))
-        slots = slot_geometry(contacts, Traced(X), within)
-        found = slots if result is ContactPoints else _nearest(contacts, slots)
+        poses = compile(frame_pose, contacts.model, points=names)
+        slots = slot_geometry(contacts, Traced(ops.given("X", (len(names), 4, 4))), self._within)
+        found = slots if self._result is ContactPoints else _nearest(contacts, slots)
         self._nodes = [as_node(x) for x in found]
-        self._fast = None
-        if default_backend() == "native":
+        native = None
+        if self._is_native:
             native = compile(frame_pose, contacts.model, points=names, backend="native").native
-            self._fast = None if native is None else _code(native, self._nodes)
+        self._fast = None if native is None else _code(native, self._nodes)
+        self._poses, self._lanes = poses, None
 
     def __call__(self, q: Any, options: CallOptions) -> Any:
         for name in options.keys() - CallOptions.__annotations__.keys():
             raise TypeError(
                 f"there is no argument {name!r} here; options are out, threads, on_error"
             )
+        lanes = self._lanes
+        if lanes is not None:
+            self._left -= max(1, np.size(q) // max(1, self._contacts.model.nq))
+            if self._left >= 0:
+                return self._by_lanes(lanes, q, options)
+            key = contact_points, self._contacts, self._within, self._result
+            self._contacts.model.cached(key, self._compile)
         fast = self._fast
         if fast is not None and options.get("on_error", "raise") == "raise":
             threads, out = options.get("threads", 1), options.get("out")
@@ -187,6 +221,11 @@ class _Function:
         X = calls(self._poses, q)  # explains what is wrong with q
         values = evaluate(self._nodes, {"X": X}) if fast is None else fast.ufunc(q)[:-1]
         return calls.finish(self._result(*values))
+
+    def _by_lanes(self, lanes: PairLanes, q: Any, options: CallOptions) -> Any:
+        calls = Calls(options)
+        X = calls(self._every_pose, q)
+        return calls.finish(self._result(*lanes(X, options.get("threads", 1))))
 
 
 def _code(native: Any, nodes: Sequence[Node]) -> LaneFunction:

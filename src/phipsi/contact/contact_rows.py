@@ -484,9 +484,13 @@ def row_coefficients(layout: ConeLayout, table: RowTable, materials: Any) -> Any
 
 
 def row_impulses(plan: RowPlan, normal: Any, world: Any) -> Any:
-    """Impulses of the rows of slots from [moment; force] (k, 6) in world axes."""
+    """Impulses (..., rows) of the rows of slots from [moment; force] (..., k, 6), world axes.
+
+    `normal` (..., k, 3); the axes before the slots are a batch.
+    """
     table = plan.table
-    axes = contact_axes(normal)[table.slot, table.axis]
+    flat = contact_axes(normal.reshape(-1, 3)).reshape(*normal.shape[:-1], 3, 3)
+    axes = flat[..., table.slot, table.axis, :]
     first = np.where(table.slides, 3, 0)
     places = first[:, None] + np.arange(3)
-    return np.sum(axes * world[table.slot[:, None], places], axis=1)
+    return np.sum(axes * world[..., table.slot[:, None], places], axis=-1)

@@ -35,6 +35,7 @@ ACCELERATIONS = "rad/s^2, m/s^2"
 class Named:
     """A function by name: its expression, results, and whether it needs points.
 
+    `at_points` is the expression where points are named, of a function that takes none as well.
     With `trees`, constraint forces would change it: it is for mechanisms without constraints.
     """
 
@@ -42,6 +43,7 @@ class Named:
     result: Names
     mode: str = "apply"
     points: bool = False
+    at_points: Expr | None = None
     trees: bool = False
 
 
@@ -63,12 +65,9 @@ NAMED = {
         mass_matrix.inv, ("inverse", "1/(kg m^2), 1/(kg m), 1/kg", "row by row"), "dense",
         trees=True,
     ),
-    "body_poses": Named(
-        pose, ("poses", "1, m", "4 x 4 pose of every body in the world, row by row")
-    ),
-    "frame_poses": Named(
-        frame_pose, ("poses", "1, m", "4 x 4 pose of every point in the world, row by row"),
-        points=True,
+    "poses": Named(
+        pose, ("poses", "1, m", "4 x 4 pose of every body or point in the world, row by row"),
+        at_points=frame_pose,
     ),
     "jacobian": Named(
         J, ("jacobian", "1, m", "six rows per point in world axes: angular, then linear"),
@@ -97,12 +96,12 @@ def programs_named(
             near = get_close_matches(name, NAMED, 1)
             hint = f" Did you mean {near[0]!r}?" if near else ""
             raise InputError(f"there is no function {name!r} to export: {', '.join(NAMED)}.{hint}")
-        if found.points != bool(listed):
+        if found.points != bool(listed) and found.at_points is None:
             example = f"{name}:{model.body_names[-1]}" if found.points else name
             raise InputError(f"{text!r}: write  {example}")
         points = listed.split("+") if listed else None
         _check_forces(model, name, found)
-        form = found.expression
+        form = found.at_points if found.at_points and listed else found.expression
         if form is FORWARD_DYNAMICS and model.n_rows:
             form = forward_with_rows(None, False, False)[0]
         key = identifier("_".join([name, *(points or ())]))
@@ -133,7 +132,7 @@ def name_of(program: Program) -> str:
 
 
 def _is(expressions: tuple[Expr, ...], modes: tuple[str, ...], found: Named) -> bool:
-    forms = [found.expression]
+    forms = [found.expression, *([found.at_points] if found.at_points else [])]
     if found.expression is FORWARD_DYNAMICS:
         forms.append(forward_with_rows(None, False, False)[0])
     return expressions in [(x,) for x in forms] and modes == (found.mode,)

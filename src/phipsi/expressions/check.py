@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import FunctionType
 
 from phipsi import errors
 from phipsi.expressions.kinds import Node, Op
@@ -159,6 +160,8 @@ def wrong_argument(
 
 def no_numbers(x: Node, numbers: object) -> str:
     """Text for ``x @ array``: an expression has no robot in it yet."""
+    if said := advice(numbers):
+        return f"{shown(x)} cannot be multiplied by {type(numbers).__name__}{said}"
     return (
         f"{shown(x)} is an expression, which cannot be multiplied by {type(numbers).__name__}.\n"
         "Compile it for a model, then apply the program to numbers:\n"
@@ -169,6 +172,11 @@ def no_numbers(x: Node, numbers: object) -> str:
 def advice(x: object) -> str:
     """The advice of an object that is used like an expression, but is not one."""
     said = getattr(type(x), "advice", "")
+    if isinstance(x, FunctionType) and x.__module__.startswith("phipsi."):
+        said = (
+            f"{x.__name__} is a function of a model and arrays. Expressions are made of "
+            "pp.operators, for example  pp.operators.mass_matrix.inv @ pp.operators.tau"
+        )
     return f": {said}" if said else ""
 
 
@@ -182,4 +190,6 @@ def no_scaling(s: Node, x: Node) -> str:
 
 def no_number_in_sum(x: object) -> str:
     """Text for a number that is added to an operator."""
+    if said := advice(x):
+        return f"cannot add {type(x).__name__} to an operator{said}"
     return f"cannot add the number {x!r} to an operator; write {x!r} * I for the identity"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -18,6 +18,15 @@ from phipsi.laws.numpy_functions import table
 __all__ = ["low_pass", "motor", "pid", "policy"]
 
 Joints = str | Iterable[str]
+
+
+def _names(law: str, joints: Joints) -> tuple[str, ...]:
+    if not isinstance(cast(object, joints), Iterable):
+        raise LawError(
+            f"{law}: joints={joints!r} is not a name or names of joints. If each has one "
+            "coordinate, all of them are\n    model.joint_names"
+        )
+    return (joints,) if isinstance(joints, str) else tuple(joints)
 
 
 def pid(
@@ -48,7 +57,8 @@ def pid(
     >>> pp.laws.pid("elbow", 0.5, kp=40.0, ki=10.0, kd=4.0, limit=20.0).joints
     ('elbow',)
     """
-    size = 1 if isinstance(joints, str) else len(tuple(joints))
+    joints = _names(name, joints)
+    size = len(joints)
     gains = {"target": target, "kp": kp, "ki": ki, "kd": kd}
     most = np.full(size, 1e300) if limit is None else limit
     if np.any(np.asarray(most) <= 0):
@@ -103,7 +113,8 @@ def motor(
     >>> sorted(drive.bound)
     ['command', 'efficiency', 'gear', 'time_constant']
     """
-    size = 1 if isinstance(joints, str) else len(tuple(joints))
+    joints = _names(name, joints)
+    size = len(joints)
     if (speeds is None) != (torques is None):
         raise LawError(f"{name}: a torque-speed curve needs both speeds and torques")
     for value, what in (

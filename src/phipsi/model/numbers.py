@@ -44,7 +44,8 @@ def as_numbers(name: str, value: Any) -> NDArray[Any]:
                 raise InputError(f"{name} holds {x!r}, which is not a number")
         return a
     if a.dtype.kind not in "fiuc" and a.size:
-        raise InputError(f"{name} holds {a.dtype}, not numbers")
+        held = f"the text {str(a.flat[0])[:40]!r}" if a.dtype.kind == "U" else a.dtype
+        raise InputError(f"{name} holds {held}, not numbers")
     return a.astype(np.complex128 if a.dtype.kind == "c" else np.float64, copy=False)
 
 

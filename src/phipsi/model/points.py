@@ -13,6 +13,8 @@ from phipsi.model.names import Point
 from phipsi.model.pose import Pose
 
 AXES = ("world", "body", "spatial")
+# What Pinocchio calls them, for the error of those who know its names.
+_PINOCCHIO = {"LOCAL_WORLD_ALIGNED": "world", "LOCAL": "body", "WORLD": "spatial"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +71,9 @@ ANY_POINTS = PointSet((), (), np.zeros((0, 3, 3)), np.zeros((0, 3)))
 def checked_axes(axes: str) -> str:
     """One of the three ways to give motions and forces of points."""
     if axes not in AXES:
-        raise InputError(f"axes={axes!r} is not one of {', '.join(map(repr, AXES))}")
+        theirs = _PINOCCHIO.get(str(axes).upper())
+        hint = f". Pinocchio's {str(axes).upper()} is axes={theirs!r}" if theirs else ""
+        raise InputError(f"axes={axes!r} is not one of {', '.join(map(repr, AXES))}{hint}")
     return axes
 
 

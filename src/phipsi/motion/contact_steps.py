@@ -47,7 +47,7 @@ from phipsi.contact.contact_rows import (
 )
 from phipsi.contact.delassus import masks_of
 from phipsi.contact.geometry.slots import REACH, Slots, slot_geometry
-from phipsi.errors import InputError
+from phipsi.errors import InputError, warn
 from phipsi.laws import law_operations as ops
 from phipsi.laws.calls import call
 from phipsi.laws.graph import Node
@@ -106,6 +106,7 @@ class ContactSteps:
         joints = graph.circuit.joint_rows
         self.plan = RowPlan(graph.model, graph.contacts, joints, graph.has_loops)
         self._points = [graph.model.body_names[k] for k in self.plan.bodies]
+        _suggest_near(self.plan)
         layout, bounces = self.plan.layout, bool(self.plan.stop_materials[:, RESTITUTION].any())
         if graph.contacts is not None:
             bounces |= bool((slot_materials(graph.contacts)[:, RESTITUTION] > 0).any())
@@ -282,6 +283,23 @@ def _modal_diagonals(model: Model) -> tuple[Node, Node]:
             rates = slice(at.stop - x.modes, at.stop)
             out[:, rates] = np.abs([x.damping, x.stiffness]).sum(axis=2)
     return ops.constant(out[0]), ops.constant(out[1])
+
+
+_MANY_ROWS = 5000
+"""Rows of a step whose admittance, 8 n² bytes, is no longer small."""
+
+
+def _suggest_near(plan: RowPlan) -> None:
+    """Warn where the pairs of a system are too many for the steps, and say what runs instead."""
+    n = plan.layout.n_rows
+    if plan.contacts is None or n <= _MANY_ROWS:
+        return
+    warn(
+        f"steps have {n:,} rows for {len(plan.contacts.pairs):,} pairs that may touch, and store "
+        f"the admittance of all rows with each other: {8e-9 * n * n:.2g} GB, and code that takes "
+        "long to compile. Take the pairs that are near at the start:\n"
+        "    pp.Contacts(model, near=pp.poses(model, q), within=0.1)"
+    )
 
 
 def largest_residual(plan: RowPlan, problem: Sequence[Array]) -> tuple[str, float]:

@@ -302,7 +302,7 @@ def _space(name: str, space: str | Space) -> Space:
     if isinstance(space, Space):
         return space
     if not isinstance(cast(object, space), str) or space.strip() not in SPACES:
-        word = space if isinstance(cast(object, space), str) else repr(space)
+        word = space.strip() if isinstance(cast(object, space), str) else repr(space)
         raise SpaceError(f"{name}: {word!r} is not a space. {did_you_mean(str(word), SPACES)}")
     return SPACES[space.strip()]
 

@@ -375,6 +375,10 @@ class ContactModes:
         begins = (np.abs(push) <= least) & ((u < -AT_REST) | ((np.abs(u) <= AT_REST) & (a < 0)))
         return self.at.soft & (state.gap <= _SUNK) & ((push > least) | begins)
 
+    def _light(self, push: Array) -> Array:
+        """The slots (k,) that give, and carry nothing yet."""
+        return self.at.soft & (push <= self.at.materials[:, STIFFNESS] * _SUNK)
+
     def grazes(self, state: RowState) -> Array:
         """The open slots (k,) that go down, and will turn before they are in a body.
 
@@ -525,23 +529,28 @@ class ContactModes:
         closed = pressed | (firm & (normal * own[self.normals] > _LIGHT * size))
         ratio, active = at.ratio(force), at.active(closed)
         full = (ratio > 0) & (ratio >= (1.0 - _MARGIN) * at.bounds(normal, state.bounds))
-        begins, slips = active & full & ~slides, active & (slides | full)
-        direction = np.where(slides[:, None], e, 0.0)
-        if begins.any():  # in the direction of its acceleration, against the force
-            c = np.where(at.coefficients > 0, at.coefficients, 1.0)
-            pull = np.where(at.group >= 0, -force / c, 0.0)
-            against = at.members @ (basis * pull[:, None])
-            length = np.sqrt(np.sum(against * against, axis=1))
-            unit = against / np.where(length > 0, length, 1.0)[:, None]
-            direction[begins] = unit[begins]
         self.forces = force
         total = free + self.motion.pushed(q, state, C, force[rows])
-        state = self.state(q, v, total)
+        after = self.state(q, v, total)
+        change = after.straight + after.turning
+        # against the force; where what gives carries nothing yet, along the acceleration
+        c = np.where(at.coefficients > 0, at.coefficients, 1.0)
+        pull = np.where(at.group >= 0, -force / c, 0.0)
+        toward = at.members @ (basis * pull[:, None])
+        if at.soft.any():
+            light = at.has_head & self._light(normal)[at.head]
+            along = at.members @ (basis * (at.coefficients * change)[:, None])
+            toward[light] = along[light]
+            full[light] = (np.sqrt(np.sum(along * along, axis=1)) > _LIGHT * at.size * size)[light]
+        begins, slips = active & full & ~slides, active & (slides | full)
+        length = np.sqrt(np.sum(toward * toward, axis=1))
+        unit = toward / np.where(length > 0, length, 1.0)[:, None]
+        direction = np.where(slides[:, None], e, np.where(begins[:, None], unit, 0.0))
         slow = at.group >= 0
         slow[slow] = (active & ~slides)[at.group[slow]]
         return Decision(
             Modes(closed, slips, direction, begins),
-            state.straight + state.turning,
+            change,
             np.flatnonzero(slow),
         )
 

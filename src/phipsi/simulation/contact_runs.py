@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.constrained.system import System
+from phipsi.contact.cone_problem import Groups
 from phipsi.contact.contact_points import contact_points
 from phipsi.contact.contact_record import OPEN, SLIPS, STICKS, ContactRecord
 from phipsi.contact.contact_rows import (
@@ -39,6 +40,8 @@ Array = NDArray[Any]
 
 _FULL = 1e-6
 """How close to the bound of its cone, relative to it, a slot slips."""
+_AT_ONCE = 100_000
+"""Rows of slots whose modes are found at once."""
 
 
 _SEPARATE = """sim = pp.Simulator(system, laws, dt, integrator="time_stepping")
@@ -191,17 +194,21 @@ def _modes(contacts: Contacts, q: Array, impulses: Array) -> Array:
     plan = RowPlan(contacts.model, contacts, JointRows())
     layout = plan.layout
     c = row_coefficients(layout, plan.table, slot_materials(contacts))
-    before = q[np.maximum(np.arange(len(q)) - 1, 0)]
-    normal = contact_points(contacts, before).normal
+    groups, live = Groups(layout), c > 0
+    slips_alone = np.ones(layout.n_heads, bool)  # without friction a slot slips
+    slips_alone[groups.heads] = False
     out = np.full(impulses.shape[:2], OPEN)
-    for i, (n, world) in enumerate(zip(normal, impulses, strict=True)):
-        p = row_impulses(plan, n, world)
-        push = p[layout.normals]
-        full = np.ones(len(push), bool)  # without friction a slot slips
-        full[[head for head, _ in layout.groups]] = False
-        for head, rows in layout.groups:
-            live = [r for r in rows if c[r] > 0]
-            size = math.sqrt(sum((p[r] / c[r]) ** 2 for r in live))
-            full[head] |= size >= (1 - _FULL) * push[head]
-        out[i] = np.where(push > 0, np.where(full, SLIPS, STICKS), OPEN)
+    pushed = np.flatnonzero(impulses.any(axis=(1, 2)))  # at other times all are open
+    several = max(1, _AT_ONCE // max(1, len(c)))
+    for first in range(0, len(pushed), several):
+        now = pushed[first : first + several]
+        normal = contact_points(contacts, q[np.maximum(now - 1, 0)]).normal
+        p = row_impulses(plan, normal, impulses[now])
+        push = p[:, layout.normals]
+        ratio = np.divide(p, c, out=np.zeros_like(p), where=live)
+        size = np.sqrt(np.sum(groups.of(ratio) ** 2, axis=-1))
+        full = np.tile(slips_alone, (len(now), 1))
+        on_bound = size >= (1 - _FULL) * push[:, groups.heads]
+        np.logical_or.at(full.T, groups.heads, on_bound.T)
+        out[now] = np.where(push > 0, np.where(full, SLIPS, STICKS), OPEN)
     return out

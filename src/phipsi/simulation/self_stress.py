@@ -5,8 +5,9 @@ and the motion is the same. It can go on as long as one of these is inside all c
 
     max t   over y, t   with   b_g − t w ≥ |F_g|,      b = b₀ + B y,   F = F₀ + D y
 
-b_g what group g can bear, F_g its force per coefficient, w > 0 a scale. The largest t is
-continuous in time, and zero where a slip begins. It is found with the barrier of second-order cones
+b_g what group g can bear, F_g its force per coefficient, w > 0 the largest of both. The largest t
+is continuous in time, and zero where a slip begins; a body that is jammed has none, and t = 1 is
+enough. It is found with the barrier of second-order cones
 by Newton's method, from t below all slacks.
 
 **Source:** theory/contact 4, 6.
@@ -28,7 +29,7 @@ _NEWTON, _ENOUGH = 60, 0.1
 
 
 def farthest_inside(bound: Array, force: Array, by_bound: Array, by_force: Array) -> Array:
-    """The y (m,) with the largest least slack.
+    """The y (m,) with the largest least slack; or one with w, as for a jam, which has no largest.
 
     **Arguments:** `bound` (g,) and `force` (g, d), b₀ and F₀ of the groups; `by_bound` (g, m) and
     `by_force` (g, d, m), B and D. **Cost:** some fifty systems of m + 1 unknowns.
@@ -59,6 +60,8 @@ def farthest_inside(bound: Array, force: Array, by_bound: Array, by_force: Array
             step = -np.linalg.lstsq(weight * curve, gradient, rcond=1e-15)[0]
             size = float(np.sqrt(max(-gradient @ step / weight, 0.0)))
             x = x + step / (1.0 + size)
+            if x[0] > 1.0:
+                return x[1:]
             if size < _ENOUGH:
                 break
     return x[1:]

@@ -149,7 +149,8 @@ def prove(
     if not isinstance(cast(object, identity), Identity):
         raise InputError(
             f"prove needs an identity, its name, or a claim as text, not "
-            f'{type(identity).__name__}:  pp.prove("phi - psi = psi K H phi")'
+            f'{type(identity).__name__}:  pp.prove("phi - psi = psi K H phi"), or for two '
+            "expressions  pp.prove(pp.Identity(left, right), model)"
         )
     if model is None:
         if q is not None or v is not None:

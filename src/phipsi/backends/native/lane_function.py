@@ -24,7 +24,7 @@ from phipsi.backends.native.calls.scratch import SLOTS
 from phipsi.backends.native.kernel.law_code import Area, LawCode
 from phipsi.backends.native.native_backend import NativeCode
 from phipsi.backends.native.pipeline import sources_digest
-from phipsi.backends.native.targets.target import MachineCode, machine_code
+from phipsi.backends.native.targets.target import MachineCode, Target, host_target, machine_code
 from phipsi.backends.native.text import llvm_text as ir
 from phipsi.backends.native.text.lane_arithmetic import I64, POINTER, WORD, Emitter, i64
 from phipsi.laws.calls import listing, natives_of
@@ -58,7 +58,7 @@ class LaneKernel:
         self.function.linkage = "internal"
         self._data, self._scratch, buffers, self._fresh = self.function.args
         self.b = self.function.begin()
-        target = natives[0].target
+        target = _target_of(natives)
         self.e = Emitter(lanes, fused=target.fused, number=target.number)
         self.e.builder = self.b
         self._used, self._words = 0, words
@@ -166,7 +166,7 @@ class LaneFunction(MachineFunction):
         results: Shapes,
         write: Writer,
     ) -> None:
-        target = natives[0].target
+        target = _target_of(natives)
         shapes = [*inputs.values(), *results.values(), ()]
         pattern, has_direct = core_pattern(shapes), direct.available()
         words = record.BUFFERS + 3 * len(shapes)
@@ -253,13 +253,18 @@ class LaneFunction(MachineFunction):
         return found
 
 
+def _target_of(natives: Sequence[NativeCode]) -> Target:
+    """That of the programs; without any, this machine."""
+    return natives[0].target if natives else host_target()
+
+
 def _work_size(code: MachineCode) -> int:
     """How many numbers of every lane a kernel works with."""
     return ctypes.CFUNCTYPE(ctypes.c_int64)(code.address("phipsi_work_size"))()
 
 
 def graph_function(inputs: Shapes, results: Mapping[str, Node], failure: int = 0) -> LaneFunction:
-    """The function that graphs of named inputs describe, with calls of at least one program.
+    """The function that graphs of named inputs describe, with calls of programs or without.
 
     With `failure`, elements whose last result is not 0 fail with that status; it is not returned.
     """

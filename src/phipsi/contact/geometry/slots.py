@@ -61,7 +61,7 @@ LONG = (*CONVEX, ("Box", "Box"), ("Capsule", "Box"), ("Capsule", "Capsule"))
 """Pairs whose formula takes much longer than a test of their bounding balls."""
 REACH = 10
 """In steps, pairs are left out whose bounding balls are this many margins apart."""
-_NOWHERE = (INACTIVE, 3**-0.5, 0.0, 0.0)  # gap, normal and points of pairs that are left out
+NOWHERE = (INACTIVE, 3**-0.5, 0.0, 0.0)  # gap, normal and points of pairs that are left out
 _SIZES = (1, 3, 3, 3)  # numbers of gap, normal and points
 
 
@@ -110,7 +110,7 @@ def _stacked(slots: Sequence[Slot]) -> Slots:
 def _one(pair: ContactPair, place: dict[int, int], X: Any) -> Slots:
     """The slots of a pair, with its numbers as constants."""
     a, b = (
-        _placed(s.shape, None if body == WORLD else X[place[body]], _numbers(s), s.is_turned)
+        _placed(s.shape, None if body == WORLD else X[place[body]], numbers_of(s), s.is_turned)
         for body, s in ((pair.body_a, pair.a), (pair.body_b, pair.b))
     )
     return _stacked(_formula(pair)(a, b)[: pair.slots])
@@ -123,31 +123,22 @@ def _many(
     first = pairs[0]
     rows = [
         np.concatenate(
-            [_numbers(pair.a), _numbers(pair.b), *map(bounding_ball, (pair.a.shape, pair.b.shape))]
+            [
+                numbers_of(pair.a),
+                numbers_of(pair.b),
+                *map(bounding_ball, (pair.a.shape, pair.b.shape)),
+            ]
         )
         for pair in pairs
     ]
-    row, split = Traced(ops.given("row", rows[0].shape)), len(_numbers(first.a))
     poses: dict[str, Read] = {}
-    placed: list[Placed] = []
-    for name, own in (("a", row[:split]), ("b", row[split:-8])):
+    for name in ("a", "b"):
         bodies = [getattr(pair, f"body_{name}") for pair in pairs]
-        pose = None
         if bodies[0] != WORLD:
             poses[f"X_{name}"] = Read(0, (4, 4), tuple(place[body] for body in bodies))
-            pose = Traced(ops.given(f"X_{name}", (4, 4)))
-        is_turned = any(getattr(pair, name).is_turned for pair in pairs)
-        placed.append(_placed(getattr(first, name).shape, pose, own, is_turned))
-    results: list[Node] = [as_node(x) for x in _stacked(_formula(first)(*placed)[: first.slots])]
-    far: dict[str, Any] = {}
-    if within is not None:
-        a, b = (
-            x.x + x.R @ ball[:3] for x, ball in zip(placed, (row[-8:-4], row[-4:]), strict=True)
-        )
-        radius_a: Any = row[-5]
-        reach = radius_a + row[-1] + within
-        d = a - b
-        far = {"far": as_node(d @ d > reach * reach), "otherwise": _NOWHERE}
+    turned = tuple(any(getattr(pair, x).is_turned for pair in pairs) for x in ("a", "b"))
+    results, is_far = pair_graph(first, turned, within)
+    far = {} if is_far is None else {"far": is_far, "otherwise": NOWHERE}
     loop = PairLoop(results, [X.shape], poses, np.array(rows), **far)
     found = call(loop, as_node(X))
     count = len(pairs) * first.slots
@@ -155,7 +146,43 @@ def _many(
     return Slots(*(Traced(x).reshape(shape) for x, shape in zip(found, shapes, strict=True)))
 
 
-def _numbers(shape: BodyShape) -> Array:
+def one_graph(pair: ContactPair) -> list[Node]:
+    """The slots of a pair, with its numbers as constants; inputs "X_a" and "X_b" as there."""
+    poses = {x: Traced(ops.given(x, (4, 4))) for x in ("X_a", "X_b")}
+    place: Any = {pair.body_a: "X_a", pair.body_b: "X_b"}
+    return [as_node(x) for x in _one(pair, place, poses)]
+
+
+def pair_graph(
+    first: ContactPair, turned: Sequence[bool], within: Any
+) -> tuple[list[Node], Node | None]:
+    """The slots of any pair of the group of `first`, and whether it is farther than `within`.
+
+    Their inputs are "row", the numbers of both shapes and their bounding balls, and "X_a" and
+    "X_b" (4, 4), poses of the bodies that move. `turned`, whether a shape of side a or b of the
+    group is turned in its body; `within`, a length, traced or not, or None: never far.
+    """
+    split, end = len(numbers_of(first.a)), len(numbers_of(first.b))
+    row = Traced(ops.given("row", (split + end + 8,)))
+    sides = (
+        ("X_a", first.a, first.body_a, row[:split], turned[0]),
+        ("X_b", first.b, first.body_b, row[split:-8], turned[1]),
+    )
+    placed = [
+        _placed(s.shape, None if body == WORLD else Traced(ops.given(name, (4, 4))), own, is_turned)
+        for name, s, body, own, is_turned in sides
+    ]
+    results: list[Node] = [as_node(x) for x in _stacked(_formula(first)(*placed)[: first.slots])]
+    if within is None:
+        return results, None
+    a, b = (x.x + x.R @ ball[:3] for x, ball in zip(placed, (row[-8:-4], row[-4:]), strict=True))
+    radius_a: Any = row[-5]
+    reach = radius_a + row[-1] + within
+    d = a - b
+    return results, as_node(d @ d > reach * reach)
+
+
+def numbers_of(shape: BodyShape) -> Array:
     """All numbers of a shape on its body: axes (9), place (3), sizes."""
     X = shape.placement
     return np.concatenate([X.rotation.ravel(), X.translation, shape.shape.numbers])

@@ -45,8 +45,8 @@ def export(
         A URDF, SDF or MJCF file, or a robot that ships with phipsi.
     what
         Names of functions, joined by commas: forward_dynamics, inverse_dynamics, bias_forces,
-        gravity_forces, mass_matrix, mass_matrix_inverse, body_poses, and with points behind a
-        colon, joined by +, jacobian:POINT and frame_poses:POINT. By default forward and inverse
+        gravity_forces, mass_matrix, mass_matrix_inverse, poses, and with points behind a
+        colon, joined by +, jacobian:POINT and poses:POINT. By default forward and inverse
         dynamics.
     target
         The processor: host, x86-64, x86-64-v3, aarch64-linux, armv7, riscv64, cortex-m7, wasm32 and

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 import threading
 from functools import cache
-from typing import Any, Protocol, final
+from typing import Any, Protocol, cast, final
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,6 +22,7 @@ from phipsi.interfaces.page.html_file import asset_text, page_html, page_title
 from phipsi.interfaces.page.scene import first_configuration, scene_of_any_motion
 from phipsi.model.mechanisms import mechanism_of, of_contacts, of_mechanisms, of_modes
 from phipsi.model.model import Model
+from phipsi.trajectory.trajectory import Trajectory
 
 _CLOSED = "this viewer is closed. Open another one:  viewer = pp.show(mechanism)"
 WIDGET_SCRIPTS = ("three.min.js", "deformation.js", "scene.js", "widget.js")
@@ -76,6 +77,11 @@ def show(
     ...     viewer.address.startswith("http://127.0.0.1:")
     True
     """
+    if isinstance(cast(object, subject), Trajectory):
+        raise InputError(
+            "pp.show has a mechanism on the screen, and this is a run. Its page plays it:\n"
+            '    pp.report(run, "run.html")'
+        )
     whole: Any = mechanism_of(subject, show)
     places = one_configuration(whole.model, first_configuration(whole) if q is None else q)
     scene = scene_of_any_motion(whole, places, meshes=meshes)
