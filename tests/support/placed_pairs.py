@@ -1,5 +1,7 @@
 """Random poses of two shapes, and the slots of their formula on arrays of them."""
 
+from functools import cache
+
 import numpy as np
 from solid_supports import SHAPES
 
@@ -11,6 +13,7 @@ from phipsi.laws.trace import Traced, as_node
 from phipsi.spatial import quat_to_matrix, so3_exp
 
 
+@cache
 def graph_of(pair, sizes, formula=None):
     """The nodes of a formula, and its inputs by name."""
     names = [(f"{x}_{s}", shape) for s, n in zip("ab", sizes, strict=True)
@@ -20,13 +23,10 @@ def graph_of(pair, sizes, formula=None):
     return [as_node(x) for slot in slots for x in slot], [name for name, _ in names]
 
 
-_GRAPHS = {}
-
-
 def slots_of(pair, a, b):
     """The slots of a formula for arrays (m, …): a list of (gap, normal, x_a, x_b)."""
     sizes = a[0].shape[1], b[0].shape[1]
-    nodes, names = _GRAPHS.setdefault((pair, sizes), graph_of(pair, sizes))
+    nodes, names = graph_of(pair, sizes)
     found = evaluate(nodes, dict(zip(names, (*a, *b), strict=True)))
     return [tuple(found[i : i + 4]) for i in range(0, len(found), 4)]
 

@@ -84,10 +84,10 @@ class ArrayArithmetic:
         return self._at(x, self.k)
 
     def _at(self, x: Field, k: int) -> Array:
-        values = self.values[x]
-        if x.type.domain is Domain.WORLD:
+        values, type_ = self.values[x], x.type
+        if type_.domain is Domain.WORLD:
             return values
-        return values[self.seed][k] if x.type.cols == "p" else values[k]
+        return values[self.seed][k] if type_.cols == "p" else values[k]
 
     def rows(self, x: Field) -> Rows:
         """All entries of a block."""

@@ -236,14 +236,16 @@ class Run:
                 values[x] = here.zeros(x, -1)
             else:
                 values[x] = [here.zeros(x, k) for k in range(self.counts[x.type.domain])]
+        rows = [(x, x.operation.runs is Loop.SUMMANDS, values[x]) for x in step.fields]
         order: Any = range(self.counts[step.domain])
+        compute = here.compute
         for k in reversed(order) if step.kind is StepKind.TIP_TO_BASE else order:
             here.k = k
-            for x in step.fields:
-                if x.operation.runs is Loop.SUMMANDS:
+            for x, is_sum, blocks in rows:
+                if is_sum:
                     self._add(x, k)
                 else:
-                    values[x][k] = here.compute(x)
+                    blocks[k] = compute(x)
 
     def _add(self, x: Field, k: int) -> None:
         """Add the summand at k to where it belongs."""

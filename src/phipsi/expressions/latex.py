@@ -220,10 +220,10 @@ class _Translation:
     def _one_symbol(self) -> bool:
         r"""Read braces around one letter, {\mathcal E}_{\phi}, as if they were not there."""
         start, end = self.at, self.closing[self.at]
-        tokens = self.tokens[start : end + 1]
-        name = tokens[1][0]
+        name = self.tokens[start + 1][0]
         if end - start > _DEEPEST or not (name in _ACCENTS or name in _SCRIPT or name in _SIGNS):
             return False
+        tokens = self.tokens[start : end + 1]
         self.at += 1
         try:
             symbol = self.symbol(0)
