@@ -121,9 +121,9 @@ class Simulator:
             raise InputError(f"{self.model!r} has no joint that moves, so there is nothing to run")
         self.dt = checked_time(dt, "dt")
         if integrator not in SIMULATED:
-            known = ", ".join(map(repr, SIMULATED))
             hint = did_you_mean(str(integrator), SIMULATED)
-            raise InputError(f"a Simulator has the integrators {known}, not {integrator!r}. {hint}")
+            text = f"a Simulator has no integrator={integrator!r}. {hint}"
+            raise InputError(f"{text} Steps that adapt are those of pp.simulate.")
         reject_unfit(METHODS[integrator], rows=self._mechanism.n_rows)
         self.integrator = integrator
         self.smoothing = self._checked_smoothing(smoothing)
