@@ -1,4 +1,4 @@
-"""Overlap of bodies that tumble in fixed steps, and how far it is removed (theory/contact 10)."""
+"""Overlap of bodies that tumble in fixed steps, and how far it is removed (theory/contact 3)."""
 
 from __future__ import annotations
 

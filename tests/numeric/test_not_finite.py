@@ -78,7 +78,7 @@ NO_NUMBERS = {
     "a list of them": ([True, False, True], "bool"),
     "dates": (np.zeros(3, dtype="datetime64[s]"), "datetime64"),
     "times": (np.zeros(3, dtype="timedelta64[s]"), "timedelta64"),
-    "text": (np.array(["1", "2", "3"]), "U1"),
+    "text": (np.array(["1", "2", "3"]), "the text '1'"),
     "bytes": (np.array([b"1", b"2", b"3"]), "S1"),
     "objects": (np.array([0, "1", 2], dtype=object), "'1'"),
     "a mask": (MASKED, r"masked at index \[1\]"),

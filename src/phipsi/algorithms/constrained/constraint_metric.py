@@ -44,7 +44,8 @@ class ConstraintMetric:
     only if they are asked for. `limit` is what `row_rank` says for the gap of the loops, or one
     number. `rows_used` (rows,) leaves the others out, as if they were not there; `rates_used` (k,)
     are those of joints that move while the others are held: nv is then their number, and `spread`
-    fills in the others. `inertia` (n, nv, nv) stands for the mass matrix.
+    fills in the others. `inertia` (n, nv, nv), of these rates or of all, stands for the mass
+    matrix.
 
     **Attributes:** `matrix`, A (n, rows, 6 P); `motion`, J (n, 6 P, nv); `jacobian`, G (n, rows,
     nv), and `whole`, that of all rates; `size` (n, rows), the divisor of each row; `back`, L⁻*
@@ -69,7 +70,8 @@ class ConstraintMetric:
         if rates_used is not None:
             self.motion = self.motion[..., rates_used]
             self.jacobian = self.jacobian[..., rates_used]
-            M = M[..., rates_used[:, None], rates_used]
+            if M.shape[-1] > len(rates_used):
+                M = M[..., rates_used[:, None], rates_used]
         self.rows, self.q, self._limit, self._given = rows, q, limit, rank
         self.back = np.swapaxes(np.linalg.inv(_cholesky(rows, q, M)), -1, -2)
         carried = self.jacobian @ self.back
