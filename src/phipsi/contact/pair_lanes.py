@@ -21,7 +21,7 @@ from phipsi.laws.graph import Node
 from phipsi.laws.trace import Traced
 from phipsi.model.contact_pairs import ContactPair, Contacts
 from phipsi.model.near_shapes import near_balls
-from phipsi.model.shapes import BodyShape, HeightField, Plane, bounding_ball
+from phipsi.model.shapes import BodyShape, bounding_ball, is_surface
 from phipsi.model.tree import WORLD
 
 Array = NDArray[Any]
@@ -198,7 +198,7 @@ class _Grid:
     """Which pairs of a list are near: shapes by their bounding balls, in cells."""
 
     def __init__(self, contacts: Contacts, sides: Array, hosts: Array, balls: Array) -> None:
-        wide = np.array([isinstance(s.shape, Plane | HeightField) for s in contacts.shapes])
+        wide = np.array([is_surface(s.shape) for s in contacts.shapes])
         paired = np.zeros(len(wide), dtype=bool)
         paired[sides.ravel()] = True
         self._shapes = np.flatnonzero(paired & ~wide)

@@ -24,8 +24,8 @@ import numpy as np
 
 from phipsi.contact.contact_rows import is_rigid, slot_materials
 from phipsi.model.contact_pairs import Contacts
+from phipsi.model.shapes import is_surface
 
-_FLAT = ("Plane", "HeightField")
 _NONE = 1e-15
 """A depth (m) beside which that of an open pair is none: its points stay where they are."""
 
@@ -41,7 +41,7 @@ def shared_points(contacts: Contacts | None, slots: Any) -> Any:
     for pair in contacts.pairs:
         mine = range(at, at + pair.slots)
         at += pair.slots
-        if soft[mine.start] and pair.b.shape.kind in _FLAT:
+        if soft[mine.start] and is_surface(pair.b.shape):
             flat[mine.start : mine.stop] = True
         elif soft[mine.start]:
             several.append(mine)

@@ -30,6 +30,7 @@ from phipsi.model.shapes import (
     Material,
     Plane,
     Sphere,
+    is_surface,
 )
 from phipsi.model.tree import WORLD
 from phipsi.model.value import Value
@@ -367,7 +368,7 @@ class _Chooser:
     def _may(self, i: int, j: int) -> bool:
         a, b = self.shapes[i], self.shapes[j]
         hosts = {self.hosts[i], self.hosts[j]}
-        if len(hosts) == 1 or all(isinstance(x.shape, Plane | HeightField) for x in (a, b)):
+        if len(hosts) == 1 or all(is_surface(x.shape) for x in (a, b)):
             return False
         if WORLD not in hosts and any({x, self.parent[x]} == hosts for x in hosts):
             return False

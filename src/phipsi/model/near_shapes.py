@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.model.shapes import BodyShape, HeightField, Plane, bounding_ball
+from phipsi.model.shapes import BodyShape, bounding_ball, is_surface
 from phipsi.model.tree import WORLD
 
 _CELL = 1.001
@@ -31,7 +31,7 @@ def near_shapes(
     `within`, m. **Returns:** (i, j) with i < j, in the order of i, then j; those with planes and
     height fields are all there: n for each of these.
     """
-    wide = [isinstance(s.shape, Plane | HeightField) for s in shapes]
+    wide = [is_surface(s.shape) for s in shapes]
     small = np.flatnonzero(~np.array(wide, dtype=bool))
     balls = np.zeros((len(small), 4))
     for row, i in zip(balls, small.tolist(), strict=True):

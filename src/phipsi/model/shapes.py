@@ -357,11 +357,16 @@ def few_corners(points: NDArray[np.float64], most: int) -> tuple[NDArray[np.floa
         hull.add_points(points[[far]])
 
 
+def is_surface(shape: Shape) -> bool:
+    """Whether a shape is a surface with all of one side behind it, and so of no size."""
+    return isinstance(shape, Plane | HeightField)
+
+
 def bounding_ball(shape: Shape) -> NDArray[np.float64]:
     """Centre, in the frame of the shape, and radius of a ball around it (4,); m."""
     p: NDArray[np.float64] = np.array(shape.numbers, dtype=np.float64)
     middle: Any = np.zeros(3)
-    if isinstance(shape, Plane | HeightField):
+    if is_surface(shape):
         return np.array([0.0, 0.0, 0.0, 1e9])
     if isinstance(shape, ConvexMesh):
         points = p.reshape(-1, 3)

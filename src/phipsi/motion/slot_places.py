@@ -19,12 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.model.contact_pairs import ContactPair, Contacts
-from phipsi.model.shapes import bounding_ball
+from phipsi.model.shapes import bounding_ball, is_surface
 from phipsi.model.tree import WORLD
 
 Array = NDArray[Any]
 
-_THERE = 1e3
+NO_CONTACT = 1e3
 """Gaps (m) above this are those of slots without a contact."""
 _FAR = 0.1
 """Of the smaller body: a point that is farther away than this is another one."""
@@ -77,7 +77,7 @@ class SlotPlaces:
         d = points[self.slots] - X[:, None, :, :3, 3]
         local = np.einsum("pshi,phij->pshj", d, X[:, :, :3, :3])
         at = local.reshape(*self.slots.shape, 6)
-        there = (self.slots >= 0) & (gap[self.slots] < _THERE)
+        there = (self.slots >= 0) & (gap[self.slots] < NO_CONTACT)
         at[~there] = np.nan
         order, leaps = self._same, np.zeros(self._k, bool)
         known = there.any(axis=1) & np.isfinite(self._before[..., 0]).any(axis=1)
@@ -102,7 +102,7 @@ class SlotPlaces:
 
 def points_change(pair: ContactPair) -> bool:
     """Whether the slots of a pair may change their points: those between faces and edges."""
-    return pair.slots > 1 and pair.b.shape.kind not in ("Plane", "HeightField")
+    return pair.slots > 1 and not is_surface(pair.b.shape)
 
 
 def _radius(shape: Any) -> float:

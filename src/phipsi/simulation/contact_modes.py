@@ -31,6 +31,7 @@ from phipsi.contact.contact_rows import STIFFNESS, check_joint_rows, check_overl
 from phipsi.model.contact_pairs import Contacts
 from phipsi.model.model import Model
 from phipsi.motion.contact_motion import ContactMotion, Rows, RowState
+from phipsi.motion.slot_places import NO_CONTACT
 from phipsi.simulation.contact_phase import Decision, Margins, Modes, Phase, RowNumbers
 from phipsi.simulation.run_constraints import RunConstraints
 from phipsi.simulation.self_stress import farthest_inside
@@ -66,8 +67,6 @@ _FELT = 1e-9
 """Depth (m) of a slot that gives and begins to carry, by which it is known what friction does."""
 _NEAR = 0.02
 """Gaps (m, or rad) of what may come to overlap where bodies are moved apart."""
-_GONE = 1e3
-"""Gap (m) of a slot whose feature is gone; one that gives pulls a little then: its phase ends."""
 _LOST, _LEAPS = 1e-6, 1e-5
 """Gap (m) and its rate (m/s) at which a closed slot is elsewhere: its point is gone, or another."""
 _SWAPPED = 1e-2
@@ -236,12 +235,14 @@ class ContactModes:
         if at.gives.size:  # a known force in place of an equation
             own, here = W[at.keep, at.keep][at.gives], at.given_by
             push = self.at.push(state.gap, state.rate[self.normals])[here]
-            lost = state.gap[here] > _GONE
+            lost = (
+                state.gap[here] > NO_CONTACT
+            )  # its point; it pulls a little, which ends its phase
             own, push = np.where(lost, 1.0, own), np.where(lost, -1.0, push)
             WT[at.gives], free[at.gives] = 0.0, -own * push
             WT[at.gives, at.gives] = own
         A = WT / size
-        gone = (state.gap[at.heads] > _GONE).any()  # zero rows: the step will be cut before
+        gone = (state.gap[at.heads] > NO_CONTACT).any()  # zero rows: the step will be cut before
         if at.is_regular is None:
             at.is_regular = bool(np.linalg.cond(A) < _REGULAR)
         if at.is_regular and not gone:

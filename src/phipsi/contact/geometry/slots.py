@@ -23,7 +23,7 @@ from phipsi.laws.calls import call
 from phipsi.laws.graph import Array, Node
 from phipsi.laws.trace import Traced, as_node
 from phipsi.model.contact_pairs import ContactPair, Contacts
-from phipsi.model.shapes import BodyShape, ConvexMesh, HeightField, Plane, Shape, bounding_ball
+from phipsi.model.shapes import BodyShape, ConvexMesh, Plane, Shape, bounding_ball, is_surface
 from phipsi.model.tree import WORLD
 
 # For every pair of kinds of model/contact_pairs.py, the formula of its slots.
@@ -103,7 +103,7 @@ def may_be_far(pairs: Sequence[ContactPair], every: bool) -> bool:
     a, b = pairs[0].a.shape, pairs[0].b.shape
     if (a.kind, b.kind) in LONG:
         return True
-    return every and len(pairs) > 1 and not isinstance(b, Plane | HeightField)
+    return every and len(pairs) > 1 and not is_surface(b)
 
 
 def _formula(pair: ContactPair) -> Formula:
