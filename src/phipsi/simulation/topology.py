@@ -105,6 +105,11 @@ class Change(ABC):
     def check(self, model: Model) -> None:  # noqa: B027
         """Reject names that the model does not have, before a run begins."""
 
+    @property
+    def closes(self) -> bool:
+        """Whether it switches constraints on."""
+        return bool(getattr(self, "constraints", ()) or getattr(self, "contacts", ()))
+
 
 @dataclass(frozen=True, init=False)
 class _Named(Change):

@@ -16,6 +16,7 @@ from phipsi.contact.contact_rows import IMPULSES
 from phipsi.errors import InputError, PhipsiError, did_you_mean, shown
 from phipsi.model.numbers import whole_number
 from phipsi.simulation.events import Event
+from phipsi.simulation.run_options import DT
 from phipsi.simulation.simulator import Simulator
 from phipsi.simulation.simulator_results import SimulatorRun
 from phipsi.simulation.simulator_state import SimulatorState
@@ -132,7 +133,8 @@ class Study:
         self._scenario: StudyScenario | None = None
         if hasattr(simulator, "simulator") and hasattr(simulator, "q0"):
             self._scenario = scenario = cast("StudyScenario", simulator)
-            steps = round(scenario.duration / scenario.dt) if steps is None else steps
+            dt = DT if scenario.dt is None else scenario.dt
+            steps = round(scenario.duration / dt) if steps is None else steps
             events = (*scenario.events, *events)
         elif not isinstance(simulator, Simulator) and not callable(simulator):
             raise InputError(
