@@ -27,6 +27,7 @@ from phipsi.sweeps.request import (
     check_modes,
     check_request,
     lower_request,
+    reject_idle_points,
     rewrite_request,
 )
 from phipsi.sweeps.schedule import schedule
@@ -92,6 +93,8 @@ def compile(
     request = Request.make(
         expr, mode, blocks, columns, given, rewrite, where, same_operand, rules, paper, own
     )
+    if not isinstance(points, PointSet):
+        reject_idle_points(request.expressions, points, axes)
     tree = model
 
     def once() -> Program:
@@ -313,6 +316,11 @@ def explain(
             own=own,
         )
         return program.explain(latex=latex, plan=plan)
+    if points is not None:
+        raise InputError(
+            f"points={points!r} are those of a model: pp.explain(expr, model, points=…). Without "
+            "one, the recursion is that of any points"
+        )
     if plan:
         raise InputError("plans are compared on a model: pp.explain(expr, model, plan=True)")
     if mode != "apply":

@@ -90,7 +90,7 @@ class OperationalSpace:
     task; `components`, "pose", "position", "rotation", or indices of [ω; v] in world axes, such as
     (3, 4) for x and y; `null_space`, a controller ``(t, q, v) -> τ₀`` such as `PDGravity`, by
     default the efforts that compensate the bias and let the self-motion die out at the rate
-    `null_damping` (1/s); `compensate_damping` and `actuated`, as for `ComputedTorque`.
+    `null_damping` (2/s); `compensate_damping` and `actuated`, as for `ComputedTorque`.
     **Call:** ``(t, q, v)`` → tau (..., nv). **Cost:** O(N), three programs; neither J nor ℳ is
     formed. With loops or `actuated` O(nv³): ℳ⁻¹ is then Y, accelerations by efforts that keep the
     constraints, and the drives give efforts with the same effect.
@@ -121,7 +121,7 @@ class OperationalSpace:
         *,
         components: str | tuple[int, ...] = "pose",
         null_space: Callable[[float, Array, Array], Array] | None = None,
-        null_damping: float = 2.0,
+        null_damping: float | None = None,
         singularity: float = 1e-4,
         compensate_damping: bool = False,
         actuated: Sequence[str] | None = None,
@@ -133,6 +133,13 @@ class OperationalSpace:
             check_signature(reference, f"reference {name_of(reference)!r}", "t")
         if null_space is not None:
             check_signature(null_space, f"null_space {name_of(null_space)!r}", "t", "q", "v")
+            if null_damping is not None:
+                raise InputError(
+                    f"null_damping={null_damping!r} would do nothing: it is what acts in the null "
+                    "space without null_space=. Leave one of the two out, or damp there:\n"
+                    "    null_space=lambda t, q, v: -2.0 * v"
+                )
+        null_damping = 2.0 if null_damping is None else null_damping
         self.reference = reference if callable(reference) else ConstantPose(reference)
         self.rows = _rows(components)
         self.kp, self.kd = (_gains(x, len(self.rows), n) for x, n in ((kp, "kp"), (kd, "kd")))

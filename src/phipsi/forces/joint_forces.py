@@ -466,9 +466,9 @@ class JointStop(_OnRates):
 def from_ratings(
     model: Model,
     *,
-    stop_time: float = 0.02,
-    dissipation: float = 0.0,
-    velocity_scale: float = 1e-2,
+    stop_time: float | None = None,
+    dissipation: float | None = None,
+    velocity_scale: float | None = None,
     exact: bool = False,
 ) -> list[Force]:
     """What a model or its file says about its joints: damping, friction and limits, as elements.
@@ -481,16 +481,26 @@ def from_ratings(
     that close the loops, and m is at least 1/Y_kk with Y the accelerations by efforts, wherever the
     loops let the joint move.
 
-    **Arguments:** `stop_time`, s; `dissipation` of the stops and `velocity_scale` of friction as in
-    `JointStop` and `JointFriction`; `exact`, True for rigid stops and dry friction, with which
-    only ``integrator="time_stepping"`` runs. **Returns:** a list of elements for
-    `simulate(forces=…)` and `Simulator`.
+    **Arguments:** `stop_time`, 0.02 s; `dissipation` of the stops (0) and `velocity_scale` of
+    friction (0.01) as in `JointStop` and `JointFriction`; `exact`, True for rigid stops and dry
+    friction, which have none of these, and with which ``integrator="time_stepping"`` runs.
+    **Returns:** a list of elements for `simulate(forces=…)` and `Simulator`.
 
     >>> import phipsi as pp
     >>> [type(x).__name__ for x in pp.forces.from_ratings(pp.examples.seven_joint_arm())]
     ['JointDamper', 'JointStop']
     """
     mechanism, model = mechanism_of(model, from_ratings), tree_of(model, from_ratings)
+    soft = {"stop_time": stop_time, "dissipation": dissipation, "velocity_scale": velocity_scale}
+    for name, x in soft.items():
+        if exact and x is not None:
+            raise InputError(
+                f"{name}={x!r} would do nothing: exact=True makes stops rigid and friction dry. "
+                f"Leave one of the two out"
+            )
+    stop_time = 0.02 if stop_time is None else stop_time
+    dissipation = 0.0 if dissipation is None else dissipation
+    velocity_scale = 1e-2 if velocity_scale is None else velocity_scale
     if not stop_time > 0:
         raise InputError(f"stop_time={stop_time!r} must be a positive time in s, such as 0.02")
     out: list[Force] = []

@@ -419,6 +419,13 @@ class Material:
                     f"stiffness is inf: a rigid one. Give the stiffness as well, for example\n"
                     f"    pp.Material(stiffness=1e5, {name}={x:g})"
                 )
+        if self.restitution and not math.isinf(self.stiffness):
+            raise ModelError(
+                f"Material: restitution={self.restitution:g} is that of rigid surfaces, whose "
+                f"impacts take no time; one with stiffness={self.stiffness:g} N/m rebounds as its "
+                "dissipation lets it. Leave one of the two out, for example\n"
+                f"    pp.Material(stiffness={self.stiffness:g}, hunt_crossley=0.1)"
+            )
 
     @staticmethod
     def _checked(name: str, given: Any) -> float:

@@ -93,7 +93,7 @@ def equilibrium(
     parameters: Mapping[str, ArrayLike] | None = None,
     unknowns: str | Sequence[str] = ("q",),
     t: float = 0.0,
-    dt: float = 1e-3,
+    dt: float | None = None,
     tolerance: float = 1e-10,
     max_iterations: int = 100,
 ) -> Equilibrium:
@@ -111,8 +111,8 @@ def equilibrium(
     "tau[elbow]" and names of parameters, "hold.target", "hold.target[0]" or "hold.target[elbow]",
     and "modes", the deformations of flexible bodies, which "q[elbow]" leaves as they are: beside
     them "tau" is that of the joints;
-    `t`, s, for laws that depend on it; `dt`, s, the step that
-    sampled laws fit; `tolerance`, what may be unbalanced, relative to the largest effort;
+    `t`, s, for laws that depend on it; `dt`, 1e-3 s, the step
+    that sampled laws fit; `tolerance`, what may be unbalanced, relative to the largest effort;
     `max_iterations`.
     **Returns:** an `Equilibrium`. With more unknowns than equations, one near the start.
     **Raises:** `ConvergenceError`, which names the joint that is not balanced; its `result` is the
@@ -130,7 +130,12 @@ def equilibrium(
     array([0.    , 4.8143])
     """
     tree = tree_of(model, equilibrium)
-    acting = ActingLaws(tree, laws, checked_time(dt, "dt"))
+    acting = ActingLaws(tree, laws, 1e-3 if dt is None else checked_time(dt, "dt"))
+    if dt is not None and not acting.circuit.samplings:
+        raise InputError(
+            f"dt={dt!r} would do nothing: it is the step that sampled laws fit, and no law here is "
+            "sampled. Leave it out"
+        )
     start = _start(tree, acting, q, v, tau, parameters or {})
     start["t"] = float(real_array("t", t))
     system = model if isinstance(model, System) and model.n_rows else None

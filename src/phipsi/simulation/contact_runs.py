@@ -31,6 +31,7 @@ from phipsi.motion.chart import chart_of
 from phipsi.motion.checks import check_count, checked_output_times, checked_state, checked_time
 from phipsi.motion.contact_motion import Rows
 from phipsi.motion.tableaux import METHODS
+from phipsi.progress import make_progress
 from phipsi.simulation.compiled_equations import is_traced
 from phipsi.simulation.contact_modes import ContactModes
 from phipsi.simulation.run_constraints import RunConstraints
@@ -160,12 +161,14 @@ def simulate_steps(
         run = sim.rollout(start, steps=steps, record=names, progress=progress)
         found, proof = {n: run[n] for n in ("t", *names)}, run.certificate
     else:
-        parts, state = [], start
+        parts, state, bar = [], start, make_progress(progress, end)
         for i in range(steps):
             tau = np.asarray(controller(float(state.t), state.q.copy(), state.v.copy()), float)
             run = sim.rollout(state, tau, record=names, progress=False)
             parts.append({n: run[n][: 1 if i < steps - 1 else 2] for n in ("t", *names)})
             state = run.state
+            bar.advance(float(state.t))
+        bar.close()
         found = {n: np.concatenate([x[n] for x in parts]) for n in parts[0]}
         proof = run.certificate
     elements = Elements(forces, system.model, rows=True)

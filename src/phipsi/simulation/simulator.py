@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, cast, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -464,7 +464,7 @@ class Simulator:
             for name, node in plan.records.items()
         }
         given = now.efforts
-        if tau is not None:
+        if tau is not None or per_step is not None:
             given = per_step_efforts(self.model, tau, now.batch, steps, per_step)
         along = given.ndim == 3
         run = SimulatorRun(self, now, out)
@@ -548,7 +548,7 @@ class Simulator:
                 "a run with episodes has no gradient: it jumps where they end. Take it without:\n"
                 "    pp.Simulator(…, episodes=None).gradient(…)"
             )
-        if not of:
+        if not of or not isinstance(cast(object, of), Mapping):
             raise InputError('say of what:  sim.gradient(…, of={"q": weights})')
         steps, every = whole_number("steps", steps, 0), whole_number("every", every)
         kept, batch = steps // every + 1, state.batch
@@ -565,7 +565,7 @@ class Simulator:
                 known = ", ".join(map(repr, by)) or "none"
                 raise InputError(f"{name!r} is not a parameter with a gradient: {known}")
         given = state.efforts
-        if tau is not None:
+        if tau is not None or per_step is not None:
             given = per_step_efforts(self.model, tau, batch, steps, per_step)
         kappa = self.smoothing if smoothing is None else self._checked_smoothing(smoothing)
         key = tuple(of), frozenset(state.own), wrt, kappa
