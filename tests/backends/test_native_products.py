@@ -21,7 +21,6 @@ from phipsi.operators import vdot as vdot_leaf
 from phipsi.sweeps.ir import StepKind
 from phipsi.sweeps.request import fields_of
 
-
 # which entries meet is in tables and text; `make fuzz` has all of this optimised
 pytestmark = pytest.mark.quick_code
 
