@@ -18,6 +18,13 @@ def public(name: str) -> Any:
     return getattr(sys.modules["phipsi"], name)
 
 
+def name_here(name: str) -> str:
+    """What to say of a name that others have, by phipsi/interfaces/other_names.py."""
+    from importlib import import_module
+
+    return import_module("phipsi.interfaces.other_names").name_here(name)
+
+
 def display(thing: Any) -> str:
     """An object as HTML for notebooks, written by phipsi/interfaces/page/displays.py."""
     from importlib import import_module
