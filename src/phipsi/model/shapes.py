@@ -27,6 +27,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.errors import ModelError, ParseError, did_you_mean
+from phipsi.loaded import only_public
 from phipsi.model.pose import Pose
 from phipsi.model.value import ALL_GROUPS, plain
 
@@ -34,6 +35,7 @@ __all__ = [
     "Box", "Capsule", "ConvexMesh", "Cylinder", "Ellipsoid", "HeightField", "Plane", "Shape",
     "Sphere",
 ]  # fmt: skip
+__dir__ = only_public(__name__)
 
 Numbers = tuple[float, ...]
 _HERE = Pose()

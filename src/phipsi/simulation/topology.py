@@ -31,11 +31,26 @@ from phipsi.algorithms.kinematics import motions
 from phipsi.constraints import Constraint, Distance
 from phipsi.errors import InputError, ModelError, did_you_mean
 from phipsi.forces.force import Elements, Force
+from phipsi.loaded import only_public
 from phipsi.model.mechanisms import of_mechanisms
 from phipsi.model.model import Model
 from phipsi.model.pose import Pose
 from phipsi.motion.checks import checked_time
 from phipsi.simulation.events import Event
+
+__all__ = [
+    "Attach",
+    "Change",
+    "Detach",
+    "Grasp",
+    "Lock",
+    "Release",
+    "Replace",
+    "Unlock",
+    "at",
+    "contact_events",
+]
+__dir__ = only_public(__name__)
 
 Array = NDArray[Any]
 

@@ -286,26 +286,6 @@ def _check_selections(x: Expr, request: Request) -> None:
                 )
 
 
-def lives_at_points(expressions: Sequence[Expr]) -> bool:
-    """Whether points have a part in expressions."""
-    leaves = (leaf for x in expressions for leaf in leaves_of(x))
-    return any(
-        leaf.name in NEEDS_POINTS or "point" in (leaf.takes.index, leaf.gives.index)
-        for leaf in leaves
-    )
-
-
-def reject_idle_points(expressions: Sequence[Expr], points: Any, axes: Any) -> None:
-    """Reject points and axes of expressions that have no part at points."""
-    for name, x in (("points", points), ("axes", axes)):
-        if x is not None and not lives_at_points(expressions):
-            raise InputError(
-                f"{name}={x!r} would do nothing: {', '.join(map(shown, expressions))} has no part "
-                "at points, as B, J, Lambda and f0 have. Leave it out, or say what is wanted "
-                "there:\n    pp.compile(J @ expr, model, points=[('hand', (0, 0, 0.1))])"
-            )
-
-
 def _has_rows(request: Request) -> bool:
     return request.points.closures is not None
 
