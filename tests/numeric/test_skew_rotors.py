@@ -314,3 +314,20 @@ def test_a_flexible_body_beside_a_skew_rotor_is_refused():
     builder.add_rotor("m", joint="lower", ratio=7, moment=1e-3, axis=(1, 0, 0), on="child")
     with pytest.raises(ModelError, match="body 'beam' at its joint 'lower' deforms"):
         builder.build()
+
+
+def test_what_is_said_of_rotors_that_are_no_constant_inertia():
+    solid = pp.SpatialInertia.box((0.1, 0.2, 0.3), mass=1.0)
+    for joint, ratio, why in (
+        (pp.joints.Revolute(), 10.0, "their axes are not parallel"),
+        (pp.joints.Universal(), (10.0, 8.0), "several rates of that joint, each by its own ratio"),
+    ):
+        b = pp.ModelBuilder()
+        b.add_body("base", joint=pp.joints.Spherical(), inertia=solid)
+        b.add_body("link", parent="base", joint=joint, inertia=solid)
+        b.add_rotor("motor", joint="link", ratio=ratio, moment=1e-4, axis=(1, 0, 0))
+        model = b.build()
+        with pytest.raises(
+            InputError, match=f"rotor 'motor' does depends on joint 'link': .*{why}"
+        ):
+            pp.identification.regressor(model, model.neutral(), *np.zeros((2, model.nv)))
