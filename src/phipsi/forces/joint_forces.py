@@ -18,7 +18,9 @@ from phipsi.forces.force import Array, Force, State, not_negative, per_rate
 from phipsi.laws.circuit import JointRows
 from phipsi.model.mechanisms import mechanism_of, of_drives, of_mechanisms, tree_of
 from phipsi.model.model import Model
+from phipsi.model.numbers import as_list
 from phipsi.motion.chart import Chart
+from phipsi.motion.checks import checked_number, checked_time
 from phipsi.motion.entry_names import rates_of
 
 Joints = str | Iterable[str] | None
@@ -32,7 +34,9 @@ class _OnRates(Force):
     numbers: dict[str, Any]
 
     def _fill(self, joints: Joints, **numbers: Any) -> None:
-        names = joints if joints is None or isinstance(joints, str) else tuple(joints)
+        names = joints
+        if joints is not None and not isinstance(joints, str):
+            names = tuple(as_list("joints", joints, "['elbow', 'wrist']"))
         self.joints, self.numbers = names, numbers
 
     def _bound(self, model: Model, joints: Joints) -> tuple[Any, Array, Callable[..., Array]]:
@@ -498,11 +502,13 @@ def from_ratings(
                 f"{name}={x!r} would do nothing: exact=True makes stops rigid and friction dry. "
                 f"Leave one of the two out"
             )
-    stop_time = 0.02 if stop_time is None else stop_time
-    dissipation = 0.0 if dissipation is None else dissipation
-    velocity_scale = 1e-2 if velocity_scale is None else velocity_scale
-    if not stop_time > 0:
-        raise InputError(f"stop_time={stop_time!r} must be a positive time in s, such as 0.02")
+    stop_time = checked_time(0.02 if stop_time is None else stop_time, "stop_time")
+    dissipation, velocity_scale = (
+        checked_number(default if x is None else x, name, "a finite number of", zero=True)
+        for name, x, default in (
+            ("dissipation", dissipation, 0.0), ("velocity_scale", velocity_scale, 1e-2),
+        )
+    )  # fmt: skip
     out: list[Force] = []
     if model.damping.any():
         out.append(JointDamper(None, model.damping))
