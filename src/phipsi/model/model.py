@@ -431,7 +431,7 @@ class Model(Answers, Value):
         from joint name to coordinates. The bodies are welded at that pose and their names stay as
         frames; the armature of a locked joint has nothing to turn and goes.
         """
-        names = [joints] if isinstance(joints, str) else list(joints)
+        names = as_list("joints", joints, "['elbow']")
         where = {name: self.q_slice(name) for name in names}
         if isinstance(q, Mapping):
             values = edit.locked_values(names, q)
@@ -450,6 +450,7 @@ class Model(Answers, Value):
         model's. What is welded to the other's world becomes part of the body it is attached to,
         with its inertia. Constraints of this mechanism stay; `other` must be a tree.
         """
+        edit.check_attachment(other, placement, prefix)
         if other.constraints:
             names = ", ".join(repr(c.name) for c in other.constraints[:3])
             raise ModelError(

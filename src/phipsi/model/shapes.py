@@ -28,6 +28,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from phipsi.errors import ModelError, ParseError, did_you_mean
 from phipsi.loaded import only_public
+from phipsi.model.numbers import as_floats
 from phipsi.model.pose import Pose
 from phipsi.model.value import ALL_GROUPS, plain
 
@@ -68,7 +69,7 @@ class Shape:
 def _sizes(kind: str, what: str, given: Any, count: int) -> Numbers:
     """Positive, finite lengths, or an error that names the shape."""
     try:
-        array = np.asarray(given, dtype=np.float64)
+        array = as_floats(what, given)
     except (TypeError, ValueError):
         array = np.zeros(0)
     wanted = "a number" if count == 1 else f"{count} numbers"
@@ -227,7 +228,7 @@ class HeightField(Shape):
 
     def __init__(self, heights: ArrayLike, spacing: ArrayLike) -> None:
         try:
-            array = np.asarray(heights, dtype=np.float64)
+            array = as_floats("heights", heights)
         except (TypeError, ValueError):
             array = np.zeros((0, 0))
         if array.ndim != 2 or min(array.shape) < 3:
@@ -264,7 +265,7 @@ class Plane(Shape):
 
 def _vertices(given: ArrayLike) -> NDArray[np.float64]:
     try:
-        points = np.asarray(given, dtype=np.float64)
+        points = as_floats("vertices", given)
     except (TypeError, ValueError):
         points = np.zeros((0, 0))
     if points.ndim != 2 or points.shape[1] != 3 or len(points) < 4:

@@ -69,6 +69,12 @@ def step_derivatives(
     motion.check_start(at, rates)
     change = linear_step(motion, at, rates, efforts, h, integrator)
     change = change.reshape(*batch, 2 * nv, 3 * nv)
+    if not np.isfinite(change).all():
+        where = np.argwhere(~np.isfinite(change))[0][: len(batch)].tolist()
+        raise InputError(
+            f"the step of dt={dt!r} s{f' at {where}' if batch else ''} leads to numbers that are "
+            "not finite: the state moves too far in it. Take a shorter step, such as dt=1e-3"
+        )
     return change[..., : 2 * nv], change[..., 2 * nv :]
 
 

@@ -32,7 +32,7 @@ from phipsi.laws.law_values import evaluate
 from phipsi.laws.trace import as_node
 from phipsi.model.mechanisms import mechanism_of, of_contacts, of_mechanisms, of_modes
 from phipsi.model.model import Model
-from phipsi.model.numbers import as_floats, whole_number
+from phipsi.model.numbers import as_floats, as_list, whole_number
 from phipsi.motion.chart import chart_of
 from phipsi.motion.checks import (
     check_contacts,
@@ -278,9 +278,8 @@ class Simulator:
             )
         rows = None if restart is None else {**restart._rows, **restart.own}
         pool = starts_of(self._restart, {**states, **kept}, rows)
-        number = whole_number("first", first, 0)
         parts = states, kept, shared, pool, frozenset(varied)
-        state = SimulatorState(self, batch, *parts, first=number)
+        state = SimulatorState(self, batch, *parts, first=whole_number("first", first, 0))
         if not separate:
             self.check_gaps(state, "sim.start(q, v, separate=True)    # moves with the first step")
         return state
@@ -415,8 +414,9 @@ class Simulator:
         >>> float(now.t), float(later.t)
         (0.0, 0.001)
         """
-        if getattr(state, "simulator", None) is not self:
-            raise not_a_state(state)
+        for x in (state,) if out is None else (state, out):
+            if getattr(x, "simulator", None) is not self:
+                raise not_a_state(x)
         if out is not None:
             out.take(state)
             state = out
@@ -455,7 +455,7 @@ class Simulator:
             raise not_a_state(state)
         steps, every = whole_number("steps", steps, 0), whole_number("every", every)
         threads = whole_number("threads", threads)
-        names = tuple(dict.fromkeys(("t", *record)))
+        names = tuple(dict.fromkeys(("t", *as_list("record", record, "['q', 'v']"))))
         plan = self.plan(state.own, names)
         now = state.copy()
         kept = steps // every + 1
@@ -558,7 +558,7 @@ class Simulator:
             for name, node in records.items()
         }
         by = [*self._circuit.of_kind("parameter"), *(x for x in _BODIES if x in self._shapes)]
-        wrt = tuple(by) if parameters is None else tuple(parameters)
+        wrt = tuple(by if parameters is None else as_list("parameters", parameters, "['hold.kp']"))
         by += [MATERIALS] if MATERIALS in self._shapes else []
         for name in wrt:
             if name not in by:
