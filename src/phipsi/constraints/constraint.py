@@ -120,9 +120,9 @@ def number_of(value: Any) -> float:
         return float("nan")
 
 
-def names_of(given: Any, what: str) -> tuple[str, ...]:
+def names_of(given: Any, what: str, example: str = "('left', 'right')") -> tuple[str, ...]:
     """Names of joints, one or several."""
-    names = tuple(as_list(what, given, "('left', 'right')"))
+    names = tuple(as_list(what, given, example))
     for name in names:
         if not isinstance(name, str):
             raise ModelError(f"{what} must be names of joints, and {name!r} is none.")

@@ -148,7 +148,7 @@ class OperationalSpace:
         kind = "a finite number of 1/s,"
         self.null_damping = checked_number(null_damping, "null_damping", kind, zero=True)
         self.singularity = checked_number(
-            singularity, "singularity", "a finite number of", zero=False
+            singularity, "singularity", "between 0 and 1,", zero=False
         )
         self._own_damping = self.null_damping if null_space is None else None
         if not 0 < self.singularity < 1:

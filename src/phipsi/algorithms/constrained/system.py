@@ -319,7 +319,7 @@ class System(Model):
         start, batch = self._flat(self.model.neutral() if q0 is None else q0, real=True)
         _check_search(tolerance=tolerance, max_iterations=max_iterations, restarts=restarts)
         clocks = [c.clock for c in self.constraints if c.clock is not None]
-        held = list(dict.fromkeys([*names_of(fixed, "fixed"), *clocks]))
+        held = list(dict.fromkeys([*names_of(fixed, "fixed", "['joint1']"), *clocks]))
         options: dict[str, Any] = dict(
             fixed=held, limits=limits, tolerance=tolerance, max_iterations=max_iterations
         )
