@@ -183,7 +183,7 @@ def one_importer(house: House) -> Found:
 def namespace_entries(house: House) -> Found:
     """Modules with one importer, the `__init__` of a public namespace that lists their names.
 
-    `pp.forces.Friction` is an entry for users just as `pp.simulate` is: it stands in the `__all__`
+    `pp.forces.JointSpring` is an entry for users just as `pp.simulate` is: it stands in the `__all__`
     of a package that the table of public names leads to. Such a module has no owner either.
     """
     paths, homes = s.modules(house.root), s.public_homes(house.root)
