@@ -31,7 +31,7 @@ from phipsi.backends.native.kernel.rematerialisation import rematerialise
 from phipsi.backends.native.kernel.results import is_matrix
 from phipsi.backends.native.matrices import products
 from phipsi.backends.native.matrices.meeting_tiles import meeting_table, tile_shape
-from phipsi.backends.native.matrices.path_tables import branch_slots, seeds_of
+from phipsi.backends.native.matrices.paths import branch_slots, seeds_of
 from phipsi.backends.native.matrices.structural_zeros import (
     factors_of,
     filled_chunks,
