@@ -62,9 +62,9 @@ GIVEN_MOTION = {
     "poses": lambda m: (pp.poses(m, Q), pp.poses(m, Q, TIP)),
     "velocities": lambda m: (pp.velocities(m, Q, V), pp.velocities(m, Q, V, TIP)),
     "center_of_mass": lambda m: pp.center_of_mass(m, Q),
-    "center_of_mass_jacobian": lambda m: pp.center_of_mass_jacobian(m, Q),
-    "centroidal_momentum_matrix": lambda m: pp.centroidal_momentum_matrix(m, Q),
-    "centroidal_momentum_matrix_dot": lambda m: pp.centroidal_momentum_matrix_dot(m, Q, V),
+    "centroidal.com_jacobian": lambda m: pp.centroidal.com_jacobian(m, Q),
+    "centroidal.momentum_matrix": lambda m: pp.centroidal.momentum_matrix(m, Q),
+    "centroidal.momentum_matrix_dot": lambda m: pp.centroidal.momentum_matrix_dot(m, Q, V),
     "control.Saturated": lambda m: (
         pp.control.Saturated(lambda t, q, v: 9 * q, m, efforts=5.0)(0.0, Q, V)),
     "conventions.from_drake": lambda m: pp.conventions.from_drake(m, Q, V, VDOT, TAU),
@@ -74,8 +74,6 @@ GIVEN_MOTION = {
         pp.identification.inertial_parameters(m, armature=True)),
     "jacobian": lambda m: pp.jacobian(m, Q, TIP),
     "jacobian_dot": lambda m: pp.jacobian_dot(m, Q, V, TIP),
-    "jacobian_dot_v": lambda m: pp.jacobian_dot_v(m, Q, V, [("link2", (0.5, 0, 0))]),
-    "elastic_energy": lambda m: pp.elastic_energy(m, Q),
     "kinetic_energy": lambda m: pp.kinetic_energy(m, Q, V),
     "identification.kinetic_energy_regressor": lambda m: (
         pp.identification.kinetic_energy_regressor(m, Q, V, armature=True)),
@@ -121,8 +119,7 @@ MECHANISMS = {
     "joint_reactions": lambda m: pp.joint_reactions(m, Q, V, TAU, F_EXT),
     "equilibrium": lambda m: pp.equilibrium(m, q=Q, unknowns="tau").tau,
     "linearize": _linear,
-    "mode_shapes": lambda m: pp.mode_shapes(m, Q).shapes,
-    "natural_frequencies": lambda m: np.nan_to_num(pp.natural_frequencies(m, Q)),
+    "vibrations": lambda m: [np.nan_to_num(x) for x in pp.vibrations(m, Q)],
     "rollout": lambda m: pp.rollout(m, Q, V, TAU, 1e-3, 5),
     "rollout_gradient": _gradient,
     "simulate": _simulated,
@@ -144,7 +141,7 @@ TREES = {
     "identification.base_parameters": lambda m: pp.identification.base_parameters(m).combinations,
     "bias_forces": lambda m: pp.bias_forces(m, Q, V),
     "sensitivities.christoffel_symbols": lambda m: pp.sensitivities.christoffel_symbols(m, Q),
-    "coriolis_matrix": lambda m: pp.coriolis_matrix(m, Q, V),
+    "sensitivities.coriolis_matrix": lambda m: pp.sensitivities.coriolis_matrix(m, Q, V),
     "diagonal_dynamics.coriolis": lambda m: pp.diagonal_dynamics.coriolis(m, Q, V),
     "gravity_forces": lambda m: pp.gravity_forces(m, Q),
     "diagonal_dynamics.innovations": lambda m: pp.diagonal_dynamics.innovations(m, Q, V, TAU),
@@ -165,7 +162,6 @@ TREES = {
     "identification.regressor": lambda m: (
         pp.identification.regressor(m, Q, V, VDOT, armature=True, coulomb=True)),
     "save_urdf": lambda m: _saved(m),
-    "tip_force_correction": lambda m: pp.tip_force_correction(m, Q, TIP, FORCE),
 }  # fmt: skip
 
 # About constraints, of which a tree has none.

@@ -82,16 +82,15 @@ CALLS = {
     "mass_matrix_sensitivity": (Q,), "operational_space_inertia_sensitivity": (Q, P),
     "potential_energy_regressor": (Q,), "regressor": (Q, V, A),
     "accelerations": (Q, V, A, P), "poses": (Q, P), "velocities": (Q, V, P),
-    "center_of_mass": (Q,), "center_of_mass_jacobian": (Q,),
-    "centroidal_momentum_matrix": (Q,), "centroidal_momentum_matrix_dot": (Q, V),
+    "center_of_mass": (Q,), "com_jacobian": (Q,),
+    "momentum_matrix": (Q,), "momentum_matrix_dot": (Q, V),
     "coriolis_matrix": (Q, V), "forward_dynamics": (Q, V, T), 
     "gravity_forces": (Q,),
     "rates": (Q, V), "inverse_dynamics": (Q, V, A), "jacobian": (Q, P),
-    "jacobian_dot": (Q, V, P), "jacobian_dot_v": (Q, V, P), "kinetic_energy": (Q, V),
+    "jacobian_dot": (Q, V, P), "kinetic_energy": (Q, V),
     "log_det_mass_matrix": (Q,), "log_det_mass_matrix_gradient": (Q,), "mass_matrix": (Q,),
     "mass_matrix_inverse": (Q,), "momentum": (Q, V), "operational_space_inertia": (Q, P),
-    "elastic_energy": (Q,), "potential_energy": (Q,),
-    "tip_force_correction": (Q, P, np.ones((5, 1, 6))),
+    "potential_energy": (Q,),
 }  # fmt: skip
 SEVERAL = {
     "forward_dynamics_derivatives": (Q, V, T), "innovations": (Q, V, T),
@@ -128,7 +127,7 @@ WITH_CONTACTS = {
 }
 # These take a state and no options: runs have their own, the others evaluate no program.
 WITHOUT_OPTIONS = {
-    "mode_shapes", "natural_frequencies",  # eigenvalues, one configuration at a time
+    "vibrations",  # eigenvalues, one configuration at a time
     "contact_forces", "contact_step", "dense", "equilibrium", "from_drake", "from_mujoco",
     "from_pinocchio", "inverse_kinematics",
     "linearize", "prove", "rollout", "rollout_gradient", "simulate", "step_derivatives", "to_drake",

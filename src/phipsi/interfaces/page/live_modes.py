@@ -117,7 +117,7 @@ def admittance(graph: Any, q: Node, model: Model) -> Sequence[Node]:
 
 def integrator_of_modes(model: Model, dt: float) -> str:
     """Steps that stay stable: elastic forces implicitly where modes are too fast for `dt`."""
-    from phipsi.algorithms.dynamics.vibration import natural_frequencies
+    from phipsi.algorithms.dynamics.vibration import vibrations
 
-    fastest = np.nanmax(natural_frequencies(model), initial=0.0)
+    fastest = np.nanmax(vibrations(model).frequencies, initial=0.0)
     return "linearly_implicit" if fastest * dt > _STEPS else "rk4"
