@@ -73,7 +73,7 @@ def test_energies_are_those_of_the_functions(run_in_node):
     expected = [
         pp.kinetic_energy(arm(), Q, V),
         pp.potential_energy(arm(), Q),
-        pp.potential_energy(arm(), Q, of="elastic"),
+        pp.elastic_energy(arm(), Q),
     ]
     assert_allclose(found, expected, rtol=1e-12)
 
@@ -124,9 +124,7 @@ def test_a_hand_pulls_a_point_that_modes_move(run_in_node):
     assert_allclose(seen, change, rtol=1e-6, atol=1e-9)
     assert abs(seen[1]) > 1e-3  # it bends
     spring = 10 * (0.1**2 + 0.3**2)
-    assert_allclose(
-        found["stored"], pp.potential_energy(arm(), Q, of="elastic") + spring, rtol=1e-6
-    )
+    assert_allclose(found["stored"], pp.elastic_energy(arm(), Q) + spring, rtol=1e-6)
 
 
 def test_sliders_and_a_hand_while_time_stands_still(run_in_node):

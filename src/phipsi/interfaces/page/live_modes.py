@@ -121,7 +121,7 @@ def integrator_of_modes(model: Model, dt: float) -> str:
     Of a mechanism with loops, those of its tree decide: constraints make no mode faster than the
     fastest (Rayleigh).
     """
-    from phipsi.algorithms.dynamics.vibration import vibrations
+    from phipsi.algorithms.dynamics.vibration import natural_frequencies
 
-    fastest = np.nanmax(vibrations(model).frequencies, initial=0.0)
+    fastest = np.nanmax(natural_frequencies(model), initial=0.0)
     return "linearly_implicit" if fastest * dt > _STEPS else "rk4"
