@@ -75,7 +75,8 @@ def plan_native(program: SweepProgram, target: Target | None = None) -> tuple[Un
     """
     target = target or target_for(reproducible=program.reproducible)
     own = own_tables(program.lowered.fields)
-    tables = model_tables(program.model, program.points, own, NUMBERS[target.number].dtype)
+    dtype, rows = NUMBERS[target.number].dtype, _has_more_rows(program.steps)
+    tables = model_tables(program.model, program.points, own, dtype, more_rows=rows)
     lowered, widest = program.lowered, max((c.nv for c in tables.codes), default=0)
 
     steps, results = own_steps(program.steps, lowered.results)
@@ -109,6 +110,12 @@ def can_run(program: SweepProgram) -> bool:
     phases = phases_of(program.steps, program.lowered.fields)
     seeds = [p.seed for p in phases if p.seed is not None]
     return len(seeds) == len(set(seeds))  # paths that would have to be walked twice
+
+
+def _has_more_rows(steps: list[Step]) -> bool:
+    """True if blocks have the sizes of bodies with more than six rows."""
+    types = {x.type for step in steps for x in step.fields}
+    return any(size in planning.MODAL_SIZES for t in types for size in (t.rows, t.cols))
 
 
 def _of_whole_bodies(r: Result) -> bool:

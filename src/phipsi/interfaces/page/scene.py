@@ -22,7 +22,8 @@ from phipsi.interfaces.page.deformed_shapes import (
     ports_of,
 )
 from phipsi.interfaces.page.live_modes import modal_reach
-from phipsi.interfaces.page.machine_parts import Machine, hidden_bodies, machines_of, parts_of
+from phipsi.interfaces.page.machine_parts import hidden_bodies, machines_of
+from phipsi.interfaces.page.machine_places import Machine, MachinePart, parts_of
 from phipsi.interfaces.page.meshes import Meshes, read_meshes, with_surfaces
 from phipsi.interfaces.page.shapes_and_colors import (
     FOOT,
@@ -118,7 +119,8 @@ class Drawing:
         meshes = read_meshes(meshes_of(model)) if self.meshes else Meshes()
         whole = meshes.bodies | drawn_bodies(model)
         machines = machines_of(model, self.constraints, self.forces)
-        made = list(parts_of(machines))
+        numbered = list(parts_of(machines))
+        made = [x for _, x in numbered]
         of_files = [part.bounds for part in meshes.parts]
         meshes = with_surfaces(meshes, [(x.body, x.surface, x.pose, x.color) for x in made])
         inner = {*model.parent}  # bodies that carry others keep their own shape
@@ -129,6 +131,11 @@ class Drawing:
         solids = solids_of(model, self.closures, self.passing, whole)
         solids = self._finished(solids)
         boxes = [*solids, *(part.bounds for part in meshes.parts), *deformed_boxes(model, q)]
+        boxes += [
+            Solid(k, "box", (1e-6, 1e-6, 1e-6), np.eye(3), place, PIN)
+            for x in machines
+            for k, place in x.ends
+        ]
         low, high = _extent(boxes, R, p, up)
         floor = None
         if np.linalg.norm(model.gravity) > 0:
@@ -155,7 +162,7 @@ class Drawing:
             "bodies": [_body(model, k, k in hidden) for k in range(model.n_bodies)],
             "solids": [_plain(solid) for solid in solids + slabs],
             "meshes": list(meshes.packed),
-            "parts": self._parts(meshes),
+            "parts": self._parts(meshes, dict(enumerate(numbered, len(of_files)))),
             "flexible": [self._deformed(x) for x in deformed_bodies(model)],
             "ports": ports_of(model),
             "loops": [*self._loops(), *map(_machine_label, machines)],
@@ -203,12 +210,17 @@ class Drawing:
         color = _rounded_list(self._chosen().get(body, LINK))
         return {**plain, "color": color, **({} if when is None else {"shown": _lists(when)})}
 
-    def _parts(self, meshes: Meshes) -> list[dict[str, Any]]:
-        """The parts of meshes, in given colours, and when they are there."""
+    def _parts(
+        self, meshes: Meshes, made: Mapping[int, tuple[int, MachinePart]]
+    ) -> list[dict[str, Any]]:
+        """The parts of meshes, in given colours, and when they are there; of which machine."""
         chosen = self._chosen()
         out: list[dict[str, Any]] = []
-        for part in meshes.parts:
+        for i, part in enumerate(meshes.parts):
             plain = replace(part, color=chosen.get(part.body, part.color)).plain()
+            if i in made:
+                plain["machine"], coil = made[i][0], made[i][1].coil
+                plain |= {} if coil is None else {"coil": coil._asdict()}
             when = self._when(part.body)
             out.append(plain if when is None else {**plain, "shown": _lists(when)})
         return out
@@ -350,6 +362,11 @@ def _machine(model: Model, x: Machine) -> dict[str, Any]:
         "bodies": list(x.bodies),
         "units": ["N·m" if t else "N" for t in turns],
         "rows": [x.row, x.rows],
+        "value": x.value,
+        "linear": [row._asdict() for row in x.linear],
+        "ends": [{"body": int(k), "position": _rounded_list(p)} for k, p in x.ends],
+        "straight": x.straight,
+        "force": x.force,
     }
 
 
