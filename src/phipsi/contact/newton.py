@@ -9,6 +9,11 @@ monotone search stalls there.
 Wedged bodies, whose contacts all but slide, need more care: there a step of |F| = ε moves impulses
 by as much as they are. **Polishing** begins near a solution, with c = p and a larger ε.
 
+**Least impulses.** Rounding of W p + b leaves a self-stress of its size / ε in a solution, 1e-7 of
+the impulses. A round multiplies impulses by M = ε J⁻¹ ∂F/∂z, whose powers tend to the projection
+onto the self-stresses of the modes, with the error (ε/λ)ᵏ for an eigenvalue λ of W. p − Mᵏ p is the
+limit of equal compliances to rounding: M p is small, and so is the rounding of it.
+
 **Source:** theory/contact 5.
 """
 
@@ -29,6 +34,8 @@ PATIENCE = 8
 """Iterations after which all that counts as solved is accepted."""
 INNER = 4 * float(np.finfo(float).eps)
 """Where F is rounding, beside the largest |W| |y| + |b|."""
+POWERS = 3
+"""Rounds by which self-stresses are told from what motion determines."""
 
 
 def newton(
@@ -71,7 +78,28 @@ def newton(
         keep = ~(over | state.lost)
         todo = todo[keep]
         state.keep(keep)
+    solved = np.flatnonzero((count > 0) & (left <= np.maximum(tolerance, problem.rounding(best))))
+    if solved.size:
+        part = problem.taken(solved)
+        best[solved], left[solved] = _least(part, best[solved], left[solved], eps)
     return best, left, count
+
+
+def _least(problem: Scaled, y: Array, left: Array, eps: float) -> tuple[Array, Array]:
+    """Solutions (B, n) without self-stresses, and their residuals, where they are no worse.
+
+    They are worse where other contacts would have to slide or to open.
+    """
+    state = _Round(problem, y, eps, polishing=True)
+    x, lost = y, np.zeros(len(y), bool)
+    for _ in range(POWERS):
+        x, bad = _solved(state.J, state.eps[:, None] * (state.by_z @ x[..., None])[..., 0])
+        lost |= bad
+    new = problem.inside(y - x)
+    found = problem.residual(new)
+    rounded = problem.rounding(new) * (INNER / ROUNDING)
+    fine = ~lost & (found <= np.maximum(left, rounded))
+    return np.where(fine[:, None], new, y), np.where(fine, found, left)
 
 
 class _Round:
@@ -89,6 +117,11 @@ class _Round:
         self.lost = np.zeros(len(y), bool)
         self.ended = self.stalled = np.zeros(len(y), bool)
         self.F, self.J = self._map(y)
+
+    @property
+    def by_z(self) -> Array:
+        """∂F/∂z (B, n, n) at y."""
+        return self._derivatives(self.y)[2]
 
     def keep(self, which: Array) -> None:
         self.problem = self.problem.taken(which)
@@ -129,6 +162,11 @@ class _Round:
 
     def _map(self, y: Array) -> tuple[Array, Array]:
         """The map of Alart and Curnier (B, n), and its derivative (B, n, n)."""
+        F, by_y, by_z = self._derivatives(y)
+        return F, by_y + by_z @ self.W
+
+    def _derivatives(self, y: Array) -> tuple[Array, Array, Array]:
+        """F (B, n), ∂F/∂y and ∂F/∂z (B, n, n)."""
         x, g, r = self.problem, self.problem.groups, self.problem.r
         layout = x.layout
         z = (self.W @ y[..., None])[..., 0] + x.b - self.eps[:, None] * self.c
@@ -175,7 +213,7 @@ class _Round:
         F = np.where(x.dead, y / r, F)
         by_y = np.where(x.dead[:, :, None], np.eye(n) / r[:, :, None], by_y)
         by_z = np.where(x.dead[:, :, None], 0.0, by_z)
-        return F, by_y + by_z @ self.W
+        return F, by_y, by_z
 
 
 def _norm(F: Array) -> Array:

@@ -18,7 +18,18 @@ from phipsi.contact.lane_cones import (
     R,
 )
 from phipsi.contact.lane_elimination import BLOCK, eliminate, substitute
-from phipsi.contact.newton import HALVINGS, INNER, MEMORY, PATIENCE, RESTING, ROUNDS
+from phipsi.contact.newton import (
+    HALVINGS,
+    INNER,
+    MEMORY,
+    PATIENCE,
+    POWERS,
+    RESTING,
+    ROUNDS,
+)
+
+SINGULAR = 1e-3
+"""ε beside a pivot of J that a self-stress has left: then it is ε / n², n its part of a unit one."""
 
 
 @final
@@ -61,11 +72,14 @@ class NewtonCode:
             return b.and_(more, m.any(b.load(self.live, typ=e.mask)))
 
         def once() -> None:
-            number = b.load(turn, typ=I64)
+            number, before = b.load(turn, typ=I64), b.load(self.live, typ=e.mask)
             b.store(b.add(number, i64(1)), turn)
             self.step()
             with b.if_then(b.icmp_signed(">=", number, i64(PATIENCE))):
                 self.accept()
+            over = b.and_(before, b.not_(b.load(self.live, typ=e.mask)))
+            with b.if_then(m.any(over)):
+                self.lessen(over)
 
         m.repeat(goes_on, once)
         return good
@@ -333,3 +347,86 @@ class NewtonCode:
         good = e.compare("<=", m.load(m.found), m.limit(self.tolerance))
         done = b.and_(b.and_(which, self.has_ended()), good)
         b.store(b.and_(b.load(self.live, typ=e.mask), b.not_(done)), self.live)
+
+    # ---- least impulses
+
+    def lessen(self, which: Any) -> None:
+        """Take self-stresses out of lanes that are done with the factors that are in J.
+
+        z is that of y, before and after.
+        """
+        m, e, b = self.m, self.e, self.b
+        columns, singular = m.plus(m.n, 1), b.alloca(e.mask)
+        b.store(m.never(), singular)
+        eps = m.load(self.eps)
+
+        def pivots(kind: Kind, i: Any, first: Any) -> None:
+            found = b.load(singular, typ=e.mask)
+            for t in range(len(kind.letters)):
+                row = m.plus(first, t)
+                inverse = m.size(m.load(m.J, m.plus(b.mul(row, columns), row)))
+                small = e.compare(">", eps * inverse, SINGULAR)
+                there = e.compare(">", m.load(m.sigma, row), 0.0)
+                found = b.or_(found, b.and_(small, there))
+            b.store(found, singular)
+
+        m.each_contact(pivots)
+        which = b.and_(which, b.load(singular, typ=e.mask))
+        with b.if_then(m.any(which)):
+            self._without_stress(which)
+
+    def _without_stress(self, which: Any) -> None:
+        m, e, b = self.m, self.e, self.b
+        m.residual(m.y)
+        left = m.load(m.found)
+        solved = e.compare("<=", left, m.limit(max(self.tolerance, ACCEPTED)))
+        which = b.and_(which, solved)
+        write_loop(b, m.n, lambda i: m.store(m.load(m.y, i), m.d, i))
+
+        def once(_: Any) -> None:
+            m.each_contact(self._carried)
+            substitute(m, m.J, m.n, m.d, m.ends)
+
+        write_loop(b, i64(POWERS), once)
+
+        def less(i: Any) -> None:
+            old = m.load(m.y, i)
+            m.store(e.select(which, old - m.load(m.d, i), old), m.new, i)
+
+        write_loop(b, m.n, less)
+        m.multiply(m.new)
+        m.residual(m.new)
+        allowed = m.larger(left, m.load(m.scale) * INNER)
+        fine = b.and_(which, e.compare("<=", m.load(m.found), allowed))
+
+        def chosen(i: Any) -> None:
+            m.store(e.select(fine, m.load(m.new, i), m.load(m.y, i)), m.y, i)
+
+        write_loop(b, m.n, chosen)
+        with b.if_then(m.any(b.and_(which, b.not_(fine)))):
+            m.multiply(m.y)
+
+    def _carried(self, kind: Kind, i: Any, first: Any) -> None:
+        """The rows ε ∂F/∂z d of a contact, as the last column of J."""
+        m, count = self.m, len(kind.letters)
+        eps, columns = m.load(self.eps), m.plus(m.n, 1)
+        x = m.rows(m.d, first, range(count))
+        right: list[Any] = [None] * count
+        if kind.has_head:
+            right[0] = m.load(m.of(i, CLOSED)) * x[0]
+        for number, group in enumerate(kind.groups):
+            part, turned, lean = (
+                m.load(m.of(i, GROUPS + PER_GROUP * number + j)) for j in range(3)
+            )
+            at = m.rows(self.E, first, group)
+            along = at[0] * x[group[0]]
+            for direction, t in zip(at[1:], group[1:], strict=True):
+                along = direction.times_plus(x[t], along)
+            pull = -(turned * along)
+            if kind.has_head:
+                pull = lean.times_plus(x[0], pull)
+            for direction, t in zip(at, group, strict=True):
+                right[t] = direction.times_plus(pull, part * x[t])
+        for t, value in enumerate(right):
+            row = m.plus(first, t)
+            m.store(eps * value, m.J, m.plus(self.b.mul(row, columns), m.n))
