@@ -258,6 +258,15 @@ def coupling_change_back(a: Arithmetic, x: Field) -> Block:
 
 
 @_of_drives
+def coupling_change_of_one(a: Arithmetic, x: Field) -> Block:
+    """s ↦ Γ̇{s}* y, which is symmetric if drives have one rate."""
+    y, (rate,) = a.column(x.args[1])[:3], _drive(a).rates
+    n, ((_, (g,), _),) = a.joint.nv, _along_each(a, x)
+    found = dot(g, y)
+    return a.symmetric([found if i == j == rate else 0 for i in range(n) for j in range(i + 1)], n)
+
+
+@_of_drives
 def corner_change(a: Arithmetic, x: Field) -> Block:
     """s ↦ how the corner times y changes along s."""
     y, n = _of_drive(a, a.column(x.args[1])), a.joint.nv

@@ -43,6 +43,9 @@ _coupling("coupling_change", "how Γ y changes with the rates", bodies.coupling_
           "dΓ({...})", r"\delta \Gamma({...})", 10, linear=EACH)
 _coupling("coupling_change_back", "how Γ* y changes with the rates", bodies.coupling_change_back,
           "r", "r", "dΓT({...})", r"\delta \Gamma^{*}({...})", 10, linear=EACH)
+_coupling("coupling_change_of_one", "the same of drives with one rate",
+          bodies.coupling_change_of_one, "r", "r", "dΓT({...})", r"\delta \Gamma^{*}({...})", 10,
+          linear=EACH, kind=Kind.SYMMETRIC)
 _coupling("corner_change", "how the inertia of a drive times y changes", bodies.corner_change,
           "r", "r", "dA_Γ({...})", r"\delta A_{\Gamma}({...})", 10, linear=EACH)
 _coupling("coupling_second", "how y* Γ̇{s} z changes with the rates", bodies.second_change,

@@ -81,6 +81,7 @@ from phipsi.operators.transitions import plain_transition, strict_transition
 from phipsi.rewrite.causal import diagonal_part
 from phipsi.rewrite.expansion import products_of
 from phipsi.rewrite.inverses import inverse_form, riccati_of
+from phipsi.sweeps.ir import terms_of
 
 Matrix = tuple[tuple[Expr, ...], ...]
 CATALOGUE: dict[str, Row] = {}
@@ -139,14 +140,16 @@ def _composite_blocks(low: Any, x: Expr) -> Any:
     family = family_of(gain)
     source, more, G, axes = (low.block(y) for y in (core, rows, gain, family.H))
     if all(map(_turns, (y for _, y in rows.terms))):
-        more = b.apply("turning", more)
+        more = b.add([(c, b.apply("turning", y)) for c, y in terms_of(more)])
 
     def equation(z: Any) -> Any:
         inner = b.add([(1, b.mul(axes, z)), (1, more)])
         rest = b.add([(1, z), (-1, b.mul(G, inner))])
         return b.add([(1, source), (1, low.step_in(family.E, rest, family.E))])
 
-    return b.fixpoint(source.type, equation)
+    found = b.fixpoint(source.type, equation)
+    found.named = found.named or "Z"
+    return found
 
 
 def _turns(x: Expr) -> bool:
@@ -175,6 +178,8 @@ _CORNER_ALONG = _row("A_Gamma_dot", "Ȧ_Γ", r"\dot{A}_{\Gamma}", _RE, "corner_a
                      "A_Γ along rates", symmetric=True)
 _CHANGE = _row("dGamma", "dΓ", r"\delta \Gamma", _RF, "coupling_change", "s ↦ Γ̇{s} y")
 _BACK = _row("dGammaT", "dΓT", r"\delta \Gamma^{*}", _RE, "coupling_change_back", "s ↦ Γ̇{s}* y")
+_BACK_OF_ONE = _row("dGammaT_of_one", "dΓT", r"\delta \Gamma^{*}", _RE, "coupling_change_of_one",
+                    "the same of drives with one rate", symmetric=True)
 _CORNER_CHANGE = _row("dA_Gamma", "dA_Γ", r"\delta A_{\Gamma}", _RE, "corner_change",
                       "s ↦ Ȧ_Γ{s} y")
 _COMPOSITE = _row("bd_Gamma", "bd_Γ", r"\operatorname{bd_{\Gamma}}", _MF, "", "bd(ψ X φ*)",
@@ -459,7 +464,7 @@ def _inertia(x: Expr, drives: Drives) -> Matrix:
 def _change(x: Expr, drives: Drives) -> Matrix:
     """Ṁ{s; …}."""
     along = [_rates(y, drives) for y in arguments_of(x)]
-    coupling = _of(_ALONG, *along)
+    coupling = _of(_ALONG if drives.corner else _CHANGE, *along)  # of one rate both are the same
     block = _of(_CORNER_ALONG, *along) if drives.corner else zero(RATES, EFFORTS)
     return ((zero(MOTIONS, FORCES), coupling), (coupling.T, block))
 
@@ -470,10 +475,12 @@ def _applied(x: Expr, drives: Drives) -> Matrix:
     place, along = place_of(x), [_rates(u, drives) for u in others]
     hole = None if place == len(along) else place
     six, rates = _six(y, drives), _rates(y, drives)
-    push = _of(_CHANGE, rates, *along, hole=hole)
-    back = _of(_BACK, six, *along, hole=hole)
     if drives.corner:
+        push = _of(_CHANGE, rates, *along, hole=hole)
+        back = _of(_BACK, six, *along, hole=hole)
         back = back + _of(_CORNER_CHANGE, rates, *along, hole=hole)
+    else:
+        push, back = _of(_CHANGE, rates, *along), _of(_BACK_OF_ONE, six, *along)
     return ((zero(MOTIONS, FORCES), push), (zero(MOTIONS, EFFORTS), back))
 
 
@@ -481,9 +488,8 @@ def _twice(x: Expr, drives: Drives) -> Matrix:
     """ddM{y; z; …}: y* Ṁ{s; t; …} z by s and t."""
     y, z, *others = x.args
     along = [_rates(u, drives) for u in others]
-    terms = [
-        (1, _of(_SECOND, _six(p, drives), _rates(q, drives), *along)) for p, q in ((y, z), (z, y))
-    ]
+    row = _SECOND if drives.corner else _BACK_OF_ONE  # of one rate y* Γ̇{s; t} z is dΓT{y; z}
+    terms = [(1, _of(row, _six(p, drives), _rates(q, drives), *along)) for p, q in ((y, z), (z, y))]
     if drives.corner:
         terms.append((1, _of(_SECOND, _rates(y, drives), _rates(z, drives), *along)))
     return _diagonal(zero(MOTIONS, FORCES), total_of(terms))
