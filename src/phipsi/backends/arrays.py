@@ -179,6 +179,10 @@ class ArrayArithmetic:
         low = [[neg(c) for c in skew[i]] + [m if i == j else 0 for j in range(3)] for i in range(3)]
         return self.dense(top + low)
 
+    def turning_block(self, rows: Sequence[Sequence[Any]]) -> Array:
+        """[A, 0] with three columns of zeros."""
+        return self.dense([[*row, 0, 0, 0] for row in rows], 6)
+
     def gyration_block(self, entries: Sequence[Any]) -> Array:
         """[[A, 0], [−p~, 0]] from A, row by row, and p."""
         low = [[neg(c) for c in row] for row in cross_matrix(entries[9:])]
