@@ -33,8 +33,8 @@ def chain():
 THREE = {
     "start of a run": lambda x: pp.simulate(ARM, x, V, 0.01),
     "rates of a run": lambda x: pp.simulate(ARM, Q, x, 0.01),
-    "vibrations": lambda x: pp.vibrations(ARM, x),
-    "efforts of vibrations": lambda x: pp.vibrations(ARM, Q, tau=x),
+    "vibrations": lambda x: pp.natural_frequencies(ARM, x),
+    "efforts of vibrations": lambda x: pp.natural_frequencies(ARM, Q, tau=x),
     "gravity": lambda x: ARM.with_gravity(x),
     "centre of mass": lambda x: pp.SpatialInertia(mass=1.0, com_B=x),
     "moments": lambda x: pp.SpatialInertia(mass=1.0, moment_about_com_B=x),

@@ -71,7 +71,8 @@ def step_derivatives(
         arrays = tuple(np.broadcast_to(x, (*batch, x.shape[-1])) for x in arrays)
     at, rates, efforts = (x.reshape(math.prod(batch), x.shape[-1]) for x in arrays)
     motion.check_start(at, rates)
-    change = linear_step(motion, at, rates, efforts, h, integrator)
+    with np.errstate(over="ignore", invalid="ignore"):
+        change = linear_step(motion, at, rates, efforts, h, integrator)
     change = change.reshape(*batch, 2 * nv, 3 * nv)
     if not np.isfinite(change).all():
         where = np.argwhere(~np.isfinite(change))[0][: len(batch)].tolist()
