@@ -41,11 +41,13 @@ from phipsi.simulation.events import Event
 __all__ = [
     "Attach",
     "Change",
+    "ContactMargin",
     "Detach",
     "Grasp",
     "Lock",
     "Release",
     "Replace",
+    "Topology",
     "Unlock",
     "at",
     "contact_events",
