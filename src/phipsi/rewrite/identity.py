@@ -216,7 +216,7 @@ def is_about_rows(identity: Identity) -> bool:
     """Whether a claim is about constraint rows; all others are about the tree."""
     sides = [x for x in (identity.lhs, identity.rhs) if x is not None]
     leaves = [leaf for side in sides for leaf in leaves_of(side)]
-    spaces = [space for x in leaves for space in (x.takes, x.gives) if space is not None]
+    spaces = [space for x in leaves for space in (x.takes, x.gives)]
     return any(x.index == "row" for x in spaces) or any(x.name == "select" for x in leaves)
 
 
