@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 
 import phipsi as pp
 from phipsi.motion.motion import Motion
-from phipsi.motion.rollout import constrained_step
+from phipsi.motion.rollout import projected_step
 from phipsi.motion.stiff_modes import modal_blocks, modal_matrices, stiffened
 from phipsi.motion.tableaux import METHODS
 
@@ -122,7 +122,7 @@ def test_machine_code_takes_the_same_steps():
     motion = Motion(system, ahead=h)
     at, rates = q[None], v[None]
     for _ in range(3):
-        at, rates = constrained_step(motion, METHODS[NAME], at, rates, tau[None], h)
+        at, rates = projected_step(motion, METHODS[NAME], at, rates, tau[None], h)
     assert_allclose(found[0][-1], at[0], rtol=0, atol=1e-13)
     assert_allclose(found[1][-1], rates[0], rtol=0, atol=1e-11)
 

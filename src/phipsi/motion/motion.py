@@ -20,7 +20,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.algorithms.constrained.assembly import close_loops, open_loops_at, project_velocity
+from phipsi.algorithms.constrained.assembly import newton_onto_rows, open_loops_at, project_velocity
 from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric, turned_over
 from phipsi.algorithms.constrained.row_rank import RANK
 from phipsi.algorithms.constrained.system import System
@@ -170,7 +170,7 @@ class Motion:
             corrections.append(Correction(at.q, at.residual, step, taken))
             return step
 
-        found, closed, at = close_loops(
+        found, closed, at = newton_onto_rows(
             q, self._finite_metric, correct, self.tree.integrate, TOLERANCE, NEWTON
         )
         if not closed.all():
