@@ -117,11 +117,12 @@ class Contacts(Value):
     restitution of two materials x, y become those of the pair: "geometric" √(x y), "minimum",
     "maximum", "mean" or "product"; `margin` (m), the gap below which a contact is listed; `points`,
     the most contact points of a mesh on a plane, or of a ball or ellipsoid on a height field, 1 to
-    4; `missing`, "warn" leaves out pairs that have no formula and lists them; `meshes`, "hull" reads the collision meshes of the model's file,
-    as their convex hulls, and "leave" lists them in a warning; `near` (bodies, 4, 4), poses such as
-    ``pp.poses(model, q)``: of the pairs of "auto", only those whose bounding balls are at most
-    `within` (m, by default `margin`) apart there, and all with planes and height fields, at a
-    cost that grows with bodies and not with their pairs. Pairs of two kinds keep their order.
+    4; `missing`, "warn" leaves out pairs that have no formula and lists them; `meshes`, "hull"
+    reads the collision meshes of the model's file, as their convex hulls, and "leave" lists them in
+    a warning; `near` (bodies, 4, 4), poses such as ``pp.poses(model, q)``: of the pairs of "auto",
+    only those whose bounding balls are at most `within` (m, by default `margin`) apart there, and
+    all with planes and height fields, at a cost that grows with bodies and not with their pairs.
+    Pairs of two kinds keep their order.
 
     With "auto", two shapes may touch if they are on different bodies, one of which moves; if their
     groups and masks agree; if one body is not the parent of the other (bodies without inertia and

@@ -14,6 +14,7 @@ both ends above the field, has the way out along the normal of that face.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -105,6 +106,17 @@ def _crossing(w: Any, u: Any, d: Any) -> tuple[Any, Any, Any, Any]:
     return n, n @ w, np.where(crosses, t, -1.0), s
 
 
+def _is_under(x: Any, faces: Sequence[tuple[Any, Any]]) -> Any:
+    """Whether a point from P is below one of the faces at P, given by their other two corners."""
+    found: Any = False
+    for p, q in faces:
+        area = p[0] * q[1] - p[1] * q[0]
+        a, b = (x[0] * q[1] - x[1] * q[0]) / area, (p[0] * x[1] - p[1] * x[0]) / area
+        inside = (a >= 0.0) & (b >= 0.0) & (a + b <= 1.0)
+        found = found | (inside & (x[2] <= a * p[2] + b * q[2]))
+    return found
+
+
 def _middle_at_cell(i: Any, j: Any, b: Placed, given: Any, entries: list[Entry]) -> list[Entry]:
     """Contacts of the axis with what belongs to a cell, one for each half.
 
@@ -137,6 +149,11 @@ def _middle_at_cell(i: Any, j: Any, b: Placed, given: Any, entries: list[Entry])
             good = (t >= -INSIDE) & (t <= 1.0 + INSIDE) & is_there(i, j, feature, b)
             good = good & is_ridge(cell, feature) & (np.abs(s) <= half) & (n[2] > 0.0)
         good = good & leans_on(n, around, _SLACK)
+        if feature == POINT:
+            faces = [(around[k], around[(k + 1) % 6]) for k in range(6)]
+        else:
+            faces = [(d, q) for q in around]
+        good = good & ((distance >= 0.0) | _is_under(w + s * u, faces))
         number = number_of(i, j, feature, b)
         sides = (good & (s >= 0.0), good & (s < 0.0))
         entries = [

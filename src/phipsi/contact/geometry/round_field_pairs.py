@@ -29,7 +29,7 @@ from typing import Any
 
 import numpy as np
 
-from phipsi.contact.geometry.convex_normals import solved_across
+from phipsi.contact.geometry.convex_pairs import solved_across
 from phipsi.contact.geometry.field_cells import (
     EDGES,
     FACES,
