@@ -134,7 +134,7 @@ GROUPS = (
 
 @pytest.mark.parametrize("kinds", GROUPS)
 def test_every_kind_of_constraint(kinds, monkeypatch, numpy_steps):
-    system, q = random_system(5, 6, kinds, n_roots=2, independent=True)
+    system, q = random_system(5, 9, kinds, n_roots=2, independent=True)
     assert tuple(type(x).__name__ for x in system.constraints) == kinds
     compare(monkeypatch, numpy_steps, system, q, 12, 3e-4, 1e-10)
 
