@@ -110,13 +110,17 @@ def test_a_condition_restricts_the_mechanisms():
     assert proof.mechanisms < pp.prove("M = M").mechanisms
 
 
-def test_equal_takes_inputs_as_they_come():
+def equal(*sides):
+    return pp.prove(pp.Identity(*sides), any_efforts=True)
+
+
+def test_any_efforts_are_inputs_as_they_come():
     """tau and vdot are inputs that need not belong together."""
     motion = "ℳ vdot + H φ (M φ* (a + gravity) + b + B f0)"
-    assert pp.prove(f"{motion} = tau") and not pp.equal(motion, "tau")
-    assert pp.equal(f"{motion} - tau", f"H φ M φ* H* vdot + Jr vdot + {motion[9:]} - tau")
-    assert pp.equal(phi - psi, psi @ K @ H @ phi) and not pp.equal(phi, psi)
-    assert pp.equal("H G", "I", "Jr = 0") and pp.equal(H @ phi @ I, H @ phi)
+    assert pp.prove(f"{motion} = tau") and not equal(motion, "tau")
+    assert equal(f"{motion} - tau", f"H φ M φ* H* vdot + Jr vdot + {motion[9:]} - tau")
+    assert equal(phi - psi, psi @ K @ H @ phi) and not equal(phi, psi)
+    assert equal("H G", "I", "Jr = 0") and equal(H @ phi @ I, H @ phi)
 
 
 def test_what_cannot_be_proved_without_a_model():
@@ -270,9 +274,9 @@ def test_claims_that_are_none(claim: str, said: str):
     with pytest.raises(InputError, match=said):
         pp.prove(claim)
     with pytest.raises(InputError, match="a side of an identity is None. Both sides"):
-        pp.equal("phi", None)  # pyright: ignore[reportArgumentType]
+        pp.Identity("phi", None)  # pyright: ignore[reportArgumentType]
     with pytest.raises(InputError, match="'foo' is not a known condition. The known ones are"):
-        pp.equal("phi", "psi", "foo")
+        pp.Identity("phi", "psi", "foo")
 
 
 def test_what_is_not_found_has_close_matches():

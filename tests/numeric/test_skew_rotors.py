@@ -69,8 +69,8 @@ def assert_momentum_and_reactions(model, bodies, seed):
     q, v, vdot = state(model, seed)
     whole, B = bodies.q(q), bodies.B
     assert_allclose(pp.momentum(model, q, v), pp.momentum(bodies.model, whole, B @ v), atol=1e-12)
-    rate = pp.centroidal_momentum_matrix_dot(model, q, v) @ v
-    expected = pp.centroidal_momentum_matrix_dot(bodies.model, whole, B @ v) @ B @ v
+    rate = pp.centroidal.momentum_matrix_dot(model, q, v) @ v
+    expected = pp.centroidal.momentum_matrix_dot(bodies.model, whole, B @ v) @ B @ v
     assert_allclose(rate, expected, atol=1e-11)
     tau = pp.inverse_dynamics(model, q, v, vdot)
     found = pp.joint_reactions(model, [q, q], v, [tau, tau]).joints
@@ -157,7 +157,7 @@ def test_derivatives_are_those_of_rotors_as_bodies(which, request):
 def test_the_coriolis_matrix(which, request):
     model, bodies, q, v, _ = request.getfixturevalue(which)
     free, h = model.with_gravity((0, 0, 0)), 1e-5
-    C = pp.coriolis_matrix(model, q, v)
+    C = pp.sensitivities.coriolis_matrix(model, q, v)
     assert_allclose(C @ v, pp.inverse_dynamics(free, q, v, 0 * v), atol=1e-12)
     ahead, behind = (bodies.mass_matrix(model.integrate(q, s * h * v)) for s in (1, -1))
     assert_allclose(C + C.T, (ahead - behind) / (2 * h), atol=1e-8)

@@ -1,4 +1,4 @@
-"""`prove` and `equal`: does an identity hold on all kinds of mechanisms, or on one?"""
+"""`prove`: does an identity hold on all kinds of mechanisms, or on one?"""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ _IN_DIGITS = 5  # mechanisms, where square roots are taken
 
 @dataclass(frozen=True)
 class Proof:
-    """The outcome of `prove` or `equal`; true if the identity holds.
+    """The outcome of `prove`; true if the identity holds.
 
     `reason` says all of it in words. With a model, `in_general` says whether the identity holds on
     this tree whatever its numbers are, `here` whether it holds for this model: with its own
@@ -114,6 +114,7 @@ def prove(
     seed: int = 0,
     paper: str = "",
     own: Sequence[Expr] = (),
+    any_efforts: bool = False,
 ) -> Proof:
     """Decide whether an identity holds, on all kinds of mechanisms or on one.
 
@@ -121,7 +122,8 @@ def prove(
     ``"H φ K H ψ = H φ − H ψ"``, whose decimals are exact; `model`, or a system for claims about its
     rows A; `q` (nq,) and `v` (nv,), if it is to be decided in this state only; `paper` and `own`,
     how a claim is read, as for `parse`. Everything that is not given is random, from the
-    seed, and loops are open; tau is the effort of the equations of motion.
+    seed, and loops are open; tau is the effort of the equations of motion, or anything with
+    ``any_efforts=True``, which is for claims about all mechanisms.
     **Returns:** a `Proof`, true if the identity holds. Without a model it was tried on chains,
     trees, forests and free bases of all joint types, with rotors and without, small ones first. If
     it fails on one, the proof has the counterexample and a condition that would save it. With a
@@ -137,6 +139,8 @@ def prove(
     True
     >>> pp.prove("H G = I").holds_if
     'Jr = 0'
+    >>> bool(pp.prove("mass_matrix^-1 = (I - H psi K)* D^-1 (I - H psi K)", any_efforts=True))
+    True
     >>> arm = pp.examples.seven_joint_arm()
     >>> bool(pp.prove("H φ K H ψ = H φ − H ψ + 1e-18 H φ", arm))
     False
@@ -155,7 +159,12 @@ def prove(
     if model is None:
         if q is not None or v is not None:
             raise InputError("a state is one of a model: pp.prove(identity, model, q, v)")
-        return _everywhere(identity, seed)
+        return _everywhere(identity, seed, any_efforts=bool(any_efforts))
+    if any_efforts:
+        raise InputError(
+            "any_efforts=True is for claims about all mechanisms. Leave out the model:  "
+            "pp.prove(identity, any_efforts=True)"
+        )
     if not isinstance(cast(object, model), Model):
         raise InputError(
             f"prove needs an identity, then a model: pp.prove(identity, model), not "
@@ -172,43 +181,6 @@ def prove(
         return _decided(identity, model, seed, given)
     except np.linalg.LinAlgError as error:
         raise _singular(identity, model, seed) from error
-
-
-def equal(
-    x: Expr | str,
-    y: Expr | str,
-    condition: str = "",
-    *,
-    paper: str = "",
-    own: Sequence[Expr] = (),
-) -> Proof:
-    """Whether two expressions are equal on every mechanism, exactly.
-
-    The inputs are any: unlike in `prove`, tau need not be the effort that belongs to vdot.
-
-    **Arguments:** `x` and `y`, expressions or text, between the same spaces; `condition`, as that
-    of an `Identity`; `paper` and `own`, how text is read, as for `parse`.
-    **Returns:** a `Proof`, true if they are equal; it has the reason.
-    **Cost:** of an expression of a few factors, some milliseconds on each of 28 small mechanisms.
-
-    >>> import phipsi as pp
-    >>> bool(pp.equal("mass_matrix^-1", "(I - H psi K)* D^-1 (I - H psi K)"))
-    True
-    >>> bool(pp.equal("H G", "I")), bool(pp.equal("H G", "I", "Jr = 0"))
-    (False, True)
-    """
-    if isinstance(cast(object, condition), Model):
-        raise InputError(
-            "equal decides on all mechanisms and takes no model. On one model: "
-            f'pp.prove("{x} = {y}", model)'
-        )
-    claimed = Identity(x, y, condition, paper=paper, own=own)
-    return _everywhere(claimed, 0, any_efforts=True, save=False)
-
-
-def prove_for_any_efforts(identity: Identity) -> Proof:
-    """A proof without a model for which tau is any vector, as it is in a program."""
-    return _everywhere(identity, 0, any_efforts=True)
 
 
 # ---- without a model -----------------------------------------------------------------------------

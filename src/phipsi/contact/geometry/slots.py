@@ -16,7 +16,7 @@ from phipsi.contact.geometry import (
     sphere_pairs,
 )
 from phipsi.contact.geometry.convex_pairs import convex_pair
-from phipsi.contact.geometry.pair_loops import PairLoop, Read
+from phipsi.contact.geometry.pair_code import PairLoop, Read
 from phipsi.contact.geometry.placed_shapes import INACTIVE, Formula, Placed, Slot
 from phipsi.laws import law_operations as ops
 from phipsi.laws.calls import call
