@@ -54,7 +54,7 @@ switched = np.where(t < END / 2, 1.0, -1.0)
 smoothed = np.sin(2 * np.pi * t / END)
 
 model = spacecraft()
-print("lowest frequencies:", pp.vibrations(model).frequencies[6:9].round(3), "rad/s")
+print("lowest frequencies:", pp.natural_frequencies(model)[6:9].round(3), "rad/s")
 left_over = {}
 for name, profile in (("switched", switched), ("smoothed", smoothed)):
     q, v = turn(model, profile)

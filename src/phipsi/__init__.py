@@ -71,10 +71,12 @@ _TABLE = {
             "bias_forces forward_dynamics gravity_forces inverse_dynamics joint_reactions "
             "mass_matrix mass_matrix_inverse"
         ),
-        "algorithms.dynamics.energy": "center_of_mass kinetic_energy momentum potential_energy",
+        "algorithms.dynamics.energy": (
+            "center_of_mass elastic_energy kinetic_energy momentum potential_energy"
+        ),
         "algorithms.dynamics.centroidal": ".",
         "algorithms.dynamics.hybrid": "hybrid_dynamics",
-        "algorithms.dynamics.vibration": "vibrations",
+        "algorithms.dynamics.vibration": "mode_shapes natural_frequencies",
         "algorithms.dynamics.point_dynamics": "operational_space_inertia",
         "algorithms.dynamics.diagonal_dynamics": ".",
     },

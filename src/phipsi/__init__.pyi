@@ -15,6 +15,7 @@ from phipsi.algorithms.dynamics.derivatives import (
 )
 from phipsi.algorithms.dynamics.energy import (
     center_of_mass,
+    elastic_energy,
     kinetic_energy,
     momentum,
     potential_energy,
@@ -30,7 +31,7 @@ from phipsi.algorithms.dynamics.equations_of_motion import (
 )
 from phipsi.algorithms.dynamics.hybrid import hybrid_dynamics
 from phipsi.algorithms.dynamics.point_dynamics import operational_space_inertia
-from phipsi.algorithms.dynamics.vibration import vibrations
+from phipsi.algorithms.dynamics.vibration import mode_shapes, natural_frequencies
 from phipsi.algorithms.kinematics.inverse_kinematics import inverse_kinematics
 from phipsi.algorithms.kinematics.motions import (
     accelerations,
@@ -121,6 +122,7 @@ __all__ = [
     "diagonal_dynamics",
     "diff",
     "distances",
+    "elastic_energy",
     "equilibrium",
     "errors",
     "examples",
@@ -151,8 +153,10 @@ __all__ = [
     "load_scenario",
     "mass_matrix",
     "mass_matrix_inverse",
+    "mode_shapes",
     "molecules",
     "momentum",
+    "natural_frequencies",
     "operational_space_inertia",
     "operators",
     "own",
@@ -174,6 +178,5 @@ __all__ = [
     "step_derivatives",
     "topology",
     "velocities",
-    "vibrations",
     "vjp",
 ]

@@ -80,6 +80,7 @@ GIVEN_MOTION = {
     "mass_matrix": lambda m: pp.mass_matrix(m, Q),
     "momentum": lambda m: (pp.momentum(m, Q, V), pp.momentum(m, Q, V, about="com")),
     "identification.parameter_names": lambda m: pp.identification.parameter_names(m, armature=True),
+    "elastic_energy": lambda m: pp.elastic_energy(m, Q),
     "potential_energy": lambda m: pp.potential_energy(m, Q),
     "identification.potential_energy_regressor": lambda m: (
         pp.identification.potential_energy_regressor(m, Q)),
@@ -119,7 +120,8 @@ MECHANISMS = {
     "joint_reactions": lambda m: pp.joint_reactions(m, Q, V, TAU, F_EXT),
     "equilibrium": lambda m: pp.equilibrium(m, q=Q, unknowns="tau").tau,
     "linearize": _linear,
-    "vibrations": lambda m: [np.nan_to_num(x) for x in pp.vibrations(m, Q)],
+    "mode_shapes": lambda m: pp.mode_shapes(m, Q).shapes,
+    "natural_frequencies": lambda m: np.nan_to_num(pp.natural_frequencies(m, Q)),
     "rollout": lambda m: pp.rollout(m, Q, V, TAU, 1e-3, 5),
     "rollout_gradient": _gradient,
     "simulate": _simulated,

@@ -149,7 +149,7 @@ def test_momentum_and_energy_of_a_free_beam_that_hits_the_floor():
         impulse = step.impulses[0, 3:]
         given += [*np.cross(at, impulse), *impulse]
         q, v = step.q, step.v
-        stored = float(pp.potential_energy(model, q, of="elastic"))
+        stored = float(pp.elastic_energy(model, q))
         energies.append(pp.kinetic_energy(model, q, v) + stored)
         bent = max(bent, stored)
     assert given[5] > 0.3 and bent > 0.02  # it has hit, and vibrates
@@ -169,7 +169,7 @@ def test_the_certificate_counts_elastic_forces():
             step = pp.contact_step(system, q, v, None, h)
             total += float(step.certificate.balance)
             q, v = step.q, step.v
-        off[h], elastic = abs(total), float(pp.potential_energy(system.model, q, of="elastic"))
+        off[h], elastic = abs(total), float(pp.elastic_energy(system.model, q))
     assert off[5e-4] < 0.4 * off[2e-3] and off[5e-4] < 0.1 * elastic, (off, elastic)
 
 

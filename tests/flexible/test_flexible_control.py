@@ -105,7 +105,7 @@ def test_poles_are_the_natural_frequencies():
     arm = _arm(damping_ratio=0.0)
     down = np.array([-np.pi / 2, 0.0, 0.0, 0.0])
     poles = pp.linearize(arm, down).poles()
-    frequencies = pp.vibrations(arm, down).frequencies
+    frequencies = pp.natural_frequencies(arm, down)
     assert_allclose(np.sort(np.abs(poles.imag))[::2], frequencies, rtol=1e-6, atol=1e-6)
     assert np.abs(poles.real).max() < 1e-6 and frequencies[1] > 1.0  # the wrist is balanced
     damped = pp.linearize(ARM, down).poles()

@@ -56,7 +56,7 @@ def test_linearisation_has_the_natural_frequencies():
     model = builder.build()
     system = pp.linearize(model, model.neutral())
     found = np.sort(np.abs(np.linalg.eigvals(system.A).imag))[::2]
-    assert_allclose(found, pp.vibrations(model).frequencies, rtol=1e-8)
+    assert_allclose(found, pp.natural_frequencies(model), rtol=1e-8)
 
 
 def test_derivatives_of_a_step():

@@ -26,7 +26,7 @@ def test_a_beam_that_is_clamped_and_pinned():
     builder.add_body("boom", joint=pp.joints.Fixed(), inertia=beam)
     builder.add_frame("end", "boom", port="tip")
     pin = pp.constraints.PointOnLine((1, 0, 0), name="pin", a="world", b="end")
-    found = pp.vibrations(pp.System(builder.build(), [pin]))
+    found = pp.mode_shapes(pp.System(builder.build(), [pin]))
     roots = np.array([3.9266023120, 7.0685827456, 10.2101761228])  # tan β = tanh β
     errors = found.frequencies[:6:2] / roots**2 - 1
     assert abs(errors[0]) < 1e-5 and abs(errors[2]) < 1e-3
@@ -42,18 +42,18 @@ def test_the_force_of_a_string_pulls_back():
     builder.add_body("ball", joint=pp.joints.Translation(), inertia=ball)
     string = pp.constraints.Distance(1.5, name="string", a="ball", b="world")
     system = pp.System(builder.build(), [string])
-    found = pp.vibrations(system, [0, 0, -1.5]).frequencies
+    found = pp.natural_frequencies(system, [0, 0, -1.5])
     assert_allclose(found, np.full(2, np.sqrt(9.81 / 1.5)), rtol=1e-12)
-    assert np.isnan(pp.vibrations(system, [0, 0, 1.5]).frequencies).all()
-    weightless = pp.vibrations(pp.System(system.model.with_gravity((0, 0, 0)), [string]),
-                                        [0, 0, -1.5]).frequencies  # fmt: skip
+    assert np.isnan(pp.natural_frequencies(system, [0, 0, 1.5])).all()
+    weightless = pp.natural_frequencies(pp.System(system.model.with_gravity((0, 0, 0)), [string]),
+                                        [0, 0, -1.5])  # fmt: skip
     assert_allclose(weightless, 0, atol=1e-12)
-    lifted = pp.vibrations(system, [0, 0, -1.5], tau=[0, 0, 0.5 * 2 * 9.81]).frequencies
+    lifted = pp.natural_frequencies(system, [0, 0, -1.5], tau=[0, 0, 0.5 * 2 * 9.81])
     assert_allclose(lifted, np.sqrt(0.5 * 9.81 / 1.5), rtol=1e-12)
     with pytest.raises(pp.errors.InputError, match=r"'string'(.|\n)*pp\.equilibrium"):
-        pp.vibrations(system, [0, 0, -1.2])
+        pp.mode_shapes(system, [0, 0, -1.2])
     with pytest.raises(pp.errors.InputError, match="steady"):
-        pp.vibrations(system, [0, 0, -1.5], [1.0, 0, 0])
+        pp.natural_frequencies(system, [0, 0, -1.5], [1.0, 0, 0])
 
 
 @cache
@@ -90,15 +90,15 @@ def test_equilibria_of_soft_and_stiff_loops(EI):
     other = pp.equilibrium(rigid, q=start(system)[JOINTS])
     assert np.abs(held.q[JOINTS] - other.q).max() < 5.0 / EI
     # slow beside stiff: the swing of rigid bars, whose frequency is known to many digits
-    swing = pp.vibrations(system, held.q).frequencies[0]
-    assert_allclose(swing, pp.vibrations(rigid, other.q).frequencies[0], rtol=max(10 / EI, 1e-7))
+    swing = pp.natural_frequencies(system, held.q)[0]
+    assert_allclose(swing, pp.natural_frequencies(rigid, other.q)[0], rtol=max(10 / EI, 1e-7))
 
 
 def test_frequencies_of_a_four_bar_of_beams():
     """Against the eigenvalues of [K G*; G 0], K by differences of forces, and against poles."""
     system = four_bar(50.0)
     held = pp.equilibrium(system, q=start(system))
-    found = pp.vibrations(system, held.q).frequencies
+    found = pp.natural_frequencies(system, held.q)
     model, nv, h, rest = system.model, system.nv, 1e-4, np.zeros(system.nv)
 
     def forces(step):
@@ -121,7 +121,7 @@ def test_frequencies_of_a_four_bar_of_beams():
     seen = np.sort(np.abs(poles.imag))
     for w in found:
         assert np.abs(seen - w).min() < 1e-6 * w
-    without = pp.vibrations(system.model, held.q).frequencies
+    without = pp.natural_frequencies(system.model, held.q)
     assert len(without) == nv and len(found) == nv - len(G)
 
 
@@ -132,7 +132,7 @@ def test_slow_motions_beside_stiff_modes():
         1.0, 1.0, EI=(1e12, np.inf), modes=1, axis=(0, -1, 0), lateral=(1, 0, 0)
     )
     builder.add_body("bar", joint=pp.joints.Revolute(Z), inertia=beam)
-    found = pp.vibrations(builder.build()).frequencies
+    found = pp.natural_frequencies(builder.build())
     assert found[-1] > 1e7
     assert_allclose(found[0], np.sqrt(1.5 * 9.81), rtol=1e-9)
 
@@ -180,7 +180,7 @@ def test_a_joint_without_inertia_is_not_blamed_on_bending():
     builder.add_body("boom", joint=pp.joints.Free(), inertia=beam)
     model = builder.build()
     with pytest.raises(pp.errors.SingularHingeError, match="rotary_inertia") as error:
-        pp.vibrations(model)
+        pp.mode_shapes(model)
     assert "is bent" not in str(error.value) and len(str(error.value)) < 1200
     fixed = model.with_body("boom", armature=(1e-4,) * 6)
-    assert_allclose(pp.vibrations(fixed).frequencies[:6], 0, atol=1e-6)
+    assert_allclose(pp.natural_frequencies(fixed)[:6], 0, atol=1e-6)

@@ -346,7 +346,7 @@ def test_exaggeration_carries_what_sits_on_ports(browser: Any, tmp_path: Path):
 
 def test_modes_in_motion(browser: Any, tmp_path: Path):
     model = arm_with_ports()
-    found = pp.vibrations(model.with_gravity((0, 0, 0)))
+    found = pp.mode_shapes(model.with_gravity((0, 0, 0)))
     tab = Tab(browser, found.to_html(tmp_path / "modes.html"))
     assert tab.run("data.vibrations.length") == model.nv
     rows = tab.page.locator("#modes tr[data-mode]")

@@ -90,7 +90,7 @@ CALLS = {
     "jacobian_dot": (Q, V, P), "kinetic_energy": (Q, V),
     "log_det_mass_matrix": (Q,), "log_det_mass_matrix_gradient": (Q,), "mass_matrix": (Q,),
     "mass_matrix_inverse": (Q,), "momentum": (Q, V), "operational_space_inertia": (Q, P),
-    "potential_energy": (Q,),
+    "elastic_energy": (Q,), "potential_energy": (Q,),
 }  # fmt: skip
 SEVERAL = {
     "forward_dynamics_derivatives": (Q, V, T), "innovations": (Q, V, T),
@@ -127,7 +127,7 @@ WITH_CONTACTS = {
 }
 # These take a state and no options: runs have their own, the others evaluate no program.
 WITHOUT_OPTIONS = {
-    "vibrations",  # eigenvalues, one configuration at a time
+    "mode_shapes", "natural_frequencies",  # eigenvalues, one configuration at a time
     "contact_forces", "contact_step", "dense", "equilibrium", "from_drake", "from_mujoco",
     "from_pinocchio", "inverse_kinematics",
     "linearize", "prove", "rollout", "rollout_gradient", "simulate", "step_derivatives", "to_drake",

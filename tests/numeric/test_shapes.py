@@ -20,7 +20,7 @@ BATCHES = [(), (4,), (2, 3)]
 OF_CONTACTS = {"contact_forces"}
 # Results with a class of their own, whose attributes state their shapes.
 CLASSES = {"contact_step", "equilibrium", "hybrid_dynamics", "linearize", "rollout_gradient"}
-CLASSES |= {"vibrations"}  # of one configuration, as many as there are
+CLASSES |= {"mode_shapes", "natural_frequencies"}  # of one configuration, as many as there are
 
 
 def public() -> dict[str, object]:

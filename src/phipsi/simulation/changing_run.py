@@ -17,6 +17,7 @@ from phipsi.algorithms.constrained.stages import Stages
 from phipsi.algorithms.constrained.system import System
 from phipsi.algorithms.dynamics.constraint_forces import constraint_impulse
 from phipsi.algorithms.dynamics.energy import (
+    elastic_energy,
     kinetic_energy,
     momentum,
     potential_energy,
@@ -369,7 +370,7 @@ class _Runner:
         at, rates = phase.lower(q, v)
         energy = kinetic_energy(phase.model, at, rates) + potential_energy(phase.model, at)
         if phase.model.is_flexible:
-            energy = energy + potential_energy(phase.model, at, of="elastic")
+            energy = energy + elastic_energy(phase.model, at)
         return float(energy), momentum(phase.model, at, rates)
 
     # ---- the whole ----------------------------------------------------------------------------

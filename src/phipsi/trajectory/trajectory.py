@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.constrained.system import System
 from phipsi.algorithms.dynamics.energy import (
+    elastic_energy,
     kinetic_energy,
     momentum,
     potential_energy,
@@ -136,7 +137,7 @@ class Trajectory:
             return np.zeros(0)
         out = kinetic_energy(self.model, self.q, self.v) + potential_energy(self.model, self.q)
         if self.model.is_flexible:
-            out = out + potential_energy(self.model, self.q, of="elastic")
+            out = out + elastic_energy(self.model, self.q)
         if self._stored is not None:
             out = out + self._stored(self.t, self.q, self.v)
         return _frozen(out)

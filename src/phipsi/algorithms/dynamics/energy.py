@@ -53,22 +53,35 @@ def kinetic_energy(
 
 @of_modes
 @of_given_motion
-def potential_energy(
-    model: Model, q: ArrayLike, *, of: str = "gravity", **options: Unpack[CallOptions]
-) -> Array:
-    """Potential energy of gravity, or what the deformation of flexible bodies stores.
+def potential_energy(model: Model, q: ArrayLike, **options: Unpack[CallOptions]) -> Array:
+    """Potential energy of gravity, 0 when the mass centre is at the world's origin.
 
-    −m g · c, with m c from the whole inertia Σ φ(O, k) M(k) φ*(O, k) = total M total*: 0 when the
-    mass centre is at the world's origin. With ``of="elastic"`` ½ η* K_e η, with the modal
-    coordinates η of all bodies: 0 for rigid bodies. In J.
+    −m g · c, with m c from the whole inertia Σ φ(O, k) M(k) φ*(O, k) = total M total*. In J.
 
-    **Arguments:** `q` (..., nq); `of`, "gravity" or "elastic". **Returns:** (...).
-    **Cost:** one base-to-tip sweep, or one loop over the bodies, O(N).
-    **Source:** theory/open-chains 4.5; theory/flexible-bodies 2.
+    **Arguments:** `q` (..., nq). **Returns:** (...).
+    **Cost:** one base-to-tip sweep, O(N). **Source:** theory/open-chains 4.5.
+
+    >>> from phipsi import potential_energy
+    >>> from phipsi.examples import planar_arm
+    >>> float(potential_energy(planar_arm(1), [1.5707963267948966]))
+    4.905
+    """
+    program = program_of(WHOLE_INERTIA, model, "dense", potential_energy)
+    calls = Calls(options)
+    return calls.finish(-(first_moment(calls(program, q)) @ program.model.gravity))
+
+
+@of_modes
+@of_given_motion
+def elastic_energy(model: Model, q: ArrayLike, **options: Unpack[CallOptions]) -> Array:
+    """Energy stored in the deformation of flexible bodies.
+
+    ½ η* K_e η, with the modal coordinates η of all bodies. In J; 0 for rigid bodies.
+
+    **Arguments:** `q` (..., nq). **Returns:** (...).
+    **Cost:** one loop over the bodies, O(N). **Source:** theory/flexible-bodies 2.
 
     >>> import phipsi as pp
-    >>> float(pp.potential_energy(pp.examples.planar_arm(1), [1.5707963267948966]))
-    4.905
     >>> beam = pp.FlexibleInertia.beam(2.0, 1.5, EI=100.0, modes=0)
     >>> builder = pp.ModelBuilder()
     >>> boom = builder.add_body("boom", joint=pp.joints.Fixed(), inertia=beam)
@@ -76,16 +89,10 @@ def potential_energy(
     >>> tip = beam.ports[0].moves[1]                 # deflection along y for unit coordinates
     >>> q = 0.01 * tip / (tip @ tip)
     >>> static = 3 * 100.0 / 2.0**3 * 0.01**2 / 2    # by a force on the tip: 3 EI/L³ times w²/2
-    >>> bool(pp.potential_energy(cantilever, q, of="elastic") >= static)
+    >>> bool(pp.elastic_energy(cantilever, q) >= static)
     True
     """
-    if of == "elastic":
-        return evaluate(_ELASTIC, potential_energy, model, (q,), options)
-    if of != "gravity":
-        raise InputError(f"of={of!r} is neither 'gravity' nor 'elastic'")
-    program = program_of(WHOLE_INERTIA, model, "dense", potential_energy)
-    calls = Calls(options)
-    return calls.finish(-(first_moment(calls(program, q)) @ program.model.gravity))
+    return evaluate(_ELASTIC, elastic_energy, model, (q,), options)
 
 
 @of_modes

@@ -75,7 +75,7 @@ class Vibrations(_Pair):
         **Returns:** the path; without one, the page as a string.
 
         >>> import phipsi as pp
-        >>> found = pp.vibrations(pp.examples.planar_arm(2), [-1.5707963267948966, 0.0])
+        >>> found = pp.mode_shapes(pp.examples.planar_arm(2), [-1.5707963267948966, 0.0])
         >>> found.to_html(title="Two pendulums").startswith("<!doctype html>")
         True
         """
@@ -91,42 +91,69 @@ class Vibrations(_Pair):
 
 @of_modes
 @of_mechanisms
-def vibrations(
+def natural_frequencies(
     model: Model,
     q: ArrayLike | None = None,
     v: ArrayLike | None = None,
     *,
     tau: ArrayLike | None = None,
     locked: str | Iterable[str] = (),
-) -> Vibrations:
-    """Natural frequencies and mode shapes of small vibrations.
+) -> Array:
+    """Natural frequencies of small vibrations about an equilibrium or a steady motion.
 
-    About an equilibrium, ω and columns x of ∂τ/∂q x = ω² ℳ x, in the directions of v, with
-    x* ℳ x = 1; 0 for rigid motions, NaN for directions in which the equilibrium is unstable. About
-    a steady motion with rates v, the imaginary parts of the eigenvalues of
-    ẋ = y, ℳ ẏ = −∂τ/∂v y − ∂τ/∂q x, without shapes. Constraints of a `System` leave fewer motions,
-    G x = 0, and their forces turn with the bodies: ∂(G* f)/∂q x is added.
+    ω of ∂τ/∂q x = ω² ℳ x; with rates v, the imaginary parts of the eigenvalues of
+    ẋ = y, ℳ ẏ = −∂τ/∂v y − ∂τ/∂q x. In rad/s, ascending, one per degree of freedom; 0 for rigid
+    motions, NaN for directions in which an equilibrium is unstable. Constraints of a `System` leave
+    fewer motions, and their forces turn with the bodies: ∂(G* f)/∂q x is added.
 
     **Arguments:** `q` (nq,), by default neutral; `v` (nv,), rates of a steady motion, by default
     none; `tau` (nv,), constant efforts, N·m or N, which of a system decide what its constraints
     carry: by default none, and drives hold what constraints do not; `locked`, joints that do not
-    vibrate (their modes do), such as a driven hub: their rows of shapes are zero.
-    **Returns:** `Vibrations`: `frequencies` (k,) in rad/s, ascending, one per degree of freedom;
-    `shapes` (nv, k); its `to_html` writes a page on which they move.
-    **Cost:** one evaluation of inverse dynamics per degree of freedom, two about a motion, and
-    O(nv³). **Source:** theory/flexible-bodies 9.
+    vibrate (their modes do), such as a driven hub.
+    **Cost:** two evaluations of inverse dynamics per degree of freedom, and O(nv³).
+    **Source:** theory/flexible-bodies 9.
 
     >>> import numpy as np, phipsi as pp
-    >>> found = pp.vibrations(pp.examples.planar_arm(2), [-np.pi / 2, 0.0])
-    >>> found.frequencies.shape, found.shapes.shape, bool((found.shapes[:, 0] > 0).all())
-    ((2,), (2, 2), True)
     >>> builder = pp.ModelBuilder(gravity=(0, 0, 0))
     >>> beam = pp.FlexibleInertia.beam(1.0, 1.0, EI=(1.0, 2.0), modes=2)
     >>> body = builder.add_body("boom", joint=pp.joints.Fixed(), inertia=beam)
-    >>> np.sqrt(pp.vibrations(builder.build()).frequencies[:1]).round(4)  # of a cantilever: 1.8751
+    >>> np.sqrt(pp.natural_frequencies(builder.build())[:1]).round(4)     # of a cantilever: 1.8751
     array([1.8752])
     """
-    mechanism = mechanism_of(model, vibrations)
+    mechanism = mechanism_of(model, natural_frequencies)
+    return _vibrations(mechanism, q, v, tau, locked).frequencies
+
+
+@of_modes
+@of_mechanisms
+def mode_shapes(
+    model: Model,
+    q: ArrayLike | None = None,
+    *,
+    tau: ArrayLike | None = None,
+    locked: str | Iterable[str] = (),
+) -> Vibrations:
+    """Natural frequencies and mode shapes of small vibrations about an equilibrium.
+
+    Columns x of ∂τ/∂q x = ω² ℳ x, in the directions of v, with x* ℳ x = 1; with constraints those
+    that keep them, G x = 0. Rows of `locked` joints are zero.
+
+    **Arguments:** as for `natural_frequencies`. **Returns:** `Vibrations`: `frequencies` (k,) in
+    rad/s, `shapes` (nv, k); its `to_html` writes a page on which they move.
+    **Cost:** one evaluation of inverse dynamics per degree of freedom, and O(nv³).
+    **Source:** theory/flexible-bodies 9.
+
+    >>> import phipsi as pp
+    >>> found = pp.mode_shapes(pp.examples.planar_arm(2), [-1.5707963267948966, 0.0])
+    >>> found.frequencies.shape, found.shapes.shape, bool((found.shapes[:, 0] > 0).all())
+    ((2,), (2, 2), True)
+    """
+    return _vibrations(mechanism_of(model, mode_shapes), q, None, tau, locked)
+
+
+def _vibrations(
+    mechanism: Model, q: ArrayLike | None, v: ArrayLike | None, tau: Any, locked: Any
+) -> Vibrations:
     model = mechanism.model
     at = model.neutral() if q is None else np.asarray(q, dtype=np.float64)
     rates = np.zeros(model.nv) if v is None else np.asarray(v, dtype=np.float64)
@@ -215,7 +242,7 @@ def _possible(mechanism: Model, q: Array, v: Array, free: Array) -> Array:
         raise InputError(
             "about these rates the loops change their shape, so that no motion about them is "
             "steady. Frequencies are those about rest, or about a motion that turns or moves the "
-            "loops as a whole:\n    pp.vibrations(system, q)"
+            "loops as a whole:\n    pp.natural_frequencies(system, q)"
         )
     used = None if len(free) == model.nv else free
     at = ConstraintMetric(rows, q[None], rates_used=used)

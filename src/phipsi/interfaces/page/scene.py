@@ -139,9 +139,8 @@ class Drawing:
         low, high = _extent(boxes, R, p, up)
         floor = None
         if np.linalg.norm(model.gravity) > 0:
-            foot = _extent([x for x in boxes if x.body == WORLD and x.color != PIN], R, p[:0], up)
-            stands = foot[0][2] <= low[2]  # what is fixed to the world is the lowest of all
-            floor = float(low[2] - (0.0 if stands else 0.03) * np.linalg.norm(high - low))
+            fixed = [x for x in boxes if x.body == WORLD and x.color != PIN]
+            floor = _floor(low, high, _extent(fixed, R, p[:0], up)[0])
         follow, depth = _followed(model, p, high - low), 0.0
         if follow >= 0:  # the camera goes with the base; sizes are those of the mechanism around it
             around = p - p[:, follow : follow + 1]
@@ -160,23 +159,15 @@ class Drawing:
         return {
             "name": model.name,
             "up": _rounded_list(matrix_to_quat(up)),
-            "bodies": [
-                _body(model, k) | ({"hidden": True} if k in hidden else {})
-                for k in range(model.n_bodies)
-            ],
+            "bodies": [_body(model, k, k in hidden) for k in range(model.n_bodies)],
             "solids": [_plain(solid) for solid in solids + slabs],
             "meshes": list(meshes.packed),
             "parts": self._parts(meshes, dict(enumerate(numbered, len(of_files)))),
             "flexible": [self._deformed(x) for x in deformed_bodies(model)],
             "ports": ports_of(model),
-            "loops": [_loop(c, None) for c in self.closures if c.matrix is None]
-            + [_loop(c, when) for c, when in self.passing if c.matrix is None]
-            + [_machine_label(x) for x in machines],
+            "loops": [*self._loops(), *map(_machine_label, machines)],
             "machines": [_machine(model, x) for x in machines],
-            "frames": [
-                {"name": name, "body": at, **_placed(X.rotation, X.translation)}
-                for name, (at, X) in model.frames.items()
-            ],
+            "frames": _frames(model),
             "center": center.tolist(),
             "half": half.tolist(),
             "radius": radius,
@@ -187,6 +178,11 @@ class Drawing:
             "arrow_unit": _rounded(weight / (0.9 * radius) or 1.0),
             "notices": list(meshes.notices),
         }
+
+    def _loops(self) -> list[dict[str, Any]]:
+        """Closures, and the times of those that come and go."""
+        all_times = [*((c, None) for c in self.closures), *self.passing]
+        return [_loop(c, when) for c, when in all_times if c.matrix is None]
 
     def _finished(self, solids: list[Solid]) -> list[Solid]:
         """The solids in given colours, with the times at which they are there."""
@@ -312,7 +308,7 @@ def _assembled(mechanism: Any) -> Array:
         return mechanism.neutral()
 
 
-def _body(model: Model, k: int) -> dict[str, Any]:
+def _body(model: Model, k: int, is_hidden: bool) -> dict[str, Any]:
     """A body for its facts and overlays: mass, mass centre, the ellipsoid of its inertia, joint."""
     inertia, joint = model.inertias[k], given_joint(model.joints[k])
     moments, R = np.linalg.eigh(np.asarray(inertia.moment_about_com_B, dtype=float))
@@ -328,7 +324,16 @@ def _body(model: Model, k: int) -> dict[str, Any]:
         "ellipsoid": _rounded_list(np.sqrt(np.maximum(squares, 0.0))),
         "principal": _rounded_list(matrix_to_quat(R)),
         "joint": {"name": model.joint_names[k], "kind": joint.kind, "axes": _axes(joint)},
+        **({"hidden": True} if is_hidden else {}),
     }
+
+
+def _frames(model: Model) -> list[dict[str, Any]]:
+    """Frames with the bodies that they are on."""
+    return [
+        {"name": name, "body": at, **_placed(X.rotation, X.translation)}
+        for name, (at, X) in model.frames.items()
+    ]
 
 
 def _axes(joint: joints.Joint) -> list[dict[str, Any]]:
@@ -416,6 +421,12 @@ def upright(model: Model) -> Array:
     x = x - (x @ z) * z
     x /= np.linalg.norm(x)
     return np.vstack([x, np.cross(z, x), z])
+
+
+def _floor(low: Array, high: Array, foot: Array) -> float:
+    """Height of the floor below what is from low to high; `foot` is that of what is fixed."""
+    stands = foot[2] <= low[2]  # what is fixed to the world is the lowest of all
+    return float(low[2] - (0.0 if stands else 0.03) * np.linalg.norm(high - low))
 
 
 def _extent(solids: list[Solid], R: Array, p: Array, up: Array) -> tuple[Array, Array]:
