@@ -16,7 +16,7 @@ from phipsi.algorithms.dynamics.derivatives import forward_dynamics_operators
 from phipsi.algorithms.dynamics.equations_of_motion import BIAS_FORCES
 from phipsi.algorithms.dynamics.sensitivities import _log_det_gradient
 from phipsi.algorithms.forms import FORWARD_DYNAMICS_FD3, INVERSE_DYNAMICS
-from phipsi.errors import InputError, LoweringError, ModelError
+from phipsi.errors import InputError, LoweringError
 from phipsi.rewrite.identity import unmet
 from phipsi.sweeps import plans
 from phipsi.sweeps import request as requests
@@ -317,37 +317,30 @@ def test_controllers_and_conventions_know_rotors_on_skew_axes(skew):
     assert_allclose(pp.conventions.from_pinocchio(model, theirs.q, theirs.v).v, v)
 
 
-@pytest.mark.parametrize("function", [REGRESSOR, PARAMETERS])
-def test_functions_of_constant_inertias_say_so(skew, function):
-    model, _, q, v, vdot = skew
-    args = (q, v, vdot) if function is REGRESSOR else ()
-    with pytest.raises(InputError, match=f"{function.__name__} is .* rotor 'm' .* joint 'lower'"):
-        function(model, *args)
+@pytest.mark.parametrize("which", ["skew", "crossed"])
+def test_the_regressor_knows_that_rotors_do_not_depend_on_the_bodies(which, request):
+    model, _, q, v, vdot = request.getfixturevalue(which)
+    Y = REGRESSOR(model, q, v, vdot)
+    tau, more = pp.inverse_dynamics(model, q, v, vdot), DISK + DISK
+    for k, name in enumerate(model.body_names):  # efforts are linear in the inertia of a body
+        heavier = model.with_payload(name, more)
+        change = pp.inverse_dynamics(heavier, q, v, vdot) - tau
+        assert_allclose(Y[:, 10 * k : 10 * k + 10] @ more.parameters, change, atol=1e-11)
+    bare = pp.Model.from_dict({**model.to_dict(), "rotors": []})
+    assert_allclose(Y, REGRESSOR(bare, q, v, vdot), atol=1e-12)
+    assert np.abs(Y @ PARAMETERS(bare) - tau).max() > 1e-3  # the rotors are the rest
+    by = pp.diff(INVERSE_DYNAMICS, "inertia", modes=True)
+    inputs = {"q": q, "v": v, "vdot": vdot}
+    assert_allclose(
+        pp.compile(by, model, mode="dense", backend="reference")(**inputs), Y, atol=1e-12
+    )
+    assert_allclose(pp.dense(by, model, **inputs), Y, atol=1e-12)
+
+
+def test_functions_of_constant_inertias_say_so(skew):
+    model, _, q, _, _ = skew
+    match = "inertial_parameters is .* rotor 'm' .* joint 'lower'"
+    with pytest.raises(InputError, match=match):
+        PARAMETERS(model)
     with pytest.raises(InputError, match="rotors on skew axes"):
         KeptBodies().articulated(model, q)
-
-
-@pytest.mark.parametrize(
-    ("joint", "change", "message"),
-    [
-        (pp.joints.Universal(), {"ratio": (1, 2, 3)}, "has 2 rates, and ratio has 3 numbers"),
-        (pp.joints.Universal(), {"ratio": (0, 0)}, "must be finite and not 0"),
-        (pp.joints.Universal(), {"ratio": (1, 2), "axis": None}, "the axis of the rotor must be"),
-        (pp.joints.Universal(), {"ratio": 3}, "2 of which turn, .* Give a ratio for each"),
-        (pp.joints.Spherical(), {"ratio": (1, 2, 3)}, "rates that are not those of coordinates"),
-        (None, {"ratio": (1, 2)}, "has 1 rate, and ratio has 2 numbers"),
-    ],
-)
-def test_ratios_that_do_not_fit_a_joint_are_refused(joint, change, message):
-    given = {"joint": "lower", "moment": 1e-3, "axis": (1, 0, 0), **change}
-    with pytest.raises(ModelError, match=message):
-        arm(joint).with_rotor("m", **given)
-
-
-def test_a_flexible_body_beside_a_skew_rotor_is_refused():
-    builder = pp.ModelBuilder()
-    builder.add_body("beam", inertia=pp.FlexibleInertia.beam(1.0, 0.5, 10.0))
-    builder.add_body("lower", parent="beam", port="tip", inertia=DISK)
-    builder.add_rotor("m", joint="lower", ratio=7, moment=1e-3, axis=(1, 0, 0), on="child")
-    with pytest.raises(ModelError, match="body 'beam' at its joint 'lower' deforms"):
-        builder.build()
