@@ -335,13 +335,6 @@ def _cross_force(f: Expr) -> Expr:
 
 # ---- leaves --------------------------------------------------------------------------------------
 
-_SIX_ROWS = frozenset(
-    ("B", "Bdot", "dB", "dBT", "A", "Adot", "dA", "dAT", "total", "angular", "dHT", "Hdot", "dH",
-     "gravity", "a", "c_J", "f_ext", "operand")
-)  # fmt: skip
-"""Leaves that are zero in the rows of drives."""
-_NO_MODES = frozenset(("Edot", "dE", "dET", "modal", "K_e", "C_e", "modal_rows", "eta"))
-
 
 def _leaf(x: Expr, drives: Drives) -> Matrix:
     found = _LEAVES.get(x.name)
@@ -349,10 +342,10 @@ def _leaf(x: Expr, drives: Drives) -> Matrix:
         return _of_family(x, drives)
     if found is not None:
         return found(x, drives)
-    if x.name in _NO_MODES:
+    if x.row.modal:
         return _filled(x, lambda t, g: zero(t, g))
     whole = len(_parts(x.takes)) == len(_parts(x.gives)) == 1
-    if x.name in _SIX_ROWS or (whole and (not x.row.compound and definition(x) is None)):
+    if x.row.six_rows or (whole and (not x.row.compound and definition(x) is None)):
         args = tuple(_six(y, drives) for y in x.args)
         if x.row.braces is None and args != x.args:
             raise KeptRows
@@ -509,7 +502,7 @@ def with_modes(x: Expr) -> Expr:
 
 def _renamed(x: Expr, plain: bool) -> Expr:
     again = without_modes if plain else with_modes
-    if plain and (x.name in _NO_MODES or x.function is dE_trace):
+    if plain and (x.function is dE_trace or (x.op is Op.LEAF and x.row.modal)):
         return zero(x.takes, x.gives)
     if not x.args:
         return x
