@@ -358,4 +358,4 @@ def test_what_is_said_of_rotors_that_are_no_constant_inertia():
         b.add_rotor("motor", joint="link", ratio=ratio, moment=1e-4, axis=(1, 0, 0))
         model = b.build()
         with pytest.raises(InputError, match=f"rotor 'motor' does depends on joint 'link': {why}"):
-            pp.identification.regressor(model, model.neutral(), *np.zeros((2, model.nv)))
+            pp.identification.kinetic_energy_regressor(model, model.neutral(), np.zeros(model.nv))
