@@ -141,9 +141,7 @@ def __getattr__(name: str) -> object:
     elif name.isidentifier() and _is_module(name):
         path, inner = name, ""  # a module that is not public, such as phipsi.sweeps
     else:
-        from phipsi.interfaces.other_names import name_here
-
-        here = name_here(name)
+        here = phipsi.loaded.name_here(name)
         # ``from phipsi import name`` asks with hasattr, and would say only that there is none
         if here and sys._getframe(1).f_code.co_name == "_handle_fromlist":
             raise ImportError(f"cannot import name {name!r} from {__name__!r}{here}", name=__name__)

@@ -63,14 +63,15 @@ def compile(
     storage layout). `columns` lets operands have several columns, on the last axis. `points` are
     ``[(body_or_frame, offset), …]`` for B and J, whose motions and forces are at the point in world
     axes, or as `axes` says: "world", "body" (axes of the body or frame named), or "spatial" (at the
-    world's origin, in world axes). Quantities named in `given` become inputs instead
-    of being computed. For a `System` the points are the frames of its closures, with the constraint
-    rows A on them, and the other operators are those of its tree. ``rewrite="as_written"`` keeps
-    the form and only shares and fuses. `backend` is "native", "reference", or a `Backend` of your
-    own. `same_operand` applies all operators of a tuple to one and
-    the same operand. `rules` are identities (`pp.Identity`), names or claims as text that are used
-    from left to right, here only, before the rules of the library; each is proved first, and
-    rejected if that fails. `paper` and `own` say how text is read, as for `parse`.
+    world's origin, in world axes). An expression without a part at points does not ask for them.
+    Quantities named in `given` become inputs instead of being computed. For a `System` the points
+    are the frames of its closures, with the constraint rows A on them, and the other operators are
+    those of its tree. ``rewrite="as_written"`` keeps the form and only shares and fuses. `backend`
+    is "native", "reference", or a `Backend` of your own. `same_operand` applies all operators of a
+    tuple to one and the same operand. `rules` are identities (`pp.Identity`), names or claims as
+    text that are used from left to right, here only, before the rules of the library; each is
+    proved first, and rejected if that fails. `paper` and `own` say how text is read, as for
+    `parse`.
 
     >>> import phipsi as pp
     >>> from phipsi.operators import mass_matrix
@@ -315,6 +316,11 @@ def explain(
             own=own,
         )
         return program.explain(latex=latex, plan=plan)
+    if points is not None:
+        raise InputError(
+            f"points={points!r} are those of a model: pp.explain(expr, model, points=…). Without "
+            "one, the recursion is that of any points"
+        )
     if plan:
         raise InputError("plans are compared on a model: pp.explain(expr, model, plan=True)")
     if mode != "apply":

@@ -15,11 +15,14 @@ import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
+from phipsi.loaded import only_public
+
 __all__ = [
     "ConvergenceError", "FileError", "InputError", "LawError", "LoweringError", "ModelError",
     "ParseError", "PhipsiError", "PhipsiWarning", "SimulationError", "SingularHingeError",
     "SingularMatrixError", "SpaceError",
 ]  # fmt: skip
+__dir__ = only_public(__name__)
 
 
 def shown(text: object, most: int | None = 2000) -> str:

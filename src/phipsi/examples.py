@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from phipsi.loaded import public
+from phipsi.loaded import only_public, public
 from phipsi.model import Model, ModelBuilder, Pose, SpatialInertia, joints
 from phipsi.model.numbers import whole_number
 from phipsi.spatial import quat_to_matrix
@@ -27,6 +27,18 @@ from phipsi.spatial import quat_to_matrix
 if TYPE_CHECKING:
     from phipsi.algorithms.grasping.finger_contacts import Contact
     from phipsi.algorithms.grasping.grasp import Grasp
+
+__all__ = [
+    "ROBOTS",
+    "free_flyer",
+    "humanoid",
+    "planar_arm",
+    "quadruped",
+    "random_tree",
+    "seven_joint_arm",
+    "two_finger_grasp",
+]
+__dir__ = only_public(__name__)
 
 ROBOTS = ("free_flyer", "humanoid", "quadruped", "seven_joint_arm")
 """Those that the command line and scenarios know by name."""

@@ -18,6 +18,26 @@ def public(name: str) -> Any:
     return getattr(sys.modules["phipsi"], name)
 
 
+def name_here(name: str) -> str:
+    """What to say of a name that others have, by phipsi/interfaces/other_names.py."""
+    from importlib import import_module
+
+    return import_module("phipsi.interfaces.other_names").name_here(name)
+
+
+def only_public(home: str) -> Any:
+    """The `__dir__` of a public module: what its `__all__` lists.
+
+    A module inside of it with the name of a class of it in small letters (`grasp` beside `Grasp`)
+    is no attribute of it: whoever types that is answered with the class.
+    """
+    module = sys.modules[home]
+    for name in module.__all__:
+        if name.lower() != name and type(vars(module).get(name.lower())) is type(sys):
+            delattr(module, name.lower())
+    return lambda: sorted(module.__all__)
+
+
 def display(thing: Any) -> str:
     """An object as HTML for notebooks, written by phipsi/interfaces/page/displays.py."""
     from importlib import import_module

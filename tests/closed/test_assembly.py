@@ -273,6 +273,7 @@ def test_summary_names_loops_mobility_and_redundant_rows():
     ("make", "message"),
     [
         (lambda: c.Spherical(name="", a="link1", b="world"), "must be a text"),
+        (lambda: pp.grasping.Point(name="", finger="link1", object="box"), "errors name the con"),
         (lambda: c.Distance(0.0, name="d", a="link1", b="world"), "Spherical"),
         (lambda: c.Revolute((0, 0, 0), name="r", a="link1", b="world"), "not a direction"),
         (lambda: c.Coupling(name="g", joints=["a"], coefficients=[1, 2]), "one coefficient"),

@@ -423,7 +423,7 @@ def test_limits_are_named_in_failures():
         ({"weights": {"tool": 0.0}}, "nothing is asked for"),
         ({"position_tolerance": 0.0}, "larger than 0"),
         ({"max_iterations": 0}, "at least 1"),
-        ({"restarts": -1}, "negative"),
+        ({"restarts": -1}, "at least 0"),
         ({"on_error": "ignore"}, "neither 'raise' nor 'return'"),
         ({"targets": {"tool": np.zeros((2, 3)), "wrist_roll": np.zeros((3, 3))}}, "broadcast"),
         ({"q0": np.zeros((2, 7)), "targets": {"tool": np.zeros((3, 3))}}, "broadcast"),

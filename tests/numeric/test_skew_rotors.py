@@ -344,3 +344,18 @@ def test_functions_of_constant_inertias_say_so(skew):
         PARAMETERS(model)
     with pytest.raises(InputError, match="rotors on skew axes"):
         KeptBodies().articulated(model, q)
+
+
+def test_what_is_said_of_rotors_that_are_no_constant_inertia():
+    solid = pp.SpatialInertia.box((0.1, 0.2, 0.3), mass=1.0)
+    for joint, ratio, why in (
+        (pp.joints.Revolute(), 10.0, "their axes are not parallel"),
+        (pp.joints.Universal(), (10.0, 8.0), "it turns with several rates of that joint, each by"),
+    ):
+        b = pp.ModelBuilder()
+        b.add_body("base", joint=pp.joints.Spherical(), inertia=solid)
+        b.add_body("link", parent="base", joint=joint, inertia=solid)
+        b.add_rotor("motor", joint="link", ratio=ratio, moment=1e-4, axis=(1, 0, 0))
+        model = b.build()
+        with pytest.raises(InputError, match=f"rotor 'motor' does depends on joint 'link': {why}"):
+            pp.identification.kinetic_energy_regressor(model, model.neutral(), np.zeros(model.nv))

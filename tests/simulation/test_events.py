@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from integrator_steps import steps_of
 from known_mechanisms import pendulum, slider
 from random_models import model_from_parents
 
@@ -35,7 +36,9 @@ def bounce_times(height, restitution, count):
 )
 def test_a_bouncing_ball(integrator, error):
     ball = slider(gravity=G)
-    run = pp.simulate(ball, [1.0], [0.0], 3.5, events=[bounce(0.8)], integrator=integrator, dt=0.01)
+    run = pp.simulate(
+        ball, [1.0], [0.0], 3.5, events=[bounce(0.8)], **steps_of(integrator, dt=0.01)
+    )
     found = [event.t for event in run.events]
     expected = bounce_times(1.0, 0.8, 30)
     expected = expected[expected < 3.5]
@@ -84,7 +87,9 @@ def test_steps_stay_on_the_grid_after_a_jump():
 def test_stop_ends_the_run(integrator):
     """The pendulum is at the bottom after a quarter of its period."""
     bottom = pp.Event(lambda t, q, v: q[0] + np.pi / 2, action="stop", name="bottom")
-    run = pp.simulate(pendulum(), [0.0], [0.0], 5, events=bottom, integrator=integrator, rtol=1e-12)
+    run = pp.simulate(
+        pendulum(), [0.0], [0.0], 5, events=bottom, **steps_of(integrator, rtol=1e-12)
+    )
     assert run.complete and [e.name for e in run.events] == ["bottom"]
     assert run.t[-1] == pytest.approx(2.36784194757623745 / 4, abs=1e-10)
     assert run.q[-1, 0] == pytest.approx(-np.pi / 2, abs=1e-12)
@@ -140,7 +145,7 @@ def test_zero_at_the_start_does_not_go_off(integrator, direction):
     """Thrown up from the floor it comes back once."""
     event = pp.Event(lambda t, q, v: q[0], direction)
     run = pp.simulate(
-        slider(gravity=G), [0.0], [G / 2], 1.5, events=event, integrator=integrator, dt=0.01
+        slider(gravity=G), [0.0], [G / 2], 1.5, events=event, **steps_of(integrator, dt=0.01)
     )
     expected = [] if direction == 1 else [1.0]
     np.testing.assert_allclose([e.t for e in run.events], expected, atol=1e-7)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from integrator_steps import steps_of
 from known_mechanisms import floating_body, slider
 from random_models import branching, model_from_parents, random_tree
 from scipy.integrate import simpson
@@ -352,7 +353,7 @@ def test_a_new_force_law_is_one_class(integrator):
     q0, v0 = model.neutral(), np.array([0.3, -0.5, 0.2, 0.1, 0.0, 0.0])
     q0[6] = 1.0
     run = pp.simulate(
-        model, q0, v0, np.pi / 2, integrator=integrator, dt=1e-3, forces=magnet,
+        model, q0, v0, np.pi / 2, **steps_of(integrator, dt=1e-3), forces=magnet,
         quadratures={"magnet": magnet},
     )  # fmt: skip
     np.testing.assert_allclose(run.q[-1, 6], -1.0, atol=1e-5)  # half a period of ω = 2 rad/s

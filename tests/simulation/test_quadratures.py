@@ -5,6 +5,7 @@ import csv
 import numpy as np
 import pytest
 from amounts import seeds
+from integrator_steps import steps_of
 from known_mechanisms import slider
 from numpy.testing import assert_allclose
 from random_models import random_tree
@@ -56,7 +57,7 @@ def loaded(seed: int, **options):
 def test_the_integral_of_a_rate_is_its_coordinate(integrator):
     arm = pp.examples.planar_arm(2)
     run = pp.simulate(
-        arm, [0.3, 0.2], [0.5, -1.0], 0.7, integrator=integrator, dt=1e-3, **TIGHT,
+        arm, [0.3, 0.2], [0.5, -1.0], 0.7, **steps_of(integrator, dt=1e-3, **TIGHT),
         quadratures={"turned": lambda t, q, v: v[1], "time": lambda t, q, v: 1.0},
     )  # fmt: skip
     assert list(run.quadratures) == ["turned", "time"]
@@ -169,9 +170,9 @@ def test_quadratures_go_on_behind_events():
     """A spring and a damper, with a wall that takes energy at once: no work of theirs."""
     spring, damper = F.JointSpring("block", 50.0, rest=[0.0]), F.JointDamper("block", 0.6)
     wall = pp.Event(lambda t, q, v: q[0] - 0.3, direction=1, action=bounce, name="wall")
-    options = {"forces": [spring, damper], "events": [wall], "work": True, **TIGHT}
+    options = {"forces": [spring, damper], "events": [wall], "work": True}
     for integrator in ("dopri", "rk4"):
-        more = {**options, "integrator": integrator, "dt": 1e-3}
+        more = {**options, **steps_of(integrator, dt=1e-3, **TIGHT)}
         run = pp.simulate(
             slider(2.0), [0.0], [3.0], 2.0, quadratures={"v2": lambda t, q, v: v[0] ** 2}, **more
         )

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from integrator_steps import steps_of
 from numpy.testing import assert_allclose
 
 import phipsi as pp
@@ -37,14 +38,13 @@ def run(control, duration=0.5, **options):
 
 
 FIXED = ("rk4", "semi_implicit", "implicit_midpoint", "variational")
-INTEGRATORS = [*((name, 1e-3) for name in FIXED), *((x, None) for x in ("dopri", "radau", "lsoda"))]
+INTEGRATORS = [*FIXED, "dopri", "radau", "lsoda"]
 
 
-@pytest.mark.parametrize(("integrator", "dt"), INTEGRATORS)
-def test_one_call_for_every_sample(integrator, dt):
+@pytest.mark.parametrize("integrator", INTEGRATORS)
+def test_one_call_for_every_sample(integrator):
     control = PID()
-    options = {} if dt is None else {"dt": dt}
-    found = run(control, 0.3, integrator=integrator, rtol=1e-6, atol=1e-8, **options)
+    found = run(control, 0.3, **steps_of(integrator, dt=1e-3, rtol=1e-6, atol=1e-8))
     assert_allclose(control.times, np.arange(15) / RATE, atol=1e-12)
     assert (np.diff(control.times) > 0).all()
     # it saw the states of the trajectory, and its efforts are recorded until the next sample

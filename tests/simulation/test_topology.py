@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from integrator_steps import steps_of
 from numpy.testing import assert_allclose
 
 import phipsi as pp
@@ -251,8 +252,7 @@ def test_all_integrators_and_output_times(integrator):
         q,
         v,
         1.0,
-        integrator=integrator,
-        dt=0.01,
+        **steps_of(integrator, dt=0.01),
         output_times=times,
         events=[top.at(0.5, top.Lock("panel")), top.at(0.75, top.Unlock("panel"))],
     )

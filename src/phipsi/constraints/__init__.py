@@ -38,9 +38,11 @@ from phipsi.constraints.gears import Differential, Gear, Planetary, RackPinion, 
 from phipsi.constraints.general_rows import Rows
 from phipsi.constraints.graph_joints import GraphJoint
 from phipsi.constraints.motors import Motor
+from phipsi.loaded import only_public
 
 __all__ = [
     "Belt", "Cam", "Constraint", "Coupling", "Cylindrical", "Differential", "Distance", "End",
     "Gear", "GraphJoint", "Motor", "Planar", "Planetary", "PointOnLine", "Prismatic", "RackPinion",
     "Revolute", "Rows", "Screw", "Spherical", "Universal", "Weld", "z_along",
 ]  # fmt: skip
+__dir__ = only_public(__name__)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from phipsi.constraints.belt_spans import BeltForce, of_pulleys
-from phipsi.constraints.constraint import number_of, numbers_of
+from phipsi.constraints.constraint import names_of, number_of, numbers_of
 from phipsi.constraints.couplings import Relations, Shares
 from phipsi.errors import ModelError
 from phipsi.model.model import Model
@@ -42,7 +42,7 @@ class Belt(Relations):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        names = (self.pulleys,) if isinstance(self.pulleys, str) else tuple(self.pulleys)
+        names = names_of(self.pulleys, f"{self._who()}: pulleys")
         radii = numbers_of(self.radii, f"{self._who()}: radii")
         if len(names) < 2 or len(set(names)) < len(names) or radii.shape != (len(names),):
             raise ModelError(

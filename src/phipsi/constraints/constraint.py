@@ -13,6 +13,7 @@ from phipsi.errors import InputError, ModelError
 from phipsi.model.closures import Closure
 from phipsi.model.flexible_hinge import FlexibleHinge
 from phipsi.model.model import Model
+from phipsi.model.numbers import as_list
 from phipsi.model.pose import Pose
 
 Array = NDArray[Any]
@@ -117,6 +118,15 @@ def number_of(value: Any) -> float:
         return float(value)
     except (TypeError, ValueError):
         return float("nan")
+
+
+def names_of(given: Any, what: str, example: str = "('left', 'right')") -> tuple[str, ...]:
+    """Names of joints, one or several."""
+    names = tuple(as_list(what, given, example))
+    for name in names:
+        if not isinstance(name, str):
+            raise ModelError(f"{what} must be names of joints, and {name!r} is none.")
+    return names
 
 
 def numbers_of(values: Any, what: str) -> Array:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Self, final
+from typing import Any, Self, cast, final
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,6 +21,7 @@ from phipsi.constraints.constraint import (
     Array,
     Constraint,
     check_name,
+    names_of,
     number_of,
     numbers_of,
 )
@@ -218,6 +219,8 @@ class Relations(Constraint):
         """Reject a joint in two roles."""
         seen: dict[str, str] = {}
         for role, name in roles.items():
+            if name is not None and not isinstance(cast(object, name), str):
+                raise ModelError(f"{self._who()}: {role}={name!r} must be the name of a joint.")
             if name is not None and name in seen:
                 raise ModelError(
                     f"{self._who()}: joint {name!r} is both {seen[name]}= and {role}=; each is a "
@@ -275,8 +278,8 @@ class Coupling(Relations):
 
     def __post_init__(self) -> None:
         check_name(self.name, "Coupling")
-        names = (self.joints,) if isinstance(self.joints, str) else tuple(self.joints)
         who = self._who()
+        names = names_of(self.joints, f"{who}: joints")
         numbers = numbers_of(self.coefficients, f"{who}: coefficients")
         if not names or not numbers.size or numbers.ndim > 2 or numbers.shape[-1:] != (len(names),):
             raise ModelError(

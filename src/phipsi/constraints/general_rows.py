@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, final
+from typing import Any, cast, final
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -38,7 +38,7 @@ class Rows(Constraint):
         who, points = f"Rows {self.name!r}", self.points
         if self.axes not in ("world", "body"):
             raise ModelError(f"{who}: axes={self.axes!r} is neither 'world' nor 'body'.")
-        if isinstance(points, str) or not len(points):
+        if not isinstance(cast(object, points), Sequence) or isinstance(points, str) or not points:
             raise ModelError(f"{who}: points must be a list, also for one: points=[{points!r}]")
         matrix, size = numbers_of(self.A, f"{who}: A"), 6 * len(points)
         if matrix.ndim != 2 or not len(matrix) or matrix.shape[1] != size:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, final
+from typing import Any, cast, final
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -57,6 +57,8 @@ class Motor(Constraint):
     def __post_init__(self) -> None:
         check_name(self.name, "Motor")
         who = f"Motor {self.name!r}"
+        if not isinstance(cast(object, self.joint), str):
+            raise ModelError(f"{who}: joint={self.joint!r} must be the name of a joint.")
         if (self.rate is None) is (self.angle is None):
             raise ModelError(
                 f"{who}: give either its rate or its angle:\n"

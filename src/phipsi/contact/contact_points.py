@@ -24,6 +24,7 @@ from phipsi.laws.graph import Node, in_order
 from phipsi.laws.law_values import evaluate
 from phipsi.laws.trace import Traced, as_node
 from phipsi.model.contact_pairs import Contacts
+from phipsi.model.numbers import as_floats
 from phipsi.operators import frame_pose
 
 Array = NDArray[Any]
@@ -119,7 +120,7 @@ def distances(
     ([0.6], [0.0, 0.0, 0.8])
     """
     listed = _contacts_of(contacts, "distances")
-    if within is not None and not within > 0:
+    if within is not None and (np.ndim(as_floats("within", within)) or not within > 0):
         raise InputError(f"distances: within={within!r} must be a length above 0, in m.")
     if not listed.n_slots:
         return _nothing(q, Distances)

@@ -20,6 +20,7 @@ from phipsi.control.references import (
     JointState,
     PoseState,
 )
+from phipsi.loaded import only_public
 
 __all__ = [
     "CartesianPath",
@@ -35,3 +36,4 @@ __all__ = [
     "PoseState",
     "Saturated",
 ]
+__dir__ = only_public(__name__)

@@ -25,7 +25,7 @@ from phipsi.algorithms.dynamics.equations_of_motion import gravity_forces, inver
 from phipsi.control.compiled_control import computed_torque, pd_gravity
 from phipsi.control.drives import DrivenMechanism
 from phipsi.control.operational_space import OperationalSpace, OperationalSpaceDynamics
-from phipsi.control.references import Constant, JointReference
+from phipsi.control.references import Constant, JointReference, joint_state_at
 from phipsi.control.tracking import Tracking
 from phipsi.errors import InputError
 from phipsi.laws.trace import Traced, as_array
@@ -110,7 +110,7 @@ class ComputedTorque:
 
     def __call__(self, t: float, q: ArrayLike, v: ArrayLike) -> Array:
         """Return tau (..., nv)."""
-        reference = self.reference(t)
+        reference = joint_state_at(self.model, self.reference, t)
         if self._mechanism.is_tree and not isinstance(q, Traced):
             code = self.model.cache.get(computed_torque) or computed_torque(self.model)
             tau = code.fast(q, v, *reference, self.kp, self.kd, self.damping)
@@ -173,7 +173,7 @@ class PDGravity:
 
     def __call__(self, t: float, q: ArrayLike, v: ArrayLike) -> Array:
         """Return tau (..., nv)."""
-        reference = self.reference(t)
+        reference = joint_state_at(self.model, self.reference, t)
         if self._mechanism.is_tree and not isinstance(q, Traced):
             code = self.model.cache.get(pd_gravity) or pd_gravity(self.model)
             tau = code.fast(q, v, *reference, self.kp, self.kd)

@@ -19,13 +19,15 @@ from phipsi.control.compiled_control import (
     operational_space,
 )
 from phipsi.control.drives import DrivenMechanism
-from phipsi.control.references import ConstantPose, PoseReference
+from phipsi.control.references import ConstantPose, PoseReference, pose_state_at
 from phipsi.errors import InputError, PhipsiWarning
 from phipsi.laws.trace import Traced
 from phipsi.model.mechanisms import of_drives, of_mechanisms, of_rigid_bodies
 from phipsi.model.model import Model
+from phipsi.model.numbers import as_floats, as_list
 from phipsi.model.points import point_set
 from phipsi.model.pose import Pose
+from phipsi.motion.checks import checked_number
 from phipsi.motion.rollout import SINGULAR_TASK
 from phipsi.motion.user_functions import check_signature, name_of
 from phipsi.operators import I, J, Lambda, mass_matrix, pose
@@ -90,7 +92,7 @@ class OperationalSpace:
     task; `components`, "pose", "position", "rotation", or indices of [ω; v] in world axes, such as
     (3, 4) for x and y; `null_space`, a controller ``(t, q, v) -> τ₀`` such as `PDGravity`, by
     default the efforts that compensate the bias and let the self-motion die out at the rate
-    `null_damping` (1/s); `compensate_damping` and `actuated`, as for `ComputedTorque`.
+    `null_damping` (2/s); `compensate_damping` and `actuated`, as for `ComputedTorque`.
     **Call:** ``(t, q, v)`` → tau (..., nv). **Cost:** O(N), three programs; neither J nor ℳ is
     formed. With loops or `actuated` O(nv³): ℳ⁻¹ is then Y, accelerations by efforts that keep the
     constraints, and the drives give efforts with the same effect.
@@ -121,7 +123,7 @@ class OperationalSpace:
         *,
         components: str | tuple[int, ...] = "pose",
         null_space: Callable[[float, Array, Array], Array] | None = None,
-        null_damping: float = 2.0,
+        null_damping: float | None = None,
         singularity: float = 1e-4,
         compensate_damping: bool = False,
         actuated: Sequence[str] | None = None,
@@ -133,10 +135,21 @@ class OperationalSpace:
             check_signature(reference, f"reference {name_of(reference)!r}", "t")
         if null_space is not None:
             check_signature(null_space, f"null_space {name_of(null_space)!r}", "t", "q", "v")
+            if null_damping is not None:
+                raise InputError(
+                    f"null_damping={null_damping!r} would do nothing: it is what acts in the null "
+                    "space without null_space=. Leave one of the two out, or damp there:\n"
+                    "    null_space=lambda t, q, v: -2.0 * v"
+                )
+        null_damping = 2.0 if null_damping is None else null_damping
         self.reference = reference if callable(reference) else ConstantPose(reference)
         self.rows = _rows(components)
         self.kp, self.kd = (_gains(x, len(self.rows), n) for x, n in ((kp, "kp"), (kd, "kd")))
-        self.null_damping, self.singularity = float(null_damping), float(singularity)
+        kind = "a finite number of 1/s,"
+        self.null_damping = checked_number(null_damping, "null_damping", kind, zero=True)
+        self.singularity = checked_number(
+            singularity, "singularity", "between 0 and 1,", zero=False
+        )
         self._own_damping = self.null_damping if null_space is None else None
         if not 0 < self.singularity < 1:
             raise InputError(f"singularity={singularity!r} must be between 0 and 1")
@@ -181,7 +194,7 @@ class OperationalSpace:
         if isinstance(q, Traced):
             return self._traced(t, q, v)
         q, v = np.asarray(q, dtype=np.float64), np.asarray(v, dtype=np.float64)
-        reference, null = self.reference(t), self.null_space
+        reference, null = pose_state_at(self.reference, t), self.null_space
         second, own = () if null is None else (np.asarray(null(t, q, v)),), null is None
         settings = np.array((self.null_damping, self.singularity))
         given = (self.kp, self.kd, self.damping, settings)
@@ -198,7 +211,7 @@ class OperationalSpace:
 
     def _traced(self, t: Any, q: Any, v: Any) -> Any:
         """The efforts in a compiled run, which stops near singularities."""
-        goal, velocity, acceleration = self.reference(t)
+        goal, velocity, acceleration = pose_state_at(self.reference, t)
         at = {"q": q, "v": v, "goal": goal, "velocity": velocity, "acceleration": acceleration}
         settings = self._own_damping, self.singularity
         at |= {"kp": self.kp, "kd": self.kd, "damping": self.damping, "settings": settings}
@@ -230,7 +243,7 @@ class OperationalSpace:
     def errors(self, t: float, q: ArrayLike, v: ArrayLike) -> tuple[Array, Array]:
         """e and V_ref − V (..., m) of the frame, in the directions of the task."""
         bodies, velocity, *_ = self._state(q, v, np.zeros(self.model.nv))
-        return self._errors(self.reference(t), bodies, velocity[..., 0, :])
+        return self._errors(pose_state_at(self.reference, t), bodies, velocity[..., 0, :])
 
     def dynamics(self, q: ArrayLike, v: ArrayLike) -> OperationalSpaceDynamics:
         """Λ⁻¹, μ and p of the frame in the directions of the task (damped near singularities)."""
@@ -318,8 +331,9 @@ def _rows(components: str | tuple[int, ...]) -> tuple[int, ...]:
         if components in COMPONENTS:
             return COMPONENTS[components]
     else:
-        rows = tuple(components)
-        if rows and sorted(set(rows)) == list(rows) and set(rows) <= set(range(6)):
+        rows = tuple(as_list("components", components, "(3, 4)"))
+        whole = all(isinstance(x, int | np.integer) for x in rows)
+        if whole and rows and sorted(set(rows)) == list(rows) and set(rows) <= set(range(6)):
             return rows
     raise InputError(
         f"components={components!r} is not one of {', '.join(map(repr, COMPONENTS))}, nor "
@@ -328,7 +342,7 @@ def _rows(components: str | tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _gains(value: ArrayLike, count: int, what: str) -> Array:
-    array = np.asarray(value, dtype=np.float64)
+    array = as_floats(what, value)
     if array.shape not in ((), (count,)) or not np.isfinite(array).all() or (array < 0).any():
         raise InputError(
             f"{what}={value!r} must be one number or {count}, one per direction of the task, "

@@ -27,11 +27,12 @@ from phipsi.model.mechanisms import (
     tree_of,
 )
 from phipsi.model.model import Model
-from phipsi.model.numbers import as_floats, as_numbers
+from phipsi.model.numbers import as_floats, as_list, as_numbers
 from phipsi.model.pose import Pose
 from phipsi.motion.checks import checked_time
 from phipsi.motion.group_calls import moved
 from phipsi.motion.motion import Motion
+from phipsi.motion.user_functions import name_of
 from phipsi.spatial import pose_matrix, so3_exp, so3_log
 from phipsi.spatial.exponential_coefficients import ARRAYS, sinc, versine
 
@@ -332,7 +333,10 @@ class CartesianPath:
     """
 
     def __init__(self, poses: Sequence[Pose | ArrayLike], times: Sequence[float]) -> None:
-        self.poses = np.stack([_checked_pose(pose) for pose in poses])
+        some = [_checked_pose(x) for x in as_list("poses", poses, "[(0, 0, 1), (0.2, 0, 1)]")]
+        if not some:
+            raise InputError("a path needs poses to go through:  poses=[(0, 0, 1), (0.2, 0, 1)]")
+        self.poses = np.stack(some)
         self.times = _checked_times(times, len(self.poses))
         R, p = self.poses[:, :3, :3], self.poses[:, :3, 3]
         self._turns = so3_log(np.swapaxes(R[:-1], -1, -2) @ R[1:])
@@ -384,6 +388,8 @@ def _minimum_jerk(t: Any, times: Array) -> tuple[Rows, Any, Any, Any]:
             return out
 
     else:
+        if not isinstance(t, (int, float, np.floating, np.integer)) and np.ndim(as_floats("t", t)):
+            raise InputError(f"a path is asked for one time t, in s, not {t!r}")
         i = int(np.clip(np.searchsorted(times, t, side="right") - 1, 0, len(times) - 2))
 
         def row(values: Array) -> Any:
@@ -450,3 +456,61 @@ def _checked_pose(pose: Pose | ArrayLike) -> Array:
             "(3,)"
         )
     return Pose(values[:3, :3], values[:3, 3]).matrix
+
+
+# ---- what functions of users return --------------------------------------------------------------
+
+
+def joint_state_at(model: Model, reference: JointReference, t: Any) -> Any:
+    """(q, v, vdot) of a reference at a time: right sizes, finite; what a law traces is as it is."""
+    if isinstance(reference, Constant | JointPath | FourierPath):
+        return reference(t)
+    given = _three(reference, t, "(q, v, vdot)", "q, 0 * v, 0 * v")
+    sizes = {"q": model.nq, "v": model.nv, "vdot": model.nv}
+    return tuple(
+        x if isinstance(x, Traced) else _part(reference, name, x, (size,))
+        for (name, size), x in zip(sizes.items(), given, strict=True)
+    )
+
+
+def pose_state_at(reference: PoseReference, t: Any) -> Any:
+    """(pose, velocity, acceleration) of a reference at a time, checked likewise."""
+    if isinstance(reference, ConstantPose | CartesianPath):
+        return reference(t)
+    given = _three(reference, t, "(pose, velocity, acceleration)", "pose, np.zeros(6), np.zeros(6)")
+    if any(isinstance(x, Traced) for x in given):
+        return given
+    pose = given[0].matrix if isinstance(given[0], Pose) else given[0]
+    pose = _part(reference, "pose", pose, (4, 4))
+    off = pose[..., :3, :3] @ np.swapaxes(pose[..., :3, :3], -1, -2) - np.eye(3)
+    if np.abs(off).max(initial=0.0) > _NOT_TURNED:
+        raise InputError(
+            f"reference {name_of(reference)!r} returned a pose whose rotation R has R R* = I only "
+            f"to {np.abs(off).max():.2g}. Rotations come from pp.Pose:  pp.Pose(R, p).matrix"
+        )
+    names = ("velocity", "acceleration")
+    rest = [_part(reference, n, x, (6,)) for n, x in zip(names, given[1:], strict=True)]
+    return (pose, *rest)
+
+
+_NOT_TURNED = 1e-6  # how far a matrix may be from a rotation
+
+
+def _three(reference: Any, t: Any, what: str, example: str) -> Any:
+    given = reference(t)
+    if not isinstance(given, tuple | list) or len(given) != 3:
+        raise InputError(
+            f"reference {name_of(reference)!r} must return {what}, not {given!r}. For example:\n"
+            f"    return {example}"
+        )
+    return given
+
+
+def _part(reference: Any, name: str, value: Any, shape: tuple[int, ...]) -> Array:
+    array = real_array(f"{name} of reference {name_of(reference)!r}", value)
+    if array.shape[-len(shape) :] != shape:
+        raise InputError(
+            f"{name} of reference {name_of(reference)!r} has shape {array.shape}, but must have "
+            f"{shape}"
+        )
+    return array

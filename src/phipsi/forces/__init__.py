@@ -17,6 +17,7 @@ from phipsi.forces.joint_forces import (
     StribeckFriction,
     from_ratings,
 )
+from phipsi.loaded import only_public
 
 __all__ = [
     "Bushing",
@@ -36,3 +37,4 @@ __all__ = [
     "Wrench",
     "from_ratings",
 ]
+__dir__ = only_public(__name__)

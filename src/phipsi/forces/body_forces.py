@@ -13,6 +13,7 @@ from phipsi.forces.force import Array, Force, State
 from phipsi.laws.circuit import JointRows
 from phipsi.laws.trace import Traced, as_array
 from phipsi.model.model import Model
+from phipsi.model.numbers import as_floats
 from phipsi.motion.user_functions import check_signature, name_of
 from phipsi.spatial import skew
 
@@ -22,8 +23,8 @@ Point = Any
 def checked_vector(values: Any, size: int, what: str, who: str) -> Array:
     """An array of so many finite numbers."""
     try:
-        out = np.array(values, dtype=np.float64)
-    except (TypeError, ValueError):
+        out = np.array(as_floats(what, values))
+    except InputError:
         out = np.full(size, np.nan)
     if out.shape != (size,) or not np.isfinite(out).all():
         raise InputError(f"{who}: {what} must be {size} finite numbers, not {values!r}.")
@@ -189,7 +190,7 @@ class Rope(Force):
 
     def bind(self, model: Model) -> Force:
         """Look up the points."""
-        who, rigid = repr(self), self.stiffness == np.inf
+        who, rigid = repr(self), np.ndim(self.stiffness) == 0 and self.stiffness == np.inf
         e = _number(self.restitution, "restitution", who)
         if e > 1:
             raise InputError(f"{who}: restitution above 1 would create energy; it is at most 1.")
@@ -466,7 +467,7 @@ class Wrench(Force):
         *,
         axes: str = "world",
     ) -> None:
-        if axes not in ("world", "body"):
+        if not isinstance(axes, str) or axes not in ("world", "body"):
             raise InputError(f"Wrench: axes={axes!r} is neither 'world' nor 'body'")
         self.point, self.wrench, self.axes = point, wrench, axes
 

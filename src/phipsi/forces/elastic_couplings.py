@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, final
+from typing import Any, ClassVar, cast, final
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from phipsi.errors import InputError
 from phipsi.forces.force import Array, Force, State, not_negative, per_rate
 from phipsi.model.model import Model
+from phipsi.model.numbers import as_list
 
 
 @final
@@ -58,7 +59,7 @@ class ElasticCoupling(Force):
         dissipation: float = 0.0,
         offset: float = 0.0,
     ) -> None:
-        self.joints = (joints,) if isinstance(joints, str) else tuple(joints)
+        self.joints = tuple(as_list("joints", joints, "('rotor', 'elbow')"))
         self.numbers: dict[str, Any] = {
             "coefficients": coefficients, "stiffness": stiffness, "damping": damping,
             "backlash": backlash, "dissipation": dissipation, "offset": offset,
@@ -72,7 +73,8 @@ class ElasticCoupling(Force):
     def bind(self, model: Model) -> Force:
         """Look up the joints."""
         who = repr(self)
-        if not self.joints or len(set(self.joints)) < len(self.joints):
+        texts = all(isinstance(cast(object, x), str) for x in self.joints)
+        if not texts or not self.joints or len(set(self.joints)) < len(self.joints):
             raise InputError(f"{who}: joints must be one or more different names.")
         for name in self.joints:
             joint = model.joint(name).joint

@@ -18,6 +18,7 @@ from phipsi.laws.law import Law
 from phipsi.laws.law_errors import fail, place_of, traced_call
 from phipsi.laws.named_numbers import named_numbers, with_numbers
 from phipsi.model.model import Model
+from phipsi.model.numbers import as_floats
 from phipsi.operators import V, pose
 
 Array = NDArray[Any]
@@ -249,9 +250,8 @@ def per_rate(
 ) -> Array:
     """One number, or one per rate, as an array (size,); finite, and `allowed` if that is given."""
     try:
-        array = np.asarray(values, dtype=np.float64)
-        out = np.array(np.broadcast_to(array, (size,)))
-    except (TypeError, ValueError):
+        out = np.array(np.broadcast_to(as_floats(what, values), (size,)))
+    except (InputError, ValueError):
         raise InputError(
             f"{who}: {what} must be one number or {size}, one per rate, not {values!r}."
         ) from None

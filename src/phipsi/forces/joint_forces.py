@@ -18,7 +18,9 @@ from phipsi.forces.force import Array, Force, State, not_negative, per_rate
 from phipsi.laws.circuit import JointRows
 from phipsi.model.mechanisms import mechanism_of, of_drives, of_mechanisms, tree_of
 from phipsi.model.model import Model
+from phipsi.model.numbers import as_list
 from phipsi.motion.chart import Chart
+from phipsi.motion.checks import checked_number, checked_time
 from phipsi.motion.entry_names import rates_of
 
 Joints = str | Iterable[str] | None
@@ -32,7 +34,9 @@ class _OnRates(Force):
     numbers: dict[str, Any]
 
     def _fill(self, joints: Joints, **numbers: Any) -> None:
-        names = joints if joints is None or isinstance(joints, str) else tuple(joints)
+        names = joints
+        if joints is not None and not isinstance(joints, str):
+            names = tuple(as_list("joints", joints, "['elbow', 'wrist']"))
         self.joints, self.numbers = names, numbers
 
     def _bound(self, model: Model, joints: Joints) -> tuple[Any, Array, Callable[..., Array]]:
@@ -466,9 +470,9 @@ class JointStop(_OnRates):
 def from_ratings(
     model: Model,
     *,
-    stop_time: float = 0.02,
-    dissipation: float = 0.0,
-    velocity_scale: float = 1e-2,
+    stop_time: float | None = None,
+    dissipation: float | None = None,
+    velocity_scale: float | None = None,
     exact: bool = False,
 ) -> list[Force]:
     """What a model or its file says about its joints: damping, friction and limits, as elements.
@@ -481,18 +485,30 @@ def from_ratings(
     that close the loops, and m is at least 1/Y_kk with Y the accelerations by efforts, wherever the
     loops let the joint move.
 
-    **Arguments:** `stop_time`, s; `dissipation` of the stops and `velocity_scale` of friction as in
-    `JointStop` and `JointFriction`; `exact`, True for rigid stops and dry friction, with which
-    only ``integrator="time_stepping"`` runs. **Returns:** a list of elements for
-    `simulate(forces=…)` and `Simulator`.
+    **Arguments:** `stop_time`, 0.02 s; `dissipation` of the stops (0) and `velocity_scale` of
+    friction (0.01) as in `JointStop` and `JointFriction`; `exact`, True for rigid stops and dry
+    friction, which have none of these, and with which ``integrator="time_stepping"`` runs.
+    **Returns:** a list of elements for `simulate(forces=…)` and `Simulator`.
 
     >>> import phipsi as pp
     >>> [type(x).__name__ for x in pp.forces.from_ratings(pp.examples.seven_joint_arm())]
     ['JointDamper', 'JointStop']
     """
     mechanism, model = mechanism_of(model, from_ratings), tree_of(model, from_ratings)
-    if not stop_time > 0:
-        raise InputError(f"stop_time={stop_time!r} must be a positive time in s, such as 0.02")
+    soft = {"stop_time": stop_time, "dissipation": dissipation, "velocity_scale": velocity_scale}
+    for name, x in soft.items():
+        if exact and x is not None:
+            raise InputError(
+                f"{name}={x!r} would do nothing: exact=True makes stops rigid and friction dry. "
+                f"Leave one of the two out"
+            )
+    stop_time = checked_time(0.02 if stop_time is None else stop_time, "stop_time")
+    dissipation, velocity_scale = (
+        checked_number(default if x is None else x, name, "a finite number of", zero=True)
+        for name, x, default in (
+            ("dissipation", dissipation, 0.0), ("velocity_scale", velocity_scale, 1e-2),
+        )
+    )  # fmt: skip
     out: list[Force] = []
     if model.damping.any():
         out.append(JointDamper(None, model.damping))

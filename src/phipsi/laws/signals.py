@@ -11,6 +11,7 @@ import numpy as np
 from phipsi.errors import LawError
 from phipsi.expressions.node import Expr
 from phipsi.laws.graph import Array
+from phipsi.loaded import only_public
 
 __all__ = [
     "Signal",
@@ -29,6 +30,7 @@ __all__ = [
     "twist",
     "velocity",
 ]
+__dir__ = only_public(__name__)
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,11 +9,12 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from phipsi.errors import LawError, did_you_mean
+from phipsi.errors import InputError, LawError, did_you_mean
 from phipsi.laws.graph import Array
 from phipsi.laws.law import Law, law
 from phipsi.laws.law_errors import short
 from phipsi.laws.numpy_functions import table
+from phipsi.model.numbers import as_floats
 
 __all__ = ["low_pass", "motor", "pid", "policy"]
 
@@ -61,7 +62,7 @@ def pid(
     size = len(joints)
     gains = {"target": target, "kp": kp, "ki": ki, "kd": kd}
     most = np.full(size, 1e300) if limit is None else limit
-    if np.any(np.asarray(most) <= 0):
+    if not (_real(name, "limit", most) > 0).all():
         raise LawError(f"{name}: limit={limit!r} must be positive")
 
     def control(q: Any, v: Any, target: Any, kp: Any, ki: Any, kd: Any, limit: Any,
@@ -122,9 +123,9 @@ def motor(
         (efficiency, "efficiency"),
         (time_constant, "time_constant"),
     ):
-        if value is not None and not (np.asarray(value, dtype=float) > 0).all():
+        if value is not None and not (_real(name, what, value) > 0).all():
             raise LawError(f"{name}: {what}={value!r} must be positive")
-    if (np.asarray(efficiency) > 1).any():
+    if (_real(name, "efficiency", efficiency) > 1).any():
         raise LawError(f"{name}: efficiency={efficiency!r} is above 1")
 
     def limited(torque: Any, speed: Any) -> Any:
@@ -354,3 +355,11 @@ def _check_sizes(layers: list[_Layer], weights: Mapping[str, Array]) -> None:
                 f" does not fit to the {size} numbers of the layer before"
             )
         size = gives
+
+
+def _real(name: str, what: str, value: Any) -> Array:
+    """Numbers of a user, which may be infinite."""
+    try:
+        return as_floats(what, value)
+    except InputError as error:
+        raise LawError(f"{name}: {error}") from None

@@ -17,6 +17,7 @@ from phipsi.model.extras import Extras
 from phipsi.model.flexible_inertia import FlexibleInertia
 from phipsi.model.inertia import SpatialInertia
 from phipsi.model.joint import Joint
+from phipsi.model.numbers import as_floats
 from phipsi.model.pose import Pose
 from phipsi.model.value import plain, vector3
 
@@ -191,7 +192,7 @@ def _check_type(body: str, what: str, value: Any, wanted: type, example: str) ->
 
 def _numbers(values: ArrayLike, size: int, complaint: str) -> Numbers:
     try:
-        array = np.asarray(values, dtype=np.float64)
+        array = as_floats("it", values)
     except (TypeError, ValueError) as error:
         raise ModelError(f"{complaint}, not {values!r}.") from error
     if array.ndim == 0:

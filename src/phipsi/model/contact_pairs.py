@@ -553,6 +553,8 @@ def _combined(a: Material, b: Material, rule: Callable[[float, float], float]) -
     compliance = 1 / a.stiffness + 1 / b.stiffness
     k = 1 / compliance if compliance else math.inf
     values["stiffness"] = k
+    if compliance:  # what gives rebounds as its dissipation lets it
+        values["restitution"] = 0.0
     for name in ("dissipation", "hunt_crossley") if compliance else ():
         values[name] = sum((k / x.stiffness) ** 2 * getattr(x, name) for x in (a, b))
     return Material(**values)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,6 +24,7 @@ from phipsi.model.inertia import SpatialInertia
 from phipsi.model.joint import Joint
 from phipsi.model.joints import Fixed
 from phipsi.model.names import Point
+from phipsi.model.numbers import as_floats
 from phipsi.model.pose import Pose
 from phipsi.model.rotor_inertias import fold
 from phipsi.model.rotors import with_prefix, without_joints
@@ -102,7 +103,7 @@ def with_body(description: Description, changed: Body) -> Description:
 
 def checked_parameters(parameters: ArrayLike, names: Sequence[str]) -> FloatArray:
     """Return the inertial parameters as (n, 10)."""
-    values = np.asarray(parameters, dtype=np.float64)
+    values = as_floats("parameters", parameters)
     n = len(names)
     if values.shape not in ((10 * n,), (n, 10)):
         raise InputError(
@@ -113,9 +114,19 @@ def checked_parameters(parameters: ArrayLike, names: Sequence[str]) -> FloatArra
     return values.reshape(n, 10)
 
 
+def check_attachment(other: Any, placement: Any, prefix: Any) -> None:
+    """Reject what is not a model, a pose and a text."""
+    if not hasattr(other, "description"):
+        raise ModelError(f"attach takes a model, not {other!r}.")
+    if placement is not None and not isinstance(placement, Pose):
+        raise ModelError(f"attach: placement={placement!r} must be a pp.Pose, or None.")
+    if not isinstance(prefix, str):
+        raise ModelError(f"attach: prefix={prefix!r} must be a text.")
+
+
 def checked_rates(what: str, given: ArrayLike | None, old: FloatArray) -> FloatArray:
     """Return one number per degree of freedom, the old ones if none are given."""
-    values = old if given is None else np.asarray(given, dtype=np.float64)
+    values = old if given is None else as_floats(what, given)
     if values.shape != old.shape:
         raise InputError(
             f"{what} has one number per degree of freedom, {old.shape}, not {values.shape}"
@@ -233,7 +244,7 @@ def with_locked(description: Description, values: Mapping[str, ArrayLike]) -> De
 
 def _locked(body: Body, value: ArrayLike) -> Body:
     joint = body.joint
-    q = np.atleast_1d(np.asarray(value, dtype=np.float64))
+    q = np.atleast_1d(as_floats(f"q of joint {body.joint_name!r}", value))
     if body.flexible is not None and q.shape == (joint.nq + body.flexible.modes,):
         q = q[: joint.nq]  # its modes go on moving
     who = f"joint {body.joint_name!r} ({joint.kind})"

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from phipsi.errors import ModelError, did_you_mean
 from phipsi.model.flexible_ports import FlexibleShape, Port, checked_array, float_numbers
 from phipsi.model.inertia import SpatialInertia
+from phipsi.model.numbers import as_floats, as_numbers
 from phipsi.model.pose import Pose
 from phipsi.model.value import Value
 from phipsi.spatial import skew
@@ -492,8 +493,8 @@ class FlexibleInertia(Value):
         return Pose(*port.pose_at(x))
 
     def _coordinates(self, eta: ArrayLike) -> NDArray[Any]:
-        x = np.asarray(eta)
-        x = x.astype(np.complex128 if x.dtype.kind == "c" else np.float64, copy=False)
+        x = as_numbers("eta", eta)
+        x = x if x.dtype.kind == "c" else as_floats("eta", x)
         if x.ndim == 0 or x.shape[-1] != self.modes:
             raise ModelError(
                 f"eta must have shape (..., {self.modes}), one coordinate per mode, but its shape "

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from phipsi.errors import ModelError
 from phipsi.loaded import display
 from phipsi.model import solids
+from phipsi.model.numbers import as_floats
 from phipsi.model.pose import Pose
 from phipsi.model.value import Value, plain, read_only, vector3
 from phipsi.spatial import skew
@@ -66,7 +67,7 @@ class SpatialInertia(Value):
     @classmethod
     def from_parameters(cls, parameters: ArrayLike) -> SpatialInertia:
         """Inverse of `parameters`: [m, m c (3), Jxx, Jyy, Jzz, Jxy, Jxz, Jyz] about the origin."""
-        values = np.asarray(parameters, dtype=np.float64)
+        values = as_floats("SpatialInertia.from_parameters: parameters", parameters)
         if values.shape != (10,):
             raise ModelError(
                 "SpatialInertia.from_parameters takes 10 numbers [m, mcx, mcy, mcz, Jxx, Jyy, "
@@ -316,7 +317,7 @@ def _com(mass: float, first_moment: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def _moment_matrix(given: Any) -> NDArray[np.float64]:
     try:
-        values = np.asarray(given, dtype=np.float64)
+        values = as_floats("moment", given)
     except (TypeError, ValueError) as error:
         raise ModelError(f"SpatialInertia: the moment must be numbers, not {given!r}.") from error
     if values.shape in ((), (3,)):

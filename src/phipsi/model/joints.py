@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from phipsi.errors import ModelError
+from phipsi.loaded import only_public
 from phipsi.model.joint import (
     AdditiveJoint,
     Columns,
@@ -53,6 +54,7 @@ __all__ = [
     "Composite", "Cylindrical", "Fixed", "Free", "Helical", "Joint", "Planar", "Prismatic",
     "Revolute", "Spherical", "Translation", "Universal",
 ]  # fmt: skip
+__dir__ = only_public(__name__)
 
 _O3 = (0, 0, 0)
 _EPS = float(np.finfo(float).eps)

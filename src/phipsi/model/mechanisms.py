@@ -164,11 +164,15 @@ def _reject_drives(mechanism: Model, function: Callable[..., Any]) -> None:
     names = [name for name, joint in pairs if getattr(joint, "drive", None) is not None]
     if not names:
         return
-    rotors = [r.name for r in mechanism.rotors if names[0] in r.joints]
+    rotors = [r for r in mechanism.rotors if names[0] in r.joints]
+    rotor = next((r for r in rotors if r.of_rates), rotors[0])
+    why = "their axes are not parallel"
+    if rotor.of_rates:
+        why = "it turns with several rates of that joint, each by its own ratio"
     raise InputError(
-        f"{function.__name__} is for bodies with constant inertias, and what rotor {rotors[0]!r} "
-        f"does turns with joint {names[0]!r}, because their axes are not parallel. Make the rotor "
-        f"a body of its own, with a pp.constraints.Coupling to its joint."
+        f"{function.__name__} is for bodies with constant inertias, and what rotor {rotor.name!r} "
+        f"does depends on joint {names[0]!r}: {why}. Make the rotor a body of its own, with a "
+        f"pp.constraints.Coupling to its joint."
     )
 
 

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from phipsi.errors import InputError, ModelError
 from phipsi.loaded import display, public
 from phipsi.model import edit, serialize
+from phipsi.model.attributes_of_others import Answers
 from phipsi.model.body import (
     NO_PLACEMENT,
     WORLD_NAME,
@@ -55,7 +56,7 @@ Result = TypeVar("Result")
 _BUILDING = Building()
 
 
-class Model(Value):
+class Model(Answers, Value):
     """A tree of rigid bodies, each attached to its parent by a joint.
 
     Built by `ModelBuilder.build`, an importer or `Model.from_dict`. Bodies are stored base-to-tip,
@@ -430,7 +431,7 @@ class Model(Value):
         from joint name to coordinates. The bodies are welded at that pose and their names stay as
         frames; the armature of a locked joint has nothing to turn and goes.
         """
-        names = [joints] if isinstance(joints, str) else list(joints)
+        names = as_list("joints", joints, "['elbow']")
         where = {name: self.q_slice(name) for name in names}
         if isinstance(q, Mapping):
             values = edit.locked_values(names, q)
@@ -449,6 +450,7 @@ class Model(Value):
         model's. What is welded to the other's world becomes part of the body it is attached to,
         with its inertia. Constraints of this mechanism stay; `other` must be a tree.
         """
+        edit.check_attachment(other, placement, prefix)
         if other.constraints:
             names = ", ".join(repr(c.name) for c in other.constraints[:3])
             raise ModelError(
@@ -589,12 +591,9 @@ class Model(Value):
     _repr_html_ = display
 
     def __repr__(self) -> str:
+        modes = f"{sum(self.modes)} modes, " if any(self.modes) else ""
         return (
             f"<Model: {self.n_bodies} {'body' if self.n_bodies == 1 else 'bodies'}, "
-            f"{_modes_text(self.modes)}nq = {self.nq}, nv = {self.nv}, "
+            f"{modes}nq = {self.nq}, nv = {self.nv}, "
             f"{len(self.frames)} frame{'' if len(self.frames) == 1 else 's'}>"
         )
-
-
-def _modes_text(modes: tuple[int, ...]) -> str:
-    return f"{sum(modes)} modes, " if any(modes) else ""

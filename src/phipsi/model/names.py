@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any, final
+from typing import Any, cast, final
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -37,9 +37,10 @@ class Names:
 
     def body_index(self, name: str) -> int:
         """Number of a moving body in storage order."""
-        index = self._bodies.get(name)
+        index = self._bodies.get(name) if isinstance(cast(object, name), str) else None
         if index is not None:
             return index
+        _check_text(name, "body")
         if name in self._frames:
             host, _ = self._frames[name]
             on = "the world" if host == WORLD else f"body {list(self._bodies)[host]!r}"
@@ -54,9 +55,10 @@ class Names:
 
     def joint_index(self, name: str) -> int:
         """Number of a joint, equal to the number of the body outboard of it."""
-        index = self._joints.get(name)
+        index = self._joints.get(name) if isinstance(cast(object, name), str) else None
         if index is not None:
             return index
+        _check_text(name, "joint")
         if name in self._frames:
             raise ModelError(
                 f"there is no joint {name!r} to move: {name!r} is welded, so it has no "
@@ -100,3 +102,8 @@ def _pair(point: Any) -> tuple[str, ArrayLike]:
         f"a point is a name or a pair (name, offset), not {point!r}. For example:\n"
         f'    ("hand", (0, 0, 0.1))'
     )
+
+
+def _check_text(name: Any, what: str) -> None:
+    if not isinstance(name, str):
+        raise ModelError(f"a {what} is named by a text, not by {name!r}.")

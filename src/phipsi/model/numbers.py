@@ -54,7 +54,10 @@ def as_floats(name: str, value: Any) -> NDArray[Any]:
     a = as_numbers(name, value)
     if a.dtype.kind == "c":
         raise InputError(f"{name} holds {a.dtype}, but must be real numbers here")
-    return a.astype(np.float64, copy=False)
+    try:
+        return a.astype(np.float64, copy=False)
+    except (TypeError, ValueError):  # objects
+        raise InputError(f"{name} holds {value!r}, which is not a number") from None
 
 
 def whole_number(name: str, value: Any, least: int = 1) -> int:

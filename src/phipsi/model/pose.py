@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from phipsi.errors import ModelError
 from phipsi.loaded import display
+from phipsi.model.numbers import as_floats
 from phipsi.model.rotations import rotation_of_rpy, rpy_of_rotation
 from phipsi.model.value import Value, plain, read_only, vector3
 from phipsi.spatial import matrix_to_quat, pose_matrix, quat_to_matrix, so3_exp
@@ -63,7 +64,7 @@ class Pose(Value):
         >>> pp.Pose.from_axis_angle((0, 0, 2), np.pi / 2).apply([1, 0, 0]).round(12)
         array([0., 1., 0.])
         """
-        along, turn = vector3(axis, "Pose.from_axis_angle: axis"), float(angle)
+        along, turn = vector3(axis, "Pose.from_axis_angle: axis"), _angle(angle)
         length = float(np.linalg.norm(along))
         if not (np.isfinite(length) and np.isfinite(turn)) or length == 0:
             raise ModelError(
@@ -122,7 +123,10 @@ class Pose(Value):
 
     def apply(self, points: ArrayLike) -> NDArray[np.float64]:
         """Components in A of points given in B, shape (..., 3)."""
-        return np.asarray(points, dtype=np.float64) @ self.rotation.T + self.translation
+        given = as_floats("Pose.apply: points", points)
+        if given.shape[-1:] != (3,):
+            raise ModelError(f"Pose.apply: points have shape {given.shape}, not (..., 3).")
+        return given @ self.rotation.T + self.translation
 
     def __matmul__(self, other: Pose) -> Pose:
         if not isinstance(other, Pose):
@@ -151,6 +155,13 @@ class Pose(Value):
 
 
 _IDENTITY = read_only(np.eye(3))
+
+
+def _angle(given: Any) -> float:
+    array = as_floats("Pose.from_axis_angle: angle", given)
+    if array.ndim:
+        raise ModelError(f"Pose.from_axis_angle: angle must be one number of rad, not {given!r}.")
+    return float(array)
 
 
 def _rotation(values: ArrayLike) -> NDArray[np.float64]:

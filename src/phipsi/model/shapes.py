@@ -27,6 +27,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.errors import ModelError, ParseError, did_you_mean
+from phipsi.loaded import only_public
+from phipsi.model.numbers import as_floats
 from phipsi.model.pose import Pose
 from phipsi.model.value import ALL_GROUPS, plain
 
@@ -34,6 +36,7 @@ __all__ = [
     "Box", "Capsule", "ConvexMesh", "Cylinder", "Ellipsoid", "HeightField", "Plane", "Shape",
     "Sphere",
 ]  # fmt: skip
+__dir__ = only_public(__name__)
 
 Numbers = tuple[float, ...]
 _HERE = Pose()
@@ -66,7 +69,7 @@ class Shape:
 def _sizes(kind: str, what: str, given: Any, count: int) -> Numbers:
     """Positive, finite lengths, or an error that names the shape."""
     try:
-        array = np.asarray(given, dtype=np.float64)
+        array = as_floats(what, given)
     except (TypeError, ValueError):
         array = np.zeros(0)
     wanted = "a number" if count == 1 else f"{count} numbers"
@@ -225,7 +228,7 @@ class HeightField(Shape):
 
     def __init__(self, heights: ArrayLike, spacing: ArrayLike) -> None:
         try:
-            array = np.asarray(heights, dtype=np.float64)
+            array = as_floats("heights", heights)
         except (TypeError, ValueError):
             array = np.zeros((0, 0))
         if array.ndim != 2 or min(array.shape) < 3:
@@ -262,7 +265,7 @@ class Plane(Shape):
 
 def _vertices(given: ArrayLike) -> NDArray[np.float64]:
     try:
-        points = np.asarray(given, dtype=np.float64)
+        points = as_floats("vertices", given)
     except (TypeError, ValueError):
         points = np.zeros((0, 0))
     if points.ndim != 2 or points.shape[1] != 3 or len(points) < 4:
@@ -424,6 +427,13 @@ class Material:
                     f"stiffness is inf: a rigid one. Give the stiffness as well, for example\n"
                     f"    pp.Material(stiffness=1e5, {name}={x:g})"
                 )
+        if self.restitution and not math.isinf(self.stiffness):
+            raise ModelError(
+                f"Material: restitution={self.restitution:g} is that of rigid surfaces, whose "
+                f"impacts take no time; one with stiffness={self.stiffness:g} N/m rebounds as its "
+                "dissipation lets it. Leave one of the two out, for example\n"
+                f"    pp.Material(stiffness={self.stiffness:g}, hunt_crossley=0.1)"
+            )
 
     @staticmethod
     def _checked(name: str, given: Any) -> float:

@@ -138,12 +138,20 @@ def _symmetric(shape: str, volume: float, second: FloatArray) -> Solid:
     return Solid(shape, volume, np.zeros(3), np.diag([y + z, x + z, x + y]))
 
 
+_LARGEST = 1e50  # its fifth power is a number still
+
+
 def _size(shape: str, what: str, value: Any, least: float | None = None) -> float:
     try:
         number = float(value)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise ModelError(f"SpatialInertia.{shape}: {what} must be a number, not {value!r}.") from (
             error
+        )
+    if number > _LARGEST:
+        raise ModelError(
+            f"SpatialInertia.{shape}: {what}={number:g} is too large to compute with; lengths are "
+            "in m, masses in kg, densities in kg/m³."
         )
     if not math.isfinite(number) or (number <= 0 if least is None else number < least):
         bound = "positive" if least is None else f"at least {least:g}"

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.errors import ModelError
+from phipsi.model.numbers import as_floats
 
 ALL_GROUPS = (1 << 64) - 1
 """The mask of a shape that may touch shapes of every group."""
@@ -45,8 +46,8 @@ class Value:
 
 
 def read_only(values: ArrayLike) -> NDArray[np.float64]:
-    """Return a private float64 copy that cannot be written to."""
-    array = np.array(values, dtype=np.float64)
+    """Return a private float64 copy that cannot be written to; real numbers only."""
+    array = np.array(as_floats("it", values))
     array.flags.writeable = False
     return array
 

@@ -10,6 +10,7 @@ every function of the library takes a molecule's model as it takes a robot's.
 <Molecule: 4 atoms, 2 clusters, 1 torsion, nv = 7>
 """
 
+from phipsi.loaded import only_public
 from phipsi.molecules.molecule import Molecule
 from phipsi.molecules.openmm_forces import OpenMMPotential, from_openmm
 from phipsi.molecules.sampling import (
@@ -29,3 +30,4 @@ __all__ = [
     "autocorrelation_time", "draw_rates", "fixman_effort", "fixman_potential", "from_openmm", "run",
     "sample",
 ]  # fmt: skip
+__dir__ = only_public(__name__)

@@ -19,6 +19,7 @@ from phipsi.algorithms.dynamics.diagonal_dynamics import log_det_mass_matrix
 from phipsi.algorithms.dynamics.energy import kinetic_energy
 from phipsi.algorithms.dynamics.equations_of_motion import forward_dynamics
 from phipsi.algorithms.dynamics.sensitivities import log_det_mass_matrix_gradient
+from phipsi.backends.arguments import joint_array, real_array
 from phipsi.compiler import compile
 from phipsi.errors import InputError, SimulationError
 from phipsi.model.model import Model
@@ -73,7 +74,7 @@ def draw_rates(molecule: Molecule, q: ArrayLike, temperature: float, seed: Any =
     **Returns:** (..., nv). **Cost:** two sweeps, O(N). **Source:** theory/molecules 3.
     """
     tree, kT = _tree(molecule, "draw_rates"), _thermal(temperature)
-    q = np.asarray(q, float)
+    q = joint_array(tree, "q", q, "nq")
     normal = _generator(seed).standard_normal((*q.shape[:-1], tree.nv))
     return np.sqrt(kT) * np.asarray(compile(_DRAW, tree, mode="apply")(q, normal))
 
@@ -241,9 +242,10 @@ def run(
     >>> bool(np.ptp(moved.energy) < 1e-3)
     True
     """
+    _check_molecule(molecule, "run")
     model = molecule.model
     steps, every = whole_number("steps", steps), whole_number("every", every)
-    q, v = np.asarray(q, float), np.asarray(v, float)
+    q, v = real_array("q", q), real_array("v", v)
     if q.shape[-1:] != (model.nq,) or v.shape[-1:] != (model.nv,):
         raise InputError(
             f"q of shape {q.shape} and v of shape {v.shape} must end in {model.nq} and {model.nv}"
@@ -416,7 +418,7 @@ def _checked(found: Any, n: int, molecule: Molecule, walls: bool) -> tuple[Array
 
 
 def _started(model: Model, q: ArrayLike, replicas: int) -> Array:
-    given = np.asarray(q, float)
+    given = real_array("q", q)
     if given.shape not in ((model.nq,), (replicas, model.nq)):
         raise InputError(
             f"q has shape {given.shape}; it must be ({model.nq},) or ({replicas}, {model.nq})"
@@ -424,7 +426,13 @@ def _started(model: Model, q: ArrayLike, replicas: int) -> Array:
     return np.array(np.broadcast_to(given, (replicas, model.nq)))
 
 
+def _check_molecule(molecule: Any, who: str) -> None:
+    if not isinstance(molecule, Molecule):
+        raise InputError(f"{who} takes a pp.molecules.Molecule first, not {molecule!r}")
+
+
 def _tree(molecule: Molecule, who: str) -> Model:
+    _check_molecule(molecule, who)
     if isinstance(molecule.model, System):
         raise InputError(
             f"{who} needs a molecule without loops: the density of a constrained molecule has "

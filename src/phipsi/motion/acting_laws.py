@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any, cast, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -107,6 +107,8 @@ class ActingLaws:
     def checked(self, kind: str, given: Mapping[str, Any]) -> dict[str, Array]:
         """Values of parameters or states ("parameter", "state") that a user gives by name."""
         known, out = self.circuit.of_kind(kind), {}
+        if not isinstance(cast(object, given), Mapping):
+            raise InputError(f"{kind}s are given by name, {{'law.name': value}}, not as {given!r}")
         for name, value in given.items():
             if name not in known:
                 listed = ", ".join(map(repr, known)) or "none"
@@ -188,15 +190,18 @@ class ContinuousLaws:
             _reject_sampled(sampled)
         self._model, self.states, self._at = model, tuple[str, ...](), dict[str, Any]()
         self._acting = None
+        time = real_array("t", t)
+        if time.ndim:
+            raise InputError(f"t={t!r} must be one time, in s")
         if not listed and not parameters and not states:
             return
         made = listed[0] if len(listed) == 1 and isinstance(listed[0], Circuit) else listed
         self._acting = acting = ActingLaws(model, made, 1e-3)
         if acting.circuit.samplings:
             _reject_sampled([n for x in acting.circuit.samplings for n in x.updates])
-        self._at |= {**acting.first(), "t": float(real_array("t", t))}
-        self._at |= acting.checked("parameter", parameters or {})
-        self._at |= acting.checked("state", states or {})
+        self._at |= {**acting.first(), "t": float(time)}
+        self._at |= acting.checked("parameter", {} if parameters is None else parameters)
+        self._at |= acting.checked("state", {} if states is None else states)
         self.states = acting.states
 
     def split(self, inputs: Sequence[str] | str | None) -> tuple[Array, list[str]]:

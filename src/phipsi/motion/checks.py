@@ -14,6 +14,7 @@ from phipsi.algorithms.constrained.constraint_rows import rows_of
 from phipsi.errors import InputError, did_you_mean
 from phipsi.laws.circuit import JointRows
 from phipsi.model.model import Model
+from phipsi.model.numbers import as_floats
 from phipsi.motion.chart import Chart
 from phipsi.motion.entry_names import place_name
 from phipsi.motion.tableaux import METHODS, Method
@@ -84,8 +85,8 @@ def _vector(
     model: Model, values: ArrayLike, what: str, total: str, size: int, slices: Sequence[slice]
 ) -> Array:
     try:
-        array = np.array(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+        array = np.array(as_floats(what, values))
+    except InputError as error:
         raise InputError(f"{what} is not an array of numbers: {error}.") from None
     if array.shape != (size,):
         names = ", ".join(f"{n!r}" for n in model.joint_names[:8])

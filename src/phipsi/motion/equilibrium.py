@@ -38,10 +38,10 @@ from phipsi.model.deflections import bent_too_far
 from phipsi.model.flexible_hinge import modal_amplitudes
 from phipsi.model.mechanisms import of_mechanisms, of_modes, tree_of
 from phipsi.model.model import Model
-from phipsi.model.numbers import whole_number
+from phipsi.model.numbers import as_list, whole_number
 from phipsi.motion.acting_laws import ActingLaws
 from phipsi.motion.chart import chart_of
-from phipsi.motion.checks import check_quaternions, checked_time
+from phipsi.motion.checks import check_quaternions, checked_number, checked_time
 from phipsi.motion.entry_names import entry_names, modal_rates, rates_of
 
 Array = NDArray[Any]
@@ -93,7 +93,7 @@ def equilibrium(
     parameters: Mapping[str, ArrayLike] | None = None,
     unknowns: str | Sequence[str] = ("q",),
     t: float = 0.0,
-    dt: float = 1e-3,
+    dt: float | None = None,
     tolerance: float = 1e-10,
     max_iterations: int = 100,
 ) -> Equilibrium:
@@ -111,8 +111,8 @@ def equilibrium(
     "tau[elbow]" and names of parameters, "hold.target", "hold.target[0]" or "hold.target[elbow]",
     and "modes", the deformations of flexible bodies, which "q[elbow]" leaves as they are: beside
     them "tau" is that of the joints;
-    `t`, s, for laws that depend on it; `dt`, s, the step that
-    sampled laws fit; `tolerance`, what may be unbalanced, relative to the largest effort;
+    `t`, s, for laws that depend on it; `dt`, 1e-3 s, the step
+    that sampled laws fit; `tolerance`, what may be unbalanced, relative to the largest effort;
     `max_iterations`.
     **Returns:** an `Equilibrium`. With more unknowns than equations, one near the start.
     **Raises:** `ConvergenceError`, which names the joint that is not balanced; its `result` is the
@@ -130,13 +130,21 @@ def equilibrium(
     array([0.    , 4.8143])
     """
     tree = tree_of(model, equilibrium)
-    acting = ActingLaws(tree, laws, checked_time(dt, "dt"))
-    start = _start(tree, acting, q, v, tau, parameters or {})
-    start["t"] = float(real_array("t", t))
+    acting = ActingLaws(tree, laws, 1e-3 if dt is None else checked_time(dt, "dt"))
+    if dt is not None and not acting.circuit.samplings:
+        raise InputError(
+            f"dt={dt!r} would do nothing: it is the step that sampled laws fit, and no law here is "
+            "sampled. Leave it out"
+        )
+    start = _start(tree, acting, q, v, tau, {} if parameters is None else parameters)
+    start["t"] = checked_time(t, "t", backwards=True)
     system = model if isinstance(model, System) and model.n_rows else None
-    if isinstance(tolerance, bool) or not 0 < float(tolerance) < 1:
+    small = checked_number(
+        tolerance, "tolerance", "a number below 1, by default 1e-10,", zero=False
+    )
+    if small >= 1:
         raise InputError(f"tolerance={tolerance!r} must be between 0 and 1; by default it is 1e-10")
-    search = _Search(tree, system, acting, unknowns, float(tolerance))
+    search = _Search(tree, system, acting, unknowns, small)
     return search.run(start, whole_number("max_iterations", max_iterations, 0))
 
 
@@ -203,7 +211,9 @@ class _Search:
         for at, body in zip(model.v_slices, model.flexible, strict=True):
             if body is not None:
                 self.reach[at.stop - body.modes : at.stop] = _BEND * modal_amplitudes(body)
-        listed = [unknowns] if isinstance(unknowns, str) else list(unknowns)
+        listed = as_list("unknowns", unknowns, '["q"]')
+        if not all(isinstance(x, str) for x in listed):
+            raise InputError(f'unknowns={unknowns!r} must be names, such as ["q", "tau[elbow]"]')
         self.names = tuple(dict.fromkeys(listed))
         places: dict[str, list[int]] = {"q": []}
         for name in self.names:

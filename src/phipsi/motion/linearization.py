@@ -36,7 +36,7 @@ from phipsi.compiler import compile
 from phipsi.errors import InputError
 from phipsi.model.mechanisms import of_mechanisms, of_modes, tree_of
 from phipsi.model.model import Model
-from phipsi.model.numbers import as_numbers
+from phipsi.model.numbers import as_list, as_numbers
 from phipsi.motion.acting_laws import ContinuousLaws, LawDerivatives
 from phipsi.motion.entry_names import entry_names, rates_of
 from phipsi.motion.linear_system import LinearSystem
@@ -209,7 +209,7 @@ def _accelerates(model: Model, vdot: Array) -> str:
 
 def _outputs(model: Model, q: Array, v: Array, wanted: Any) -> tuple[Array, list[str]]:
     """Rows of C for x = [δq; δv] of all joints, and their names."""
-    listed = [wanted] if isinstance(wanted, str) else list(wanted)
+    listed = as_list("outputs", wanted, '["q", "v"]')
     nv = model.nv
     dofs = entry_names(model, model.v_slices)
     rows, names = [np.zeros((0, 2 * nv))], list[str]()

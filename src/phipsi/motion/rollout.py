@@ -373,9 +373,14 @@ def rollout_arrays(
 
 
 def per_step_efforts(
-    model: Model, tau: ArrayLike, batch: tuple[int, ...], steps: int, per_step: bool | None
+    model: Model, tau: ArrayLike | None, batch: tuple[int, ...], steps: int, per_step: bool | None
 ) -> Array:
     """Efforts (n, nv), or (n, steps, nv) if they change from step to step, for a known batch."""
+    if tau is None:
+        raise InputError(
+            f"per_step={per_step!r} says how tau is laid out, and there is none. Leave it out, or "
+            "give the efforts of every step:  tau of shape (..., steps, nv)"
+        )
     start = np.zeros((*batch, model.nq)), np.zeros((*batch, model.nv))
     q = np.broadcast_to(model.neutral(), start[0].shape)
     _, _, effort, whole = rollout_arrays(model, q, start[1], tau, steps, per_step)

@@ -71,8 +71,15 @@ def step_derivatives(
         arrays = tuple(np.broadcast_to(x, (*batch, x.shape[-1])) for x in arrays)
     at, rates, efforts = (x.reshape(math.prod(batch), x.shape[-1]) for x in arrays)
     motion.check_start(at, rates)
-    change = linear_step(motion, at, rates, efforts, h, integrator)
+    with np.errstate(over="ignore", invalid="ignore"):
+        change = linear_step(motion, at, rates, efforts, h, integrator)
     change = change.reshape(*batch, 2 * nv, 3 * nv)
+    if not np.isfinite(change).all():
+        where = np.argwhere(~np.isfinite(change))[0][: len(batch)].tolist()
+        raise InputError(
+            f"the step of dt={dt!r} s{f' at {where}' if batch else ''} leads to numbers that are "
+            "not finite: the state moves too far in it. Take a shorter step, such as dt=1e-3"
+        )
     return change[..., : 2 * nv], change[..., 2 * nv :]
 
 

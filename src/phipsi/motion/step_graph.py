@@ -33,6 +33,7 @@ from phipsi.laws.law_diagonals import diagonal
 from phipsi.laws.substitution import substituted
 from phipsi.model.contact_pairs import Contacts
 from phipsi.model.model import Model
+from phipsi.model.numbers import as_list
 from phipsi.motion.inertia_nodes import inertias
 from phipsi.motion.step_calls import ProgramCall
 from phipsi.motion.stiff_modes import modal_blocks
@@ -97,8 +98,10 @@ class StepGraph:
         prescribed: bool = False,
     ) -> None:
         self.model = model = mechanism.model
-        self.circuit, self._named = circuit, tuple(given)
-        self._given = tuple(dict.fromkeys("M" if x == INERTIA else x for x in given))
+        self.circuit, self._named = circuit, tuple(as_list("given", given, "['M']"))
+        if not all(isinstance(x, str) for x in self._named):
+            raise InputError(f"given={given!r} must be names of quantities, such as ['M']")
+        self._given = tuple(dict.fromkeys("M" if x == INERTIA else x for x in self._named))
         self._system = mechanism if isinstance(mechanism, System) and mechanism.n_rows else None
         self.tau = ops.given("tau", (model.nv,))
         self.contacts: Contacts | None = mechanism.contact_pairs

@@ -27,6 +27,8 @@ def check_signature(function: Callable[..., Any], who: str, *arguments: str) -> 
             f"Laws act in compiled runs:\n"
             f"    pp.Simulator(model, [{function.name}.bind(…)], dt=1e-3)"
         )
+    if not callable(function):
+        raise InputError(f"{who} must be a function of ({', '.join(arguments)})")
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):  # machine code has no signature

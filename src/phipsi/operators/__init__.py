@@ -45,6 +45,7 @@ from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import Expr, as_matrix, block_diagonal, identity, inverse, leaf, logdet
 from phipsi.expressions.parse import Vocabulary, parse_with, visible
 from phipsi.expressions.spaces import SPACES, UNKNOWN
+from phipsi.loaded import only_public
 from phipsi.operators.block_formulas import Formula, formula_named
 from phipsi.operators.catalogue import (
     CATALOGUE,
@@ -317,3 +318,4 @@ __all__ = [
     "to_com", "total", "trace", "unit_effort", "unit_inertia", "unit_rate", "unprescribed", "v",
     "vdot", "vee", "vee_force",
 ]  # fmt: skip
+__dir__ = only_public(__name__)

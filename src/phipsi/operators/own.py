@@ -27,6 +27,7 @@ from phipsi.expressions.structure import (
     Structure,
     is_memoryless,
 )
+from phipsi.loaded import only_public
 from phipsi.operators import VOCABULARY, own_leaves, parse
 from phipsi.operators.catalogue import Riccati
 from phipsi.operators.formula_tracing import formula_block
@@ -34,6 +35,14 @@ from phipsi.operators.inputs import INPUT_ORDER
 from phipsi.operators.own_blocks import Table
 from phipsi.operators.recursions import check_structure, solution
 from phipsi.operators.transitions import is_one_step
+
+__all__ = [
+    "operator",
+    "riccati",
+    "scalar",
+    "vector",
+]
+__dir__ = only_public(__name__)
 
 _ROWS: WeakValueDictionary[tuple[Any, ...], Row] = WeakValueDictionary()
 _TAKEN = {"I", "x", "inertia", "placement", *INPUT_ORDER, *VOCABULARY.functions}

@@ -32,6 +32,7 @@ from phipsi.operators import mass_matrix as MASS_MATRIX
 from phipsi.progress import make_progress
 from phipsi.simulation.events import Event
 from phipsi.simulation.quadratures import Quadratures
+from phipsi.simulation.run_options import OF_CONSTRAINTS
 from phipsi.simulation.run_phase import Carried, ChangeRecord, Phase
 from phipsi.simulation.topology import Change, ContactMargin, Instant, Topology, changes_of
 from phipsi.trajectory.event_record import EventRecord
@@ -64,6 +65,11 @@ def simulate_changing(
             f"({model.nv},), with entries for all joints, locked and absent ones too."
         )
     for change in [*before, *(c for e in events for c in changes_of(e.action))]:
+        if not isinstance(change, Change):
+            raise InputError(
+                f"topology has {change!r}, which is no change of phipsi.topology. For example:\n"
+                "    topology=[pp.topology.Lock('joint1')]"
+            )
         change.check(model)  # wrong names are reported now, not when the event happens
     for change in before:
         runner.topology, q, v = change.apply(runner.topology, q, v)
@@ -159,6 +165,8 @@ class _Runner:
         watched = [self._watched(phase, i, e) for i, e in enumerate(self.events)]
         start = phase.lower(q, v)
         what = phase.system if phase.system.n_rows else phase.model
+        if not phase.system.n_rows:  # what other phases have
+            given |= dict.fromkeys(OF_CONSTRAINTS)
         return self.simulate(what, *start, self.end - t0, events=watched, **given)
 
     # ---- functions of the user see all coordinates and the time of the whole run -----------------

@@ -30,9 +30,12 @@ from phipsi.model.shapes import ConvexMesh, HeightField
 from phipsi.motion.chart import chart_of
 from phipsi.motion.checks import check_count, checked_output_times, checked_state, checked_time
 from phipsi.motion.contact_motion import Rows
+from phipsi.motion.tableaux import METHODS
+from phipsi.progress import make_progress
 from phipsi.simulation.compiled_equations import is_traced
 from phipsi.simulation.contact_modes import ContactModes
 from phipsi.simulation.run_constraints import RunConstraints
+from phipsi.simulation.run_options import run_options
 from phipsi.simulation.simulator import Simulator
 from phipsi.trajectory.trajectory import Trajectory
 
@@ -73,7 +76,7 @@ def modes_of(
 
 
 def check_contact_run(
-    system: Model, integrator: str, given: Mapping[str, Any], stabilization: str
+    system: Model, integrator: str, given: Mapping[str, Any], stabilization: str | None
 ) -> None:
     """Reject what does not go with contacts, rigid stops, ropes and dry friction."""
     if integrator not in ("dopri", "radau", "time_stepping"):
@@ -105,7 +108,7 @@ def check_contact_run(
                 "work could not be told from that of contacts. Take fixed steps:\n"
                 "    integrator='time_stepping', dt=1e-3"
             )
-        if stabilization != "project":
+        if stabilization not in (None, "project"):
             raise InputError(
                 f"stabilization={stabilization!r} does not go with contacts, whose gaps are "
                 "projected together with the constraints. Leave it out"
@@ -121,7 +124,7 @@ def simulate_steps(
     q0: ArrayLike,
     v0: ArrayLike,
     duration: float,
-    dt: float,
+    own: Mapping[str, Any],
     controller: Any,
     forces: Sequence[Force],
     output_times: Any,
@@ -131,7 +134,8 @@ def simulate_steps(
     """A run by time stepping: equal steps of at most dt, the last of which ends at `duration`.
 
     A controller that can be traced is part of the machine code; another one is called before every
-    step, and its efforts are held over it.
+    step, and its efforts are held over it. `own`, numbers of the run by name, None for what is not
+    given.
     """
     for name, x in unfit.items():
         if x:
@@ -141,7 +145,7 @@ def simulate_steps(
             )
     end = checked_time(duration, "duration")
     times = checked_output_times(output_times, end)
-    longest = checked_time(dt, "dt")
+    longest = run_options(METHODS["time_stepping"], own, rows=True).dt
     q, v = checked_state(system.model, chart_of(system.model), q0, v0)
     check_count(end, longest)
     steps = max(1, math.ceil(end / longest * (1 - 1e-12)))
@@ -157,12 +161,14 @@ def simulate_steps(
         run = sim.rollout(start, steps=steps, record=names, progress=progress)
         found, proof = {n: run[n] for n in ("t", *names)}, run.certificate
     else:
-        parts, state = [], start
+        parts, state, bar = [], start, make_progress(progress, end)
         for i in range(steps):
             tau = np.asarray(controller(float(state.t), state.q.copy(), state.v.copy()), float)
             run = sim.rollout(state, tau, record=names, progress=False)
             parts.append({n: run[n][: 1 if i < steps - 1 else 2] for n in ("t", *names)})
             state = run.state
+            bar.advance(float(state.t))
+        bar.close()
         found = {n: np.concatenate([x[n] for x in parts]) for n in parts[0]}
         proof = run.certificate
     elements = Elements(forces, system.model, rows=True)

@@ -14,7 +14,7 @@ from phipsi.laws.graph import Array, Node
 from phipsi.laws.law_operations import constant, given
 from phipsi.laws.signals import uniform_numbers
 from phipsi.laws.trace import Traced, as_node
-from phipsi.model.numbers import whole_number
+from phipsi.model.numbers import as_list, whole_number
 from phipsi.motion.checks import checked_time
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class Episodes:
     def __post_init__(self) -> None:
         for name in ("end", "keep", "redraw"):
             value = getattr(self, name)
-            names = (value,) if isinstance(value, str) else tuple(value)
+            names = tuple(as_list(name, value, "['task.done']"))
             if not all(isinstance(x, str) for x in names):
                 what = "parameters" if name == "redraw" else "recorded quantities"
                 raise InputError(f"{name}={value!r} must be names of {what}")

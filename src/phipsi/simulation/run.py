@@ -39,7 +39,8 @@ from phipsi.simulation.events import Crossing, Event, Watch
 from phipsi.simulation.fixed_steps import FixedSteps
 from phipsi.simulation.prescribed import Prescribed
 from phipsi.simulation.quadratures import Quadrature, Quadratures
-from phipsi.simulation.run_constraints import RunConstraints, checked_stabilization
+from phipsi.simulation.run_constraints import RunConstraints
+from phipsi.simulation.run_options import RunOptions, listed_forces, run_options
 from phipsi.simulation.sampled_control import SampledControl, check_sampling
 from phipsi.simulation.stepper import Diverged, Step, Stepper
 from phipsi.simulation.topology import Change, changes_of
@@ -69,18 +70,18 @@ def simulate(
     rate: float | None = None,
     delay: int = 0,
     integrator: str = "dopri",
-    dt: float = 1e-3,
-    rtol: float = 1e-9,
-    atol: float = 1e-12,
+    dt: float | None = None,
+    rtol: float | None = None,
+    atol: float | None = None,
     output_times: ArrayLike | None = None,
     events: Event | Sequence[Event] = (),
     forces: Force | Sequence[Force] = (),
     prescribed: Mapping[str, Any] | None = None,
     quadratures: Mapping[str, Quadrature] | None = None,
     work: bool = False,
-    stabilization: str = "project",
-    constraint_tolerance: float = 1e-10,
-    baumgarte_rate: float = 20.0,
+    stabilization: str | None = None,
+    constraint_tolerance: float | None = None,
+    baumgarte_rate: float | None = None,
     progress: Any = None,
     topology: Sequence[Change] | Change = (),
 ) -> Trajectory:
@@ -97,10 +98,11 @@ def simulate(
     the controller per second: it is then called once per sample, at increasing times from t = 0 on,
     and its efforts are held in between, so that it may have a memory (without it, it is continuous
     and called at every stage); `delay`, in samples; `integrator`:
-    "dopri", "radau", "lsoda" choose their steps from `rtol` and `atol`; "rk4", "semi_implicit",
-    "linearly_implicit" (for stiff modes of flexible bodies), "implicit_midpoint", "variational"
-    (trees only: symplectic, keeps momenta) have the fixed step `dt`, s; "time_stepping", of systems
-    with contacts, rigid stops, ropes or dry friction, the steps of a `Simulator`, at most `dt`;
+    "dopri", "radau", "lsoda" choose their steps from `rtol` (1e-9) and `atol` (1e-12); "rk4",
+    "semi_implicit", "linearly_implicit" (for stiff modes of flexible bodies), "implicit_midpoint",
+    "variational" (trees only: symplectic, keeps momenta) have the fixed step `dt` (1e-3 s);
+    "time_stepping", of systems with contacts, rigid stops, ropes or dry friction, the steps of a
+    `Simulator`, at most `dt`; what an integrator does not use is an error;
     `output_times`, increasing times in s at which to record (default: every accepted step, every dt
     for fixed steps); `events`, see `Event`;
     `forces`, elements of `phipsi.forces`, and only those act: damping, friction and limits of the
@@ -112,9 +114,9 @@ def simulate(
     (a bar if it takes more than 2 s at a terminal), True, False, a tqdm-like object or a function
     of (t, duration). For a system: `stabilization`, "project"
     (position and velocity are projected in the mass metric after every step until no residual
-    exceeds `constraint_tolerance`, rad and m), "baumgarte" (feedback of residuals with the rate
-    `baumgarte_rate`, 1/s) or "none". `topology`, changes of `phipsi.topology` that hold from the
-    start; further ones are actions of events.
+    exceeds `constraint_tolerance`, 1e-10 rad and m), "baumgarte" (feedback of residuals with the
+    rate `baumgarte_rate`, 20/s) or "none". `topology`, changes of `phipsi.topology` that hold from
+    the start; further ones are actions of events.
 
     **Returns:** a `Trajectory`. Ctrl-C ends the run with a warning and returns the motion so far,
     with ``complete=False``. A run that cannot go on raises `SimulationError`, whose `trajectory`
@@ -142,33 +144,35 @@ def simulate(
     touching = isinstance(model, Model) and model.contact_pairs is not None
     joints = None
     if isinstance(model, Model) and integrator in ("dopri", "radau"):
-        joints = rows_of_joints(model.model, _listed(forces))
+        joints = rows_of_joints(model.model, listed_forces(forces))
     touching = touching or joints is not None
     if touching:
         given = {"topology": topology, "prescribed": prescribed, "quadratures": quadratures}
         check_contact_run(model, integrator, given, stabilization)
+    own = dict(dt=dt, rtol=rtol, atol=atol, stabilization=stabilization)
+    own |= dict(constraint_tolerance=constraint_tolerance, baumgarte_rate=baumgarte_rate)
     if stepping:
-        unfit = {"rate": rate, "events": events, "quadratures": quadratures, "work": work}
-        unfit |= {"topology": topology, "prescribed": prescribed}
-        options = (controller, _listed(forces), output_times, progress, unfit)
-        return simulate_steps(model, q0, v0, duration, dt, *options)
+        unfit = {"rate": rate, "delay": delay, "events": events, "quadratures": quadratures}
+        unfit |= {"work": work, "topology": topology, "prescribed": prescribed}
+        options = (controller, listed_forces(forces), output_times, progress, unfit)
+        return simulate_steps(model, q0, v0, duration, own, *options)
     method = checks.checked_method(integrator)
-    step = checks.checked_time(dt, "dt")
-    check_sampling(rate, delay, controller, None if method.is_adaptive else step)
     listed = [events] if isinstance(events, Event) else as_list("events", events, "[event]")
-    if topology or any(isinstance(e, Event) and changes_of(e.action) for e in listed):
+    first = (
+        [topology]
+        if isinstance(topology, Change)
+        else as_list("topology", topology, "[pp.topology.Lock('joint1')]")
+    )
+    changes = [*first, *(c for e in listed if isinstance(e, Event) for c in changes_of(e.action))]
+    has_rows = isinstance(model, System) and model.n_rows > 0
+    may_have = has_rows or any(isinstance(c, Change) and c.closes for c in changes)
+    options = run_options(method, own, rows=may_have, contacts=touching)
+    check_sampling(rate, delay, controller, None if method.is_adaptive else options.dt)
+    if changes:
         given = dict(
-            controller=controller, integrator=integrator, dt=dt, rtol=rtol, atol=atol,
-            output_times=output_times, forces=forces, prescribed=prescribed, progress=progress,
-            quadratures=quadratures, work=work,
-            stabilization=stabilization, constraint_tolerance=constraint_tolerance,
-            baumgarte_rate=baumgarte_rate,
+            controller=controller, integrator=integrator, output_times=output_times, forces=forces,
+            prescribed=prescribed, progress=progress, quadratures=quadratures, work=work, **own,
         )  # fmt: skip
-        first = (
-            [topology]
-            if isinstance(topology, Change)
-            else as_list("topology", topology, "[pp.topology.Lock('joint1')]")
-        )
         if rate is not None:
             raise InputError(
                 "rate= does not go with changes of topology, whose phases begin between samples; "
@@ -182,23 +186,23 @@ def simulate(
     rows = 0 if system is None else system.n_rows
     checks.reject_unfit(method, rows=rows, prescribed=bool(prescribed))
     end = checks.checked_time(duration, "duration", zero=True)
-    rtol, atol = checks.checked_tolerances(rtol, atol)
     if not method.is_adaptive:
-        checks.check_count(end, step)
+        checks.check_count(end, options.dt)
     times = checks.checked_output_times(output_times, end)
     moved = None if prescribed is None else Prescribed(model, prescribed)
-    loops, kept = None, checked_stabilization(stabilization, constraint_tolerance, baumgarte_rate)
+    loops = None
     if system is not None and system.n_rows:
-        loops = RunConstraints(Motion(system, None if moved is None else moved.free), *kept)
+        free = None if moved is None else moved.free
+        loops = RunConstraints(Motion(system, free), *options.kept)
     contacts = None
     if touching:
-        contacts = modes_of(system or model, joints, float(constraint_tolerance), loops)
+        contacts = modes_of(system or model, joints, options.kept[1], loops)
         quadratures = {**(quadratures or {}), CONTACTS: lambda t, q, v: contacts.power}
     beside = Quadratures(model, quadratures, bool(work) or touching)
     sampled = None
     if controller is not None and rate is not None:
         sampled = controller = SampledControl(controller, float(rate), int(delay), model.nv)
-    equations = Equations(model, controller, _listed(forces), moved, loops, beside, contacts)
+    equations = Equations(model, controller, listed_forces(forces), moved, loops, beside, contacts)
     q, v = checks.checked_state(model, equations.chart, q0, v0)
     if loops is not None:
         q, v = loops.start(q, v)
@@ -211,7 +215,7 @@ def simulate(
         watch = Watch(events, 0.0, q, v, end)
         run = _Run(equations, method, watch, times, end, system, sampled)
         with first_call("the run", 0.0):
-            run.start(q, v, step, rtol, atol)
+            run.start(q, v, options)
     except SimulationError as error:  # the last good state is the first
         nothing = np.full((1, model.nv), np.nan)
         error.trajectory = Trajectory(
@@ -220,11 +224,6 @@ def simulate(
         )  # fmt: skip
         raise
     return run.to_the_end(make_progress(progress, end))
-
-
-def _listed(forces: Any) -> Sequence[Any]:
-    example = "[pp.forces.JointDamper('elbow', 0.5)]"
-    return [forces] if isinstance(forces, Force) else as_list("forces", forces, example)
 
 
 class _Run:
@@ -254,7 +253,7 @@ class _Run:
         self._touched: list[tuple[Array, Array, Array]] = []
         self._pause: tuple[float, float] | None = None
 
-    def start(self, q: Array, v: Array, dt: float, rtol: float, atol: float) -> None:
+    def start(self, q: Array, v: Array, options: RunOptions) -> None:
         """Build the stepper and record the initial state."""
         first = (q, v)
         touched = None
@@ -265,11 +264,12 @@ class _Run:
         if self.method.is_adaptive:
             inside = self.dense is not None or bool(self.watch.events) or self.times is not None
             inside = inside or self.contacts is not None
+            tolerances = options.rtol, options.atol
             self.stepper = Adaptive(
-                self.equations, self.method, start, self._until(), rtol, atol, look_inside=inside
+                self.equations, self.method, start, self._until(), *tolerances, look_inside=inside
             )
         else:
-            self.stepper = FixedSteps(self.equations, self.method, start, self.end, dt)
+            self.stepper = FixedSteps(self.equations, self.method, start, self.end, options.dt)
         if touched is not None and touched.gain:  # an impact at the start
             self.stepper.w = touched.gain * self._impact_weights()
             self.stepper.restart(0.0, q, v)

@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, cast, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -32,7 +32,7 @@ from phipsi.laws.law_values import evaluate
 from phipsi.laws.trace import as_node
 from phipsi.model.mechanisms import mechanism_of, of_contacts, of_mechanisms, of_modes
 from phipsi.model.model import Model
-from phipsi.model.numbers import as_floats, whole_number
+from phipsi.model.numbers import as_floats, as_list, whole_number
 from phipsi.motion.chart import chart_of
 from phipsi.motion.checks import (
     check_contacts,
@@ -278,9 +278,8 @@ class Simulator:
             )
         rows = None if restart is None else {**restart._rows, **restart.own}
         pool = starts_of(self._restart, {**states, **kept}, rows)
-        number = whole_number("first", first, 0)
         parts = states, kept, shared, pool, frozenset(varied)
-        state = SimulatorState(self, batch, *parts, first=number)
+        state = SimulatorState(self, batch, *parts, first=whole_number("first", first, 0))
         if not separate:
             self.check_gaps(state, "sim.start(q, v, separate=True)    # moves with the first step")
         return state
@@ -415,8 +414,9 @@ class Simulator:
         >>> float(now.t), float(later.t)
         (0.0, 0.001)
         """
-        if getattr(state, "simulator", None) is not self:
-            raise not_a_state(state)
+        for x in (state,) if out is None else (state, out):
+            if getattr(x, "simulator", None) is not self:
+                raise not_a_state(x)
         if out is not None:
             out.take(state)
             state = out
@@ -455,7 +455,7 @@ class Simulator:
             raise not_a_state(state)
         steps, every = whole_number("steps", steps, 0), whole_number("every", every)
         threads = whole_number("threads", threads)
-        names = tuple(dict.fromkeys(("t", *record)))
+        names = tuple(dict.fromkeys(("t", *as_list("record", record, "['q', 'v']"))))
         plan = self.plan(state.own, names)
         now = state.copy()
         kept = steps // every + 1
@@ -464,7 +464,7 @@ class Simulator:
             for name, node in plan.records.items()
         }
         given = now.efforts
-        if tau is not None:
+        if tau is not None or per_step is not None:
             given = per_step_efforts(self.model, tau, now.batch, steps, per_step)
         along = given.ndim == 3
         run = SimulatorRun(self, now, out)
@@ -548,7 +548,7 @@ class Simulator:
                 "a run with episodes has no gradient: it jumps where they end. Take it without:\n"
                 "    pp.Simulator(…, episodes=None).gradient(…)"
             )
-        if not of:
+        if not of or not isinstance(cast(object, of), Mapping):
             raise InputError('say of what:  sim.gradient(…, of={"q": weights})')
         steps, every = whole_number("steps", steps, 0), whole_number("every", every)
         kept, batch = steps // every + 1, state.batch
@@ -558,14 +558,14 @@ class Simulator:
             for name, node in records.items()
         }
         by = [*self._circuit.of_kind("parameter"), *(x for x in _BODIES if x in self._shapes)]
-        wrt = tuple(by) if parameters is None else tuple(parameters)
+        wrt = tuple(by if parameters is None else as_list("parameters", parameters, "['hold.kp']"))
         by += [MATERIALS] if MATERIALS in self._shapes else []
         for name in wrt:
             if name not in by:
                 known = ", ".join(map(repr, by)) or "none"
                 raise InputError(f"{name!r} is not a parameter with a gradient: {known}")
         given = state.efforts
-        if tau is not None:
+        if tau is not None or per_step is not None:
             given = per_step_efforts(self.model, tau, batch, steps, per_step)
         kappa = self.smoothing if smoothing is None else self._checked_smoothing(smoothing)
         key = tuple(of), frozenset(state.own), wrt, kappa

@@ -31,11 +31,28 @@ from phipsi.algorithms.kinematics import motions
 from phipsi.constraints import Constraint, Distance
 from phipsi.errors import InputError, ModelError, did_you_mean
 from phipsi.forces.force import Elements, Force
+from phipsi.loaded import only_public
 from phipsi.model.mechanisms import of_mechanisms
 from phipsi.model.model import Model
 from phipsi.model.pose import Pose
 from phipsi.motion.checks import checked_time
 from phipsi.simulation.events import Event
+
+__all__ = [
+    "Attach",
+    "Change",
+    "ContactMargin",
+    "Detach",
+    "Grasp",
+    "Lock",
+    "Release",
+    "Replace",
+    "Topology",
+    "Unlock",
+    "at",
+    "contact_events",
+]
+__dir__ = only_public(__name__)
 
 Array = NDArray[Any]
 
@@ -104,6 +121,11 @@ class Change(ABC):
 
     def check(self, model: Model) -> None:  # noqa: B027
         """Reject names that the model does not have, before a run begins."""
+
+    @property
+    def closes(self) -> bool:
+        """Whether it switches constraints on."""
+        return bool(getattr(self, "constraints", ()) or getattr(self, "contacts", ()))
 
 
 @dataclass(frozen=True, init=False)

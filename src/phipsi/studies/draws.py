@@ -15,7 +15,7 @@ import math
 import warnings
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any, final
+from typing import Any, cast, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,6 +57,8 @@ class Draws:
         self.runs, self.seed, self.sampling = runs, whole_number("seed", seed, 0), sampling
         self._grids: dict[str, Array] = {}
         self._drawn: dict[str, _Distribution] = {}
+        if not isinstance(cast(object, given), Mapping):
+            raise InputError(f"draws are given by name, {{'q.elbow': norm(0, 1)}}, not {given!r}")
         for name, what in given.items():
             if isinstance(what, Sequence | np.ndarray) and not isinstance(what, str):
                 self._grids[name] = _values(name, what)

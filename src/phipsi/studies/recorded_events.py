@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.errors import InputError
+from phipsi.model.numbers import as_list
 from phipsi.simulation.events import Event
 
 Array = NDArray[Any]
@@ -16,7 +17,7 @@ Array = NDArray[Any]
 
 def checked_events(events: Sequence[Event]) -> tuple[Event, ...]:
     """Events that only record, with names of their own."""
-    found = tuple(events)
+    found = tuple(as_list("events", events, "[event]"))
     for one in found:
         if not isinstance(one, Event):
             raise InputError(f"events has {one!r}, which is not a  pp.Event(function)")

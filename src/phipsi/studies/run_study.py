@@ -22,6 +22,7 @@ from phipsi.studies.folder_lock import FolderLock
 from phipsi.studies.local_workers import LocalWorkers
 from phipsi.studies.study_folder import StudyFolder
 from phipsi.studies.study_results import StudyResults
+from phipsi.whole_files import path_of
 
 _SAVE_EVERY = 1.0
 """Seconds between manifests; blocks name their study, so that none of them is lost in between."""
@@ -56,11 +57,17 @@ def run_study(
             "cluster that is there have their own:  dask worker --memory-limit 4GiB"
         )
     limits = {"time_limit": time_limit, "memory_limit": memory_limit}
+    if shared_folder and (folder is None or (isinstance(executor, str) and executor == "local")):
+        raise InputError(
+            "shared_folder=True would do nothing: it is for the workers of a cluster that write "
+            "into a folder, and blocks are written here anyway. Leave it out, or say\n"
+            "    study.run(folder, executor='tls://scheduler:8786', shared_folder=True)"
+        )
     if folder is None:
         with TemporaryDirectory(prefix="phipsi-study-") as place:
             found = _run_in(study, Path(place), count, executor, retries, limits, False, progress)
             return found.in_memory()
-    place = Path(folder).resolve()
+    place = path_of(folder).resolve()
     return _run_in(study, place, count, executor, retries, limits, shared_folder, progress)
 
 

@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from phipsi.contact.contact_rows import IMPULSES
 from phipsi.errors import InputError, PhipsiError, did_you_mean, shown
-from phipsi.model.numbers import whole_number
+from phipsi.model.numbers import as_list, whole_number
 from phipsi.simulation.events import Event
+from phipsi.simulation.run_options import DT
 from phipsi.simulation.simulator import Simulator
 from phipsi.simulation.simulator_results import SimulatorRun
 from phipsi.simulation.simulator_state import SimulatorState
@@ -132,7 +133,8 @@ class Study:
         self._scenario: StudyScenario | None = None
         if hasattr(simulator, "simulator") and hasattr(simulator, "q0"):
             self._scenario = scenario = cast("StudyScenario", simulator)
-            steps = round(scenario.duration / scenario.dt) if steps is None else steps
+            dt = DT if scenario.dt is None else scenario.dt
+            steps = round(scenario.duration / dt) if steps is None else steps
             events = (*scenario.events, *events)
         elif not isinstance(simulator, Simulator) and not callable(simulator):
             raise InputError(
@@ -144,12 +146,16 @@ class Study:
         self._given, self.events = simulator, checked_events(events)
         self.steps, self.every = whole_number("steps", steps, 0), whole_number("every", every)
         self.block = whole_number("block", block)
-        if not draws:
+        if isinstance(draws, Mapping) and not draws:
             raise InputError("a study needs draws: what differs between its runs")
         self.draws = Draws(draws, whole_number("runs", runs), seed=seed, sampling=sampling)
-        self.record, self.keep = tuple(record), tuple(keep)
+        self.record = tuple(as_list("record", record, "['q', 'v']"))
+        self.keep = tuple(as_list("keep", keep, "['final']"))
+        for name, x in (("start", start), ("outcome", outcome)):
+            if x is not None and not callable(x):
+                raise InputError(f"{name}={x!r} must be a function, or None")
         for word in self.keep:
-            if word not in KEPT:
+            if not isinstance(cast(object, word), str) or word not in KEPT:
                 hint = did_you_mean(str(word), list(KEPT))
                 raise InputError(f"keep={word!r} is not one of {', '.join(KEPT)}. {hint}")
         self._start, self._outcome, self.reproducible = start, outcome, bool(reproducible)
@@ -314,9 +320,9 @@ class Study:
     def rerun(self, number: int, record: Sequence[str] | None = None) -> SimulatorRun:
         """One run by its number, with the bits that it had, and everything recorded."""
         number = int(number) if isinstance(number, np.integer) else number
-        if number not in range(self.count):
+        if not isinstance(cast(object, number), int) or number not in range(self.count):
             raise InputError(f"this study has runs 0 … {self.count - 1}, not {number!r}")
-        names = self.record if record is None else tuple(record)
+        names = self.record if record is None else as_list("record", record, "['q', 'v']")
         return self._rollout(self.draws.values(number, 1), names, number, every=1)
 
     def trajectory(self, number: int) -> Trajectory:

@@ -274,6 +274,11 @@ def check_request(request: Request, *, has_points: bool, has_model: bool = True)
                 "    pp.compile(expr, model, points=[('hand', (0, 0, 0.1))])"
             )
     _check_operands(request)
+    if request.columns and "apply" not in request.modes:
+        raise InputError(
+            'columns=True is for operands, which mode="apply" has; a matrix or its blocks have '
+            "none. Leave it out"
+        )
 
 
 def _check_selections(x: Expr, request: Request) -> None:

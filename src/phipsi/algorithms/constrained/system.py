@@ -15,13 +15,13 @@ from phipsi.algorithms.constrained.loop_graph import open_graph
 from phipsi.algorithms.kinematics.bounded_steps import StepCoordinates
 from phipsi.backends.arguments import state_arrays
 from phipsi.constraints import Constraint, GraphJoint, Motor
+from phipsi.constraints.constraint import names_of
 from phipsi.errors import ConvergenceError, InputError, ModelError
 from phipsi.model.body import Description
 from phipsi.model.closure_names import loop_bodies
 from phipsi.model.closures import Closure, closure_set
 from phipsi.model.inertia import SpatialInertia
 from phipsi.model.model import Model
-from phipsi.model.numbers import as_list
 from phipsi.model.value import read_only
 
 if TYPE_CHECKING:  # the compiler is loaded when a system is first evaluated, not with its file
@@ -319,7 +319,7 @@ class System(Model):
         start, batch = self._flat(self.model.neutral() if q0 is None else q0, real=True)
         _check_search(tolerance=tolerance, max_iterations=max_iterations, restarts=restarts)
         clocks = [c.clock for c in self.constraints if c.clock is not None]
-        held = list(dict.fromkeys([*as_list("fixed", fixed, "['joint1']"), *clocks]))
+        held = list(dict.fromkeys([*names_of(fixed, "fixed", "['joint1']"), *clocks]))
         options: dict[str, Any] = dict(
             fixed=held, limits=limits, tolerance=tolerance, max_iterations=max_iterations
         )

@@ -24,6 +24,7 @@ from phipsi.backends.options import CallOptions, Calls
 from phipsi.calculus.differentiation import diff
 from phipsi.compiler import program_of
 from phipsi.expressions.node import Expr
+from phipsi.loaded import only_public
 from phipsi.model.mechanisms import of_given_motion, of_modes, tree_of
 from phipsi.model.model import Model
 from phipsi.operators import M, V, cross, to_com, total, v
@@ -32,6 +33,7 @@ from phipsi.spatial import skew
 Array = NDArray[Any]
 
 __all__ = ["com_jacobian", "momentum_matrix", "momentum_matrix_dot"]
+__dir__ = only_public(__name__)
 
 MOMENTUM_MATRIX = total(M @ VELOCITY_MAP)
 CENTROIDAL_MOMENTUM_MATRIX = to_com @ MOMENTUM_MATRIX

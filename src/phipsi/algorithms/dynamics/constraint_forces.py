@@ -93,6 +93,7 @@ def motion_and_multipliers(
         if program is not None:
             return calls(program, q, v, tau)
     if not system.n_rows:  # nothing holds: the tree moves freely
+        reject_rates_of_rows(Udot)
         loads = () if f_ext is None else (f_ext,)
         program = program_of(loaded(forward, f_ext is not None), system.model)
         vdot = calls(program, q, v, tau, *loads)
@@ -105,6 +106,16 @@ def motion_and_multipliers(
     if plain:
         system.cache[motion_and_multipliers] = program
     return calls(program, q, v, tau, *extras)
+
+
+def reject_rates_of_rows(Udot: ArrayLike | None) -> None:
+    """Reject the rates of constraint rows where there are no rows."""
+    if Udot is not None and np.size(Udot):
+        raise InputError(
+            "Udot= is the rate of what constraint rows prescribe, and this mechanism has no rows: "
+            "it would do nothing. Leave it out, or give the constraints:\n"
+            "    pp.System(model, constraints)"
+        )
 
 
 def _secondary(

@@ -18,6 +18,7 @@ from phipsi.calculus.differentiation import diff
 from phipsi.compiler import Form, evaluate, program_of
 from phipsi.expressions.node import Expr, zero
 from phipsi.expressions.spaces import EFFORTS, ONE
+from phipsi.loaded import only_public
 from phipsi.model.mechanisms import of_modes, of_trees
 from phipsi.model.model import Model
 from phipsi.operators import (
@@ -35,6 +36,15 @@ from phipsi.operators import (
     tau,
     v,
 )
+
+__all__ = [
+    "Innovations",
+    "coriolis",
+    "innovations",
+    "log_det_mass_matrix",
+    "rates",
+]
+__dir__ = only_public(__name__)
 
 Array = NDArray[Any]
 

@@ -13,6 +13,7 @@ from phipsi.algorithms.dynamics.constraint_forces import (
     Reactions,
     hinge_reactions,
     motion_and_multipliers,
+    reject_rates_of_rows,
 )
 from phipsi.algorithms.dynamics.inverse_with_actuators import Drives
 from phipsi.algorithms.dynamics.rotor_reactions import at_joints, reject_unseen
@@ -320,6 +321,7 @@ def forward_dynamics(
             model, q, v, tau, _on_bodies(tree, q, f_ext, points, f0), Udot, algorithm, multipliers,
             options,
         )  # fmt: skip
+    reject_rates_of_rows(Udot)
     if algorithm is None:
         program, loads = _program(forward, model, f_ext, points, f0)
         return program(q, v, tau, *loads, **options)
@@ -493,6 +495,7 @@ def joint_reactions(
     calls = Calls(options)
     if mechanism_of(model, joint_reactions).n_rows:
         return calls.finish(hinge_reactions(model, q, v, tau, f_ext, Udot=Udot, calls=calls))
+    reject_rates_of_rows(Udot)
     if model.rotors:
         reject_unseen(model, "joint_reactions")
         program, loads = _program(reactions_and_motion, model, f_ext, None, None, "as_written")

@@ -13,6 +13,7 @@ from phipsi.algorithms.constrained.constraint_rows import rows_of
 from phipsi.algorithms.constrained.row_rank import Ranked, least
 from phipsi.errors import InputError, did_you_mean
 from phipsi.model.model import Model
+from phipsi.model.numbers import as_floats, as_list
 
 Array = NDArray[Any]
 
@@ -149,10 +150,10 @@ def _check_driven(
 def _rates(model: Model, actuated: Sequence[str] | None) -> Array:
     if actuated is None:
         return np.arange(model.nv)
-    names = [actuated] if isinstance(actuated, str) else list(actuated)
+    names = as_list("actuated", actuated, "['elbow']")
     places = [np.zeros(0, dtype=int)]
     for name in names:
-        if name not in model.joint_names:
+        if not isinstance(name, str) or name not in model.joint_names:
             raise InputError(
                 f"actuated joint {name!r} does not exist. {did_you_mean(name, model.joint_names)}"
             )
@@ -164,7 +165,7 @@ def _rates(model: Model, actuated: Sequence[str] | None) -> Array:
 def _weights(model: Model, weights: ArrayLike | None) -> Array:
     if weights is None:
         return np.ones(model.nv)
-    values = np.asarray(weights, dtype=np.float64)
+    values = as_floats("weights", weights)
     if values.shape != (model.nv,) or not (np.isfinite(values).all() and (values > 0).all()):
         raise InputError(f"weights must be ({model.nv},), one number above 0 per rate")
     return values

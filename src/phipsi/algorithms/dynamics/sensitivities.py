@@ -22,6 +22,7 @@ from phipsi.compiler import Form, evaluate, program_at, program_of
 from phipsi.errors import InputError
 from phipsi.expressions.functions import rigid_cross, rigid_cross_force
 from phipsi.expressions.node import Expr
+from phipsi.loaded import only_public
 from phipsi.model.mechanisms import of_modes, of_trees, tree_of
 from phipsi.model.model import Model
 from phipsi.operators import (
@@ -42,6 +43,16 @@ from phipsi.operators import (
 )
 from phipsi.operators.catalogue import INERTIA, change_of, hinge_variation, with_arguments
 from phipsi.spatial import crm
+
+__all__ = [
+    "christoffel_symbols",
+    "coriolis_matrix",
+    "log_det_mass_matrix_gradient",
+    "mass_matrix_inverse_sensitivity",
+    "mass_matrix_sensitivity",
+    "operational_space_inertia_sensitivity",
+]
+__dir__ = only_public(__name__)
 
 Array = NDArray[Any]
 Points = Sequence[Any]

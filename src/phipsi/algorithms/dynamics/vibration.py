@@ -35,6 +35,7 @@ from phipsi.errors import InputError
 from phipsi.loaded import display
 from phipsi.model.mechanisms import mechanism_of, of_mechanisms, of_modes
 from phipsi.model.model import Model
+from phipsi.model.numbers import as_floats
 
 Array = NDArray[Any]
 _STEP = 1e-30  # of complex steps: nothing is subtracted
@@ -155,9 +156,9 @@ def _vibrations(
     mechanism: Model, q: ArrayLike | None, v: ArrayLike | None, tau: Any, locked: Any
 ) -> Vibrations:
     model = mechanism.model
-    at = model.neutral() if q is None else np.asarray(q, dtype=np.float64)
-    rates = np.zeros(model.nv) if v is None else np.asarray(v, dtype=np.float64)
-    efforts = np.zeros(model.nv) if tau is None else np.asarray(tau, dtype=np.float64)
+    at = model.neutral() if q is None else as_floats("q", q)
+    rates = np.zeros(model.nv) if v is None else as_floats("v", v)
+    efforts = np.zeros(model.nv) if tau is None else as_floats("tau", tau)
     sizes = ("q", at, model.nq), ("v", rates, model.nv), ("tau", efforts, model.nv)
     for name, x, size in sizes:
         if x.shape != (size,) or not np.isfinite(x).all():

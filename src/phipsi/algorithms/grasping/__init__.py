@@ -9,5 +9,7 @@ from phipsi.algorithms.grasping.finger_contacts import (
     SoftFinger,
 )
 from phipsi.algorithms.grasping.grasp import Grasp
+from phipsi.loaded import only_public
 
 __all__ = ["Cone", "Contact", "Edge", "Grasp", "Point", "Rigid", "SoftFinger"]
+__dir__ = only_public(__name__)

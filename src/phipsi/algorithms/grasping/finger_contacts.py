@@ -31,6 +31,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.constraints import Constraint, End, Revolute, Spherical, Weld, z_along
+from phipsi.constraints.constraint import check_name
 from phipsi.errors import ModelError
 from phipsi.model.closures import Closure
 from phipsi.model.joint import unit_axis
@@ -68,8 +69,7 @@ class Contact(Constraint):
     object: End = field(kw_only=True)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.name, str) or not self.name:
-            raise ModelError(f"{type(self).__name__}: name={self.name!r} must be a text, not empty")
+        check_name(self.name, type(self).__name__)
         for what in ("friction", "torsion", "half_length"):
             value = getattr(self, what, None)
             if value is None:

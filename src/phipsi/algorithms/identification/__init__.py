@@ -9,6 +9,7 @@ from phipsi.algorithms.identification.regressors import (
     potential_energy_regressor,
     regressor,
 )
+from phipsi.loaded import only_public
 
 __all__ = [
     "base_parameters",
@@ -19,3 +20,4 @@ __all__ = [
     "potential_energy_regressor",
     "regressor",
 ]
+__dir__ = only_public(__name__)

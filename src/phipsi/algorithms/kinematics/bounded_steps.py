@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.model.model import Model
+from phipsi.model.numbers import as_list
 from phipsi.model.scalars import NUMPY_OPS
 
 Array = NDArray[Any]
@@ -30,7 +31,7 @@ class StepCoordinates:
 
     def __init__(self, model: Model, fixed: Iterable[str], limits: bool) -> None:
         self.model = model
-        held = {model.joint_index(name) for name in ([fixed] if isinstance(fixed, str) else fixed)}
+        held = {model.joint_index(name) for name in as_list("fixed", fixed, "['joint1']")}
         moving = np.zeros(model.nv, dtype=bool)
         self._low, self._high = np.full(model.nv, -np.inf), np.full(model.nv, np.inf)
         self._q_of = np.zeros(model.nv, dtype=int)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, final
+from typing import Any, NamedTuple, cast, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -168,6 +168,8 @@ def _weights(
 ) -> Array:
     """[rotation, position] weights (T, 2); a target without a rotation has weight 0 for it."""
     out = np.ones((len(points), 2))
+    if given is not None and not isinstance(cast(object, given), Mapping):
+        raise InputError(f"weights={given!r} must be a mapping:  weights={{{points[0]!r}: 2.0}}")
     for point, weight in (given or {}).items():
         if point not in points:
             hint = did_you_mean(str(point), [str(p) for p in points])

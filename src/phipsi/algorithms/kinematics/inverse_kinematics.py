@@ -26,6 +26,7 @@ from phipsi.compiler import default_backend
 from phipsi.errors import ConvergenceError, InputError
 from phipsi.model.mechanisms import of_geometry, of_mechanisms, tree_of
 from phipsi.model.model import Model
+from phipsi.model.numbers import as_floats, whole_number
 from phipsi.model.pose import Pose
 
 Array = NDArray[Any]
@@ -233,12 +234,12 @@ def _check(
     position: float, rotation: float, max_iterations: int, restarts: int | None, on_error: str
 ) -> None:
     for name, value in (("position_tolerance", position), ("rotation_tolerance", rotation)):
-        if not value > 0:
+        number = as_floats(name, value)
+        if number.ndim or not number > 0:
             raise InputError(f"{name}={value!r} must be larger than 0")
-    if max_iterations < 1:
-        raise InputError(f"max_iterations={max_iterations!r} must be at least 1")
-    if restarts is not None and restarts < 0:
-        raise InputError(f"restarts={restarts!r} must not be negative")
+    whole_number("max_iterations", max_iterations)
+    if restarts is not None:
+        whole_number("restarts", restarts, 0)
     if on_error not in ("raise", "return"):
         raise InputError(f"on_error={on_error!r} is neither 'raise' nor 'return'")
 

@@ -15,6 +15,7 @@ from phipsi.compiler import Form, evaluate, program_at, program_of
 from phipsi.expressions.node import Expr
 from phipsi.model.mechanisms import of_given_motion, of_modes, tree_of
 from phipsi.model.model import Model
+from phipsi.model.numbers import as_list
 from phipsi.model.points import PointSet
 from phipsi.operators import (
     B,
@@ -261,7 +262,7 @@ def _listed(points: Any) -> Any:
     """Points as a sequence: of other collections, such as keys, a list."""
     if type(points) in (list, tuple) or isinstance(points, (Sequence, PointSet)):
         return points
-    return list(points)
+    return as_list("points", points, "['hand']")
 
 
 def _no_points(

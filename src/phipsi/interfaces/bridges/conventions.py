@@ -29,6 +29,7 @@ from numpy.typing import ArrayLike, NDArray
 from phipsi.backends.arguments import real_array
 from phipsi.errors import InputError, did_you_mean
 from phipsi.interfaces.formats.mjcf.joint_chains import FREE_WITH_ARMATURE
+from phipsi.loaded import only_public
 from phipsi.model import Joint, Model, Pose, joints
 from phipsi.model.joint_view import JointView
 from phipsi.model.mechanisms import of_drives, of_given_motion, tree_of
@@ -37,6 +38,7 @@ from phipsi.spatial import matrix_to_quat, quat_multiply, quat_to_matrix
 __all__ = [
     "State", "from_drake", "from_mujoco", "from_pinocchio", "to_drake", "to_mujoco", "to_pinocchio",
 ]  # fmt: skip
+__dir__ = only_public(__name__)
 
 Array = NDArray[Any]
 _RATES = ("v", "vdot", "tau")

@@ -65,8 +65,14 @@ class Changes:
 
     def applied(self, scenario: Scenario, **more: Any) -> Scenario:
         """The scenario with these options and more, where they are given."""
-        given = {**vars(self), **more}
-        return replace(scenario, **{k: value for k, value in given.items() if value is not None})
+        from phipsi.motion.tableaux import METHODS
+
+        given = {k: value for k, value in {**vars(self), **more}.items() if value is not None}
+        method = METHODS.get(given.get("integrator", ""))
+        if method is not None:  # what the file says to another integrator
+            for name in ("dt",) if method.is_adaptive else ("rtol", "atol"):
+                given.setdefault(name, None)
+        return replace(scenario, **given)
 
 
 _CHANGES = Changes()
@@ -218,10 +224,12 @@ def summary(scenario: Scenario, trajectory: Trajectory, steps: _Steps, seconds: 
     from phipsi.algorithms.dynamics.energy import kinetic_energy
     from phipsi.errors import shown
     from phipsi.motion.tableaux import METHODS
+    from phipsi.simulation.run_options import DT, RTOL
 
     model = trajectory.model
     method = METHODS[trajectory.integrator]
-    how = f"rtol {scenario.rtol:g}" if method.is_adaptive else f"dt {scenario.dt:g} s"
+    rtol, dt = (x if y is None else y for x, y in ((RTOL, scenario.rtol), (DT, scenario.dt)))
+    how = f"rtol {rtol:g}" if method.is_adaptive else f"dt {dt:g} s"
     span = float(trajectory.t[-1])
     compiled = steps.first - steps.start
     speed = f"{seconds:.3g} s, {span / seconds:.3g}× real time" if seconds > 0 else "0 s"

@@ -72,6 +72,9 @@ def view(
     if file.suffix.lower() == ".toml":
         from phipsi.interfaces.scenarios.load_scenario import load_scenario
 
+        for name, value in {"base": source.base, "model": source.model}.items():
+            if value is not None:
+                raise InputError(f"--{name} is for robot files; in a scenario say it in the file.")
         scenario = load_scenario(file, package_dirs=source.package_dirs, coordinates=stated)
         model, q, v = scenario.model, scenario.q0, scenario.v0
         laws = [*scenario.forces, *([scenario.controller] if scenario.controller else [])]
@@ -113,8 +116,8 @@ def render(
     out: Path,
     /,
     *,
-    fps: float = 30.0,
-    speed: float = 1.0,
+    fps: float | None = None,
+    speed: float | None = None,
     size: str = "1280x720",
     time: float | None = None,
     theme: str = "light",

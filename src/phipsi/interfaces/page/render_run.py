@@ -39,6 +39,7 @@ _SWITCHES = (
 _AT_ONCE = 40  # pictures of one browser
 _SECONDS = 300.0  # for them
 _MOST = 20_000  # pictures
+_FPS = 30.0  # of videos
 _CODECS = {
     ".mp4": ("libx264", "-pix_fmt", "yuv420p", "-crf", "18", "-movflags", "+faststart"),
     ".webm": ("libvpx-vp9", "-pix_fmt", "yuv420p", "-crf", "30", "-b:v", "0"),
@@ -50,8 +51,8 @@ def render(
     trajectory: Trajectory,
     path: str | os.PathLike[str],
     *,
-    fps: float = 30.0,
-    speed: float = 1.0,
+    fps: float | None = None,
+    speed: float | None = None,
     size: tuple[int, int] = (1280, 720),
     time: float | None = None,
     theme: str = "light",
@@ -62,9 +63,9 @@ def render(
     same run gives the same files on the same machine. Chromium or Chrome draws them, without a
     screen and without a network. Videos need ffmpeg, GIFs Pillow.
 
-    **Arguments:** `path`, whose suffix says what it is; `fps`, pictures per second; `speed`, 0.5
-    for half of real time; `size` in pixels; `time` of the picture, s, by default the last one;
-    `theme`, "light" or "dark". **Returns:** the path. **Cost:** some 0.1 s for each picture.
+    **Arguments:** `path`, whose suffix says what it is; `fps`, pictures per second (30); `speed`
+    (1), 0.5 for half of real time; `size` in pixels; `time` of the picture, s, by default the last
+    one; `theme`, "light" or "dark". **Returns:** the path. **Cost:** some 0.1 s for each picture.
     **Raises:** `InputError` that says what to install, where a program is missing.
 
     >>> import phipsi as pp
@@ -98,7 +99,7 @@ def render(
         _pillow()
     pictures = _pictures(browser, trajectory, times, (wide, high), theme)
     with whole_file(target) as part:
-        write(part, pictures, fps)
+        write(part, pictures, _FPS if fps is None else fps)
     return target
 
 
@@ -113,10 +114,22 @@ def _size(size: Any, *, even: bool) -> tuple[int, int]:
 
 
 def _times(
-    trajectory: Trajectory, fps: float, speed: float, time: float | None, *, still: bool
+    trajectory: Trajectory,
+    fps: float | None,
+    speed: float | None,
+    time: float | None,
+    *,
+    still: bool,
 ) -> list[float]:
     """When pictures are taken, s of the run."""
     start, end = float(trajectory.t[0]), float(trajectory.t[-1])
+    idle = {"fps": fps, "speed": speed} if still else {"time": time}
+    for name, x in idle.items():
+        if x is not None:
+            what = "a picture shows one instant" if still else "a video shows the whole run"
+            fix = "name.mp4" if still else "name.png"
+            raise InputError(f"{name}={x!r} would do nothing: {what}. Leave it out, or write {fix}")
+    fps, speed = _FPS if fps is None else fps, 1.0 if speed is None else speed
     if still:
         at = end if time is None else checked_time(time, "time", backwards=True)
         if not start <= at <= end:

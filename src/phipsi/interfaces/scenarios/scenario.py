@@ -24,6 +24,7 @@ from phipsi.model import Model
 from phipsi.motion.tableaux import SIMULATED
 from phipsi.simulation.events import Event
 from phipsi.simulation.run import simulate
+from phipsi.simulation.run_options import DT
 from phipsi.simulation.simulator import Simulator
 from phipsi.studies.study import Study
 from phipsi.trajectory.trajectory import Trajectory
@@ -48,9 +49,9 @@ class Scenario:
     v0: NDArray[np.float64]
     duration: float
     integrator: str = "dopri"
-    dt: float = 1e-3
-    rtol: float = 1e-9
-    atol: float = 1e-12
+    dt: float | None = None
+    rtol: float | None = None
+    atol: float | None = None
     every: float | None = None
     controller: Any = None
     forces: Sequence[Force] = ()
@@ -94,7 +95,8 @@ class Scenario:
                 '    integrator = { name = "rk4", dt = 1e-3 }'
             )
         laws = [*self.forces, *([] if self.controller is None else [self.controller])]
-        return Simulator(self.model, laws, self.dt, integrator=self.integrator, given=given)
+        dt = DT if self.dt is None else self.dt
+        return Simulator(self.model, laws, dt, integrator=self.integrator, given=given)
 
     def to_study(self, **options: Any) -> Study:
         """The study of the file's table `[study]`; `options` of `pp.Study` change it.

@@ -1,0 +1,120 @@
+"""Numbers of a run that have defaults: its step, its tolerances, how its constraints are kept.
+
+What is not given has its default. What is given but would do nothing in this run is an error that
+says why: the step of a method that chooses its steps, the tolerances of one that does not, the
+projection of a mechanism without constraints.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, final
+
+from phipsi.errors import InputError
+from phipsi.forces.force import Force
+from phipsi.model.numbers import as_list
+from phipsi.motion.checks import checked_time, checked_tolerances
+from phipsi.motion.tableaux import Method
+from phipsi.simulation.run_constraints import checked_stabilization
+
+DT, RTOL, ATOL = 1e-3, 1e-9, 1e-12
+"""The step of fixed-step methods, s, and the tolerances of the others."""
+OF_STEPS = ("dt", "rtol", "atol")
+OF_CONSTRAINTS = ("stabilization", "constraint_tolerance", "baumgarte_rate")
+_DEFAULTS = ("project", 1e-10, 20.0)
+
+
+@final
+@dataclass(frozen=True)
+class RunOptions:
+    """Numbers of a run, all of which count.
+
+    **Attributes:** `dt`, s; `rtol`, `atol`; `kept`: how constraints are kept, to which tolerance
+    (rad, m) and at which rate (1/s).
+    """
+
+    dt: float
+    rtol: float
+    atol: float
+    kept: tuple[str, float, float]
+
+
+def run_options(
+    method: Method, given: Mapping[str, Any], *, rows: bool, contacts: bool = False
+) -> RunOptions:
+    """The numbers of a run; `given` by name, None for what the user has not given.
+
+    `rows`, whether the mechanism has constraints, or may have some later; `contacts`, whether it
+    has events of contacts, whose gaps are closed to `constraint_tolerance` too.
+    """
+    reject_idle_steps(method, given)
+    known = {name: given.get(name) for name in OF_CONSTRAINTS}
+    how = "project" if known["stabilization"] is None else known["stabilization"]
+    for name, value in known.items():
+        if value is not None:
+            why = _idle_constraints(name, method, how, rows, contacts)
+            if why:
+                raise InputError(f"{name}={value!r} would do nothing: {why}")
+    dt, rtol, atol = (
+        default if given.get(name) is None else given[name]
+        for name, default in zip(OF_STEPS, (DT, RTOL, ATOL), strict=True)
+    )
+    both = zip(_DEFAULTS, known.values(), strict=True)
+    kept = (default if value is None else value for default, value in both)
+    return RunOptions(
+        checked_time(dt, "dt"), *checked_tolerances(rtol, atol), checked_stabilization(*kept)
+    )
+
+
+def reject_idle_steps(method: Method, given: Mapping[str, Any]) -> None:
+    """Reject a step where the method chooses its steps, and tolerances where it does not."""
+    for name in ("dt",) if method.is_adaptive else ("rtol", "atol"):
+        value = given.get(name)
+        if value is None:
+            continue
+        if name == "dt":
+            raise InputError(
+                f"dt={value!r} would do nothing: integrator={method.name!r} chooses its steps from "
+                "rtol and atol. Leave it out; for states at regular times, or for fixed steps:\n"
+                f"    output_times=np.arange(0, duration, {value!r})\n"
+                f"    integrator='rk4', dt={value!r}"
+            )
+        raise InputError(
+            f"{name}={value!r} would do nothing: integrator={method.name!r} has fixed steps, whose "
+            f"errors go with dt to the power {method.order}. Leave it out; for smaller errors, or "
+            "for steps that follow from tolerances:\n"
+            f"    dt={DT / 2:g}\n"
+            f"    integrator='dopri', {name}={value!r}"
+        )
+
+
+def _idle_constraints(name: str, method: Method, how: str, rows: bool, contacts: bool) -> str:
+    """Why an option about constraints would do nothing; empty if it does something."""
+    if method.touches:
+        return (
+            f"steps of integrator={method.name!r} are compiled, and always end with a projection. "
+            "Leave it out; it is for runs whose events are located:\n    integrator='dopri'"
+        )
+    if not rows and not (contacts and name == "constraint_tolerance"):
+        return (
+            "this mechanism has no constraints, and the joints of a tree have no loop that could "
+            "open. Leave it out; loops are those of a system:\n    pp.System(model, constraints)"
+        )
+    if name == "constraint_tolerance" and how != "project":
+        return (
+            f"it is where projections end, and stabilization={how!r} has none. Leave it out, or "
+            "take\n    stabilization='project'"
+        )
+    if name == "baumgarte_rate" and how != "baumgarte":
+        return (
+            f"it is the rate at which residuals are fed back, and stabilization={how!r} feeds none "
+            "back. Leave it out, or take\n    stabilization='baumgarte'"
+        )
+    return ""
+
+
+def listed_forces(forces: Any) -> Sequence[Any]:
+    """Force elements as a list; one may stand for itself."""
+    example = "[pp.forces.JointDamper('elbow', 0.5)]"
+    return [forces] if isinstance(forces, Force) else as_list("forces", forces, example)
