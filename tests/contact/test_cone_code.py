@@ -106,10 +106,10 @@ def tables(count):
         v = np.array([0, 0, 0, 0, 0, -fall])
         problems.append(rigid_problem([body], touching, v, {"friction": 0.5}))
         loads.append(m * fall / 4 * (1 + x * feet[:, 0] / a**2 + y * feet[:, 1] / b**2))
-    parts = (np.stack([getattr(x, name) for x in problems]) for name in ("W", "b", "s"))
+    W, b, s = (np.stack([getattr(x, name) for x in problems]) for name in ("W", "b", "s"))
     layout = problems[0].layout
     mu = np.broadcast_to(problems[0].coefficients, (count, layout.n_rows))
-    return ConeProblem(layout, *parts, mu), np.stack(loads)
+    return ConeProblem(layout, W, b, s, mu), np.stack(loads)
 
 
 def test_impulses_that_motion_does_not_determine_are_the_least(monkeypatch):
