@@ -26,9 +26,10 @@ from phipsi.contact.cone_problem import (
     ConeLayout,
     ConeProblem,
     residual,
+    tolerance_of,
 )
 from phipsi.contact.cone_solver import solve
-from phipsi.contact.interior_point import ATTEMPTS
+from phipsi.contact.interior_point import ATTEMPTS, FREE
 from phipsi.contact.newton import ITERATIONS, PROXIMAL
 from phipsi.laws import law_operations as ops
 from phipsi.laws.calls import call
@@ -105,10 +106,10 @@ def tables(count):
         v = np.array([0, 0, 0, 0, 0, -fall])
         problems.append(rigid_problem([body], touching, v, {"friction": 0.5}))
         loads.append(m * fall / 4 * (1 + x * feet[:, 0] / a**2 + y * feet[:, 1] / b**2))
-    parts = (np.stack([getattr(x, name) for x in problems]) for name in ("W", "b", "s"))
+    W, b, s = (np.stack([getattr(x, name) for x in problems]) for name in ("W", "b", "s"))
     layout = problems[0].layout
     mu = np.broadcast_to(problems[0].coefficients, (count, layout.n_rows))
-    return ConeProblem(layout, *parts, mu), np.stack(loads)
+    return ConeProblem(layout, W, b, s, mu), np.stack(loads)
 
 
 def test_impulses_that_motion_does_not_determine_are_the_least(monkeypatch):
@@ -176,6 +177,20 @@ def test_wedged_boxes_are_solved(of_points, uneven):
     assert_allclose(error, residual(problem, p), rtol=1e-3, atol=1e-13)
     assert error.max() <= 1e-10
     assert solve(problem).is_solved.all()
+
+
+def test_misfits_under_a_heavy_body_need_full_steps(of_points, monkeypatch):
+    """Gaps that are not those of planes ask for a self-stress of the size of the load."""
+    one, rng = stack([1.0, 1e3, 1e6], 0.02), np.random.default_rng(0)
+    problem = replace(one, s=1e-7 * rng.random((12, one.layout.n_heads)))
+    p, _, iterations, status = of_points(one.layout)(problem)
+    solved = residual(problem, p) <= tolerance_of(problem, p)
+    assert_array_equal(status == 0, solved)
+    assert solved.sum() >= 11 and iterations.max() < 900
+    monkeypatch.setattr(cone_code, "ATTEMPTS", ATTEMPTS[:FREE])
+    assert solver(one.layout)(problem)[3].sum() >= 3
+    few = replace(problem, s=problem.s[status == 0][:3])
+    assert solve(few).is_solved.all()
 
 
 def test_wedged_boxes_need_polishing_and_the_best_iterate(monkeypatch):

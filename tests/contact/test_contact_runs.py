@@ -13,6 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import phipsi as pp
 from phipsi.contact import contact_rows
+from phipsi.contact.contact_rows import FRICTION, MATERIALS, RESTITUTION
 from phipsi.contact.geometry import slots
 from phipsi.errors import InputError
 from phipsi.laws.circuit import JointRows
@@ -27,6 +28,13 @@ def bouncing(**more):
     scene = Scene(friction=0.3, **more)
     scene.add("ball", BALL, 1.0, (0, 0, 0.12), (1.0, 0.3, -2.0), (0.2, 0.1, 3.0))
     return scene.system()
+
+
+def changed(sim, column):
+    """Parameters of a twin: a property of materials is 1e-6 larger."""
+    own = np.array(sim.parameters[MATERIALS])
+    own[:, column] += 1e-6
+    return {MATERIALS: own}
 
 
 @pytest.mark.parametrize("e", [0.0, 0.5])
@@ -49,9 +57,9 @@ def test_gradients_through_an_impact(e):
     assert_allclose(found.v, by_v, atol=1e-7)
     assert_allclose(found.q, by_q, atol=1e-7)
     assert np.abs(by_v).max() > 0.1
-    twin = pp.Simulator(bouncing(restitution=e + 1e-3)[0], dt=1e-3, integrator="time_stepping")
-    other = twin.gradient(twin.start(q, v), None, steps, of={"v": weight})
-    assert np.abs(other.v - by_v).max() > 1e-6
+    twin = sim.start(q, v, parameters=changed(sim, RESTITUTION if e else FRICTION))
+    other = sim.gradient(twin, np.zeros((steps, nv)), steps, of={"v": weight})
+    assert np.abs(other.v - by_v).max() > 2e-7
 
 
 def test_bits_do_not_depend_on_company():
@@ -106,6 +114,8 @@ def test_energy_is_accounted_for():
     proof = run.certificate
     assert proof.dissipated == pytest.approx(lost, rel=1e-12)
     assert abs(proof.balance) < 1e-12 and proof.work == 0
+    twin = 0.5 * 1.0**2 - pp.kinetic_energy(system, run.q[-1], run.v[-1] * (1 + 1e-6))
+    assert abs(proof.dissipated - twin) > 1e-7
 
 
 @pytest.fixture(scope="module")
@@ -521,6 +531,9 @@ def test_gradients_of_rebounds_without_gravity(gap):
     found = sim.gradient(start, None, 1, of={"v": [[0, 0], [0, 1.0]]})
     wanted = [(1 + e) / 2, (1 - e) / 2] if gap == 0 else [0.0, 1.0]  # of equal masses
     assert_allclose(found.v, wanted, atol=1e-12)
+    twin = sim.start([0.0, 0.06 + gap], [1.0, 0.0], parameters=changed(sim, RESTITUTION))
+    other = sim.gradient(twin, None, 1, of={"v": [[0, 0], [0, 1.0]]})
+    assert (np.abs(other.v - wanted).max() > 1e-7) == (gap == 0)
 
 
 def test_bodies_that_no_joint_can_move_apart_are_an_error():
