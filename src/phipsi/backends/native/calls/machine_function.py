@@ -174,8 +174,13 @@ class MachineFunction:
 
     def _ufunc_of(self, args: tuple[Any, ...]) -> Any:
         """The gufunc for these arguments, which may be lists."""
-        if self._is_wide and self._one is not None:
-            return self._one
+        if self._is_wide:
+            if self._one is not None:
+                return self._one
+            first = args[0] if args else None  # the ordinary batch: ten times as fast
+            if type(first) is _ARRAY and first.ndim == self._ranks[0] + 1:
+                if len(first) >= self._fewest:
+                    return self._groups
         batches = [np.shape(a)[: np.ndim(a) - r] for a, r in zip(args, self._ranks, strict=True)]
         return self.ufunc_for(math.prod(np.broadcast_shapes(*batches)))
 
