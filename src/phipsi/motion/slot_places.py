@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.model.contact_pairs import ContactPair, Contacts
+from phipsi.model.contact_pairs import FEATURES, ContactPair, Contacts
 from phipsi.model.shapes import bounding_ball, is_surface
 from phipsi.model.tree import WORLD
 
@@ -63,6 +63,7 @@ class SlotPlaces:
         self._far = _FAR * np.array(radii)
         self._k, self._same = k, np.arange(k)
         last = np.argmax(self.slots, axis=1)[:, None] == np.arange(most)
+        last[[pair.slots == FEATURES["Box", "Box"] for pair in pairs]] = False
         self._apart = np.where(last[:, :, None] != last[:, None, :], np.inf, 0.0)
         self._before = np.full((*self.slots.shape, 6), np.nan)
 

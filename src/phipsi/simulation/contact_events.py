@@ -130,7 +130,10 @@ class ContactEvents:
                 def value(t: float, kind: int = kind, i: int = int(i)) -> float:
                     return float(self._sample(step, t).margins[kind][i])
 
-                found.append(Found(_root(value, before.t, after.t), name == "slip"))
+                at = _root(value, before.t, after.t)
+                if name == "there":  # a leap: behind it
+                    at = _behind(value, at, after.t)
+                found.append(Found(at, name == "slip"))
         return found
 
     def _closings(self, step: Step, before: _Sample, after: _Sample) -> list[Found]:
@@ -382,3 +385,11 @@ def _root(value: Any, t0: float, t1: float) -> float:
     if a == 0 or a * b > 0:
         return t0
     return float(brentq(value, t0, t1, xtol=4 * math.ulp(max(t1, 1e-3)), rtol=1e-15))
+
+
+def _behind(value: Any, t: float, t1: float) -> float:
+    """The first time from t on at which a number is negative, within a few roundings."""
+    step = math.ulp(max(t, 1e-3))
+    while t < t1 and value(t) >= 0:
+        t, step = min(t + step, t1), 2 * step
+    return t
