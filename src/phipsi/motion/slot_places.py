@@ -8,7 +8,8 @@ places x of points in the frames of both bodies, before (i) and now (j),
 
 is zero for a corner of either body, and small for a place where edges cross. The nearest belong
 together, one after the other. The last slot of a pair has contacts of another kind (edges and
-single corners, with a normal of their own): it is never one of the others.
+single corners, with a normal of their own): it is never one of the others, but for two boxes with a
+slot for every pair of features, which are alike.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from phipsi.contact.cone_problem import ConeLayout, ConeProblem
 from phipsi.contact.cone_solver import solve, solve_rebound
-from phipsi.contact.contact_rows import STIFFNESS, check_joint_rows, check_overlap
+from phipsi.contact.contact_rows import STIFFNESS
 from phipsi.model.contact_pairs import Contacts
 from phipsi.model.model import Model
 from phipsi.motion.contact_motion import ContactMotion, Rows, RowState
@@ -62,8 +62,6 @@ _SUNK = 1e-12
 """Depth (m) at which a slot that gives carries nothing yet."""
 _FELT = 1e-9
 """Depth (m) of a slot that gives and begins to carry, by which it is known what friction does."""
-_NEAR = 0.02
-"""Gaps (m, or rad) of what may come to overlap where bodies are moved apart."""
 _LOST, _LEAPS = 1e-6, 1e-5
 """Gap (m) and its rate (m/s) at which a closed slot is elsewhere: its point is gone, or another."""
 _SWAPPED = 1e-2
@@ -438,33 +436,6 @@ class ContactModes:
         found, _ = self._solved(state, C)
         every = self.motion.spread(state, np.arange(len(change)))
         return change + every @ (state.admittance @ (found @ C))
-
-    def separated(self, q: Array) -> Array:
-        """The nearest configuration without overlap: a move without velocity."""
-        zero = np.zeros(self.motion.model.nv)
-        state = self.state(q, zero, zero)
-        fix = "q0 = pp.contact_step(system, q0, v0, dt=1e-9).q"
-        slots, joints = self.at.slots, self.motion.plan.joints
-        firm = np.where(self.at.soft, 1.0, state.gap)
-        if self.contacts is not None:
-            check_overlap(self.contacts, firm[:slots], fix)
-        cut = slots + len(joints.stops)
-        inside = "q0 = …    # within the limits of joints and the lengths of ropes"
-        check_joint_rows(self.motion.model, joints, firm[slots:cut], firm[cut:], inside)
-        margin = _NEAR if self.contacts is None else self.contacts.margin
-        for _ in range(4):
-            near = (state.gap < margin) & ~self.at.soft
-            if not (state.gap[near] < -1e-14).any():
-                break
-            rows = self.normals[near]
-            layout = ConeLayout(("normal",) * len(rows))
-            C = self.motion.spread(state, rows)
-            W, ones = self.motion.delassus(state, C), np.ones(len(rows))
-            problem = ConeProblem(layout, W, state.gap[near], np.zeros(len(rows)), ones)
-            z = solve(problem, tolerance=TOLERANCE).p
-            q = self.motion.model.integrate(q, self.motion.pushed(q, state, C, z))
-            state = self.state(q, zero, zero)
-        return q
 
     def _problem(
         self, heads: Array, W: Array, b: Array, s: Array, coefficients: Array, limits: bool = False
