@@ -37,7 +37,7 @@ GOALS = {
     "forward_dynamics, points and f0": 2,
     "joint_reactions": 2,
     "model.integrate": 2,
-    "centroidal_momentum_matrix": 2,
+    "centroidal.momentum_matrix": 2,
     "ComputedTorque": 3,
     "OperationalSpace": 15,
 }
@@ -62,7 +62,7 @@ def calls() -> dict[str, Callable[[], object]]:
         lambda: pp.forward_dynamics(model, q, v, tau, points=points, f0=f0),
         lambda: pp.joint_reactions(model, q, v, tau),
         lambda: model.integrate(q, v),
-        lambda: pp.centroidal_momentum_matrix(model, q),
+        lambda: pp.centroidal.momentum_matrix(model, q),
         lambda: torque(0.0, q, v),
         lambda: space(0.0, q, v),
     )

@@ -180,6 +180,51 @@ def one_importer(house: House) -> Found:
     )
 
 
+def namespace_entries(house: House) -> Found:
+    """Modules with one importer, the `__init__` of a public namespace that lists their names.
+
+    `pp.forces.JointSpring` is an entry for users just as `pp.simulate` is: it stands in the `__all__`
+    of a package that the table of public names leads to. Such a module has no owner either.
+    """
+    paths, homes = s.modules(house.root), s.public_homes(house.root)
+    found = []
+    for line in one_importer(house):
+        name, owner = line.split(" by ")
+        if owner not in homes or paths[owner].name != "__init__.py":
+            continue
+        package = s.tree_of(paths[owner])
+        brought = {
+            alias.asname or alias.name
+            for node in ast.walk(package)
+            if isinstance(node, ast.ImportFrom) and node.module == name
+            for alias in node.names
+        }
+        if brought & _listed(package):
+            found.append(line)
+    return found
+
+
+def _listed(package: ast.Module) -> set[str]:
+    """The strings of `__all__`."""
+    tables = (n for n in package.body if isinstance(n, ast.Assign) and "__all__" in ast.unparse(n))
+    return {n.value for table in tables for n in ast.walk(table)
+            if isinstance(n, ast.Constant) and isinstance(n.value, str)}  # fmt: skip
+
+
+def joinable(house: House) -> Found:
+    """Modules with one importer, not entries of a namespace, that fit into it: 600 lines together.
+
+    The others were kept apart, or cut, by the limit on files.
+    """
+    paths, entries = s.modules(house.root), set(namespace_entries(house))
+    found = []
+    for line in one_importer(house):
+        size = sum(len(s.text_of(paths[name]).splitlines()) for name in line.split(" by "))
+        if line not in entries and size <= LONG_FILE:
+            found.append(f"{size} {line}")
+    return found
+
+
 def citations(house: House) -> Found:
     """Citations that lead to no section of docs/theory and no listed paper."""
     import test_citations as t
@@ -274,6 +319,8 @@ ROWS: tuple[Row, ...] = (
     ("import cycles", "groups of modules, type checking included", cycles, "8", "9", "0"),
     ("modules of the same name", "last names that occur twice", same_names, "", "12", "0"),
     ("modules with one importer", "without packages; the table of public names is an importer", one_importer, "100", "91", "< 40"),
+    ("… entries of a namespace", "of these: in the `__all__` of a package of the table, whose `__init__` is the importer", namespace_entries, "", "", ""),
+    ("… that fit into it", "of these: no entries, and 600 lines or fewer together with the importer", joinable, "", "", ""),
     ("prefixes instead of folders", "shared by ≥ 4 files of a folder", prefixes, "", "7", ""),
     ("unresolved citations", "tests/docs/test_citations.py", citations, "108", "", "0"),
     ("public names", "`dir(phipsi)` without underscores", public_names, "124", "145", "about 85"),

@@ -3,7 +3,7 @@
 from phipsi import constraints, control, errors, examples, forces, laws, molecules, operators
 from phipsi.algorithms import grasping, identification
 from phipsi.algorithms.constrained.system import System
-from phipsi.algorithms.dynamics import diagonal_dynamics, sensitivities
+from phipsi.algorithms.dynamics import centroidal, diagonal_dynamics, sensitivities
 from phipsi.algorithms.dynamics.constraint_forces import (
     constraint_forces,
     constraint_impulse,
@@ -15,9 +15,6 @@ from phipsi.algorithms.dynamics.derivatives import (
 )
 from phipsi.algorithms.dynamics.energy import (
     center_of_mass,
-    center_of_mass_jacobian,
-    centroidal_momentum_matrix,
-    centroidal_momentum_matrix_dot,
     elastic_energy,
     kinetic_energy,
     momentum,
@@ -33,18 +30,13 @@ from phipsi.algorithms.dynamics.equations_of_motion import (
     mass_matrix_inverse,
 )
 from phipsi.algorithms.dynamics.hybrid import hybrid_dynamics
-from phipsi.algorithms.dynamics.point_dynamics import (
-    operational_space_inertia,
-    tip_force_correction,
-)
-from phipsi.algorithms.dynamics.sensitivities import coriolis_matrix
+from phipsi.algorithms.dynamics.point_dynamics import operational_space_inertia
 from phipsi.algorithms.dynamics.vibration import mode_shapes, natural_frequencies
 from phipsi.algorithms.kinematics.inverse_kinematics import inverse_kinematics
 from phipsi.algorithms.kinematics.motions import (
     accelerations,
     jacobian,
     jacobian_dot,
-    jacobian_dot_v,
     poses,
     velocities,
 )
@@ -66,7 +58,7 @@ from phipsi.interfaces.page.report_page import report
 from phipsi.interfaces.page.viewer import show
 from phipsi.interfaces.scenarios.load_scenario import load_scenario
 from phipsi.laws import signals
-from phipsi.laws.law import Law, law
+from phipsi.laws.law import law
 from phipsi.model import joints, shapes
 from phipsi.model.builder import ModelBuilder
 from phipsi.model.contact_pairs import Contacts
@@ -90,7 +82,7 @@ from phipsi.simulation.events import Event
 from phipsi.simulation.run import simulate
 from phipsi.simulation.simulator import Simulator
 from phipsi.studies.study import Study
-from phipsi.theorems import equal, identities, prove
+from phipsi.theorems import identities, prove
 from phipsi.trajectory.trajectory import Trajectory
 
 __version__: str
@@ -100,7 +92,6 @@ __all__ = [
     "Event",
     "FlexibleInertia",
     "Identity",
-    "Law",
     "Material",
     "Model",
     "ModelBuilder",
@@ -115,9 +106,7 @@ __all__ = [
     "accelerations",
     "bias_forces",
     "center_of_mass",
-    "center_of_mass_jacobian",
-    "centroidal_momentum_matrix",
-    "centroidal_momentum_matrix_dot",
+    "centroidal",
     "compile",
     "constraint_forces",
     "constraint_impulse",
@@ -127,7 +116,6 @@ __all__ = [
     "contact_step",
     "control",
     "conventions",
-    "coriolis_matrix",
     "delassus_matrix",
     "dense",
     "derive",
@@ -135,7 +123,6 @@ __all__ = [
     "diff",
     "distances",
     "elastic_energy",
-    "equal",
     "equilibrium",
     "errors",
     "examples",
@@ -155,7 +142,6 @@ __all__ = [
     "inverse_kinematics",
     "jacobian",
     "jacobian_dot",
-    "jacobian_dot_v",
     "joint_reactions",
     "joints",
     "kinetic_energy",
@@ -190,7 +176,6 @@ __all__ = [
     "simplify",
     "simulate",
     "step_derivatives",
-    "tip_force_correction",
     "topology",
     "velocities",
     "vjp",

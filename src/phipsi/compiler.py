@@ -26,6 +26,7 @@ from phipsi.sweeps.request import (
     Request,
     check_modes,
     check_request,
+    for_bodies_of,
     lower_request,
     rewrite_request,
 )
@@ -242,6 +243,7 @@ def build(
     check_request(request, has_points=len(request.points) > 0)
     check_modes(request, model)
     check_tables(request.expressions, model)
+    request = for_bodies_of(request, model)
     processor = STANDARD if reproducible else backend.processor
     plans = plans_of(request, model, pairs=backend.pairs, processor=processor, rules=rules)
     plan = plans[0]

@@ -19,6 +19,9 @@ from phipsi import operators as ops
 from phipsi.errors import InputError
 from phipsi.model.model import Model
 
+# how programs are called does not depend on how kernels are optimised
+pytestmark = pytest.mark.quick_code
+
 A_G = ops.a + ops.gravity
 FORWARD = ops.mass_matrix.inv @ (ops.tau - ops.H @ ops.phi @ (ops.M @ ops.phi.T @ A_G + ops.b))
 

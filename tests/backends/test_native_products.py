@@ -21,6 +21,9 @@ from phipsi.operators import vdot as vdot_leaf
 from phipsi.sweeps.ir import StepKind
 from phipsi.sweeps.request import fields_of
 
+# which entries meet is in tables and text; `make fuzz` has all of this optimised
+pytestmark = pytest.mark.quick_code
+
 
 def product_from_table(table, number, a, b, shape, unit):
     """A B as the loops compute it: every tile from the entries that its part of the table names."""

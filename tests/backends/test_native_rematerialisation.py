@@ -35,6 +35,7 @@ def test_forward_dynamics_makes_cheap_terms_twice():
     assert kept(FORWARD_DYNAMICS) == ["add", "add", "hinge_axes", "mul", "mul", "transform"]
 
 
+@pytest.mark.quick_code  # work is moved in the text, before LLVM
 @pytest.mark.parametrize(
     "exprs, mode",
     [

@@ -55,12 +55,16 @@ def points_of(model: pp.Model) -> PointSet:
     return point_set(model, [*((name, (0.1, 0.2, 0.3)) for name in names), "world"], "world")
 
 
-# which zeros are left alone is in the text: LLVM's optimisation is tried on one of the forests
-QUICK = [pytest.param(name, marks=pytest.mark.quick_code) for name in ("tree", "forest")]
+# which zeros are left alone is in the text: LLVM's optimisation is tried on one matrix of each kind
+IN_FULL = [("welded root", form) for form in ("regressor", "psi*", "J", "inverse")]
+CASES = [
+    pytest.param(name, form, marks=() if (name, form) in IN_FULL else pytest.mark.quick_code)
+    for form in FORMS
+    for name in ("tree", "forest", "welded root")
+]
 
 
-@pytest.mark.parametrize("name", [*QUICK, "welded root"])
-@pytest.mark.parametrize("form", list(FORMS))
+@pytest.mark.parametrize(("name", "form"), CASES)
 def test_batches_are_single_calls(name: str, form: str):
     model = model_of(name)
     options: dict[str, Any] = {"points": points_of(model)} if form in ("J", "J*") else {}
@@ -101,6 +105,7 @@ def test_links_of_a_row_are_added_where_their_paths_meet(seed: int, adjoint: boo
     np.testing.assert_allclose(whole, want, atol=1e-12 * max(1.0, np.abs(want).max()))
 
 
+@pytest.mark.quick_code
 def test_what_is_left_out_is_zero_and_nothing_else_always_is():
     model = model_of("tree")
     rng = np.random.default_rng(0)

@@ -198,6 +198,7 @@ def test_the_comparison_finds_a_wrong_number() -> None:
     assert relative_errors(kernel, program, states(program, 5)).max() > 1e-5
 
 
+@pytest.mark.quick_code
 @pytest.mark.parametrize("name", ["stewart", "n_four_bar"])
 def test_constrained_systems(name: str) -> None:
     """Accelerations and multipliers of closed loops, by the matrix between constraint rows."""
@@ -254,6 +255,7 @@ def test_a_hinge_whose_inertia_is_rounding_is_named() -> None:
 # ---- random expressions
 
 
+@pytest.mark.quick_code
 def test_random_expressions() -> None:
     """Well-conditioned draws agree; a draw that has no machine code is left out."""
     done = 0

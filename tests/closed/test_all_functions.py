@@ -62,9 +62,9 @@ GIVEN_MOTION = {
     "poses": lambda m: (pp.poses(m, Q), pp.poses(m, Q, TIP)),
     "velocities": lambda m: (pp.velocities(m, Q, V), pp.velocities(m, Q, V, TIP)),
     "center_of_mass": lambda m: pp.center_of_mass(m, Q),
-    "center_of_mass_jacobian": lambda m: pp.center_of_mass_jacobian(m, Q),
-    "centroidal_momentum_matrix": lambda m: pp.centroidal_momentum_matrix(m, Q),
-    "centroidal_momentum_matrix_dot": lambda m: pp.centroidal_momentum_matrix_dot(m, Q, V),
+    "centroidal.com_jacobian": lambda m: pp.centroidal.com_jacobian(m, Q),
+    "centroidal.momentum_matrix": lambda m: pp.centroidal.momentum_matrix(m, Q),
+    "centroidal.momentum_matrix_dot": lambda m: pp.centroidal.momentum_matrix_dot(m, Q, V),
     "control.Saturated": lambda m: (
         pp.control.Saturated(lambda t, q, v: 9 * q, m, efforts=5.0)(0.0, Q, V)),
     "conventions.from_drake": lambda m: pp.conventions.from_drake(m, Q, V, VDOT, TAU),
@@ -74,14 +74,13 @@ GIVEN_MOTION = {
         pp.identification.inertial_parameters(m, armature=True)),
     "jacobian": lambda m: pp.jacobian(m, Q, TIP),
     "jacobian_dot": lambda m: pp.jacobian_dot(m, Q, V, TIP),
-    "jacobian_dot_v": lambda m: pp.jacobian_dot_v(m, Q, V, [("link2", (0.5, 0, 0))]),
-    "elastic_energy": lambda m: pp.elastic_energy(m, Q),
     "kinetic_energy": lambda m: pp.kinetic_energy(m, Q, V),
     "identification.kinetic_energy_regressor": lambda m: (
         pp.identification.kinetic_energy_regressor(m, Q, V, armature=True)),
     "mass_matrix": lambda m: pp.mass_matrix(m, Q),
     "momentum": lambda m: (pp.momentum(m, Q, V), pp.momentum(m, Q, V, about="com")),
     "identification.parameter_names": lambda m: pp.identification.parameter_names(m, armature=True),
+    "elastic_energy": lambda m: pp.elastic_energy(m, Q),
     "potential_energy": lambda m: pp.potential_energy(m, Q),
     "identification.potential_energy_regressor": lambda m: (
         pp.identification.potential_energy_regressor(m, Q)),
@@ -144,7 +143,7 @@ TREES = {
     "identification.base_parameters": lambda m: pp.identification.base_parameters(m).combinations,
     "bias_forces": lambda m: pp.bias_forces(m, Q, V),
     "sensitivities.christoffel_symbols": lambda m: pp.sensitivities.christoffel_symbols(m, Q),
-    "coriolis_matrix": lambda m: pp.coriolis_matrix(m, Q, V),
+    "sensitivities.coriolis_matrix": lambda m: pp.sensitivities.coriolis_matrix(m, Q, V),
     "diagonal_dynamics.coriolis": lambda m: pp.diagonal_dynamics.coriolis(m, Q, V),
     "gravity_forces": lambda m: pp.gravity_forces(m, Q),
     "diagonal_dynamics.innovations": lambda m: pp.diagonal_dynamics.innovations(m, Q, V, TAU),
@@ -165,7 +164,6 @@ TREES = {
     "identification.regressor": lambda m: (
         pp.identification.regressor(m, Q, V, VDOT, armature=True, coulomb=True)),
     "save_urdf": lambda m: _saved(m),
-    "tip_force_correction": lambda m: pp.tip_force_correction(m, Q, TIP, FORCE),
 }  # fmt: skip
 
 # About constraints, of which a tree has none.

@@ -229,7 +229,7 @@ def test_numbers_that_no_machine_has(make, text):
     ("constraint", "text"),
     [
         (c.Gear(name="g", driver="a", driven="d", teeth=(1, 2)), "on different bodies"),
-        (c.Gear(name="g", driver="a", driven="tilted", teeth=(1, 2)), "Give the ratio"),
+        (c.Gear(name="g", driver="a", driven="tilted", teeth=(1, 2)), "give the ratio"),
         (c.Gear(name="g", driver="a", driven="slide", ratio=2), "must be revolute"),
         (c.Gear(name="g", driver="a", driven="nothing", ratio=2), "no joint 'nothing'"),
         (c.Differential(name="d", left="a", right="b", carrier="tilted"), "not parallel"),

@@ -43,7 +43,9 @@ def test_equations_b9_give_the_compiled_accelerations_and_contact_forces(seed, k
     f, vdot, alpha, _ = plain.b9(tau[plain.arms])
     motion = pp.forward_dynamics(grasp, q, v, tau, multipliers=True)
     near(motion.vdot[plain.arms], vdot)
-    found = plain.J_C @ motion.vdot + pp.jacobian_dot_v(grasp.model, q, v, list(grasp.object))
+    found = plain.J_C @ motion.vdot + pp.jacobian_dot(
+        grasp.model, q, v, list(grasp.object), times_v=True
+    )
     near(found, alpha)
     near(grasp.contact_forces(q, v, tau), plain.wrenches(f), 1e-8)
     # what a contact leaves free it does not transmit (a.7), and the object feels A* f (2.9)
@@ -146,7 +148,7 @@ def test_two_arms_that_hold_each_other(seed):
     v, tau = admissible(system, q, rng), rng.standard_normal(model.nv)
     ends = [("b3", X.translation), ("b7", Y.translation)]
     M, J = pp.mass_matrix(model, q), pp.jacobian(model, q, ends).reshape(2, 6, -1)
-    drift = pp.jacobian_dot_v(model, q, v, ends).reshape(2, 6)
+    drift = pp.jacobian_dot(model, q, v, ends, times_v=True).reshape(2, 6)
     free = np.linalg.solve(M, tau - pp.bias_forces(model, q, v))
     alpha = J @ free + drift
     reach = sum(j @ np.linalg.solve(M, j.T) for j in J)

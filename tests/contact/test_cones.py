@@ -22,7 +22,7 @@ from phipsi.contact.cone_problem import (
     ConeProblem,
     Groups,
     Scaled,
-    project,
+    nearest_on_cones,
     residual,
     tolerance_of,
 )
@@ -155,7 +155,7 @@ def test_projection_is_nearest_and_splits():
     for _ in range(5):
         mu = np.array([[rng.uniform(0.1, 2), rng.uniform(0.1, 2), rng.uniform(0.1, 2), 0.4]])
         x_n, x_g = rng.standard_normal((1, 3)), rng.standard_normal((1, 4, 3)) * (g.rows < 12)
-        y_n, y_g = project(g, mu, x_n, x_g)
+        y_n, y_g = nearest_on_cones(g, mu, x_n, x_g)
         size = np.linalg.norm(y_g[0], axis=-1)
         bounds = np.array([y_n[0, 0], y_n[0, 0], y_n[0, 1], 1.0]) * mu[0]
         assert (size <= bounds + 1e-14).all() and (y_n >= 0).all()
@@ -174,8 +174,8 @@ def test_projection_is_nearest_and_splits():
     x = rng.standard_normal((50, 3))
     mu = rng.uniform(0.1, 2, (50, 1))
     pad = lambda x: np.concatenate([x[:, None, :2], np.zeros((50, 1, 1))], axis=-1)  # noqa: E731
-    up = project(point, mu, x[:, 2:], pad(x))
-    down = project(point, 1 / mu, -x[:, 2:], pad(-x))
+    up = nearest_on_cones(point, mu, x[:, 2:], pad(x))
+    down = nearest_on_cones(point, 1 / mu, -x[:, 2:], pad(-x))
     assert_allclose(up[0] - down[0], x[:, 2:], atol=1e-14)
     assert_allclose((up[1] - down[1])[:, 0, :2], x[:, :2], atol=1e-14)
 

@@ -207,7 +207,7 @@ def worst_rate(X: Any) -> float:
 
 
 def turned(x: Any) -> Any:
-    size = np.linalg.norm(x)
+    size = float(np.linalg.norm(x))
     return pp.Pose.from_axis_angle(x / size, size).rotation
 
 

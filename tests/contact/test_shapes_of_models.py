@@ -265,13 +265,15 @@ def test_pairs_by_name():
         pp.Contacts(bare, exclude=["link1"])
 
 
-def test_balls_too_large_for_a_height_field():
+def test_points_of_round_shapes_on_height_fields():
+    """Three of a ball or ellipsoid, or as many as are wanted."""
     builder = pp.ModelBuilder()
     builder.add_body("foot", joint=FREE, inertia=ONE)
     builder.add_shape("foot", "foot", S.Sphere(0.3))
+    builder.add_shape("egg", "foot", S.Ellipsoid((0.1, 0.1, 0.2)))
     builder.add_shape("terrain", "world", S.HeightField(np.zeros((4, 4)), (0.5, 1.0)))
-    with pytest.raises(InputError, match="half the spacing 0.5 m .* of 0.6 m or more"):
-        pp.Contacts(builder.build())
+    model = builder.build()
+    assert pp.Contacts(model).n_slots == 6 and pp.Contacts(model, points=1).n_slots == 2
 
 
 def test_groups_and_masks():

@@ -49,7 +49,7 @@ KNOWING = [name for name in NOTED if LOOPS[FUNCTIONS[name]].modes]
 NOT_YET = [name for name in NOTED if name not in KNOWING and name not in CALLS.OPERATORS]
 # other points than in the calls, which are on a bending body or a mechanism of their own
 OTHER = {
-    "jacobian_dot_v": lambda m: pp.jacobian_dot_v(m, CALLS.Q, CALLS.V, ["tip"]),
+    "jacobian_dot_v": lambda m: pp.jacobian_dot(m, CALLS.Q, CALLS.V, ["tip"], times_v=True),
     "operational_space_inertia": lambda m: (
         pp.operational_space_inertia(m, CALLS.Q, ["tip"], on_error="mask")[0]),
     "sensitivities.operational_space_inertia_sensitivity": lambda m: (

@@ -7,6 +7,7 @@ from numpy.testing import assert_allclose
 
 import phipsi as pp
 from phipsi.motion import closure_terms
+from phipsi.operators import pose
 
 TREE = SYSTEM.model
 
@@ -70,7 +71,8 @@ def test_compiled_steps_keep_a_loop_on_a_port_closed(way, monkeypatch):
 
 def test_residuals_in_code_know_where_ports_are():
     q = TREE.random_configuration(3)
-    found = closure_terms._residual_entries(SYSTEM, q)
+    poses = pp.compile(pose, TREE, backend="reference")(q.astype(object))
+    found = closure_terms._residual_entries(SYSTEM, q, poses)
     assert_allclose(found.astype(float), SYSTEM.residual(q), atol=1e-13)
     q[1:5] *= 2  # the first beam bends further
     assert np.abs(SYSTEM.residual(q) - found.astype(float)).max() > 1e-3

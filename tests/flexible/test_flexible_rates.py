@@ -34,7 +34,7 @@ def close(found, there, relative=1e-12):
 def test_coriolis_matrix(case):
     """C + C* is the rate of ℳ, that is Ṁ − 2 C is skew, and C v the Coriolis forces."""
     tree, model, q, v, ahead = case
-    C = pp.coriolis_matrix(model, q, v)
+    C = pp.sensitivities.coriolis_matrix(model, q, v)
     close(C + C.T, np.imag(tree.mass_matrix(ahead)) / STEP)
     forces = tree.bias_forces(q, v, elastic=False) - tree.bias_forces(q, 0 * v, elastic=False)
     close(C @ v, forces)
@@ -48,7 +48,7 @@ def test_coriolis_matrix_is_that_of_levi_civita():
     )
     model = tree.build()
     q, v = tree.random_state(np.random.default_rng(1))
-    C = pp.coriolis_matrix(model, q, v)
+    C = pp.sensitivities.coriolis_matrix(model, q, v)
     close(C, pp.sensitivities.christoffel_symbols(model, q, v))
     L = pp.sensitivities.mass_matrix_sensitivity(model, q)
     symbols = (L + np.swapaxes(L, 1, 2) - np.moveaxis(L, 2, 0)) / 2
@@ -63,7 +63,7 @@ def test_jacobian_dot(case, axes):
     points = [model.body_names[-1], model.body_names[2]]
     found = pp.jacobian_dot(model, q, v, points, axes=axes)
     close(found, np.imag(pp.jacobian(model, ahead, points, axes=axes)) / STEP)
-    close(found @ v, pp.jacobian_dot_v(model, q, v, points, axes=axes))
+    close(found @ v, pp.jacobian_dot(model, q, v, points, axes=axes, times_v=True))
 
 
 def test_jacobian_dot_against_the_oracle(case):
@@ -77,5 +77,5 @@ def test_jacobian_dot_against_the_oracle(case):
 
 def test_centroidal_momentum_matrix_dot(case):
     _, model, q, v, ahead = case
-    found = pp.centroidal_momentum_matrix_dot(model, q, v)
-    close(found, np.imag(pp.centroidal_momentum_matrix(model, ahead)) / STEP)
+    found = pp.centroidal.momentum_matrix_dot(model, q, v)
+    close(found, np.imag(pp.centroidal.momentum_matrix(model, ahead)) / STEP)

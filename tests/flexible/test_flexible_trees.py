@@ -97,7 +97,7 @@ def test_energies_and_momentum(one):
     energy = pp.compile(eta.T @ K_e @ eta / 2, model)(q)
     assert_allclose(energy, tree.elastic_energy(q), **TIGHT)
     mass = sum(x.points.masses.sum() for x in tree.links)
-    momentum = pp.center_of_mass_jacobian(model, q) @ v_ * mass
+    momentum = pp.centroidal.com_jacobian(model, q) @ v_ * mass
     assert_allclose(momentum, tree.momentum(q, v_)[3:], **TIGHT)
 
 

@@ -146,10 +146,11 @@ def test_the_first_child_adds_to_nothing(monkeypatch):
     native = pp.compile(FORWARD, model, backend="native")
     assert_allclose(native(**x), expected, rtol=1e-9, atol=1e-9)
     plain = tables._code  # were every child the first, the others would be lost
-    monkeypatch.setattr(
-        tables,
-        "_code",
-        lambda m, k: replace(plain(m, k), key=(str(plain(m, k).key), ()), first=m.parent[k] >= 0),
-    )
+
+    def first(m, k, more_rows):
+        code = plain(m, k, more_rows)
+        return replace(code, key=(str(code.key), ()), first=m.parent[k] >= 0)
+
+    monkeypatch.setattr(tables, "_code", first)
     wrong = pp.compile(FORWARD, branched((0, 1, 0), (0, 1, 0), (0, 1, 0)), backend="native")
     assert np.abs(wrong(**x) - expected).max() > 1e-3 * np.abs(expected).max()

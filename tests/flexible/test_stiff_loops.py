@@ -6,8 +6,8 @@ from numpy.testing import assert_allclose
 
 import phipsi as pp
 from phipsi.motion.motion import Motion
-from phipsi.motion.rollout import constrained_step
-from phipsi.motion.stiff_modes import modal_matrices
+from phipsi.motion.rollout import projected_step
+from phipsi.motion.stiff_modes import modal_blocks, modal_matrices, stiffened
 from phipsi.motion.tableaux import METHODS
 
 NAME = "linearly_implicit"
@@ -95,6 +95,25 @@ def test_stiff_loops_are_rigid_ones(interpreted):
         pp.simulate(system, q, v, duration, dt=h, integrator="semi_implicit")
 
 
+def test_blocks_are_those_of_the_matrices_and_few_step_lengths_are_kept(interpreted):
+    system = two_bars(300.0, 0.05)
+    K, C = modal_matrices(system.model)
+    for whole, blocks in zip((K, C), modal_blocks(system.model, 4), strict=True):
+        assert np.count_nonzero(whole) == np.count_nonzero(blocks)
+        assert_allclose(np.linalg.norm(whole), np.linalg.norm(blocks), rtol=1e-15)
+    for name in ("crank", "rod"):
+        k = system.model.body_index(name)
+        at, beam = system.model.v_slices[k], system.model.flexible[k]
+        assert_allclose(K[at, at][-2:, -2:], beam.stiffness, rtol=1e-15)
+        assert_allclose(C[at, at][-2:, -2:], beam.damping, rtol=1e-15)
+    first = stiffened(system, 1e-3)
+    size = len(system.cache)
+    for i in range(20):
+        stiffened(system, 1e-3 + 1e-5 * i)
+    assert len(system.cache) == size and stiffened(system, 1e-3) is not first
+    assert stiffened(system, 1e-3) is stiffened(system, 1e-3)
+
+
 def test_machine_code_takes_the_same_steps():
     system, h = two_bars(300.0, 0.05), 5e-3
     q, v = bent(system)
@@ -103,7 +122,7 @@ def test_machine_code_takes_the_same_steps():
     motion = Motion(system, ahead=h)
     at, rates = q[None], v[None]
     for _ in range(3):
-        at, rates = constrained_step(motion, METHODS[NAME], at, rates, tau[None], h)
+        at, rates = projected_step(motion, METHODS[NAME], at, rates, tau[None], h)
     assert_allclose(found[0][-1], at[0], rtol=0, atol=1e-13)
     assert_allclose(found[1][-1], rates[0], rtol=0, atol=1e-11)
 

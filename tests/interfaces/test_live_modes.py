@@ -156,6 +156,39 @@ def test_a_model_alone_gets_steps_that_its_modes_allow():
     assert simulator_of(arm()).integrator == "rk4"
 
 
+@cache
+def slider() -> pp.System:
+    """A stiff beam on a hinge whose tip slides in a slot: a loop that bends."""
+    beam = pp.FlexibleInertia.beam(1.0, 1.0, EI=(1e6, np.inf), modes=0)
+    builder = pp.ModelBuilder(gravity=(0, -9.81, 0))
+    builder.add_body("carriage", joint=pp.joints.Prismatic((0, 1, 0)),
+                     inertia=pp.SpatialInertia.sphere(0.1, mass=0.5))  # fmt: skip
+    builder.add_body("beam", parent="carriage", inertia=beam)
+    builder.add_frame("end", "beam", port="tip")
+    slot = pp.constraints.PointOnLine((1, 0, 0), name="slot", a="world", b="end")
+    return pp.System(builder.build(), [slot])
+
+
+def test_a_loop_with_stiff_modes_takes_steps_that_they_allow(run_in_node):
+    """The page of a system alone steps as a rollout does; explicit steps do not survive."""
+    sim = simulator_of(slider())
+    assert sim.integrator == "linearly_implicit"
+    rigid = slider().with_rigid_bodies()
+    q, v = np.zeros((2, 4))
+    q[:2], v[:2] = rigid.project(rigid.assemble([0.6, -0.7]), [-0.5, 0.0])
+    state = sim.start(q, v)
+    found = run_in_node(
+        live_physics(sim, state), "physics.advance(200); return [list(values.q), list(values.v)];"
+    )
+    run = sim.rollout(state, steps=200, every=200)
+    assert_array_equal(found, [run.q[-1], run.v[-1]])
+    assert np.abs(slider().residual(run.q[-1])).max() < 1e-10
+    other = pp.simulate(rigid, q[:2], v[:2], 0.2, rtol=1e-9)
+    assert_allclose(run.q[-1, :2], other.q[-1], atol=3e-3)  # steps of order 1
+    with pytest.raises(pp.errors.SimulationError):
+        pp.simulate(slider(), q, v, 0.05, dt=sim.dt, integrator="rk4")
+
+
 def test_the_floor_is_below_bodies_that_sag():
     beam = pp.FlexibleInertia.beam(1.0, 0.5, EI=4.0, modes=0)
     assert beam.shape is not None

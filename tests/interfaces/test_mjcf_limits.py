@@ -11,8 +11,8 @@ from phipsi.errors import FileError
 from phipsi.interfaces.formats.load import load
 from phipsi.interfaces.formats.mjcf import checked_files as mjcf_limits
 from phipsi.interfaces.formats.mjcf.mujoco_arrays import compiled
-from phipsi.interfaces.formats.mjcf.mujoco_model import READERS
 from phipsi.interfaces.formats.mjcf.mujoco_text import text_for_mujoco
+from phipsi.interfaces.formats.mjcf.read_mjcf import READERS
 from phipsi.interfaces.formats.xml_document import parse_xml
 
 MACHINE = Path(__file__).parent / "data" / "machine.xml"

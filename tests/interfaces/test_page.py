@@ -11,6 +11,7 @@ import pytest
 from browser_pages import drawn, until
 
 import phipsi as pp
+from phipsi.forces.force import bind_forces
 from phipsi.interfaces.page.html_file import page_html
 from phipsi.interfaces.page.scene import scene_description
 
@@ -364,4 +365,60 @@ def test_modes_in_motion(browser: Any, tmp_path: Path):
     tab.page.keyboard.press(".")
     assert "mode 5" in tab.page.inner_text("#clock")
     assert not tab.told and not tab.run("vibration.playing")
+    tab.close()
+
+
+def test_links_follow_their_joints_and_coils_twist(browser: Any, tmp_path: Path):
+    """The far end of a coil is fixed in the other body; rods end at joints; a pointer tells."""
+    builder = pp.ModelBuilder(gravity=(0, 0, 0))
+    hinge, wheel = pp.joints.Revolute((1, 0, 0)), pp.SpatialInertia(1.0, (0, 0, 0), 0.01)
+    for name, place in (("rotor", (0, 0, 0)), ("link", (0.5, 0, 0)), ("far", (0.3, 0.9, 0.4))):
+        builder.add_body(name, joint=hinge, placement=pp.Pose(None, place), inertia=wheel)
+    model = builder.build()
+    names = "rotor", "link", "far"
+    mix = pp.constraints.Coupling(name="mix", joints=names, coefficients=(1, 2, -1), offset=0.1)
+    shaft = pp.forces.ElasticCoupling(("rotor", "link"), (1, -1), stiffness=20.0)
+    q = np.array([[0.3, 0.1, 0.4], [0.5, -0.7, 1.0]])  # the second is 2 off the relation
+    run = pp.Trajectory(
+        model, np.array([0.0, 1.0]), q, 0 * q, 0 * q, system=pp.System(model, [mix]),
+        elements=bind_forces([shaft], model),
+    )  # fmt: skip
+    small = {"viewport": {"width": 300, "height": 300}}
+    tab = Tab(browser, run.to_html(tmp_path / "links.html"), **small)
+    ends = []
+    for t, at in zip((0.0, 1.0), q, strict=True):
+        tab.run(f"() => {{ clock.set({t}); page.scene.render(); }}")
+        residual, twist = tab.run("page.scene.links.values")
+        np.testing.assert_allclose(residual, [at @ [1, 2, -1] - 0.1], atol=1e-6)
+        np.testing.assert_allclose(twist, [at[0] - at[1]], atol=1e-6)
+        ends.append(
+            tab.run("""() => { const s = page.scene, [coil] = s.links.coils;
+            const at = coil.mesh.geometry.attributes.position, out = [];
+            for (const last of [false, true]) {
+                const z = Array.from({ length: at.count }, (_, i) => coil.position[3 * i + 2]);
+                const i = z.indexOf(last ? Math.max(...z) : Math.min(...z));
+                const p = new THREE.Vector3().fromBufferAttribute(at, i);
+                p.applyMatrix4(coil.mesh.matrixWorld);
+                out.push(p.applyMatrix4(s.bodies[+last].matrixWorld.clone().invert()).toArray());
+            } return out; }""")
+        )
+    np.testing.assert_allclose(ends[0], ends[1], atol=1e-6)  # in the rotor, and in the link
+    assert np.hypot(*ends[0][1][1:]) * abs(q[1, 0] - q[1, 1] - 0.2) > 0.05  # the twin: a stiff coil
+    feet = tab.run("""() => { const m = new THREE.Matrix4(), p = new THREE.Vector3();
+        return page.scene.links.rods.map((_, i) => {
+            page.scene.links.sticks.getMatrixAt(i, m);
+            return p.setFromMatrixPosition(m).toArray(); }); }""")
+    np.testing.assert_allclose(feet, [[0, 0, 0], [0.5, 0, 0], [0.3, 0.9, 0.4]], atol=1e-6)
+    said = tab.run("""() => { const s = page.scene, { links } = s, [m] = links.machines;
+        const box = s.canvas.getBoundingClientRect(), p = links._knot(m, links._ends(m));
+        p.applyMatrix4(s.upright).project(s.camera);
+        const x = box.left + (p.x + 1) / 2 * box.width, y = box.top + (1 - p.y) / 2 * box.height;
+        const shown = page.element("machine"), move = (clientX, clientY) => {
+            s.canvas.dispatchEvent(new PointerEvent("pointermove", { clientX, clientY }));
+            return shown.hidden ? "" : shown.innerText; };
+        return [move(x, y), move(box.left + 2, box.top + 2)]; }""")
+    assert "coupling: mix" in said[0] and "1 rotor + 2 link − 1 far = 0.1" in said[0]
+    assert "residual: −2.000" in said[0] and not said[1]
+    tab.run("() => { page.exaggerate(10); page.scene.render(); }")  # shafts that hardly twist
+    np.testing.assert_allclose(tab.run("page.scene.links.coils[0].now"), -12.0, rtol=1e-5)
     tab.close()

@@ -86,8 +86,8 @@ def test_the_page_is_self_contained(page: Path):
     parser.feed(text)
     assert parser.found == []
     assert parser.policy.startswith("default-src 'none';") and "http" not in parser.policy
-    # the data, three.js, deformations, the scene, the page, the time, the plots; none of a name
-    assert len(parser.scripts) == 7
+    # data, three.js, deformations, links, the scene, the page, the time, plots; none of a name
+    assert len(parser.scripts) == 8
     text = text.replace("http://www.w3.org/1999/xhtml", "")  # the name of HTML in three.js
     assert not re.search(r"https?:|//[a-z]+\.|@import|url\(|fetch\(|XMLHttp|import\(", text)
 

@@ -11,7 +11,7 @@ from phipsi.compiler import compile
 from phipsi.errors import InputError, ModelError, SingularHingeError, SingularMatrixError
 from phipsi.examples import free_flyer, planar_arm, seven_joint_arm
 from phipsi.model import Model, ModelBuilder, Pose, SpatialInertia, joints
-from phipsi.operators import H, mass_matrix
+from phipsi.operators import H, J, mass_matrix
 
 STEP = 1e-30  # complex steps have no rounding error to balance
 
@@ -159,7 +159,7 @@ def test_jacobian_rates_by_complex_step(model, seed, axes):
     J = pp.jacobian(model, q, points, axes=axes)
     Jdot = pp.jacobian_dot(model, q, v, points, axes=axes)
     close(Jdot, rate(model, lambda q, v: pp.jacobian(model, q, points, axes=axes), q, v))
-    close(pp.jacobian_dot_v(model, q, v, points, axes=axes), Jdot @ v)
+    close(pp.jacobian_dot(model, q, v, points, axes=axes, times_v=True), Jdot @ v)
     assert not J[12:].any() and not Jdot[12:].any()  # the world does not move
 
 
@@ -187,7 +187,7 @@ def test_point_accelerations(model, seed):
     """J vdot + J̇ v in world axes is the classical acceleration of the point."""
     q, v, vdot, _ = state(model, seed)
     body = model.body_names[-1]
-    J, bias = pp.jacobian(model, q, [body]), pp.jacobian_dot_v(model, q, v, [body])
+    J, bias = pp.jacobian(model, q, [body]), pp.jacobian_dot(model, q, v, [body], times_v=True)
     R = pp.poses(model, q)[-1, :3, :3]
     A = pp.accelerations(model, q, v, vdot, classical=True)[-1]
     close(J @ vdot + bias, np.concatenate([R @ A[:3], R @ A[3:]]))
@@ -220,15 +220,15 @@ def test_frames_are_bodies_with_an_offset():
 @settings(max_examples=30)
 def test_centroidal_momentum(model, seed):
     q, v, *_ = state(model, seed)
-    matrix = pp.centroidal_momentum_matrix(model, q)
+    matrix = pp.centroidal.momentum_matrix(model, q)
     h, c = pp.momentum(model, q, v, about="com"), pp.center_of_mass(model, q)
     close(matrix @ v, h)
     origin = pp.momentum(model, q, v)
     close(origin, np.concatenate([h[:3] + np.cross(c, h[3:]), h[3:]]))
     mass = sum(inertia.mass for inertia in model.inertias)
     close(h[3:], mass * rate(model, lambda q, v: pp.center_of_mass(model, q), q, v))
-    mine = pp.centroidal_momentum_matrix_dot(model, q, v)
-    close(mine, rate(model, lambda q, v: pp.centroidal_momentum_matrix(model, q), q, v))
+    mine = pp.centroidal.momentum_matrix_dot(model, q, v)
+    close(mine, rate(model, lambda q, v: pp.centroidal.momentum_matrix(model, q), q, v))
 
 
 def test_a_floating_robot_keeps_its_momentum():
@@ -268,13 +268,14 @@ def test_operational_space_inertia_needs_independent_points():
         pp.operational_space_inertia(arm, q, ["tool", "forearm_roll"])
 
 
-def test_tip_force_correction():
+def test_forces_at_points_change_accelerations_as_the_papers_say():
     model, points = free_flyer(), ["left_tool", "right_tool"]
     q, v, tau, _ = state(model, 6)
     f0 = np.random.default_rng(6).standard_normal((2, 6))
     free = pp.forward_dynamics(model, q, v, tau)
     loaded = pp.forward_dynamics(model, q, v, tau, points=points, f0=f0)
-    close(pp.tip_force_correction(model, q, points, f0), loaded - free, scale=np.abs(free).max())
+    change = pp.compile(-(mass_matrix.inv @ J.T @ pp.operators.f0), model, points=points)(q, f0)
+    close(change, loaded - free, scale=np.abs(free).max())
 
 
 @given(trees, seeds)
@@ -313,11 +314,11 @@ def test_accelerations_of_points(seed):
 def test_jacobian_of_the_mass_centre(tree):
     q, v, _, _ = state(tree, 3)
     exact = pp.center_of_mass(tree, q + 1e-30j * tree.qdot(q, v)).imag / 1e-30
-    found = pp.center_of_mass_jacobian(tree, q)
+    found = pp.centroidal.com_jacobian(tree, q)
     close(found @ v, exact)
-    close(pp.center_of_mass_jacobian(tree, np.broadcast_to(q, (2, 3, tree.nq)))[1, 2], found, 1e-12)
+    close(pp.centroidal.com_jacobian(tree, np.broadcast_to(q, (2, 3, tree.nq)))[1, 2], found, 1e-12)
     with pytest.raises(ModelError, match="no mass centre"):
-        pp.center_of_mass_jacobian(ModelBuilder().build(), [])
+        pp.centroidal.com_jacobian(ModelBuilder().build(), [])
 
 
 # ---- batches, empty models, errors ------------------------------------------------------------
@@ -343,14 +344,13 @@ CALLS = {
     "classical": lambda m, q, v, x: pp.accelerations(m, q, v, x, classical=True),
     "jacobian": lambda m, q, v, x: pp.jacobian(m, q, ["place", "world"]),
     "jacobian_dot": lambda m, q, v, x: pp.jacobian_dot(m, q, v, ["place"]),
-    "jacobian_dot_v": lambda m, q, v, x: pp.jacobian_dot_v(m, q, v, ["place"]),
-    "tip_force": lambda m, q, v, x: pp.tip_force_correction(m, q, ["place"], [[1.0] * 6]),
+    "jacobian_dot_v": lambda m, q, v, x: pp.jacobian_dot(m, q, v, ["place"], times_v=True),
     "kinetic_energy": lambda m, q, v, x: pp.kinetic_energy(m, q, v),
     "potential_energy": lambda m, q, v, x: pp.potential_energy(m, q),
     "momentum": lambda m, q, v, x: pp.momentum(m, q, v),
     "momentum_com": lambda m, q, v, x: pp.momentum(m, q, v, about="com"),
-    "centroidal": lambda m, q, v, x: pp.centroidal_momentum_matrix(m, q),
-    "centroidal_dot": lambda m, q, v, x: pp.centroidal_momentum_matrix_dot(m, q, v),
+    "centroidal": lambda m, q, v, x: pp.centroidal.momentum_matrix(m, q),
+    "centroidal_dot": lambda m, q, v, x: pp.centroidal.momentum_matrix_dot(m, q, v),
     "epsilon": lambda m, q, v, x: pp.diagonal_dynamics.innovations(m, q, v, x).epsilon,
     "nu": lambda m, q, v, x: pp.diagonal_dynamics.innovations(m, q, v, x).nu,
     "log_det": lambda m, q, v, x: pp.diagonal_dynamics.log_det_mass_matrix(m, q),

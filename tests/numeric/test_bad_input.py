@@ -333,7 +333,10 @@ ALGEBRA = {
     "parse, equation": (lambda: pp.parse("H G = I"), r'pp\.prove\("H G = I"\).*pp\.Identity\("H G'),
     "text": (lambda: phi.text("unicode"), "'greek', 'ascii', 'latex'"),
     "Identity": (lambda: pp.Identity("H", "H", 3), "a condition is text"),
-    "equal": (lambda: pp.equal("phi", "psi", ARM), r'pp\.prove\("phi = psi", model\)'),
+    "prove, any efforts": (
+        lambda: pp.prove("phi = psi", ARM, any_efforts=True),
+        r"pp\.prove\(identity, any_efforts=True",
+    ),
     **{
         f"prove, seed {seed}": (lambda seed=seed: pp.prove("phi = psi", seed=seed), "seed=0, not")
         for seed in (-1, "a", 1.5, None, True)

@@ -84,10 +84,10 @@ def test_free_flyers_have_the_momentum_and_the_reactions_of_rotors_as_bodies(see
     for about in ("origin", "com"):
         expected = pp.momentum(bodies.model, whole, B @ v, about=about)
         assert_allclose(pp.momentum(model, q, v, about=about), expected, atol=1e-12)
-    assert_allclose(pp.centroidal_momentum_matrix(model, q),
-                    pp.centroidal_momentum_matrix(bodies.model, whole) @ B, atol=1e-12)  # fmt: skip
-    rate = pp.centroidal_momentum_matrix_dot(model, q, v) @ v
-    assert_allclose(rate, pp.centroidal_momentum_matrix_dot(bodies.model, whole, B @ v) @ B @ v,
+    assert_allclose(pp.centroidal.momentum_matrix(model, q),
+                    pp.centroidal.momentum_matrix(bodies.model, whole) @ B, atol=1e-12)  # fmt: skip
+    rate = pp.centroidal.momentum_matrix_dot(model, q, v) @ v
+    assert_allclose(rate, pp.centroidal.momentum_matrix_dot(bodies.model, whole, B @ v) @ B @ v,
                     atol=1e-11)  # fmt: skip
     tau = pp.inverse_dynamics(model, q, v, vdot)
     through = pp.joint_reactions(model, q, v, tau).joints
@@ -212,8 +212,8 @@ def test_a_free_flyer_keeps_energy_and_momentum():
         return (ahead - behind) / (2 * h)
 
     def thrust(tree):
-        rate = pp.centroidal_momentum_matrix_dot(tree, q, v) @ v
-        return np.abs(rate + pp.centroidal_momentum_matrix(tree, q) @ vdot).max()
+        rate = pp.centroidal.momentum_matrix_dot(tree, q, v) @ v
+        return np.abs(rate + pp.centroidal.momentum_matrix(tree, q) @ vdot).max()
 
     assert abs(power()) < 1e-6
     assert thrust(model) < 1e-11
@@ -269,8 +269,8 @@ def test_rotors_on_carriers_that_never_turn_are_armature():
     assert_allclose(pp.mass_matrix(model, [0, 0]), np.diag([11.0, 10.0]))
     for function, args in (
         (pp.momentum, ([0, 0], [0, 0])),
-        (pp.centroidal_momentum_matrix, ([0, 0],)),
-        (pp.centroidal_momentum_matrix_dot, ([0, 0], [0, 0])),
+        (pp.centroidal.momentum_matrix, ([0, 0],)),
+        (pp.centroidal.momentum_matrix_dot, ([0, 0], [0, 0])),
         (pp.joint_reactions, ([0, 0], [0, 0], [0, 0])),
     ):
         with pytest.raises(InputError, match=f"{function.__name__} needs .* of rotor 'screw'"):

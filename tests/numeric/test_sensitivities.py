@@ -61,7 +61,7 @@ def test_christoffel_symbols_and_the_coriolis_matrix(model, seed):
     bias = pp.bias_forces(model, q, v) - pp.gravity_forces(model, q)
     close(np.einsum("ijk,j,k->i", C, v, v), bias)
     close(pp.sensitivities.christoffel_symbols(model, q, v), C @ v)
-    matrix = pp.coriolis_matrix(model, q, v)
+    matrix = pp.sensitivities.coriolis_matrix(model, q, v)
     close(matrix @ v, bias)
     rate = pp.sensitivities.mass_matrix_sensitivity(model, q) @ v
     close(matrix + matrix.T, rate)

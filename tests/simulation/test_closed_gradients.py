@@ -169,7 +169,7 @@ def test_steps_of_random_systems(seed):
 def test_all_changes_of_the_state(name):
     """The projection of states off the constraints, too: directly through the computed step."""
     from phipsi.motion.motion import Motion
-    from phipsi.motion.rollout import constrained_step
+    from phipsi.motion.rollout import projected_step
     from phipsi.motion.step_derivatives import linear_step
     from phipsi.motion.tableaux import METHODS
 
@@ -179,11 +179,11 @@ def test_all_changes_of_the_state(name):
     d = rng.standard_normal((3, tree.nv))
     for integrator in INTEGRATORS:
         motion, method = Motion(system), METHODS[integrator]
-        q1, v1 = constrained_step(motion, method, q[None], v[None], tau[None], 0.05)
+        q1, v1 = projected_step(motion, method, q[None], v[None], tau[None], 0.05)
 
         def moved(s, motion=motion, method=method, q1=q1, v1=v1):
             at = tree.integrate(q, along(s, d[0])), v + along(s, d[1]), tau + along(s, d[2])
-            Q, V = constrained_step(motion, method, *at, 0.05)
+            Q, V = projected_step(motion, method, *at, 0.05)
             return np.concatenate([tree.difference(q1[0], Q), V - v1], axis=1)
 
         step = linear_step(motion, q[None], v[None], tau[None], 0.05, integrator)[0]

@@ -92,13 +92,13 @@ def in_numpy(monkeypatch, *arguments, **options):
 @pytest.fixture
 def numpy_steps(monkeypatch):
     """How many motions took each of the steps in NumPy."""
-    found, step = [], rollout.constrained_step
+    found, step = [], rollout.projected_step
 
     def counted(motion, method, q, *more):
         found.append(len(q))
         return step(motion, method, q, *more)
 
-    monkeypatch.setattr(rollout, "constrained_step", counted)
+    monkeypatch.setattr(rollout, "projected_step", counted)
     return found
 
 

@@ -165,7 +165,7 @@ def test_a_frame_of_a_five_bar_gets_the_acceleration_it_should(actuated):
     vdot = dense_acceleration(FIVE_BAR, Q5, v, control(0.0, Q5, v))
     J = pp.jacobian(FIVE_BAR, Q5, ["link3"])[3:5]
     moving = J @ v
-    found = J @ vdot + pp.jacobian_dot_v(FIVE_BAR, Q5, v, ["link3"]).ravel()[3:5]
+    found = J @ vdot + pp.jacobian_dot(FIVE_BAR, Q5, v, ["link3"], times_v=True).ravel()[3:5]
     assert_allclose(found, 30 * (goal - place)[:2] - 7 * moving, rtol=1e-8)
     inertia, mu, p = control.dynamics(Q5, v)
     M, G = pp.mass_matrix(FIVE_BAR.model, Q5), FIVE_BAR.jacobian(Q5)
@@ -173,7 +173,7 @@ def test_a_frame_of_a_five_bar_gets_the_acceleration_it_should(actuated):
     Y = Z @ np.linalg.solve(Z.T @ M @ Z, Z.T)
     assert_allclose(inertia, np.linalg.inv(J @ Y @ J.T), rtol=1e-8)
     alone = J @ dense_acceleration(FIVE_BAR, Q5, v, np.zeros(4))
-    alone += pp.jacobian_dot_v(FIVE_BAR, Q5, v, ["link3"]).ravel()[3:5]
+    alone += pp.jacobian_dot(FIVE_BAR, Q5, v, ["link3"], times_v=True).ravel()[3:5]
     assert_allclose(inertia @ alone + mu + p, 0, atol=1e-8)
     assert_allclose(J @ Y @ control.null_projector(Q5), 0, atol=1e-9)
 

@@ -295,7 +295,9 @@ def operational(model, frame, seed, **options):
 
 def frame_acceleration(model, frame, q, v, tau):
     vdot = pp.forward_dynamics(model, q, v, tau)
-    return pp.jacobian(model, q, [frame]) @ vdot + pp.jacobian_dot_v(model, q, v, [frame])
+    return pp.jacobian(model, q, [frame]) @ vdot + pp.jacobian_dot(
+        model, q, v, [frame], times_v=True
+    )
 
 
 TREES = [
@@ -422,7 +424,7 @@ def test_offsets_and_batches():
         np.testing.assert_allclose(tau[index], control(0.0, q[index], v[index]), rtol=1e-9)
         J = pp.jacobian(ARM, q[index], [point])
         vdot = pp.forward_dynamics(ARM, q[index], v[index], tau[index])
-        a = (J @ vdot + pp.jacobian_dot_v(ARM, q[index], v[index], [point]))[3:]
+        a = (J @ vdot + pp.jacobian_dot(ARM, q[index], v[index], [point], times_v=True))[3:]
         e, e_rate = control.errors(0.0, q[index], v[index])
         np.testing.assert_allclose(a, 9 * e + 6 * e_rate, atol=1e-8)
     for law in (

@@ -6,6 +6,7 @@ import known_systems
 import numpy as np
 import pytest
 import random_models
+from numpy.testing import assert_allclose
 
 import phipsi as pp
 from phipsi.model.joint import AdditiveJoint
@@ -13,6 +14,7 @@ from phipsi.model.scalars import from_columns, rotation_about
 from phipsi.motion import closure_terms, unrolled_programs
 from phipsi.motion.unrolled_elimination import Elimination
 from phipsi.motion.unrolled_programs import NotUnrolled, Term, Terms, needed
+from phipsi.operators import pose
 from phipsi.spatial.exponential_coefficients import sinc
 
 OPERATIONS = {
@@ -170,6 +172,14 @@ def test_what_leaves_the_plane_is_not_there():
     assert len(needed(found.entries)) < 250
     names = [x.name for x in everything(np.array(found.entries, dtype=object))]
     assert names.count("sin") == names.count("cos") == 3
+
+
+def test_where_a_body_is_costs_no_rotation_back():
+    # the block of a pose holds l~ R, of which l would be three products an entry
+    program = pp.compile(pose, pp.examples.planar_arm(2), backend="reference").source
+    (poses,) = Terms().results(program)
+    assert {x.name for x in everything(poses[1, :3, 3])} == {"input", "sin", "cos"}
+    assert_allclose(values(poses, q=[0.3, 0.4])[1, :2, 3], (np.cos(0.3), np.sin(0.3)))
 
 
 def test_given_inertias_are_inputs():

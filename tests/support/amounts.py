@@ -23,3 +23,4 @@ NATIVE_EXPRESSIONS = amount("PHIPSI_FUZZ_NATIVE", 50)  # machine code against th
 FILE_MUTANTS = amount("PHIPSI_FUZZ_FILES", 600)  # of every robot file
 MEMORY_CYCLES = amount("PHIPSI_CYCLES", 250)  # programs that come and go
 EXPORTED_EXPRESSIONS = amount("PHIPSI_FUZZ_EXPORTED", 8)  # exported code against machine code
+GEARED_TREES = 1000 if ALL else 4  # with rotors on any axis, against rotors that are bodies

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from phipsi.contact.cone_problem import ConeLayout, ConeProblem, Groups, project
+from phipsi.contact.cone_problem import ConeLayout, ConeProblem, Groups, nearest_on_cones
 
 MIXED = ConeLayout(("rolling", "point", "torsion", "normal"), stops=1, limits=2)
 
@@ -172,7 +172,7 @@ def without_sliding_term(problem: ConeProblem) -> np.ndarray:
         u = (flat.W @ p[..., None])[..., 0] + flat.b
         u[:, layout.normals] += flat.s
         x = p - step * u
-        n, g = project(groups, mu, x[:, layout.normals], groups.of(x))
+        n, g = nearest_on_cones(groups, mu, x[:, layout.normals], groups.of(x))
         p = p.copy()
         p[:, layout.normals] = n
         groups.put(g, p)

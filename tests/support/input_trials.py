@@ -22,7 +22,7 @@ from phipsi.algorithms.constrained.stages import Stages
 
 BAD = (np.nan, np.inf, -np.inf)
 # Public modules whose functions are tried like those at the top.
-SPACES = (pp.sensitivities, pp.diagonal_dynamics, pp.identification)
+SPACES = (pp.centroidal, pp.sensitivities, pp.diagonal_dynamics, pp.identification)
 SKIPPED = {"identify", "simulate", "inverse_kinematics"}  # have rows of their own below
 
 
@@ -115,7 +115,7 @@ def functions_of_models(model: pp.Model, label: str, batch: tuple[int, ...] = ()
             arrays.pop("v")
         if "f0" in arrays and "f_ext" in arrays:  # one or the other
             del arrays["f_ext"]
-        elif "f0" not in arrays and name not in ("tip_force_correction",) and "f_ext" in parameters:
+        elif "f0" not in arrays and "f_ext" in parameters:
             others.pop("points", None)
         out.append(Case(f"{label} {name}", _bound(f, model, others), arrays))
     return out

@@ -92,7 +92,7 @@ class Plain:
         self.J = pp.jacobian(model, q, points)[:, arms]
         self.MM = pp.mass_matrix(model, q)[np.ix_(arms, arms)]
         self.c = pp.bias_forces(model, q, v)[arms]
-        drift = pp.jacobian_dot_v(model, q, v, points).reshape(-1)
+        drift = pp.jacobian_dot(model, q, v, points, times_v=True).reshape(-1)
         self.Jdot_v = drift
         pose = dict(zip(model.body_names, pp.poses(model, q), strict=True))
         thing = grasp.object[0]

@@ -347,6 +347,12 @@ def test_names_of_other_libraries_exist_here():
     assert not [name for name in listed if not other_names.name_here(name)]
     with pytest.raises(AttributeError, match=r"pp\.simulate and pp\.rollout are here .* mj_step$"):
         phipsi.mj_step  # noqa: B018
+    # imports say so too; of other names they say what Python says
+    with pytest.raises(ImportError, match=r"'rnea' from 'phipsi': pp\.inverse_dynamics is here"):
+        from phipsi import rnea  # noqa: F401
+    with pytest.raises(ImportError, match=r"'nothing' from 'phipsi' \("):
+        from phipsi import nothing  # noqa: F401
+    assert not hasattr(phipsi, "rnea")
     with pytest.raises(AttributeError, match="there is no data object"):
         phipsi.MjData  # noqa: B018
     with pytest.raises(AttributeError, match="no attribute 'nonsense'$"):

@@ -68,7 +68,6 @@ READERS = {
     "prove": lambda text, **how: pp.prove(
         f"{text} = {text}", **(how or {"own": [C]})
     ).identity.sides[0],
-    "equal": lambda text, **how: pp.equal(text, text, **how).identity.sides[0],
     "derive": lambda text, **how: pp.derive(text, text, **how).lhs,
     "through": lambda text, **how: pp.derive(text, text, through=[text], **how).lhs,
     "explain": lambda text, **how: pp.explain(text, **how).expressions[0],

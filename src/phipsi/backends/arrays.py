@@ -25,7 +25,7 @@ from phipsi.model.model import Model
 from phipsi.model.points import PointSet
 from phipsi.spatial.exponential_coefficients import ARRAYS, SERIES_BELOW, polynomial
 from phipsi.sweeps.entries import Rows, cross_matrix, identity, is_zero, matmul, matvec, neg, plus
-from phipsi.sweeps.ir import Domain, Field
+from phipsi.sweeps.ir import Domain, Field, Kind
 
 Array = np.ndarray
 
@@ -38,6 +38,17 @@ def flipped(block: Array) -> Array:
 def is_nothing(block: Array) -> bool:
     """True for the 1 × 1 zero that stands for a block of zeros on a path."""
     return block.shape == (1, 1) and not block.any()
+
+
+@final
+class _RigidBlock(np.ndarray[Any, Any]):
+    """[[R, l~ R], [0, R]] of symbols, with the arm l (..., 3, 1) that it was made of.
+
+    In numbers the arm is l~ R R*. Of symbols that would be three products more in every entry,
+    which no simplification is sure to undo. Parts and sums of such a block have no arm.
+    """
+
+    arm: Array | None = None
 
 
 @final
@@ -147,7 +158,7 @@ class ArrayArithmetic:
         out[..., :3, :3] = out[..., 3:, 3:] = axes
         if not all(is_zero(c) for c in arm):
             out[..., :3, 3:] = self.dense(cross_matrix(arm)) @ axes
-        return out
+        return out if self.dtype != object else _with_arm(out, self.dense([[c] for c in arm]))
 
     def step_block(self, turn: Rows, arm: Sequence[Any], modal: Rows, n: int) -> Array:
         """[[R, l~ R, 0], [0, R, 0], [Q* diag(R, R), 0]]."""
@@ -168,6 +179,10 @@ class ArrayArithmetic:
         low = [[neg(c) for c in skew[i]] + [m if i == j else 0 for j in range(3)] for i in range(3)]
         return self.dense(top + low)
 
+    def turning_block(self, rows: Sequence[Sequence[Any]]) -> Array:
+        """[A, 0] with three columns of zeros."""
+        return self.dense([[*row, 0, 0, 0] for row in rows], 6)
+
     def gyration_block(self, entries: Sequence[Any]) -> Array:
         """[[A, 0], [−p~, 0]] from A, row by row, and p."""
         low = [[neg(c) for c in row] for row in cross_matrix(entries[9:])]
@@ -183,13 +198,23 @@ class ArrayArithmetic:
 
     def eye(self, x: Field) -> Array:
         """The identity."""
-        return self.const(np.eye(self.width(x.type.rows, self.k)))
+        out = self.const(np.eye(self.width(x.type.rows, self.k)))
+        is_arm = self.dtype == object and x.type.kind is Kind.RIGID
+        return _with_arm(out, self.const(np.zeros((3, 1)))) if is_arm else out
 
     transpose = staticmethod(flipped)
 
     def times(self, left: Array, right: Array) -> Array:
         """A product."""
-        return right if self.on_path and is_nothing(right) else self._product(left, right)
+        if self.on_path and is_nothing(right):
+            return right
+        out = self._product(left, right)
+        if self.dtype != object:
+            return out
+        l, r = getattr(left, "arm", None), getattr(right, "arm", None)
+        if l is None or r is None:
+            return out
+        return _with_arm(out, l + self._product(left[..., :3, :3], r))
 
     times_symmetric = times
 
@@ -316,7 +341,7 @@ class ArrayArithmetic:
         out = np.zeros((6, 6), dtype=self.dtype)
         out[:3, :3] = out[3:, 3:] = turn
         out[:3, 3:] = spatial.skew(origin) @ turn
-        return out
+        return out if self.dtype != object else _with_arm(out, origin[:, None])
 
     def turn(self) -> Rows:
         """The rotation to the axes of the inertial parameters: they are those of the body."""
@@ -503,8 +528,17 @@ def _entries(block: Array) -> Rows:
 def _rigid_parts(block: Array) -> tuple[Rows, list[Any]]:
     """R and l of [[R, l~ R], [0, R]]."""
     turn = block[..., :3, :3]
+    if (arm := getattr(block, "arm", None)) is not None:
+        return _entries(np.asarray(turn)), [arm[..., i, :] for i in range(3)]
     lever = block[..., :3, 3:] @ flipped(turn)
     return _entries(turn), [lever[..., 2, 1:2], lever[..., 0, 2:3], lever[..., 1, 0:1]]
+
+
+def _with_arm(block: Array, arm: Array) -> _RigidBlock:
+    """[[R, l~ R], [0, R]] that keeps l (..., 3, 1)."""
+    out = np.asarray(block).view(_RigidBlock)
+    out.arm = np.asarray(arm)
+    return out
 
 
 def pivots(a: Array) -> Array:

@@ -134,40 +134,51 @@ def error_of(
             f"the block of  {failure.what}  at body {name!r} is singular:\n{value}\n"
             f"so its inverse does not exist there.{where}"
         )
-    if failure.code == NOT_FINITE and failure.body >= 0:
-        joint = model.joint_names[failure.body]
-        return SingularMatrixError(
-            f"the quaternion of joint {joint!r} in q is zero, or so short or long (below 1e-77, "
-            "above 1e77) that its square is not a number: it is not a rotation. A configuration "
-            f"in which all rotations are the identity is model.neutral().{where}"
-        )
     if failure.code == NOT_FINITE:
-        rods = [c for c in closures.closures if c.linear == "distance"] if closures else []
-        listed = ", ".join(f"{c.name!r}" for c in rods[:6]) + (", …" if len(rods) > 6 else "")
-        apart = f"the two points of a Distance coincide ({listed}), " if rods else ""
-        return SingularMatrixError(
-            f"the result is not a finite number, although the inputs are: {apart}numbers are too "
-            "large, log det is taken of an operator that is not positive, or a formula of your own "
-            f"has no finite value or slope there (the root or norm of 0, a division by 0).{where}"
-        )
+        return SingularMatrixError(_not_finite_text(failure, model, closures) + where)
     if failure.code == CONTRADICTION:
-        known = value.size and np.isfinite(value).all()
-        gap = f" (they differ by {float(np.max(np.abs(value))):.3g})" if known else ""
-        closure = closures.closures[int(closures.row_closure[failure.body])] if closures else None
-        loop = f" of {named(model, closure)}" if closure else ""
-        return SingularMatrixError(
-            f"constraint row {failure.what!r}{loop} depends on the rows before it, but asks for "
-            f"something else than they give{gap}: no motion satisfies all constraints.\n"
-            "Either the loops are not closed here, the rates do not obey the constraints, "
-            "prescribed rates contradict each other, or this is a singular configuration. Bring "
-            f"the state onto the constraints first:\n    q, v = system.project(q, v){where}"
-        )
+        return SingularMatrixError(_contradiction_text(failure, value, model, closures) + where)
     known = np.isfinite(value).all()
     rank = f"rank {np.linalg.matrix_rank(value)} of {value.shape[-1]}" if known else "no full rank"
     return SingularMatrixError(
         f"({failure.what})⁻¹ does not exist: the matrix has {rank}. The points cannot all move "
         f"independently (J lacks row rank). Drop points or directions that depend on each other, "
         f"or use the compliance J ℳ⁻¹ J* itself, which always exists.{where}"
+    )
+
+
+def _not_finite_text(failure: Failure, model: Model, closures: ClosureSet | None) -> str:
+    """What numbers that are not finite may come from."""
+    if failure.body >= 0:
+        return (
+            f"the quaternion of joint {model.joint_names[failure.body]!r} in q is zero, or so "
+            "short or long (below 1e-77, above 1e77) that its square is not a number: it is not a "
+            "rotation. A configuration in which all rotations are the identity is model.neutral()."
+        )
+    rods = [c for c in closures.closures if c.linear == "distance"] if closures else []
+    listed = ", ".join(f"{c.name!r}" for c in rods[:6]) + (", …" if len(rods) > 6 else "")
+    apart = f"the two points of a Distance coincide ({listed}), " if rods else ""
+    return (
+        f"the result is not a finite number, although the inputs are: {apart}numbers are too "
+        "large, log det is taken of an operator that is not positive, or a formula of your own "
+        "has no finite value or slope there (the root or norm of 0, a division by 0)."
+    )
+
+
+def _contradiction_text(
+    failure: Failure, value: np.ndarray, model: Model, closures: ClosureSet | None
+) -> str:
+    """Which row of the constraints contradicts the others."""
+    known = value.size and np.isfinite(value).all()
+    gap = f" (they differ by {float(np.max(np.abs(value))):.3g})" if known else ""
+    closure = closures.closures[int(closures.row_closure[failure.body])] if closures else None
+    loop = f" of {named(model, closure)}" if closure else ""
+    return (
+        f"constraint row {failure.what!r}{loop} depends on the rows before it, but asks for "
+        f"something else than they give{gap}: no motion satisfies all constraints.\n"
+        "Either the loops are not closed here, the rates do not obey the constraints, "
+        "prescribed rates contradict each other, or this is a singular configuration. Bring "
+        "the state onto the constraints first:\n    q, v = system.project(q, v)"
     )
 
 

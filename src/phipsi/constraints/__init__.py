@@ -18,6 +18,7 @@ numbers in `b`, give `axis_b`, or give `b` a `Pose` with the rotation.
 also with time; `Motor` drives a joint.
 """
 
+from phipsi.constraints.belts import Belt
 from phipsi.constraints.cams import Cam
 from phipsi.constraints.closing_joints import (
     Cylindrical,
@@ -32,15 +33,8 @@ from phipsi.constraints.closing_joints import (
     z_along,
 )
 from phipsi.constraints.constraint import Constraint, End
-from phipsi.constraints.couplings import (
-    Belt,
-    Coupling,
-    Differential,
-    Gear,
-    Planetary,
-    RackPinion,
-    Screw,
-)
+from phipsi.constraints.couplings import Coupling
+from phipsi.constraints.gears import Differential, Gear, Planetary, RackPinion, Screw
 from phipsi.constraints.general_rows import Rows
 from phipsi.constraints.graph_joints import GraphJoint
 from phipsi.constraints.motors import Motor

@@ -38,8 +38,8 @@ class Constraint(ABC):
         """For rows on coordinates: coefficients (nq,) and offset of each residual c* q − offset."""
         return ()
 
-    def tooth_forces(self, model: Model) -> tuple[Any, ...]:
-        """The `ToothForce`s behind its rows, where it is a gear whose geometry is known."""
+    def shaft_forces(self, model: Model) -> tuple[Any, ...]:
+        """The `ShaftForces` behind its rows, where it is a gear or belt of known geometry."""
         return ()
 
     def sides(self) -> tuple[End, ...]:

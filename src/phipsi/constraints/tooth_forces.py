@@ -1,11 +1,9 @@
 """Forces of teeth: what wheels in mesh do to their shafts, besides the efforts they transmit.
 
-The row of a gear is the relation of two coordinates, and its multiplier λ loads both joints with
-pure efforts. The teeth touch at the pitch point P, on the line of action: a force with a part along
-the pitch circles, which makes these efforts, and a part tan α as large that pushes the wheels apart
-(α the pressure angle). Motions do not depend on the difference; reactions of the shafts do.
-
-Reasons: docs/decisions/0057.
+Teeth touch at the pitch point P, on the line of action: a force with a part along the pitch
+circles, which makes the efforts of the row, and a part tan α as large that pushes the wheels apart
+(α the pressure angle), in the plane of their axes across the line along which their pitch cones or
+cylinders touch.
 """
 
 from __future__ import annotations
@@ -16,21 +14,21 @@ from typing import Any, final
 import numpy as np
 
 from phipsi.constraints.constraint import Array, number_of
+from phipsi.constraints.pitch_cones import pitch_cones
+from phipsi.constraints.transmitted_forces import ShaftForces, axis_of, frame_of, row_of
 from phipsi.errors import ModelError
 from phipsi.model.model import Model
-from phipsi.model.tree import WORLD
 
 _APART = 1e-6  # of the distance of the shafts, by which pitch circles may miss each other
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class ToothForce:
+class ToothForce(ShaftForces):
     """The force between two bodies on one carrier, in the carrier's axes.
 
     With the multiplier λ of row `row` of the constraint, λ `along` + |λ| `apart` (N) acts on the
-    first of `bodies` at `place`, and its negative on the second. In the row they have the efforts
-    −λ `shares` (2, 6), at their origins in their own axes.
+    first of `bodies` at `place`, and its negative on the second.
     """
 
     row: int
@@ -40,31 +38,14 @@ class ToothForce:
     along: Array
     apart: Array
     shares: Array
+    rows: int = 1
 
-    def missing(self, f: Array, poses: Array) -> list[Array]:
-        """What is to be added to the forces through both joints: (n, 6) each, in body axes.
-
-        `f` (n,), the multiplier; `poses` (n, bodies, 4, 4).
-        """
-        R, at = _frame(poses, self.carrier)
-        force = np.einsum(
-            "nij,nj->ni", R, f[:, None] * self.along + np.abs(f)[:, None] * self.apart
-        )
+    def pushes(self, f: Array, poses: Array) -> tuple[tuple[int, int], Array, Array]:
+        """On the first body, and its negative on the second."""
+        R, at = frame_of(poses, self.carrier)
+        force = np.einsum("nij,nj->ni", R, f * self.along + np.abs(f) * self.apart)
         place = at + R @ self.place
-        out: list[Array] = []
-        for sign, body, share in zip((1, -1), self.bodies, self.shares, strict=True):
-            turn, origin = _frame(poses, body)
-            push = sign * force
-            both = np.cross(place - origin, push), push
-            own = np.concatenate([np.einsum("nji,nj->ni", turn, x) for x in both], axis=-1)
-            out.append(-(own + f[:, None] * share))
-        return out
-
-
-def _frame(poses: Array, body: int) -> tuple[Array, Array]:
-    if body == WORLD:
-        return np.broadcast_to(np.eye(3), (len(poses), 3, 3)), np.zeros((len(poses), 3))
-    return poses[:, body, :3, :3], poses[:, body, :3, 3]
+        return self.bodies, np.stack([place, place], axis=1), np.stack([force, -force], axis=1)
 
 
 def checked_angle(value: Any, who: str) -> float:
@@ -89,7 +70,7 @@ def of_wheels(
     internal: bool,
 ) -> ToothForce:
     """Of two wheels on parallel shafts; P is in the plane of the first one's origin."""
-    (a, one), (b, other) = (_axis(model, k) for k in bodies)
+    (a, one), (b, other) = (axis_of(model, k) for k in bodies)
     across = other - one - a * float(a @ (other - one))
     distance, (r, s) = float(np.linalg.norm(across)), radii
     wanted = abs(r - s) if internal else r + s
@@ -112,7 +93,38 @@ def of_wheels(
         place=one + r * e,
         along=shares[0] * out,
         apart=abs(shares[0]) * apart,
-        shares=np.array([c * _row(model, k) for c, k in zip(shares, bodies, strict=True)]),
+        shares=_shares(model, bodies, shares),
+    )
+
+
+def of_cones(
+    model: Model,
+    bodies: tuple[int, int],
+    shares: tuple[float, float],
+    teeth: tuple[float, float],
+    module: float,
+    angle: float,
+    who: str,
+) -> ToothForce:
+    """Of two bevel wheels; P is where the pitch cones touch at the mean radii ½ module · teeth.
+
+    On each wheel the part that pushes apart has cos δ of it towards the axis, and sin δ along it
+    away from the apex: the thrust.
+    """
+    cones = pitch_cones(model, bodies, teeth, who)
+    (u, _), (delta, _) = cones.out, cones.angles
+    r = 0.5 * module * teeth[0]
+    across = (cones.line - np.cos(delta) * u) / np.sin(delta)
+    a, _ = axis_of(model, bodies[0])
+    away = np.sin(delta) * u - np.cos(delta) * across
+    return ToothForce(
+        row=0,
+        bodies=bodies,
+        carrier=model.parent[bodies[0]],
+        place=cones.apex + r / np.sin(delta) * cones.line,
+        along=-shares[0] * np.cross(a, across) / r,
+        apart=abs(shares[0]) * np.tan(angle) / r * away,
+        shares=_shares(model, bodies, shares),
     )
 
 
@@ -120,7 +132,7 @@ def of_rack(
     model: Model, pinion: int, rack: int, radius: float, angle: float, who: str
 ) -> ToothForce:
     """Of a pinion and a rack on one body; `shares` as in q_rack − radius · q_pinion."""
-    (a, at), (d, _) = _axis(model, pinion), _axis(model, rack)
+    (a, at), (d, _) = axis_of(model, pinion), axis_of(model, rack)
     if model.parent[pinion] != model.parent[rack]:
         raise ModelError(
             f"{who}: joints {model.joint_names[pinion]!r} and {model.joint_names[rack]!r} are on "
@@ -139,18 +151,9 @@ def of_rack(
         place=at + abs(radius) * n,
         along=-d,
         apart=n * np.tan(angle),
-        shares=np.array([_row(model, rack), -radius * _row(model, pinion)]),
+        shares=_shares(model, (rack, pinion), (1.0, -radius)),
     )
 
 
-def _axis(model: Model, body: int) -> tuple[Array, Array]:
-    """Axis and origin of a joint in the frame of its parent."""
-    X = model.placements[body]
-    return X.rotation @ np.array(model.joints[body].params[:3]), np.asarray(X.translation)
-
-
-def _row(model: Model, body: int) -> Array:
-    """The rate of a joint as a row on the motion of its body."""
-    u = np.array(model.joints[body].params[:3])
-    turns = model.joints[body].kind != "prismatic"
-    return np.concatenate([u, np.zeros(3)] if turns else [np.zeros(3), u])
+def _shares(model: Model, bodies: tuple[int, int], shares: tuple[float, float]) -> Array:
+    return np.array([[c * row_of(model, k) for c, k in zip(shares, bodies, strict=True)]])

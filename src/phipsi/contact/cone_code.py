@@ -10,7 +10,7 @@ from phipsi.backends.native.text import llvm_text as ir
 from phipsi.backends.native.text.lane_arithmetic import I64, Emitter, Lane, i64, write_loop
 from phipsi.contact.cone_problem import ACCEPTED, NOT_FINITE, SOLVED, UNSOLVED
 from phipsi.contact.interior_code import InteriorCode
-from phipsi.contact.interior_point import ATTEMPTS, CONVEX
+from phipsi.contact.interior_point import ATTEMPTS, CONVEX, FREE
 from phipsi.contact.lane_cones import (
     KINDS,
     PER_CONTACT,
@@ -20,7 +20,7 @@ from phipsi.contact.lane_cones import (
     cone_routine,
 )
 from phipsi.contact.lane_elimination import word_table
-from phipsi.contact.newton import ITERATIONS, POLISHING
+from phipsi.contact.newton import FREED, ITERATIONS, POLISHING
 from phipsi.contact.newton_code import NewtonCode
 
 
@@ -116,9 +116,11 @@ class _Attempts(ConeLanes):
                 b.store(judged(which), known)
                 self.store(self.load(self.found), error)
                 write_loop(b, self.n, lambda i: self.store(self.load(self.y, i), self.kept_y, i))
-            most = b.select(is_cold, i64(ITERATIONS), i64(POLISHING))
+            is_free = b.icmp_signed(">=", turn, i64(FREE))
+            warm = b.select(is_free, i64(FREED), i64(POLISHING))
+            most = b.select(is_cold, i64(ITERATIONS), warm)
             kept = Lane(e, b.select(is_cold, zero.value, e.constant(1.0).value))
-            finite = self.newton.iterate(which, most, self.load(finer, turn), kept)
+            finite = self.newton.iterate(which, most, self.load(finer, turn), kept, is_free)
             with b.if_then(is_first):
                 b.store(finite, began)
             good = judged(which)

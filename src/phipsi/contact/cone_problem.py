@@ -304,7 +304,7 @@ class Scaled:
         np.add.at(w_n.T, g.heads, np.where(g.has_head, self.c * slide, 0.0).T)
         D_g = np.where(g.has_head, self.D[:, g.heads] if layout.n_heads else 1.0, self.D_groups)
         y_n, y_g = y[:, layout.normals], g.of(y)
-        to_n, to_g = project(g, self.c, y_n - self.D * w_n, y_g - D_g[..., None] * z_g)
+        to_n, to_g = nearest_on_cones(g, self.c, y_n - self.D * w_n, y_g - D_g[..., None] * z_g)
         parts = np.zeros((len(y), layout.n_heads + layout.limits))
         parts[:, : layout.n_heads] = ((y_n - to_n) / self.D) ** 2
         off = np.sum(((y_g - to_g) / D_g[..., None]) ** 2, axis=-1)
@@ -319,7 +319,7 @@ class Scaled:
         g, normals = self.groups, self.layout.normals
         z_n = self.velocities(y)[:, normals]
         closed = y[:, normals] - self.D * (z_n + self.s) > 0
-        y_n, y_g = project(g, self.c, np.where(closed, y[:, normals], 0.0), g.of(y))
+        y_n, y_g = nearest_on_cones(g, self.c, np.where(closed, y[:, normals], 0.0), g.of(y))
         if len(normals):
             y_n = np.where(closed, y_n, 0.0)
             y_g = y_g * (closed[:, g.heads] | ~g.has_head)[..., None]
@@ -351,7 +351,7 @@ def contact_rows(layout: ConeLayout) -> list[slice]:
     return found + [slice(i, i + 1) for i in range(first, layout.n_rows)]
 
 
-def project(g: Groups, c: Array, x_n: Array, x_g: Array) -> tuple[Array, Array]:
+def nearest_on_cones(g: Groups, c: Array, x_n: Array, x_g: Array) -> tuple[Array, Array]:
     """The nearest point with |y_g| ≤ c_g y_n for all groups of each head; or |y_g| ≤ c_g.
 
     The distance is least where y_n is the largest of max(0, (x_n + Σ c |x_g|) / (1 + Σ c²)) over

@@ -82,7 +82,8 @@ def solve(
         if attempt.is_convex:
             y = scaled.inside(y)
             rounds.advance(scaled.sliding(y))
-        y, found, used = newton(scaled, y, tolerance, attempt.eps, polishing=attempt.polishes)
+        how = {"polishing": attempt.polishes, "free": attempt.is_free}
+        y, found, used = newton(scaled, y, tolerance, attempt.eps, **how)
         count[todo] += used
         better = ~(found >= left[todo])
         p[todo[better]], left[todo[better]] = (y * scaled.sigma)[better], found[better]

@@ -32,6 +32,8 @@ STARTS = (1.0, 1e5, 30.0, 3.0, 1000.0, 0.1)
 ones."""
 CONVEX_ROUNDS = 8
 """Convex problems that are solved one after the other."""
+FREE_STEPS = (1e-8, 1e-9, 1e-10, 1e-7, 1e-8, 1e-9, 1e-6, 1e-7)
+"""ε of attempts with full steps, each from the best point so far."""
 
 
 class Attempt(NamedTuple):
@@ -39,13 +41,14 @@ class Attempt(NamedTuple):
 
     `size` of the first point of the interior point, 0 for Newton's method alone; it polishes what
     the interior point finds, or with `again` the best point so far. `is_convex`, of a convex
-    problem.
+    problem. `is_free`, with full steps of Newton's method only, from the best point.
     """
 
     size: float = 0.0
     eps: float = POLISHED
     is_convex: bool = False
     again: bool = False
+    is_free: bool = False
 
     @property
     def polishes(self) -> bool:
@@ -63,9 +66,12 @@ ATTEMPTS = (
     *[Attempt(STARTS[0], is_convex=True)] * CONVEX_ROUNDS,
     *map(Attempt, STARTS[2:]),
     Attempt(eps=1e-10, again=True),
+    *(Attempt(eps=x, again=True, is_free=True) for x in FREE_STEPS),
 )
 CONVEX = range(6, 6 + CONVEX_ROUNDS)
 """The numbers of the convex attempts."""
+FREE = next(i for i, x in enumerate(ATTEMPTS) if x.is_free)
+"""The number of the first attempt with full steps; those after it have them too."""
 BOUNDARY = 0.99
 """Part of the way to the boundary that a step may take."""
 CENTRED, CARRIED, SHORTEST = 1e-21, 1e-9, 1e-9

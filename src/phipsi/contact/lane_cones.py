@@ -314,7 +314,7 @@ class ConeLanes(Numbers):
         ]
 
     def nearest(self, kind: Kind, slopes: list[Lane], x_n: Any, x: list[Lane]) -> list[Lane]:
-        """The nearest point of the cone; see `project`."""
+        """The nearest point of the cone; see `nearest_on_cones`."""
         e = self.e
         sizes = [self.length([x[t] for t in group]) for group in kind.groups]
         out = list(x)

@@ -9,6 +9,11 @@ monotone search stalls there.
 Wedged bodies, whose contacts all but slide, need more care: there a step of |F| = ε moves impulses
 by as much as they are. **Polishing** begins near a solution, with c = p and a larger ε.
 
+**Least impulses.** Rounding of W p + b leaves a self-stress of its size / ε in a solution, 1e-7 of
+the impulses. A round multiplies impulses by M = ε J⁻¹ ∂F/∂z, whose powers tend to the projection
+onto the self-stresses of the modes, with the error (ε/λ)ᵏ for an eigenvalue λ of W. p − Mᵏ p is the
+limit of equal compliances to rounding: M p is small, and so is the rounding of it.
+
 **Source:** theory/contact 5.
 """
 
@@ -23,12 +28,21 @@ PROXIMAL = 1e-9
 ITERATIONS, ROUNDS, HALVINGS, MEMORY = 24, 8, 6, 4
 POLISHING, POLISHED = 12, 1e-7
 """Iterations from a point that is nearly a solution, and their ε."""
+FREED, FALLING = 40, 0.2
+"""Iterations with full steps only, and their ε from one round to the next. Where sliding contacts
+are wedged, the right step bends |F| to many times what it was, and the one after it bends it back;
+where gaps are not quite those of a plane, a round moves a self-stress by no more than u / ε."""
 RESTING = 0.1
 """Residual beside the tolerance at which the start is the solution."""
 PATIENCE = 8
 """Iterations after which all that counts as solved is accepted."""
 INNER = 4 * float(np.finfo(float).eps)
 """Where F is rounding, beside the largest |W| |y| + |b|."""
+NOISE = 64 * float(np.finfo(float).eps)
+"""The same where F no longer falls: self-stresses move with its rounding, and sliding is curved."""
+POWERS, STEADY, WORSE = 8, 1e-12, 1.001
+"""Least impulses: most powers of M; how much Mᵏ p changes from one to the next at the end, beside
+the largest impulse; how much larger the residual may be without self-stresses."""
 
 
 def newton(
@@ -38,21 +52,23 @@ def newton(
     eps: float = PROXIMAL,
     *,
     polishing: bool = False,
+    free: bool = False,
 ) -> tuple[Array, Array, Array]:
     """Scaled impulses y (B, n), their residuals (B,), the factorisations (B,).
 
     The start of a round is the result of the one before. Each problem is iterated independently.
+    `polishing` begins with c = y; `free` too, with full steps and a falling ε.
     """
     first = np.where(problem.dead, 0.0, start)
     count = np.zeros(len(first), int)
     best = problem.inside(first)
     left = problem.residual(best)
-    state = _Round(problem, first, eps, polishing)
+    state = _Round(problem, first, eps, polishing or free, free)
     limit = np.maximum(RESTING * tolerance, problem.rounding(best))
     done = left <= limit  # bodies that go on to rest
     todo = np.flatnonzero(~done)
     state.keep(~done)
-    for turn in range(POLISHING if polishing else ITERATIONS):
+    for turn in range(FREED if free else POLISHING if polishing else ITERATIONS):
         if not todo.size:
             break
         count[todo] += 1
@@ -65,20 +81,49 @@ def newton(
         better = ~(worth > left[todo]) | (state.ended & good)
         best[todo[better]], left[todo[better]] = y[better], worth[better]
         over = (state.ended & good) | (state.rounds >= ROUNDS)
-        if turn >= PATIENCE:
+        if free or turn >= PATIENCE:
             over |= worth <= np.maximum(ACCEPTED, limit)
         state.next_round(state.ended)
         keep = ~(over | state.lost)
         todo = todo[keep]
         state.keep(keep)
+    solved = np.flatnonzero((count > 0) & (left <= np.maximum(tolerance, problem.rounding(best))))
+    if solved.size:
+        part = problem.taken(solved)
+        best[solved], left[solved] = _least(part, best[solved], left[solved], eps)
     return best, left, count
+
+
+def _least(problem: Scaled, y: Array, left: Array, eps: float) -> tuple[Array, Array]:
+    """Solutions (B, n) without self-stresses, and their residuals, where they are no worse.
+
+    They are worse where other contacts would have to slide or to open.
+    """
+    state = _Round(problem, y, eps, polishing=True)
+    x, lost, going = y, np.zeros(len(y), bool), np.ones(len(y), bool)
+    by_z, size = state.by_z, np.abs(y).max(axis=1, initial=0.0)
+    for _ in range(POWERS):
+        after, bad = _solved(state.J, state.eps[:, None] * (by_z @ x[..., None])[..., 0])
+        lost |= going & bad
+        change = np.abs(after - x).max(axis=1, initial=0.0)
+        x = np.where(going[:, None], after, x)
+        going &= change > STEADY * size
+        if not going.any():
+            break
+    new = problem.inside(y - x)
+    found = problem.residual(new)
+    rounded = problem.rounding(new) * (INNER / ROUNDING)
+    fine = ~lost & (found <= np.maximum(WORSE * left, rounded))
+    return np.where(fine[:, None], new, y), np.where(fine, found, left)
 
 
 class _Round:
     """Iterates of problems that are not solved yet."""
 
-    def __init__(self, problem: Scaled, y: Array, eps: float, polishing: bool) -> None:
-        self.problem, self.y = problem, y
+    def __init__(
+        self, problem: Scaled, y: Array, eps: float, polishing: bool, free: bool = False
+    ) -> None:
+        self.problem, self.y, self.free = problem, y, free
         live = np.maximum((~problem.dead).sum(axis=1), 1)
         self.eps = eps * np.einsum("bii->b", problem.W) / live
         self.eps = np.where(self.eps > 0, self.eps, 1.0)
@@ -90,6 +135,11 @@ class _Round:
         self.ended = self.stalled = np.zeros(len(y), bool)
         self.F, self.J = self._map(y)
 
+    @property
+    def by_z(self) -> Array:
+        """∂F/∂z (B, n, n) at y."""
+        return self._derivatives(self.y)[2]
+
     def keep(self, which: Array) -> None:
         self.problem = self.problem.taken(which)
         for name in ("y", "eps", "W", "c", "rounds", "memory", "lost", "ended", "F", "J"):
@@ -99,6 +149,9 @@ class _Round:
         self.rounds[which] += 1
         self.c[which] = self.y[which]
         self.memory[which] = np.inf
+        if self.free:
+            self.eps = np.where(which, FALLING * self.eps, self.eps)
+            self.W = self.problem.W + self.eps[:, None, None] * np.eye(self.y.shape[1])
         self.F, self.J = self._map(self.y)
 
     def step(self) -> None:
@@ -111,7 +164,7 @@ class _Round:
         length = np.ones(len(d))
         y = self.y + d
         F, J = self._map(y)
-        for _ in range(HALVINGS):
+        for _ in range(0 if self.free else HALVINGS):
             worse = ~(_norm(F) <= limit) & ~self.lost
             if not worse.any():
                 break
@@ -120,15 +173,17 @@ class _Round:
             F, J = self._map(y)
         self.y, self.F, self.J = y, F, J
         self.stalled = _norm(F) > 0.5 * size
-        self.ended = self.has_ended()
-
-    def has_ended(self) -> Array:
-        """Where F is rounding."""
-        scale = self.problem.rounding(self.y) * (INNER / ROUNDING)
-        return np.abs(self.F).max(axis=1, initial=0.0) <= scale
+        rounded = np.where(self.stalled, NOISE, INNER) / ROUNDING
+        scale = self.problem.rounding(self.y) * rounded
+        self.ended = np.abs(self.F).max(axis=1, initial=0.0) <= scale
 
     def _map(self, y: Array) -> tuple[Array, Array]:
         """The map of Alart and Curnier (B, n), and its derivative (B, n, n)."""
+        F, by_y, by_z = self._derivatives(y)
+        return F, by_y + by_z @ self.W
+
+    def _derivatives(self, y: Array) -> tuple[Array, Array, Array]:
+        """F (B, n), ∂F/∂y and ∂F/∂z (B, n, n)."""
         x, g, r = self.problem, self.problem.groups, self.problem.r
         layout = x.layout
         z = (self.W @ y[..., None])[..., 0] + x.b - self.eps[:, None] * self.c
@@ -175,7 +230,7 @@ class _Round:
         F = np.where(x.dead, y / r, F)
         by_y = np.where(x.dead[:, :, None], np.eye(n) / r[:, :, None], by_y)
         by_z = np.where(x.dead[:, :, None], 0.0, by_z)
-        return F, by_y + by_z @ self.W
+        return F, by_y, by_z
 
 
 def _norm(F: Array) -> Array:

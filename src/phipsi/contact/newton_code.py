@@ -18,7 +18,22 @@ from phipsi.contact.lane_cones import (
     R,
 )
 from phipsi.contact.lane_elimination import BLOCK, eliminate, substitute
-from phipsi.contact.newton import HALVINGS, INNER, MEMORY, PATIENCE, RESTING, ROUNDS
+from phipsi.contact.newton import (
+    FALLING,
+    HALVINGS,
+    INNER,
+    MEMORY,
+    NOISE,
+    PATIENCE,
+    POWERS,
+    RESTING,
+    ROUNDS,
+    STEADY,
+    WORSE,
+)
+
+SINGULAR = 1e-3
+"""ε beside the pivot of J that a self-stress leaves, ε / n², n its part of a unit self-stress."""
 
 
 @final
@@ -28,20 +43,23 @@ class NewtonCode:
     def __init__(self, m: ConeLanes, tolerance: float) -> None:
         self.m, self.e, self.b, self.tolerance = m, m.e, m.b, tolerance
         b, e = self.b, self.e
-        self.F, self.c, self.E = m.vectors[4:7]
-        self.norm, self.largest, self.count, self.rounds, self.eps = (
-            b.alloca(e.vector) for _ in range(5)
+        self.F, self.c, self.E, self.best = m.vectors[4:8]  # the last is one of the interior point
+        self.norm, self.largest, self.count, self.rounds, self.eps, self.least = (
+            b.alloca(e.vector) for _ in range(6)
         )
         self.memory = b.alloca(e.vector, size=MEMORY)
         self.live, self.ended = b.alloca(e.mask), b.alloca(e.mask)
         m.store(0.0, self.count)
 
-    def iterate(self, which: Any, most: Any, eps: Lane, kept: Lane) -> Any:
+    def iterate(self, which: Any, most: Any, eps: Lane, kept: Lane, free: Any) -> Any:
         """Iterate in some lanes, `most` times at most; in which lanes y is finite. z is that of y.
 
-        `eps` beside the mean of the diagonal of W; c = y times `kept` to begin with.
+        `eps` beside the mean of the diagonal of W; c = y times `kept` to begin with; `free`, a
+        condition of all lanes: full steps, and an ε that falls.
         """
         m, e, b = self.m, self.e, self.b
+        self.halvings = b.select(free, i64(0), i64(HALVINGS))
+        self.free = free
         m.store(m.load(m.eps) * eps, self.eps)
         write_loop(b, m.n, lambda i: m.store(kept * m.load(m.y, i), self.c, i))
         m.store(0.0, self.rounds)
@@ -53,6 +71,8 @@ class NewtonCode:
         solved = e.compare("<=", m.load(m.found), limit)  # bodies that go on to rest
         b.store(b.and_(good, b.not_(solved)), self.live)
         b.store(m.never(), self.ended)
+        m.store(m.load(m.found), self.least)
+        write_loop(b, m.n, lambda i: m.store(m.load(m.y, i), self.best, i))
         turn = b.alloca(I64)
         b.store(i64(0), turn)
 
@@ -61,14 +81,33 @@ class NewtonCode:
             return b.and_(more, m.any(b.load(self.live, typ=e.mask)))
 
         def once() -> None:
-            number = b.load(turn, typ=I64)
+            number, before = b.load(turn, typ=I64), b.load(self.live, typ=e.mask)
             b.store(b.add(number, i64(1)), turn)
             self.step()
-            with b.if_then(b.icmp_signed(">=", number, i64(PATIENCE))):
+            patience = b.select(free, i64(0), i64(PATIENCE))
+            with b.if_then(b.icmp_signed(">=", number, patience)):
                 self.accept()
+            over = b.and_(before, b.not_(b.load(self.live, typ=e.mask)))
+            with b.if_then(m.any(over)):
+                self.lessen(over)
 
         m.repeat(goes_on, once)
+        with b.if_then(free):
+            self.go_back(good)
         return good
+
+    def go_back(self, which: Any) -> None:
+        """To the best iterate, in lanes that are not solved."""
+        m, e, b = self.m, self.e, self.b
+        m.residual(m.y)
+        solved = e.compare("<=", m.load(m.found), m.limit(max(self.tolerance, ACCEPTED)))
+        which = b.and_(which, b.not_(solved))
+
+        def one(i: Any) -> None:
+            m.store(e.select(which, m.load(self.best, i), m.load(m.y, i)), m.y, i)
+
+        write_loop(b, m.n, one)
+        m.multiply(m.y)
 
     def accept(self) -> None:
         """Lanes whose y, moved onto the cones, counts as solved are done."""
@@ -78,11 +117,14 @@ class NewtonCode:
         m.move_inside(live, m.new)
         m.multiply(m.new)
         m.residual(m.new)
-        limit = m.limit(max(self.tolerance, ACCEPTED))
-        good = b.and_(live, e.compare("<=", m.load(m.found), limit))
+        limit, found = m.limit(max(self.tolerance, ACCEPTED)), m.load(m.found)
+        good = b.and_(live, e.compare("<=", found, limit))
         b.store(b.and_(live, b.not_(good)), self.live)
+        better = e.compare("<", found, m.load(self.least))
+        m.store(e.select(better, found, m.load(self.least)), self.least)
 
         def one(i: Any) -> None:
+            m.store(e.select(better, m.load(m.new, i), m.load(self.best, i)), self.best, i)
             m.store(e.select(good, m.load(m.new, i), m.load(m.y, i)), m.y, i)
 
         write_loop(b, m.n, one)
@@ -249,7 +291,7 @@ class NewtonCode:
             return b.and_(live, b.not_(fine))
 
         def again() -> Any:
-            more = b.icmp_signed("<", b.load(halved, typ=I64), i64(HALVINGS))
+            more = b.icmp_signed("<", b.load(halved, typ=I64), self.halvings)
             return b.and_(more, m.any(worse()))
 
         def halve() -> None:
@@ -288,7 +330,8 @@ class NewtonCode:
         m.residual(m.y)
         live, ended = (b.load(x, typ=e.mask) for x in (self.live, self.ended))
         good = b.and_(live, e.compare("<=", m.load(m.found), m.limit(self.tolerance)))
-        ended = b.or_(ended, b.and_(good, stalled))
+        noise = e.compare("<=", m.load(self.largest), m.load(m.scale) * NOISE)
+        ended = b.or_(ended, b.and_(stalled, b.or_(good, b.and_(live, noise))))
         rounds = m.load(self.rounds)
         over = b.or_(b.and_(ended, good), e.compare(">=", rounds, float(ROUNDS)))
         m.store(rounds + e.select(ended, 1.0, 0.0), self.rounds)
@@ -305,6 +348,11 @@ class NewtonCode:
             self.forget(following)
             self.map(m.y)
             self.correct(following)
+            with b.if_then(self.free):
+                eps = m.load(self.eps)
+                falls = b.and_(following, b.load(self.live, typ=e.mask))
+                m.store(e.select(falls, eps * FALLING, eps), self.eps)
+                self.map(m.y)
 
     def correct(self, which: Any) -> None:
         """A step in lanes whose round begins, with the factors of their last one.
@@ -333,3 +381,118 @@ class NewtonCode:
         good = e.compare("<=", m.load(m.found), m.limit(self.tolerance))
         done = b.and_(b.and_(which, self.has_ended()), good)
         b.store(b.and_(b.load(self.live, typ=e.mask), b.not_(done)), self.live)
+
+    # ---- least impulses
+
+    def lessen(self, which: Any) -> None:
+        """Take self-stresses out of lanes that are done with the factors that are in J.
+
+        z is that of y, before and after.
+        """
+        m, e, b = self.m, self.e, self.b
+        columns, singular = m.plus(m.n, 1), b.alloca(e.mask)
+        b.store(m.never(), singular)
+        eps = m.load(self.eps)
+
+        def pivots(kind: Kind, i: Any, first: Any) -> None:
+            found = b.load(singular, typ=e.mask)
+            for t in range(len(kind.letters)):
+                row = m.plus(first, t)
+                inverse = m.size(m.load(m.J, m.plus(b.mul(row, columns), row)))
+                small = e.compare(">", eps * inverse, SINGULAR)
+                there = e.compare(">", m.load(m.sigma, row), 0.0)
+                found = b.or_(found, b.and_(small, there))
+            b.store(found, singular)
+
+        m.each_contact(pivots)
+        which = b.and_(which, b.load(singular, typ=e.mask))
+        with b.if_then(m.any(which)):
+            self._without_stress(which)
+
+    def _without_stress(self, which: Any) -> None:
+        m, e, b = self.m, self.e, self.b
+        m.residual(m.y)
+        left = m.load(m.found)
+        solved = e.compare("<=", left, m.limit(self.tolerance))
+        which = b.and_(which, solved)
+        self._powers(which)
+
+        def less(i: Any) -> None:
+            old = m.load(m.y, i)
+            m.store(e.select(which, old - m.load(m.new, i), old), m.new, i)
+
+        write_loop(b, m.n, less)
+        m.multiply(m.new)
+        m.residual(m.new)
+        allowed = m.larger(left * WORSE, m.load(m.scale) * INNER)
+        fine = b.and_(which, e.compare("<=", m.load(m.found), allowed))
+
+        def chosen(i: Any) -> None:
+            m.store(e.select(fine, m.load(m.new, i), m.load(m.y, i)), m.y, i)
+
+        write_loop(b, m.n, chosen)
+        with b.if_then(m.any(b.and_(which, b.not_(fine)))):
+            m.multiply(m.y)
+
+    def _powers(self, which: Any) -> None:
+        """Mᵏ y in `new`, in some lanes, each until it is steady."""
+        m, e, b = self.m, self.e, self.b
+        going, turn = b.alloca(e.mask), b.alloca(I64)
+        size, change = b.alloca(e.vector), b.alloca(e.vector)
+        b.store(which, going)
+        b.store(i64(0), turn)
+        m.store(0.0, size)
+
+        def begin(i: Any) -> None:
+            y = m.load(m.y, i)
+            m.store(y, m.new, i)
+            m.store(m.larger(m.load(size), m.size(y)), size)
+
+        write_loop(b, m.n, begin)
+
+        def goes_on() -> Any:
+            more = b.icmp_signed("<", b.load(turn, typ=I64), i64(POWERS))
+            return b.and_(more, m.any(b.load(going, typ=e.mask)))
+
+        def once() -> None:
+            b.store(b.add(b.load(turn, typ=I64), i64(1)), turn)
+            live = b.load(going, typ=e.mask)
+            m.each_contact(self._carried)
+            substitute(m, m.J, m.n, m.d, m.ends)
+            m.store(0.0, change)
+
+            def one(i: Any) -> None:
+                x, old = m.load(m.d, i), m.load(m.new, i)
+                m.store(m.larger(m.load(change), m.size(x - old)), change)
+                m.store(e.select(live, x, old), m.new, i)
+
+            write_loop(b, m.n, one)
+            moves = e.compare(">", m.load(change), m.load(size) * STEADY)
+            b.store(b.and_(live, moves), going)
+
+        m.repeat(goes_on, once)
+
+    def _carried(self, kind: Kind, i: Any, first: Any) -> None:
+        """The rows ε ∂F/∂z x of a contact, as the last column of J; x is in `new`."""
+        m, count = self.m, len(kind.letters)
+        eps, columns = m.load(self.eps), m.plus(m.n, 1)
+        x = m.rows(m.new, first, range(count))
+        right: list[Any] = [None] * count
+        if kind.has_head:
+            right[0] = m.load(m.of(i, CLOSED)) * x[0]
+        for number, group in enumerate(kind.groups):
+            part, turned, lean = (
+                m.load(m.of(i, GROUPS + PER_GROUP * number + j)) for j in range(3)
+            )
+            at = m.rows(self.E, first, group)
+            along = at[0] * x[group[0]]
+            for direction, t in zip(at[1:], group[1:], strict=True):
+                along = direction.times_plus(x[t], along)
+            pull = -(turned * along)
+            if kind.has_head:
+                pull = lean.times_plus(x[0], pull)
+            for direction, t in zip(at, group, strict=True):
+                right[t] = direction.times_plus(pull, part * x[t])
+        for t, value in enumerate(right):
+            row = m.plus(first, t)
+            m.store(eps * value, m.J, m.plus(self.b.mul(row, columns), m.n))

@@ -16,7 +16,7 @@ import numpy as np
 
 from phipsi.contact.cone_problem import ROWS
 from phipsi.contact.contact_rows import AXIS, SLIDES, RowPlan, contact_axes
-from phipsi.contact.geometry.pair_loops import PairLoop, Read
+from phipsi.contact.geometry.pair_code import PairLoop, Read
 from phipsi.contact.geometry.placed_shapes import INACTIVE as NOWHERE
 from phipsi.contact.shared_points import shared_points
 from phipsi.laws import law_operations as ops

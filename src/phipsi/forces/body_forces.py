@@ -136,7 +136,7 @@ class PointSpring(Force):
     @classmethod
     def merge(cls, elements: Sequence[PointSpring]) -> Sequence[Force]:
         """All springs as one element on arrays."""
-        return [_PointSprings([x._row for x in elements])]
+        return [PointSprings([x._row for x in elements])]
 
 
 @final
@@ -214,16 +214,17 @@ class Rope(Force):
         """Ropes that stretch as one element on arrays, and those that do not as another."""
         rows = [(x._row, x.stiffness == np.inf) for x in elements]
         firm, soft = ([x for x, rigid in rows if rigid is kind] for kind in (True, False))
-        found: list[Force] = [_PointSprings(soft, slack=True)] if soft else []
-        return [*found, *([_RigidRopes(firm, elements)] if firm else [])]
+        found: list[Force] = [PointSprings(soft, slack=True)] if soft else []
+        return [*found, *([RigidRopes(firm, elements)] if firm else [])]
 
 
 @final
-class _RigidRopes(Force):
+class RigidRopes(Force):
     """Ropes that do not stretch, as arrays."""
 
     parameters: ClassVar[Mapping[str, str]] = {"length": "lengths"}
     name: ClassVar[str] = "rope"
+    kind: ClassVar[str] = "Rope"
 
     def __init__(self, rows: list[Any], elements: Sequence[Rope]) -> None:
         self.bodies = np.array([[body for body, _ in row[1]] for row in rows])
@@ -236,6 +237,11 @@ class _RigidRopes(Force):
 
     def __repr__(self) -> str:
         return self._shown
+
+    def pairs(self) -> list[list[tuple[int, Array]]]:
+        """Body and offset of both ends of every rope."""
+        both = zip(self.bodies.tolist(), self.offsets, strict=True)
+        return [list(zip(bodies, offsets, strict=True)) for bodies, offsets in both]
 
     @property
     def has_rows(self) -> bool:
@@ -260,7 +266,7 @@ class _RigidRopes(Force):
 
 
 @final
-class _PointSprings(Force):
+class PointSprings(Force):
     """Springs between points, as arrays: first all ends a, then all ends b.
 
     With `slack` they are ropes, which do not push and only act beyond their length.
@@ -283,7 +289,17 @@ class _PointSprings(Force):
         self.sum = _Sum(self.bodies, n)
 
     def __repr__(self) -> str:
-        return f"{'Rope' if self.slack else 'PointSpring'} (all {len(self.k)})"
+        return f"{self.kind} (all {len(self.k)})"
+
+    @property
+    def kind(self) -> str:
+        """What they are, as users call it."""
+        return "Rope" if self.slack else "PointSpring"
+
+    def pairs(self) -> list[list[tuple[int, Array]]]:
+        """Body and offset of both ends of every spring."""
+        ends = list(zip(self.bodies.tolist(), self.offsets, strict=True))
+        return [[ends[i], ends[i + len(self.k)]] for i in range(len(self.k))]
 
     def _line(self, X: Array) -> tuple[Array, Array, Array]:
         R, p = X[..., :3, :3], X[..., :3, 3]

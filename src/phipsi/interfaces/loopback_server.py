@@ -55,7 +55,9 @@ class LoopbackServer:
         self.asset, self.ask, self.policy = asset, ask, f"{policy}; {_POLICY}"
         self.token = secrets.token_urlsafe(18)
         try:
-            self._server = ThreadingHTTPServer((_HOST, port), _handler(self))
+            self._server = ThreadingHTTPServer(
+                (_HOST, port), type("Handler", (_Handler,), {"own": self})
+            )
         except (OSError, OverflowError) as error:
             raise InputError(
                 f"port {port} of {_HOST} cannot be used: {error}. Take any that is free: --port 0"
@@ -78,80 +80,78 @@ class LoopbackServer:
         self._server.server_close()
 
 
-def _handler(own: LoopbackServer) -> Callable[..., BaseHTTPRequestHandler]:
-    """The class whose objects answer one connection each."""
+class _Handler(BaseHTTPRequestHandler):
+    """Answers one connection to the server `own`."""
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-        timeout = _WAIT
-        server_version, sys_version = "phipsi", ""
+    own: LoopbackServer
+    protocol_version = "HTTP/1.1"
+    timeout = _WAIT
+    server_version, sys_version = "phipsi", ""
 
-        def do_GET(self) -> None:
-            path = self._path()
-            if path is not None:
-                found = own.asset(path)
-                if found is None:
-                    self._say(HTTPStatus.NOT_FOUND)
-                else:
-                    self._send(HTTPStatus.OK, *found)
-
-        def do_POST(self) -> None:
-            path = self._path()
-            if path is None:
-                return
-            kind = self.headers.get("Content-Type", "").partition(";")[0].strip().lower()
-            length = self.headers.get("Content-Length", "")
-            if path != "ask":
+    def do_GET(self) -> None:
+        path = self._path()
+        if path is not None:
+            found = self.own.asset(path)
+            if found is None:
                 self._say(HTTPStatus.NOT_FOUND)
-            elif kind != "application/json":
-                self._say(HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
-            elif not (length.isascii() and length.isdigit() and len(length) < 12):
-                self._say(HTTPStatus.LENGTH_REQUIRED)
-            elif int(length) > _LONGEST_REQUEST:
-                self._say(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
             else:
-                self._answer(self.rfile.read(int(length)))
+                self._send(HTTPStatus.OK, *found)
 
-        def _answer(self, body: bytes) -> None:
-            try:
-                question = json.loads(body)
-            except (ValueError, RecursionError):
-                question = None
-            if not isinstance(question, dict):
-                self._say(HTTPStatus.BAD_REQUEST)
-                return
-            answer = json.dumps(own.ask(question), allow_nan=False)
-            self._send(HTTPStatus.OK, "application/json", answer.encode())
+    def do_POST(self) -> None:
+        path = self._path()
+        if path is None:
+            return
+        kind = self.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+        length = self.headers.get("Content-Length", "")
+        if path != "ask":
+            self._say(HTTPStatus.NOT_FOUND)
+        elif kind != "application/json":
+            self._say(HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
+        elif not (length.isascii() and length.isdigit() and len(length) < 12):
+            self._say(HTTPStatus.LENGTH_REQUIRED)
+        elif int(length) > _LONGEST_REQUEST:
+            self._say(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+        else:
+            self._answer(self.rfile.read(int(length)))
 
-        def _path(self) -> str | None:
-            """The path below the token; None, with an answer, if the request is not from us."""
-            if self.headers.get("Host", "") not in own.hosts:
-                return self._say(HTTPStatus.MISDIRECTED_REQUEST)
-            origin = self.headers.get("Origin")
-            if origin is not None and origin not in [f"http://{host}" for host in own.hosts]:
-                return self._say(HTTPStatus.FORBIDDEN)
-            token, slash, rest = urlsplit(self.path).path[1:].partition("/")
-            if not hmac.compare_digest(token.encode(), own.token.encode()) or not slash:
-                return self._say(HTTPStatus.FORBIDDEN)
-            return rest
+    def _answer(self, body: bytes) -> None:
+        try:
+            question = json.loads(body)
+        except (ValueError, RecursionError):
+            question = None
+        if not isinstance(question, dict):
+            self._say(HTTPStatus.BAD_REQUEST)
+            return
+        answer = json.dumps(self.own.ask(question), allow_nan=False)
+        self._send(HTTPStatus.OK, "application/json", answer.encode())
 
-        def _say(self, status: HTTPStatus) -> None:
-            self.close_connection = True  # what was not read would be taken for a request
-            self._send(status, "text/plain; charset=utf-8", f"{status.phrase}\n".encode())
+    def _path(self) -> str | None:
+        """The path below the token; None, with an answer, if the request is not from us."""
+        if self.headers.get("Host", "") not in self.own.hosts:
+            return self._say(HTTPStatus.MISDIRECTED_REQUEST)
+        origin = self.headers.get("Origin")
+        if origin is not None and origin not in [f"http://{host}" for host in self.own.hosts]:
+            return self._say(HTTPStatus.FORBIDDEN)
+        token, slash, rest = urlsplit(self.path).path[1:].partition("/")
+        if not hmac.compare_digest(token.encode(), self.own.token.encode()) or not slash:
+            return self._say(HTTPStatus.FORBIDDEN)
+        return rest
 
-        def _send(self, status: HTTPStatus, kind: str, content: bytes) -> None:
-            self.send_response(status)
-            for name, text in {"Content-Security-Policy": own.policy, **_HEADERS}.items():
-                self.send_header(name, text)
-            self.send_header("Content-Type", kind)
-            self.send_header("Content-Length", str(len(content)))
-            if self.close_connection:
-                self.send_header("Connection", "close")
-            with contextlib.suppress(ConnectionError):  # the page was closed meanwhile
-                self.end_headers()
-                self.wfile.write(content)
+    def _say(self, status: HTTPStatus) -> None:
+        self.close_connection = True  # what was not read would be taken for a request
+        self._send(status, "text/plain; charset=utf-8", f"{status.phrase}\n".encode())
 
-        def log_message(self, format: str, *args: Any) -> None:
-            """Keep quiet: addresses hold the token."""
+    def _send(self, status: HTTPStatus, kind: str, content: bytes) -> None:
+        self.send_response(status)
+        for name, text in {"Content-Security-Policy": self.own.policy, **_HEADERS}.items():
+            self.send_header(name, text)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(content)))
+        if self.close_connection:
+            self.send_header("Connection", "close")
+        with contextlib.suppress(ConnectionError):  # the page was closed meanwhile
+            self.end_headers()
+            self.wfile.write(content)
 
-    return Handler
+    def log_message(self, format: str, *args: Any) -> None:
+        """Keep quiet: addresses hold the token."""

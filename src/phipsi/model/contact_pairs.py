@@ -24,8 +24,8 @@ from phipsi.model.pose import Pose
 from phipsi.model.shapes import (
     MOST_VERTICES,
     BodyShape,
-    Capsule,
     ConvexMesh,
+    Ellipsoid,
     HeightField,
     Material,
     Plane,
@@ -50,10 +50,10 @@ SLOTS: dict[tuple[str, str], int] = {
     ("Capsule", "Capsule"): 3,
     ("Capsule", "Box"): 3,
     ("Box", "Box"): 5,
-    ("Sphere", "HeightField"): 1,
-    ("Capsule", "HeightField"): 2,
+    ("Sphere", "HeightField"): 3,
+    ("Capsule", "HeightField"): 6,
     ("Cylinder", "HeightField"): 5,
-    ("Ellipsoid", "HeightField"): 1,
+    ("Ellipsoid", "HeightField"): 3,
     ("Box", "HeightField"): 4,
     ("ConvexMesh", "HeightField"): 4,
     ("Sphere", "Ellipsoid"): 1,
@@ -122,12 +122,13 @@ class Contacts(Value):
     none of their own, by default ``Material()``; `combine`, how friction, torsion, rolling and
     restitution of two materials x, y become those of the pair: "geometric" √(x y), "minimum",
     "maximum", "mean" or "product"; `margin` (m), the gap below which a contact is listed; `points`,
-    the most contact points of a mesh on a plane, 1 to 4; `missing`, "warn" leaves out pairs that
-    have no formula and lists them; `meshes`, "hull" reads the collision meshes of the model's file,
-    as their convex hulls, and "leave" lists them in a warning; `near` (bodies, 4, 4), poses such as
-    ``pp.poses(model, q)``: of the pairs of "auto", only those whose bounding balls are at most
-    `within` (m, by default `margin`) apart there, and all with planes and height fields, at a
-    cost that grows with bodies and not with their pairs. Pairs of two kinds keep their order.
+    the most contact points of a mesh on a plane, or of a ball or ellipsoid on a height field, 1 to
+    4; `missing`, "warn" leaves out pairs that have no formula and lists them; `meshes`, "hull"
+    reads the collision meshes of the model's file, as their convex hulls, and "leave" lists them in
+    a warning; `near` (bodies, 4, 4), poses such as ``pp.poses(model, q)``: of the pairs of "auto",
+    only those whose bounding balls are at most `within` (m, by default `margin`) apart there, and
+    all with planes and height fields, at a cost that grows with bodies and not with their pairs.
+    Pairs of two kinds keep their order.
 
     With "auto", two shapes may touch if they are on different bodies, one of which moves; if their
     groups and masks agree; if one body is not the parent of the other (bodies without inertia and
@@ -212,7 +213,7 @@ class Contacts(Value):
             a, b = shapes[i], shapes[j]
             both = own.get((i, j)) or _combined(a.material or default, b.material or default, rule)
             slots = SLOTS[a.shape.kind, b.shape.kind]
-            slots = min(slots, points) if _is_mesh_on_plane(a, b) else slots
+            slots = min(slots, points) if _may_have_fewer(a, b) else slots
             hosts = (choose.hosts[i], choose.hosts[j])
             made.append(ContactPair(f"{a.name}|{b.name}", a, b, *hosts, both, first, slots))
             first += slots
@@ -297,7 +298,9 @@ class Contacts(Value):
         return f"<Contacts: {count} with {self.n_slots} slots{': ' if shown else ''}{shown}{more}>"
 
 
-def _is_mesh_on_plane(a: BodyShape, b: BodyShape) -> bool:
+def _may_have_fewer(a: BodyShape, b: BodyShape) -> bool:
+    if isinstance(b.shape, HeightField):
+        return isinstance(a.shape, Sphere | Ellipsoid)
     return isinstance(a.shape, ConvexMesh) and isinstance(b.shape, Plane)
 
 
@@ -524,7 +527,7 @@ def _with_formulas(shapes: Sequence[BodyShape], pairs: list[Pair], missing: Any)
 
 
 def _check_sizes(a: BodyShape, b: BodyShape) -> None:
-    """Meshes are small; balls on a height field rest on triangles around one point of the grid."""
+    """Meshes are small."""
     for one in (a, b):
         count = len(one.shape.vertices) if isinstance(one.shape, ConvexMesh) else 0
         if count > MOST_VERTICES:
@@ -533,15 +536,6 @@ def _check_sizes(a: BodyShape, b: BodyShape) -> None:
                 f"{MOST_VERTICES}. Use its hull with few corners:\n"
                 f"    pp.shapes.ConvexMesh.around(vertices)"
             )
-    if not isinstance(a.shape, Sphere | Capsule) or not isinstance(b.shape, HeightField):
-        return
-    least = min(b.shape.spacing)
-    if 2 * a.shape.radius > least:
-        raise InputError(
-            f"Contacts: {a.name!r} has the radius {a.shape.radius:g} m, more than half the spacing "
-            f"{least:g} m of the height field {b.name!r}: it could touch triangles that are not "
-            f"looked at. Use a spacing of {2 * a.shape.radius:g} m or more, or smaller balls."
-        )
 
 
 # ---- materials -----------------------------------------------------------------------------------

@@ -254,30 +254,7 @@ def attached(
     description: Description, other: Description, body: str, X_body: Pose, prefix: str
 ) -> Description:
     """Return both mechanisms in one, the other's world frame fixed at X_body in `body`."""
-    taken = {
-        "body or frame": {b.name for b in description.bodies}
-        | {f.name for f in description.frames},
-        "joint": {b.joint_name for b in description.bodies},
-        "shape": {s.name for s in description.shapes},
-        "rotor": {r.name for r in description.rotors},
-    }
-    coming = {
-        "body or frame": [b.name for b in other.bodies] + [f.name for f in other.frames],
-        "joint": [b.joint_name for b in other.bodies],
-        "shape": [s.name for s in other.shapes],
-        "rotor": [r.name for r in other.rotors],
-    }
-    for what, names in coming.items():
-        clashes = [prefix + name for name in names if prefix + name in taken[what]]
-        if WORLD_NAME in (prefix + name for name in names):
-            clashes.append(WORLD_NAME)
-        if clashes:
-            raise ModelError(
-                f"cannot attach: both mechanisms have a {what} named {clashes[0]!r}"
-                f"{f' (and {len(clashes) - 1} more)' if len(clashes) > 1 else ''}. "
-                f"Give the attached names a prefix of their own:\n"
-                f'    model.attach(other, at={body!r}, prefix="{prefix}second_")'
-            )
+    _reject_same_names(description, other, body, prefix)
 
     def moved(b: Body) -> Body:
         root = b.parent == WORLD_NAME
@@ -322,6 +299,36 @@ def attached(
         shapes=(*description.shapes, *shapes),
         rotors=(*description.rotors, *with_prefix(other.rotors, prefix, body)),
     )
+
+
+def _reject_same_names(
+    description: Description, other: Description, body: str, prefix: str
+) -> None:
+    """Raise an error for a name that both mechanisms would have."""
+    taken = {
+        "body or frame": {b.name for b in description.bodies}
+        | {f.name for f in description.frames},
+        "joint": {b.joint_name for b in description.bodies},
+        "shape": {s.name for s in description.shapes},
+        "rotor": {r.name for r in description.rotors},
+    }
+    coming = {
+        "body or frame": [b.name for b in other.bodies] + [f.name for f in other.frames],
+        "joint": [b.joint_name for b in other.bodies],
+        "shape": [s.name for s in other.shapes],
+        "rotor": [r.name for r in other.rotors],
+    }
+    for what, names in coming.items():
+        clashes = [prefix + name for name in names if prefix + name in taken[what]]
+        if WORLD_NAME in (prefix + name for name in names):
+            clashes.append(WORLD_NAME)
+        if clashes:
+            raise ModelError(
+                f"cannot attach: both mechanisms have a {what} named {clashes[0]!r}"
+                f"{f' (and {len(clashes) - 1} more)' if len(clashes) > 1 else ''}. "
+                f"Give the attached names a prefix of their own:\n"
+                f'    model.attach(other, at={body!r}, prefix="{prefix}second_")'
+            )
 
 
 def with_payload(description: Description, body: str, inertia: SpatialInertia) -> Description:

@@ -362,6 +362,11 @@ def is_surface(shape: Shape) -> bool:
     return isinstance(shape, Plane | HeightField)
 
 
+def is_round(shape: Shape) -> bool:
+    """Whether a shape has no corners and edges."""
+    return isinstance(shape, Sphere | Capsule | Ellipsoid)
+
+
 def bounding_ball(shape: Shape) -> NDArray[np.float64]:
     """Centre, in the frame of the shape, and radius of a ball around it (4,); m."""
     p: NDArray[np.float64] = np.array(shape.numbers, dtype=np.float64)

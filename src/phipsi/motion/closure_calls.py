@@ -66,7 +66,7 @@ _RATES, _MOTION, _MOMENTA = A @ J @ v, A @ J @ vdot, mass_matrix @ vdot
 _OPEN = (DOUBTFUL, CONTRADICTION)  # redundant rows that disagree are not a failure here
 
 
-class _ClosedChain(Callee):
+class _SystemCall(Callee):
     """A call about a system, written by `Closures`, of which a run has one for all its calls.
 
     `given` names quantities of the algebra that are the last arguments of the call.
@@ -92,7 +92,7 @@ class _ClosedChain(Callee):
 
     def prepare(self, host: Any) -> Any:
         """What is written once, before the loops."""
-        key = _ClosedChain, id(self.system), self.given
+        key = _SystemCall, id(self.system), self.given
         if key not in host.shared:
             host.shared[key] = _Room(host, self, len(host.shared))
         return host.shared[key]
@@ -174,7 +174,7 @@ class _ClosedChain(Callee):
 
 
 @final
-class SolutionCall(_ClosedChain):
+class SolutionCall(_SystemCall):
     """The solution of ℳ x + G* f = c, G x = u at q: q, c, u → x, f."""
 
     what = "solution"
@@ -224,7 +224,7 @@ class SolutionCall(_ClosedChain):
 
 
 @final
-class AccelerationCall(_ClosedChain):
+class AccelerationCall(_SystemCall):
     """Accelerations that keep the constraints, and the multipliers: q, v, tau → vdot, f.
 
     With `stage`, loops are open by the error of a stage, and redundant rows may disagree by it.
@@ -264,7 +264,7 @@ class AccelerationCall(_ClosedChain):
 
 
 @final
-class ProjectionCall(_ClosedChain):
+class ProjectionCall(_SystemCall):
     """The nearest state on the constraints: q, v → the same."""
 
     what = "projection"
@@ -294,7 +294,7 @@ class ProjectionCall(_ClosedChain):
 
 
 @final
-class ProjectionAdjoint(_ClosedChain):
+class ProjectionAdjoint(_SystemCall):
     """Weights before a projection from those after it: q, v, to q, to v → to q, to v, to given."""
 
     what = "projection pulled"
@@ -473,7 +473,7 @@ _TOOLS = (
 class _Room:
     """What `Closures` writes with: the tools of a run, memory of its own, and the record."""
 
-    def __init__(self, host: Any, call: _ClosedChain, number: int) -> None:
+    def __init__(self, host: Any, call: _SystemCall, number: int) -> None:
         self._host, self._call, self.number = host, call, number
         self.b, self.e, self.lanes, self.zero = host.b, host.e, host.lanes, host.zero
         system = call.system

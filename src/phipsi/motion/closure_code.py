@@ -1,6 +1,6 @@
 """Machine code of constrained steps: accelerations that keep the rows, then the nearest state.
 
-Lanes are trajectories, as in lane_loops.py. A step needs the accelerations of closed chains; the
+Lanes are trajectories, as in lane_code.py. A step needs the accelerations of closed chains; the
 poses of the bodies, from which residuals g are computed here; and two changes in the mass metric
 (see motion.py): x with G x = −g, the step of Newton's method, and y with G (v + y) = rates. Small
 systems are solved by straight-line code (unrolled_elimination.py), others by O(N) programs. The
@@ -40,7 +40,7 @@ from phipsi.backends.native.text.lane_arithmetic import (
 from phipsi.backends.program import Program
 from phipsi.compiler import compile
 from phipsi.motion.closure_terms import ELIMINATION, MODES, Unrolled, Way, way_of
-from phipsi.motion.lane_loops import Part
+from phipsi.motion.lane_code import Part
 from phipsi.motion.motion import NEWTON, TOLERANCE
 from phipsi.motion.unrolled_elimination import (
     Elimination,

@@ -18,8 +18,6 @@ from phipsi.algorithms.constrained.system import System
 from phipsi.algorithms.forms import BIAS_FORCES, ROW_DRIFT
 from phipsi.backends.array_algebra import Scalars
 from phipsi.compiler import compile
-from phipsi.model.flexible_hinge import FlexibleHinge
-from phipsi.model.model import Model
 from phipsi.motion.unrolled_elimination import Elimination, elimination_of
 from phipsi.motion.unrolled_programs import (
     MOST_BODIES,
@@ -89,7 +87,8 @@ def _unrolled(system: System, given: Sequence[str], elimination: Elimination) ->
     terms = Terms()
     try:
         load, drift, mass, motion = terms.results(program.source)
-        residual = _residual_entries(system, terms.inputs("q", (system.nq,)))
+        (poses,) = terms.results(compile((pose,), system.model, backend="reference").source)
+        residual = _residual_entries(system, terms.inputs("q", (system.nq,)), poses)
     except NotUnrolled:  # a joint of a user, whose formula chooses by the value of q
         return None
     shapes = {x: tuple(program.input_shapes[x]) for x in ("q", "v", "tau", *given)}
@@ -98,10 +97,11 @@ def _unrolled(system: System, given: Sequence[str], elimination: Elimination) ->
     return found if len(needed(found.entries)) <= MOST_TERMS else None
 
 
-def _residual_entries(system: System, q: np.ndarray) -> np.ndarray:
-    """g (rows,) at q."""
-    t, whole = system.rows.residual_table(), _pose_entries(system.model, q)
-    g, found = t.start.astype(object), []
+def _residual_entries(system: System, q: np.ndarray, poses: np.ndarray) -> np.ndarray:
+    """g (rows,) at q, where the bodies have these poses (n, 4, 4)."""
+    t, found = system.rows.residual_table(), []
+    g = t.start.astype(object)
+    whole = [(X[:3, :3], X[:3, 3]) for X in (*poses, np.eye(4))]  # last the world, which −1 finds
     for hosts, rotations, offsets in zip(t.host, t.rotation, t.offset, strict=True):
         at = [whole[host] for host in hosts]
         R_a, R_b = (R @ turn for (R, _), turn in zip(at, rotations, strict=True))
@@ -123,23 +123,3 @@ class _LawNumbers:
 
     number = staticmethod(float)
     entrywise = staticmethod(_SCALARS.entrywise)
-
-
-def _pose_entries(model: Model, q: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Rotation and origin of every body, and last of the world, which −1 finds.
-
-    The reference backend has poses as 6 × 6 blocks, from which an origin is found by a product.
-    """
-    poses = [(np.eye(3), np.zeros(3))]
-    for k, joint in enumerate(model.joints):
-        turn, arm = joint.transform(joint.params, list(q[model.q_slices[k]]), _SCALARS)
-        R, x = poses[model.parent[k]] if model.parent[k] >= 0 else poses[-1]
-        if isinstance(joint, FlexibleHinge) and joint.port is not None:
-            eta = q[model.q_slices[model.parent[k]]][-joint.port_modes :]
-            axes, origin = joint.port.pose_at(eta)
-            R, x = R @ axes, R @ origin + x
-        place = R @ model.placement_rotations[k]
-        origin = R @ model.placement_translations[k] + x
-        whole = np.array(turn, dtype=object), np.array(arm, dtype=object)
-        poses.insert(k, (place @ whole[0], place @ whole[1] + origin))
-    return poses

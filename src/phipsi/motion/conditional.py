@@ -7,17 +7,23 @@ neighbours need, so that its bits do not depend on them.
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Sequence
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
+from phipsi.backends.native.kernel.law_code import Area, LawCode
+from phipsi.backends.native.text.lane_arithmetic import i64, write_loop
 from phipsi.laws import law_operations as ops
 from phipsi.laws.calls import Callee, call, listing, natives_of
 from phipsi.laws.graph import Array, Node, in_order
 from phipsi.laws.law_derivatives import adjoints
 from phipsi.laws.law_values import evaluate
 from phipsi.laws.substitution import substituted
+
+if TYPE_CHECKING:
+    from phipsi.motion.run_code import Run
 
 
 def where_needed(
@@ -69,9 +75,7 @@ class Conditional(Callee):
 
     def write(self, code: Any, args: Sequence[Any]) -> Sequence[Any]:
         """The code of the graph behind a branch."""
-        from phipsi.motion.conditional_code import write_conditional
-
-        return write_conditional(code, self, args)
+        return _written(code, self, args)
 
     def pull(
         self, args: tuple[Node, ...], results: tuple[Node, ...], weights: Sequence[Node | None]
@@ -90,3 +94,24 @@ class Conditional(Callee):
         there = substituted([x for x in found if x is not None], known)
         out = dict(zip(moving, where_needed(condition, outside, there), strict=True))
         return [None, *(out.get(i) for i in range(len(self.inputs)))]
+
+
+def _written(code: LawCode, callee: Conditional, args: Sequence[Any]) -> list[Area]:
+    """The results of a `Conditional`, in memory."""
+    r: Run = code.host
+    b, e = r.b, r.e
+    sizes = [max(1, math.prod(shape)) for shape in callee.shapes]
+    out = [code.area(size) for size in sizes]
+    for area, size in zip(out, sizes, strict=True):
+        write_loop(b, i64(size), lambda i, area=area: code.put(e.constant(0.0), area, i))
+    holds = e.compare("!=", code.entry(args[0], 0), 0.0)
+    inputs = {x.data[0]: a for x, a in zip(callee.inputs, args[1:], strict=True)}
+    with b.if_then(b.not_(r.all(b.not_(holds)))):
+        inner = LawCode(r.module, e, inputs, r.area, r)
+        for value, area, size in zip(inner.write(callee.body), out, sizes, strict=True):
+
+            def keep(i: Any, value: Any = value, area: Area = area) -> None:
+                inner.put(e.select(holds, inner.entry(value, i), 0.0), area, i)
+
+            r.each(value, size, keep)
+    return out

@@ -6,7 +6,7 @@ Reasons: docs/decisions/0021.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,7 +25,7 @@ from phipsi.motion.chart import Chart
 from phipsi.motion.motion import Motion
 from phipsi.motion.rollout import empty_records, rollout, rollout_arrays
 from phipsi.motion.stage_loop import Effort, Recording, take_step
-from phipsi.motion.step_derivatives import checked_differentiable
+from phipsi.motion.step_derivatives import checked_differentiable, held_mask
 from phipsi.motion.tableaux import METHODS
 from phipsi.motion.user_functions import check_signature
 
@@ -71,6 +71,7 @@ def rollout_gradient(
     parameters: bool = False,
     segment: int | None = None,
     threads: int = 1,
+    prescribed: Sequence[str] | ArrayLike | None = None,
     per_step: bool | None = None,
 ) -> RolloutGradient:
     """Cost of the motion of `rollout`, and its gradient by everything the motion depends on.
@@ -84,7 +85,8 @@ def rollout_gradient(
     and v0 that break them it is that of the projected changes.
 
     **Arguments:** `model`, a model or a `System`; `q0`, `v0`, `tau`, `dt`, `steps`, `integrator`,
-    `threads`, `per_step` as for `rollout`. ``final(q, v)`` returns the cost (...) of the last
+    `threads`, `per_step` as for `rollout`, and of a model `prescribed`: gradients by `tau` are by
+    the accelerations there. ``final(q, v)`` returns the cost (...) of the last
     state and its derivatives (..., nv) by q, in the directions of v, and by v.
     ``running(k, q, v, tau)`` is called with several steps at once: k (m,) their numbers, q
     (..., m, nq), v and tau (..., m, nv) at their beginnings; it returns costs (..., m), which are
@@ -123,6 +125,8 @@ def rollout_gradient(
     varying = effort.ndim == len(batch) + 2
     length = _segment(segment, steps, batch, model, integrator)
     options: dict[str, Any] = {"integrator": integrator, "threads": threads}
+    free = held_mask(model, prescribed, "rollout_gradient")
+    options["prescribed"] = None if free is None else free == 0
 
     def efforts(first: int, last: int) -> Array:
         if varying:
@@ -143,7 +147,7 @@ def rollout_gradient(
     cost, adjoint = _ended(final, states[0][..., -1, :], states[1][..., -1, :])
     by_tau = np.zeros((*batch, steps if varying else 1, tree.nv))
     by_parameters = np.zeros((*batch, 10 * tree.n_bodies + tree.nv)) if parameters else None
-    motion = Motion(model, ahead=dt if METHODS[integrator].bends else None)
+    motion = Motion(model, free, ahead=dt if METHODS[integrator].bends else None)
     transposed = compile(regressor_form(tree.has_more_rows).T, tree) if parameters else None
     for first in reversed(firsts):
         last = min(first + length, steps)
@@ -165,7 +169,8 @@ def rollout_gradient(
         else:
             by_tau[..., 0, :] += gradient.sum(-2)
         if by_parameters is not None and transposed is not None:
-            by_parameters -= _pulled_parameters(transposed, recording.efforts, pulls)
+            own = pulls if free is None else free * pulls  # accelerations that are given stay
+            by_parameters -= _pulled_parameters(transposed, recording.efforts, own)
     by_tau = by_tau if varying else by_tau[..., 0, :]
     nv = tree.nv
     return RolloutGradient(cost, adjoint[..., :nv], adjoint[..., nv:], by_tau, by_parameters)

@@ -20,13 +20,14 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.algorithms.constrained.assembly import close_loops, open_loops_at, project_velocity
+from phipsi.algorithms.constrained.assembly import newton_onto_rows, open_loops_at, project_velocity
 from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric, turned_over
 from phipsi.algorithms.constrained.row_rank import RANK
 from phipsi.algorithms.constrained.system import System
 from phipsi.algorithms.dynamics.derivatives import (
     KKTSolver,
     forward_dynamics_derivatives,
+    inverse_dynamics_derivatives,
 )
 from phipsi.algorithms.dynamics.equations_of_motion import forward_dynamics
 from phipsi.algorithms.dynamics.hybrid import hybrid_dynamics
@@ -58,7 +59,8 @@ class Motion:
 
     All functions take batches on leading axes. With `free` (nv,), 0 marks joints whose motion is
     prescribed: their accelerations stand in `tau`, and a projection leaves them where they are, so
-    that the others close the loops. Tangent and adjoint are those of efforts. ``inertia(q)``, if
+    that the others close the loops. Tangent and adjoint are those of what `tau` holds; with
+    prescribed joints those of trees only. ``inertia(q)``, if
     there is one, is the mass matrix (n, nv, nv) that states are projected with. With `ahead`, a
     time in s, accelerations are those of a step of this length with elastic forces at its end
     (stiff_modes.py), and `mechanism` is the one that has them.
@@ -97,12 +99,34 @@ class Motion:
 
     def linear(self, q: Array, v: Array, tau: Array) -> tuple[Array, Array, Array, Array]:
         """The same, and its derivatives (..., nv, nv) by q, v and tau."""
+        if self.moving is not None:
+            return self._hybrid_linear(q, v, tau)
         tau = self._resisted(v, tau)
         vdot = forward_dynamics(self.mechanism, q, v, tau)
         by_q, by_v, by_tau = forward_dynamics_derivatives(self.mechanism, q, v, tau)
         if self._ahead is not None:
             by_v = by_v - by_tau @ self._ahead
         return vdot, by_q, by_v, by_tau
+
+    def _hybrid_linear(self, q: Array, v: Array, tau: Array) -> tuple[Array, Array, Array, Array]:
+        """Those of a tree with prescribed joints.
+
+        With the rows f of the joints that are not, and h of those that are, inverse dynamics says
+        δτ_f = τ_q δq + τ_v δv + ℳ_ff δv̇_f + ℳ_fh δv̇_h, and `tau` holds τ_f and v̇_h.
+        """
+        assert self.system is None and self.free is not None
+        free, f = np.asarray(self.free), np.flatnonzero(self.free)
+        vdot, nv = self.accelerations(q, v, tau), v.shape[-1]
+        by_q, by_v, mass = inverse_dynamics_derivatives(self.tree, q, v, vdot)
+        own = np.where(free, np.eye(nv), -mass)[..., f, :]  # columns: efforts, accelerations
+        inner = mass[..., f[:, None], f]
+        out = [np.zeros((*v.shape[:-1], nv, nv)) for _ in range(3)]
+        for whole, right in zip(out, (-by_q[..., f, :], -by_v[..., f, :], own), strict=True):
+            whole[..., f, :] = np.linalg.solve(inner, right)
+        out[2] += np.diag(1.0 - free)
+        if self._ahead is not None:
+            out[1] -= out[2] @ (free[:, None] * self._ahead)
+        return vdot, out[0], out[1], out[2]
 
     def _resisted(self, v: Array, tau: Array) -> Array:
         """Efforts less those of the elastic forces that grow during a step, h K_e v."""
@@ -113,7 +137,7 @@ class Motion:
 
     def adjoint(self, q: Array, v: Array, tau: Array) -> tuple[Array, Products]:
         """The same for steps on the first axis, and the products of weights with derivatives."""
-        if self.system is not None:
+        if self.system is not None or self.moving is not None:
             vdot, *parts = self.linear(q, v, tau)
             return vdot, lambda k, w: tuple((w[..., None, :] @ x[k])[..., 0, :] for x in parts)
         products = self.tree.cached(  # deriving them takes longer than a short motion
@@ -146,7 +170,7 @@ class Motion:
             corrections.append(Correction(at.q, at.residual, step, taken))
             return step
 
-        found, closed, at = close_loops(
+        found, closed, at = newton_onto_rows(
             q, self._finite_metric, correct, self.tree.integrate, TOLERANCE, NEWTON
         )
         if not closed.all():

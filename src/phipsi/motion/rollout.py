@@ -200,7 +200,7 @@ def _constrained(
     """Motions of a system, into (..., kept, nq) and (..., kept, nv).
 
     Machine code takes all steps that it can. A motion that stops there, such as one whose rows are
-    nearly dependent, is stepped by `constrained_step` from its last record to the next one, which
+    nearly dependent, is stepped by `projected_step` from its last record to the next one, which
     decides the rank by singular values or says what is wrong; then machine code goes on. Singular
     values have other last bits elsewhere, so motions that are `reproducible` end there.
     """
@@ -246,7 +246,7 @@ def _constrained(
         for k in range(first, min(first + every, steps)):
             own = efforts[ready, k] if efforts.ndim == 3 else efforts[ready]
             try:
-                q, v = constrained_step(motion, method, q, v, own, dt)
+                q, v = projected_step(motion, method, q, v, own, dt)
             except PhipsiError as error:
                 which, reason = _first_failure(error, motion, method, q, v, own, dt)
                 where = _named(batch, int(ready[which]))
@@ -272,13 +272,13 @@ def _first_failure(
     for i in range(len(q)):
         one = slice(i, i + 1)
         try:
-            constrained_step(motion, method, q[one], v[one], tau[one], dt)
+            projected_step(motion, method, q[one], v[one], tau[one], dt)
         except PhipsiError as reason:
             return i, reason
     return 0, error
 
 
-def constrained_step(
+def projected_step(
     motion: Motion, method: Method, q: Array, v: Array, tau: Array, dt: float
 ) -> tuple[Array, Array]:
     """States (n, nq), (n, nv) after a step and its projection."""

@@ -10,6 +10,10 @@ is zero for a corner of either body, and small for a place where edges cross. Th
 together, one after the other. The last slot of a pair has contacts of another kind (edges and
 single corners, with a normal of their own): it is never one of the others, but for two boxes with a
 slot for every pair of features, which are alike.
+
+A round body on a height field has its contacts sorted by depth, each with a normal of its own. It
+may roll, and slide far between two samples; its normals turn little. So x of both is there the
+place of the point about the body's origin, in the axes of the field, and no distance is too far.
 """
 
 from __future__ import annotations
@@ -20,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.model.contact_pairs import FEATURES, ContactPair, Contacts
-from phipsi.model.shapes import bounding_ball, is_surface
+from phipsi.model.shapes import HeightField, bounding_ball, is_round, is_surface
 from phipsi.model.tree import WORLD
 
 Array = NDArray[Any]
@@ -61,10 +65,18 @@ class SlotPlaces:
         place = {body: i for i, body in enumerate(contacts.bodies)} | {WORLD: self._bodies}
         self._hosts = np.array([[place[p.body_a], place[p.body_b]] for p in pairs])
         radii = [min(_radius(p.a.shape), _radius(p.b.shape)) for p in pairs]
-        self._far = _FAR * np.array(radii)
+        self._round = np.array([is_surface(p.b.shape) for p in pairs])
+        self._far = np.where(self._round, np.inf, _FAR * np.array(radii))
         self._k, self._same = k, np.arange(k)
         last = np.argmax(self.slots, axis=1)[:, None] == np.arange(most)
-        last[[pair.slots == FEATURES["Box", "Box"] for pair in pairs]] = False
+        last &= ~self._round[:, None]
+        boxes = ("Box", "Box")
+        last &= ~np.array(
+            [
+                (p.a.shape.kind, p.b.shape.kind) == boxes and p.slots == FEATURES[boxes]
+                for p in pairs
+            ]
+        )[:, None]
         self._apart = np.where(last[:, :, None] != last[:, None, :], np.inf, 0.0)
         self._before = np.full((*self.slots.shape, 6), np.nan)
 
@@ -78,6 +90,9 @@ class SlotPlaces:
         X = np.concatenate([poses[: self._bodies], np.eye(4)[None]])[self._hosts]  # (p, 2, 4, 4)
         d = points[self.slots] - X[:, None, :, :3, 3]
         local = np.einsum("pshi,phij->pshj", d, X[:, :, :3, :3])
+        if self._round.any():
+            turned = np.einsum("psi,pij->psj", d[:, :, 0], X[:, 1, :3, :3])
+            local = np.where(self._round[:, None, None, None], turned[:, :, None], local)
         at = local.reshape(*self.slots.shape, 6)
         there = (self.slots >= 0) & (gap[self.slots] < NO_CONTACT)
         at[~there] = np.nan
@@ -103,8 +118,9 @@ class SlotPlaces:
 
 
 def points_change(pair: ContactPair) -> bool:
-    """Whether the slots of a pair may change their points: those between faces and edges."""
-    return pair.slots > 1 and not is_surface(pair.b.shape)
+    """Whether the slots of a pair may change their points: between faces and edges; by depth."""
+    by_depth = isinstance(pair.b.shape, HeightField) and is_round(pair.a.shape)
+    return pair.slots > 1 and (by_depth or not is_surface(pair.b.shape))
 
 
 def _radius(shape: Any) -> float:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.constrained.system import System
+from phipsi.algorithms.dynamics.hybrid import free_mask
 from phipsi.backends.arguments import state_arrays
 from phipsi.errors import InputError
 from phipsi.model.mechanisms import mechanism_of, of_mechanisms, of_modes
@@ -31,6 +33,7 @@ def step_derivatives(
     dt: float,
     *,
     integrator: str = "rk4",
+    prescribed: Sequence[str] | ArrayLike | None = None,
 ) -> tuple[Array, Array]:
     """Derivatives of the state after one step by the state before it and by the efforts.
 
@@ -41,8 +44,9 @@ def step_derivatives(
     maps any change to one that keeps the loops closed.
 
     **Arguments:** `model`, a model or a `System`; `q` (..., nq), `v`, `tau` (..., nv), `dt` in s,
-    `integrator`, "rk4", "semi_implicit" or "linearly_implicit". **Returns:** A (..., 2 nv, 2 nv)
-    and B (..., 2 nv, nv).
+    `integrator`, "rk4", "semi_implicit" or "linearly_implicit"; `prescribed`, joints of a model
+    whose accelerations stand in `tau`, as for `rollout`: columns of B are by what `tau` holds.
+    **Returns:** A (..., 2 nv, 2 nv) and B (..., 2 nv, nv).
     **Cost:** that of `forward_dynamics_derivatives` at every stage, and some products of nv × nv
     matrices. **Source:** theory/sensitivities 5; theory/closed-chains 11 (C32).
 
@@ -59,7 +63,7 @@ def step_derivatives(
     checked_differentiable(integrator)
     if METHODS[integrator].bends:
         ahead = checked_time(dt, "dt")
-    motion = Motion(mechanism, ahead=ahead)
+    motion = Motion(mechanism, held_mask(mechanism, prescribed, "step_derivatives"), ahead=ahead)
     h, arrays = checked_time(dt, "dt", backwards=True), state_arrays(motion.tree, q=q, v=v, tau=tau)
     batch, nv = (), motion.tree.nv
     if any(x.ndim > 1 for x in arrays):
@@ -70,6 +74,33 @@ def step_derivatives(
     change = linear_step(motion, at, rates, efforts, h, integrator)
     change = change.reshape(*batch, 2 * nv, 3 * nv)
     return change[..., : 2 * nv], change[..., 2 * nv :]
+
+
+def held_mask(
+    mechanism: Model | System, prescribed: Sequence[str] | ArrayLike | None, who: str
+) -> Array | None:
+    """1 for the rates (nv,) with a given effort, 0 for prescribed ones; None without any.
+
+    Rejects what has no derivatives: prescribed joints of a system, and masks of batches.
+    """
+    if prescribed is None:
+        return None
+    tree = mechanism.model
+    mask = free_mask(tree, prescribed)
+    if mask.ndim > 1:
+        raise InputError(
+            f"{who}: the same joints are prescribed in a whole batch: give their names, or "
+            f"booleans of shape ({tree.nv},)"
+        )
+    if getattr(mechanism, "n_rows", 0):
+        raise InputError(
+            f"{who}: with constraints, a step with prescribed joints ends with a projection that "
+            f"leaves these where they are, and its derivatives do not exist here. Let constraints "
+            f"drive the joints: these steps are differentiated:\n"
+            f"    pp.System(system.model, [*system.constraints, pp.constraints.Motor(name='drive', "
+            f"joint=…, angle=…)])"
+        )
+    return mask
 
 
 def linear_step(

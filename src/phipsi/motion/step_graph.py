@@ -264,7 +264,7 @@ class StepGraph:
     def _modal_inertia(self) -> Node:
         """h C_e + h² K_e as blocks of Jr (n, r, r)."""
         width = max(at.stop - at.start for at in self.model.v_slices)
-        K, C = modal_blocks(self.model, (self.model.n_bodies, width, width))
+        K, C = modal_blocks(self.model, width)
         inner = ops.apply("mul", STEP, ops.constant(K))
         return ops.apply("mul", STEP, ops.apply("add", ops.constant(C), inner))
 

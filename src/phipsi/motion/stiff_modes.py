@@ -13,6 +13,7 @@ projection moves what is soft, and does not bend what is stiff.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, TypeVar
 
 import numpy as np
@@ -26,21 +27,12 @@ from phipsi.model.model import Model
 
 Array = NDArray[Any]
 Mechanism = TypeVar("Mechanism", bound=Model)
+_KEPT = 4  # lengths of steps
 
 
-def modal_matrices(model: Model) -> tuple[Array, Array]:
-    """K_e and C_e (nv, nv), zero for the rates of joints."""
-    K, C = np.zeros((2, model.nv, model.nv))
-    for at, x in zip(model.v_slices, model.flexible, strict=True):
-        if x is not None:
-            own = slice(at.stop - x.modes, at.stop)
-            K[own, own], C[own, own] = x.stiffness, x.damping
-    return K, C
-
-
-def modal_blocks(model: Model, shape: tuple[int, ...]) -> tuple[Array, Array]:
-    """K_e and C_e as blocks of Jr, (n, r, r)."""
-    K, C = np.zeros((2, *shape))
+def modal_blocks(model: Model, width: int) -> tuple[Array, Array]:
+    """K_e and C_e as blocks of Jr (n, width, width): last among the rates of a body, else zero."""
+    K, C = np.zeros((2, model.n_bodies, width, width))
     for k, (at, x) in enumerate(zip(model.v_slices, model.flexible, strict=True)):
         if x is not None:
             own = slice(at.stop - at.start - x.modes, at.stop - at.start)
@@ -48,11 +40,26 @@ def modal_blocks(model: Model, shape: tuple[int, ...]) -> tuple[Array, Array]:
     return K, C
 
 
+def modal_matrices(model: Model) -> tuple[Array, Array]:
+    """K_e and C_e (nv, nv), zero for the rates of joints: the blocks on the diagonal."""
+    whole = np.zeros((2, model.nv, model.nv))
+    blocks = modal_blocks(model, max((at.stop - at.start for at in model.v_slices), default=0))
+    for k, at in enumerate(model.v_slices):
+        n = at.stop - at.start
+        for out, given in zip(whole, blocks, strict=True):
+            out[at, at] = given[k, :n, :n]
+    return whole[0], whole[1]
+
+
 def stiffened(mechanism: Mechanism, h: float) -> Mechanism:
-    """The mechanism whose accelerations are those of a step of length h."""
+    """The mechanism whose accelerations are those of a step of length h.
+
+    Those of the last few lengths are kept: each has compiled programs of its own.
+    """
     if not mechanism.is_flexible:
         return mechanism
-    return mechanism.cached((stiffened, h), lambda: mechanism.with_stiff_modes(h))
+    kept = mechanism.cached(stiffened, lambda: lru_cache(_KEPT)(mechanism.with_stiff_modes))
+    return kept(float(h))
 
 
 def metric_of_steps(model: Model, h: float) -> Callable[[Array], Array]:

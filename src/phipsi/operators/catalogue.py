@@ -567,11 +567,13 @@ class Riccati:
 _DEFAULT = (H, E_phi, M, Jr)
 DEFAULT_FAMILY = Riccati()
 """The family of H, E_φ, M and Jr."""
+FAMILIES: dict[int, Callable[..., Riccati]] = {0: lambda: DEFAULT_FAMILY, 4: Riccati}
+"""Families by how many operators their leaves carry; one more is in `coupled_riccati.py`."""
 
 
 def family_of(x: Expr) -> Riccati:
     """The family a Riccati leaf belongs to."""
-    return Riccati(*x.args) if x.args else DEFAULT_FAMILY
+    return FAMILIES[len(x.args)](*x.args)
 
 
 def _omega(f: Riccati) -> Expr:

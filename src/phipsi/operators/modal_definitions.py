@@ -30,6 +30,7 @@ from phipsi.operators.catalogue import (
 from phipsi.operators.inputs import needs_of
 
 _HALF = Fraction(1, 2)
+_MODAL = frozenset(("K_e", "C_e", "eta", "modal"))
 _OF_MODES = frozenset((*INERTIA[:2], INERTIA.twice, *STEP[:3], "modal_rows"))
 
 
@@ -60,6 +61,11 @@ def knows_modes(x: Expr) -> bool:
     return any(
         y.function in OF_MODES or (y.op is Op.LEAF and y.name in _OF_MODES) for y in _parts(x)
     )
+
+
+def is_about_modes(x: Expr) -> bool:
+    """Whether x has a part that says something of bodies with modes only."""
+    return knows_modes(x) or any(y.op is Op.LEAF and y.name in _MODAL for y in _parts(x))
 
 
 def is_of_rigid_bodies(x: Expr) -> bool:

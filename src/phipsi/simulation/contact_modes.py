@@ -64,6 +64,8 @@ _FELT = 1e-9
 """Depth (m) of a slot that gives and begins to carry, by which it is known what friction does."""
 _LOST, _LEAPS = 1e-6, 1e-5
 """Gap (m) and its rate (m/s) at which a closed slot is elsewhere: its point is gone, or another."""
+_BENDS = 1e-9
+"""Rate (m/s) of a closed slot between samples, above which its normal began to turn in the step."""
 _SWAPPED = 1e-2
 """Rates of closed slots, relative to the fastest row, that no integration leaves."""
 
@@ -363,9 +365,10 @@ class ContactModes:
             begin[modes.begins] = (_BEGUN * size - speed)[modes.begins]
         firm = closed & ~at.soft
         there[firm] = 1.0 - state.gap[firm] / _LOST
-        faces = firm & at.between_faces
+        faces = firm & (at.between_faces | at.bends)
         if faces.any():
-            leaps = np.abs(state.rate[self.normals[faces]]) / _LEAPS
+            most = np.where(at.bends[faces], _BENDS, _LEAPS)
+            leaps = np.abs(state.rate[self.normals[faces]]) / most
             there[faces] = np.minimum(there[faces], 1.0 - leaps)
         if state.places is not None:
             there[closed & state.places.leaps] = -1.0

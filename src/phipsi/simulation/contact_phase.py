@@ -19,6 +19,8 @@ from phipsi.contact.contact_rows import (
     row_coefficients,
     slot_materials,
 )
+from phipsi.model.contact_pairs import ContactPair
+from phipsi.model.shapes import HeightField, Plane, is_round
 
 Array = NDArray[Any]
 
@@ -66,7 +68,8 @@ class RowNumbers:
     its head, or that of dry friction in a joint, which has no head (−1).
 
     **Attributes:** `k` heads, of which `slots`; `normals`, their rows; `is_normal` (n,); `soft`
-    (k,), which of them give; `between_faces` (k,), whose points may change; `restitution` (k,);
+    (k,), which of them give; `between_faces` (k,), whose points may change; `bends` (k,),
+    whose normals begin to turn at once; `restitution` (k,);
     `coefficients` (n,), 1 for joints; `heads` (g,); `head` (g,), the same with 0 for none; `group`
     (n,), −1 for none; `members` (g, n); `size` (g,), the largest coefficient; `plain` (n,), rows
     that are the same in all contact axes.
@@ -83,11 +86,14 @@ class RowNumbers:
             self.coefficients[: len(own)] = own
         self.materials = np.concatenate([materials, plan.stop_materials])
         self.soft = ~is_rigid(self.materials)
-        self.between_faces = np.zeros(self.k, bool)
+        self.between_faces, self.bends = np.zeros((2, self.k), bool)
         if plan.contacts is not None:
-            faces = [p.slots > 1 and p.b.shape.kind != "Plane" for p in plan.contacts.pairs]
-            slots = [p.slots for p in plan.contacts.pairs]
+            pairs = plan.contacts.pairs
+            slots, bends = [p.slots for p in pairs], [_is_round_on_field(p) for p in pairs]
+            faces = [p.slots > 1 and not (x or isinstance(p.b.shape, Plane))
+                     for p, x in zip(pairs, bends, strict=True)]  # fmt: skip
             self.between_faces[: self.slots] = np.repeat(faces, slots)
+            self.bends[: self.slots] = np.repeat(bends, slots)
         self.restitution = np.where(self.soft, 0.0, self.materials[:, RESTITUTION])
         self.normals = layout.normals
         self.is_normal = np.zeros(n, bool)
@@ -206,3 +212,8 @@ class Phase:
         self.gives, self.given_by = self.normal[soft], self.heads[soft]
         self.still = np.delete(self.held, self.gives)
         self.is_regular: bool | None = None if self.held.size else True
+
+
+def _is_round_on_field(pair: ContactPair) -> bool:
+    """Whether the normals of a pair turn without a jump, but bend at once: over ridges."""
+    return isinstance(pair.b.shape, HeightField) and is_round(pair.a.shape)

@@ -23,7 +23,11 @@ from typing import Any, NamedTuple, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.algorithms.constrained.assembly import close_loops, project_position, project_velocity
+from phipsi.algorithms.constrained.assembly import (
+    newton_onto_rows,
+    project_position,
+    project_velocity,
+)
 from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
 from phipsi.algorithms.constrained.system import System
 from phipsi.algorithms.dynamics.constraint_forces import VELOCITY_CHANGE
@@ -265,7 +269,7 @@ class RunConstraints:
             return self._in_one_call(q, v)
         zero = np.zeros_like(v)
         try:
-            found, closed, at = close_loops(
+            found, closed, at = newton_onto_rows(
                 q[None],
                 lambda q: _Residual(q, self._rows.residual(q, self._rows.poses(q))[0]),
                 lambda at, _: self._changed(at.q[0], zero, at.residual[0])[None],

@@ -75,6 +75,10 @@ class Arithmetic(Protocol):
         """[[A, 0], [−p~, 0]] from A, row by row, and p."""
         ...
 
+    def turning_block(self, rows: Sequence[Vector]) -> Block:
+        """[A, 0] with three columns of zeros, from A."""
+        ...
+
     def zeros(self, x: Field) -> Block:
         """Zeros, in the kind of block that x is."""
         ...

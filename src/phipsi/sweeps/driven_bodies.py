@@ -39,7 +39,7 @@ _HALF = Fraction(1, 2)
 Vectors = list[list[Entry]]
 
 
-class _Numbers:
+class Numbers:
     """The vectors and numbers of a drive, as `Drive.numbers` puts them in a row."""
 
     def __init__(self, drive: Drive, numbers: Sequence[Entry]) -> None:
@@ -57,7 +57,7 @@ def corner(a: Arithmetic, q: Sequence[Entry], ops: ScalarOps) -> tuple[Vectors, 
     hinge, params = a.joint, a.params()
     joint, start = hinge.joint, hinge.own_start
     own, drive = params[:start], hinge.drive
-    numbers, n = _Numbers(drive, params[start:]), len(drive.rates)
+    numbers, n = Numbers(drive, params[start:]), len(drive.rates)
     turned = any(map(any, drive.above))
     back = transpose_rows(joint.transform(own, q, ops)[0]) if turned else []
     above = [matvec(back, g) if any(d) else [0, 0, 0] for g, d in

@@ -72,11 +72,12 @@ class Lowering:
         options: Options,
         whole_matrix: Callable[[Lowering, Expr, bool], Field],
         laws: bool = False,
+        *,
+        more_rows: bool = False,
     ) -> None:
         self.given, self.armature, self.model, self.options = given, armature, model, options
         self.has_names = False  # whether names were looked up in the model
-        flexible = model is not None and model.has_more_rows
-        self.blocks = Blocks(given, axes, armature, self.vector, diagonal_blocks, flexible, laws)
+        self.blocks = Blocks(given, axes, armature, self.vector, diagonal_blocks, more_rows, laws)
         self.builder = self.blocks.builder
         self._whole_matrix = whole_matrix
         self.has_gram = False  # whether a matrix is C* S C, and `grams` changes something

@@ -340,7 +340,10 @@ def _flat_path(low: Lowering, x: Expr) -> Field | None:
 
 
 def _behind(low: Lowering, family: Riccati, tail: Factors) -> Field:
-    """The block of a tail whose terms may begin with π̄: X − G (H X), thinner than π̄ X."""
+    """The block of a tail whose terms may begin with π̄: X − G (H X), thinner than π̄ X.
+
+    Or with G: of G Y Z the product Y Z comes first.
+    """
     b, inner = low.builder, list[tuple[Number, Expr]]()
     outer: list[tuple[Number, Expr]] = []
     for c, y in _terms_of_tail(tail):
@@ -348,12 +351,20 @@ def _behind(low: Lowering, family: Riccati, tail: Factors) -> Field:
             inner.append((c, product(y.factors[1:])))
         else:
             outer.append((c, y))
-    parts = [(c, low.blocks.block(y)) for c, y in outer]
+    parts = [(c, _from_gain(low, family, y)) for c, y in outer]
     if inner:
         x = low.blocks.block(total_of(inner))
         gain, hinge = low.blocks.block(family.G), low.blocks.block(family.H)
         parts.append((1, b.rest(gain, hinge, x)))
     return b.add(parts)
+
+
+def _from_gain(low: Lowering, family: Riccati, y: Expr) -> Field:
+    """The block of y, of which G Y Z is G (Y Z)."""
+    first, *rest = y.factors
+    if first is not family.G or len(rest) < 2:
+        return low.blocks.block(y)
+    return low.builder.mul(low.blocks.block(first), low.blocks.block(product(rest)))
 
 
 def _terms_of_tail(tail: Factors) -> list[tuple[Number, Expr]]:

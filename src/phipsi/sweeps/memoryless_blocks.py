@@ -6,12 +6,13 @@ from collections.abc import Callable, Mapping
 
 from phipsi.errors import LoweringError
 from phipsi.expressions.check import shown
-from phipsi.expressions.functions import cross, cross_force, dE_trace, outer, scaled, trace
+from phipsi.expressions.functions import dE_trace, outer, scaled, trace
 from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import Expr, adjoint, leaf, product
 from phipsi.expressions.spaces import ONE, Space
 from phipsi.operators.block_formulas import Formula
 from phipsi.operators.catalogue import (
+    DEFAULT_FAMILY,
     B,
     M,
     Riccati,
@@ -22,9 +23,11 @@ from phipsi.operators.catalogue import (
     family_of,
     place_of,
 )
+from phipsi.operators.coupled_riccati import CoupledRiccati
 from phipsi.operators.own_blocks import Table
 from phipsi.rewrite.causal import one_step_factors
 from phipsi.sweeps.equation_builder import Builder, no_modes
+from phipsi.sweeps.gyrations import gyration_of
 from phipsi.sweeps.ir import Domain, Field, Kind, Operation, Type
 from phipsi.sweeps.port_blocks import across_a_port, port_push, port_step, port_trace
 
@@ -121,7 +124,7 @@ class Blocks:
         if x.op is Op.ZERO:
             return b.zero(Type(Domain.BODY, self.size(x.gives), self.size(x.takes)))
         if x.op is Op.SUM:
-            return self._gyration(x) or b.add([(c, self.block(y)) for c, y in x.terms])
+            return gyration_of(self, x) or b.add([(c, self.block(y)) for c, y in x.terms])
         if x.op is Op.PRODUCT:
             return self._block_product(x)
         if x.op is Op.INVERSE:
@@ -158,28 +161,6 @@ class Blocks:
         left, right = args
         times = b.mul_symmetric if left is right else b.mul
         return times(left, b.transpose(right))
-
-    def _gyration(self, x: Expr) -> Field | None:
-        """c (cross(V)* M + M cross(V) + cross_force(M V)), which has twelve independent numbers.
-
-        Of a rigid inertia it acts on the angular part only: [[A, 0], [−p~, 0]]. Without the last
-        term it is how the inertia changes when the body moves: ten numbers, as the inertia has.
-        """
-        b = self.builder
-        if len(x.args) not in (2, 3) or len(set(x.data)) != 1:
-            return None
-        products = [y for y in x.args if y.op is Op.PRODUCT and len(y.args) == 2]
-        cores = [y.args[1] for y in products if y.args[0] is M and y.args[1].function is cross]
-        if len(cores) != 1 or self.block(M).type.kind is not Kind.INERTIA:
-            return None
-        V = cores[0].args[0]
-        parts = {M @ cores[0], cores[0].T @ M}
-        name = "inertia_rate" if len(x.args) == 2 else "gyration"
-        if name == "gyration":
-            parts.update(t for _, t in cross_force(M @ V).terms)
-        if set(x.args) != parts:
-            return None
-        return b.add([(-x.data[0], b.apply(name, self.block(M), self.vector(V)))])
 
     def _block_product(self, x: Expr) -> Field:
         b = self.builder
@@ -449,22 +430,25 @@ class Blocks:
         b = self.builder
         assert isinstance(f.Jr, Expr)
         axes, armature = self.block(adjoint(f.H)), self.block(f.Jr)
-        default = f == Riccati()
-        out: dict[str, Field] = {}
+        default, out = f == Riccati(), dict[str, Field]()
+        coupling = self.block(f.Gamma) if isinstance(f, CoupledRiccati) else None
+        named = f if coupling is None else DEFAULT_FAMILY
 
         def invert(p: Field, d: Field) -> Field:
             if not (_positive(f.Jr) and _positive(f.M)):  # D can be anything but singular
-                return b.inverse(d, definite=False, owner=f.D.text("ascii"))
+                return b.inverse(d, definite=False, owner=named.D.text("ascii"))
             # rounding errors are as large as the terms that cancel: inertias of bodies outboard
             known = f.M == Riccati().M and not _OWN_INERTIA.intersection(self.given)
             sizes = None if known else "given"
             scale = b.apply("hinge_scale", p, axes, data=sizes)
-            return b.inverse(d, definite=True, owner=f.D.text("ascii"), scale=scale)
+            return b.inverse(d, definite=True, owner=named.D.text("ascii"), scale=scale)
 
         def hinge(p: Field) -> tuple[Field, Field, Field]:
-            """U = P H*, D = H U + Jr and G = U D⁻¹."""
+            """U = P H* (+ Γ), D = H P H* + Jr and G = U D⁻¹."""
             u = b.mul(p, axes)
             d = b.add([(1, b.mul_symmetric(b.transpose(axes), u)), (1, armature)])
+            if coupling is not None:
+                u = b.add([(1, u), (1, coupling)])
             if default and "D" in self.given:
                 d = self.given_field(f.D)
             if default and "G" in self.given:
@@ -480,12 +464,12 @@ class Blocks:
             p = self.given_field(f.P)
         else:
             p = b.fixpoint(Type(Domain.BODY, self.body, self.body, Kind.SYMMETRIC), equation)
-        p.named = p.named or f.P
+        p.named = p.named or named.P
         _, d, gain = hinge(p)
         out["P"], out["D"], out["G"], out["D^-1"] = p, d, gain, invert(p, d)
         out["D_half"] = b.apply("chol", d)
         for name in ("D", "G", "D_half"):
-            out[name].named = out[name].named or f.leaf(name)
+            out[name].named = out[name].named or named.leaf(name)
         self._families[f] = out
         return out
 

@@ -3,7 +3,8 @@
 A row has the arguments and the loop of an operation, its result and the arguments in which it is
 linear, whether its value is kept or computed again, its cost, its printed form, and its body
 (`Operation` explains the columns). The builder, the schedule, the buffers, the printed recursion
-and the backends ask the row. Those of bodies with modes are in `modal_operations.py`.
+and the backends ask the row. Those of bodies with modes are in `modal_operations.py`,
+those of drives in `coupling_operations.py`.
 
 Printed forms name arguments by number: {0} is the first one, {0*} its transpose, {0^} its inverse,
 {0~} the same without brackets, {0@c} the one at c, {...} all of them; {at} is the place and {pair}
@@ -20,6 +21,7 @@ from typing import Any
 from phipsi.operators.catalogue import CATALOGUE
 from phipsi.sweeps import bodies
 from phipsi.sweeps import closure_bodies as rows
+from phipsi.sweeps.coupling_operations import EACH
 from phipsi.sweeps.ir import (
     Binding,
     Domain,
@@ -35,7 +37,6 @@ from phipsi.sweeps.ir import (
     parts_of,
     terms_of,
 )
-from phipsi.sweeps.modal_operations import EACH
 
 
 def operation(name: str) -> Operation:

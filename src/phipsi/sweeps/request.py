@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from phipsi.errors import InputError, LoweringError, SpaceError
@@ -32,6 +32,13 @@ from phipsi.sweeps.equation_builder import no_modes
 from phipsi.sweeps.ir import Field
 from phipsi.sweeps.lower import Lowering, Options
 from phipsi.sweeps.matrix_results import columns_matrix, lower_matrix, whole_matrix
+from phipsi.sweeps.rows_of_drives import (
+    KeptRows,
+    drives_of,
+    with_modes,
+    without_modes,
+    without_rows,
+)
 
 MODES = ("apply", "dense", "blocks")
 REWRITES = ("full", "as_written")
@@ -191,6 +198,13 @@ class Lowered:
 def fields_of(results: Sequence[Result]) -> list[Field]:
     """The fields of results."""
     return [x for r in results for x in (r.field, r.left) if x is not None]
+
+
+def for_bodies_of(request: Request, model: Model) -> Request:
+    """The request without what only modes do, if the bodies of the model have none."""
+    if drives_of(model) is None:
+        return request
+    return replace(request, expressions=tuple(map(without_modes, request.expressions)))
 
 
 def check_modes(request: Request, model: Model) -> None:
@@ -368,16 +382,20 @@ def lower_request(
     """
     armature = model is None or model.has_armature
     given = dict.fromkeys(request.given, "")
+    has_rows = model is not None and model.has_more_rows
+    six_rows = _without_rows(request, expressions, model)
+    more_rows, expressions = has_rows and six_rows is None, six_rows or expressions
+    if more_rows and drives_of(model) is not None:
+        expressions = tuple(map(with_modes, expressions))
     options = Options(
-        flat=_flat(model),
+        flat=not more_rows and _flat(model),
         simplify=request.rewrite == "full",
         grams=grams,
         several=sum(mode == "dense" for mode in request.modes) > 1,
         pairs=pairs,
     )
-    low = Lowering(
-        given, request.points.axes, armature, model, options, whole_matrix, _laws(request)
-    )
+    where = request.points.axes, armature, model, options, whole_matrix, _laws(request)
+    low = Lowering(given, *where, more_rows=more_rows)
     results: list[Result] = []
     operands: list[Space] = []
     several = _operator_count(request) > 1 and not request.same_operand
@@ -405,7 +423,7 @@ def lower_request(
     if not operands:
         operands.extend(x.gives for x in operands_of(request.expressions))
     names = inputs_of(request.expressions, request.given) + request.given
-    if low.blocks.flexible and "q" not in names and _has_inertia(request):
+    if has_rows and "q" not in names and _has_inertia(request):
         names = ("q", *names)  # M depends on the modes
     operand_names = [f"x{i}" if several else "x" for i in range(len(operands))]
     inputs = (*names, *operand_names)
@@ -421,7 +439,8 @@ def traits_of(
     return (
         *(request.expressions, request.modes, request.blocks is None, request.columns),
         *(request.given, request.rewrite, request.points.axes, request.same_operand),
-        *(model.has_armature, _flat(model), model.has_more_rows, _laws(request)),
+        *(model.has_armature, _flat(model), model.has_more_rows, drives_of(model)),
+        _laws(request),
         *(_flips(x, model, request.points) for x in matrices),
     )
 
@@ -442,9 +461,31 @@ def _flat(model: Model | None) -> bool:
     There nothing has to be moved along the paths; on long chains the distances from the root would
     cost digits.
     """
-    if model is None or model.has_more_rows:
+    if model is None:
         return False
     return max(model.tree.depth, default=0) < FLAT_DEPTH
+
+
+def _without_rows(
+    request: Request, expressions: tuple[Expr, ...], model: Model | None
+) -> tuple[Expr, ...] | None:
+    """The expressions on the six rows of bodies, if their other rows are those of drives."""
+    drives = drives_of(model)
+    pairs = zip(expressions, request.modes, strict=True)
+    if drives is None or any(mode != "apply" and _has_bodies(x) for x, mode in pairs):
+        return None
+    try:
+        return tuple(
+            without_rows(x, drives._replace(matrix=mode == "dense"))
+            for x, mode in zip(expressions, request.modes, strict=True)
+        )
+    except KeptRows:
+        return None
+
+
+def _has_bodies(x: Expr) -> bool:
+    """True for an operator with blocks of bodies."""
+    return not x.is_vector and "body" in (x.takes.index, x.gives.index)
 
 
 def _operator_count(request: Request) -> int:

@@ -7,6 +7,6 @@ mechanism, without a tolerance.
 """
 
 from phipsi.theorems.book_index import identities, identity_named
-from phipsi.theorems.prove import Proof, Verdict, equal, prove
+from phipsi.theorems.prove import Proof, Verdict, prove
 
-__all__ = ["Proof", "Verdict", "equal", "identities", "identity_named", "prove"]
+__all__ = ["Proof", "Verdict", "identities", "identity_named", "prove"]

@@ -14,7 +14,7 @@ from phipsi.operators.catalogue import CATALOGUE, arguments_of, definition
 from phipsi.operators.inputs import leaves_of
 from phipsi.rewrite.given_rules import feeds_itself
 from phipsi.rewrite.identity import Identity, unmet
-from phipsi.theorems.prove import Proof, prove, prove_for_any_efforts, stated
+from phipsi.theorems.prove import Proof, prove, stated
 
 _RICCATI = frozenset({name for name, row in CATALOGUE.items() if row.riccati})
 _ROUND_RICCATI = frozenset({"H", "M", "Jr", "E_phi", "phi", "phi_tilde"}) | _RICCATI
@@ -100,7 +100,7 @@ def _names_read(identity: Identity) -> frozenset[str]:
 
 @lru_cache(maxsize=256)
 def _everywhere(identity: Identity) -> Proof:
-    return prove_for_any_efforts(identity)
+    return prove(identity, any_efforts=True)
 
 
 def _on_the_model(identity: Identity, mechanism: Model) -> Proof:

@@ -107,7 +107,7 @@ def _state(
     return g, steps.slopes(q, G), gap <= tolerance
 
 
-def close_loops(
+def newton_onto_rows(
     q: Array,
     state: Callable[[Array], Any],
     correct: Callable[[Any, Array], Array],
@@ -157,7 +157,7 @@ def project_position(
         mass = None if inertia is None else inertia(q)
         return ConstraintMetric(rows, q, RANK, rank, rates_used=moving, inertia=mass)
 
-    return close_loops(
+    return newton_onto_rows(
         np.array(q, dtype=np.float64),
         metric,
         lambda at, _: at.spread(at.solve(-at.residual, at.gap**2)),

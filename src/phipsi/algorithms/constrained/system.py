@@ -89,7 +89,7 @@ class System(Model):
     contact_pairs: Contacts | None
     rates: Array
     cut_joints: tuple[str, ...] = ()
-    tooth_forces: tuple[tuple[int, Any], ...] = ()
+    shaft_forces: tuple[tuple[int, Any], ...] = ()
     _tree: Model
     _coordinates: dict[int, tuple[Array, float]]
     _stages: Stages | None
@@ -112,7 +112,7 @@ class System(Model):
         listed = _with_clocks(_checked(constraints))
         _check_contacts(contacts, model)
         found = [c.closure(model) for c in listed]
-        teeth = [(i, x) for i, c in enumerate(listed) for x in c.tooth_forces(model)]
+        teeth = [(i, x) for i, c in enumerate(listed) for x in c.shaft_forces(model)]
         closures = closure_set(found, _selections(model, primary, secondary))
         rates = [c.prescribed(len(x.rows)) for c, x in zip(listed, found, strict=True)]
         wanted = read_only(np.concatenate([np.zeros(0), *rates]))
@@ -129,7 +129,7 @@ class System(Model):
             n_rows=closures.n_rows,
             rates=wanted,
             _coordinates=coordinates,
-            tooth_forces=tuple((int(first[i]) + x.row, x) for i, x in teeth),
+            shaft_forces=tuple((int(first[i]) + x.row, x) for i, x in teeth),
             _stages=stages,
             cache={},
             _hash=hash((hash(model), closures, contacts)),

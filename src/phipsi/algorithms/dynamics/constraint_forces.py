@@ -190,18 +190,19 @@ def hinge_reactions(
         forms = (loaded(through_hinges, f_ext is not None), HINGE_LOADS)
         needed, added = calls(program_of(forms, system), q, v, vdot, *loads, f)
     whole = needed + added
-    if getattr(system, "tooth_forces", ()):
-        whole = whole + calls.solve(partial(_forces_of_teeth, system), q, f)
+    if getattr(system, "shaft_forces", ()):
+        whole = whole + calls.solve(partial(_forces_on_shafts, system), q, f)
     return Reactions(whole, calls.solve(partial(closure_forces, system), q, f))
 
 
-def _forces_of_teeth(system: Any, q: Array, f: Array) -> Array:
-    """What teeth add to the forces through joints (n, bodies, 6), from multipliers (n, rows)."""
+def _forces_on_shafts(system: Any, q: Array, f: Array) -> Array:
+    """What teeth and belts add to forces through joints (n, bodies, 6), from f (n, rows)."""
     poses = rows_of(system).poses(q)
     poses = np.broadcast_to(poses, (len(f), *poses.shape[1:]))
     out = np.zeros((len(f), system.n_bodies, 6))
-    for row, tooth in system.tooth_forces:
-        for body, force in zip(tooth.bodies, tooth.missing(f[:, row], poses), strict=True):
+    for row, known in system.shaft_forces:
+        added = known.missing(f[:, row : row + known.rows], poses)
+        for body, force in zip(known.bodies, added, strict=True):
             out[:, body] += force
     return out
 

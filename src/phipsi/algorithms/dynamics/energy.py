@@ -1,46 +1,34 @@
-"""Energy, momentum, mass centre and the centroidal momentum matrix."""
+"""Energy, momentum and mass centre."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
-from functools import cache
 from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.dynamics.rotor_reactions import reject_unseen
-from phipsi.algorithms.kinematics.motions import VELOCITY_MAP, VELOCITY_MAP_DOT
 from phipsi.backends.options import CallOptions, Calls
 from phipsi.backends.program import Program
-from phipsi.calculus.differentiation import diff
 from phipsi.compiler import Form, evaluate, program_of
 from phipsi.errors import InputError, ModelError
 from phipsi.expressions.node import Expr
 from phipsi.model.mechanisms import of_given_motion, of_modes, tree_of
 from phipsi.model.model import Model
-from phipsi.operators import I, Jr, K_e, M, V, cross, eta, to_com, total, v
-from phipsi.spatial import skew
+from phipsi.operators import I, Jr, K_e, M, V, eta, to_com, total, v
 
 Array = NDArray[Any]
 
 KINETIC_ENERGY = Fraction(1, 2) * (V.T @ M @ V + v.T @ Jr @ v)
 MOMENTUM = total(M @ V)
-MOMENTUM_MATRIX = total(M @ VELOCITY_MAP)
-CENTROIDAL_MOMENTUM, CENTROIDAL_MOMENTUM_MATRIX = to_com @ MOMENTUM, to_com @ MOMENTUM_MATRIX
-# d/dt of the body forces M φ* H* in world axes: their components change, and the body axes turn
-MOMENTUM_MATRIX_DOT = total(M @ VELOCITY_MAP_DOT - cross(V).T @ M @ VELOCITY_MAP)
+CENTROIDAL_MOMENTUM = to_com @ MOMENTUM
 # The whole mechanism as one rigid body about the world's origin: the inertia [[·, m c~], [·, m I]]
 WHOLE_INERTIA = total(M @ total(I).T)
 ELASTIC_ENERGY = Fraction(1, 2) * (eta.T @ K_e @ eta)
 _KINETIC_ENERGY, _MOMENTUM = Form(KINETIC_ENERGY), Form(MOMENTUM)
 _ELASTIC = Form(ELASTIC_ENERGY)
-
-
-@cache
-def _momentum_matrix_dot_with_modes() -> Expr:
-    return diff(MOMENTUM_MATRIX, "q", along=v, modes=True)
 
 
 @of_modes
@@ -80,7 +68,7 @@ def potential_energy(model: Model, q: ArrayLike, **options: Unpack[CallOptions])
     """
     program = program_of(WHOLE_INERTIA, model, "dense", potential_energy)
     calls = Calls(options)
-    return calls.finish(-(_first_moment(calls(program, q)) @ program.model.gravity))
+    return calls.finish(-(first_moment(calls(program, q)) @ program.model.gravity))
 
 
 @of_modes
@@ -123,34 +111,11 @@ def center_of_mass(model: Model, q: ArrayLike, **options: Unpack[CallOptions]) -
     array([1., 0., 0.])
     """
     tree = tree_of(model, center_of_mass)
-    mass = _mass(tree)
+    mass = whole_mass(tree)
     if mass == 0:
-        raise _no_mass(tree)
+        raise no_mass(tree)
     calls = Calls(options)
-    return calls.finish(_first_moment(calls(program_of(WHOLE_INERTIA, tree, "dense"), q)) / mass)
-
-
-@of_modes
-@of_given_motion
-def center_of_mass_jacobian(model: Model, q: ArrayLike, **options: Unpack[CallOptions]) -> Array:
-    """Joint rates → velocity of the mass centre, m/s in world axes.
-
-    The linear rows of total M φ* H*, divided by the mass: momentum is mass times this velocity.
-
-    **Arguments:** `q` (..., nq). **Returns:** (..., 3, nv). A model without mass raises
-    `ModelError`. **Cost:** O(N) for each row. **Source:** theory/open-chains 6 and 12.
-
-    >>> from phipsi import center_of_mass_jacobian
-    >>> from phipsi.examples import planar_arm
-    >>> center_of_mass_jacobian(planar_arm(2), [0.0, 0.0])[1]
-    array([1.  , 0.25])
-    """
-    tree = tree_of(model, center_of_mass_jacobian)
-    mass = _mass(tree)
-    if mass == 0:
-        raise _no_mass(tree)
-    calls = Calls(options)
-    return calls.finish(calls(program_of(MOMENTUM_MATRIX, tree, "dense"), q)[..., 3:, :] / mass)
+    return calls.finish(first_moment(calls(program_of(WHOLE_INERTIA, tree, "dense"), q)) / mass)
 
 
 @of_modes
@@ -182,67 +147,14 @@ def momentum(
         return evaluate(_MOMENTUM, momentum, model, (q, v), options)
     if about != "com":
         raise InputError(f"about={about!r} is neither 'origin' nor 'com'")
-    program = _about(CENTROIDAL_MOMENTUM, MOMENTUM, model, "apply", momentum)
+    program = about_mass_center(CENTROIDAL_MOMENTUM, MOMENTUM, model, "apply", momentum)
     return program.evaluate((q, v), options)
-
-
-@of_modes
-@of_given_motion
-def centroidal_momentum_matrix(model: Model, q: ArrayLike, **options: Unpack[CallOptions]) -> Array:
-    """Joint rates → momentum about the mass centre.
-
-    to_com total M φ* H*, momentum moved from the world's origin to the mass centre: times v it is
-    ``momentum(…, about="com")``. World axes, [angular; linear], without armature.
-
-    **Arguments:** `q` (..., nq). **Returns:** (..., 6, nv).
-    **Cost:** O(N) for each of six rows. **Source:** theory/open-chains 6 and 12.
-
-    >>> from phipsi import centroidal_momentum_matrix
-    >>> from phipsi.examples import planar_arm
-    >>> centroidal_momentum_matrix(planar_arm(1), [0.0])[:, 0].round(4)
-    array([0.    , 0.    , 0.0833, 0.    , 0.5   , 0.    ])
-    """
-    if getattr(model, "rotors", ()):
-        reject_unseen(model.model, "centroidal_momentum_matrix")
-    pair = (CENTROIDAL_MOMENTUM_MATRIX, MOMENTUM_MATRIX)
-    return _about(*pair, model, "dense", centroidal_momentum_matrix).evaluate((q,), options)
-
-
-@of_modes
-@of_given_motion
-def centroidal_momentum_matrix_dot(
-    model: Model, q: ArrayLike, v: ArrayLike, **options: Unpack[CallOptions]
-) -> Array:
-    """Time derivative of the centroidal momentum matrix.
-
-    d/dt (total M φ* H*) = total (M d/dt(φ* H*) − cross(V)* M φ* H*), moved to the mass centre,
-    which itself moves at the velocity total M V / m. With flexible bodies M changes too. World
-    axes, [angular; linear].
-
-    **Arguments:** `q` (..., nq), `v` (..., nv). **Returns:** (..., 6, nv).
-    **Cost:** O(N) for each of six rows. **Source:** theory/open-chains 4.3.
-
-    >>> from phipsi import centroidal_momentum_matrix_dot
-    >>> from phipsi.examples import planar_arm
-    >>> centroidal_momentum_matrix_dot(planar_arm(1), [0.0], [2.0])[:, 0].round(12) + 0
-    array([ 0.,  0.,  0., -1.,  0.,  0.])
-    """
-    tree = tree_of(model, centroidal_momentum_matrix_dot)
-    change = _momentum_matrix_dot_with_modes() if tree.has_more_rows else MOMENTUM_MATRIX_DOT
-    parts = (MOMENTUM_MATRIX, change, WHOLE_INERTIA, MOMENTUM)
-    reject_unseen(tree, "centroidal_momentum_matrix_dot")
-    mass, calls = _mass(tree), Calls(options)
-    matrix, rate, inertia, h = calls(program_of(parts, tree, "dense"), q, v)
-    out = _about_com(rate, _com(tree, inertia))
-    if mass:
-        out[..., :3, :] -= skew(h[..., 3:] / mass) @ matrix[..., 3:, :]
-    return calls.finish(out)
 
 
 # ---- the mechanism as one rigid body -----------------------------------------------------------
 
 
-def _about(
+def about_mass_center(
     com: Expr, origin: Expr, model: Model, mode: str, function: Callable[..., Any]
 ) -> Program:
     """The program about the mass centre; about the origin for a model without mass."""
@@ -250,35 +162,23 @@ def _about(
         return model.cache[com, mode]
     except (KeyError, AttributeError):
         tree = tree_of(model, function)
-        expr = com if _mass(tree) else origin
+        expr = com if whole_mass(tree) else origin
         return model.cached((com, mode), lambda: program_of(expr, tree, mode))
 
 
-def _no_mass(model: Model) -> ModelError:
+def no_mass(model: Model) -> ModelError:
+    """Why there is no mass centre."""
     return ModelError(
         "the model has no mass centre: none of its "
         f"{model.n_bodies} moving bodies has mass (bodies welded to the world do not count)."
     )
 
 
-def _mass(model: Model) -> float:
+def whole_mass(model: Model) -> float:
+    """The mass of all moving bodies, kg."""
     return float(model.inertia_matrices[:, 3, 3].sum())
 
 
-def _first_moment(inertia: Array) -> Array:
+def first_moment(inertia: Array) -> Array:
     """The vector m c of [[·, m c~], [−m c~, m I]]."""
     return np.stack([inertia[..., 2, 4], inertia[..., 0, 5], inertia[..., 1, 3]], axis=-1)
-
-
-def _com(model: Model, inertia: Array) -> Array:
-    """Mass centre; the origin for a model without mass, whose momentum has no arm to depend on."""
-    moment = _first_moment(inertia)
-    mass = _mass(model)
-    return moment / mass if mass else moment
-
-
-def _about_com(columns: Array, com: Array) -> Array:
-    """Momenta (..., 6, m) about the world's origin, moved to the mass centre."""
-    out = columns.copy()
-    out[..., :3, :] -= skew(com) @ columns[..., 3:, :]
-    return out

@@ -1,4 +1,4 @@
-"""Dynamics seen at points: operational space, and what forces at points do."""
+"""Dynamics seen at points: the inertia of operational space."""
 
 from __future__ import annotations
 
@@ -11,12 +11,11 @@ from phipsi.backends.options import CallOptions
 from phipsi.compiler import program_at
 from phipsi.model.mechanisms import of_modes, of_trees
 from phipsi.model.model import Model
-from phipsi.operators import J, Lambda, f0, mass_matrix
+from phipsi.operators import Lambda
 
 Array = NDArray[Any]
 Points = Sequence[Any]
 
-FORCE_CORRECTION = -(mass_matrix.inv @ J.T @ f0)
 OPERATIONAL_SPACE_INERTIA = Lambda.inv
 
 
@@ -54,37 +53,3 @@ def operational_space_inertia(
     return program_at(
         OPERATIONAL_SPACE_INERTIA, model, points, axes, operational_space_inertia, "dense"
     ).evaluate((q,), options)
-
-
-@of_modes
-@of_trees(
-    "forces at points also change the constraint forces, and those the accelerations",
-    "Give them as forces on the bodies:  pp.forward_dynamics(system, q, v, tau, f_ext)",
-)
-def tip_force_correction(
-    model: Model,
-    q: ArrayLike,
-    points: Points,
-    f0: ArrayLike,
-    *,
-    axes: str = "world",
-    **options: Unpack[CallOptions],
-) -> Array:
-    """Change of the joint accelerations caused by forces at points alone.
-
-    Δvdot = −ℳ⁻¹ J* f0 = −(I − H ψ K)* D⁻¹ H ψ B f0. Added to the accelerations of the free
-    mechanism it gives those with the forces.
-
-    **Arguments:** `q` (..., nq); `points`, `axes` as for `jacobian`; `f0` (..., nC, 6), the forces
-    exerted **by** the mechanism at the points, [moment (N·m); force (N)]. **Returns:** (..., nv),
-    rad/s² and m/s².
-    **Cost:** two sweeps, O(N), and one for the poses unless ``axes="body"``.
-    **Source:** MC eq. 17–18 corrected; SOA eq. 0.36.
-
-    >>> from phipsi import tip_force_correction
-    >>> from phipsi.examples import planar_arm
-    >>> tip_force_correction(planar_arm(1), [0.0], ["tip"], [[0, 0, 0, 0, 1.0, 0]]).round(12)
-    array([-3.])
-    """
-    program = program_at(FORCE_CORRECTION, model, points, axes, tip_force_correction)
-    return program.evaluate((q, f0), options)

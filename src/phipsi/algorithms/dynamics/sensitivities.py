@@ -187,9 +187,9 @@ def coriolis_matrix(
     **Arguments:** `q` (..., nq), `v` (..., nv). **Returns:** (..., nv, nv).
     **Cost:** O(N · depth). **Source:** theory/sensitivities 3 (E7).
 
-    >>> from phipsi import coriolis_matrix
-    >>> from phipsi.examples import planar_arm
-    >>> coriolis_matrix(planar_arm(2), [0.0, 0.5], [1.0, 1.0]).round(4)
+    >>> import phipsi as pp
+    >>> arm = pp.examples.planar_arm(2)
+    >>> pp.sensitivities.coriolis_matrix(arm, [0.0, 0.5], [1.0, 1.0]).round(4)
     array([[-0.2397, -0.4794],
            [ 0.2397,  0.    ]])
     """

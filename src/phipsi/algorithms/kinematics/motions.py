@@ -217,58 +217,39 @@ def jacobian_dot(
     points: Points,
     *,
     axes: str = "world",
+    times_v: bool = False,
     **options: Unpack[CallOptions],
 ) -> Array:
-    """Time derivative of the Jacobian of points.
+    """Time derivative of the Jacobian of points, or its product with v.
 
     J̇ = Ḃ* φ* H* + B* φ* (Ḣ* − cross(H* v) E_φ* φ* H*), because d/dt E_φ* = −cross(H* v) E_φ*
     (and Ė{H* v}* of the ports of flexible bodies). It is the derivative of the components that
-    `jacobian` returns with the same `axes`.
+    `jacobian` returns with the same `axes`. With ``times_v=True`` J̇ v = Ḃ* V + B* φ* a, the
+    acceleration of the points that the rates alone cause: in world axes the classical one at
+    vdot = 0, without gravity, [angular (rad/s²); linear (m/s²)].
 
-    **Arguments:** `q` (..., nq), `v` (..., nv); `points`, `axes` as for `jacobian`.
-    **Returns:** (..., 6 nC, nv), 1/s times the units of J.
-    **Cost:** O(N) per row or column, whichever are fewer. **Source:** theory/open-chains 4.3 and 6.
+    **Arguments:** `q` (..., nq), `v` (..., nv); `points`, `axes` as for `jacobian`; `times_v`,
+    whether J̇ v is asked for.
+    **Returns:** (..., 6 nC, nv), 1/s times the units of J, or J̇ v (..., 6 nC).
+    **Cost:** O(N) per row or column, whichever are fewer; of J̇ v one base-to-tip sweep.
+    **Source:** theory/open-chains 4.3 and 6; MM sec. V.A.
 
     >>> from phipsi import jacobian_dot
     >>> from phipsi.examples import planar_arm
-    >>> jacobian_dot(planar_arm(2), [0.0, 0.0], [1.0, 0.0], [("link2", (1, 0, 0))])[3]
+    >>> arm, q, v, tip = planar_arm(2), [0.0, 0.0], [1.0, 0.0], [("link2", (1, 0, 0))]
+    >>> jacobian_dot(arm, q, v, tip)[3]
     array([-2., -1.])
+    >>> jacobian_dot(arm, q, v, tip, times_v=True)
+    array([ 0.,  0.,  0., -2.,  0.,  0.])
     """
+    if times_v:
+        calls = Calls(options)
+        rates = calls(program_at(JACOBIAN_DOT_V, model, points, axes, jacobian_dot), q, v)
+        return calls.finish(rates.reshape(*rates.shape[:-2], 6 * rates.shape[-2]))
     modal = bool(getattr(model, "has_more_rows", False))
     form = jacobian_dot_with_modes() if modal else JACOBIAN_DOT
     program = program_at(form, model, points, axes, jacobian_dot, "dense")
     return program.evaluate((q, v), options)
-
-
-@of_modes
-@of_given_motion
-def jacobian_dot_v(
-    model: Model,
-    q: ArrayLike,
-    v: ArrayLike,
-    points: Points,
-    *,
-    axes: str = "world",
-    **options: Unpack[CallOptions],
-) -> Array:
-    """J̇ v: acceleration of points that the rates alone cause.
-
-    J̇ v = Ḃ* V + B* φ* a. In world axes (the default) it is the classical acceleration of the points
-    at vdot = 0, without gravity: [angular (rad/s²); linear (m/s²)]. For other `axes` it is
-    `jacobian_dot` with the same axes, times v.
-
-    **Arguments:** `q` (..., nq), `v` (..., nv); `points`, `axes` as for `jacobian`.
-    **Returns:** (..., 6 nC).
-    **Cost:** one base-to-tip sweep. **Source:** MM sec. V.A; theory/open-chains 6.
-
-    >>> from phipsi import jacobian_dot_v
-    >>> from phipsi.examples import planar_arm
-    >>> jacobian_dot_v(planar_arm(2), [0.0, 0.0], [1.0, 0.0], [("link2", (1, 0, 0))])
-    array([ 0.,  0.,  0., -2.,  0.,  0.])
-    """
-    calls = Calls(options)
-    rates = calls(program_at(JACOBIAN_DOT_V, model, points, axes, jacobian_dot_v), q, v)
-    return calls.finish(rates.reshape(*rates.shape[:-2], 6 * rates.shape[-2]))
 
 
 def _bodies_or(points: Any, model: Model, function: Callable[..., Any]) -> Any:

@@ -31,7 +31,7 @@ from phipsi.backends.native.kernel.rematerialisation import rematerialise
 from phipsi.backends.native.kernel.results import is_matrix
 from phipsi.backends.native.matrices import products
 from phipsi.backends.native.matrices.meeting_tiles import meeting_table, tile_shape
-from phipsi.backends.native.matrices.path_tables import branch_slots, seeds_of
+from phipsi.backends.native.matrices.paths import branch_slots, seeds_of
 from phipsi.backends.native.matrices.structural_zeros import (
     factors_of,
     filled_chunks,
@@ -75,7 +75,8 @@ def plan_native(program: SweepProgram, target: Target | None = None) -> tuple[Un
     """
     target = target or target_for(reproducible=program.reproducible)
     own = own_tables(program.lowered.fields)
-    tables = model_tables(program.model, program.points, own, NUMBERS[target.number].dtype)
+    dtype, rows = NUMBERS[target.number].dtype, _has_more_rows(program.steps)
+    tables = model_tables(program.model, program.points, own, dtype, more_rows=rows)
     lowered, widest = program.lowered, max((c.nv for c in tables.codes), default=0)
 
     steps, results = own_steps(program.steps, lowered.results)
@@ -109,6 +110,12 @@ def can_run(program: SweepProgram) -> bool:
     phases = phases_of(program.steps, program.lowered.fields)
     seeds = [p.seed for p in phases if p.seed is not None]
     return len(seeds) == len(set(seeds))  # paths that would have to be walked twice
+
+
+def _has_more_rows(steps: list[Step]) -> bool:
+    """True if blocks have the sizes of bodies with more than six rows."""
+    types = {x.type for step in steps for x in step.fields}
+    return any(size in planning.MODAL_SIZES for t in types for size in (t.rows, t.cols))
 
 
 def _of_whole_bodies(r: Result) -> bool:
@@ -357,15 +364,7 @@ class Unit:
             for columns in (False, True)
         )
         # what columns have comes last: in a kernel for one configuration its numbers are wider
-        met = [x.operation.reads for p in self.phases for x in p.pairs]
-        n_pairs, grams = met.count(Reads.MEETING), 2 * met.count(Reads.PATHS) * model.nv**2
-        widths = [planning.small_size(x, len(points), n_rows) for x in plan.small]
-        small = 3 * sum(w * w for w in widths)
-        used = [orders[planning.is_local(x)] for x in plan.row_matrices]
-        matrices = sum(order.entries + 3 * len(order.rows) for order in used)
-        factors = len(factors_of(self.results)) * model.nv**2
-        angles = 2 * (model.nq + self.target.lanes)
-        between = [n_pairs * int(data[record.PATH_STRIDE]), small, matrices, factors, grams, angles]
+        between = self._matrix_sizes(int(data[record.PATH_STRIDE]))
         first = len(once) + len(between)
         rooms = [-(-n // self.target.lanes) * self.target.lanes for n in counts]  # whole tiles
         if alone:
@@ -389,6 +388,21 @@ class Unit:
         data[self.words] = self.target.unit * total + (0 if alone else 64)
         data[record.FEWEST] = self._fewest(int(data[self.words]))
         return data
+
+    def _matrix_sizes(self, path_stride: int) -> list[int]:
+        """Numbers in the scratch of matrices: where paths meet, small ones, of rows, …, angles."""
+        model, points, tables = self.program.model, self.program.points, self.tables
+        met = [x.operation.reads for p in self.phases for x in p.pairs]
+        n_pairs, grams = met.count(Reads.MEETING), 2 * met.count(Reads.PATHS) * model.nv**2
+        n_rows = layout.row_count(points)
+        widths = [planning.small_size(x, len(points), n_rows) for x in self.plan.small]
+        small = 3 * sum(w * w for w in widths)
+        orders = {False: tables.rows, True: tables.rows_with_hubs}
+        used = [orders[planning.is_local(x)] for x in self.plan.row_matrices]
+        matrices = sum(order.entries + 3 * len(order.rows) for order in used)
+        factors = len(factors_of(self.results)) * model.nv**2
+        angles = 2 * (model.nq + self.target.lanes)
+        return [n_pairs * path_stride, small, matrices, factors, grams, angles]
 
 
 def own_tables(results: list[Field]) -> list[Table]:

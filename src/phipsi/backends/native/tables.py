@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -99,9 +98,13 @@ class Tables:
         )  # fmt: skip
 
 
-def joint_codes(model: Model) -> tuple[JointCode, ...]:
-    """The joint types of a model, one entry for each piece of code they need."""
-    found = {code.key: code for code in (_code(model, k) for k in range(model.n_bodies))}
+def joint_codes(model: Model, *, more_rows: bool = True) -> tuple[JointCode, ...]:
+    """The joint types of a model, one entry for each piece of code they need.
+
+    `more_rows`: blocks of bodies may have more than six rows.
+    """
+    each = (_code(model, k, more_rows) for k in range(model.n_bodies))
+    found = {code.key: code for code in each}
     return tuple(found[key] for key in sorted(found, key=str))
 
 
@@ -111,9 +114,12 @@ _ALIGNED: dict[ParamKind, tuple[int, ...]] = {
 }
 
 
-def _code(model: Model, k: int) -> JointCode:
+def _code(model: Model, k: int, more_rows: bool) -> JointCode:
     """The code of a joint; the components of its aligned axes are known, the rest is in tables."""
     joint = model.joints[k]
+    if isinstance(joint, FlexibleHinge) and not (more_rows or model.is_flexible):
+        alone = FlexibleHinge(joint.joint, None, None, joint.drive)  # whatever rows the parent has
+        joint = joint.joint if joint.drive is None else alone
     known: list[int | None] = []
     for i, (kind, values) in enumerate(joint.blocks_of_params()):
         known += _ALIGNED[kind] if i == joint.aligned else _along_frame(joint, kind, values)
@@ -186,13 +192,18 @@ def _frame(z: np.ndarray) -> np.ndarray:
 
 
 def model_tables(
-    model: Model, points: PointSet, own: Sequence[Table] = (), dtype: str = "f8"
+    model: Model,
+    points: PointSet,
+    own: Sequence[Table] = (),
+    dtype: str = "f8",
+    *,
+    more_rows: bool = True,
 ) -> Tables:
     """The tables of a model, its points, and the constant blocks of own operators.
 
-    `dtype` is what the numbers are rounded to.
+    `dtype` is what the numbers are rounded to; `more_rows` as for `joint_codes`.
     """
-    codes = joint_codes(model)
+    codes = joint_codes(model, more_rows=more_rows)
     turns = [_turn(j) for j in model.joints]
     closures = points.closures or NO_CLOSURES
     with_hubs = row_order(model, closures, with_hubs=True)
@@ -211,7 +222,7 @@ def model_tables(
         codes,
         link_codes,
         names,
-        _integers(model, {code.key: i for i, code in enumerate(codes)}, with_hubs),
+        _integers(model, codes, with_hubs, more_rows),
         doubles.astype(dtype, copy=False),
         _point_integers(points, closures, names),
         _point_doubles(points, turns).astype(dtype, copy=False),
@@ -261,11 +272,14 @@ def _own_blocks(model: Model, table: Table, turns: list[np.ndarray]) -> np.ndarr
     return np.array([np.pad(row, (0, widest - len(row))) for row in rows]).reshape(-1, widest)
 
 
-def _integers(model: Model, kinds: dict[Any, int], hubs: RowOrder) -> np.ndarray:
+def _integers(
+    model: Model, codes: Sequence[JointCode], hubs: RowOrder, more_rows: bool
+) -> np.ndarray:
+    kinds = {code.key: i for i, code in enumerate(codes)}
     out = np.zeros((model.n_bodies, N_INTEGERS), dtype=np.int64)
     number = {int(body): i for i, body in enumerate(hubs.hubs)}
     for k in range(model.n_bodies):
-        kind, parent = kinds[_code(model, k).key], model.parent[k]
+        kind, parent = kinds[_code(model, k, more_rows).key], model.parent[k]
         qs, vs = model.q_slices[k], model.v_slices[k]
         hub, on_hub = number.get(k, -1), int(parent in number)
         last = model.v_slices[model.tree.subtree(k)[-1]].stop  # bodies are numbered depth first

@@ -25,8 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from phipsi.contact.geometry.box_pairs import separating_axis
-from phipsi.contact.geometry.convex_normals import witness
-from phipsi.contact.geometry.convex_pairs import nearest
+from phipsi.contact.geometry.convex_pairs import nearest, witness
 from phipsi.contact.geometry.convex_search import Kinds, Relative
 from phipsi.contact.geometry.convex_shapes import across, face, size
 from phipsi.contact.geometry.placed_shapes import INACTIVE, Formula, Placed, Slot

@@ -10,14 +10,16 @@ import numpy as np
 
 from phipsi.contact.geometry import (
     box_pairs,
+    capsule_field_pairs,
     capsule_pairs,
     height_field_pairs,
     plane_pairs,
+    round_field_pairs,
     sphere_pairs,
 )
 from phipsi.contact.geometry.convex_pairs import convex_pair
 from phipsi.contact.geometry.feature_pairs import feature_pair
-from phipsi.contact.geometry.pair_loops import PairLoop, Read
+from phipsi.contact.geometry.pair_code import PairLoop, Read
 from phipsi.contact.geometry.placed_shapes import INACTIVE, Formula, Placed, Slot
 from phipsi.laws import law_operations as ops
 from phipsi.laws.calls import call
@@ -42,10 +44,10 @@ FORMULAS: dict[tuple[str, str], Formula] = {
     ("Capsule", "Capsule"): capsule_pairs.capsule_capsule,
     ("Capsule", "Box"): capsule_pairs.capsule_box,
     ("Box", "Box"): box_pairs.box_box,
-    ("Sphere", "HeightField"): height_field_pairs.sphere_field,
-    ("Capsule", "HeightField"): height_field_pairs.capsule_field,
+    ("Sphere", "HeightField"): round_field_pairs.sphere_field,
+    ("Capsule", "HeightField"): capsule_field_pairs.capsule_field,
     ("Cylinder", "HeightField"): height_field_pairs.cylinder_field,
-    ("Ellipsoid", "HeightField"): height_field_pairs.ellipsoid_field,
+    ("Ellipsoid", "HeightField"): round_field_pairs.ellipsoid_field,
     ("Box", "HeightField"): height_field_pairs.box_field,
     ("ConvexMesh", "HeightField"): height_field_pairs.mesh_field,
 }

@@ -27,7 +27,7 @@ class PageParts(TypedDict, total=False):
 
     `subtitle` and `footer` are plain text. `data`, a JSON object, is `data` in the scripts.
     `scripts` and `styles` name further files of `assets/`, after three.min.js, scene.js, page.js
-    and page.css; deformation.js and exaggeration.js are there if bodies deform. `controls` is HTML
+    and page.css; exaggeration.js is there if bodies deform or couplings twist. `controls` is HTML
     at the lower edge of the stage, `body` HTML below the stage: pass texts of users through `safe`.
     `binaries` are bytes by name: `page.binary(name)` in the scripts. `wasm` permits to compile
     them; `connect`, to ask the server that the page comes from.
@@ -62,10 +62,11 @@ def page_html(title: str, parts: PageParts) -> str:
     if not isinstance(title, str):
         raise InputError(f"title={title!r} must be text")
     data = parts.get("data", {})
-    drawn = ["three.min.js", "deformation.js", "scene.js"] if "scene" in data else []
-    flexible = data.get("scene", {}).get("flexible")
-    bends = ["exaggeration.js"] if flexible and "amplitudes" not in data else []
-    machines = ["machines.js"] if data.get("scene", {}).get("machines") else []
+    drawn = ["three.min.js", "deformation.js", "links.js", "scene.js"] if "scene" in data else []
+    scene = data.get("scene", {})
+    gives = scene.get("flexible") or any("coil" in part for part in scene.get("parts", ()))
+    bends = ["exaggeration.js"] if gives and "amplitudes" not in data else []
+    machines = ["machines.js"] if scene.get("machines") else []
     scripts = [*drawn, "page.js", *bends, *machines, *parts.get("scripts", ())]
     styles = ["page.css", *parts.get("styles", ())]
     fields = {

@@ -116,7 +116,11 @@ def admittance(graph: Any, q: Node, model: Model) -> Sequence[Node]:
 
 
 def integrator_of_modes(model: Model, dt: float) -> str:
-    """Steps that stay stable: elastic forces implicitly where modes are too fast for `dt`."""
+    """Steps that stay stable: elastic forces implicitly where modes are too fast for `dt`.
+
+    Of a mechanism with loops, those of its tree decide: constraints make no mode faster than the
+    fastest (Rayleigh).
+    """
     from phipsi.algorithms.dynamics.vibration import natural_frequencies
 
     fastest = np.nanmax(natural_frequencies(model), initial=0.0)

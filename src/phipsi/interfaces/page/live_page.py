@@ -101,7 +101,7 @@ def simulator_of(mechanism: Any) -> Simulator:
     """The simulator of a mechanism on which nothing acts but gravity and contacts."""
     whole = mechanism_of(mechanism, live_page)
     integrator = "time_stepping" if whole.contact_pairs is not None else "rk4"
-    if integrator == "rk4" and whole.is_flexible and not whole.n_rows:
+    if integrator == "rk4" and whole.is_flexible:
         integrator = integrator_of_modes(whole.model, _STEP)
     return Simulator(whole, dt=_STEP, integrator=integrator, reproducible=True)
 

@@ -1,155 +1,86 @@
 """Machine elements of a system for a page: what they look like, where, and what is said of them.
 
 Sizes that a constraint does not give follow from where its joints are: the pitch circles of a gear
-touch between its shafts. What has neither size nor form, such as
-wheels on one axis or any linear relation, is named and not drawn.
+touch between its shafts. What has neither size nor form, such as wheels on one axis or any other
+relation, is a link between its joints (machine_links.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any, final
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from phipsi import constraints as c
-from phipsi.forces.elastic_couplings import ElasticCoupling
+from phipsi.constraints.couplings import Relations
+from phipsi.constraints.pitch_cones import pitch_cones
+from phipsi.errors import ModelError
 from phipsi.interfaces.page import machine_solids as solids
+from phipsi.interfaces.page.machine_links import (
+    general_rows,
+    linear_rows,
+    linked,
+    of_forces,
+    relation,
+)
+from phipsi.interfaces.page.machine_places import (
+    BRASS,
+    DARK,
+    MOTOR,
+    PARALLEL,
+    RUBBER,
+    STEEL,
+    Machine,
+    MachinePart,
+    Wheel,
+    are_coaxial,
+    between,
+    size_of,
+    z_along,
+)
 from phipsi.model import Model, Pose
-from phipsi.model.tree import WORLD
 from phipsi.operators.row_laws import ARRAY_NUMBERS
 
 Array = NDArray[Any]
-_STEEL, _BRASS, _DARK = (0.42, 0.46, 0.52), (0.62, 0.42, 0.10), (0.07, 0.085, 0.12)
-_RUBBER = (0.16, 0.05, 0.03)
-_MOTOR = (0.05, 0.20, 0.42)
 _MOST_TEETH = 400
-_PARALLEL = 1e-6
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class MachinePart:
-    """One solid of an element, fixed in a body (−1: the world).
-
-    `beside`: the body has its own shape besides.
-    """
-
-    body: int
-    surface: solids.Surface
-    pose: Pose
-    color: tuple[float, float, float] = _STEEL
-    beside: bool = False
-
-
-@final
-@dataclass(eq=False)
-class Machine:
-    """A machine element: its name, kind, what is said of it, its bodies, solids, and its place.
-
-    `row` and `rows` are the numbers of its first row in the system and of its rows, whose
-    multipliers are what it transmits; force elements have none. `drawn` are bodies that need no
-    shape besides its solids, although they carry others.
-    """
-
-    name: str
-    kind: str
-    text: str
-    bodies: tuple[int, ...]
-    row: int
-    rows: int = 1
-    parts: list[MachinePart] = field(default_factory=list)
-    place: tuple[int, Array] = (WORLD, np.zeros(3))
-    drawn: tuple[int, ...] = ()
+_FLAT = 1.4  # rad; flatter cones are no solids
 
 
 def machines_of(
     model: Model, constraints: Sequence[c.Constraint], forces: Sequence[Any] = ()
 ) -> list[Machine]:
-    """The machine elements among the constraints of a system and the forces on it."""
+    """The machine elements among the constraints of a system and the forces on it.
+
+    Joints between two frames are none: pages draw them as loops; nor are clocks.
+    """
     out: list[Machine] = []
     row = 0
     for one in constraints:
-        make = _KINDS.get(type(one))
-        if make is not None:
-            made = make(model, one, row)
-            if made is not None:
-                made.rows = len(one.closure(model).rows)
-                out.append(made)
+        made = _made(model, one, row)
+        if made is not None:
+            clock = None if one.clock is None else model.joint(one.clock).index
+            linked(model, made, clock)
+            made.rows, made.linear = len(one.closure(model).rows), linear_rows(model, one)
+            out.append(made)
         row += len(one.closure(model).rows)
-    return out + [_spring(model, x) for x in forces if isinstance(x, ElasticCoupling)]
+    return out + of_forces(model, forces)
+
+
+def _made(model: Model, one: c.Constraint, row: int) -> Machine | None:
+    make = _KINDS.get(type(one))
+    if make is not None:
+        return make(model, one, row)
+    if isinstance(one, Relations):  # what is left of one whose joints are locked
+        return relation(model, one, row, "coupling")
+    return general_rows(model, one, row)
 
 
 def hidden_bodies(model: Model, constraints: Sequence[c.Constraint]) -> frozenset[int]:
     """Bodies that are not drawn: clocks."""
     clocks = {one.clock for one in constraints if one.clock is not None}
     return frozenset(model.joint(name).index for name in clocks if name in model.joint_names)
-
-
-# ---- where wheels are ----------------------------------------------------------------------------
-
-
-@final
-class _Wheel:
-    """A joint about an axis: its body, and its frame (z along the axis) in the carrier at q = 0."""
-
-    def __init__(self, model: Model, joint: str) -> None:
-        self.name, self.body = joint, model.joint(joint).index
-        X, u = model.placements[self.body], np.array(model.joints[self.body].params[:3])
-        self.carrier = model.parent[self.body]
-        self.own = _z_along(u)  # the frame of the wheel in its body
-        self.axis, self.centre = X.rotation @ u, np.asarray(X.translation, float)
-        self.turn = X.rotation @ self.own
-
-    def angle(self, direction: Array) -> float:
-        """The angle of a direction in the carrier about the axis, in the wheel's frame at q = 0."""
-        x, y, _ = self.turn.T @ direction
-        return float(np.arctan2(y, x))
-
-    def part(
-        self, surface: solids.Surface, color: Any, lift: float = 0.0, *, beside: bool = False
-    ) -> MachinePart:
-        """A solid in the wheel's frame."""
-        pose = Pose(self.own, self.own[:, 2] * lift)
-        return MachinePart(self.body, surface, pose, color, beside)
-
-    def along(self, point: Array) -> float:
-        """How far a point of the carrier is from the wheel's origin along its axis."""
-        return float(self.axis @ (point - self.centre))
-
-
-def _z_along(u: Array) -> Array:
-    """A rotation whose third column is u."""
-    z = u / np.linalg.norm(u)
-    x = np.cross([0.0, 1.0, 0.0] if abs(z[1]) < 0.9 else [1.0, 0.0, 0.0], z)
-    x /= np.linalg.norm(x)
-    return np.stack([x, np.cross(z, x), z], axis=-1)
-
-
-def _between(a: _Wheel, b: _Wheel) -> tuple[float, Array]:
-    """The distance of two parallel axes, and the direction from one to the other."""
-    across = b.centre - a.centre
-    across = across - a.axis * float(a.axis @ across)
-    distance = float(np.linalg.norm(across))
-    return distance, across / (distance or 1.0)
-
-
-def _are_coaxial(a: _Wheel, b: _Wheel) -> bool:
-    """True for two axes of one carrier that are one line."""
-    aligned = 1 - abs(float(a.axis @ b.axis)) < _PARALLEL and a.carrier == b.carrier
-    return aligned and _between(a, b)[0] < 1e-9
-
-
-def _size_of(model: Model, k: int) -> float:
-    """How large a body is, m: how far its children and its mass reach from its joint."""
-    children = [np.linalg.norm(model.placements[j].translation) for j in model.tree.children[k]]
-    inertia = model.inertias[k]
-    mass = max(inertia.mass, 1e-300)
-    turning = np.sqrt(float(np.max(np.linalg.eigvalsh(inertia.moment_about_com_B))) / mass)
-    found = [*children, 2 * float(np.linalg.norm(inertia.com_B)), 2 * turning]
-    return float(max(found)) or 0.1
 
 
 def _whole_teeth(ratio: float) -> tuple[int, int]:
@@ -164,14 +95,17 @@ def _whole_teeth(ratio: float) -> tuple[int, int]:
 
 
 def _gear(model: Model, one: c.Gear, row: int) -> Machine:
-    a, b = _Wheel(model, one.driver), _Wheel(model, one.driven)
+    a, b = Wheel(model, one.driver), Wheel(model, one.driven)
     ratio = -one.relations(model)["mesh"][one.driven]
     said = "" if one.teeth is None else f", {one.teeth[0]:g} and {one.teeth[1]:g} teeth"
     text = f"{one.driver} turns {ratio:.5g} times as fast as {one.driven}{said}"
     out = Machine(one.name, "gear", text, (a.body, b.body), row, place=(a.carrier, a.centre))
-    distance, e = _between(a, b)
+    distance, e = between(a, b)
     along = float(a.axis @ b.axis)
-    if 1 - abs(along) > _PARALLEL or distance < 1e-9:
+    if 1 - abs(along) > PARALLEL:
+        _cones(model, one, ratio, (a, b), out)
+        return out
+    if distance < 1e-9:
         return out
     teeth = _whole_teeth(ratio) if one.teeth is None else tuple(round(z) for z in one.teeth)
     same_sense = ratio * along > 0
@@ -186,7 +120,7 @@ def _gear(model: Model, one: c.Gear, row: int) -> Machine:
     away = a.centre + r * inner - (b.centre - a.axis * float(a.axis @ (b.centre - a.centre)))
     second = b.angle(away) + np.pi / teeth[1]  # and a gap of the other
     for wheel, radius, z, phase, color in (
-        (a, r, teeth[0], first, _BRASS), (b, s, teeth[1], second, _STEEL),
+        (a, r, teeth[0], first, BRASS), (b, s, teeth[1], second, STEEL),
     ):  # fmt: skip
         ring = same_sense and radius == max(r, s)
         shape = solids.toothed_ring if ring else solids.toothed_wheel
@@ -195,9 +129,44 @@ def _gear(model: Model, one: c.Gear, row: int) -> Machine:
     return out
 
 
+def _cones(
+    model: Model, one: c.Gear, ratio: float, wheels: tuple[Wheel, Wheel], out: Machine
+) -> None:
+    """Bevel wheels whose cones touch; nothing where the axes miss, or the ratio is another."""
+    teeth = _whole_teeth(ratio) if one.teeth is None else tuple(round(z) for z in one.teeth)
+    if max(teeth) > _MOST_TEETH or min(teeth) < 4:
+        return
+    bodies = wheels[0].body, wheels[1].body
+    try:
+        cones = pitch_cones(model, bodies, (float(teeth[0]), float(teeth[1])), "")
+    except ModelError:
+        return
+    if cones.sense * ratio < 0 or max(cones.angles) > _FLAT:
+        return
+    first = float(np.linalg.norm(wheels[0].centre - cones.apex)) * np.tan(cones.angles[0])
+    size = first / teeth[0] if one.module is None else 0.5 * one.module
+    cone = size * teeth[0] / np.sin(cones.angles[0])  # from the apex along the line of touch
+    start = float(np.ravel(one.offset)[0])
+    for wheel, z, u, angle, late, color in (
+        (wheels[0], teeth[0], cones.out[0], cones.angles[0], -start, BRASS),
+        (wheels[1], teeth[1], cones.out[1], cones.angles[1], np.pi / teeth[1], STEEL),
+    ):
+        X = model.placements[wheel.body]
+        side = float(np.sign(wheel.axis @ u))  # the solid's z points to the apex
+        turn = z_along(-side * wheel.own[:, 2])
+        x, y, _ = (X.rotation @ turn).T @ cones.line
+        back = X.rotation.T @ (cones.apex + cone * np.cos(angle) * u - np.asarray(X.translation))
+        phase = float(np.arctan2(y, x)) - side * late
+        shape = solids.bevel_wheel(
+            size * z, z, 0.3 * cone * np.cos(angle), phase, cone * np.cos(angle)
+        )
+        out.parts.append(MachinePart(wheel.body, shape, Pose(turn, back), color))
+    out.place = wheels[0].carrier, cones.apex + cone * cones.line
+
+
 def _planetary(model: Model, one: c.Planetary, row: int) -> Machine:
     names = [n for n in (one.sun, one.ring, one.carrier, one.planet) if n is not None]
-    wheels = {n: _Wheel(model, n) for n in names}
+    wheels = {n: Wheel(model, n) for n in names}
     sun, arm = wheels[one.sun], wheels[one.carrier]
     z_sun, z_ring = (round(z) for z in one.teeth)
     z_planet = (z_ring - z_sun) / 2
@@ -217,14 +186,14 @@ def _planetary(model: Model, one: c.Planetary, row: int) -> Machine:
     width = 6 * module
     e = model.placements[arm.body].rotation @ away / distance  # in the housing, at q = 0
     out.parts.append(
-        sun.part(solids.toothed_wheel(module * z_sun / 2, z_sun, width, sun.angle(e)), _BRASS)
+        sun.part(solids.toothed_wheel(module * z_sun / 2, z_sun, width, sun.angle(e)), BRASS)
     )
     gap = planet.angle(-away / distance)
     pitch = 2 * np.pi / z_planet
     out.parts.append(
         planet.part(
             solids.toothed_wheel(module * z_planet / 2, round(z_planet), width, gap + pitch / 2),
-            _STEEL,
+            STEEL,
         )
     )
     far = -width  # the arm lies behind its wheels
@@ -232,7 +201,7 @@ def _planetary(model: Model, one: c.Planetary, row: int) -> Machine:
     x = away / distance
     u = np.array(model.joints[arm.body].params[:3])
     turn = np.stack([x, np.cross(u, x), u], axis=-1)
-    out.parts.append(MachinePart(arm.body, bar, Pose(turn, far * u), _MOTOR))
+    out.parts.append(MachinePart(arm.body, bar, Pose(turn, far * u), MOTOR))
     out.drawn = (arm.body,)
     beyond = (np.pi - pitch / 2) % pitch  # from the last tooth of the planet to its far side
     ring_gap = -beyond * z_planet / z_ring
@@ -242,21 +211,21 @@ def _planetary(model: Model, one: c.Planetary, row: int) -> Machine:
     if one.ring is not None:
         ring = wheels[one.ring]
         shape = solids.toothed_ring(module * z_ring / 2, z_ring, width, ring.angle(e) + phase)
-        out.parts.append(ring.part(shape, _DARK))
+        out.parts.append(ring.part(shape, DARK))
     else:
         shape = solids.toothed_ring(module * z_ring / 2, z_ring, width, sun.angle(e) + phase)
         pose = Pose(sun.turn, sun.centre)
-        out.parts.append(MachinePart(sun.carrier, shape, pose, _DARK))
+        out.parts.append(MachinePart(sun.carrier, shape, pose, DARK))
     return out
 
 
-def _planet_axis(model: Model, planet: _Wheel, arm: _Wheel) -> Array:
+def _planet_axis(model: Model, planet: Wheel, arm: Wheel) -> Array:
     """The axis of a planet in the housing, at q = 0."""
     return model.placements[arm.body].rotation @ planet.axis
 
 
 def _rack(model: Model, one: c.RackPinion, row: int) -> Machine:
-    wheel = _Wheel(model, one.pinion)
+    wheel = Wheel(model, one.pinion)
     rack = model.joint(one.rack).index
     X = model.placements[rack]
     d = X.rotation @ np.array(model.joints[rack].params[:3])
@@ -265,24 +234,24 @@ def _rack(model: Model, one: c.RackPinion, row: int) -> Machine:
     out = Machine(
         one.name, "rack and pinion", text, bodies, row, place=(wheel.carrier, wheel.centre)
     )
-    if model.parent[rack] != wheel.carrier or abs(d @ wheel.axis) > _PARALLEL:
+    if model.parent[rack] != wheel.carrier or abs(d @ wheel.axis) > PARALLEL:
         return out
     r, teeth = abs(one.radius), 20
     n = np.sign(one.radius) * np.cross(d, wheel.axis)  # from the pinion to the rack
     width = 0.6 * r
     shape = solids.toothed_wheel(r, teeth, width, wheel.angle(n))
-    out.parts.append(wheel.part(shape, _BRASS))
+    out.parts.append(wheel.part(shape, BRASS))
     turn = X.rotation.T @ np.stack([np.cross(-n, wheel.axis), -n, wheel.axis], axis=-1)
     where = X.rotation.T @ (wheel.centre + r * n - np.asarray(X.translation))
     out.parts.append(
-        MachinePart(rack, solids.rack_bar(r, teeth, 12, width), Pose(turn, where), _STEEL)
+        MachinePart(rack, solids.rack_bar(r, teeth, 12, width), Pose(turn, where), STEEL)
     )
     out.place = wheel.carrier, wheel.centre + r * n
     return out
 
 
 def _screw(model: Model, one: c.Screw, row: int) -> Machine:
-    wheel, nut = _Wheel(model, one.spindle), model.joint(one.nut).index
+    wheel, nut = Wheel(model, one.spindle), model.joint(one.nut).index
     text = f"{one.nut} moves by {one.lead:.5g} m per turn of {one.spindle}"
     bodies = wheel.body, nut
     out = Machine(one.name, "screw", text, bodies, row, place=(wheel.carrier, wheel.centre))
@@ -293,8 +262,8 @@ def _screw(model: Model, one: c.Screw, row: int) -> Machine:
     # a thread that pulls the nut against the axis as the spindle turns about it is right-handed
     along = float(wheel.axis @ (model.placements[nut].rotation @ model.joints[nut].params[:3]))
     hand = -one.lead * (1.0 if along >= 0 else -1.0)
-    out.parts.append(wheel.part(solids.thread(radius, hand, length), _STEEL))
-    if model.parent[nut] == wheel.carrier and abs(abs(along) - 1) < _PARALLEL:
+    out.parts.append(wheel.part(solids.thread(radius, hand, length), STEEL))
+    if model.parent[nut] == wheel.carrier and abs(abs(along) - 1) < PARALLEL:
         X = model.placements[nut]
         place = wheel.centre + wheel.axis * float(
             wheel.axis @ (np.asarray(X.translation) - wheel.centre)
@@ -302,12 +271,12 @@ def _screw(model: Model, one: c.Screw, row: int) -> Machine:
         turn = X.rotation.T @ wheel.turn
         where = X.rotation.T @ (place - np.asarray(X.translation))
         size = solids.disc(2.2 * radius, 2.5 * radius)
-        out.parts.append(MachinePart(nut, size, Pose(turn, where), _BRASS))
+        out.parts.append(MachinePart(nut, size, Pose(turn, where), BRASS))
     return out
 
 
 def _belt(model: Model, one: c.Belt, row: int) -> Machine:
-    wheels = [_Wheel(model, n) for n in one.pulleys]
+    wheels = [Wheel(model, n) for n in one.pulleys]
     radii = np.asarray(one.radii, float)
     speeds = ", ".join(f"{n} {1 / r:.4g}" for n, r in zip(one.pulleys, radii, strict=True))
     text = f"radii {', '.join(f'{r:g}' for r in radii)} m; rates in proportion: {speeds}"
@@ -319,14 +288,14 @@ def _belt(model: Model, one: c.Belt, row: int) -> Machine:
     gaps = np.linalg.norm(flat - np.roll(flat, -1, axis=0), axis=1)
     if (gaps <= np.abs(radii - np.roll(radii, -1))).any():
         return out
-    for wheel, r, color in zip(wheels, radii, [_BRASS] + [_STEEL] * len(wheels), strict=False):
+    for wheel, r, color in zip(wheels, radii, [BRASS] + [STEEL] * len(wheels), strict=False):
         out.parts.append(wheel.part(solids.disc(0.97 * abs(r), 1.2 * width), color))
         mark = solids.disc(0.12 * abs(r), 1.35 * width)  # off the centre, so that turns are seen
         off = wheel.own @ np.array([0.6 * abs(r), 0, 0])
-        out.parts.append(MachinePart(wheel.body, mark, Pose(wheel.own, off), _DARK))
+        out.parts.append(MachinePart(wheel.body, mark, Pose(wheel.own, off), DARK))
     pose = Pose(first.turn, first.centre)
     shape = solids.belt(flat, radii.tolist(), width)
-    out.parts.append(MachinePart(first.carrier, shape, pose, _RUBBER))
+    out.parts.append(MachinePart(first.carrier, shape, pose, RUBBER))
     return out
 
 
@@ -340,10 +309,10 @@ def _cam(model: Model, one: c.Cam, row: int) -> Machine:
     kinds = [model.joints[k].kind for k in bodies]
     if kinds != ["revolute", "prismatic"] or one.clock is not None:
         return out
-    wheel, follower = _Wheel(model, one.joints[0]), bodies[1]
+    wheel, follower = Wheel(model, one.joints[0]), bodies[1]
     X = model.placements[follower]
     d = X.rotation @ np.array(model.joints[follower].params[:3])
-    if model.parent[follower] != wheel.carrier or abs(d @ wheel.axis) > _PARALLEL:
+    if model.parent[follower] != wheel.carrier or abs(d @ wheel.axis) > PARALLEL:
         return out
     lifts = _lifts(one)
     if lifts is None:
@@ -356,13 +325,13 @@ def _cam(model: Model, one: c.Cam, row: int) -> Machine:
     outline = (radii[:, None] * np.stack([np.cos(angles), np.sin(angles)], axis=-1))[::-1]
     width = 0.3 * float(radii.mean())
     beside = float(wheel.axis @ (np.asarray(X.translation) - wheel.centre))
-    out.parts.append(wheel.part(solids.plate(outline, width), _BRASS, beside))
+    out.parts.append(wheel.part(solids.plate(outline, width), BRASS, beside))
     size = 0.12 * float(radii.mean())
     bottom = 0.0 if true else 2 * span - lifts.min() - away
     stem = solids.disc(size, 6 * size)
-    turn = X.rotation.T @ _z_along(d)
+    turn = X.rotation.T @ z_along(d)
     middle = X.rotation.T @ d * (bottom + 3 * size)
-    out.parts.append(MachinePart(follower, stem, Pose(turn, middle), _STEEL))
+    out.parts.append(MachinePart(follower, stem, Pose(turn, middle), STEEL))
     return out
 
 
@@ -396,24 +365,24 @@ def _motor(model: Model, one: c.Motor, row: int) -> Machine | None:
         how = f"{one.rate:.5g} {'rad/s' if turns else 'm/s'}"
     k = view.index
     text = f"{'angle' if one.angle is not None else 'rate'} of {one.joint}: {how}"
-    wheel, size = _Wheel(model, one.joint), _size_of(model, k)
+    wheel, size = Wheel(model, one.joint), size_of(model, k)
     out = Machine(one.name, "motor", text, (k,), row, place=(wheel.carrier, wheel.centre))
     for radius, width, back in ((0.09, 0.2, 0.15), (0.12, 0.03, 0.04)):  # housing and flange
         pose = Pose(wheel.turn, wheel.centre - back * size * wheel.axis)
         shape = solids.disc(radius * size, width * size)
-        out.parts.append(MachinePart(wheel.carrier, shape, pose, _MOTOR, beside=True))
+        out.parts.append(MachinePart(wheel.carrier, shape, pose, MOTOR, beside=True))
     return out
 
 
 def _differential(model: Model, one: c.Differential, row: int) -> Machine:
     """Side wheels on their shafts, and a cage with pinions, which spin: theirs are plain cones."""
-    out = _other("differential")(model, one, row)
-    left, right, cage = (_Wheel(model, n) for n in (one.left, one.right, one.carrier))
-    if not _are_coaxial(left, cage) or not _are_coaxial(right, cage):
+    out = relation(model, one, row, "differential")
+    left, right, cage = (Wheel(model, n) for n in (one.left, one.right, one.carrier))
+    if not are_coaxial(left, cage) or not are_coaxial(right, cage):
         return out
     u, apart = cage.axis, cage.along(right.centre) - cage.along(left.centre)
     if abs(apart) < 1e-9:
-        apart = 2 * max(_size_of(model, w.body) for w in (left, right, cage))
+        apart = 2 * max(size_of(model, w.body) for w in (left, right, cage))
         middle = cage.centre
     else:
         middle = (left.centre + right.centre) / 2
@@ -421,95 +390,51 @@ def _differential(model: Model, one: c.Differential, row: int) -> Machine:
     for wheel, sign in ((left, -np.sign(apart)), (right, np.sign(apart))):
         inward = -sign * u  # the way from the wheel to the middle
         X = model.placements[wheel.body]
-        turn = X.rotation.T @ _z_along(inward)
+        turn = X.rotation.T @ z_along(inward)
         back = X.rotation.T @ (middle - r * inward - np.asarray(X.translation))
         bevel = solids.bevel_wheel(r, 16, 0.4 * r, 0.0)
-        out.parts.append(MachinePart(wheel.body, bevel, Pose(turn, back), _BRASS, beside=True))
+        out.parts.append(MachinePart(wheel.body, bevel, Pose(turn, back), BRASS, beside=True))
         length = abs(apart) / 2 - r
         shaft = back - X.rotation.T @ inward * length / 2
         rod = solids.disc(0.25 * r, length)
-        out.parts.append(MachinePart(wheel.body, rod, Pose(turn, shaft), _STEEL, beside=True))
+        out.parts.append(MachinePart(wheel.body, rod, Pose(turn, shaft), STEEL, beside=True))
     own = model.placements[cage.body].rotation.T
     at = own @ (middle - np.asarray(model.placements[cage.body].translation))
-    turn = own @ _z_along(u)
+    turn = own @ z_along(u)
     shape = solids.ring(1.15 * r, 1.35 * r, 0.5 * r)
-    out.parts.append(MachinePart(cage.body, shape, Pose(turn, at), _DARK))
+    out.parts.append(MachinePart(cage.body, shape, Pose(turn, at), DARK))
     across = turn[:, 0]
     pin = solids.disc(0.14 * r, 2.4 * r)
-    out.parts.append(MachinePart(cage.body, pin, Pose(_z_along(across), at), _STEEL))
+    out.parts.append(MachinePart(cage.body, pin, Pose(z_along(across), at), STEEL))
     for sign in (-1.0, 1.0):
         cone = solids.bevel_wheel(0.9 * r, 0, 0.4 * r, 0.0)
-        pose = Pose(_z_along(-sign * across), at + sign * 0.9 * r * across)
-        out.parts.append(MachinePart(cage.body, cone, pose, _STEEL))
+        pose = Pose(z_along(-sign * across), at + sign * 0.9 * r * across)
+        out.parts.append(MachinePart(cage.body, cone, pose, STEEL))
     out.drawn = (cage.body,)
     out.place = cage.carrier, middle
     return out
 
 
 def _coupling(model: Model, one: c.Coupling, row: int) -> Machine:
-    """A shaft, if two joints on one line turn as one; any other relation has no shape."""
-    out = _other("coupling")(model, one, row)
+    """A shaft, if two joints on one line turn as one; any other relation is a link."""
+    out = relation(model, one, row, "coupling")
     joints = list(one.joints)
     weights = np.atleast_2d(np.asarray(one.coefficients, dtype=float))
     turning = all(model.joint(n).joint.kind == "revolute" for n in joints)
     if len(joints) != 2 or len(weights) != 1 or not turning:
         return out
-    a, b = (_Wheel(model, n) for n in joints)
+    a, b = (Wheel(model, n) for n in joints)
     length, ratio = a.along(b.centre), -weights[0, 0] / weights[0, 1]
-    if not _are_coaxial(a, b) or abs(length) < 1e-9 or abs(ratio - a.axis @ b.axis) > 1e-12:
+    if not are_coaxial(a, b) or abs(length) < 1e-9 or abs(ratio - a.axis @ b.axis) > 1e-12:
         return out
     thick = 0.05 * abs(length)
     rod, flange = solids.disc(thick, abs(length)), solids.disc(2.2 * thick, 2 * thick)
-    out.parts.append(a.part(rod, _STEEL, length / 2, beside=True))
-    out.parts.append(a.part(flange, _DARK, length / 2, beside=True))
+    out.parts.append(a.part(rod, STEEL, length / 2, beside=True))
+    out.parts.append(a.part(flange, DARK, length / 2, beside=True))
     return out
-
-
-def _spring(model: Model, one: ElasticCoupling) -> Machine:
-    """A coil between two joints on one line; about the axis of the first joint if they are not."""
-    a, *others = (_Wheel(model, n) for n in one.joints)
-    k, gap = one.numbers["stiffness"], one.numbers["backlash"]
-    said = f", {np.ravel(gap)[0]:.4g} of backlash" if np.any(gap) else ""
-    weights = np.ravel(np.asarray(one.numbers["coefficients"], dtype=float))
-    twist = " + ".join(f"{x:.4g} {n}" for n, x in zip(one.joints, weights, strict=True))
-    text = f"{np.ravel(k)[0]:.4g} per unit of {twist.replace('+ -', '− ')}{said}"
-    bodies = (a.body, *(w.body for w in others))
-    name = " – ".join(one.joints)
-    out = Machine(name, "elastic coupling", text, bodies, -1, 0, place=(a.carrier, a.centre))
-    in_line = len(others) == 1 and _are_coaxial(a, others[0])
-    length = a.along(others[0].centre) if in_line else 0.0
-    sign = -1.0 if length < 0 else 1.0
-    length = abs(length) if abs(length) > 1e-9 else 0.15 * _size_of(model, a.body)
-    shape = solids.coil(0.2 * length, 0.025 * length, length, 6)
-    pose = Pose(_z_along(sign * a.own[:, 2]), np.zeros(3))
-    out.parts.append(MachinePart(a.body, shape, pose, _BRASS, beside=True))
-    out.place = a.carrier, a.centre + sign * length / 2 * a.axis
-    return out
-
-
-def _other(kind: str) -> Callable[[Model, Any, int], Machine]:
-    def make(model: Model, one: Any, row: int) -> Machine:
-        shares = one.relations(model)
-        names = list(dict.fromkeys(n for of in shares.values() for n in of))
-        first = next(iter(shares.values()))
-        text = " + ".join(f"{x:.4g} {n}" for n, x in first.items()).replace("+ -", "− ")
-        bodies = tuple(model.joint(n).index for n in names)
-        k = bodies[0]
-        place = model.parent[k], np.asarray(model.placements[k].translation)
-        return Machine(
-            one.name, kind, f"{text} = {np.ravel(one.offset)[0]:g}", bodies, row, place=place
-        )
-
-    return make
 
 
 _KINDS: dict[type, Callable[[Model, Any, int], Machine | None]] = {
     c.Gear: _gear, c.Planetary: _planetary, c.RackPinion: _rack, c.Screw: _screw, c.Belt: _belt,
     c.Cam: _cam, c.Motor: _motor, c.Differential: _differential, c.Coupling: _coupling,
 }  # fmt: skip
-
-
-def parts_of(machines: Sequence[Machine]) -> Iterator[MachinePart]:
-    """All solids."""
-    for machine in machines:
-        yield from machine.parts

@@ -52,15 +52,17 @@ def _toothed(radius: float, teeth: int, phase: float, *, inward: bool) -> Array:
     return radii[:, None] * np.stack([np.cos(angles), np.sin(angles)], axis=-1)
 
 
-def bevel_wheel(radius: float, teeth: int, width: float, phase: float) -> Surface:
-    """A bevel wheel of 45°: its back in z = 0 with this pitch radius, its apex at z = radius.
+def bevel_wheel(
+    radius: float, teeth: int, width: float, phase: float, apex: float | None = None
+) -> Surface:
+    """A bevel wheel: its back in z = 0 with this pitch radius, its apex at z = `apex`, or 45°.
 
     Without teeth it is a smooth cone.
     """
     back = _toothed(radius, teeth, phase, inward=False) if teeth else _circle(radius)
     points, triangles = _plate(back, width)
     points = points + [0.0, 0.0, width / 2]
-    shrunk = 1.0 - points[:, 2:] / radius
+    shrunk = 1.0 - points[:, 2:] / (radius if apex is None else apex)
     return np.concatenate([points[:, :2] * shrunk, points[:, 2:]], axis=1), triangles
 
 

@@ -12,7 +12,8 @@ from phipsi.algorithms.dynamics.equations_of_motion import forward_dynamics, joi
 from phipsi.algorithms.kinematics import motions
 from phipsi.compiler import compile
 from phipsi.constraints import Constraint
-from phipsi.errors import PhipsiError
+from phipsi.errors import InputError, PhipsiError
+from phipsi.forces.force import State
 from phipsi.interfaces.page.deformed_shapes import modal_slice, packed
 from phipsi.interfaces.page.machine_parts import hidden_bodies
 from phipsi.interfaces.page.scene import Drawing
@@ -51,6 +52,9 @@ def recorded_scene(trajectory: Trajectory) -> dict[str, Any]:
     X = motions.poses(model, q).reshape(len(times), -1, 4, 4)
     if trajectory.system is not None:
         what.constraints = trajectory.system.constraints
+    else:
+        held, what.engaged = _constraints(trajectory)
+        what.constraints = held
     what.forces = trajectory.elements
     description = what.description(q)
     poses = np.concatenate([matrix_to_quat(X[..., :3, :3]), X[..., :3, 3]], axis=-1)
@@ -68,7 +72,7 @@ def recorded_scene(trajectory: Trajectory) -> dict[str, Any]:
             for (name, points), color in paths
         ],
         "trail_span": float(np.clip(0.35 * (times[-1] - times[0]), 0.05, 2.0)),
-        "machines": _with_efforts(model, description["machines"], efforts),
+        "machines": _with_numbers(trajectory, times, q, description["machines"], efforts),
         "arrows": [*_contact_arrows(trajectory, times, size), *held],
         "notices": [*description["notices"], *untold],
     }
@@ -127,20 +131,35 @@ def _contact_arrows(trajectory: Trajectory, times: Array, radius: float) -> list
     ]  # fmt: skip
 
 
-def _with_efforts(
-    model: Model, machines: list[dict[str, Any]], efforts: Array | None
+def _with_numbers(
+    trajectory: Trajectory,
+    times: Array,
+    q: Array,
+    machines: list[dict[str, Any]],
+    efforts: Array | None,
 ) -> list[dict[str, Any]]:
-    """Machine elements with the efforts (frames, rows, nv) of their rows on their joints."""
-    if efforts is None:
-        return machines
+    """Machine elements with their residuals or twists at frames, and their efforts on joints.
+
+    `efforts` (frames, rows, nv) are those of the rows; elements that couple joints know their own.
+    """
+    model, system = trajectory.model, trajectory.system
+    residuals = None if system is None or not system.n_rows else system.residual(q)
     out: list[dict[str, Any]] = []
     for one in machines:
         row, count = one["rows"]
-        if not count:  # a force element
-            out.append(one)
-            continue
+        more: dict[str, Any] = {}
         rates = [model.v_slices[k].start for k in one["bodies"]]
-        out.append({**one, "efforts": packed(efforts[:, row : row + count].sum(1)[:, rates])})
+        if count and residuals is not None:
+            more["values"] = packed(residuals[:, row : row + count])
+        elif one["linear"]:
+            x = [q[:, r["at"]] @ np.array(r["by"]) - r["offset"] for r in one["linear"]]
+            more["values"] = packed(np.stack(x, axis=-1))
+        if count and efforts is not None:
+            more["efforts"] = packed(efforts[:, row : row + count].sum(1)[:, rates])
+        elif one["force"] >= 0:
+            state = State(model, times, q, trajectory.resample(times).v)
+            more["efforts"] = packed(trajectory.elements[one["force"]].efforts(state)[:, rates])
+        out.append({**one, **more})
     return out
 
 
@@ -179,6 +198,8 @@ def _constraint_arrows(
         motion = forward_dynamics(system, here.q, here.v, tau, f_ext, multipliers=True)
         expected = motion.vdot
         reactions = joint_reactions(system, here.q, here.v, tau, f_ext).closures
+    except InputError as error:  # a belt that would have to push
+        return [], [f"Constraint forces are not shown: {error.args[0].partition(chr(10))[0]}"], None
     except PhipsiError:
         return [], [_NOT_UNIQUE], None
     scale = 1.0 + np.abs(expected).max(axis=1)
@@ -201,6 +222,13 @@ def _constraint_arrows(
         local = np.where(right[:, None], reactions[:, i, 3:], 0.0)[near]
         force[:, k] = np.einsum("tij,tj->ti", R @ points.rotation[i], local)
     names = [points.names[i].rpartition(".")[0] for i in shown_points]
+    f = np.where(right[:, None], motion.f, 0.0)[near]
+    for one in system.constraints:  # teeth and belts, where they touch
+        if one.shaft_forces(system.model):
+            found = one.transmitted(system, X, f)  # type: ignore[attr-defined]
+            names += [one.name] * len(found.bodies)
+            at = np.concatenate([at, found.places], axis=1)
+            force = np.concatenate([force, found.forces], axis=1)
     efforts = -motion.f[..., None] * system.jacobian(here.q)
     efforts = np.where(right[:, None, None], efforts, np.nan)[near]
     return [_arrows(system, "constraint", names, at, force, radius)], [], efforts
@@ -224,21 +252,22 @@ def _arrows(
 
 def _closures(trajectory: Trajectory) -> tuple[list[Closure], list[tuple[Closure, Spans]]]:
     """Constraints that hold during the whole run, and those that come and go, with their times."""
+    model = trajectory.model
     if trajectory.system is not None:
         return list(trajectory.system.closures.closures), []
+    held, engaged = _constraints(trajectory)
+    return [c.closure(model) for c in held], [(c.closure(model), when) for c, when in engaged]
+
+
+def _constraints(trajectory: Trajectory) -> tuple[list[Constraint], list[tuple[Constraint, Spans]]]:
+    """The same as constraints, of a run whose mechanism changes."""
     acting: dict[int, tuple[Constraint, list[Phase]]] = {}
     for phase in trajectory.phases:
         for c in phase.topology.constraints:
             acting.setdefault(id(c), (c, []))[1].append(phase)
-    always: list[Closure] = []
-    passing: list[tuple[Closure, Spans]] = []
-    for c, phases in acting.values():
-        closure = c.closure(trajectory.model)
-        if len(phases) == len(trajectory.phases):
-            always.append(closure)
-        else:
-            passing.append((closure, _spans(phases)))
-    return always, passing
+    whole = len(trajectory.phases)
+    always = [c for c, phases in acting.values() if len(phases) == whole]
+    return always, [(c, _spans(p)) for c, p in acting.values() if len(p) < whole]
 
 
 def _present(trajectory: Trajectory) -> dict[str, Spans]:

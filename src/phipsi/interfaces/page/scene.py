@@ -22,7 +22,8 @@ from phipsi.interfaces.page.deformed_shapes import (
     ports_of,
 )
 from phipsi.interfaces.page.live_modes import modal_reach
-from phipsi.interfaces.page.machine_parts import Machine, hidden_bodies, machines_of, parts_of
+from phipsi.interfaces.page.machine_parts import hidden_bodies, machines_of
+from phipsi.interfaces.page.machine_places import Machine, MachinePart, parts_of
 from phipsi.interfaces.page.meshes import Meshes, read_meshes, with_surfaces
 from phipsi.interfaces.page.shapes_and_colors import (
     FOOT,
@@ -92,7 +93,8 @@ def scene_description(
 class Drawing:
     """A mechanism with everything that decides how it looks.
 
-    `closures` hold always; those of `passing` come and go. `pairs` are shapes that may touch,
+    `closures` hold always; those of `passing` come and go, and so do machine elements among the
+    constraints of `engaged`. `pairs` are shapes that may touch,
     `has_contacts` whether it is on the ground; `present`, by body, the times at which it is there.
     """
 
@@ -105,6 +107,7 @@ class Drawing:
     meshes: bool = True
     colors: Mapping[str, Sequence[float]] = field(default_factory=dict)
     constraints: Sequence[Any] = ()
+    engaged: Sequence[tuple[Any, Spans]] = ()
     forces: Sequence[Any] = ()
 
     def description(self, q: Array) -> dict[str, Any]:
@@ -117,24 +120,29 @@ class Drawing:
         p[:, list(hidden)] = p[:, seen[:1]]  # they take no room
         meshes = read_meshes(meshes_of(model)) if self.meshes else Meshes()
         whole = meshes.bodies | drawn_bodies(model)
-        machines = machines_of(model, self.constraints, self.forces)
-        made = list(parts_of(machines))
+        machines = self._machines()
+        numbered = list(parts_of(machines))
+        made = [x for _, x in numbered]
         of_files = [part.bounds for part in meshes.parts]
         meshes = with_surfaces(meshes, [(x.body, x.surface, x.pose, x.color) for x in made])
         inner = {*model.parent}  # bodies that carry others keep their own shape
-        wheels = {x.body for x in made if not x.beside}
+        wheels = {x.body for i, x in numbered if not x.beside and machines[i].shown is None}
         whole |= wheels - inner - {WORLD}
-        whole |= {k for x in machines for k in x.drawn}
+        whole |= {k for x in machines for k in x.drawn if x.shown is None}
         whole |= hidden
         solids = solids_of(model, self.closures, self.passing, whole)
         solids = self._finished(solids)
         boxes = [*solids, *(part.bounds for part in meshes.parts), *deformed_boxes(model, q)]
+        boxes += [
+            Solid(k, "box", (1e-6, 1e-6, 1e-6), np.eye(3), place, PIN)
+            for x in machines
+            for k, place in x.ends
+        ]
         low, high = _extent(boxes, R, p, up)
         floor = None
         if np.linalg.norm(model.gravity) > 0:
-            foot = _extent([x for x in boxes if x.body == WORLD and x.color != PIN], R, p[:0], up)
-            stands = foot[0][2] <= low[2]  # what is fixed to the world is the lowest of all
-            floor = float(low[2] - (0.0 if stands else 0.03) * np.linalg.norm(high - low))
+            fixed = [x for x in boxes if x.body == WORLD and x.color != PIN]
+            floor = _floor(low, high, _extent(fixed, R, p[:0], up)[0])
         follow, depth = _followed(model, p, high - low), 0.0
         if follow >= 0:  # the camera goes with the base; sizes are those of the mechanism around it
             around = p - p[:, follow : follow + 1]
@@ -153,23 +161,15 @@ class Drawing:
         return {
             "name": model.name,
             "up": _rounded_list(matrix_to_quat(up)),
-            "bodies": [
-                _body(model, k) | ({"hidden": True} if k in hidden else {})
-                for k in range(model.n_bodies)
-            ],
+            "bodies": [_body(model, k, k in hidden) for k in range(model.n_bodies)],
             "solids": [_plain(solid) for solid in solids + slabs],
             "meshes": list(meshes.packed),
-            "parts": self._parts(meshes),
+            "parts": self._parts(meshes, dict(enumerate(numbered, len(of_files))), machines),
             "flexible": [self._deformed(x) for x in deformed_bodies(model)],
             "ports": ports_of(model),
-            "loops": [_loop(c, None) for c in self.closures if c.matrix is None]
-            + [_loop(c, when) for c, when in self.passing if c.matrix is None]
-            + [_machine_label(x) for x in machines],
+            "loops": [*self._loops(), *map(_machine_label, machines)],
             "machines": [_machine(model, x) for x in machines],
-            "frames": [
-                {"name": name, "body": at, **_placed(X.rotation, X.translation)}
-                for name, (at, X) in model.frames.items()
-            ],
+            "frames": _frames(model),
             "center": center.tolist(),
             "half": half.tolist(),
             "radius": radius,
@@ -180,6 +180,20 @@ class Drawing:
             "arrow_unit": _rounded(weight / (0.9 * radius) or 1.0),
             "notices": list(meshes.notices),
         }
+
+    def _loops(self) -> list[dict[str, Any]]:
+        """Closures, and the times of those that come and go."""
+        all_times = [*((c, None) for c in self.closures), *self.passing]
+        return [_loop(c, when) for c, when in all_times if c.matrix is None]
+
+    def _machines(self) -> list[Machine]:
+        """Machine elements that are always there, then those that come and go."""
+        out = machines_of(self.model, self.constraints, self.forces)
+        for one, when in self.engaged:
+            for x in machines_of(self.model, [one]):
+                x.shown = when
+                out.append(x)
+        return out
 
     def _finished(self, solids: list[Solid]) -> list[Solid]:
         """The solids in given colours, with the times at which they are there."""
@@ -207,12 +221,22 @@ class Drawing:
         color = _rounded_list(self._chosen().get(body, LINK))
         return {**plain, "color": color, **({} if when is None else {"shown": _lists(when)})}
 
-    def _parts(self, meshes: Meshes) -> list[dict[str, Any]]:
-        """The parts of meshes, in given colours, and when they are there."""
+    def _parts(
+        self,
+        meshes: Meshes,
+        made: Mapping[int, tuple[int, MachinePart]],
+        machines: Sequence[Machine],
+    ) -> list[dict[str, Any]]:
+        """The parts of meshes, in given colours, and when they are there; of which machine."""
         chosen = self._chosen()
         out: list[dict[str, Any]] = []
-        for part in meshes.parts:
+        for i, part in enumerate(meshes.parts):
             plain = replace(part, color=chosen.get(part.body, part.color)).plain()
+            if i in made:
+                plain["machine"], coil = made[i][0], made[i][1].coil
+                spans = machines[made[i][0]].shown
+                plain |= {} if spans is None else {"shown": _lists(spans)}
+                plain |= {} if coil is None else {"coil": coil._asdict()}
             when = self._when(part.body)
             out.append(plain if when is None else {**plain, "shown": _lists(when)})
         return out
@@ -300,7 +324,7 @@ def _assembled(mechanism: Any) -> Array:
         return mechanism.neutral()
 
 
-def _body(model: Model, k: int) -> dict[str, Any]:
+def _body(model: Model, k: int, is_hidden: bool) -> dict[str, Any]:
     """A body for its facts and overlays: mass, mass centre, the ellipsoid of its inertia, joint."""
     inertia, joint = model.inertias[k], given_joint(model.joints[k])
     moments, R = np.linalg.eigh(np.asarray(inertia.moment_about_com_B, dtype=float))
@@ -316,7 +340,16 @@ def _body(model: Model, k: int) -> dict[str, Any]:
         "ellipsoid": _rounded_list(np.sqrt(np.maximum(squares, 0.0))),
         "principal": _rounded_list(matrix_to_quat(R)),
         "joint": {"name": model.joint_names[k], "kind": joint.kind, "axes": _axes(joint)},
+        **({"hidden": True} if is_hidden else {}),
     }
+
+
+def _frames(model: Model) -> list[dict[str, Any]]:
+    """Frames with the bodies that they are on."""
+    return [
+        {"name": name, "body": at, **_placed(X.rotation, X.translation)}
+        for name, (at, X) in model.frames.items()
+    ]
 
 
 def _axes(joint: joints.Joint) -> list[dict[str, Any]]:
@@ -345,6 +378,12 @@ def _machine(model: Model, x: Machine) -> dict[str, Any]:
         "bodies": list(x.bodies),
         "units": ["N·m" if t else "N" for t in turns],
         "rows": [x.row, x.rows],
+        "value": x.value,
+        "linear": [row._asdict() for row in x.linear],
+        "ends": [{"body": int(k), "position": _rounded_list(p)} for k, p in x.ends],
+        "straight": x.straight,
+        "force": x.force,
+        **({} if x.shown is None else {"shown": _lists(x.shown)}),
     }
 
 
@@ -352,7 +391,8 @@ def _machine_label(x: Machine) -> dict[str, Any]:
     """Its name, where it is."""
     body, place = x.place
     end = {"body": int(body), "position": _rounded_list(place)}
-    return {"name": x.name, "ends": [end, end]}
+    shown_at = {} if x.shown is None else {"shown": _lists(x.shown)}
+    return {"name": x.name, "ends": [end, end], **shown_at}
 
 
 def _loop(closure: Closure, when: Spans | None) -> dict[str, Any]:
@@ -399,6 +439,12 @@ def upright(model: Model) -> Array:
     x = x - (x @ z) * z
     x /= np.linalg.norm(x)
     return np.vstack([x, np.cross(z, x), z])
+
+
+def _floor(low: Array, high: Array, foot: Array) -> float:
+    """Height of the floor below what is from low to high; `foot` is that of what is fixed."""
+    stands = foot[2] <= low[2]  # what is fixed to the world is the lowest of all
+    return float(low[2] - (0.0 if stands else 0.03) * np.linalg.norm(high - low))
 
 
 def _extent(solids: list[Solid], R: Array, p: Array, up: Array) -> tuple[Array, Array]:

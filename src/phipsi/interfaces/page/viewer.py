@@ -25,7 +25,7 @@ from phipsi.model.model import Model
 from phipsi.trajectory.trajectory import Trajectory
 
 _CLOSED = "this viewer is closed. Open another one:  viewer = pp.show(mechanism)"
-WIDGET_SCRIPTS = ("three.min.js", "deformation.js", "scene.js", "widget.js")
+WIDGET_SCRIPTS = ("three.min.js", "deformation.js", "links.js", "scene.js", "widget.js")
 _WAIT = 10.0  # s that a page waits for the next configuration before it asks again
 _POLICY = (
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
@@ -105,6 +105,11 @@ def poses_of(model: Model, q: ArrayLike) -> np.ndarray:
     return np.concatenate([X[:, :3, :3].reshape(-1, 9), X[:, :3, 3]], axis=1)
 
 
+def draws_coordinates(model: Model, scene: dict[str, Any]) -> bool:
+    """True if poses alone do not say what is drawn: modes, and values of machine elements."""
+    return model.is_flexible or bool(scene["machines"])
+
+
 @final
 class Viewer:
     """A page in the browser that follows `set`, until it is closed; a context manager.
@@ -116,6 +121,7 @@ class Viewer:
         self, model: Model, scene: dict[str, Any], q: ArrayLike, *, title: str, open: bool
     ) -> None:
         self._model, self._number, self._closed = model, 0, False
+        self._by_coordinates = draws_coordinates(model, scene)
         self._changed = threading.Condition()
         self._poses: list[float] = poses_of(model, q).ravel().tolist()
         self._q: list[float] = one_configuration(model, q).tolist()
@@ -160,7 +166,7 @@ class Viewer:
             if self._closed:
                 return {"closed": True}
             said = {"number": self._number, "poses": self._poses, "text": self._text}
-            return {**said, "q": self._q} if self._model.is_flexible else said
+            return {**said, "q": self._q} if self._by_coordinates else said
 
     def wait(self) -> None:
         """Stay until the process is interrupted."""
@@ -218,21 +224,21 @@ def _widget_class() -> Any:
         _esm = widget_module()
         scene = traitlets.Dict().tag(sync=True)
         poses = traitlets.Bytes().tag(sync=True)
-        q = traitlets.List().tag(sync=True)  # of bodies that deform
+        q = traitlets.List().tag(sync=True)  # where poses alone do not say what is drawn
         height = traitlets.Int(420).tag(sync=True)
         _closed = False
 
         def __init__(self, model: Model, scene: dict[str, Any], q: ArrayLike) -> None:
-            self._model = model
-            modal = one_configuration(model, q).tolist() if model.is_flexible else []
-            super().__init__(scene=scene, q=modal, poses=poses_of(model, q).tobytes())
+            self._model, self._by_coordinates = model, draws_coordinates(model, scene)
+            places = one_configuration(model, q).tolist() if self._by_coordinates else []
+            super().__init__(scene=scene, q=places, poses=poses_of(model, q).tobytes())
 
         def set(self, q: ArrayLike) -> None:
             """Show a configuration (nq,)."""
             if self._closed:
                 raise InputError(_CLOSED)
             poses = poses_of(self._model, q).tobytes()
-            if self._model.is_flexible:
+            if self._by_coordinates:
                 self.q = one_configuration(self._model, q).tolist()
             self.poses = poses
 

@@ -53,7 +53,7 @@ class Workbench:
         self._own: dict[str, Any] = {}
         if robot is not None:
             self._own = {"own": [robot.name or "robot", robot.to_dict()]}
-        self._process = LimitedProcess("phipsi.interfaces.workbench.evaluator")
+        self._process = LimitedProcess("phipsi.interfaces.workbench.answers")
         self._assets = _assets()
         self._server = LoopbackServer(self.asset, self.ask, _POLICY, port)
         self.token, self.port = self._server.token, self._server.port

@@ -147,7 +147,8 @@ class BodyCode:
 
     dense, rigid_block = staticmethod(_dense), staticmethod(bl.Rigid)
     symmetric, inertia_block = staticmethod(bl.Symmetric), staticmethod(bl.Inertia)
-    gyration_block, transpose = staticmethod(bl.Gyration), staticmethod(bl.transpose)
+    gyration_block, turning_block = staticmethod(bl.Gyration), staticmethod(bl.Turning)
+    transpose = staticmethod(bl.transpose)
     times, times_symmetric = staticmethod(bl.times), staticmethod(bl.times_symmetric)
     congruence, combine = staticmethod(bl.congruence), staticmethod(bl.combine)
     number = staticmethod(float)
@@ -254,10 +255,10 @@ class BodyCode:
         ]
 
     def coordinates(self, name: str) -> list[Any]:
-        """The part of q or v of the joint."""
+        """The part of q or v of the joint, read once, so that sines are computed once."""
         assert self.code is not None
         count = self.code.nq if name == "q" else self.code.nv
-        return [self.inputs.coordinate(name, i) for i in range(count)]
+        return self.once(name, lambda: [self.inputs.coordinate(name, i) for i in range(count)])
 
     def entries_at(self, name: str, places: Sequence[int]) -> list[Any]:
         """Numbers of q by their places, of whichever joints."""

@@ -19,7 +19,7 @@ from dataclasses import replace
 
 from phipsi.backends.native.kernel.phases import Phase
 from phipsi.backends.native.kernel.plan import entry_count, is_column, is_zero, root
-from phipsi.sweeps.ir import Domain, Field, Keep, Reads, StepKind, dependencies
+from phipsi.sweeps.ir import Domain, Field, Keep, Kind, Reads, StepKind, Variant, dependencies
 from phipsi.sweeps.operations import flops
 
 _SWEEPS = (StepKind.BASE_TO_TIP, StepKind.TIP_TO_BASE, StepKind.MEMORYLESS)
@@ -104,7 +104,7 @@ class _Program:
     def move(self, x: Field) -> None:
         """Compute x where it is used, if that is one step and no more is kept."""
         uses = self._later(x)
-        if len(uses) != 1 or x.op == x.operation.modal:
+        if len(uses) != 1 or x.op == x.operation.modal or _of_joints(x):
             return
         made_from = {root(y) for y in x.args}
         if sum(entry_count(y, 1) for y in made_from if not self._kept(y)) <= entry_count(x, 1):
@@ -128,6 +128,12 @@ class _Program:
         if x.operation.elsewhere or is_column(x) or flops(x, 1) > _CHEAP * entry_count(x, 1):
             return False
         return all(self._kept(y) or self._is_cheap(y) for y in {root(y) for y in x.args})
+
+
+def _of_joints(x: Field) -> bool:
+    """True for what is made from the sines of a joint, which are where its transformation is."""
+    leaf = not x.args and x.operation.variant is Variant.JOINT and x.type.kind is not Kind.RIGID
+    return leaf and flops(x, 1) > _CHEAP * entry_count(x, 1)
 
 
 def _of_roots(x: Field) -> bool:

@@ -6,7 +6,7 @@ page.exaggerate = (factor) => {
   page.element("exaggeration").value = Math.log10(factor);
   if (page.scene) page.scene.exaggerate(factor);
 };
-if (page.scene && (data.scene.flexible || []).length) {
+if (page.scene && ((data.scene.flexible || []).length || page.scene.links.twists)) {
   const box = document.createElement("label"), range = document.createElement("input"), number = document.createElement("output");
   box.className = "exaggeration"; box.title = "how many times deformations are drawn as large as they are; forces and paths stay where they truly are";
   Object.assign(range, { type: "range", id: "exaggeration", min: 0, max: 3, step: 0.01, value: 0 }); number.id = "exaggeration-number";

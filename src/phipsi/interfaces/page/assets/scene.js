@@ -6,9 +6,9 @@
 //   scene.setArrows([{at, vector, kind, label}])    at in m, vector in N, both in world axes
 //   scene.setPaths([{name, points, times, color}])  points: x y z one after the other, in world axes
 //   scene.setModes(number, eta)    modal coordinates of description.flexible[number], after setPoses
-//   scene.setCoordinates(q)        those of all of them, out of q
+//   scene.setCoordinates(q)        those of all of them, out of q, and what links are drawn by (links.js)
 //   scene.exaggerate(factor)       draws deformations so many times as large (deformation.js)
-//   scene.setTime(t)         for solids that are not always there, and paths that fade
+//   scene.setTime(t)         for solids that are not always there, paths that fade, and links of a recorded run
 //   scene.onPick = (name, pointInBody, event) => {}           a click or tap; name null: beside all bodies
 //   scene.onDrag = {start(name, pointInBody, pointInWorld), move(pointInWorld), end()}
 //   scene.show({shadows, frames, centreOfMass, inertia, axes, forces, paths, loops, labels, bodies})
@@ -160,7 +160,7 @@ class PhipsiScene {
     this.upright = this.world.matrixWorld.clone(); this.upside = this.upright.clone().invert();
     this.camera = new THREE.PerspectiveCamera(0.62 * 180 / Math.PI, 1, 0.01, 100); this.camera.up.set(0, 0, 1);
     this.rim = { value: new THREE.Color() };
-    this._lights(); this._floor(); this._bodies(); this.deformation = new PhipsiDeformation(this); this._overlays(); this._pointer();
+    this._lights(); this._floor(); this._bodies(); this.deformation = new PhipsiDeformation(this); this._overlays(); this.links = new PhipsiLinks(this); this._pointer();
     this.theme("dark"); this.home();
     new ResizeObserver(() => this.resize()).observe(canvas);
     this.resize();
@@ -216,7 +216,11 @@ class PhipsiScene {
     });
   }
   setModes(which, eta) { this.deformation.set(which, eta); this._placed = false; this.dirty = true; }
-  setCoordinates(q) { if (q.length) (this.description.flexible || []).forEach((one, which) => this.setModes(which, q.slice(one.first, one.first + one.count))); }
+  setCoordinates(q) {
+    if (!q.length) return;
+    (this.description.flexible || []).forEach((one, which) => this.setModes(which, q.slice(one.first, one.first + one.count)));
+    this.links.coordinates(q); this._placed = false; this.dirty = true;
+  }
   exaggerate(factor) { this.deformation.exaggerate(factor); this._placed = false; this.dirty = true; }
   _overlays() {
     const d = this.description, size = d.radius;
@@ -294,7 +298,7 @@ class PhipsiScene {
       group.matrix.set(p[0], p[1], p[2], p[9], p[3], p[4], p[5], p[10], p[6], p[7], p[8], p[11], 0, 0, 0, 1);
     });
   }
-  setTime(t) { this.time = t; this._placed = false; this.dirty = true; }
+  setTime(t) { this.time = t; this.links.time(t); this._placed = false; this.dirty = true; }
   setArrows(arrows) { this.arrowList = arrows; this._arrowed = false; this.dirty = true; }
   setPaths(paths) {
     for (const old of [...this.paths.children]) { old.geometry.dispose(); old.material.dispose(); this.paths.remove(old); }
@@ -347,6 +351,7 @@ class PhipsiScene {
       this.description.bodies.forEach((b, k) => { sum.addScaledVector(one.set(...b.com).applyMatrix4(this.bodies[k].matrix), b.mass); total += b.mass; });
       this.whole.position.copy(sum.multiplyScalar(1 / (total || 1)));
     }
+    this.links.place();
     this.world.updateMatrixWorld(true); this._placed = true;
   }
   _placeArrows() {
@@ -468,6 +473,14 @@ class PhipsiScene {
       return { body, pointInBody: inBody.toArray(), pointInWorld: found.point.clone().applyMatrix4(this.upside).toArray(), point: found.point };
     }
     return null;
+  }
+  machine(event) { // the number of the machine element below a pointer that no body hides, or −1
+    if (!this._placed) this._place();
+    this._look();
+    const ray = this._ray(event), found = this.links.hit(ray);
+    if (!found) return -1;
+    const own = this.parts.filter((p) => p.visible && p.userData.part.machine === undefined), [near] = ray.intersectObjects([...this.kinds.map((k) => k.many), ...own], false);
+    return near && near.distance < found.distance - 1e-9 ? -1 : found.number;
   }
   pick(body) { // marks a body by name; null: none
     this.picked = body;

@@ -1,4 +1,4 @@
-// A cell of a notebook that shows a mechanism; after three.min.js, deformation.js and scene.js, in one module.
+// A cell of a notebook that shows a mechanism; after three.min.js, deformation.js, links.js and scene.js, in one module.
 function render({ model, el }) {
   const stage = document.createElement("div"), canvas = document.createElement("canvas");
   stage.style.cssText = `position: relative; height: ${Number(model.get("height")) || 420}px; border-radius: 14px; overflow: hidden; background: radial-gradient(120% 90% at 50% 8%, #ffffff 0%, #e8edf4 55%, #d3dbe6 100%)`;

@@ -1,0 +1,149 @@
+"""The straight parts of a belt around pulleys in a plane, and how hard they pull.
+
+Along a span from pulley i to pulley j in the direction d, with n to its left, the belt touches
+pulley i at c_i − r_i n if the belt runs counterclockwise around pulleys of positive radius; so
+(c_j − c_i) · n = r_j − r_i. Span i pulls both its pulleys with the tension T_i: this turns pulley
+i by r_i (T_i − T_{i−1}). The rows r_i q_i = r_{i+1} q_{i+1} turn it by −r_i (λ_i − λ_{i−1}), so
+that T_i = T − λ_i, with λ = 0 in the span that closes the belt. T is how tight the belt is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phipsi.constraints.transmitted_forces import ShaftForces, axis_of, frame_of, row_of
+from phipsi.errors import InputError, ModelError
+from phipsi.model.model import Model
+
+Array = NDArray[Any]
+
+
+class Spans(NamedTuple):
+    """Spans of a belt in the plane, from each pulley to the next and from the last to the first.
+
+    `normals` (n, 2), unit vectors to the left of the spans; `starts`, `ends` (n, 2), where they
+    touch; `turn`, +1 if the pulleys are listed counterclockwise, −1 if clockwise.
+    """
+
+    normals: Array
+    starts: Array
+    ends: Array
+    turn: float
+
+
+def belt_spans(centres: Array, radii: Array) -> Spans | None:
+    """The spans around pulleys (n, 2) with signed radii, negative where the back runs over one.
+
+    None if a pulley is inside another, so that no line touches both.
+    """
+    x, y = np.asarray(centres, float).T
+    order = np.sum(x * np.roll(y, -1) - y * np.roll(x, -1))
+    turn = -1.0 if len(x) > 2 and order < 0 else 1.0
+    r = turn * np.asarray(radii, float)
+    to = np.roll(centres, -1, axis=0)
+    rise = np.roll(r, -1) - r
+    across = to - centres
+    distance = np.linalg.norm(across, axis=1)
+    if (distance <= np.abs(rise)).any():
+        return None
+    cosine = rise / distance
+    sine = np.sqrt(1.0 - cosine**2)
+    e = across / distance[:, None]
+    left = np.stack([-e[:, 1], e[:, 0]], axis=-1)
+    n = cosine[:, None] * e + sine[:, None] * left
+    return Spans(n, centres - r[:, None] * n, to - np.roll(r, -1)[:, None] * n, turn)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class BeltForce(ShaftForces):
+    """The pull of every span at both its ends, in the carrier's axes.
+
+    `places` (2 n, 3) and `along` (2 n, 3), unit vectors: span i at pulley i, then at pulley i + 1.
+    Tensions are T − `turn` λ; T is such that their mean over the spans' `lengths` is `tension`, or
+    if `slack` that the least of them is.
+    """
+
+    row: int
+    rows: int
+    bodies: tuple[int, ...]
+    carrier: int
+    places: Array
+    along: Array
+    lengths: Array
+    turn: float
+    tension: float
+    slack: bool
+    shares: Array
+    who: str
+
+    def tensions(self, f: Array) -> Array:
+        """Tensions (n, spans) in N; an error where a span would have to push."""
+        loads = np.concatenate([-self.turn * f, np.zeros((len(f), 1))], axis=1)
+        if self.slack:
+            return loads + (self.tension - loads.min(axis=1, keepdims=True))
+        mean = loads @ self.lengths / self.lengths.sum()
+        found = loads + (self.tension - mean)[:, None]
+        least = float(np.min(found, initial=np.inf))
+        if least < 0:
+            needed = float(np.max(mean - loads.min(axis=1)))
+            raise InputError(
+                f"{self.who}: with a tension of {self.tension:.6g} N a span of the belt would be "
+                f"slack: {least:.6g} N. A belt cannot push. These loads need at least\n"
+                f"    tension={needed:.6g}\n"
+                f"or a tensioner, or a chain, whose least tension is given: slack_tension=0.0"
+            )
+        return found
+
+    def pushes(self, f: Array, poses: Array) -> tuple[tuple[int, ...], Array, Array]:
+        """The pull of every span on its first pulley, then on its second."""
+        R, at = frame_of(poses, self.carrier)
+        places = at[:, None] + np.einsum("nij,kj->nki", R, self.places)
+        pulls = np.repeat(self.tensions(f), 2, axis=1)[..., None] * self.along
+        hosts = tuple(
+            k for pair in zip(self.bodies, np.roll(self.bodies, -1), strict=True) for k in pair
+        )
+        return hosts, places, np.einsum("nij,nkj->nki", R, pulls)
+
+
+def of_pulleys(
+    model: Model,
+    bodies: tuple[int, ...],
+    radii: Array,
+    shares: Array,
+    tension: float,
+    who: str,
+    *,
+    slack: bool,
+) -> BeltForce:
+    """Of a belt in the plane of the first pulley's origin; `shares` (rows, pulleys)."""
+    z, first = axis_of(model, bodies[0])
+    x = np.cross([0.0, 1.0, 0.0] if abs(z[1]) < 0.9 else [1.0, 0.0, 0.0], z)
+    x = x / np.linalg.norm(x)
+    plane = np.stack([x, np.cross(z, x)])
+    centres = np.array([plane @ (axis_of(model, k)[1] - first) for k in bodies])
+    found = belt_spans(centres, radii)
+    if found is None:
+        names = [model.body_names[k] for k in bodies]
+        raise ModelError(
+            f"{who}: no belt runs around pulleys {names} with radii {radii.tolist()} m: one is "
+            f"inside another. Move the joints by their placements, or leave out tension=, which "
+            f"needs to know where the belt is."
+        )
+    ways = found.ends - found.starts
+    lengths = np.linalg.norm(ways, axis=1)
+    d = ways / lengths[:, None]
+    both = np.stack([found.starts, found.ends], axis=1).reshape(-1, 2)
+    along = np.stack([d, -d], axis=1).reshape(-1, 2)
+    rows = np.array(
+        [[c * row_of(model, k) for c, k in zip(r, bodies, strict=True)] for r in shares]
+    )
+    return BeltForce(
+        row=0, rows=len(shares), bodies=bodies, carrier=model.parent[bodies[0]],
+        places=first + both @ plane, along=along @ plane, lengths=lengths, turn=found.turn,
+        tension=tension, slack=slack, shares=rows, who=who,
+    )  # fmt: skip

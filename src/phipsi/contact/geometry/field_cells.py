@@ -1,0 +1,316 @@
+"""Cells of a height field: where they are, what belongs to them, and a loop over those near a body.
+
+Cell (i, j) has the point P of the grid and its neighbours e1 … e6 around it, of which all triangles
+at P have two. To it belong two faces, three edges and the point itself, so that every face, edge
+and point of the field belongs to one cell:
+
+    e3 ── e2        faces   (P, e1, e2), (P, e2, e3)
+    │  ╱  │         edges   P–e1, P–e3, P–e2
+    P ─── e1        point   P
+
+Beyond its border the field falls steeply: border edges are ridges. All is in the field's axes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple, final
+
+import numpy as np
+
+from phipsi.backends.native.text import llvm_text as ir
+from phipsi.backends.native.text.lane_arithmetic import DOUBLE, I32, I64, Lane, i64
+from phipsi.contact.geometry.graph_calls import Choice, Repeated, repeat
+from phipsi.contact.geometry.placed_shapes import INACTIVE, Placed
+from phipsi.laws import law_operations as ops
+from phipsi.laws.calls import call
+from phipsi.laws.graph import Array
+from phipsi.laws.trace import Traced, as_node
+from phipsi.model.shapes import HeightField
+
+FACES, EDGES, POINT = (0, 1), (2, 3, 4), 5
+"""Numbers of what belongs to a cell."""
+FEATURES = 6
+INSIDE = 1e-11
+"""Of lengths: how far beside a face or an edge its contact may be, so that none falls between."""
+_BENT = 1e-13  # of lengths: edges and points that stand out less are flat
+_SAME = 1.0 - 1e-13  # cosine of the angle of two normals that are the same
+_STEPS = ((0, 0), (1, 0), (1, 1), (0, 1), (-1, 0), (-1, -1), (0, -1))  # P, e1 … e6
+_ENDS = {2: 0, 3: 2, 4: 1}  # edges: the number of e at their other end
+_THIRDS = {2: (1, 5), 3: (1, 3), 4: (0, 2)}  # and of e in the faces beside them
+_DROP = 1e6  # spacings: how deep the field falls beyond its border
+
+
+class Cell(NamedTuple):
+    """A cell: `origin` (3,) of P; `e`, the six neighbours (3,) from there; normals of its faces."""
+
+    origin: Any
+    e: tuple[Any, ...]
+    normals: tuple[Any, Any]
+
+
+def cell_at(i: Any, j: Any, b: Placed) -> Cell:
+    """The cell of point (i, j) of the grid, whole numbers."""
+    rows, columns = b.shape.size
+    index = np.stack([i, j])
+    heights = _heights_of(b.shape)
+    h: Any
+    if isinstance(index, Traced):
+        h = Traced(call(heights, as_node(index))[0])
+    else:
+        (h,) = heights.arrays(index)
+    dx, dy = b.p[0], b.p[1]
+    origin = np.stack([(i - 0.5 * (rows - 1)) * dx, (j - 0.5 * (columns - 1)) * dy, h[0]])
+    e = tuple(np.stack([k * dx, m * dy, h[n] - h[0]]) for n, (k, m) in enumerate(_STEPS) if n)
+    a, c, d = e[0][2], e[1][2], e[2][2]
+    area = dx * dy
+    return Cell(origin, e, (
+        _unit(np.stack([-a * dy, (a - c) * dx, area])),
+        _unit(np.stack([(d - c) * dy, -d * dx, area])),
+    ))  # fmt: skip
+
+
+def _unit(n: Any) -> Any:
+    return n / np.sqrt(n @ n)
+
+
+class Below(NamedTuple):
+    """The surface below a point: its cell (i, j), which of its faces, and the point in it (3,).
+
+    `there`: whether there is a surface; beside the field it is that of its border.
+    """
+
+    i: Any
+    j: Any
+    normal: Any
+    is_second: Any
+    point: Any
+    there: Any
+
+
+def below(p: Any, b: Placed) -> Below:
+    """What is below or over a point, along z."""
+    rows, columns = b.shape.size
+    x, y = p[0] / b.p[0] + 0.5 * (rows - 1), p[1] / b.p[1] + 0.5 * (columns - 1)
+    there = (x >= 0.0) & (x <= rows - 1.0) & (y >= 0.0) & (y <= columns - 1.0)
+    x, y = np.clip(x, 0.0, rows - 1.0), np.clip(y, 0.0, columns - 1.0)
+    i, j = np.minimum(np.floor(x), rows - 2.0), np.minimum(np.floor(y), columns - 2.0)
+    cell = cell_at(i, j, b)
+    u, v = x - i, y - j
+    is_second = v > u
+    n = np.where(is_second, cell.normals[1], cell.normals[0])
+    du, dv = u * b.p[0], v * b.p[1]
+    z = -(n[0] * du + n[1] * dv) / n[2]
+    return Below(i, j, n, is_second, cell.origin + np.stack([du, dv, z]), there)
+
+
+# ---- what belongs to a cell ----------------------------------------------------------------------
+
+
+def ends_of(cell: Cell, edge: int) -> tuple[Any, tuple[Any, Any]]:
+    """The other end of an edge from P, and the third points of the two faces beside it."""
+    first, second = _THIRDS[edge]
+    return cell.e[_ENDS[edge]], (cell.e[first], cell.e[second])
+
+
+def is_there(i: Any, j: Any, feature: int, b: Placed) -> Any:
+    """Whether a face or edge of cell (i, j) is in the field: those of the last cells are beside."""
+    rows, columns = b.shape.size
+    in_x, in_y = i <= rows - 2.0, j <= columns - 2.0
+    return {2: in_x, 3: in_y}.get(feature, in_x & in_y)
+
+
+def in_face(foot: Any, face: int, b: Placed) -> Any:
+    """Whether a point of the plane of a face, from P, is in the face."""
+    u, v = foot[0] / b.p[0], foot[1] / b.p[1]
+    low, high = (v, u) if face == 0 else (u, v)
+    return (low >= -INSIDE) & (low <= high + INSIDE) & (high <= 1.0 + INSIDE)
+
+
+def leans_on(n: Any, around: Sequence[Any], slack: float = INSIDE) -> Any:
+    """Whether n is a normal of an edge or point, whose faces go on to the points `around`.
+
+    `slack`, by how much (rad) it may lean over these faces.
+    """
+    good: Any = True
+    for q in around:
+        good = good & (n @ q <= slack * np.sqrt(q @ q))
+    return good
+
+
+def is_ridge(cell: Cell, edge: int) -> Any:
+    """Whether an edge stands out of the faces beside it."""
+    d, (p, q) = ends_of(cell, edge)
+    n = np.cross(d, p)
+    n = n * np.where(n[2] < 0.0, -1.0, 1.0)
+    return n @ q < -_BENT * np.sqrt((n @ n) * (q @ q))
+
+
+def is_peak(e: Any) -> Any:
+    """Whether a point may stand out of the faces around it: no line through it bends up there."""
+    bent = [e[k][2] + e[k + 3][2] for k in range(3)]
+    size = np.sqrt(e[1] @ e[1])
+    flat = (bent[0] <= _BENT * size) & (bent[1] <= _BENT * size) & (bent[2] <= _BENT * size)
+    return flat & (np.minimum(np.minimum(bent[0], bent[1]), bent[2]) < -_BENT * size)
+
+
+# ---- lists of contacts ---------------------------------------------------------------------------
+
+
+class Entry(NamedTuple):
+    """A contact of a body: its `value`, by which they are sorted, unit `n`, and what it is with."""
+
+    value: Any
+    n: Any
+    feature: Any  # number of the feature + FEATURES (i + rows j)
+
+
+def no_entries(count: int, zero: Any) -> list[Entry]:
+    """So many without a contact."""
+    nothing = np.stack([zero, zero, zero])
+    return [Entry(INACTIVE + zero, nothing, zero) for _ in range(count)]
+
+
+def with_entry(entries: Sequence[Entry], new: Entry) -> list[Entry]:
+    """The lowest of these and a new one, sorted; of two with the same normal the lower one."""
+    value, n, feature = new
+    others = []
+    for x in entries:
+        same = n @ x.n > _SAME
+        drop = same & (x.value <= value)
+        others.append(Entry(np.where(same & ~drop, INACTIVE, x.value), x.n, x.feature))
+        value = np.where(drop, INACTIVE, value)
+    out = []
+    for x in others:
+        lower = value < x.value
+        out.append(
+            Entry(*(np.where(lower, y, z) for y, z in zip((value, n, feature), x, strict=True)))
+        )
+        value, n, feature = (
+            np.where(lower, z, y) for y, z in zip((value, n, feature), x, strict=True)
+        )
+    return out
+
+
+def feature_of(entry: Entry, b: Placed) -> tuple[Any, Any, Any]:
+    """Cell (i, j) and number of the feature of an entry."""
+    rows = b.shape.size[0]
+    place = np.floor((entry.feature + 0.5) / FEATURES)
+    j = np.floor((place + 0.5) / rows)
+    return place - rows * j, j, entry.feature - FEATURES * place
+
+
+def number_of(i: Any, j: Any, feature: Any, b: Placed) -> Any:
+    """The number of a feature of cell (i, j), see `Entry`."""
+    return feature + FEATURES * (i + b.shape.size[0] * j)
+
+
+def packed(entries: Sequence[Entry]) -> Any:
+    """Entries as one vector of five numbers each."""
+    return np.concatenate(
+        [np.concatenate([np.stack([x.value]), x.n, np.stack([x.feature])]) for x in entries]
+    )
+
+
+def unpacked(vector: Any, count: int) -> list[Entry]:
+    """Inverse of `packed`."""
+    return [Entry(x[0], x[1:4], x[4]) for x in (vector[5 * k : 5 * k + 5] for k in range(count))]
+
+
+# ---- the loop ------------------------------------------------------------------------------------
+
+Visit = Callable[[Any, Any, Placed, Any, list[Entry]], list[Entry]]
+
+
+def over_cells(
+    visit: Visit, entries: Sequence[Entry], given: Any, low: Any, high: Any, b: Placed
+) -> list[Entry]:
+    """The entries after all cells between two corners of a box were visited.
+
+    **Arguments:** `visit(i, j, b, given, entries)` returns the entries with those of a cell;
+    `given` (m,), numbers that it needs; `low` and `high` (2,), the box, in the field's axes.
+    **Cost:** the cells of the box, whose number is that of the widest lane.
+    """
+    rows, columns = b.shape.size
+    count, size = len(entries), len(given)
+    start, end = [], []
+    for k, n in enumerate((rows, columns)):
+        start.append(np.maximum(np.floor(low[k] / b.p[k] + (0.5 * (n - 1) - _BESIDE)), 0.0))
+        last = np.floor(high[k] / b.p[k] + (0.5 * (n - 1) + _BESIDE))
+        end.append(np.minimum(last, n - 1.0))
+    nothing = (end[0] < start[0]) | (end[1] < start[1])
+    state = np.concatenate([packed(entries), np.stack([start[0], start[1], 1.0 * nothing])])
+    numbers = np.concatenate([given, b.p, np.stack([start[1], *end])])
+    return unpacked(repeat(_loop(visit, b.shape, count, size), state, numbers), count)
+
+
+_BESIDE = 1e-9  # spacings
+
+
+@lru_cache(maxsize=64)
+def _loop(visit: Visit, field: HeightField, count: int, size: int) -> Repeated:
+    state: Any = Traced(ops.given("state", (5 * count + 3,)))
+    given: Any = Traced(ops.given("given", (size + 5,)))
+    entries = unpacked(state, count)
+    i, j = state[5 * count], state[5 * count + 1]
+    b = Placed(given[size : size + 2], None, None, field)
+    first, last_i, last_j = given[size + 2], given[size + 3], given[size + 4]
+    new = visit(i, j, b, given[:size], entries)
+    is_end = j >= last_j
+    done = is_end & (i >= last_i)
+    after = [np.where(is_end, i + 1.0, i), np.where(is_end, first, j + 1.0), 1.0 * done]
+    rows, columns = field.size
+    return Repeated(as_node(np.concatenate([packed(new), np.stack(after)])), rows * columns)
+
+
+@final
+class _Heights(Choice):
+    """The heights (7,) of P and its neighbours for point (i, j) of a field; constants."""
+
+    shapes = ((7,),)
+
+    def __init__(self, field: HeightField) -> None:
+        heights = np.array(field.heights)
+        around = heights.min() - _DROP * max(field.spacing)
+        self._heights = np.pad(heights, 1, constant_values=around)
+        text = repr(self._heights.shape).encode() + self._heights.tobytes()
+        self.key = digest = hashlib.sha256(text).hexdigest()
+        self.name, self._table = f"heights {digest}", f"heights_{digest[:24]}"
+
+    def arrays(self, *args: Array) -> Sequence[Array]:
+        """The entries of the table."""
+        good = np.where(np.isfinite(args[0]), args[0], 0.0).astype(int)
+        places = good[..., None, :] + 1 + np.array(_STEPS)
+        return [self._heights[places[..., 0], places[..., 1]]]
+
+    def write(self, code: Any, args: Sequence[Any]) -> Sequence[list[Lane]]:
+        """Loads, lane by lane: every lane is at a place of its own."""
+        b, e = code.e.builder, code.e
+        columns = self._heights.shape[1]
+        name = self._table
+        known = [x for x in code.module.tables if x.name == f"@{name}"]
+        table = (
+            known[0]
+            if known
+            else ir.Table(code.module, DOUBLE, self._heights.ravel().tolist(), name)
+        )
+        index = [code.entry(args[0], k) for k in range(2)]
+        index = [e.select(e.compare("==", x, x), x, 0.0) for x in index]
+        found = [e.constant(0.0).value] * len(_STEPS)
+        for lane in range(e.lanes):
+            at = ir.Constant(I32, lane)
+            i, j = (b.fptosi(b.extract_element(x.value, at), I64) for x in index)
+            middle = b.add(b.mul(i, i64(columns)), j)
+            for k, (di, dj) in enumerate(_STEPS):
+                step = (di + 1) * columns + dj + 1
+                where = b.at(table, b.mul(b.add(middle, i64(step)), i64(8)))
+                number = b.load(where, align=8, typ=DOUBLE)
+                found[k] = b.insert_element(found[k], number, at)
+        return [[Lane(e, x) for x in found]]
+
+
+@lru_cache(maxsize=64)
+def _heights_of(field: HeightField) -> _Heights:
+    return _Heights(field)

@@ -1,0 +1,364 @@
+"""Contacts of balls and ellipsoids with a height field, b: with faces, ridges and peaks.
+
+With the support function h of the body about its centre c, the separation from a face, edge or
+point of the field along a unit normal n of it is
+
+    f(n) = n·(c − P) − h(n)         h(n) = r, or |S R* n| for half axes S
+
+Contacts are where f does not change with n: with a face along its normal, with an edge or a point
+where the nearest points of both are on n, and these are on the face or edge. They are the local
+minima of the distance between the surface of the field and the body, negative in an overlap. So
+the least of them is the distance. A body in a valley has two, in a pit three: every slot has one,
+the lowest first.
+
+Cells are looked at below the body and as far beside it as it is above the field, at most a spacing:
+gaps up to that are exact. Larger ones may be those of another point of the field.
+
+An overlap is deep where it is more than the least radius of curvature. A ball whose centre is below
+the surface has the shortest way out for it. An ellipsoid has then, or where a face cuts it that has
+no contact, the way out along the normal of a face that it meets. There is one contact then.
+
+**Source:** theory/contact 8.
+
+Reasons: docs/decisions/0064.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from phipsi.contact.geometry.convex_pairs import solved_across
+from phipsi.contact.geometry.field_cells import (
+    EDGES,
+    FACES,
+    INSIDE,
+    POINT,
+    Below,
+    Cell,
+    Entry,
+    below,
+    cell_at,
+    ends_of,
+    feature_of,
+    in_face,
+    is_peak,
+    is_ridge,
+    is_there,
+    leans_on,
+    no_entries,
+    number_of,
+    over_cells,
+    with_entry,
+)
+from phipsi.contact.geometry.graph_calls import Repeated, repeat
+from phipsi.contact.geometry.placed_shapes import INACTIVE, Placed, Slot, unit
+from phipsi.laws import law_operations as ops
+from phipsi.laws.trace import Traced, as_node
+
+CONTACTS = 3
+"""A body rests on three points."""
+_UP = np.array([0.0, 0.0, 1.0])
+_CUT = 1.0 - 1e-9  # of the unit ball's square: where it is cut by more than rounding
+_MOST, _DONE = 30, 1e-13  # Newton's steps for the nearest point of an ellipse, and the last of them
+
+
+def reach_of(b: Placed) -> Any:
+    """How far beside a body cells are looked at, at most."""
+    return np.maximum(b.p[0], b.p[1])
+
+
+# ---- balls ---------------------------------------------------------------------------------------
+
+
+def sphere_field(a: Placed, b: Placed) -> list[Slot]:
+    """Up to three faces, ridges and peaks, the nearest first."""
+    return ball_contacts(a.x, a.p[0], b, CONTACTS)
+
+
+def ball_contacts(x: Any, r: Any, b: Placed, count: int) -> list[Slot]:
+    """The nearest contacts of a ball about x, world axes."""
+    c = b.R.T @ (x - b.x)
+    under = below(c, b)
+    height = c[2] - under.point[2]
+    side = np.where(under.there & (height < 0.0), -1.0, 1.0)
+    away, far = c - under.point, reach_of(b)
+    more = r + np.clip(np.sqrt(away @ away) - r, 0.0, far)
+    given = np.concatenate([c, np.stack([side])])
+    first = no_entries(count, 0.0 * c[0])
+    entries = over_cells(_ball_at_cell, first, given, c[:2] - more, c[:2] + more, b)
+    slots = []
+    for k, entry in enumerate(entries):
+        i, j, feature = feature_of(entry, b)
+        cell = cell_at(i, j, b)
+        w = c - cell.origin
+        there = entry.value < INACTIVE
+        v = w
+        for edge in EDGES:
+            d, _ = ends_of(cell, edge)
+            v = np.where(feature == float(edge), w - ((w @ d) / (d @ d)) * d, v)
+        n, distance = unit(v, _UP)
+        n, distance = side * n, side * distance
+        for face in FACES:
+            is_face = there & (feature == float(face))
+            n = np.where(is_face, cell.normals[face], n)
+            distance = np.where(is_face, cell.normals[face] @ w, distance)
+        if k == 0:  # nothing is near: the surface below
+            n = np.where(there, n, _UP)
+            distance = np.where(there, distance, np.where(under.there, height, INACTIVE))
+            there = there | under.there
+        else:
+            there = there & (side > 0.0)
+        normal = b.R @ n
+        gap = np.where(there, distance - r, INACTIVE)
+        on_field = np.where(there, distance, 0.0)
+        slots.append(Slot(gap, normal, x - r * normal, x - on_field * normal))
+    return slots
+
+
+def _ball_at_cell(i: Any, j: Any, b: Placed, given: Any, entries: list[Entry]) -> list[Entry]:
+    """Contacts of a ball with what belongs to a cell, by distance from the surface."""
+    c, side = given[:3], given[3]
+    cell = cell_at(i, j, b)
+    w = c - cell.origin
+    for face in FACES:
+        n = cell.normals[face]
+        height = n @ w
+        good = in_face(w - height * n, face, b) & (side * height >= 0.0) & is_there(i, j, face, b)
+        entries = with_entry(
+            entries,
+            Entry(np.where(good, side * height, INACTIVE), side * n, number_of(i, j, face, b)),
+        )
+    for feature in (*EDGES, POINT):
+        if feature == POINT:
+            v, around, good = w, cell.e, True
+        else:
+            d, around = ends_of(cell, feature)
+            t = (w @ d) / (d @ d)
+            v = w - t * d
+            good = (t >= -INSIDE) & (t <= 1.0 + INSIDE) & is_there(i, j, feature, b)
+        n, distance = unit(v, side * _UP)
+        good = good & leans_on(n, around) & (side * n[2] > 0.0)
+        entries = with_entry(
+            entries, Entry(np.where(good, distance, INACTIVE), n, number_of(i, j, feature, b))
+        )
+    return entries
+
+
+# ---- ellipsoids ----------------------------------------------------------------------------------
+
+
+def ellipsoid_field(a: Placed, b: Placed) -> list[Slot]:
+    """Up to three faces, ridges and peaks, the deepest first."""
+    c, Q = b.R.T @ (a.x - b.x), b.R.T @ a.R
+    under = below(c, b)
+    height = c[2] - under.point[2]
+    side = np.where(under.there & (height < 0.0), -1.0, 1.0)
+    away, least = c - under.point, np.min(a.p)
+    more = np.clip(np.sqrt(away @ away) - least, 0.0, reach_of(b))
+    S = Q * a.p  # columns: half axes
+    half = np.stack([np.sqrt(S[k] @ S[k]) for k in range(2)]) + more
+    given = np.concatenate([c, Q.reshape(9), a.p])
+    first = no_entries(CONTACTS + 1, 0.0 * c[0])
+    *entries, cut = over_cells(_ellipsoid_at_cell, first, given, c[:2] - half, c[:2] + half, b)
+    is_cut = (cut.value < INACTIVE) & (entries[0].value >= 0.0)
+    entries[0] = Entry(*(np.where(is_cut, x, y) for x, y in zip(cut, entries[0], strict=True)))
+    return [
+        _ellipsoid_slot(a, b, c, Q, entry, under, side, k == 0) for k, entry in enumerate(entries)
+    ]
+
+
+def _ellipsoid_slot(
+    a: Placed, b: Placed, c: Any, Q: Any, entry: Entry, under: Below, side: Any, is_first: bool
+) -> Slot:
+    """The contact of an entry; the derivative of its normal is that of a last step."""
+    there = (entry.value < INACTIVE) & (side > 0.0)
+    i, j, feature = feature_of(entry, b)
+    cell = cell_at(i, j, b)
+    w = c - cell.origin
+    S, n = Q * a.p, np.where(there, entry.n, _UP)
+    Sn = n @ S
+    size = np.sqrt(Sn @ Sn)
+    s = S @ Sn
+    G = w - s / size
+    g = n @ G
+    H = (S @ S.T - s[:, None] * s[None, :] / (size * size)) / size
+    step = solved_across(n, H, g, G)
+    for edge in EDGES:
+        d, _ = ends_of(cell, edge)
+        t, _ = unit(np.cross(n, d), _UP)
+        bend = t @ H @ t + g
+        along = (t @ G) / np.where(np.abs(bend) > 1e-14 * size, bend, 1e30)
+        step = np.where(feature == float(edge), along * t, step)
+    n = n + step
+    n = n / np.sqrt(n @ n)
+    for face in FACES:
+        n = np.where(feature == float(face), cell.normals[face], n)
+    if is_first:
+        n = np.where(there, n, _by_point(a.p, Q, c - under.point, under, there, side))
+        w = np.where(there, w, c - under.point)
+        there = there | under.there
+    Sn = n @ S
+    size = np.sqrt(Sn @ Sn)
+    normal = b.R @ n
+    x_a = a.x - b.R @ (S @ Sn) / size
+    gap = n @ w - size
+    shown = np.where(there, gap, INACTIVE)
+    return Slot(shown, normal, x_a, x_a - np.where(there, gap, 0.0) * normal)
+
+
+def _by_point(p: Any, Q: Any, w: Any, under: Below, there: Any, side: Any) -> Any:
+    """The normal without a contact: far away of the surface point below the centre, at −w.
+
+    Deep in the ground, where that point is inside or over the centre, it is that of its face.
+    """
+    y = -(w @ Q)
+    deep = (np.sum(y * y / (p * p)) < 1.0) | (side < 0.0)
+    (shift,) = _nearest([p * p], [y], [~(there | deep)])
+    n, _ = unit(-(Q @ (y / (p * p + np.where(deep, 0.0, shift)))), _UP)
+    return np.where(deep, under.normal, n)
+
+
+def _ellipsoid_at_cell(i: Any, j: Any, b: Placed, given: Any, entries: list[Entry]) -> list[Entry]:
+    """Contacts of an ellipsoid with what belongs to a cell, by separation.
+
+    The last entry is another one: of the faces that cut the ellipsoid the one with the shortest way
+    out, by the length of that.
+    """
+    *entries, cut = entries
+    c, Q, p = given[:3], given[3:12].reshape(3, 3), given[12:15]
+    cell = cell_at(i, j, b)
+    w, S = c - cell.origin, Q * p
+
+    def lowest(n: Any) -> tuple[Any, Any]:
+        """The separation along n from P, and the lowest point along n, from there."""
+        Sn = n @ S
+        size = np.sqrt(Sn @ Sn)
+        return n @ w - size, w - (S @ Sn) / size
+
+    def added(value: Any, n: Any, feature: int, good: Any) -> list[Entry]:
+        number = number_of(i, j, feature, b)
+        return with_entry(entries, Entry(np.where(good, value, INACTIVE), n, number))
+
+    for face in FACES:
+        n = cell.normals[face]
+        f, x = lowest(n)
+        there, foot = is_there(i, j, face, b), x - f * n
+        own = ((w - foot) @ Q) / p  # beyond a thin ridge, the place in its far face is outside
+        good = there & in_face(foot, face, b) & ((f >= 0.0) | (own @ own <= 1.0))
+        entries = added(f, n, face, good)
+        shorter = there & (-f < cut.value) & _is_cut(face, cell, (w @ Q) / p, Q / p)
+        new = -f, n, number_of(i, j, face, b)
+        cut = Entry(*(np.where(shorter, x, y) for x, y in zip(new, cut, strict=True)))
+    # nearest points of ellipses across the edges, and of the ellipsoid
+    planes = [_Across(ends_of(cell, edge)[0], w, S) for edge in EDGES]
+    stands_out = [is_ridge(cell, edge) & is_there(i, j, edge, b) for edge in EDGES]
+    stands_out.append(is_peak(cell.e))
+    squares = [*(plane.squares for plane in planes), p * p]
+    places = [*(plane.place for plane in planes), -(w @ Q)]
+    shifts = _nearest(squares, places, stands_out)
+    own = zip((*EDGES, POINT), squares, places, shifts, stands_out, strict=True)
+    for k, (feature, square, place, shift, good) in enumerate(own):
+        z = place / np.maximum(square + shift, 1e-12 * np.max(square))
+        n = -(planes[k].axes.T @ z) if feature != POINT else -(Q @ z)
+        n, _ = unit(n, _UP)
+        f, x = lowest(n)
+        good = good & (n[2] > 0.0)
+        if feature == POINT:
+            good = good & leans_on(n, cell.e)
+        else:
+            d, around = ends_of(cell, feature)
+            t = (x @ d) / (d @ d)
+            good = good & leans_on(n, around) & (t >= -INSIDE) & (t <= 1.0 + INSIDE)
+        entries = added(f, n, feature, good)
+    return [*entries, cut]
+
+
+def _is_cut(face: int, cell: Cell, w: Any, T: Any) -> Any:
+    """Whether a face, or an edge of it from P, is inside an ellipsoid somewhere.
+
+    In axes in which that is the unit ball: w, its centre from P, and x @ T for vectors x.
+    """
+    d, e = cell.e[face] @ T, cell.e[face + 1] @ T
+    m = np.cross(d, e)
+    square, height = m @ m, m @ w
+    y = w - m * (height / square)
+    u, v = (m @ np.cross(y, e)) / square, (m @ np.cross(d, y)) / square
+    inside = (height * height < _CUT * square) & (u >= 0.0) & (v >= 0.0) & (u + v <= 1.0)
+    for x in (d, e):
+        away = w - np.clip((w @ x) / (x @ x), 0.0, 1.0) * x
+        inside = inside | (away @ away < _CUT)
+    return inside
+
+
+class _Across:
+    """The ellipse that an ellipsoid is, seen along an edge d, and the edge, a point there.
+
+    **Attributes:** `axes` (2, 3), those of the ellipse; `squares` (2,) of its half axes; `place`
+    (2,) of the edge about the centre.
+    """
+
+    def __init__(self, d: Any, w: Any, S: Any) -> None:
+        u, _ = unit(np.stack([d[1], -d[0], 0.0 * d[0]]), _UP)
+        v, _ = unit(np.cross(d, u), _UP)
+        U, V = u @ S, v @ S
+        uu, uv, vv = U @ U, U @ V, V @ V
+        h, middle = 0.5 * (uu - vv), 0.5 * (uu + vv)
+        length = np.sqrt(h * h + uv * uv)
+        round_ = length <= 1e-15 * middle
+        cos2 = np.where(round_, 1.0, h / np.where(round_, 1.0, length))
+        sin2 = np.where(round_, 0.0, uv / np.where(round_, 1.0, length))
+        long = np.sqrt(0.5 * (1.0 + np.abs(cos2)))
+        short = 0.5 * sin2 / long
+        cos, sin = np.where(cos2 >= 0.0, long, short), np.where(cos2 >= 0.0, short, long)
+        large = middle + length
+        self.squares = np.stack([large, (uu * vv - uv * uv) / large])
+        self.axes = np.stack([cos * u + sin * v, cos * v - sin * u])
+        self.place = -(self.axes @ w)
+
+
+def _nearest(squares: list[Any], places: list[Any], wanted: list[Any]) -> list[Any]:
+    """λ of the nearest points x = s y/(s + λ) of ellipses with half axes √s to points y.
+
+    Σ s y²/(s + λ)² = 1 is solved by Newton's steps for the inverse of its root, which is nearly
+    linear and concave in λ: from the left, steps do not overshoot.
+    """
+    starts, some = [], 0.0
+    for s, y in zip(squares, places, strict=True):
+        starts.append(np.max(np.sqrt(s) * np.abs(y) - s))
+    for x in wanted:
+        some = some + 1.0 * x
+    done = 1.0 * (some < 0.5)
+    given = np.concatenate([*squares, *places, np.stack([1.0 * x for x in wanted])])
+    found = repeat(_root(tuple(len(s) for s in squares)), np.stack([*starts, done]), given)
+    return [found[k] for k in range(len(squares))]
+
+
+_ROOTS: dict[tuple[int, ...], Repeated] = {}
+
+
+def _root(sizes: tuple[int, ...]) -> Repeated:
+    if sizes not in _ROOTS:
+        total, count = sum(sizes), len(sizes)
+        state: Any = Traced(ops.given("state", (count + 1,)))
+        given: Any = Traced(ops.given("given", (2 * total + count,)))
+        new, goes_on, at = [], 0.0, 0
+        for k, size in enumerate(sizes):
+            s, y = given[at : at + size], given[total + at : total + at + size]
+            at += size
+            inverse = 1.0 / np.maximum(s + state[k], 1e-12 * np.max(s))
+            z = y * inverse
+            square = s @ (z * z)
+            slope = s @ (z * z * inverse)
+            there = slope > 0.0
+            change = square * (np.sqrt(square) - 1.0) / np.where(there, slope, 1.0)
+            change = np.where(there, change, 0.0)
+            new.append(state[k] + change)
+            wanted = given[2 * total + k] > 0.5
+            goes_on = goes_on + 1.0 * (
+                wanted & (np.abs(change) > _DONE * (np.max(s) + np.abs(state[k])))
+            )
+        node = np.stack([*new, 1.0 * (goes_on < 0.5)])
+        _ROOTS[sizes] = Repeated(as_node(node), _MOST)
+    return _ROOTS[sizes]

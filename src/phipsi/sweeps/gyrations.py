@@ -1,0 +1,58 @@
+"""Sums that are a gyration: cross(V)* M + M cross(V) + cross_force(M V) of a rigid body."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from phipsi.expressions.functions import cross, cross_force
+from phipsi.expressions.kinds import Op
+from phipsi.expressions.node import Expr, total_of
+from phipsi.operators.catalogue import M
+from phipsi.sweeps.equation_builder import Builder
+from phipsi.sweeps.ir import Field, Kind
+
+
+class Lowered(Protocol):
+    """What is needed of `Blocks`."""
+
+    builder: Builder
+    vector: Callable[[Expr], Field]
+
+    def block(self, x: Expr) -> Field:
+        """The diagonal blocks of a memoryless operator."""
+        ...
+
+
+def gyration_of(low: Lowered, x: Expr) -> Field | None:
+    """c (cross(V)* M + M cross(V) + cross_force(M V)), which has twelve independent numbers.
+
+    Of a rigid inertia it acts on the angular part only: [[A, 0], [−p~, 0]]. Without the last term
+    it is how the inertia changes when the body moves: ten numbers, as the inertia has. What drives
+    add to it is of the same form.
+    """
+    b = low.builder
+    rest = [t for t in x.terms if _is_gyration(low, t[1])]
+    if rest and len(rest) < len(x.args):
+        inner = gyration_of(low, total_of(t for t in x.terms if t not in rest))
+        return inner and b.add([(1, inner), *((c, low.block(y)) for c, y in rest)])
+    if len(x.args) not in (2, 3) or len(set(x.data)) != 1:
+        return None
+    products = [y for y in x.args if y.op is Op.PRODUCT and len(y.args) == 2]
+    cores = [y.args[1] for y in products if y.args[0] is M and y.args[1].function is cross]
+    if len(cores) != 1 or low.block(M).type.kind is not Kind.INERTIA:
+        return None
+    V = cores[0].args[0]
+    parts = {M @ cores[0], cores[0].T @ M}
+    name = "inertia_rate" if len(x.args) == 2 else "gyration"
+    if name == "gyration":
+        parts.update(t for _, t in cross_force(M @ V).terms)
+    if set(x.args) != parts:
+        return None
+    return b.add([(-x.data[0], b.apply(name, low.block(M), low.vector(V)))])
+
+
+def _is_gyration(low: Lowered, x: Expr) -> bool:
+    """True for an operator outside the catalogue whose blocks are such."""
+    own = x.op is Op.LEAF and x.row.blocks is not None and not x.row.is_own
+    return own and low.block(x).type.kind is Kind.GYRATION
