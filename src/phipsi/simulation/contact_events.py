@@ -36,8 +36,8 @@ _LEFT = 1e-11
 """Gap (m) that a slot must have had before its next contact is an impact."""
 _MANY, _NO_TIME = 40, 1e-12
 """So many events within this share of the run are a cycle of modes."""
-_TOO_MANY, _HARDLY = 1000, 1e-3
-"""So many within this share as well: a run that would not end in a reasonable time."""
+_TOO_MANY, _HARDLY = 500, 5e-4
+"""So many events within this time (s) as well: such a run would not end in a reasonable time."""
 _PAINLEVE = 3
 _CALM, _SOON, _CHATTER = 1e-4, 1e-4, 20
 """Rates (m/s, rad/s) and times (s) between so many events that are a chatter of bodies at rest."""
@@ -373,8 +373,8 @@ class ContactEvents:
 
     def _guard(self, t: float) -> None:
         self._recent = [*self._recent[-_TOO_MANY:], t]
-        for many, share in ((_MANY, _NO_TIME), (_TOO_MANY, _HARDLY)):
-            if len(self._recent) > many and t - self._recent[-1 - many] <= share * self._end:
+        for many, within in ((_MANY, _NO_TIME * self._end), (_TOO_MANY, _HARDLY)):
+            if len(self._recent) > many and t - self._recent[-1 - many] <= within:
                 raise Diverged(
                     f"contacts change their modes without end at t = {t:.9g} s ({many} times "
                     f"within {t - self._recent[-1 - many]:.2g} s)"
