@@ -9,7 +9,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import phipsi as pp
-from phipsi.errors import SimulationError
+from phipsi.contact.geometry import feature_pairs
+from phipsi.contact.geometry.placed_shapes import Placed
 from phipsi.motion.slot_places import Places, SlotPlaces, _matched
 
 pytestmark = pytest.mark.usefixtures("machine_code")
@@ -30,7 +31,7 @@ def prism(radius: float, length: float, n: int) -> pp.shapes.ConvexMesh:
     return pp.shapes.ConvexMesh([[x, y, z] for x, y in ring for z in (-length / 2, length / 2)])
 
 
-def run(shape: Any, table: Any, q: Any, v: Any, end: float, bounce: float = 0.0) -> Any:
+def system(shape: Any, table: Any, bounce: float = 0.0) -> Any:
     """A body of 1 kg on the ground, or on a table whose top is the ground."""
     builder = pp.ModelBuilder()
     inertia = pp.SpatialInertia(1.0, (0, 0, 0), (0.008, 0.004, 0.010))
@@ -42,7 +43,11 @@ def run(shape: Any, table: Any, q: Any, v: Any, end: float, bounce: float = 0.0)
     contacts = pp.Contacts(
         model, ground=table is None, material=pp.Material(0.3, restitution=bounce)
     )
-    return pp.simulate(pp.System(model, contacts=contacts), q, v, end)
+    return pp.System(model, contacts=contacts)
+
+
+def run(shape: Any, table: Any, q: Any, v: Any, end: float, bounce: float = 0.0) -> Any:
+    return pp.simulate(system(shape, table, bounce), q, v, end)
 
 
 def same(one: Any, other: Any, tolerance: float) -> None:
@@ -117,25 +122,93 @@ def test_a_brick_tumbles_on_a_table_as_on_the_ground(kind: str, tumbling: Any) -
         assert len(used) > 3
 
 
-def test_points_that_change_their_slots_are_never_silent(monkeypatch: Any) -> None:
-    """With slots that do not follow their points, energy would be lost: there is an error."""
+def test_slots_that_do_not_follow_their_points_lose_energy(monkeypatch: Any) -> None:
+    """A cylinder on a box changes the points of its slots; its twin does not know it."""
+    start = TUMBLES[0], TUMBLES[1], 0.22
+    shape, table = pp.shapes.Cylinder(0.1, 0.2), pp.shapes.Box(TABLE)
+    assert abs(run(shape, table, *start).contacts.certificate.balance) < 3e-9
     monkeypatch.setattr(SlotPlaces, "now", lambda self, gap, *_: _as_they_come(self, len(gap)))
-    with pytest.raises(SimulationError, match="'thing|table' touch have changed places") as error:
-        run(pp.shapes.Box(BRICK), pp.shapes.Box(TABLE), *TUMBLES)
-    assert "time_stepping" in str(error.value)
+    assert abs(run(shape, table, *start).contacts.certificate.balance) > 1e-5
 
 
 def _as_they_come(places: SlotPlaces, k: int) -> Places:
     return Places(np.arange(k), np.zeros((*places.slots.shape, 6)), np.zeros(k, bool))
 
 
-def test_a_brick_that_falls_over_an_edge_is_never_silent() -> None:
-    """The polygon between tilted faces begins at an edge with a point that is inside already."""
-    turn = np.array([0.346, 0.822, 0.33, -1.303])
-    q = [*turn / np.linalg.norm(turn), -0.0188, -0.0077, 0.15]
-    v = [-1.61, 1.74, 1.09, 0, 0, 0]
-    with pytest.raises(SimulationError, match="'thing|table' touch have changed places"):
-        run(pp.shapes.Box(BRICK), pp.shapes.Box(BRICK), q, v, 0.4, 0.5)
+# ---- bricks of one size: bodies that turn over the edges of each other ---------------------------
+
+
+def thrown(seed: int) -> tuple[Any, Any, float]:
+    rng = np.random.default_rng(seed)
+    turn = rng.normal(size=4)
+    q = [*turn / np.linalg.norm(turn), *0.03 * rng.normal(size=2), 0.17]
+    return q, [*6 * rng.normal(size=3), *0.5 * rng.normal(size=2), -1], 0.22
+
+
+@pytest.mark.parametrize(("bounce", "seeds"), [(0.0, (3, 8)), (0.5, (2, 8))])
+def test_a_brick_turns_over_the_edges_of_another_one(bounce: float, seeds: Any) -> None:
+    """Boxes as meshes, and fixed steps come near: 8 was 0.3 m off with any step once."""
+    box, starts, ends = pp.shapes.Box(BRICK), [], []
+    for seed in seeds:
+        one = run(box, box, *thrown(seed), bounce)
+        same(run(mesh(BRICK), mesh(BRICK), *thrown(seed), bounce), one, 1e-8)
+        starts.append(thrown(seed)[:2])
+        ends.append(one.q[-1])
+    q, v = (np.array(x) for x in zip(*starts, strict=True))
+    sim = pp.Simulator(system(box, box, bounce), dt=2.5e-4, integrator="time_stepping")
+    steps = sim.rollout(sim.start(q, v), steps=880, record=("q",))
+    assert_allclose(steps.q[:, -1], ends, atol=8e-3)
+
+
+def two_boxes() -> tuple[Any, Any]:
+    """Two bricks, and configurations in which they are 0.1 mm apart."""
+    builder = pp.ModelBuilder()
+    for name in "ab":
+        builder.add_body(name, joint=pp.joints.Free(), inertia=pp.SpatialInertia(mass=1.0))
+        builder.add_shape(name, name, pp.shapes.Box(BRICK))
+    contacts = pp.Contacts(builder.build())
+    q = contacts.model.random_configuration(np.random.default_rng(5), 4000)
+    q[:, 11:] = q[:, 4:7] + np.random.default_rng(6).uniform(-0.3, 0.3, (4000, 3))
+    for _ in range(12):  # along the normal
+        found = pp.distances(contacts, q)
+        q[:, 4:7] -= (found.distance[:, 0] - 1e-4)[:, None] * found.normal[:, 0]
+    return contacts, q[np.abs(pp.distances(contacts, q).distance[:, 0] - 1e-4) < 1e-9]
+
+
+def test_features_of_boxes_touch_where_the_boxes_do(monkeypatch: Any) -> None:
+    """Apart by 0.1 mm no gap is negative, inside by as much one is; rates are exact."""
+    contacts, q = two_boxes()
+    features = contacts.with_all_corners()
+    assert len(q) > 3000 and features.n_slots == 24
+    apart = pp.contact_points(features, q).gap.min(axis=1)
+    assert apart.min() > 0 and (apart < 1.01e-4).mean() > 0.9
+    inside = q.copy()
+    inside[:, 4:7] -= 2e-4 * pp.distances(contacts, q).normal[:, 0]
+    assert pp.contact_points(features, inside).gap.min(axis=1).max() < 0
+    X = pp.poses(features.model, q[:40])
+    assert worst_rate(X) < 1e-7
+    monkeypatch.setattr(feature_pairs, "_NO_NORMAL", 2.0)  # edges have the normals of faces
+    assert worst_rate(X) > 0.1
+
+
+def worst_rate(X: Any) -> float:
+    """How far differences of gaps are from the normal velocities of the points, m/s."""
+    rng, off = np.random.default_rng(7), list[float]()
+    boxes = feature_pairs.feature_pair(("Box", "Box"))
+    for a, b in ([Placed(0.5 * np.array(BRICK), x[:3, :3], x[:3, 3]) for x in two] for two in X):
+        omega, u = rng.normal(size=(2, 3))
+        moved = [a._replace(R=turned(h * omega) @ a.R, x=a.x + h * u) for h in (-1e-6, 1e-6)]
+        for slot, back, ahead in zip(*(boxes(x, b) for x in (a, *moved)), strict=True):
+            if max(slot.gap, back.gap, ahead.gap) < 1:
+                rate = slot.normal @ (u + np.cross(omega, slot.x_a - a.x))
+                off.append(abs((ahead.gap - back.gap) / 2e-6 - rate))
+    assert len(off) > 60
+    return max(off)
+
+
+def turned(x: Any) -> Any:
+    size = float(np.linalg.norm(x))
+    return pp.Pose.from_axis_angle(x / size, size).rotation
 
 
 def test_slots_are_matched_by_places() -> None:

@@ -71,6 +71,12 @@ SLOTS: dict[tuple[str, str], int] = {
     ("Box", "ConvexMesh"): 5,
     ("ConvexMesh", "ConvexMesh"): 5,
 }
+FEATURES: dict[tuple[str, str], int] = {
+    ("Box", "Box"): 24,
+    ("Box", "ConvexMesh"): 35,
+    ("ConvexMesh", "ConvexMesh"): 49,
+}
+"""Slots of pairs that have one for every pair of features, see `with_all_corners`."""
 _COMBINED: dict[str, Callable[[float, float], float]] = {
     "geometric": lambda x, y: math.sqrt(x * y),
     "minimum": min,
@@ -248,9 +254,10 @@ class Contacts(Value):
         return _again(model, self.shapes, self.pairs, self.margin, self.points)
 
     def with_all_corners(self) -> Contacts:
-        """The same pairs with a slot for every corner of a mesh that may touch a plane.
+        """The same pairs with a slot for every corner, as runs with events need them.
 
-        Each slot is one corner then, whatever face is below.
+        Of a mesh that may touch a plane; and of the polygon between faces of boxes and meshes that
+        do not give: corners of both, and places where edges cross.
         """
         made: list[ContactPair] = []
         for pair in self.pairs:
@@ -258,6 +265,8 @@ class Contacts(Value):
             slots = pair.slots
             if isinstance(pair.a.shape, ConvexMesh) and isinstance(pair.b.shape, Plane):
                 slots = len(pair.a.shape.vertices)
+            if math.isinf(pair.material.stiffness):
+                slots = FEATURES.get((pair.a.shape.kind, pair.b.shape.kind), slots)
             made.append(replace(pair, first=first, slots=slots))
         if all(x.slots == y.slots for x, y in zip(made, self.pairs, strict=True)):
             return self

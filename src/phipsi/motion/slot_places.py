@@ -8,7 +8,8 @@ places x of points in the frames of both bodies, before (i) and now (j),
 
 is zero for a corner of either body, and small for a place where edges cross. The nearest belong
 together, one after the other. The last slot of a pair has contacts of another kind (edges and
-single corners, with a normal of their own): it is never one of the others.
+single corners, with a normal of their own): it is never one of the others, but for two boxes with a
+slot for every pair of features, which are alike.
 
 A round body on a height field has its contacts sorted by depth, each with a normal of its own. It
 may roll, and slide far between two samples; its normals turn little. So x of both is there the
@@ -22,7 +23,7 @@ from typing import Any, NamedTuple, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.model.contact_pairs import ContactPair, Contacts
+from phipsi.model.contact_pairs import FEATURES, ContactPair, Contacts
 from phipsi.model.shapes import HeightField, bounding_ball, is_round, is_surface
 from phipsi.model.tree import WORLD
 
@@ -69,6 +70,13 @@ class SlotPlaces:
         self._k, self._same = k, np.arange(k)
         last = np.argmax(self.slots, axis=1)[:, None] == np.arange(most)
         last &= ~self._round[:, None]
+        boxes = ("Box", "Box")
+        last &= ~np.array(
+            [
+                (p.a.shape.kind, p.b.shape.kind) == boxes and p.slots == FEATURES[boxes]
+                for p in pairs
+            ]
+        )[:, None]
         self._apart = np.where(last[:, :, None] != last[:, None, :], np.inf, 0.0)
         self._before = np.full((*self.slots.shape, 6), np.nan)
 

@@ -36,6 +36,8 @@ _LEFT = 1e-11
 """Gap (m) that a slot must have had before its next contact is an impact."""
 _MANY, _NO_TIME = 40, 1e-12
 """So many events within this share of the run are a cycle of modes."""
+_TOO_MANY, _HARDLY = 500, 5e-4
+"""So many events within this time (s) as well: such a run would not end in a reasonable time."""
 _PAINLEVE = 3
 _CALM, _SOON, _CHATTER = 1e-4, 1e-4, 20
 """Rates (m/s, rad/s) and times (s) between so many events that are a chatter of bodies at rest."""
@@ -130,7 +132,10 @@ class ContactEvents:
                 def value(t: float, kind: int = kind, i: int = int(i)) -> float:
                     return float(self._sample(step, t).margins[kind][i])
 
-                found.append(Found(_root(value, before.t, after.t), name == "slip"))
+                at = _root(value, before.t, after.t)
+                if name == "there":  # a leap: behind it
+                    at = _behind(value, at, after.t)
+                found.append(Found(at, name == "slip"))
         return found
 
     def _closings(self, step: Step, before: _Sample, after: _Sample) -> list[Found]:
@@ -367,12 +372,13 @@ class ContactEvents:
         return np.append(kinds, np.where(modes.slips[~at.has_head], SLIPS, STICKS))
 
     def _guard(self, t: float) -> None:
-        self._recent = [*self._recent[-_MANY:], t]
-        if len(self._recent) > _MANY and t - self._recent[0] <= _NO_TIME * self._end:
-            raise Diverged(
-                f"contacts change their modes without end at t = {t:.9g} s ({_MANY} times within "
-                f"{t - self._recent[0]:.2g} s)"
-            )
+        self._recent = [*self._recent[-_TOO_MANY:], t]
+        for many, within in ((_MANY, _NO_TIME * self._end), (_TOO_MANY, _HARDLY)):
+            if len(self._recent) > many and t - self._recent[-1 - many] <= within:
+                raise Diverged(
+                    f"contacts change their modes without end at t = {t:.9g} s ({many} times "
+                    f"within {t - self._recent[-1 - many]:.2g} s)"
+                )
 
 
 def _root(value: Any, t0: float, t1: float) -> float:
@@ -382,3 +388,11 @@ def _root(value: Any, t0: float, t1: float) -> float:
     if a == 0 or a * b > 0:
         return t0
     return float(brentq(value, t0, t1, xtol=4 * math.ulp(max(t1, 1e-3)), rtol=1e-15))
+
+
+def _behind(value: Any, t: float, t1: float) -> float:
+    """The first time from t on at which a number is negative, within a few roundings."""
+    step = math.ulp(max(t, 1e-3))
+    while t < t1 and value(t) >= 0:
+        t, step = min(t + step, t1), 2 * step
+    return t

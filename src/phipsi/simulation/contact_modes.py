@@ -19,20 +19,20 @@ Reasons: docs/decisions/0044.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.contact.cone_problem import ConeLayout, ConeProblem, ConeSolution
+from phipsi.contact.cone_problem import ConeLayout, ConeProblem
 from phipsi.contact.cone_solver import solve, solve_rebound
-from phipsi.contact.contact_rows import STIFFNESS, check_joint_rows, check_overlap
+from phipsi.contact.contact_rows import STIFFNESS
 from phipsi.model.contact_pairs import Contacts
 from phipsi.model.model import Model
 from phipsi.motion.contact_motion import ContactMotion, Rows, RowState
 from phipsi.motion.slot_places import NO_CONTACT
 from phipsi.simulation.contact_phase import Decision, Margins, Modes, Phase, RowNumbers
+from phipsi.simulation.least_forces import RANK, TOLERANCE, least, solved_forces
 from phipsi.simulation.run_constraints import RunConstraints
 from phipsi.simulation.self_stress import farthest_inside
 from phipsi.simulation.stepper import Diverged
@@ -48,15 +48,12 @@ _MARGIN = 1e-9
 """How close to the bound, relative to it, a group begins to slip."""
 _LIGHT = 1e-10
 """A normal force whose acceleration is below this, relative to all others, is none."""
-_RANK = 1e-11
-"""Singular values of W, relative to the largest, below which rows depend on others."""
 _BEGUN = 1e-3
 """Rate (m/s) of a slip from rest, above which it has exactly its own direction."""
 _REGULAR = 1e7
 """Condition below which rows are independent, without a doubt along a phase."""
 _STILL = 4e-13
 """Accelerations, relative to those of single forces, that are rounding."""
-_TOLERANCE = 1e-13
 INSTANT = 1e-9
 """Time (s) in which forces that are not finite become impulses."""
 _SHALLOW = 1e-9
@@ -65,8 +62,6 @@ _SUNK = 1e-12
 """Depth (m) at which a slot that gives carries nothing yet."""
 _FELT = 1e-9
 """Depth (m) of a slot that gives and begins to carry, by which it is known what friction does."""
-_NEAR = 0.02
-"""Gaps (m, or rad) of what may come to overlap where bodies are moved apart."""
 _LOST, _LEAPS = 1e-6, 1e-5
 """Gap (m) and its rate (m/s) at which a closed slot is elsewhere: its point is gone, or another."""
 _BENDS = 1e-9
@@ -138,18 +133,20 @@ class ContactModes:
         if self._loops is not None:
             q, v = self._loops.project(t, q, v)
         closed = self.modes.closed & ~self.at.soft
-        if closed.any():
-            if (closed & self.at.between_faces).any():
-                self._check_places(q, v, closed & self.at.between_faces)
-            q = self._closed(q, closed)
-        return q, self.stopped(q, v)
+        if not closed.any():
+            return q, self.stopped(q, v)
+        gone = self._gone(q, v, closed & self.at.between_faces)
+        q = self._closed(q, closed & ~gone)
+        return q, self.stopped(q, v, gone=gone)
 
-    def _check_places(self, q: Array, v: Array, closed: Array) -> None:
-        """End the run where a closed slot moves: it has another point than before."""
-        rate = self.state(q, v, np.zeros(len(v))).rate
-        moves = closed & (np.abs(rate[self.normals]) > _SWAPPED * np.abs(rate).max() + 10 * _LEAPS)
-        if moves.any():
-            raise self._elsewhere(moves)
+    def _gone(self, q: Array, v: Array, closed: Array) -> Array:
+        """The closed slots (k,) between faces that are not at their points: an event is due."""
+        if not closed.any():
+            return closed
+        state = self.state(q, v, np.zeros(len(v)))
+        rate = state.rate
+        moves = np.abs(rate[self.normals]) > _SWAPPED * np.abs(rate).max() + 10 * _LEAPS
+        return closed & (moves | (state.gap > _LOST))
 
     def check_depths(self, state: RowState) -> None:
         """End the run where a point between two faces is inside at once: it was another before."""
@@ -167,28 +164,37 @@ class ContactModes:
 
     def _closed(self, q: Array, slots: Array) -> Array:
         """The nearest configuration at which gaps of some slots are zero."""
+        if not slots.any():
+            return q
         rows = self.normals[slots]
         zero = np.zeros(self.motion.model.nv)
         for _ in range(3):
             state = self.state(q, zero, zero)
             gap = state.gap[slots]
-            if np.abs(gap).max() <= 1e-3 * _TOLERANCE or np.abs(gap).max() > _LOST:
+            if np.abs(gap).max() <= 1e-3 * TOLERANCE or np.abs(gap).max() > _LOST:
                 break
             C = self.motion.spread(state, rows)
-            z = _least(self.motion.delassus(state, C), -gap)
+            z = least(self.motion.delassus(state, C), -gap)
             q = self.motion.model.integrate(q, self.motion.pushed(q, state, C, z))
         return q
 
-    def stopped(self, q: Array, v: Array, more: Array | None = None) -> Array:
-        """Rates with zero in the rows that the modes hold, and in `more` rows."""
+    def stopped(
+        self, q: Array, v: Array, more: Array | None = None, gone: Array | None = None
+    ) -> Array:
+        """Rates with zero in the rows that the modes hold, without those of slots that are `gone`.
+
+        And in `more` rows.
+        """
         rows = self.phase.still
+        if gone is not None and gone.any():
+            rows = np.setdiff1d(rows, self.motion.rows_of(gone))
         if more is not None:
             rows = np.union1d(rows, more)
         if not rows.size:
             return v
         state = self.state(q, v, np.zeros(len(v)))
         C = self.motion.spread(state, rows)
-        p = _least(self.motion.delassus(state, C), -state.rate[rows])
+        p = least(self.motion.delassus(state, C), -state.rate[rows])
         return v + self.motion.pushed(q, state, C, p)
 
     def state(self, q: Array, v: Array, vdot: Array) -> RowState:
@@ -250,7 +256,7 @@ class ContactModes:
         if at.is_regular and not gone:
             return T @ (np.linalg.solve(A, -free) / size) + known, W
         self._stress = A, T / size
-        return T @ (_least(A, -free) / size) + known, W
+        return T @ (least(A, -free) / size) + known, W
 
     def contained(self, state: RowState, forces: Array) -> Array:
         """Forces (n,) of the phase inside their cones, where the motion leaves them free.
@@ -265,7 +271,7 @@ class ContactModes:
             return forces
         A, T = self._stress
         _, sizes, V = np.linalg.svd(A)
-        Z = np.zeros((len(forces), int(np.sum(sizes <= _RANK * sizes[0]))))
+        Z = np.zeros((len(forces), int(np.sum(sizes <= RANK * sizes[0]))))
         if not Z.shape[1]:
             return forces
         Z[rows] = T @ V[len(sizes) - Z.shape[1] :].T
@@ -434,33 +440,6 @@ class ContactModes:
         every = self.motion.spread(state, np.arange(len(change)))
         return change + every @ (state.admittance @ (found @ C))
 
-    def separated(self, q: Array) -> Array:
-        """The nearest configuration without overlap: a move without velocity."""
-        zero = np.zeros(self.motion.model.nv)
-        state = self.state(q, zero, zero)
-        fix = "q0 = pp.contact_step(system, q0, v0, dt=1e-9).q"
-        slots, joints = self.at.slots, self.motion.plan.joints
-        firm = np.where(self.at.soft, 1.0, state.gap)
-        if self.contacts is not None:
-            check_overlap(self.contacts, firm[:slots], fix)
-        cut = slots + len(joints.stops)
-        inside = "q0 = …    # within the limits of joints and the lengths of ropes"
-        check_joint_rows(self.motion.model, joints, firm[slots:cut], firm[cut:], inside)
-        margin = _NEAR if self.contacts is None else self.contacts.margin
-        for _ in range(4):
-            near = (state.gap < margin) & ~self.at.soft
-            if not (state.gap[near] < -1e-14).any():
-                break
-            rows = self.normals[near]
-            layout = ConeLayout(("normal",) * len(rows))
-            C = self.motion.spread(state, rows)
-            W, ones = self.motion.delassus(state, C), np.ones(len(rows))
-            problem = ConeProblem(layout, W, state.gap[near], np.zeros(len(rows)), ones)
-            z = solve(problem, tolerance=_TOLERANCE).p
-            q = self.motion.model.integrate(q, self.motion.pushed(q, state, C, z))
-            state = self.state(q, zero, zero)
-        return q
-
     def _problem(
         self, heads: Array, W: Array, b: Array, s: Array, coefficients: Array, limits: bool = False
     ) -> ConeProblem:
@@ -486,9 +465,9 @@ class ContactModes:
         e = np.where(approach < -AT_REST, self.restitution[slots], 0.0)
         problem = self._problem(slots, W, b, e * approach, self.at.coefficients[rows])
         if e.any():
-            found = solve_rebound(problem, np.zeros(len(e)), tolerance=_TOLERANCE).solution
+            found = solve_rebound(problem, np.zeros(len(e)), tolerance=TOLERANCE).solution
         else:
-            found = solve(problem, tolerance=_TOLERANCE)
+            found = solve(problem, tolerance=TOLERANCE)
         self._check(found, slots, "impulses")
         p = np.zeros(len(self.forces))
         p[rows] = found.p
@@ -542,7 +521,7 @@ class ContactModes:
         given = np.where(is_joint, bound[rows], at.coefficients[rows])
         given = np.where(sliding, 0.0, given)
         problem = self._problem(heads, WT, b, np.zeros(int(heads.sum())), given, limits=True)
-        found = _solved_forces(problem, np.where(sliding, 0.0, last[rows]))
+        found = solved_forces(problem, np.where(sliding, 0.0, last[rows]))
         if not found.is_solved and sliding.any():
             return None
         self._check(found, heads, "forces")
@@ -574,27 +553,37 @@ class ContactModes:
         direction = np.where(slides[:, None], e, np.where(begins[:, None], unit, 0.0))
         slow = at.group >= 0
         slow[slow] = (active & ~slides)[at.group[slow]]
-        return Decision(
-            Modes(closed, slips, direction, begins),
-            change,
-            np.flatnonzero(slow),
-        )
+        modes = self._pushing(state, Modes(closed, slips, direction, begins))
+        return Decision(modes, change, np.flatnonzero(slow))
 
+    def _pushing(self, state: RowState, modes: Modes) -> Modes:
+        """The same modes without slots that would pull with the least forces of a phase.
 
-def _solved_forces(problem: ConeProblem, start: Array) -> ConeSolution:
-    """The solution of a problem; of dry friction alone, with a stop that is open beside it."""
-    if problem.layout.n_heads:
-        return solve(problem, start, tolerance=_TOLERANCE)
-    n = problem.layout.n_rows
-    W = np.eye(n + 1)
-    W[1:, 1:] = problem.W
-    layout = replace(problem.layout, stops=1)
-    b, c = (np.concatenate([[1.0], x]) for x in (problem.b, problem.coefficients))
-    more = ConeProblem(layout, W, b, np.zeros(1), c)
-    found = solve(more, np.append(0.0, start), tolerance=_TOLERANCE)
-    return replace(found, p=found.p[1:])
-
-
-def _least(A: Array, b: Array) -> Array:
-    """The least solution of A x = b."""
-    return np.linalg.lstsq(A, b, rcond=_RANK)[0]
+        Of more points than hold a body, some carry nothing: they stay closed without a force.
+        """
+        kept, left = self.modes, modes
+        for _ in range(int(modes.closed.sum())):
+            self.modes = left
+            if not self.phase.rows.size:
+                break
+            force = np.zeros(len(self.forces))
+            force[self.phase.rows] = self._solved(
+                state, self.motion.spread(state, self.phase.rows)
+            )[0]
+            normal = self.contained(state, force)[self.normals]
+            normal[~left.closed | self.at.soft] = np.inf
+            if normal.min(initial=np.inf) > 0:
+                break
+            closed = left.closed.copy()
+            closed[normal.argmin()] = False
+            active = self.at.active(closed)
+            left = Modes(
+                closed, left.slips & active, left.direction * active[:, None], left.begins & active
+            )
+        if left is not modes:
+            self.modes = left
+            a = self._changes(state)[self.normals]
+            if (a[modes.closed & ~left.closed] < -_LIGHT * np.abs(a).max()).any():
+                left = modes
+        self.modes = kept
+        return left

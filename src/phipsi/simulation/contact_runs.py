@@ -10,12 +10,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.constrained.system import System
-from phipsi.contact.cone_problem import Groups
+from phipsi.contact.cone_problem import ConeLayout, ConeProblem, Groups
+from phipsi.contact.cone_solver import solve
 from phipsi.contact.contact_points import contact_points
 from phipsi.contact.contact_record import OPEN, SLIPS, STICKS, ContactRecord
 from phipsi.contact.contact_rows import (
     IMPULSES,
     RowPlan,
+    check_joint_rows,
+    check_overlap,
     row_coefficients,
     row_impulses,
     slot_materials,
@@ -34,6 +37,7 @@ from phipsi.motion.tableaux import METHODS
 from phipsi.progress import make_progress
 from phipsi.simulation.compiled_equations import is_traced
 from phipsi.simulation.contact_modes import ContactModes
+from phipsi.simulation.least_forces import TOLERANCE
 from phipsi.simulation.run_constraints import RunConstraints
 from phipsi.simulation.run_options import run_options
 from phipsi.simulation.simulator import Simulator
@@ -51,6 +55,9 @@ _SEPARATE = """sim = pp.Simulator(system, laws, dt, integrator="time_stepping")
     state = sim.start(q0, v0, separate=True)
     sim.step(state)
     q0 = state.q"""
+
+_NEAR = 0.02
+"""Gaps (m, or rad) of what may come to overlap where bodies are moved apart."""
 
 CONTACTS = "contacts"
 """The name of the quadrature that is the work of contact forces."""
@@ -73,6 +80,34 @@ def modes_of(
     pairs = mechanism.contact_pairs
     pairs = None if pairs is None else pairs.with_all_corners()
     return ContactModes(pairs, tolerance, loops, model=mechanism.model, joints=joints)
+
+
+def separated(contacts: ContactModes, q: Array) -> Array:
+    """The nearest configuration without overlap: a move without velocity."""
+    zero = np.zeros(contacts.motion.model.nv)
+    state = contacts.state(q, zero, zero)
+    fix = "q0 = pp.contact_step(system, q0, v0, dt=1e-9).q"
+    slots, joints = contacts.at.slots, contacts.motion.plan.joints
+    firm = np.where(contacts.at.soft, 1.0, state.gap)
+    if contacts.contacts is not None:
+        check_overlap(contacts.contacts, firm[:slots], fix)
+    cut = slots + len(joints.stops)
+    inside = "q0 = …    # within the limits of joints and the lengths of ropes"
+    check_joint_rows(contacts.motion.model, joints, firm[slots:cut], firm[cut:], inside)
+    margin = _NEAR if contacts.contacts is None else contacts.contacts.margin
+    for _ in range(4):
+        near = (state.gap < margin) & ~contacts.at.soft
+        if not (state.gap[near] < -1e-14).any():
+            break
+        rows = contacts.normals[near]
+        layout = ConeLayout(("normal",) * len(rows))
+        C = contacts.motion.spread(state, rows)
+        W, ones = contacts.motion.delassus(state, C), np.ones(len(rows))
+        problem = ConeProblem(layout, W, state.gap[near], np.zeros(len(rows)), ones)
+        z = solve(problem, tolerance=TOLERANCE).p
+        q = contacts.motion.model.integrate(q, contacts.motion.pushed(q, state, C, z))
+        state = contacts.state(q, zero, zero)
+    return q
 
 
 def check_contact_run(

@@ -32,6 +32,7 @@ from phipsi.simulation.contact_runs import (
     check_contact_run,
     modes_of,
     rows_of_joints,
+    separated,
     simulate_steps,
 )
 from phipsi.simulation.equations import Controller, Equations
@@ -206,8 +207,7 @@ def simulate(
     q, v = checks.checked_state(model, equations.chart, q0, v0)
     if loops is not None:
         q, v = loops.start(q, v)
-    if contacts is not None:
-        q = contacts.separated(q)
+    q = q if contacts is None else separated(contacts, q)
     try:
         if sampled is not None:
             equations.sample(sampled, 0.0, q, v)

@@ -4,8 +4,10 @@ The face with the largest separation is the reference; the other box's face that
 is the incident one. Its corners over the reference, corners of the reference under it, and places
 where edges cross are the candidates for four slots, the deepest and the widest. A fifth slot has
 contacts of edges and corners, which no face sees. The smallest gap is the distance; in an overlap,
-the shortest way out among the axes. The gaps are along the normal of the reference; at a place
-where edges cross, the rate of the gap is the normal row only if the faces are parallel.
+the shortest way out among the axes. The gaps are along the normal of the reference, or, where two
+edges separate the boxes more than any face, along the common normal of these: along an axis that
+separates the boxes no gap is negative. At a place where edges cross, the rate of the gap is the
+normal row only if the faces are parallel or these edges the nearest.
 """
 
 from __future__ import annotations
@@ -36,26 +38,41 @@ def box_box(a: Placed, b: Placed) -> list[Slot]:
     on_a = best_a + _A_FIRST * size >= best_b
     sep_face = np.where(on_a, best_a, best_b)
     apart = np.maximum(sep_face, sep_edge) > 0.0
-    face = _Reference(a, b, axes, on_a)
+    is_best = sep_edge > sep_face + _FACES_FIRST * size  # edges: clearly better than all faces
+    face = _Reference(a, b, axes, on_a | is_best, is_best, edge.normal)
     points = face.polygon()
     chosen = four_of(points)
     deepest = np.where(
         chosen[0].there, np.min(np.where(points.there, points.w, INACTIVE)), INACTIVE
     )
-    # an edge counts if its axis is clearly better than those of faces; apart, also if no point
-    # between the faces is as near
-    is_best = sep_edge > sep_face + _FACES_FIRST * size
-    is_nearest = apart & (sep_edge > sep_face) & (sep_edge < deepest - _SAME * size)
-    by_edge = is_inner & (is_best | is_nearest)
-    visible = ~by_edge | apart
-    slots = [face.slot(p, visible & p.there) for p in chosen]
+    # edges count if their axis is better than those of faces and no point between faces is as near
+    unseen = sep_edge < deepest - _SAME * size
+    by_edge = is_inner & unseen & (is_best | (apart & (sep_edge > sep_face)))
+    slots = [face.slot(p, p.there) for p in chosen]
     corner = _corner_contact(a, b, axes)
-    lost = face.deepest(sep_face)
+    lost = face.deepest(np.where(is_best, sep_edge, sep_face))
     nearer = apart & (corner.gap < deepest - _SAME * size)
     hidden = ~apart & ~chosen[0].there
     last = _chosen(by_edge, edge, _chosen(nearer, corner, lost))
     active = by_edge | nearer | hidden
     return [*slots, last._replace(gap=np.where(active, last.gap, INACTIVE))]
+
+
+def separating_axis(a: Placed, b: Placed) -> Any:
+    """The direction from b to a along which boxes are farthest apart, or overlap least (3,).
+
+    Of the normals of faces and the common normals of edges.
+    """
+    axes = _Axes(a, b)
+    edge, sep_edge, _ = _edge_contact(a, b, axes)
+    best: Any = sep_edge
+    n = edge.normal
+    for separations, R, d in ((axes.of_b, b.R, axes.d_b), (axes.of_a, a.R, axes.d_a)):
+        for i in range(3):
+            better = separations[i] >= best
+            best = np.where(better, separations[i], best)
+            n = np.where(better, np.where(d[i] < 0.0, -R[:, i], R[:, i]), n)
+    return n
 
 
 def _chosen(condition: Any, x: Slot, y: Slot) -> Slot:
@@ -156,11 +173,19 @@ def _nearest_corner(corners: Any, h: Any) -> tuple[Any, Any, Any]:
 
 
 class _Reference:
-    """The reference face, and the other box in its axes: u and v along edges, w outward."""
+    """The reference face, and the other box in its axes: u and v along edges, w outward.
 
-    def __init__(self, a: Placed, b: Placed, axes: _Axes, on_a: Any) -> None:
+    Of the other box, what is seen along the direction `along` (3,) to it: the outward normal, or
+    with `tilted` against `n_edge`, for which the reference is the face of a that looks there most.
+    Places are where that direction leads to in the face, w is the way along it.
+    """
+
+    def __init__(
+        self, a: Placed, b: Placed, axes: _Axes, on_a: Any, tilted: Any, n_edge: Any
+    ) -> None:
         self.on_a = on_a
         separations = np.where(on_a, axes.of_a, axes.of_b)
+        separations = np.where(tilted, np.abs(n_edge @ a.R), separations)
         R, h, x = (
             np.where(on_a, p, q) for p, q in zip((a.R, a.p, a.x), (b.R, b.p, b.x), strict=True)
         )
@@ -172,18 +197,27 @@ class _Reference:
         u, v, n = (_column(R, k, i) for i in (1, 2, 0))
         self.h = [_entry(h, k, i) for i in (1, 2, 0)]
         d = x_i - x
-        n = np.where(d @ n < 0.0, -n, n)
+        n = np.where(np.where(tilted, -(n_edge @ n), d @ n) < 0.0, -n, n)
         self.x, self.axes = x, (u, v, n)
+        self.along = np.where(tilted, -n_edge, n)
         M = np.stack([u, v, n])
         G = M @ R_i
         c = M @ d
-        j = _largest(np.abs(G[2]))
+        t = M @ self.along
+        look = np.where(tilted, t @ G, G[2])
+        j = _largest(np.abs(look))
         facing, e1, e2 = (_column(G, j, i) for i in range(3))
-        out = np.where(facing[2] > 0.0, -1.0, 1.0) * _entry(h_i, j, 0)
+        out = np.where(_entry(look, j, 0) > 0.0, -1.0, 1.0) * _entry(h_i, j, 0)
         lowered = np.stack([c[0], c[1], c[2] - self.h[2]])
-        self.f = lowered + out * facing
-        self.e1, self.e2 = _entry(h_i, j, 1) * e1, _entry(h_i, j, 2) * e2
-        self.M, self.R_i, self.h_i, self.x_i = M, R_i, h_i, x_i
+        steep = 1.0 / np.where(tilted, t[2], 1.0)
+        lean_u, lean_v = (np.where(tilted, t[i] * steep, 0.0) for i in range(2))
+
+        def seen(x: Any) -> Any:
+            return np.stack([x[0] - lean_u * x[2], x[1] - lean_v * x[2], steep * x[2]])
+
+        self.f = seen(lowered + out * facing)
+        self.e1, self.e2 = seen(_entry(h_i, j, 1) * e1), seen(_entry(h_i, j, 2) * e2)
+        self.R_i, self.h_i, self.x_i = R_i, h_i, x_i
 
     def polygon(self) -> Points:
         """The 24 candidates for corners of the polygon."""
@@ -219,16 +253,16 @@ class _Reference:
         """The contact at a point of the polygon."""
         u, v, n = self.axes
         below = self.x + p.u * u + p.v * v + self.h[2] * n
-        above = below + p.w * n
+        above = below + p.w * self.along
         gap = np.where(active, p.w, INACTIVE)
-        normal = np.where(self.on_a, -n, n)
+        normal = np.where(self.on_a, -self.along, self.along)
         return Slot(
             gap, normal, np.where(self.on_a, below, above), np.where(self.on_a, above, below)
         )
 
     def deepest(self, separation: Any) -> Slot:
         """The deepest corner of the other box, for overlaps in which faces do not meet."""
-        n = self.axes[2]
+        n = self.along
         corner = self.x_i - self.R_i @ (np.where(self.R_i.T @ n > 0.0, 1.0, -1.0) * self.h_i)
         below = corner - separation * n
         normal = np.where(self.on_a, -n, n)

@@ -53,7 +53,7 @@ def convex_pair(kinds: Kinds) -> Formula:
 
     def slots(a: Placed, b: Placed) -> list[Slot]:
         pair = Relative(a.p, b.p, a.R.T @ b.R, a.R.T @ (b.x - a.x))
-        n, x, y = _nearest(kinds, pair)
+        n, x, y = nearest(kinds, pair)
         r_a, r_b = (radius(kind, p) for kind, p in zip(kinds, (a.p, b.p), strict=True))
         f, x = witness(kinds, pair, n, x, pair.t + pair.Q @ y)
         scale = given_numbers(kinds, pair)[-1]
@@ -159,7 +159,7 @@ def _is_over(points: Any, P: Any, near: Any) -> Any:
 # ---- the search as a call ------------------------------------------------------------------------
 
 
-def _nearest(kinds: Kinds, pair: Relative) -> tuple[Any, Any, Any]:
+def nearest(kinds: Kinds, pair: Relative) -> tuple[Any, Any, Any]:
     """The direction n in the axes of a, a point of a, and one of b in its own axes."""
     found: Any
     callee = _search_of(kinds, (len(pair.p_a), len(pair.p_b)))

@@ -18,13 +18,14 @@ from phipsi.contact.geometry import (
     sphere_pairs,
 )
 from phipsi.contact.geometry.convex_pairs import convex_pair
+from phipsi.contact.geometry.feature_pairs import feature_pair
 from phipsi.contact.geometry.pair_code import PairLoop, Read
 from phipsi.contact.geometry.placed_shapes import INACTIVE, Formula, Placed, Slot
 from phipsi.laws import law_operations as ops
 from phipsi.laws.calls import call
 from phipsi.laws.graph import Array, Node
 from phipsi.laws.trace import Traced, as_node
-from phipsi.model.contact_pairs import ContactPair, Contacts
+from phipsi.model.contact_pairs import FEATURES, ContactPair, Contacts
 from phipsi.model.shapes import BodyShape, ConvexMesh, Plane, Shape, bounding_ball, is_surface
 from phipsi.model.tree import WORLD
 
@@ -112,6 +113,9 @@ def _formula(pair: ContactPair) -> Formula:
     if isinstance(pair.a.shape, ConvexMesh) and isinstance(pair.b.shape, Plane):
         if pair.slots == len(pair.a.shape.vertices):
             return plane_pairs.corners_plane
+    kinds = pair.a.shape.kind, pair.b.shape.kind
+    if pair.slots == FEATURES.get(kinds):
+        return feature_pair(kinds)
     return FORMULAS[pair.a.shape.kind, pair.b.shape.kind]
 
 
