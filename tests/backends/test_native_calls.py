@@ -338,6 +338,41 @@ def test_models_of_the_same_joint_types_share_code():
     assert codes[0] is codes[1]
 
 
+# ---- code for one and code for groups ------------------------------------------------------------
+
+
+def test_batches_need_no_code_for_one_configuration(model: Model):
+    """Nor do they get other bits, however many are left over in the last group."""
+    program = pp.compile(FORWARD, random_tree(4, 5, ("revolute", "free"), armature=True),
+                         backend="native")  # fmt: skip
+    native = program.native
+    assert native is not None
+    rng = np.random.default_rng(0)
+    lanes = native.target.lanes
+    q = model.random_configuration(rng, 2 * lanes + 1)
+    v, tau = rng.standard_normal((2, len(q), model.nv))
+    counts = (2 * lanes + 1, 2 * lanes, lanes + 1, lanes, 3, 2)
+    alone = [program(q[:n], v[:n], tau[:n]) for n in counts]
+    alone += [program(q, v, tau, threads=2), program(q, v, tau, on_error="mask")[0]]
+    assert native._code is None and program.direct(q[0], v[0], tau[0]) is None
+    singles = np.array([program(*x) for x in zip(q, v, tau, strict=True)])
+    assert native._code is not None and program.direct(q[0], v[0], tau[0]) is not None
+    for n, found in zip((*counts, len(q), len(q)), alone, strict=True):
+        np.testing.assert_array_equal(found, singles[:n])
+        np.testing.assert_array_equal(program(q[:n], v[:n], tau[:n]), singles[:n])
+
+
+def test_the_gufunc_of_groups_alone_takes_one_configuration_too(model: Model, forward: pp.Program):
+    """As in a forked process, which must not compile: the bits are those of the other code."""
+    native = forward.native
+    assert native is not None
+    rng = np.random.default_rng(1)
+    args = model.random_configuration(rng), *rng.standard_normal((2, model.nv))
+    native._load_wide()
+    for mine, theirs in zip(native._groups(*args), native.one(*args), strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+
+
 # ---- lifetime ------------------------------------------------------------------------------------
 
 

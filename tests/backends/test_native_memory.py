@@ -226,7 +226,7 @@ def cycle(i):
 
 def growth(function):
     """KB per cycle: the median of five parts, because Python takes memory a megabyte at a time."""
-    for i in range(60):
+    for i in range(40 if fresh else 60):  # until the heap has settled
         function(i)
     parts, length = [], cycles // 5
     for part in range(5):

@@ -1,5 +1,7 @@
 """Any two convex shapes: distances, overlaps, several points, derivatives, machine code."""
 
+from functools import cache
+
 import coal
 import numpy as np
 import pytest
@@ -34,10 +36,16 @@ def test_all_convex_shapes_have_formulas():
         assert len(slots_of(pair, *random_pair(pair, 2))) == SLOTS[pair]
 
 
+@cache
+def placed(pair, count, seed):
+    """Random poses, with their gaps and normals."""
+    a, b = random_pair(pair, count, seed=seed)
+    return a, b, *nearest(slots_of(pair, a, b))[:2]
+
+
 def touching(pair, count, depth, seed):
     """Poses at which a was moved towards b until the gap along the normal is −depth of its size."""
-    a, b = random_pair(pair, count, seed=seed)
-    gap, n, _, _ = nearest(slots_of(pair, a, b))
+    a, b, gap, n = placed(pair, count, seed)
     apart = gap > 1e-3
     sizes = np.abs(a[0]).max(axis=1) + np.abs(b[0]).max(axis=1)
     x = a[2] - (gap + depth * sizes)[:, None] * n

@@ -192,3 +192,28 @@ def test_arrows_of_teeth_and_belts_stand_where_they_touch():
         slack = [x for x in scene["notices"] if "slack" in x]
         assert bool(slack) is (more == {"tension": 0.0})
     assert names[0].count("belt") == names[2].count("belt") + 4 and not names[1]
+
+
+def test_a_clutch_is_drawn_while_it_is_engaged(monkeypatch):
+    monkeypatch.setenv("PHIPSI_BACKEND", "reference")
+    b = pp.ModelBuilder(gravity=(0, 0, 0))
+    for name, x in (("motor", 0.0), ("drum", 0.5)):
+        b.add_body(name, placement=pp.Pose(None, (x, 0, 0)), inertia=WHEEL)
+    top, model = pp.topology, b.build()
+    clutch = c.Coupling(name="clutch", joints=("motor", "drum"), coefficients=(1, -3))
+    pair = c.Gear(name="pair", driver="motor", driven="drum", ratio=-3.0)
+    run = pp.simulate(
+        pp.System(model), [0.0, 0.0], [3.0, 0.0], 0.4, integrator="rk4", dt=0.02,
+        events=[top.at(0.1, top.Attach(clutch, as_is=True)), top.at(0.2, top.Detach("clutch")),
+                top.at(0.3, top.Attach(pair, as_is=True))],
+    )  # fmt: skip
+    scene = recorded_scene(run)
+    link, gear = scene["machines"]
+    assert_allclose(link["shown"], [[0.1, 0.2]], rtol=1e-12)
+    assert_allclose(gear["shown"], [[0.3, 0.4]], rtol=1e-12)
+    assert len(link["ends"]) == 2
+    parts = [x for x in scene["parts"] if x["machine"] == 1]
+    assert parts and all(x["shown"] == gear["shown"] for x in parts)
+    assert {x["body"] for x in scene["solids"]} >= {0, 1}  # wheels have their own shape besides
+    labels = {x["name"]: x["shown"] for x in scene["loops"]}
+    assert labels == {"clutch": link["shown"], "pair": gear["shown"]}

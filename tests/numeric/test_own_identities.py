@@ -14,6 +14,7 @@ from phipsi.errors import InputError, SingularMatrixError, SpaceError
 from phipsi.operators import H, I, K, phi, psi
 from phipsi.proofs.sample_mechanisms import samples, samples_with_rows
 from phipsi.rewrite.identity import CONDITIONS
+from phipsi.theorems.book import THEOREMS
 
 # ---- stated --------------------------------------------------------------------------------------
 
@@ -67,6 +68,9 @@ def test_conditions(condition, meeting, violating):
 # ---- proved --------------------------------------------------------------------------------------
 
 
+_ALWAYS = ("no loops", "rigid bodies")  # other samples have rows and modes
+
+
 def test_the_samples_are_of_all_kinds():
     models = [one.model for one in samples(0)]
     sizes = [model.n_bodies for model in models]
@@ -76,7 +80,7 @@ def test_the_samples_are_of_all_kinds():
     for condition in CONDITIONS:
         meeting = [one for one in samples(0) if not one.unmet(condition)]
         assert len([one for one in meeting if one.model.n_bodies > 1]) >= 2, condition
-        assert len(meeting) < len(models) or condition == "no loops", condition
+        assert len(meeting) < len(models) or condition in _ALWAYS, condition
     assert any(model.armature.any() and not model.armature.all() for model in models)
     assert {len(one.model.tree.roots) for one in samples(0)} >= {1, 2}
     assert all(0 < one.closures.n_rows <= one.model.nv for one in samples_with_rows())
@@ -338,3 +342,30 @@ def test_where_inverses_do_not_exist():
     proof = pp.prove("(I - proj_bar)^-1 = psi")
     assert proof and proof.undefined > 20 and "others it inverts a matrix" in proof.reason
     assert not pp.prove("M^-1 M = I").undefined
+
+
+def test_without_a_model_claims_about_modes_meet_flexible_bodies():
+    """A claim that forgets what modes add holds for rigid bodies, which are not all there are."""
+    proof = pp.prove("a = rigid_cross(V) H* v + Edot{H* v}* V + c_J")
+    assert proof.holds and "with flexible bodies and without" in str(proof)
+    for short in (
+        "a = rigid_cross(V) H* v + c_J",
+        "b = Mdot{V} V - rigid_cross(V)* M V + modal_rows (K_e eta + C_e v)",
+    ):
+        twin = pp.prove(short)
+        assert not twin.holds and twin.holds_if == "rigid bodies" and "modes" in str(twin)
+        assert twin.counterexample is None
+    claim = "mass_matrix = (I + H phi K) D (I + H phi K)*"
+    assert pp.prove(claim, modes=True).mechanisms == pp.prove(claim).mechanisms + 4
+
+
+def test_claims_of_rigid_bodies_fail_with_modes():
+    claim = pp.Identity("cross(V) H* v", "rigid_cross(V) H* v")
+    assert pp.prove(claim).holds  # of rigid bodies, which cross is known for
+    with pytest.raises(pp.errors.LoweringError, match="rigid bodies only"):
+        pp.prove(claim, modes=True)
+    check = next(x for x in THEOREMS if x.check is not None and not x.condition)
+    with pytest.raises(InputError, match="Leave out modes=True"):
+        pp.prove(check, modes=True)
+    with pytest.raises(InputError, match="True or False"):
+        pp.prove(claim, modes=2)

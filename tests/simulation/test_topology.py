@@ -309,8 +309,11 @@ def test_fingers_that_press_too_little_let_the_box_go():
 
     needed = 0.5 * 9.81 / 1.2 * np.sqrt(2)  # internal force at which friction just carries
 
+    rest = efforts(0.0)
+    push = efforts(1.0) - rest
+
     def controller(t, q, v):
-        return efforts(2 * needed * (1 - t))
+        return rest + 2 * needed * (1 - t) * push
 
     events = pp.topology.contact_events(grasp, controller, action="release")
     run = pp.simulate(grasp, q, zero, 0.8, controller=controller, events=events)

@@ -9,8 +9,8 @@ ALL = "PHIPSI_FUZZ" in os.environ
 
 
 def seeds(count: int) -> range:
-    """The seeds of a test: half of so many, all of them in `make fuzz`."""
-    return range(count if ALL else -(-count // 2))
+    """The seeds of a test: a third of so many, all of them in `make fuzz`."""
+    return range(count if ALL else -(-count // 3))
 
 
 def amount(variable: str, few: int) -> int:
@@ -18,8 +18,9 @@ def amount(variable: str, few: int) -> int:
     return int(os.environ.get(variable, few))
 
 
-EXPRESSIONS = amount("PHIPSI_FUZZ", 200)  # against the dense oracle
-NATIVE_EXPRESSIONS = amount("PHIPSI_FUZZ_NATIVE", 50)  # machine code against the reference
-FILE_MUTANTS = amount("PHIPSI_FUZZ_FILES", 600)  # of every robot file
+EXPRESSIONS = amount("PHIPSI_FUZZ", 120)  # against the dense oracle
+NATIVE_EXPRESSIONS = amount("PHIPSI_FUZZ_NATIVE", 33)  # machine code against the reference
+FILE_MUTANTS = amount("PHIPSI_FUZZ_FILES", 400)  # of every robot file
 MEMORY_CYCLES = amount("PHIPSI_CYCLES", 250)  # programs that come and go
 EXPORTED_EXPRESSIONS = amount("PHIPSI_FUZZ_EXPORTED", 8)  # exported code against machine code
+GEARED_TREES = 1000 if ALL else 4  # with rotors on any axis, against rotors that are bodies

@@ -9,6 +9,7 @@ Every case is compiled for several forests of all joint types, with and without 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -144,6 +145,38 @@ def arguments(model: Model, points: PointSet, batch: tuple[int, ...] = (), seed:
     }
 
 
+def two_points(model: Model, axes: str) -> PointSet:
+    """Two points on different bodies if there are two."""
+    names = dict.fromkeys([model.body_names[-1], model.body_names[model.n_bodies // 2]])
+    where = [(name, (0.1 + i, -0.2, 0.3)) for i, name in enumerate(names)]
+    return point_set(model, where, axes)
+
+
+class State(dict[str, Any]):
+    """Arguments at which values are asked for in several tests, of all backends."""
+
+    def __init__(self, model: Model, points: PointSet) -> None:
+        super().__init__(arguments(model, points))
+        for value in self.values():
+            value.flags.writeable = False
+        self.model, self.points = model, points
+        self._wanted: dict[Expr, tuple[np.ndarray, np.ndarray]] = {}
+
+    def wanted(self, x: Expr) -> tuple[np.ndarray, np.ndarray]:
+        """The value by the dense oracle, and the rounding to be expected, computed once."""
+        if x not in self._wanted:
+            self._wanted[x] = dense_with_rounding(x, self.model, points=self.points, **self)
+        return self._wanted[x]
+
+
+@cache
+def states() -> list[State]:
+    """One for every model."""
+    axes = ("world", "body", "spatial")
+    models = enumerate(MODELS.values())
+    return [State(model, two_points(model, axes[i % 3])) for i, model in models]
+
+
 class BackendContract:
     """Tests of one backend; a subclass says which, and where it is allowed to differ."""
 
@@ -161,10 +194,7 @@ class BackendContract:
         return program(**{name: at[name] for name in program.inputs})
 
     def points(self, model: Model, axes: str = "world") -> PointSet:
-        """Two points on different bodies if there are two."""
-        names = dict.fromkeys([model.body_names[-1], model.body_names[model.n_bodies // 2]])
-        where = [(name, (0.1 + i, -0.2, 0.3)) for i, name in enumerate(names)]
-        return point_set(model, where, axes)
+        return two_points(model, axes)
 
     def operand(self, space: Space | None, model: Model, where: PointSet, *tail: int) -> np.ndarray:
         assert space is not None
@@ -175,12 +205,13 @@ class BackendContract:
         self, x: Expr, model: Model, where: PointSet, at: dict
     ) -> tuple[np.ndarray, np.ndarray]:
         """The value, and the rounding that is to be expected in each entry."""
+        if isinstance(at, State):
+            return at.wanted(x)
         return dense_with_rounding(x, model, points=where, **at)
 
     def cases(self) -> Iterator[tuple[Model, PointSet, dict[str, Any]]]:
-        for i, model in enumerate(MODELS.values()):
-            where = self.points(model, ("world", "body", "spatial")[i % 3])
-            yield model, where, arguments(model, where)
+        for state in states():
+            yield state.model, state.points, state
 
     # -- it agrees with the dense oracle ----------------------------------------------------------
 

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from copy import deepcopy
 from functools import lru_cache
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 from random_models import random_axis, random_pose, random_tree
@@ -134,8 +136,24 @@ def _random_system(
     settings: Any,
 ) -> tuple[pp.System, np.ndarray]:
     rng = np.random.default_rng(seed)
+    again = deepcopy(rng)
     model = random_tree(rng, bodies, n_roots=n_roots, **dict(options))
     q = model.random_configuration(rng)
+    # constraints are chosen on a draft, without machine code that would run once
+    draft = random_tree(again, bodies, n_roots=n_roots, **dict(options))
+    with patch.dict(os.environ, PHIPSI_BACKEND="reference"):
+        chosen = _chosen(draft, q, kinds, spare, independent, rng)
+    return pp.System(model, chosen), q
+
+
+def _chosen(
+    model: pp.Model,
+    q: np.ndarray,
+    kinds: Sequence[str],
+    spare: int,
+    independent: bool,
+    rng: np.random.Generator,
+) -> list[pp.constraints.Constraint]:
     room, chosen = model.nv - spare, []
     for i, kind in enumerate(kinds):
         if ROWS[kind] > room:
@@ -149,7 +167,7 @@ def _random_system(
                 continue
         chosen.append(found)
         room -= ROWS[kind]
-    return pp.System(model, chosen), q
+    return chosen
 
 
 def admissible(system: pp.System, q, rng) -> np.ndarray:

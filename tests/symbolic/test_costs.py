@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from amounts import ALL
 from random_expressions import Generator
 from random_models import random_tree
 
@@ -30,7 +31,8 @@ from phipsi.model.points import PointSet, point_set
 
 FILE = Path(__file__).parent / "golden" / "costs.json"
 UPDATE = bool(os.environ.get("PHIPSI_UPDATE_GOLDEN"))
-RANDOM = 400
+RECORDED = 400
+RANDOM = RECORDED if ALL or UPDATE else 200
 
 DERIVED = {
     "inverse dynamics": dynamics.INVERSE_DYNAMICS,
@@ -95,6 +97,10 @@ def derivative_costs() -> Iterator[tuple[str, int | None]]:
         )
 
 
+def seed_of(name: str) -> int:
+    return int(name.split()[0])
+
+
 GROUPS: dict[str, Callable[[], Iterator[tuple[str, int | None]]]] = {
     "random": random_costs,
     "derivatives": derivative_costs,
@@ -115,7 +121,10 @@ def test_no_form_became_dearer(group: str):
     if UPDATE:
         recorded[group] = got
         FILE.write_text(json.dumps(recorded, indent=1) + "\n")
-    lines = differences(recorded.get(group, {}), got)
+    asked = {
+        k: v for k, v in recorded.get(group, {}).items() if group != "random" or seed_of(k) < RANDOM
+    }
+    lines = differences(asked, got)
     assert not lines, "costs differ from the recorded ones:\n" + "\n".join(lines)
 
 

@@ -125,13 +125,16 @@ class Loaded:
     `run` takes any arguments that fit. The others are short cuts: they return None, and do nothing,
     for arguments that are out of the ordinary. ``direct(*args)`` is for one configuration in plain
     arrays, ``quick(args, threads, out)`` for batches of real numbers; both return what the user
-    gets if nothing fails. `code` is the compiled program, if the backend has one.
+    gets if nothing fails. `code` is the compiled program, if the backend has one. `later`, if it is
+    given, returns a better ``direct`` as soon as the first call of one configuration has made it,
+    and None before.
     """
 
     run: Run
     direct: Callable[..., Any] = never
     quick: Callable[[tuple[Any, ...], Any, Any], Any] = never
     code: Any = None
+    later: Callable[[], Callable[..., Any] | None] | None = None
 
 
 class Backend(ABC):

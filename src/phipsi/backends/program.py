@@ -8,6 +8,7 @@ from importlib import import_module
 from operator import index
 from threading import Lock
 from typing import TYPE_CHECKING, Any
+from weakref import ref
 
 import numpy as np
 
@@ -232,6 +233,8 @@ class Program:
         short = loaded.code is not None or not self.source.symmetric_inputs  # which it checks
         self.direct = loaded.direct if short else never
         self._quick = loaded.quick if short else never
+        if short and loaded.later is not None:
+            self._quick = _until_direct(ref(self), loaded)
 
     @property
     def _reference(self) -> Loaded:
@@ -268,6 +271,20 @@ class Program:
         out = np.array(status)
         out[doubtful] = verdict
         return out
+
+
+def _until_direct(program: ref[Program], loaded: Loaded) -> Callable[..., Any]:
+    """`loaded.quick`, until one configuration was asked for: from then on there is `direct`."""
+
+    def quick(args: tuple[Any, ...], threads: Any, out: Any) -> Any:
+        answer = loaded.quick(args, threads, out)
+        direct = loaded.later() if loaded.later is not None else None
+        this = program()
+        if direct is not None and this is not None:
+            this.direct, this._quick = direct, loaded.quick
+        return answer
+
+    return quick
 
 
 def _has_traced(values: Sequence[Any]) -> bool:

@@ -36,8 +36,10 @@ class Row:
     can be differentiated by ("inertia"). `riccati` marks the leaves of the
     Riccati family (P, D, G, psi, …), which carry the four operators (H, E, M, Jr) they are built
     from as arguments; without arguments they are the default instance. `symmetric` leaves are their
-    own adjoint. A `step` goes from every body to its parent; a `transition` T = (I − step)⁻¹ names
-    the row of T − I; a `compound` is written out before the rules are applied.
+    own adjoint. Of bodies with more than six rows, `six_rows` leaves are zero in the others, and
+    without modes `modal` leaves are zero. A `step` goes from every body to its parent; a
+    `transition` T = (I − step)⁻¹ names the row of T − I; a `compound` is written out before the
+    rules are applied.
 
     `definition(x)` is the expression that the leaf x stands for. `differential(x, d)` is its change
     δx, written with the changes of others: ``d.rates`` = u (along which q moves), ``d.relative`` =
@@ -69,6 +71,8 @@ class Row:
     varies: tuple[str, ...] = ()
     symmetric: bool = False
     riccati: bool = False
+    six_rows: bool = False
+    modal: bool = False
     step: bool = False
     transition: str = ""
     compound: bool = False

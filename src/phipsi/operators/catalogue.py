@@ -103,7 +103,7 @@ class Change(Protocol):
         ...
 
 
-SYMMETRIC, RICCATI = "symmetric", "riccati"
+SYMMETRIC, RICCATI, SIX_ROWS, MODAL = "symmetric", "riccati", "six_rows", "modal"
 
 
 def row(
@@ -125,8 +125,8 @@ def row(
     CATALOGUE[name] = Row(
         name=name, symbol=symbol, latex=latex, takes=spaces[0], gives=spaces[1],
         structure=structure, needs=tuple(needs.split()), meaning=meaning, source=source,
-        symmetric=SYMMETRIC in flags, riccati=RICCATI in flags, definition=definition,
-        differential=differential, home=__name__, **more,
+        symmetric=SYMMETRIC in flags, riccati=RICCATI in flags, six_rows=SIX_ROWS in flags,
+        modal=MODAL in flags, definition=definition, differential=differential, home=__name__, **more,
     )  # fmt: skip
 
 
@@ -159,8 +159,8 @@ def vary(
         letter = "f" if y.name.endswith("forces") else "x"
         row(name, name, rf"\delta {latex}" + ("^{*}" if star else ""), (along, gives), structure, "q",
             f"how {of}{star} {letter} changes {when}: {u} ↦ {dot}{{{u}}}{star} {letter}",
-            source_of_parts or source, form=form, braces=(y, along), brackets="place",
-            differential=differential)  # fmt: skip
+            source_of_parts or source, flags.replace(SYMMETRIC, ""), form=form, braces=(y, along),
+            brackets="place", differential=differential)  # fmt: skip
 
 
 HINGE = Form("Hdot", "dH", "dHT", RATES, "rates")
@@ -217,13 +217,13 @@ row("M", "M", "M", _MF, MEMORYLESS, "", "spatial inertia of each body about its 
 row("Jr", "Jr", r"J_r", _RE, MEMORYLESS, "", "rotor inertia reflected to the joint (armature)",
     "docs/notation.md", SYMMETRIC)
 row("K_e", "K_e", r"K_{e}", _RE, MEMORYLESS, "", "stiffness of the modes of flexible bodies, zero for joints",
-    "theory/flexible-bodies 0", SYMMETRIC)
+    "theory/flexible-bodies 0", SYMMETRIC + MODAL)
 row("C_e", "C_e", r"C_{e}", _RE, MEMORYLESS, "", "damping of the modes of flexible bodies, zero for joints",
-    "theory/flexible-bodies 0", SYMMETRIC)
+    "theory/flexible-bodies 0", SYMMETRIC + MODAL)
 row("modal", "modal", r"\mathrm{modal}", (RATES, RATES), MEMORYLESS, "", "keeps the rates of modes",
-    "theory/flexible-bodies 0")
+    "theory/flexible-bodies 0", MODAL)
 row("modal_rows", "modal_rows", r"\mathrm{rows}_{\eta}", _EF, MEMORYLESS, "",
-    "efforts of modes as the modal rows of body forces", "theory/flexible-bodies 0")
+    "efforts of modes as the modal rows of body forces", "theory/flexible-bodies 0", MODAL)
 row("shift", "shift", r"\mathcal{S}", _FF, STRICTLY_CAUSAL, "q",
     "relabels: block of k becomes block of its parent (in body axes: rotated)", "88-11 App. A",
     step=True, differential=lambda x, d: -(x @ cross(catalogue_leaf("angular") @ d.relative).T))
@@ -232,7 +232,7 @@ row("Lam_phi", "Λ_φ", r"\Lambda_{\phi}", _FF, MEMORYLESS, "q",
     differential=lambda x, d: cross(catalogue_leaf("angular") @ d.relative).T @ x
     - x @ cross(d.relative).T)
 row("B", "B", "B", (POINT_FORCES, FORCES), MEMORYLESS, "q", "point forces → body forces",
-    "SOA eq. 0.16",
+    "SOA eq. 0.16", SIX_ROWS,
     brackets="selection", definition=lambda x: B @ _chosen(x).T if x.params else None,
     differential=lambda x, d: change_of(POINT, d.motion) @ _chosen(x).T)
 row("unprescribed", "unprescribed", r"\mathrm{unprescribed}", (EFFORTS, EFFORTS), MEMORYLESS, "free",
@@ -240,7 +240,7 @@ row("unprescribed", "unprescribed", r"\mathrm{unprescribed}", (EFFORTS, EFFORTS)
 row("prescribed", "prescribed", r"\mathrm{prescribed}", _RE, MEMORYLESS, "free",
     "1 on joints whose acceleration is given, 0 elsewhere", "theory/closed-chains 11", SYMMETRIC)
 row("A", "A", "A", (POINT_MOTIONS, ROW_RATES), GENERAL, "q", "constraint rows on point motions",
-    "SOA eq. 0.19",
+    "SOA eq. 0.19", SIX_ROWS,
     brackets="selection", definition=lambda x: catalogue_leaf("A") @ _chosen(x) if x.params else None,
     differential=lambda x, d: change_of(ROWS, d.motion) @ _chosen(x))
 row("A_grasp", "A_grasp", r"A_{\mathrm{grasp}}", (MOTIONS, POINT_MOTIONS), MEMORYLESS, "q",
@@ -249,17 +249,17 @@ row("A_grasp", "A_grasp", r"A_{\mathrm{grasp}}", (MOTIONS, POINT_MOTIONS), MEMOR
 row("select", "select", r"\mathrm{select}", (POINT_MOTIONS, POINT_MOTIONS), MEMORYLESS, "",
     "keeps the points on the bodies of a selection", "SOA eq. 0.20")
 row("angular", "angular", r"\Pi_{\omega}", (MOTIONS, MOTIONS), MEMORYLESS, "",
-    "keeps the angular half of every motion", "theory/open-chains 4.3")
+    "keeps the angular half of every motion", "theory/open-chains 4.3", SIX_ROWS)
 row("total", "total", r"\Sigma", (FORCES, WORLD_FORCE), GENERAL, "q",
-    "body forces summed at a point of the world, in world axes", "theory/open-chains 2",
+    "body forces summed at a point of the world, in world axes", "theory/open-chains 2", SIX_ROWS,
     brackets="point", differential=lambda x, d: -(x @ d.cross(d.motion).T))
 row("to_com", "to_com", r"\phi_{C}", (WORLD_FORCE, WORLD_FORCE), MEMORYLESS, "q",
     "the total force about the mass centre of the mechanism instead of the world's origin", "theory/open-chains 12")
-vary("H", HINGE, "Ḣ", "with q", "u", "theory/open-chains 4.4", "theory/sensitivities 3", now="v")
-vary("B", POINT, "Ḃ", "when its body moves", "V", "theory/open-chains 6", now="V")
-vary("A", ROWS, "Ȧ", "when the bodies move", "V", "theory/closed-chains 2", now="V")
+vary("H", HINGE, "Ḣ", "with q", "u", "theory/open-chains 4.4", "theory/sensitivities 3", now="v", flags=SIX_ROWS)
+vary("B", POINT, "Ḃ", "when its body moves", "V", "theory/open-chains 6", now="V", flags=SIX_ROWS)
+vary("A", ROWS, "Ȧ", "when the bodies move", "V", "theory/closed-chains 2", now="V", flags=SIX_ROWS)
 vary("M", INERTIA, "Ṁ", "with modes", "s", "theory/flexible-bodies 6", now="V", flags=SYMMETRIC)
-vary("E_phi", STEP, "Ė", "with the modes of parents", "s", "theory/flexible-bodies 6", now="V",
+vary("E_phi", STEP, "Ė", "with the modes of parents", "s", "theory/flexible-bodies 6", now="V", flags=MODAL,
      of_parts=(MEMORYLESS, STRICTLY_ANTICAUSAL), differential=lambda x, d: _port_change(x, d))
 row("ddM", "ddM", r"\delta^2 M", _MF, MEMORYLESS, "q", "how x* Ṁ{s} y changes with modes, of two motions x and y",
     "theory/flexible-bodies 6", SYMMETRIC, braces=(MOTIONS, MOTIONS),
@@ -317,7 +317,7 @@ row("Lambda", "Λ", r"\Lambda", (POINT_FORCES, POINT_MOTIONS), GENERAL, "q",
 row("coordinates", "q", "q", (ONE, RATES), GENERAL, "q", "coordinates of joints with q̇ = v", "theory/open-chains 1",
     differential=lambda x, d: d.rates)
 row("eta", "η", r"\eta", (ONE, RATES), GENERAL, "q", "coordinates of the modes of flexible bodies, zero for joints",
-    "theory/flexible-bodies 0", differential=lambda x, d: catalogue_leaf("modal") @ d.rates)
+    "theory/flexible-bodies 0", MODAL, differential=lambda x, d: catalogue_leaf("modal") @ d.rates)
 row("v", "v", "v", (ONE, RATES), GENERAL, "v", "joint rates", "")
 row("vdot", "v̇", r"\dot{v}", (ONE, RATES), GENERAL, "vdot", "joint accelerations", "")
 row("tau", "τ", r"\tau", (ONE, EFFORTS), GENERAL, "tau", "joint efforts", "")
@@ -337,7 +337,7 @@ row("unit_effort", "unit_effort", r"\operatorname{unit_{\tau}}", (ONE, EFFORTS),
     "unit effort at one dof, unit_effort[joint]", "MS eq. 2.11",
     brackets="component")
 row("f_ext", "f_ext", r"f_{\mathrm{ext}}", (ONE, FORCES), GENERAL, "f_ext",
-    "force on each body at its origin, body axes", "")
+    "force on each body at its origin, body axes", "", SIX_ROWS)
 row("f0", "f0", r"f_0", (ONE, POINT_FORCES), GENERAL, "f0",
     "force by the mechanism on its surroundings at the points", "MM sec. III")
 row("Udot", "U̇", r"\dot{U}", (ONE, ROW_RATES), GENERAL, "Udot",
@@ -346,17 +346,17 @@ row("U", "U", "U", (ONE, ROW_RATES), GENERAL, "q v Udot",
     "what constraint accelerations must be: A J v̇ = U", "SOA eq. 0.22 corrected",
     definition=lambda x: catalogue_leaf("Udot") - catalogue_leaf("Adot") @ B.T @ V
     - catalogue_leaf("A") @ (B.T @ phi.T @ a + catalogue_leaf("Bdot").T @ V))
-row("gravity", "gravity", r"\bar{g}", (ONE, MOTIONS), GENERAL, "q", "[0; −g] at the roots", "88-11 eq. 3.21",
+row("gravity", "gravity", r"\bar{g}", (ONE, MOTIONS), GENERAL, "q", "[0; −g] at the roots", "88-11 eq. 3.21", SIX_ROWS,
     differential=lambda x, d: -(d.cross(d.relative) @ x))
 row("V", "V", "V", (ONE, MOTIONS), GENERAL, "q v", "body velocities φ* H* v", "SOA eq. 0.1",
     definition=lambda x: phi.T @ H.T @ v)
 row("a", "a", "a", (ONE, MOTIONS), GENERAL, "q v", "Coriolis accelerations, body-frame pair",
-    "theory/open-chains 4.3",
+    "theory/open-chains 4.3", SIX_ROWS,
     definition=lambda x: cross(V) @ H.T @ v + catalogue_leaf("c_J"))
 row("b", "b", "b", (ONE, FORCES), GENERAL, "q v", "gyroscopic forces, body-frame pair", "theory/open-chains 4.3",
     definition=lambda x: -cross(V).T @ M @ V)
 row("c_J", "c_J", r"c_J", (ONE, MOTIONS), GENERAL, "q v", "part of a from hinge maps that vary, Ḣ* v",
-    "theory/open-chains 4.4",
+    "theory/open-chains 4.4", SIX_ROWS,
     definition=lambda x: catalogue_leaf("Hdot").T @ v)
 row("s_gauge", "s", "s", (ONE, MOTIONS), GENERAL, "q v", "[0; ω × v], between the two pairs", "theory/open-chains 4.3",
     definition=lambda x: cross(catalogue_leaf("angular") @ V) @ V)
@@ -373,7 +373,7 @@ row("frame_pose", "frame_pose", r"X_{WF}", (ONE, FRAME_POSES), GENERAL, "q", "po
 row("moved", "moved", r"q \circ \exp v", (ONE, CONFIGURATIONS), GENERAL, "q v",
     "the configuration after unit time at the rates v", "theory/open-chains 2")
 row("operand", "operand", r"c", (ONE, EFFORTS), GENERAL, "x",
-    "what a gradient is taken with, the operand x as a vector of a space: operand[rates]", "",
+    "what a gradient is taken with, the operand x as a vector of a space: operand[rates]", "", SIX_ROWS,
     brackets="space")
 # fmt: on
 

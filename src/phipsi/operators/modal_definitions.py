@@ -62,6 +62,11 @@ def knows_modes(x: Expr) -> bool:
     )
 
 
+def is_about_modes(x: Expr) -> bool:
+    """Whether x has a part that says something of bodies with modes only."""
+    return knows_modes(x) or any(y.op is Op.LEAF and y.row.modal for y in _parts(x))
+
+
 def is_of_rigid_bodies(x: Expr) -> bool:
     """Whether x has a part that derivatives with modes do not have, such as cross(…)."""
     return any(y.function in OF_RIGID_BODIES for y in _parts(x))

@@ -60,7 +60,7 @@ def find_counterexample(
 
     With `own_efforts` tau is any vector, otherwise it is that of the equations of motion.
     """
-    if identity.check is not None or sample.model.n_bodies > _MOST_BODIES:
+    if _is_too_long(identity, sample):
         return None
     for attempt in range(_TRIES):
         state = _short_numbers(sample, np.random.default_rng((seed, attempt)), own_efforts)
@@ -75,6 +75,12 @@ def find_counterexample(
     return None
 
 
+def _is_too_long(identity: Identity, sample: Sample) -> bool:
+    """Whether numbers are not shown: a flexible body alone has hundreds of them."""
+    model = sample.model
+    return identity.check is not None or model.n_bodies > _MOST_BODIES or model.is_flexible
+
+
 def own_names(identity: Identity) -> list[str]:
     """The names of the user's own operators and vectors in an identity."""
     sides = [] if identity.check is not None else identity.sides
@@ -83,7 +89,7 @@ def own_names(identity: Identity) -> list[str]:
 
 def can_be_shown(identity: Identity, sample: Sample, own_efforts: bool) -> bool:
     """Whether `find_counterexample` finds numbers; it is only run where they may be missing."""
-    if identity.check is not None or sample.model.n_bodies > _MOST_BODIES:
+    if _is_too_long(identity, sample):
         return False
     if not own_names(identity):
         return True

@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
+from typing import Any
 
 import numpy as np
 
 from phipsi import constraints
 from phipsi.model import Model, ModelBuilder
 from phipsi.model.closures import ClosureSet, closure_set
+from phipsi.model.flexible_inertia import FlexibleInertia
 from phipsi.model.inertia import SpatialInertia
 from phipsi.model.joint import Joint
 from phipsi.model.joints import (
@@ -209,6 +211,36 @@ _KINDS = {
     "prismatic": ["prismatic"],
     "one dof": ["revolute", "prismatic", "helical"],
 }
+
+
+@cache
+def flexible_samples() -> tuple[Sample, ...]:
+    """Trees with bodies that deform: at the root, inside and at tips, with loads on their ports.
+
+    A proof draws all numbers of a body; only how many modes and ports it has is that of a beam.
+    """
+    beam = FlexibleInertia.beam(1.0, 1.0, EI=(1.0, np.inf), modes=0)  # two modes, one port
+    bent = FlexibleInertia.beam(1.0, 1.0, EI=(1.0, np.inf), modes=1)  # three
+    rigid = SpatialInertia(2.0, _CENTRES[0], _MOMENTS[0])
+    plans: list[list[tuple[int, str, str | None, Any, float]]] = [  # parent, joint, port, …
+        [(-1, "revolute", None, beam, 0.0)],
+        [(-1, "revolute", None, beam, 0.25), (0, "revolute", "tip", rigid, 0.0)],
+        [(-1, "free", None, bent, 0.0), (0, "universal", "tip", rigid, 0.5)],
+        [(-1, "spherical", None, rigid, 0.0), (0, "prismatic", None, beam, 0.0),
+         (1, "revolute", "tip", beam, 0.5), (1, "helical", "", rigid, 0.0)],
+    ]  # fmt: skip
+    out: list[Sample] = []
+    for plan in plans:
+        builder = ModelBuilder(gravity=(1, 2, -10))
+        for k, (parent, kind, port, inertia, rotor) in enumerate(plan):
+            joint: Joint = _JOINTS[kind](_AXES[k % 4])
+            builder.add_body(
+                f"b{k}", parent="world" if parent < 0 else f"b{parent}", joint=joint, port=port,
+                placement=Pose(translation=_OFFSETS[k % 4]), inertia=inertia, joint_name=f"j{k}",
+                armature=rotor,
+            )  # fmt: skip
+        out.append(Sample(builder.build()))
+    return tuple(out)
 
 
 @cache

@@ -14,6 +14,7 @@ from phipsi.expressions.node import Expr, zero
 from phipsi.expressions.spaces import UNKNOWN
 from phipsi.model import Model
 from phipsi.operators import as_expression
+from phipsi.operators.inputs import leaves_of
 
 
 class Claim(NamedTuple):
@@ -211,6 +212,14 @@ class Erratum:
     needs: str = ""
 
 
+def is_about_rows(identity: Identity) -> bool:
+    """Whether a claim is about constraint rows; all others are about the tree."""
+    sides = [x for x in (identity.lhs, identity.rhs) if x is not None]
+    leaves = [leaf for side in sides for leaf in leaves_of(side)]
+    spaces = [space for x in leaves for space in (x.takes, x.gives)]
+    return any(x.index == "row" for x in spaces) or any(x.name == "select" for x in leaves)
+
+
 # ---- conditions --------------------------------------------------------------------------------
 
 
@@ -231,7 +240,7 @@ def _serial(model: Model) -> str:
 
 
 def _free_root(model: Model) -> str:
-    if any(model.joints[k].kind == "free" for k in model.tree.roots):
+    if any(model.joints[k].kind.partition(" ")[0] == "free" for k in model.tree.roots):
         return ""
     return "no body is attached to the world by a free joint"
 
@@ -239,6 +248,13 @@ def _free_root(model: Model) -> str:
 def _one_root(model: Model) -> str:
     roots = len(model.tree.roots)
     return f"there are {roots} bodies on the world" if roots > 1 else ""
+
+
+def _rigid(model: Model) -> str:
+    for name, x in zip(model.body_names, model.flexible, strict=True):
+        if x is not None:
+            return f"body {name!r} deforms"
+    return ""
 
 
 def _without_rows(model: Model) -> str:
@@ -256,6 +272,7 @@ def _only(*kinds: str) -> Callable[[Model], str]:
 
 
 CONDITIONS: dict[str, Callable[[Model], str]] = {
+    "rigid bodies": _rigid,
     "Jr = 0": _no_armature,
     "serial": _serial,
     "one root": _one_root,

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.algorithms.dynamics.equations_of_motion import inverse_dynamics
+from phipsi.backends.backend import never
 from phipsi.backends.failures import is_failure
 from phipsi.compiler import compile
 from phipsi.errors import InputError, PhipsiError
@@ -72,9 +73,6 @@ class Equations:
         self.forces = Elements(forces, model, rows=contacts is not None)
         self._form = prescribed is not None, self.forces.act_on_bodies
         self._program = compile(accelerations(False, *self._form)[0], model)
-        native = self._program.native
-        self._call = self._reference if native is None else native.one
-        self._direct = (lambda *_: None) if native is None else native.direct
         self._zero = np.zeros(model.nv)
         self._nv = model.nv
         self._checked = False
@@ -82,6 +80,18 @@ class Equations:
         self._given_forces = forces
         self.known_effort: tuple[Array, Array, Array] | None = None
         self.laws_may_have_changed()
+
+    @cached_property
+    def _call(self) -> Callable[..., Any]:
+        """Forward dynamics of the tree; runs of compiled stages never ask for it."""
+        native = self._program.native
+        return self._reference if native is None else native.one
+
+    @cached_property
+    def _direct(self) -> Callable[..., Any]:
+        """The same for the ordinary case, else None."""
+        native = self._program.native
+        return never if native is None else native.direct
 
     def laws_may_have_changed(self) -> None:
         """An action of an event may have changed numbers of controllers: trace them again."""

@@ -224,12 +224,12 @@ def corner_along(a: Arithmetic, x: Field) -> Block:
     return _square(a, _along(a, x.args[0], [a.column(y) for y in x.args[1:]])[1])
 
 
-def _along_each(a: Arithmetic, x: Field) -> list[tuple[int, Vectors, Rows]]:
+def _along_each(a: Arithmetic, x: Field, held: int = 2) -> list[tuple[int, Vectors, Rows]]:
     """C and the corner along the directions given and along each rate of the drive.
 
     Others turn no body, and change nothing.
     """
-    given = [a.column(y) for y in x.args[2:]]
+    given = [a.column(y) for y in x.args[held:]]
     at: Any = len(given) if x.data is None else x.data
     units = identity(a.joint.nv)
     every = [(i, [*given[:at], units[i], *given[at:]]) for i in _drive(a).rates]
@@ -292,3 +292,16 @@ def second_change(a: Arithmetic, x: Field) -> Block:
                 held = _of_drive(a, y) if first.type.rows != "6" else y[:3]
                 block[i][j] = dot(held, whole)
     return a.symmetric([block[i][j] for i in range(n) for j in range(i + 1)], n)
+
+
+@_of_drives
+def trace(a: Arithmetic, x: Field) -> Block:
+    """tr(Γ̇{s} Y) + how tr(corner Z) changes along s, by s."""
+    Y, Z, rates = a.rows(x.args[1]), a.rows(x.args[2]), _drive(a).rates
+    out: list[Entry] = [0] * a.joint.nv
+    for i, C, block in _along_each(a, x, 3):
+        for j, g in zip(rates, C, strict=True):
+            out[i] = add(out[i], dot(g, Y[j][:3]))
+        for j, row in zip(rates, block, strict=True):
+            out[i] = add(out[i], dot(row, [Z[k][j] for k in rates]))
+    return a.dense([[c] for c in out], 1)

@@ -50,6 +50,8 @@ _coupling("corner_change", "how the inertia of a drive times y changes", bodies.
           "r", "r", "dA_Γ({...})", r"\delta A_{\Gamma}({...})", 10, linear=EACH)
 _coupling("coupling_second", "how y* Γ̇{s} z changes with the rates", bodies.second_change,
           "r", "r", "ddΓ({...})", r"\delta^2 \Gamma({...})", 20, linear=EACH, kind=Kind.SYMMETRIC)
+_coupling("coupling_trace", "how tr(Γ Y) changes with the rates", bodies.trace, "r", "1",
+          "tr_Γ({...})", r"\operatorname{tr_{\Gamma}}({...})", 20)
 _coupling("turning", "rows that sliding does not enter", bodies.turning, "r", "6", "{0}",
           kind=Kind.TURNING, naming=Naming.INLINE, keep=Keep.AGAIN, linear=EACH)
 # fmt: on

@@ -10,7 +10,7 @@ from phipsi.errors import InputError, LoweringError, SpaceError
 from phipsi.expressions import check
 from phipsi.expressions.check import shown
 from phipsi.expressions.node import SELECTABLE, Expr, Number, block_diagonal
-from phipsi.expressions.spaces import PARAMETERS, UNKNOWN, Space
+from phipsi.expressions.spaces import UNKNOWN, Space
 from phipsi.model.model import Model
 from phipsi.model.points import PointSet
 from phipsi.operators import as_expression
@@ -218,11 +218,6 @@ def check_modes(request: Request, model: Model) -> None:
                 f"{no_modes(shown(expr))}.\n"
                 "A derivative with the terms by modes is right for them:\n"
                 "    pp.diff(expr, 'q', modes=True)"
-            )
-        has_rotors = model.more_rows != model.modes
-        if has_rotors and any(PARAMETERS in (x.takes, x.gives) for x in (expr, *leaves_of(expr))):
-            raise LoweringError(
-                no_modes(f"{shown(expr)}, by the ten inertial parameters of bodies,")
             )
     for name in request.given if model.has_more_rows else ():
         row = row_named(name, request.expressions)

@@ -27,6 +27,7 @@ from phipsi.expressions.functions import (
     dH_trace,
     diag,
     diagonal,
+    dM_trace,
     half,
     inertia_of,
     inertia_trace,
@@ -58,9 +59,8 @@ from phipsi.expressions.node import (
     total_of,
     zero,
 )
-from phipsi.expressions.row import Row
 from phipsi.expressions.spaces import EFFORTS, FORCES, MOTIONS, ONE, RATES, Space
-from phipsi.expressions.structure import GENERAL, MEMORYLESS, is_anticausal, is_causal
+from phipsi.expressions.structure import MEMORYLESS, is_anticausal, is_causal
 from phipsi.model.model import Model
 from phipsi.operators.catalogue import (
     E_phi,
@@ -81,10 +81,26 @@ from phipsi.operators.transitions import plain_transition, strict_transition
 from phipsi.rewrite.causal import diagonal_part
 from phipsi.rewrite.expansion import products_of
 from phipsi.rewrite.inverses import inverse_form, riccati_of
-from phipsi.sweeps.ir import terms_of
+from phipsi.sweeps.coupling_leaves import (
+    ALONG,
+    BACK,
+    BACK_OF_ONE,
+    CHANGE,
+    COMPOSITE,
+    CORNER,
+    CORNER_ALONG,
+    CORNER_CHANGE,
+    EFFORT,
+    FORCE,
+    GAMMA,
+    HINGE,
+    SECOND,
+    SPIN,
+    TRACE,
+    applied,
+)
 
 Matrix = tuple[tuple[Expr, ...], ...]
-CATALOGUE: dict[str, Row] = {}
 
 
 class Drives(NamedTuple):
@@ -110,89 +126,6 @@ def drives_of(model: Model | None) -> Drives | None:
 
 class KeptRows(Exception):
     """An expression that is known with the rows of drives only."""
-
-
-# ---- what drives add -----------------------------------------------------------------------------
-
-
-def _row(
-    name: str, symbol: str, latex: str, spaces: tuple[Space, Space], operation: str, meaning: str,
-    needs: str = "q", symmetric: bool = False, of: tuple[Expr, ...] = (), plain: bool = False,
-    blocks: Callable[[Any, Expr], Any] | None = None,
-) -> Row:  # fmt: skip
-    """A leaf that only this pass makes, with the operation that computes its blocks from Γ."""
-
-    def usual(low: Any, x: Expr) -> Any:
-        place = x.params[0] if x.params else None
-        first = () if plain else (low.block(GAMMA),)
-        return low.builder.apply(operation, *first, *map(low.vector, x.args or of), data=place)
-
-    CATALOGUE[name] = Row(
-        name=name, symbol=symbol, latex=latex, takes=spaces[0], gives=spaces[1], needs=tuple(needs),
-        structure=GENERAL if spaces[0] is ONE else MEMORYLESS, symmetric=symmetric, meaning=meaning,
-        source="theory/flexible-bodies 8", blocks=blocks or usual, home=__name__,
-    )  # fmt: skip
-    return CATALOGUE[name]
-
-
-def _composite_blocks(low: Any, x: Expr) -> Any:
-    b, (core, rows, gain) = low.builder, x.args
-    family = family_of(gain)
-    source, more, G, axes = (low.block(y) for y in (core, rows, gain, family.H))
-    if all(map(_turns, (y for _, y in rows.terms))):
-        more = b.add([(c, b.apply("turning", y)) for c, y in terms_of(more)])
-
-    def equation(z: Any) -> Any:
-        inner = b.add([(1, b.mul(axes, z)), (1, more)])
-        rest = b.add([(1, z), (-1, b.mul(G, inner))])
-        return b.add([(1, source), (1, low.step_in(family.E, rest, family.E))])
-
-    found = b.fixpoint(source.type, equation)
-    found.named = found.named or "Z"
-    return found
-
-
-def _turns(x: Expr) -> bool:
-    """True for Γ*, Γ̇{…}* and dΓ{…}*, also times cross products: sliding does not enter."""
-    first, *others = x.factors
-    known = first.core.op is Op.LEAF and first.core.row in (GAMMA.row, _ALONG, _CHANGE)
-    return known and first.op is Op.ADJOINT and all(y.function is cross for y in others)
-
-
-# fmt: off
-_RF, _RE, _MF = (RATES, FORCES), (RATES, EFFORTS), (MOTIONS, FORCES)
-GAMMA = leaf(_row("Gamma", "Γ", r"\Gamma", _RF, "coupling", "rates of a drive → forces",
-                  plain=True))
-CORNER = leaf(_row("A_Gamma", "A_Γ", r"A_{\Gamma}", _RE, "drive_corner",
-                   "inertia between the rates of a drive", symmetric=True, plain=True))
-HINGE = leaf(_row("J_Gamma", "J_Γ", r"J_{\Gamma}", _RE, "drive_inertia",
-                  "A_Γ + H Γ + Γ* H*", symmetric=True, plain=True))
-FORCE = leaf(_row("b_Gamma", "b_Γ", r"b_{\Gamma}", (ONE, FORCES), "coupling_force",
-                  "what drives add to b", "qv", of=(V, v)))
-EFFORT = leaf(_row("e_Gamma", "e_Γ", r"e_{\Gamma}", (ONE, EFFORTS), "coupling_effort",
-                   "b of the rates of drives", "qv", of=(V, v)))
-_SPIN = _row("spin_Gamma", "cross_Γ", r"\operatorname{cross_{\Gamma}}", _MF, "coupling_spin",
-             "cross_force(Γ w)")
-_ALONG = _row("Gamma_dot", "Γ̇", r"\dot{\Gamma}", _RF, "coupling_along", "Γ along rates")
-_CORNER_ALONG = _row("A_Gamma_dot", "Ȧ_Γ", r"\dot{A}_{\Gamma}", _RE, "corner_along",
-                     "A_Γ along rates", symmetric=True)
-_CHANGE = _row("dGamma", "dΓ", r"\delta \Gamma", _RF, "coupling_change", "s ↦ Γ̇{s} y")
-_BACK = _row("dGammaT", "dΓT", r"\delta \Gamma^{*}", _RE, "coupling_change_back", "s ↦ Γ̇{s}* y")
-_BACK_OF_ONE = _row("dGammaT_of_one", "dΓT", r"\delta \Gamma^{*}", _RE, "coupling_change_of_one",
-                    "the same of drives with one rate", symmetric=True)
-_CORNER_CHANGE = _row("dA_Gamma", "dA_Γ", r"\delta A_{\Gamma}", _RE, "corner_change",
-                      "s ↦ Ȧ_Γ{s} y")
-_COMPOSITE = _row("bd_Gamma", "bd_Γ", r"\operatorname{bd_{\Gamma}}", _MF, "", "bd(ψ X φ*)",
-                  blocks=_composite_blocks)
-_SECOND = _row("ddGamma", "ddΓ", r"\delta^2 \Gamma", _RE, "coupling_second",
-               "how y* Γ̇{s} z changes with rates", symmetric=True)
-# fmt: on
-
-
-def _of(row: Row, *args: Expr, hole: int | None = None) -> Expr:
-    """A leaf with vectors in its braces, linear in each."""
-    params = () if hole is None else (hole,)
-    return linear(Op.LEAF, args, row.takes, row.gives, row.structure, (row, params))
 
 
 # ---- the pass ------------------------------------------------------------------------------------
@@ -297,7 +230,7 @@ def _composite(factors: tuple[Expr, ...], drives: Drives) -> Matrix:
     """
     six = _coupled(family_of(factors[0]), drives)
     (core, side), (rows, last) = _split(product(factors[1:-1]), drives)
-    return (leaf(_COMPOSITE, (core, rows, six.G)), side), (rows, last)
+    return (leaf(COMPOSITE, (core, rows, six.G)), side), (rows, last)
 
 
 def _transposed(m: Matrix) -> Matrix:
@@ -372,6 +305,12 @@ def _function(x: Expr, drives: Drives) -> Matrix:
         return _first(x, _cross_force(_six(x.args[0], drives)))
     if function is dE_trace:
         return _filled(x, lambda t, g: zero(t, g))
+    if function is dM_trace:
+        X, *others = x.args
+        (_, side), (rows, last) = _split(X, drives)
+        args = rows + side.T, last, *(_rates(y, drives) for y in others)
+        params = () if hole is None else (hole,)
+        return (zero(ONE, FORCES),), (leaf(TRACE, args, params),)
     if function is outer:
         one, other = (_split(y, drives) for y in x.args)
         return tuple(tuple(outer(p[0], q[0]) for q in other) for p in one)
@@ -391,17 +330,10 @@ def _cross_force(f: Expr) -> Expr:
     spins = [(c, y) for c, y in f.terms if y.factors[0] is GAMMA and len(y.factors) > 1]
     others = [t for t in f.terms if t not in spins]
     rest = cross_force(total_of([(0, f), *others]))
-    return total_of([(1, rest), *((c, _of(_SPIN, product(y.factors[1:]))) for c, y in spins)])
+    return total_of([(1, rest), *((c, applied(SPIN, product(y.factors[1:]))) for c, y in spins)])
 
 
 # ---- leaves --------------------------------------------------------------------------------------
-
-_SIX_ROWS = frozenset(
-    ("B", "Bdot", "dB", "dBT", "A", "Adot", "dA", "dAT", "total", "angular", "dHT", "Hdot", "dH",
-     "gravity", "a", "c_J", "f_ext", "operand")
-)  # fmt: skip
-"""Leaves that are zero in the rows of drives."""
-_NO_MODES = frozenset(("Edot", "dE", "dET", "modal", "K_e", "C_e", "modal_rows", "eta"))
 
 
 def _leaf(x: Expr, drives: Drives) -> Matrix:
@@ -410,10 +342,10 @@ def _leaf(x: Expr, drives: Drives) -> Matrix:
         return _of_family(x, drives)
     if found is not None:
         return found(x, drives)
-    if x.name in _NO_MODES:
+    if x.row.modal:
         return _filled(x, lambda t, g: zero(t, g))
     whole = len(_parts(x.takes)) == len(_parts(x.gives)) == 1
-    if x.name in _SIX_ROWS or (whole and (not x.row.compound and definition(x) is None)):
+    if x.row.six_rows or (whole and (not x.row.compound and definition(x) is None)):
         args = tuple(_six(y, drives) for y in x.args)
         if x.row.braces is None and args != x.args:
             raise KeptRows
@@ -464,8 +396,8 @@ def _inertia(x: Expr, drives: Drives) -> Matrix:
 def _change(x: Expr, drives: Drives) -> Matrix:
     """Ṁ{s; …}."""
     along = [_rates(y, drives) for y in arguments_of(x)]
-    coupling = _of(_ALONG if drives.corner else _CHANGE, *along)  # of one rate both are the same
-    block = _of(_CORNER_ALONG, *along) if drives.corner else zero(RATES, EFFORTS)
+    coupling = applied(ALONG if drives.corner else CHANGE, *along)  # of one rate both are the same
+    block = applied(CORNER_ALONG, *along) if drives.corner else zero(RATES, EFFORTS)
     return ((zero(MOTIONS, FORCES), coupling), (coupling.T, block))
 
 
@@ -476,11 +408,11 @@ def _applied(x: Expr, drives: Drives) -> Matrix:
     hole = None if place == len(along) else place
     six, rates = _six(y, drives), _rates(y, drives)
     if drives.corner:
-        push = _of(_CHANGE, rates, *along, hole=hole)
-        back = _of(_BACK, six, *along, hole=hole)
-        back = back + _of(_CORNER_CHANGE, rates, *along, hole=hole)
+        push = applied(CHANGE, rates, *along, hole=hole)
+        back = applied(BACK, six, *along, hole=hole)
+        back = back + applied(CORNER_CHANGE, rates, *along, hole=hole)
     else:
-        push, back = _of(_CHANGE, rates, *along), _of(_BACK_OF_ONE, six, *along)
+        push, back = applied(CHANGE, rates, *along), applied(BACK_OF_ONE, six, *along)
     return ((zero(MOTIONS, FORCES), push), (zero(MOTIONS, EFFORTS), back))
 
 
@@ -488,10 +420,12 @@ def _twice(x: Expr, drives: Drives) -> Matrix:
     """ddM{y; z; …}: y* Ṁ{s; t; …} z by s and t."""
     y, z, *others = x.args
     along = [_rates(u, drives) for u in others]
-    row = _SECOND if drives.corner else _BACK_OF_ONE  # of one rate y* Γ̇{s; t} z is dΓT{y; z}
-    terms = [(1, _of(row, _six(p, drives), _rates(q, drives), *along)) for p, q in ((y, z), (z, y))]
+    row = SECOND if drives.corner else BACK_OF_ONE  # of one rate y* Γ̇{s; t} z is dΓT{y; z}
+    terms = [
+        (1, applied(row, _six(p, drives), _rates(q, drives), *along)) for p, q in ((y, z), (z, y))
+    ]
     if drives.corner:
-        terms.append((1, _of(_SECOND, _rates(y, drives), _rates(z, drives), *along)))
+        terms.append((1, applied(SECOND, _rates(y, drives), _rates(z, drives), *along)))
     return _diagonal(zero(MOTIONS, FORCES), total_of(terms))
 
 
@@ -568,7 +502,7 @@ def with_modes(x: Expr) -> Expr:
 
 def _renamed(x: Expr, plain: bool) -> Expr:
     again = without_modes if plain else with_modes
-    if plain and (x.name in _NO_MODES or x.function is dE_trace):
+    if plain and (x.function is dE_trace or (x.op is Op.LEAF and x.row.modal)):
         return zero(x.takes, x.gives)
     if not x.args:
         return x

@@ -29,6 +29,7 @@ from phipsi.operators import parse
 from phipsi.operators.block_formulas import Formula
 from phipsi.operators.catalogue import definition
 from phipsi.operators.inputs import check_tables, leaves_of
+from phipsi.operators.modal_definitions import is_about_modes, is_of_rigid_bodies
 from phipsi.operators.own import with_any_blocks
 from phipsi.proofs.counterexample import Counterexample, can_be_shown, find_counterexample
 from phipsi.proofs.decide import (
@@ -45,8 +46,8 @@ from phipsi.proofs.decide import (
 from phipsi.proofs.digits import long_decimals
 from phipsi.proofs.exact_array import NotRational
 from phipsi.proofs.proof_state import State
-from phipsi.proofs.sample_mechanisms import Sample, samples, samples_with_rows
-from phipsi.rewrite.identity import CONDITIONS, Identity, claim, unmet
+from phipsi.proofs.sample_mechanisms import Sample, flexible_samples, samples, samples_with_rows
+from phipsi.rewrite.identity import CONDITIONS, Identity, claim, is_about_rows, unmet
 from phipsi.theorems.book_index import all_identities, identity_named
 
 Array = NDArray[Any]
@@ -115,6 +116,7 @@ def prove(
     paper: str = "",
     own: Sequence[Expr] = (),
     any_efforts: bool = False,
+    modes: bool = False,
 ) -> Proof:
     """Decide whether an identity holds, on all kinds of mechanisms or on one.
 
@@ -123,7 +125,8 @@ def prove(
     rows A; `q` (nq,) and `v` (nv,), if it is to be decided in this state only; `paper` and `own`,
     how a claim is read, as for `parse`. Everything that is not given is random, from the
     seed, and loops are open; tau is the effort of the equations of motion, or anything with
-    ``any_efforts=True``, which is for claims about all mechanisms.
+    ``any_efforts=True``, which is for claims about all mechanisms; so is `modes`, whether bodies
+    deform too, as they do for claims with operators of modes.
     **Returns:** a `Proof`, true if the identity holds. Without a model it was tried on chains,
     trees, forests and free bases of all joint types, with rotors and without, small ones first. If
     it fails on one, the proof has the counterexample and a condition that would save it. With a
@@ -159,7 +162,8 @@ def prove(
     if model is None:
         if q is not None or v is not None:
             raise InputError("a state is one of a model: pp.prove(identity, model, q, v)")
-        return _everywhere(identity, seed, any_efforts=bool(any_efforts))
+        about = _checked_modes(modes, identity)
+        return _everywhere(identity, seed, any_efforts=bool(any_efforts), modes=about)
     if any_efforts:
         raise InputError(
             "any_efforts=True is for claims about all mechanisms. Leave out the model:  "
@@ -171,7 +175,7 @@ def prove(
             f"{type(model).__name__}"
         )
     why = unmet(identity.condition, model)
-    if not _about_rows(identity):
+    if not is_about_rows(identity):
         model = parts(model)[0]
     if why:
         return Proof(identity, None, why)
@@ -187,15 +191,20 @@ def prove(
 
 
 def _everywhere(
-    identity: Identity, seed: int, *, any_efforts: bool = False, save: bool = True
+    identity: Identity,
+    seed: int,
+    *,
+    any_efforts: bool = False,
+    save: bool = True,
+    modes: bool = False,
 ) -> Proof:
     """Decide an identity on all kinds of mechanisms that meet its condition."""
     free = _with_any_blocks(identity)
     if free is not identity:
-        general = _everywhere(free, seed, any_efforts=any_efforts, save=False)
+        general = _everywhere(free, seed, any_efforts=any_efforts, save=False, modes=modes)
         if general.holds:
             return replace(general, identity=identity)
-    tried = _Tried(identity, seed, any_efforts)
+    tried = _Tried(identity, seed, any_efforts, modes)
     failed = tried.first_failure()
     if failed is None:
         if tried.method != "exact":
@@ -235,12 +244,16 @@ def _everywhere(
 class _Tried:
     """An identity on the sample mechanisms."""
 
-    def __init__(self, identity: Identity, seed: int, any_efforts: bool) -> None:
-        self._identity, self._seed = identity, seed
+    def __init__(
+        self, identity: Identity, seed: int, any_efforts: bool, modes: bool = False
+    ) -> None:
+        self._identity, self._seed, self._modes = identity, seed, modes
         sides = [] if identity.check is not None else identity.sides
         leaves = {leaf for side in sides for leaf in leaves_of(side)}
         self._free_tau = any_efforts and _TAU in leaves
-        pool = samples_with_rows() if _about_rows(identity) else samples(seed, identity.condition)
+        pool = samples_with_rows() if is_about_rows(identity) else samples(seed, identity.condition)
+        if modes:
+            pool = (*pool, *flexible_samples())
         self._pool = [one for one in pool if not one.unmet(identity.condition)]
         if any(leaf.params and leaf.name in ("select", *SELECTABLE) for leaf in leaves):
             raise InputError(
@@ -257,6 +270,7 @@ class _Tried:
         except NotRational:
             self.method, self.count, self.undefined = "50 digits", 0, 0
             few = self._pool[:: max(1, len(self._pool) // _IN_DIGITS)]
+            few += self._pool[-2:] * self._modes
             return self._search(few, self._in_digits)
 
     def _search(self, pool: list[Sample], decide: Any) -> Sample | None:
@@ -309,6 +323,7 @@ class _Tried:
     def words(self) -> str:
         """On what the identity was proved."""
         which = f" with {self._identity.condition}" if self._identity.condition else " of all kinds"
+        which += ", with flexible bodies and without" * self._modes
         where = (
             ""
             if not self.undefined
@@ -337,7 +352,8 @@ class _Tried:
             ):
                 continue
             both = ", ".join(filter(None, [self._identity.condition, condition]))
-            again = _Tried(replace(self._identity, condition=both), self._seed, self._free_tau)
+            claim = replace(self._identity, condition=both)
+            again = _Tried(claim, self._seed, self._free_tau, self._modes)
             if again.first_failure() is None:
                 return condition
         return ""
@@ -356,7 +372,8 @@ _TELLING = 2  # mechanisms with several bodies that a condition has to be seen o
 def _combinations() -> Iterator[tuple[str, ...]]:
     """Conditions one by one, then in pairs of which neither implies the other."""
     yield from ((name,) for name in CONDITIONS)
-    yield from (pair for pair in combinations(CONDITIONS, 2) if pair not in _IMPLIED)
+    several = [name for name in CONDITIONS if name != "rigid bodies"]
+    yield from (pair for pair in combinations(several, 2) if pair not in _IMPLIED)
 
 
 _IMPLIED = {("serial", "one root"), ("one dof", "revolute"), ("one dof", "prismatic")}
@@ -525,12 +542,19 @@ def _state_given(model: Model, q: ArrayLike | None, v: ArrayLike | None) -> dict
     return inputs.arguments
 
 
-def _about_rows(identity: Identity) -> bool:
-    """Whether a claim is about constraint rows; all others are about the tree."""
-    sides = [x for x in (identity.lhs, identity.rhs) if x is not None]
-    leaves = [leaf for side in sides for leaf in leaves_of(side)]
-    spaces = [space for x in leaves for space in (x.takes, x.gives) if space is not None]
-    return any(x.index == "row" for x in spaces) or any(x.name == "select" for x in leaves)
+def _checked_modes(modes: Any, identity: Identity) -> bool:
+    """Whether an identity is tried on bodies that deform."""
+    if not isinstance(modes, bool | np.bool_):
+        raise InputError(f"modes={modes!r} must be True or False")
+    if identity.check is None and not is_about_rows(identity):
+        rigid = any(map(is_of_rigid_bodies, identity.sides))
+        return bool(modes) or (not rigid and any(map(is_about_modes, identity.sides)))
+    if modes:
+        raise InputError(
+            f"{identity.name!r} is about constraint rows, or checked with formulas for rigid "
+            f"bodies. Leave out modes=True, or prove it on a model: pp.prove(identity, model)"
+        )
+    return False
 
 
 def _singular(identity: Identity, model: Model, seed: int) -> PhipsiError:

@@ -47,7 +47,6 @@ _NOT_ALL = (
 INERTIAL = ("m", "mcx", "mcy", "mcz", "Jxx", "Jyy", "Jzz", "Jxy", "Jxz", "Jyz")
 
 
-@of_constant_rotors
 @of_modes
 @of_trees(
     "the efforts at its joints also hold the constraint forces, which the parameters do not "
@@ -72,7 +71,8 @@ def regressor(
     model, about its origin in body axes; `inertial_parameters` gives the model's own. Column
     10 k + i of row j is zero unless body k is outboard of joint j. Of a flexible body they are the
     parameters m, s_0, J_0 of the undeformed one. What its modes add, elastic forces and all other
-    invariants of M(η), does not depend on π: tau = Y π + the rest.
+    invariants of M(η), does not depend on π: tau = Y π + the rest. So it is with what rotors on
+    skew axes add to the bodies that they are part of.
 
     **Arguments:** `q` (..., nq), `v`, `vdot` (..., nv). `armature` adds one column per degree of
     freedom for rotor inertia, diag(vdot), `viscous` diag(v) and `coulomb` diag(sign v), in this

@@ -195,7 +195,8 @@ class LaneFunction(MachineFunction):
         def emit_wide() -> ir.Module:
             module = ir.Module(linked=True)
             wide_kernel, count = kernel(module, target.lanes), len(inputs)
-            define_groups(module, wide_kernel, target.lanes, pattern, count, number=target.number)
+            lanes, number = target.lanes, target.number
+            define_groups(module, wide_kernel, lanes, pattern, count, words, number=number)
             return module
 
         def wide() -> MachineCode:
@@ -224,9 +225,10 @@ class LaneFunction(MachineFunction):
         # function, and the garbage collector does not look into what a ufunc owns.
         also = [(native.data, native.unit.pointers()) for native in natives]
         super().__init__(
-            code, wide, data, target, tuple(inputs), shapes, words,
+            lambda: code, wide, data, target, tuple(inputs), shapes, words,
             single=len(results) == 1, has_direct=has_direct, also=also,
         )  # fmt: skip
+        _ = self.one  # which is compiled: the work that it needs had to be known
 
     def fast(self, *args: Any) -> Any:
         """The results for real arrays; None if one is out of the ordinary or an element fails."""

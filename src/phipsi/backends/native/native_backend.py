@@ -14,7 +14,7 @@ from phipsi.backends.native.calls.machine_function import MachineFunction
 from phipsi.backends.native.kernel.emission import KnownRecord
 from phipsi.backends.native.pipeline import (
     can_run,
-    compile_native,
+    compile_single,
     compile_wide,
     plan_native,
 )
@@ -47,14 +47,14 @@ class NativeBackend(Backend):
         return can_run(program.by_column or program)
 
     def load(self, program: SweepProgram) -> Loaded:
-        """Compile a program, or read it from the disk cache."""
+        """Plan a program; its code is compiled, or read from the disk cache, when it is called."""
         code = NativeCode(program.by_column or program)
         if program.by_column is not None:
             return Loaded(_ByColumn(program, code).run, code=code)
         # the builtin returns the result of one expression as it is, not in a tuple
         one = len(program.request.expressions) == 1 and not program.request.single
-        direct = never if one or any(program.picks) else code.direct
-        return Loaded(code.run, direct, code.quick, code)
+        later = None if one or any(program.picks) else code.direct_if_compiled
+        return Loaded(code.run, never, code.quick, code, later)
 
 
 class KernelSource:
@@ -99,14 +99,14 @@ class NativeCode(MachineFunction):
 
     def __init__(self, program: SweepProgram) -> None:
         self.program = program
-        unit, code, data = compile_native(program)
+        unit, data = plan_native(program)
         self.unit = unit
         if any(program.picks):
             self._pick = program.pick
         super().__init__(
-            code, lambda: compile_wide(unit), data, unit.target, program.inputs, unit.shapes,
-            unit.words, single=program.request.single, has_direct=unit.has_direct,
-            also=unit.pointers(),
+            lambda: compile_single(unit), lambda: compile_wide(unit), data, unit.target,
+            program.inputs, unit.shapes, unit.words, single=program.request.single,
+            has_direct=unit.has_direct, also=unit.pointers(),
         )  # fmt: skip
 
     def run(self, arrays: Arrays, batch: tuple[int, ...], threads: int) -> tuple[list[Any], Array]:

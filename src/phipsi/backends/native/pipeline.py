@@ -57,14 +57,13 @@ from phipsi.sweeps.request import Result, fields_of
 _LARGE = 1 << 20  # bytes of scratch of a group
 
 
-def compile_native(program: SweepProgram) -> tuple[Unit, MachineCode, np.ndarray]:
-    """The unit that code is written from, the code for one configuration, and its record."""
-    unit, data = plan_native(program)
-    return unit, machine_code(unit.key(), unit.target, lambda: unit.module(linked=True)), data
+def compile_single(unit: Unit) -> MachineCode:
+    """The code for one configuration, which leaves batches to the code for groups."""
+    return machine_code(unit.key(), unit.target, lambda: unit.module(linked=True))
 
 
 def compile_wide(unit: Unit) -> MachineCode:
-    """The code for groups of configurations, to which the code for one then leaves batches."""
+    """The code for groups of configurations."""
     return machine_code(f"{unit.key()}-wide", unit.target, lambda: unit.wide_module(linked=True))
 
 
@@ -220,7 +219,8 @@ class Unit:
         module, n, lanes = ir.Module(linked=linked), len(self.slots), self.target.lanes
         kernel = self.kernel_function(module, lanes)
         matrices = {n + i for i, r in enumerate(self.results) if is_matrix(r)}
-        define_groups(module, kernel, lanes, self.pattern, n, matrices, self.target.number)
+        number = self.target.number
+        define_groups(module, kernel, lanes, self.pattern, n, self.words, matrices, number)
         return module
 
     def kernel_function(

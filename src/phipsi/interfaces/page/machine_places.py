@@ -66,7 +66,8 @@ class Machine:
     multipliers are what it transmits; force elements have none, but the number `force` among the
     forces. `drawn` are bodies that need no shape besides its solids, although they carry others.
     `ends` of rods to one knot: bodies and places on them, in a `straight` line if they are two.
-    `linear` has the rows on coordinates whose value, a residual or a twist, the page shows.
+    `linear` has the rows on coordinates whose value, a residual or a twist, the page shows; `shown`
+    the times at which it is there, None for always.
     """
 
     name: str
@@ -83,6 +84,7 @@ class Machine:
     linear: list[LinearRow] = field(default_factory=list)
     value: str = "residual"
     force: int = -1
+    shown: tuple[tuple[float, float], ...] | None = None
 
 
 @final

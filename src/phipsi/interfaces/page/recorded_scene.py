@@ -52,6 +52,9 @@ def recorded_scene(trajectory: Trajectory) -> dict[str, Any]:
     X = motions.poses(model, q).reshape(len(times), -1, 4, 4)
     if trajectory.system is not None:
         what.constraints = trajectory.system.constraints
+    else:
+        held, what.engaged = _constraints(trajectory)
+        what.constraints = held
     what.forces = trajectory.elements
     description = what.description(q)
     poses = np.concatenate([matrix_to_quat(X[..., :3, :3]), X[..., :3, 3]], axis=-1)
@@ -249,21 +252,22 @@ def _arrows(
 
 def _closures(trajectory: Trajectory) -> tuple[list[Closure], list[tuple[Closure, Spans]]]:
     """Constraints that hold during the whole run, and those that come and go, with their times."""
+    model = trajectory.model
     if trajectory.system is not None:
         return list(trajectory.system.closures.closures), []
+    held, engaged = _constraints(trajectory)
+    return [c.closure(model) for c in held], [(c.closure(model), when) for c, when in engaged]
+
+
+def _constraints(trajectory: Trajectory) -> tuple[list[Constraint], list[tuple[Constraint, Spans]]]:
+    """The same as constraints, of a run whose mechanism changes."""
     acting: dict[int, tuple[Constraint, list[Phase]]] = {}
     for phase in trajectory.phases:
         for c in phase.topology.constraints:
             acting.setdefault(id(c), (c, []))[1].append(phase)
-    always: list[Closure] = []
-    passing: list[tuple[Closure, Spans]] = []
-    for c, phases in acting.values():
-        closure = c.closure(trajectory.model)
-        if len(phases) == len(trajectory.phases):
-            always.append(closure)
-        else:
-            passing.append((closure, _spans(phases)))
-    return always, passing
+    whole = len(trajectory.phases)
+    always = [c for c, phases in acting.values() if len(phases) == whole]
+    return always, [(c, _spans(p)) for c, p in acting.values() if len(p) < whole]
 
 
 def _present(trajectory: Trajectory) -> dict[str, Spans]:

@@ -93,7 +93,8 @@ def scene_description(
 class Drawing:
     """A mechanism with everything that decides how it looks.
 
-    `closures` hold always; those of `passing` come and go. `pairs` are shapes that may touch,
+    `closures` hold always; those of `passing` come and go, and so do machine elements among the
+    constraints of `engaged`. `pairs` are shapes that may touch,
     `has_contacts` whether it is on the ground; `present`, by body, the times at which it is there.
     """
 
@@ -106,6 +107,7 @@ class Drawing:
     meshes: bool = True
     colors: Mapping[str, Sequence[float]] = field(default_factory=dict)
     constraints: Sequence[Any] = ()
+    engaged: Sequence[tuple[Any, Spans]] = ()
     forces: Sequence[Any] = ()
 
     def description(self, q: Array) -> dict[str, Any]:
@@ -118,15 +120,15 @@ class Drawing:
         p[:, list(hidden)] = p[:, seen[:1]]  # they take no room
         meshes = read_meshes(meshes_of(model)) if self.meshes else Meshes()
         whole = meshes.bodies | drawn_bodies(model)
-        machines = machines_of(model, self.constraints, self.forces)
+        machines = self._machines()
         numbered = list(parts_of(machines))
         made = [x for _, x in numbered]
         of_files = [part.bounds for part in meshes.parts]
         meshes = with_surfaces(meshes, [(x.body, x.surface, x.pose, x.color) for x in made])
         inner = {*model.parent}  # bodies that carry others keep their own shape
-        wheels = {x.body for x in made if not x.beside}
+        wheels = {x.body for i, x in numbered if not x.beside and machines[i].shown is None}
         whole |= wheels - inner - {WORLD}
-        whole |= {k for x in machines for k in x.drawn}
+        whole |= {k for x in machines for k in x.drawn if x.shown is None}
         whole |= hidden
         solids = solids_of(model, self.closures, self.passing, whole)
         solids = self._finished(solids)
@@ -162,7 +164,7 @@ class Drawing:
             "bodies": [_body(model, k, k in hidden) for k in range(model.n_bodies)],
             "solids": [_plain(solid) for solid in solids + slabs],
             "meshes": list(meshes.packed),
-            "parts": self._parts(meshes, dict(enumerate(numbered, len(of_files)))),
+            "parts": self._parts(meshes, dict(enumerate(numbered, len(of_files))), machines),
             "flexible": [self._deformed(x) for x in deformed_bodies(model)],
             "ports": ports_of(model),
             "loops": [*self._loops(), *map(_machine_label, machines)],
@@ -183,6 +185,15 @@ class Drawing:
         """Closures, and the times of those that come and go."""
         all_times = [*((c, None) for c in self.closures), *self.passing]
         return [_loop(c, when) for c, when in all_times if c.matrix is None]
+
+    def _machines(self) -> list[Machine]:
+        """Machine elements that are always there, then those that come and go."""
+        out = machines_of(self.model, self.constraints, self.forces)
+        for one, when in self.engaged:
+            for x in machines_of(self.model, [one]):
+                x.shown = when
+                out.append(x)
+        return out
 
     def _finished(self, solids: list[Solid]) -> list[Solid]:
         """The solids in given colours, with the times at which they are there."""
@@ -211,7 +222,10 @@ class Drawing:
         return {**plain, "color": color, **({} if when is None else {"shown": _lists(when)})}
 
     def _parts(
-        self, meshes: Meshes, made: Mapping[int, tuple[int, MachinePart]]
+        self,
+        meshes: Meshes,
+        made: Mapping[int, tuple[int, MachinePart]],
+        machines: Sequence[Machine],
     ) -> list[dict[str, Any]]:
         """The parts of meshes, in given colours, and when they are there; of which machine."""
         chosen = self._chosen()
@@ -220,6 +234,8 @@ class Drawing:
             plain = replace(part, color=chosen.get(part.body, part.color)).plain()
             if i in made:
                 plain["machine"], coil = made[i][0], made[i][1].coil
+                spans = machines[made[i][0]].shown
+                plain |= {} if spans is None else {"shown": _lists(spans)}
                 plain |= {} if coil is None else {"coil": coil._asdict()}
             when = self._when(part.body)
             out.append(plain if when is None else {**plain, "shown": _lists(when)})
@@ -367,6 +383,7 @@ def _machine(model: Model, x: Machine) -> dict[str, Any]:
         "ends": [{"body": int(k), "position": _rounded_list(p)} for k, p in x.ends],
         "straight": x.straight,
         "force": x.force,
+        **({} if x.shown is None else {"shown": _lists(x.shown)}),
     }
 
 
@@ -374,7 +391,8 @@ def _machine_label(x: Machine) -> dict[str, Any]:
     """Its name, where it is."""
     body, place = x.place
     end = {"body": int(body), "position": _rounded_list(place)}
-    return {"name": x.name, "ends": [end, end]}
+    shown_at = {} if x.shown is None else {"shown": _lists(x.shown)}
+    return {"name": x.name, "ends": [end, end], **shown_at}
 
 
 def _loop(closure: Closure, when: Spans | None) -> dict[str, Any]:

@@ -6,7 +6,8 @@ one by one. Both come from the same equations in the same order, so a configurat
 same bits in every batch.
 
 The wide kernel and its groups are machine code of their own, compiled when the first batch arrives:
-one configuration does not wait for them. Their address is in the data record.
+one configuration does not wait for them. Their address is in the data record. Nor do batches wait
+for the one-lane kernel: as long as there is none, `phipsi_batches` runs all of a batch in groups.
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ def core_pattern(shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
     return [tuple(seen.setdefault(size, len(seen)) for size in shape) for shape in shapes]
 
 
-_GROUPS = ir.FunctionType(ir.VOID, [POINTER] * 6)
+_LOOP = ir.FunctionType(ir.VOID, [POINTER] * 4)
+_GROUPS = ir.FunctionType(ir.VOID, [POINTER] * 6 + [I64])
 
 
 def define_loop(
@@ -67,7 +69,7 @@ def define_loop(
     status. The data record holds, after the kernels' words, the scratch size in bytes and the slots
     for scratch. Once it holds their address, `phipsi_groups` does what it can first.
     """
-    function = ir.Function(module, ir.FunctionType(ir.VOID, [POINTER] * 4), "phipsi_loop")
+    function = ir.Function(module, _LOOP, "phipsi_loop")
     e = Emitter(1, fused=False, number=number)
     _BatchLoop(module, function, kernel, e, pattern, n_inputs).write_all(size_word)
 
@@ -78,18 +80,25 @@ def define_groups(
     lanes: int,
     pattern: list[tuple[int, ...]],
     n_inputs: int,
+    size_word: int,
     matrices: Collection[int] = (),
     number: NumberName = "double",
 ) -> None:
-    """Add ``void phipsi_groups(args, dimensions, steps, data, scratch, done)``: the wide kernel.
+    """Add ``phipsi_groups(args, dimensions, steps, data, scratch, done, fewest)``: the wide kernel.
 
-    It leaves in `done` how many configurations it has done, from the first one on. The outputs in
-    `matrices` are inspected for numbers that are not finite while they are written: the wide
-    kernel does not do it.
+    It leaves in `done` how many configurations it has done, from the first one on: all but the last
+    ones if they fill no group and are fewer than `fewest`. The outputs in `matrices` are inspected
+    for numbers that are not finite while they are written: the wide kernel does not do it.
+    ``phipsi_batches(args, dimensions, steps, data)`` is a loop like `phipsi_loop`, of groups only.
     """
-    function = ir.Function(module, _GROUPS, "phipsi_groups")
+    groups = ir.Function(module, _GROUPS, "phipsi_groups")
     e = Emitter(lanes, fused=False, number=number)
-    _BatchLoop(module, function, kernel, e, pattern, n_inputs, matrices).write_groups()
+    _BatchLoop(module, groups, kernel, e, pattern, n_inputs, matrices).write_groups()
+    batches, e = (
+        ir.Function(module, _LOOP, "phipsi_batches"),
+        Emitter(1, fused=False, number=number),
+    )
+    _BatchLoop(module, batches, groups, e, pattern, n_inputs).write_batches(size_word)
 
 
 @final
@@ -122,9 +131,19 @@ class _BatchLoop:
     def write_groups(self) -> None:
         """The whole function of the wide kernel."""
         b = self.b
-        self.scratch, done = self.others
-        b.store(self._groups(i64(0), b.word(self.data, record.FEWEST)), done)
+        self.scratch, done, fewest = self.others
+        b.store(self._groups(i64(0), fewest), done)
         b.ret_void()
+
+    def write_batches(self, size_word: int) -> None:
+        """The whole loop of groups only; the kernel is the function of the groups."""
+        b, data = self.b, self.data
+        finished = b.alloca(I64)
+        without = b.function.append_basic_block("without")
+        block, self.scratch = acquire(b, data, size_word, without)
+        given = [self.args, self.dimensions, self.steps, data, self.scratch, finished, i64(1)]
+        b.call(self.kernel, given)
+        self._end(size_word, block, without)
 
     def write_all(self, size_word: int) -> None:
         """The whole loop: groups for the wide kernel, then what is left one by one."""
@@ -136,9 +155,15 @@ class _BatchLoop:
         wide = b.word(data, record.WIDE)
         with b.if_then(b.icmp_signed("!=", wide, i64(0))):
             given = [self.args, self.dimensions, self.steps, data, self.scratch, finished]
+            given.append(b.word(data, record.FEWEST))
             b.call_address(_GROUPS, b.inttoptr(wide, POINTER), given)
         self._groups(b.load(finished, typ=I64), i64(1))
-        release(b, data, size_word, block)
+        self._end(size_word, block, without)
+
+    def _end(self, size_word: int, block: Any, without: ir.Block) -> None:
+        """Give the scratch back and return; where there was none, all configurations failed."""
+        b = self.b
+        release(b, self.data, size_word, block)
         # failures are in the status, not in warnings of NumPy about floating-point exceptions
         b.call_named("feclearexcept", I32, [ir.Constant(I32, ALL_EXCEPTIONS)])
         b.ret_void()

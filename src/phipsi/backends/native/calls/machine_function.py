@@ -46,25 +46,32 @@ class _Compiling(Building):
 _COMPILING = _Compiling()
 
 
+def _compiled(make: Callable[[], MachineCode]) -> MachineCode:
+    """What is compiled by the thread that has the lock."""
+    _COMPILING.busy = True
+    try:
+        return make()
+    finally:
+        _COMPILING.busy = False
+
+
 class MachineFunction:
     """Machine code of a function of arrays, and the ways to call it.
 
     `names` are those of the inputs; `shapes`, of one element of all arguments, the last of which is
     the status; `words`, where the data record holds the size of scratch memory; `single`, whether
-    there is one result; `also`, objects that the code needs to live. `wide` compiles the code for
-    groups of configurations, when the first batch arrives.
+    there is one result; `also`, objects that the code needs to live. `single_code` and `wide`
+    compile the code for one configuration and for groups, when the first call or the first batch
+    arrives (docs/decisions/0066).
 
-    **Attributes:** `one`, the gufunc, whose last output is an integer status per configuration, as
-    it is: it takes batches one by one until there is code for groups; `direct`, the builtin for one
-    configuration in plain arrays, which returns None for anything else; `data`, the record that the
-    code works on.
+    **Attributes:** `data`, the record that the code works on; `scratch_bytes` of a thread.
     """
 
     _pick: Callable[[list[Any]], list[Any]] | None = None  # chooses blocks of the results
 
     def __init__(
         self,
-        code: MachineCode,
+        single_code: Callable[[], MachineCode],
         wide: Callable[[], MachineCode],
         data: np.ndarray,
         target: Target,
@@ -76,17 +83,20 @@ class MachineFunction:
         has_direct: bool,
         also: object,
     ) -> None:
-        self.code, self.data, self.target, self.words = code, data, target, words
+        self.data, self.target, self.words = data, target, words
         self.names, self.shapes, self._single = tuple(names), shapes, single
         self.scratch_bytes = int(data[words])  # of a thread
-        owned = [code, data, also, Scratch(data, words)]
-        self._compile_wide, self._owned = wide, owned
+        # what gufuncs need, which may live longer than this object
+        self._owned: list[object] = [data, also, Scratch(data, words)]
+        self._compile_single, self._compile_wide = single_code, wide
         self._fewest, self._is_wide = int(data[record.FEWEST]), False
-        count, self._loop = len(names), code.address("phipsi_loop")
-        self.one = make_gufunc(self._loop, data.ctypes.data, shapes, count, owned)
-        self.direct: Callable[..., Any] = never
-        if has_direct and self.scratch_bytes < _SHORT * target.lanes:
-            self.direct = make_direct(code.address("phipsi_direct"), data, owned)
+        self._code: MachineCode | None = None
+        self._one: Any = None  # the gufunc of the code for one, which leaves batches to groups
+        self._groups: Any = None  # the gufunc of the code for groups alone
+        self._loop = 0  # the address of the loop of the better one of them
+        self._direct: Callable[..., Any] = never
+        self._has_direct = has_direct and self.scratch_bytes < _SHORT * target.lanes
+        count = len(names)
         self.input_shapes, self.output_shapes = shapes[:count], shapes[count:-1]
         self._tasks: dict[tuple[Any, ...], np.ndarray] = {}  # of batches that threads ran
         self._count, self._ranks = count, [len(s) for s in self.input_shapes]
@@ -96,29 +106,76 @@ class MachineFunction:
         self._many = max(narrowest * LEAST // (target.unit * widest), 2)
 
     @property
+    def one(self) -> Any:
+        """The gufunc, whose last output is an integer status per configuration, as it is.
+
+        It takes batches one by one until there is code for groups.
+        """
+        if self._one is None and _COMPILING.must_not and self._groups is not None:
+            return self._groups
+        return self._one if self._one is not None else self._load_single()
+
+    @property
+    def direct(self) -> Callable[..., Any]:
+        """The builtin for one configuration in plain arrays, which returns None for others."""
+        _ = self.one
+        return self._direct
+
+    @property
+    def code(self) -> MachineCode:
+        """The code for one configuration."""
+        _ = self.one
+        assert self._code is not None
+        return self._code
+
+    def direct_if_compiled(self) -> Callable[..., Any] | None:
+        """`direct`, once there is code for one configuration."""
+        return None if self._one is None else self._direct
+
+    @property
     def ufunc(self) -> Any:
         """The gufunc, ready for batches."""
         if not self._is_wide and not _COMPILING.must_not:
-            with _COMPILING.lock:
-                if not self._is_wide:
-                    _COMPILING.busy = True
-                    try:
-                        code = self._compile_wide()
-                    finally:
-                        _COMPILING.busy = False
-                    self._owned.append(code)  # the gufunc may live longer than this object
-                    self.data[record.WIDE] = code.address("phipsi_groups")
-                    self._is_wide = True
+            self._load_wide()
         return self.one
 
+    def _load_single(self) -> Any:
+        with _COMPILING.lock:
+            if self._one is None:
+                code = _compiled(self._compile_single)
+                self._owned.append(code)
+                self._code, self._loop = code, code.address("phipsi_loop")
+                if self._has_direct:
+                    address = code.address("phipsi_direct")
+                    self._direct = make_direct(address, self.data, self._owned)
+                self._one = self._gufunc(self._loop)  # last: others look for it without the lock
+        return self._one
+
+    def _load_wide(self) -> None:
+        with _COMPILING.lock:
+            if not self._is_wide:
+                code = _compiled(self._compile_wide)
+                self._owned.append(code)
+                self.data[record.WIDE] = code.address("phipsi_groups")
+                loop = code.address("phipsi_batches")
+                self._loop = self._loop or loop
+                self._groups = self._gufunc(loop)
+                self._is_wide = True
+
+    def _gufunc(self, loop: int) -> Any:
+        return make_gufunc(loop, self.data.ctypes.data, self.shapes, self._count, self._owned)
+
     def ufunc_for(self, count: int) -> Any:
-        """The gufunc for so many configurations."""
-        return self.one if count < self._fewest else self.ufunc
+        """The gufunc for so many configurations, of which groups need no code for one."""
+        if self._one is not None or count < self._fewest or _COMPILING.must_not:
+            return self.one if count < self._fewest else self.ufunc
+        self._load_wide()
+        return self._groups
 
     def _ufunc_of(self, args: tuple[Any, ...]) -> Any:
         """The gufunc for these arguments, which may be lists."""
-        if self._is_wide:
-            return self.one
+        if self._is_wide and self._one is not None:
+            return self._one
         batches = [np.shape(a)[: np.ndim(a) - r] for a, r in zip(args, self._ranks, strict=True)]
         return self.ufunc_for(math.prod(np.broadcast_shapes(*batches)))
 

@@ -54,13 +54,13 @@ class PhipsiLinks {
   }
   place() {
     if (this.sticks) {
-      const thick = 0.008 * this.scene.description.radius, up = new THREE.Vector3(0, 0, 1), turn = new THREE.Quaternion(), at = new THREE.Matrix4(), still = new THREE.Quaternion();
+      const full = 0.008 * this.scene.description.radius, up = new THREE.Vector3(0, 0, 1), turn = new THREE.Quaternion(), at = new THREE.Matrix4(), still = new THREE.Quaternion();
       let rod = 0, ball = 0;
       for (const i of this.knots) {
-        const m = this.machines[i], ends = this._ends(m), knot = this._knot(m, ends);
+        const m = this.machines[i], ends = this._ends(m), knot = this._knot(m, ends), there = +this.scene.isShown(m), thick = there * full;
         for (const p of ends) {
-          const way = knot.clone().sub(p), length = way.length();
-          turn.setFromUnitVectors(up, length > 0 ? way.multiplyScalar(1 / length) : up);
+          const way = knot.clone().sub(p), length = there * way.length();
+          turn.setFromUnitVectors(up, length > 0 ? way.normalize() : up);
           this.sticks.setMatrixAt(rod++, at.compose(p, turn, new THREE.Vector3(thick, thick, length)));
           this.balls.setMatrixAt(ball++, at.compose(p, still, new THREE.Vector3(1, 1, 1).multiplyScalar(2 * thick)));
         }

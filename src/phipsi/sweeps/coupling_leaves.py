@@ -1,0 +1,110 @@
+"""The leaves of programs with drives: Γ, what belongs to it, and how it changes.
+
+Only the pass in `rows_of_drives.py` makes them. Each brings the operation that computes its blocks
+(`coupling_operations.py`). Formulas and letters: `model/drive.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from phipsi.expressions.functions import cross
+from phipsi.expressions.kinds import Op
+from phipsi.expressions.node import Expr, leaf, linear
+from phipsi.expressions.row import Row
+from phipsi.expressions.spaces import EFFORTS, FORCES, MOTIONS, ONE, RATES, Space
+from phipsi.expressions.structure import GENERAL, MEMORYLESS
+from phipsi.operators.catalogue import V, family_of, v
+from phipsi.sweeps.ir import terms_of
+
+CATALOGUE: dict[str, Row] = {}
+
+
+def _row(
+    name: str, symbol: str, latex: str, spaces: tuple[Space, Space], operation: str, meaning: str,
+    needs: str = "q", symmetric: bool = False, of: tuple[Expr, ...] = (), plain: bool = False,
+    blocks: Callable[[Any, Expr], Any] | None = None,
+) -> Row:  # fmt: skip
+    """A leaf that only this pass makes, with the operation that computes its blocks from Γ."""
+
+    def usual(low: Any, x: Expr) -> Any:
+        place = x.params[0] if x.params else None
+        first = () if plain else (low.block(GAMMA),)
+        return low.builder.apply(operation, *first, *map(low.vector, x.args or of), data=place)
+
+    CATALOGUE[name] = Row(
+        name=name, symbol=symbol, latex=latex, takes=spaces[0], gives=spaces[1], needs=tuple(needs),
+        structure=GENERAL if spaces[0] is ONE else MEMORYLESS, symmetric=symmetric, meaning=meaning,
+        source="theory/flexible-bodies 8", blocks=blocks or usual, home=__name__,
+    )  # fmt: skip
+    return CATALOGUE[name]
+
+
+def _composite_blocks(low: Any, x: Expr) -> Any:
+    b, (core, rows, gain) = low.builder, x.args
+    family = family_of(gain)
+    source, more, G, axes = (low.block(y) for y in (core, rows, gain, family.H))
+    if all(map(_turns, (y for _, y in rows.terms))):
+        more = b.add([(c, b.apply("turning", y)) for c, y in terms_of(more)])
+
+    def equation(z: Any) -> Any:
+        inner = b.add([(1, b.mul(axes, z)), (1, more)])
+        rest = b.add([(1, z), (-1, b.mul(G, inner))])
+        return b.add([(1, source), (1, low.step_in(family.E, rest, family.E))])
+
+    found = b.fixpoint(source.type, equation)
+    found.named = found.named or "Z"
+    return found
+
+
+def _trace_blocks(low: Any, x: Expr) -> Any:
+    rows, corner, *along = x.args
+    blocks = low.block(GAMMA), low.block(rows), low.block(corner)
+    place = x.params[0] if x.params else None
+    return low.builder.apply("coupling_trace", *blocks, *map(low.vector, along), data=place)
+
+
+def _turns(x: Expr) -> bool:
+    """True for Γ*, Γ̇{…}* and dΓ{…}*, also times cross products: sliding does not enter."""
+    first, *others = x.factors
+    known = first.core.op is Op.LEAF and first.core.row in (GAMMA.row, ALONG, CHANGE)
+    return known and first.op is Op.ADJOINT and all(y.function is cross for y in others)
+
+
+# fmt: off
+_RF, _RE, _MF = (RATES, FORCES), (RATES, EFFORTS), (MOTIONS, FORCES)
+GAMMA = leaf(_row("Gamma", "Γ", r"\Gamma", _RF, "coupling", "rates of a drive → forces",
+                  plain=True))
+CORNER = leaf(_row("A_Gamma", "A_Γ", r"A_{\Gamma}", _RE, "drive_corner",
+                   "inertia between the rates of a drive", symmetric=True, plain=True))
+HINGE = leaf(_row("J_Gamma", "J_Γ", r"J_{\Gamma}", _RE, "drive_inertia",
+                  "A_Γ + H Γ + Γ* H*", symmetric=True, plain=True))
+FORCE = leaf(_row("b_Gamma", "b_Γ", r"b_{\Gamma}", (ONE, FORCES), "coupling_force",
+                  "what drives add to b", "qv", of=(V, v)))
+EFFORT = leaf(_row("e_Gamma", "e_Γ", r"e_{\Gamma}", (ONE, EFFORTS), "coupling_effort",
+                   "b of the rates of drives", "qv", of=(V, v)))
+SPIN = _row("spin_Gamma", "cross_Γ", r"\operatorname{cross_{\Gamma}}", _MF, "coupling_spin",
+             "cross_force(Γ w)")
+ALONG = _row("Gamma_dot", "Γ̇", r"\dot{\Gamma}", _RF, "coupling_along", "Γ along rates")
+CORNER_ALONG = _row("A_Gamma_dot", "Ȧ_Γ", r"\dot{A}_{\Gamma}", _RE, "corner_along",
+                     "A_Γ along rates", symmetric=True)
+CHANGE = _row("dGamma", "dΓ", r"\delta \Gamma", _RF, "coupling_change", "s ↦ Γ̇{s} y")
+BACK = _row("dGammaT", "dΓT", r"\delta \Gamma^{*}", _RE, "coupling_change_back", "s ↦ Γ̇{s}* y")
+BACK_OF_ONE = _row("dGammaT_of_one", "dΓT", r"\delta \Gamma^{*}", _RE, "coupling_change_of_one",
+                    "the same of drives with one rate", symmetric=True)
+CORNER_CHANGE = _row("dA_Gamma", "dA_Γ", r"\delta A_{\Gamma}", _RE, "corner_change",
+                      "s ↦ Ȧ_Γ{s} y")
+COMPOSITE = _row("bd_Gamma", "bd_Γ", r"\operatorname{bd_{\Gamma}}", _MF, "", "bd(ψ X φ*)",
+                  blocks=_composite_blocks)
+TRACE = _row("trace_Gamma", "tr_Γ", r"\operatorname{tr_{\Gamma}}", (ONE, EFFORTS), "",
+              "how tr(Γ Y) + tr(A_Γ Z) changes with rates", blocks=_trace_blocks)
+SECOND = _row("ddGamma", "ddΓ", r"\delta^2 \Gamma", _RE, "coupling_second",
+               "how y* Γ̇{s} z changes with rates", symmetric=True)
+# fmt: on
+
+
+def applied(row: Row, *args: Expr, hole: int | None = None) -> Expr:
+    """A leaf with vectors in its braces, linear in each."""
+    params = () if hole is None else (hole,)
+    return linear(Op.LEAF, args, row.takes, row.gives, row.structure, (row, params))
