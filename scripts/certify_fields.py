@@ -54,7 +54,7 @@ def certify(kind, heights, p, poses, rng):
     below = np.flatnonzero(overlaps)
     overlaps[below] = missed(solid.some(below), surface, np.zeros(len(below))) > 0
     for i in np.flatnonzero((gap < -1e-9) & ~overlaps):  # cut by faces, far from their edges
-        overlaps[i] = is_inside(solid, i, surface)
+        overlaps[i] = sampled(solid, i, surface) < 0
     wrong = (gap < -1e-9) & ~overlaps | (gap >= 0) & (lost > gap + 1e-9)
     deep, far = np.minimum(gap, gap - lost) <= -0.95 * solid.deepest, gap > SPACING.max()
     value = np.zeros(poses)
@@ -67,20 +67,23 @@ def certify(kind, heights, p, poses, rng):
     at = np.argmin(found.gap, axis=1)
     nearest = solid.distance(found.point_b[np.arange(poses), at])[0]
     value = np.maximum(value, np.where(deep, 0.0, np.abs(nearest - gap)))
-    lost = np.where(deep, 0.0, lost)
+    for i in np.flatnonzero((gap < 0) & ~deep & ((value > 1e-9) | (lost > 1e-9))):
+        deep[i] = sampled(solid, i, surface) <= -0.95 * solid.deepest  # inside a face
+    value, lost = np.where(deep, 0.0, value), np.where(deep, 0.0, lost)
     counts = (~deep & ~far).sum(), deep.sum(), far.sum(), wrong.sum()
     return np.array(counts), value.max(), lost.max()
 
 
-def is_inside(solid, i, surface):
-    """Whether a solid at one pose has some point of a fine sampling of all triangles inside."""
+def sampled(solid, i, surface):
+    """The least φ of a solid at one pose on a fine sampling of all triangles."""
     u, v = (x.ravel() for x in np.meshgrid(*[np.linspace(0, 1, 60)] * 2))
     u, v = u[u + v <= 1], v[u + v <= 1]
     a, b, c = surface[:, 0], surface[:, 1], surface[:, 2]
     points = a[:, None] + u[:, None] * (b - a)[:, None] + v[:, None] * (c - a)[:, None]
     points = points.reshape(-1, 3)
     points = points[np.linalg.norm(points - solid.x[i], axis=1) < solid.size]
-    return len(points) > 0 and (solid.some(np.full(len(points), i)).distance(points)[0] < 0).any()
+    values = solid.some(np.full(len(points), i)).distance(points)[0]
+    return values.min(initial=np.inf)
 
 
 def main():

@@ -93,15 +93,36 @@ class Solid:
         return value, np.einsum("mij,mj->mi", self.R, normal)
 
 
-def least_on_edge(solid, p, q):
-    """The least φ (m,) on edges from p to q (m, 3), by bisection of its slope."""
+def least_on_edge(solid, p, q, gap):
+    """The least φ (m,) on edges from p to q (m, 3), or what is not below a gap (m,).
+
+    φ is convex: its tangents at two places bound it from below, between which bisection of its
+    slope finds the least.
+    """
+
+    def at(rows, t):
+        value, slope = solid.some(rows).distance(p[rows] + t[:, None] * (q - p)[rows])
+        return value, np.sum(slope * (q - p)[rows], axis=1)
+
+    rows = np.arange(len(p))
     low, high = np.zeros(len(p)), np.ones(len(p))
-    for _ in range(45):
+    (f, df), (g, dg) = at(rows, low), at(rows, high)
+    out = np.minimum(f, g)
+    left = (df < 0) & (dg > 0)
+    for _ in range(50):
+        place = (g - f + df * low - dg * high) / np.where(left, df - dg, 1.0)
+        left &= f + df * (place - low) < gap[rows]
+        rows, low, high, f, df, g, dg = (x[left] for x in (rows, low, high, f, df, g, dg))
+        if not len(rows):
+            break
         t = (low + high) / 2
-        _, slope = solid.distance(p + t[:, None] * (q - p))
-        falls = np.sum(slope * (q - p), axis=1) < 0
-        low, high = np.where(falls, t, low), np.where(falls, high, t)
-    return solid.distance(p + low[:, None] * (q - p))[0]
+        value, slope = at(rows, t)
+        out[rows] = np.minimum(out[rows], value)
+        falls = slope < 0
+        low, f, df = (np.where(falls, x, y) for x, y in ((t, low), (value, f), (slope, df)))
+        high, g, dg = (np.where(falls, y, x) for x, y in ((t, high), (value, g), (slope, dg)))
+        left = np.ones(len(rows), bool)
+    return out
 
 
 def over_plane(solid, corners):
@@ -118,14 +139,14 @@ def over_plane(solid, corners):
     return np.maximum(f, g), np.where((f > g)[:, None], x, y), n
 
 
-def least_on(solid, corners):
-    """The least φ (m,) on triangles (m, 3, 3), one for every pose."""
+def least_on(solid, corners, gap):
+    """The least φ (m,) on triangles (m, 3, 3), one for every pose, if it is below a gap (m,)."""
     _, foot, n = over_plane(solid, corners)
     sides = [(corners[:, k], corners[:, (k + 1) % 3]) for k in range(3)]
     inside = np.ones(len(foot), bool)
     for p, q in sides:
         inside &= np.sum((foot - p) * np.cross(n, q - p), axis=1) >= 0
-    edges = np.min([least_on_edge(solid, p, q) for p, q in sides], axis=0)
+    edges = np.min([least_on_edge(solid, p, q, gap) for p, q in sides], axis=0)
     return np.where(inside, np.minimum(solid.distance(foot)[0], edges), edges)
 
 
@@ -139,5 +160,5 @@ def missed(solid, surface, gap):
     pose, which = pose[near], which[near]
     out = np.zeros(len(gap))
     if len(pose):
-        np.maximum.at(out, pose, gap[pose] - least_on(solid.some(pose), surface[which]))
+        np.maximum.at(out, pose, gap[pose] - least_on(solid.some(pose), surface[which], gap[pose]))
     return out

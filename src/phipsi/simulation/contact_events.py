@@ -133,7 +133,8 @@ class ContactEvents:
                     return float(self._sample(step, t).margins[kind][i])
 
                 at = _root(value, before.t, after.t)
-                if name == "there":  # a leap: behind it
+                # behind a leap; a normal that begins to turn would have a rate there
+                if name == "there" and not self.contacts.at.bends[i]:
                     at = _behind(value, at, after.t)
                 found.append(Found(at, name == "slip"))
         return found
