@@ -6,6 +6,7 @@ from numpy.testing import assert_allclose
 
 import phipsi as pp
 from phipsi import constraints as c
+from phipsi.constraints.belt_spans import belt_spans
 from phipsi.errors import InputError, ModelError
 from phipsi.interfaces.page.machine_solids import belt_path
 
@@ -220,6 +221,15 @@ def test_a_belt_does_not_pull_a_pulley_that_it_does_not_touch(kind):
     centres = np.array([(*p, 0.0) for p in places])
     assert (np.sum(sums * (centres - middle), axis=1) > 0).all()
     pp.System(model, [c.Belt(name="belt", pulleys=names, radii=radii)])  # efforts only
+
+
+def test_rounding_does_not_choose_the_side_of_pulleys_in_a_line():
+    centres, radii = np.array([(0, 0), (0.3, 0.1), (0.9, 0.3)]), np.array([0.05, 0.08, 0.06])
+    sides = [belt_spans(centres + [(0, 0), (0, x), (0, 0)], radii) for x in (-1e-15, 0.0, 1e-15)]
+    for side in sides:
+        assert side is not None and side.turn == 1.0
+    above = belt_spans(centres + [(0, 0), (0, 1e-3), (0, 0)], radii)  # the twin
+    assert above is not None and above.turn == -1.0
 
 
 def test_tensions_keep_their_mean_and_never_push():

@@ -40,9 +40,10 @@ def belt_spans(centres: Array, radii: Array) -> Spans | None:
 
     None if a pulley is inside another, so that no line touches both.
     """
-    x, y = np.asarray(centres, float).T
+    x, y = (np.asarray(centres, float) - np.mean(centres, axis=0)).T
     order = np.sum(x * np.roll(y, -1) - y * np.roll(x, -1))
-    turn = -1.0 if len(x) > 2 and order < 0 else 1.0
+    in_line = 1e-9 * np.sum(x**2 + y**2)  # then counterclockwise, whatever rounding says
+    turn = -1.0 if len(x) > 2 and order < -in_line else 1.0
     r = turn * np.asarray(radii, float)
     to = np.roll(centres, -1, axis=0)
     rise = np.roll(r, -1) - r
