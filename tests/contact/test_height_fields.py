@@ -1,5 +1,7 @@
 """Corners on height fields touch the triangle below them; round bodies: test_round_fields.py."""
 
+import warnings
+
 import numpy as np
 import pytest
 from field_distances import triangles
@@ -7,8 +9,11 @@ from field_distances import triangles
 import phipsi as pp
 from phipsi.contact.geometry.placed_shapes import INACTIVE
 from phipsi.contact.geometry.slots import slot_geometry
+from phipsi.errors import PhipsiWarning
+from phipsi.model.unfelt_ridges import ridge_height
 from phipsi.spatial import so3_exp
 
+pytestmark = pytest.mark.filterwarnings("ignore:Contacts. corners and rims")
 S = pp.shapes
 SPACING = np.array([0.5, 0.4])
 HEIGHTS = 0.3 * np.random.default_rng(0).normal(size=(7, 8))
@@ -105,3 +110,33 @@ def test_beside_the_field_there_is_nothing():
     for p in ([1.8, 0, 0], [0, -1.6, 0], [50, 0, 0]):
         slots = slot_geometry(contacts, pose(np.eye(3), AT.apply(p)))
         assert (slots.gap == INACTIVE).all() and all(np.isfinite(x).all() for x in slots)
+
+
+def test_ridges_that_corners_do_not_feel_are_named():
+    """A roof of slope 0.4: over a chord of length L it stands L/2 · 0.4 high; flat ground 0."""
+    x = 0.5 * np.arange(-3.0, 4.0)[:, None] + np.zeros((7, 6))
+    roof, valley = (S.HeightField(s * 0.4 * np.abs(x), SPACING) for s in (-1, 1))
+    for size in (0.1, 0.5, 0.9, 2.0):
+        assert ridge_height(roof, size) == pytest.approx(0.2 * size, rel=1e-12)
+        assert ridge_height(valley, size) < 1e-15
+    slope = 0.3 * x + 0.1 * 0.4 * np.arange(6.0)
+    for kind in (S.Cylinder(0.1, 0.2), S.ConvexMesh(np.random.default_rng(0).normal(size=(9, 3)))):
+        for field in (roof, valley, S.HeightField(slope, SPACING)):
+            builder = pp.ModelBuilder()
+            at = pp.Pose.from_rpy((0.3, 0, 0), (0, 0.1, 0))
+            builder.add_body("crate", joint=pp.joints.Free(), inertia=pp.SpatialInertia(mass=1.0))
+            builder.add_shape("hull", "crate", kind, at)
+            builder.add_shape("land", "world", field)
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                pp.Contacts(builder.build())
+            assert len(caught) == (field == roof)
+            if not caught:
+                continue
+            text = str(caught[0].message)
+            assert caught[0].category is PhipsiWarning and caught[0].filename == __file__
+            assert f"{kind.kind} 'hull' (on 'crate') on 'land' (on 'world')" in text
+            line = next(x.strip() for x in text.splitlines() if x.strip().startswith("builder."))
+            exec(line, {"builder": builder, "pp": pp})
+            with pytest.warns(PhipsiWarning, match="may be inside the body without a force"):
+                assert len(pp.Contacts(builder.build()).pairs) == 2

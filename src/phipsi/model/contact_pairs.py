@@ -33,6 +33,7 @@ from phipsi.model.shapes import (
     is_surface,
 )
 from phipsi.model.tree import WORLD
+from phipsi.model.unfelt_ridges import warn_of_ridges
 from phipsi.model.value import Value
 
 # Pairs of kinds that have a formula (phipsi.contact.geometry), and how many slots they have.
@@ -207,6 +208,7 @@ class Contacts(Value):
         wanted = _by_group(shapes, [pair for pair in wanted if pair not in without])
         rule = _rule(combine)
         wanted = _with_formulas(shapes, wanted, missing)
+        warn_of_ridges((shapes[i], shapes[j]) for i, j in wanted)
         made: list[ContactPair] = []
         first = 0
         for i, j in wanted:
