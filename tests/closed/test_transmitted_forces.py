@@ -6,6 +6,7 @@ from numpy.testing import assert_allclose
 
 import phipsi as pp
 from phipsi import constraints as c
+from phipsi.constraints.belt_spans import belt_spans
 from phipsi.errors import InputError, ModelError
 from phipsi.interfaces.page.machine_solids import belt_path
 
@@ -194,6 +195,41 @@ def test_a_belt_that_rests_pulls_towards_less_length(kind):
         held = pp.joint_reactions(system, rest, rest, rest).joints[model.body_index(name), 3:]
         assert_allclose(held, -pull, atol=1e-10)
     assert_allclose(sum(found.forces), 0, atol=1e-12)
+
+
+LIFTED = {
+    # over a pulley that the others keep the belt from, in front and at the back
+    "front": (((0, 0), (1, 0.2), (2, 0), (1, 2)), (0.1, 0.05, 0.1, 0.1), (0.1, -0.05, 0.1, 0.1)),
+    "back": (((0, 0), (1, -0.3), (2, 0), (1, 2)), (0.1, -0.05, 0.1, 0.1), (0.1, 0.05, 0.1, 0.1)),
+    "reversed": (((0, 0), (0.5, 0.1), (0.3, 0.6)), (-0.05, -0.1, -0.07), (0.05, 0.1, 0.07)),
+}
+
+
+@pytest.mark.parametrize("kind", LIFTED)
+def test_a_belt_does_not_pull_a_pulley_that_it_does_not_touch(kind):
+    places, radii, right = LIFTED[kind]
+    model, names = belt_model(places, ()), [f"w{i}" for i in range(len(places))]
+    belt = {"name": "belt", "pulleys": names, "tension": 10.0}
+    with pytest.raises(ModelError, match=r"Belt 'belt'.*does not press on pulley") as error:
+        pp.System(model, [c.Belt(radii=radii, **belt)])
+    assert f"    radii={right}" in str(error.value)
+    (force,) = c.Belt(radii=right, **belt).shaft_forces(model)
+    # at rest every pulley is pushed by the arc it carries, towards the belt's inside or outside
+    pulls = force.along.reshape(-1, 2, 3)
+    sums = pulls[:, 0] + np.roll(pulls[:, 1], 1, axis=0)
+    middle = 0.5 * (force.places[::2] + np.roll(force.places[1::2], 1, axis=0))
+    centres = np.array([(*p, 0.0) for p in places])
+    assert (np.sum(sums * (centres - middle), axis=1) > 0).all()
+    pp.System(model, [c.Belt(name="belt", pulleys=names, radii=radii)])  # efforts only
+
+
+def test_rounding_does_not_choose_the_side_of_pulleys_in_a_line():
+    centres, radii = np.array([(0, 0), (0.3, 0.1), (0.9, 0.3)]), np.array([0.05, 0.08, 0.06])
+    sides = [belt_spans(centres + [(0, 0), (0, x), (0, 0)], radii) for x in (-1e-15, 0.0, 1e-15)]
+    for side in sides:
+        assert side is not None and side.turn == 1.0
+    above = belt_spans(centres + [(0, 0), (0, 1e-3), (0, 0)], radii)  # the twin
+    assert above is not None and above.turn == -1.0
 
 
 def test_tensions_keep_their_mean_and_never_push():

@@ -40,9 +40,10 @@ def belt_spans(centres: Array, radii: Array) -> Spans | None:
 
     None if a pulley is inside another, so that no line touches both.
     """
-    x, y = np.asarray(centres, float).T
+    x, y = (np.asarray(centres, float) - np.mean(centres, axis=0)).T
     order = np.sum(x * np.roll(y, -1) - y * np.roll(x, -1))
-    turn = -1.0 if len(x) > 2 and order < 0 else 1.0
+    in_line = 1e-9 * np.sum(x**2 + y**2)  # then counterclockwise, whatever rounding says
+    turn = -1.0 if len(x) > 2 and order < -in_line else 1.0
     r = turn * np.asarray(radii, float)
     to = np.roll(centres, -1, axis=0)
     rise = np.roll(r, -1) - r
@@ -56,6 +57,31 @@ def belt_spans(centres: Array, radii: Array) -> Spans | None:
     left = np.stack([-e[:, 1], e[:, 0]], axis=-1)
     n = cosine[:, None] * e + sine[:, None] * left
     return Spans(n, centres - r[:, None] * n, to - np.roll(r, -1)[:, None] * n, turn)
+
+
+_FULL, _MOST = 2 * np.pi, 1.5 * np.pi  # rad: once around, and the most of three or more pulleys
+
+
+def wraps(spans: Spans, radii: Array) -> Array:
+    """The angles (n,) in rad by which the belt lies on the pulleys, from 0 to 2 π.
+
+    A belt that would have to bend away from a pulley by β lies on it by 2 π − β.
+    """
+    x, y = spans.normals.T
+    before, after = np.roll(np.arctan2(y, x), 1), np.arctan2(y, x)
+    found = (spans.turn * np.sign(radii) * (after - before)) % _FULL
+    return np.where(_FULL - found < 1e-9, 0.0, found)  # pulleys that it touches at a point
+
+
+def _untouched(spans: Spans, radii: Array) -> int | None:
+    """The pulley that the belt does not press on, if there is one.
+
+    A belt in a plane turns once altogether, or not at all if it is crossed.
+    """
+    angles = wraps(spans, radii)
+    turned = round(float(np.sum(np.sign(radii) * angles) / _FULL))
+    fine = len(angles) == 2 or (turned in (0, 1) and angles.max() <= _MOST)
+    return None if fine else int(np.argmax(angles))
 
 
 @final
@@ -134,6 +160,16 @@ def of_pulleys(
             f"inside another. Move the joints by their placements, or leave out tension=, which "
             f"needs to know where the belt is."
         )
+    loose = _untouched(found, radii)
+    if loose is not None:
+        names = [model.joint_names[k] for k in bodies]
+        raise ModelError(
+            f"{who}: a belt around {names} with radii {radii.tolist()} m does not press on "
+            f"pulley {names[loose]!r}: it would have to bend away from it. List the pulleys in the "
+            f"order in which the belt meets them; where its back runs over one, and only there, "
+            f"the radius is negative, here perhaps\n"
+            f"    radii={_turned(radii, loose)}"
+        )
     ways = found.ends - found.starts
     lengths = np.linalg.norm(ways, axis=1)
     d = ways / lengths[:, None]
@@ -147,3 +183,10 @@ def of_pulleys(
         places=first + both @ plane, along=along @ plane, lengths=lengths, turn=found.turn,
         tension=tension, slack=slack, shares=rows, who=who,
     )  # fmt: skip
+
+
+def _turned(radii: Array, which: int) -> tuple[float, ...]:
+    """The radii with another sign of one, or of all if none is positive."""
+    if (radii < 0).all():
+        return tuple((-radii).tolist())
+    return tuple(float(-r if i == which else r) for i, r in enumerate(radii))

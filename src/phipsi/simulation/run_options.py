@@ -3,6 +3,8 @@
 What is not given has its default. What is given but would do nothing in this run is an error that
 says why: the step of a method that chooses its steps, the tolerances of one that does not, the
 projection of a mechanism without constraints.
+
+Reasons: docs/decisions/0068.
 """
 
 from __future__ import annotations
