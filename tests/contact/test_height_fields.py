@@ -1,4 +1,7 @@
-"""Corners on height fields touch the triangle below them; round bodies: test_round_fields.py."""
+"""Corners on height fields touch the triangle below them.
+
+Others: test_round_fields.py, test_boxes_on_fields.py.
+"""
 
 import warnings
 
@@ -9,11 +12,12 @@ from field_distances import triangles
 import phipsi as pp
 from phipsi.contact.geometry.placed_shapes import INACTIVE
 from phipsi.contact.geometry.slots import slot_geometry
+from phipsi.contact.pair_lanes import PairLanes
 from phipsi.errors import PhipsiWarning
 from phipsi.model.unfelt_ridges import ridge_height
 from phipsi.spatial import so3_exp
 
-pytestmark = pytest.mark.filterwarnings("ignore:Contacts. corners and rims")
+pytestmark = pytest.mark.filterwarnings("ignore:Contacts. rims of cylinders")
 S = pp.shapes
 SPACING = np.array([0.5, 0.4])
 HEIGHTS = 0.3 * np.random.default_rng(0).normal(size=(7, 8))
@@ -49,35 +53,36 @@ def test_the_rate_of_the_gap_is_the_normal_row():
     """dg/dt = n · v(x_a), wherever the triangle does not change."""
     contacts, t = contacts_of(S.Box((0.4, 0.3, 0.2))), 1e-6
     rng = np.random.default_rng(5)
-    checked = 0
+    poses, rates = [], []
     for p in rng.uniform([-1.2, -1.1, -0.5], [1.2, 1.1, 0.7], (40, 3)):
         R, x = pp.Pose.from_rpy(rng.normal(size=3)).rotation, AT.apply(p)
         w, u = rng.normal(size=(2, 3))
-        now, plus, minus = (
-            slot_geometry(contacts, pose(so3_exp(w * s) @ R, x + u * s)) for s in (0.0, t, -t)
-        )
-        row = np.einsum("ki,ki->k", now.normal, u + np.cross(w, now.x_a - x))
-        smooth = np.abs(plus.gap + minus.gap - 2 * now.gap) < 1e-10
-        assert np.abs((plus.gap - minus.gap) / (2 * t) - row)[smooth].max(initial=0.0) < 1e-5
-        checked += smooth.sum()
-    assert checked > 30
+        rates.append((w, u, x))
+        poses.append([pose(so3_exp(w * s) @ R, x + u * s)[0] for s in (0.0, t, -t)])
+    gap, normal, x_a, _ = PairLanes(contacts, None, False)(np.array(poses)[:, :, None])
+    w, u, x = (np.array(y)[:, None] for y in zip(*rates, strict=True))
+    row = np.sum(normal[:, 0] * (u + np.cross(w, x_a[:, 0] - x)), axis=-1)
+    now, plus, minus = gap[:, 0], gap[:, 1], gap[:, 2]
+    smooth = (np.abs(plus + minus - 2 * now) < 1e-10) & (now < INACTIVE)
+    assert np.abs((plus - minus) / (2 * t) - row)[smooth].max() < 1e-5
+    assert smooth[:, :4].sum() > 120 and smooth[:, 4:].sum() > 20
 
 
 def test_corners_of_boxes_touch_the_triangle_below():
     contacts = contacts_of(S.Box((0.4, 0.3, 0.2)))
     rng = np.random.default_rng(2)
     signs = np.array(np.meshgrid(*[[-1, 1]] * 3)).reshape(3, -1).T
-    for _ in range(50):
-        local = pp.Pose.from_rpy(rng.normal(size=3), rng.uniform(-0.8, 0.8, 3))
-        X = AT @ local
-        slots = slot_geometry(contacts, pose(X.rotation, X.translation))
+    locals_ = [pp.Pose.from_rpy(rng.normal(size=3), rng.uniform(-0.8, 0.8, 3)) for _ in range(50)]
+    poses = [pose((AT @ x).rotation, (AT @ x).translation) for x in locals_]
+    gaps = PairLanes(contacts, None, False)(np.array(poses))[0]
+    for local, gap in zip(locals_, gaps, strict=True):
         corners = np.array([local.apply(s * np.array([0.2, 0.15, 0.1])) for s in signs])
         lowest = corners[np.argsort(corners[:, 2])[:4]]
         expected = []
         for p in lowest:
             height, n = height_under(p)
             expected.append(n[2] * (p[2] - height))
-        np.testing.assert_allclose(np.sort(slots.gap), np.sort(expected), atol=1e-12)
+        np.testing.assert_allclose(np.sort(gap[:4]), np.sort(expected), atol=1e-12)
 
 
 def test_meshes_and_cylinders_touch_as_boxes_do():
@@ -87,7 +92,7 @@ def test_meshes_and_cylinders_touch_as_boxes_do():
         h * np.array(np.meshgrid(*[[-1, 1]] * 3)).reshape(3, -1).T))  # fmt: skip
     cylinder = contacts_of(S.Cylinder(0.1, 0.2))
     rng = np.random.default_rng(3)
-    for _ in range(20):
+    for _ in range(8):
         local = pp.Pose.from_rpy(0.1 * rng.normal(size=3), rng.uniform(-0.8, 0.8, 3))
         X = AT @ local
         at = pose(X.rotation, X.translation)
@@ -107,7 +112,7 @@ def test_meshes_and_cylinders_touch_as_boxes_do():
 
 def test_beside_the_field_there_is_nothing():
     contacts = contacts_of(S.Box((0.4, 0.3, 0.2)))
-    for p in ([1.8, 0, 0], [0, -1.6, 0], [50, 0, 0]):
+    for p in ([2.4, 0, 0], [0, -2.2, 0], [50, 0, 0]):
         slots = slot_geometry(contacts, pose(np.eye(3), AT.apply(p)))
         assert (slots.gap == INACTIVE).all() and all(np.isfinite(x).all() for x in slots)
 

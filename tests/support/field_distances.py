@@ -7,6 +7,7 @@ triangle has less.
 """
 
 import numpy as np
+from scipy.optimize import linprog
 
 
 def triangles(heights, spacing):
@@ -162,3 +163,21 @@ def missed(solid, surface, gap):
     if len(pose):
         np.maximum.at(out, pose, gap[pose] - least_on(solid.some(pose), surface[which], gap[pose]))
     return out
+
+
+def least_in_box(surface, p, R, x):
+    """The least φ on triangles (t, 3, 3) of a box with half edges p at a pose R, x.
+
+    φ is the largest of the distances from the planes of its faces: exact inside the box. A linear
+    program for every triangle.
+    """
+    best = np.inf
+    for corners in surface:
+        local = (corners - x) @ R
+        if (local.min(axis=0) > p + 0.1).any() or (local.max(axis=0) < -p - 0.1).any():
+            continue
+        rows = np.concatenate([np.c_[local.T, -np.ones(3)], np.c_[-local.T, -np.ones(3)]])
+        found = linprog([0, 0, 0, 1], rows, np.r_[p, p], [[1, 1, 1, 0]], [1],
+                        [(0, 1)] * 3 + [(None, None)])  # fmt: skip
+        best = min(best, found.fun)
+    return best

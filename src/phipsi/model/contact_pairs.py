@@ -55,7 +55,7 @@ SLOTS: dict[tuple[str, str], int] = {
     ("Capsule", "HeightField"): 6,
     ("Cylinder", "HeightField"): 5,
     ("Ellipsoid", "HeightField"): 3,
-    ("Box", "HeightField"): 4,
+    ("Box", "HeightField"): 8,
     ("ConvexMesh", "HeightField"): 4,
     ("Sphere", "Ellipsoid"): 1,
     ("Sphere", "ConvexMesh"): 1,

@@ -1,6 +1,6 @@
 """Ridges and peaks of height fields that a body does not feel between its corners.
 
-Such bodies touch a field with corners or rims. What stands up between these, up to a height
+Cylinders and meshes touch a field with rims or corners. What stands up between these, as high as
 
     max  h(P) − (h(P + s) + h(P − s))/2        over places P of the surface, |s| ≤ half a size
 
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from phipsi.errors import warn
 from phipsi.model.shapes import BodyShape, ConvexMesh, HeightField, bounding_ball
 
-_FELT_BY_CORNERS = ("Box", "Cylinder", "ConvexMesh")
+_FELT_BY_CORNERS = ("Cylinder", "ConvexMesh")
 _ROUNDING = 1e-9  # of the size of a body: ridges that are lower are flat
 _LISTED = 4
 
@@ -45,12 +45,12 @@ def warn_of_ridges(pairs: Iterable[tuple[BodyShape, BodyShape]]) -> None:
         return
     more = f"\n  … and {len(lines) - _LISTED} more" if len(lines) > _LISTED else ""
     warn(
-        "Contacts: corners and rims of boxes, cylinders and meshes touch a height field; ridges "
-        "and peaks that stand up between them do not touch edges and faces, and may be inside the "
-        "body without a force, as high as\n"
+        "Contacts: rims of cylinders and corners of meshes touch a height field; ridges and peaks "
+        "that stand up between them do not touch edges and faces, and may be inside the body "
+        "without a force, as high as\n"
         + "\n".join(lines[:_LISTED])
         + more
-        + "\nBalls, capsules and ellipsoids feel ridges and peaks. Give the body such shapes as "
+        + "\nBoxes, balls, capsules and ellipsoids feel ridges and peaks. Give the body some as "
         "well, one inside for those below its middle:\n"
         f"    {_remedy(first)}\n"
         "and capsules along its edges, or use a field without such ridges."
@@ -126,7 +126,7 @@ def _remedy(a: BodyShape) -> str:
             f"builder.add_shape({name!r}, {a.body!r}, pp.shapes.{shape}, "
             f"pp.Pose(None, {tuple(round(float(x), 6) for x in place)}))"
         )
-    p: Any = a.shape.numbers
-    half = tuple(p) if a.shape.kind == "Box" else (p[0], p[0], p[1])
+    radius, half_length = a.shape.numbers
+    half = (radius, radius, half_length)
     where = "" if repr(at) == "Pose()" else f", pp.{at!r}"
     return f"builder.add_shape({name!r}, {a.body!r}, pp.shapes.Ellipsoid({half}){where})"

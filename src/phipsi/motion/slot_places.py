@@ -14,6 +14,8 @@ slot for every pair of features, which are alike.
 A round body on a height field has its contacts sorted by depth, each with a normal of its own. It
 may roll, and slide far between two samples; its normals turn little. So x of both is there the
 place of the point about the body's origin, in the axes of the field, and no distance is too far.
+A box has its ridges and peaks there by quarters, and its corners: they are followed as between
+faces.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.model.contact_pairs import FEATURES, ContactPair, Contacts
-from phipsi.model.shapes import HeightField, bounding_ball, is_round, is_surface
+from phipsi.model.shapes import Box, HeightField, bounding_ball, is_round, is_surface
 from phipsi.model.tree import WORLD
 
 Array = NDArray[Any]
@@ -65,11 +67,11 @@ class SlotPlaces:
         place = {body: i for i, body in enumerate(contacts.bodies)} | {WORLD: self._bodies}
         self._hosts = np.array([[place[p.body_a], place[p.body_b]] for p in pairs])
         radii = [min(_radius(p.a.shape), _radius(p.b.shape)) for p in pairs]
-        self._round = np.array([is_surface(p.b.shape) for p in pairs])
+        self._round = np.array([is_surface(p.b.shape) and is_round(p.a.shape) for p in pairs])
         self._far = np.where(self._round, np.inf, _FAR * np.array(radii))
         self._k, self._same = k, np.arange(k)
         last = np.argmax(self.slots, axis=1)[:, None] == np.arange(most)
-        last &= ~self._round[:, None]
+        last &= ~np.array([is_surface(p.b.shape) for p in pairs])[:, None]
         boxes = ("Box", "Box")
         last &= ~np.array(
             [
@@ -119,7 +121,9 @@ class SlotPlaces:
 
 def points_change(pair: ContactPair) -> bool:
     """Whether the slots of a pair may change their points: between faces and edges; by depth."""
-    by_depth = isinstance(pair.b.shape, HeightField) and is_round(pair.a.shape)
+    by_depth = isinstance(pair.b.shape, HeightField) and (
+        is_round(pair.a.shape) or isinstance(pair.a.shape, Box)
+    )
     return pair.slots > 1 and (by_depth or not is_surface(pair.b.shape))
 
 

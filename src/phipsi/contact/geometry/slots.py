@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from phipsi.contact.geometry import (
+    box_field_pairs,
     box_pairs,
     capsule_field_pairs,
     capsule_pairs,
@@ -48,7 +49,7 @@ FORMULAS: dict[tuple[str, str], Formula] = {
     ("Capsule", "HeightField"): capsule_field_pairs.capsule_field,
     ("Cylinder", "HeightField"): height_field_pairs.cylinder_field,
     ("Ellipsoid", "HeightField"): round_field_pairs.ellipsoid_field,
-    ("Box", "HeightField"): height_field_pairs.box_field,
+    ("Box", "HeightField"): box_field_pairs.box_field,
     ("ConvexMesh", "HeightField"): height_field_pairs.mesh_field,
 }
 CONVEX = (
