@@ -14,7 +14,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
-from functools import cache
+from functools import cache, reduce
 from typing import Any
 
 import numpy as np
@@ -104,7 +104,7 @@ NAMED = (
      ("UR5", "G1"), FEW, {}),
     ("derivatives of inverse dynamics", ("inverse_dynamics_derivatives",), "q v vdot",
      ("UR5", "G1"), FEW, {}),
-    ("regressor", ("regressor",), "q v vdot", ("G1",), FEW, {}),
+    ("regressor", ("identification.regressor", "regressor"), "q v vdot", ("G1",), FEW, {}),
     ("derivatives of a step", ("step_derivatives",), "q v tau", ("UR5",), (ONE,), {"dt": DT}),
     # with loops
     ("forward dynamics", ("forward_dynamics",), "q v tau",
@@ -128,7 +128,8 @@ def title(what: str, robot: str, size: int | None) -> str:
 
 def _call(w: World, names: tuple[str, ...], *args: Any, **options: Any) -> Call:
     """A call of the function that has one of these names here."""
-    function = next((f for f in (getattr(w.pp, n, None) for n in names) if f is not None), None)
+    found = (reduce(lambda x, n: getattr(x, n, None), name.split("."), w.pp) for name in names)
+    function = next((f for f in found if f is not None), None)
     if function is None:
         raise AttributeError(f"phipsi has none of {names}")
     return lambda: function(*args, **options)

@@ -7,7 +7,7 @@ import re
 import pytest
 
 import phipsi as pp
-from phipsi.model.attributes_of_others import ATTRIBUTES, SAID_OTHERWISE
+from phipsi.model.attributes_of_others import ATTRIBUTES, METHODS, SAID_OTHERWISE
 
 ARM = pp.examples.planar_arm(2)
 TABLES = [*ATTRIBUTES.values(), SAID_OTHERWISE]
@@ -50,9 +50,16 @@ def test_the_names_are_those_of_others():
 def test_functions_and_old_names_are_answered_too():
     assert "pp.mass_matrix(model, …)" in _text("mass_matrix")
     assert "pp.mass_matrix is here what Drake calls" in _text("CalcMassMatrix")
-    assert "it is pp.poses(model, q) now" in _text("body_poses")
+    for name in METHODS.split():
+        assert "Drake" in _text(name)
     assert _text("nothing_of_the_kind").endswith("'nothing_of_the_kind'")
     assert _text("__array__").endswith("'__array__'")
+
+
+def test_only_what_is_there_is_listed():
+    for mechanism in (ARM, pp.System(ARM)):
+        assert all(hasattr(mechanism, name) for name in dir(mechanism))
+        assert {"nq", "joints", "cache", "__slots__"} <= set(dir(mechanism))
 
 
 def test_copies_do_not_ask():
