@@ -4,7 +4,7 @@ The rows of a gear or belt relate coordinates, and their multipliers λ load the
 efforts. Where the geometry is known, so are the forces between teeth, or of a belt on its pulleys,
 which make these efforts. Motions do not depend on the difference; reactions of the shafts do.
 
-Reasons: docs/decisions/0062.
+Reasons: docs/decisions/0061.
 """
 
 from __future__ import annotations

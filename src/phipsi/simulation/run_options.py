@@ -4,7 +4,7 @@ What is not given has its default. What is given but would do nothing in this ru
 says why: the step of a method that chooses its steps, the tolerances of one that does not, the
 projection of a mechanism without constraints.
 
-Reasons: docs/decisions/0068.
+Reasons: docs/decisions/0065.
 """
 
 from __future__ import annotations

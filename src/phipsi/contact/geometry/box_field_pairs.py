@@ -19,7 +19,7 @@ So while the middle of a box is over the field, some gap is negative if and only
 ground. Gaps above 0 are of corners, edges and faces over each other: past the end of an edge, or of
 a face of the box, there is none. The border is a ridge.
 
-Reasons: docs/decisions/0064.
+Reasons: docs/decisions/0062.
 """
 
 from __future__ import annotations

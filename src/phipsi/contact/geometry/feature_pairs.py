@@ -15,7 +15,7 @@ so no contact that closes is missed.
 
 **Source:** theory/contact 8.
 
-Reasons: docs/decisions/0065.
+Reasons: docs/decisions/0063.
 """
 
 from __future__ import annotations

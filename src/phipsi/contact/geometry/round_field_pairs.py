@@ -20,7 +20,7 @@ no contact, the way out along the normal of a face that it meets. There is one c
 
 **Source:** theory/contact 8.
 
-Reasons: docs/decisions/0064.
+Reasons: docs/decisions/0062.
 """
 
 from __future__ import annotations

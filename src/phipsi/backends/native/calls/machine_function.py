@@ -62,7 +62,7 @@ class MachineFunction:
     the status; `words`, where the data record holds the size of scratch memory; `single`, whether
     there is one result; `also`, objects that the code needs to live. `single_code` and `wide`
     compile the code for one configuration and for groups, when the first call or the first batch
-    arrives (docs/decisions/0066).
+    arrives (docs/decisions/0064).
 
     **Attributes:** `data`, the record that the code works on; `scratch_bytes` of a thread.
     """
