@@ -60,6 +60,7 @@ def test_only_what_is_there_is_listed():
     for mechanism in (ARM, pp.System(ARM)):
         assert all(hasattr(mechanism, name) for name in dir(mechanism))
         assert {"nq", "joints", "cache", "__slots__"} <= set(dir(mechanism))
+        assert not {"createData", "mass_matrix"} & {*dir(mechanism), *dir(type(mechanism))}
 
 
 def test_copies_do_not_ask():

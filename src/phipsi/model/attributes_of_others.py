@@ -7,6 +7,7 @@ functions (``model.CalcMassMatrix``) are those of phipsi/interfaces/other_names.
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from inspect import getattr_static
 from typing import TYPE_CHECKING, Any
 
@@ -141,7 +142,14 @@ class _Answer:
         raise AttributeError(text, name=self.name, obj=owner if thing is None else thing)
 
 
-class Answers:
+class _Listing(type):
+    """The type of classes that do not list what is not there, for ``dir`` and ``help``."""
+
+    def __dir__(cls) -> list[str]:
+        return _there(cls, super().__dir__())
+
+
+class Answers(metaclass=_Listing):
     """A class whose objects answer for attributes of models of other libraries.
 
     Each has a descriptor of its own. A `__getattr__` would do the same for all names, and cost
@@ -151,8 +159,11 @@ class Answers:
     __slots__ = ()
 
     def __dir__(self) -> list[str]:
-        there = type(self)
-        return [x for x in super().__dir__() if type(getattr_static(there, x, None)) is not _Answer]
+        return _there(type(self), super().__dir__())
+
+
+def _there(owner: type, names: Iterable[str]) -> list[str]:
+    return [x for x in names if type(getattr_static(owner, x, None)) is not _Answer]
 
 
 def _answered() -> set[str]:
