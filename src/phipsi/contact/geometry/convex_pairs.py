@@ -121,7 +121,7 @@ def _polygon(
     return Points(*parts), (u, v)
 
 
-def _normal(P: Any) -> Any:
+def vector_area(P: Any) -> Any:
     """The vector area of a polygon (k, 3)."""
     x = P - P[0]
     after = x[np.roll(np.arange(P.shape[0]), -1)]
@@ -133,7 +133,7 @@ def _normal(P: Any) -> Any:
 
 def _height(P: Any, points: Any) -> Any:
     """The heights of the plane of a polygon at points."""
-    m = _normal(P)
+    m = vector_area(P)
     there = np.abs(m[2]) > 1e-6 * np.sqrt(m @ m)
     slope = m[:2] / np.where(there, m[2], 1.0)
     d = points - P[0]
@@ -144,7 +144,7 @@ def _height(P: Any, points: Any) -> Any:
 def _is_over(points: Any, P: Any, near: Any) -> Any:
     """Whether points are over a polygon, up to a distance."""
     k = P.shape[0]
-    area = _normal(P)[2]
+    area = vector_area(P)[2]
     sign = np.where(area < 0.0, -1.0, 1.0)
     there: Any = True
     around: Any = 0.0

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from phipsi.contact.geometry.box_pairs import separating_axis
-from phipsi.contact.geometry.convex_pairs import nearest, witness
+from phipsi.contact.geometry.convex_pairs import nearest, vector_area, witness
 from phipsi.contact.geometry.convex_search import Kinds, Relative
 from phipsi.contact.geometry.convex_shapes import across, face, size
 from phipsi.contact.geometry.placed_shapes import INACTIVE, Formula, Placed, Slot
@@ -87,23 +87,13 @@ def _features(kinds: Kinds, pair: Relative, n: Any, near: Any) -> list[Slot]:
 
 
 def _face(corners: Any, outward: Any, M: Any) -> _Face:
-    area = _area(corners)
+    area = vector_area(corners)
     square = area @ area
     area = area / np.sqrt(np.where(square > 0.0, square, 1.0))
     before = corners[np.roll(np.arange(corners.shape[0]), 1)]
     moved = np.sum((corners - before) ** 2, axis=1)
     normal = np.where(area @ outward < 0.0, -area, area)
     return _Face(corners, normal, corners @ M.T, moved > 0.0)
-
-
-def _area(P: Any) -> Any:
-    """The vector area of a polygon (k, 3)."""
-    x = P - P[0]
-    after = x[np.roll(np.arange(P.shape[0]), -1)]
-    total = np.cross(x[1], after[1])
-    for i in range(2, P.shape[0] - 1):
-        total = total + np.cross(x[i], after[i])
-    return total
 
 
 def _corners(of: _Face, over: _Face, near: Any) -> list[tuple[Any, Any]]:
