@@ -73,11 +73,17 @@ SLOTS: dict[tuple[str, str], int] = {
     ("ConvexMesh", "ConvexMesh"): 5,
 }
 FEATURES: dict[tuple[str, str], int] = {
-    ("Box", "Box"): 24,
+    ("Box", "Box"): 25,
     ("Box", "ConvexMesh"): 35,
     ("ConvexMesh", "ConvexMesh"): 49,
 }
 """Slots of pairs that have one for every pair of features, see `with_all_corners`."""
+POLYGONS: dict[tuple[str, str], int] = {
+    ("Box", "Box"): 9,
+    ("Box", "ConvexMesh"): 11,
+    ("ConvexMesh", "ConvexMesh"): 13,
+}
+"""Slots of pairs that give, and have one for every corner of the polygon between their faces."""
 _COMBINED: dict[str, Callable[[float, float], float]] = {
     "geometric": lambda x, y: math.sqrt(x * y),
     "minimum": min,
@@ -108,8 +114,8 @@ class ContactPair:
 
     @property
     def group(self) -> tuple[Any, ...]:
-        """Equal for pairs that one loop computes: kinds, and what moves."""
-        return _group(self.a, self.b)
+        """Equal for pairs that one loop computes: kinds, what moves, and how many slots."""
+        return _group(self.a, self.b, self.slots)
 
 
 @final
@@ -205,20 +211,22 @@ class Contacts(Value):
             wanted += own
         else:
             wanted = choose.listed(pairs)
-        wanted = _by_group(shapes, [pair for pair in wanted if pair not in without])
         rule = _rule(combine)
-        wanted = _with_formulas(shapes, wanted, missing)
+        wanted = _with_formulas(shapes, [x for x in wanted if x not in without], missing)
         warn_of_ridges((shapes[i], shapes[j]) for i, j in wanted)
-        made: list[ContactPair] = []
-        first = 0
+        groups: dict[Any, list[ContactPair]] = {}  # pairs of a group one after the other
         for i, j in wanted:
             a, b = shapes[i], shapes[j]
             both = own.get((i, j)) or _combined(a.material or default, b.material or default, rule)
-            slots = SLOTS[a.shape.kind, b.shape.kind]
-            slots = min(slots, points) if _may_have_fewer(a, b) else slots
+            slots = _slots(a, b, both, points)
             hosts = (choose.hosts[i], choose.hosts[j])
-            made.append(ContactPair(f"{a.name}|{b.name}", a, b, *hosts, both, first, slots))
-            first += slots
+            pair = ContactPair(f"{a.name}|{b.name}", a, b, *hosts, both, 0, slots)
+            groups.setdefault(pair.group, []).append(pair)
+        made: list[ContactPair] = []
+        first = 0
+        for pair in (pair for group in groups.values() for pair in group):
+            made.append(replace(pair, first=first))
+            first += pair.slots
         self._fill(tree, shapes, tuple(made), margin, points)
 
     def _fill(
@@ -478,20 +486,21 @@ def _near(
     return near_shapes(shapes, hosts, X, reach)
 
 
-def _group(*sides: BodyShape) -> tuple[Any, ...]:
-    return tuple(
+def _group(a: BodyShape, b: BodyShape, slots: int) -> tuple[Any, ...]:
+    sides = [
         (s.shape if isinstance(s.shape, HeightField) else s.shape.kind,
          len(s.shape.numbers), s.body == WORLD_NAME)
-        for s in sides
-    )  # fmt: skip
+        for s in (a, b)
+    ]  # fmt: skip
+    return *sides, slots
 
 
-def _by_group(shapes: Sequence[BodyShape], pairs: Sequence[Pair]) -> list[Pair]:
-    """The pairs of a group one after the other, groups in the order of their first pairs."""
-    groups: dict[Any, list[Pair]] = {}
-    for i, j in pairs:
-        groups.setdefault(_group(shapes[i], shapes[j]), []).append((i, j))
-    return [pair for group in groups.values() for pair in group]
+def _slots(a: BodyShape, b: BodyShape, material: Material, points: int) -> int:
+    """How many slots a pair has: of all corners between faces where it gives."""
+    kinds = a.shape.kind, b.shape.kind
+    if math.isfinite(material.stiffness) and kinds in POLYGONS:
+        return POLYGONS[kinds]
+    return min(SLOTS[kinds], points) if _may_have_fewer(a, b) else SLOTS[kinds]
 
 
 def _with_formulas(shapes: Sequence[BodyShape], pairs: list[Pair], missing: Any) -> list[Pair]:

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from phipsi.contact.geometry.box_pairs import separating_axis
+from phipsi.contact.geometry.box_pairs import separating_axis, unseen
 from phipsi.contact.geometry.convex_pairs import nearest, vector_area, witness
 from phipsi.contact.geometry.convex_search import Kinds, Relative
 from phipsi.contact.geometry.convex_shapes import across, face, size
@@ -39,7 +39,7 @@ _NO_NORMAL = 1e-6  # sine of the angle below which edges have the normal of a fa
 def feature_pair(kinds: Kinds) -> Formula:
     """The formula for boxes and meshes: (k + m + k m) slots for faces of k and m corners.
 
-    With a mesh there is one more, the nearest points, where faces have more corners than are seen.
+    And one more, the nearest points, where these are at no corner of the polygon.
     """
     is_boxes = kinds == ("Box", "Box")
 
@@ -51,14 +51,15 @@ def feature_pair(kinds: Kinds) -> Formula:
             n, x, y = nearest(kinds, pair)
         scale = size(kinds[0], a.p) + size(kinds[1], b.p)
         found = _features(kinds, pair, n, _SAME * scale)
+        lowest: Any = INACTIVE
+        for one in found:
+            lowest = np.minimum(lowest, one.gap)
         if not is_boxes:
             f, x = witness(kinds, pair, n, x, pair.t + pair.Q @ y)
-            lowest: Any = INACTIVE
-            for one in found:
-                lowest = np.minimum(lowest, one.gap)
             gap = np.where(lowest > f + _SAME * scale, f, INACTIVE)
             found.append(Slot(gap, n, x, x - f * n))
-        return [Slot(s.gap, a.R @ s.normal, a.x + a.R @ s.x_a, a.x + a.R @ s.x_b) for s in found]
+        out = [Slot(s.gap, a.R @ s.normal, a.x + a.R @ s.x_a, a.x + a.R @ s.x_b) for s in found]
+        return [*out, unseen(a, b, lowest)] if is_boxes else out
 
     return slots
 
