@@ -218,3 +218,12 @@ def test_slots_are_matched_by_places() -> None:
     found, far = _matched(np.array([[0.3, 0.0, 0.4], [0.1, 0.2, inf], [inf, inf, inf]]))
     assert found.tolist() == [1, 0, 2]
     assert far.tolist() == [0.0, 0.1, inf]
+
+
+def test_a_face_of_eight_corners_shows_them_all() -> None:
+    """A prism tumbles on a box as on the ground, where every corner has a slot."""
+    shape, start = prism(0.1, 0.12, 8), (TUMBLES[0], TUMBLES[1], 0.27)
+    same(run(shape, pp.shapes.Box(TABLE), *start), run(shape, None, *start), 1e-9)
+    assert shape.face_corners == 8 and mesh(BRICK).face_corners == 4
+    contacts = system(shape, pp.shapes.Box(TABLE)).contact_pairs
+    assert contacts.n_slots == 5 and contacts.with_all_corners().n_slots == 45

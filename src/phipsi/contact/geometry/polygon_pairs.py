@@ -31,7 +31,7 @@ import numpy as np
 from phipsi.contact.geometry.box_pairs import facing_axis, unseen
 from phipsi.contact.geometry.convex_pairs import nearest, vector_area, witness
 from phipsi.contact.geometry.convex_search import Kinds, Relative
-from phipsi.contact.geometry.convex_shapes import across, face, size
+from phipsi.contact.geometry.convex_shapes import across, size, whole_face
 from phipsi.contact.geometry.placed_shapes import INACTIVE, Formula, Placed, Weighted
 
 _SAME = 1e-9  # of the size: gaps that differ by less are the same
@@ -42,7 +42,7 @@ _LEAST = 1e-9  # weight below which a corner is none
 _TURN = 2 * np.pi
 
 
-def polygon_pair(kinds: Kinds) -> Formula:
+def polygon_pair(kinds: Kinds, corners: tuple[int, int] = (4, 4)) -> Formula:
     """The formula for boxes and meshes: (k + m + 1) slots for faces of k and m corners."""
     is_boxes = kinds == ("Box", "Box")
 
@@ -52,7 +52,7 @@ def polygon_pair(kinds: Kinds) -> Formula:
             n, x, y = a.R.T @ facing_axis(a, b), None, None
         else:
             n, x, y = nearest(kinds, pair)
-        found = _corners(kinds, pair, n)
+        found = _corners(kinds, corners, pair, n)
         lowest: Any = INACTIVE
         for one in found:
             lowest = np.minimum(lowest, one.gap)
@@ -122,11 +122,11 @@ def _sides(P: Any) -> _Sides:
     return _Sides(start, along / length[:, None], length, counts, up, up[2] > _STEEP)
 
 
-def _corners(kinds: Kinds, pair: Relative, n: Any) -> list[Weighted]:
+def _corners(kinds: Kinds, corners: tuple[int, int], pair: Relative, n: Any) -> list[Weighted]:
     """The corners of the polygon in the axes of a, one for each side of P and of Q."""
     M = np.stack([*across(n), n])
-    whole_P = face(kinds[0], pair.p_a, -n) @ M.T
-    whole_Q = (pair.t + face(kinds[1], pair.p_b, n @ pair.Q) @ pair.Q.T) @ M.T
+    whole_P = whole_face(kinds[0], pair.p_a, -n, corners[0]) @ M.T
+    whole_Q = (pair.t + whole_face(kinds[1], pair.p_b, n @ pair.Q, corners[1]) @ pair.Q.T) @ M.T
     P, Q = _sides(whole_P), _sides(whole_Q)
     sides = [_clipped(P, Q, True), _clipped(Q, P, False)]
     is_there = np.concatenate([1.0 * x.is_there for x in sides]) > 0.0

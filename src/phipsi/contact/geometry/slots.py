@@ -27,7 +27,7 @@ from phipsi.laws import law_operations as ops
 from phipsi.laws.calls import call
 from phipsi.laws.graph import Array, Node
 from phipsi.laws.trace import Traced, as_node
-from phipsi.model.contact_pairs import FEATURES, POLYGONS, ContactPair, Contacts
+from phipsi.model.contact_pairs import ContactPair, Contacts
 from phipsi.model.shapes import BodyShape, ConvexMesh, Plane, Shape, bounding_ball, is_surface
 from phipsi.model.tree import WORLD
 
@@ -124,11 +124,9 @@ def _formula(pair: ContactPair) -> Formula:
         if pair.slots == len(pair.a.shape.vertices):
             return plane_pairs.corners_plane
     kinds = pair.a.shape.kind, pair.b.shape.kind
-    if pair.slots == FEATURES.get(kinds):
-        return feature_pair(kinds)
-    if pair.slots == POLYGONS.get(kinds):
-        return polygon_pair(kinds)
-    return FORMULAS[pair.a.shape.kind, pair.b.shape.kind]
+    if pair.corners is not None:
+        return (polygon_pair if pair.is_polygon else feature_pair)(kinds, pair.corners)
+    return FORMULAS[kinds]
 
 
 def _stacked(slots: Sequence[Slot | Weighted]) -> Slots:
