@@ -415,7 +415,9 @@ class _Outline(Choice):
         edge, n = values({"edge": edge, "d": d}, _tilted)
         third = least_steep(n, edge)
         many = 1 if self._wraps else self._corners
-        n, *axes = values({"edge": edge, "third": third, "d": d}, lambda *x: _face_axes(*x, many))
+        n, *axes = values(
+            {"edge": edge, "third": third, "d": d}, lambda x, y, z: _face_axes(x, y, z, many)
+        )
 
         def more(i: Any, best: list[Any]) -> list[Any]:
             x, away = point(i), from_top(i)

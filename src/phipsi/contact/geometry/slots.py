@@ -108,7 +108,7 @@ def slot_geometry(
     if all(part.weight is None for part in parts):
         return Slots(*found)
     weights = [np.ones(x.gap.shape[0]) if x.weight is None else x.weight for x in parts]
-    return Slots(*found, np.concatenate(weights))
+    return Slots(*found)._replace(weight=np.concatenate(weights))
 
 
 def may_be_far(pairs: Sequence[ContactPair], every: bool) -> bool:
