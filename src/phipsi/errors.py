@@ -228,7 +228,7 @@ def one_of(
     >>> one_of("axes", "word", ("world", "body"))
     Traceback (most recent call last):
         ...
-    phipsi.errors.InputError: axes='word' is not one of 'world', 'body'. Did you mean 'world'?
+    phipsi.errors.InputError: axes='word' is not one of 'world', 'body'. Did you mean 'world'?...
     """
     known = tuple(words)
     if isinstance(value, str) and value in known:
