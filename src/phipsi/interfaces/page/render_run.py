@@ -34,6 +34,7 @@ _SWITCHES = (
     "--use-gl=angle",
     "--use-angle=swiftshader",
     "--enable-unsafe-swiftshader",
+    "--disable-gpu-compositing",  # the page around the scene, which is not in the picture
     "--host-resolver-rules=MAP * ~NOTFOUND",
 )
 _AT_ONCE = 40  # pictures of one browser
