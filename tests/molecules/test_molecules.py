@@ -391,7 +391,7 @@ def test_samples_stay_distributed_as_boltzmann_says():
         (lambda: mo.autocorrelation_time([]), "two or more"),
         (lambda: Molecule([1] * 4, zigzag(100), BONDS, names="aabc"), "a name of its own"),
         (lambda: Molecule([1] * 4, zigzag(100), BONDS, rigid=[(0, 3)]), "not among the bonds"),
-        (lambda: Molecule([1] * 4, zigzag(100), BONDS, rings="soft"), "'rigid' or 'loops'"),
+        (lambda: Molecule([1] * 4, zigzag(100), BONDS, rings="soft"), "'rigid', 'loops'"),
         (lambda: mo.sample(Molecule([1] * 4, zigzag(100), BONDS), 1, temperature=-1), "of K"),
         (lambda: mo.sample(Molecule([1] * 4, zigzag(100), BONDS), 1, method="mc"), "hmc"),
         (lambda: mo.sample(Molecule([1] * 4, zigzag(100), BONDS), 1, q=[1, 2]), "must be"),

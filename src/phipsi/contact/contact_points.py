@@ -206,26 +206,24 @@ class _Function:
             raise TypeError(
                 f"there is no argument {name!r} here; options are out, threads, on_error"
             )
-        lanes = self._lanes
+        calls, lanes = Calls(options), self._lanes
         if lanes is not None:
             self._left -= max(1, np.size(q) // max(1, self._contacts.model.nq))
             if self._left >= 0:
-                return self._by_lanes(lanes, q, options)
+                return self._by_lanes(lanes, q, options, calls)
             key = contact_points, self._contacts, self._within, self._result
             self._contacts.model.cached(key, self._compile)
         fast = self._fast
-        if fast is not None and options.get("on_error", "raise") == "raise":
+        if fast is not None and calls.raises:
             threads, out = options.get("threads", 1), options.get("out")
             found = fast.quick((q,), threads, out) if options else fast.fast(q)
             if found is not None:
                 return self._result(*found)
-        calls = Calls(options)
         X = calls(self._poses, q)  # explains what is wrong with q
         values = evaluate(self._nodes, {"X": X}) if fast is None else fast.ufunc(q)[:-1]
         return calls.finish(self._result(*values))
 
-    def _by_lanes(self, lanes: PairLanes, q: Any, options: CallOptions) -> Any:
-        calls = Calls(options)
+    def _by_lanes(self, lanes: PairLanes, q: Any, options: CallOptions, calls: Calls) -> Any:
         X = calls(self._every_pose, q)
         return calls.finish(self._result(*lanes(X, options.get("threads", 1))))
 

@@ -15,7 +15,7 @@ from typing import Any, Literal, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.errors import InputError, did_you_mean, warn
+from phipsi.errors import InputError, did_you_mean, one_of, warn
 from phipsi.model.body import WORLD_NAME
 from phipsi.model.file_shapes import all_shapes
 from phipsi.model.model import Model
@@ -397,7 +397,8 @@ class _Chooser:
 
     def listed(self, pairs: Any) -> list[Pair]:
         """The pairs that a user lists."""
-        if isinstance(pairs, str) or not isinstance(pairs, Iterable):
+        none = not isinstance(pairs, Iterable) or not getattr(pairs, "ndim", 1)
+        if isinstance(pairs, str) or none:
             raise InputError(
                 f'Contacts: pairs={pairs!r} must be "auto" or a list of pairs of names, '
                 f'for example pairs=[("foot", "ground")].'
@@ -496,8 +497,7 @@ def _by_group(shapes: Sequence[BodyShape], pairs: Sequence[Pair]) -> list[Pair]:
 
 def _with_formulas(shapes: Sequence[BodyShape], pairs: list[Pair], missing: Any) -> list[Pair]:
     """The pairs that have a formula; the others are an error, or are listed in a warning."""
-    if missing not in ("error", "warn"):
-        raise InputError(f'Contacts: missing={missing!r} is neither "error" nor "warn".')
+    one_of("Contacts: missing", missing, ("error", "warn"))
 
     def has_formula(pair: Pair) -> bool:
         return (shapes[pair[0]].shape.kind, shapes[pair[1]].shape.kind) in SLOTS
@@ -553,9 +553,7 @@ def _default(material: Any) -> Material:
 
 
 def _rule(combine: Any) -> Callable[[float, float], float]:
-    if combine in _COMBINED:
-        return _COMBINED[combine]
-    raise InputError(f"Contacts: combine={combine!r}. " + did_you_mean(str(combine), _COMBINED))
+    return _COMBINED[one_of("Contacts: combine", combine, _COMBINED)]
 
 
 def _combined(a: Material, b: Material, rule: Callable[[float, float], float]) -> Material:
