@@ -180,6 +180,13 @@ def spin(a: Arithmetic, x: Field) -> Block:
 
 
 @_of_drives
+def swept(a: Arithmetic, x: Field) -> Block:
+    """V ×* [C; 0] = [ω × C; 0], of Γ or of how it changes."""
+    w = a.column(x.args[1])[:3]
+    return _columns(a, [cross(w, g) for g in _read(a, x.args[0])])
+
+
+@_of_drives
 def force(a: Arithmetic, x: Field) -> Block:
     """What b has beyond that of the rigid body: [ω × C u + Ċ u; 0], of the motion and v."""
     w, v = a.column(x.args[1])[:3], a.column(x.args[2])

@@ -46,8 +46,11 @@ class _Program:
         self._steps = {(p, s): x for p, ph in enumerate(phases) for s, x in enumerate(ph.steps)}
         self._made = {x: {where} for where, step in self._steps.items() for x in step.fields}
         self._users: dict[Field, list[Field]] = {}
+        self._views: dict[Field, list[Field]] = {}
         self._fixed: set[Field] = set()  # read at other bodies, or results
         for x in self._made:
+            if root(x) is not x:
+                self._views.setdefault(root(x), []).append(x)
             for y in dependencies(x) if root(x) is x else ():
                 self._users.setdefault(root(y), []).append(x)
                 if x.operation.elsewhere:
@@ -108,8 +111,9 @@ class _Program:
             return
         made_from = {root(y) for y in x.args}
         if sum(entry_count(y, 1) for y in made_from if not self._kept(y)) <= entry_count(x, 1):
-            (new,) = self._made[x] = uses
-            self._new.setdefault(new, []).insert(0, x)
+            for y in (*self._views.get(x, ()), x):
+                (new,) = self._made[y] = uses
+                self._new.setdefault(new, []).insert(0, y)
 
     def copy(self, x: Field) -> None:
         """Compute x in every step that uses it, if it costs next to nothing."""
@@ -123,6 +127,10 @@ class _Program:
                 self._new.setdefault(where, []).insert(0, y)
             stack += [z for z in {root(z) for z in y.args} if not self._kept(z)]
             self._made[y] = uses if y is x else self._made[y] | uses
+        for y in self._views.get(x, ()):
+            for where in uses - self._made[y]:
+                self._new[where].insert(self._new[where].index(x) + 1, y)
+            self._made[y] = uses
 
     def _is_cheap(self, x: Field) -> bool:
         if x.operation.elsewhere or is_column(x) or flops(x, 1) > _CHEAP * entry_count(x, 1):
