@@ -31,6 +31,19 @@ class _Split(NamedTuple):
     rates: Field
 
 
+def moved(low: Lowering, family: Riccati | None, pose: Field, block: Field) -> Field:
+    """A block in the frame of the root.
+
+    Several matrices of a mechanism with drives have G there as W (P H* + Γ) D⁻¹, because paths
+    begin with W (P H* + Γ) too.
+    """
+    b = low.builder
+    shared = low.options.coupled and low.options.several and family is not None
+    if shared and block.op == "mul" and block is low.blocks.block(family.G):
+        return b.mul(b.mul(pose, block.args[0]), block.args[1])
+    return b.mul(pose, block)
+
+
 def behind_gain(low: Lowering, family: Riccati, inner: Terms, outer: Terms) -> Field:
     """The block that a path begins with: π̄ X of the terms inside, and those outside, with −G Y."""
     b = low.builder

@@ -15,8 +15,7 @@ from phipsi.expressions.node import Expr, leaf, linear
 from phipsi.expressions.row import Row
 from phipsi.expressions.spaces import EFFORTS, FORCES, MOTIONS, ONE, RATES, Space
 from phipsi.expressions.structure import GENERAL, MEMORYLESS
-from phipsi.operators.catalogue import V, family_of, v
-from phipsi.operators.catalogue import b as BIAS
+from phipsi.operators.catalogue import M, V, family_of, v
 from phipsi.sweeps.ir import terms_of
 
 CATALOGUE: dict[str, Row] = {}
@@ -74,10 +73,10 @@ def _rows_of(low: Any, x: Expr) -> Any:
 
 
 def _force_blocks(low: Any, x: Expr) -> Any:
-    """The sum is stored once, as b alone would be."""
-    b, moving = low.builder, [low.vector(y) for y in (V, v)]
-    more = b.apply("coupling_force", low.block(GAMMA), *moving)
-    return b.held(b.add([(1, low.vector(BIAS)), (1, more)]))
+    motion = low.vector(V)
+    momentum = low.builder.mul(low.block(M), motion)
+    coupling, rates = low.block(GAMMA), low.vector(v)
+    return low.builder.apply("coupling_force", coupling, motion, momentum, rates)
 
 
 def _swept_blocks(low: Any, x: Expr) -> Any:

@@ -33,8 +33,8 @@ _coupling("coupling_spin", "cross_force(Γ w)", bodies.spin, "6", "6", "cross_fo
           r"\operatorname{cross_{f}}({0} {1})", 3, kind=Kind.GYRATION, linear=EACH)
 _coupling("coupling_swept", "V ×* Γ", bodies.swept, "6", "r", "{1} ×* {0}", r"{1} \times^{*} {0}",
           10, linear=EACH)
-_coupling("coupling_force", "what a drive adds to b", bodies.force, "6", "1", "b_Γ({...})",
-          r"b_{\Gamma}({...})", 20)
+_coupling("coupling_force", "b with what a drive adds", bodies.force, "6", "1", "b_Γ({...})",
+          r"b_{\Gamma}({...})", 50)
 _coupling("coupling_effort", "b of the rates of a drive", bodies.effort, "r", "1", "e_Γ({...})",
           r"e_{\Gamma}({...})", 20)
 _coupling("coupling_along", "Γ along rates", bodies.coupling_along, "6", "r", "Γ̇({...})",

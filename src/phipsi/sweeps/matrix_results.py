@@ -38,7 +38,7 @@ from phipsi.operators.transitions import (
 )
 from phipsi.rewrite.matrices import between_seeds, matrix_terms
 from phipsi.rewrite.rewriter import Rewriter
-from phipsi.sweeps.coupled_matrices import behind_gain, on_diagonal
+from phipsi.sweeps.coupled_matrices import behind_gain, moved, on_diagonal
 from phipsi.sweeps.ir import Domain, Field, Kind, Type, all_of
 from phipsi.sweeps.lower import DOMAINS, Lowering
 from phipsi.sweeps.memoryless_blocks import A
@@ -328,9 +328,9 @@ def _flat_path(low: Lowering, x: Expr) -> Field | None:
     back = b.apply("rigid_inverse", pose)
     family = family_of(x.factors[at - 1]) if articulated else None
     block = low.blocks.block(product(tail)) if family is None else _behind(low, family, tail)
-    start = b.mul(b.mul(pose, block), seed)
+    start = b.mul(moved(low, family, pose, block), seed)
     if family is not None:
-        gain = b.mul(pose, low.blocks.block(family.G))
+        gain = moved(low, family, pose, low.blocks.block(family.G))
         hinge = b.mul(low.blocks.block(family.H), back)
 
         def onward(z: Field) -> Field:
