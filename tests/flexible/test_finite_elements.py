@@ -315,6 +315,7 @@ FREE = scipy.linalg.eigh(K.toarray(), M.toarray())[1].reshape(54, 3, -1)
     [
         ({"mass": changed(M, (0, 4), 1.0)}, r"mass is not symmetric: entry \[0, 4\] is 1 .*y of n"),
         ({"stiffness": changed(K, (3, 4), 9e3)}, r"stiffness is not symmetric: entry \[3, 4\]"),
+        ({"stiffness": K * (1 + 0.1j)}, "stiffness is not a matrix .* entries are complex"),
         ({"mass": -M}, "mass is not positive: its diagonal is .* of node"),
         (
             {"mass": changed(M, ([0, 4], [4, 0]), 50.0)},

@@ -205,6 +205,19 @@ def test_planets_mesh_with_sun_and_ring_wherever_they_turn(turned, teeth, offset
         assert abs((tooth(sun, near, centre) + tooth(k, near, at)) % 1 - 0.5) > 1e-3
 
 
+def test_planets_that_cannot_be_drawn_are_links():
+    """Shafts beside each other, or planets at several distances."""
+    model, both = planets("", {}, 1), {"name": "g", "sun": "s", "carrier": "a", "teeth": (24, 60)}
+    beside = model.with_body("r", placement=pp.Pose(None, (0.2, 0.2, 0)))
+    for one, there, drawn in ((model, "r", True), (beside, "r", False), (beside, None, True)):
+        (machine,) = machines_of(one, [c.Planetary(ring=there, planet=("p0",), **both)])
+        assert bool(machine.parts) is drawn and bool(machine.ends) is not drawn
+    two = planets("", {}, 2)
+    two = two.with_body("p1", placement=pp.Pose(None, (-0.3, 0, 0)))
+    (machine,) = machines_of(two, [c.Planetary(ring="r", planet=("p0", "p1"), **both)])
+    assert not machine.parts and len(machine.ends) == 5
+
+
 def test_wheels_stand_in_one_plane_a_rack_meets_its_tooth_and_a_nut_its_thread():
     b = pp.ModelBuilder(gravity=(0, 0, 0))
     inertia = pp.SpatialInertia(1.0, (0, 0, 0), 0.01)

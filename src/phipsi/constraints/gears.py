@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import final
 
@@ -173,11 +173,11 @@ class Planetary(Relations):
     ring: str | None = field(kw_only=True)
     carrier: str = field(kw_only=True)
     teeth: tuple[float, float] = field(kw_only=True)
-    planet: str | Sequence[str] | None = field(default=None, kw_only=True)
+    planet: str | list[str] | tuple[str, ...] | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.planet is not None and not isinstance(self.planet, str):
+        if isinstance(self.planet, list | tuple):
             planets = names_of(self.planet, f"{self._who()}: planet")
             object.__setattr__(self, "planet", planets or None)
         names = dict(sun=self.sun, ring=self.ring, carrier=self.carrier)
@@ -196,7 +196,7 @@ class Planetary(Relations):
     def planets(self) -> tuple[str, ...]:
         """The joints of the planets."""
         one = self.planet
-        return () if one is None else (one,) if isinstance(one, str) else tuple(one)
+        return () if one is None else tuple(one) if isinstance(one, list | tuple) else (one,)
 
     def relations(self, model: Model) -> Mapping[str, Shares]:
         """Rows "mesh" and, with a planet, "planet"; with several, "planet p0" and so on."""

@@ -291,6 +291,8 @@ def _checked_elements(mass: Any, stiffness: Any, nodes: ArrayLike) -> Elements:
     k, found = len(places), {}
     for name, matrix in (("mass", mass), ("stiffness", stiffness)):
         try:
+            if np.iscomplexobj(matrix):
+                raise TypeError("its entries are complex, and a body has real ones")
             A = sparse.csr_array(matrix, dtype=np.float64)
         except (TypeError, ValueError) as error:
             raise ModelError(f"{_WHO}{name} is not a matrix of numbers: {error}") from error

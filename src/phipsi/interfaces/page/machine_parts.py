@@ -199,6 +199,8 @@ def _planetary(model: Model, one: c.Planetary, row: int) -> Machine:
     distances = [float(np.linalg.norm(x)) for x in ways]
     alike = not ways or np.ptp(distances) < 1e-6 * max(distances)
     whole = z_ring == z_sun + 2 * z_planet
+    shafts = [x for n, x in wheels.items() if n not in one.planets]
+    alike = alike and all(are_coaxial(sun, x) for x in shafts)
     if not ways or not alike or min(distances) < 1e-9 or not whole or z_ring > _MOST_TEETH:
         return out
     distance = distances[0]
