@@ -87,6 +87,19 @@ def test_enough_modes_give_the_frequencies_of_the_clamped_body():
     assert (few > -1e-9).all() and few[0] < 1e-3 and few.max() < 2e-2
 
 
+def test_the_picture_joins_nodes_with_stiffness_between_them(monkeypatch):
+    shape = body(triangles=()).shape
+    coupled = abs(K.toarray()).reshape(54, 3, 54, 3).max(axis=(1, 3)) > 0
+    assert {tuple(x) for x in shape.segments.tolist()} == {
+        (i, j) for i in range(54) for j in range(i + 1, 54) if coupled[i, j]
+    }
+    assert_allclose(shape.nodes, NODES)
+    monkeypatch.setattr("phipsi.flexible.finite_elements._MOST_SEGMENTS", 50)
+    assert len(body(triangles=()).shape.nodes) and not len(
+        body(triangles=()).shape.segments
+    )  # points: too many to see
+
+
 def test_normal_modes_hold_the_port():
     """With the port fixed, what is left are the fixed-interface modes of the matrices."""
     found = body(modes=5)
