@@ -25,7 +25,7 @@ from phipsi.backends.failures import (
 )
 from phipsi.constraints import Motor
 from phipsi.contact.contact_rows import GAINS_ENERGY, UNSOLVED_CONTACTS, WEDGED
-from phipsi.errors import InputError, PhipsiError, SimulationError, did_you_mean
+from phipsi.errors import InputError, PhipsiError, SimulationError, one_of
 from phipsi.laws.circuit import Circuit
 from phipsi.model.deflections import bent_too_far
 from phipsi.model.mechanisms import mechanism_of, of_mechanisms, of_modes, tree_of
@@ -312,13 +312,12 @@ def _check_reproducible(reproducible: Any, *, system: bool, prescribed: bool) ->
 
 
 def _method(name: Any) -> Method:
-    if name in COMPILED:
+    there = isinstance(name, str) and name in METHODS
+    if there and name in COMPILED:
         return METHODS[name]
-    text = f"rollout has no compiled integrator {name!r}; it has {', '.join(map(repr, COMPILED))}."
-    if name in METHODS:
-        text += f" For one trajectory:  pp.simulate(model, q0, v0, duration, integrator={name!r})"
-        raise InputError(text)
-    raise InputError(f"{text} {did_you_mean(str(name), COMPILED)}")
+    call = f"pp.simulate(model, q0, v0, duration, integrator={name!r})"
+    hint = f"For one trajectory:  {call}" if there else ""
+    return METHODS[one_of("rollout: integrator", name, COMPILED, hint)]
 
 
 def empty_records(

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phipsi import constraints as c
-from phipsi.constraints.belt_spans import belt_spans, untouched
+from phipsi.constraints.belts import belt_spans, untouched
 from phipsi.constraints.couplings import Relations
 from phipsi.constraints.pitch_cones import pitch_cones
 from phipsi.constraints.transmitted_forces import axis_of

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.constraints.belt_spans import Spans, wraps
+from phipsi.constraints.belts import Spans, wraps
 
 Array = NDArray[Any]
 Surface = tuple[Array, Array]
