@@ -19,7 +19,7 @@ from phipsi.laws import law_operations as ops
 from phipsi.laws.graph import in_order
 from phipsi.laws.law_derivatives import adjoints, tangents
 from phipsi.laws.law_values import evaluate
-from phipsi.model.contact_pairs import SLOTS
+from phipsi.model.pair_slots import SLOTS
 from phipsi.spatial import so3_exp
 
 POSES = amount("PHIPSI_FUZZ_POSES", 90)  # of every pair; 100,000: scripts/certify_shapes.py

@@ -10,8 +10,8 @@ import pytest
 
 import phipsi as pp
 from phipsi.errors import InputError, ModelError, ParseError, PhipsiWarning
-from phipsi.model.contact_pairs import SLOTS
 from phipsi.model.extras import Shape as FileShape
+from phipsi.model.pair_slots import SLOTS
 from phipsi.model.shapes import KINDS
 
 S = pp.shapes

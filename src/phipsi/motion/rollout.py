@@ -313,6 +313,8 @@ def _check_reproducible(reproducible: Any, *, system: bool, prescribed: bool) ->
 
 def _method(name: Any) -> Method:
     there = isinstance(name, str) and name in METHODS
+    if there and name in COMPILED:
+        return METHODS[name]
     call = f"pp.simulate(model, q0, v0, duration, integrator={name!r})"
     hint = f"For one trajectory:  {call}" if there else ""
     return METHODS[one_of("rollout: integrator", name, COMPILED, hint)]
