@@ -168,6 +168,8 @@ def test_implicit_midpoint_has_no_energy_drift():
 
 # ---- order --------------------------------------------------------------------------------------
 
+EXACT: dict[tuple[object, ...], pp.Trajectory] = {}
+
 
 @pytest.mark.parametrize("integrator", FIXED)
 @pytest.mark.parametrize("kinds", [
@@ -179,7 +181,9 @@ def test_order_of_fixed_steps(integrator, kinds):
     model = model_from_parents([-1, 0, 1, 1], 12, kinds)
     rng = np.random.default_rng(3)
     q0, v0 = model.random_configuration(rng), rng.uniform(-1, 1, model.nv)
-    exact = pp.simulate(model, q0, v0, 0.3, output_times=[0.3], **TIGHT)
+    exact = EXACT.get(kinds)
+    if exact is None:
+        exact = EXACT[kinds] = pp.simulate(model, q0, v0, 0.3, output_times=[0.3], **TIGHT)
 
     def error(dt):
         run = pp.simulate(model, q0, v0, 0.3, integrator=integrator, dt=dt, output_times=[0.3])
