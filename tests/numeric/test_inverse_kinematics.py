@@ -426,7 +426,7 @@ def test_limits_are_named_in_failures():
         ({"position_tolerance": 0.0}, "larger than 0"),
         ({"max_iterations": 0}, "at least 1"),
         ({"restarts": -1}, "at least 0"),
-        ({"on_error": "ignore"}, "neither 'raise' nor 'return'"),
+        ({"on_error": "ignore"}, "is not one of 'raise', 'return'"),
         ({"targets": {"tool": np.zeros((2, 3)), "wrist_roll": np.zeros((3, 3))}}, "broadcast"),
         ({"q0": np.zeros((2, 7)), "targets": {"tool": np.zeros((3, 3))}}, "broadcast"),
     ],
