@@ -188,6 +188,8 @@ WORDS = {
     "target": lambda x: pp.export(ARM, "nowhere", target=x),
     "version": lambda x: pp.export_fmu(pp.Simulator(BALL), "nowhere.fmu", fmi=x),
     "kind of an FMU": lambda x: pp.export_fmu(pp.Simulator(BALL), "nowhere.fmu", kind=x),
+    "seed": lambda x: pp.inverse_kinematics(ARM, {TIP: (1, 1, 0)}, seed=x),
+    "prescribed joints": lambda x: pp.simulate(ARM, Q, V, 0.01, prescribed=x),
     "threads": lambda x: pp.mass_matrix(ARM, Q, threads=x),
     "threads of a step": lambda x: (s := pp.Simulator(BALL)).step(s.start(), threads=x),
 }  # fmt: skip

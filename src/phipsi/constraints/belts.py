@@ -147,6 +147,7 @@ def belt_spans(centres: Array, radii: Array) -> Spans | None:
     return Spans(n, centres - r[:, None] * n, to - np.roll(r, -1)[:, None] * n, turn)
 
 
+_ROUNDING = 1e-11  # of a tension
 _FULL, _MOST = 2 * np.pi, 1.5 * np.pi  # rad: once around, and the most of three or more pulleys
 
 
@@ -161,7 +162,7 @@ def wraps(spans: Spans, radii: Array) -> Array:
     return np.where(_FULL - found < 1e-9, 0.0, found)  # pulleys that it touches at a point
 
 
-def _untouched(spans: Spans, radii: Array) -> int | None:
+def untouched(spans: Spans, radii: Array) -> int | None:
     """The pulley that the belt does not press on, if there is one.
 
     A belt in a plane turns once altogether, or not at all if it is crossed.
@@ -203,12 +204,12 @@ class BeltForce(ShaftForces):
         mean = loads @ self.lengths / self.lengths.sum()
         found = loads + (self.tension - mean)[:, None]
         least = float(np.min(found, initial=np.inf))
-        if least < 0:
+        if least < -_ROUNDING * float(np.max(np.abs(found), initial=0.0)):
             needed = float(np.max(mean - loads.min(axis=1)))
             raise InputError(
                 f"{self.who}: with a tension of {self.tension:.6g} N a span of the belt would be "
                 f"slack: {least:.6g} N. A belt cannot push. These loads need at least\n"
-                f"    tension={needed:.6g}\n"
+                f"    tension={_rounded_up(needed):.6g}\n"
                 f"or a tensioner, or a chain, whose least tension is given: slack_tension=0.0"
             )
         return found
@@ -248,7 +249,7 @@ def of_pulleys(
             f"inside another. Move the joints by their placements, or leave out tension=, which "
             f"needs to know where the belt is."
         )
-    loose = _untouched(found, radii)
+    loose = untouched(found, radii)
     if loose is not None:
         names = [model.joint_names[k] for k in bodies]
         raise ModelError(
@@ -271,6 +272,12 @@ def of_pulleys(
         places=first + both @ plane, along=along @ plane, lengths=lengths, turn=found.turn,
         tension=tension, slack=slack, shares=rows, who=who,
     )  # fmt: skip
+
+
+def _rounded_up(x: float) -> float:
+    """To four digits, and no less: an error's number must do when it is pasted."""
+    digit = 10.0 ** (np.floor(np.log10(x)) - 3)
+    return float(np.ceil(x / digit * (1 - 0.1 * _ROUNDING)) * digit)
 
 
 def _turned(radii: Array, which: int) -> tuple[float, ...]:

@@ -8,7 +8,7 @@ from typing import Any, final
 
 import numpy as np
 
-from phipsi.constraints.constraint import Array, number_of
+from phipsi.constraints.constraint import Array, names_of, number_of
 from phipsi.constraints.couplings import SLIDES, TURNS, Relations, Shares
 from phipsi.constraints.pitch_cones import pitch_cones
 from phipsi.constraints.transmitted_forces import ShaftForces, axis_of, frame_of, row_of
@@ -152,9 +152,10 @@ class Planetary(Relations):
 
     z_sun (q_sun − q_carrier) + z_ring (q_ring − q_carrier) = 0, with `teeth` (sun, ring). With a
     `planet`, a joint on the carrier's body, a second row turns it with the sun; its number of teeth
-    is (z_ring − z_sun)/2. One of the three shafts may be left out by locking it: a joint that is
-    held still (`with_locked`, or welded into the housing and not named: `ring=None`). Shafts get
-    efforts only; the forces of planets that are spaced evenly cancel there, that of one does not.
+    is (z_ring − z_sun)/2. Several planets, `planet=("p0", "p1", "p2")`, have a row each. One of the
+    three shafts may be left out by locking it: a joint that is held still (`with_locked`, or welded
+    into the housing and not named: `ring=None`). Shafts get efforts only; the forces of planets
+    that are spaced evenly cancel there, that of one does not.
 
     >>> import phipsi as pp
     >>> gear = pp.constraints.Planetary(
@@ -165,11 +166,17 @@ class Planetary(Relations):
     ring: str | None = field(kw_only=True)
     carrier: str = field(kw_only=True)
     teeth: tuple[float, float] = field(kw_only=True)
-    planet: str | None = field(default=None, kw_only=True)
+    planet: str | list[str] | tuple[str, ...] | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._different(sun=self.sun, ring=self.ring, carrier=self.carrier, planet=self.planet)
+        if isinstance(self.planet, list | tuple):
+            planets = names_of(self.planet, f"{self._who()}: planet")
+            object.__setattr__(self, "planet", planets or None)
+        names = dict(sun=self.sun, ring=self.ring, carrier=self.carrier)
+        for name in self.planets:
+            names["planet" if name == self.planet else f"planet {len(names) - 3}"] = name
+        self._different(**names)
         teeth = self._teeth("sun and ring", self.teeth, 2)
         if teeth[1] <= teeth[0]:
             raise ModelError(
@@ -178,8 +185,14 @@ class Planetary(Relations):
             )
         object.__setattr__(self, "teeth", tuple(teeth.tolist()))
 
+    @property
+    def planets(self) -> tuple[str, ...]:
+        """The joints of the planets."""
+        one = self.planet
+        return () if one is None else tuple(one) if isinstance(one, list | tuple) else (one,)
+
     def relations(self, model: Model) -> Mapping[str, Shares]:
-        """Rows "mesh" and, with a planet, "planet"."""
+        """Rows "mesh" and, with a planet, "planet"; with several, "planet p0" and so on."""
         given = {"sun": self.sun, "carrier": self.carrier, "ring": self.ring}
         names = {role: name for role, name in given.items() if name is not None}
         signs = dict(zip(names, self._coaxial(model, names), strict=True))
@@ -188,23 +201,22 @@ class Planetary(Relations):
         if self.ring is not None:
             shares[self.ring] = ring * signs["ring"]
         rows = {"mesh": shares}
-        if self.planet is not None:
-            along = self._on_carrier(model, signs["carrier"])
-            rows["planet"] = {
+        for name in self.planets:
+            along = self._on_carrier(model, name, signs["carrier"])
+            rows["planet" if name == self.planet else f"planet {name}"] = {
                 self.sun: sun,
                 self.carrier: -sun * signs["carrier"],
-                self.planet: 0.5 * (ring - sun) * along,
+                name: 0.5 * (ring - sun) * along,
             }
         return rows
 
-    def _on_carrier(self, model: Model, along: float) -> float:
-        """+1 if the planet's axis is that of the sun, −1 if it is opposite."""
-        assert self.planet is not None
-        planet = self._of_kind(model, self.planet, "planet", TURNS)
+    def _on_carrier(self, model: Model, name: str, along: float) -> float:
+        """+1 if a planet's axis is that of the sun, −1 if it is opposite."""
+        planet = self._of_kind(model, name, "planet", TURNS)
         carrier = model.joint(self.carrier)
         if model.parent[planet.index] != carrier.index:
             raise ModelError(
-                f"{self._who()}: planet={self.planet!r} must be a joint on body "
+                f"{self._who()}: planet={name!r} must be a joint on body "
                 f"{model.body_names[carrier.index]!r}, which the carrier joint "
                 f"{self.carrier!r} turns."
             )
@@ -212,7 +224,7 @@ class Planetary(Relations):
         cosine = along * float(axis @ np.array(carrier.joint.params[:3]))
         if 1 - abs(cosine) > _PARALLEL:
             raise ModelError(
-                f"{self._who()}: the axis of planet={self.planet!r} is not parallel to that of "
+                f"{self._who()}: the axis of planet={name!r} is not parallel to that of "
                 f"the carrier {self.carrier!r}; planets of bevel gears are a `Differential`."
             )
         return float(np.sign(cosine))

@@ -110,10 +110,9 @@ class NewtonCode:
         m.multiply(m.y)
 
     def accept(self) -> None:
-        """Lanes whose y, moved onto the cones, counts as solved are done."""
+        """Lanes whose y, moved onto the cones, counts as solved are done. Z is that of y."""
         m, e, b = self.m, self.e, self.b
         live = b.load(self.live, typ=e.mask)
-        m.multiply(m.y)
         m.move_inside(live, m.new)
         m.multiply(m.new)
         m.residual(m.new)
@@ -128,7 +127,8 @@ class NewtonCode:
             m.store(e.select(good, m.load(m.new, i), m.load(m.y, i)), m.y, i)
 
         write_loop(b, m.n, one)
-        m.multiply(m.y)
+        with b.if_then(m.any(b.and_(live, b.not_(good)))):  # z of the y that stays
+            m.multiply(m.y)
 
     # ---- the map of Alart and Curnier
 

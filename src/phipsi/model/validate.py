@@ -136,7 +136,11 @@ def check_port(body: Body, parent: Body | None) -> None:
             f"\n"
             f'or port="" for its body frame, which its modes do not move.'
         )
-    parent.flexible.port(body.port)
+    if body.port not in (names := [port.name for port in parent.flexible.ports]):
+        raise ModelError(
+            f"body {body.name!r}: the flexible body {body.parent!r} has no port {body.port!r}. "
+            + did_you_mean(body.port, names)
+        )
 
 
 def _a_port(body: Body) -> str:

@@ -300,7 +300,8 @@ def as_expression(
     x: Expr | str, paper: str = "", own: Sequence[Expr] = (), base: Vocabulary = VOCABULARY
 ) -> Expr:
     """An expression unchanged, text as `parse` reads it: the door of functions that take both."""
-    words = vocabulary(paper, own, base) if paper_named(paper) or own else base
+    plain = isinstance(cast(object, paper), str) and not paper and not own
+    words = base if plain else vocabulary(paper, own, base)
     return parse_with(x, words) if isinstance(x, str) else x
 
 

@@ -390,6 +390,7 @@ def lower_request(
         grams=grams,
         several=sum(mode == "dense" for mode in request.modes) > 1,
         pairs=pairs,
+        coupled=six_rows is not None,
     )
     where = request.points.axes, armature, model, options, whole_matrix, _laws(request)
     low = Lowering(given, *where, more_rows=more_rows)
