@@ -32,6 +32,9 @@ STARTS = (1.0, 1e5, 30.0, 3.0, 1000.0, 0.1)
 ones."""
 CONVEX_ROUNDS = 8
 """Convex problems that are solved one after the other."""
+CONVEX_START = 1000.0
+"""Size of their first points. From points of size 1, the interior point may end short of the
+solution where a light body is between heavy ones, and rounds converge to what is none."""
 FREE_STEPS = (1e-8, 1e-9, 1e-10, 1e-7, 1e-8, 1e-9, 1e-6, 1e-7)
 """ε of attempts with full steps, each from the best point so far."""
 
@@ -63,7 +66,7 @@ ATTEMPTS = (
     Attempt(STARTS[1]),
     Attempt(eps=1e-9, again=True),
     Attempt(eps=1e-11, again=True),
-    *[Attempt(STARTS[0], is_convex=True)] * CONVEX_ROUNDS,
+    *[Attempt(CONVEX_START, is_convex=True)] * CONVEX_ROUNDS,
     *map(Attempt, STARTS[2:]),
     Attempt(eps=1e-10, again=True),
     *(Attempt(eps=x, again=True, is_free=True) for x in FREE_STEPS),
