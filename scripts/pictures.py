@@ -300,7 +300,7 @@ def machines(folder: Path) -> None:
 
 
 def _machine_elements() -> phipsi.Trajectory:
-    """A gear pair, a ring with a pinion, a planetary gear, a rack, a belt, a screw and a cam."""
+    """Gear pairs, bevel and inside a ring too, a planetary gear, rack, belt, screw and cam."""
     c, b = phipsi.constraints, phipsi.ModelBuilder(gravity=(0, -9.81, 0))
     inertia = phipsi.SpatialInertia(0.5, (0, 0, 0), 0.01)
 
@@ -316,18 +316,28 @@ def _machine_elements() -> phipsi.Trajectory:
     }  # fmt: skip
     for name, (x, y) in places.items():
         add(name, x, y)
-    add("planet", 0.12 * np.cos(0.5), 0.12 * np.sin(0.5), parent="arm")
+    for i in range(3):
+        angle = 0.5 + 2 * np.pi * i / 3
+        add(f"planet{i}", 0.12 * np.cos(angle), 0.12 * np.sin(angle), parent="arm")
     slides = phipsi.joints.Prismatic
     add("rack", 0, -0.45, joint=slides((1, 0, 0)))
     add("spindle", 0.45, 0.3, joint=phipsi.joints.Revolute((1, 0, 0)))
     add("nut", 0.35, 0.3, joint=slides((1, 0, 0)), limits=(0, 0.3))
     add("valve", 1.4, 0.0, joint=slides((0, 1, 0)))
+    add("bevel0", 1.44, 0.29, joint=phipsi.joints.Revolute((1, 0, 0)))
+    add("bevel1", 1.34, 0.23, joint=phipsi.joints.Revolute((0, 1, 0)))
     listed = [
         c.Gear(name="pair", driver="pinion", driven="wheel", teeth=(20, 50)),
         c.Gear(name="ring", driver="inner", driven="outer", teeth=(20, 40), internal=True),
         c.Planetary(
-            name="stage", sun="sun", ring="ring", carrier="arm", planet="planet", teeth=(24, 60)
+            name="stage",
+            sun="sun",
+            ring="ring",
+            carrier="arm",
+            teeth=(24, 60),
+            planet=("planet0", "planet1", "planet2"),
         ),
+        c.Gear(name="bevel", driver="bevel0", driven="bevel1", teeth=(20, 32)),
         c.RackPinion(name="rack", pinion="steering", rack="rack", radius=0.08),
         c.Belt(name="belt", pulleys=("pulley0", "pulley1", "pulley2"), radii=(0.1, 0.06, 0.08)),
         c.Screw(name="screw", spindle="spindle", nut="nut", lead=0.02),
@@ -335,7 +345,7 @@ def _machine_elements() -> phipsi.Trajectory:
     ]
     rates = {
         "pinion": 2.0, "sun": 3.0, "ring": 0.4, "steering": 1.0, "pulley0": 2.0, "spindle": 12.0,
-        "camshaft": 2.5, "inner": 2.0,
+        "camshaft": 2.5, "inner": 2.0, "bevel0": 1.0,
     }  # fmt: skip
     drives = [c.Motor(name=f"drive of {n}", joint=n, rate=rate) for n, rate in rates.items()]
     system = phipsi.System(b.build(), [*listed, *drives])

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from amounts import seeds
+from amounts import mostly, seeds
 from numpy.testing import assert_allclose
 from random_grasps import FREE, KINDS, Plain, random_grasp
 from random_models import model_from_parents, random_pose
@@ -64,7 +64,7 @@ def test_all_forms_agree_with_b9(seed, form):
     near(pp.forward_dynamics(grasp, q, v, tau, algorithm=form)[plain.arms], vdot)
 
 
-@pytest.mark.parametrize("seed", [3, 8])
+@pytest.mark.parametrize("seed", mostly([3, 8], 3))
 def test_machine_code_agrees(seed):
     grasp, q, v, tau, plain = drawn(seed, LOOSE[seed])
     vdot = pp.compile(forward_with_rows(None, False, False), grasp, backend="native")(q, v, tau)[0]

@@ -1,12 +1,15 @@
 """Forces of wheels, racks and belts against flanks and rods that are modelled."""
 
+import re
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
 import phipsi as pp
 from phipsi import constraints as c
-from phipsi.constraints.belt_spans import belt_spans
+from phipsi.constraints.belts import belt_spans
 from phipsi.errors import InputError, ModelError
 from phipsi.interfaces.page.machine_solids import belt_path
 
@@ -181,7 +184,7 @@ def test_a_belt_that_rests_pulls_towards_less_length(kind):
     found = belt.transmitted(system, pp.poses(model, rest), np.zeros(system.n_rows))
 
     def length(at):
-        path = belt_path(at, np.array(radii))
+        path = belt_path(at, np.array(radii), belt_spans(at, np.array(radii)))
         return np.linalg.norm(np.roll(path, -1, axis=0) - path, axis=1).sum()
 
     at = np.array(places)
@@ -251,6 +254,15 @@ def test_tensions_keep_their_mean_and_never_push():
     assert_allclose(shafts[..., 2], tau, atol=1e-12)
     with pytest.raises(InputError, match=r"Belt 'belt'.*slack: -10 N.*\n    tension=50\n"):
         pp.joint_reactions(system, q[0], v[0], [10.0, -10.0])
+    for torque in (10.0, 3.4567891):  # what an error asks for is enough
+        with pytest.raises(InputError, match="cannot push") as error:
+            wanted = replace(belt, tension=1.0)
+            pp.joint_reactions(pp.System(b.build(), [wanted]), q[0], v[0], [torque, -torque])
+        needed = float(re.search(r"tension=([\d.]+)\n", str(error.value))[1])
+        assert_allclose(needed, torque / 0.2, rtol=1e-3)
+        pp.joint_reactions(
+            pp.System(b.build(), [replace(belt, tension=needed)]), q[0], v[0], [torque, -torque]
+        )
 
 
 def test_without_geometry_the_error_has_the_line():

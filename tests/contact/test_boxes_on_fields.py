@@ -88,6 +88,7 @@ def test_a_box_falls_on_ridges_and_rests(heights, edges, y):
     assert proof.overlap < 1e-5 and proof.residual < 1e-10 and proof.gain < 1e-12
 
 
+@pytest.mark.usefixtures("machine_code")
 @pytest.mark.parametrize(
     ("heights", "edges", "y"), [(RIDGES, (1.4, 0.3, 0.2), 0.03), (PEAKS, (1.4, 1.2, 0.2), -0.2)]
 )

@@ -87,6 +87,18 @@ def test_enough_modes_give_the_frequencies_of_the_clamped_body():
     assert (few > -1e-9).all() and few[0] < 1e-3 and few.max() < 2e-2
 
 
+def test_the_picture_joins_nodes_with_stiffness_between_them(monkeypatch):
+    shape = body(triangles=()).shape
+    coupled = abs(K.toarray()).reshape(54, 3, 54, 3).max(axis=(1, 3)) > 0
+    assert {tuple(x) for x in shape.segments.tolist()} == {
+        (i, j) for i in range(54) for j in range(i + 1, 54) if coupled[i, j]
+    }
+    np.testing.assert_allclose(shape.nodes, NODES)
+    monkeypatch.setattr("phipsi.flexible.finite_elements._MOST_SEGMENTS", 50)
+    points = body(triangles=()).shape
+    assert len(points.nodes) and not len(points.segments)  # too many to see
+
+
 def test_normal_modes_hold_the_port():
     """With the port fixed, what is left are the fixed-interface modes of the matrices."""
     found = body(modes=5)
@@ -315,6 +327,7 @@ FREE = scipy.linalg.eigh(K.toarray(), M.toarray())[1].reshape(54, 3, -1)
     [
         ({"mass": changed(M, (0, 4), 1.0)}, r"mass is not symmetric: entry \[0, 4\] is 1 .*y of n"),
         ({"stiffness": changed(K, (3, 4), 9e3)}, r"stiffness is not symmetric: entry \[3, 4\]"),
+        ({"stiffness": K * (1 + 0.1j)}, "stiffness is not a matrix .* entries are complex"),
         ({"mass": -M}, "mass is not positive: its diagonal is .* of node"),
         (
             {"mass": changed(M, ([0, 4], [4, 0]), 50.0)},
@@ -336,14 +349,14 @@ FREE = scipy.linalg.eigh(K.toarray(), M.toarray())[1].reshape(54, 3, -1)
         ({"ports": {"tip": [1.5]}}, "must be a list of node numbers"),
         ({"ports": {"tip": [8, 50, 51, 52]}}, "node 8 belongs to the root and to port 'tip'"),
         ({"ports": {"a": TIP, "b": TIP}}, "node 45 belongs to port 'a' and to port 'b'"),
-        ({"tie": "glue"}, 'must be "rigid" or "mean", not \'glue\''),
+        ({"tie": "glue"}, "tie='glue' is not one of 'rigid', 'mean'"),
         ({"tie": {"top": "mean"}}, "there is no port 'top'"),
         ({"positions": {"top": (0, 0, 0)}}, "there is no port 'top'"),
         ({"modes": -1}, "modes must be a whole number"),
         ({"modes": 1000}, "1000 modes are asked for, .* only 108"),
         ({"modes": 0, "ports": {}}, "leaves nothing that deforms"),
         ({"max_frequency": 1e-3}, "no mode is left: the lowest has"),
-        ({"basis": "guyan"}, "basis must be"),
+        ({"basis": "guyan"}, "basis=.* is not one of"),
         ({"modes": FREE[:, :, [7, 8, 7]]}, "modes 0 and 2 are equal"),
         ({"modes": FREE[:, :, [7, 0]]}, "mode 1 moves nothing relative to the root"),
         ({"modes": FREE[:5]}, r"modes must be a number of modes or shapes \(54, 3, n\)"),

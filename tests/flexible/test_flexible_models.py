@@ -114,7 +114,7 @@ def test_undeformed_bodies_and_locked_joints():
     [
         (lambda: boom(placement=None), "placement"),
         (lambda: _attached(port=None), "say on which port.*port='tip'"),
-        (lambda: _attached(port="tap"), "no port 'tap'.*'tip'"),
+        (lambda: _attached(port="tap"), "body 'ball': .*'boom' has no port 'tap'.*'tip'"),
         (lambda: _attached(parent="world", port="tip"), "not a flexible body and has no ports"),
         (lambda: _with_frame(), r"frame 'f' is on the flexible body 'boom'.*port='tip'"),
         (lambda: MODEL.with_shape("s", "boom", pp.shapes.Sphere(1.0)), "shape 's'.*flexible"),

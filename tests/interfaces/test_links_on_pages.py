@@ -127,6 +127,22 @@ def test_every_force_between_bodies_is_drawn():
     assert springs[0]["ends"][1] == {"body": -1, "position": [0, 0, 1]}
 
 
+def test_a_coil_stands_beside_its_body_on_a_shaft_or_is_linked_to_the_others():
+    model = machine_room()
+    beside = forces.ElasticCoupling(("a", "b"), (2, -1), stiffness=3.0)
+    (machine,) = machines_of(model, (), [beside])
+    (part,) = machine.parts
+    points = part.surface[0] @ part.pose.rotation.T + part.pose.translation
+    face = np.sqrt(6 * 0.01) / 2  # of the box of the body
+    assert part.body == 0 and part.coil is not None
+    outside = points[np.hypot(points[:, 0], points[:, 1]) > 0.1 * part.coil.length]
+    assert outside[:, 2].min() > face - 0.05 * part.coil.length  # the wire; the shaft goes inside
+    assert_allclose(points[:, 2].min(), 0.0, atol=1e-12)
+    (first, end), (second, place) = machine.ends
+    assert (first, second) == (-1, 1) and not place.any()
+    assert_allclose(end, [0, 0, face + part.coil.length])
+
+
 def test_links_of_joints_that_stand_alone_are_rings():
     """A relation of one joint, also one with time, is a ring about its axis on the carrier."""
     model = machine_room()
@@ -137,7 +153,8 @@ def test_links_of_joints_that_stand_alone_are_rings():
         (part,) = machine.parts
         assert part.body == -1 and not machine.ends
         points = part.surface[0] @ part.pose.rotation.T + part.pose.translation
-        assert_allclose(points.mean(axis=0), [0.5, 0, -0.2], atol=1e-12)
+        assert_allclose(points.mean(axis=0)[1:], [0, -0.2], atol=1e-12)
+        assert points[:, 0].max() < 0.5 - np.sqrt(6 * 0.01) / 2 + 1e-9  # behind its body
         assert np.ptp(points[:, 0]) < np.ptp(points[:, 1])  # thin along the axis
 
 
@@ -155,22 +172,27 @@ def test_bevel_wheels_mesh_where_their_cones_touch(module):
     ratio = -gear.relations(model)["mesh"]["r"]
     place = machine.place[1]  # on the line of touch
     for angle in (0.0, 0.3, -2.0):
-        near = []
+        near, heights = [], []
         for part in machine.parts:
             X = pp.poses(model, [ratio * angle + 0.2, angle])[part.body]
             points = part.surface[0] @ part.pose.rotation.T + part.pose.translation
             points = points @ X[:3, :3].T + X[:3, 3]
-            n = (len(points) - 2) // 2
-            back, front = points[:n], points[n : 2 * n]
+            back, front = np.split(points, 2)
             shrink = np.linalg.norm(front[0] - front[1]) / np.linalg.norm(back[0] - back[1])
             assert_allclose((front - shrink * back) / (1 - shrink), 0 * back, atol=1e-9)
-            tips = back.reshape(-1, 4, 3)[:, 1:3].mean(axis=1)
+            teeth = back[: (len(back) - 1) // 2].reshape(-1, 4, 3)
+            tips = teeth[:, 1:3].mean(axis=1)
             axis = X[:3, :3] @ np.array(model.joints[part.body].params[:3])
             flat = [x - axis * (axis @ x) for x in (*tips, place)]
             turns = [np.arctan2(axis @ np.cross(flat[-1], x), flat[-1] @ x) for x in flat[:-1]]
             at = turns[int(np.argmin(np.abs(turns)))] * len(tips) / (2 * np.pi)
             near.append(at * np.sign(axis @ np.cross(flat[-1], [0, 1, 0])))
+            along = np.abs(teeth @ axis) / np.linalg.norm(teeth, axis=-1)
+            heights.append(np.arccos(along)[0])  # angles from the axis: root, tip, tip, root
         assert_allclose((near[0] - near[1]) % 1.0, 0.5, atol=1e-9)
+        between = np.arccos(0.8)  # tips are above the roots of the other, and below its tips
+        for a, b in (heights, heights[::-1]):
+            assert a[1] + b[0] < between - 1e-3 and a[1] + b[1] > between + 1e-3
     wrong = c.Gear(name="g", driver="p", driven="r", ratio=-ratio)  # the twin: cones cannot
     assert (
         not machines_of(model, [wrong])[0].parts and len(machines_of(model, [wrong])[0].ends) == 2
@@ -202,18 +224,20 @@ def test_a_clutch_is_drawn_while_it_is_engaged(monkeypatch):
     top, model = pp.topology, b.build()
     clutch = c.Coupling(name="clutch", joints=("motor", "drum"), coefficients=(1, -3))
     pair = c.Gear(name="pair", driver="motor", driven="drum", ratio=-3.0)
+    spring = forces.ElasticCoupling(("motor", "drum"), (1, 1), stiffness=0.01)
     run = pp.simulate(
-        pp.System(model), [0.0, 0.0], [3.0, 0.0], 0.4, integrator="rk4", dt=0.02,
+        pp.System(model), [0.0, 0.0], [3.0, 0.0], 0.4, integrator="rk4", dt=0.02, forces=[spring],
         events=[top.at(0.1, top.Attach(clutch, as_is=True)), top.at(0.2, top.Detach("clutch")),
                 top.at(0.3, top.Attach(pair, as_is=True))],
     )  # fmt: skip
     scene = recorded_scene(run)
-    link, gear = scene["machines"]
+    coil, link, gear = scene["machines"]
     assert_allclose(link["shown"], [[0.1, 0.2]], rtol=1e-12)
     assert_allclose(gear["shown"], [[0.3, 0.4]], rtol=1e-12)
     assert len(link["ends"]) == 2
-    parts = [x for x in scene["parts"] if x["machine"] == 1]
+    assert coil["kind"] == "elastic coupling" and coil["value"] == "twist"
+    parts = [x for x in scene["parts"] if x["machine"] == 2]
     assert parts and all(x["shown"] == gear["shown"] for x in parts)
     assert {x["body"] for x in scene["solids"]} >= {0, 1}  # wheels have their own shape besides
-    labels = {x["name"]: x["shown"] for x in scene["loops"]}
+    labels = {x["name"]: x["shown"] for x in scene["loops"] if "shown" in x}
     assert labels == {"clutch": link["shown"], "pair": gear["shown"]}

@@ -10,6 +10,7 @@ from numpy.testing import assert_allclose
 
 import phipsi as pp
 from phipsi import constraints as c
+from phipsi.constraints.belts import belt_spans
 from phipsi.interfaces.page import machine_solids as solids
 from phipsi.interfaces.page.machine_parts import machines_of
 from phipsi.interfaces.page.machine_solids import belt_path
@@ -77,18 +78,187 @@ def test_teeth_mesh_wherever_wheels_turn(teeth, internal, turned):
         assert_allclose((gap(off) + 0.5) % 1.0, 0.5, atol=1e-9)
 
 
-def test_a_belt_touches_its_pulleys_and_is_straight_between_them():
-    centres, radii = np.array([[0, 0], [1.0, 0.2], [0.4, 0.9]]), np.array([0.3, 0.1, -0.15])
-    path = belt_path(centres, radii)
-    gaps = [
-        np.linalg.norm(path - at, axis=1) - abs(r) for at, r in zip(centres, radii, strict=True)
-    ]
-    assert abs(np.min(np.abs(gaps), axis=0)).max() < 1e-12
+BELTS = {  # places and radii: counterclockwise, clockwise, crossed, a back, in one line
+    "open": (((0, 0), (1.0, 0.2), (0.4, 0.9)), (0.3, 0.1, 0.15)),
+    "clockwise": (((0, 0), (0.4, 0.9), (1.0, 0.2)), (0.3, 0.15, 0.1)),
+    "crossed": (((0, 0), (1.0, 0)), (0.2, -0.3)),
+    "back": (((0, 0), (0.5, 0.13), (1.0, 0)), (0.2, -0.1, 0.2)),
+    "line": (((0, 0), (0.3, 0.1), (0.9, 0.3)), (0.1, -0.08, 0.1)),
+}
+
+
+@pytest.mark.parametrize("kind", BELTS)
+def test_a_belt_lies_on_its_pulleys_and_is_straight_between_them(kind):
+    centres, radii = (np.array(x, dtype=float) for x in BELTS[kind])
+    spans = belt_spans(centres, radii)
+    path = belt_path(centres, radii, spans)
+    gaps = np.linalg.norm(path[:, None] - centres, axis=-1) - np.abs(radii)
+    assert np.min(np.abs(gaps), axis=1).max() < 1e-12
     steps = np.roll(path, -1, axis=0) - path
     lengths = np.linalg.norm(steps, axis=1)
-    for i in np.argsort(lengths)[-3:]:  # the three tangents meet their arcs without a corner
+    for i in np.argsort(lengths)[-len(radii) :]:  # spans meet their arcs without a corner
         u, before = steps[i] / lengths[i], steps[i - 1] / lengths[i - 1]
         assert u @ before > 0.99
+    names = [f"w{i}" for i in range(len(radii))]
+    model = wheels(*centres).build()
+    (machine,) = machines_of(model, [c.Belt(name="b", pulleys=names, radii=radii)])
+    *wheel_parts, belt = machine.parts
+    points, at = belt.surface[0][:, :2], np.array([p.pose.translation for p in wheel_parts[::2]])
+    away = np.linalg.norm(points[:, None] - centres, axis=-1)
+    for i, part in enumerate(wheel_parts[::2]):  # its inside, or its back, is on the rim
+        rim = np.linalg.norm(part.surface[0][0, :2])
+        assert_allclose(away[:, i].min(), rim, rtol=1e-9)
+        assert_allclose(at[i], 0)
+    twin = wheels(*(1.2 * centres)).build()
+    (off,) = machines_of(twin, [c.Belt(name="b", pulleys=names, radii=radii)])
+    moved = np.linalg.norm(off.parts[-1].surface[0][:, None, :2] - centres, axis=-1)
+    assert abs(moved.min(axis=0)[1:] - away.min(axis=0)[1:]).max() > 0.01
+    if kind != "crossed":
+        assert volume(belt.surface) > 0
+
+
+def test_belts_that_lie_nowhere_are_links():
+    """A belt whose pulleys are all at its back is that in front; one that lifts off has no form."""
+    places = ((0, 0), (0.5, 0.1), (0.3, 0.6))
+    model, names = wheels(*places).build(), ("w0", "w1", "w2")
+    both = [
+        machines_of(
+            model, [c.Belt(name="b", pulleys=names, radii=sign * np.array([5, 10, 7]) / 99)]
+        )
+        for sign in (1, -1)
+    ]
+    assert_allclose(*(x[0].parts[-1].surface[0] for x in both), atol=1e-15)
+    far = wheels((0, 0), (1, 0.2), (2, 0), (1, 2)).build()
+    lifted = c.Belt(name="b", pulleys=(*names, "w3"), radii=(0.1, 0.05, 0.1, 0.1))
+    (machine,) = machines_of(far, [lifted])
+    assert not machine.parts and len(machine.ends) == 4 and machine.text.endswith("presses on w1")
+
+
+def planets(turned, lifts, count=3, ring=True):
+    """Sun, ring and arm on one line, planets on the arm; `lifts` are places along the axis."""
+    b = pp.ModelBuilder(gravity=(0, 0, 0))
+    spin = {n: pp.joints.Revolute((0, 0, -1 if n in turned else 1)) for n in ("s", "r", "a", "p")}
+    inertia = pp.SpatialInertia(1.0, (0, 0, 0), 0.01)
+    for name in ("s", "r", "a") if ring else ("s", "a"):
+        where = pp.Pose(None, (0.1, 0.2, lifts.get(name, 0.0)))
+        b.add_body(name, joint=spin[name], placement=where, inertia=inertia)
+    for i in range(count):
+        angle = 0.4 + 2 * np.pi * i / count
+        where = pp.Pose(None, (0.2 * np.cos(angle), 0.2 * np.sin(angle), lifts.get("p", 0.0)))
+        b.add_body(f"p{i}", parent="a", joint=spin["p"], placement=where, inertia=inertia)
+    return b.build()
+
+
+@pytest.mark.parametrize(("turned", "teeth", "offset", "ring"), [
+    ("", (24, 60), 0.0, True), ("sp", (24, 60), (0.3, 0.8, -1.0, 2.0), True),
+    ("ra", (21, 57), 0.7, True), ("p", (30, 66), 0.0, False),
+])  # fmt: skip
+def test_planets_mesh_with_sun_and_ring_wherever_they_turn(turned, teeth, offset, ring):
+    lifts = {"s": 0.3, "r": -0.1, "a": 0.2, "p": 0.5}
+    model, names = planets(turned, lifts, ring=ring), ("p0", "p1", "p2")
+    gear = c.Planetary(
+        name="g", sun="s", ring="r" if ring else None, carrier="a", planet=names, teeth=teeth,
+        offset=offset,
+    )  # fmt: skip
+    rows = [f"planet {n}" for n in names]
+    assert list(gear.relations(model)) == ["mesh", *rows]
+    (machine,) = machines_of(model, [gear])
+    z = [teeth[0], teeth[1], (teeth[1] - teeth[0]) // 2]
+    module = 0.4 / (z[0] + z[2])
+    count = {model.body_index("s"): z[0], **{model.body_index(n): z[2] for n in names}}
+    count[model.body_index("r") if ring else -1] = z[1]
+    toothed = {}
+    for x in machine.parts:
+        points = x.surface[0]
+        for n in {len(points) // 4, (len(points) - 2) // 2}:
+            if n == 4 * count.get(x.body, 0):
+                toothed[x.body] = x
+    assert set(toothed) == set(count)
+    equations, right = zip(*gear.coordinates(model), strict=True)
+    for seed in range(3):
+        q = np.random.default_rng(seed).normal(size=model.nq)
+        q -= np.linalg.pinv(equations) @ (np.array(equations) @ q - right)
+        poses = pp.poses(model, q)
+        centre = np.array([0.1, 0.2])
+        heights = []
+
+        def tooth(body, point, middle, poses=poses, heights=heights):
+            """Turns, in teeth, from a point of the pitch circle to a tooth, counterclockwise."""
+            part, X = toothed[body], np.eye(4) if body < 0 else poses[body]
+            n = 4 * count[body]
+            tips = part.surface[0][:n].reshape(-1, 4, 3)[0, 1:3].mean(axis=0) * [1, 1, 0]
+            tip = X[:3, :3] @ (part.pose.rotation @ tips + part.pose.translation) + X[:3, 3]
+            heights.append(tip[2])
+            angles = [np.arctan2(*(x - middle)[::-1]) for x in (tip[:2], point)]
+            return (angles[0] - angles[1]) * count[body] / (2 * np.pi)
+
+        for name in names:
+            k = model.body_index(name)
+            at = poses[k][:2, 3]
+            e = (at - centre) / np.linalg.norm(at - centre)
+            near, far = centre + module * z[0] / 2 * e, centre + module * z[1] / 2 * e
+            sun, hub = model.body_index("s"), model.body_index("r") if ring else -1
+            assert_allclose((tooth(sun, near, centre) + tooth(k, near, at)) % 1, 0.5, atol=1e-9)
+            assert_allclose((tooth(hub, far, centre) - tooth(k, far, at)) % 1, 0.5, atol=1e-9)
+        assert_allclose(heights, 0.3, atol=1e-12)  # all in the plane of the sun
+        poses[model.body_index("s")][:3, :3] = np.eye(3)  # the twin: a sun that does not turn
+        assert abs((tooth(sun, near, centre) + tooth(k, near, at)) % 1 - 0.5) > 1e-3
+
+
+def test_planets_that_cannot_be_drawn_are_links():
+    """Shafts beside each other, or planets at several distances."""
+    model, both = planets("", {}, 1), {"name": "g", "sun": "s", "carrier": "a", "teeth": (24, 60)}
+    beside = model.with_body("r", placement=pp.Pose(None, (0.2, 0.2, 0)))
+    for one, there, drawn in ((model, "r", True), (beside, "r", False), (beside, None, True)):
+        (machine,) = machines_of(one, [c.Planetary(ring=there, planet=("p0",), **both)])
+        assert bool(machine.parts) is drawn and bool(machine.ends) is not drawn
+    two = planets("", {}, 2)
+    two = two.with_body("p1", placement=pp.Pose(None, (-0.3, 0, 0)))
+    (machine,) = machines_of(two, [c.Planetary(ring="r", planet=("p0", "p1"), **both)])
+    assert not machine.parts and len(machine.ends) == 5
+
+
+def test_wheels_stand_in_one_plane_a_rack_meets_its_tooth_and_a_nut_its_thread():
+    b = pp.ModelBuilder(gravity=(0, 0, 0))
+    inertia = pp.SpatialInertia(1.0, (0, 0, 0), 0.01)
+    slide = pp.joints.Prismatic((1, 0, 0))
+    for name, joint, place in (
+        ("a", None, (0, 0, 0.1)), ("b", None, (0.3, 0, -0.2)), ("rack", slide, (0, 1, 0)),
+        ("spindle", pp.joints.Revolute((-1, 0, 0)), (0, 2, 0)),
+    ):  # fmt: skip
+        more = {} if joint is None else {"joint": joint}
+        b.add_body(name, placement=pp.Pose(None, place), inertia=inertia, **more)
+    b.add_body(
+        "nut",
+        joint=slide,
+        placement=pp.Pose(None, (0.9, 2, 0)),
+        inertia=inertia,
+        limits=(-0.1, 0.4),
+    )
+    model = b.build()
+    listed = [
+        c.Gear(name="g", driver="a", driven="b", teeth=(20, 40)),
+        c.Belt(name="b", pulleys=("a", "b"), radii=(0.05, 0.1)),
+        c.RackPinion(name="r", pinion="a", rack="rack", radius=-0.05, offset=0.004),
+        c.Screw(name="s", spindle="spindle", nut="nut", lead=0.02),
+    ]
+    gear, belt, rack, screw = machines_of(model, listed)
+    still = np.zeros(model.nq)
+    for machine in (gear, belt):
+        heights = [in_world(model, x, x.surface[0], still)[:, 2] for x in machine.parts]
+        assert sum(abs(z.mean() - 0.1) < 1e-9 for z in heights) >= len(heights) - 1
+        (shaft,) = [z for z in heights if np.ptp(z) > 0.2]  # from the plane to the joint's origin
+        assert_allclose([shaft.min(), shaft.max()], [-0.2, 0.1], atol=1e-9)
+    for angle in (0.0, 0.3):
+        q = np.array([angle, 0, -0.05 * angle + 0.004, 0, 0])
+        wheel, bar = (in_world(model, x, x.surface[0], q) for x in rack.parts)
+        tips = wheel[:80].reshape(-1, 4, 3)[:, 1:3].mean(axis=1)[:, :2]
+        tip = tips[np.argmax(tips[:, 1])]  # the rack is above: gaps at whole pitches of its middle
+        pitch, middle = 2 * np.pi * 0.05 / 20, bar[:, 0].mean()
+        place = 0.05 * np.arctan2(tip[0], tip[1])
+        assert abs((place - middle) / pitch - round((place - middle) / pitch)) < 1e-9
+    thread, nut = (in_world(model, x, x.surface[0], still)[:, 0] for x in screw.parts)
+    assert thread.min() <= 0 and thread.min() <= nut.min() - 0.1 and thread.max() >= nut.max() + 0.4
 
 
 def test_pages_name_machines_and_say_what_they_do(tmp_path):
@@ -171,13 +341,13 @@ def test_the_cones_of_a_differential_meet_in_one_point_wherever_it_turns():
     one = c.Differential(name="axle", left="wl", right="wr", carrier="cage")
     (machine,) = machines_of(model, [one])
     left, right = (model.body_index(n) for n in ("wl", "wr"))
-    bevels = [x for x in machine.parts if x.surface[0][:, 2].min() == 0]  # others: about z = 0
+    z = [x.surface[0][:, 2] for x in machine.parts]
+    bevels = [x for x, at in zip(machine.parts, z, strict=True) if at.min() > -at.max() + 1e-9]
     assert [x.body for x in bevels][:2] == [left, right] and len(bevels) == 4
     for q in (np.zeros(6), np.arange(6.0)):
         for part in bevels:  # the rims of a cone are similar about its apex
             points = in_world(model, part, part.surface[0], q)
-            n = (len(points) - 2) // 2
-            back, front = points[:n], points[n : 2 * n]
+            back, front = np.split(points, 2)
             ratio = np.linalg.norm(front[0] - front[1]) / np.linalg.norm(back[0] - back[1])
             apex = (front - ratio * back) / (1 - ratio)
             assert_allclose(apex, np.broadcast_to([0, 0, 0.4], apex.shape), atol=1e-9)
@@ -191,8 +361,9 @@ def test_a_motor_stands_beside_its_joint_and_hides_nothing():
     (machine,) = machines_of(model, system.constraints)
     for part in machine.parts:
         points = in_world(model, part, part.surface[0], np.zeros(6))
-        assert part.body == -1 and points[:, 0].max() < -0.5  # behind the joint, on its axis
         assert_allclose(points[:, 1:].mean(axis=0), [0.8, 0.4], atol=1e-9)
+        # on the joint's axis, behind the box that the body is drawn as
+        assert part.body == -1 and points[:, 0].max() < -0.5 - np.sqrt(6 * 0.01) / 2 + 1e-9
     with_motor, without = scene_description(system), scene_description(model)
     assert len(with_motor["solids"]) == len(without["solids"])  # shapes and feet
     assert len(with_motor["parts"]) == len(machine.parts)

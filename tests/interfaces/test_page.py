@@ -3,6 +3,7 @@
 import base64
 import io
 from collections.abc import Iterator
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -421,4 +422,11 @@ def test_links_follow_their_joints_and_coils_twist(browser: Any, tmp_path: Path)
     assert "residual: −2.000" in said[0] and not said[1]
     tab.run("() => { page.exaggerate(10); page.scene.render(); }")  # shafts that hardly twist
     np.testing.assert_allclose(tab.run("page.scene.links.coils[0].now"), -12.0, rtol=1e-5)
+    tab.run("() => { page.show('labels', true); page.scene.render(); }")
+    names = tab.run("""() => page.scene.marks.filter(x => !x.hidden).map(x => {
+        const { left, right, top, bottom } = x.getBoundingClientRect();
+        return [x.textContent, left, right, top, bottom]; })""")
+    assert {x[0] for x in names} >= {"rotor", "mix"}  # both at one place: one below the other
+    for a, b in combinations(names, 2):
+        assert a[2] <= b[1] or b[2] <= a[1] or a[4] <= b[3] or b[4] <= a[3], (a, b)
     tab.close()

@@ -10,6 +10,9 @@ from compiled_graphs import compiled
 from numpy.testing import assert_allclose
 from traced_functions import ALL, traced, values
 
+from phipsi.backends.native.kernel.law_code import Area, LawCode
+from phipsi.backends.native.text import llvm_text as ir
+from phipsi.backends.native.text.lane_arithmetic import Emitter
 from phipsi.laws import law_operations as ops
 from phipsi.laws.graph import in_order
 from phipsi.laws.law_derivatives import adjoints, ones
@@ -168,3 +171,37 @@ def test_large_irregular_patterns_are_loops():
     wanted = evaluate(results, given)
     for got, exact in zip(compiled(results, LANES, False)(given), wanted, strict=True):
         assert_allclose(got, exact, rtol=1e-14, atol=1e-14)
+
+
+def chain():
+    """Arrays that follow from each other entry by entry, with a sum between them."""
+    x, y = (Traced(ops.given(name, (40,))) for name in "xy")
+    z = np.sin(x * y) - x
+    w = np.where(z < y, z * z, np.abs(y))
+    return [as_node(v) for v in (w, np.sum(w) * z + y, z)]
+
+
+def test_entries_that_follow_from_each_other_are_one_loop():
+    results = chain()
+    given = {name: np.random.default_rng(3).standard_normal((LANES, 40)) for name in "xy"}
+    for chosen in (results, results[:1], results[1:2]):  # others are not kept in memory
+        for got, wanted in zip(
+            compiled(chosen, LANES, False)(given), evaluate(chosen, given), strict=True
+        ):
+            assert_allclose(got, wanted, rtol=1e-14, atol=2e-14)
+    module = ir.Module()
+    function = ir.Function(module, ir.FunctionType(ir.VOID, [ir.POINTER] * 2), "go")
+    e = Emitter(LANES, fused=False)
+    e.builder = b = ir.IRBuilder(function.append_basic_block("entry"))
+    sizes = []
+
+    def memory(size):
+        sizes.append(size)
+        return b.alloca(e.vector, size=size)
+
+    places = {name: Area(x) for name, x in zip("xy", function.args, strict=True)}
+    code = LawCode(module, e, places, memory)
+    code.write(results[:1])
+    assert sizes == [40] and sum(x.label.startswith("head") for x in function.blocks) == 1
+    code.write(results)  # z again, and the other one
+    assert sizes == [40] * 3 and sum(x.label.startswith("head") for x in function.blocks) == 2

@@ -112,6 +112,9 @@ def test_wrapped_molecules_are_rejected(parts):
 
 def test_bad_input(parts):
     topology, system, positions = parts
+    for given in ((None, system), (topology, "amber")):
+        with pytest.raises(pp.errors.InputError, match=r"must be OpenMM's.*\n.*PDBFile"):
+            mo.from_openmm(*given, positions)
     other = openmm.System()
     other.addParticle(12.0)
     with pytest.raises(pp.errors.InputError, match="22 atoms and the system 1 particles"):

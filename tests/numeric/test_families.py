@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from amounts import ALL, examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_models import models, random_tree
@@ -33,7 +34,7 @@ def by_complex_steps(model, q, value):
 
 @pytest.mark.parametrize("expr", [mass_matrix, ops.P, ops.J], ids=str)
 @given(models(max_bodies=3, frames=True), seeds)
-@settings(max_examples=5)
+@settings(max_examples=examples(5))
 def test_applied_twice(expr, model, seed):
     """L_k (L_j X) at [..., j, k]: the family differentiated by complex steps."""
     q = model.random_configuration(np.random.default_rng(seed))
@@ -156,15 +157,19 @@ def test_one_component_of_every_variable(backend):
         (dynamics.FORWARD_DYNAMICS, ("q", "v", "tau"), forward),
     ):
         for wrt, matrix in zip(names, matrices, strict=True):
-            for joint, s in zip(model.joint_names, model.v_slices, strict=True):
+            places = list(zip(model.joint_names, model.v_slices, strict=True))
+            if backend == "native" and not ALL:  # of one joint, of the reference of all
+                places = places[1:2]
+            for joint, s in places:
                 i = s.stop - s.start - 1
                 one = pp.diff(expr, f"{wrt}[{joint}, {i}]")
                 program = pp.compile(one, model, backend=backend)
                 assert program.backend == backend
                 column = program(**{name: values[name] for name in program.inputs})
                 close(column, matrix[:, s.stop - 1])
-                oracle = pp.dense(one, model, **values)
-                close(oracle, matrix[:, s.stop - 1])
+                if backend == "reference":
+                    oracle = pp.dense(one, model, **values)
+                    close(oracle, matrix[:, s.stop - 1])
 
 
 # ---- what is refused -----------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """Rollouts of closed chains: machine code against steps in NumPy, bits, energy, and failures."""
 
 import itertools
+from functools import cache
 
 import known_systems
 import numpy as np
@@ -73,6 +74,12 @@ MECHANISMS = {
 }
 
 
+@cache
+def known(name):
+    """A mechanism with what was compiled for it, for tests that change nothing in the library."""
+    return MECHANISMS[name]()
+
+
 def states(system, q, count, seed=0, speed=0.5):
     rng = np.random.default_rng(seed)
     v = rng.standard_normal((count, system.nv)) * speed
@@ -122,19 +129,19 @@ BOTH += [(name, "semi_implicit") for name in ("four-bar", "Bricard", "door", "pa
 
 @pytest.mark.parametrize(("name", "integrator"), BOTH)
 def test_steps_are_those_in_numpy(name, integrator, monkeypatch, numpy_steps):
-    system, q = MECHANISMS[name]()
+    system, q = known(name)
     compare(monkeypatch, numpy_steps, system, q, 24, 4e-3, 1e-10, integrator=integrator)
 
 
-GROUPS = (
-    ("Weld", "Distance"), ("Revolute", "PointOnLine", "Rows"),
-    ("Prismatic", "Spherical", "Coupling"), ("Cylindrical", "Universal", "Planar"),
-)  # fmt: skip
+GROUPS = {  # by kinds, the number of bodies
+    ("Weld", "Distance"): 7, ("Revolute", "PointOnLine", "Rows"): 7,
+    ("Prismatic", "Spherical", "Coupling"): 7, ("Cylindrical", "Universal", "Planar"): 9,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("kinds", GROUPS)
 def test_every_kind_of_constraint(kinds, monkeypatch, numpy_steps):
-    system, q = random_system(5, 9, kinds, n_roots=2, independent=True)
+    system, q = random_system(5, GROUPS[kinds], kinds, n_roots=2, independent=True)
     assert tuple(type(x).__name__ for x in system.constraints) == kinds
     compare(monkeypatch, numpy_steps, system, q, 12, 3e-4, 1e-10)
 
@@ -143,7 +150,7 @@ def test_all_kinds_are_tried():
     assert {kind for kinds in GROUPS for kind in kinds} == set(KINDS)
 
 
-@pytest.mark.parametrize("seed", seeds(4))
+@pytest.mark.parametrize("seed", seeds(3))
 def test_random_systems(seed, monkeypatch, numpy_steps):
     kinds = [KINDS[(3 * seed + 5 * j) % len(KINDS)] for j in range(3)]
     system, q = random_system(seed, 6, kinds, n_roots=1 + seed % 2, independent=True)
@@ -173,7 +180,7 @@ def test_terms_from_programs_give_the_same_steps(name, monkeypatch, numpy_steps)
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_nothing_is_left_out_of_the_patterns(name):
     """Entries that code without loops takes for zero are, at other configurations too."""
-    system, _ = MECHANISMS[name]()
+    system, _ = known(name)
     found = unrolled_elimination.elimination_of(system)
     assert found is not None
     q = system.model.random_configuration(np.random.default_rng(7), (20,))
@@ -211,7 +218,7 @@ def test_prescribed_rates_are_kept():
 @pytest.mark.parametrize("integrator", ["rk4", "semi_implicit"])
 @pytest.mark.parametrize("name", ["four-bar", "Stewart platform", "parallelogram"])
 def test_a_trajectory_has_the_same_bits_in_any_batch(name, integrator):
-    system, q = MECHANISMS[name]()
+    system, q = known(name)
     q0, v0 = states(system, q, 21, speed=2.0)
     run = {"dt": 2e-3, "steps": 30, "every": 10, "integrator": integrator}
     whole = pp.rollout(system, q0, v0, np.zeros(system.nv), **run)
@@ -224,7 +231,7 @@ def test_a_trajectory_has_the_same_bits_in_any_batch(name, integrator):
 
 
 def test_a_run_continues_from_a_record():
-    system, q = MECHANISMS["four-bar"]()
+    system, q = known("four-bar")
     q0, v0 = states(system, q, 5)
     tau = np.random.default_rng(2).standard_normal((5, 60, 3))
     q, v = pp.rollout(system, q0, v0, tau, 1e-3, 60, every=20)
@@ -234,7 +241,7 @@ def test_a_run_continues_from_a_record():
 
 
 def test_energy_is_kept():
-    system, q = MECHANISMS["four-bar"]()
+    system, q = known("four-bar")
     q0, v0 = states(system, q, 4, speed=3.0)
     q, v = pp.rollout(system, q0, v0, np.zeros(3), 1e-3, 1000, every=100)
     energy = pp.kinetic_energy(system, q, v) + pp.potential_energy(system, q)
@@ -379,7 +386,7 @@ def test_one_that_cannot_go_on_is_an_error_with_loop_and_step():
 
 
 def test_a_start_off_the_constraints_is_rejected():
-    system, q = MECHANISMS["four-bar"]()
+    system, q = known("four-bar")
     with pytest.raises(pp.errors.InputError, match="does not close the loops"):
         pp.rollout(system, q + 0.01, np.zeros(3), np.zeros(3), 1e-3, 5)
 
@@ -471,7 +478,7 @@ def test_without_its_projection_the_loops_open(skipped, monkeypatch, numpy_steps
 
 
 def test_admissible_rates_stay_admissible():
-    system, q = MECHANISMS["Stewart platform"]()
+    system, q = known("Stewart platform")
     q = system.assemble(q)
     v0 = admissible(system, q, np.random.default_rng(4))
     q, v = pp.rollout(system, q, v0, np.zeros(24), 1e-3, 50, every=50)

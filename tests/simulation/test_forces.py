@@ -303,7 +303,7 @@ ARM = pp.examples.planar_arm(2)
         (lambda: F.PointSpring("tip", "world", -1.0), "stiffness must be a finite number"),
         (lambda: F.Wrench("tip", [0, 0, 1]), "must be 6 finite numbers"),
         (lambda: F.Wrench("world", [0] * 6), "fixed in the world"),
-        (lambda: F.Wrench("tip", [0] * 6, axes="tool"), "neither 'world' nor 'body'"),
+        (lambda: F.Wrench("tip", [0] * 6, axes="tool"), "is not one of 'world', 'body'"),
         (lambda: F.Wrench("tip", lambda t: [t]), r"the wrench at t = 0 s must be 6"),
         (lambda: F.GravityField(9.81), "takes functions"),
         (lambda: F.GravityField(lambda p: p[..., 0]), "one acceleration per position"),

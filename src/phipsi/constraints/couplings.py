@@ -210,8 +210,8 @@ class Relations(Constraint):
         signs = self._wheels(model, names)
         if signs is None:
             raise ModelError(
-                f"{self._who()}: the axes of {list(names.values())} are not parallel, but its "
-                f"shafts lie on one line. Turn the placements of the joints so that they do."
+                f"{self._who()}: the axes of {list(names.values())} are not parallel, as those of "
+                f"its shafts are. Turn the placements of the joints so that they are."
             )
         return signs
 

@@ -4,21 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import final
+from typing import Any, final
 
 import numpy as np
 
-from phipsi.constraints.constraint import number_of
+from phipsi.constraints.constraint import Array, names_of, number_of
 from phipsi.constraints.couplings import SLIDES, TURNS, Relations, Shares
 from phipsi.constraints.pitch_cones import pitch_cones
-from phipsi.constraints.tooth_forces import (
-    ToothForce,
-    checked_angle,
-    of_cones,
-    of_rack,
-    of_wheels,
-)
-from phipsi.constraints.transmitted_forces import axis_of
+from phipsi.constraints.transmitted_forces import ShaftForces, axis_of, frame_of, row_of
 from phipsi.errors import ModelError
 from phipsi.model.model import Model
 
@@ -159,9 +152,10 @@ class Planetary(Relations):
 
     z_sun (q_sun − q_carrier) + z_ring (q_ring − q_carrier) = 0, with `teeth` (sun, ring). With a
     `planet`, a joint on the carrier's body, a second row turns it with the sun; its number of teeth
-    is (z_ring − z_sun)/2. One of the three shafts may be left out by locking it: a joint that is
-    held still (`with_locked`, or welded into the housing and not named: `ring=None`). Shafts get
-    efforts only; the forces of planets that are spaced evenly cancel there, that of one does not.
+    is (z_ring − z_sun)/2. Several planets, `planet=("p0", "p1", "p2")`, have a row each. One of the
+    three shafts may be left out by locking it: a joint that is held still (`with_locked`, or welded
+    into the housing and not named: `ring=None`). Shafts get efforts only; the forces of planets
+    that are spaced evenly cancel there, that of one does not.
 
     >>> import phipsi as pp
     >>> gear = pp.constraints.Planetary(
@@ -172,11 +166,17 @@ class Planetary(Relations):
     ring: str | None = field(kw_only=True)
     carrier: str = field(kw_only=True)
     teeth: tuple[float, float] = field(kw_only=True)
-    planet: str | None = field(default=None, kw_only=True)
+    planet: str | list[str] | tuple[str, ...] | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._different(sun=self.sun, ring=self.ring, carrier=self.carrier, planet=self.planet)
+        if isinstance(self.planet, list | tuple):
+            planets = names_of(self.planet, f"{self._who()}: planet")
+            object.__setattr__(self, "planet", planets or None)
+        names = dict(sun=self.sun, ring=self.ring, carrier=self.carrier)
+        for name in self.planets:
+            names["planet" if name == self.planet else f"planet {len(names) - 3}"] = name
+        self._different(**names)
         teeth = self._teeth("sun and ring", self.teeth, 2)
         if teeth[1] <= teeth[0]:
             raise ModelError(
@@ -185,8 +185,14 @@ class Planetary(Relations):
             )
         object.__setattr__(self, "teeth", tuple(teeth.tolist()))
 
+    @property
+    def planets(self) -> tuple[str, ...]:
+        """The joints of the planets."""
+        one = self.planet
+        return () if one is None else tuple(one) if isinstance(one, list | tuple) else (one,)
+
     def relations(self, model: Model) -> Mapping[str, Shares]:
-        """Rows "mesh" and, with a planet, "planet"."""
+        """Rows "mesh" and, with a planet, "planet"; with several, "planet p0" and so on."""
         given = {"sun": self.sun, "carrier": self.carrier, "ring": self.ring}
         names = {role: name for role, name in given.items() if name is not None}
         signs = dict(zip(names, self._coaxial(model, names), strict=True))
@@ -195,23 +201,22 @@ class Planetary(Relations):
         if self.ring is not None:
             shares[self.ring] = ring * signs["ring"]
         rows = {"mesh": shares}
-        if self.planet is not None:
-            along = self._on_carrier(model, signs["carrier"])
-            rows["planet"] = {
+        for name in self.planets:
+            along = self._on_carrier(model, name, signs["carrier"])
+            rows["planet" if name == self.planet else f"planet {name}"] = {
                 self.sun: sun,
                 self.carrier: -sun * signs["carrier"],
-                self.planet: 0.5 * (ring - sun) * along,
+                name: 0.5 * (ring - sun) * along,
             }
         return rows
 
-    def _on_carrier(self, model: Model, along: float) -> float:
-        """+1 if the planet's axis is that of the sun, −1 if it is opposite."""
-        assert self.planet is not None
-        planet = self._of_kind(model, self.planet, "planet", TURNS)
+    def _on_carrier(self, model: Model, name: str, along: float) -> float:
+        """+1 if a planet's axis is that of the sun, −1 if it is opposite."""
+        planet = self._of_kind(model, name, "planet", TURNS)
         carrier = model.joint(self.carrier)
         if model.parent[planet.index] != carrier.index:
             raise ModelError(
-                f"{self._who()}: planet={self.planet!r} must be a joint on body "
+                f"{self._who()}: planet={name!r} must be a joint on body "
                 f"{model.body_names[carrier.index]!r}, which the carrier joint "
                 f"{self.carrier!r} turns."
             )
@@ -219,7 +224,7 @@ class Planetary(Relations):
         cosine = along * float(axis @ np.array(carrier.joint.params[:3]))
         if 1 - abs(cosine) > _PARALLEL:
             raise ModelError(
-                f"{self._who()}: the axis of planet={self.planet!r} is not parallel to that of "
+                f"{self._who()}: the axis of planet={name!r} is not parallel to that of "
                 f"the carrier {self.carrier!r}; planets of bevel gears are a `Differential`."
             )
         return float(np.sign(cosine))
@@ -321,3 +326,149 @@ class Screw(Relations):
         self._of_kind(model, self.spindle, "spindle", TURNS)
         self._of_kind(model, self.nut, "nut", SLIDES)
         return {"thread": {self.nut: 1.0, self.spindle: -self.lead / (2 * np.pi)}}
+
+
+# ---- forces of teeth -----------------------------------------------------------------------------
+# What wheels in mesh do to their shafts, besides the efforts they transmit. Teeth touch at the
+# pitch point P, on the line of action: a force with a part along the pitch circles, which makes the
+# efforts of the row, and a part tan α as large that pushes the wheels apart (α the pressure angle),
+# in the plane of their axes across the line along which their pitch cones or cylinders touch.
+
+_APART = 1e-6  # of the distance of the shafts, by which pitch circles may miss each other
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class ToothForce(ShaftForces):
+    """The force between two bodies on one carrier, in the carrier's axes.
+
+    With the multiplier λ of row `row` of the constraint, λ `along` + |λ| `apart` (N) acts on the
+    first of `bodies` at `place`, and its negative on the second.
+    """
+
+    row: int
+    bodies: tuple[int, int]
+    carrier: int
+    place: Array
+    along: Array
+    apart: Array
+    shares: Array
+    rows: int = 1
+
+    def pushes(self, f: Array, poses: Array) -> tuple[tuple[int, int], Array, Array]:
+        """On the first body, and its negative on the second."""
+        R, at = frame_of(poses, self.carrier)
+        force = np.einsum("nij,nj->ni", R, f * self.along + np.abs(f) * self.apart)
+        place = at + R @ self.place
+        return self.bodies, np.stack([place, place], axis=1), np.stack([force, -force], axis=1)
+
+
+def checked_angle(value: Any, who: str) -> float:
+    """A pressure angle in rad."""
+    angle = number_of(value)
+    if not 0 <= angle < 0.8:
+        raise ModelError(
+            f"{who}: pressure_angle={value!r} must be from 0 to 0.8 rad; that of most gears is\n"
+            f"    pressure_angle=np.deg2rad(20)"
+        )
+    return angle
+
+
+def of_wheels(
+    model: Model,
+    bodies: tuple[int, int],
+    shares: tuple[float, float],
+    radii: tuple[float, float],
+    angle: float,
+    who: str,
+    *,
+    internal: bool,
+) -> ToothForce:
+    """Of two wheels on parallel shafts; P is in the plane of the first one's origin."""
+    (a, one), (b, other) = (axis_of(model, k) for k in bodies)
+    across = other - one - a * float(a @ (other - one))
+    distance, (r, s) = float(np.linalg.norm(across)), radii
+    wanted = abs(r - s) if internal else r + s
+    if abs(distance - wanted) > _APART * wanted:
+        names = [model.body_names[k] for k in bodies]
+        raise ModelError(
+            f"{who}: the shafts of {names[0]!r} and {names[1]!r} are {distance:.6g} m apart, and "
+            f"the pitch circles of {r:.6g} m and {s:.6g} m touch at {wanted:.6g} m. Move a joint "
+            f"by its placement, or change module= (m of pitch diameter per tooth)."
+        )
+    towards = across / distance
+    inner = 1.0 if not internal or r > s else -1.0  # P is beyond the first wheel, seen from a ring
+    e = inner * towards
+    out = -np.cross(a, e) / r  # λ turns the first wheel by −λ
+    apart = (1.0 if internal and r > s else -1.0) * e * np.tan(angle) / r
+    return ToothForce(
+        row=0,
+        bodies=bodies,
+        carrier=model.parent[bodies[0]],
+        place=one + r * e,
+        along=shares[0] * out,
+        apart=abs(shares[0]) * apart,
+        shares=_shares(model, bodies, shares),
+    )
+
+
+def of_cones(
+    model: Model,
+    bodies: tuple[int, int],
+    shares: tuple[float, float],
+    teeth: tuple[float, float],
+    module: float,
+    angle: float,
+    who: str,
+) -> ToothForce:
+    """Of two bevel wheels; P is where the pitch cones touch at the mean radii ½ module · teeth.
+
+    On each wheel the part that pushes apart has cos δ of it towards the axis, and sin δ along it
+    away from the apex: the thrust.
+    """
+    cones = pitch_cones(model, bodies, teeth, who)
+    (u, _), (delta, _) = cones.out, cones.angles
+    r = 0.5 * module * teeth[0]
+    across = (cones.line - np.cos(delta) * u) / np.sin(delta)
+    a, _ = axis_of(model, bodies[0])
+    away = np.sin(delta) * u - np.cos(delta) * across
+    return ToothForce(
+        row=0,
+        bodies=bodies,
+        carrier=model.parent[bodies[0]],
+        place=cones.apex + r / np.sin(delta) * cones.line,
+        along=-shares[0] * np.cross(a, across) / r,
+        apart=abs(shares[0]) * np.tan(angle) / r * away,
+        shares=_shares(model, bodies, shares),
+    )
+
+
+def of_rack(
+    model: Model, pinion: int, rack: int, radius: float, angle: float, who: str
+) -> ToothForce:
+    """Of a pinion and a rack on one body; `shares` as in q_rack − radius · q_pinion."""
+    (a, at), (d, _) = axis_of(model, pinion), axis_of(model, rack)
+    if model.parent[pinion] != model.parent[rack]:
+        raise ModelError(
+            f"{who}: joints {model.joint_names[pinion]!r} and {model.joint_names[rack]!r} are on "
+            f"different bodies; forces of teeth are those of a rack and a pinion on one."
+        )
+    if abs(a @ d) > 1e-9:
+        raise ModelError(
+            f"{who}: the rack slides along the axis of the pinion in part; forces of teeth are "
+            f"those of a rack that slides across it. Leave out pressure_angle=."
+        )
+    n = np.sign(radius) * np.cross(d, a)
+    return ToothForce(
+        row=0,
+        bodies=(rack, pinion),
+        carrier=model.parent[rack],
+        place=at + abs(radius) * n,
+        along=-d,
+        apart=n * np.tan(angle),
+        shares=_shares(model, (rack, pinion), (1.0, -radius)),
+    )
+
+
+def _shares(model: Model, bodies: tuple[int, int], shares: tuple[float, float]) -> Array:
+    return np.array([[c * row_of(model, k) for c, k in zip(shares, bodies, strict=True)]])

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,6 +22,7 @@ from phipsi.flexible.invariants import invariants_of_points
 FloatArray = NDArray[np.float64]
 Pair = tuple[float, float]
 
+_MOST_MODES = 50  # of one kind; arrays of 0.5 GB on the way
 _GAUSS = np.polynomial.legendre.leggauss(4)
 _INNER = np.polynomial.legendre.leggauss(3)  # exact for products of slopes
 
@@ -81,6 +82,10 @@ def beam(
     data = _checked(length, mass_per_length, EI, EA, GJ, axis, lateral, modes, stretch_modes,
                     twist_modes, shear_stiffness, rotary_inertia)  # fmt: skip
     zeta = _number("damping_ratio", damping_ratio, at_least=0.0)
+    if not isinstance(cast(object, stiffening), bool | np.bool_):
+        raise ModelError(
+            f"FlexibleInertia.beam: stiffening must be True or False, not {stiffening!r}."
+        )
     limit = _number("max_frequency", max_frequency, at_least=0.0)
     places = _port_places(ports or {}, data.length)
     elements = max(20, 6 * data.modes)
@@ -308,6 +313,13 @@ def _checked(
                 f"FlexibleInertia.beam: {name} must be a whole number ≥ 0, the number of "
                 f"fixed-interface modes besides the static ones, not {count!r}."
             )
+        if count > _MOST_MODES:
+            raise ModelError(
+                f"FlexibleInertia.beam: {name}={count} is more than {_MOST_MODES}, and their cost "
+                f"grows with the third power. Divide the beam into pieces that are welded "
+                f"together, of which few modes each give as much:\n"
+                f"    piece = pp.FlexibleInertia.beam(length / 10, mass_per_length, EI, modes=2)"
+            )
     return Beam(
         _number("length", length, infinite=False),
         _number("mass_per_length", mass_per_length, infinite=False),
@@ -388,6 +400,11 @@ def _direction(name: str, value: ArrayLike) -> FloatArray:
 
 
 def _port_places(ports: Mapping[str, float], length: float) -> dict[str, float]:
+    if not isinstance(cast(object, ports), Mapping):
+        raise ModelError(
+            f"FlexibleInertia.beam: ports must be places by name, as fractions of the length, not "
+            f"{ports!r}:\n    ports={{'middle': 0.5}}"
+        )
     places = {}
     for name, fraction in ports.items():
         share = _number(f"the place of port {name!r}", fraction, at_least=0.0)
@@ -395,6 +412,11 @@ def _port_places(ports: Mapping[str, float], length: float) -> dict[str, float]:
             raise ModelError(
                 f"FlexibleInertia.beam: port {name!r} is at {share:g} of the length; give a "
                 f"fraction from 0 (root) to 1 (tip)."
+            )
+        if name == "tip" and share != 1:
+            raise ModelError(
+                f"FlexibleInertia.beam: port 'tip' is the end of the beam, and cannot be at "
+                f"{share:g} of the length. Choose another name."
             )
         places[name] = share * length
     return places if "tip" in places else {**places, "tip": length}

@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.errors import ModelError
+from phipsi.errors import ModelError, one_of
 from phipsi.flexible.invariants import invariants_of_matrix
 from phipsi.flexible.nested_dissection import NotPositive, SparseCholesky
 from phipsi.progress import Progress, make_progress
@@ -32,6 +32,7 @@ _SYMMETRY = 1e-8
 _SAME = 1e-6  # masses in x, y and z; forces of rigid motions against those of the elements
 _FACTORED = 60.0  # per cent of the work, as the bar shows it
 _MOST_POINTS = 1500  # that are kept for pictures of a body without triangles
+_MOST_SEGMENTS = 1500
 _DENSE = 300  # up to so many unknowns all eigenvalues are computed
 
 
@@ -90,8 +91,7 @@ def from_matrices(
     held = _node_numbers("root", root, len(body.nodes))
     interfaces = _interfaces(body, ports, held, tie, positions or {})
     _check_held(body, "root", held)
-    if basis not in ("craig_bampton", "clamped"):
-        raise ModelError(f'{_WHO}basis must be "craig_bampton" or "clamped", not {basis!r}.')
+    one_of(f"{_WHO}basis", basis, ("craig_bampton", "clamped"), error=ModelError)
     _check_number("max_frequency", max_frequency)
     _check_number("damping_ratio", damping_ratio)
     report = make_progress(progress, 100.0, "computing modes", "%")
@@ -129,8 +129,11 @@ def _port(body: Elements, x: Interface, shapes: FloatArray) -> dict[str, Any]:
 
 
 def _picture(body: Elements, fields: FloatArray, triangles: ArrayLike) -> dict[str, Any]:
-    """The nodes of the triangles; without triangles, some of all nodes, as points."""
+    """The nodes of the triangles; without, the nodes and what joins them, or some as points."""
     corners = np.asarray(triangles)
+    joined = np.zeros((0, 2), dtype=int) if corners.size else _joined(body)
+    if len(joined):
+        return {"nodes": body.nodes, "modes": fields[:, :3], "segments": joined}
     if not corners.size:
         some = np.unique(np.linspace(0, len(body.nodes) - 1, _MOST_POINTS).astype(int))
         return {"nodes": body.nodes[some], "modes": fields[some, :3]}
@@ -140,6 +143,17 @@ def _picture(body: Elements, fields: FloatArray, triangles: ArrayLike) -> dict[s
         "modes": fields[used, :3],
         "triangles": again.reshape(corners.shape),
     }
+
+
+def _joined(body: Elements) -> IntArray:
+    """Pairs of nodes (s, 2) with stiffness between them; none where there are too many to see."""
+    entries = body.K.tocoo()
+    if entries.nnz > 2 * body.d**2 * _MOST_SEGMENTS + body.K.shape[0] * body.d:
+        return np.zeros((0, 2), dtype=int)
+    i, j = entries.row // body.d, entries.col // body.d
+    there = (i < j) & (entries.data != 0)
+    pairs = np.unique(np.stack([i, j], axis=-1)[there], axis=0)
+    return pairs if len(pairs) <= _MOST_SEGMENTS else pairs[:0]
 
 
 # ---- shapes: columns of displacements of all nodes ---------------------------------------------
@@ -291,6 +305,8 @@ def _checked_elements(mass: Any, stiffness: Any, nodes: ArrayLike) -> Elements:
     k, found = len(places), {}
     for name, matrix in (("mass", mass), ("stiffness", stiffness)):
         try:
+            if np.iscomplexobj(matrix):
+                raise TypeError("its entries are complex, and a body has real ones")
             A = sparse.csr_array(matrix, dtype=np.float64)
         except (TypeError, ValueError) as error:
             raise ModelError(f"{_WHO}{name} is not a matrix of numbers: {error}") from error
@@ -439,8 +455,7 @@ def _interfaces(
     for name, given in ports.items():
         nodes = _node_numbers(f"port {name!r}", given, len(body.nodes))
         kind = tie.get(name, "rigid") if isinstance(tie, Mapping) else tie
-        if kind not in ("rigid", "mean"):
-            raise ModelError(f'{_WHO}tie of port {name!r} must be "rigid" or "mean", not {kind!r}.')
+        one_of(f"{_WHO}port {name!r}: tie", kind, ("rigid", "mean"), error=ModelError)
         for node in nodes.tolist():
             if node in owner:
                 raise ModelError(

@@ -52,7 +52,7 @@ def read_arrays(path: str | os.PathLike[str]) -> dict[str, Any]:
     except FileNotFoundError as error:
         raise FileError(name, 1, "", "there is no such file.") from error
     except (OSError, ValueError, EOFError, AttributeError, zipfile.BadZipFile, zlib.error) as error:
-        reason = f"this is not an .npz archive of plain arrays: {error}"
+        reason = "this is not an .npz archive of plain arrays."
         raise FileError(name, 1, "", reason) from error
     found = str(arrays.pop("format", "no format"))
     if found != _FORMAT:

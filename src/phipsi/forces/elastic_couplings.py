@@ -89,6 +89,11 @@ class ElasticCoupling(Force):
             return per_rate(self.numbers[name], 1, name, who, allowed)
 
         out = ElasticCoupling(self.joints, **self.numbers)
+        if (shape := np.shape(self.numbers["coefficients"])) != (len(self.joints),):
+            raise InputError(
+                f"{who}: coefficients has shape {shape}; give one for each of the "
+                f"{len(self.joints)} joints, for example (1, -1) for the angle between two shafts."
+            )
         out._weights = per_rate(self.numbers["coefficients"], len(self.joints), "coefficients", who)
         if not out._weights.all():
             raise InputError(f"{who}: a joint with coefficient 0 takes no part; leave it out.")

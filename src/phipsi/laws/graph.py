@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -100,11 +100,13 @@ def _key_of(data: Any) -> Any:
     return (type(data), _key_of(data.key)) if hasattr(data, "key") else data
 
 
-def in_order(results: Iterable[Node]) -> list[Node]:
-    """The nodes that results need, each after its arguments."""
+def in_order(results: Iterable[Node], known: Container[Node] = ()) -> list[Node]:
+    """The nodes that results need, each after its arguments; without those that are known."""
     done: dict[Node, None] = {}
     stack: list[tuple[Node, Iterator[Node]]] = []
     for result in results:
+        if result in known:
+            continue
         stack.append((result, iter(result.args)))
         while stack:
             node, rest = stack[-1]
@@ -112,7 +114,7 @@ def in_order(results: Iterable[Node]) -> list[Node]:
                 stack.pop()
                 continue
             for child in rest:
-                if child not in done:
+                if child not in done and child not in known:
                     stack.append((child, iter(child.args)))
                     break
             else:

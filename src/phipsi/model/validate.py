@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from phipsi.errors import ModelError, did_you_mean, warn
+from phipsi.errors import ModelError, did_you_mean, one_of, warn
 from phipsi.model.body import WORLD_NAME, Body, Description
 from phipsi.model.tree import WORLD, depth_first
 
@@ -136,7 +136,11 @@ def check_port(body: Body, parent: Body | None) -> None:
             f"\n"
             f'or port="" for its body frame, which its modes do not move.'
         )
-    parent.flexible.port(body.port)
+    if body.port not in (names := [port.name for port in parent.flexible.ports]):
+        raise ModelError(
+            f"body {body.name!r}: the flexible body {body.parent!r} has no port {body.port!r}. "
+            + did_you_mean(body.port, names)
+        )
 
 
 def _a_port(body: Body) -> str:
@@ -201,10 +205,8 @@ def check_moments(
     bodies: Iterable[Body], inertia: InertiaPolicy, accept: str = 'builder.build(inertia="warn")'
 ) -> None:
     """Principal moments must be ≥ 0 and each at most the sum of the other two."""
-    if inertia not in ("error", "warn", "keep"):
-        raise ModelError(
-            f'unphysical moments are an "error" or a "warn"ing, not {inertia!r} ("keep" is quiet).'
-        )
+    name = "moments" if "moments=" in accept else "inertia"
+    one_of(name, inertia, ("error", "warn", "keep"), error=ModelError)
     findings = moment_findings(bodies) if inertia != "keep" else []
     if not findings:
         return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -31,10 +31,14 @@ class Cluster:
 
 @dataclass(frozen=True)
 class ClusterTree:
-    """Clusters, parents before children, and the turning bonds that close rings."""
+    """Clusters, parents before children, and the turning bonds that close rings.
+
+    `cuts` close rings too, beside an atom that is alone on the bond before: nothing turns with it.
+    """
 
     clusters: tuple[Cluster, ...]
     closures: tuple[Bond, ...]
+    cuts: tuple[Bond, ...] = ()
 
 
 def cluster_tree(
@@ -44,7 +48,7 @@ def cluster_tree(
 
     A bond turns if both its atoms have other neighbours, it is not in `rigid`, and it is in no ring
     or `rings` is "loops". A torsion that moves no atom is left out: its cluster is merged with its
-    parent.
+    parent. If it would tilt the bond that closes a ring, this bond is cut instead.
     """
     neighbours: list[set[int]] = [set() for _ in positions]
     for i, j in bonds:
@@ -58,12 +62,22 @@ def cluster_tree(
         for i, j in bonds
         if len(neighbours[i]) > 1 and len(neighbours[j]) > 1 and frozenset((i, j)) not in stiff
     }
+    cuts: list[Bond] = []
     while True:
         tree = _spanning(positions, neighbours, turning)
         idle = _without_effect(positions, tree)
-        if idle is None:
-            return tree
-        turning.discard(frozenset(idle))
+        if idle is None or idle.bond is None:
+            return replace(tree, cuts=tuple(cuts))
+        beside = [bond for bond in tree.closures if set(bond) & set(idle.atoms)]
+        if not beside:
+            turning.discard(frozenset(idle.bond))
+            continue
+        i, j = beside[0]
+        cuts.append((i, j))
+        neighbours[i].discard(j)
+        neighbours[j].discard(i)
+        turning.discard(frozenset((i, j)))
+        turning = {bond for bond in turning if all(len(neighbours[k]) > 1 for k in bond)}
 
 
 def ring_bonds(neighbours: Sequence[set[int]]) -> list[Bond]:
@@ -168,21 +182,20 @@ def _connected(neighbours: Sequence[set[int]], turning: set[frozenset[int]]) -> 
     return home
 
 
-def _without_effect(positions: Array, tree: ClusterTree) -> Bond | None:
-    """A bond whose turning moves no atom and tilts no other axis; it has no inertia to turn."""
+def _without_effect(positions: Array, tree: ClusterTree) -> Cluster | None:
+    """A cluster whose turning moves no atom and tilts no axis in the tree: without inertia."""
     children: dict[int, list[Cluster]] = {}
     for cluster in tree.clusters:
         children.setdefault(cluster.parent, []).append(cluster)
-    ends = {atom for bond in tree.closures for atom in bond}
     for k, cluster in enumerate(tree.clusters):
         if cluster.bond is None:
             continue
         i, j = cluster.bond
         along = unit_bond(positions, i, j)
         outer = [atom for child in children.get(k, []) for atom in child.bond or ()]
-        fixed = [*cluster.atoms, *outer, *(ends & set(cluster.atoms))]
+        fixed = [*cluster.atoms, *outer]
         if on_line(positions[fixed], positions[j], along):
-            return cluster.bond
+            return cluster
     return None
 
 

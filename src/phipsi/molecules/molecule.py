@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import index
 from typing import Any, final
 
@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.constrained.system import System
 from phipsi.algorithms.kinematics import motions
-from phipsi.constraints import Revolute
-from phipsi.errors import InputError, ModelError, warn
+from phipsi.constraints import Constraint, Distance, Revolute, Spherical
+from phipsi.errors import InputError, ModelError, one_of, warn
 from phipsi.model import joints
 from phipsi.model.builder import ModelBuilder
 from phipsi.model.inertia import SpatialInertia
@@ -64,8 +64,7 @@ class Molecule:
     ) -> None:
         self.masses, places = _checked_atoms(masses, positions)
         listed = _checked_bonds(bonds, len(places), "bonds")
-        if rings not in ("rigid", "loops"):
-            raise InputError(f"rings={rings!r} must be 'rigid' or 'loops'")
+        one_of("rings", rings, ("rigid", "loops"))
         stiff = _checked_bonds(rigid, len(places), "rigid")
         unknown = {frozenset(x) for x in stiff} - {frozenset(x) for x in listed}
         if unknown:
@@ -144,7 +143,10 @@ class Molecule:
             if cluster.bond is None:
                 self._home[model.q_slice(f"root {k}")][-3:] = origins[k]
         self._order = order
-        closed = [self._closure(bond, places, labels, tree) for bond in tree.closures]
+        closed: list[Constraint] = [
+            self._closure(bond, places, labels, tree) for bond in tree.closures
+        ]
+        closed += self._cut(tree.cuts, places, labels, tree)
         return System(model, closed) if closed else model
 
     def _closure(
@@ -161,6 +163,45 @@ class Molecule:
             a=(labels[a], self.places[i]),
             b=(labels[b], from_b),
         )
+
+    def _cut(
+        self, cuts: Sequence[Bond], places: Array, labels: Sequence[str], tree: ClusterTree
+    ) -> Iterator[Constraint]:
+        """Bonds of rings that are cut where nothing would turn with the atom before.
+
+        An atom j that is alone on its bond to i keeps the angle i–j–k by the distance of i and k.
+        If atom k is such a one too, j and k keep their distance; otherwise its cluster knows where
+        j is.
+        """
+        home = {atom: k for k, cluster in enumerate(tree.clusters) for atom in cluster.atoms}
+        near: list[set[int]] = [set() for _ in places]
+        for i, j in self.bonds:
+            near[i].add(j)
+            near[j].add(i)
+        open_at = {frozenset(bond) for bond in cuts}
+        pairs: dict[frozenset[int], str] = {}
+        for j, k in cuts:
+            name = f"{self.names[j]}–{self.names[k]}"
+            alone = [sum(frozenset((x, n)) not in open_at for n in near[x]) < 2 for x in (j, k)]
+            if all(alone):
+                pairs.setdefault(frozenset((j, k)), name)
+            elif any(alone):
+                end, other = (j, k) if alone[0] else (k, j)
+                there = self.places[other] + places[end] - places[other]
+                ends = (labels[home[end]], self.places[end]), (labels[home[other]], there)
+                yield Spherical(name=name, a=ends[0], b=ends[1])
+            else:
+                yield self._closure((j, k), places, labels, tree)
+            for is_alone, middle, far in ((alone[0], j, k), (alone[1], k, j)):
+                for n in sorted(near[middle] - {far}) if is_alone else ():
+                    pairs.setdefault(frozenset((n, far)), f"{name}, angle at {self.names[middle]}")
+        for number, (pair, name) in enumerate(pairs.items()):
+            i, j = sorted(pair)
+            if home[i] != home[j]:
+                ends = [(labels[home[x]], self.places[x]) for x in (i, j)]
+                label = f"{name} {number}" if name in list(pairs.values())[:number] else name
+                length = float(np.linalg.norm(places[i] - places[j]))
+                yield Distance(length, name=label, a=ends[0], b=ends[1])
 
     def _reject_linear(self, atoms: Sequence[int], places: Array) -> None:
         along = unit_bond(places, atoms[0], atoms[1])

@@ -75,6 +75,18 @@ def from_openmm(
     `OpenMMPotential`. **Returns:** a `Molecule` with its `potential`.
     """
     unit = _openmm().unit
+    for name, given, needs in (
+        ("topology", topology, ("atoms", "bonds")),
+        ("system", system, ("getParticleMass", "getNumParticles")),
+    ):
+        if not all(hasattr(given, need) for need in needs):
+            raise InputError(
+                f"from_openmm: {name}={given!r} must be OpenMM's, for example of\n"
+                f"    pdb = openmm.app.PDBFile('molecule.pdb')\n"
+                f"    field = openmm.app.ForceField('amber14-all.xml')\n"
+                f"    system = field.createSystem(pdb.topology)\n"
+                f"    pp.molecules.from_openmm(pdb.topology, system, pdb.positions)"
+            )
     atoms = list(topology.atoms())
     masses = [system.getParticleMass(i)._value for i in range(system.getNumParticles())]
     if len(atoms) != len(masses):

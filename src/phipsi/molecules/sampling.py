@@ -21,7 +21,7 @@ from phipsi.algorithms.dynamics.equations_of_motion import forward_dynamics
 from phipsi.algorithms.dynamics.sensitivities import log_det_mass_matrix_gradient
 from phipsi.backends.arguments import joint_array, real_array
 from phipsi.compiler import compile
-from phipsi.errors import InputError, SimulationError
+from phipsi.errors import InputError, SimulationError, one_of, warn
 from phipsi.model.model import Model
 from phipsi.model.numbers import whole_number
 from phipsi.molecules.molecule import Molecule
@@ -35,6 +35,7 @@ Array = NDArray[Any]
 BOLTZMANN = 0.00831446261815324
 """k in kJ/(mol·K)."""
 
+_FEW = 0.01  # of the proposals
 _DRAW = (I - H @ psi @ K).T @ D_half.T.inv
 
 
@@ -149,8 +150,7 @@ def sample(
     >>> found.dihedral((0, 1, 2, 3)).shape
     (5, 4)
     """
-    if method != "hmc":
-        raise InputError(f'method={method!r} is not known; there is "hmc", hybrid Monte Carlo')
+    one_of("method", method, ("hmc",), "It is hybrid Monte Carlo.")
     tree, kT = _tree(molecule, "sample"), _thermal(temperature)
     samples, steps = whole_number("samples", samples), whole_number("steps", steps)
     replicas, warm_up = whole_number("replicas", replicas), whole_number("warm_up", warm_up, 0)
@@ -184,6 +184,13 @@ def sample(
         bar.advance(float(n + 1))
     bar.close()
     shares = accepted / samples, unsolved / samples
+    if accepted.sum() < _FEW * samples * replicas:
+        why = "steps have no solution" if unsolved.sum() > 0 else "their energy changes too much"
+        warn(
+            f"sample: {accepted.mean() / samples:.2%} of the proposals were accepted ({why}), so "
+            f"the samples hardly differ from where they began. Take shorter steps:  "
+            f"dt={0.3 * float(dt):.2g}"
+        )
     return Samples(molecule, kept, energies, *shares, float(temperature), float(dt))
 
 

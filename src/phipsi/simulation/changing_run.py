@@ -418,6 +418,7 @@ class _Runner:
             energy=np.concatenate([p.trajectory.energy for p in parts]),
             momentum=np.concatenate([p.trajectory.momentum for p in parts]),
             phases=tuple(parts),
+            elements=self.elements.bound,
             quadratures=beside,
             totals=totals,
         )

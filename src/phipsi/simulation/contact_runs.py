@@ -219,8 +219,9 @@ def simulate_steps(
         tau = np.array([controller(*x) for x in zip(t.tolist(), q_, v_, strict=True)], float)
     loops: Any = system if isinstance(system, System) else None
     out = Trajectory(
-        system.model, t, q_, v_, tau, integrator="time_stepping", stored=stored, system=loops
-    )
+        system.model, t, q_, v_, tau, integrator="time_stepping", stored=stored, system=loops,
+        elements=elements.bound,
+    )  # fmt: skip
     if pairs is not None:
         modes = _modes(pairs, q_, found[IMPULSES])
         out = out.with_contacts(ContactRecord(pairs, t, q_, found[IMPULSES], h, proof, modes))

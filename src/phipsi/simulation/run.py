@@ -137,7 +137,7 @@ def simulate(
         raise InputError(
             f"controller must be a function of (t, q, v) that returns tau, not {controller!r}."
         )
-    stepping = isinstance(model, Model) and integrator == "time_stepping"
+    stepping = checks.checked_word(integrator) == "time_stepping" and isinstance(model, Model)
     if isinstance(controller, Law) and isinstance(model, Model) and not is_traced(controller):
         controller = controller if stepping else LawControl(model.model, controller)
     elif controller is not None:
@@ -185,12 +185,12 @@ def simulate(
     system = model if isinstance(model, System) else None
     model = tree_of(model, simulate)
     rows = 0 if system is None else system.n_rows
+    moved = None if prescribed is None else Prescribed(model, prescribed)
     checks.reject_unfit(method, rows=rows, prescribed=bool(prescribed))
     end = checks.checked_time(duration, "duration", zero=True)
     if not method.is_adaptive:
         checks.check_count(end, options.dt)
     times = checks.checked_output_times(output_times, end)
-    moved = None if prescribed is None else Prescribed(model, prescribed)
     loops = None
     if system is not None and system.n_rows:
         free = None if moved is None else moved.free

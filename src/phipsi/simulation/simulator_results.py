@@ -14,6 +14,8 @@ from phipsi.contact.certificate import Certificate
 from phipsi.contact.contact_record import ContactRecord
 from phipsi.contact.contact_rows import IMPULSES
 from phipsi.errors import InputError
+from phipsi.forces.force import Force, State, bind_forces
+from phipsi.model.model import Model
 from phipsi.motion.step_graph import INERTIA
 from phipsi.trajectory.trajectory import Trajectory
 
@@ -128,21 +130,37 @@ class SimulatorRun:
             impulses = self._found[IMPULSES][place][there] if IMPULSES in self._found else None
             parts = t[there], q[there], impulses, sim.dt, self.certificate[place]
             contacts = ContactRecord(mechanism.contact_pairs, *parts)
+        elements = self._elements_of(place)
         out = Trajectory(
             self._model_of(place), t[there], q[there], v[there], tau[there],
             complete=self.complete and bool(there.all()), integrator=sim.integrator,
-            system=mechanism if mechanism.n_rows else None,
+            system=mechanism if mechanism.n_rows else None, elements=elements,
+            stored=_stored_in(elements, sim.model),
         )  # fmt: skip
         return out if contacts is None else out.with_contacts(contacts)
 
-    def _model_of(self, place: tuple[Any, ...]) -> Any:
-        """The model with the inertia and gravity that a trajectory has, which energies need."""
-        sim, state, out = self.simulator, self.state, self.simulator.model
-        if sim._mechanism is not out:
-            return out  # that of a system is part of it
+    def _given(self, place: tuple[Any, ...]) -> dict[str, Array]:
+        """The parameters of one trajectory."""
+        state = self.state
         row = int(np.ravel_multi_index([i % n for i, n in zip(place, state.batch, strict=True)],
                                        state.batch)) if place else 0  # fmt: skip
-        given = {**state.shared, **{n: x[row] for n, x in state.own.items()}}
+        return {**state.shared, **{n: x[row] for n, x in state.own.items()}}
+
+    def _elements_of(self, place: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The force elements of a trajectory; none if it has parameters of laws of its own."""
+        sim, given = self.simulator, self._given(place)
+        for name, node in sim._circuit.of_kind("parameter").items():
+            if name in given and not np.array_equal(given[name].ravel(), np.ravel(node.value)):
+                return ()
+        laws = sim.laws if isinstance(sim.laws, tuple) else (sim.laws,)
+        return bind_forces([x for x in laws if isinstance(x, Force)], sim.model)
+
+    def _model_of(self, place: tuple[Any, ...]) -> Any:
+        """The model with the inertia and gravity that a trajectory has, which energies need."""
+        sim, out = self.simulator, self.simulator.model
+        if sim._mechanism is not out:
+            return out  # that of a system is part of it
+        given = self._given(place)
         if INERTIA in given:
             out = out.with_inertial_parameters(given[INERTIA], moments="warn")
         return out.with_gravity(given["gravity"]) if "gravity" in given else out
@@ -167,6 +185,18 @@ class SimulatorRun:
     def __repr__(self) -> str:
         names = ", ".join(self._found)
         return f"<run of {self.state!r}: {names}>"
+
+
+def _stored_in(elements: tuple[Force, ...], model: Model) -> Any:
+    """Times, q, v → the energy in force elements, J; None without any."""
+    if not elements:
+        return None
+    return lambda t, q, v: (
+        np.zeros(np.shape(t))
+        + sum(
+            x for one in elements if (x := one.potential_energy(State(model, t, q, v))) is not None
+        )
+    )
 
 
 def own_rows(x: ArrayLike, batch: tuple[int, ...], shape: tuple[int, ...]) -> Array:

@@ -162,7 +162,8 @@ def _vibrations(
     sizes = ("q", at, model.nq), ("v", rates, model.nv), ("tau", efforts, model.nv)
     for name, x, size in sizes:
         if x.shape != (size,) or not np.isfinite(x).all():
-            raise InputError(f"{name} must be {size} finite numbers, not of shape {x.shape}")
+            what = f"of shape {x.shape}" if x.shape != (size,) else str(x)
+            raise InputError(f"{name} must be {size} finite numbers, not {what}")
     possible = _possible(mechanism, at, rates, _moving(model, locked))
     turns = model.qdot(np.broadcast_to(at, (model.nv, model.nq)), np.eye(model.nv))
     stiffness = np.imag(bias_forces(model, at + 1j * _STEP * turns, rates)).T / _STEP

@@ -23,7 +23,7 @@ from phipsi.algorithms.kinematics.ik_search import (
 )
 from phipsi.backends.arguments import joint_array
 from phipsi.compiler import default_backend
-from phipsi.errors import ConvergenceError, InputError
+from phipsi.errors import ConvergenceError, InputError, one_of
 from phipsi.model.mechanisms import of_geometry, of_mechanisms, tree_of
 from phipsi.model.model import Model
 from phipsi.model.numbers import as_floats, whole_number
@@ -81,7 +81,7 @@ def inverse_kinematics(
     >>> found.q.round(6).tolist()
     [0.523599, 2.094395]
     """
-    _check(position_tolerance, rotation_tolerance, max_iterations, restarts, on_error)
+    _check(position_tolerance, rotation_tolerance, max_iterations, restarts, seed, on_error)
     if weights is rest is None and not fixed and not restarts:
         settings = (position_tolerance, rotation_tolerance, max_iterations)
         result = _one(model, targets, q0, limits, settings)
@@ -231,7 +231,12 @@ def _configurations(model: Model, q: ArrayLike, what: str) -> Array:
 
 
 def _check(
-    position: float, rotation: float, max_iterations: int, restarts: int | None, on_error: str
+    position: float,
+    rotation: float,
+    max_iterations: int,
+    restarts: int | None,
+    seed: int,
+    on_error: str,
 ) -> None:
     for name, value in (("position_tolerance", position), ("rotation_tolerance", rotation)):
         number = as_floats(name, value)
@@ -240,8 +245,8 @@ def _check(
     whole_number("max_iterations", max_iterations)
     if restarts is not None:
         whole_number("restarts", restarts, 0)
-    if on_error not in ("raise", "return"):
-        raise InputError(f"on_error={on_error!r} is neither 'raise' nor 'return'")
+    whole_number("seed", seed, 0)
+    one_of("on_error", on_error, ("raise", "return"))
 
 
 def _failure(result: IKResult, steps: StepCoordinates, position: float, rotation: float) -> str:

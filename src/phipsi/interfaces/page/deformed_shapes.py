@@ -17,6 +17,7 @@ from phipsi.model.model import Model
 Array = NDArray[Any]
 _PIECES = 12  # of a line from the origin to a port
 _THICK = 0.025  # radius of a tube, of the length of the body
+_WIRE = 0.05  # and in a net, of the length of a segment
 
 
 def deformed_bodies(model: Model) -> list[dict[str, Any]]:
@@ -30,7 +31,6 @@ def deformed_bodies(model: Model) -> list[dict[str, Any]]:
     for k, inertia in _flexible(model):
         shape = drawn_shape(inertia)
         nodes = np.zeros((0, 3)) if shape is None else shape.nodes
-        size = float(np.ptp(nodes, axis=0).max()) if len(nodes) else 0.0
         out.append(
             {
                 "body": k,
@@ -41,7 +41,7 @@ def deformed_bodies(model: Model) -> list[dict[str, Any]]:
                 "triangles": [] if shape is None else shape.triangles.ravel().tolist(),
                 "segments": [] if shape is None else shape.segments.ravel().tolist(),
                 "shortens": any(port.shortening.any() for port in inertia.ports),
-                "radius": float(f"{_THICK * size:.6g}"),
+                "radius": 0.0 if shape is None else float(f"{_radius(shape):.6g}"),
             }
         )
     return out
@@ -108,8 +108,15 @@ def deformed_boxes(model: Model, q: Array) -> list[Solid]:
 
 def _thickness(shape: FlexibleShape) -> float:
     """The radius of tubes along the segments of a shape, m; surfaces have none."""
-    size = float(np.ptp(shape.nodes, axis=0).max()) if len(shape.nodes) else 0.0
-    return _THICK * size if len(shape.segments) else 0.0
+    return _radius(shape) if len(shape.segments) else 0.0
+
+
+def _radius(shape: FlexibleShape) -> float:
+    """Of tubes or points, m: by the size of the body; in a net by the length of its meshes."""
+    if len(shape.segments) > len(shape.nodes):
+        a, b = shape.nodes[shape.segments.T]
+        return _WIRE * float(np.median(np.linalg.norm(a - b, axis=1)))
+    return _THICK * float(np.ptp(shape.nodes, axis=0).max()) if len(shape.nodes) else 0.0
 
 
 def drawn_shape(inertia: FlexibleInertia) -> FlexibleShape | None:

@@ -28,7 +28,7 @@ from phipsi.interfaces.page.machine_places import (
     size_of,
     z_along,
 )
-from phipsi.interfaces.page.shapes_and_colors import given_joint
+from phipsi.interfaces.page.shapes_and_colors import given_joint, reach_of, solids_of
 from phipsi.model import Model, Pose
 from phipsi.model.tree import WORLD
 
@@ -67,7 +67,8 @@ def linked(model: Model, machine: Machine, clock: int | None = None) -> None:
         machine.ends = [(k, np.zeros(3)) for k in bodies]
         return
     wheel, size = Wheel(model, model.joint_names[bodies[0]]), size_of(model, bodies[0])
-    pose = Pose(wheel.turn, wheel.centre)
+    pose = Pose(wheel.turn, wheel.centre - 0.03 * size * wheel.axis)
+    machine.behind = bodies[0]
     ring = solids.ring(0.09 * size, 0.13 * size, 0.06 * size)
     machine.parts.append(MachinePart(wheel.carrier, ring, pose, MOTOR, beside=True))
 
@@ -151,16 +152,24 @@ def _coil(model: Model, one: ElasticCoupling, number: int) -> Machine:
     bodies = tuple(model.joint(n).index for n in one.joints)
     name = " – ".join(one.joints)
     out = Machine(name, "elastic coupling", text, bodies, -1, 0, place=(a.carrier, a.centre))
+    slides = given_joint(model.joints[a.body]).kind == "prismatic"
     in_line = len(others) == 1 and are_coaxial(a, others[0])
     length = a.along(others[0].centre) if in_line else 0.0
-    sign = -1.0 if length < 0 else 1.0
-    length = abs(length) if abs(length) > 1e-9 else 0.15 * size_of(model, a.body)
-    shape = solids.coil(0.2 * length, 0.025 * length, length, 6)
-    pose = Pose(z_along(sign * a.own[:, 2]), np.zeros(3))
-    slides = given_joint(model.joints[a.body]).kind == "prismatic"
+    sign, start = -1.0 if length < 0 else 1.0, 0.0
+    if abs(length) > 1e-9:
+        length = abs(length)
+        shape = solids.coil(0.2 * length, 0.025 * length, length, 6)
+    else:  # beside what the body looks like, on a shaft that ends in the joint
+        own = [x for x in solids_of(model) if x.body == a.body]
+        length, start = 0.3 * size_of(model, a.body), reach_of(own, a.own[:, 2])
+        shape = solids.coil_on_shaft(0.25 * length, 0.04 * length, length, 4, start)
+    pose = Pose(z_along(sign * a.own[:, 2]), start * a.own[:, 2])
     follows = Coil(length, float(-sign / weights[order[0]]), slides)
     out.parts.append(MachinePart(a.body, shape, pose, BRASS, beside=True, coil=follows))
-    out.place = a.carrier, a.centre + sign * length / 2 * a.axis
+    end = a.centre + (start + sign * length) * a.axis
+    out.place = a.carrier, a.centre + (start + sign * length / 2) * a.axis
+    if others and not in_line:  # rods from the far end to the others
+        out.ends = [(a.carrier, end), *((x.body, np.zeros(3)) for x in others)]
     at = [model.q_slice(n).start for n in one.joints]
     offset = float(np.ravel(np.asarray(one.numbers["offset"], dtype=float))[0])
     out.linear, out.value, out.force = [LinearRow(at, weights.tolist(), offset)], "twist", number

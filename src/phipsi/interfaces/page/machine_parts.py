@@ -7,15 +7,17 @@ relation, is a link between its joints (machine_links.py).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from phipsi import constraints as c
+from phipsi.constraints.belts import belt_spans, untouched
 from phipsi.constraints.couplings import Relations
 from phipsi.constraints.pitch_cones import pitch_cones
+from phipsi.constraints.transmitted_forces import axis_of
 from phipsi.errors import ModelError
 from phipsi.interfaces.page import machine_solids as solids
 from phipsi.interfaces.page.machine_links import (
@@ -38,12 +40,14 @@ from phipsi.interfaces.page.machine_places import (
     are_coaxial,
     between,
     size_of,
+    stand_back,
     z_along,
 )
 from phipsi.model import Model, Pose
 from phipsi.operators.row_laws import ARRAY_NUMBERS
 
 Array = NDArray[Any]
+Parts = Iterator[MachinePart]
 _MOST_TEETH = 400
 _FLAT = 1.4  # rad; flatter cones are no solids
 
@@ -65,7 +69,9 @@ def machines_of(
             made.rows, made.linear = len(one.closure(model).rows), linear_rows(model, one)
             out.append(made)
         row += len(one.closure(model).rows)
-    return out + of_forces(model, forces)
+    out += of_forces(model, forces)
+    stand_back(model, out)
+    return out
 
 
 def _made(model: Model, one: c.Constraint, row: int) -> Machine | None:
@@ -124,9 +130,17 @@ def _gear(model: Model, one: c.Gear, row: int) -> Machine:
     ):  # fmt: skip
         ring = same_sense and radius == max(r, s)
         shape = solids.toothed_ring if ring else solids.toothed_wheel
-        out.parts.append(wheel.part(shape(radius, z, width, phase), color))
+        out.parts += _in_plane(wheel, a.centre, shape(radius, z, width, phase), color, width)
     out.place = a.carrier, a.centre + r * inner
     return out
+
+
+def _in_plane(wheel: Wheel, at: Array, shape: solids.Surface, color: Any, thick: float) -> Parts:
+    """A wheel in the plane of a point of its carrier, where teeth and belts act, and its shaft."""
+    lift = wheel.along(at)
+    yield wheel.part(shape, color, lift)
+    if abs(lift) > thick / 2:
+        yield wheel.part(solids.disc(0.25 * thick, abs(lift)), STEEL, lift / 2)
 
 
 def _cones(
@@ -165,70 +179,76 @@ def _cones(
 
 
 def _planetary(model: Model, one: c.Planetary, row: int) -> Machine:
-    names = [n for n in (one.sun, one.ring, one.carrier, one.planet) if n is not None]
+    """Sun, planets and ring in the plane of the sun's origin, and the arm behind them.
+
+    A tooth of the sun points to the first planet where the rows hold with ring and arm at 0.
+    """
+    names = [n for n in (one.sun, one.ring, one.carrier, *one.planets) if n is not None]
     wheels = {n: Wheel(model, n) for n in names}
     sun, arm = wheels[one.sun], wheels[one.carrier]
     z_sun, z_ring = (round(z) for z in one.teeth)
-    z_planet = (z_ring - z_sun) / 2
+    z_planet = (z_ring - z_sun) // 2
     text = f"sun {z_sun} teeth, ring {z_ring}: 1 + {z_ring}/{z_sun} with the ring held"
     bodies = tuple(w.body for w in wheels.values())
     out = Machine(one.name, "planetary gear", text, bodies, row, place=(sun.carrier, sun.centre))
-    if one.planet is None or z_planet != round(z_planet) or z_ring > _MOST_TEETH:
+    in_arm = model.placements[arm.body].rotation
+    middle = in_arm.T @ (sun.centre - np.asarray(model.placements[arm.body].translation))
+    u = in_arm.T @ arm.axis
+    ways = [wheels[n].centre - middle for n in one.planets]
+    ways = [x - u * float(u @ x) for x in ways]
+    distances = [float(np.linalg.norm(x)) for x in ways]
+    alike = not ways or np.ptp(distances) < 1e-6 * max(distances)
+    whole = z_ring == z_sun + 2 * z_planet
+    shafts = [x for n, x in wheels.items() if n not in one.planets]
+    alike = alike and all(are_coaxial(sun, x) for x in shafts)
+    if not ways or not alike or min(distances) < 1e-9 or not whole or z_ring > _MOST_TEETH:
         return out
-    planet = wheels[one.planet]
-    away = planet.centre - np.array(model.joints[arm.body].params[:3]) * float(
-        np.array(model.joints[arm.body].params[:3]) @ planet.centre
-    )
-    distance = float(np.linalg.norm(away))  # in axes of the arm's body
-    if distance < 1e-9:
-        return out
+    distance = distances[0]
     module = 2 * distance / (z_sun + z_planet)
     width = 6 * module
-    e = model.placements[arm.body].rotation @ away / distance  # in the housing, at q = 0
-    out.parts.append(
-        sun.part(solids.toothed_wheel(module * z_sun / 2, z_sun, width, sun.angle(e)), BRASS)
-    )
-    gap = planet.angle(-away / distance)
-    pitch = 2 * np.pi / z_planet
-    out.parts.append(
-        planet.part(
-            solids.toothed_wheel(module * z_planet / 2, round(z_planet), width, gap + pitch / 2),
-            STEEL,
-        )
-    )
-    far = -width  # the arm lies behind its wheels
-    bar = solids.bar(distance, module * z_sun / 4, module * z_planet / 4, width / 2)
-    x = away / distance
-    u = np.array(model.joints[arm.body].params[:3])
-    turn = np.stack([x, np.cross(u, x), u], axis=-1)
-    out.parts.append(MachinePart(arm.body, bar, Pose(turn, far * u), MOTOR))
+    offsets = np.broadcast_to(np.asarray(one.offset, dtype=float), (1 + len(ways),))
+    toward = [in_arm @ x / distance for x in ways]  # from sun to planets in the housing, at q = 0
+    start = float(offsets[0]) / z_sun
+    shape = solids.toothed_wheel(module * z_sun / 2, z_sun, width, sun.angle(toward[0]) - start)
+    out.parts.append(sun.part(shape, BRASS))
+    for name, way, e, offset in zip(one.planets, ways, toward, offsets[1:], strict=True):
+        planet = wheels[name]
+        sense = float(np.sign(sun.axis @ (in_arm @ planet.axis)))
+        ahead = (sun.angle(toward[0]) - sun.angle(e)) % (2 * np.pi / z_sun)  # a tooth of the sun
+        gap = planet.angle(-way / distance) - sense * ahead * z_sun / z_planet
+        gap -= sense * float(offset - offsets[0]) / z_planet
+        phase = gap + np.pi / z_planet
+        shape = solids.toothed_wheel(module * z_planet / 2, z_planet, width, phase)
+        out.parts += _in_plane(planet, middle, shape, STEEL, width)
+        bar = solids.bar(distance, module * z_sun / 4, module * z_planet / 4, width / 2)
+        pin = solids.disc(0.12 * module * z_planet, 1.2 * width)
+        x = way / distance
+        turn = np.stack([x, np.cross(u, x), u], axis=-1)
+        out.parts.append(MachinePart(arm.body, bar, Pose(turn, middle - width * u), MOTOR))
+        at = middle + way - 0.4 * width * u
+        out.parts.append(MachinePart(arm.body, pin, Pose(turn, at), MOTOR))
     out.drawn = (arm.body,)
-    beyond = (np.pi - pitch / 2) % pitch  # from the last tooth of the planet to its far side
-    ring_gap = -beyond * z_planet / z_ring
+    # the planet's tooth before its far side is half a pitch, or nothing, away from it
+    beyond = (np.pi - np.pi / z_planet) % (2 * np.pi / z_planet)
     axis = sun.axis if one.ring is None else wheels[one.ring].axis
-    sense = float(np.sign(_planet_axis(model, planet, arm) @ axis))
-    phase = sense * ring_gap + np.pi / z_ring
+    spins = float(np.sign(in_arm @ wheels[one.planets[0]].axis @ axis))
+    phase = np.pi / z_ring - spins * beyond * z_planet / z_ring
+    radius = module * z_ring / 2
     if one.ring is not None:
         ring = wheels[one.ring]
-        shape = solids.toothed_ring(module * z_ring / 2, z_ring, width, ring.angle(e) + phase)
-        out.parts.append(ring.part(shape, DARK))
+        shape = solids.toothed_ring(radius, z_ring, width, ring.angle(toward[0]) + phase)
+        out.parts.append(ring.part(shape, DARK, ring.along(sun.centre)))
     else:
-        shape = solids.toothed_ring(module * z_ring / 2, z_ring, width, sun.angle(e) + phase)
-        pose = Pose(sun.turn, sun.centre)
-        out.parts.append(MachinePart(sun.carrier, shape, pose, DARK))
+        shape = solids.toothed_ring(radius, z_ring, width, sun.angle(toward[0]) + phase)
+        out.parts.append(MachinePart(sun.carrier, shape, Pose(sun.turn, sun.centre), DARK))
     return out
-
-
-def _planet_axis(model: Model, planet: Wheel, arm: Wheel) -> Array:
-    """The axis of a planet in the housing, at q = 0."""
-    return model.placements[arm.body].rotation @ planet.axis
 
 
 def _rack(model: Model, one: c.RackPinion, row: int) -> Machine:
     wheel = Wheel(model, one.pinion)
     rack = model.joint(one.rack).index
     X = model.placements[rack]
-    d = X.rotation @ np.array(model.joints[rack].params[:3])
+    d, _ = axis_of(model, rack)
     text = f"{one.rack} moves by {2 * np.pi * one.radius:.5g} m per turn of {one.pinion}"
     bodies = wheel.body, rack
     out = Machine(
@@ -239,7 +259,8 @@ def _rack(model: Model, one: c.RackPinion, row: int) -> Machine:
     r, teeth = abs(one.radius), 20
     n = np.sign(one.radius) * np.cross(d, wheel.axis)  # from the pinion to the rack
     width = 0.6 * r
-    shape = solids.toothed_wheel(r, teeth, width, wheel.angle(n))
+    start = -float(np.ravel(one.offset)[0]) / one.radius  # the pinion's angle with the rack at 0
+    shape = solids.toothed_wheel(r, teeth, width, wheel.angle(n) - start)
     out.parts.append(wheel.part(shape, BRASS))
     turn = X.rotation.T @ np.stack([np.cross(-n, wheel.axis), -n, wheel.axis], axis=-1)
     where = X.rotation.T @ (wheel.centre + r * n - np.asarray(X.translation))
@@ -255,23 +276,25 @@ def _screw(model: Model, one: c.Screw, row: int) -> Machine:
     text = f"{one.nut} moves by {one.lead:.5g} m per turn of {one.spindle}"
     bodies = wheel.body, nut
     out = Machine(one.name, "screw", text, bodies, row, place=(wheel.carrier, wheel.centre))
-    lower, upper = (x[model.q_slice(one.nut)][0] for x in (model.lower, model.upper))
+    axis, origin = axis_of(model, nut)
+    along, at = float(wheel.axis @ axis), wheel.along(origin)
+    if model.parent[nut] != wheel.carrier or 1 - abs(along) > PARALLEL:
+        return out
+    lower, upper = (float(x[model.q_slice(one.nut)][0]) for x in (model.lower, model.upper))
+    if not (np.isfinite(upper - lower) and upper > lower):
+        lower, upper = -15 * abs(one.lead), 15 * abs(one.lead)
     travel = upper - lower
-    length = 1.3 * travel if np.isfinite(travel) and travel > 0 else 30 * abs(one.lead)
-    radius = 0.05 * length
+    radius, more = 0.06 * travel, 0.15 * travel
+    # from the spindle's origin to all places of the nut
+    ends = [0.0, at + along * lower, at + along * upper]
+    low, high = min(ends) - more, max(ends) + more
     # a thread that pulls the nut against the axis as the spindle turns about it is right-handed
-    along = float(wheel.axis @ (model.placements[nut].rotation @ model.joints[nut].params[:3]))
-    hand = -one.lead * (1.0 if along >= 0 else -1.0)
-    out.parts.append(wheel.part(solids.thread(radius, hand, length), STEEL))
-    if model.parent[nut] == wheel.carrier and abs(abs(along) - 1) < PARALLEL:
-        X = model.placements[nut]
-        place = wheel.centre + wheel.axis * float(
-            wheel.axis @ (np.asarray(X.translation) - wheel.centre)
-        )
-        turn = X.rotation.T @ wheel.turn
-        where = X.rotation.T @ (place - np.asarray(X.translation))
-        size = solids.disc(2.2 * radius, 2.5 * radius)
-        out.parts.append(MachinePart(nut, size, Pose(turn, where), BRASS))
+    thread = solids.thread(radius, -one.lead * along, high - low)
+    out.parts.append(wheel.part(thread, STEEL, (low + high) / 2))
+    X = model.placements[nut]
+    place = X.rotation.T @ (wheel.centre + at * wheel.axis - np.asarray(X.translation))
+    shape = solids.disc(2.2 * radius, 2.5 * radius)
+    out.parts.append(MachinePart(nut, shape, Pose(X.rotation.T @ wheel.turn, place), BRASS))
     return out
 
 
@@ -284,17 +307,23 @@ def _belt(model: Model, one: c.Belt, row: int) -> Machine:
     bodies = tuple(w.body for w in wheels)
     out = Machine(one.name, "belt", text, bodies, row, place=(first.carrier, first.centre))
     flat = np.array([first.turn.T @ (w.centre - first.centre) for w in wheels])[:, :2]
-    width = 0.35 * float(np.abs(radii).min())
-    gaps = np.linalg.norm(flat - np.roll(flat, -1, axis=0), axis=1)
-    if (gaps <= np.abs(radii - np.roll(radii, -1))).any():
+    if (radii < 0).all():  # the same relation as with all in front
+        radii = -radii
+    spans = belt_spans(flat, radii)
+    loose = None if spans is None else untouched(spans, radii)
+    if loose is not None:
+        out.text += f"; no belt in this order presses on {one.pulleys[loose]}"
+    if spans is None or loose is not None:
         return out
+    width, thick = (x * float(np.abs(radii).min()) for x in (0.35, 0.12))
     for wheel, r, color in zip(wheels, radii, [BRASS] + [STEEL] * len(wheels), strict=False):
-        out.parts.append(wheel.part(solids.disc(0.97 * abs(r), 1.2 * width), color))
+        rim = abs(r) - thick / 2  # radii are those of the belt's middle
+        out.parts += _in_plane(wheel, first.centre, solids.disc(rim, 1.2 * width), color, width)
         mark = solids.disc(0.12 * abs(r), 1.35 * width)  # off the centre, so that turns are seen
-        off = wheel.own @ np.array([0.6 * abs(r), 0, 0])
+        off = wheel.own @ np.array([0.6 * abs(r), 0, wheel.along(first.centre)])
         out.parts.append(MachinePart(wheel.body, mark, Pose(wheel.own, off), DARK))
     pose = Pose(first.turn, first.centre)
-    shape = solids.belt(flat, radii.tolist(), width)
+    shape = solids.belt(flat, radii, spans, width, thick)
     out.parts.append(MachinePart(first.carrier, shape, pose, RUBBER))
     return out
 
@@ -311,7 +340,7 @@ def _cam(model: Model, one: c.Cam, row: int) -> Machine:
         return out
     wheel, follower = Wheel(model, one.joints[0]), bodies[1]
     X = model.placements[follower]
-    d = X.rotation @ np.array(model.joints[follower].params[:3])
+    d, _ = axis_of(model, follower)
     if model.parent[follower] != wheel.carrier or abs(d @ wheel.axis) > PARALLEL:
         return out
     lifts = _lifts(one)
@@ -324,8 +353,8 @@ def _cam(model: Model, one: c.Cam, row: int) -> Machine:
     angles = wheel.angle(d) - np.linspace(0, 2 * np.pi, len(lifts), endpoint=False)
     outline = (radii[:, None] * np.stack([np.cos(angles), np.sin(angles)], axis=-1))[::-1]
     width = 0.3 * float(radii.mean())
-    beside = float(wheel.axis @ (np.asarray(X.translation) - wheel.centre))
-    out.parts.append(wheel.part(solids.plate(outline, width), BRASS, beside))
+    there = np.asarray(X.translation)  # the plane of the follower
+    out.parts += _in_plane(wheel, there, solids.plate(outline, width), BRASS, width)
     size = 0.12 * float(radii.mean())
     bottom = 0.0 if true else 2 * span - lifts.min() - away
     stem = solids.disc(size, 6 * size)
@@ -367,7 +396,8 @@ def _motor(model: Model, one: c.Motor, row: int) -> Machine | None:
     text = f"{'angle' if one.angle is not None else 'rate'} of {one.joint}: {how}"
     wheel, size = Wheel(model, one.joint), size_of(model, k)
     out = Machine(one.name, "motor", text, (k,), row, place=(wheel.carrier, wheel.centre))
-    for radius, width, back in ((0.09, 0.2, 0.15), (0.12, 0.03, 0.04)):  # housing and flange
+    out.behind = k
+    for radius, width, back in ((0.09, 0.2, 0.13), (0.12, 0.03, 0.015)):  # housing and flange
         pose = Pose(wheel.turn, wheel.centre - back * size * wheel.axis)
         shape = solids.disc(radius * size, width * size)
         out.parts.append(MachinePart(wheel.carrier, shape, pose, MOTOR, beside=True))
@@ -406,8 +436,9 @@ def _differential(model: Model, one: c.Differential, row: int) -> Machine:
     across = turn[:, 0]
     pin = solids.disc(0.14 * r, 2.4 * r)
     out.parts.append(MachinePart(cage.body, pin, Pose(z_along(across), at), STEEL))
+    inner = 0.9 * r * np.tan(np.pi / 4 - np.arctan(2 / 16 / np.sqrt(2)))  # below the tips of teeth
     for sign in (-1.0, 1.0):
-        cone = solids.bevel_wheel(0.9 * r, 0, 0.4 * r, 0.0)
+        cone = solids.bevel_wheel(inner, 0, 0.4 * r, 0.0, 0.9 * r)
         pose = Pose(z_along(-sign * across), at + sign * 0.9 * r * across)
         out.parts.append(MachinePart(cage.body, cone, pose, STEEL))
     out.drawn = (cage.body,)

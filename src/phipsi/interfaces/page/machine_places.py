@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.interfaces.page import machine_solids as solids
-from phipsi.interfaces.page.shapes_and_colors import given_joint
+from phipsi.interfaces.page.shapes_and_colors import given_joint, reach_of, solids_of
 from phipsi.model import Model, Pose
 from phipsi.model.tree import WORLD
 
@@ -67,7 +67,8 @@ class Machine:
     forces. `drawn` are bodies that need no shape besides its solids, although they carry others.
     `ends` of rods to one knot: bodies and places on them, in a `straight` line if they are two.
     `linear` has the rows on coordinates whose value, a residual or a twist, the page shows; `shown`
-    the times at which it is there, None for always.
+    the times at which it is there, None for always. `behind` is a body whose joint its solids
+    stand behind, against the axis (`stand_back`).
     """
 
     name: str
@@ -85,6 +86,7 @@ class Machine:
     value: str = "residual"
     force: int = -1
     shown: tuple[tuple[float, float], ...] | None = None
+    behind: int | None = None
 
 
 @final
@@ -149,6 +151,29 @@ def size_of(model: Model, k: int) -> float:
     turning = np.sqrt(float(np.max(np.linalg.eigvalsh(inertia.moment_about_com_B))) / mass)
     found = [*children, 2 * float(np.linalg.norm(inertia.com_B)), 2 * turning]
     return float(max(found)) or 0.1
+
+
+def stand_back(model: Model, machines: Sequence[Machine]) -> None:
+    """Move what stands behind joints to where the bodies, and wheels on them, do not hide it."""
+    waiting = [x for x in machines if x.behind is not None]
+    if not waiting:
+        return
+    others = [part for x in machines if x.behind is None for part in x.parts]
+    wheels = {part.body for part in others if not part.beside}
+    own = solids_of(model, meshed=frozenset(wheels - {*model.parent}))
+    for machine in waiting:
+        assert machine.behind is not None
+        wheel = Wheel(model, model.joint_names[machine.behind])
+        back = -wheel.own[:, 2]
+        reach = reach_of([x for x in own if x.body == machine.behind], back)
+        for part in others:
+            if part.body == machine.behind:
+                along = (part.surface[0] @ part.pose.rotation.T + part.pose.translation) @ back
+                reach = max(reach, float(along.max()))
+        for i, part in enumerate(machine.parts):
+            place = part.pose.translation - reach * wheel.axis
+            machine.parts[i] = replace(part, pose=Pose(part.pose.rotation, place))
+        machine.behind = None
 
 
 def parts_of(machines: Sequence[Machine]) -> Iterator[tuple[int, MachinePart]]:

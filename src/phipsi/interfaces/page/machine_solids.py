@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from phipsi.constraints.belts import Spans, wraps
+
 Array = NDArray[Any]
 Surface = tuple[Array, Array]
 """Corners (n, 3) in m, and triangles (m, 3) of their numbers, outside to the left."""
@@ -55,15 +57,32 @@ def _toothed(radius: float, teeth: int, phase: float, *, inward: bool) -> Array:
 def bevel_wheel(
     radius: float, teeth: int, width: float, phase: float, apex: float | None = None
 ) -> Surface:
-    """A bevel wheel: its back in z = 0 with this pitch radius, its apex at z = `apex`, or 45°.
+    """A bevel wheel: its pitch circle in z = 0 with this radius, its apex at z = `apex`, or 45°.
 
+    Teeth stand on the pitch cone: their height is across it, as that of the wheel they mesh with.
     Without teeth it is a smooth cone.
     """
-    back = _toothed(radius, teeth, phase, inward=False) if teeth else _circle(radius)
-    points, triangles = _plate(back, width)
-    points = points + [0.0, 0.0, width / 2]
-    shrunk = 1.0 - points[:, 2:] / (radius if apex is None else apex)
-    return np.concatenate([points[:, :2] * shrunk, points[:, 2:]], axis=1), triangles
+    rim = _toothed(radius, teeth, phase, inward=False) if teeth else _circle(radius)
+    top = radius if apex is None else apex
+    cosine, sine = np.array([top, radius]) / np.hypot(top, radius)
+    far = np.hypot(rim[:, 0], rim[:, 1])
+    height = far - radius
+    around = rim / far[:, None]
+    outer = np.column_stack([around * (radius + cosine * height)[:, None], sine * height])
+    low = height.min()  # the sides are flat up to the roots of the teeth
+    inner = np.column_stack(
+        [around * (0.94 * (radius + cosine * low)), np.full(len(rim), sine * low)]
+    )
+    back = np.concatenate([outer, inner, [[0.0, 0.0, sine * low]]]) - [0.0, 0.0, top]
+    points = np.concatenate([back, (1.0 - width / top) * back]) + [0.0, 0.0, top]
+    n = len(rim)
+    i, m = np.arange(n), 2 * n + 1
+    j = (i + 1) % n
+    faces = [*_split([i, j, j + m, i + m])]  # flanks, from the back to the front
+    for a, b, first in ((j, i, 0), (i, j, m)):  # teeth and middle of the back, then of the front
+        faces += _split([a + first, b + first, b + n + first, a + n + first])
+        faces += np.stack([a + n + first, b + n + first, np.full(n, 2 * n + first)], -1).tolist()
+    return points, np.array(faces)
 
 
 def ring(inner: float, outer: float, width: float) -> Surface:
@@ -90,6 +109,23 @@ def coil(radius: float, wire: float, length: float, turns: int) -> Surface:
     ]
     corners = np.array([*_split(quads), *ends])
     return points.reshape(-1, 3), corners[:, ::-1]
+
+
+def coil_on_shaft(radius: float, wire: float, length: float, turns: int, deep: float) -> Surface:
+    """A coil whose far end is on a plate, and the plate on a shaft that ends at z = −deep."""
+    plate, shaft = disc(radius + 2 * wire, 3 * wire), disc(0.35 * radius, length + deep)
+    return joined(
+        coil(radius, wire, length, turns),
+        (plate[0] + [0.0, 0.0, length + 1.5 * wire], plate[1]),
+        (shaft[0] + [0.0, 0.0, (length - deep) / 2], shaft[1]),
+    )
+
+
+def joined(*surfaces: Surface) -> Surface:
+    """Several surfaces as one."""
+    counts = np.cumsum([0, *(len(points) for points, _ in surfaces)])
+    corners = [triangles + n for (_, triangles), n in zip(surfaces, counts, strict=False)]
+    return np.concatenate([points for points, _ in surfaces]), np.concatenate(corners)
 
 
 def rack_bar(radius: float, teeth: int, count: int, width: float) -> Surface:
@@ -153,39 +189,27 @@ def thread(radius: float, lead: float, length: float) -> Surface:
     return np.concatenate([points.reshape(-1, 3), ends]), np.array(triangles)
 
 
-def belt(centres: Array, radii: Sequence[float], width: float) -> Surface:
-    """A belt around wheels (n, 2) with signed radii, negative where its back runs over one."""
-    at, signed = np.asarray(centres, float), np.asarray(radii, float)
-    thick = 0.12 * float(np.abs(signed).min())
-    return _band(belt_path(at, signed), belt_path(at, signed + thick), width)
+def belt(centres: Array, radii: Array, spans: Spans, width: float, thick: float) -> Surface:
+    """A belt around wheels (n, 2), as thick on both sides of its line."""
+    lines = [belt_path(centres, radii, spans, d) for d in (-thick / 2, thick / 2)]
+    inner, outer = (x[::-1] if spans.turn < 0 else x for x in lines)
+    return _band(inner, outer, width)
 
 
-def belt_path(centres: Array, radii: Array) -> Array:
-    """The line of a belt (k, 2): tangents between the wheels, and arcs on them.
+def belt_path(centres: Array, radii: Array, spans: Spans, outside: float = 0.0) -> Array:
+    """The line of a belt (k, 2), or one beside it: arcs on the wheels, and its spans between.
 
-    With the left normal n of a tangent, the belt touches wheel i at c_i − r_i n, so that the
-    tangent from i to j has (c_j − c_i) · n = r_j − r_i.
+    Signed radii are negative where the belt's back runs over a wheel. A line that is `outside` of
+    the belt's by so much (m) has larger arcs in front and smaller ones at the back.
     """
-    count = len(radii)
-    x, y = centres.T
-    if count > 2 and np.sum(x * np.roll(y, -1) - y * np.roll(x, -1)) < 0:
-        centres, radii = centres[::-1], radii[::-1]
-    normals: list[Array] = []
-    for i in range(count):
-        j = (i + 1) % count
-        across = centres[j] - centres[i]
-        d = float(np.hypot(*across))
-        turn = np.arccos(np.clip((radii[j] - radii[i]) / d, -1.0, 1.0))
-        c, s = np.cos(turn), np.sin(turn)
-        normals.append(np.array([[c, -s], [s, c]]) @ across / d)
     out: list[Array] = []
-    for i in range(count):
-        first, last = normals[i - 1], normals[i]
-        start = np.arctan2(-first[1], -first[0])
-        sweep = np.arctan2(-last[1], -last[0]) - start
-        sweep = sweep % (2 * np.pi) if radii[i] > 0 else -((-sweep) % (2 * np.pi))
-        steps = start + sweep * np.linspace(0, 1, _ARC)
-        out.append(centres[i] + radii[i] * np.stack([np.cos(steps), np.sin(steps)], axis=-1))
+    angles = spans.turn * np.sign(radii) * wraps(spans, radii)
+    for i, angle in enumerate(angles):
+        turned = angle * np.linspace(0, 1, _ARC)
+        x, y = spans.normals[i - 1]
+        c, s = np.cos(turned), np.sin(turned)
+        normals = np.stack([c * x - s * y, s * x + c * y], axis=-1)
+        out.append(centres[i] - spans.turn * (radii[i] + outside) * normals)
     return np.concatenate(out)
 
 

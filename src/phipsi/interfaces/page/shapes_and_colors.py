@@ -76,12 +76,10 @@ def solids_of(
             held.setdefault(body, []).append(np.asarray(X.translation))
     out: list[Solid] = []
     for body in range(WORLD, model.n_bodies):
-        if body in drawn:
-            for shape, X in drawn[body]:
-                out += _of_shape(body, shape, X)
-            if body != WORLD and body not in meshed and all(_is_foot(*x) for x in drawn[body]):
-                out += _skeleton(model, body, size, held.get(body, []))
-        elif body != WORLD and body not in meshed:
+        for shape, X in drawn.get(body, ()):
+            out += _of_shape(body, shape, X)
+        is_bare = all(_is_foot(*x) for x in drawn.get(body, ()))
+        if is_bare and body != WORLD and body not in meshed:
             out += _skeleton(model, body, size, held.get(body, []))
     widths = {s.body: min(s.scale) for s in out if s.mesh == "cylinder"}
     passing = [(c, when) for c, when in at_times if c.matrix is None]
@@ -89,6 +87,18 @@ def solids_of(
         width = max((widths.get(k, 0.0) for k, _ in closure.points), default=0)
         out += _pin(closure, width, size, when)
     return out
+
+
+def reach_of(solids: Sequence[Solid], direction: Array) -> float:
+    """How far solids of one body reach from its origin along a unit vector in it, m; 0 or more."""
+    found = [0.0]
+    for x in solids:
+        along = np.asarray(direction) @ x.rotation * x.scale
+        size = np.abs(along).sum() if x.mesh == "box" else np.linalg.norm(along)
+        if x.mesh == "cylinder":
+            size = np.hypot(along[0], along[1]) + abs(along[2])
+        found.append(float(np.asarray(direction) @ x.position + size))
+    return max(found)
 
 
 def _pin(closure: Closure, width: float, size: float, when: Spans | None) -> Iterator[Solid]:

@@ -23,7 +23,7 @@ from phipsi.backends.native.text.lane_arithmetic import (
     i64,
     write_loop,
 )
-from phipsi.laws.graph import Node, in_order
+from phipsi.laws.graph import Node, in_order, users
 
 SMALL = 24
 """Arrays of at most so many entries are registers."""
@@ -31,6 +31,7 @@ MANY = 160
 """Entries in an irregular pattern are written out up to here; beyond, a loop reads their places
 from a table."""
 
+_AHEAD = 200  # nodes after one among which those are looked for that its loop can write
 _ROWS = 8  # rows of a product that are summed side by side
 
 
@@ -87,10 +88,51 @@ class LawCode:
 
     def write(self, results: Sequence[Node]) -> list[Value]:
         """The values of nodes; those written before are not written again."""
-        for x in in_order(results):
-            if x not in self._known:
+        order = in_order(results, self._known)
+        after, wanted, done = users(order), set(results), set[Node]()
+        for i, x in enumerate(order):
+            if x in done:
+                continue
+            batch = self._together(x, order[i + 1 : i + 1 + _AHEAD], done)
+            done |= batch.keys()
+            if len(batch) == 1:
                 self._known[x] = self._value(x)
+                continue
+            kept = {y for y in batch if y in wanted or not batch.keys() >= {*after.get(y, ())}}
+            self._write_loop_of(batch, kept)
         return [self._known[x] for x in results]
+
+    def _together(self, x: Node, following: Iterable[Node], done: Set[Node]) -> dict[Node, None]:
+        """X, and the nodes that the same loop can write: entry by entry, from what is known."""
+        batch = {x: None}
+        if not (x.operation.is_entrywise and x.size > SMALL):
+            return batch
+        for y in following:
+            fits = y.operation.is_entrywise and y.size == x.size and y not in done
+            if fits and all(z in batch or z in self._known for z in y.args):
+                batch[y] = None
+        return batch
+
+    def _write_loop_of(self, batch: Iterable[Node], kept: Set[Node]) -> None:
+        """Nodes entry by entry in one loop; those that are kept are in memory after it."""
+        size = next(iter(batch)).size
+        known = {z: self._known[z] for y in batch for z in y.args if z in self._known}
+        known = {z: self.stored(v) if z.shape else v for z, v in known.items()}
+        places = {y: self.area(size) for y in batch if y in kept}
+
+        def one(i: Any) -> None:
+            here: dict[Node, Lane] = {}
+            for y in batch:
+                for z in y.args:
+                    if z not in here:
+                        here[z] = self.entry(known[z], i if z.shape else 0)
+                entries = [here[z] for z in y.args]
+                here[y] = self.e.lift(entry_code(self.e, y.operation.name, entries, y.data))
+                if y in places:
+                    self.put(here[y], places[y], i)
+
+        self._loop(size, one)
+        self._known |= places
 
     def take(self, known: Mapping[Node, Value]) -> None:
         """Use values that were written before, where they hold too."""

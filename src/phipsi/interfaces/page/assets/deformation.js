@@ -39,8 +39,7 @@ class PhipsiDeformation {
     shape.setAttribute("normal", new THREE.Float32BufferAttribute(normal, 3));
     shape.setIndex(index);
     out.bends = one.triangles.length > 0; out.rest = Float32Array.from(position);
-    if (out.bends) shape.computeVertexNormals();
-    const mesh = out.mesh = new THREE.Mesh(shape, phipsiMaterial(this.scene.rim, { side: THREE.DoubleSide }));
+    const mesh = out.mesh = new THREE.Mesh(shape, phipsiMaterial(this.scene.rim, { side: THREE.DoubleSide, flatShading: out.bends })); // thin plates have sharp edges
     mesh.material.color.setRGB(...one.color); mesh.castShadow = mesh.receiveShadow = true; mesh.frustumCulled = false;
     mesh.userData.part = one; this.scene.bodies[one.body].add(mesh); this.scene.parts.push(mesh);
     return out;
@@ -54,14 +53,13 @@ class PhipsiDeformation {
   }
   set(which, eta) { this.bodies[which].eta.set(eta); this._bend(which); }
   _bend(which) {
-    const { one, mesh, modes, rest, from, nodes, bends, eta } = this.bodies[which];
+    const { one, mesh, modes, rest, from, nodes, eta } = this.bodies[which];
     if (!mesh) return;
     const at = mesh.geometry.attributes.position, count = nodes.length, move = new Float32Array(count);
     eta.forEach((e, j) => { const x = this.factor * e; if (x) for (let i = 0; i < count; i++) move[i] += x * modes[j * count + i]; });
     if (one.shortens) this._shorten(move, this.bodies[which]);
     from.forEach((node, c) => at.setXYZ(c, rest[3 * c] + move[3 * node], rest[3 * c + 1] + move[3 * node + 1], rest[3 * c + 2] + move[3 * node + 2]));
     at.needsUpdate = true;
-    if (bends) mesh.geometry.computeVertexNormals();
     mesh.geometry.boundingSphere = null;
   }
   // A bent beam is shorter: along each segment by half the square of its true slope. Second-order motion is not exaggerated, here and at ports.

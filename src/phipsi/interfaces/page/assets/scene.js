@@ -445,14 +445,23 @@ class PhipsiScene {
     if (this.shown.labels) d.bodies.forEach((b, k) => { if (!b.hidden) wanted.push([b.name, k, b.com]); });
     if (this.shown.labels && this.shown.loops) for (const loop of d.loops || []) if (this.isShown(loop)) wanted.push([loop.name, loop.ends[0].body, loop.ends[0].position]);
     while (this.marks.length < wanted.length) { const mark = document.createElement("span"); this.labels.append(mark); this.marks.push(mark); }
-    const at = new THREE.Vector3(), w = this.canvas.clientWidth, h = this.canvas.clientHeight;
+    const at = new THREE.Vector3(), w = this.canvas.clientWidth, h = this.canvas.clientHeight, placed = [];
     this.marks.forEach((mark, i) => {
       mark.hidden = i >= wanted.length;
       if (mark.hidden) return;
       const [name, body, place] = wanted[i];
       at.set(...place).applyMatrix4(body < 0 ? this.world.matrixWorld : this.bodies[body].matrixWorld).project(this.camera);
       mark.textContent = name.length > 40 ? `${name.slice(0, 19)}…${name.slice(-20)}` : name; mark.hidden = at.z > 1;
-      mark.style.transform = `translate(${((at.x + 1) / 2 * w).toFixed(1)}px, ${((1 - at.y) / 2 * h).toFixed(1)}px)`;
+      if (mark.hidden) return;
+      const x = (at.x + 1) / 2 * w, wide = 14 + 6.6 * mark.textContent.length; // about as wide as it is, without asking for a layout
+      let y = (1 - at.y) / 2 * h;
+      for (let tries = 0; tries < 40; tries++) { // below those that are already there
+        const below = placed.find((other) => Math.abs(other.y - y) < 18 && x < other.x + other.wide && other.x < x + wide);
+        if (!below) break;
+        y = below.y + 18;
+      }
+      placed.push({ x, y, wide });
+      mark.style.transform = `translate(${x.toFixed(1)}px, ${y.toFixed(1)}px)`;
     });
   }
 
