@@ -10,6 +10,7 @@ a public name without a docstring, a page that the navigation does not reach.
 
 from __future__ import annotations
 
+import gc
 import posixpath
 import re
 import shutil
@@ -68,6 +69,7 @@ def render(source: Path, target: Path, builder: str = "html") -> int:
     """
     from sphinx.cmd.build import main as sphinx
 
+    gc.disable()  # the trees of all pages stay to the end: looking for garbage takes a third longer
     options = ["-b", builder, "-W", "--keep-going", "-q", "-E", "-c", str(Path(__file__).parent)]
     return sphinx([*options, str(source), str(target)])
 

@@ -383,5 +383,5 @@ def test_shafts_that_turn_as_one_are_one_and_an_elastic_one_is_a_coil():
     against = c.Coupling(name="against", joints=("wl", "wr"), coefficients=(1, -1))
     assert not any(x.parts for x in machines_of(model, [geared, against]))
     system = pp.System(model, [rigid])
-    run = pp.simulate(system, np.zeros(6), [0, 0, 0, 1, 1, 0], 0.1, forces=[spring], rtol=1e-6)
+    run = pp.simulate(system, np.zeros(6), [0, 0, 0, 1, 1, 0], 0.002, forces=[spring], rtol=1e-6)
     assert [x["kind"] for x in recorded_scene(run)["machines"]] == ["coupling", "elastic coupling"]

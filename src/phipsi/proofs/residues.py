@@ -10,7 +10,7 @@ the residue is: θ, sin θ and cos θ are otherwise independent, and so they are
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 from functools import cache
 from typing import Any, ClassVar, NoReturn
@@ -25,6 +25,7 @@ Array = Any  # of int64, float64 or complex128
 LARGEST_PRIME = 2**31
 _BLOCK = 32  # smaller matrices are inverted by elimination, larger ones by halves
 _HALF = 16
+_FEW = 256  # numbers; below, calls cost more than arithmetic
 _SMALL = 10_000  # multiplications; below, calls cost more than arithmetic
 
 
@@ -115,7 +116,8 @@ class Residues(ExactArray):
 
     @classmethod
     def _mod(cls, x: Any) -> Any:
-        return x - (x // cls.prime) * cls.prime
+        p = cls.prime
+        return x % p if x.size < _FEW else x - (x // p) * p  # quotients of many have a fast path
 
     @classmethod
     def _times(cls, a: Array, b: Array) -> Any:
@@ -266,22 +268,6 @@ class Residues(ExactArray):
         return cls._joined(out._whole()[0], change._whole()[0])
 
 
-def _with_number(result: Callable[[Residue, Residue], tuple[int, int]]) -> Any:
-    """An operation with a residue or a rational number, from its value and its rate."""
-
-    def operation(self: Residue, other: Any) -> Residue:
-        if type(other) is not Residue:
-            if not isinstance(other, _RATIONALS):
-                return NotImplemented
-            other = self._of(other)
-        kind = self.kind
-        p = kind.prime
-        value, rate = result(self, other)
-        return Residue(value % p, rate % p if rate else 0, kind)
-
-    return operation
-
-
 class Residue:
     """One residue with its rate: a plain number for the formulas of the joints."""
 
@@ -299,11 +285,43 @@ class Residue:
         p = self.kind.prime
         return Residue(value % p, rate % p, self.kind)
 
-    __add__ = __radd__ = _with_number(lambda a, b: (a.value + b.value, a.rate + b.rate))
-    __sub__ = _with_number(lambda a, b: (a.value - b.value, a.rate - b.rate))
-    __mul__ = __rmul__ = _with_number(
-        lambda a, b: (a.value * b.value, a.rate * b.value + a.value * b.rate)
-    )
+    def __add__(self, other: Any) -> Residue:
+        kind = self.kind
+        p = kind.prime
+        if type(other) is Residue:
+            rate = self.rate + other.rate
+            return Residue((self.value + other.value) % p, rate % p if rate else 0, kind)
+        if not isinstance(other, _RATIONALS):
+            return NotImplemented
+        return Residue((self.value + residue(other, p)) % p, self.rate, kind) if other else self
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Any) -> Residue:
+        kind = self.kind
+        p = kind.prime
+        if type(other) is Residue:
+            rate = self.rate - other.rate
+            return Residue((self.value - other.value) % p, rate % p if rate else 0, kind)
+        if not isinstance(other, _RATIONALS):
+            return NotImplemented
+        return Residue((self.value - residue(other, p)) % p, self.rate, kind) if other else self
+
+    def __mul__(self, other: Any) -> Residue:
+        kind = self.kind
+        p = kind.prime
+        if type(other) is Residue:
+            a, b, da, db = self.value, other.value, self.rate, other.rate
+            rate = (da * b + a * db) % p if da or db else 0
+            return Residue(a * b % p, rate, kind)
+        if not isinstance(other, _RATIONALS):
+            return NotImplemented
+        if other == 1:
+            return self
+        b, da = residue(other, p), self.rate
+        return Residue(self.value * b % p, da * b % p if da else 0, kind)
+
+    __rmul__ = __mul__
 
     def __truediv__(self, other: Any) -> Residue:
         if not isinstance(other, (Residue, *_RATIONALS)):
@@ -398,6 +416,8 @@ def field(prime: int, seed: int = 0) -> type[Residues]:
 
 def residue(x: Any, prime: int) -> int:
     """A rational number modulo a prime; a float is the rational number it is."""
+    if type(x) is int:
+        return x % prime
     if isinstance(x, (int, np.integer)):
         return int(x) % prime
     top, bottom = x.as_integer_ratio()
