@@ -33,7 +33,6 @@ from phipsi.model.shapes import (
     is_surface,
 )
 from phipsi.model.tree import WORLD
-from phipsi.model.unfelt_ridges import warn_of_ridges
 from phipsi.model.value import Value
 
 # Pairs of kinds that have a formula (phipsi.contact.geometry), and how many slots they have.
@@ -53,10 +52,10 @@ SLOTS: dict[tuple[str, str], int] = {
     ("Box", "Box"): 5,
     ("Sphere", "HeightField"): 3,
     ("Capsule", "HeightField"): 6,
-    ("Cylinder", "HeightField"): 5,
+    ("Cylinder", "HeightField"): 9,
     ("Ellipsoid", "HeightField"): 3,
     ("Box", "HeightField"): 8,
-    ("ConvexMesh", "HeightField"): 4,
+    ("ConvexMesh", "HeightField"): 8,
     ("Sphere", "Ellipsoid"): 1,
     ("Sphere", "ConvexMesh"): 1,
     ("Capsule", "Cylinder"): 3,
@@ -208,7 +207,6 @@ class Contacts(Value):
         wanted = _by_group(shapes, [pair for pair in wanted if pair not in without])
         rule = _rule(combine)
         wanted = _with_formulas(shapes, wanted, missing)
-        warn_of_ridges((shapes[i], shapes[j]) for i, j in wanted)
         made: list[ContactPair] = []
         first = 0
         for i, j in wanted:
@@ -479,8 +477,11 @@ def _near(
 
 
 def _group(*sides: BodyShape) -> tuple[Any, ...]:
+    constant = (HeightField,)
+    if any(isinstance(s.shape, HeightField) for s in sides):
+        constant = (HeightField, ConvexMesh)  # whose planes are in the code as well
     return tuple(
-        (s.shape if isinstance(s.shape, HeightField) else s.shape.kind,
+        (s.shape if isinstance(s.shape, constant) else s.shape.kind,
          len(s.shape.numbers), s.body == WORLD_NAME)
         for s in sides
     )  # fmt: skip

@@ -148,9 +148,13 @@ class ContactModes:
         moves = np.abs(rate[self.normals]) > _SWAPPED * np.abs(rate).max() + 10 * _LEAPS
         return closed & (moves | (state.gap > _LOST))
 
+    def inside(self, state: RowState) -> Array:
+        """The slots (k,) between faces that do not give, and whose points are inside."""
+        return self.at.between_faces & ~self.at.soft & (state.gap < -_LOST)
+
     def check_depths(self, state: RowState) -> None:
         """End the run where a point between two faces is inside at once: it was another before."""
-        inside = self.at.between_faces & ~self.at.soft & (state.gap < -_LOST)
+        inside = self.inside(state)
         if inside.any():
             raise self._elsewhere(inside)
 
