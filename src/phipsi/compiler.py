@@ -89,7 +89,7 @@ def compile(
             f"compile needs an expression, then a model: pp.compile(expr, model), "
             f"not ({type(expr).__name__}, {type(model).__name__}); see pp.ModelBuilder"
         )
-    runs_in = backend_of(backend or default_backend())
+    runs_in = backend_of(default_backend() if backend is None else backend)
     where = point_set(model, points, axes)
     request = Request.make(
         expr, mode, blocks, columns, given, rewrite, where, same_operand, rules, paper, own
@@ -187,12 +187,14 @@ def program_at(
 ) -> Program:
     """The same for points, which are looked up by their names and offsets."""
     if not isinstance(points, (list, tuple)):
+        checked_axes(axes)
         tree = tree_of(mechanism, function)
         return compile(expr, tree, mode=mode, points=point_set(tree, points, axes))
     key = (expr, mode, axes, tuple(points))
     try:
         return mechanism.cache[key]
     except (KeyError, TypeError, AttributeError) as missed:
+        checked_axes(axes)
         if isinstance(missed, TypeError):
             keys = _point_keys(points)
             if keys is not None:

@@ -14,6 +14,7 @@ import sys
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from phipsi.loaded import only_public
 
@@ -207,3 +208,31 @@ def did_you_mean(name: str, known: Iterable[str], otherwise: str = "") -> str:
     shown = ", ".join(repr(_cut(candidate)) for candidate in names[:8])
     more = f", … ({len(names)} in all)" if len(names) > 8 else ""
     return f"Known names: {shown}{more}."
+
+
+def one_of(
+    name: str,
+    value: Any,
+    words: Iterable[str],
+    hint: str = "",
+    error: type[PhipsiError] = InputError,
+) -> str:
+    """The word that was given for an argument, if it is one of these.
+
+    Only text is compared: NumPy would compare entries, and dictionaries hash what they look for.
+
+    **Arguments:** `name` of the argument, with who takes it where that helps ("Contacts: missing");
+    `hint`, a sentence at the end.
+
+    >>> from phipsi.errors import one_of
+    >>> one_of("axes", "word", ("world", "body"))
+    Traceback (most recent call last):
+        ...
+    phipsi.errors.InputError: axes='word' is not one of 'world', 'body'. Did you mean 'world'?...
+    """
+    known = tuple(words)
+    if isinstance(value, str) and value in known:
+        return value
+    near = did_you_mean(value, known, " ").strip() if isinstance(value, str) else ""
+    more = " ".join(filter(None, (near, hint)))
+    raise error(f"{name}={value!r} is not one of {', '.join(map(repr, known))}. {more}".strip())

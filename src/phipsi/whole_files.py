@@ -53,6 +53,14 @@ def checked_target(path: Any, *, in_place: bool = False) -> Path:
     return target
 
 
+def checked_page(path: Any) -> Path:
+    """The same for an HTML page, whose name says so."""
+    target = path_of(path)
+    if target.suffix.lower() not in (".html", ".htm"):
+        raise InputError(f"{shown(target)}: this is a page; give it a name that ends in .html")
+    return checked_target(target)
+
+
 @contextmanager
 def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Write to the file that is given, beside `path`: it takes the place of that in the end.

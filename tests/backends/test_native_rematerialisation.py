@@ -13,7 +13,7 @@ from phipsi.algorithms.dynamics.derivatives import (
 )
 from phipsi.algorithms.forms import FORWARD_DYNAMICS, INVERSE_DYNAMICS
 from phipsi.backends.native import pipeline
-from phipsi.examples import planar_arm
+from phipsi.examples import planar_arm, seven_joint_arm
 from phipsi.expressions.node import Expr
 
 
@@ -33,6 +33,28 @@ def test_inverse_dynamics_keeps_what_children_need():
 def test_forward_dynamics_makes_cheap_terms_twice():
     # V, the accelerations, G and the effort that is left; neither V × H* v nor gravity at roots
     assert kept(FORWARD_DYNAMICS) == ["add", "add", "hinge_axes", "mul", "mul", "transform"]
+
+
+def test_transposes_and_multiples_are_where_the_values_are():
+    # a view that stays behind would keep a place for what it shows
+    expr = forward_dynamics_operators()
+    native = pp.compile(expr, planar_arm(3), mode="dense", backend="native").native
+    assert native is not None
+    steps = [step.fields for phase in native.unit.phases for step in phase.steps]
+    moved = {x for fields in steps for x in fields if x.op == "dHT" and len(x.args) == 2}
+    assert moved
+    assert not moved & set(native.unit.plan.body)
+
+
+def test_what_drives_add_to_b_stays_before_articulated_inertias():
+    # there no registers are left for it; where forces alone are added up, it is made there
+    arm = seven_joint_arm()
+    wrist = {"joint": arm.joint_names[4], "ratio": 30.0, "moment": 1e-4, "axis": (0.6, 0, 0.8)}
+    arm = arm.with_rotor("m", **wrist)
+    for expr, stays in ((FORWARD_DYNAMICS, True), (INVERSE_DYNAMICS, False)):
+        native = pp.compile(expr, arm, backend="native").native
+        assert native is not None
+        assert ("coupling_force" in {x.op for x in native.unit.plan.body}) == stays
 
 
 @pytest.mark.quick_code  # work is moved in the text, before LLVM

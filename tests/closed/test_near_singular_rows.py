@@ -6,6 +6,7 @@ from functools import cache
 import mpmath as mp
 import numpy as np
 import pytest
+from amounts import ALL
 from known_systems import bricard
 from numpy.testing import assert_allclose
 from random_systems import admissible
@@ -90,8 +91,9 @@ def test_nearly_dependent_rows_are_neither_dropped_nor_blurred(backend, form):
         want = accelerations[i]
         wrong = 1e-8 if tilt < 5e-6 else max(1e-9, 1e-15 / tilt**2)  # by elimination
         assert_allclose(vdot[i], want, rtol=0, atol=wrong * np.abs(want).max())
-        one = pp.forward_dynamics(system, q[i], v, tau, algorithm=form)
-        assert_allclose(one, vdot[i], rtol=0, atol=1e-12 * np.abs(want).max())
+        if ALL or form is None or backend == "reference":
+            one = pp.forward_dynamics(system, q[i], v, tau, algorithm=form)
+            assert_allclose(one, vdot[i], rtol=0, atol=1e-12 * np.abs(want).max())
         load = tau - pp.bias_forces(system.model, q[i], v)
         left = pp.mass_matrix(system.model, q[i]) @ vdot[i] + system.jacobian(q[i]).T @ f[i]
         assert_allclose(left, load, rtol=0, atol=1e-7 * max(1, np.abs(f[i]).max()))

@@ -13,6 +13,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from amounts import mostly
 from numpy.testing import assert_allclose
 from random_grasps import random_grasp
 from random_models import random_tree
@@ -153,8 +154,9 @@ def dense(name: str) -> dict[str, np.ndarray]:
     return {key: np.array(value) for key, value in out.items()}
 
 
-CASES = [("loops", what) for what in FUNCTIONS]
-CASES += [("rotors", what) for what in ("accelerations", "impulse", "A Λ A*")]
+ROTORS = ("accelerations", "impulse", "A Λ A*")
+CASES = mostly([("loops", what) for what in FUNCTIONS], *(("loops", what) for what in ROTORS))
+CASES += [("rotors", what) for what in ROTORS]
 CASES += [("grasp", what) for what in ("bias", "accelerations", "forces", "A Λ A*", "A J", "Λ[P]")]
 
 

@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 
 import phipsi as pp
 from phipsi import constraints as c
-from phipsi.constraints.belt_spans import belt_spans
+from phipsi.constraints.belts import belt_spans
 from phipsi.errors import InputError, ModelError
 from phipsi.interfaces.page.machine_solids import belt_path
 

@@ -8,6 +8,7 @@ import weakref
 
 import numpy as np
 import pytest
+from amounts import ALL
 from contact_problems import Scene
 from numpy.testing import assert_allclose, assert_array_equal
 
@@ -338,7 +339,7 @@ def test_smoothed_gradients_feel_a_contact_before_it_is_made():
     above = q.copy()
     above[6] = 0.101  # 1 mm above the floor: nothing touches, and nothing will in this step
     free = gradient(above, 0.0).v
-    for kappa in (1e-2, 1e-3):
+    for kappa in (1e-2, 1e-3) if ALL else (1e-3,):
         found = gradient(above, kappa).v
         error = np.abs(found - differences(above, kappa)).max()
         assert error < 1e-3 * kappa  # the axes of v turn with the exact impulses
@@ -347,8 +348,8 @@ def test_smoothed_gradients_feel_a_contact_before_it_is_made():
     on[6] = 0.1
     exact = gradient(on, 0.0).v
     assert np.abs(exact - free).max() > 0.1
-    errors = [np.abs(gradient(on, kappa).v - exact).max() for kappa in (1e-6, 1e-8, 1e-10)]
-    assert errors[2] < 1e-4 and errors[0] > 10 * errors[1] > 100 * errors[2] > 0
+    errors = [np.abs(gradient(on, kappa).v - exact).max() for kappa in (1e-7, 1e-10)]
+    assert errors[1] < 1e-4 and errors[0] > 100 * errors[1] > 0
     smoothing = pp.Simulator(system, dt=1e-3, integrator="time_stepping", smoothing=1e-3)
     start = smoothing.start(above, rates)
     assert_array_equal(

@@ -19,7 +19,7 @@ from phipsi.laws import law_operations as ops
 from phipsi.laws.graph import in_order
 from phipsi.laws.law_derivatives import adjoints, tangents
 from phipsi.laws.law_values import evaluate
-from phipsi.model.contact_pairs import SLOTS
+from phipsi.model.pair_slots import SLOTS
 from phipsi.spatial import so3_exp
 
 POSES = amount("PHIPSI_FUZZ_POSES", 90)  # of every pair; 100,000: scripts/certify_shapes.py
@@ -33,30 +33,63 @@ def test_all_convex_shapes_have_formulas():
         for other in kinds[i:]:
             assert (one, other) in FORMULAS
     for pair in CONVEX:
-        assert len(slots_of(pair, *random_pair(pair, 2))) == SLOTS[pair]
+        a, b = random_pair(pair, 2)
+        nodes, _ = graph_of(pair, (a[0].shape[1], b[0].shape[1]))
+        assert len(nodes) == 4 * SLOTS[pair]
+
+
+def together(groups):
+    """Several arrays of poses of the two shapes as one."""
+    return [[np.concatenate(x) for x in zip(*solids, strict=True)]
+            for solids in zip(*groups, strict=True)]  # fmt: skip
+
+
+def nearest_of(pair, groups):
+    """The nearest slots of several arrays of poses: all at once, since a graph has many nodes."""
+    ends = np.cumsum([len(a[0]) for a, _ in groups])[:-1]
+    slots = nearest(slots_of(pair, *together(groups)))
+    return list(zip(*(np.split(x, ends) for x in slots), strict=True))
 
 
 @cache
-def placed(pair, count, seed):
-    """Random poses, with their gaps and normals."""
-    a, b = random_pair(pair, count, seed=seed)
-    return a, b, *nearest(slots_of(pair, a, b))[:2]
+def placed(pair):
+    """Random poses of the tests below, with their nearest slots: (a, b, slot) by name."""
+    groups = {
+        "anywhere": random_pair(pair, POSES),
+        "to be moved": random_pair(pair, POSES // 3, seed=7),
+        "deep": random_pair(pair, POSES // 2, 0.3, seed=1),
+        "for coal": random_pair(pair, 30, seed=9),
+    }
+    slots = nearest_of(pair, list(groups.values()))
+    return {name: (*x, slot) for (name, x), slot in zip(groups.items(), slots, strict=True)}
 
 
-def touching(pair, count, depth, seed):
-    """Poses at which a was moved towards b until the gap along the normal is −depth of its size."""
-    a, b, gap, n = placed(pair, count, seed)
+DEPTHS = (0.0, 0.01)
+
+
+@cache
+def touching(pair):
+    """Poses at which a was moved towards b until the gap along the normal is −depth of its size.
+
+    By depth: a, b, how deep, and the nearest slots.
+    """
+    a, b, (gap, n, *_) = placed(pair)["to be moved"]
     apart = gap > 1e-3
     sizes = np.abs(a[0]).max(axis=1) + np.abs(b[0]).max(axis=1)
-    x = a[2] - (gap + depth * sizes)[:, None] * n
-    pick = tuple(y[apart] for y in (*a[:2], x)), tuple(y[apart] for y in b)
-    return *pick, (depth * sizes)[apart]
+    groups = []
+    for depth in DEPTHS:
+        x = a[2] - (gap + depth * sizes)[:, None] * n
+        groups.append([[y[apart] for y in (*a[:2], x)], [y[apart] for y in b]])
+    slots = nearest_of(pair, groups)
+    return {
+        depth: (*group, (depth * sizes)[apart], slot)
+        for depth, group, slot in zip(DEPTHS, groups, slots, strict=True)
+    }
 
 
 @PAIR
 def test_the_gap_is_the_distance(pair):
-    a, b = random_pair(pair, POSES)
-    slot = nearest(slots_of(pair, a, b))
+    a, b, slot = placed(pair)["anywhere"]
     apart = slot[0] > 1e-9
     assert apart.mean() > 0.5
     assert certified(pair, a, b, slot)[apart].all()
@@ -75,11 +108,10 @@ def shorter_ways(pair, a, b, slot, sizes):
 
 
 @PAIR
-@pytest.mark.parametrize("depth", [0.0, 0.01])
+@pytest.mark.parametrize("depth", DEPTHS)
 def test_touching_and_a_little_overlap(pair, depth):
     """No other way out, at an angle θ, is shorter by more than d (1 − cos θ)."""
-    a, b, deep = touching(pair, POSES // 3, depth, 7)
-    slot = nearest(slots_of(pair, a, b))
+    a, b, deep, slot = touching(pair)[depth]
     gap, n, x_a, x_b = slot
     assert len(gap) > POSES // 6
     assert (gap > -2 * deep - 1e-11).all()
@@ -92,8 +124,7 @@ def test_touching_and_a_little_overlap(pair, depth):
 
 @PAIR
 def test_deep_overlaps(pair):
-    a, b = random_pair(pair, POSES // 2, 0.3, seed=1)
-    slot = nearest(slots_of(pair, a, b))
+    a, b, slot = placed(pair)["deep"]
     gap, n = slot[:2]
     deep = gap < -1e-9
     assert deep.mean() > 0.5
@@ -136,8 +167,7 @@ def coal_shape(kind, p):
 
 @PAIR
 def test_coal_finds_the_same_distances(pair):
-    a, b = random_pair(pair, 30, seed=9)
-    gaps = nearest(slots_of(pair, a, b))[0]
+    a, b, (gaps, *_) = placed(pair)["for coal"]
     request = coal.DistanceRequest()
     request.gjk_tolerance = 1e-9
     worst = 0.0

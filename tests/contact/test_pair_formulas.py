@@ -7,7 +7,7 @@ from solid_supports import certified, outside, support
 
 from phipsi.contact.geometry.placed_shapes import INACTIVE
 from phipsi.contact.geometry.slots import CONVEX, FORMULAS
-from phipsi.model.contact_pairs import SLOTS
+from phipsi.model.pair_slots import SLOTS
 from phipsi.spatial import so3_exp
 
 # others: test_height_fields.py, test_convex_pairs.py

@@ -164,6 +164,7 @@ def test_round_bodies_rest_on_both_sides_of_a_valley():
     assert np.abs(gap[-1, [0, 1, 3, 4]]).max() < 1e-9 and gap.min() > -1e-3
 
 
+@pytest.mark.usefixtures("machine_code")
 @pytest.mark.parametrize("name", ["egg", "rod"])
 def test_events_follow_a_body_over_a_ridge(name):
     """Without friction and impacts energy stays, while the contact goes over from face to edge."""

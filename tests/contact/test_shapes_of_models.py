@@ -10,8 +10,8 @@ import pytest
 
 import phipsi as pp
 from phipsi.errors import InputError, ModelError, ParseError, PhipsiWarning
-from phipsi.model.contact_pairs import SLOTS
 from phipsi.model.extras import Shape as FileShape
+from phipsi.model.pair_slots import SLOTS
 from phipsi.model.shapes import KINDS
 
 S = pp.shapes
@@ -313,7 +313,7 @@ def test_pairs_without_a_formula_are_named():
     with pytest.warns(PhipsiWarning, match=r"1 pairs .* \('s0', 'ground'\)"):
         fewer = pp.Contacts(model, **asked, missing="warn")
     assert names(fewer) == names(pp.Contacts(model, ground=True)) and len(fewer.pairs) == 1
-    with pytest.raises(InputError, match="missing='skip' is neither"):
+    with pytest.raises(InputError, match="missing='skip' is not one of"):
         pp.Contacts(model, missing="skip")
     suggested = eval(text.partition("exclude=")[2])
     assert names(pp.Contacts(model, **asked, exclude=suggested))

@@ -114,6 +114,7 @@ def test_solids_fall_on_ridges_and_rest(name):
     assert proof.overlap < 1e-5 and proof.residual < 1e-10 and proof.gain < 1e-12
 
 
+@pytest.mark.usefixtures("machine_code")
 @pytest.mark.parametrize("name", [x for x in LANDS if "ridges" in x])
 def test_events_of_solids_on_ridges(name):
     """The same runs with events: energy is balanced, and solids that just touch do not overlap."""

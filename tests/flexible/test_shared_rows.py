@@ -147,8 +147,8 @@ def test_the_first_child_adds_to_nothing(monkeypatch):
     assert_allclose(native(**x), expected, rtol=1e-9, atol=1e-9)
     plain = tables._code  # were every child the first, the others would be lost
 
-    def first(m, k, more_rows):
-        code = plain(m, k, more_rows)
+    def first(m, k, *which):
+        code = plain(m, k, *which)
         return replace(code, key=(str(code.key), ()), first=m.parent[k] >= 0)
 
     monkeypatch.setattr(tables, "_code", first)

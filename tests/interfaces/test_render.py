@@ -114,7 +114,7 @@ def test_words_where_a_program_is_missing(fall, tmp_path, monkeypatch):
     ("options", "match"),
     [
         ({"path": "x.avi"}, r"\.png, \.gif, \.mp4 or \.webm"),
-        ({"theme": "blue"}, "'light' or 'dark'"),
+        ({"theme": "blue"}, "'light', 'dark'"),
         ({"size": (0, 5)}, "two numbers of pixels"),
         ({"size": "big"}, "two numbers of pixels"),
         ({"fps": 0.0}, "fps=0.0 must be a positive number"),

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from phipsi.laws import law_diagonals
+from phipsi.laws import law_derivatives
 from phipsi.laws import law_operations as ops
-from phipsi.laws.law_diagonals import dependence, diagonal
+from phipsi.laws.law_derivatives import dependence, diagonal
 from phipsi.laws.law_values import evaluate
 from phipsi.laws.trace import Traced, as_node
 
@@ -50,8 +50,8 @@ def test_equal_to_differences(name, monkeypatch):
     make, count = LAWS[name]
     result = as_node(make())
     taken = []
-    real = law_diagonals.tangents
-    monkeypatch.setattr(law_diagonals, "tangents", lambda *a: taken.append(a) or real(*a))
+    real = law_derivatives.tangents
+    monkeypatch.setattr(law_derivatives, "tangents", lambda *a: taken.append(a) or real(*a))
     found = diagonal(result, X)
     rng = np.random.default_rng(3)
     values = {"x": rng.normal(size=N), "y": rng.normal(size=(N, N))}

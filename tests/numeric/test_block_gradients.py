@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from amounts import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_models import models, random_tree
@@ -86,7 +87,7 @@ def close(x, y, scale=1.0, tolerance=1e-10):
 
 @pytest.mark.parametrize("name", VECTORS)
 @given(models(max_bodies=5), seeds, st.sampled_from(["q", "v", "tau", "inertia"]))
-@settings(max_examples=6)
+@settings(max_examples=examples(6))
 def test_gradients_are_complex_steps(name, model, seed, wrt):
     expr, values = VECTORS[name], state(model, seed)
     u = directions(model, seed, wrt)
@@ -100,7 +101,7 @@ def test_gradients_are_complex_steps(name, model, seed, wrt):
 
 @pytest.mark.parametrize("name", ["gains", "forward dynamics FD4", "diagonal of its inverse"])
 @given(models(max_bodies=4, armature=True), seeds)
-@settings(max_examples=4)
+@settings(max_examples=examples(4))
 def test_gradients_as_expressions(name, model, seed):
     """What vjp compiles, evaluated as it is written by the dense oracle."""
     expr, values = VECTORS[name], state(model, seed)

@@ -259,7 +259,7 @@ def test_threads_must_be_a_whole_number(threads: Any):
 
 
 def test_on_error_is_raise_mask_or_return():
-    with pytest.raises(InputError, match="on_error='ignore' is not one of 'raise', 'mask' "):
+    with pytest.raises(InputError, match="on_error='ignore' is not one of 'raise', 'mask', "):
         compiled(V, MODEL)(draw()["q"], draw()["v"], on_error="ignore")
 
 

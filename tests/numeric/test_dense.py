@@ -3,6 +3,7 @@
 import mpmath
 import numpy as np
 import pytest
+from amounts import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
@@ -103,7 +104,7 @@ def test_physics_of_one_joint_between_two_others(kind: str):
         assert proof.in_general.chance < 1e-14
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(models(max_bodies=6), st.sampled_from(PHYSICS))
 def test_physics_of_random_trees(model: Model, name: str):
     assert prove(name, model)

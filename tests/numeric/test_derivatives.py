@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from amounts import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_models import models, random_tree
@@ -227,7 +228,7 @@ def test_one_degree_of_freedom_and_families():
 
 
 @given(models(max_bodies=4, frames=True), seeds)
-@settings(max_examples=8)
+@settings(max_examples=examples(8))
 def test_second_derivatives(model, seed):
     """diff of diff, for vectors and operators."""
     values = state(model, seed)

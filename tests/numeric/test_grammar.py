@@ -165,8 +165,7 @@ def test_options_of_one_result(name):
     masked, status = function(ARM, *arguments, on_error="mask")
     assert_allclose(masked, plain, rtol=1e-13)
     assert status.shape == (5,) and not status.any()
-    with pytest.raises(pp.errors.InputError, match="on_error"):
-        function(ARM, *arguments, on_error="ignore")
+    check_wrong_options(function, ARM, arguments, plain)
 
 
 @pytest.mark.parametrize("name", SEVERAL)
@@ -211,10 +210,35 @@ def check_options(function, model, arguments):
     for x, y, z in zip(parts(plain), out, parts(found), strict=True):
         assert_array_equal(x, y)
         assert y is z
-    with pytest.raises(pp.errors.InputError, match="on_error"):
-        function(model, *arguments, on_error="ignore")
-    with pytest.raises(pp.errors.InputError, match="shape|out"):
-        function(model, *arguments, out=np.zeros(3))
+    check_wrong_options(function, model, arguments, plain)
+
+
+def check_wrong_options(function, model, arguments, plain):
+    several, right = isinstance(plain, tuple), [np.empty(x.shape) for x in parts(plain)]
+    fixed = right[0].copy()
+    fixed.flags.writeable = False
+    first = (right[0].astype(np.float32), right[0].astype(int), fixed, np.zeros(9), [0.0], None)
+    outs = [3, "text", *((x, *right[1:]) if several else x for x in first[: 6 if several else 5])]
+    wrong = {"on_error": ("ignore", ["raise"]), "threads": (0, True, 1.5, [2, 2]), "out": outs}
+    for option, values in wrong.items():
+        for x in values:
+            with pytest.raises(pp.errors.InputError, match=f"{option}|shape"):
+                function(model, *arguments, **{option: x})
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_results_in_the_memory_of_arguments(threads):
+    """The efforts among the results are those of the caller, where the accelerations go."""
+    wanted = pp.forward_dynamics(FOUR_BAR, CLOSED, REST, EFFORTS, multipliers=True)
+    tau = EFFORTS.copy()
+    out = (tau, *(np.empty(x.shape) for x in wanted[1:]))
+    found = pp.forward_dynamics(
+        FOUR_BAR, CLOSED, REST, tau, multipliers=True, out=out, threads=threads
+    )
+    for x, y in zip(found, wanted, strict=True):
+        assert_array_equal(x, y)
+    q = Q.copy()
+    assert_array_equal(pp.gravity_forces(ARM, q, out=q, threads=threads), pp.gravity_forces(ARM, Q))
 
 
 def test_states_that_no_effort_drives_are_masked():

@@ -133,6 +133,80 @@ def test_names_functions_and_mappings(name):
             OTHERS[name](x)
 
 
+# what takes one of a few words: arrays are compared entry by entry, and lists have no hash
+BOX = pp.ModelBuilder()
+BOX.add_body("box", joint=pp.joints.Free(), inertia=SOLID)
+BOX.add_shape("box", "box", pp.shapes.Box((0.2, 0.3, 0.4)))
+LOOP, BALL = four_bar(), pp.examples.planar_arm(1)
+START = LOOP.assemble([0.5, 0.3, -0.4])
+M = pp.operators.mass_matrix
+WORDS = {
+    "combination": lambda x: pp.Contacts(BOX.build(), combine=x, ground=True),
+    "pairs without a formula": lambda x: pp.Contacts(BOX.build(), missing=x, ground=True),
+    "meshes": lambda x: pp.Contacts(BOX.build(), meshes=x, ground=True),
+    "moments of a body": lambda x: ARM.with_body(TIP, inertia=SOLID, moments=x),
+    "moments of a model": lambda x: BOX.build(inertia=x),
+    "carrier": lambda x: ARM.with_rotor("r", joint="joint2", moment=0.1, ratio=2.0, on=x),
+    "axes": lambda x: pp.velocities(ARM, Q, V, axes=x),
+    "axes of points": lambda x: pp.jacobian(ARM, Q, [TIP], axes=x),
+    "axes of rows": lambda x: pp.constraints.Rows(
+        name="r", points=[TIP], A=np.eye(6)[:1], axes=x
+    ),
+    "axes of a force": lambda x: pp.forces.Wrench(TIP, np.zeros(6), axes=x),
+    "axes of a signal": lambda x: pp.signals.expression("J", [TIP], axes=x),
+    "axes of matrices": lambda x: pp.dense(M, ARM, Q, axes=x),
+    "order": lambda x: pp.dense(M, ARM, Q, order=x),
+    "mode": lambda x: pp.compile(M, ARM, mode=x),
+    "rewriting": lambda x: pp.compile(M, ARM, rewrite=x),
+    "backend": lambda x: pp.compile(M, ARM, backend=x),
+    "paper": lambda x: pp.parse("phi", paper=x),
+    "side": lambda x: pp.parse("phi M V + phi b").collect("phi", side=x),
+    "structure": lambda x: pp.own.operator(
+        "X", "body motions -> body forces", recursion="X = M + E_phi X E_phi*", structure=x
+    ),
+    "derivative": lambda x: pp.sensitivities.log_det_mass_matrix_gradient(ARM, Q, wrt=x),
+    "origin of momentum": lambda x: pp.momentum(ARM, Q, V, about=x),
+    "form of a tree": lambda x: pp.forward_dynamics(ARM, Q, V, V, algorithm=x),
+    "form of a system": lambda x: pp.forward_dynamics(LOOP, START, 0 * V, V, algorithm=x),
+    "failures": lambda x: pp.inverse_kinematics(ARM, {TIP: (1, 1, 0)}, on_error=x),
+    "failures of a program": lambda x: pp.mass_matrix(ARM, Q, on_error=x),
+    "failures of a run": lambda x: (s := pp.Simulator(BALL)).rollout(s.start(), on_error=x),
+    "integrator": lambda x: pp.simulate(ARM, Q, V, 0.01, integrator=x),
+    "integrator of rollouts": lambda x: pp.rollout(ARM, Q, V, V, 1e-3, 2, integrator=x),
+    "integrator of derivatives": lambda x: pp.step_derivatives(ARM, Q, V, V, 1e-3, integrator=x),
+    "integrator of simulators": lambda x: pp.Simulator(ARM, integrator=x),
+    "stabilization": lambda x: pp.simulate(LOOP, START, 0 * V, 0.01, stabilization=x),
+    "sampling": lambda x: pp.Study(pp.Simulator(BALL), {}, steps=1, runs=2, sampling=x),
+    "activation": lambda x: pp.laws.policy([np.eye(3), np.zeros(3)], activation=x),
+    "kind of a table": lambda x: pp.laws.table(0.5, [0.0, 1.0], [0.0, 1.0], kind=x),
+    "kind of noise": lambda x: pp.signals.noise(3, kind=x),
+    "law of an output": lambda x: pp.signals.output([x]),
+    "rings": lambda x: pp.molecules.Molecule([1.0, 1.0], np.eye(3)[:2], [(0, 1)], rings=x),
+    "method": lambda x: pp.molecules.sample(chain(), 1, method=x),
+    "memory of exports": lambda x: pp.export(ARM, "nowhere", scratch=x),
+    "precision": lambda x: pp.export(ARM, "nowhere", precision=x),
+    "target": lambda x: pp.export(ARM, "nowhere", target=x),
+    "version": lambda x: pp.export_fmu(pp.Simulator(BALL), "nowhere.fmu", fmi=x),
+    "kind of an FMU": lambda x: pp.export_fmu(pp.Simulator(BALL), "nowhere.fmu", kind=x),
+    "threads": lambda x: pp.mass_matrix(ARM, Q, threads=x),
+    "threads of a step": lambda x: (s := pp.Simulator(BALL)).step(s.start(), threads=x),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WORDS)
+def test_words(name):
+    two = np.array(["body", "raise"])
+    for x in ("no such word", two, two[0:1], np.zeros(3), ["body"], {"body": 1}, object(), True):
+        with pytest.raises(PhipsiError):
+            WORDS[name](x)
+
+
+def test_words_that_are_near():
+    with pytest.raises(PhipsiError, match=r"axes='words' is not one of .*Did you mean 'world'\?"):
+        pp.jacobian(ARM, Q, [TIP], axes="words")
+    assert pp.jacobian(ARM, Q, [TIP], axes=np.str_("body")).shape == (6, 3)  # a text
+
+
 # ---- what functions of users return --------------------------------------------------------------
 
 

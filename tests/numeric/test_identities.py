@@ -9,6 +9,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from amounts import ALL
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from proof_models import MODELS
@@ -67,7 +68,7 @@ def some_models(identity: Identity, count: int) -> list[str]:
 @pytest.mark.parametrize("name", NAMES)
 def test_identity_holds(name: str):
     identity = identity_named(name)
-    chosen = some_models(identity, 3)
+    chosen = some_models(identity, 2)
     assert len(chosen) >= 2 or name in IRRATIONAL
     for label in chosen:
         assert holds(identity, label), f"{identity} on {label}"
@@ -76,7 +77,7 @@ def test_identity_holds(name: str):
             assert prove(identity, model).holds is None, label
 
 
-@settings(max_examples=40)
+@settings(max_examples=400 if ALL else 20)
 @given(models(max_bodies=5), st.sampled_from(NAMES), st.integers(0, 1000))
 def test_identity_holds_on_random_trees(model: Model, name: str, seed: int):
     proof = prove(name, model, seed=seed)

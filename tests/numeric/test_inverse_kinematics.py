@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from amounts import seeds
-from hypothesis import given
+from amounts import examples, seeds
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from peers import InPinocchio
 from random_models import ALL, chain, models
@@ -109,6 +109,7 @@ def check_slopes(model: pp.Model, points: list, seed: int) -> None:
         )
 
 
+@settings(max_examples=examples(80))
 @given(models(max_bodies=4, frames=True), st.integers(0, 2**32 - 1))
 def test_slopes_of_residuals_on_random_trees(model, seed):
     check_slopes(model, [f"f{model.n_bodies - 1}", "b0"], seed)
@@ -149,6 +150,7 @@ def test_found_configurations_are_solutions_by_pinocchio(model, frames):
     np.testing.assert_allclose(found.rotation_error.max(axis=-1), radians, atol=1e-12)
 
 
+@settings(max_examples=examples(80))
 @given(models(max_bodies=5, frames=True, limits=True), st.integers(0, 2**32 - 1))
 def test_random_trees_of_all_joint_types(model, seed):
     goal = model.random_configuration(seed)

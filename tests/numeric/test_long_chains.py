@@ -1,14 +1,15 @@
-"""Chains of ten thousand bodies: no recursion limit, work and memory linear in the length."""
+"""Chains of thousands of bodies: no recursion limit, work and memory linear in the length."""
 
 import tracemalloc
 
 import numpy as np
 import pytest
+from amounts import ALL
 
 import phipsi as pp
 from phipsi.examples import planar_arm
 
-LONG = 10_000
+LONG = 10_000 if ALL else 4_000
 
 
 def state(n: int):

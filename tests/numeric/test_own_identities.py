@@ -7,6 +7,7 @@ from itertools import islice
 
 import numpy as np
 import pytest
+from amounts import ALL
 from mutated import Mutant, mutants, true_identities, why_still_true
 
 import phipsi as pp
@@ -318,7 +319,7 @@ def test_mutated_identities_are_refuted():
 
 def test_true_identities_are_proved():
     """Random expressions equal what the rewriter makes of them; not so with another factor."""
-    for identity in islice(true_identities(seed=3), 6):
+    for identity in islice(true_identities(seed=3), 6 if ALL else 3):
         assert pp.prove(identity), identity
         wrong = pp.Identity(identity.sides[0], Fraction(1 + 10**12, 10**12) * identity.sides[1])
         assert pp.prove(wrong).holds is False or pp.prove(f"{identity.lhs} = 0"), wrong

@@ -325,7 +325,7 @@ def test_draws_of_masses_leave_rotors_as_they_are():
         ({"ratio": "10:1"}, "ratio must be one number"),
         ({"moment": -1e-3}, "moment=-0.001 must be positive"),
         ({"moment": 5.0}, r"'upper' carries 'motor', whose moments about their axes \(5 kg·m²"),
-        ({"on": "base"}, "on='base' is not 'parent', 'child' or 'world'"),
+        ({"on": "base"}, "on='base' is not one of 'parent', 'child', 'world'"),
         ({"inertia": 3.0}, "inertia must be a SpatialInertia"),
         ({"name": ""}, "a rotor's name must be a non-empty string"),
     ],

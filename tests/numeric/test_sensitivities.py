@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from amounts import ALL
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_models import chain, models, random_tree
@@ -196,7 +197,7 @@ def test_trees_only():
             function("arm.urdf", q, *more)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(6 if ALL else 2))
 def test_christoffel_symbols_by_levels_and_one_by_one(seed: int):
     """On trees that branch all degrees of freedom of a level are found at once."""
     model = random_tree(seed, 14, n_roots=7)

@@ -16,10 +16,12 @@ from phipsi.algorithms.dynamics.derivatives import forward_dynamics_operators
 from phipsi.algorithms.dynamics.equations_of_motion import BIAS_FORCES
 from phipsi.algorithms.dynamics.sensitivities import _log_det_gradient
 from phipsi.algorithms.forms import FORWARD_DYNAMICS_FD3, INVERSE_DYNAMICS
+from phipsi.backends.native.tables import PARAMS
 from phipsi.errors import InputError, LoweringError
 from phipsi.rewrite.identity import unmet
 from phipsi.sweeps import plans
 from phipsi.sweeps import request as requests
+from phipsi.sweeps.ir import parts_of
 from phipsi.theorems import identities
 
 DISK = pp.SpatialInertia(1.0, (0.1, 0, 0.2), (0.1, 0.2, 0.25))
@@ -188,6 +190,49 @@ def test_programs_with_the_rows_of_drives_agree(which, request, monkeypatch):
     assert all("b" in sizes(p) for p in programs)
     for found, expected in zip(without, with_rows, strict=True):
         assert_allclose(found, expected, rtol=1e-10, atol=1e-10)
+
+
+@pytest.fixture(scope="module")
+def shared():
+    """An arm with one skew rotor, its derivatives, and what they should be."""
+    model = pp.examples.seven_joint_arm(armature=0.05)
+    disk = rotor_inertia(np.random.default_rng(1), np.array([0.6, 0, 0.8]), 1e-4)
+    model = model.with_rotor("m", joint=model.joint_names[4], ratio=30.0, moment=1e-4,
+                             axis=(0.6, 0, 0.8), inertia=disk)  # fmt: skip
+    operators, at = list(forward_dynamics_operators(True)), state(model)
+    programs = [
+        pp.compile(operators, model, mode="dense", backend=name) for name in ("native", "reference")
+    ]
+    return model, at, *programs
+
+
+def test_large_programs_have_one_code_for_joints_with_and_without_a_drive(shared):
+    _, at, native, reference = shared
+    assert len(native.native.unit.tables.codes) == 1
+    for found, expected in zip(native(*at), reference(*at), strict=True):
+        assert_allclose(found, expected, rtol=0, atol=1e-11 * np.abs(expected).max())
+
+
+def test_numbers_of_drives_that_joints_do_not_have_are_zero(shared):
+    """And they are read: others would be found."""
+    model, at, native, reference = shared
+    driven = model.joint_names[4]
+    rows = native.native.unit.tables.doubles[:, PARAMS + 3]
+    assert [bool(x) for x in rows] == [name == driven for name in model.joint_names]
+    small = pp.compile(FORWARD_DYNAMICS_FD3, model, backend="native")
+    assert len(small.native.unit.tables.codes) == 2  # they stay in the fastest memory
+    rows[2] = 1e-2
+    wrong, right = native(*at)[0], reference(*at)[0]
+    rows[2] = 0.0
+    assert np.abs(wrong - right).max() > 1e-6 * np.abs(right).max()
+
+
+def test_the_diagonal_of_a_matrix_is_one_block(shared):
+    """It is what paths begin with, so that nothing is added up twice."""
+    _, _, native, _ = shared
+    for result in native.native.unit.results:
+        kinds = [part.how for part, _ in parts_of(result.field)]
+        assert kinds.count("diagonal") <= 1
 
 
 @pytest.mark.parametrize("which", ["skew", "crossed"])

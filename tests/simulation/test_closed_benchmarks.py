@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from amounts import ALL
 from known_systems import (
     ANDREWS,
     andrews,
@@ -102,9 +103,10 @@ def test_andrews_squeezing_mechanism():
     )
     places = [system.model.q_slice(f"K{k}").start for k in range(1, 8)]
     start = [*ANDREWS["start"], *np.zeros(7)]
-    for t in (0.03, 0.05):
-        other = solve_ivp(andrews_equations, (0, t), start, method="DOP853", rtol=1e-12, atol=1e-12)
-        assert_allclose(run.at(t)[0][places], other.y[:7, -1], atol=2e-6)
+    times, exact = (0.03, 0.05), {"method": "DOP853", "rtol": 1e-12, "atol": 1e-12}
+    other = solve_ivp(andrews_equations, (0, 0.05), start, t_eval=times, **exact)
+    for t, y in zip(times, other.y.T, strict=True):
+        assert_allclose(run.at(t)[0][places], y[:7], atol=2e-6)
     known = [15.81077119629904, -15.75637105984298, 0.04082224013073101, -0.5347301163226948,
              0.5244099658805304, 0.5347301163226948, 1.048080741042263]  # fmt: skip
     assert_allclose(run.at(0.03)[0][places], known, atol=1e-6)
@@ -156,21 +158,21 @@ def test_bricard_does_not_depend_on_where_it_is_cut():
 
 def test_flyball_governor():
     """A05, stiff: the slider as a joint and as a constraint, and the energy the dampers take."""
-    runs = []
+    runs, end = [], 10.0 if ALL else 4.0
     for as_joint in (True, False):
         system, q, v, springs = governor(as_joint)
         options = {"integrator": "radau", "rtol": 1e-7, "atol": 1e-9, "work": True}
-        runs.append(pp.simulate(system, q, v, 10.0, forces=springs, **options))
+        runs.append(pp.simulate(system, q, v, end, forces=springs, **options))
     one, two = runs
     places = [[r.model.q_slice(n).start for n in ("shaft", "right", "left")] for r in runs]
-    for t in (1.0, 5.0, 10.0):
+    for t in (1.0, 0.5 * end, end):
         assert_allclose(one.at(t)[0][places[0]], two.at(t)[0][places[1]], atol=2e-4)
-    height = [r.at(10.0)[0][r.model.q_slice("slider")][-1] for r in runs]
+    height = [r.at(end)[0][r.model.q_slice("slider")][-1] for r in runs]
     assert_allclose(height[0], height[1], atol=1e-5)
     assert residual(two) <= 1e-8
     for run in runs:
         assert imbalance(run) <= 1e-8
-        assert run.work[-1] < -3e-3  # 239 J are there; the dampers take 3 mJ of them
+        assert run.work[-1] < -2e-3  # 239 J are there; in 10 s the dampers take 3 mJ of them
     assert_allclose(one.work[-1], two.work[-1], atol=1e-8)
 
 
@@ -212,7 +214,7 @@ def test_stewart_platform_on_springs_keeps_its_energy():
     v = np.zeros(model.nv)
     v[model.v_slice("plate")] = [0.3, -0.2, 0.5, 0.1, 0.2, -0.1]
     q, v = system.project(q, v)
-    run = pp.simulate(system, q, v, 2.0, forces=springs, rtol=1e-10)
+    run = pp.simulate(system, q, v, 2.0 if ALL else 0.7, forces=springs, rtol=1e-10)
     assert residual(run) <= 1e-8
     assert np.ptp(run.energy) < 1e-8
     assert np.abs(run.q[:, model.q_slice("plate")][:, 4:] - [0, 0, 0.9]).max() > 0.01

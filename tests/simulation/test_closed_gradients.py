@@ -4,7 +4,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from amounts import seeds
+from amounts import ALL, seeds
 from random_models import model_from_parents
 from random_systems import KINDS, admissible, random_system
 
@@ -59,6 +59,7 @@ def sturdy_four_bar():
     return four_bar(arm.with_inertial_parameters(p, armature=np.full(3, 0.3)))
 
 
+@cache
 def spatial():
     """Two arms with a ball joint and a universal joint, held together by a ball."""
     kinds = ["revolute", "spherical", "revolute", "revolute", "revolute", "universal"]
@@ -91,7 +92,7 @@ def test_motions_are_those_of_simulate(name, integrator):
     Q, V = pp.rollout(system, q, v, tau, 0.02, 6, integrator=integrator, every=3)
     assert Q.shape == (3, 3, system.model.nq) and V.shape == (3, 3, system.model.nv)
     assert np.abs(system.residual(Q[:, 1:])).max() < 1e-12
-    for i in range(3):
+    for i in range(3) if ALL else (2,):
         run = pp.simulate(
             system, q, v[i], 0.12, integrator=integrator, dt=0.02,
             controller=lambda t, q, v, i=i: tau[i],
@@ -157,7 +158,7 @@ def test_steps_of_mechanisms(name, integrator):
     check_step(*MECHANISMS[name](), integrator)
 
 
-@pytest.mark.parametrize("seed", seeds(8))
+@pytest.mark.parametrize("seed", seeds(6))
 def test_steps_of_random_systems(seed):
     rng = np.random.default_rng(seed)
     kinds = [KINDS[i] for i in rng.permutation(len(KINDS))[:3]]
@@ -207,7 +208,7 @@ def test_batches_of_steps():
 class Motion:
     """Some motion, and the slopes of its cost along changes of everything, by differences."""
 
-    steps, dt = 8, 0.03
+    steps, dt = 5, 0.03
 
     def __init__(self, integrator):
         self.integrator = integrator

@@ -126,15 +126,15 @@ def test_steps_are_those_in_numpy(name, integrator, monkeypatch, numpy_steps):
     compare(monkeypatch, numpy_steps, system, q, 24, 4e-3, 1e-10, integrator=integrator)
 
 
-GROUPS = (
-    ("Weld", "Distance"), ("Revolute", "PointOnLine", "Rows"),
-    ("Prismatic", "Spherical", "Coupling"), ("Cylindrical", "Universal", "Planar"),
-)  # fmt: skip
+GROUPS = {  # by kinds, the number of bodies
+    ("Weld", "Distance"): 7, ("Revolute", "PointOnLine", "Rows"): 7,
+    ("Prismatic", "Spherical", "Coupling"): 7, ("Cylindrical", "Universal", "Planar"): 9,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("kinds", GROUPS)
 def test_every_kind_of_constraint(kinds, monkeypatch, numpy_steps):
-    system, q = random_system(5, 9, kinds, n_roots=2, independent=True)
+    system, q = random_system(5, GROUPS[kinds], kinds, n_roots=2, independent=True)
     assert tuple(type(x).__name__ for x in system.constraints) == kinds
     compare(monkeypatch, numpy_steps, system, q, 12, 3e-4, 1e-10)
 
@@ -143,7 +143,7 @@ def test_all_kinds_are_tried():
     assert {kind for kinds in GROUPS for kind in kinds} == set(KINDS)
 
 
-@pytest.mark.parametrize("seed", seeds(4))
+@pytest.mark.parametrize("seed", seeds(3))
 def test_random_systems(seed, monkeypatch, numpy_steps):
     kinds = [KINDS[(3 * seed + 5 * j) % len(KINDS)] for j in range(3)]
     system, q = random_system(seed, 6, kinds, n_roots=1 + seed % 2, independent=True)

@@ -274,7 +274,7 @@ def test_gradient_on_curved_joints(integrator, seed):
     """Cost: distance of a point and rates; derivative along a random change of everything."""
     model = mixed(seed)
     rng = np.random.default_rng(seed)
-    steps, dt, n, batch = 13, 0.02, model.nv, (2, 1)
+    steps, dt, n, batch = 7, 0.02, model.nv, (2, 1)
     q, v, _ = state(model, seed, batch)
     tau = rng.standard_normal((*batch, steps, n))
     body = [model.body_names[-1]]

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from amounts import seeds
 from known_systems import four_bar
 from numpy.testing import assert_allclose
 from random_models import random_tree
@@ -44,7 +45,7 @@ def differences(function, size, step=1e-2):
     return np.array(out).T
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(3))
 def test_every_entry_equals_differences(seed):
     model = random_tree(seed, 3)
     rng = np.random.default_rng(seed)

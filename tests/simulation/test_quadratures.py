@@ -81,7 +81,7 @@ def test_the_order_is_that_of_the_method(integrator, order):
 
 
 @pytest.mark.parametrize("integrator", ["dopri", "radau", "lsoda"])
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", seeds(3))
 def test_tighter_tolerances_give_better_integrals(integrator, seed):
     model, q, v, forces, controller = loaded(seed)
     options = {"forces": forces, "controller": controller, "work": True, "integrator": integrator}

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from amounts import seeds
+from amounts import ALL, mostly
 from circuits_by_hand import H, laws_with_everything, parameter, slope, start, traced
 from numpy.testing import assert_allclose, assert_array_equal
 from random_models import random_tree
@@ -40,8 +40,10 @@ def setup(seed, integrator):
     return model, sim, (q0, v0, tau), weights, value, rng
 
 
-@pytest.mark.parametrize("integrator", ["rk4", "semi_implicit"])
-@pytest.mark.parametrize("seed", seeds(5))
+RUNS = [(seed, x) for seed in range(5) for x in ("rk4", "semi_implicit")]
+
+
+@pytest.mark.parametrize(("seed", "integrator"), RUNS if ALL else [RUNS[0], RUNS[3]])
 def test_by_everything(seed, integrator):
     """By the initial state, of laws too, inputs and parameters; on trees with all joints."""
     model, sim, (q0, v0, tau), weights, value, rng = setup(seed, integrator)
@@ -214,8 +216,12 @@ def layers(arm, stacked):
     return net, {n: 0.05 * rng.normal(size=s) for n, s in sizes.items()}
 
 
-@pytest.mark.parametrize("stacked", [False, True])
-@pytest.mark.parametrize("integrator", ["rk4", "semi_implicit"])
+LAYERS = [(x, stacked) for x in ("rk4", "semi_implicit") for stacked in (False, True)]
+
+
+@pytest.mark.parametrize(
+    ("integrator", "stacked"), mostly(LAYERS, ("rk4", False), ("semi_implicit", True))
+)
 def test_by_weights_of_layers(integrator, stacked):
     """Of all trajectories together, and of each its own; the same however it is divided."""
     arm = pp.examples.seven_joint_arm()

@@ -4,13 +4,28 @@ The cases are seeded: the first ones of a long run are those of a short one.
 """
 
 import os
+from collections.abc import Iterable
+from typing import TypeVar
 
+_Case = TypeVar("_Case")
 ALL = "PHIPSI_FUZZ" in os.environ
 
 
 def seeds(count: int) -> range:
     """The seeds of a test: a third of so many, all of them in `make fuzz`."""
     return range(count if ALL else -(-count // 3))
+
+
+def examples(count: int) -> int:
+    """How many examples Hypothesis draws: half of so many, all of them in `make fuzz`."""
+    return count if ALL else -(-count // 2)
+
+
+def mostly(cases: Iterable[_Case], *rare: _Case) -> list[_Case]:
+    """The cases without those that only `make fuzz` takes: others look at the same thing."""
+    found = list(cases)
+    assert all(x in found for x in rare)
+    return [x for x in found if ALL or x not in rare]
 
 
 def amount(variable: str, few: int) -> int:

@@ -173,7 +173,7 @@ def test_occurs_and_replace():
         (lambda: parse("φ M").expand("mass_matrix"), InputError, "does not occur"),
         (lambda: parse("φ M").expand("M"), InputError, "is primitive"),
         (lambda: parse("φ M").collect("φ"), InputError, "fewer than two terms"),
-        (lambda: parse("φ M").collect("φ", side="up"), InputError, "'left' or 'right'"),
+        (lambda: parse("φ M").collect("φ", side="up"), InputError, "'left', 'right'"),
         (lambda: parse("φ M").subs({"M": "φ"}), SpaceError, "cannot be replaced by φ"),
         (lambda: parse("φ M").subs({"ψ": "φ"}), InputError, "does not occur"),
     ],

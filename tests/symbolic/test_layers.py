@@ -2,7 +2,9 @@
 
 import ast
 import importlib.util
+import io
 import operator
+import os
 import re
 import subprocess
 import sys
@@ -12,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from sources import tree_of
+from sources import text_of, tree_of
 
 import phipsi
 
@@ -269,18 +271,50 @@ def test_a_name_it_does_not_have():
     assert (caught.value.name, caught.value.obj) == ("mass_matrx", phipsi)
 
 
+# Strings and comments, in the order in which they begin; prefixes of strings are names before them.
+_TEXT = re.compile(
+    r""""{3}(?:[^"\\]|\\.|"(?!""))*"{3}|'{3}(?:[^'\\]|\\.|'(?!''))*'{3}"""
+    r"""|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|\#[^\n]*""",
+    re.DOTALL,
+)
+
+
+def greek_names(text: str) -> list[tuple[int, str]]:
+    """Lines and words of a module with letters that are not ASCII, outside of texts."""
+    if text.isascii():
+        return []
+    bare = _TEXT.sub(lambda m: " " + "\n" * m[0].count("\n"), text)
+    return [
+        (i, word)
+        for i, line in enumerate(bare.splitlines(), 1)
+        if not line.isascii()
+        for word in re.findall(r"\w*[^\x00-\x7f]\w*", line)
+    ]
+
+
 def test_identifiers_are_ascii():
-    found = []
-    for path in sources():
-        with tokenize.open(path) as file:
-            for token in tokenize.generate_tokens(file.readline):
-                if token.type == tokenize.NAME and not token.string.isascii():
-                    found.append(f"{path.relative_to(ROOT)}:{token.start[0]} {token.string}")
+    found = [
+        f"{path.relative_to(ROOT)}:{line} {word}"
+        for path in sources()
+        for line, word in greek_names(text_of(path))
+    ]
     assert not found, "Greek belongs in text and output, not in names:\n" + "\n".join(found)
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["φ = 1", "x = 'φ'; dφ = 2", '"""φ\n"""\nx.ψ', "x = 1  # φ\nℳ = 2", "f'φ' + φ", r"'\'' + φ"],
+)
+def test_names_that_are_not_ascii_are_found(text: str):
+    """By line and word, as Python's own tokens have them."""
+    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+    names = [(t.start[0], t.string) for t in tokens if t.type == tokenize.NAME]
+    want = [(line, name) for line, name in names if not name.isascii()]
+    assert greek_names(text) == want and len(want) == 1
+
+
 def test_files_stay_short():
-    lengths = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in sources()}
+    lengths = {path: len(text_of(path).splitlines()) for path in sources()}
     found = [f"{p.relative_to(ROOT)}: {n} lines" for p, n in lengths.items() if n > MAX_LINES]
     assert not found, f"split what is longer than {MAX_LINES} lines:\n" + "\n".join(found)
 
@@ -370,8 +404,10 @@ def test_every_error_is_public():
 def test_texts_speak_of_the_project_only():
     """No numbers of issues, which a reader cannot look up."""
     root = ROOT.parents[1]
-    written = [p for kind in ("*.md", "*.py") for p in root.rglob(kind)
-               if not any(part.startswith(".") for part in p.relative_to(root).parts)]  # fmt: skip
+    written: list[Path] = []
+    for folder, inner, names in os.walk(root):
+        inner[:] = [name for name in inner if not name.startswith(".")]  # nothing of tools
+        written += [Path(folder, name) for name in names if name.endswith((".md", ".py"))]
     assert len(written) > 300
     for path in written:
         found = re.search(r"\bissue \d", path.read_text(encoding="utf-8"), re.IGNORECASE)

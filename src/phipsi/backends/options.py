@@ -10,14 +10,15 @@ One that does more than evaluate a single program passes them to `Calls`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypedDict, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.backends.failures import NOT_FINITE, code_of, is_failure
-from phipsi.errors import InputError, PhipsiError
+from phipsi.errors import InputError, PhipsiError, one_of
+from phipsi.model.numbers import whole_number
 
 Array = NDArray[Any]
 
@@ -43,9 +44,7 @@ class CallOptions(TypedDict, total=False):
 
 def check_on_error(value: Any, allowed: tuple[str, ...] = ON_ERROR) -> None:
     """Reject a word for `on_error` that the function does not know."""
-    if value not in allowed:
-        words = ", ".join(map(repr, allowed[:-1]))
-        raise InputError(f"on_error={value!r} is not one of {words} and {allowed[-1]!r}")
+    one_of("on_error", value, allowed)
 
 
 @final
@@ -64,6 +63,9 @@ class Calls:
         self._out = options.get("out")
         self._inner = {name: value for name, value in options.items() if name != "out"}
         self._word = options.get("on_error", "raise")
+        if self._inner:
+            check_on_error(self._word)
+            whole_number("threads", options.get("threads", 1))
         self._status: Array | None = None
 
     @property
@@ -149,7 +151,6 @@ class Calls:
         """
         if not self._inner and self._out is None:
             return result
-        check_on_error(self._word)
         status = np.zeros(batch, dtype=np.int64) if self._status is None else self._status
         parts = result if isinstance(result, tuple) else (result,)
         if self._word == "mask" and status.any():
@@ -158,8 +159,7 @@ class Calls:
                 np.where(bad.reshape(bad.shape + (1,) * (x.ndim - bad.ndim)), np.nan, x)
                 for x in map(np.asarray, parts)
             )
-        if self._out is not None:
-            parts = _stored(parts, self._out if isinstance(result, tuple) else (self._out,))
+        parts = store(parts, self._out, single=not isinstance(result, tuple))
         if isinstance(result, tuple):
             result = type(result)(*parts)
         else:
@@ -167,18 +167,50 @@ class Calls:
         return result if self.raises else (result, status)
 
 
-def _stored(parts: tuple[Any, ...], out: Any) -> tuple[Any, ...]:
-    """Write results to `out`, one array each."""
-    if not isinstance(out, tuple | list) or len(out) != len(parts):
+def flat(results: Sequence[Any]) -> list[Any]:
+    """Results one after the other; those of several blocks are tuples of arrays."""
+    return [a for r in results for a in (r if isinstance(r, (tuple, list)) else (r,))]
+
+
+def store(results: Sequence[Any], out: Any, single: bool) -> list[Any]:
+    """Write results to the arrays of ``out=``, if there are any; those that the user gets."""
+    if out is None:
+        return list(results)
+    if not single and not isinstance(out, tuple | list):
         raise InputError(
-            f"there are {len(parts)} results, so out must be a tuple of {len(parts)} arrays, such "
-            f"as the result of an earlier call, not {type(out).__name__}"
+            f"there are {len(results)} results, so out must be a tuple of {len(results)} arrays, "
+            f"such as the result of an earlier call, not {type(out).__name__}"
         )
-    for x, y in zip(out, parts, strict=True):
-        if np.shape(x) != np.shape(y):
-            raise InputError(f"out has shape {np.shape(x)}, but the result {np.shape(y)}")
-        np.copyto(x, y)
-    return tuple(out)
+    targets = [out] if single else list(out)
+    arrays, found = flat(targets), [np.asarray(x) for x in flat(results)]
+    if len(targets) != len(results) or len(arrays) != len(found):
+        raise InputError(f"out= has {len(arrays)} arrays for {len(found)} results")
+    for target, result in zip(arrays, found, strict=True):
+        if isinstance(target, np.ndarray) and target.dtype != result.dtype:
+            raise InputError(
+                f"out= holds {target.dtype}, but the result is {result.dtype}: "
+                f"np.empty({result.shape}, dtype=np.{result.dtype})"
+            )
+        if not isinstance(target, np.ndarray) or target.shape != result.shape:
+            shape = getattr(target, "shape", type(target).__name__)
+            raise InputError(f"out= has shape {shape}, but the result has {result.shape}")
+        if not target.flags.writeable:
+            raise InputError("out= is read-only, so that no result can be written to it")
+        if sum(other is target or _overlap(target, other) for other in arrays) > 1:
+            raise InputError("the arrays of out= share memory: results would overwrite another")
+    # a result may be an argument, which may be in the memory of another result
+    kept = [x.copy() if any(np.may_share_memory(x, y) for y in arrays) else x for x in found]
+    for target, result in zip(arrays, kept, strict=True):
+        target[...] = result
+    return targets
+
+
+def _overlap(a: Any, b: Any) -> bool:
+    work: Any = 10_000  # steps; whether strided arrays meet can be hard to find out
+    try:
+        return isinstance(b, np.ndarray) and np.shares_memory(a, b, max_work=work)
+    except np.exceptions.TooHardError:
+        return True
 
 
 def named(kind: type[tuple[Any, ...]], found: Any, options: CallOptions) -> Any:

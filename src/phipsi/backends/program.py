@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
-from operator import index
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 from weakref import ref
@@ -16,9 +15,7 @@ from phipsi.backends.arguments import (
     bind_arguments,
     check_finite,
     check_symmetric,
-    flat,
     of_bad_inputs,
-    store,
 )
 from phipsi.backends.array_algebra import result_dtype
 from phipsi.backends.backend import (
@@ -31,10 +28,11 @@ from phipsi.backends.backend import (
     never,
 )
 from phipsi.backends.failures import CONTRADICTION, DOUBTFUL, is_failure, warn_of_doubts
-from phipsi.backends.options import CallOptions, check_on_error
+from phipsi.backends.options import CallOptions, check_on_error, flat, store
 from phipsi.backends.reference import error_at
 from phipsi.errors import InputError
 from phipsi.loaded import display
+from phipsi.model.numbers import whole_number
 from phipsi.rewrite.rewriter import Rewriting
 from phipsi.sweeps.costs import PlanCost
 
@@ -44,6 +42,8 @@ if TYPE_CHECKING:
 
 Resolve = Callable[[dict[str, Array]], tuple[Sequence[Array], Array]]
 """Inputs (n, …) of elements in doubt → their results, and a status for each."""
+_RAISE, _ONE = "raise", 1
+"""The defaults. Python has one object of each, and others take the longer way."""
 
 
 class Program:
@@ -172,8 +172,10 @@ class Program:
         well, and 6 with a row's number where constraint rows nearly depend on each other), or
         "return" (the same with the numbers as they came out).
         """
-        if not named and on_error == "raise":
-            if out is None and threads == 1:
+        if threads is not _ONE:
+            threads = whole_number("threads", threads)
+        if not named and on_error is _RAISE:
+            if out is None and threads is _ONE:
                 answer = self.direct(*args)
                 if answer is not None:
                     return answer
@@ -188,7 +190,6 @@ class Program:
         if _has_traced((*args, *named.values())):
             return _recorded(self, args, named)
         check_on_error(on_error)
-        threads = _whole(threads)
         arrays, batch = bind_arguments(self.source, args, named)
         if on_error == "raise":
             check_finite(self.source, arrays)
@@ -298,13 +299,3 @@ def _recorded(program: Program, args: Sequence[Any], named: dict[str, Any]) -> A
     from phipsi.laws.program_calls import recorded_call
 
     return recorded_call(program, args, named)
-
-
-def _whole(threads: Any) -> int:
-    try:
-        count = index(threads)
-    except TypeError:
-        count = 0
-    if count < 1:
-        raise InputError(f"threads={threads!r} must be a whole number of at least 1")
-    return count

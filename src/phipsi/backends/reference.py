@@ -14,7 +14,6 @@ import numpy as np
 
 from phipsi.backends import failures as fails
 from phipsi.backends import storage_layout as layout
-from phipsi.backends.arguments import flat
 from phipsi.backends.array_algebra import (
     generic_inverse,
     natural_square,
@@ -24,6 +23,7 @@ from phipsi.backends.array_algebra import (
 from phipsi.backends.arrays import ArrayArithmetic, flipped, is_nothing
 from phipsi.backends.backend import Array, Arrays, Backend, Loaded, SweepProgram
 from phipsi.backends.failures import Failure, error_of, status_of
+from phipsi.backends.options import flat
 from phipsi.backends.workers import batch_pieces, run_together
 from phipsi.expressions.spaces import space_named
 from phipsi.model.model import Model

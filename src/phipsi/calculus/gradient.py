@@ -85,7 +85,6 @@ from phipsi.rewrite.collect import split_sign
 from phipsi.rewrite.expansion import Factors, expand_products
 
 Terms = list[tuple[Number, Expr]]
-_CROSSES = (cross, rigid_cross)
 _TRACES = {HINGE: dH_trace, INERTIA: dM_trace, STEP: dE_trace}
 _TRACED = {dH_trace: HINGE, dM_trace: INERTIA}
 """tr(Ẋ{u} Z) as a function of u: those of a step are not differentiated again."""

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from phipsi.constraints.constraint import Array, Constraint, check_name, numbers_of, resolved_point
-from phipsi.errors import ModelError
+from phipsi.errors import ModelError, one_of
 from phipsi.model.closures import Closure
 from phipsi.model.model import Model
 from phipsi.model.value import read_only
@@ -36,8 +36,7 @@ class Rows(Constraint):
     def __post_init__(self) -> None:
         check_name(self.name, "Rows")
         who, points = f"Rows {self.name!r}", self.points
-        if self.axes not in ("world", "body"):
-            raise ModelError(f"{who}: axes={self.axes!r} is neither 'world' nor 'body'.")
+        one_of(f"{who}: axes", self.axes, ("world", "body"), error=ModelError)
         if not isinstance(cast(object, points), Sequence) or isinstance(points, str) or not points:
             raise ModelError(f"{who}: points must be a list, also for one: points=[{points!r}]")
         matrix, size = numbers_of(self.A, f"{who}: A"), 6 * len(points)

@@ -150,14 +150,15 @@ def _nearest(contacts: Contacts, slots: Slots) -> Slots:
     for _, group in groupby(contacts.pairs, lambda pair: pair.slots):
         pairs = list(group)
         first, width = pairs[0].first, pairs[0].slots
-        own = [x[first : first + len(pairs) * width] for x in slots]
+        own = [x[first : first + len(pairs) * width] for x in slots[:4]]
         columns = [Slots(*(x[k::width] for x in own)) for k in range(width)]
         best = columns[0]
         for other in columns[1:]:
             nearer = other.gap < best.gap
             pick = [nearer] + [nearer[:, None]] * 3
-            best = Slots(*(np.where(c, x, y) for c, x, y in zip(pick, other, best, strict=True)))
-        parts.append(best)
+            both = zip(pick, other[:4], best[:4], strict=True)
+            best = Slots(*(np.where(c, x, y) for c, x, y in both))
+        parts.append(best[:4])
     return Slots(*(np.concatenate(values) for values in zip(*parts, strict=True)))
 
 
@@ -192,9 +193,9 @@ class _Function:
         names = [contacts.model.body_names[i] for i in contacts.bodies]
         poses = compile(frame_pose, contacts.model, points=names)
         X, every = ops.given("X", (len(names), 4, 4)), len(contacts.pairs) >= _MANY
-        slots = slot_geometry(contacts, Traced(X), self._within, every)
+        slots = slot_geometry(contacts, Traced(X), self._within, every)._replace(weight=None)
         found = slots if self._result is ContactPoints else _nearest(contacts, slots)
-        self._nodes = [as_node(x) for x in found]
+        self._nodes = [as_node(x) for x in found[:4]]
         native = None
         if self._is_native:
             native = compile(frame_pose, contacts.model, points=names, backend="native").native
@@ -206,26 +207,24 @@ class _Function:
             raise TypeError(
                 f"there is no argument {name!r} here; options are out, threads, on_error"
             )
-        lanes = self._lanes
+        calls, lanes = Calls(options), self._lanes
         if lanes is not None:
             self._left -= max(1, np.size(q) // max(1, self._contacts.model.nq))
             if self._left >= 0:
-                return self._by_lanes(lanes, q, options)
+                return self._by_lanes(lanes, q, options, calls)
             key = contact_points, self._contacts, self._within, self._result
             self._contacts.model.cached(key, self._compile)
         fast = self._fast
-        if fast is not None and options.get("on_error", "raise") == "raise":
+        if fast is not None and calls.raises:
             threads, out = options.get("threads", 1), options.get("out")
             found = fast.quick((q,), threads, out) if options else fast.fast(q)
             if found is not None:
                 return self._result(*found)
-        calls = Calls(options)
         X = calls(self._poses, q)  # explains what is wrong with q
         values = evaluate(self._nodes, {"X": X}) if fast is None else fast.ufunc(q)[:-1]
         return calls.finish(self._result(*values))
 
-    def _by_lanes(self, lanes: PairLanes, q: Any, options: CallOptions) -> Any:
-        calls = Calls(options)
+    def _by_lanes(self, lanes: PairLanes, q: Any, options: CallOptions, calls: Calls) -> Any:
         X = calls(self._every_pose, q)
         return calls.finish(self._result(*lanes(X, options.get("threads", 1))))
 

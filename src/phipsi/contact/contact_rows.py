@@ -99,6 +99,17 @@ def _materials(contacts: Contacts) -> Array:
     return read_only(rows)
 
 
+_BY_WEIGHT = np.isin(np.arange(len(COLUMNS)), (STIFFNESS, DISSIPATION))
+
+
+def weighted(materials: Any, weight: Any) -> Any:
+    """Materials (k, 7) of slots that give, times their weights (k,); None for weights of 1."""
+    if weight is None:
+        return materials
+    gives = (~is_rigid(materials))[:, None] & _BY_WEIGHT
+    return np.where(gives, materials * weight[:, None], materials)
+
+
 def is_rigid(materials: Any) -> Any:
     """Which slots (k,) do not give."""
     return materials[:, STIFFNESS] >= _FIRM

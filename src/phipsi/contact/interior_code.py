@@ -26,7 +26,7 @@ from phipsi.contact.interior_point import (
     SHORTEST,
 )
 from phipsi.contact.lane_cones import HEAD, C, ConeLanes, Kind
-from phipsi.contact.lane_elimination import eliminate, substitute
+from phipsi.contact.lane_elimination import copy_last_column, eliminate, substitute
 
 # numbers of a contact: the known y of a limit; z of the head of the side group, its change, that of
 # the predictor; the unit of impulse
@@ -334,7 +334,11 @@ class InteriorCode:
         m.each_contact(lambda kind, i, first: self._put(kind, i, first, corrected))
         if not corrected:
             self.pad()
-        (substitute if corrected else eliminate)(m, m.J, m.n, self.step_Y, m.ends)
+        if corrected:
+            copy_last_column(m, m.J, m.n, self.step_Y)
+            substitute(m, m.J, m.n, self.step_Y, m.lows, m.ends)
+        else:
+            eliminate(m, m.J, m.n, self.step_Y, m.ends)
         self.velocities(steps=True)
         m.store(math.inf, self.reach)
         m.each_contact(lambda kind, i, first: self._change(kind, i, first, corrected))

@@ -184,60 +184,46 @@ def eliminate(m: Numbers, J: Any, n: Any, d: Any, ends: Any) -> None:
         m.between(after, end, others, BLOCK)
 
     write_loop(b, n, block, BLOCK)
+    copy_last_column(m, J, n, d)
     _backward(m, J, n, d, ends)
 
 
-def substitute(m: Numbers, J: Any, n: Any, d: Any, ends: Any) -> None:
-    """The same for another last column, with the factors that `eliminate` left in J."""
+def copy_last_column(m: Numbers, J: Any, n: Any, d: Any) -> None:
+    """The last column of J, in d."""
+    write_loop(m.b, n, lambda i: m.store(m.load(J, m.plus(m.b.mul(i, m.plus(n, 1)), n)), d, i))
+
+
+def substitute(m: Numbers, J: Any, n: Any, d: Any, lows: Any, ends: Any) -> None:
+    """D becomes J⁻¹ d, with the factors that `eliminate` left in J.
+
+    `lows` are words as `ends`: the first column of each block of rows that is not zero.
+    """
     b = m.b
-    columns = m.plus(n, 1)
 
     def block(k: Any) -> None:
-        rows = [m.at(J, b.mul(m.plus(k, t), columns)) for t in range(BLOCK)]
-        x = [m.load(row, n) for row in rows]
-        for u in range(1, BLOCK):
+        low = m.word(lows, b.udiv(k, i64(BLOCK)))
+        rows, x = _rows_at(m, J, n, k), [m.load(d, m.plus(k, t)) for t in range(BLOCK)]
+        x = _with_product(m, rows, d, b.sub(k, low), lambda j: b.add(low, j), x)
+        for u in range(BLOCK):
             for t in range(u):
                 x[u] = m.load(rows[u], m.plus(k, t)).times_plus(x[t], x[u])
-            m.store(x[u], rows[u], n)
-
-        def below(i: Any) -> None:
-            row = m.at(J, b.mul(i, columns))
-            total = m.load(row, n)
-            for t in range(BLOCK):
-                total = m.load(row, m.plus(k, t)).times_plus(x[t], total)
-            m.store(total, row, n)
-
-        m.between(m.plus(k, BLOCK), m.word(ends, b.udiv(k, i64(BLOCK))), below)
+            m.store(x[u], d, m.plus(k, u))
 
     write_loop(b, n, block, BLOCK)
     _backward(m, J, n, d, ends)
 
 
 def _backward(m: Numbers, J: Any, n: Any, d: Any, ends: Any) -> None:
-    """D from the last column, of which the lower factor has been taken."""
-    e, b = m.e, m.b
-    columns = m.plus(n, 1)
-
-    def shifted(base: Any, offset: Any) -> Lane:
-        return Lane(e, b.load(b.at(base, offset), align=8, typ=e.vector))
+    """D from itself, of which the lower factor has been taken."""
+    b = m.b
 
     def back(i: Any) -> None:
         k = b.sub(b.sub(n, i64(BLOCK)), i)
         end = m.word(ends, b.udiv(k, i64(BLOCK)))
-        rows = [m.at(J, b.mul(m.plus(k, t), columns)) for t in range(BLOCK)]
-        first = [m.load(row, n).value for row in rows]
-
-        def more(j: Any, sums: list[Any]) -> list[Any]:
-            column = b.sub(b.sub(end, i64(1)), j)
-            x = m.load(d, column)
-            offset = b.mul(column, i64(m.bytes))
-            return [
-                (-shifted(row, offset)).times_plus(x, Lane(e, s)).value
-                for row, s in zip(rows, sums, strict=True)
-            ]
-
+        rows, last = _rows_at(m, J, n, k), b.sub(end, i64(1))
+        sums = [m.load(d, m.plus(k, t)) for t in range(BLOCK)]
         count = b.sub(end, m.plus(k, BLOCK))
-        sums = [Lane(e, x) for x in fold_loop(b, count, 1, first, more)]
+        sums = _with_product(m, rows, d, count, lambda j: b.sub(last, j), sums, negative=True)
         for t in reversed(range(BLOCK)):
             x = sums[t] * m.load(rows[t], m.plus(k, t))
             m.store(x, d, m.plus(k, t))
@@ -245,3 +231,27 @@ def _backward(m: Numbers, J: Any, n: Any, d: Any, ends: Any) -> None:
                 sums[u] = (-m.load(rows[u], m.plus(k, t))).times_plus(x, sums[u])
 
     write_loop(b, n, back, BLOCK)
+
+
+def _rows_at(m: Numbers, J: Any, n: Any, k: Any) -> list[Any]:
+    """The addresses of the rows of a block."""
+    start = m.at(J, m.b.mul(k, m.plus(n, 1)))
+    return [m.at(start, m.b.mul(i64(t), m.plus(n, 1))) for t in range(BLOCK)]
+
+
+def _with_product(
+    m: Numbers, rows: list[Any], d: Any, count: Any, column: Callable[[Any], Any],
+    sums: list[Lane], *, negative: bool = False,
+) -> list[Lane]:  # fmt: skip
+    """Sums ± rows d over the columns column(0), column(1), …, one after the other."""
+    e, b = m.e, m.b
+
+    def more(i: Any, sums: list[Any]) -> list[Any]:
+        j = column(i)
+        x, offset = m.load(d, j), b.mul(j, i64(m.bytes))
+        factors = [Lane(e, b.load(b.at(r, offset), align=8, typ=e.vector)) for r in rows]
+        if negative:
+            factors = [-f for f in factors]
+        return [f.times_plus(x, Lane(e, s)).value for f, s in zip(factors, sums, strict=True)]
+
+    return [Lane(e, x) for x in fold_loop(b, count, 1, [x.value for x in sums], more)]

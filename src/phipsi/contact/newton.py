@@ -36,13 +36,14 @@ RESTING = 0.1
 """Residual beside the tolerance at which the start is the solution."""
 PATIENCE = 8
 """Iterations after which all that counts as solved is accepted."""
-INNER = 4 * float(np.finfo(float).eps)
-"""Where F is rounding, beside the largest |W| |y| + |b|."""
 NOISE = 64 * float(np.finfo(float).eps)
-"""The same where F no longer falls: self-stresses move with its rounding, and sliding is curved."""
-POWERS, STEADY, WORSE = 8, 1e-12, 1.001
-"""Least impulses: most powers of M; how much Mᵏ p changes from one to the next at the end, beside
-the largest impulse; how much larger the residual may be without self-stresses."""
+"""Where F is rounding, beside the largest |W| |y| + |b|: one more step would not make it less, but
+move self-stresses by as much over ε, and sliding is curved."""
+POWERS, STEADY, WORSE = 8, 1e-14, 1.001
+"""Least impulses: most powers of M; how much Mᵏ p would change with the next, beside the largest
+impulse; how much larger the residual may be without self-stresses."""
+INNER = 4 * float(np.finfo(float).eps)
+"""What is no larger in any case, beside the largest |W| |y| + |b|."""
 
 
 def newton(
@@ -102,12 +103,14 @@ def _least(problem: Scaled, y: Array, left: Array, eps: float) -> tuple[Array, A
     state = _Round(problem, y, eps, polishing=True)
     x, lost, going = y, np.zeros(len(y), bool), np.ones(len(y), bool)
     by_z, size = state.by_z, np.abs(y).max(axis=1, initial=0.0)
+    before = size
     for _ in range(POWERS):
         after, bad = _solved(state.J, state.eps[:, None] * (by_z @ x[..., None])[..., 0])
         lost |= going & bad
         change = np.abs(after - x).max(axis=1, initial=0.0)
         x = np.where(going[:, None], after, x)
-        going &= change > STEADY * size
+        going &= change**2 > STEADY * size * before  # change²/before: the next one
+        before = change
         if not going.any():
             break
     new = problem.inside(y - x)
@@ -173,8 +176,7 @@ class _Round:
             F, J = self._map(y)
         self.y, self.F, self.J = y, F, J
         self.stalled = _norm(F) > 0.5 * size
-        rounded = np.where(self.stalled, NOISE, INNER) / ROUNDING
-        scale = self.problem.rounding(self.y) * rounded
+        scale = self.problem.rounding(self.y) * (NOISE / ROUNDING)
         self.ended = np.abs(self.F).max(axis=1, initial=0.0) <= scale
 
     def _map(self, y: Array) -> tuple[Array, Array]:

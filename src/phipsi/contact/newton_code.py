@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, final
 
-from phipsi.backends.native.text.lane_arithmetic import I64, Lane, i64, write_loop
+from phipsi.backends.native.text.lane_arithmetic import I64, Lane, fold_loop, i64, write_loop
 from phipsi.contact.cone_problem import ACCEPTED
 from phipsi.contact.lane_cones import (
     CLOSED,
@@ -322,7 +322,7 @@ class NewtonCode:
     def has_ended(self) -> Any:
         """Where F is rounding."""
         m = self.m
-        return self.e.compare("<=", m.load(self.largest), m.load(m.scale) * INNER)
+        return self.e.compare("<=", m.load(self.largest), m.load(m.scale) * NOISE)
 
     def judge(self, stalled: Any) -> None:
         """Where the residual of W is at the tolerance; the next round elsewhere."""
@@ -330,8 +330,7 @@ class NewtonCode:
         m.residual(m.y)
         live, ended = (b.load(x, typ=e.mask) for x in (self.live, self.ended))
         good = b.and_(live, e.compare("<=", m.load(m.found), m.limit(self.tolerance)))
-        noise = e.compare("<=", m.load(self.largest), m.load(m.scale) * NOISE)
-        ended = b.or_(ended, b.and_(stalled, b.or_(good, b.and_(live, noise))))
+        ended = b.or_(ended, b.and_(stalled, good))
         rounds = m.load(self.rounds)
         over = b.or_(b.and_(ended, good), e.compare(">=", rounds, float(ROUNDS)))
         m.store(rounds + e.select(ended, 1.0, 0.0), self.rounds)
@@ -361,15 +360,14 @@ class NewtonCode:
         modes have not changed: such lanes are done.
         """
         m, e, b = self.m, self.e, self.b
-        columns = m.plus(m.n, 1)
 
         def right(kind: Kind, i: Any, first: Any) -> None:
             for t in range(len(kind.letters)):
                 row = m.plus(first, t)
-                m.store(-m.load(self.F, row), m.J, m.plus(b.mul(row, columns), m.n))
+                m.store(-m.load(self.F, row), m.d, row)
 
         m.each_contact(right)
-        substitute(m, m.J, m.n, m.d, m.ends)
+        substitute(m, m.J, m.n, m.d, m.lows, m.ends)
 
         def one(i: Any) -> None:
             old = m.load(m.y, i)
@@ -387,7 +385,7 @@ class NewtonCode:
     def lessen(self, which: Any) -> None:
         """Take self-stresses out of lanes that are done with the factors that are in J.
 
-        z is that of y, before and after.
+        z is that of y, and `found` the residual; before and after.
         """
         m, e, b = self.m, self.e, self.b
         columns, singular = m.plus(m.n, 1), b.alloca(e.mask)
@@ -405,50 +403,45 @@ class NewtonCode:
             b.store(found, singular)
 
         m.each_contact(pivots)
-        which = b.and_(which, b.load(singular, typ=e.mask))
+        solved = e.compare("<=", m.load(m.found), m.limit(self.tolerance))
+        which = b.and_(b.and_(which, solved), b.load(singular, typ=e.mask))
         with b.if_then(m.any(which)):
             self._without_stress(which)
 
     def _without_stress(self, which: Any) -> None:
         m, e, b = self.m, self.e, self.b
-        m.residual(m.y)
-        left = m.load(m.found)
-        solved = e.compare("<=", left, m.limit(self.tolerance))
-        which = b.and_(which, solved)
-        self._powers(which)
+        left, rounding = m.load(m.found), m.load(m.scale) * INNER
+        moved = m.load(self.eps) * self._powers(which)  # W x, so that z stays
 
         def less(i: Any) -> None:
             old = m.load(m.y, i)
             m.store(e.select(which, old - m.load(m.new, i), old), m.new, i)
 
         write_loop(b, m.n, less)
-        m.multiply(m.new)
         m.residual(m.new)
-        allowed = m.larger(left * WORSE, m.load(m.scale) * INNER)
-        fine = b.and_(which, e.compare("<=", m.load(m.found), allowed))
+        fine = e.compare("<=", m.load(m.found), m.larger(left * WORSE, rounding))
+        fine = b.and_(b.and_(which, fine), e.compare("<=", moved, rounding))
 
         def chosen(i: Any) -> None:
             m.store(e.select(fine, m.load(m.new, i), m.load(m.y, i)), m.y, i)
 
         write_loop(b, m.n, chosen)
-        with b.if_then(m.any(b.and_(which, b.not_(fine)))):
-            m.multiply(m.y)
 
-    def _powers(self, which: Any) -> None:
-        """Mᵏ y in `new`, in some lanes, each until it is steady."""
+    def _powers(self, which: Any) -> Lane:
+        """Mᵏ y in `new`, in some lanes, each until it is steady; how much the last one changed."""
         m, e, b = self.m, self.e, self.b
-        going, turn = b.alloca(e.mask), b.alloca(I64)
-        size, change = b.alloca(e.vector), b.alloca(e.vector)
+        going, turn, change = b.alloca(e.mask), b.alloca(I64), b.alloca(e.vector)
         b.store(which, going)
         b.store(i64(0), turn)
-        m.store(0.0, size)
 
-        def begin(i: Any) -> None:
+        def begin(i: Any, largest: list[Any]) -> list[Any]:
             y = m.load(m.y, i)
             m.store(y, m.new, i)
-            m.store(m.larger(m.load(size), m.size(y)), size)
+            return [m.larger(Lane(e, largest[0]), m.size(y)).value]
 
-        write_loop(b, m.n, begin)
+        zero = [e.constant(0.0).value]
+        size = Lane(e, fold_loop(b, m.n, 1, zero, begin)[0])
+        m.store(size, change)
 
         def goes_on() -> Any:
             more = b.icmp_signed("<", b.load(turn, typ=I64), i64(POWERS))
@@ -456,26 +449,27 @@ class NewtonCode:
 
         def once() -> None:
             b.store(b.add(b.load(turn, typ=I64), i64(1)), turn)
-            live = b.load(going, typ=e.mask)
+            live, before = b.load(going, typ=e.mask), m.load(change)
             m.each_contact(self._carried)
-            substitute(m, m.J, m.n, m.d, m.ends)
-            m.store(0.0, change)
+            substitute(m, m.J, m.n, m.d, m.lows, m.ends)
 
-            def one(i: Any) -> None:
+            def one(i: Any, largest: list[Any]) -> list[Any]:
                 x, old = m.load(m.d, i), m.load(m.new, i)
-                m.store(m.larger(m.load(change), m.size(x - old)), change)
                 m.store(e.select(live, x, old), m.new, i)
+                return [m.larger(Lane(e, largest[0]), m.size(x - old)).value]
 
-            write_loop(b, m.n, one)
-            moves = e.compare(">", m.load(change), m.load(size) * STEADY)
+            now = Lane(e, fold_loop(b, m.n, 1, zero, one)[0])
+            m.store(e.select(live, now, before), change)
+            moves = e.compare(">", now * now, before * size * STEADY)  # now²/before: the next one
             b.store(b.and_(live, moves), going)
 
         m.repeat(goes_on, once)
+        return m.load(change)
 
     def _carried(self, kind: Kind, i: Any, first: Any) -> None:
-        """The rows ε ∂F/∂z x of a contact, as the last column of J; x is in `new`."""
+        """The rows ε ∂F/∂z x of a contact, in d; x is in `new`."""
         m, count = self.m, len(kind.letters)
-        eps, columns = m.load(self.eps), m.plus(m.n, 1)
+        eps = m.load(self.eps)
         x = m.rows(m.new, first, range(count))
         right: list[Any] = [None] * count
         if kind.has_head:
@@ -494,5 +488,4 @@ class NewtonCode:
             for direction, t in zip(at, group, strict=True):
                 right[t] = direction.times_plus(pull, part * x[t])
         for t, value in enumerate(right):
-            row = m.plus(first, t)
-            m.store(eps * value, m.J, m.plus(self.b.mul(row, columns), m.n))
+            m.store(eps * value, m.d, m.plus(first, t))

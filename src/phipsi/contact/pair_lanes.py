@@ -137,6 +137,7 @@ class _Group:
         def build() -> LaneFunction:
             limit = Traced(ops.given("within", ())) if has_limit else None
             results, far = pair_graph(one, turned, limit)
+            results = results[: len(NOWHERE)]
             if far is not None:
                 results = [
                     ops.apply("where", far, ops.constant(y), x)

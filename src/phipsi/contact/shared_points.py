@@ -7,8 +7,9 @@ tilt, with forces whose arm is the difference of depths: as large as one likes. 
 give rub at one point for both, and those of a pair in one plane across the normal:
 
     b a plane or a height field    in its surface, x_b
-    any other pair                 at the height h = Σ δ h_m / Σ δ along the normal, δ the depths of
-                                   its slots and h_m the heights of the middles between x_a and x_b
+    any other pair                 at the height h = Σ w δ h_m / Σ w δ along the normal, δ and w the
+                                   depths and weights of its slots, and h_m the heights of the
+                                   middles between x_a and x_b
 
 The height is that of the pressure: it does not jump where a slot lifts off, nor where the normal
 goes over from the face of one body to that of the other.
@@ -52,6 +53,7 @@ def shared_points(contacts: Contacts | None, slots: Any) -> Any:
             group[mine.start : mine.stop] = i
         members = (group[:, None] == np.arange(len(several))) * 1.0  # (slots, pairs)
         depth = np.maximum(-slots.gap, 0.0)
+        depth = depth if slots.weight is None else depth * slots.weight
         middle = 0.5 * np.sum(slots.normal * (x_a + x_b), axis=1)
         total = depth @ members
         height = members @ (((depth * middle) @ members) / np.maximum(total, _NONE))

@@ -13,7 +13,7 @@ from typing import cast
 
 from phipsi.compiler import explain
 from phipsi.derivations.normal_form import Word, Words, quotient, words_of
-from phipsi.errors import InputError, LoweringError, SpaceError
+from phipsi.errors import InputError, LoweringError, SpaceError, one_of
 from phipsi.expressions.check import advice, shown, signature
 from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import Expr, Number, product, rebuild, total_of
@@ -363,8 +363,7 @@ def collect(
     x: Expr, factor: Expr | str | None = None, *, side: str = "", show: bool = False
 ) -> Expr:
     """See `Expr.collect`."""
-    if side not in ("", "left", "right"):
-        raise InputError(f"side={side!r} is not 'left' or 'right'")
+    one_of("side", side, ("left", "right", ""))
     if factor is None:
         return _done(Change(x, collect_prefixes(x), "collect common factors"), show)
     common = _expression(factor, "collect", own=_own_in(x))

@@ -25,7 +25,7 @@ from phipsi.backends.native.targets.target import kept_object
 from phipsi.backends.native.text import c_text, llvm_text
 from phipsi.backends.native.text.lane_arithmetic import NumberName
 from phipsi.backends.program import Program
-from phipsi.errors import InputError
+from phipsi.errors import InputError, one_of
 from phipsi.exporting import c_files, gpu_files, web_files
 from phipsi.exporting.exported_module import ExportedFunction, Source, exported_module
 from phipsi.exporting.exported_step import exported_step, step_reference
@@ -114,10 +114,8 @@ def export(
     checked_identifier("name", name)
     if not isinstance(folder, (str, os.PathLike)) or not os.fspath(folder):
         raise InputError(f"folder={folder!r} is not a folder. For example  folder={name!r}")
-    if scratch not in _EXPORTED:
-        raise InputError(f"scratch={scratch!r} is not one of {_EXPORTED}")
-    if precision not in _PRECISIONS:
-        raise InputError(f"precision={precision!r} is not one of {tuple(_PRECISIONS)}")
+    one_of("scratch", scratch, _EXPORTED)
+    one_of("precision", precision, _PRECISIONS)
     if not has_machine_code():
         raise InputError("export writes machine code, which needs LLVM:  pip install llvmlite")
     row = target_named(target, number=_PRECISIONS[precision])

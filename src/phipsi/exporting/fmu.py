@@ -28,9 +28,10 @@ from phipsi.backends.failures import STATUS_WORDS
 from phipsi.backends.native.native_backend import KernelSource
 from phipsi.backends.native.targets.target import Target
 from phipsi.backends.native.text import c_text
-from phipsi.errors import InputError, did_you_mean, warn
+from phipsi.errors import InputError, one_of, warn
 from phipsi.exporting.fmu_model import FmuModel, Variable
 from phipsi.model.model import Model
+from phipsi.model.numbers import as_list
 from phipsi.motion import run_code
 from phipsi.motion.run_code import Plan, Run
 from phipsi.simulation.simulator import Simulator
@@ -93,8 +94,7 @@ def export_fmu(
     file = path_of(path)
     identifier = _identifier(file)
     checked_target(file)
-    if fmi not in VERSIONS:
-        raise InputError(f'fmi={fmi!r} must be "3.0" or "2.0"')
+    one_of("fmi", fmi, VERSIONS)
     compiler = shutil.which("gcc") or shutil.which("cc")
     if binary and compiler is None:
         raise InputError(
@@ -147,13 +147,8 @@ def _identifier(file: Path) -> str:
 
 
 def _kinds(kind: str | Sequence[str]) -> tuple[str, ...]:
-    kinds = (kind,) if isinstance(kind, str) else tuple(dict.fromkeys(kind))
-    for x in kinds:
-        if x not in KINDS:
-            raise InputError(
-                f"kind={x!r} is not one of {', '.join(map(repr, KINDS))}. "
-                f"{did_you_mean(str(x), list(KINDS))}"
-            )
+    listed = as_list("kind", kind, "['co_simulation', 'model_exchange']")
+    kinds = tuple(dict.fromkeys(one_of("kind", x, KINDS) for x in listed))
     if not kinds:
         raise InputError('kind=() says nothing; use  kind="co_simulation"')
     return tuple(x for x in ("model_exchange", "co_simulation") if x in kinds)

@@ -8,12 +8,11 @@ handed to it.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 
 from phipsi.backends.native.targets.llvm_library import llvm
 from phipsi.backends.native.targets.target import Target, host_target
 from phipsi.backends.native.text.lane_arithmetic import NumberName
-from phipsi.errors import InputError
+from phipsi.errors import one_of
 
 _LINUX = "x86_64-unknown-linux-gnu"
 _THUMB = "thumbv7em-unknown-none-eabihf"
@@ -112,18 +111,14 @@ def target_named(
     With `number` "float", vectors hold twice as many, and processors without doubles compute them
     themselves, with fused operations.
     """
-    if name == "host":
+    if one_of("target", name, NAMES) == "host":
         triple = llvm.get_process_triple()
         host = replace(host_target(), triple=triple, reloc="pic", missing=("floor",))
         row = ExportTarget("host", host, "this machine")
     elif name == SOURCE.name:
         row = SOURCE
-    elif isinstance(name, str) and name in TARGETS:
-        row = TARGETS[name]
     else:
-        near = get_close_matches(str(name), NAMES, 1)
-        hint = f" Did you mean {near[0]!r}?" if near else ""
-        raise InputError(f"target={name!r} is not one of {', '.join(NAMES)}.{hint}")
+        row = TARGETS[name]
     if number == "float":
         aim = row.target
         lanes = 2 * aim.lanes if aim.lanes > 1 else 1

@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.errors import ModelError
+from phipsi.errors import ModelError, one_of
 from phipsi.flexible.invariants import invariants_of_matrix
 from phipsi.flexible.nested_dissection import NotPositive, SparseCholesky
 from phipsi.progress import Progress, make_progress
@@ -90,8 +90,7 @@ def from_matrices(
     held = _node_numbers("root", root, len(body.nodes))
     interfaces = _interfaces(body, ports, held, tie, positions or {})
     _check_held(body, "root", held)
-    if basis not in ("craig_bampton", "clamped"):
-        raise ModelError(f'{_WHO}basis must be "craig_bampton" or "clamped", not {basis!r}.')
+    one_of(f"{_WHO}basis", basis, ("craig_bampton", "clamped"), error=ModelError)
     _check_number("max_frequency", max_frequency)
     _check_number("damping_ratio", damping_ratio)
     report = make_progress(progress, 100.0, "computing modes", "%")
@@ -439,8 +438,7 @@ def _interfaces(
     for name, given in ports.items():
         nodes = _node_numbers(f"port {name!r}", given, len(body.nodes))
         kind = tie.get(name, "rigid") if isinstance(tie, Mapping) else tie
-        if kind not in ("rigid", "mean"):
-            raise ModelError(f'{_WHO}tie of port {name!r} must be "rigid" or "mean", not {kind!r}.')
+        one_of(f"{_WHO}port {name!r}: tie", kind, ("rigid", "mean"), error=ModelError)
         for node in nodes.tolist():
             if node in owner:
                 raise ModelError(

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from phipsi.errors import InputError, PhipsiError
+from phipsi.errors import InputError, PhipsiError, one_of
 from phipsi.forces.force import Array, Force, State
 from phipsi.laws.circuit import JointRows
 from phipsi.laws.trace import Traced, as_array
@@ -467,9 +467,8 @@ class Wrench(Force):
         *,
         axes: str = "world",
     ) -> None:
-        if not isinstance(axes, str) or axes not in ("world", "body"):
-            raise InputError(f"Wrench: axes={axes!r} is neither 'world' nor 'body'")
-        self.point, self.wrench, self.axes = point, wrench, axes
+        self.point, self.wrench = point, wrench
+        self.axes = one_of("Wrench: axes", axes, ("world", "body"))
 
     def __repr__(self) -> str:
         return f"Wrench({self.point!r}, {self.wrench!r}, axes={self.axes!r})"

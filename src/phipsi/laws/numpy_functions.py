@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from phipsi.errors import LawError, one_of
 from phipsi.laws import law_operations as ops
 from phipsi.laws.graph import Array, Node
 from phipsi.laws.law_errors import fail
@@ -321,13 +322,10 @@ def _pieces(xs: Any, ys: Any, kind: str) -> tuple[Array, Array]:
     """Knots and coefficients of the curve through points; constant before and behind them."""
     xs, ys = (np.array(z, dtype=np.float64) for z in (xs, ys))
     if xs.ndim != 1 or xs.shape != ys.shape or len(xs) < 2 or not (np.diff(xs) > 0).all():
-        raise ValueError(
-            "a table needs two or more places xs that increase, and as many numbers ys"
-        )
+        raise LawError("a table needs two or more places xs that increase, and as many numbers ys")
     if not (np.isfinite(xs).all() and np.isfinite(ys).all()):
-        raise ValueError("a number of a table is not finite")
-    if kind not in ("linear", "cubic"):
-        raise ValueError(f"kind={kind!r} is neither 'linear' nor 'cubic'")
+        raise LawError("a number of a table is not finite")
+    one_of("table: kind", kind, ("linear", "cubic"), error=LawError)
     width = np.diff(xs)
     slope = np.diff(ys) / width
     rows = np.stack([ys[:-1], slope], 1)

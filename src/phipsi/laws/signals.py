@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from phipsi.errors import LawError
+from phipsi.errors import LawError, one_of
 from phipsi.expressions.node import Expr
 from phipsi.laws.graph import Array
 from phipsi.loaded import only_public
+from phipsi.model.points import checked_axes
 
 __all__ = [
     "Signal",
@@ -119,7 +120,7 @@ def expression(
     >>> pp.signals.expression("J", points=["tip"])
     expression('J', ['tip'], 'world')
     """
-    return Signal("expression", (form, points, axes))
+    return Signal("expression", (form, points, checked_axes(axes)))
 
 
 def joint_efforts(*joints: str) -> Signal:
@@ -193,7 +194,7 @@ def output(law: Any, name: str = "tau") -> Signal:
     >>> pp.signals.output("filter", "y")
     output('filter', 'y')
     """
-    return Signal("output", (getattr(law, "name", law), name))
+    return Signal("output", (_law_name(law, "output"), name))
 
 
 def previous(law: Any, name: str = "tau", initial: Any = 0.0) -> Signal:
@@ -216,7 +217,15 @@ def previous(law: Any, name: str = "tau", initial: Any = 0.0) -> Signal:
         law, name = law.of
     if isinstance(law, Signal):
         return Signal("previous", (law, initial))
-    return Signal("previous", (getattr(law, "name", law), name, initial))
+    return Signal("previous", (_law_name(law, "previous"), name, initial))
+
+
+def _law_name(law: Any, signal: str) -> str:
+    """The name of a law, which may be given by its name."""
+    name = getattr(law, "name", law)
+    if not isinstance(name, str):
+        raise LawError(f"{signal}: {law!r} is neither a law nor the name of one")
+    return name
 
 
 def noise(shape: int | Sequence[int] = (), *, kind: str = "normal", seed: int = 0) -> Signal:
@@ -233,8 +242,7 @@ def noise(shape: int | Sequence[int] = (), *, kind: str = "normal", seed: int = 
     noise((3,), 'normal', 1)
     """
     size = (shape,) if isinstance(shape, int) else tuple(shape)
-    if kind not in ("normal", "uniform"):
-        raise LawError(f"noise: kind={kind!r} is neither 'normal' nor 'uniform'")
+    one_of("noise: kind", kind, ("normal", "uniform"), error=LawError)
     if not isinstance(seed, int | np.integer) or not 0 <= seed < 2**26:
         raise LawError(f"noise: seed={seed!r} is not a whole number from 0 to 2^26 - 1")
     if any(not isinstance(n, int | np.integer) or n < 0 for n in size):

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from phipsi.errors import InputError, LawError, did_you_mean
+from phipsi.errors import InputError, LawError, one_of
 from phipsi.laws.graph import Array
 from phipsi.laws.law import Law, law
 from phipsi.laws.law_errors import short
@@ -271,8 +271,7 @@ def _applied(layer: _Layer, x: Any, weights: list[Any]) -> Any:
 def _read(network: Any, activation: str, last: str) -> tuple[list[_Layer], dict[str, Array]]:
     """Layers and their weights by name."""
     for kind in (activation, last):
-        if kind not in ACTIVATIONS:
-            raise LawError(f"policy: activation {kind!r}. {did_you_mean(kind, ACTIVATIONS)}")
+        one_of("policy: activation", kind, ACTIVATIONS, error=LawError)
     modules: dict[int, Any] = {}
     state = network
     if hasattr(network, "state_dict") and hasattr(network, "named_children"):

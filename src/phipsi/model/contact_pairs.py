@@ -15,68 +15,24 @@ from typing import Any, Literal, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.errors import InputError, did_you_mean, warn
+from phipsi.errors import InputError, did_you_mean, one_of, warn
 from phipsi.model.body import WORLD_NAME
 from phipsi.model.file_shapes import all_shapes
 from phipsi.model.model import Model
 from phipsi.model.near_shapes import near_shapes
+from phipsi.model.pair_slots import SLOTS, corners_seen, event_slots, slots_of
 from phipsi.model.pose import Pose
 from phipsi.model.shapes import (
     MOST_VERTICES,
     BodyShape,
     ConvexMesh,
-    Ellipsoid,
     HeightField,
     Material,
-    Plane,
-    Sphere,
     is_surface,
 )
 from phipsi.model.tree import WORLD
 from phipsi.model.value import Value
 
-# Pairs of kinds that have a formula (phipsi.contact.geometry), and how many slots they have.
-SLOTS: dict[tuple[str, str], int] = {
-    ("Sphere", "Plane"): 1,
-    ("Capsule", "Plane"): 2,
-    ("Cylinder", "Plane"): 5,
-    ("Ellipsoid", "Plane"): 1,
-    ("Box", "Plane"): 4,
-    ("ConvexMesh", "Plane"): 4,
-    ("Sphere", "Sphere"): 1,
-    ("Sphere", "Capsule"): 1,
-    ("Sphere", "Cylinder"): 1,
-    ("Sphere", "Box"): 1,
-    ("Capsule", "Capsule"): 3,
-    ("Capsule", "Box"): 3,
-    ("Box", "Box"): 5,
-    ("Sphere", "HeightField"): 3,
-    ("Capsule", "HeightField"): 6,
-    ("Cylinder", "HeightField"): 9,
-    ("Ellipsoid", "HeightField"): 3,
-    ("Box", "HeightField"): 8,
-    ("ConvexMesh", "HeightField"): 8,
-    ("Sphere", "Ellipsoid"): 1,
-    ("Sphere", "ConvexMesh"): 1,
-    ("Capsule", "Cylinder"): 3,
-    ("Capsule", "Ellipsoid"): 1,
-    ("Capsule", "ConvexMesh"): 3,
-    ("Cylinder", "Cylinder"): 5,
-    ("Cylinder", "Ellipsoid"): 1,
-    ("Cylinder", "Box"): 5,
-    ("Cylinder", "ConvexMesh"): 5,
-    ("Ellipsoid", "Ellipsoid"): 1,
-    ("Ellipsoid", "Box"): 1,
-    ("Ellipsoid", "ConvexMesh"): 1,
-    ("Box", "ConvexMesh"): 5,
-    ("ConvexMesh", "ConvexMesh"): 5,
-}
-FEATURES: dict[tuple[str, str], int] = {
-    ("Box", "Box"): 24,
-    ("Box", "ConvexMesh"): 35,
-    ("ConvexMesh", "ConvexMesh"): 49,
-}
-"""Slots of pairs that have one for every pair of features, see `with_all_corners`."""
 _COMBINED: dict[str, Callable[[float, float], float]] = {
     "geometric": lambda x, y: math.sqrt(x * y),
     "minimum": min,
@@ -107,8 +63,26 @@ class ContactPair:
 
     @property
     def group(self) -> tuple[Any, ...]:
-        """Equal for pairs that one loop computes: kinds, and what moves."""
-        return _group(self.a, self.b)
+        """Equal for pairs that one loop computes: kinds, what moves, and how many slots."""
+        constant = (HeightField,)
+        if isinstance(self.b.shape, HeightField):
+            constant = (HeightField, ConvexMesh)  # whose planes are in the code as well
+        sides = [
+            (s.shape if isinstance(s.shape, constant) else s.shape.kind,
+             len(s.shape.numbers), s.body == WORLD_NAME)
+            for s in (self.a, self.b)
+        ]  # fmt: skip
+        return *sides, self.slots, self.corners
+
+    @property
+    def corners(self) -> tuple[int, int] | None:
+        """Of faces, all of which have slots: of boxes and meshes with more slots than others."""
+        return corners_seen(self.a.shape, self.b.shape, self.slots)
+
+    @property
+    def is_polygon(self) -> bool:
+        """Whether its slots are the corners of the polygon between two faces, with weights."""
+        return self.corners is not None and self.slots == sum(self.corners) + 1
 
 
 @final
@@ -204,19 +178,21 @@ class Contacts(Value):
             wanted += own
         else:
             wanted = choose.listed(pairs)
-        wanted = _by_group(shapes, [pair for pair in wanted if pair not in without])
         rule = _rule(combine)
-        wanted = _with_formulas(shapes, wanted, missing)
-        made: list[ContactPair] = []
-        first = 0
+        wanted = _with_formulas(shapes, [x for x in wanted if x not in without], missing)
+        groups: dict[Any, list[ContactPair]] = {}  # pairs of a group one after the other
         for i, j in wanted:
             a, b = shapes[i], shapes[j]
             both = own.get((i, j)) or _combined(a.material or default, b.material or default, rule)
-            slots = SLOTS[a.shape.kind, b.shape.kind]
-            slots = min(slots, points) if _may_have_fewer(a, b) else slots
+            slots = slots_of(a.shape, b.shape, both, points)
             hosts = (choose.hosts[i], choose.hosts[j])
-            made.append(ContactPair(f"{a.name}|{b.name}", a, b, *hosts, both, first, slots))
-            first += slots
+            pair = ContactPair(f"{a.name}|{b.name}", a, b, *hosts, both, 0, slots)
+            groups.setdefault(pair.group, []).append(pair)
+        made: list[ContactPair] = []
+        first = 0
+        for pair in (pair for group in groups.values() for pair in group):
+            made.append(replace(pair, first=first))
+            first += pair.slots
         self._fill(tree, shapes, tuple(made), margin, points)
 
     def _fill(
@@ -262,11 +238,7 @@ class Contacts(Value):
         made: list[ContactPair] = []
         for pair in self.pairs:
             first = made[-1].first + made[-1].slots if made else 0
-            slots = pair.slots
-            if isinstance(pair.a.shape, ConvexMesh) and isinstance(pair.b.shape, Plane):
-                slots = len(pair.a.shape.vertices)
-            if math.isinf(pair.material.stiffness):
-                slots = FEATURES.get((pair.a.shape.kind, pair.b.shape.kind), slots)
+            slots = event_slots(pair.a.shape, pair.b.shape, pair.material, pair.slots)
             made.append(replace(pair, first=first, slots=slots))
         if all(x.slots == y.slots for x, y in zip(made, self.pairs, strict=True)):
             return self
@@ -296,12 +268,6 @@ class Contacts(Value):
         more = ", …" if len(self.pairs) > 3 else ""
         count = f"{len(self.pairs)} pair{'' if len(self.pairs) == 1 else 's'}"
         return f"<Contacts: {count} with {self.n_slots} slots{': ' if shown else ''}{shown}{more}>"
-
-
-def _may_have_fewer(a: BodyShape, b: BodyShape) -> bool:
-    if isinstance(b.shape, HeightField):
-        return isinstance(a.shape, Sphere | Ellipsoid)
-    return isinstance(a.shape, ConvexMesh) and isinstance(b.shape, Plane)
 
 
 def _again(*parts: Any) -> Contacts:
@@ -395,7 +361,8 @@ class _Chooser:
 
     def listed(self, pairs: Any) -> list[Pair]:
         """The pairs that a user lists."""
-        if isinstance(pairs, str) or not isinstance(pairs, Iterable):
+        none = not isinstance(pairs, Iterable) or not getattr(pairs, "ndim", 1)
+        if isinstance(pairs, str) or none:
             raise InputError(
                 f'Contacts: pairs={pairs!r} must be "auto" or a list of pairs of names, '
                 f'for example pairs=[("foot", "ground")].'
@@ -476,29 +443,9 @@ def _near(
     return near_shapes(shapes, hosts, X, reach)
 
 
-def _group(*sides: BodyShape) -> tuple[Any, ...]:
-    constant = (HeightField,)
-    if any(isinstance(s.shape, HeightField) for s in sides):
-        constant = (HeightField, ConvexMesh)  # whose planes are in the code as well
-    return tuple(
-        (s.shape if isinstance(s.shape, constant) else s.shape.kind,
-         len(s.shape.numbers), s.body == WORLD_NAME)
-        for s in sides
-    )  # fmt: skip
-
-
-def _by_group(shapes: Sequence[BodyShape], pairs: Sequence[Pair]) -> list[Pair]:
-    """The pairs of a group one after the other, groups in the order of their first pairs."""
-    groups: dict[Any, list[Pair]] = {}
-    for i, j in pairs:
-        groups.setdefault(_group(shapes[i], shapes[j]), []).append((i, j))
-    return [pair for group in groups.values() for pair in group]
-
-
 def _with_formulas(shapes: Sequence[BodyShape], pairs: list[Pair], missing: Any) -> list[Pair]:
     """The pairs that have a formula; the others are an error, or are listed in a warning."""
-    if missing not in ("error", "warn"):
-        raise InputError(f'Contacts: missing={missing!r} is neither "error" nor "warn".')
+    one_of("Contacts: missing", missing, ("error", "warn"))
 
     def has_formula(pair: Pair) -> bool:
         return (shapes[pair[0]].shape.kind, shapes[pair[1]].shape.kind) in SLOTS
@@ -554,9 +501,7 @@ def _default(material: Any) -> Material:
 
 
 def _rule(combine: Any) -> Callable[[float, float], float]:
-    if combine in _COMBINED:
-        return _COMBINED[combine]
-    raise InputError(f"Contacts: combine={combine!r}. " + did_you_mean(str(combine), _COMBINED))
+    return _COMBINED[one_of("Contacts: combine", combine, _COMBINED)]
 
 
 def _combined(a: Material, b: Material, rule: Callable[[float, float], float]) -> Material:

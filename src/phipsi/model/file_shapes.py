@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.errors import InputError, ModelError, ParseError, warn
+from phipsi.errors import InputError, ModelError, ParseError, one_of, warn
 from phipsi.model.body import WORLD_NAME
 from phipsi.model.extras import Shape as Record
 from phipsi.model.model import Model
@@ -78,8 +78,7 @@ _KINDS: dict[str, Callable[..., Shape]] = {
 
 def _of_file(model: Model, taken: set[str], meshes: Any) -> list[tuple[BodyShape, str]]:
     """The collision shapes of the model's file with their links; a warning lists the others."""
-    if meshes not in ("leave", "hull"):
-        raise InputError(f'Contacts: meshes={meshes!r} is neither "leave" nor "hull".')
+    one_of("Contacts: meshes", meshes, ("leave", "hull"))
     out: list[tuple[BodyShape, str]] = []
     left: list[str] = []
     for record in model.geometry:

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from phipsi.errors import InputError, ModelError
+from phipsi.errors import InputError, ModelError, one_of
 from phipsi.model.names import Point
 from phipsi.model.pose import Pose
 
@@ -70,11 +70,9 @@ ANY_POINTS = PointSet((), (), np.zeros((0, 3, 3)), np.zeros((0, 3)))
 
 def checked_axes(axes: str) -> str:
     """One of the three ways to give motions and forces of points."""
-    if axes not in AXES:
-        theirs = _PINOCCHIO.get(str(axes).upper())
-        hint = f". Pinocchio's {str(axes).upper()} is axes={theirs!r}" if theirs else ""
-        raise InputError(f"axes={axes!r} is not one of {', '.join(map(repr, AXES))}{hint}")
-    return axes
+    theirs = _PINOCCHIO.get(str(axes).upper())
+    hint = f"Pinocchio's {str(axes).upper()} is axes={theirs!r}" if theirs else ""
+    return one_of("axes", axes, AXES, hint)
 
 
 class _Named(Protocol):

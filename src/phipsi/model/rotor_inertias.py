@@ -139,6 +139,8 @@ def fold(description: Description) -> Folded:
         beside, unit = c in (p, k), w / (size or 1.0)
         along = float(g @ unit) if beside else 0.0
         rest = g - along * unit
+        if beside:  # at right angles to the last digit, also if it is a small part of g
+            rest = rest - (rest @ unit) * unit
         if drive.exceeds(rest):
             felt = mechanism.turning(c) @ drive.value  # the rest has no effect
             felt = R.T @ felt if c == p else felt

@@ -13,7 +13,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.errors import ModelError, did_you_mean
+from phipsi.errors import ModelError, did_you_mean, one_of
 from phipsi.model.body import WORLD_NAME, Body, Carrier, Description, Rotor
 from phipsi.model.inertia import SpatialInertia
 from phipsi.model.joint import Joint, unit_axis
@@ -48,11 +48,10 @@ def make_rotor(
     inertia = float(_numbers(name, "moment", moment, ()))
     if not math.isfinite(inertia) or inertia <= 0:
         raise ModelError(f"rotor {name!r}: moment={inertia:g} must be positive.")
-    if on not in ("parent", "child", "world"):
-        raise ModelError(
-            f"rotor {name!r}: on={on!r} is not 'parent', 'child' or 'world': the body of its "
-            f"joint that carries it. A rotor on another body is a body of its own."
-        )
+    hint = (
+        "It is the body of its joint that carries it; a rotor on another body is a body of its own."
+    )
+    one_of(f"rotor {name!r}: on", on, ("parent", "child", "world"), hint, ModelError)
     u = None if axis is None else unit_axis(axis, f"the axis of rotor {name!r}")
     given = joints if listed else joints[0]
     return Rotor(name, given, _frozen(ratios.tolist()), inertia, u, cast(Carrier, on))

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, fields
+from functools import cache
 from typing import Any, ClassVar, final
 
 import numpy as np
@@ -43,6 +44,7 @@ _HERE = Pose()
 _NEAR = 1e-4  # of the size: a hull that is nearer to all points has enough corners
 CORNERS = 64
 """The most corners of the hull of a mesh: every search runs over all of them."""
+_LEVEL = 1e-9  # of the size: how far corners of a face may be from its plane
 MOST_VERTICES = 512
 """The most vertices of a mesh that touches."""
 _FLAT = 1e-9  # of the size of a mesh: how far a vertex may stand out of a face
@@ -210,6 +212,11 @@ class ConvexMesh(Shape):
         """The coordinates of all vertices."""
         return tuple(x for vertex in self.vertices for x in vertex)
 
+    @property
+    def face_corners(self) -> int:
+        """How many corners its largest face has."""
+        return _face_corners(self.vertices)
+
 
 @final
 @dataclass(frozen=True, slots=True)
@@ -358,6 +365,16 @@ def few_corners(points: NDArray[np.float64], most: int) -> tuple[NDArray[np.floa
             return points[chosen], max(0.0, float(off[far])), whole.volume
         chosen.append(far)
         hull.add_points(points[[far]])
+
+
+@cache
+def _face_corners(vertices: tuple[Numbers, ...]) -> int:
+    from scipy.spatial import ConvexHull  # noqa: PLC0415
+
+    points = np.array(vertices)
+    hull = ConvexHull(points)
+    off = points[hull.vertices] @ hull.equations[:, :3].T + hull.equations[:, 3]
+    return int((np.abs(off) <= _LEVEL * np.ptp(points)).sum(axis=0).max())
 
 
 def is_surface(shape: Shape) -> bool:

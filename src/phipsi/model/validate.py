@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from phipsi.errors import ModelError, did_you_mean, warn
+from phipsi.errors import ModelError, did_you_mean, one_of, warn
 from phipsi.model.body import WORLD_NAME, Body, Description
 from phipsi.model.tree import WORLD, depth_first
 
@@ -201,10 +201,8 @@ def check_moments(
     bodies: Iterable[Body], inertia: InertiaPolicy, accept: str = 'builder.build(inertia="warn")'
 ) -> None:
     """Principal moments must be ≥ 0 and each at most the sum of the other two."""
-    if inertia not in ("error", "warn", "keep"):
-        raise ModelError(
-            f'unphysical moments are an "error" or a "warn"ing, not {inertia!r} ("keep" is quiet).'
-        )
+    name = "moments" if "moments=" in accept else "inertia"
+    one_of(name, inertia, ("error", "warn", "keep"), error=ModelError)
     findings = moment_findings(bodies) if inertia != "keep" else []
     if not findings:
         return

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from phipsi.algorithms.constrained.system import System
 from phipsi.algorithms.kinematics import motions
 from phipsi.constraints import Revolute
-from phipsi.errors import InputError, ModelError, warn
+from phipsi.errors import InputError, ModelError, one_of, warn
 from phipsi.model import joints
 from phipsi.model.builder import ModelBuilder
 from phipsi.model.inertia import SpatialInertia
@@ -64,8 +64,7 @@ class Molecule:
     ) -> None:
         self.masses, places = _checked_atoms(masses, positions)
         listed = _checked_bonds(bonds, len(places), "bonds")
-        if rings not in ("rigid", "loops"):
-            raise InputError(f"rings={rings!r} must be 'rigid' or 'loops'")
+        one_of("rings", rings, ("rigid", "loops"))
         stiff = _checked_bonds(rigid, len(places), "rigid")
         unknown = {frozenset(x) for x in stiff} - {frozenset(x) for x in listed}
         if unknown:

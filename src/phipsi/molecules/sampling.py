@@ -21,7 +21,7 @@ from phipsi.algorithms.dynamics.equations_of_motion import forward_dynamics
 from phipsi.algorithms.dynamics.sensitivities import log_det_mass_matrix_gradient
 from phipsi.backends.arguments import joint_array, real_array
 from phipsi.compiler import compile
-from phipsi.errors import InputError, SimulationError
+from phipsi.errors import InputError, SimulationError, one_of
 from phipsi.model.model import Model
 from phipsi.model.numbers import whole_number
 from phipsi.molecules.molecule import Molecule
@@ -149,8 +149,7 @@ def sample(
     >>> found.dihedral((0, 1, 2, 3)).shape
     (5, 4)
     """
-    if method != "hmc":
-        raise InputError(f'method={method!r} is not known; there is "hmc", hybrid Monte Carlo')
+    one_of("method", method, ("hmc",), "It is hybrid Monte Carlo.")
     tree, kT = _tree(molecule, "sample"), _thermal(temperature)
     samples, steps = whole_number("samples", samples), whole_number("steps", steps)
     replicas, warm_up = whole_number("replicas", replicas), whole_number("warm_up", warm_up, 0)

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
 from phipsi.algorithms.constrained.constraint_rows import rows_of
-from phipsi.errors import InputError, did_you_mean
+from phipsi.errors import InputError, one_of
 from phipsi.laws.circuit import JointRows
 from phipsi.model.model import Model
 from phipsi.model.numbers import as_floats
@@ -112,20 +112,22 @@ def reject_not_finite(model: Model, array: Array, what: str, slices: Sequence[sl
         raise InputError(f"{what}{element} is {array[index]} at joint {where}; it must be finite.")
 
 
-def checked_method(integrator: Any) -> Method:
+def checked_word(integrator: Any) -> str:
+    """The name of an integrator."""
+    return one_of("integrator", integrator, METHODS)
+
+
+def checked_method(integrator: str) -> Method:
     """The integrator of `simulate` by its name."""
-    if isinstance(integrator, str) and integrator in METHODS:
-        if METHODS[integrator].damps:
-            raise InputError(
-                f"integrator={integrator!r} needs the derivatives of laws, which functions in "
-                "Python do not have. Run it in a simulator, with the dampers as laws:\n"
-                f"    sim = pp.Simulator(model, laws, dt, integrator={integrator!r})\n"
-                "or use one for stiff forces:  integrator='implicit_midpoint' or 'radau'"
-            )
-        return METHODS[integrator]
-    raise InputError(
-        f"integrator={integrator!r} does not exist. {did_you_mean(integrator, METHODS)}"
-    )
+    method = METHODS[checked_word(integrator)]
+    if method.damps:
+        raise InputError(
+            f"integrator={integrator!r} needs the derivatives of laws, which functions in "
+            "Python do not have. Run it in a simulator, with the dampers as laws:\n"
+            f"    sim = pp.Simulator(model, laws, dt, integrator={integrator!r})\n"
+            "or use one for stiff forces:  integrator='implicit_midpoint' or 'radau'"
+        )
+    return method
 
 
 def reject_unfit(method: Method, *, rows: int = 0, prescribed: bool = False) -> None:

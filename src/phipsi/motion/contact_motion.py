@@ -59,7 +59,8 @@ class RowState(NamedTuple):
     C (J vdot + J̇ v) and Ċ V, whose sum is du/dt without contact forces; `a`, `b` (n, 6), the rows
     at the hosts of both sides; `admittance` (6m, 6m), Λ at the hosts; `push` (nv, 6m), what
     forces at the hosts do to vdot: with rows of joints, and with constraint rows, which have been
-    eliminated from both; `places` of slots between faces, None without such slots.
+    eliminated from both; `places` of slots between faces, None without such slots; `weight` (k,) of
+    the stiffness of slots that give, None where all are 1.
     """
 
     gap: Array
@@ -73,6 +74,7 @@ class RowState(NamedTuple):
     admittance: Array
     push: Array | None = None
     places: Places | None = None
+    weight: Array | None = None
 
 
 @final
@@ -187,9 +189,11 @@ class ContactMotion:
             "b": nodes[1],
             "admittance": found["L"],
         }
+        if slots is not None and slots.weight is not None:
+            states["weight"] = np.concatenate([slots.weight, np.ones(layout.stops)])
         if self._places_of is not None and slots is not None:
             states["points"] = np.stack([slots.x_a, slots.x_b], axis=1)
-            states["poses"] = X
+            states["poses"], states["spins"] = X, Traced(found["V"])[:, :3]
         fixed = {name: x for name, x in states.items() if isinstance(x, np.ndarray)}
         states = {name: x for name, x in states.items() if name not in fixed}
         kept = {name: x if isinstance(x, Node) else as_node(x) for name, x in states.items()}
@@ -215,7 +219,7 @@ class ContactMotion:
             return None
         known: dict[str, Any] = {name: x[0].copy() for name, x in self._found.items()}
         known |= self._constant
-        where = [known.pop(name, None) for name in ("points", "poses")]
+        where = [known.pop(name, None) for name in ("points", "poses", "spins")]
         found = RowState(**known)
         if self._places_of is not None:
             found = self._ordered(found, self._places_of.now(found.gap, *where))
@@ -230,7 +234,8 @@ class ContactMotion:
         rows[:n] += (self._first_row[order] - self._first_row)[heads[:n]]
         by_row = ("axes", "rate", "straight", "turning", "a", "b")
         own = {name: getattr(state, name)[rows] for name in by_row}
-        return state._replace(gap=state.gap[order], places=places, **own)
+        weight = None if state.weight is None else state.weight[order]
+        return state._replace(gap=state.gap[order], places=places, weight=weight, **own)
 
     def follow(self, state: RowState) -> None:
         """Slots between faces go on from the points that they have at a state."""
@@ -255,6 +260,11 @@ class ContactMotion:
             N = N - at.reach[0] @ (at.whole[0] @ N)
         admittance = jacobian @ N
         return state._replace(admittance=0.5 * (admittance + admittance.T), push=N)
+
+    @property
+    def pairs_between(self) -> SlotPlaces | None:
+        """The pairs whose points may change places."""
+        return self._places_of
 
     def rows_of(self, heads: Array, *, limits: bool = False) -> Array:
         """The numbers of the rows of some slots and stops, a mask (k,), and of all dry friction."""

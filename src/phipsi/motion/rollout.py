@@ -25,7 +25,7 @@ from phipsi.backends.failures import (
 )
 from phipsi.constraints import Motor
 from phipsi.contact.contact_rows import GAINS_ENERGY, UNSOLVED_CONTACTS, WEDGED
-from phipsi.errors import InputError, PhipsiError, SimulationError, did_you_mean
+from phipsi.errors import InputError, PhipsiError, SimulationError, one_of
 from phipsi.laws.circuit import Circuit
 from phipsi.model.deflections import bent_too_far
 from phipsi.model.mechanisms import mechanism_of, of_mechanisms, of_modes, tree_of
@@ -312,13 +312,12 @@ def _check_reproducible(reproducible: Any, *, system: bool, prescribed: bool) ->
 
 
 def _method(name: Any) -> Method:
-    if name in COMPILED:
+    there = isinstance(name, str) and name in METHODS
+    if there and name in COMPILED:
         return METHODS[name]
-    text = f"rollout has no compiled integrator {name!r}; it has {', '.join(map(repr, COMPILED))}."
-    if name in METHODS:
-        text += f" For one trajectory:  pp.simulate(model, q0, v0, duration, integrator={name!r})"
-        raise InputError(text)
-    raise InputError(f"{text} {did_you_mean(str(name), COMPILED)}")
+    call = f"pp.simulate(model, q0, v0, duration, integrator={name!r})"
+    hint = f"For one trajectory:  {call}" if there else ""
+    return METHODS[one_of("rollout: integrator", name, COMPILED, hint)]
 
 
 def empty_records(
@@ -456,32 +455,47 @@ def failure(
     """
     bad = np.flatnonzero(status)
     first = int(bad[np.argmin(failed_at[bad])])
-    step, kind = int(failed_at[first]), int(status[first]) >> 32
-    body = int(status[first]) % 2**32 // 8 - 1
-    where = _named(batch, first)
+    step, one = int(failed_at[first]), int(status[first])
+    body, code = one % 2**32 // 8 - 1, one % 8
+    why = (
+        _reason_of_control(model, one >> 32, body)
+        or _reason_of_contacts(model, one, lambda: f": {contact(first)}" if contact else "")
+        or _reason_of_dynamics(model, one, body, lambda: _bent_at(model, found, first))
+        or _REASONS.get(code, _REASONS[NOT_FINITE])
+    )
     others = f" ({len(bad)} of {len(status)} trajectories failed)" if len(status) > 1 else ""
-    code = int(status[first]) % 8
-    why = _REASONS.get(code, _REASONS[NOT_FINITE])
+    where = _named(batch, first)
+    text = f"{where} failed in step {step} (t = {step * dt:.6g} s): {why}.{others}"
+    return SimulationError(text, found)
+
+
+def _reason_of_control(model: Model, kind: int, body: int) -> str:
+    """Why a controller has no efforts; empty if it has."""
     if kind == UNDRIVEN >> 32:
-        why = (
+        return (
             f"the drives cannot make the motion that a controller asks for: joint "
             f"{_joint_of(model, body)!r} moves without a drive, and nothing acts along that motion "
             "here. Actuate it too, or keep the path away from such configurations"
         )
-    elif kind == SINGULAR_TASK >> 32:
-        why = (
+    if kind == SINGULAR_TASK >> 32:
+        return (
             f"operational-space control of a frame on body {model.body_names[body]!r} is near a "
             "singularity: joint efforts hardly accelerate the frame in some direction of its task. "
             "Ask for fewer components=, or keep the path away; pp.simulate(…) damps the task there"
         )
-    elif kind == OPEN_PATH >> 32:
-        why = (
+    if kind == OPEN_PATH >> 32:
+        return (
             "the loops cannot be closed with the independent joints where the reference of a "
             "controller has them: the mechanism does not reach so far"
         )
-    elif int(status[first]) == WEDGED and _motors(model):
+    return ""
+
+
+def _reason_of_contacts(model: Model, status: int, which: Callable[[], str]) -> str:
+    """Why contacts and stops have no impulses; empty if they have. `which` names the contact."""
+    if status == WEDGED and _motors(model):
         names = ", ".join(f"{x.name!r} (joint {x.joint!r})" for x in _motors(model))
-        why = (
+        return (
             f"a motor and a rigid stop, rope or contact contradict each other: {names} moves on "
             "whatever effort that takes, and the other lets nothing pass. End the motion before "
             "it, or drive the joint with an effort that has a bound, in place of the Motor:\n"
@@ -494,50 +508,55 @@ def failure(
             "If nothing drives against a stop, bodies overlap that no joint can move apart: "
             "pp.distances(contacts, q) shows them"
         )
-    elif int(status[first]) == WEDGED:
-        why = (
+    if status == WEDGED:
+        return (
             "bodies overlap that no joint can move apart along the normal of their contact. "
             "pp.distances(contacts, q) shows them; leave out pairs that overlap by design:  "
             "pp.Contacts(model, exclude=[(…, …)])"
         )
-    elif int(status[first]) == GAINS_ENERGY:
-        why = (
+    if status == GAINS_ENERGY:
+        return (
             "the impulses of contacts add kinetic energy, which rounding alone does not: they are "
             "so large that their errors count, as between bodies that are wedged. "
             "pp.distances(contacts, q) shows pairs that overlap; leave out those that do by "
             "design, pp.Contacts(model, exclude=[(…, …)]), or give them a stiffness="
         )
-    elif int(status[first]) == UNSOLVED_CONTACTS:
-        which = "" if contact is None else f": {contact(first)}"
-        why = (
-            f"the impulses of contacts were not found{which}. A smaller dt, materials with a "
+    if status == UNSOLVED_CONTACTS:
+        return (
+            f"the impulses of contacts were not found{which()}. A smaller dt, materials with a "
             "stiffness=, or fewer points that carry the same load help; the run with what was "
             "recorded before the failure comes with on_error='mask'"
         )
-    elif code == HINGE:
-        why = (
+    return ""
+
+
+def _reason_of_dynamics(model: Model, status: int, body: int, bent: Callable[[], str]) -> str:
+    """Why there are no accelerations, or no closed loops; empty for other reasons.
+
+    `bent` says which body is bent too far, if one is.
+    """
+    code = status % 8
+    if code == HINGE and (text := bent()):
+        return f"joint {model.joint_names[body]!r} seems to have no inertia.\n{text}"
+    if code == HINGE:
+        return (
             f"joint {model.joint_names[body]!r} has nothing to move (its articulated inertia is "
             "not positive), so its acceleration is undefined; give the bodies it carries mass or "
             "the joint armature"
         )
-        bent = _bent_at(model, found, first)
-        why = (
-            f"joint {model.joint_names[body]!r} seems to have no inertia.\n{bent}" if bent else why
-        )
-    elif code in (DOUBTFUL, CONTRADICTION) and model.n_rows:
+    if code in (DOUBTFUL, CONTRADICTION) and model.n_rows:
         row = f"row {model.closures.row_names[body]!r}" if body >= 0 else "a row"
-        why = (
+        return (
             f"{row} of the constraints nearly depends on the others: the mechanism is in or near "
             "a singular configuration. pp.rollout(system, …) without reproducible=True and "
             "pp.simulate(system, …) decide such cases by singular values"
         )
-    elif code == NO_MEMORY and int(status[first]) != UNSOLVED and model.n_rows:
-        why = (
+    if code == NO_MEMORY and status != UNSOLVED and model.n_rows:
+        return (
             "the loops cannot be closed again near the state that the step reached: the mechanism "
             "is at the end of what it can reach, or the step was too long"
         )
-    text = f"{where} failed in step {step} (t = {step * dt:.6g} s): {why}.{others}"
-    return SimulationError(text, found)
+    return ""
 
 
 def _bent_at(model: Model, found: Any, trajectory: int) -> str:

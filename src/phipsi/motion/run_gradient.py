@@ -249,25 +249,17 @@ class RunGradient:
                 now[name][...] = x
             stop = min(start + length, steps)
             seen = self._records(forward, tau, h, first, start, stop)
-            here = self._weights(weights, start, stop, every)
+            here = {**seen, **self._weights(weights, start, stop, every)}
             if forward.status.any():
                 break
             if stop == steps:
-                at = {name: x[:, -1:] for name, x in {**seen, **here}.items()}
+                at = {name: x[:, -1:] for name, x in here.items()}
                 self._back(back[id(self.last)], at, tau[:, -1:], h, first + steps, sums)
                 value += self._value(at)
             if stop > start:
-                at = {name: x[:, :-1] for name, x in {**seen, **here}.items()}
-                for low in reversed(range(start - start % _BLOCK, stop, _BLOCK)):
-                    here = slice(max(low, start), min(low + _BLOCK, stop))
-                    part = {
-                        name: x[:, here.start - start : here.stop - start] for name, x in at.items()
-                    }
-                    last = first + here.stop - 1
-                    back_tau = self._back(
-                        back[id(self.backward)], part, tau[:, here], h, last, sums
-                    )
-                    by_tau[:, here] = back_tau[:, ::-1]
+                at = {name: x[:, :-1] for name, x in here.items()}
+                one, own = back[id(self.backward)], tau[:, start:stop]
+                by_tau[:, start:stop] = self._segment_back(one, at, own, h, first, start, sums)
                 value += self._value(at)
         for memory in (x.memory for x in back.values()):  # such as an equation of an implicit step
             bad = memory.status != 0
@@ -282,6 +274,28 @@ class RunGradient:
         if not fine and not forward.status.any():
             raise _not_finite()
         return Pulled(value, states, by_tau, sums), forward
+
+    def _segment_back(
+        self,
+        back: _Back,
+        at: Mapping[str, Array],
+        tau: Array,
+        h: float,
+        first: int,
+        start: int,
+        sums: dict[str, Array],
+    ) -> Array:
+        """Through the steps of a segment that begins with step `start`, in blocks from its end.
+
+        **Returns:** the gradient by `tau` (n, steps of the segment, nv).
+        """
+        by_tau, stop = np.empty(tau.shape), start + tau.shape[1]
+        for low in reversed(range(start - start % _BLOCK, stop, _BLOCK)):
+            here = slice(max(low - start, 0), min(low + _BLOCK, stop) - start)
+            part = {name: x[:, here] for name, x in at.items()}
+            last = first + start + here.stop - 1
+            by_tau[:, here] = self._back(back, part, tau[:, here], h, last, sums)[:, ::-1]
+        return by_tau
 
     def _segment(self, count: int, steps: int) -> int:
         one = sum(x.size for x in self.forward.records.values()) + self._graph.model.nv

@@ -8,8 +8,7 @@ places x of points in the frames of both bodies, before (i) and now (j),
 
 is zero for a corner of either body, and small for a place where edges cross. The nearest belong
 together, one after the other. The last slot of a pair has contacts of another kind (edges and
-single corners, with a normal of their own): it is never one of the others, but for two boxes with a
-slot for every pair of features, which are alike.
+single corners, with a normal of their own): it is never one of the others.
 
 A round body on a height field has its contacts sorted by depth, each with a normal of its own. It
 may roll, and slide far between two samples; its normals turn little. So x of both is there the
@@ -25,7 +24,7 @@ from typing import Any, NamedTuple, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.model.contact_pairs import FEATURES, ContactPair, Contacts
+from phipsi.model.contact_pairs import ContactPair, Contacts
 from phipsi.model.shapes import Plane, bounding_ball, is_round, is_surface
 from phipsi.model.tree import WORLD
 
@@ -41,12 +40,14 @@ class Places(NamedTuple):
     """Points of pairs between faces, in the order of their own slots.
 
     `order` (k,), the slot of the geometry that each slot is now; `at` (p, m, 6), in the frames of
-    a and of b, NaN without a contact; `leaps` (k,), which slots are now at another point.
+    a and of b, NaN without a contact; `leaps` (k,), which slots are now at another point; `turn`
+    (p,), m/s, how much faster than one point of a pair another one may approach.
     """
 
     order: Array
     at: Array
     leaps: Array
+    turn: Array
 
 
 @final
@@ -54,7 +55,8 @@ class SlotPlaces:
     """The points of slots between faces along a motion.
 
     **Arguments:** `contacts`; `k`, how many slots there are.
-    **Attributes:** `slots` (p, m), the slots of each pair, −1 for none.
+    **Attributes:** `slots` (p, m), the slots of each pair, −1 for none; `solid` (p,), whether both
+    are bodies, of which a graze may show at no slot before and after it.
     """
 
     def __init__(self, contacts: Contacts, k: int) -> None:
@@ -69,25 +71,20 @@ class SlotPlaces:
         radii = [min(_radius(p.a.shape), _radius(p.b.shape)) for p in pairs]
         self._round = np.array([is_surface(p.b.shape) and is_round(p.a.shape) for p in pairs])
         self._far = np.where(self._round, np.inf, _FAR * np.array(radii))
+        self.solid = ~np.array([is_surface(p.b.shape) for p in pairs])
+        self._width = 2.0 * np.array(radii)
         self._k, self._same = k, np.arange(k)
         last = np.argmax(self.slots, axis=1)[:, None] == np.arange(most)
-        last &= ~np.array([is_surface(p.b.shape) for p in pairs])[:, None]
-        boxes = ("Box", "Box")
-        last &= ~np.array(
-            [
-                (p.a.shape.kind, p.b.shape.kind) == boxes and p.slots == FEATURES[boxes]
-                for p in pairs
-            ]
-        )[:, None]
+        last &= self.solid[:, None]
         self._apart = np.where(last[:, :, None] != last[:, None, :], np.inf, 0.0)
         self._before = np.full((*self.slots.shape, 6), np.nan)
 
-    def now(self, gap: Array, points: Array, poses: Array) -> Places:
+    def now(self, gap: Array, points: Array, poses: Array, spins: Array) -> Places:
         """Where all slots are, from those of the geometry at a configuration.
 
         **Arguments:** `gap` (k,), m; `points` (k, 2, 3), x_a and x_b, world axes; `poses`
-        (bodies, 4, 4), those of contacts first. **Cost:** p m² distances of p pairs; more only for
-        pairs with points between them.
+        (bodies, 4, 4), those of contacts first; `spins` (bodies, 3), rad/s, world axes.
+        **Cost:** p m² distances of p pairs; more only for pairs with points between them.
         """
         X = np.concatenate([poses[: self._bodies], np.eye(4)[None]])[self._hosts]  # (p, 2, 4, 4)
         d = points[self.slots] - X[:, None, :, :3, 3]
@@ -98,10 +95,12 @@ class SlotPlaces:
         at = local.reshape(*self.slots.shape, 6)
         there = (self.slots >= 0) & (gap[self.slots] < NO_CONTACT)
         at[~there] = np.nan
+        spin = np.concatenate([spins[: self._bodies], np.zeros((1, 3))])[self._hosts]
+        turn = self._width * np.sqrt(np.sum((spin[:, 0] - spin[:, 1]) ** 2, axis=-1))
         order, leaps = self._same, np.zeros(self._k, bool)
         known = there.any(axis=1) & np.isfinite(self._before[..., 0]).any(axis=1)
         if not known.any():
-            return Places(order, at, leaps)
+            return Places(order, at, leaps, turn)
         moved = self._before[:, :, None] - at[:, None]
         squares = np.minimum(np.sum(moved[..., :3] ** 2, -1), np.sum(moved[..., 3:] ** 2, -1))
         distance = np.where(np.isnan(squares), np.inf, np.sqrt(squares) + self._apart)
@@ -112,7 +111,7 @@ class SlotPlaces:
             order[mine] = mine[found]
             leaps[mine] = (far > self._far[p]) & np.isfinite(self._before[p, : len(mine), 0])
             at[p, : len(mine)] = at[p, found]
-        return Places(order, at, leaps)
+        return Places(order, at, leaps, turn)
 
     def follow(self, places: Places) -> None:
         """These are the places from which slots go on."""

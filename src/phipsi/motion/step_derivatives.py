@@ -125,7 +125,7 @@ def checked_differentiable(integrator: Any) -> None:
         return
     known = ", ".join(map(repr, DIFFERENTIABLE))
     why = ""
-    if integrator in METHODS and METHODS[integrator].conserves:
+    if isinstance(integrator, str) and integrator in METHODS and METHODS[integrator].conserves:
         why = (
             ". This one solves an equation in every step, whose derivatives are second derivatives "
             "of the Lagrangian"

@@ -33,6 +33,7 @@ from phipsi.contact.contact_rows import (
     RowPlan,
     is_rigid,
     problem_parts,
+    weighted,
 )
 from phipsi.contact.delassus import Delassus, masks_of
 from phipsi.contact.geometry.slots import Slots
@@ -121,7 +122,8 @@ class StepRows:
         parts, made = [], []
         if slots is not None:
             parts.append(slots.gap)
-            made.append(Traced(ops.given(MATERIALS, (plan.n_slots, len(COLUMNS)))))
+            own = Traced(ops.given(MATERIALS, (plan.n_slots, len(COLUMNS))))
+            made.append(weighted(own, slots.weight))
         parts += [x for x in (gaps, slacks) if x is not None]
         if plan.layout.stops:
             made.append(plan.stop_materials)

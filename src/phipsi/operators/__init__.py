@@ -259,7 +259,7 @@ def vocabulary(
     paper: str = "", own: Sequence[Expr] = (), base: Vocabulary = VOCABULARY
 ) -> Vocabulary:
     """The names that a text may use: those of `base`, of a paper, and operators of your own."""
-    return _vocabulary(paper_named(paper) if paper else "", own_leaves(own), base)
+    return _vocabulary(paper_named(paper), own_leaves(own), base)
 
 
 @lru_cache(maxsize=64)
@@ -300,7 +300,8 @@ def as_expression(
     x: Expr | str, paper: str = "", own: Sequence[Expr] = (), base: Vocabulary = VOCABULARY
 ) -> Expr:
     """An expression unchanged, text as `parse` reads it: the door of functions that take both."""
-    words = vocabulary(paper, own, base) if paper or own else base
+    plain = isinstance(cast(object, paper), str) and not paper and not own
+    words = base if plain else vocabulary(paper, own, base)
     return parse_with(x, words) if isinstance(x, str) else x
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 from weakref import WeakValueDictionary
 
-from phipsi.errors import InputError, PhipsiError, SpaceError, did_you_mean
+from phipsi.errors import InputError, PhipsiError, SpaceError, did_you_mean, one_of
 from phipsi.expressions.check import shown, signature
 from phipsi.expressions.latex import latex_name
 from phipsi.expressions.node import Expr, leaf, total_of
@@ -388,9 +388,7 @@ def _solved(
 ) -> Expr:
     """The expression that solves a recursion."""
     name = common["name"]
-    if structure not in _STRUCTURES:
-        known = ", ".join(_STRUCTURES)
-        raise InputError(f"{name}: structure={structure!r} is not one of {known}")
+    one_of(f"{name}: structure", structure, _STRUCTURES)
     kind = GENERAL if takes is ONE else _STRUCTURES[structure]
     X = leaf(Row(name, common["symbol"], common["latex"], takes, gives, kind))
     if isinstance(recursion, str):

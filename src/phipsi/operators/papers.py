@@ -128,9 +128,11 @@ PAPERS = tuple(LETTERS)
 
 
 def paper_named(name: str) -> str:
-    """The short name of a paper in docs/theory/sources.md; "JPL 88-11" is 88-11."""
+    """The short name of a paper in docs/theory/sources.md; "JPL 88-11" is 88-11, "" is none."""
     if not isinstance(cast(object, name), str):
         raise InputError(f"a paper is named by text, paper={PAPERS[0]!r}, not {name!r}")
+    if not name:
+        return ""
     short = name.removeprefix("JPL ").replace("Part II", "II").replace("Part I", "").strip()
     for known in PAPERS:
         if short.upper() == known.upper():

@@ -19,19 +19,18 @@ Reasons: docs/decisions/0044.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, final
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.contact.cone_problem import ConeLayout, ConeProblem
 from phipsi.contact.cone_solver import solve, solve_rebound
-from phipsi.contact.contact_rows import STIFFNESS
 from phipsi.model.contact_pairs import Contacts
 from phipsi.model.model import Model
 from phipsi.motion.contact_motion import ContactMotion, Rows, RowState
 from phipsi.motion.slot_places import NO_CONTACT
-from phipsi.simulation.contact_phase import Decision, Margins, Modes, Phase, RowNumbers
+from phipsi.simulation.contact_phase import Decision, Impact, Margins, Modes, Phase, RowNumbers
 from phipsi.simulation.least_forces import RANK, TOLERANCE, least, solved_forces
 from phipsi.simulation.run_constraints import RunConstraints
 from phipsi.simulation.self_stress import farthest_inside
@@ -68,14 +67,6 @@ _BENDS = 1e-9
 """Rate (m/s) of a closed slot between samples, above which its normal began to turn in the step."""
 _SWAPPED = 1e-2
 """Rates of closed slots, relative to the fastest row, that no integration leaves."""
-
-
-class Impact(NamedTuple):
-    """Velocities after an impact, impulses (n,) of all rows, the kinetic energy it adds, ≤ 0."""
-
-    v: Array
-    impulses: Array
-    gain: float
 
 
 @final
@@ -154,17 +145,13 @@ class ContactModes:
 
     def check_depths(self, state: RowState) -> None:
         """End the run where a point between two faces is inside at once: it was another before."""
-        inside = self.inside(state)
-        if inside.any():
-            raise self._elsewhere(inside)
-
-    def _elsewhere(self, slots: Array) -> Diverged:
-        names = ", ".join(sorted({repr(self.names[i]) for i in np.flatnonzero(slots)}))
-        return Diverged(
-            f"the points at which {names} touch have changed places: at the edges of faces that "
-            "turn on each other, other points come between them at once, and events follow "
-            "single points"
-        )
+        if (inside := np.flatnonzero(self.inside(state))).size:
+            names = ", ".join(sorted({repr(self.names[i]) for i in inside}))
+            raise Diverged(
+                f"the points at which {names} touch have changed places: at the edges of faces "
+                "that turn on each other, other points come between them at once, and events "
+                "follow single points"
+            )
 
     def _closed(self, q: Array, slots: Array) -> Array:
         """The nearest configuration at which gaps of some slots are zero."""
@@ -246,10 +233,8 @@ class ContactModes:
         WT = (W @ T)[at.keep]
         if at.gives.size:  # a known force in place of an equation
             own, here = W[at.keep, at.keep][at.gives], at.given_by
-            push = self.at.push(state.gap, state.rate[self.normals])[here]
-            lost = (
-                state.gap[here] > NO_CONTACT
-            )  # its point; it pulls a little, which ends its phase
+            push = self.at.push(state.gap, state.rate[self.normals], state.weight)[here]
+            lost = state.gap[here] > NO_CONTACT  # it pulls a little, which ends its phase
             own, push = np.where(lost, 1.0, own), np.where(lost, -1.0, push)
             WT[at.gives], free[at.gives] = 0.0, -own * push
             WT[at.gives, at.gives] = own
@@ -291,6 +276,12 @@ class ContactModes:
             c, d = at.coefficients[mine], np.arange(len(mine))
             force[i, d], by_force[i, d] = forces[mine] / c, Z[mine] / c[:, None]
         return forces + Z @ farthest_inside(bound, force, by_bound, by_force)
+
+    def _phase_forces(self, state: RowState) -> Array:
+        """Forces (n,) of the phase at a state, inside their cones where they can be."""
+        force, rows = np.zeros(len(self.forces)), self.phase.rows
+        force[rows] = self._solved(state, self.motion.spread(state, rows))[0]
+        return self.contained(state, force)
 
     def _regular(self, state: RowState, W: Array) -> Array:
         """W_nn − μ W_nt e of the slots (k,) beside W_nn."""
@@ -394,14 +385,14 @@ class ContactModes:
         if not self.at.soft.any():
             return self.at.soft
         u, a = (x[self.normals] for x in (state.rate, state.straight + state.turning))
-        push = self.at.push(state.gap, u)
-        least = self.at.materials[:, STIFFNESS] * _SUNK
+        push = self.at.push(state.gap, u, state.weight)
+        least = self.at.stiffness(state.weight) * _SUNK
         begins = (np.abs(push) <= least) & ((u < -AT_REST) | ((np.abs(u) <= AT_REST) & (a < 0)))
         return self.at.soft & (state.gap <= _SUNK) & ((push > least) | begins)
 
-    def _light(self, push: Array) -> Array:
+    def _light(self, state: RowState, push: Array) -> Array:
         """The slots (k,) that give, and carry nothing yet."""
-        return self.at.soft & (push <= self.at.materials[:, STIFFNESS] * _FELT)
+        return self.at.soft & (push <= self.at.stiffness(state.weight) * _FELT)
 
     def _first_push(self, state: RowState) -> Array:
         """Forces (k,) of slots that give; of those that begin to carry, the first little.
@@ -412,8 +403,8 @@ class ContactModes:
         u = state.rate[self.normals]
         down = np.maximum(-u, 0.0) / max(float(-u.min(initial=0.0)), AT_REST)
         first = np.where(u < -AT_REST, down, 1.0) * _FELT
-        k = np.where(self.at.soft, self.at.materials[:, STIFFNESS], 0.0)
-        return np.maximum(self.at.push(state.gap, u), k * first)
+        push = self.at.push(state.gap, u, state.weight)
+        return np.maximum(push, self.at.stiffness(state.weight) * first)
 
     def grazes(self, state: RowState) -> Array:
         """The open slots (k,) that go down, and will turn before they are in a body.
@@ -546,19 +537,36 @@ class ContactModes:
         c = np.where(at.coefficients > 0, at.coefficients, 1.0)
         pull = np.where(at.group >= 0, -force / c, 0.0)
         toward = at.members @ (basis * pull[:, None])
+        along = at.members @ (basis * (at.coefficients * change)[:, None])
+        speeds_up = np.sqrt(np.sum(along * along, axis=1)) / np.maximum(at.size * size, 1e-300)
         if at.soft.any():
-            light = at.has_head & self._light(normal)[at.head]
-            along = at.members @ (basis * (at.coefficients * change)[:, None])
+            light = at.has_head & self._light(state, normal)[at.head]
             toward[light] = along[light]
-            full[light] = (np.sqrt(np.sum(along * along, axis=1)) > _LIGHT * at.size * size)[light]
+            full[light] = (speeds_up > _LIGHT)[light]
         begins, slips = active & full & ~slides, active & (slides | full)
         length = np.sqrt(np.sum(toward * toward, axis=1))
         unit = toward / np.where(length > 0, length, 1.0)[:, None]
         direction = np.where(slides[:, None], e, np.where(begins[:, None], unit, 0.0))
         slow = at.group >= 0
         slow[slow] = (active & ~slides)[at.group[slow]]
-        modes = self._pushing(state, Modes(closed, slips, direction, begins))
-        return Decision(modes, change, np.flatnonzero(slow))
+        still = begins & (speeds_up <= 10 * _LIGHT)
+        modes = self._settled(state, Modes(closed, slips, direction, begins), still)
+        return Decision(self._pushing(state, modes), change, np.flatnonzero(slow))
+
+    def _settled(self, state: RowState, modes: Modes, still: Array) -> Modes:
+        """The same modes, with groups (g,) that stick if some forces inside their cones hold them.
+
+        Forces at the bounds of cones that move nothing are one choice of many: no slip begins.
+        """
+        if not still.any():
+            return modes
+        kept, rest = self.modes, ~still
+        self.modes = left = _only(modes, modes.closed, rest)
+        force = self._phase_forces(state)
+        bound = (1.0 - _MARGIN) * self.at.bounds(force[self.normals], state.bounds)
+        self.modes = kept
+        sticks = self.at.active(modes.closed) & ~left.slips
+        return left if (self.at.ratio(force) < bound)[sticks].all() else modes
 
     def _pushing(self, state: RowState, modes: Modes) -> Modes:
         """The same modes without slots that would pull with the least forces of a phase.
@@ -570,20 +578,13 @@ class ContactModes:
             self.modes = left
             if not self.phase.rows.size:
                 break
-            force = np.zeros(len(self.forces))
-            force[self.phase.rows] = self._solved(
-                state, self.motion.spread(state, self.phase.rows)
-            )[0]
-            normal = self.contained(state, force)[self.normals]
+            normal = self._phase_forces(state)[self.normals]
             normal[~left.closed | self.at.soft] = np.inf
             if normal.min(initial=np.inf) > 0:
                 break
             closed = left.closed.copy()
             closed[normal.argmin()] = False
-            active = self.at.active(closed)
-            left = Modes(
-                closed, left.slips & active, left.direction * active[:, None], left.begins & active
-            )
+            left = _only(left, closed, self.at.active(closed))
         if left is not modes:
             self.modes = left
             a = self._changes(state)[self.normals]
@@ -591,3 +592,9 @@ class ContactModes:
                 left = modes
         self.modes = kept
         return left
+
+
+def _only(modes: Modes, closed: Array, groups: Array) -> Modes:
+    """Modes with these slots, in which only some groups slip."""
+    some = groups[:, None]
+    return Modes(closed, modes.slips & groups, modes.direction * some, modes.begins & groups)

@@ -49,6 +49,14 @@ class Decision(NamedTuple):
     slow: Array
 
 
+class Impact(NamedTuple):
+    """Velocities after an impact, impulses (n,) of all rows, the kinetic energy it adds, ≤ 0."""
+
+    v: Array
+    impulses: Array
+    gain: float
+
+
 class Margins(NamedTuple):
     """Numbers that are positive while the modes hold: one row for each kind of change."""
 
@@ -139,10 +147,16 @@ class RowNumbers:
         scaled = np.where(self.group >= 0, force / c, 0.0)
         return np.sqrt(self.members @ (scaled * scaled))
 
-    def push(self, gap: Array, rate: Array) -> Array:
-        """The forces (k,) of heads that give, N, where they touch: k δ + d δ̇; negative pulls."""
+    def push(self, gap: Array, rate: Array, weight: Array | None = None) -> Array:
+        """Forces (k,) of heads that give, N, where they touch: w (k δ + d δ̇); negative pulls."""
+        force = -np.where(self.soft, self.materials[:, STIFFNESS], 0.0) * gap
+        force = force - self.damping(gap) * rate
+        return force if weight is None else weight * force
+
+    def stiffness(self, weight: Array | None) -> Array:
+        """N/m (k,) of heads that give, with their weights; 0 of others."""
         k = np.where(self.soft, self.materials[:, STIFFNESS], 0.0)
-        return -k * gap - self.damping(gap) * rate
+        return k if weight is None else weight * k
 
     def damping(self, gap: Array) -> Array:
         """N·s/m (k,) of heads that give: d + k α δ."""
@@ -160,10 +174,9 @@ class RowNumbers:
         k = np.where(self.soft, self.materials[:, STIFFNESS], 1.0)
         return gap + np.where(self.soft, np.maximum(self.damping(gap) * rate, 0.0) / k, 0.0)
 
-    def stored(self, gap: Array) -> float:
-        """Energy (J) of surfaces that are pressed in, ½ k δ²."""
-        k = np.where(self.soft, self.materials[:, STIFFNESS], 0.0)
-        return float(0.5 * np.sum(k * np.minimum(gap, 0.0) ** 2))
+    def stored(self, gap: Array, weight: Array | None) -> float:
+        """Energy (J) of surfaces that are pressed in, ½ w k δ²."""
+        return float(0.5 * np.sum(self.stiffness(weight) * np.minimum(gap, 0.0) ** 2))
 
 
 @final

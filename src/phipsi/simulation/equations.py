@@ -73,6 +73,7 @@ class Equations:
         self.forces = Elements(forces, model, rows=contacts is not None)
         self._form = prescribed is not None, self.forces.act_on_bodies
         self._program = compile(accelerations(False, *self._form)[0], model)
+        self._ways: tuple[Callable[..., Any], Callable[..., Any]] | None = None
         self._zero = np.zeros(model.nv)
         self._nv = model.nv
         self._checked = False
@@ -81,17 +82,15 @@ class Equations:
         self.known_effort: tuple[Array, Array, Array] | None = None
         self.laws_may_have_changed()
 
-    @cached_property
-    def _call(self) -> Callable[..., Any]:
-        """Forward dynamics of the tree; runs of compiled stages never ask for it."""
-        native = self._program.native
-        return self._reference if native is None else native.one
+    def _load(self) -> tuple[Callable[..., Any], Callable[..., Any]]:
+        """Forward dynamics of the tree, for which runs of compiled stages never ask.
 
-    @cached_property
-    def _direct(self) -> Callable[..., Any]:
-        """The same for the ordinary case, else None."""
+        Its ordinary case, None for others; and every case, with a status.
+        """
         native = self._program.native
-        return never if native is None else native.direct
+        ways = (never, self._reference) if native is None else (native.direct, native.one)
+        self._ways = ways
+        return ways
 
     def laws_may_have_changed(self) -> None:
         """An action of an event may have changed numbers of controllers: trace them again."""
@@ -278,10 +277,11 @@ class Equations:
             # more rows taken for independent than there are: drift has hidden that some are not
             if not is_failure(status) and np.count_nonzero(f) <= self.loops.rank:
                 return vdot
-        vdot = self._direct(*inputs)
+        direct, every = self._ways or self._load()
+        vdot = direct(*inputs)
         if vdot is not None:
             return vdot if self.loops is None else self.loops.correct(q, v, vdot)
-        vdot, status = self._call(*inputs)
+        vdot, status = every(*inputs)
         if status:
             self.note_failure(t, q, v)
             return np.full(self._nv, np.nan)

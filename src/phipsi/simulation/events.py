@@ -63,6 +63,8 @@ class Event:
                 f"an event needs a function of (t, q, v), not {self.function!r}. For example:\n"
                 f"    pp.Event(lambda t, q, v: q[2], direction=-1, action='stop')"
             )
+        if not isinstance(self.name, str):
+            raise InputError(f"the name of an event is a text, not {self.name!r}")
         if not self.name:
             name = getattr(self.function, "__name__", type(self.function).__name__)
             object.__setattr__(self, "name", name)

@@ -137,7 +137,7 @@ def simulate(
         raise InputError(
             f"controller must be a function of (t, q, v) that returns tau, not {controller!r}."
         )
-    stepping = isinstance(model, Model) and integrator == "time_stepping"
+    stepping = checks.checked_word(integrator) == "time_stepping" and isinstance(model, Model)
     if isinstance(controller, Law) and isinstance(model, Model) and not is_traced(controller):
         controller = controller if stepping else LawControl(model.model, controller)
     elif controller is not None:

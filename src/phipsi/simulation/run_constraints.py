@@ -35,7 +35,7 @@ from phipsi.algorithms.dynamics.hybrid import HELD_CHANGE, HELD_IMPULSE
 from phipsi.algorithms.forms import IMPULSE
 from phipsi.backends.failures import is_failure
 from phipsi.compiler import compile
-from phipsi.errors import InputError
+from phipsi.errors import InputError, one_of
 from phipsi.laws import law_operations as ops
 from phipsi.laws.calls import call
 from phipsi.model.closure_names import ends
@@ -422,8 +422,7 @@ class RunConstraints:
 
 def checked_stabilization(method: Any, tolerance: Any, rate: Any) -> tuple[str, float, float]:
     """The arguments of `simulate` about constraints."""
-    if method not in METHODS:
-        raise InputError(f"stabilization={method!r} is not one of {', '.join(map(repr, METHODS))}.")
+    one_of("stabilization", method, METHODS)
     try:
         tol, a = float(tolerance), float(rate)
     except (TypeError, ValueError):

@@ -10,8 +10,7 @@ Reasons: docs/decisions/0065.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, final
+from typing import Any, NamedTuple
 
 from phipsi.errors import InputError
 from phipsi.forces.force import Force
@@ -27,9 +26,7 @@ OF_CONSTRAINTS = ("stabilization", "constraint_tolerance", "baumgarte_rate")
 _DEFAULTS = ("project", 1e-10, 20.0)
 
 
-@final
-@dataclass(frozen=True)
-class RunOptions:
+class RunOptions(NamedTuple):
     """Numbers of a run, all of which count.
 
     **Attributes:** `dt`, s; `rtol`, `atol`; `kept`: how constraints are kept, to which tolerance
@@ -51,22 +48,31 @@ def run_options(
     has events of contacts, whose gaps are closed to `constraint_tolerance` too.
     """
     reject_idle_steps(method, given)
-    known = {name: given.get(name) for name in OF_CONSTRAINTS}
-    how = "project" if known["stabilization"] is None else known["stabilization"]
-    for name, value in known.items():
-        if value is not None:
-            why = _idle_constraints(name, method, how, rows, contacts)
-            if why:
-                raise InputError(f"{name}={value!r} would do nothing: {why}")
-    dt, rtol, atol = (
-        default if given.get(name) is None else given[name]
-        for name, default in zip(OF_STEPS, (DT, RTOL, ATOL), strict=True)
-    )
-    both = zip(_DEFAULTS, known.values(), strict=True)
-    kept = (default if value is None else value for default, value in both)
-    return RunOptions(
-        checked_time(dt, "dt"), *checked_tolerances(rtol, atol), checked_stabilization(*kept)
-    )
+    dt, rtol, atol = map(given.get, OF_STEPS)
+    step = DT if dt is None else checked_time(dt, "dt")
+    tolerances = RTOL, ATOL
+    if rtol is not None or atol is not None:
+        tolerances = checked_tolerances(
+            RTOL if rtol is None else rtol, ATOL if atol is None else atol
+        )
+    kept = _kept(method, [*map(given.get, OF_CONSTRAINTS)], rows, contacts)
+    return RunOptions(step, *tolerances, kept)
+
+
+def _kept(
+    method: Method, given: Sequence[Any], rows: bool, contacts: bool
+) -> tuple[str, float, float]:
+    """How constraints are kept; the values of `OF_CONSTRAINTS`, None for what is not given."""
+    own = {name: x for name, x in zip(OF_CONSTRAINTS, given, strict=True) if x is not None}
+    if not own:
+        return _DEFAULTS
+    how = own.get("stabilization", _DEFAULTS[0])
+    for name, value in own.items():
+        why = _idle_constraints(name, method, how, rows, contacts)
+        if why:
+            raise InputError(f"{name}={value!r} would do nothing: {why}")
+    both = zip(OF_CONSTRAINTS, _DEFAULTS, strict=True)
+    return checked_stabilization(*(own.get(name, default) for name, default in both))
 
 
 def reject_idle_steps(method: Method, given: Mapping[str, Any]) -> None:

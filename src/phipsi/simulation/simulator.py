@@ -24,7 +24,7 @@ from phipsi.contact.contact_rows import (
     check_overlap,
     slot_materials,
 )
-from phipsi.errors import InputError, did_you_mean, warn
+from phipsi.errors import InputError, did_you_mean, one_of, warn
 from phipsi.laws.circuit import Circuit
 from phipsi.laws.graph import Node, Shape
 from phipsi.laws.law_operations import given as given_node
@@ -120,10 +120,8 @@ class Simulator:
         if not self.model.nv:
             raise InputError(f"{self.model!r} has no joint that moves, so there is nothing to run")
         self.dt = checked_time(dt, "dt")
-        if integrator not in SIMULATED:
-            hint = did_you_mean(str(integrator), SIMULATED)
-            text = f"a Simulator has no integrator={integrator!r}. {hint}"
-            raise InputError(f"{text} Steps that adapt are those of pp.simulate.")
+        hint = "Steps that adapt are those of pp.simulate."
+        one_of("Simulator: integrator", integrator, SIMULATED, hint)
         reject_unfit(METHODS[integrator], rows=self._mechanism.n_rows)
         self.integrator = integrator
         self.smoothing = self._checked_smoothing(smoothing)
@@ -422,7 +420,7 @@ class Simulator:
             state = out
         if tau is not None:
             state.set_efforts(tau)
-        if steps == threads == 1:
+        if type(steps) is type(threads) is int and steps == threads == 1:
             state.advance()
         else:
             state.advance_by(whole_number("steps", steps, 0), whole_number("threads", threads))

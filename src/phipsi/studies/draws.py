@@ -20,7 +20,7 @@ from typing import Any, cast, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.errors import InputError, did_you_mean
+from phipsi.errors import InputError, did_you_mean, one_of
 from phipsi.model.numbers import whole_number
 from phipsi.model.rotor_inertias import fold
 from phipsi.motion.optional_imports import import_optional
@@ -51,9 +51,7 @@ class Draws:
     def __init__(
         self, given: Mapping[str, Any], runs: int, *, seed: int = 0, sampling: str = "random"
     ) -> None:
-        if sampling not in SAMPLINGS:
-            hint = did_you_mean(str(sampling), SAMPLINGS)
-            raise InputError(f"sampling={sampling!r} is not one of {', '.join(SAMPLINGS)}. {hint}")
+        one_of("sampling", sampling, SAMPLINGS)
         self.runs, self.seed, self.sampling = runs, whole_number("seed", seed, 0), sampling
         self._grids: dict[str, Array] = {}
         self._drawn: dict[str, _Distribution] = {}

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.contact.contact_rows import IMPULSES
-from phipsi.errors import InputError, PhipsiError, did_you_mean, shown
+from phipsi.errors import InputError, PhipsiError, did_you_mean, one_of, shown
 from phipsi.model.numbers import as_list, whole_number
 from phipsi.simulation.events import Event
 from phipsi.simulation.run_options import DT
@@ -155,9 +155,7 @@ class Study:
             if x is not None and not callable(x):
                 raise InputError(f"{name}={x!r} must be a function, or None")
         for word in self.keep:
-            if not isinstance(cast(object, word), str) or word not in KEPT:
-                hint = did_you_mean(str(word), list(KEPT))
-                raise InputError(f"keep={word!r} is not one of {', '.join(KEPT)}. {hint}")
+            one_of("keep", word, KEPT)
         self._start, self._outcome, self.reproducible = start, outcome, bool(reproducible)
 
     def __getstate__(self) -> dict[str, Any]:

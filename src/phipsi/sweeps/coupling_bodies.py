@@ -34,6 +34,8 @@ from phipsi.sweeps.entries import (
     is_zero,
     matvec,
     mul,
+    mul_add,
+    mul_sub,
     plus,
     sub,
     transpose_rows,
@@ -125,11 +127,11 @@ def _of_drives(body: Body) -> Body:
     return whole
 
 
-def _pushed(C: Vectors, rates: Sequence[Entry]) -> list[Entry]:
-    """C u, with u the rates of the drive."""
-    out: list[Entry] = [0, 0, 0]
+def _pushed(C: Vectors, rates: Sequence[Entry], start: Sequence[Entry] = (0, 0, 0)) -> list[Entry]:
+    """C u, with u the rates of the drive, added to a vector."""
+    out = list(start)
     for g, u in zip(C, rates, strict=True):
-        out = plus(out, [mul(c, u) for c in g])
+        out = [mul_add(c, u, x) for c, x in zip(g, out, strict=True)]
     return out
 
 
@@ -180,12 +182,36 @@ def spin(a: Arithmetic, x: Field) -> Block:
 
 
 @_of_drives
+def swept(a: Arithmetic, x: Field) -> Block:
+    """V ×* [C; 0] = [ω × C; 0], of Γ or of how it changes."""
+    w = a.column(x.args[1])[:3]
+    return _columns(a, [cross(w, g) for g in _read(a, x.args[0])])
+
+
 def force(a: Arithmetic, x: Field) -> Block:
-    """What b has beyond that of the rigid body: [ω × C u + Ċ u; 0], of the motion and v."""
-    w, v = a.column(x.args[1])[:3], a.column(x.args[2])
-    rates, C, (along, _) = _of_drive(a, v), _read(a, x.args[0]), _along(a, x.args[0], [v])
-    moment = plus(cross(w, _pushed(C, rates)), _pushed(along, rates))
-    return a.dense([[c] for c in (*moment, 0, 0, 0)], 1)
+    """b with what a drive adds: V ×* (M V + Γ u) + Γ̇ u, of Γ, V, M V and the rates."""
+    V, momentum = a.column(x.args[1]), a.column(x.args[2])
+    (w, v), (p, l) = ((y[:3], y[3:]) for y in (V, momentum))
+    if _drive(a) is None:
+        return a.dense([[c] for c in (*plus(cross(w, p), cross(v, l)), *cross(w, l))], 1)
+    every, C = a.column(x.args[3]), _read(a, x.args[0])
+    rates = _of_drive(a, every)
+    p = plus(p, _pushed(C, rates))
+    if _drive(a).across:
+        (own,), (rate,) = _own(a).own, _drive(a).rates
+        above = [sub(c, y) for c, y in zip(C[0], own, strict=True)]
+        turn = [mul(c, every[rate]) for c in _turns(a)[rate]]
+        more = _cross_plus(_pushed([above], rates), turn, cross(w, p))
+    else:
+        more = _pushed(_by_dual_numbers(a, [every])[0], rates, cross(w, p))
+    return a.dense([[c] for c in (*plus(more, cross(v, l)), *cross(w, l))], 1)
+
+
+def _cross_plus(x: Sequence[Entry], y: Sequence[Entry], start: Sequence[Entry]) -> list[Entry]:
+    """x × y added to a vector."""
+    ways = ((1, 2), (2, 0), (0, 1))
+    pairs = zip(ways, start, strict=True)
+    return [mul_sub(mul_add(x[i], y[j], z), x[j], y[i]) for (i, j), z in pairs]
 
 
 @_of_drives

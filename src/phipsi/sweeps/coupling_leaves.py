@@ -15,7 +15,7 @@ from phipsi.expressions.node import Expr, leaf, linear
 from phipsi.expressions.row import Row
 from phipsi.expressions.spaces import EFFORTS, FORCES, MOTIONS, ONE, RATES, Space
 from phipsi.expressions.structure import GENERAL, MEMORYLESS
-from phipsi.operators.catalogue import V, family_of, v
+from phipsi.operators.catalogue import M, V, family_of, v
 from phipsi.sweeps.ir import terms_of
 
 CATALOGUE: dict[str, Row] = {}
@@ -42,11 +42,10 @@ def _row(
 
 
 def _composite_blocks(low: Any, x: Expr) -> Any:
-    b, (core, rows, gain) = low.builder, x.args
+    b, (core, _, gain) = low.builder, x.args
     family = family_of(gain)
-    source, more, G, axes = (low.block(y) for y in (core, rows, gain, family.H))
-    if all(map(_turns, (y for _, y in rows.terms))):
-        more = b.add([(c, b.apply("turning", y)) for c, y in terms_of(more)])
+    source, G, axes = (low.block(y) for y in (core, gain, family.H))
+    more = _rows_of(low, x)
 
     def equation(z: Any) -> Any:
         inner = b.add([(1, b.mul(axes, z)), (1, more)])
@@ -56,6 +55,33 @@ def _composite_blocks(low: Any, x: Expr) -> Any:
     found = b.fixpoint(source.type, equation)
     found.named = found.named or "Z"
     return found
+
+
+def with_rates(low: Any, x: Expr) -> Any:
+    """H Z + Y of a composite Z, as its equation has it."""
+    axes = low.block(family_of(x.args[2]).H)
+    return low.builder.add([(1, low.builder.mul(axes, low.block(x))), (1, _rows_of(low, x))])
+
+
+def _rows_of(low: Any, x: Expr) -> Any:
+    """The rows of rates of a composite; sliding does not enter most of them."""
+    b, rows = low.builder, x.args[1]
+    more = low.block(rows)
+    if all(map(_turns, (y for _, y in rows.terms))):
+        return b.add([(c, b.apply("turning", y)) for c, y in terms_of(more)])
+    return more
+
+
+def _force_blocks(low: Any, x: Expr) -> Any:
+    motion = low.vector(V)
+    momentum = low.builder.mul(low.block(M), motion)
+    coupling, rates = low.block(GAMMA), low.vector(v)
+    return low.builder.apply("coupling_force", coupling, motion, momentum, rates)
+
+
+def _swept_blocks(low: Any, x: Expr) -> Any:
+    motion, coupling = x.args
+    return low.builder.apply("coupling_swept", low.block(coupling), low.vector(motion))
 
 
 def _trace_blocks(low: Any, x: Expr) -> Any:
@@ -68,7 +94,7 @@ def _trace_blocks(low: Any, x: Expr) -> Any:
 def _turns(x: Expr) -> bool:
     """True for Γ*, Γ̇{…}* and dΓ{…}*, also times cross products: sliding does not enter."""
     first, *others = x.factors
-    known = first.core.op is Op.LEAF and first.core.row in (GAMMA.row, ALONG, CHANGE)
+    known = first.core.op is Op.LEAF and first.core.row in (GAMMA.row, ALONG, CHANGE, SWEPT)
     return known and first.op is Op.ADJOINT and all(y.function is cross for y in others)
 
 
@@ -80,10 +106,12 @@ CORNER = leaf(_row("A_Gamma", "A_Γ", r"A_{\Gamma}", _RE, "drive_corner",
                    "inertia between the rates of a drive", symmetric=True, plain=True))
 HINGE = leaf(_row("J_Gamma", "J_Γ", r"J_{\Gamma}", _RE, "drive_inertia",
                   "A_Γ + H Γ + Γ* H*", symmetric=True, plain=True))
-FORCE = leaf(_row("b_Gamma", "b_Γ", r"b_{\Gamma}", (ONE, FORCES), "coupling_force",
-                  "what drives add to b", "qv", of=(V, v)))
+FORCE = leaf(_row("b_Gamma", "b_Γ", r"b_{\Gamma}", (ONE, FORCES), "", "b with what drives add",
+                  "qv", blocks=_force_blocks))
 EFFORT = leaf(_row("e_Gamma", "e_Γ", r"e_{\Gamma}", (ONE, EFFORTS), "coupling_effort",
                    "b of the rates of drives", "qv", of=(V, v)))
+SWEPT = _row("swept_Gamma", "swept_Γ", r"\operatorname{swept_{\Gamma}}", _RF, "",
+              "−cross(V)* Γ", blocks=_swept_blocks)
 SPIN = _row("spin_Gamma", "cross_Γ", r"\operatorname{cross_{\Gamma}}", _MF, "coupling_spin",
              "cross_force(Γ w)")
 ALONG = _row("Gamma_dot", "Γ̇", r"\dot{\Gamma}", _RF, "coupling_along", "Γ along rates")
@@ -108,3 +136,8 @@ def applied(row: Row, *args: Expr, hole: int | None = None) -> Expr:
     """A leaf with vectors in its braces, linear in each."""
     params = () if hole is None else (hole,)
     return linear(Op.LEAF, args, row.takes, row.gives, row.structure, (row, params))
+
+
+def is_of_drives(x: Expr) -> bool:
+    """True for a leaf that the pass makes, or its adjoint."""
+    return x.core.op is Op.LEAF and CATALOGUE.get(x.core.name) is x.core.row

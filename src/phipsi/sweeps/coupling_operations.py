@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from phipsi.sweeps import coupling_bodies as bodies
-from phipsi.sweeps.ir import Domain, Keep, Kind, Naming, Operation, Variant
+from phipsi.sweeps.ir import Domain, Kind, Naming, Operation, Variant
 from phipsi.sweeps.modal_operations import EACH
 
 
@@ -31,8 +31,10 @@ _coupling("drive_inertia", "the same with H Γ + Γ* H*", bodies.inertia_with_hi
           "J_Γ({at})", r"J_{\Gamma}({at})", 6, naming=Naming.INLINE, kind=Kind.SYMMETRIC)
 _coupling("coupling_spin", "cross_force(Γ w)", bodies.spin, "6", "6", "cross_force({0} {1})",
           r"\operatorname{cross_{f}}({0} {1})", 3, kind=Kind.GYRATION, linear=EACH)
-_coupling("coupling_force", "what a drive adds to b", bodies.force, "6", "1", "b_Γ({...})",
-          r"b_{\Gamma}({...})", 20)
+_coupling("coupling_swept", "V ×* Γ", bodies.swept, "6", "r", "{1} ×* {0}", r"{1} \times^{*} {0}",
+          10, linear=EACH)
+_coupling("coupling_force", "b with what a drive adds", bodies.force, "6", "1", "b_Γ({...})",
+          r"b_{\Gamma}({...})", 50)
 _coupling("coupling_effort", "b of the rates of a drive", bodies.effort, "r", "1", "e_Γ({...})",
           r"e_{\Gamma}({...})", 20)
 _coupling("coupling_along", "Γ along rates", bodies.coupling_along, "6", "r", "Γ̇({...})",
@@ -53,5 +55,5 @@ _coupling("coupling_second", "how y* Γ̇{s} z changes with the rates", bodies.s
 _coupling("coupling_trace", "how tr(Γ Y) changes with the rates", bodies.trace, "r", "1",
           "tr_Γ({...})", r"\operatorname{tr_{\Gamma}}({...})", 20)
 _coupling("turning", "rows that sliding does not enter", bodies.turning, "r", "6", "{0}",
-          kind=Kind.TURNING, naming=Naming.INLINE, keep=Keep.AGAIN, linear=EACH)
+          kind=Kind.TURNING, naming=Naming.INLINE, linear=EACH)
 # fmt: on

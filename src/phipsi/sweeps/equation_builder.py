@@ -382,6 +382,15 @@ class Builder:
                 return self._only(z)
         raise AssertionError("a general block satisfies every equation")
 
+    def held(self, x: Field) -> Field:
+        """x under a name of its own: as a term of sums it stays what it is, computed once."""
+        if x.op != "add":
+            return x
+        z = Field(operation("rec"), (), None, x.type, self._count)
+        self._count += 1
+        z.equation = x
+        return self._only(z)
+
     def _only(self, z: Field) -> Field:
         """The field that solves this equation already, or the new one."""
         assert z.equation is not None

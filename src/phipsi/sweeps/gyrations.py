@@ -32,11 +32,13 @@ def gyration_of(low: Lowered, x: Expr) -> Field | None:
     add to it is of the same form.
     """
     b = low.builder
-    rest = [t for t in x.terms if _is_gyration(low, t[1])]
-    if rest and len(rest) < len(x.args):
+    rest = [t for t in x.terms if _is_of_drives(t[1])]
+    if rest and len(rest) < len(x.args):  # the body's comes first, so that it has no sign
         inner = gyration_of(low, total_of(t for t in x.terms if t not in rest))
-        return inner and b.add([(1, inner), *((c, low.block(y)) for c, y in rest)])
-    if len(x.args) not in (2, 3) or len(set(x.data)) != 1:
+        blocks = [(c, low.block(y)) for c, y in rest] if inner else []
+        kept = all(y.type.kind is Kind.GYRATION for _, y in blocks)
+        return b.add([(1, inner), *blocks]) if inner and kept else None
+    if x.op is not Op.SUM or len(x.args) not in (2, 3) or len(set(x.data)) != 1:
         return None
     products = [y for y in x.args if y.op is Op.PRODUCT and len(y.args) == 2]
     cores = [y.args[1] for y in products if y.args[0] is M and y.args[1].function is cross]
@@ -52,7 +54,6 @@ def gyration_of(low: Lowered, x: Expr) -> Field | None:
     return b.add([(-x.data[0], b.apply(name, low.block(M), low.vector(V)))])
 
 
-def _is_gyration(low: Lowered, x: Expr) -> bool:
-    """True for an operator outside the catalogue whose blocks are such."""
-    own = x.op is Op.LEAF and x.row.blocks is not None and not x.row.is_own
-    return own and low.block(x).type.kind is Kind.GYRATION
+def _is_of_drives(x: Expr) -> bool:
+    """True for an operator outside the catalogue that is not the user's."""
+    return x.op is Op.LEAF and x.row.blocks is not None and not x.row.is_own

@@ -46,7 +46,8 @@ class Options:
     `flat`: paths of φ may be walked in the frame of their root body; `simplify`: operators inside
     leaves are rewritten too; `grams`: C* S C is computed from C instead of where paths meet;
     `several`: several matrices share these frames; `pairs`: the products of two paths that the
-    backend can compute, "all" or "symmetric".
+    backend can compute, "all" or "symmetric"; `coupled`: expressions have what drives add to bodies
+    of six rows.
     """
 
     flat: bool = False
@@ -54,6 +55,7 @@ class Options:
     grams: bool = False
     several: bool = False
     pairs: str = "all"
+    coupled: bool = False
 
 
 class Lowering:

@@ -38,6 +38,7 @@ from phipsi.operators.transitions import (
 )
 from phipsi.rewrite.matrices import between_seeds, matrix_terms
 from phipsi.rewrite.rewriter import Rewriter
+from phipsi.sweeps.coupled_matrices import behind_gain, moved, on_diagonal
 from phipsi.sweeps.ir import Domain, Field, Kind, Type, all_of
 from phipsi.sweeps.lower import DOMAINS, Lowering
 from phipsi.sweeps.memoryless_blocks import A
@@ -81,12 +82,15 @@ def lower_matrix(low: Lowering, x: Expr, *, local: bool = False) -> Field | None
     parts: list[tuple[Part, Field]] = []
     causal: list[tuple[Number, Expr]] = []
     anticausal: list[tuple[Number, Expr]] = []
+    diagonal: list[tuple[Number, Expr]] = []
     for c, factors in terms:
         y, structure = product(factors), product(_on_bodies(factors)).structure
         if is_memoryless(structure):
             if not (x.takes.per_body and x.gives.per_body):
                 return None
-            parts.append((Part("diagonal", c), low.blocks.block(y)))
+            diagonal.append((c, y))
+            if not low.options.coupled:
+                parts.append((Part("diagonal", c), low.blocks.block(y)))
         elif is_causal(structure) and x.gives.per_body:
             causal.append((c, y))
         elif is_anticausal(structure) and x.takes.per_body:
@@ -96,6 +100,8 @@ def lower_matrix(low: Lowering, x: Expr, *, local: bool = False) -> Field | None
             if pair is None or (low.options.pairs == "symmetric" and not symmetric_pair(pair)):
                 return None
             parts.append((Part("pairs", c), pair))
+    if low.options.coupled and diagonal:
+        parts.append((Part("diagonal", 1), on_diagonal(low, diagonal, x.T is x)))
     parts += _paths(low, causal, anticausal)
     parts = [(p, f) for p, f in parts if f.op != "zero"]
     b = low.builder
@@ -322,9 +328,9 @@ def _flat_path(low: Lowering, x: Expr) -> Field | None:
     back = b.apply("rigid_inverse", pose)
     family = family_of(x.factors[at - 1]) if articulated else None
     block = low.blocks.block(product(tail)) if family is None else _behind(low, family, tail)
-    start = b.mul(b.mul(pose, block), seed)
+    start = b.mul(moved(low, family, pose, block), seed)
     if family is not None:
-        gain = b.mul(pose, low.blocks.block(family.G))
+        gain = moved(low, family, pose, low.blocks.block(family.G))
         hinge = b.mul(low.blocks.block(family.H), back)
 
         def onward(z: Field) -> Field:
@@ -351,6 +357,8 @@ def _behind(low: Lowering, family: Riccati, tail: Factors) -> Field:
             inner.append((c, product(y.factors[1:])))
         else:
             outer.append((c, y))
+    if low.options.coupled:
+        return behind_gain(low, family, inner, outer)
     parts = [(c, _from_gain(low, family, y)) for c, y in outer]
     if inner:
         x = low.blocks.block(total_of(inner))

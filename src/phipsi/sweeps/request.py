@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
-from phipsi.errors import InputError, LoweringError, SpaceError
+from phipsi.errors import InputError, LoweringError, SpaceError, one_of
 from phipsi.expressions import check
 from phipsi.expressions.check import shown
 from phipsi.expressions.node import SELECTABLE, Expr, Number, block_diagonal
@@ -103,7 +103,7 @@ class Request:
             pairs,
             columns,
             names,
-            rewrite,
+            one_of("rewrite", rewrite, REWRITES),
             points,
             same_operand,
             _rules(rules, paper, own),
@@ -234,8 +234,6 @@ def check_request(request: Request, *, has_points: bool, has_model: bool = True)
 
     Without a model there may be any points, rows and selections.
     """
-    if request.rewrite not in REWRITES:
-        raise InputError(f"rewrite={request.rewrite!r} is not one of {REWRITES}")
     if not request.expressions:
         raise InputError("there is no expression to compile")
     if len(request.modes) != len(request.expressions):
@@ -244,8 +242,7 @@ def check_request(request: Request, *, has_points: bool, has_model: bool = True)
             "for all, or one each"
         )
     for mode in request.modes:
-        if mode not in MODES:
-            raise InputError(f"mode={mode!r} is not one of {MODES}")
+        one_of("mode", mode, MODES)
     if request.blocks is not None and "blocks" not in request.modes:
         raise InputError('blocks= is for mode="blocks"; this request has no such result')
     own_rows(request.expressions)
@@ -393,6 +390,7 @@ def lower_request(
         grams=grams,
         several=sum(mode == "dense" for mode in request.modes) > 1,
         pairs=pairs,
+        coupled=six_rows is not None,
     )
     where = request.points.axes, armature, model, options, whole_matrix, _laws(request)
     low = Lowering(given, *where, more_rows=more_rows)

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from phipsi.expressions.functions import (
@@ -69,7 +70,6 @@ from phipsi.operators.catalogue import (
     Riccati,
     V,
     arguments_of,
-    b,
     definition,
     family_of,
     phi,
@@ -96,6 +96,7 @@ from phipsi.sweeps.coupling_leaves import (
     HINGE,
     SECOND,
     SPIN,
+    SWEPT,
     TRACE,
     applied,
 )
@@ -202,11 +203,29 @@ def _times(left: Matrix, right: Matrix, drives: Drives) -> Matrix:
     columns = list(zip(*right, strict=True))
     return tuple(
         tuple(
-            _tidy(total_of((1, x @ y) for x, y in zip(row, column, strict=True)), drives)
+            _tidy(total_of((1, _swept(x @ y)) for x, y in zip(row, column, strict=True)), drives)
             for column in columns
         )
         for row in left
     )
+
+
+def _swept(x: Expr) -> Expr:
+    """A product in which cross(V)* Γ and Γ* cross(V) are one block, also of how Γ changes."""
+    for i, (y, z) in enumerate(pairwise(x.factors)):
+        found = _swept_pair(y, z) or _swept_pair(z.T, y.T)
+        if found is not None:
+            left = found if y.core.function is cross and y.op is Op.ADJOINT else found.T
+            return -product((*x.factors[:i], left, *x.factors[i + 2 :]))
+    return x
+
+
+def _swept_pair(y: Expr, z: Expr) -> Expr | None:
+    """−cross(V)* Γ, if y is cross(V)* and z is Γ or how it changes."""
+    coupling = z.op is Op.LEAF and z.row in (GAMMA.row, ALONG, CHANGE)
+    if not coupling or y.op is not Op.ADJOINT or y.core.function is not cross:
+        return None
+    return leaf(SWEPT, (y.core.args[0], z))
 
 
 def _block_diagonal(x: Expr) -> Expr:
@@ -430,7 +449,7 @@ def _twice(x: Expr, drives: Drives) -> Matrix:
 
 
 def _gyroscopic(x: Expr, drives: Drives) -> Matrix:
-    return ((b + FORCE,), (EFFORT if drives.corner else zero(ONE, EFFORTS),))
+    return ((FORCE,), (EFFORT if drives.corner else zero(ONE, EFFORTS),))
 
 
 _NONE = zero(EFFORTS, EFFORTS)

@@ -29,7 +29,7 @@ from phipsi.backends.failures import CONTRADICTION
 from phipsi.backends.options import CallOptions, Calls
 from phipsi.backends.program import Program
 from phipsi.compiler import Form, compile, evaluate, program_of
-from phipsi.errors import InputError
+from phipsi.errors import InputError, one_of
 from phipsi.model.mechanisms import of_mechanisms, of_modes, tree_of
 from phipsi.model.model import Model
 from phipsi.operators import A
@@ -98,7 +98,7 @@ def motion_and_multipliers(
         program = program_of(loaded(forward, f_ext is not None), system.model)
         vdot = calls(program, q, v, tau, *loads)
         return vdot, np.zeros((*vdot.shape[:-1], 0))
-    if algorithm == "secondary":
+    if isinstance(algorithm, str) and algorithm == "secondary":
         loads = tuple(x for x in (Udot, f_ext) if x is not None)
         solve = partial(_secondary, system, Udot is not None, f_ext is not None)
         return calls.solve(solve, q, v, tau, *loads, matrices=int(f_ext is not None))
@@ -334,9 +334,8 @@ def _program(
     Udot: ArrayLike | None,
     algorithm: str | None,
 ) -> tuple[Program, tuple[ArrayLike, ...]]:
-    if algorithm is not None and algorithm not in FORMS:
-        known = ", ".join(map(repr, (*FORMS, "secondary")))
-        raise InputError(f"algorithm={algorithm!r} is not one of {known} (or None, the default)")
+    if algorithm is not None:
+        one_of("algorithm", algorithm, (*FORMS, "secondary"), "The default is None.")
     pair = forward_with_rows(algorithm, f_ext is not None, Udot is not None)
     extras = tuple(x for x in (f_ext, Udot) if x is not None)
     if algorithm is None:

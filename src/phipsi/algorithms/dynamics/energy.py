@@ -13,7 +13,7 @@ from phipsi.algorithms.dynamics.rotor_reactions import reject_unseen
 from phipsi.backends.options import CallOptions, Calls
 from phipsi.backends.program import Program
 from phipsi.compiler import Form, evaluate, program_of
-from phipsi.errors import InputError, ModelError
+from phipsi.errors import ModelError, one_of
 from phipsi.expressions.node import Expr
 from phipsi.model.mechanisms import of_given_motion, of_modes, tree_of
 from phipsi.model.model import Model
@@ -143,10 +143,8 @@ def momentum(
     """
     if getattr(model, "rotors", ()):
         reject_unseen(model.model, "momentum")
-    if about == "origin":
+    if one_of("about", about, ("origin", "com")) == "origin":
         return evaluate(_MOMENTUM, momentum, model, (q, v), options)
-    if about != "com":
-        raise InputError(f"about={about!r} is neither 'origin' nor 'com'")
     program = about_mass_center(CENTROIDAL_MOMENTUM, MOMENTUM, model, "apply", momentum)
     return program.evaluate((q, v), options)
 

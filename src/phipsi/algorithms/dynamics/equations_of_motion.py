@@ -34,7 +34,7 @@ from phipsi.backends.arguments import state_arrays
 from phipsi.backends.options import CallOptions, Calls
 from phipsi.backends.program import Program
 from phipsi.compiler import Form, compile, evaluate, program_at, program_of
-from phipsi.errors import InputError
+from phipsi.errors import InputError, one_of
 from phipsi.expressions.node import Expr
 from phipsi.model.mechanisms import (
     mechanism_of,
@@ -325,10 +325,8 @@ def forward_dynamics(
     if algorithm is None:
         program, loads = _program(forward, model, f_ext, points, f0)
         return program(q, v, tau, *loads, **options)
-    if algorithm not in TREE_FORMS:
-        known = ", ".join(map(repr, TREE_FORMS))
-        raise InputError(f"algorithm={algorithm!r} is not one of {known} (or None, the default)")
-    program, loads = _program(TREE_FORMS[algorithm], model, f_ext, points, f0, "as_written")
+    form = TREE_FORMS[one_of("algorithm", algorithm, TREE_FORMS, "The default is None.")]
+    program, loads = _program(form, model, f_ext, points, f0, "as_written")
     calls = Calls(options)
     found = calls(program, q, v, tau, *loads)
     return calls.finish(found[0] if isinstance(found, tuple) else found)

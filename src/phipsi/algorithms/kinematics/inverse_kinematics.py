@@ -23,7 +23,7 @@ from phipsi.algorithms.kinematics.ik_search import (
 )
 from phipsi.backends.arguments import joint_array
 from phipsi.compiler import default_backend
-from phipsi.errors import ConvergenceError, InputError
+from phipsi.errors import ConvergenceError, InputError, one_of
 from phipsi.model.mechanisms import of_geometry, of_mechanisms, tree_of
 from phipsi.model.model import Model
 from phipsi.model.numbers import as_floats, whole_number
@@ -240,8 +240,7 @@ def _check(
     whole_number("max_iterations", max_iterations)
     if restarts is not None:
         whole_number("restarts", restarts, 0)
-    if on_error not in ("raise", "return"):
-        raise InputError(f"on_error={on_error!r} is neither 'raise' nor 'return'")
+    one_of("on_error", on_error, ("raise", "return"))
 
 
 def _failure(result: IKResult, steps: StepCoordinates, position: float, rotation: float) -> str:

@@ -122,7 +122,7 @@ def velocities(
     >>> pp.velocities(arm, [0.0, 0.0], [1.0, 1.0], ["tip"])
     array([[0., 0., 2., 0., 3., 0.]])
     """
-    if points is None and axes == "body":
+    if points is None and isinstance(axes, str) and axes == "body":
         return evaluate(_VELOCITIES, velocities, model, (q, v), options)
     named = _bodies_or(points, model, velocities)
     if not len(named):
@@ -165,7 +165,7 @@ def accelerations(
     >>> pp.accelerations(arm, q, v, vdot, ["tip"], classical=True)
     array([[ 0.,  0.,  0., -2.,  0.,  0.]])
     """
-    if points is None and axes == "body":
+    if points is None and isinstance(axes, str) and axes == "body":
         form = _CLASSICAL_ACCELERATIONS if classical else _ACCELERATIONS
         return evaluate(form, accelerations, model, (q, v, vdot), options)
     named = _bodies_or(points, model, accelerations)

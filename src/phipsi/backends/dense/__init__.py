@@ -20,7 +20,7 @@ from phipsi.backends.dense.given_values import (
     collect,
     dimension,
 )
-from phipsi.errors import InputError, not_too_deep
+from phipsi.errors import InputError, not_too_deep, one_of
 from phipsi.expressions.node import Expr
 from phipsi.expressions.spaces import Space
 from phipsi.model import Model
@@ -116,13 +116,10 @@ def _shape(expr: Expr, model: Model, points: PointSet) -> tuple[int, ...]:
 
 def check_arrangement(order: str, axes: str) -> None:
     """Reject unknown orders of bodies and unknown axes."""
-    if order not in ("base_to_tip", "tip_to_base"):
-        raise InputError(f"order={order!r} is not 'base_to_tip' or 'tip_to_base'")
-    if axes not in ("body", "inertial"):
-        raise InputError(
-            f"axes={axes!r} is not 'body' or 'inertial'; the axes of points belong to the "
-            f"points: points=point_set(model, points, axes='world' | 'body' | 'spatial')"
-        )
+    one_of("order", order, ("base_to_tip", "tip_to_base"))
+    of_points = "point_set(model, points, axes='world' | 'body' | 'spatial')"
+    hint = f"The axes of points belong to the points: points={of_points}"
+    one_of("axes", axes, ("body", "inertial"), hint)
 
 
 def arranged(expr: Expr, one: Evaluation, order: str, axes: str) -> Array:

@@ -75,7 +75,9 @@ def plan_native(program: SweepProgram, target: Target | None = None) -> tuple[Un
     target = target or target_for(reproducible=program.reproducible)
     own = own_tables(program.lowered.fields)
     dtype, rows = NUMBERS[target.number].dtype, _has_more_rows(program.steps)
-    tables = model_tables(program.model, program.points, own, dtype, more_rows=rows)
+    fields = len({root(x) for step in program.steps for x in step.fields})
+    known = {"more_rows": rows, "fields": fields}
+    tables = model_tables(program.model, program.points, own, dtype, **known)
     lowered, widest = program.lowered, max((c.nv for c in tables.codes), default=0)
 
     steps, results = own_steps(program.steps, lowered.results)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeGuard
 
 import numpy as np
 
@@ -37,6 +38,7 @@ OLD_SUM, SUM, N_INTEGERS = range(9, 12)
 POINT_BODY, POINT_MATE, POINT_CHOSEN, N_POINT_INTEGERS = range(4)
 LINK_POINT, LINK_ROW, LINK_KIND, N_LINK_INTEGERS = range(4)
 N_POINT_NUMBERS, N_LINK_NUMBERS = 12, 6
+_RIGHT = 1e-14  # how far from right the angle of an axis and a drive may be
 
 
 @dataclass(frozen=True)
@@ -98,14 +100,59 @@ class Tables:
         )  # fmt: skip
 
 
-def joint_codes(model: Model, *, more_rows: bool = True) -> tuple[JointCode, ...]:
+def joint_codes(model: Model, *, more_rows: bool = True, fields: int = 0) -> tuple[JointCode, ...]:
     """The joint types of a model, one entry for each piece of code they need.
 
-    `more_rows`: blocks of bodies may have more than six rows.
+    `more_rows`: blocks of bodies may have more than six rows; `fields`, how many a piece computes.
     """
-    each = (_code(model, k, more_rows) for k in range(model.n_bodies))
-    found = {code.key: code for code in each}
+    found = {code.key: code for code in _codes(model, more_rows, fields)}
     return tuple(found[key] for key in sorted(found, key=str))
+
+
+_BYTES = 80  # of code, for a field and a type of joints
+_ROOM = 24 << 10  # for code that runs in turns: what the fastest memory has besides other code
+
+
+def _codes(model: Model, more_rows: bool, fields: int) -> list[JointCode]:
+    """The code of every joint; if that is too much, drives share it with joints that have none."""
+    six_rows = not (more_rows or model.is_flexible)
+    joints = list(map(_of_six_rows, model.joints)) if six_rows else list(model.joints)
+    out = [_code(model, k, joint, six_rows) for k, joint in enumerate(joints)]
+    if not six_rows or _BYTES * fields * len({code.key for code in out}) < _ROOM:
+        return out
+    return [_code(model, k, joint, six_rows) for k, joint in enumerate(_shared(joints))]
+
+
+def _shared(joints: list[Joint]) -> list[Joint]:
+    """The joints, with drives whose numbers are zero where others of the same type have one.
+
+    They cost little more, and less than code that does not stay in the fastest memory.
+    """
+    drives = {_type(x.joint): x.drive for x in joints if _is_across(x)}
+    shared = [
+        None if isinstance(x, FlexibleHinge) or x.aligned is None else drives.get(_type(x))
+        for x in joints
+    ]
+    pairs = zip(joints, shared, strict=True)
+    return [x if drive is None else FlexibleHinge(x, None, None, drive) for x, drive in pairs]
+
+
+def _is_across(joint: Joint) -> TypeGuard[FlexibleHinge]:
+    """True for a joint with a drive that costs little, also where its numbers are zero."""
+    drive = joint.drive if isinstance(joint, FlexibleHinge) else None
+    return drive is not None and drive.across
+
+
+def _type(joint: Joint) -> tuple[str, int]:
+    return joint.formulas, len(joint.params)
+
+
+def _of_six_rows(joint: Joint) -> Joint:
+    """The joint of a body of six rows, whatever rows its parent has."""
+    if not isinstance(joint, FlexibleHinge):
+        return joint
+    inner, drive = joint.joint, joint.drive
+    return inner if drive is None else FlexibleHinge(inner, None, None, drive)
 
 
 _ALIGNED: dict[ParamKind, tuple[int, ...]] = {
@@ -114,22 +161,20 @@ _ALIGNED: dict[ParamKind, tuple[int, ...]] = {
 }
 
 
-def _code(model: Model, k: int, more_rows: bool) -> JointCode:
+def _code(model: Model, k: int, joint: Joint, six_rows: bool) -> JointCode:
     """The code of a joint; the components of its aligned axes are known, the rest is in tables."""
-    joint = model.joints[k]
-    if isinstance(joint, FlexibleHinge) and not (more_rows or model.is_flexible):
-        alone = FlexibleHinge(joint.joint, None, None, joint.drive)  # whatever rows the parent has
-        joint = joint.joint if joint.drive is None else alone
     known: list[int | None] = []
     for i, (kind, values) in enumerate(joint.blocks_of_params()):
         known += _ALIGNED[kind] if i == joint.aligned else _along_frame(joint, kind, values)
+    if isinstance(joint, FlexibleHinge) and _above(joint) is not None:
+        known[joint.own_start + 1 : joint.own_start + 3] = 0, 0  # along x
     more: tuple[int, int, int, int, bool, bool] = (0, 0, 0, 0, True, False)
     formulas = joint.formulas
     if isinstance(joint, FlexibleHinge):
         turn, arm = _placement(model, k, _turn(joint), _turn_above(model, k))
-        placed = bool(arm.any() or (turn != np.eye(3)).any())
+        placed = six_rows or bool(arm.any() or (turn != np.eye(3)).any())
         above = model.parent[k]
-        first = above >= 0 and model.tree.children[above][-1] == k
+        first = six_rows if above < 0 else model.tree.children[above][-1] == k
         rows = joint.rows, joint.parent_rows
         more = joint.modes, joint.port_modes, *rows, placed, first
         formulas += ("" if placed else ", in place") + (", first" if first else "")
@@ -170,7 +215,20 @@ def _turn(joint: Joint) -> np.ndarray:
     if kind == "frame":
         n, e1, e2 = np.reshape(values, (3, 3))
         return np.column_stack([e1, e2, n])
-    return _frame(np.array(values))
+    above = _above(joint)
+    if above is None:
+        return _frame(np.array(values))
+    x, z = above / np.linalg.norm(above), np.array(values)
+    return np.column_stack([x, np.cross(z, x), z])
+
+
+def _above(joint: Joint) -> np.ndarray | None:
+    """The vector on the parent of a drive across the axis of its joint, which is rotated onto x."""
+    if not _is_across(joint) or joint.drive is None or joint.aligned is None:
+        return None
+    above, (_, axis) = np.array(joint.drive.above[0]), joint.blocks_of_params()[joint.aligned]
+    size = np.linalg.norm(above)
+    return above if len(axis) == 3 and abs(above @ axis) < _RIGHT * size else None
 
 
 def _table_params(joint: Joint, turn: np.ndarray) -> list[float]:
@@ -198,12 +256,13 @@ def model_tables(
     dtype: str = "f8",
     *,
     more_rows: bool = True,
+    fields: int = 0,
 ) -> Tables:
     """The tables of a model, its points, and the constant blocks of own operators.
 
-    `dtype` is what the numbers are rounded to; `more_rows` as for `joint_codes`.
+    `dtype` is what the numbers are rounded to; `more_rows` and `fields` as for `joint_codes`.
     """
-    codes = joint_codes(model, more_rows=more_rows)
+    codes = joint_codes(model, more_rows=more_rows, fields=fields)
     turns = [_turn(j) for j in model.joints]
     closures = points.closures or NO_CLOSURES
     with_hubs = row_order(model, closures, with_hubs=True)
@@ -222,7 +281,7 @@ def model_tables(
         codes,
         link_codes,
         names,
-        _integers(model, codes, with_hubs, more_rows),
+        _integers(model, codes, with_hubs, _codes(model, more_rows, fields)),
         doubles.astype(dtype, copy=False),
         _point_integers(points, closures, names),
         _point_doubles(points, turns).astype(dtype, copy=False),
@@ -273,13 +332,13 @@ def _own_blocks(model: Model, table: Table, turns: list[np.ndarray]) -> np.ndarr
 
 
 def _integers(
-    model: Model, codes: Sequence[JointCode], hubs: RowOrder, more_rows: bool
+    model: Model, codes: Sequence[JointCode], hubs: RowOrder, own: Sequence[JointCode]
 ) -> np.ndarray:
     kinds = {code.key: i for i, code in enumerate(codes)}
     out = np.zeros((model.n_bodies, N_INTEGERS), dtype=np.int64)
     number = {int(body): i for i, body in enumerate(hubs.hubs)}
     for k in range(model.n_bodies):
-        kind, parent = kinds[_code(model, k, more_rows).key], model.parent[k]
+        kind, parent = kinds[own[k].key], model.parent[k]
         qs, vs = model.q_slices[k], model.v_slices[k]
         hub, on_hub = number.get(k, -1), int(parent in number)
         last = model.v_slices[model.tree.subtree(k)[-1]].stop  # bodies are numbered depth first

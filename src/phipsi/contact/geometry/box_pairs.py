@@ -31,31 +31,63 @@ _EDGE_ON = 1e-9  # of an area: a face seen from the side hides no corners
 
 def box_box(a: Placed, b: Placed) -> list[Slot]:
     """Four points of the polygon between faces; one between edges or corners."""
-    axes = _Axes(a, b)
-    size = np.sum(a.p) + np.sum(b.p)
-    edge, sep_edge, is_inner = _edge_contact(a, b, axes)
-    best_a, best_b = np.max(axes.of_a), np.max(axes.of_b)
-    on_a = best_a + _A_FIRST * size >= best_b
-    sep_face = np.where(on_a, best_a, best_b)
-    apart = np.maximum(sep_face, sep_edge) > 0.0
-    is_best = sep_edge > sep_face + _FACES_FIRST * size  # edges: clearly better than all faces
-    face = _Reference(a, b, axes, on_a | is_best, is_best, edge.normal)
-    points = face.polygon()
+    boxes = _Boxes(a, b)
+    points = boxes.face.polygon()
     chosen = four_of(points)
     deepest = np.where(
         chosen[0].there, np.min(np.where(points.there, points.w, INACTIVE)), INACTIVE
     )
-    # edges count if their axis is better than those of faces and no point between faces is as near
-    unseen = sep_edge < deepest - _SAME * size
-    by_edge = is_inner & unseen & (is_best | (apart & (sep_edge > sep_face)))
-    slots = [face.slot(p, p.there) for p in chosen]
-    corner = _corner_contact(a, b, axes)
-    lost = face.deepest(np.where(is_best, sep_edge, sep_face))
-    nearer = apart & (corner.gap < deepest - _SAME * size)
-    hidden = ~apart & ~chosen[0].there
-    last = _chosen(by_edge, edge, _chosen(nearer, corner, lost))
-    active = by_edge | nearer | hidden
-    return [*slots, last._replace(gap=np.where(active, last.gap, INACTIVE))]
+    slots = [boxes.face.slot(p, p.there) for p in chosen]
+    return [*slots, boxes.last(deepest, chosen[0].there)]
+
+
+def unseen(a: Placed, b: Placed, deepest: Any) -> Slot:
+    """The contact of edges or corners that is nearer than the nearest point between faces.
+
+    `deepest` is the gap of that, `INACTIVE` if there is none.
+    """
+    return _Boxes(a, b).last(deepest, deepest < INACTIVE)
+
+
+class _Boxes:
+    """Two boxes: what separates them, and the reference face."""
+
+    def __init__(self, a: Placed, b: Placed) -> None:
+        self.a, self.b = a, b
+        self.axes = axes = _Axes(a, b)
+        self.size = size = np.sum(a.p) + np.sum(b.p)
+        self.edge, self.sep_edge, self.is_inner = _edge_contact(a, b, axes)
+        best_a, best_b = np.max(axes.of_a), np.max(axes.of_b)
+        on_a = best_a + _A_FIRST * size >= best_b
+        self.sep_face = np.where(on_a, best_a, best_b)
+        self.apart = np.maximum(self.sep_face, self.sep_edge) > 0.0
+        # edges: clearly better than all faces
+        self.is_best = self.sep_edge > self.sep_face + _FACES_FIRST * size
+        self.face = _Reference(a, b, axes, on_a | self.is_best, self.is_best, self.edge.normal)
+
+    def last(self, deepest: Any, some: Any) -> Slot:
+        """The contact that no point between faces has; of these, the least gap, and if any are."""
+        apart, least = self.apart, deepest - _SAME * self.size
+        # edges count if their axis is better than those of faces and no point there is as near
+        better = self.is_best | (apart & (self.sep_edge > self.sep_face))
+        by_edge = self.is_inner & (self.sep_edge < least) & better
+        corner = _corner_contact(self.a, self.b, self.axes)
+        lost = self.face.deepest(np.where(self.is_best, self.sep_edge, self.sep_face))
+        nearer = apart & (corner.gap < least)
+        last = _chosen(by_edge, self.edge, _chosen(nearer, corner, lost))
+        active = by_edge | nearer | (~apart & ~some)
+        return last._replace(gap=np.where(active, last.gap, INACTIVE))
+
+    @property
+    def axis(self) -> Any:
+        """The direction from b to a along which gaps are (3,)."""
+        face = self.face
+        return np.where(face.on_a, -face.along, face.along)
+
+
+def facing_axis(a: Placed, b: Placed) -> Any:
+    """The direction from b to a along which the gaps of boxes are (3,), as in `box_box`."""
+    return _Boxes(a, b).axis
 
 
 def separating_axis(a: Placed, b: Placed) -> Any:

@@ -204,6 +204,9 @@ def _flat_of_mesh(p: Any, d: Any, within: Any) -> Any:
 _NARROW = 1e-10  # of the length of an edge: the width that it has as a face
 _COINCIDENT = 1e-12  # of the squared size: points that are nearer to each other are one
 _LEVEL = 1e-9  # of the size: how far points of a face may be from its plane
+_IN_LINE = 1e-12  # of the squared size: twice the area of a triangle that is none
+MANY = 12
+"""Corners of a face of which so many are seen, whatever it has."""
 SIXTHS = np.stack([np.cos(np.arange(6) * np.pi / 3), np.sin(np.arange(6) * np.pi / 3)], axis=1)
 """Six directions in a plane."""
 
@@ -215,6 +218,11 @@ def face(kind: str, p: Any, d: Any) -> Any:
     cylinder and the core of a capsule are edges: faces without a width to speak of.
     """
     return _FACE[kind](p, d)
+
+
+def whole_face(kind: str, p: Any, d: Any, count: int) -> Any:
+    """The same of a box or a mesh with all its corners, `count` at most; some of them twice."""
+    return _face_of_box(p, d) if kind == "Box" else _outline(p, d, count)
 
 
 def _face_of_box(p: Any, d: Any) -> Any:
@@ -258,10 +266,15 @@ def _face_of_cylinder(p: Any, d: Any) -> Any:
 
 
 def _face_of_mesh(p: Any, d: Any) -> Any:
+    return _outline(p, d, None)
+
+
+def _outline(p: Any, d: Any, count: int | None) -> Any:
+    outline = _Outline(int(np.size(p)), count)
     if isinstance(p, Traced) or isinstance(d, Traced):
-        (found,) = call(_Outline(int(np.size(p))), as_node(p), as_node(d))
-        return Traced(found).reshape(6, 3)
-    return _Outline(np.size(p)).arrays(p, d)[0].reshape(6, 3)
+        (found,) = call(outline, as_node(p), as_node(d))
+        return Traced(found).reshape(-1, 3)
+    return outline.arrays(p, d)[0].reshape(-1, 3)
 
 
 _FACE = {
@@ -280,16 +293,21 @@ class _Outline(Choice):
 
     From the farthest point the hull is wrapped: a plane across d is tilted until it touches a
     second point, as little as possible, and about the edge of the two until it touches a third.
+    With `count`, all corners of the face in order, from the farthest in a direction on: the next
+    one has all others on its left. A face with fewer corners ends with its first one, again; one
+    with more would not be closed, so of `MANY` it has the farthest in as many directions.
     """
 
-    shapes = ((18,),)
     takes_views = True
 
-    def __init__(self, numbers: int) -> None:
+    def __init__(self, numbers: int, count: int | None) -> None:
         self._count = numbers // 3
+        self._wraps = count is not None and count < MANY
+        self._corners = count or len(SIXTHS)
+        self.shapes = ((3 * self._corners,),)
         self._top = _Farthest(numbers)
-        self.key = numbers
-        self.name = f"outline of {self._count}"
+        self.key = numbers, count
+        self.name = f"outline of {self._count}" + (f" with {count}" if count else "")
 
     def arrays(self, *args: Array) -> Sequence[Array]:
         """On arrays."""
@@ -324,8 +342,22 @@ class _Outline(Choice):
             n = np.where(np.sum(n * d, axis=-1, keepdims=True) < 0, -n, n)
             level = along(n) ** 2 <= _LEVEL**2 * size
             out = []
-            for x in np.moveaxis(np.stack(_sixths(np.moveaxis(n, -1, 0)), axis=0), 1, -1):
+            around = directions(np.moveaxis(n, -1, 0), 1 if self._wraps else self._corners)
+            for x in np.moveaxis(np.stack(around, axis=0), 1, -1):
                 out.append(picked(np.where(level, along(x), -np.inf), points))
+            points = np.broadcast_to(points, (*n.shape[:-1], *points.shape[-2:]))
+            done = np.zeros(n.shape[:-1], bool)
+            for _ in range(self._corners - len(out)):
+                here = best = out[-1]
+                for i in range(self._count):
+                    x, y = points[..., i, :] - here, best - here
+                    turn = np.sum(np.cross(y, x) * n, axis=-1)
+                    longer = np.sum(x * x, axis=-1) > np.sum(y * y, axis=-1)
+                    same = np.abs(turn) <= _IN_LINE * size[..., 0]
+                    better = level[..., i] & np.where(same, longer, turn < 0.0)
+                    best = np.where(better[..., None], points[..., i, :], best)
+                done = done | (best == out[0]).all(axis=-1)
+                out.append(np.where(done[..., None], out[0], best))
         return [np.concatenate(out, axis=-1)]
 
     def write(self, code: Any, args: Sequence[Any]) -> Sequence[list[Lane]]:
@@ -382,7 +414,10 @@ class _Outline(Choice):
         edge = least_steep(d, None)
         edge, n = values({"edge": edge, "d": d}, _tilted)
         third = least_steep(n, edge)
-        n, *axes = values({"edge": edge, "third": third, "d": d}, _face_axes)
+        many = 1 if self._wraps else self._corners
+        n, *axes = values(
+            {"edge": edge, "third": third, "d": d}, lambda x, y, z: _face_axes(x, y, z, many)
+        )
 
         def more(i: Any, best: list[Any]) -> list[Any]:
             x, away = point(i), from_top(i)
@@ -396,8 +431,31 @@ class _Outline(Choice):
                 out += [b.select(better, y.value, z) for y, z in zip([score, *x], old, strict=True)]
             return out
 
-        found = over_points([low, *(x.value for x in top)] * 6, more)
-        return [[found[4 * k + 1 + i] for k in range(6) for i in range(3)]]
+        found = over_points([low, *(x.value for x in top)] * many, more)
+        corners = [[found[4 * k + 1 + i] for i in range(3)] for k in range(many)]
+        first, done = corners[0], None
+
+        def on(i: Any, best: list[Any]) -> list[Any]:
+            """The next corner from the last one on."""
+            here, away = corners[-1], from_top(i)
+            z, down = point(i), along(away, n)
+            x = [p - q for p, q in zip(z, here, strict=True)]
+            y = [Lane(e, p) - q for p, q in zip(best, here, strict=True)]
+            turn = along(n, [y[j - 2] * x[j - 1] - y[j - 1] * x[j - 2] for j in range(3)])
+            level = e.compare("<=", down * down, size * _LEVEL**2)
+            same = e.compare("<=", turn * turn, size * size * _IN_LINE**2)
+            longer = e.compare(">", along(x, x), along(y, y))
+            right = e.compare("<", turn, 0.0)
+            better = b.and_(level, b.select(same, longer, right))
+            return [b.select(better, p.value, q) for p, q in zip(z, best, strict=True)]
+
+        while len(corners) < self._corners:
+            new = over_points([x.value for x in corners[-1]], on)
+            back = [e.compare("==", x, y) for x, y in zip(new, first, strict=True)]
+            ends = b.and_(back[0], b.and_(back[1], back[2]))
+            done = ends if done is None else b.or_(done, ends)
+            corners.append([e.select(done, x, y) for x, y in zip(first, new, strict=True)])
+        return [[x for corner in corners for x in corner]]
 
 
 def _unit(x: Array) -> Array:
@@ -411,18 +469,20 @@ def _tilted(edge: Any, d: Any) -> list[Any]:
     return [e, n / np.sqrt(n @ n)]
 
 
-def _face_axes(edge: Any, third: Any, d: Any) -> list[Any]:
-    """The normal of a face along d, and six directions across it."""
+def _face_axes(edge: Any, third: Any, d: Any, many: int) -> list[Any]:
+    """The normal of a face along d, and some directions across it."""
     n = np.cross(edge, third)
     n = n / np.sqrt(n @ n)
     n = np.where(n @ d < 0.0, -n, n)
-    return [n, *_sixths(n)]
+    return [n, *directions(n, many)]
 
 
-def _sixths(d: Any) -> list[Any]:
-    """Six directions across d."""
+def directions(d: Any, many: int) -> list[Any]:
+    """Directions across d, around it; of one, no axis."""
     u, v = across(d)
-    return [x * u + y * v for x, y in SIXTHS]
+    angle = np.arange(many) * (2 * np.pi / many) + (0.7 if many == 1 else 0.0)
+    around = SIXTHS if many == len(SIXTHS) else np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    return [x * u + y * v for x, y in around]
 
 
 def across(n: Any) -> tuple[Any, Any]:

@@ -24,10 +24,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from phipsi.contact.geometry.box_pairs import separating_axis
+from phipsi.contact.geometry.box_pairs import separating_axis, unseen
 from phipsi.contact.geometry.convex_pairs import nearest, vector_area, witness
 from phipsi.contact.geometry.convex_search import Kinds, Relative
-from phipsi.contact.geometry.convex_shapes import across, face, size
+from phipsi.contact.geometry.convex_shapes import across, size, whole_face
 from phipsi.contact.geometry.placed_shapes import INACTIVE, Formula, Placed, Slot
 
 _SAME = 1e-9  # of the size: places and gaps that differ by less are the same
@@ -36,10 +36,10 @@ _PARALLEL = 1e-12  # of the lengths of two edges, seen along n: they do not cros
 _NO_NORMAL = 1e-6  # sine of the angle below which edges have the normal of a face
 
 
-def feature_pair(kinds: Kinds) -> Formula:
+def feature_pair(kinds: Kinds, corners: tuple[int, int] = (4, 4)) -> Formula:
     """The formula for boxes and meshes: (k + m + k m) slots for faces of k and m corners.
 
-    With a mesh there is one more, the nearest points, where faces have more corners than are seen.
+    And one more, the nearest points, where these are at no corner of the polygon.
     """
     is_boxes = kinds == ("Box", "Box")
 
@@ -50,15 +50,16 @@ def feature_pair(kinds: Kinds) -> Formula:
         else:
             n, x, y = nearest(kinds, pair)
         scale = size(kinds[0], a.p) + size(kinds[1], b.p)
-        found = _features(kinds, pair, n, _SAME * scale)
+        found = _features(kinds, corners, pair, n, _SAME * scale)
+        lowest: Any = INACTIVE
+        for one in found:
+            lowest = np.minimum(lowest, one.gap)
         if not is_boxes:
             f, x = witness(kinds, pair, n, x, pair.t + pair.Q @ y)
-            lowest: Any = INACTIVE
-            for one in found:
-                lowest = np.minimum(lowest, one.gap)
             gap = np.where(lowest > f + _SAME * scale, f, INACTIVE)
             found.append(Slot(gap, n, x, x - f * n))
-        return [Slot(s.gap, a.R @ s.normal, a.x + a.R @ s.x_a, a.x + a.R @ s.x_b) for s in found]
+        out = [Slot(s.gap, a.R @ s.normal, a.x + a.R @ s.x_a, a.x + a.R @ s.x_b) for s in found]
+        return [*out, unseen(a, b, lowest)] if is_boxes else out
 
     return slots
 
@@ -75,11 +76,13 @@ class _Face(NamedTuple):
     counts: Any
 
 
-def _features(kinds: Kinds, pair: Relative, n: Any, near: Any) -> list[Slot]:
+def _features(
+    kinds: Kinds, corners: tuple[int, int], pair: Relative, n: Any, near: Any
+) -> list[Slot]:
     """Contacts of all corners of the polygon, in the axes of a; those that are not there last."""
     M = np.stack(across(n))
-    P = _face(face(kinds[0], pair.p_a, -n), -n, M)
-    Q = _face(pair.t + face(kinds[1], pair.p_b, n @ pair.Q) @ pair.Q.T, n, M)
+    P = _face(whole_face(kinds[0], pair.p_a, -n, corners[0]), -n, M)
+    Q = _face(pair.t + whole_face(kinds[1], pair.p_b, n @ pair.Q, corners[1]) @ pair.Q.T, n, M)
     found = [Slot(gap, -P.normal, x - gap * P.normal, x) for x, gap in _corners(Q, P, near)]
     found += [Slot(gap, Q.normal, x, x - gap * Q.normal) for x, gap in _corners(P, Q, near)]
     k, m = P.at.shape[0], Q.at.shape[0]

@@ -41,7 +41,17 @@ class Slot(NamedTuple):
     x_b: Any
 
 
-Formula = Callable[[Placed, Placed], Sequence[Slot]]
+class Weighted(NamedTuple):
+    """A contact point of shapes that give, whose stiffness is `weight` times that of the pair."""
+
+    gap: Any
+    normal: Any
+    x_a: Any
+    x_b: Any
+    weight: Any
+
+
+Formula = Callable[[Placed, Placed], Sequence[Slot | Weighted]]
 
 
 def unit(d: Any, otherwise: Any) -> tuple[Any, Any]:

@@ -22,12 +22,13 @@ from phipsi.contact.geometry import (
 from phipsi.contact.geometry.convex_pairs import convex_pair
 from phipsi.contact.geometry.feature_pairs import feature_pair
 from phipsi.contact.geometry.pair_code import PairLoop, Read
-from phipsi.contact.geometry.placed_shapes import INACTIVE, Formula, Placed, Slot
+from phipsi.contact.geometry.placed_shapes import INACTIVE, Formula, Placed, Slot, Weighted
+from phipsi.contact.geometry.polygon_pairs import polygon_pair
 from phipsi.laws import law_operations as ops
 from phipsi.laws.calls import call
 from phipsi.laws.graph import Array, Node
 from phipsi.laws.trace import Traced, as_node
-from phipsi.model.contact_pairs import FEATURES, ContactPair, Contacts
+from phipsi.model.contact_pairs import ContactPair, Contacts
 from phipsi.model.shapes import BodyShape, ConvexMesh, Plane, Shape, bounding_ball, is_surface
 from phipsi.model.tree import WORLD
 
@@ -67,16 +68,20 @@ LONG = (*CONVEX, ("Box", "Box"), ("Capsule", "Box"), ("Capsule", "Capsule"))
 REACH = 10
 """In steps, pairs are left out whose bounding balls are this many margins apart."""
 NOWHERE = (INACTIVE, 3**-0.5, 0.0, 0.0)  # gap, normal and points of pairs that are left out
-_SIZES = (1, 3, 3, 3)  # numbers of gap, normal and points
+_SIZES = (1, 3, 3, 3, 1)  # numbers of gap, normal, points and weight
 
 
 class Slots(NamedTuple):
-    """All slots of `Contacts`: `gap` (k,) in m; `normal`, `x_a`, `x_b` (k, 3), world axes."""
+    """All slots of `Contacts`: `gap` (k,) in m; `normal`, `x_a`, `x_b` (k, 3), world axes.
+
+    `weight` (k,), of the stiffness of pairs that give; None where all are 1.
+    """
 
     gap: Any
     normal: Any
     x_a: Any
     x_b: Any
+    weight: Any = None
 
 
 def slot_geometry(
@@ -100,7 +105,11 @@ def slot_geometry(
             parts.append(_many(pairs, place, X, limit))
         else:
             parts += [_one(pair, place, X) for pair in pairs]
-    return Slots(*(np.concatenate(values) for values in zip(*parts, strict=True)))
+    found = [np.concatenate(values) for values in list(zip(*parts, strict=True))[:4]]
+    if all(part.weight is None for part in parts):
+        return Slots(*found)
+    weights = [np.ones(x.gap.shape[0]) if x.weight is None else x.weight for x in parts]
+    return Slots(*found)._replace(weight=np.concatenate(weights))
 
 
 def may_be_far(pairs: Sequence[ContactPair], every: bool) -> bool:
@@ -116,13 +125,17 @@ def _formula(pair: ContactPair) -> Formula:
         if pair.slots == len(pair.a.shape.vertices):
             return plane_pairs.corners_plane
     kinds = pair.a.shape.kind, pair.b.shape.kind
-    if pair.slots == FEATURES.get(kinds):
-        return feature_pair(kinds)
-    return FORMULAS[pair.a.shape.kind, pair.b.shape.kind]
+    if pair.corners is not None:
+        return (polygon_pair if pair.is_polygon else feature_pair)(kinds, pair.corners)
+    return FORMULAS[kinds]
 
 
-def _stacked(slots: Sequence[Slot]) -> Slots:
-    return Slots(*(np.stack([slot[i] for slot in slots]) for i in range(4)))
+def _stacked(slots: Sequence[Slot | Weighted]) -> Slots:
+    return Slots(*(np.stack([slot[i] for slot in slots]) for i in range(len(slots[0]))))
+
+
+def _nodes(slots: Slots) -> list[Node]:
+    return [as_node(x) for x in slots if x is not None]
 
 
 def _one(pair: ContactPair, place: dict[int, int], X: Any) -> Slots:
@@ -156,11 +169,12 @@ def _many(
             poses[f"X_{name}"] = Read(0, (4, 4), tuple(place[body] for body in bodies))
     turned = tuple(any(getattr(pair, x).is_turned for pair in pairs) for x in ("a", "b"))
     results, is_far = pair_graph(first, turned, within)
-    far = {} if is_far is None else {"far": is_far, "otherwise": NOWHERE}
+    nowhere = (*NOWHERE, 1.0)[: len(results)]
+    far = {} if is_far is None else {"far": is_far, "otherwise": nowhere}
     loop = PairLoop(results, [X.shape], poses, np.array(rows), **far)
     found = call(loop, as_node(X))
     count = len(pairs) * first.slots
-    shapes = [(count,) if size == 1 else (count, size) for size in _SIZES]
+    shapes = [(count,) if size == 1 else (count, size) for size in _SIZES[: len(results)]]
     return Slots(*(Traced(x).reshape(shape) for x, shape in zip(found, shapes, strict=True)))
 
 
@@ -168,7 +182,7 @@ def one_graph(pair: ContactPair) -> list[Node]:
     """The slots of a pair, with its numbers as constants; inputs "X_a" and "X_b" as there."""
     poses = {x: Traced(ops.given(x, (4, 4))) for x in ("X_a", "X_b")}
     place: Any = {pair.body_a: "X_a", pair.body_b: "X_b"}
-    return [as_node(x) for x in _one(pair, place, poses)]
+    return _nodes(_one(pair, place, poses))[:4]
 
 
 def pair_graph(
@@ -177,8 +191,9 @@ def pair_graph(
     """The slots of any pair of the group of `first`, and whether it is farther than `within`.
 
     Their inputs are "row", the numbers of both shapes and their bounding balls, and "X_a" and
-    "X_b" (4, 4), poses of the bodies that move. `turned`, whether a shape of side a or b of the
-    group is turned in its body; `within`, a length, traced or not, or None: never far.
+    "X_b" (4, 4), poses of the bodies that move. The fifth result, if there is one, are weights.
+    `turned`, whether a shape of side a or b of the group is turned in its body; `within`, a
+    length, traced or not, or None: never far.
     """
     split, end = len(numbers_of(first.a)), len(numbers_of(first.b))
     row = Traced(ops.given("row", (split + end + 8,)))
@@ -190,7 +205,7 @@ def pair_graph(
         _placed(s.shape, None if body == WORLD else Traced(ops.given(name, (4, 4))), own, is_turned)
         for name, s, body, own, is_turned in sides
     ]
-    results: list[Node] = [as_node(x) for x in _stacked(_formula(first)(*placed)[: first.slots])]
+    results = _nodes(_stacked(_formula(first)(*placed)[: first.slots]))
     if within is None:
         return results, None
     a, b = (x.x + x.R @ ball[:3] for x, ball in zip(placed, (row[-8:-4], row[-4:]), strict=True))

@@ -9,7 +9,7 @@ import os
 import sys
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from cyclopts import App, CycloptsError
 
@@ -21,14 +21,17 @@ from phipsi.interfaces.cli.common import (
     SOURCE,
     Reading,
     Source,
+    aligned,
     command,
+    complain,
     say,
     speaks_unicode,
 )
-from phipsi.interfaces.cli.export_command import export
-from phipsi.interfaces.cli.simulate_command import simulate
+from phipsi.interfaces.cli.simulate_command import Several, Vector, simulate
 from phipsi.interfaces.cli.study_command import study_app
-from phipsi.interfaces.cli.view_command import render, view
+
+if TYPE_CHECKING:
+    from phipsi.model import Model
 
 app = App(
     name="phipsi",
@@ -88,7 +91,7 @@ def info(file: Path, /, *, frames: bool = False, source: Source = SOURCE) -> int
     return 0
 
 
-# ---- the other commands --------------------------------------------------------------------------
+# ---- of robots and expressions -------------------------------------------------------------------
 
 
 @command
@@ -249,6 +252,273 @@ def demo(*, out: Path = Path("phipsi-demo"), open: bool = False) -> int:
 
     return run(out, open_report=open)
 
+
+# ---- pages, pictures, files ----------------------------------------------------------------------
+
+
+@command
+def view(
+    file: Path,
+    /,
+    *,
+    out: Path | None = None,
+    set: Several = None,
+    ratings: bool = False,
+    ground: bool = False,
+    gravity: Vector = None,
+    dt: float | None = None,
+    meshes: bool = True,
+    open: bool = True,
+    source: Source = SOURCE,
+) -> int:
+    """Write a live page: sliders, a hand that pulls, and the compiled dynamics in the browser.
+
+    For example
+
+        phipsi view seven_joint_arm
+
+        phipsi view humanoid --ratings --out humanoid.html --no-open
+
+    The page is one file that needs no network. It stands still at first; the space bar lets time go
+    on. A scenario (.toml) runs with its springs and controllers, without its events.
+
+    Parameters
+    ----------
+    file
+        A robot file (URDF, SDF, MJCF), a robot that ships with phipsi, or a scenario (.toml).
+    out
+        The page to write, by default the name of the file with -live.html behind it.
+    set
+        Initial coordinate of a joint, in rad or m, as for phipsi simulate.
+    ratings
+        Apply damping, friction and joint limits that the file gives.
+    ground
+        Bodies with shapes touch each other and the ground z = 0.
+    gravity
+        Three numbers, m/s², world axes; by default those of the robot.
+    dt
+        The step, s; by default 1e-3, with contacts 2e-3.
+    meshes
+        Draw the meshes of the file.
+    open
+        Open the page in the browser.
+    """
+    from phipsi.errors import InputError
+    from phipsi.interfaces.page.live_page import live_page
+    from phipsi.interfaces.scenarios.joint_values import assignments, initial_state
+    from phipsi.simulation.simulator import Simulator
+
+    if file.suffix.lower() == ".npz":
+        raise InputError(
+            f"{file}: this is a recording; phipsi view is for mechanisms that move on the page. "
+            f"A video of it:  phipsi render {file.name} {file.stem}.mp4  A page of it, in Python:  "
+            f'pp.Trajectory.load("{file.name}").to_html("{file.stem}.html")'
+        )
+    stated = assignments(set or (), "--set")
+    laws: list[Any] = []
+    if file.suffix.lower() == ".toml":
+        from phipsi.interfaces.scenarios.load_scenario import load_scenario
+
+        for name, value in {"base": source.base, "model": source.model}.items():
+            if value is not None:
+                raise InputError(f"--{name} is for robot files; in a scenario say it in the file.")
+        scenario = load_scenario(file, package_dirs=source.package_dirs, coordinates=stated)
+        model, q, v = scenario.model, scenario.q0, scenario.v0
+        laws = [*scenario.forces, *([scenario.controller] if scenario.controller else [])]
+        dt = scenario.dt if dt is None else dt
+        if scenario.events:
+            complain("the events of the scenario are not on the page")
+    else:
+        model = source.robot(file)
+        q, v = initial_state(model, (stated, {}, None))
+    if gravity is not None:
+        model = model.with_gravity(gravity)
+    if ground:
+        from phipsi.algorithms.constrained.system import System
+        from phipsi.model.contact_pairs import Contacts
+
+        model = System(model.model, model.constraints, contacts=Contacts(model, ground=True))
+    touches = model.contact_pairs is not None
+    if ratings:
+        from phipsi.forces import from_ratings
+
+        laws += from_ratings(model, exact=touches)
+    integrator = "time_stepping" if touches else "rk4"
+    step = (2e-3 if touches else 1e-3) if dt is None else dt
+    simulator = Simulator(model, laws, step, integrator=integrator, reproducible=True)
+    target = out or Path(f"{file.stem}-live.html")
+    title = getattr(model.model, "name", "") or file.stem
+    page = live_page(simulator, target, q=q, v=v, title=title, play=False, meshes=meshes)
+    say(f"{page}: {page.stat().st_size / 1e6:.1f} MB, {integrator}, steps of {step:g} s")
+    if open:
+        import webbrowser
+
+        webbrowser.open(page.resolve().as_uri())
+    return 0
+
+
+@command
+def render(
+    file: Path,
+    out: Path,
+    /,
+    *,
+    fps: float | None = None,
+    speed: float | None = None,
+    size: str = "1280x720",
+    time: float | None = None,
+    theme: str = "light",
+) -> int:
+    """Draw a recorded run as a video (.mp4, .webm, .gif) or as a picture (.png).
+
+    For example
+
+        phipsi simulate seven_joint_arm --set shoulder_pitch=60deg --duration 2 --out fall.npz
+
+        phipsi render fall.npz fall.mp4 --speed 0.5
+
+        phipsi render fall.npz fall.png --time 1.5 --size 1920x1080
+
+    Chromium or Chrome draws, without a screen; ffmpeg encodes videos, Pillow GIFs.
+
+    Parameters
+    ----------
+    file
+        A recording (.npz) of phipsi simulate or of trajectory.save.
+    out
+        The file to write.
+    fps
+        Pictures per second of the video.
+    speed
+        1 is real time, 0.5 half of it.
+    size
+        Pixels, width x height.
+    time
+        Of the picture, s; by default the last one.
+    theme
+        light or dark.
+    """
+    from phipsi.errors import InputError
+    from phipsi.interfaces.page.render_run import render as draw
+    from phipsi.trajectory.trajectory import Trajectory
+
+    wide, _, high = size.partition("x")
+    if not (wide.isdigit() and high.isdigit()):
+        raise InputError(f"--size {size}: write it as 1280x720")
+    pixels = int(wide), int(high)
+    if file.suffix.lower() in (".urdf", ".sdf", ".xml", ".mjcf", ".toml"):
+        raise InputError(
+            f"{file}: this is a mechanism or a scenario; render draws a recorded run of it:  "
+            f"phipsi simulate {file} --out {file.stem}.npz  and then  "
+            f"phipsi render {file.stem}.npz {out}"
+        )
+    run = Trajectory.load(file)
+    written = draw(run, out, fps=fps, speed=speed, size=pixels, time=time, theme=theme)
+    say(f"{written}: {written.stat().st_size / 1e6:.2f} MB")
+    return 0
+
+
+@command
+def export(
+    file: Path,
+    /,
+    *,
+    what: str | None = None,
+    target: str = "host",
+    out: Path | None = None,
+    name: str = "robot",
+    scratch: str = "caller",
+    precision: str = "double",
+    shared: bool = False,
+    reproducible: bool = False,
+    fmu: Path | None = None,
+    fmi: str = "3.0",
+    dt: float = 1e-3,
+    source: Source = SOURCE,
+) -> int:
+    """Write functions of a robot as an object file with a C interface, or as WebAssembly.
+
+    For example
+
+        phipsi export seven_joint_arm --what forward_dynamics,jacobian:tool --target aarch64-linux
+
+        phipsi export humanoid --target wasm32 --name humanoid
+
+        phipsi export seven_joint_arm --fmu arm.fmu
+
+    Parameters
+    ----------
+    file
+        A URDF, SDF or MJCF file, or a robot that ships with phipsi.
+    what
+        Names of functions, joined by commas: forward_dynamics, inverse_dynamics, bias_forces,
+        gravity_forces, mass_matrix, mass_matrix_inverse, poses, and with points behind a
+        colon, joined by +, jacobian:POINT and poses:POINT. By default forward and inverse
+        dynamics.
+    target
+        The processor: host, x86-64, x86-64-v3, aarch64-linux, armv7, riscv64, cortex-m7, wasm32 and
+        others; a wrong one lists them all. c writes C99, nvptx64 PTX.
+    out
+        The folder to write, by default the name with the target behind it.
+    name
+        What everything in C begins with.
+    scratch
+        Whose the work memory is: caller, or static for memory inside the object.
+    precision
+        The numbers: double, or single for arrays of float; errors are measured and printed.
+    shared
+        Also link a shared library, for this machine.
+    reproducible
+        Give the same bits on every target, without fused multiply-add.
+    fmu
+        Write the robot as an FMU instead, for other simulation tools: the name of the file.
+    fmi
+        The version of FMI: 3.0 or 2.0.
+    dt
+        The step of the FMU in co-simulation, s.
+    """
+    if fmu is not None:
+        return _export_fmu(source.robot(file), fmu, fmi, dt)
+    from phipsi.exporting.export import export as write
+    from phipsi.exporting.named_programs import programs_named
+
+    robot = source.robot(file)
+    programs = programs_named(robot, what, reproducible=reproducible)
+    folder = out or Path(f"{name}-{target}")
+    found = write(
+        programs, folder, name=name, target=target, scratch=scratch, precision=precision,
+        shared=shared,
+    )  # fmt: skip
+    rows = [("function", "takes", "gives", "bytes of work")]
+    for f in found.functions:
+        takes, gives = (", ".join(a.name for a in part) for part in (f.inputs, f.outputs))
+        rows.append((f.name, takes, gives, str(f.work_bytes)))
+    for line in aligned(rows):
+        say(line)
+    for f in found.functions:
+        if f.accuracy is not None:
+            say(f"{f.name}: errors of single precision: {f.accuracy}")
+    say(f"{found.folder}: {', '.join(found.files)}")
+    size = f"{found.code_bytes} bytes of code and tables"
+    say(f"{size} for {found.target}; README.md says how to use it")
+    return 0
+
+
+def _export_fmu(robot: Model, path: Path, fmi: str, dt: float) -> int:
+    import zipfile
+
+    from phipsi.exporting.fmu import export_fmu
+    from phipsi.simulation.simulator import Simulator
+
+    written = export_fmu(Simulator(robot, dt=dt), path, fmi=fmi)
+    names = zipfile.ZipFile(written).namelist()
+    what = "with a library for this machine" if len(names) > 3 - (fmi == "2.0") else "source only"
+    say(f"{written}: FMI {fmi}, {what}, {written.stat().st_size} bytes: {', '.join(names)}")
+    say(f"inputs tau.…, outputs q.… and v.… of {robot.nv} degrees of freedom; steps of {dt:g} s")
+    return 0
+
+
+# ---- the command line itself ---------------------------------------------------------------------
 
 for one in (info, check, simulate, view, render, explain, export, workbench, bench, demo):
     app.command(one)

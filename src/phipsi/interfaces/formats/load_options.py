@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass
 from typing import Literal, final
 
-from phipsi.errors import ModelError
+from phipsi.errors import ModelError, one_of
 
 Base = Literal["fixed", "free"]
 
@@ -33,9 +33,9 @@ class Options:
             ("loops", ("close", "cut")),
         ):
             value = getattr(self, name)
-            if value not in known:
-                listed = ", ".join(map(repr, known))
-                raise ModelError(f"{name}={value!r} is not one of {listed}.")
+            if value is not None or None not in known:
+                words = [word for word in known if word is not None]
+                one_of(name, value, words, error=ModelError)
         for name in ("max_seconds", "max_memory"):
             value = getattr(self, name)
             if not isinstance(value, int | float) or not 0 < value < math.inf:

@@ -21,7 +21,7 @@ from phipsi.model.mechanisms import mechanism_of, of_contacts, of_mechanisms, of
 from phipsi.model.model import Model
 from phipsi.simulation.simulator import Simulator
 from phipsi.trajectory.trajectory import Trajectory
-from phipsi.whole_files import checked_target, path_of, whole_file
+from phipsi.whole_files import checked_page, whole_file
 
 Array = NDArray[Any]
 _STEP = 1e-3  # s, of a mechanism that comes without a simulator
@@ -81,10 +81,7 @@ def live_page(
     ...     page.name, "https://" in page.read_text()
     ('arm.html', False)
     """
-    target = path_of(path)
-    if target.suffix.lower() not in (".html", ".htm"):
-        raise InputError(f"{target}: this is a page; give it a name that ends in .html")
-    checked_target(target)
+    target = checked_page(path)
     if not isinstance(play, bool | np.bool_ | None):
         raise InputError(f"play={play!r} must be True, False or None")
     given = isinstance(simulator, Simulator)

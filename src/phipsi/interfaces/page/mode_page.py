@@ -19,7 +19,7 @@ from phipsi.interfaces.page.html_file import page_html, safe
 from phipsi.interfaces.page.scene import scene_description
 from phipsi.model.model import Model
 from phipsi.spatial import matrix_to_quat
-from phipsi.whole_files import checked_target, path_of, whole_file
+from phipsi.whole_files import checked_page, whole_file
 
 Array = NDArray[Any]
 _SAMPLES = np.linspace(-3.0, 3.0, 25)  # amplitudes at which poses are computed; slider: 0 to 3
@@ -61,10 +61,7 @@ def mode_page(found: Vibrations, path: str | os.PathLike[str] | None, title: str
     )
     if path is None:
         return text
-    target = path_of(path)
-    if target.suffix.lower() not in (".html", ".htm"):
-        raise InputError(f"{target}: this is a page; give it a name that ends in .html")
-    checked_target(target)
+    target = checked_page(path)
     with whole_file(target) as part:
         part.write_text(text, encoding="utf-8")
     return target

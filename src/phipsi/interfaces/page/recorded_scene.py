@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from phipsi.algorithms.constrained.system import System
 from phipsi.algorithms.dynamics.equations_of_motion import forward_dynamics, joint_reactions
 from phipsi.algorithms.kinematics import motions
 from phipsi.compiler import compile
@@ -177,16 +178,50 @@ def _constraint_arrows(
     system = trajectory.system
     if system is None or not system.n_rows or system.nv > _LARGE or len(times) < 2:
         return [], [], None
-    points = system.closures.points
-    other = system.closures.mate
+    some = np.unique(np.linspace(0, len(times) - 1, min(len(times), _MOST_REACTIONS)).astype(int))
+    found = _reactions(trajectory, system, times, times[some])
+    if isinstance(found, str):
+        return [], [found], None
+    near = np.clip(np.searchsorted(some, np.arange(len(times))), 0, len(some) - 1)
+    points, other = system.closures.points, system.closures.mate
     shown_points = [
         i for i, body in enumerate(points.body)
         if body != WORLD and (system.closures.side[i] == 1 or points.body[other[i]] == WORLD
                               or other[i] == i)
     ]  # fmt: skip
-    some = np.unique(np.linspace(0, len(times) - 1, min(len(times), _MOST_REACTIONS)).astype(int))
+    at = np.empty((len(times), len(shown_points), 3))
+    force = np.empty_like(at)
+    for k, i in enumerate(shown_points):
+        R, p = X[:, points.body[i], :3, :3], X[:, points.body[i], :3, 3]
+        at[:, k] = p + R @ points.offset[i]
+        local = np.nan_to_num(found.closures[near, i, 3:])
+        force[:, k] = np.einsum("tij,tj->ti", R @ points.rotation[i], local)
+    names = [points.names[i].rpartition(".")[0] for i in shown_points]
+    f = np.nan_to_num(found.f[near])
+    for one in system.constraints:  # teeth and belts, where they touch
+        if one.shaft_forces(system.model):
+            more = one.transmitted(system, X, f)  # type: ignore[attr-defined]
+            names += [one.name] * len(more.bodies)
+            at = np.concatenate([at, more.places], axis=1)
+            force = np.concatenate([force, more.forces], axis=1)
+    efforts = (-found.f[..., None] * system.jacobian(found.q))[near]
+    return [_arrows(system, "constraint", names, at, force, radius)], [], efforts
+
+
+class _Reactions(NamedTuple):
+    """Multipliers `f` and forces at `closures` at some `q` of a run, NaN where they are unknown."""
+
+    q: Array
+    f: Array
+    closures: Array
+
+
+def _reactions(
+    trajectory: Trajectory, system: System, times: Array, some: Array
+) -> _Reactions | str:
+    """The reactions of constraints at some of the times, or why there are none."""
     h = 1e-3 * float(times[1] - times[0])
-    inner = np.clip(times[some], times[0] + h, times[-1] - h)
+    inner = np.clip(some, times[0] + h, times[-1] - h)
     around = [trajectory.resample(inner + x) for x in (-h, 0.0, h)]
     here = around[1]
     tau, f_ext = np.nan_to_num(here.tau), None
@@ -199,39 +234,18 @@ def _constraint_arrows(
         expected = motion.vdot
         reactions = joint_reactions(system, here.q, here.v, tau, f_ext).closures
     except InputError as error:  # a belt that would have to push
-        return [], [f"Constraint forces are not shown: {error.args[0].partition(chr(10))[0]}"], None
+        return f"Constraint forces are not shown: {error.args[0].partition(chr(10))[0]}"
     except PhipsiError:
-        return [], [_NOT_UNIQUE], None
+        return _NOT_UNIQUE
     scale = 1.0 + np.abs(expected).max(axis=1)
     right = np.abs(measured - expected).max(axis=1) < 1e-3 * scale
     if right.mean() < 0.5:
         return (
-            [],
-            [
-                "Constraint forces are not shown: forces besides the efforts and gravity act, "
-                "and a trajectory does not say which."
-            ],
-            None,
+            "Constraint forces are not shown: forces besides the efforts and gravity act, "
+            "and a trajectory does not say which."
         )
-    near = np.clip(np.searchsorted(some, np.arange(len(times))), 0, len(some) - 1)
-    at = np.empty((len(times), len(shown_points), 3))
-    force = np.empty_like(at)
-    for k, i in enumerate(shown_points):
-        R, p = X[:, points.body[i], :3, :3], X[:, points.body[i], :3, 3]
-        at[:, k] = p + R @ points.offset[i]
-        local = np.where(right[:, None], reactions[:, i, 3:], 0.0)[near]
-        force[:, k] = np.einsum("tij,tj->ti", R @ points.rotation[i], local)
-    names = [points.names[i].rpartition(".")[0] for i in shown_points]
-    f = np.where(right[:, None], motion.f, 0.0)[near]
-    for one in system.constraints:  # teeth and belts, where they touch
-        if one.shaft_forces(system.model):
-            found = one.transmitted(system, X, f)  # type: ignore[attr-defined]
-            names += [one.name] * len(found.bodies)
-            at = np.concatenate([at, found.places], axis=1)
-            force = np.concatenate([force, found.forces], axis=1)
-    efforts = -motion.f[..., None] * system.jacobian(here.q)
-    efforts = np.where(right[:, None, None], efforts, np.nan)[near]
-    return [_arrows(system, "constraint", names, at, force, radius)], [], efforts
+    f = np.where(right[:, None], motion.f, np.nan)
+    return _Reactions(here.q, f, np.where(right[:, None, None], reactions, np.nan))
 
 
 def _arrows(

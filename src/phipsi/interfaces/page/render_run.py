@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from phipsi.errors import InputError
+from phipsi.errors import InputError, one_of
 from phipsi.interfaces.page.html_file import page_html
 from phipsi.interfaces.page.recorded_scene import recorded_scene
 from phipsi.interfaces.page.report_page import TRANSPORT
@@ -34,6 +34,7 @@ _SWITCHES = (
     "--use-gl=angle",
     "--use-angle=swiftshader",
     "--enable-unsafe-swiftshader",
+    "--disable-gpu-compositing",  # the page around the scene, which is not in the picture
     "--host-resolver-rules=MAP * ~NOTFOUND",
 )
 _AT_ONCE = 40  # pictures of one browser
@@ -82,8 +83,7 @@ def render(
         raise InputError(f"{str(path)!r}: a run is rendered as {listed}")
     if not isinstance(trajectory, Trajectory) or not len(trajectory):
         raise InputError("render needs a trajectory with samples first: pp.render(run, 'run.mp4')")
-    if theme not in ("light", "dark"):
-        raise InputError(f"theme={theme!r} is 'light' or 'dark'")
+    one_of("theme", theme, ("light", "dark"))
     checked_target(target)
     times = _times(trajectory, fps, speed, time, still=kind == ".png")
     browser = _browser()

@@ -34,7 +34,7 @@ from phipsi.simulation.quadratures import WORK
 from phipsi.simulation.simulator import Simulator
 from phipsi.trajectory.plotting import NOTHING, ROUNDING
 from phipsi.trajectory.trajectory import Trajectory
-from phipsi.whole_files import checked_target, path_of, whole_file
+from phipsi.whole_files import checked_page, whole_file
 
 Array = NDArray[Any]
 
@@ -73,10 +73,7 @@ def report(
     >>> page.name
     'fall.html'
     """
-    target = path_of(path)
-    if target.suffix.lower() not in (".html", ".htm"):
-        raise InputError(f"{target}: a report is a page; give it a name that ends in .html")
-    checked_target(target)
+    target = checked_page(path)
     options = {"expression": expression, "checks": checks, "live": live}
     text = report_html(trajectory, title=title, path=target, **options)
     with whole_file(target) as part:

@@ -15,7 +15,7 @@ from phipsi.errors import InputError, shown
 from phipsi.interfaces.page.html_file import file_words, page_html
 from phipsi.motion.optional_imports import import_optional
 from phipsi.studies.study_results import StudyResults
-from phipsi.whole_files import checked_target, path_of, whole_file
+from phipsi.whole_files import checked_page, whole_file
 
 _MOST = 24
 """Entries that are drawn."""
@@ -32,12 +32,9 @@ def study_report(results: StudyResults, path: str | os.PathLike[str]) -> Path:
     >>> study_report(study.run(), pathlib.Path(tempfile.mkdtemp()) / "study.html").name
     'study.html'
     """
-    target = path_of(path)
-    if target.suffix.lower() not in (".html", ".htm"):
-        raise InputError(f"{target}: a report is a page; give it a name that ends in .html")
+    target = checked_page(path)
     if not results.names or not len(results):
         raise InputError("no run of the study is there yet, so there is nothing to report")
-    checked_target(target)
     text = _page(results, target)
     with whole_file(target) as part:
         part.write_text(text, encoding="utf-8")

@@ -7,7 +7,8 @@ no more room than the field itself, or are kept anyway: V ×* M V and M α of in
 are computed from V and α, which children need too. A value that costs no more than reading it is
 computed in every sweep that uses it: V × H* v in forward dynamics. What modes add, M(η) and its
 forces, stays where it is: the sweep that uses it has no registers left for the hundreds of numbers
-it is made from, and writes more of them to memory than it would read.
+it is made from, and writes more of them to memory than it would read. For the same reason what
+drives add to b stays before sweeps with articulated inertias.
 
 Reasons: docs/decisions/0028.
 """
@@ -24,6 +25,7 @@ from phipsi.sweeps.operations import flops
 
 _SWEEPS = (StepKind.BASE_TO_TIP, StepKind.TIP_TO_BASE, StepKind.MEMORYLESS)
 _CHEAP = 5  # operations for every number of a field that is computed twice
+_PUSHED = 24  # numbers from body to body that leave registers for long formulas
 
 Where = tuple[int, int]  # number of the phase, and of the step in it
 
@@ -46,8 +48,11 @@ class _Program:
         self._steps = {(p, s): x for p, ph in enumerate(phases) for s, x in enumerate(ph.steps)}
         self._made = {x: {where} for where, step in self._steps.items() for x in step.fields}
         self._users: dict[Field, list[Field]] = {}
+        self._views: dict[Field, list[Field]] = {}
         self._fixed: set[Field] = set()  # read at other bodies, or results
         for x in self._made:
+            if root(x) is not x:
+                self._views.setdefault(root(x), []).append(x)
             for y in dependencies(x) if root(x) is x else ():
                 self._users.setdefault(root(y), []).append(x)
                 if x.operation.elsewhere:
@@ -106,10 +111,18 @@ class _Program:
         uses = self._later(x)
         if len(uses) != 1 or x.op == x.operation.modal or _of_joints(x):
             return
+        if _is_long(x) and self._is_crowded(*uses):
+            return
         made_from = {root(y) for y in x.args}
         if sum(entry_count(y, 1) for y in made_from if not self._kept(y)) <= entry_count(x, 1):
-            (new,) = self._made[x] = uses
-            self._new.setdefault(new, []).insert(0, x)
+            for y in (*self._views.get(x, ()), x):
+                (new,) = self._made[y] = uses
+                self._new.setdefault(new, []).insert(0, y)
+
+    def _is_crowded(self, where: Where) -> bool:
+        """True for a sweep without free registers, as bodies push many numbers to their parents."""
+        pushed = [x for x in self._steps[where].fields if x.operation.reads is Reads.CHILDREN]
+        return sum(entry_count(x, 1) for x in pushed) > _PUSHED
 
     def copy(self, x: Field) -> None:
         """Compute x in every step that uses it, if it costs next to nothing."""
@@ -123,11 +136,21 @@ class _Program:
                 self._new.setdefault(where, []).insert(0, y)
             stack += [z for z in {root(z) for z in y.args} if not self._kept(z)]
             self._made[y] = uses if y is x else self._made[y] | uses
+        for y in self._views.get(x, ()):
+            for where in uses - self._made[y]:
+                self._new[where].insert(self._new[where].index(x) + 1, y)
+            self._made[y] = uses
 
     def _is_cheap(self, x: Field) -> bool:
         if x.operation.elsewhere or is_column(x) or flops(x, 1) > _CHEAP * entry_count(x, 1):
             return False
         return all(self._kept(y) or self._is_cheap(y) for y in {root(y) for y in x.args})
+
+
+def _is_long(x: Field) -> bool:
+    """True for what is computed from more than it is, in its own way for each type of joint."""
+    long = flops(x, 1) > _CHEAP * entry_count(x, 1)
+    return long and bool(x.args) and x.operation.variant is Variant.JOINT
 
 
 def _of_joints(x: Field) -> bool:

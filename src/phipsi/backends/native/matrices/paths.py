@@ -114,11 +114,6 @@ class Paths:
             if not needs_joint(pair.field.args[0]):
                 pair.visit(values)
 
-    @property
-    def has_shared_code(self) -> bool:
-        """True if there is anything to write before the joint types part."""
-        return not all(needs_joint(pair.field.args[0]) for pair in self._pairs)
-
     def visit(
         self, step: Step, values: BodyCode, parts: list[tuple[Field, Callable[[], None]]]
     ) -> None:

@@ -1,0 +1,96 @@
+"""How many slots the pairs of shapes have: contact points that they may have at once."""
+
+from __future__ import annotations
+
+import math
+
+from phipsi.model.shapes import (
+    Box,
+    ConvexMesh,
+    Ellipsoid,
+    HeightField,
+    Material,
+    Plane,
+    Shape,
+    Sphere,
+)
+
+# Pairs of kinds that have a formula (phipsi.contact.geometry), and how many slots they have.
+SLOTS: dict[tuple[str, str], int] = {
+    ("Sphere", "Plane"): 1,
+    ("Capsule", "Plane"): 2,
+    ("Cylinder", "Plane"): 5,
+    ("Ellipsoid", "Plane"): 1,
+    ("Box", "Plane"): 4,
+    ("ConvexMesh", "Plane"): 4,
+    ("Sphere", "Sphere"): 1,
+    ("Sphere", "Capsule"): 1,
+    ("Sphere", "Cylinder"): 1,
+    ("Sphere", "Box"): 1,
+    ("Capsule", "Capsule"): 3,
+    ("Capsule", "Box"): 3,
+    ("Box", "Box"): 5,
+    ("Sphere", "HeightField"): 3,
+    ("Capsule", "HeightField"): 6,
+    ("Cylinder", "HeightField"): 9,
+    ("Ellipsoid", "HeightField"): 3,
+    ("Box", "HeightField"): 8,
+    ("ConvexMesh", "HeightField"): 8,
+    ("Sphere", "Ellipsoid"): 1,
+    ("Sphere", "ConvexMesh"): 1,
+    ("Capsule", "Cylinder"): 3,
+    ("Capsule", "Ellipsoid"): 1,
+    ("Capsule", "ConvexMesh"): 3,
+    ("Cylinder", "Cylinder"): 5,
+    ("Cylinder", "Ellipsoid"): 1,
+    ("Cylinder", "Box"): 5,
+    ("Cylinder", "ConvexMesh"): 5,
+    ("Ellipsoid", "Ellipsoid"): 1,
+    ("Ellipsoid", "Box"): 1,
+    ("Ellipsoid", "ConvexMesh"): 1,
+    ("Box", "ConvexMesh"): 5,
+    ("ConvexMesh", "ConvexMesh"): 5,
+}
+MOST_CORNERS = 12
+"""The most corners of a face of a mesh that are all seen; of more, twelve around it."""
+
+
+def slots_of(a: Shape, b: Shape, material: Material, points: int) -> int:
+    """Of a pair: boxes and meshes that give have all corners of the polygon between their faces.
+
+    A mesh on a plane, and a ball or ellipsoid on a height field, have at most `points`.
+    """
+    if math.isfinite(material.stiffness) and _are_solid(a, b):
+        return sum(map(_corners, (a, b))) + 1
+    few = isinstance(a, Sphere | Ellipsoid) and isinstance(b, HeightField)
+    few |= isinstance(a, ConvexMesh) and isinstance(b, Plane)
+    slots = SLOTS[a.kind, b.kind]
+    return min(slots, points) if few else slots
+
+
+def event_slots(a: Shape, b: Shape, material: Material, slots: int) -> int:
+    """In runs with events: of every corner of a mesh on a plane, and of every pair of features.
+
+    The last: corners of both faces of boxes and meshes that do not give, places where their edges
+    cross, and the nearest points, k + m + k m + 1.
+    """
+    if isinstance(a, ConvexMesh) and isinstance(b, Plane):
+        return len(a.vertices)
+    if math.isinf(material.stiffness) and _are_solid(a, b):
+        return (_corners(a) + 1) * (_corners(b) + 1)
+    return slots
+
+
+def corners_seen(a: Shape, b: Shape, slots: int) -> tuple[int, int] | None:
+    """The corners of both faces of boxes and meshes that have slots for all of them, or None."""
+    if not _are_solid(a, b) or slots == SLOTS[a.kind, b.kind]:
+        return None
+    return _corners(a), _corners(b)
+
+
+def _are_solid(a: Shape, b: Shape) -> bool:
+    return isinstance(a, Box | ConvexMesh) and isinstance(b, Box | ConvexMesh)
+
+
+def _corners(shape: Shape) -> int:
+    return min(shape.face_corners, MOST_CORNERS) if isinstance(shape, ConvexMesh) else 4
