@@ -12,7 +12,6 @@ from numpy.testing import assert_allclose
 
 import phipsi as pp
 from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
-from phipsi.errors import InputError
 from phipsi.motion.contact_motion import ContactMotion
 from phipsi.simulation.contact_modes import ContactModes
 
@@ -311,19 +310,6 @@ def test_a_ball_rolls_on_a_mesh() -> None:
     (stop,) = [e for e in run.events if e.name.endswith("sticks")]
     assert stop.t == pytest.approx(2 / (7 * 0.2 * G), abs=1e-7)
     assert stop.q[4] == pytest.approx(12 / (49 * 0.2 * G), abs=1e-7)
-
-
-def test_meshes_on_height_fields_are_for_fixed_steps():
-    builder = pp.ModelBuilder()
-    inertia = pp.SpatialInertia.box((0.2, 0.2, 0.2), mass=1.0)
-    builder.add_body("rock", joint=pp.joints.Free(), inertia=inertia)
-    corners = [[x, y, z] for x in (-0.1, 0.1) for y in (-0.1, 0.1) for z in (-0.1, 0.1)]
-    builder.add_shape("rock", "rock", pp.shapes.ConvexMesh(corners))
-    builder.add_shape("land", "world", pp.shapes.HeightField(np.zeros((5, 5)), (0.5, 0.5)))
-    model = builder.build()
-    system = pp.System(model, contacts=pp.Contacts(model))
-    with pytest.raises(InputError, match="which corner of a mesh"):
-        pp.simulate(system, [1, 0, 0, 0, 0, 0, 0.2], np.zeros(6), 0.1)
 
 
 def held_arm() -> tuple[pp.System, Any]:

@@ -31,7 +31,6 @@ from phipsi.model.shapes import (
     is_surface,
 )
 from phipsi.model.tree import WORLD
-from phipsi.model.unfelt_ridges import warn_of_ridges
 from phipsi.model.value import Value
 
 _COMBINED: dict[str, Callable[[float, float], float]] = {
@@ -65,8 +64,11 @@ class ContactPair:
     @property
     def group(self) -> tuple[Any, ...]:
         """Equal for pairs that one loop computes: kinds, what moves, and how many slots."""
+        constant = (HeightField,)
+        if isinstance(self.b.shape, HeightField):
+            constant = (HeightField, ConvexMesh)  # whose planes are in the code as well
         sides = [
-            (s.shape if isinstance(s.shape, HeightField) else s.shape.kind,
+            (s.shape if isinstance(s.shape, constant) else s.shape.kind,
              len(s.shape.numbers), s.body == WORLD_NAME)
             for s in (self.a, self.b)
         ]  # fmt: skip
@@ -178,7 +180,6 @@ class Contacts(Value):
             wanted = choose.listed(pairs)
         rule = _rule(combine)
         wanted = _with_formulas(shapes, [x for x in wanted if x not in without], missing)
-        warn_of_ridges((shapes[i], shapes[j]) for i, j in wanted)
         groups: dict[Any, list[ContactPair]] = {}  # pairs of a group one after the other
         for i, j in wanted:
             a, b = shapes[i], shapes[j]

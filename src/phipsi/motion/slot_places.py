@@ -13,8 +13,8 @@ single corners, with a normal of their own): it is never one of the others.
 A round body on a height field has its contacts sorted by depth, each with a normal of its own. It
 may roll, and slide far between two samples; its normals turn little. So x of both is there the
 place of the point about the body's origin, in the axes of the field, and no distance is too far.
-A box has its ridges and peaks there by quarters, and its corners: they are followed as between
-faces.
+Boxes, cylinders and meshes have their ridges and peaks there by quarters, and their corners: they
+are followed as between faces.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.model.contact_pairs import ContactPair, Contacts
-from phipsi.model.shapes import Box, HeightField, bounding_ball, is_round, is_surface
+from phipsi.model.shapes import Plane, bounding_ball, is_round, is_surface
 from phipsi.model.tree import WORLD
 
 Array = NDArray[Any]
@@ -120,10 +120,7 @@ class SlotPlaces:
 
 def points_change(pair: ContactPair) -> bool:
     """Whether the slots of a pair may change their points: between faces and edges; by depth."""
-    by_depth = isinstance(pair.b.shape, HeightField) and (
-        is_round(pair.a.shape) or isinstance(pair.a.shape, Box)
-    )
-    return pair.slots > 1 and (by_depth or not is_surface(pair.b.shape))
+    return pair.slots > 1 and not isinstance(pair.b.shape, Plane)
 
 
 def _radius(shape: Any) -> float:

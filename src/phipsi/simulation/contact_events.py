@@ -42,6 +42,8 @@ _MANY, _NO_TIME = 40, 1e-12
 _TOO_MANY, _HARDLY = 500, 5e-4
 """So many events within this time (s) as well: such a run would not end in a reasonable time."""
 _PAINLEVE = 3
+_BEFORE = 20
+"""Closings before the one that was found first that are looked for, one before the other."""
 _CALM, _SOON, _CHATTER = 1e-4, 1e-4, 20
 """Rates (m/s, rad/s) and times (s) between so many events that are a chatter of bodies at rest."""
 
@@ -105,7 +107,7 @@ class ContactEvents:
             times.pop()
             if found:
                 self._last = None
-                return min(found)
+                return self._earliest(step, before, min(found))
             self._note(after)
             self.contacts.motion.follow(after.state)
             before = after
@@ -114,6 +116,21 @@ class ContactEvents:
             self._last = None
             return Found(step.t1, False)
         return None
+
+    def _earliest(self, step: Step, before: _Sample, found: Found) -> Found:
+        """The event, or the first closing of a slot that is inside then and has none behind it.
+
+        Deeper in a body there may be no such contact, so that both ends of a long step are open.
+        """
+        for _ in range(_BEFORE):
+            at = self._sample(step, found.t)
+            if not self.contacts.inside(at.state).any():
+                break
+            sooner = [x for x in self._closings(step, before, at) if x.t < found.t]
+            if not sooner:
+                break
+            found = min(sooner)
+        return found
 
     def _sample(self, step: Step, t: float) -> _Sample:
         q, v = step.at(t)

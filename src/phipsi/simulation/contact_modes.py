@@ -139,19 +139,19 @@ class ContactModes:
         moves = np.abs(rate[self.normals]) > _SWAPPED * np.abs(rate).max() + 10 * _LEAPS
         return closed & (moves | (state.gap > _LOST))
 
+    def inside(self, state: RowState) -> Array:
+        """The slots (k,) between faces that do not give, and whose points are inside."""
+        return self.at.between_faces & ~self.at.soft & (state.gap < -_LOST)
+
     def check_depths(self, state: RowState) -> None:
         """End the run where a point between two faces is inside at once: it was another before."""
-        inside = self.at.between_faces & ~self.at.soft & (state.gap < -_LOST)
-        if inside.any():
-            raise self._elsewhere(inside)
-
-    def _elsewhere(self, slots: Array) -> Diverged:
-        names = ", ".join(sorted({repr(self.names[i]) for i in np.flatnonzero(slots)}))
-        return Diverged(
-            f"the points at which {names} touch have changed places: at the edges of faces that "
-            "turn on each other, other points come between them at once, and events follow "
-            "single points"
-        )
+        if (inside := np.flatnonzero(self.inside(state))).size:
+            names = ", ".join(sorted({repr(self.names[i]) for i in inside}))
+            raise Diverged(
+                f"the points at which {names} touch have changed places: at the edges of faces "
+                "that turn on each other, other points come between them at once, and events "
+                "follow single points"
+            )
 
     def _closed(self, q: Array, slots: Array) -> Array:
         """The nearest configuration at which gaps of some slots are zero."""

@@ -29,7 +29,6 @@ from phipsi.laws.circuit import JointRows
 from phipsi.laws.law import Law
 from phipsi.model.contact_pairs import Contacts
 from phipsi.model.model import Model
-from phipsi.model.shapes import ConvexMesh, HeightField
 from phipsi.motion.chart import chart_of
 from phipsi.motion.checks import check_count, checked_output_times, checked_state, checked_time
 from phipsi.motion.contact_motion import Rows
@@ -121,15 +120,6 @@ def check_contact_run(
             "    integrator='dopri'    # or 'radau'\n"
             "    integrator='time_stepping', dt=1e-3"
         )
-    contacts = system.contact_pairs
-    if integrator != "time_stepping" and contacts is not None:
-        for pair in contacts.pairs:
-            if isinstance(pair.a.shape, ConvexMesh) and isinstance(pair.b.shape, HeightField):
-                raise InputError(
-                    f"{pair.name!r}: events of contacts do not follow which corner of a mesh "
-                    "touches a height field. Use a box or another shape, or fixed steps:\n"
-                    "    integrator='time_stepping', dt=1e-3"
-                )
     for name in ("topology", "prescribed"):
         if given[name]:
             raise InputError(

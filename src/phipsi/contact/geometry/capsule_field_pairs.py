@@ -39,7 +39,7 @@ from phipsi.contact.geometry.field_cells import (
     over_cells,
 )
 from phipsi.contact.geometry.placed_shapes import INACTIVE, Placed, Slot, unit
-from phipsi.contact.geometry.round_field_pairs import ball_contacts, reach_of
+from phipsi.contact.geometry.round_field_pairs import ABOVE, ball_contacts, reach_of
 
 _AT_ENDS = 2  # contacts of each end: both sides of a valley
 _PARALLEL = 1e-12  # sin² of the angle of an edge that the axis does not cross
@@ -59,10 +59,13 @@ def _middle(a: Placed, b: Placed, ends_above: Any) -> list[Slot]:
     r, half = a.p[0], a.p[1]
     c, u = b.R.T @ (a.x - b.x), b.R.T @ a.R[:, 2]
     away = c - below(c, b).point
-    more = r + np.clip(np.sqrt(away @ away) - r, 0.0, reach_of(b)) + half * np.abs(u[:2])
+    more = r + np.clip(np.sqrt(away @ away) - r, 0.0, reach_of(b))
+    side = more + half * np.abs(u[:2])
     given = np.concatenate([c, u, np.stack([half])])
     first = no_entries(3, 0.0 * c[0])
-    *entries, cut = over_cells(_middle_at_cell, first, given, c[:2] - more, c[:2] + more, b)
+    bottom = c[2] - more - half * np.abs(u[2]) - ABOVE * (r + half)
+    low, high = c[:2] - side, c[:2] + side
+    *entries, cut = over_cells(_middle_at_cell, first, given, low, high, b, bottom, True)
     is_cut = ends_above & (cut.value < INACTIVE)
     for x in entries:
         is_cut = is_cut & (x.value >= 0.0)

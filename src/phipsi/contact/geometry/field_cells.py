@@ -24,6 +24,7 @@ from phipsi.backends.native.text import llvm_text as ir
 from phipsi.backends.native.text.lane_arithmetic import DOUBLE, I32, I64, Lane, i64
 from phipsi.contact.geometry.graph_calls import Choice, Repeated, repeat
 from phipsi.contact.geometry.placed_shapes import INACTIVE, Placed
+from phipsi.contact.geometry.row_tables import Row, called
 from phipsi.laws import law_operations as ops
 from phipsi.laws.calls import call
 from phipsi.laws.graph import Array
@@ -225,13 +226,23 @@ Visit = Callable[[Any, Any, Placed, Any, list[Entry]], list[Entry]]
 
 
 def over_cells(
-    visit: Visit, entries: Sequence[Entry], given: Any, low: Any, high: Any, b: Placed
+    visit: Visit,
+    entries: Sequence[Entry],
+    given: Any,
+    low: Any,
+    high: Any,
+    b: Placed,
+    bottom: Any,
+    may_skip_level: Any = False,
 ) -> list[Entry]:
     """The entries after all cells between two corners of a box were visited.
 
     **Arguments:** `visit(i, j, b, given, entries)` returns the entries with those of a cell;
-    `given` (m,), numbers that it needs; `low` and `high` (2,), the box, in the field's axes.
-    **Cost:** the cells of the box, whose number is that of the widest lane.
+    `given` (m,), numbers that it needs; `low` and `high` (2,), the box, in the field's axes. Cells
+    that are below the height `bottom` everywhere are passed over, and with `may_skip_level` those
+    that are level, with all around them.
+    **Cost:** the cells of the box that are not passed over, whose number is that of the lane that
+    has the most; for the others a look at their height.
     """
     rows, columns = b.shape.size
     count, size = len(entries), len(given)
@@ -241,8 +252,11 @@ def over_cells(
         last = np.floor(high[k] / b.p[k] + (0.5 * (n - 1) + _BESIDE))
         end.append(np.minimum(last, n - 1.0))
     nothing = (end[0] < start[0]) | (end[1] < start[1])
-    state = np.concatenate([packed(entries), np.stack([start[0], start[1], 1.0 * nothing])])
-    numbers = np.concatenate([given, b.p, np.stack([start[1], *end])])
+    way = np.stack([start[1], *end, 0.0 + bottom, 1.0 * may_skip_level + 0.0 * start[0]])
+    before = np.stack([start[0], start[1] - 1.0, 2.0 * nothing])
+    place = repeat(_next_cell(b.shape), before, way)
+    state = np.concatenate([packed(entries), place[:2], np.stack([1.0 * (place[2] > 1.5)])])
+    numbers = np.concatenate([given, b.p, way])
     return unpacked(repeat(_loop(visit, b.shape, count, size), state, numbers), count)
 
 
@@ -252,17 +266,51 @@ _BESIDE = 1e-9  # spacings
 @lru_cache(maxsize=64)
 def _loop(visit: Visit, field: HeightField, count: int, size: int) -> Repeated:
     state: Any = Traced(ops.given("state", (5 * count + 3,)))
-    given: Any = Traced(ops.given("given", (size + 5,)))
+    given: Any = Traced(ops.given("given", (size + 7,)))
     entries = unpacked(state, count)
     i, j = state[5 * count], state[5 * count + 1]
     b = Placed(given[size : size + 2], None, None, field)
-    first, last_i, last_j = given[size + 2], given[size + 3], given[size + 4]
     new = visit(i, j, b, given[:size], entries)
-    is_end = j >= last_j
-    done = is_end & (i >= last_i)
-    after = [np.where(is_end, i + 1.0, i), np.where(is_end, first, j + 1.0), 1.0 * done]
+    place: Any = repeat(_next_cell(field), np.stack([i, j, 0.0 * i]), given[size + 2 :])
+    after = [place[0], place[1], 1.0 * (place[2] > 1.5)]
     rows, columns = field.size
     return Repeated(as_node(np.concatenate([packed(new), np.stack(after)])), rows * columns)
+
+
+@lru_cache(maxsize=64)
+def _next_cell(field: HeightField) -> Repeated:
+    """The next cell that is looked at, and 1, or 2 behind the last one."""
+    rows, columns = field.size
+    state: Any = Traced(ops.given("state", (3,)))
+    given: Any = Traced(ops.given("given", (5,)))
+    i, j = state[0], state[1]
+    first, last_i, last_j, bottom, may_skip_level = (given[k] for k in range(5))
+    is_end = j >= last_j
+    i, j = np.where(is_end, i + 1.0, i), np.where(is_end, first, j + 1.0)
+    behind = i > last_i
+    found = called(_tops_of(field), np.stack([np.where(behind, 0.0, i * columns + j)]))
+    passed = (found[0] < bottom) | ((found[1] > 0.5) & (may_skip_level > 0.5))
+    stop = np.where(behind, 2.0, np.where(passed, 0.0, 1.0))
+    return Repeated(as_node(np.stack([i, j, stop])), rows * columns + 1)
+
+
+@lru_cache(maxsize=64)
+def _tops_of(field: HeightField) -> Row:
+    """Of every cell its greatest height, and 1 if it is level, with all cells around it."""
+    h = np.array(field.heights)
+    beyond = np.pad(h, (0, 1), mode="edge")
+    top = np.maximum(np.maximum(h, beyond[1:, :-1]), np.maximum(beyond[:-1, 1:], beyond[1:, 1:]))
+    around = np.lib.stride_tricks.sliding_window_view(
+        np.pad(h, (1, 2), constant_values=np.nan), (4, 4)
+    )
+    level = (around == h[:, :, None, None]).all(axis=(2, 3))
+    return Row(np.stack([top, 1.0 * level], -1).reshape(-1, 2))
+
+
+def is_level(under: Below, b: Placed) -> Any:
+    """Whether the cell below a point is level, with all cells around it."""
+    found = called(_tops_of(b.shape), np.stack([under.i * b.shape.size[1] + under.j]))
+    return under.there & (found[1] > 0.5)
 
 
 @final

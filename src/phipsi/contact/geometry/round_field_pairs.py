@@ -12,7 +12,8 @@ the least of them is the distance. A body in a valley has two, in a pit three: e
 the lowest first.
 
 Cells are looked at below the body and as far beside it as it is above the field, at most a spacing:
-gaps up to that are exact. Larger ones may be those of another point of the field.
+gaps up to that are exact. Larger ones may be those of another point of the field; above four
+spacings the gap is the height over the surface below.
 
 An overlap is deep where it is more than the least radius of curvature. A ball whose centre is below
 the surface has the shortest way out for it. An ellipsoid has then, or where a face cuts it that has
@@ -43,6 +44,7 @@ from phipsi.contact.geometry.field_cells import (
     ends_of,
     feature_of,
     in_face,
+    is_level,
     is_peak,
     is_ridge,
     is_there,
@@ -59,6 +61,10 @@ from phipsi.laws.trace import Traced, as_node
 
 CONTACTS = 3
 """A body rests on three points."""
+ABOVE = 0.1
+"""Of the size of a body: how far below it contacts other than the nearest are looked for."""
+FAR = 4.0
+"""Spacings above which the gap is that over the surface below."""
 _UP = np.array([0.0, 0.0, 1.0])
 _CUT = 1.0 - 1e-9  # of the unit ball's square: where it is cut by more than rounding
 _MOST, _DONE = 30, 1e-13  # Newton's steps for the nearest point of an ellipse, and the last of them
@@ -86,8 +92,11 @@ def ball_contacts(x: Any, r: Any, b: Placed, count: int) -> list[Slot]:
     away, far = c - under.point, reach_of(b)
     more = r + np.clip(np.sqrt(away @ away) - r, 0.0, far)
     given = np.concatenate([c, np.stack([side])])
-    first = no_entries(count, 0.0 * c[0])
-    entries = over_cells(_ball_at_cell, first, given, c[:2] - more, c[:2] + more, b)
+    level, number = is_level(under, b), number_of(under.i, under.j, 1.0 * under.is_second, b)
+    own = Entry(np.where(level, side * height, INACTIVE), side * under.normal, number)
+    first = with_entry(no_entries(count, 0.0 * c[0]), own)
+    bottom = c[2] - np.minimum(np.maximum(np.sqrt(away @ away), r), r + FAR * far) - ABOVE * r
+    entries = over_cells(_ball_at_cell, first, given, c[:2] - more, c[:2] + more, b, bottom, level)
     slots = []
     for k, entry in enumerate(entries):
         i, j, feature = feature_of(entry, b)
@@ -156,17 +165,34 @@ def ellipsoid_field(a: Placed, b: Placed) -> list[Slot]:
     height = c[2] - under.point[2]
     side = np.where(under.there & (height < 0.0), -1.0, 1.0)
     away, least = c - under.point, np.min(a.p)
-    more = np.clip(np.sqrt(away @ away) - least, 0.0, reach_of(b))
+    over, far = np.sqrt(away @ away) - least, reach_of(b)
+    more = np.clip(over, 0.0, far)
     S = Q * a.p  # columns: half axes
     half = np.stack([np.sqrt(S[k] @ S[k]) for k in range(2)]) + more
     given = np.concatenate([c, Q.reshape(9), a.p])
-    first = no_entries(CONTACTS + 1, 0.0 * c[0])
-    *entries, cut = over_cells(_ellipsoid_at_cell, first, given, c[:2] - half, c[:2] + half, b)
+    lowest = np.sqrt(S[2] @ S[2])
+    own, level = _on_level(c, S, Q / a.p, lowest, b)
+    first = [*with_entry(no_entries(CONTACTS, 0.0 * c[0]), own), *no_entries(1, 0.0 * c[0])]
+    bottom = c[2] - lowest - np.clip(over, 0.0, FAR * far) - ABOVE * np.max(a.p)
+    *entries, cut = over_cells(
+        _ellipsoid_at_cell, first, given, c[:2] - half, c[:2] + half, b, bottom, level
+    )
     is_cut = (cut.value < INACTIVE) & (entries[0].value >= 0.0)
     entries[0] = Entry(*(np.where(is_cut, x, y) for x, y in zip(cut, entries[0], strict=True)))
     return [
         _ellipsoid_slot(a, b, c, Q, entry, under, side, k == 0) for k, entry in enumerate(entries)
     ]
+
+
+def _on_level(c: Any, S: Any, T: Any, depth: Any, b: Placed) -> tuple[Entry, Any]:
+    """The contact of the lowest point with level ground below it, and whether there is such."""
+    x = c - (S @ S[2]) / depth
+    under = below(x, b)
+    f = x[2] - under.point[2]
+    place = (under.point - c) @ T  # of the unit ball
+    level = is_level(under, b) & ((f >= 0.0) | (place @ place <= 1.0))
+    number = number_of(under.i, under.j, 1.0 * under.is_second, b)
+    return Entry(np.where(level, f, INACTIVE), under.normal, number), level
 
 
 def _ellipsoid_slot(

@@ -13,7 +13,8 @@ from phipsi.contact.geometry import (
     box_pairs,
     capsule_field_pairs,
     capsule_pairs,
-    height_field_pairs,
+    cylinder_field_pairs,
+    mesh_field_pairs,
     plane_pairs,
     round_field_pairs,
     sphere_pairs,
@@ -48,10 +49,10 @@ FORMULAS: dict[tuple[str, str], Formula] = {
     ("Box", "Box"): box_pairs.box_box,
     ("Sphere", "HeightField"): round_field_pairs.sphere_field,
     ("Capsule", "HeightField"): capsule_field_pairs.capsule_field,
-    ("Cylinder", "HeightField"): height_field_pairs.cylinder_field,
+    ("Cylinder", "HeightField"): cylinder_field_pairs.cylinder_field,
     ("Ellipsoid", "HeightField"): round_field_pairs.ellipsoid_field,
     ("Box", "HeightField"): box_field_pairs.box_field,
-    ("ConvexMesh", "HeightField"): height_field_pairs.mesh_field,
+    ("ConvexMesh", "HeightField"): mesh_field_pairs.mesh_field,
 }
 CONVEX = (
     ("Sphere", "Ellipsoid"), ("Sphere", "ConvexMesh"),

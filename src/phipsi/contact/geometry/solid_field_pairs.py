@@ -1,0 +1,322 @@
+"""Contacts of a solid with faces, edges and corners with a height field, b: all that reaches in.
+
+A solid (box, cylinder, convex mesh) has slots for a few of its corners, over the triangle below
+each. Four more, one under every quarter of it, have the deepest of
+
+- corners in other faces of the field: higher ones, and second walls of a valley,
+- edges and curved sides of the solid across ridges, along the common normal of both,
+- peaks in faces of the solid, along the normal of these.
+
+With φ, the largest of the signed distances from the faces of the solid, < 0 inside, these are the
+local minima of φ on the surface: a normal n is one of the solid there, and lies in the cone of
+normals of the ridge or peak, up to `LEAN`, so that both ends of a ridge under a face are there. In
+an overlap, φ decides which: the nearest face, or faces at an edge or a corner, of the deepest
+place. The gap is along n, so that its rate is the normal velocity.
+
+Where a solid is cut and none of these is there, as where a peak is deeper than half of it, one
+contact pushes it out: of the faces of the field that cut it, along the one with the shortest way.
+A face cuts it if an edge of the face passes through the inside, or if the face meets the line from
+the lowest to the highest point of the solid along its normal. So while the middle of a solid is
+over the field, some gap is negative if and only if it overlaps the ground. Gaps above 0 are
+separations along n: at most the distance. The border is a ridge.
+
+Reasons: docs/decisions/0062.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from phipsi.contact.geometry.field_cells import (
+    EDGES,
+    FACES,
+    INSIDE,
+    POINT,
+    Below,
+    Cell,
+    Entry,
+    Visit,
+    below,
+    cell_at,
+    ends_of,
+    feature_of,
+    in_face,
+    is_level,
+    is_peak,
+    is_ridge,
+    is_there,
+    leans_on,
+    no_entries,
+    number_of,
+    over_cells,
+)
+from phipsi.contact.geometry.placed_shapes import INACTIVE, Placed, Slot
+from phipsi.contact.geometry.round_field_pairs import ABOVE, reach_of
+
+QUARTERS = 4
+LEAN = 0.02
+"""How far (rad) normals may be beside their cones."""
+CUT = 1e-10
+"""Of lengths: what is cut by less is not."""
+_UP = np.array([0.0, 0.0, 1.0])
+_AXES = np.eye(3)
+_OUTER = 1e-6  # of lengths: of contacts that are as deep, the outer ones
+_PARALLEL = 1e-8  # sin² of the angle below which edges have no normal
+SAME = 1.0 - 1e-13
+"""The cosine of the angle of two normals that are the same."""
+_NEAR = 1e-9  # of lengths: corners that are nearer to each other are one
+
+
+class Touch(NamedTuple):
+    """A contact with an edge or a point of the field.
+
+    `key` (3,), which it is; unit normal `n`; `phi`, φ at its place, 0 where the gap is; `place`
+    (3,) on the field, in the axes of the solid; `t`, the place on the edge; `good`, whether it is
+    one.
+    """
+
+    key: Any
+    n: Any
+    phi: Any
+    place: Any
+    t: Any
+    good: Any
+
+
+class Solid(ABC):
+    """A convex solid, seen from a point P of the field, in the axes of that.
+
+    **Attributes:** `w` (3,), its centre from P; `Q` (3, 3), its axes; `p`, its numbers, or None;
+    `size`, a length that it has; `least`, the radius of a ball inside it. Places y are about the
+    centre and in the axes of the solid.
+    """
+
+    def __init__(self, w: Any, Q: Any, p: Any) -> None:
+        self.w, self.Q, self.p = w, Q, p
+
+    size: Any
+    least: Any
+
+    @abstractmethod
+    def lowest(self, n: Any) -> tuple[Any, Any]:
+        """The lowest point y along n, and its key."""
+
+    @abstractmethod
+    def corner(self, key: Any, n: Any) -> Any:
+        """The same point from its key, with its derivatives."""
+
+    @abstractmethod
+    def on_plane(self, n: Any, y: Any, f: Any) -> tuple[Any, Any, Any]:
+        """Where φ is least on the plane through P, from P; y is the lowest point, f its height.
+
+        φ there, and whether the lowest point is that of the faces that are nearest there.
+        """
+
+    @abstractmethod
+    def on_line(self, d: Any, wanted: Any) -> Sequence[Touch]:
+        """Contacts with the line t d: where φ is least, and both ends of a face along the line."""
+
+    @abstractmethod
+    def across(self, key: Any, d: Any) -> tuple[Any, Any]:
+        """n and the place, from P, of a contact with the line t d."""
+
+    @abstractmethod
+    def at_point(self) -> Touch:
+        """The contact with P itself: the nearest face."""
+
+    @abstractmethod
+    def outside(self, key: Any) -> tuple[Any, Any]:
+        """n and the gap of a contact with P."""
+
+    @abstractmethod
+    def is_cut(self, x: Any, d: Any) -> Any:
+        """Whether the edge from x to x + d, from P, passes through the inside."""
+
+    def axes(self) -> tuple[Any, Any]:
+        """Two directions across the axis that is most upright: they part the quarters."""
+        up = np.abs(self.Q[2])
+        first = (up[0] >= up[1]) & (up[0] >= up[2])
+        second = ~first & (up[1] >= up[2])
+        x, y, z = _AXES
+        u = np.where(first, y, np.where(second, z, x))
+        return u, np.where(first, z, np.where(second, x, y))
+
+    def from_point(self, y: Any) -> Any:
+        """A place of the solid, from P."""
+        return self.w + self.Q @ y
+
+
+Make = Callable[[Any, Any, Any], Solid]
+Corner = tuple[Slot, Any, Any]
+"""A slot, its corner in the axes of the field, and the normal there."""
+
+
+def corner_slot(x: Any, b: Placed) -> Corner:
+    """The contact of a corner at x, world axes, with the triangle below it; beside, none."""
+    p = b.R.T @ (x - b.x)
+    under = below(p, b)
+    gap = under.normal @ (p - under.point)
+    normal = b.R @ under.normal
+    slot = Slot(np.where(under.there, gap, INACTIVE), normal, x, x - gap * normal)
+    return slot, p, under.normal
+
+
+def solid_field(
+    make: Make, a: Placed, b: Placed, corners: Sequence[Corner], below_middle: Below
+) -> list[Slot]:
+    """Slots of corners, and of the deepest of all else under every quarter of the solid.
+
+    The lowest corner along the normal of the surface below the middle must be one of `corners`.
+    """
+    c, Q = b.R.T @ (a.x - b.x), b.R.T @ a.R
+    slots = [slot for slot, _, _ in corners]
+    known = [x for slot, p, n in corners for x in (p, np.where(slot.gap < INACTIVE, n, 0.0 * n))]
+    solid = make(c, Q, a.p)
+    under = below_middle
+    away = c - under.point
+    more = np.clip(np.sqrt(away @ away) - solid.least, 0.0, reach_of(b))
+    low = np.stack([solid.from_point(solid.lowest(x)[0])[k] for k, x in enumerate(_AXES)])
+    high = np.stack([solid.from_point(solid.lowest(-x)[0])[k] for k, x in enumerate(_AXES[:2])])
+    given = np.concatenate([c, Q.reshape(9), *known, *([] if solid.p is None else [solid.p])])
+    first = no_entries(QUARTERS + 1, 0.0 * c[0])
+    bottom = low[2] - more - ABOVE * solid.size
+    visit = _visit(make, len(corners))
+    level = is_level(under, b)
+    *entries, cut = over_cells(visit, first, given, low[:2] - more, high + more, b, bottom, level)
+    slots += [_slot(make, a, b, c, Q, entry) for entry in entries]
+    least: Any = INACTIVE
+    for slot in slots:
+        least = np.minimum(least, slot.gap)
+    is_cut = (cut.value < INACTIVE) & (least >= 0.0) & under.there
+    out = _slot(make, a, b, c, Q, cut)
+    slots[-1] = Slot(*(np.where(is_cut, x, y) for x, y in zip(out, slots[-1], strict=True)))
+    return slots
+
+
+def _slot(make: Make, a: Placed, b: Placed, c: Any, Q: Any, entry: Entry) -> Slot:
+    """The contact of an entry, whose `n` is the key of a corner, edge or face of the solid."""
+    there, key = entry.value < INACTIVE, entry.n
+    i, j, feature = feature_of(entry, b)
+    cell = cell_at(i, j, b)
+    solid = make(c - cell.origin, Q, a.p)
+    n, f = solid.outside(key)
+    is_point = there & (feature == float(POINT))
+    n = np.where(is_point, n, _UP)
+    x = np.where(is_point, f * n, 0.0 * n)  # a peak: P itself is touched
+    for face in FACES:
+        mine, normal = there & (feature == float(face)), cell.normals[face]
+        n = np.where(mine, normal, n)
+        x = np.where(mine, solid.from_point(solid.corner(key, normal)), x)
+    for edge in EDGES:
+        mine = there & (feature == float(edge))
+        normal, place = solid.across(key, ends_of(cell, edge)[0])
+        n, x = np.where(mine, normal, n), np.where(mine, place, x)
+    f = n @ x
+    normal, point = b.R @ n, b.x + b.R @ (cell.origin + x)
+    return Slot(np.where(there, f, INACTIVE), normal, point, point - f * normal)
+
+
+def common_normal(w: Any, e: Any, d: Any) -> tuple[Any, Any, Any, Any]:
+    """The common normal of lines w + s e and t d, upwards; s and t of their nearest points.
+
+    The last is whether there is one.
+    """
+    m = np.cross(d, e)
+    square = m @ m
+    good = square > _PARALLEL * ((d @ d) * (e @ e))
+    inverse = 1.0 / np.where(good, square, 1.0)
+    s = (m @ np.cross(w, d)) * inverse
+    t = (m @ np.cross(w, e)) * inverse
+    n = m * np.sqrt(inverse) * np.where(m[2] < 0.0, -1.0, 1.0)
+    return n, s, t, good
+
+
+# ---- what is at a cell ---------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=64)
+def _visit(make: Make, count: int) -> Visit:
+    """The visit of cells of a kind of solid, so many of whose corners have slots."""
+
+    def visit(i: Any, j: Any, b: Placed, given: Any, entries: list[Entry]) -> list[Entry]:
+        c, Q, end = given[:3], given[3:12].reshape(3, 3), 12 + 6 * count
+        p = given[end:] if len(given) > end else None
+        cell = cell_at(i, j, b)
+        solid = make(c - cell.origin, Q, p)
+        known = given[12:end].reshape(2 * count, 3)
+        corners = [(known[2 * k] - cell.origin, known[2 * k + 1]) for k in range(count)]
+        return _at_cell(solid, cell, i, j, b, corners, entries)
+
+    return visit
+
+
+def _at_cell(
+    solid: Solid, cell: Cell, i: Any, j: Any, b: Placed, corners: Any, entries: list[Entry]
+) -> list[Entry]:
+    """The entries with those of a cell, by φ; the last is that of a face that cuts the solid."""
+    *quarters, cut = entries
+    found = _Quarters(quarters, solid)
+    zero, size = 0.0 * solid.w, solid.size
+    first, second, third = cell.e[:3]
+    of = {2: (zero, first), 3: (zero, third), 4: (zero, second)}
+    edges = {x: solid.is_cut(*of[x]) for x in EDGES}
+    beyond = (solid.is_cut(first, second - first), solid.is_cut(third, second - third))
+    for face in FACES:
+        n, number = cell.normals[face], number_of(i, j, face, b)
+        y, key = solid.lowest(n)
+        low = solid.from_point(y)
+        f = n @ low
+        there = is_there(i, j, face, b)
+        place, phi, is_nearest = solid.on_plane(n, y, f)
+        good = there & in_face(place, face, b) & is_nearest
+        for corner, own in corners:  # what the slots of corners have
+            away = corner - low
+            good = good & ~((away @ away < (_NEAR * size) * (_NEAR * size)) & (own @ n > SAME))
+        found.add(phi, key, number, y, good)
+        high = solid.from_point(solid.lowest(-n)[0])
+        top = n @ high
+        through = (f < -CUT * size) & (top > CUT * size)
+        share = -f / np.where(through, top - f, 1.0)
+        inside = through & in_face(low + share * (high - low), face, b)
+        inside = inside | edges[2 + face] | edges[4] | beyond[face]
+        shorter = there & inside & (f < 0.0) & (-f < cut.value)
+        new = -f, key, number
+        cut = Entry(*(np.where(shorter, x, z) for x, z in zip(new, cut, strict=True)))
+    for edge in EDGES:
+        d, around = ends_of(cell, edge)
+        wanted = is_ridge(cell, edge) & is_there(i, j, edge, b)
+        for touch in solid.on_line(d, wanted):
+            good = wanted & touch.good & (touch.t >= -INSIDE) & (touch.t <= 1.0 + INSIDE)
+            good = good & (touch.n[2] > 0.0) & leans_on(touch.n, around, LEAN)
+            found.add(touch.phi, touch.key, number_of(i, j, edge, b), touch.place, good)
+    touch = solid.at_point()
+    good = is_peak(cell.e) & touch.good & (touch.n[2] > 0.0) & leans_on(touch.n, cell.e, LEAN)
+    found.add(touch.phi, touch.key, number_of(i, j, POINT, b), touch.place, good)
+    return [*found.entries, cut]
+
+
+class _Quarters:
+    """The deepest contacts under the quarters of a solid."""
+
+    def __init__(self, entries: list[Entry], solid: Solid) -> None:
+        self.entries = entries
+        self._u, self._v = solid.axes()
+
+    def add(self, phi: Any, key: Any, number: Any, y: Any, good: Any) -> None:
+        """A contact at y (3,), in the solid's axes, if it is good and deeper, or as deep and outer.
+
+        Entries have φ less `_OUTER` of the place, by which they are chosen.
+        """
+        u, v = y @ self._u, y @ self._v
+        value = np.where(good, phi - _OUTER * np.sqrt(u * u + v * v), INACTIVE)
+        right, far = u >= 0.0, v >= 0.0
+        for k, x in enumerate(self.entries):
+            mine = (right if k % 2 else ~right) & (far if k // 2 else ~far)
+            lower = mine & (value < x.value)
+            new = value, key, number
+            self.entries[k] = Entry(*(np.where(lower, a, b) for a, b in zip(new, x, strict=True)))
