@@ -38,8 +38,8 @@ def moved(low: Lowering, family: Riccati | None, pose: Field, block: Field) -> F
     begin with W (P H* + Γ) too.
     """
     b = low.builder
-    shared = low.options.coupled and low.options.several and family is not None
-    if shared and block.op == "mul" and block is low.blocks.block(family.G):
+    shared = low.options.coupled and low.options.several and block.op == "mul"
+    if shared and family is not None and block is low.blocks.block(family.G):
         return b.mul(b.mul(pose, block.args[0]), block.args[1])
     return b.mul(pose, block)
 
