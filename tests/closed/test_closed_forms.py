@@ -15,7 +15,7 @@ from phipsi.operators import A, A_grasp, J, Lambda, M, mass_matrix
 
 BACKENDS = ("reference", "native")
 # machine code takes seconds per program to make, so it gets fewer of them
-CASES = [(s, "reference") for s in seeds(6)] + [(1, "native")]
+CASES = [(s, "reference") for s in seeds(8, 2)] + [(1, "native")]
 REDUNDANT = [(100 + s, "reference") for s in seeds(12)] + [(s, "native") for s in (102, 107)]
 
 

@@ -60,7 +60,7 @@ def moved(model, values, wrt, u):
     return {**values, wrt: values[wrt] + 1j * STEP * change}
 
 
-@pytest.mark.parametrize("seed", seeds(6))
+@pytest.mark.parametrize("seed", seeds(8, 2))
 @pytest.mark.parametrize("name", VECTORS)
 def test_vectors_with_rows(name, seed):
     expr, (system, values, rng) = VECTORS[name], drawn(seed)
@@ -79,7 +79,7 @@ def test_vectors_with_rows(name, seed):
             close(run(L, values) @ u, expected.reshape(-1))
 
 
-@pytest.mark.parametrize("seed", seeds(3))
+@pytest.mark.parametrize("seed", seeds(6, 1))
 def test_the_dense_oracle_agrees(seed):
     """Also where A changes along two motions, of which the free one may be the first."""
     system, values, rng = drawn(seed)

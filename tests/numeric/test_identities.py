@@ -68,7 +68,7 @@ def some_models(identity: Identity, count: int) -> list[str]:
 @pytest.mark.parametrize("name", NAMES)
 def test_identity_holds(name: str):
     identity = identity_named(name)
-    chosen = some_models(identity, 2)
+    chosen = some_models(identity, 3 if ALL else 2)
     assert len(chosen) >= 2 or name in IRRATIONAL
     for label in chosen:
         assert holds(identity, label), f"{identity} on {label}"

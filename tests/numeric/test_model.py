@@ -9,6 +9,7 @@ import sys
 import mpmath
 import numpy as np
 import pytest
+from amounts import ALL
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
@@ -316,7 +317,7 @@ def test_everything_welded_to_the_world():
 
 
 def test_thousands_of_bodies_without_recursion():
-    n = 3_000
+    n = 10_000 if ALL else 3_000
     model = chain(n, joints=[Revolute(), Prismatic(), Spherical()])
     assert model.n_bodies == n > sys.getrecursionlimit()
     assert model.tree.nearest_common_ancestor(n - 1, n // 2) == n // 2

@@ -150,7 +150,7 @@ def test_all_kinds_are_tried():
     assert {kind for kinds in GROUPS for kind in kinds} == set(KINDS)
 
 
-@pytest.mark.parametrize("seed", seeds(3))
+@pytest.mark.parametrize("seed", seeds(4, 1))
 def test_random_systems(seed, monkeypatch, numpy_steps):
     kinds = [KINDS[(3 * seed + 5 * j) % len(KINDS)] for j in range(3)]
     system, q = random_system(seed, 6, kinds, n_roots=1 + seed % 2, independent=True)

@@ -11,9 +11,9 @@ _Case = TypeVar("_Case")
 ALL = "PHIPSI_FUZZ" in os.environ
 
 
-def seeds(count: int) -> range:
-    """The seeds of a test: a third of so many, all of them in `make fuzz`."""
-    return range(count if ALL else -(-count // 3))
+def seeds(count: int, few: int | None = None) -> range:
+    """The seeds of a test: a few (without a number, a third of all), all of them in `make fuzz`."""
+    return range(count if ALL else few or -(-count // 3))
 
 
 def examples(count: int) -> int:
