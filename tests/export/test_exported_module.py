@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
+import sys
 
 import numpy as np
 import pytest
+import warm_python
 from amounts import EXPORTED_EXPRESSIONS
 from backend_contract import arguments
 from exported_code import InProcess, source_of
@@ -100,6 +103,50 @@ def test_an_empty_batch_does_nothing(programs, exported):
     inputs = [x[:0] for x in inputs_of(programs[0])]
     _, status, first = exported.batch(0, 0, *inputs)
     assert first == 0 and status.size == 0
+
+
+# Constants fit into a hole of the addresses where the code does not, and both are far apart.
+FAR = """
+import ctypes, sys
+import llvmlite.binding as llvm
+from phipsi.backends.native.targets.target import MachineCode
+from phipsi.exporting.targets import target_named
+
+if "apart" in sys.argv:
+    create = llvm.create_mcjit_compiler
+    llvm.create_mcjit_compiler = lambda module, machine, use_lmm: create(module, machine)
+sums = "".join(f"%x{i + 1} = fadd double %x{i}, {i % 4}.5\\n" for i in range(8000))
+text = f"define double @f(double %x0) {{ {sums} ret double %x8000 }}"
+target = target_named("host").target
+binary = target.object_code(text)
+libc, block, private = ctypes.CDLL(None), 1 << 15, 0x4022  # anonymous, without memory
+libc.mmap.restype = ctypes.c_void_p
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+far = libc.mmap(None, 16 << 30, 0, private, -1, 0)
+last = libc.mmap(None, block, 0, private, -1, 0)
+while (this := libc.mmap(None, block, 0, private, -1, 0)) > far:
+    last = this
+if last < far:
+    sys.exit("no hole")
+libc.munmap(last + 4096, 8192)
+code = MachineCode(binary, target)
+f = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)(code.address("f"))
+print(f(1.0))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs mmap as Linux has it")
+def test_code_and_its_constants_lie_near_each_other(tmp_path):
+    """In a process whose addresses are nearly taken, too; the twin with LLVM's memory dies."""
+    (tmp_path / "far.py").write_text(FAR)
+    good, bad = (
+        warm_python.run(["far.py", *words], cwd=tmp_path, env=dict(os.environ))
+        for words in ([], ["apart"])
+    )
+    if bad.returncode == 0 or "no hole" in bad.stderr:
+        pytest.skip("here they lie near each other anyway")
+    assert good.returncode == 0 and float(good.stdout) == 1 + 8000 * 2, good.stderr
 
 
 def test_static_memory_gives_the_same_bits(programs):

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from phipsi.backends.backend import SweepProgram
-from phipsi.backends.native.targets.target import MachineCode, Target, host_target
+from phipsi.backends.native.targets.target import MachineCode, Target
 from phipsi.backends.program import Program
 from phipsi.exporting.exported_module import ExportedFunction, Source, exported_module
 from phipsi.exporting.exported_step import exported_step
@@ -38,7 +38,7 @@ class InProcess:
             options["more"] = [exported_step(step, self.target, "robot")]
         named = [Source(f"f{i}", s, ()) for i, s in enumerate(self.sources)]
         self.module = exported_module(named, self.target, **options)
-        self.code = MachineCode(self.target.object_code(self.module.text), host_target())
+        self.code = MachineCode(self.target.object_code(self.module.text), self.target)
 
     @staticmethod
     def host() -> Target:

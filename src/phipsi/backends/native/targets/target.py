@@ -143,7 +143,12 @@ class MachineCode:
     """Loaded code, of `parts` that it calls too; lives as long as the object."""
 
     def __init__(self, binary: bytes, target: Target, parts: Sequence[bytes] = ()) -> None:
-        self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target.machine())
+        # Code for a `triple` reaches its constants within 2 GB only: one block of memory for both.
+        # LLVM's own memory may lie farther apart in a large process, where it ends the process.
+        one_block = True if target.triple else None
+        self._engine = llvm.create_mcjit_compiler(
+            llvm.parse_assembly(""), target.machine(), use_lmm=one_block
+        )
         for each in (*parts, binary):
             self._engine.add_object_file(llvm.ObjectFileRef.from_data(each))
         self._engine.finalize_object()
