@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from phipsi.laws import law_operations as ops
 from phipsi.laws.law_derivatives import adjoints
 from phipsi.laws.law_values import evaluate
 from phipsi.laws.trace import Traced, as_node
+from phipsi.model.contact_pairs import _again
 from phipsi.simulation import contact_events
 from phipsi.simulation.contact_modes import ContactModes
 
@@ -187,3 +189,40 @@ def test_a_corner_that_grazes_another_body_is_not_missed(monkeypatch: Any) -> No
     assert times and 0.142 < min(times) < max(times) < 0.144
     monkeypatch.setattr(contact_events.ContactEvents, "_may_hide", lambda *_: False)
     assert not pp.simulate(SYSTEM, q, v, 0.16).events
+
+
+def test_a_soft_prism_rests_on_a_plane() -> None:
+    """Every corner has a spring; with four of the five it trembled for ever in fixed steps."""
+    turn = 2 * np.pi * np.arange(5) / 5
+    shape = pp.shapes.ConvexMesh(
+        [[0.1 * np.cos(a), 0.1 * np.sin(a), z] for a in turn for z in (-0.05, 0.05)]
+    )
+    soft = pp.Material(0.5, stiffness=5e3, dissipation=10.0)
+    builder = pp.ModelBuilder()
+    inertia = pp.SpatialInertia(1.0, (0, 0, 0), (0.008, 0.004, 0.01))
+    builder.add_body("prism", joint=pp.joints.Free(), inertia=inertia)
+    builder.add_shape("prism", "prism", shape, material=soft)
+    model = builder.build()
+    contacts = pp.Contacts(model, ground=True)
+    assert contacts.n_slots == 10
+    few = pp.System(model, contacts=replace_slots(contacts, 4))
+    fastest = []
+    for system in (pp.System(model, contacts=contacts), few):
+        sim = pp.Simulator(system, dt=1e-3, integrator="time_stepping")
+        state = sim.start([1, 0, 0, 0, 0, 0, 0.05], np.zeros(6))
+        sim.step(state, steps=1500)
+        fastest.append(np.abs(state.v).max())
+        if system is not few:
+            assert_allclose(state.q[4:], [0, 0, 0.05 - 9.81 / (5 * 5e3)], atol=1e-12)
+    assert fastest[0] < 1e-11 and fastest[1] > 1e-3
+
+    builder.add_shape("land", "world", pp.shapes.HeightField(np.zeros((3, 3)), 0.5))
+    with pytest.warns(pp.errors.PhipsiWarning, match=r"'prism\|land'.* more than four corners"):
+        pp.Contacts(builder.build())
+
+
+def replace_slots(contacts: pp.Contacts, slots: int) -> pp.Contacts:
+    """The twin whose only pair has fewer slots."""
+    (pair,) = contacts.pairs
+    few = (replace(pair, slots=slots),)
+    return _again(contacts.model, contacts.shapes, few, contacts.margin, contacts.points)

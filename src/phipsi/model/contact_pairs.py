@@ -96,8 +96,8 @@ class Contacts(Value):
     none of their own, by default ``Material()``; `combine`, how friction, torsion, rolling and
     restitution of two materials x, y become those of the pair: "geometric" √(x y), "minimum",
     "maximum", "mean" or "product"; `margin` (m), the gap below which a contact is listed; `points`,
-    the most contact points of a mesh on a plane, or of a ball or ellipsoid on a height field, 1 to
-    4; `missing`, "warn" leaves out pairs that have no formula and lists them; `meshes`, "hull"
+    the most contact points of a rigid mesh on a plane, or of a ball or ellipsoid on a height field,
+    1 to 4; `missing`, "warn" leaves out pairs that have no formula and lists them; `meshes`, "hull"
     reads the collision meshes of the model's file, as their convex hulls, and "leave" lists them in
     a warning; `near` (bodies, 4, 4), poses such as ``pp.poses(model, q)``: of the pairs of "auto",
     only those whose bounding balls are at most `within` (m, by default `margin`) apart there, and
@@ -193,6 +193,7 @@ class Contacts(Value):
         for pair in (pair for group in groups.values() for pair in group):
             made.append(replace(pair, first=first))
             first += pair.slots
+        _warn_of_chosen_corners(made)
         self._fill(tree, shapes, tuple(made), margin, points)
 
     def _fill(
@@ -528,6 +529,25 @@ def _margin(given: Any) -> float:
     if not (math.isfinite(margin) and margin > 0):
         raise InputError(f"Contacts: margin={given!r} must be a length above 0, in m.")
     return margin
+
+
+def _warn_of_chosen_corners(pairs: Sequence[ContactPair]) -> None:
+    """Of meshes that give on height fields, whose forces jump with the choice of four corners."""
+    names = [
+        pair.name
+        for pair in pairs
+        if isinstance(pair.a.shape, ConvexMesh)
+        and isinstance(pair.b.shape, HeightField)
+        and math.isfinite(pair.material.stiffness)
+        and pair.a.shape.face_corners > 4
+    ]
+    if names:
+        warn(
+            f"Contacts: {', '.join(map(repr, names))}: of a face with more than four corners, a "
+            "soft mesh on a height field has springs at four, chosen anew in every step: it may "
+            "tremble at rest. Make the pair rigid (stiffness=np.inf), or give the body a shape "
+            "whose faces have four corners, such as pp.shapes.Box(sizes)."
+        )
 
 
 def _points(given: Any) -> int:

@@ -58,10 +58,15 @@ MOST_CORNERS = 12
 def slots_of(a: Shape, b: Shape, material: Material, points: int) -> int:
     """Of a pair: boxes and meshes that give have all corners of the polygon between their faces.
 
-    A mesh on a plane, and a ball or ellipsoid on a height field, have at most `points`.
+    A mesh that gives has all its corners on a plane: of four, chosen anew in every step, forces
+    would jump with the choice. A rigid mesh on a plane, and a ball or ellipsoid on a height field,
+    have at most `points`.
     """
-    if math.isfinite(material.stiffness) and _are_solid(a, b):
-        return sum(map(_corners, (a, b))) + 1
+    if math.isfinite(material.stiffness):
+        if _are_solid(a, b):
+            return sum(map(_corners, (a, b))) + 1
+        if isinstance(a, ConvexMesh) and isinstance(b, Plane):
+            return len(a.vertices)
     few = isinstance(a, Sphere | Ellipsoid) and isinstance(b, HeightField)
     few |= isinstance(a, ConvexMesh) and isinstance(b, Plane)
     slots = SLOTS[a.kind, b.kind]
