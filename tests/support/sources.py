@@ -63,7 +63,8 @@ def imports(root: Path = ROOT) -> dict[str, frozenset[str]]:
         if name != root.name:
             package = path.name == "__init__.py"
             found_here = set(targets(tree_of(path), name, package, known))
-            out[name] = frozenset(found_here - {name, root.name})
+            itself = {name} if package else set[str]()  # through its own modules
+            out[name] = frozenset(found_here - itself - {root.name})
     return out
 
 

@@ -43,6 +43,7 @@ def test_no_two_modules_have_one_name():
         ({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"e"}, "e": {"d", "a"}},
          [("a", "b", "c"), ("d", "e")]),
         ({"a": {"b", "c"}, "b": {"a"}, "c": {"d"}, "d": {"c"}}, [("a", "b"), ("c", "d")]),
+        ({"a": {"a", "b"}, "b": set()}, [("a",)]),
     ],
 )  # fmt: skip
 def test_the_search_for_cycles(graph, found):

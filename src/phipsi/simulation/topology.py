@@ -474,8 +474,6 @@ def contact_events(
     >>> [event.name for event in pp.topology.contact_events(grasp)]
     ["contact 'left' breaks", "contact 'right' breaks"]
     """
-    from phipsi.simulation.topology import Release
-
     if not isinstance(cast(object, grasp), HeldObject):
         raise InputError(
             "contact_events needs a pp.grasping.Grasp, which has contacts, "

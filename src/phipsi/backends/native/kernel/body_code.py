@@ -9,7 +9,6 @@ from typing import Any, final
 
 from phipsi.backends.failures import BLOCK, HINGE, HINGE_TOLERANCE
 from phipsi.backends.native import tables
-from phipsi.backends.native.kernel import body_code as solve
 from phipsi.backends.native.kernel import lane_blocks as bl
 from phipsi.backends.native.kernel.entry_code import entry_code
 from phipsi.backends.native.kernel.kernel_inputs import Inputs, block_size
@@ -560,22 +559,22 @@ class BodyCode:
         if how == "definite":
             scale = self.column(x.args[1]) if len(x.args) > 1 else None
             modes = self.code is not None and self.code.modes
-            of = solve.solving_inverse if modes else solve.inverse_definite
+            of = solving_inverse if modes else inverse_definite
             out, bad = of(e, a, scale)
             self.place.fail(bad, HINGE)
             return out
-        general, bad = solve.inverse_general(e, a)
+        general, bad = inverse_general(e, a)
         self.place.fail(bad, BLOCK)
         return general
 
     def _chol(self, x: Field) -> bl.Block:
-        out, bad = solve.cholesky(self.emitter, self.rows(x.args[0]))
+        out, bad = cholesky(self.emitter, self.rows(x.args[0]))
         self.place.fail(bad, HINGE)
         return out
 
     def _logdet(self, x: Field) -> bl.Block:
         e = self.emitter
-        _, d = solve.factor(self.rows(x.args[0]))
+        _, d = factor(self.rows(x.args[0]))
         out: Any = 0
         for pivot in d:
             function = define_log(e.builder.module, e)
