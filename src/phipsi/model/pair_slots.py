@@ -13,6 +13,7 @@ from phipsi.model.shapes import (
     Plane,
     Shape,
     Sphere,
+    is_surface,
 )
 
 # Pairs of kinds that have a formula (phipsi.contact.geometry), and how many slots they have.
@@ -51,6 +52,8 @@ SLOTS: dict[tuple[str, str], int] = {
     ("Box", "ConvexMesh"): 5,
     ("ConvexMesh", "ConvexMesh"): 5,
 }
+QUARTERS = 4
+"""Slots of solids on height fields beside those of corners: one under every quarter."""
 MOST_CORNERS = 12
 """The most corners of a face of a mesh that are all seen; of more, twelve around it."""
 
@@ -58,15 +61,15 @@ MOST_CORNERS = 12
 def slots_of(a: Shape, b: Shape, material: Material, points: int) -> int:
     """Of a pair: boxes and meshes that give have all corners of the polygon between their faces.
 
-    A mesh that gives has all its corners on a plane: of four, chosen anew in every step, forces
-    would jump with the choice. A rigid mesh on a plane, and a ball or ellipsoid on a height field,
-    have at most `points`.
+    A mesh that gives has all its corners on a plane or height field: of four, chosen anew in every
+    step, forces would jump with the choice. A rigid mesh on a plane, and a ball or ellipsoid on a
+    height field, have at most `points`.
     """
     if math.isfinite(material.stiffness):
         if _are_solid(a, b):
             return sum(map(_corners, (a, b))) + 1
-        if isinstance(a, ConvexMesh) and isinstance(b, Plane):
-            return len(a.vertices)
+        if every := slots_of_vertices(a, b):
+            return every
     few = isinstance(a, Sphere | Ellipsoid) and isinstance(b, HeightField)
     few |= isinstance(a, ConvexMesh) and isinstance(b, Plane)
     slots = SLOTS[a.kind, b.kind]
@@ -74,16 +77,26 @@ def slots_of(a: Shape, b: Shape, material: Material, points: int) -> int:
 
 
 def event_slots(a: Shape, b: Shape, material: Material, slots: int) -> int:
-    """In runs with events: of every corner of a mesh on a plane, and of every pair of features.
+    """In runs with events: of every corner of a mesh on the ground, and of every pair of features.
 
     The last: corners of both faces of boxes and meshes that do not give, places where their edges
     cross, and the nearest points, k + m + k m + 1.
     """
-    if isinstance(a, ConvexMesh) and isinstance(b, Plane):
-        return len(a.vertices)
+    if every := slots_of_vertices(a, b):
+        return every
     if math.isinf(material.stiffness) and _are_solid(a, b):
         return (_corners(a) + 1) * (_corners(b) + 1)
     return slots
+
+
+def slots_of_vertices(a: Shape, b: Shape) -> int:
+    """How many slots a mesh has with one for each vertex on a plane or height field; 0 for others.
+
+    On a height field with those under its quarters.
+    """
+    if not (isinstance(a, ConvexMesh) and is_surface(b)):
+        return 0
+    return len(a.vertices) + (QUARTERS if isinstance(b, HeightField) else 0)
 
 
 def corners_seen(a: Shape, b: Shape, slots: int) -> tuple[int, int] | None:

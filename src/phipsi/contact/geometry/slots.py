@@ -29,7 +29,8 @@ from phipsi.laws.calls import call
 from phipsi.laws.graph import Array, Node
 from phipsi.laws.trace import Traced, as_node
 from phipsi.model.contact_pairs import ContactPair, Contacts
-from phipsi.model.shapes import BodyShape, ConvexMesh, Plane, Shape, bounding_ball, is_surface
+from phipsi.model.pair_slots import slots_of_vertices
+from phipsi.model.shapes import BodyShape, Shape, bounding_ball, is_surface
 from phipsi.model.tree import WORLD
 
 # For every pair of kinds of model/contact_pairs.py, the formula of its slots.
@@ -54,6 +55,11 @@ FORMULAS: dict[tuple[str, str], Formula] = {
     ("Box", "HeightField"): box_field_pairs.box_field,
     ("ConvexMesh", "HeightField"): mesh_field_pairs.mesh_field,
 }
+CORNERS: dict[str, Formula] = {
+    "Plane": plane_pairs.corners_plane,
+    "HeightField": mesh_field_pairs.corners_field,
+}
+"""Of meshes with a slot for every vertex, by what they are on."""
 CONVEX = (
     ("Sphere", "Ellipsoid"), ("Sphere", "ConvexMesh"),
     ("Capsule", "Cylinder"), ("Capsule", "Ellipsoid"), ("Capsule", "ConvexMesh"),
@@ -121,9 +127,8 @@ def may_be_far(pairs: Sequence[ContactPair], every: bool) -> bool:
 
 
 def _formula(pair: ContactPair) -> Formula:
-    if isinstance(pair.a.shape, ConvexMesh) and isinstance(pair.b.shape, Plane):
-        if pair.slots == len(pair.a.shape.vertices):
-            return plane_pairs.corners_plane
+    if pair.slots == slots_of_vertices(pair.a.shape, pair.b.shape):
+        return CORNERS[pair.b.shape.kind]
     kinds = pair.a.shape.kind, pair.b.shape.kind
     if pair.corners is not None:
         return (polygon_pair if pair.is_polygon else feature_pair)(kinds, pair.corners)

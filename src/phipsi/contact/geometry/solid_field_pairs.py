@@ -57,8 +57,8 @@ from phipsi.contact.geometry.field_cells import (
 )
 from phipsi.contact.geometry.placed_shapes import INACTIVE, Placed, Slot
 from phipsi.contact.geometry.round_field_pairs import ABOVE, reach_of
+from phipsi.model.pair_slots import QUARTERS
 
-QUARTERS = 4
 LEAN = 0.02
 """How far (rad) normals may be beside their cones."""
 CUT = 1e-10
@@ -167,15 +167,23 @@ def corner_slot(x: Any, b: Placed) -> Corner:
 
 
 def solid_field(
-    make: Make, a: Placed, b: Placed, corners: Sequence[Corner], below_middle: Below
+    make: Make,
+    a: Placed,
+    b: Placed,
+    corners: Sequence[Corner],
+    below_middle: Below,
+    numbers: Sequence[int] | None = None,
 ) -> list[Slot]:
     """Slots of corners, and of the deepest of all else under every quarter of the solid.
 
     The lowest corner along the normal of the surface below the middle must be one of `corners`.
+    If these are all corners of the solid, `numbers` are their places by the first of their key.
     """
     c, Q = b.R.T @ (a.x - b.x), b.R.T @ a.R
     slots = [slot for slot, _, _ in corners]
     known = [x for slot, p, n in corners for x in (p, np.where(slot.gap < INACTIVE, n, 0.0 * n))]
+    if numbers is not None:
+        known = [known[2 * k + 1] for k in numbers]
     solid = make(c, Q, a.p)
     under = below_middle
     away = c - under.point
@@ -185,7 +193,7 @@ def solid_field(
     given = np.concatenate([c, Q.reshape(9), *known, *([] if solid.p is None else [solid.p])])
     first = no_entries(QUARTERS + 1, 0.0 * c[0])
     bottom = low[2] - more - ABOVE * solid.size
-    visit = _visit(make, len(corners))
+    visit = _visit(make, len(known), numbers is not None)
     level = is_level(under, b)
     *entries, cut = over_cells(visit, first, given, low[:2] - more, high + more, b, bottom, level)
     slots += [_slot(make, a, b, c, Q, entry) for entry in entries]
@@ -240,23 +248,44 @@ def common_normal(w: Any, e: Any, d: Any) -> tuple[Any, Any, Any, Any]:
 
 
 @lru_cache(maxsize=64)
-def _visit(make: Make, count: int) -> Visit:
-    """The visit of cells of a kind of solid, so many of whose corners have slots."""
+def _visit(make: Make, count: int, are_all: bool) -> Visit:
+    """The visit of cells of a kind of solid, with so many vectors that tell of slots of corners."""
 
     def visit(i: Any, j: Any, b: Placed, given: Any, entries: list[Entry]) -> list[Entry]:
-        c, Q, end = given[:3], given[3:12].reshape(3, 3), 12 + 6 * count
+        c, Q, end = given[:3], given[3:12].reshape(3, 3), 12 + 3 * count
         p = given[end:] if len(given) > end else None
         cell = cell_at(i, j, b)
         solid = make(c - cell.origin, Q, p)
-        known = given[12:end].reshape(2 * count, 3)
-        corners = [(known[2 * k] - cell.origin, known[2 * k + 1]) for k in range(count)]
-        return _at_cell(solid, cell, i, j, b, corners, entries)
+        known = given[12:end].reshape(-1, 3)
+
+        def has_slot(low: Any, key: Any, n: Any) -> Any:
+            return _is_listed(key, n, known) if are_all else _is_near(low, n, known, cell, solid)
+
+        return _at_cell(solid, cell, i, j, b, has_slot, entries)
 
     return visit
 
 
+def _is_listed(key: Any, n: Any, normals: Any) -> Any:
+    """Whether the corner of a key touches a face with the normal n in its own slot."""
+    own = normals[0]
+    for k in range(1, normals.shape[0]):
+        own = np.where(key[0] == float(k), normals[k], own)
+    return own @ n > SAME
+
+
+def _is_near(low: Any, n: Any, known: Any, cell: Cell, solid: Solid) -> Any:
+    """Whether a corner at `low` touches a face with the normal n in the slot of some corner."""
+    found: Any = False
+    for k in range(0, known.shape[0], 2):
+        away, own = known[k] - cell.origin - low, known[k + 1]
+        is_same = away @ away < (_NEAR * solid.size) * (_NEAR * solid.size)
+        found = found | (is_same & (own @ n > SAME))
+    return found
+
+
 def _at_cell(
-    solid: Solid, cell: Cell, i: Any, j: Any, b: Placed, corners: Any, entries: list[Entry]
+    solid: Solid, cell: Cell, i: Any, j: Any, b: Placed, has_slot: Any, entries: list[Entry]
 ) -> list[Entry]:
     """The entries with those of a cell, by φ; the last is that of a face that cuts the solid."""
     *quarters, cut = entries
@@ -273,10 +302,7 @@ def _at_cell(
         f = n @ low
         there = is_there(i, j, face, b)
         place, phi, is_nearest = solid.on_plane(n, y, f)
-        good = there & in_face(place, face, b) & is_nearest
-        for corner, own in corners:  # what the slots of corners have
-            away = corner - low
-            good = good & ~((away @ away < (_NEAR * size) * (_NEAR * size)) & (own @ n > SAME))
+        good = there & in_face(place, face, b) & is_nearest & ~has_slot(low, key, n)
         found.add(phi, key, number, y, good)
         high = solid.from_point(solid.lowest(-n)[0])
         top = n @ high
