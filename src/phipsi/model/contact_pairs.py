@@ -232,8 +232,9 @@ class Contacts(Value):
     def with_all_corners(self) -> Contacts:
         """The same pairs with a slot for every corner, as runs with events need them.
 
-        Of a mesh that may touch a plane or height field; and of the polygon between faces of boxes and meshes that
-        do not give: corners of both, and places where edges cross.
+        Of a mesh that may touch a plane or height field; and of the polygon between faces of boxes
+        and meshes that do not give: corners of both, and places where edges cross. Solids that do
+        not give have more slots on height fields.
         """
         made: list[ContactPair] = []
         for pair in self.pairs:

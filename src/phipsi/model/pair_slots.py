@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 from phipsi.model.shapes import (
     Box,
     ConvexMesh,
+    Cylinder,
     Ellipsoid,
     HeightField,
     Material,
     Plane,
     Shape,
     Sphere,
+    is_round,
     is_surface,
 )
 
@@ -80,11 +83,14 @@ def event_slots(a: Shape, b: Shape, material: Material, slots: int) -> int:
     """In runs with events: of every corner of a mesh on the ground, and of every pair of features.
 
     The last: corners of both faces of boxes and meshes that do not give, places where their edges
-    cross, and the nearest points, k + m + k m + 1.
+    cross, and the nearest points, k + m + k m + 1. A solid that does not give has two slots under
+    every quarter on a height field: it may touch with both ends of a ridge there.
     """
-    if every := slots_of_vertices(a, b):
-        return every
-    if math.isinf(material.stiffness) and _are_solid(a, b):
+    is_rigid = math.isinf(material.stiffness)
+    slots = slots_of_vertices(a, b) or slots
+    if is_rigid and isinstance(a, Box | Cylinder | ConvexMesh) and isinstance(b, HeightField):
+        return slots + QUARTERS
+    if is_rigid and _are_solid(a, b):
         return (_corners(a) + 1) * (_corners(b) + 1)
     return slots
 
@@ -97,6 +103,21 @@ def slots_of_vertices(a: Shape, b: Shape) -> int:
     if not (isinstance(a, ConvexMesh) and is_surface(b)):
         return 0
     return len(a.vertices) + (QUARTERS if isinstance(b, HeightField) else 0)
+
+
+class GroundSlots(NamedTuple):
+    """Whether every vertex of a mesh has a slot; how many slots there are under a quarter."""
+
+    every: bool
+    deep: int
+
+
+def ground_slots(a: Shape, b: Shape, slots: int) -> GroundSlots:
+    """What the slots of a pair are, of which b is a plane or a height field."""
+    every = slots_of_vertices(a, b)
+    least = every or SLOTS[a.kind, b.kind]
+    is_deep = isinstance(b, HeightField) and not is_round(a) and slots == least + QUARTERS
+    return GroundSlots(bool(every) and slots >= every, 2 if is_deep else 1)
 
 
 def corners_seen(a: Shape, b: Shape, slots: int) -> tuple[int, int] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import groupby
 from typing import Any, NamedTuple
 
@@ -29,7 +30,7 @@ from phipsi.laws.calls import call
 from phipsi.laws.graph import Array, Node
 from phipsi.laws.trace import Traced, as_node
 from phipsi.model.contact_pairs import ContactPair, Contacts
-from phipsi.model.pair_slots import slots_of_vertices
+from phipsi.model.pair_slots import ground_slots
 from phipsi.model.shapes import BodyShape, Shape, bounding_ball, is_surface
 from phipsi.model.tree import WORLD
 
@@ -127,9 +128,11 @@ def may_be_far(pairs: Sequence[ContactPair], every: bool) -> bool:
 
 
 def _formula(pair: ContactPair) -> Formula:
-    if pair.slots == slots_of_vertices(pair.a.shape, pair.b.shape):
-        return CORNERS[pair.b.shape.kind]
     kinds = pair.a.shape.kind, pair.b.shape.kind
+    if is_surface(pair.b.shape):
+        found = ground_slots(pair.a.shape, pair.b.shape, pair.slots)
+        formula = CORNERS[pair.b.shape.kind] if found.every else FORMULAS[kinds]
+        return formula if found.deep == 1 else partial(formula, deep=found.deep)
     if pair.corners is not None:
         return (polygon_pair if pair.is_polygon else feature_pair)(kinds, pair.corners)
     return FORMULAS[kinds]
