@@ -58,7 +58,7 @@ NEEDS = {
     "train_with_stable_baselines.py": "stable_baselines3",
 }
 
-# A short training, a small study and proofs for few bodies run the same lines; `make fuzz` runs all.
+# Short trainings, small studies and proofs for few bodies run the same lines; `make fuzz` runs all.
 SHORT = {
     "train_cart_pole.py": ["--iterations", "4"],
     "prove_identities.py": ["2"],
