@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast, final
 from phipsi.backends.backend import Backend, SweepProgram, backend_of
 from phipsi.backends.options import CallOptions, named, with_names
 from phipsi.backends.program import Program
-from phipsi.errors import InputError, not_too_deep
+from phipsi.errors import InputError, not_too_deep, true_or_false
 from phipsi.expressions.node import Expr
 from phipsi.model.mechanisms import forest_of, of_mechanisms, tree_of
 from phipsi.model.model import Model
@@ -90,6 +90,7 @@ def compile(
             f"not ({type(expr).__name__}, {type(model).__name__}); see pp.ModelBuilder"
         )
     runs_in = backend_of(default_backend() if backend is None else backend)
+    reproducible = true_or_false("reproducible", reproducible)
     where = point_set(model, points, axes)
     request = Request.make(
         expr, mode, blocks, columns, given, rewrite, where, same_operand, rules, paper, own
@@ -295,6 +296,7 @@ def explain(
     <BLANKLINE>
     cost  O(N), about 115 flops per body with one-dof hinges
     """
+    latex, plan = true_or_false("latex", latex), true_or_false("plan", plan)
     if model is not None and not isinstance(cast(object, model), Model):
         raise InputError(
             f"explain takes an expression, then a model: pp.explain(expr, model), not "

@@ -16,7 +16,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.errors import ModelError
+from phipsi.errors import ModelError, true_or_false
 from phipsi.flexible.invariants import invariants_of_points
 
 FloatArray = NDArray[np.float64]
@@ -82,10 +82,7 @@ def beam(
     data = _checked(length, mass_per_length, EI, EA, GJ, axis, lateral, modes, stretch_modes,
                     twist_modes, shear_stiffness, rotary_inertia)  # fmt: skip
     zeta = _number("damping_ratio", damping_ratio, at_least=0.0)
-    if not isinstance(cast(object, stiffening), bool | np.bool_):
-        raise ModelError(
-            f"FlexibleInertia.beam: stiffening must be True or False, not {stiffening!r}."
-        )
+    stiffening = true_or_false("FlexibleInertia.beam: stiffening", stiffening, error=ModelError)
     limit = _number("max_frequency", max_frequency, at_least=0.0)
     places = _port_places(ports or {}, data.length)
     elements = max(20, 6 * data.modes)

@@ -21,7 +21,7 @@ from phipsi.algorithms.dynamics.equations_of_motion import forward_dynamics
 from phipsi.algorithms.dynamics.sensitivities import log_det_mass_matrix_gradient
 from phipsi.backends.arguments import joint_array, real_array
 from phipsi.compiler import compile
-from phipsi.errors import InputError, SimulationError, one_of, warn
+from phipsi.errors import InputError, SimulationError, one_of, true_or_false, warn
 from phipsi.model.model import Model
 from phipsi.model.numbers import whole_number
 from phipsi.molecules.molecule import Molecule
@@ -154,7 +154,7 @@ def sample(
     tree, kT = _tree(molecule, "sample"), _thermal(temperature)
     samples, steps = whole_number("samples", samples), whole_number("steps", steps)
     replicas, warm_up = whole_number("replicas", replicas), whole_number("warm_up", warm_up, 0)
-    rng = _generator(seed)
+    rng, fixman = _generator(seed), true_or_false("fixman", fixman)
     at = _started(tree, molecule.home if q is None else q, replicas)
     forces = _Forces(molecule, temperature if fixman else None, walls=True)
     flow = _Flow(tree, forces, _step_size(dt), threads, tolerant=True)

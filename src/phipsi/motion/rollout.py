@@ -25,7 +25,7 @@ from phipsi.backends.failures import (
 )
 from phipsi.constraints import Motor
 from phipsi.contact.contact_rows import GAINS_ENERGY, UNSOLVED_CONTACTS, WEDGED
-from phipsi.errors import InputError, PhipsiError, SimulationError, one_of
+from phipsi.errors import InputError, PhipsiError, SimulationError, one_of, true_or_false
 from phipsi.laws.circuit import Circuit
 from phipsi.model.deflections import bent_too_far
 from phipsi.model.mechanisms import mechanism_of, of_mechanisms, of_modes, tree_of
@@ -297,9 +297,7 @@ def projected_step(
 
 
 def _check_reproducible(reproducible: Any, *, system: bool, prescribed: bool) -> None:
-    if not isinstance(reproducible, (bool, np.bool_)):
-        raise InputError(f"reproducible={reproducible!r} must be True or False")
-    if reproducible and not has_machine_code():
+    if true_or_false("reproducible", reproducible) and not has_machine_code():
         raise InputError(
             "reproducible=True is for machine code, which needs llvmlite:  pip install llvmlite"
         )
@@ -407,13 +405,12 @@ def _is_varying(effort: Array, q: Array, v: Array, steps: int) -> bool:
 
 
 def _flag(per_step: Any, effort: Array) -> bool:
-    if not isinstance(per_step, (bool, np.bool_)):
-        raise InputError(f"per_step={per_step!r} is neither True nor False (nor None, the default)")
+    per_step = true_or_false("per_step", per_step, "True, False or None")
     if per_step and effort.ndim < 2:
         raise InputError(
             f"per_step=True needs tau of shape (..., steps, nv), and it has shape {effort.shape}"
         )
-    return bool(per_step)
+    return per_step
 
 
 UNDRIVEN, SINGULAR_TASK, OPEN_PATH = (BLOCK + (kind << 32) for kind in (1, 2, 3))

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.constrained.system import System
 from phipsi.contact.contact_record import ContactRecord
-from phipsi.errors import InputError, PhipsiError, PhipsiWarning, SimulationError
+from phipsi.errors import InputError, PhipsiError, PhipsiWarning, SimulationError, true_or_false
 from phipsi.forces.force import Force
 from phipsi.laws.law import Law
 from phipsi.model.mechanisms import of_contacts, of_mechanisms, of_modes, tree_of
@@ -137,6 +137,7 @@ def simulate(
         raise InputError(
             f"controller must be a function of (t, q, v) that returns tau, not {controller!r}."
         )
+    work = true_or_false("work", work)
     stepping = checks.checked_word(integrator) == "time_stepping" and isinstance(model, Model)
     if isinstance(controller, Law) and isinstance(model, Model) and not is_traced(controller):
         controller = controller if stepping else LawControl(model.model, controller)
@@ -199,7 +200,7 @@ def simulate(
     if touching:
         contacts = modes_of(system or model, joints, options.kept[1], loops)
         quadratures = {**(quadratures or {}), CONTACTS: lambda t, q, v: contacts.power}
-    beside = Quadratures(model, quadratures, bool(work) or touching)
+    beside = Quadratures(model, quadratures, work or touching)
     sampled = None
     if controller is not None and rate is not None:
         sampled = controller = SampledControl(controller, float(rate), int(delay), model.nv)

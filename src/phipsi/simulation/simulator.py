@@ -24,7 +24,7 @@ from phipsi.contact.contact_rows import (
     check_overlap,
     slot_materials,
 )
-from phipsi.errors import InputError, did_you_mean, one_of, warn
+from phipsi.errors import InputError, did_you_mean, one_of, true_or_false, warn
 from phipsi.laws.circuit import Circuit
 from phipsi.laws.graph import Node, Shape
 from phipsi.laws.law_operations import given as given_node
@@ -125,7 +125,7 @@ class Simulator:
         reject_unfit(METHODS[integrator], rows=self._mechanism.n_rows)
         self.integrator = integrator
         self.smoothing = self._checked_smoothing(smoothing)
-        self.reproducible = bool(reproducible)
+        self.reproducible = true_or_false("reproducible", reproducible)
         several = isinstance(laws, Iterable) and not isinstance(laws, Circuit)
         self.laws: Any = tuple(laws) if several else laws
         self._circuit = (
@@ -239,7 +239,7 @@ class Simulator:
         `first`, the number of the first trajectory: noise, and the
         starts of episodes, are random by the numbers of trajectories.
         """
-        model = self.model
+        model, separate = self.model, true_or_false("separate", separate)
         places = model.neutral() if q is None else joint_array(model, "q", q, "nq")
         rates = np.zeros(model.nv) if v is None else joint_array(model, "v", v, "nv")
         times = real_array("t", t)

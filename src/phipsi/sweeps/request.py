@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
-from phipsi.errors import InputError, LoweringError, SpaceError, one_of
+from phipsi.errors import InputError, LoweringError, SpaceError, one_of, true_or_false
 from phipsi.expressions import check
 from phipsi.expressions.check import shown
 from phipsi.expressions.node import SELECTABLE, Expr, Number, block_diagonal
@@ -82,6 +82,8 @@ class Request:
         own: Sequence[Expr] = (),
     ) -> Request:
         """Collect the arguments; single expressions and modes become tuples, text is read."""
+        columns = true_or_false("columns", columns)
+        same_operand = true_or_false("same_operand", same_operand)
         single = isinstance(expr, Expr | str)
         if not isinstance(cast(object, expr), (Expr, Sequence)):
             advice = check.advice(expr)

@@ -16,7 +16,7 @@ from phipsi.algorithms.kinematics.bounded_steps import StepCoordinates
 from phipsi.backends.arguments import state_arrays
 from phipsi.constraints import Constraint, GraphJoint, Motor
 from phipsi.constraints.constraint import names_of
-from phipsi.errors import ConvergenceError, InputError, ModelError
+from phipsi.errors import ConvergenceError, InputError, ModelError, true_or_false
 from phipsi.model.body import Description
 from phipsi.model.closure_names import loop_bodies
 from phipsi.model.closures import Closure, closure_set
@@ -318,6 +318,7 @@ class System(Model):
 
         start, batch = self._flat(self.model.neutral() if q0 is None else q0, real=True)
         _check_search(tolerance=tolerance, max_iterations=max_iterations, restarts=restarts)
+        limits = true_or_false("limits", limits)
         clocks = [c.clock for c in self.constraints if c.clock is not None]
         held = list(dict.fromkeys([*names_of(fixed, "fixed", "['joint1']"), *clocks]))
         options: dict[str, Any] = dict(

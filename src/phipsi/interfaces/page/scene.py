@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from phipsi.algorithms.constrained.assembly import search
 from phipsi.algorithms.dynamics.equations_of_motion import gravity_forces
 from phipsi.algorithms.kinematics import motions
-from phipsi.errors import InputError, PhipsiError, shown
+from phipsi.errors import InputError, PhipsiError, shown, true_or_false
 from phipsi.interfaces.page.deformed_shapes import (
     deformed_bodies,
     deformed_boxes,
@@ -80,6 +80,7 @@ def scene_description(
     >>> [body["name"] for body in arm["bodies"]], arm["bodies"][1]["joint"]["kind"]
     (['link1', 'link2'], 'revolute')
     """
+    meshes = true_or_false("meshes", meshes)
     closures = list(mechanism.closures.closures) if mechanism.n_rows else []
     pairs = () if mechanism.contact_pairs is None else mechanism.contact_pairs.pairs
     if q is None:
