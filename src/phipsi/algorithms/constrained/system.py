@@ -318,12 +318,11 @@ class System(Model):
 
         start, batch = self._flat(self.model.neutral() if q0 is None else q0, real=True)
         _check_search(tolerance=tolerance, max_iterations=max_iterations, restarts=restarts)
-        limits = true_or_false("limits", limits)
         clocks = [c.clock for c in self.constraints if c.clock is not None]
         held = list(dict.fromkeys([*names_of(fixed, "fixed", "['joint1']"), *clocks]))
-        options: dict[str, Any] = dict(
-            fixed=held, limits=limits, tolerance=tolerance, max_iterations=max_iterations
-        )
+        limits = true_or_false("limits", limits)
+        options: Any = dict(fixed=held, limits=limits, tolerance=tolerance)
+        options["max_iterations"] = max_iterations
         start = self.model.integrate(start, np.zeros(self.model.nv))  # unit quaternions
         q, closed = search(self.rows, start, **options)
         steps = StepCoordinates(self.model, held, limits)
