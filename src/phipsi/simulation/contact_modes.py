@@ -31,10 +31,15 @@ from phipsi.model.model import Model
 from phipsi.motion.contact_motion import ContactMotion, Rows, RowState
 from phipsi.motion.slot_places import NO_CONTACT
 from phipsi.simulation.contact_phase import Decision, Impact, Margins, Modes, Phase, RowNumbers
-from phipsi.simulation.least_forces import RANK, TOLERANCE, least, solved_forces
 from phipsi.simulation.run_constraints import RunConstraints
-from phipsi.simulation.self_stress import farthest_inside
 from phipsi.simulation.stepper import Diverged
+from phipsi.simulation.undetermined_forces import (
+    RANK,
+    TOLERANCE,
+    farthest_inside,
+    least,
+    solved_forces,
+)  # fmt: skip
 
 Array = NDArray[Any]
 Free = Callable[[float, Array, Array], Array]
@@ -520,11 +525,9 @@ class ContactModes:
         if not found.is_solved and sliding.any():
             return None
         self._check(found, heads, "forces")
-        force = np.zeros(n)
-        force[rows] = T @ found.p + known
+        force, own = np.zeros((2, n))
+        force[rows], own[rows] = T @ found.p + known, np.einsum("ii->i", W)
         size = max(np.abs(state.straight[rows]).max(), np.abs(state.turning[rows]).max())
-        own = np.zeros(n)
-        own[rows] = np.einsum("ii->i", W)
         normal = force[self.normals]
         closed = pressed | (firm & (normal * own[self.normals] > _LIGHT * size))
         ratio, active = at.ratio(force), at.active(closed)
