@@ -39,7 +39,7 @@ from phipsi.simulation.undetermined_forces import (
     farthest_inside,
     least,
     solved_forces,
-)  # fmt: skip
+)
 
 Array = NDArray[Any]
 Free = Callable[[float, Array, Array], Array]
@@ -497,10 +497,8 @@ class ContactModes:
             return Decision(self._none, a, np.zeros(0, int))
         C = self.motion.spread(state, rows)
         W, basis = self.motion.delassus(state, C), self._basis(state)
-        z = self._group_rates(state, basis)
-        speed = np.sqrt(np.sum(z * z, axis=1))
+        speed, e = at.units(self._group_rates(state, basis))
         slides = (speed > SLIDES) & at.active(heads)
-        e = z / np.where(speed > 0, speed, 1.0)[:, None]
         lean = self._by_rows(basis, e, slides)[rows]
         is_joint, mine = at.is_limit[rows], np.arange(len(rows))
         bound = np.zeros(n)
@@ -537,9 +535,7 @@ class ContactModes:
         after = self.state(q, v, total)
         change = after.straight + after.turning
         # against the force; where what gives carries nothing yet, along the acceleration
-        c = np.where(at.coefficients > 0, at.coefficients, 1.0)
-        pull = np.where(at.group >= 0, -force / c, 0.0)
-        toward = at.members @ (basis * pull[:, None])
+        toward = at.members @ (basis * -at.scaled(force)[:, None])
         along = at.members @ (basis * (at.coefficients * change)[:, None])
         speeds_up = np.sqrt(np.sum(along * along, axis=1)) / np.maximum(at.size * size, 1e-300)
         if at.soft.any():
@@ -547,8 +543,7 @@ class ContactModes:
             toward[light] = along[light]
             full[light] = (speeds_up > _LIGHT)[light]
         begins, slips = active & full & ~slides, active & (slides | full)
-        length = np.sqrt(np.sum(toward * toward, axis=1))
-        unit = toward / np.where(length > 0, length, 1.0)[:, None]
+        unit = at.units(toward)[1]
         direction = np.where(slides[:, None], e, np.where(begins[:, None], unit, 0.0))
         slow = at.group >= 0
         slow[slow] = (active & ~slides)[at.group[slow]]
