@@ -36,10 +36,10 @@ from phipsi.motion.tableaux import METHODS
 from phipsi.progress import make_progress
 from phipsi.simulation.compiled_equations import is_traced
 from phipsi.simulation.contact_modes import ContactModes
-from phipsi.simulation.least_forces import TOLERANCE
 from phipsi.simulation.run_constraints import RunConstraints
 from phipsi.simulation.run_options import run_options
 from phipsi.simulation.simulator import Simulator
+from phipsi.simulation.undetermined_forces import TOLERANCE
 from phipsi.trajectory.trajectory import Trajectory
 
 Array = NDArray[Any]
