@@ -236,3 +236,30 @@ def one_of(
     near = did_you_mean(value, known, " ").strip() if isinstance(value, str) else ""
     more = " ".join(filter(None, (near, hint)))
     raise error(f"{name}={value!r} is not one of {', '.join(map(repr, known))}. {more}".strip())
+
+
+def true_or_false(
+    name: str,
+    value: Any,
+    allowed: str = "True or False",
+    error: type[PhipsiError] = InputError,
+) -> bool:
+    """The truth value that was given for an argument; one of NumPy is one.
+
+    Nothing else is: Python takes every word as true and every empty list as false.
+
+    **Arguments:** `name` as for `one_of`; `allowed`, what the argument may be.
+
+    >>> from phipsi.errors import true_or_false
+    >>> true_or_false("limits", "no")
+    Traceback (most recent call last):
+        ...
+    phipsi.errors.InputError: limits='no' must be True or False...
+    """
+    if value is True or value is False:
+        return value
+    from numpy import bool_
+
+    if isinstance(value, bool_):
+        return bool(value)
+    raise error(f"{name}={value!r} must be {allowed}")

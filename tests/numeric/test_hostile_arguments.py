@@ -209,6 +209,102 @@ def test_words_that_are_near():
     assert pp.jacobian(ARM, Q, [TIP], axes=np.str_("body")).shape == (6, 3)  # a text
 
 
+# what is True or False: every word is true in Python, and every empty list false
+ROLL = (ARM, Q, V, V, 1e-3, 2)
+ID = pp.identification
+TRUTHS = {
+    "classical": lambda x: pp.accelerations(ARM, Q, V, V, classical=x),
+    "times_v": lambda x: pp.jacobian_dot(ARM, Q, V, [TIP], times_v=x),
+    "multipliers": lambda x: pp.forward_dynamics(ARM, Q, V, V, multipliers=x),
+    " multipliers": lambda x: pp.inverse_dynamics(ARM, Q, V, V, multipliers=x),
+    "limits": lambda x: pp.inverse_kinematics(ARM, {TIP: (1, 1, 0)}, limits=x),
+    " limits": lambda x: LOOP.assemble([0.5, 0.3, -0.4], limits=x),
+    "armature": lambda x: ID.regressor(ARM, Q, V, V, armature=x),
+    " armature": lambda x: ID.kinetic_energy_regressor(ARM, Q, V, armature=x),
+    "viscous": lambda x: ID.inertial_parameters(ARM, viscous=x),
+    "coulomb": lambda x: ID.parameter_names(ARM, coulomb=x),
+    " coulomb": lambda x: ID.base_parameters(ARM, coulomb=x),
+    "columns": lambda x: pp.compile(M, ARM, columns=x),
+    "same_operand": lambda x: pp.compile((M, M.inv), ARM, same_operand=x),
+    "reproducible": lambda x: pp.compile(M, ARM, reproducible=x),
+    " reproducible": lambda x: pp.rollout(*ROLL, reproducible=x),
+    "  reproducible": lambda x: pp.Simulator(ARM, reproducible=x),
+    "   reproducible": lambda x: pp.Study(
+        pp.Simulator(BALL), {"t": [0.0]}, steps=1, reproducible=x
+    ),
+    "latex": lambda x: pp.explain(M, latex=x),
+    "plan": lambda x: pp.compile(M, ARM).explain(plan=x),
+    "modes": lambda x: pp.diff(M, "q", "dq", modes=x),
+    " modes": lambda x: pp.prove("H G = I", modes=x),
+    "any_efforts": lambda x: pp.prove("H G = I", any_efforts=x),
+    "show": lambda x: M.expand(show=x),
+    "reverse": lambda x: pp.parse("(I - H psi K) H phi B f0").rewrite("Lemma 0.4", reverse=x),
+    "symmetric": lambda x: pp.own.operator("C", "rates -> efforts", 0.5, symmetric=x),
+    "internal": lambda x: pp.constraints.Gear(
+        name="g", driver="a", driven="b", teeth=(20, 40), internal=x
+    ),
+    "compensate_damping": lambda x: pp.control.ComputedTorque(
+        ARM, HOLD, 1.0, 1.0, compensate_damping=x
+    ),
+    " compensate_damping": lambda x: pp.control.OperationalSpace(
+        ARM, TIP, pp.Pose(), 1.0, 1.0, compensate_damping=x
+    ),
+    "exact": lambda x: pp.forces.from_ratings(ARM, exact=x),
+    "stiffening": lambda x: pp.FlexibleInertia.beam(1.0, 1.0, 1.0, stiffening=x),
+    "strict": lambda x: pp.load("nowhere.urdf", strict=x),
+    "isolate": lambda x: pp.load("nowhere.urdf", isolate=x),
+    "shared": lambda x: pp.export(ARM, "nowhere", shared=x),
+    "derivatives": lambda x: pp.export_fmu(pp.Simulator(BALL), "nowhere.fmu", derivatives=x),
+    "meshes": lambda x: pp.show(BALL, open=False, meshes=x),
+    "open": lambda x: pp.show(BALL, open=x),
+    "fixman": lambda x: pp.molecules.sample(chain(), 1, fixman=x),
+    "parameters": lambda x: pp.rollout_gradient(
+        *ROLL, final=lambda q, v: (0.0, None, None), parameters=x
+    ),
+    "equilibrium": lambda x: pp.linearize(ARM, Q, equilibrium=x),
+    "work": lambda x: pp.simulate(ARM, Q, V, 0.01, work=x),
+    " work": lambda x: pp.simulate(ARM, Q, V, 0.01, integrator="time_stepping", work=x),
+    "separate": lambda x: pp.Simulator(BALL).start(separate=x),
+    "as_is": lambda x: pp.topology.Attach(as_is=x),
+    " as_is": lambda x: pp.topology.Grasp(as_is=x),
+    "  as_is": lambda x: pp.topology.Replace(as_is=x),
+    "shared_folder": lambda x: pp.Study(pp.Simulator(BALL), {"t": [0.0]}, steps=1).run(
+        shared_folder=x
+    ),
+    "check": lambda x: pp.Study.results("nowhere", check=x),
+}  # fmt: skip
+# None is the default of these
+OPEN = {
+    "per_step": lambda x: pp.rollout(*ROLL, per_step=x),
+    " per_step": lambda x: (s := pp.Simulator(ARM)).rollout(s.start(Q), V, per_step=x),
+    "  per_step": lambda x: (s := pp.Simulator(ARM)).gradient(
+        s.start(Q), V, of={"q": 1.0}, per_step=x
+    ),
+    "binary": lambda x: pp.export_fmu(pp.Simulator(BALL), "nowhere.fmu", binary=x),
+    "play": lambda x: pp.live_page(BALL, "nowhere.html", play=x),
+    "notebook": lambda x: pp.show(BALL, notebook=x),
+}
+NOT_TRUTHS = (3, 1, 0, 1.0, "a", "", [], {}, np.array([True, False]), np.array(True), object())
+
+
+@pytest.mark.parametrize("name", [*TRUTHS, *OPEN])
+def test_truth_values(name):
+    function = (TRUTHS | OPEN)[name]
+    for x in (*NOT_TRUTHS, None) if name in TRUTHS else NOT_TRUTHS:
+        with pytest.raises(PhipsiError, match=f"{name.strip()}=.* must be True"):
+            function(x)
+
+
+def test_truth_values_of_numpy():
+    free = pp.inverse_kinematics(ARM, {TIP: (1, 1, 0)}, Q, limits=np.False_)
+    np.testing.assert_array_equal(
+        free.q, pp.inverse_kinematics(ARM, {TIP: (1, 1, 0)}, Q, limits=False).q
+    )
+    assert pp.jacobian_dot(ARM, Q, V, [TIP], times_v=np.True_).shape == (6,)
+    assert "work" in pp.simulate(ARM, Q, V, 0.01, work=np.True_).quadratures
+    assert len(pp.forward_dynamics(ARM, Q, V, V, multipliers=np.True_)) == 3
+
+
 # ---- what functions of users return --------------------------------------------------------------
 
 

@@ -11,21 +11,18 @@ from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.constrained.system import System
 from phipsi.contact.contact_record import ContactRecord
-from phipsi.errors import InputError, PhipsiError, PhipsiWarning, SimulationError
+from phipsi.errors import InputError, PhipsiError, PhipsiWarning, SimulationError, true_or_false
 from phipsi.forces.force import Force
-from phipsi.laws.law import Law
 from phipsi.model.mechanisms import of_contacts, of_mechanisms, of_modes, tree_of
 from phipsi.model.model import Model
 from phipsi.model.numbers import as_list
 from phipsi.motion import checks
-from phipsi.motion.acting_laws import LawControl
 from phipsi.motion.motion import Motion
 from phipsi.motion.tableaux import Method
-from phipsi.motion.user_functions import check_signature, first_call, name_of
+from phipsi.motion.user_functions import first_call
 from phipsi.progress import make_progress
 from phipsi.simulation.adaptive_steps import Adaptive, AdaptiveStep
 from phipsi.simulation.changing_run import simulate_changing
-from phipsi.simulation.compiled_equations import is_traced
 from phipsi.simulation.contact_events import ContactEvents, Happened
 from phipsi.simulation.contact_runs import (
     CONTACTS,
@@ -35,7 +32,7 @@ from phipsi.simulation.contact_runs import (
     separated,
     simulate_steps,
 )
-from phipsi.simulation.equations import Controller, Equations
+from phipsi.simulation.equations import Controller, Equations, controller_of
 from phipsi.simulation.events import Crossing, Event, Watch
 from phipsi.simulation.fixed_steps import FixedSteps
 from phipsi.simulation.prescribed import Prescribed
@@ -133,15 +130,9 @@ def simulate(
     >>> fall.at(0.5)[0].shape
     (2,)
     """
-    if controller is not None and not callable(controller):
-        raise InputError(
-            f"controller must be a function of (t, q, v) that returns tau, not {controller!r}."
-        )
+    work = true_or_false("work", work)
     stepping = checks.checked_word(integrator) == "time_stepping" and isinstance(model, Model)
-    if isinstance(controller, Law) and isinstance(model, Model) and not is_traced(controller):
-        controller = controller if stepping else LawControl(model.model, controller)
-    elif controller is not None:
-        check_signature(controller, f"controller {name_of(controller)!r}", "t", "q", "v")
+    controller = controller_of(model, controller, stepping)
     touching = isinstance(model, Model) and model.contact_pairs is not None
     joints = None
     if isinstance(model, Model) and integrator in ("dopri", "radau"):
@@ -199,7 +190,7 @@ def simulate(
     if touching:
         contacts = modes_of(system or model, joints, options.kept[1], loops)
         quadratures = {**(quadratures or {}), CONTACTS: lambda t, q, v: contacts.power}
-    beside = Quadratures(model, quadratures, bool(work) or touching)
+    beside = Quadratures(model, quadratures, work or touching)
     sampled = None
     if controller is not None and rate is not None:
         sampled = controller = SampledControl(controller, float(rate), int(delay), model.nv)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, NamedTuple, final
 
@@ -197,6 +198,15 @@ def _stored_in(elements: tuple[Force, ...], model: Model) -> Any:
             x for one in elements if (x := one.potential_energy(State(model, t, q, v))) is not None
         )
     )
+
+
+def common_batch(arrays: Mapping[str, Array], inner: Mapping[str, int]) -> tuple[int, ...]:
+    """The leading axes of arrays by name, which broadcast; `inner`, how many axes are their own."""
+    try:
+        return np.broadcast_shapes(*(x.shape[: x.ndim - inner[n]] for n, x in arrays.items()))
+    except ValueError:
+        shapes = ", ".join(f"{name} {x.shape}" for name, x in arrays.items())
+        raise InputError(f"the leading axes of {shapes} do not broadcast") from None
 
 
 def own_rows(x: ArrayLike, batch: tuple[int, ...], shape: tuple[int, ...]) -> Array:

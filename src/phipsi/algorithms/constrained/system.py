@@ -16,7 +16,7 @@ from phipsi.algorithms.kinematics.bounded_steps import StepCoordinates
 from phipsi.backends.arguments import state_arrays
 from phipsi.constraints import Constraint, GraphJoint, Motor
 from phipsi.constraints.constraint import names_of
-from phipsi.errors import ConvergenceError, InputError, ModelError
+from phipsi.errors import ConvergenceError, InputError, ModelError, true_or_false
 from phipsi.model.body import Description
 from phipsi.model.closure_names import loop_bodies
 from phipsi.model.closures import Closure, closure_set
@@ -320,9 +320,9 @@ class System(Model):
         _check_search(tolerance=tolerance, max_iterations=max_iterations, restarts=restarts)
         clocks = [c.clock for c in self.constraints if c.clock is not None]
         held = list(dict.fromkeys([*names_of(fixed, "fixed", "['joint1']"), *clocks]))
-        options: dict[str, Any] = dict(
-            fixed=held, limits=limits, tolerance=tolerance, max_iterations=max_iterations
-        )
+        limits = true_or_false("limits", limits)
+        options: Any = dict(fixed=held, limits=limits, tolerance=tolerance)
+        options["max_iterations"] = max_iterations
         start = self.model.integrate(start, np.zeros(self.model.nv))  # unit quaternions
         q, closed = search(self.rows, start, **options)
         steps = StepCoordinates(self.model, held, limits)
