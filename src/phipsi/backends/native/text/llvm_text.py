@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from operator import floordiv, mod
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -28,77 +28,27 @@ from phipsi.backends.native.text.llvm_types import (  # noqa: F401 (some are for
     Type,
     VectorType,
     element_of,
-    number_text,
     side_by_side,
     truth_of,
 )
+from phipsi.backends.native.text.llvm_values import Constant, Undefined, Value  # noqa: F401
 
-# ---- values --------------------------------------------------------------------------------------
-
-
-class Value:
-    """An operand of instructions; `typed` is its type and name."""
-
-    __slots__ = ("name", "type", "typed")
-
-    def __init__(self, type_: Type, name: str) -> None:
-        self.type, self.name = type_, name
-        self.typed = f"{type_.text} {name}"
-
-
-class _Undefined:
-    """Any value will do."""
-
-
-Undefined: Final = _Undefined()
-
-
-class Constant(Value):
-    """A known number, several of them, no address (None), or `Undefined`."""
-
-    __slots__ = ("number",)
-
-    def __init__(self, type_: Type, value: Any) -> None:
-        self.number: Any = None
-        if isinstance(type_, VectorType):
-            name = _known(type_, value)
-        else:
-            if isinstance(value, list):  # of one lane
-                value = value[0]
-            if isinstance(type_, IntType):
-                self.number = value
-            name = _known(type_, value)
-        self.type, self.name = type_, name
-        self.typed = f"{type_.text} {name}"
-
-
-def _known(type_: Type, value: Any) -> str:
-    if value is Undefined:
-        return "undef"
-    if value is None:
-        return "null"
-    if isinstance(type_, VectorType):
-        element, first = type_.element, value[0]
-        if all([x is first for x in value]):
-            each = [f"{element.text} {_known(element, first)}"] * len(value)
-        else:
-            each = [f"{element.text} {_known(element, x)}" for x in value]
-        return "<" + ", ".join(each) + ">"
-    if type_ is DOUBLE or type_ is FLOAT:
-        return number_text(value, type_ is FLOAT)
-    return str(int(value))
+# ---- functions and their blocks ------------------------------------------------------------------
 
 
 class Function(Value):
     """A function of a module: declared, and defined once it has blocks."""
 
-    __slots__ = ("_labels", "args", "blocks", "calls", "linkage", "module", "names", "signature")
+    __slots__ = (
+        "_labels", "args", "blocks", "calls", "early", "linkage", "module", "names", "signature",
+    )  # fmt: skip
 
     def __init__(self, module: Module, signature: FunctionType, name: str) -> None:
         super().__init__(POINTER, f"@{name}")
         self.module, self.signature, self.linkage = module, signature, ""
         self.args = [Argument(x, f"%a{i}") for i, x in enumerate(signature.takes)]
         self.blocks: list[Block] = []
+        self.early: list[Any] = []  # what the first block begins with
         self.calls: set[Function] = set()
         self.names = self._labels = 0
         module.globals[name] = self
@@ -131,8 +81,9 @@ class Function(Value):
         yield "{"
         for block in self.blocks:
             yield f"{block.label}:"
-            if block.lines:
-                yield "\n".join([x if isinstance(x, str) else x.text() for x in block.lines])
+            lines = [*self.early, *block.lines] if block is self.blocks[0] else block.lines
+            if lines:
+                yield "\n".join([x if isinstance(x, str) else x.text() for x in lines])
         yield "}"
 
 
@@ -352,6 +303,20 @@ def _known_or(name: str, compute: Callable[[int, int], int]) -> _Binary:
     return go
 
 
+def _once(name: str) -> _Binary:
+    """An instruction on two integers that a block has once for the same two."""
+
+    def go(builder: IRBuilder, x: Value, y: Value) -> Value:
+        key = (name, x.name, y.name)
+        found = builder._known.get(key)
+        if found is None:
+            found = builder._value(x.type, f"{name} {x.typed}, {y.name}")
+            builder._known[key] = found
+        return found
+
+    return go
+
+
 _uitofp = _cast("uitofp")
 
 
@@ -366,6 +331,15 @@ class IRBuilder:
         self.block, self.function = block, block.function
         self.module = block.function.module
         self._write = block.lines.append
+        self._known: dict[tuple[str, str, str], Value] = {}  # what this block has so far
+
+    @contextmanager
+    def early(self) -> Iterator[None]:
+        """What is written inside runs first of all; it may use arguments and what runs there."""
+        here = self._write, self._known
+        self._write, self._known = self.function.early.append, {}
+        yield
+        self._write, self._known = here
 
     def _value(self, type_: Type, text: str) -> Value:
         function = self.function
@@ -376,7 +350,7 @@ class IRBuilder:
 
     # -- integers
 
-    _add, _sub, _mul = _binary("add"), _binary("sub"), _binary("mul")
+    _add, _sub, _mul = _once("add"), _binary("sub"), _once("mul")
 
     def add(self, x: Value, y: Value) -> Value:
         """x + y."""
@@ -485,7 +459,12 @@ class IRBuilder:
         i = Constant(_WORD, offset) if isinstance(offset, int) else offset
         if number(i) == 0:
             return base
-        return self._value(POINTER, f"getelementptr i8, {base.typed}, {i.typed}")
+        key = ("at", base.name, i.name)
+        found = self._known.get(key)
+        if found is None:
+            found = self._value(POINTER, f"getelementptr i8, {base.typed}, {i.typed}")
+            self._known[key] = found
+        return found
 
     def word(self, base: Value, i: int) -> Value:
         """The 64-bit word number i after an address."""
@@ -504,8 +483,7 @@ class IRBuilder:
     def alloca(self, type_: Type, size: int = 1) -> Value:
         """Memory of the function's own, taken once, when it is called."""
         out = Value(POINTER, self.function.fresh())
-        entry = self.function.blocks[0]
-        entry.lines.insert(0, f"  {out.name} = alloca {type_}, i32 {size}")
+        self.function.early.append(f"  {out.name} = alloca {type_}, i32 {size}")
         return out
 
     # -- control
