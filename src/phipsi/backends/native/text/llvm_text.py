@@ -2,7 +2,8 @@
 
 The names are those of llvmlite's own writer, which does more and takes five times as long. LLVM,
 which parses and verifies the text, finds mistakes in types. Sums and products of known integers are
-computed here, because no pass of LLVM's optimiser runs. Reasons: docs/decisions/0025.
+computed here, because no pass of LLVM's optimiser runs. Values are numbers in the order of the
+text, which LLVM parses in two thirds of the time of names. Reasons: docs/decisions/0025.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ class Function(Value):
     """A function of a module: declared, and defined once it has blocks."""
 
     __slots__ = (
-        "_labels", "args", "blocks", "calls", "early", "linkage", "module", "names", "signature",
+        "_labels", "args", "blocks", "calls", "early", "in_order", "linkage", "module", "names",
+        "signature", "values", "written",
     )  # fmt: skip
 
     def __init__(self, module: Module, signature: FunctionType, name: str) -> None:
@@ -50,7 +52,9 @@ class Function(Value):
         self.blocks: list[Block] = []
         self.early: list[Any] = []  # what the first block begins with
         self.calls: set[Function] = set()
-        self.names = self._labels = 0
+        self.names = self.values = self._labels = 0
+        self.written: list[Block] = []  # blocks in the order in which they were begun
+        self.in_order = True  # none was gone on with after another one was begun
         module.globals[name] = self
 
     def append_basic_block(self, name: str) -> Block:
@@ -64,9 +68,17 @@ class Function(Value):
         return self.module.builder(self.append_basic_block("entry"))
 
     def fresh(self) -> str:
-        """The name of the next value."""
+        """A new name."""
         self.names += 1
         return f"%v{self.names}"
+
+    def go_to(self, block: Block) -> None:
+        """The next instructions are written into this block."""
+        if not self.written or block is not self.written[-1]:
+            self.in_order = self.in_order and not block.is_begun
+            if not block.is_begun:
+                self.written.append(block)
+                block.is_begun = True
 
     def lines(self) -> Iterator[str]:
         """The text."""
@@ -79,11 +91,12 @@ class Function(Value):
         attributes = self.module.attributes
         yield f"define {linkage}{self.signature.gives} {self.name}({takes}){attributes}"
         yield "{"
-        for block in self.blocks:
+        for block in self.written:
             yield f"{block.label}:"
-            lines = [*self.early, *block.lines] if block is self.blocks[0] else block.lines
+            lines = [*self.early, *block.lines] if block is self.written[0] else block.lines
             if lines:
-                yield "\n".join([x if isinstance(x, str) else x.text() for x in lines])
+                text = "\n".join([x if isinstance(x, str) else x.text() for x in lines])
+                yield text if self.in_order else _NUMBERED.sub(r"%n\1", text)
         yield "}"
 
 
@@ -104,10 +117,10 @@ class Argument(Value):
 class Block:
     """Instructions that run one after the other."""
 
-    __slots__ = ("function", "label", "lines")
+    __slots__ = ("function", "is_begun", "label", "lines")
 
     def __init__(self, function: Function, label: str) -> None:
-        self.function, self.label = function, label
+        self.function, self.label, self.is_begun = function, label, False
         self.lines: list[str | Phi | Switch] = []
 
 
@@ -265,6 +278,7 @@ class Module:
         return "\n".join(line for part in parts for line in part.lines()) + "\n"
 
 
+_NUMBERED = re.compile(r"%(\d+)")
 _WORD, _HALF = IntType(64), IntType(32)
 _SIGNED = {"<": "slt", "<=": "sle", ">": "sgt", ">=": "sge", "==": "eq", "!=": "ne"}
 _UNSIGNED = {"<": "ult", "<=": "ule", ">": "ugt", ">=": "uge", "==": "eq", "!=": "ne"}
@@ -323,6 +337,8 @@ _uitofp = _cast("uitofp")
 class IRBuilder:
     """Writes instructions at the end of a block."""
 
+    _is_early = False
+
     def __init__(self, block: Block) -> None:
         self.position_at_end(block)
 
@@ -330,21 +346,35 @@ class IRBuilder:
         """Go on in another block."""
         self.block, self.function = block, block.function
         self.module = block.function.module
+        self.function.go_to(block)
         self._write = block.lines.append
         self._known: dict[tuple[str, str, str], Value] = {}  # what this block has so far
 
     @contextmanager
     def early(self) -> Iterator[None]:
         """What is written inside runs first of all; it may use arguments and what runs there."""
-        here = self._write, self._known
-        self._write, self._known = self.function.early.append, {}
+        here = self._write, self._known, self._is_early
+        self._write, self._known, self._is_early = self.function.early.append, {}, True
         yield
-        self._write, self._known = here
+        self._write, self._known, self._is_early = here
+
+    def _name(self) -> str:
+        """The next value of a function is a number, which LLVM finds faster than a name."""
+        function = self.function
+        if self._is_early:
+            return function.fresh()
+        count = function.values
+        function.values = count + 1
+        return f"%{count}"
 
     def _value(self, type_: Type, text: str) -> Value:
-        function = self.function
-        function.names = count = function.names + 1
-        name = f"%v{count}"
+        if self._is_early:
+            name = self._name()
+        else:  # the same, without a call
+            function = self.function
+            count = function.values
+            function.values = count + 1
+            name = f"%{count}"
         self._write(f"  {name} = {text}")
         return Value(type_, name)
 
@@ -512,7 +542,7 @@ class IRBuilder:
 
     def phi(self, type_: Type) -> Phi:
         """A value that depends on where control came from."""
-        out = Phi(type_, self.function.fresh())
+        out = Phi(type_, self._name())
         self._write(out)
         return out
 
