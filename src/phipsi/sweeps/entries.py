@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, cast
 
+import numpy as np
+
 from phipsi.model.dual import Dual
 
 Entry = Any
@@ -59,6 +61,8 @@ def mul(x: Entry, y: Entry) -> Entry:
 
 def mul_add(x: Entry, y: Entry, z: Entry) -> Entry:
     """x y + z."""
+    if type(x) is type(y) is type(z) is _ARRAY:  # most of them, in the reference backend
+        return y * x + z
     if isinstance(z, (int, float)) and z == 0:
         return mul(x, y)
     if isinstance(x, (int, float)) and x in _PLAIN:  # known now
@@ -71,6 +75,7 @@ def mul_add(x: Entry, y: Entry, z: Entry) -> Entry:
 
 
 _PLAIN = (-1, 0, 1)
+_ARRAY = np.ndarray
 
 
 def _plus_plain(x: int | float, y: Entry, z: Entry) -> Entry:
