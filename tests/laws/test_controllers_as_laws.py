@@ -61,8 +61,8 @@ def test_controllers_are_laws(name):
 def test_a_simulator_runs_them():
     control = Saturated(ComputedTorque(ARM, 0.3 * np.ones(7), kp=25, kd=10), ARM, 60.0)
     simulator = pp.Simulator(ARM, circuit(ARM, [control], 1e-3), 1e-3)
-    run = simulator.rollout(simulator.start(np.zeros((3, 7))), steps=50, every=50)
-    exact = pp.simulate(ARM, np.zeros(7), np.zeros(7), 0.05, controller=control,
+    run = simulator.rollout(simulator.start(np.zeros((3, 7))), steps=20, every=20)
+    exact = pp.simulate(ARM, np.zeros(7), np.zeros(7), 0.02, controller=control,
                         integrator="rk4", dt=1e-3)  # fmt: skip
     assert_allclose(run.q[1, -1], exact.q[-1], rtol=1e-11, atol=1e-12)
 
@@ -223,10 +223,10 @@ def test_a_simulator_runs_controllers_of_loops():
     def beside(t, q, v):
         return {"u": other(t, q, v)}
 
-    sim = pp.Simulator(system, [control, beside], 1e-3, integrator="semi_implicit")
+    sim = pp.Simulator(system, [control, beside], 2e-3, integrator="semi_implicit")
     record = ("q", "v", "OperationalSpace.tau", "beside.u")
-    run = sim.rollout(sim.start(q, v), steps=40, record=record)
-    exact = pp.simulate(system, q, v, 0.04, controller=control, integrator="semi_implicit", dt=1e-3)
+    run = sim.rollout(sim.start(q, v), steps=15, record=record)
+    exact = pp.simulate(system, q, v, 0.03, controller=control, integrator="semi_implicit", dt=2e-3)
     assert_allclose(run.q, exact.q, rtol=1e-10, atol=1e-11)
     assert_allclose(run["OperationalSpace.tau"], exact.tau, rtol=1e-8, atol=1e-8)
     assert_allclose(run["beside.u"], other(0.0, run.q, run.v), rtol=1e-8, atol=1e-8)

@@ -15,6 +15,7 @@ ARM = pp.examples.planar_arm(3)
 Q, V = np.array([0.3, 0.4, 0.5]), np.array([0.1, -0.2, 0.3])
 TIP, SOLID = ARM.body_names[-1], pp.SpatialInertia.sphere(0.1, mass=1.0)
 HOLD = pp.control.Constant(ARM, Q)
+LOOP = four_bar()
 COMPLEX = np.array([1.0 + 1j, 2.0, 3.0])
 MASKED = np.ma.masked_array([1.0, 2.0, 3.0], [False, True, False])
 DATE = np.datetime64("2020")
@@ -66,6 +67,18 @@ ONE = {
         ARM, {TIP: (1, 1, 0)}, position_tolerance=x
     ),
     "iterations": lambda x: pp.inverse_kinematics(ARM, {TIP: (1, 1, 0)}, max_iterations=x),
+    "tolerance of loops": lambda x: LOOP.assemble([0.5, 0.3, -0.4], tolerance=x),
+    "restarts of a search": lambda x: LOOP.assemble([0.5, 0.3, -0.4], restarts=x),
+    "samples of a law": lambda x: pp.law(lambda q: q, rate=x),
+    "samples of a controller": lambda x: pp.simulate(
+        ARM, Q, V, 0.01, controller=lambda t, q, v: 0 * q, rate=x
+    ),
+    "seed of noise": lambda x: pp.signals.noise(3, seed=x),
+    "seconds of a reader": lambda x: pp.load("nowhere.urdf", max_seconds=x),
+    "radius of a solid": lambda x: pp.SpatialInertia.sphere(x, mass=1.0),
+    "friction of a material": lambda x: pp.Material(friction=x),
+    "mass of a beam": lambda x: pp.FlexibleInertia.beam(1.0, x, 1.0),
+    "rate of a motor": lambda x: pp.constraints.Motor(name="m", joint="joint1", rate=x),
 }
 
 
@@ -79,9 +92,20 @@ def test_three_numbers(name):
 
 @pytest.mark.parametrize("name", ONE)
 def test_one_number(name):
-    for x in (1j, "a", object(), DATE, [], {}, np.array([1.0, 2.0, 3.0, 4.0])):
+    for x in (1j, np.complex128(1), "a", object(), DATE, [], {}, np.array([1.0, 2.0, 3.0, 4.0])):
         with pytest.raises(PhipsiError):
             ONE[name](x)
+
+
+def test_true_and_texts_are_no_numbers():
+    """Python takes True as 1, and "1" as a number."""
+    names = list(ONE)[list(ONE).index("tolerance of loops") :]
+    for name in names:
+        for x in (True, np.True_, "1"):
+            with pytest.raises(PhipsiError):
+                ONE[name](x)
+    assert repr(pp.signals.noise(3, seed=np.int32(2))) == "noise((3,), 'normal', 2)"
+    assert pp.law(lambda q: q, rate=np.float32(100)).rate == 100.0
 
 
 # what takes names, functions, mappings
@@ -137,7 +161,7 @@ def test_names_functions_and_mappings(name):
 BOX = pp.ModelBuilder()
 BOX.add_body("box", joint=pp.joints.Free(), inertia=SOLID)
 BOX.add_shape("box", "box", pp.shapes.Box((0.2, 0.3, 0.4)))
-LOOP, BALL = four_bar(), pp.examples.planar_arm(1)
+BALL = pp.examples.planar_arm(1)
 START = LOOP.assemble([0.5, 0.3, -0.4])
 M = pp.operators.mass_matrix
 WORDS = {

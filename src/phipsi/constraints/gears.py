@@ -8,11 +8,11 @@ from typing import Any, final
 
 import numpy as np
 
-from phipsi.constraints.constraint import Array, names_of, number_of
+from phipsi.constraints.constraint import Array, names_of
 from phipsi.constraints.couplings import SLIDES, TURNS, Relations, Shares
 from phipsi.constraints.pitch_cones import pitch_cones
 from phipsi.constraints.transmitted_forces import ShaftForces, axis_of, frame_of, row_of
-from phipsi.errors import ModelError, true_or_false
+from phipsi.errors import ModelError, number_of, true_or_false
 from phipsi.model.model import Model
 
 _PARALLEL = 1e-9  # how far from parallel the axes of wheels may be

@@ -20,7 +20,7 @@ from phipsi.control.compiled_control import (
 )
 from phipsi.control.drives import DrivenMechanism
 from phipsi.control.references import ConstantPose, PoseReference, pose_state_at
-from phipsi.errors import InputError, PhipsiWarning, true_or_false
+from phipsi.errors import InputError, PhipsiWarning, is_whole, true_or_false
 from phipsi.laws.trace import Traced
 from phipsi.model.mechanisms import of_drives, of_mechanisms, of_rigid_bodies
 from phipsi.model.model import Model
@@ -333,7 +333,7 @@ def _rows(components: str | tuple[int, ...]) -> tuple[int, ...]:
             return COMPONENTS[components]
     else:
         rows = tuple(as_list("components", components, "(3, 4)"))
-        whole = all(isinstance(x, int | np.integer) for x in rows)
+        whole = all(map(is_whole, rows))
         if whole and rows and sorted(set(rows)) == list(rows) and set(rows) <= set(range(6)):
             return rows
     raise InputError(

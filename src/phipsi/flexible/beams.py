@@ -16,7 +16,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.errors import ModelError, true_or_false
+from phipsi.errors import ModelError, is_whole, real_of, true_or_false
 from phipsi.flexible.invariants import invariants_of_points
 
 FloatArray = NDArray[np.float64]
@@ -322,7 +322,7 @@ def _checked(
 ) -> Beam:  # fmt: skip
     counts = {"modes": modes, "stretch_modes": stretch_modes, "twist_modes": twist_modes}
     for name, count in counts.items():
-        if not isinstance(count, int | np.integer) or isinstance(count, bool) or count < 0:
+        if not is_whole(count) or count < 0:
             raise ModelError(
                 f"FlexibleInertia.beam: {name} must be a whole number ≥ 0, the number of "
                 f"fixed-interface modes besides the static ones, not {count!r}."
@@ -353,7 +353,7 @@ def _number(
     name: str, value: Any, *, at_least: float | None = None, infinite: bool = True
 ) -> float:
     try:
-        number = float(value)
+        number = real_of(value)
     except (TypeError, ValueError) as error:
         raise ModelError(
             f"FlexibleInertia.beam: {name} must be a number, not {value!r}."

@@ -284,7 +284,7 @@ def _flattened(x: Array, shape: Shape) -> Array:
 
 
 def _pick(x: Array, *, data: Any, shapes: tuple[Shape, ...]) -> Array:
-    return _flattened(x, shapes[0])[..., data]
+    return _flattened(x, shapes[0]).take(data, axis=-1)
 
 
 def _scatter(x: Array, *, data: Any, shapes: tuple[Shape, ...]) -> Array:
@@ -306,6 +306,8 @@ def _join(*parts: Array, data: Any, shapes: tuple[Shape, ...]) -> Array:
 
 
 def _matmul(x: Array, y: Array, *, data: Any, shapes: tuple[Shape, ...]) -> Array:
+    # in one layout: NumPy has other loops, with other sums, for others, which depend on the batch
+    x, y = np.asarray(x, order="C"), np.asarray(y, order="C")
     left, right = (len(shape) for shape in shapes)
     x = x[..., None, :] if left == 1 else x
     y = y[..., None] if right == 1 else y
@@ -357,7 +359,7 @@ def _total_shape(x: Node, *, data: Any) -> Shape:
 def _total(x: Array, *, data: Any, shapes: tuple[Shape, ...]) -> Array:
     rank = len(shapes[0])
     axes = tuple(range(-rank, 0)) if data is None else (data - rank,)
-    return x.sum(axis=axes)
+    return np.asarray(x, order="C").sum(axis=axes)
 
 
 def _total_adjoint(f: Node, bar: Node) -> Iterable[tuple[int, Node]]:

@@ -199,21 +199,8 @@ def simulate(
     if loops is not None:
         q, v = loops.start(q, v)
     q = q if contacts is None else separated(contacts, q)
-    try:
-        if sampled is not None:
-            equations.sample(sampled, 0.0, q, v)
-        equations.check(0.0, q, v)
-        watch = Watch(events, 0.0, q, v, end)
-        run = _Run(equations, method, watch, times, end, system, sampled)
-        with first_call("the run", 0.0):
-            run.start(q, v, options)
-    except SimulationError as error:  # the last good state is the first
-        nothing = np.full((1, model.nv), np.nan)
-        error.trajectory = Trajectory(
-            model, np.zeros(1), q[None], v[None], nothing, complete=False, integrator=method.name,
-            system=system,
-        )  # fmt: skip
-        raise
+    run = _Run(equations, method, times, end, system, sampled)
+    run.begin(q, v, events, options)
     return run.to_the_end(make_progress(progress, end))
 
 
@@ -224,19 +211,19 @@ class _Run:
         self,
         equations: Equations,
         method: Method,
-        watch: Watch,
         times: Array | None,
         end: float,
         system: System | None = None,
         sampled: SampledControl | None = None,
     ) -> None:
         self.system, self.sampled = system, sampled
-        self.equations, self.method, self.watch = equations, method, watch
+        self.equations, self.method = equations, method
         self.end, self.times, self._next = end, times, 0
         self.rows: list[tuple[float, Array, Array, Array, Array]] = []
         self.events: list[EventRecord] = []
         self.dense = DenseRecord() if method.is_adaptive and times is None else None
         self.stepper: Stepper
+        self.watch: Watch
         self._has_work = equations.quadratures.has_work
         self.contacts = None
         if equations.contacts is not None:
@@ -244,7 +231,24 @@ class _Run:
         self._touched: list[tuple[Array, Array, Array]] = []
         self._pause: tuple[float, float] | None = None
 
-    def start(self, q: Array, v: Array, options: RunOptions) -> None:
+    def begin(self, q: Array, v: Array, events: Any, options: RunOptions) -> None:
+        """Look at the first state, which a run that fails there has as its last good one."""
+        try:
+            if self.sampled is not None:
+                self.equations.sample(self.sampled, 0.0, q, v)
+            self.equations.check(0.0, q, v)
+            self.watch = Watch(events, 0.0, q, v, self.end)
+            with first_call("the run", 0.0):
+                self._start(q, v, options)
+        except SimulationError as error:
+            model, nothing = self.equations.model, np.full((1, len(v)), np.nan)
+            error.trajectory = Trajectory(
+                model, np.zeros(1), q[None], v[None], nothing, complete=False,
+                integrator=self.method.name, system=self.system,
+            )  # fmt: skip
+            raise
+
+    def _start(self, q: Array, v: Array, options: RunOptions) -> None:
         """Build the stepper and record the initial state."""
         first = (q, v)
         touched = None

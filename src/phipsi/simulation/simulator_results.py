@@ -14,7 +14,7 @@ from phipsi.backends.arguments import real_array
 from phipsi.contact.certificate import Certificate
 from phipsi.contact.contact_record import ContactRecord
 from phipsi.contact.contact_rows import IMPULSES
-from phipsi.errors import InputError
+from phipsi.errors import InputError, is_whole
 from phipsi.forces.force import Force, State, bind_forces
 from phipsi.model.model import Model
 from phipsi.motion.step_graph import INERTIA
@@ -118,7 +118,7 @@ class SimulatorRun:
                 f"    run.trajectory({', '.join('0' * len(batch))})"
             )
         for i, size in zip(place, batch, strict=True):
-            if not isinstance(i, int | np.integer) or not -size <= i < size:
+            if not is_whole(i) or not -size <= i < size:
                 raise InputError(
                     f"index={index!r} is outside the batch {batch}: trajectories are numbered "
                     f"from 0 to {size - 1}"

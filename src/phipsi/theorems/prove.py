@@ -20,6 +20,7 @@ from phipsi.errors import (
     PhipsiError,
     SingularHingeError,
     SingularMatrixError,
+    is_whole,
     true_or_false,
 )
 from phipsi.expressions.node import SELECTABLE, Expr
@@ -149,8 +150,7 @@ def prove(
     >>> bool(pp.prove("H φ K H ψ = H φ − H ψ + 1e-18 H φ", arm))
     False
     """
-    whole = isinstance(cast(object, seed), (int, np.integer)) and not isinstance(seed, bool)
-    if not whole or seed < 0:
+    if not is_whole(seed) or seed < 0:
         raise InputError(f"the seed is a whole number from 0 on, seed=0, not {seed!r}")
     any_efforts = true_or_false("any_efforts", any_efforts)
     if isinstance(identity, str):
