@@ -56,6 +56,8 @@ def neg(x: Entry) -> Entry:
 
 def mul(x: Entry, y: Entry) -> Entry:
     """x y."""
+    if type(x) is type(y) is _ARRAY:
+        return x * y
     return 0 if is_zero(x) or is_zero(y) else x * y
 
 
@@ -85,6 +87,8 @@ def _plus_plain(x: int | float, y: Entry, z: Entry) -> Entry:
 
 def mul_sub(z: Entry, x: Entry, y: Entry) -> Entry:
     """z − x y."""
+    if type(x) is type(y) is type(z) is _ARRAY:
+        return z - x * y
     if is_zero(x) or is_zero(y):
         return z
     if is_fused(x) or is_fused(y) or isinstance(x, (int, float)) or isinstance(y, (int, float)):

@@ -166,7 +166,7 @@ class Paths:
     def _keep(self, x: Field, entry: Any, i: int) -> None:
         k = self.k
         assert is_column(x)
-        k.entry_store(x, entry, k.records[Domain.WORLD, True], k.plan.carried[x], i)
+        k.entry_store(x, entry, k.records(Domain.WORLD, True), k.plan.carried[x], i)
 
 
 def _carried(step: Step) -> list[Field]:
