@@ -23,6 +23,9 @@ from _pytest.doctest import DoctestModule
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 
+# What is imported and collected stays: until all of it is there, hardly any garbage is looked for.
+gc.set_threshold(1_000_000, 20, 20)
+
 # Thousands of small programs are compared; most run on the reference backend, which needs no
 # machine code. The tests of the native backend name it.
 os.environ.setdefault("PHIPSI_BACKEND", "reference")
