@@ -44,6 +44,8 @@ _TOO_MANY, _HARDLY = 500, 5e-4
 _PAINLEVE = 3
 _BEFORE = 20
 """Closings before the one that was found first that are looked for, one before the other."""
+_TURNED = 1e-4
+"""Change of rates (m/s, rad/s) by closing gaps, above which a normal is another one behind it."""
 _CALM, _SOON, _CHATTER = 1e-4, 1e-4, 20
 """Rates (m/s, rad/s) and times (s) between so many events that are a chatter of bodies at rest."""
 
@@ -290,7 +292,7 @@ class ContactEvents:
 
     # ---- acting -------------------------------------------------------------------------------
 
-    def begin(self, t: float, q: Array, v: Array) -> Happened:
+    def begin(self, t: float, q: Array, v: Array, *, again: bool = True) -> Happened:
         """Modes after an event, or at the start, with impacts where bodies approach each other."""
         self._guard(t)
         self._last = None
@@ -335,7 +337,12 @@ class ContactEvents:
             gain += self._kinetic_change(q, v, rows)
             v, decided = stopped, contacts.decide(q, stopped, self._free(t, q, stopped)) or decided
         contacts.modes = modes = decided.modes
-        q, v = contacts.project(t, q, contacts.stopped(q, v, decided.slow))
+        q, stopped = contacts.project(t, q, v := contacts.stopped(q, v, decided.slow))
+        if again and np.abs(stopped - v).max(initial=0.0) > _TURNED:
+            # a corner at the edge of a face of a height field is over the next one now
+            contacts.modes, more = before, self.begin(t, q, v, again=False)
+            return more._replace(names=[*names, *more.names], gain=gain + more.gain)
+        v = stopped
         self.gained = max(self.gained, gain)
         names += self._changed(before, modes, hit)
         self._armed = contacts.reach(contacts.state(q, v, np.zeros(len(v)))) > _LEFT

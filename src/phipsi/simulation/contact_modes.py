@@ -70,7 +70,7 @@ _LOST, _LEAPS = 1e-6, 1e-5
 """Gap (m) and its rate (m/s) at which a closed slot is elsewhere: its point is gone, or another."""
 _BENDS = 1e-9
 """Rate (m/s) of a closed slot between samples, above which its normal began to turn in the step."""
-_SWAPPED = 1e-2
+_SWAPPED = 1e-4
 """Rates of closed slots, relative to the fastest row, that no integration leaves."""
 
 

@@ -131,7 +131,7 @@ def _formula(pair: ContactPair) -> Formula:
     kinds = pair.a.shape.kind, pair.b.shape.kind
     if is_surface(pair.b.shape):
         found = ground_slots(pair.a.shape, pair.b.shape, pair.slots)
-        formula = CORNERS[pair.b.shape.kind] if found.every else FORMULAS[kinds]
+        formula: Any = CORNERS[pair.b.shape.kind] if found.every else FORMULAS[kinds]
         return formula if found.deep == 1 else partial(formula, deep=found.deep)
     if pair.corners is not None:
         return (polygon_pair if pair.is_polygon else feature_pair)(kinds, pair.corners)
