@@ -16,6 +16,7 @@ from scipy.spatial import ConvexHull
 
 _DONE = 1e-14  # m: what is exceeded by less is not
 _MOST = 120  # exchanges
+_TIGHT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 
 
 class Body:
@@ -70,11 +71,15 @@ class Body:
             low = -np.sum(np.abs(n) * (self.p + phi[:, None]), axis=1)
             return height - low
         if self.kind == "Cylinder":
-            low = np.hypot(n[:, 0], n[:, 1]) * (self.p[0] + phi) + np.abs(n[:, 2]) * (self.p[1] + phi)
+            low = np.hypot(n[:, 0], n[:, 1]) * (self.p[0] + phi) + np.abs(n[:, 2]) * (
+                self.p[1] + phi
+            )
             return height + low
         out = height - np.sum(n * self.lowest(n), axis=1) + phi * self._shares(n)
         for i in np.flatnonzero(out > 0):
-            found = linprog(n[i], self.planes[:, :3], self.planes[:, 3] + phi[i], bounds=(None, None))
+            found = linprog(
+                n[i], self.planes[:, :3], self.planes[:, 3] + phi[i], bounds=(None, None)
+            )
             out[i] = height[i] - found.fun if found.status == 0 else 0.0
         return out
 
@@ -107,8 +112,7 @@ class Deepest(NamedTuple):
 def deepest(body, surface, R, x, batch=500):
     """The least φ of a body at poses R (m, 3, 3), x (m, 3) on triangles (t, 3, 3)."""
     parts = [
-        _deepest(body, surface, R[k : k + batch], x[k : k + batch])
-        for k in range(0, len(x), batch)
+        _deepest(body, surface, R[k : k + batch], x[k : k + batch]) for k in range(0, len(x), batch)
     ]
     return Deepest(*(np.concatenate(y) for y in zip(*parts, strict=True)))
 
@@ -210,25 +214,26 @@ def _programs(body, corners, pose, least):
 
 
 def by_programs(body, surface, R, x):
-    """The same φ at one pose by a solver of linear programs; of a cylinder, with planes added."""
-    local = (surface - x) @ R
-    best = np.inf
+    """Bounds of the same φ at one pose by a solver of linear programs; of a cylinder, planes of its
+    side are added until they agree within 1e-10.
+    """
+    local, bounds = (surface - x) @ R, [np.inf, np.inf]
     for corners in local:
         own = body.planes
         if body.kind == "Cylinder":
-            angles = np.linspace(0, 2 * np.pi, 65)[:-1]
-            around = np.c_[np.cos(angles), np.sin(angles), 0 * angles, np.full(64, body.p[0])]
-            own = np.concatenate([own, around])
-        for _ in range(9):
+            angles = np.linspace(0, 2 * np.pi, 33)[:-1]
+            at = np.c_[np.cos(angles), np.sin(angles), 0 * angles]
+            own = np.concatenate([own, body.around(at)[1]])
+        for _ in range(30):
             rows = np.c_[own[:, :3] @ corners.T, -np.ones(len(own))]
             found = linprog([0, 0, 0, 1], rows, own[:, 3], [[1, 1, 1, 0]], [1],
-                            [(0, 1)] * 3 + [(None, None)])  # fmt: skip
+                            [(0, 1)] * 3 + [(None, None)], options=_TIGHT)  # fmt: skip
             (value,), new = body.highest((found.x[:3] @ corners)[None])
-            if value <= found.fun + 1e-9 or found.fun >= best:
+            if value <= found.fun + 1e-10 or found.fun >= bounds[1]:
                 break
             own = np.concatenate([own, new])
-        best = min(best, value)
-    return best
+        bounds = [min(bounds[0], found.fun), min(bounds[1], value)]
+    return bounds
 
 
 def differences(body, truth, gap, normal, R, x):
