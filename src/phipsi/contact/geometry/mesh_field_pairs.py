@@ -79,7 +79,8 @@ class MeshOnField(Solid):
         """Three planes are nearest there; the lowest corner may be none of theirs, see above."""
         place, phi, scale, good = self.hull.on_plane(-(self.w @ self.Q), n @ self.Q)
         is_corner = np.abs(f * scale - phi) <= _NEAR * self.size
-        return self.from_point(place), phi, good & (is_corner | (phi < 0.0) | (f >= 0.0))
+        leads_out = (scale > 0.0) & ((phi < 0.0) | (f >= 0.0))  # upper planes lead into the ground
+        return self.from_point(place), phi, good & (is_corner | leads_out)
 
     def on_line(self, d: Any, wanted: Any) -> list[Touch]:
         """Two planes are nearest where φ is least; along a flat one, the other end of it."""
