@@ -19,9 +19,8 @@ RIDGES = np.where(np.abs(np.abs(X) - 0.5) < 0.1, 0.2, 0.0)
 PEAKS = np.zeros((7, 8))
 PEAKS[2:5:2, 2:6:2] = 0.2
 BEAM = S.ConvexMesh(prism([(-0.2, -0.1), (0.2, -0.1), (0.12, 0.1), (-0.12, 0.1)], 1.4))
-HULL = S.ConvexMesh(
-    prism([(-0.2, -0.15), (0.2, -0.12), (0.25, 0.1), (0.0, 0.25), (-0.2, 0.1)], 0.5)
-)
+_AROUND = np.random.default_rng(7).normal(size=(12, 3))
+GEM = S.ConvexMesh(_AROUND / np.linalg.norm(_AROUND, axis=1)[:, None] * [0.45, 0.35, 0.2])
 ROD = S.Cylinder(0.1, 1.4)
 ALONG_X = np.array([0.5**0.5, 0, 0.5**0.5, 0])
 
@@ -62,7 +61,7 @@ def overlapping(model, shapes, count, seed, low=-0.04, high=-0.002):
 
 
 SOLIDS = {"slab": S.Box((1.2, 0.7, 0.16)), "disc": S.Cylinder(0.35, 0.2),
-          "stick": S.Cylinder(0.12, 0.9), "hull": HULL}  # fmt: skip
+          "stick": S.Cylinder(0.12, 0.9), "gem": GEM}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -98,6 +97,12 @@ def test_the_deepest_place_is_that_of_linear_programs(rough):
             errors(gap, normal @ pp.Pose.from_axis_angle((0, 1, 0), 1e-5).rotation)[0].min() > 1e-7
         )
         assert (errors(gap - 1e-6, normal)[1] > 1e-7).mean() > 0.2
+        if shape is GEM:  # deeper than short edges: nearest planes without a common corner
+            y = np.einsum("mij,mi->mj", R, truth.place - x)[up]
+            nearest = np.abs(y @ body.planes[:, :3].T - body.planes[:, 3] - truth.phi[up, None])
+            meets = np.abs(body.p @ body.planes[:, :3].T - body.planes[:, 3]) < 1e-9
+            common = (meets | (nearest > 1e-9)[:, None]).all(axis=2).any(axis=1)
+            assert (~common).sum() > 10
         corners = differences(body, truth, gap[:, :-4], normal[:, :-4], R, x)[0]
         assert (corners[up] > 1e-3).sum() > 10
 
