@@ -45,6 +45,11 @@ demo: $(LIBRARY)  ## show the library's main job
 
 # One BLAS thread per test process: the matrices are small, and there is a process per core.
 test test-fast fuzz: export OPENBLAS_NUM_THREADS := 1
+# Where Python is told to leave no bytecode beside the sources, it is kept here: many processes start.
+ifneq ($(PYTHONDONTWRITEBYTECODE),)
+test test-fast fuzz: export PYTHONDONTWRITEBYTECODE :=
+test test-fast fuzz: export PYTHONPYCACHEPREFIX := $(CURDIR)/.pytest_cache/bytecode
+endif
 
 test: setup  ## all tests and docstring examples
 	$(BIN)/python -m pytest -n auto --dist worksteal

@@ -384,15 +384,17 @@ def table(
         f"it leaves the floor by {1e3 * mine['rise']:.1e} mm, in MuJoCo by {1e3 * theirs['rise']:.0f} mm: "
         "energy that friction cannot give.",
         "",
-        "Where the time goes, by counts of cycles around the parts of a step. ANYmal: one program of accelerations, Λ at the feet, poses, G and D⁻¹ 54 %, the",
-        "solver 14 %, W 5 %, ℳ⁻¹ J* f with G and D⁻¹ given 7 %. The stack at rest: the solver 39 %, of which elimination 12 %, products W y 7 % and substitutions 6 %;",
-        "gathering W 5 %, W itself 11 %, the program 12 %, collisions 10 %. What made steps shorter: rows of a slot, products with them and blocks of W",
+        "Where the time goes, by samples of a profiler. ANYmal: one program of accelerations, Λ at the feet, poses, G and D⁻¹ 54 %, the",
+        "solver 12 %, W 5 %, ℳ⁻¹ J* f with G and D⁻¹ given 8 %, J v of the free motion 4 %. The stack at rest: the solver 46 %, of which elimination 12 %, products W y 8 % and substitutions 8 %;",
+        "W 10 %, the program 10 %, collisions 11 %. What made steps shorter: rows of a slot, products with them and blocks of W",
         "in loops that keep a slot in registers (arrays of all rows went through memory some thirty times, a third of the stack's time); W copied by blocks, and",
         "scaled and multiplied again only where a lane needs it; articulated inertias once in a step; inputs that a step computes itself are not inspected by every",
         "program it calls (13 % of ANYmal's time; states are inspected at the end of the step); what depends on parameters alone is computed once in a run; Newton's",
-        "method ends where F is rounding, and self-stresses are taken out by two substitutions; arrays that follow from each other entry by entry in one loop.",
+        "method ends where F is rounding, and self-stresses are taken out by two substitutions; arrays that follow from each other entry by entry in one loop; W computed",
+        "in the order of elimination at once; zeros of Λ between trees written once in a run; bodies moved apart only in steps that need it.",
         "Without gain: G and D given (the test of D needs P, and so the whole sweep; D⁻¹ does not); c = p from the last step in the first round (bodies that move need",
-        "the second round all the same, and where others close or open the first is lost). Not possible: LDL* where no contact slides, as bits",
+        "the second round all the same, and where others close or open the first is lost). ∂F formed block by block during elimination, or copied where no",
+        "contact slides. Not possible: LDL* where no contact slides, as bits",
         "would depend on the neighbours in other lanes.",
     ]  # fmt: skip
     return lines

@@ -21,14 +21,15 @@ density /= density[:-1].mean()
 print(f"rigid bonds: {density[120]:.6f} of uniform at 60°, {density[0]:.6f} in trans (180°)")
 
 # Samples with and without the potential; no other energy acts, so stiff bonds would be uniform
-samples = 40 if len(sys.argv) > 1 else 4
+samples, warm_up = (40, 4) if len(sys.argv) > 1 else (2, 1)
 start = np.tile(butane.home, (1024, 1))
 start[:, -1] = np.random.default_rng(0).uniform(-np.pi, np.pi, 1024)
 shares = {}
 for fixman in (False, True):
     found = pp.molecules.sample(
-        butane, samples, replicas=1024, dt=0.04, steps=10, fixman=fixman, seed=1, warm_up=4, q=start
-    )
+        butane, samples, replicas=1024, dt=0.04, steps=10, fixman=fixman, seed=1, warm_up=warm_up,
+        q=start,
+    )  # fmt: skip
     counts, edges = np.histogram(found.dihedral((0, 1, 2, 3)), bins=24, range=(-np.pi, np.pi))
     shares[fixman] = counts / counts.mean()
     print(f"fixman={fixman}: {found}, trans {shares[fixman][[0, -1]].mean():.2f} of uniform")

@@ -1,9 +1,14 @@
-"""Check the papers' identities, and one of your own, on a mechanism of your own."""
+"""Check the papers' identities, and one of your own, on a mechanism of your own.
+
+python examples/prove_identities.py [bodies]
+"""
+
+import sys
 
 import phipsi as pp
 from phipsi.operators import H, K, phi, psi
 
-tree = pp.examples.random_tree(seed=7, n=4)
+tree = pp.examples.random_tree(seed=7, n=int(sys.argv[1]) if len(sys.argv) > 1 else 4)
 print(tree, [joint.kind for joint in tree.joints])
 
 proofs = [pp.prove(identity, tree) for identity in pp.identities()]

@@ -5,9 +5,11 @@ plan. Nothing holds its base, so the base recoils, and where the hand ends depen
 of the base: the plan was made for half-full tanks. Fuel, its place, and a little spin at the start
 are uncertain. The port takes the hand within 25 mm.
 
-    python examples/study_docking.py            prints the answer
+    python examples/study_docking.py [groups]   prints the answer
     phipsi study run examples/study_docking.py --workers 2
 """
+
+import sys
 
 import numpy as np
 from scipy.stats import norm, uniform
@@ -77,19 +79,26 @@ def port():
 
 
 STEPS = round(1.25 * SECONDS / 4e-3)
-study = pp.Study(
-    make,
-    {"mass": uniform(5, 70), "place": norm([0, 0, 0], 0.1), "spin": norm([0, 0, 0], 2e-3)},
-    start=start,
-    outcome=outcome,
-    steps=STEPS,
-    every=STEPS,
-    runs=9 * 256,  # whole groups for seven numbers that are drawn
-    sampling="saltelli",
-)
+
+
+def study_of(groups=256):
+    """The study, with nine runs in a group for the seven numbers that are drawn."""
+    return pp.Study(
+        make,
+        {"mass": uniform(5, 70), "place": norm([0, 0, 0], 0.1), "spin": norm([0, 0, 0], 2e-3)},
+        start=start,
+        outcome=outcome,
+        steps=STEPS,
+        every=STEPS,
+        runs=9 * groups,
+        sampling="saltelli",
+    )
+
+
+study = study_of()
 
 if __name__ == "__main__":
-    found = study.run()
+    found = study_of(*map(int, sys.argv[1:])).run()
     docked = found.estimate("docked")
     print(f"docks in {100 * docked.value:.0f} % of the runs "
           f"({100 * docked.low:.0f} to {100 * docked.high:.0f} %)")  # fmt: skip

@@ -5,9 +5,11 @@ payload of 1 kg. The payload is uncertain, friction in the joints as well, and t
 drives are told are noisy. 0.2 s after the end of the plan the tool must be within 20 mm of its
 place, and slower than 50 mm/s.
 
-    python examples/study_reach.py             prints the answer
+    python examples/study_reach.py [runs]      prints the answer
     phipsi study run examples/study_reach.py --workers 2
 """
+
+import sys
 
 import numpy as np
 from scipy.stats import lognorm, uniform
@@ -80,16 +82,23 @@ def outcome(run, draws):
 
 
 STEPS, EVERY = 1700, 20
-study = pp.Study(
-    make,
-    {"payload": uniform(0, 5), "friction": lognorm(0.6), "deviation": uniform(0, 0.03)},
-    start=start,
-    outcome=outcome,
-    steps=STEPS,
-    every=EVERY,
-    runs=2048,
-    sampling="sobol",
-)
+
+
+def study_of(runs=2048):
+    """The study with so many runs."""
+    return pp.Study(
+        make,
+        {"payload": uniform(0, 5), "friction": lognorm(0.6), "deviation": uniform(0, 0.03)},
+        start=start,
+        outcome=outcome,
+        steps=STEPS,
+        every=EVERY,
+        runs=runs,
+        sampling="sobol",
+    )
+
+
+study = study_of()
 
 
 def heaviest(found, share=0.9):
@@ -103,7 +112,7 @@ def heaviest(found, share=0.9):
 
 
 if __name__ == "__main__":
-    found = study.run()
+    found = study_of(*map(int, sys.argv[1:])).run()
     reached = found.estimate("reached")
     print(f"reaches its place in {100 * reached.value:.0f} % of the runs "
           f"({100 * reached.low:.0f} to {100 * reached.high:.0f} %)")  # fmt: skip

@@ -55,7 +55,7 @@ def backward(A, B, x_end, u, regularisation):
     return feedback, gain
 
 
-u = 2.0 * np.sin(3.5 * dt * np.arange(steps))[:, None]  # something to start from
+u = 5.0 * np.sin(3.5 * dt * np.arange(steps))[:, None]  # something to start from
 q, v = pp.rollout(arm, start, np.zeros(2), u @ driven.T, dt, steps, integrator="rk4")
 best, regularisation = float(cost(q, v, u)), 1e-3
 sizes = 0.6 ** np.arange(16)

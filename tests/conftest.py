@@ -19,8 +19,12 @@ if sys.dont_write_bytecode:
 
 import mujoco
 import pytest
+from _pytest.doctest import DoctestModule
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
+
+# What is imported and collected stays: until all of it is there, hardly any garbage is looked for.
+gc.set_threshold(1_000_000, 20, 20)
 
 # Thousands of small programs are compared; most run on the reference backend, which needs no
 # machine code. The tests of the native backend name it.
@@ -121,6 +125,23 @@ def pytest_collect_directory(path: Path, parent: pytest.Collector) -> pytest.Col
     if _WORKER is None or int(_WORKER.removeprefix("gw")) % 2 == 0:
         return None
     return _Backwards.from_parent(parent, path=path)
+
+
+class _OnlyFilesWithExamples:
+    """To find examples pytest imports a module and looks at each of its names: most have none."""
+
+    @staticmethod
+    @pytest.hookimpl(wrapper=True)
+    def pytest_collect_file(file_path: Path):
+        found = yield
+        if b">>> " in file_path.read_bytes():
+            return found
+        return [one for one in found if not isinstance(one, DoctestModule)]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """For all folders; what stands in this file by itself is for the tests only."""
+    config.pluginmanager.register(_OnlyFilesWithExamples())
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast, final
 from phipsi.backends.backend import Backend, SweepProgram, backend_of
 from phipsi.backends.options import CallOptions, named, with_names
 from phipsi.backends.program import Program
-from phipsi.errors import InputError, not_too_deep
+from phipsi.errors import InputError, not_too_deep, true_or_false
 from phipsi.expressions.node import Expr
 from phipsi.model.mechanisms import forest_of, of_mechanisms, tree_of
 from phipsi.model.model import Model
@@ -90,6 +90,7 @@ def compile(
             f"not ({type(expr).__name__}, {type(model).__name__}); see pp.ModelBuilder"
         )
     runs_in = backend_of(default_backend() if backend is None else backend)
+    reproducible = true_or_false("reproducible", reproducible)
     where = point_set(model, points, axes)
     request = Request.make(
         expr, mode, blocks, columns, given, rewrite, where, same_operand, rules, paper, own
@@ -295,6 +296,7 @@ def explain(
     <BLANKLINE>
     cost  O(N), about 115 flops per body with one-dof hinges
     """
+    latex, plan = true_or_false("latex", latex), true_or_false("plan", plan)
     if model is not None and not isinstance(cast(object, model), Model):
         raise InputError(
             f"explain takes an expression, then a model: pp.explain(expr, model), not "
@@ -306,18 +308,20 @@ def explain(
         if at is None and names & NEEDS_POINTS and tree.n_bodies:
             points = [tree.body_names[-1]]
         program = compile(
-            expr,
-            model,
-            mode=mode,
-            rewrite=rewrite,
-            points=points,
-            axes=axes,
-            given=given,
-            rules=rules,
-            paper=paper,
-            own=own,
-        )
+            expr, model, mode=mode, rewrite=rewrite, points=points, axes=axes, given=given,
+            rules=rules, paper=paper, own=own,
+        )  # fmt: skip
         return program.explain(latex=latex, plan=plan)
+    _reject_what_needs_a_model(points, plan, mode)
+    where = ANY_POINTS if axes is None else replace(ANY_POINTS, axes=checked_axes(axes))
+    request = Request.make(
+        expr, mode, None, False, given, rewrite, where, rules=rules, paper=paper, own=own
+    )
+    return _explained_of_any_tree(request, latex)
+
+
+def _reject_what_needs_a_model(points: Any, plan: bool, mode: str | Sequence[str]) -> None:
+    """Options of `explain` that say nothing about the recursion of any tree."""
     if points is not None:
         raise InputError(
             f"points={points!r} are those of a model: pp.explain(expr, model, points=…). Without "
@@ -329,12 +333,12 @@ def explain(
         raise InputError(
             "the explanation of a matrix needs a model: pp.explain(expr, model, mode=…)"
         )
+
+
+def _explained_of_any_tree(request: Request, latex: bool) -> Explanation:
+    """The recursion of an expression without a model."""
     from phipsi.sweeps.explanation import explain_steps
 
-    where = ANY_POINTS if axes is None else replace(ANY_POINTS, axes=checked_axes(axes))
-    request = Request.make(
-        expr, mode, None, False, given, rewrite, where, rules=rules, paper=paper, own=own
-    )
     check_request(request, has_points=True, has_model=False)
     with not_too_deep("explained"):
         proved = _proved_rules(request, None)

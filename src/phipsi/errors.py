@@ -14,6 +14,7 @@ import sys
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from numbers import Integral, Real
 from typing import Any
 
 from phipsi.loaded import only_public
@@ -236,3 +237,63 @@ def one_of(
     near = did_you_mean(value, known, " ").strip() if isinstance(value, str) else ""
     more = " ".join(filter(None, (near, hint)))
     raise error(f"{name}={value!r} is not one of {', '.join(map(repr, known))}. {more}".strip())
+
+
+def is_whole(value: Any) -> bool:
+    """Whether a value is a whole number of Python or NumPy. True and False are none."""
+    return type(value) is int or (isinstance(value, Integral) and not isinstance(value, bool))
+
+
+def is_real(value: Any) -> bool:
+    """Whether a value is one real number of Python or NumPy. True and False are none."""
+    return type(value) is float or (isinstance(value, Real) and not isinstance(value, bool))
+
+
+def real_of(value: Any) -> float:
+    """One real number as a float.
+
+    A TypeError for texts and truth values, which Python takes as numbers, and for complex numbers,
+    of which NumPy drops a part; what is no number at all is a TypeError or ValueError.
+    """
+    if type(value) is float:
+        return value
+    from numpy import bool_, iscomplexobj
+
+    if isinstance(value, (bool, bool_, str, bytes)) or iscomplexobj(value):
+        raise TypeError(f"{value!r} is not a real number")
+    return float(value)
+
+
+def number_of(value: Any) -> float:
+    """One real number, or NaN for anything else."""
+    try:
+        return real_of(value)
+    except (TypeError, ValueError, OverflowError):
+        return float("nan")
+
+
+def true_or_false(
+    name: str,
+    value: Any,
+    allowed: str = "True or False",
+    error: type[PhipsiError] = InputError,
+) -> bool:
+    """The truth value that was given for an argument; one of NumPy is one.
+
+    Nothing else is: Python takes every word as true and every empty list as false.
+
+    **Arguments:** `name` as for `one_of`; `allowed`, what the argument may be.
+
+    >>> from phipsi.errors import true_or_false
+    >>> true_or_false("limits", "no")
+    Traceback (most recent call last):
+        ...
+    phipsi.errors.InputError: limits='no' must be True or False...
+    """
+    if value is True or value is False:
+        return value
+    from numpy import bool_
+
+    if isinstance(value, bool_):
+        return bool(value)
+    raise error(f"{name}={value!r} must be {allowed}")

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import Any
+from functools import cache
 
 import pytest
-from backend_contract import BackendContract, arguments
+from backend_contract import BackendContract, State, two_points
 from random_models import branching
 
 from phipsi.model.model import Model
@@ -20,13 +20,18 @@ from phipsi.model.points import PointSet
 TREE = branching(6, 3, ("revolute",), armature=True)
 
 
+@cache
+def state() -> State:
+    return State(TREE, two_points(TREE, "world"))
+
+
 @pytest.mark.quick_code
 class TestNative(BackendContract):
     backend = "native"
 
-    def cases(self) -> Iterator[tuple[Model, PointSet, dict[str, Any]]]:
+    def cases(self) -> Iterator[tuple[Model, PointSet, State]]:
         if "PHIPSI_FUZZ_NATIVE" in os.environ:
             yield from super().cases()
             return
-        where = self.points(TREE)
-        yield TREE, where, arguments(TREE, where)
+        at = state()
+        yield TREE, at.points, at

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from amounts import mostly
 from random_models import ALL, chain, random_tree
 
 import phipsi as pp
@@ -39,7 +40,9 @@ def both(expr, model, **options):
     return out
 
 
-@pytest.mark.parametrize("kinds", JOINTS)
+@pytest.mark.parametrize(
+    "kinds", mostly(JOINTS, "all")
+)  # types by themselves: test_native_expressions.py
 @pytest.mark.parametrize("which", ["inverse", "forward"])
 def test_matrices(kinds, which):
     model = random_tree(4, 4 if kinds == "all" else 7, JOINTS[kinds], n_roots=2, armature=True)

@@ -222,16 +222,16 @@ def ours():
 
 def cycle(i):
     """A new model, a program, a call with scratch, and everything dropped."""
-    model = random_tree(i, 40 + i % 3, ("prismatic",))
+    model = random_tree(i, 16 + i % 3, ("prismatic",))
     factor = 1 + i / 1024 if fresh else 2
     program = pp.compile(factor * (ops.H @ ops.phi @ ops.f_ext), model, backend="native")
     program(np.zeros((9, model.nq)), np.zeros((9, model.n_bodies, 6)))
     return program.native
 
 
-def growth(function):
+def growth(function, settled=False):
     """KB per cycle: the median of five parts, because Python takes memory a megabyte at a time."""
-    for i in range(40 if fresh else 60):  # until the heap has settled
+    for i in range(10 if settled else 40 if fresh else 60):  # until the heap has settled
         function(i)
     parts, length = [], cycles // 5
     for part in range(5):
@@ -248,7 +248,7 @@ del native
 alive = ours()
 print(growth(cycle))
 print(ours() - alive)
-print(growth(lambda i: machine.object_code(text)) if fresh else 0.0)
+print(growth(lambda i: machine.object_code(text), settled=True) if fresh else 0.0)
 '''
 
 

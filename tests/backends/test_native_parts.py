@@ -128,3 +128,53 @@ def test_code_for_other_processors_is_kept_too(compiled: list[str], tmp_path: Pa
     assert first == second and any(name.endswith(".wasm") for name in first)
     pp.export(arm, tmp_path / "three", what="mass_matrix", target="cortex-m7")
     assert compiled.count("robot_mass_matrix") == 2
+
+
+# ---- values are numbers in the order of the text -------------------------------------------------
+
+
+@pytest.mark.parametrize("in_turns", [False, True])
+def test_blocks_may_be_written_in_turns(in_turns: bool):
+    """2 |x| + 1: a block that is gone on with after another one was begun gives values names."""
+    module = ir.Module()
+    function = ir.Function(module, UNARY, "f")
+    b, (x,) = function.begin(), function.args
+    one, two, zero = (ir.Constant(ir.DOUBLE, n) for n in (1.0, 2.0, 0.0))
+    negative, other, done = (function.append_basic_block(n) for n in ("negative", "other", "done"))
+    b.cbranch(b.fcmp_ordered("<", x, zero), negative, other)
+    b.position_at_end(negative)
+    opposite = b.fneg(x)
+    if in_turns:
+        b.position_at_end(other)
+        b.position_at_end(negative)
+    opposite = b.fmul(opposite, two)
+    b.branch(done)
+    b.position_at_end(other)
+    twice = b.fmul(x, two)
+    b.branch(done)
+    b.position_at_end(done)
+    out = b.phi(ir.DOUBLE)
+    out.add_incoming(opposite, negative)
+    out.add_incoming(twice, other)
+    b.ret(b.fadd(out, one))
+    text = str(module)
+    assert function.in_order is not in_turns and ("%n0 = fcmp" in text) is in_turns
+    code = machine_code(f"in turns {in_turns}", host_target(), lambda: text)
+    call = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)(code.address("f"))
+    assert [call(3.0), call(-3.0)] == [7.0, 7.0]
+
+
+def test_a_block_has_an_address_once_and_another_block_its_own():
+    module = ir.Module()
+    function = ir.Function(module, ir.FunctionType(ir.VOID, [ir.POINTER]), "f")
+    b, (x,) = function.begin(), function.args
+    assert b.at(x, 8) is b.at(x, 8) and b.at(x, 16) is not b.at(x, 8)
+    first, following = b.at(x, 8), function.append_basic_block("following")
+    b.branch(following)
+    b.position_at_end(following)
+    assert b.at(x, 8) is not first
+    with b.early():
+        early = b.at(x, 8)
+    assert early is not first and early is not b.at(x, 8)
+    b.ret_void()
+    assert str(module).index(early.name) < str(module).index("%0 =")

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from amounts import ALL as FUZZ
 from amounts import seeds
-from random_models import random_tree
+from random_models import ALL, random_tree
 from random_systems import KINDS, random_system
 
 import phipsi as pp
@@ -18,7 +19,7 @@ from phipsi.algorithms.dynamics.derivatives import (
 from phipsi.algorithms.identification.regressors import REGRESSOR
 from phipsi.backends.native.matrices.structural_zeros import filled, zeros_stay
 from phipsi.model.points import PointSet, point_set
-from phipsi.operators import A, H, J, M, mass_matrix, phi, psi
+from phipsi.operators import A, D, H, J, Lambda, M, mass_matrix, phi, psi
 
 FORMS: dict[str, Any] = {
     "regressor": REGRESSOR,
@@ -28,6 +29,7 @@ FORMS: dict[str, Any] = {
     "psi*": psi.T,
     "J": J,
     "J*": J.T,
+    "Λ": Lambda,
     "mass matrix": mass_matrix,
     "inverse": mass_matrix.inv,
     "H phi M phi* H*": H @ phi @ M @ phi.T @ H.T,
@@ -35,19 +37,27 @@ FORMS: dict[str, Any] = {
     "derivatives of forward dynamics": forward_dynamics_operators(),
     "several": (mass_matrix, mass_matrix.inv, REGRESSOR),
 }
+AT_POINTS = ("J", "J*", "Λ")
 
 
 def model_of(name: str) -> pp.Model:
+    if name in ("tree", "forest"):
+        # where zeros are depends on the tree and on the sizes of hinges, not on how they move
+        seed, joints = {"tree": 5, "forest": 11}[name], ALL if FUZZ else ("revolute", "spherical")
+        return random_tree(seed, 9, joints, n_roots=1 + (name == "forest"))
+    turn, ball = pp.joints.Revolute((0, 0, 1)), pp.joints.Spherical()
     if name == "welded root":  # branches that no moving joint has in common
-        builder = pp.ModelBuilder()
-        one = pp.SpatialInertia(1.0, (0.1, 0.2, 0.3), np.diag([0.5, 0.6, 0.7]))
-        kinds = [pp.joints.Fixed(), *[pp.joints.Revolute((0, 0, 1))] * 4, pp.joints.Spherical()]
+        kinds = [pp.joints.Fixed(), turn, turn, turn, turn, ball]
         parents = ["world", "b0", "b0", "b1", "b2", "b2"]
-        for i, (joint, parent) in enumerate(zip(kinds, parents, strict=True)):
-            at = pp.Pose(translation=(0.1 * i, 0.2, 0.3))
-            builder.add_body(f"b{i}", parent=parent, joint=joint, placement=at, inertia=one)
-        return builder.build()
-    return random_tree({"tree": 5, "forest": 11}[name], 9)
+    else:  # several trees
+        kinds = [pp.joints.Free(), turn, ball] * 2
+        parents = ["world", "b0", "b0", "world", "b3", "world"]
+    builder = pp.ModelBuilder()
+    one = pp.SpatialInertia(1.0, (0.1, 0.2, 0.3), np.diag([0.5, 0.6, 0.7]))
+    for i, (joint, parent) in enumerate(zip(kinds, parents, strict=True)):
+        at = pp.Pose(translation=(0.1 * i, 0.2, 0.3))
+        builder.add_body(f"b{i}", parent=parent, joint=joint, placement=at, inertia=one)
+    return builder.build()
 
 
 def points_of(model: pp.Model) -> PointSet:
@@ -56,18 +66,18 @@ def points_of(model: pp.Model) -> PointSet:
 
 
 # which zeros are left alone is in the text: LLVM's optimisation is tried on one matrix of each kind
-IN_FULL = [("welded root", form) for form in ("regressor", "psi*", "J", "inverse")]
+IN_FULL = [("welded root", form) for form in ("regressor", "psi*", "J", "Λ", "inverse")]
 CASES = [
     pytest.param(name, form, marks=() if (name, form) in IN_FULL else pytest.mark.quick_code)
     for form in FORMS
-    for name in ("tree", "forest", "welded root")
+    for name in ("tree", "forest", "welded root", *(["trees"] if form == "Λ" else []))
 ]
 
 
 @pytest.mark.parametrize(("name", "form"), CASES)
 def test_batches_are_single_calls(name: str, form: str):
     model = model_of(name)
-    options: dict[str, Any] = {"points": points_of(model)} if form in ("J", "J*") else {}
+    options: dict[str, Any] = {"points": points_of(model)} if form in AT_POINTS else {}
     program = pp.compile(FORMS[form], model, mode="dense", backend="native", **options)
     assert program.native is not None
     rng = np.random.default_rng(4)
@@ -86,6 +96,21 @@ def test_batches_are_single_calls(name: str, form: str):
             single = program(*(a[i] for a in args))
             for whole, one in zip(out, single if len(shapes) > 1 else (single,), strict=True):
                 np.testing.assert_array_equal(whole[i], one)
+
+
+@pytest.mark.quick_code
+def test_blocks_of_narrow_joints_are_padded_in_every_group():
+    model = model_of("welded root")
+    program = pp.compile(D.inv, model, mode="blocks", backend="native")
+    assert program.native is not None
+    rng = np.random.default_rng(4)
+    q = np.array([model.random_configuration(rng) for _ in range(19)])
+    out, status = np.full((19, *program.native.output_shapes[0]), np.nan), np.full(19, -1)
+    program.ufunc(q, out=(out, status))
+    np.testing.assert_array_equal(out, np.array([program(x) for x in q]))
+    for k, joint in enumerate(model.joints):
+        assert not out[:, k, joint.nv :].any()
+        assert not out[:, k, :, joint.nv :].any()
 
 
 @pytest.mark.quick_code
@@ -126,3 +151,18 @@ def test_what_is_left_out_is_zero_and_nothing_else_always_is():
         if form != "regressor":  # some parameters move no joint
             assert values[:, mask].any(axis=0).mean() > 0.6
     assert found >= 2
+
+
+@pytest.mark.quick_code
+def test_zeros_between_trees_are_left_out():
+    model, rng = model_of("trees"), np.random.default_rng(0)
+    at = [(name, (0.1, 0.2, 0.3)) for name in model.body_names]
+    program = pp.compile(Lambda, model, mode="dense", backend="native", points=at)
+    native: Any = program.native
+    (r,) = native.unit.results
+    assert zeros_stay(r)
+    q = np.array([model.random_configuration(rng) for _ in range(30)])
+    values, mask = program(q), filled(r, model, program.request.points)
+    assert 0.3 < mask.mean() < 0.5
+    assert not values[:, ~mask].any()
+    assert values[:, mask].any(axis=0).mean() > 0.6

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sources import statements, text_of, tree_of
 
 import phipsi as pp
 from phipsi.backends.native import pipeline
@@ -121,7 +122,8 @@ def test_one_module_imports_llvm() -> None:
     found = [
         str(path.relative_to(package))
         for path in package.rglob("*.py")
-        if any(_imports(node, "llvmlite") for node in ast.walk(ast.parse(path.read_text("utf-8"))))
+        if "llvmlite" in text_of(path)
+        if any(_imports(node, "llvmlite") for node in statements(tree_of(path)))
     ]
     assert found == ["backends/native/targets/llvm_library.py"]
 

@@ -1,7 +1,9 @@
 """The reference backend keeps the contract."""
 
-from backend_contract import BackendContract
+from amounts import mostly
+from backend_contract import MODELS, BackendContract
 
 
 class TestReference(BackendContract):
     backend = "reference"
+    models = mostly(MODELS, "chain", "star", "arm")  # other forests have their joints and rotors

@@ -22,6 +22,7 @@ SHAPES = {
     "Ellipsoid": S.Ellipsoid((0.1, 0.2, 0.3)), "Box": S.Box((0.2, 0.3, 0.4)),
     "ConvexMesh": S.ConvexMesh(CUBE),
 }  # fmt: skip
+GROUND = pp.Pose.from_rpy((0.1, 0.2, 0))
 
 
 @pytest.fixture(scope="module")
@@ -38,10 +39,14 @@ def contacts():
     rough = S.HeightField(0.1 * rng.normal(size=(7, 9)), (0.5, 0.4))
     builder.add_shape("HeightField1", "world", rough, pp.Pose.from_rpy((0.2, 0.1, 0.3)))
     pairs = [(f"{a}0", "ground" if b == "Plane" else f"{b}1") for a, b in FORMULAS]
-    return pp.Contacts(builder.build(), pairs=pairs, ground=pp.Pose.from_rpy((0.1, 0.2, 0)))
+    return pp.Contacts(builder.build(), pairs=pairs, ground=GROUND)
 
 
-def test_machine_code_and_arrays_agree(contacts, monkeypatch):
+@pytest.mark.parametrize("kind", SHAPES)
+def test_machine_code_and_arrays_agree(kind, contacts, monkeypatch):
+    """Of the pairs that a kind is first in, in one mechanism: all of them."""
+    pairs = [(p.a.name, p.b.name) for p in contacts.pairs if p.a.shape.kind == kind]
+    contacts = pp.Contacts(contacts.model, pairs=pairs, ground=GROUND)
     q = contacts.model.random_configuration(1, (3, 7))
     X = pp.poses(contacts.model, q)[..., list(contacts.bodies), :, :]
     monkeypatch.setenv("PHIPSI_BACKEND", "native")
@@ -128,24 +133,24 @@ def test_derivatives_of_loops(many):
     assert abs(evaluate([other], {"X": at})[0] - slope).max() > 0.1
 
 
-def test_options_of_a_call(contacts):
-    q = contacts.model.random_configuration(1, 3)
+def test_options_of_a_call(many):
+    q = many.model.random_configuration(1, 3)
     q[1, 0] = np.nan
     with pytest.raises(InputError, match="q"):
-        pp.contact_points(contacts, q)
-    masked, status = pp.contact_points(contacts, q, on_error="mask")
+        pp.contact_points(many, q)
+    masked, status = pp.contact_points(many, q, on_error="mask")
     assert status.tolist()[1] != 0 and status[0] == status[2] == 0
     assert np.isnan(masked.gap[1]).all() and np.isfinite(masked.gap[[0, 2]]).all()
     fine = q[[0, 2]]
-    into = pp.contact_points(contacts, fine)
-    again = pp.contact_points(contacts, fine, out=tuple(np.empty_like(x) for x in into[:4]))
+    into = pp.contact_points(many, fine)
+    again = pp.contact_points(many, fine, out=tuple(np.empty_like(x) for x in into[:4]))
     assert all((x == y).all() for x, y in zip(into[:4], again, strict=False))
     with pytest.raises(InputError, match="nq|numbers|shape"):
-        pp.contact_points(contacts, q[:, :-1])
+        pp.contact_points(many, q[:, :-1])
     with pytest.raises(
         InputError, match=r"pp.contact_points\(pp.Contacts\(model, ground=True\), q\)"
     ):
-        pp.contact_points(contacts.model, q)
+        pp.contact_points(many.model, q)
 
 
 def test_no_pairs():

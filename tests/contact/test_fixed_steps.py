@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from amounts import mostly
 from contact_problems import (
     G,
     Scene,
@@ -430,7 +431,7 @@ def test_b13_a_bracket_on_a_pole_hangs_or_falls() -> None:
         assert (np.abs(found.v).max() < 1e-14) == hangs
 
 
-@pytest.mark.parametrize("kind", ["Capsule", "Cylinder"])
+@pytest.mark.parametrize("kind", mostly(["Capsule", "Cylinder"], "Cylinder"))
 def test_b14_three_cylinders_in_a_pile(kind: str) -> None:
     r, length, critical = 0.1, 0.3, np.tan(np.radians(15))
     scene = Scene(friction=0.5)

@@ -72,7 +72,9 @@ FALLS = [1, 0, 0, 0, 0, 0, 0.06], [0, 0, 0, 0.5, 0.2, 0], 0.25
 PAIRS = [("mesh", "plane"), ("box", "box"), ("mesh", "box"), ("box", "mesh"), ("mesh", "mesh")]
 
 
-@pytest.mark.parametrize(("shape", "table"), mostly(PAIRS, ("box", "box"), ("mesh", "mesh")))
+@pytest.mark.parametrize(
+    ("shape", "table"), mostly(PAIRS, ("box", "box"), ("box", "mesh"), ("mesh", "mesh"))
+)
 def test_a_brick_falls_slides_and_stops(shape: str, table: str, brick_on_a_plane: Any) -> None:
     """As the box on a plane does; two of one kind tumble below."""
     tables = {"plane": None, "box": pp.shapes.Box(TABLE), "mesh": mesh(TABLE)}
@@ -87,7 +89,7 @@ ROUND = {
 }
 
 
-@pytest.mark.parametrize("name", ROUND)
+@pytest.mark.parametrize("name", mostly(ROUND, "capsule"))
 def test_round_bodies_slide_and_roll_on_a_mesh(name: str) -> None:
     shape, turn = ROUND[name]
     start = [*turn, 0, 0, 0.1], [0, 0, 0, 1.0, 0, 0], 0.15
@@ -149,7 +151,7 @@ def thrown(seed: int) -> tuple[Any, Any, float]:
 
 
 @pytest.mark.parametrize(
-    ("bounce", "seeds"), [(0.0, (3, 8)), (0.5, (2, 8))] if ALL else [(0.0, (8,)), (0.5, (2,))]
+    ("bounce", "seeds"), [(0.0, (3, 8)), (0.5, (2, 8))] if ALL else [(0.0, (8,))]
 )
 def test_a_brick_turns_over_the_edges_of_another_one(bounce: float, seeds: Any) -> None:
     """Boxes as meshes, and fixed steps come near: 8 was 0.3 m off with any step once."""

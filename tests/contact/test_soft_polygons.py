@@ -191,7 +191,8 @@ def test_a_corner_that_grazes_another_body_is_not_missed(monkeypatch: Any) -> No
     assert not pp.simulate(SYSTEM, q, v, 0.16).events
 
 
-def test_a_soft_prism_rests_on_a_plane() -> None:
+@pytest.mark.parametrize("spacing", [None, 0.25])
+def test_a_soft_prism_rests_on_planes_and_level_fields(spacing: Any) -> None:
     """Every corner has a spring; with four of the five it trembled for ever in fixed steps."""
     turn = 2 * np.pi * np.arange(5) / 5
     shape = pp.shapes.ConvexMesh(
@@ -202,10 +203,14 @@ def test_a_soft_prism_rests_on_a_plane() -> None:
     inertia = pp.SpatialInertia(1.0, (0, 0, 0), (0.008, 0.004, 0.01))
     builder.add_body("prism", joint=pp.joints.Free(), inertia=inertia)
     builder.add_shape("prism", "prism", shape, material=soft)
+    if spacing:
+        field = pp.shapes.HeightField(np.zeros((3, 3)), spacing)
+        builder.add_shape("land", "world", field, pp.Pose(None, (0.02, 0.01, 0)))
     model = builder.build()
-    contacts = pp.Contacts(model, ground=True)
-    assert contacts.n_slots == 10
-    few = pp.System(model, contacts=replace_slots(contacts, 4))
+    contacts = pp.Contacts(model, ground=not spacing)
+    assert contacts.n_slots == (14 if spacing else 10)
+    assert contacts.with_all_corners() == contacts  # runs with events have the same law
+    few = pp.System(model, contacts=replace_slots(contacts, 8 if spacing else 4))
     fastest = []
     for system in (pp.System(model, contacts=contacts), few):
         sim = pp.Simulator(system, dt=1e-3, integrator="time_stepping")
@@ -215,10 +220,6 @@ def test_a_soft_prism_rests_on_a_plane() -> None:
         if system is not few:
             assert_allclose(state.q[4:], [0, 0, 0.05 - 9.81 / (5 * 5e3)], atol=1e-12)
     assert fastest[0] < 1e-11 and fastest[1] > 1e-3
-
-    builder.add_shape("land", "world", pp.shapes.HeightField(np.zeros((3, 3)), 0.5))
-    with pytest.warns(pp.errors.PhipsiWarning, match=r"'prism\|land'.* more than four corners"):
-        pp.Contacts(builder.build())
 
 
 def replace_slots(contacts: pp.Contacts, slots: int) -> pp.Contacts:

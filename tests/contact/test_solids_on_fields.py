@@ -165,6 +165,43 @@ def test_events_of_solids_on_ridges(name):
     assert abs(proof.balance) < 1e-8 and proof.overlap < 1e-9
 
 
+def test_events_see_both_ends_of_a_ridge_under_one_quarter():
+    """A face on them would else have an impact at one end after the other, for ever."""
+    few = system_of(RIDGES, {"crate": S.Box((0.4, 0.4, 0.3))}).contact_pairs
+    q = [np.cos(np.pi / 8), 0, 0, np.sin(np.pi / 8), 0.3, 0, 0.35]
+    ends = []
+    for contacts in (few, few.with_all_corners()):
+        found = pp.contact_points(contacts, q)
+        ends.append(found.point_a[4:][found.gap[4:] < 1e-12])
+        assert found.gap.min() > -1e-12
+    width = 0.2 * 2**0.5 - 0.2
+    np.testing.assert_allclose(np.sort(ends[1][:, 1]), [-width, width], atol=1e-12)
+    assert len(ends[0]) == 1
+
+
+@pytest.mark.usefixtures("machine_code")
+def test_a_gem_tumbles_on_rough_ground():
+    """With events: its face comes down on both ends of a ridge, at 0.473 s."""
+    points = np.random.default_rng(1).normal(size=(20, 3))
+    points *= 0.15 * np.array([1, 0.8, 0.7]) / np.linalg.norm(points, axis=1)[:, None]
+    builder = pp.ModelBuilder()
+    inertia = pp.SpatialInertia(1.0, (0, 0, 0), (0.008, 0.007, 0.01))
+    builder.add_body("gem", joint=pp.joints.Free(), inertia=inertia)
+    builder.add_shape("gem", "gem", S.ConvexMesh(points))
+    heights = 0.1 * np.random.default_rng(3).normal(size=(9, 9))
+    builder.add_shape("land", "world", S.HeightField(heights, 0.2))
+    model = builder.build()
+    system = pp.System(model, contacts=pp.Contacts(model, material=pp.Material(0.5)))
+    rng = np.random.default_rng(1)
+    q = rng.normal(size=4)
+    q0 = np.r_[q / np.linalg.norm(q), rng.uniform(-0.25, 0.25, 2), 0.45]
+    v0 = np.r_[2 * rng.normal(size=3), 0.3 * rng.normal(size=3)]
+    run = pp.simulate(system, q0, v0, 0.48)
+    proof = run.contacts.certificate
+    assert abs(proof.balance) < 2e-9 and proof.overlap < 1e-9
+    assert run.events[-1].t > 0.473 and (run.contacts.modes[-1] > 0).sum() == 2
+
+
 def test_a_flat_field_is_a_plane():
     shapes = {"box": S.Box((0.5, 0.4, 0.3)), "can": S.Cylinder(0.2, 0.3), "beam": BEAM}
     flat, plane = (

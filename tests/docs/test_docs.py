@@ -58,8 +58,13 @@ NEEDS = {
     "train_with_stable_baselines.py": "stable_baselines3",
 }
 
-# A short training runs the same lines; the whole one is in `make fuzz`.
-SHORT = {"train_cart_pole.py": ["--iterations", "4"]}
+# Short trainings, small studies and proofs for few bodies run the same lines; `make fuzz` runs all.
+SHORT = {
+    "train_cart_pole.py": ["--iterations", "4"],
+    "prove_identities.py": ["2"],
+    "study_docking.py": ["32"],
+    "study_reach.py": ["256"],
+}
 # So do small batches, and proofs of all identities for few joints.
 SMALLER = {} if ALL else {"--batch 4096": "--batch 64"}
 SMALL_ARMS = () if ALL else ("phipsi check arm.urdf",)

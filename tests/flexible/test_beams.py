@@ -171,7 +171,7 @@ def test_the_picture_shows_the_tip():
         ({"EI": INF}, "nothing can deform"),
         ({"modes": 1.5}, "modes must be a whole number"),
         ({"modes": 51}, "modes=51 is more than 50.*\\n.*length / 10"),
-        ({"stiffening": "yes"}, "stiffening must be True or False, not 'yes'"),
+        ({"stiffening": "yes"}, "stiffening='yes' must be True or False"),
         ({"ports": ["middle"]}, "ports must be places by name"),
         ({"ports": {"tip": 0.5}}, "port 'tip' is the end of the beam"),
         ({"GJ": 1.0}, "twist has stiffness but no inertia.*rotary_inertia"),

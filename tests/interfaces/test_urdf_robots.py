@@ -3,6 +3,7 @@
 import re
 import warnings
 from collections import Counter
+from functools import cache
 from importlib.metadata import files
 from pathlib import Path
 
@@ -36,6 +37,12 @@ EMPTY = "ur3.urdf"
 LOADABLE = [path for path in ROBOTS if path.name != EMPTY]
 
 
+@cache
+def shipped(path: Path, base: str) -> Model:
+    """A robot of the package, read once."""
+    return quietly(path, base)
+
+
 def quietly(path: Path, base: str) -> Model:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PhipsiWarning)
@@ -55,7 +62,7 @@ def test_there_are_69():
 @pytest.mark.parametrize("base", ["fixed", "free"])
 @pytest.mark.parametrize("path", LOADABLE, ids=lambda path: path.stem)
 def test_agrees_with_pinocchio(path: Path, base: str):
-    model = quietly(path, base)
+    model = shipped(path, base)
     root = (pin.JointModelFreeFlyer(),) if base == "free" else ()
     theirs = pin.buildModelFromUrdf(str(path), *root, mimic=False)
     data = theirs.createData()
@@ -116,7 +123,7 @@ def test_mujoco_accepts_many():
 
 @pytest.mark.parametrize("path", ACCEPTED, ids=lambda path: path.stem)
 def test_agrees_with_mujoco(path: Path):
-    model, theirs = quietly(path, "fixed"), in_mujoco(path)
+    model, theirs = shipped(path, "fixed"), in_mujoco(path)
     data = mujoco.MjData(theirs)
     names = [theirs.joint(k).name for k in range(theirs.njnt)]
     rng = np.random.default_rng(5)
@@ -136,7 +143,7 @@ def test_agrees_with_mujoco(path: Path):
 @pytest.mark.parametrize("base", ["fixed", "free"])
 def test_every_robot_can_be_saved_and_loaded_again(base: str, tmp_path: Path):
     for path in LOADABLE:
-        model = quietly(path, base)
+        model = shipped(path, base)
         text = save_urdf(model, tmp_path / path.name)
         again = quietly(tmp_path / path.name, base)
         assert again.joint_names == model.joint_names, path
@@ -163,7 +170,7 @@ def test_the_empty_robot_is_refused():
 def test_the_diagnosis_of_all_shipped_robots():
     counts: Counter[str] = Counter()
     for path in LOADABLE:
-        model = quietly(path, "fixed")
+        model = shipped(path, "fixed")
         counts.update(finding.kind for finding in model.diagnosis)
         for finding in model.diagnosis:
             line = path.read_text(encoding="utf-8", errors="replace").splitlines()[finding.line - 1]
@@ -179,7 +186,7 @@ def test_the_diagnosis_of_all_shipped_robots():
 def test_every_mesh_but_the_absolute_ones_is_found():
     missing = []
     for path in LOADABLE:
-        model = quietly(path, "fixed")
+        model = shipped(path, "fixed")
         missing += [s.uri for s in model.geometry if s.uri and s.file is None]
     assert len(missing) == 20 and all(uri.startswith("file:///usr/") for uri in missing)
 

@@ -61,8 +61,8 @@ def test_controllers_are_laws(name):
 def test_a_simulator_runs_them():
     control = Saturated(ComputedTorque(ARM, 0.3 * np.ones(7), kp=25, kd=10), ARM, 60.0)
     simulator = pp.Simulator(ARM, circuit(ARM, [control], 1e-3), 1e-3)
-    run = simulator.rollout(simulator.start(np.zeros((3, 7))), steps=50, every=50)
-    exact = pp.simulate(ARM, np.zeros(7), np.zeros(7), 0.05, controller=control,
+    run = simulator.rollout(simulator.start(np.zeros((3, 7))), steps=20, every=20)
+    exact = pp.simulate(ARM, np.zeros(7), np.zeros(7), 0.02, controller=control,
                         integrator="rk4", dt=1e-3)  # fmt: skip
     assert_allclose(run.q[1, -1], exact.q[-1], rtol=1e-11, atol=1e-12)
 
@@ -223,10 +223,10 @@ def test_a_simulator_runs_controllers_of_loops():
     def beside(t, q, v):
         return {"u": other(t, q, v)}
 
-    sim = pp.Simulator(system, [control, beside], 1e-3, integrator="semi_implicit")
+    sim = pp.Simulator(system, [control, beside], 2e-3, integrator="semi_implicit")
     record = ("q", "v", "OperationalSpace.tau", "beside.u")
-    run = sim.rollout(sim.start(q, v), steps=40, record=record)
-    exact = pp.simulate(system, q, v, 0.04, controller=control, integrator="semi_implicit", dt=1e-3)
+    run = sim.rollout(sim.start(q, v), steps=15, record=record)
+    exact = pp.simulate(system, q, v, 0.03, controller=control, integrator="semi_implicit", dt=2e-3)
     assert_allclose(run.q, exact.q, rtol=1e-10, atol=1e-11)
     assert_allclose(run["OperationalSpace.tau"], exact.tau, rtol=1e-8, atol=1e-8)
     assert_allclose(run["beside.u"], other(0.0, run.q, run.v), rtol=1e-8, atol=1e-8)
@@ -257,7 +257,10 @@ def test_constrained_equations():
 
 
 def test_machine_code_of_constrained_equations():
-    """All sizes of equations are one text of loops; lanes agree with arrays."""
+    """All sizes of equations are one text of loops; lanes agree with arrays.
+
+    The code that the first call needs is compiled first; the memory it works in suffices for both.
+    """
     P, G, c, e, scales = equations(3)
     names = {"P": P, "G": G, "c": c, "e": e, "scales": scales}
     shapes = {"q": (1,)} | {n: x.shape[-2:] if n != "scales" else (5,) for n, x in names.items()}
@@ -265,13 +268,19 @@ def test_machine_code_of_constrained_equations():
     x, f = call(RowSolve(6, 5, 2), *nodes[1:])
     # a program says for which processor the code is
     weight = call(ProgramCall((GRAVITY_FORCES,), pp.examples.planar_arm(1)), nodes[0])[0]
-    found = graph_function(shapes, {"x": x, "f": f, "weight": weight})
+    found, other = (graph_function(shapes, {"x": x, "f": f, "weight": weight}) for _ in range(2))
     wanted = RowSolve(6, 5, 2).arrays(*names.values())
+    together = found.fast(np.zeros(1), *names.values())
+    assert found.direct_if_compiled() is None and other.scratch_bytes == 0
     for i in range(3):
         args = [np.ascontiguousarray(a[i] if a.ndim == 3 else a) for a in names.values()]
-        one = found.fast(np.zeros(1), *args)
-        assert_allclose(one[0], wanted[0][i], rtol=1e-11, atol=1e-12)
-        assert_allclose(one[1], wanted[1][i], rtol=1e-11, atol=1e-12)
+        for function in (other, found):
+            one = function.fast(np.zeros(1), *args)
+            assert_allclose(one[0], wanted[0][i], rtol=1e-11, atol=1e-12)
+            assert_allclose(one[1], wanted[1][i], rtol=1e-11, atol=1e-12)
+            assert all(np.array_equal(a, b[i]) for a, b in zip(one[:2], together, strict=False))
+    for a, b in zip(other.fast(np.zeros(1), *names.values()), together, strict=True):
+        assert np.array_equal(a, b)
 
 
 def test_adjoint_of_constrained_equations():

@@ -361,10 +361,10 @@ def test_samples_have_the_density_of_each_model(butane):
     start = turned(butane, np.random.default_rng(0).uniform(-np.pi, np.pi, 1600))
     for fixman in (False, True):
         found = mo.sample(
-            butane, 8, replicas=1600, dt=0.05, steps=8, fixman=fixman, seed=2, warm_up=3, q=start
+            butane, 8, replicas=1600, dt=0.05, steps=5, fixman=fixman, seed=2, warm_up=3, q=start
         )
         angles = found.dihedral((0, 1, 2, 3))
-        assert mo.autocorrelation_time(np.cos(angles)) < 2
+        assert mo.autocorrelation_time(np.cos(angles)) < 2.5
         counts, _ = np.histogram(np.abs(angles[::2]), bins=8, range=(0, np.pi))
         even = chisquare(counts).pvalue
         bent = chisquare(counts, rigid * counts.sum()).pvalue

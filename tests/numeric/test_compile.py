@@ -13,7 +13,6 @@ from typing import Any
 import mpmath
 import numpy as np
 import pytest
-import sympy
 from numpy.testing import assert_allclose, assert_array_equal
 from random_models import branching, chain, model_from_parents, random_tree
 
@@ -529,6 +528,8 @@ def test_complex_inputs_give_complex_step_derivatives():
 
 
 def test_symbols_give_the_closed_form_of_a_two_link_arm():
+    import sympy  # here: only one of the processes needs it
+
     model = pp.examples.planar_arm(2)
     q1, q2 = sympy.symbols("q1 q2", real=True)
     matrix = compiled(mass_matrix, model, mode="dense")(np.array([q1, q2]))

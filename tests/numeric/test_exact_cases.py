@@ -3,7 +3,6 @@
 import mpmath
 import numpy as np
 import pytest
-import sympy
 
 import phipsi as pp
 from phipsi.compiler import compile
@@ -74,6 +73,8 @@ def closed_form(q2, moment, cos):
 
 
 def test_symbols_give_the_closed_form_of_the_mass_matrix():
+    import sympy  # here: only one of the processes needs it
+
     q1, q2 = sympy.symbols("q1 q2", real=True)
     arm = planar_arm(2)
     M = compile(mass_matrix, arm, mode="dense")(np.array([q1, q2], dtype=object))
@@ -84,6 +85,8 @@ def test_symbols_give_the_closed_form_of_the_mass_matrix():
 
 
 def test_symbols_give_the_inverse_and_the_dynamics():
+    import sympy  # here: only one of the processes needs it
+
     q = np.array(sympy.symbols("q1 q2", real=True), dtype=object)
     v = np.array(sympy.symbols("v1 v2", real=True), dtype=object)
     arm = planar_arm(2)

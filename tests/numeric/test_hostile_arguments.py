@@ -15,6 +15,7 @@ ARM = pp.examples.planar_arm(3)
 Q, V = np.array([0.3, 0.4, 0.5]), np.array([0.1, -0.2, 0.3])
 TIP, SOLID = ARM.body_names[-1], pp.SpatialInertia.sphere(0.1, mass=1.0)
 HOLD = pp.control.Constant(ARM, Q)
+LOOP = four_bar()
 COMPLEX = np.array([1.0 + 1j, 2.0, 3.0])
 MASKED = np.ma.masked_array([1.0, 2.0, 3.0], [False, True, False])
 DATE = np.datetime64("2020")
@@ -66,6 +67,18 @@ ONE = {
         ARM, {TIP: (1, 1, 0)}, position_tolerance=x
     ),
     "iterations": lambda x: pp.inverse_kinematics(ARM, {TIP: (1, 1, 0)}, max_iterations=x),
+    "tolerance of loops": lambda x: LOOP.assemble([0.5, 0.3, -0.4], tolerance=x),
+    "restarts of a search": lambda x: LOOP.assemble([0.5, 0.3, -0.4], restarts=x),
+    "samples of a law": lambda x: pp.law(lambda q: q, rate=x),
+    "samples of a controller": lambda x: pp.simulate(
+        ARM, Q, V, 0.01, controller=lambda t, q, v: 0 * q, rate=x
+    ),
+    "seed of noise": lambda x: pp.signals.noise(3, seed=x),
+    "seconds of a reader": lambda x: pp.load("nowhere.urdf", max_seconds=x),
+    "radius of a solid": lambda x: pp.SpatialInertia.sphere(x, mass=1.0),
+    "friction of a material": lambda x: pp.Material(friction=x),
+    "mass of a beam": lambda x: pp.FlexibleInertia.beam(1.0, x, 1.0),
+    "rate of a motor": lambda x: pp.constraints.Motor(name="m", joint="joint1", rate=x),
 }
 
 
@@ -79,9 +92,20 @@ def test_three_numbers(name):
 
 @pytest.mark.parametrize("name", ONE)
 def test_one_number(name):
-    for x in (1j, "a", object(), DATE, [], {}, np.array([1.0, 2.0, 3.0, 4.0])):
+    for x in (1j, np.complex128(1), "a", object(), DATE, [], {}, np.array([1.0, 2.0, 3.0, 4.0])):
         with pytest.raises(PhipsiError):
             ONE[name](x)
+
+
+def test_true_and_texts_are_no_numbers():
+    """Python takes True as 1, and "1" as a number."""
+    names = list(ONE)[list(ONE).index("tolerance of loops") :]
+    for name in names:
+        for x in (True, np.True_, "1"):
+            with pytest.raises(PhipsiError):
+                ONE[name](x)
+    assert repr(pp.signals.noise(3, seed=np.int32(2))) == "noise((3,), 'normal', 2)"
+    assert pp.law(lambda q: q, rate=np.float32(100)).rate == 100.0
 
 
 # what takes names, functions, mappings
@@ -137,7 +161,7 @@ def test_names_functions_and_mappings(name):
 BOX = pp.ModelBuilder()
 BOX.add_body("box", joint=pp.joints.Free(), inertia=SOLID)
 BOX.add_shape("box", "box", pp.shapes.Box((0.2, 0.3, 0.4)))
-LOOP, BALL = four_bar(), pp.examples.planar_arm(1)
+BALL = pp.examples.planar_arm(1)
 START = LOOP.assemble([0.5, 0.3, -0.4])
 M = pp.operators.mass_matrix
 WORDS = {
@@ -207,6 +231,102 @@ def test_words_that_are_near():
     with pytest.raises(PhipsiError, match=r"axes='words' is not one of .*Did you mean 'world'\?"):
         pp.jacobian(ARM, Q, [TIP], axes="words")
     assert pp.jacobian(ARM, Q, [TIP], axes=np.str_("body")).shape == (6, 3)  # a text
+
+
+# what is True or False: every word is true in Python, and every empty list false
+ROLL = (ARM, Q, V, V, 1e-3, 2)
+ID = pp.identification
+TRUTHS = {
+    "classical": lambda x: pp.accelerations(ARM, Q, V, V, classical=x),
+    "times_v": lambda x: pp.jacobian_dot(ARM, Q, V, [TIP], times_v=x),
+    "multipliers": lambda x: pp.forward_dynamics(ARM, Q, V, V, multipliers=x),
+    " multipliers": lambda x: pp.inverse_dynamics(ARM, Q, V, V, multipliers=x),
+    "limits": lambda x: pp.inverse_kinematics(ARM, {TIP: (1, 1, 0)}, limits=x),
+    " limits": lambda x: LOOP.assemble([0.5, 0.3, -0.4], limits=x),
+    "armature": lambda x: ID.regressor(ARM, Q, V, V, armature=x),
+    " armature": lambda x: ID.kinetic_energy_regressor(ARM, Q, V, armature=x),
+    "viscous": lambda x: ID.inertial_parameters(ARM, viscous=x),
+    "coulomb": lambda x: ID.parameter_names(ARM, coulomb=x),
+    " coulomb": lambda x: ID.base_parameters(ARM, coulomb=x),
+    "columns": lambda x: pp.compile(M, ARM, columns=x),
+    "same_operand": lambda x: pp.compile((M, M.inv), ARM, same_operand=x),
+    "reproducible": lambda x: pp.compile(M, ARM, reproducible=x),
+    " reproducible": lambda x: pp.rollout(*ROLL, reproducible=x),
+    "  reproducible": lambda x: pp.Simulator(ARM, reproducible=x),
+    "   reproducible": lambda x: pp.Study(
+        pp.Simulator(BALL), {"t": [0.0]}, steps=1, reproducible=x
+    ),
+    "latex": lambda x: pp.explain(M, latex=x),
+    "plan": lambda x: pp.compile(M, ARM).explain(plan=x),
+    "modes": lambda x: pp.diff(M, "q", "dq", modes=x),
+    " modes": lambda x: pp.prove("H G = I", modes=x),
+    "any_efforts": lambda x: pp.prove("H G = I", any_efforts=x),
+    "show": lambda x: M.expand(show=x),
+    "reverse": lambda x: pp.parse("(I - H psi K) H phi B f0").rewrite("Lemma 0.4", reverse=x),
+    "symmetric": lambda x: pp.own.operator("C", "rates -> efforts", 0.5, symmetric=x),
+    "internal": lambda x: pp.constraints.Gear(
+        name="g", driver="a", driven="b", teeth=(20, 40), internal=x
+    ),
+    "compensate_damping": lambda x: pp.control.ComputedTorque(
+        ARM, HOLD, 1.0, 1.0, compensate_damping=x
+    ),
+    " compensate_damping": lambda x: pp.control.OperationalSpace(
+        ARM, TIP, pp.Pose(), 1.0, 1.0, compensate_damping=x
+    ),
+    "exact": lambda x: pp.forces.from_ratings(ARM, exact=x),
+    "stiffening": lambda x: pp.FlexibleInertia.beam(1.0, 1.0, 1.0, stiffening=x),
+    "strict": lambda x: pp.load("nowhere.urdf", strict=x),
+    "isolate": lambda x: pp.load("nowhere.urdf", isolate=x),
+    "shared": lambda x: pp.export(ARM, "nowhere", shared=x),
+    "derivatives": lambda x: pp.export_fmu(pp.Simulator(BALL), "nowhere.fmu", derivatives=x),
+    "meshes": lambda x: pp.show(BALL, open=False, meshes=x),
+    "open": lambda x: pp.show(BALL, open=x),
+    "fixman": lambda x: pp.molecules.sample(chain(), 1, fixman=x),
+    "parameters": lambda x: pp.rollout_gradient(
+        *ROLL, final=lambda q, v: (0.0, None, None), parameters=x
+    ),
+    "equilibrium": lambda x: pp.linearize(ARM, Q, equilibrium=x),
+    "work": lambda x: pp.simulate(ARM, Q, V, 0.01, work=x),
+    " work": lambda x: pp.simulate(ARM, Q, V, 0.01, integrator="time_stepping", work=x),
+    "separate": lambda x: pp.Simulator(BALL).start(separate=x),
+    "as_is": lambda x: pp.topology.Attach(as_is=x),
+    " as_is": lambda x: pp.topology.Grasp(as_is=x),
+    "  as_is": lambda x: pp.topology.Replace(as_is=x),
+    "shared_folder": lambda x: pp.Study(pp.Simulator(BALL), {"t": [0.0]}, steps=1).run(
+        shared_folder=x
+    ),
+    "check": lambda x: pp.Study.results("nowhere", check=x),
+}  # fmt: skip
+# None is the default of these
+OPEN = {
+    "per_step": lambda x: pp.rollout(*ROLL, per_step=x),
+    " per_step": lambda x: (s := pp.Simulator(ARM)).rollout(s.start(Q), V, per_step=x),
+    "  per_step": lambda x: (s := pp.Simulator(ARM)).gradient(
+        s.start(Q), V, of={"q": 1.0}, per_step=x
+    ),
+    "binary": lambda x: pp.export_fmu(pp.Simulator(BALL), "nowhere.fmu", binary=x),
+    "play": lambda x: pp.live_page(BALL, "nowhere.html", play=x),
+    "notebook": lambda x: pp.show(BALL, notebook=x),
+}
+NOT_TRUTHS = (3, 1, 0, 1.0, "a", "", [], {}, np.array([True, False]), np.array(True), object())
+
+
+@pytest.mark.parametrize("name", [*TRUTHS, *OPEN])
+def test_truth_values(name):
+    function = (TRUTHS | OPEN)[name]
+    for x in (*NOT_TRUTHS, None) if name in TRUTHS else NOT_TRUTHS:
+        with pytest.raises(PhipsiError, match=f"{name.strip()}=.* must be True"):
+            function(x)
+
+
+def test_truth_values_of_numpy():
+    free = pp.inverse_kinematics(ARM, {TIP: (1, 1, 0)}, Q, limits=np.False_)
+    np.testing.assert_array_equal(
+        free.q, pp.inverse_kinematics(ARM, {TIP: (1, 1, 0)}, Q, limits=False).q
+    )
+    assert pp.jacobian_dot(ARM, Q, V, [TIP], times_v=np.True_).shape == (6,)
+    assert "work" in pp.simulate(ARM, Q, V, 0.01, work=np.True_).quadratures
+    assert len(pp.forward_dynamics(ARM, Q, V, V, multipliers=np.True_)) == 3
 
 
 # ---- what functions of users return --------------------------------------------------------------

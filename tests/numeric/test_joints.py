@@ -9,7 +9,6 @@ import pickle
 import mpmath
 import numpy as np
 import pytest
-import sympy
 from numpy.testing import assert_allclose
 from random_models import JOINTS, random_axis, random_rotation
 from scipy.linalg import expm
@@ -216,6 +215,8 @@ def test_random_is_in_range(joint):
 
 @joints
 def test_symbols_and_numbers_give_the_same(joint):
+    import sympy  # here: only one of the processes needs it
+
     q, v = draw(joint, 10)
     qs, vs = sympy.symbols(f"q:{joint.nq}"), sympy.symbols(f"v:{joint.nv}")
     R, p = joint.transform(joint.params, qs, sympy)
@@ -240,6 +241,8 @@ def test_fifty_digits_agree_with_floats(joint):
 
 
 def test_structural_zeros_and_ones():
+    import sympy  # here: only one of the processes needs it
+
     theta = sympy.Symbol("theta")
     R, p = Revolute().transform((0, 0, 1), [theta], sympy)
     c, s = sympy.cos(theta), sympy.sin(theta)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 import pytest
 from program_text import steps_text
 from random_models import branching, random_tree
-from rounding import ALLOWED, dense_with_rounding, excess
+from rounding import ALLOWED, RoundedOracle, excess
 
 import phipsi as pp
 from phipsi.backends.dense import dense
@@ -80,13 +80,23 @@ def state(model: Model, seed: int = 0) -> dict[str, np.ndarray]:
     return {"q": model.random_configuration(rng), "v": rng.standard_normal(model.nv)}
 
 
+@cache
+def oracle(model: Model) -> RoundedOracle:
+    return RoundedOracle(model, **state(model))
+
+
 def assert_equal_by_dense(left: Expr, right: Expr, model: Model) -> None:
-    (a, one), (b, other) = (dense_with_rounding(x, model, **state(model)) for x in (left, right))
+    (a, one), (b, other) = (oracle(model).with_rounding(x) for x in (left, right))
     assert excess(a, b, np.maximum(one, other)) <= ALLOWED
 
 
 def rewrites(x: Expr, model: Model, mode: str = "apply") -> list[str]:
     return [step.name for step in compiled(x, model, mode=mode).explain().rewrites]
+
+
+@cache
+def forest(seed: int, armature: bool) -> Model:
+    return random_tree(seed, 6, n_roots=1 + seed % 2, armature=armature)
 
 
 # ---- they hold ---------------------------------------------------------------------------------
@@ -95,8 +105,7 @@ def rewrites(x: Expr, model: Model, mode: str = "apply") -> list[str]:
 @every_rule
 @pytest.mark.parametrize("seed", range(3))
 def test_both_sides_are_equal(rule: Identity, seed: int):
-    model = random_tree(seed, 6, n_roots=1 + seed % 2, armature=not rule.condition)
-    assert_equal_by_dense(*rule.sides, model)
+    assert_equal_by_dense(*rule.sides, forest(seed, armature=not rule.condition))
 
 
 @pytest.mark.parametrize("rule", NO_ARMATURE, ids=lambda rule: rule.name)
@@ -189,7 +198,7 @@ def test_the_rule_does_not_fire_on_a_near_miss(rule: Identity):
     x, mode = NEAR_MISSES[rule.name], modes_for(rule)[0]
     assert rule.name not in rewrites(x, GEARED, mode)
     program = compiled(x, GEARED, mode="dense")
-    wanted = dense_with_rounding(x, GEARED, **state(GEARED))
+    wanted = oracle(GEARED).with_rounding(x)
     assert excess(program(state(GEARED)["q"]), *wanted) <= ALLOWED
 
 

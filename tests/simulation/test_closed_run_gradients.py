@@ -100,9 +100,7 @@ RUNS = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("name", "integrator", "given"), mostly(RUNS, ("platform", "semi_implicit", ()))
-)
+@pytest.mark.parametrize(("name", "integrator", "given"), mostly(RUNS, *RUNS[-2:]))
 def test_by_everything(name, integrator, given):
     """By states, efforts, and parameters of laws and bodies, also in the metric of projections."""
     case = Case(name, integrator, given)

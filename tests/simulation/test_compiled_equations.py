@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from amounts import ALL
+from amounts import ALL, mostly
 from numpy.testing import assert_allclose, assert_array_equal
 
 import phipsi as pp
@@ -47,8 +47,12 @@ def simulate(controller, integrator, duration=0.6, **more):
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("integrator", ["rk4", "semi_implicit", "implicit_midpoint", "dopri"])
-@pytest.mark.parametrize("name", CONTROLLERS)
+METHODS = ["rk4", "semi_implicit", "implicit_midpoint", "dopri"]
+AGREE = [(name, method) for name in CONTROLLERS for method in METHODS]
+RARE = [x for x in AGREE if x[1] == "implicit_midpoint" and x[0] != "computed torque"]
+
+
+@pytest.mark.parametrize(("name", "integrator"), mostly(AGREE, *RARE))
 def test_runs_agree_with_those_in_python(name, integrator):
     controller = CONTROLLERS[name]
     found = simulate(controller, integrator, 0.3)
@@ -121,7 +125,7 @@ def test_functions_of_the_user_are_called_as_they_are():
     assert CompiledEquations(ARM, None, FORCES).is_complete
 
 
-@pytest.mark.parametrize("integrator", ["rk4", "dopri"])
+@pytest.mark.parametrize("integrator", mostly(["rk4", "dopri"], "rk4"))
 def test_an_event_changes_a_controller(integrator):
     def run(wrap):
         controller = pp.control.PDGravity(ARM, Q, kp=30, kd=9)

@@ -4,8 +4,8 @@ import warnings
 
 import numpy as np
 import pytest
-from amounts import seeds
-from hypothesis import assume, given
+from amounts import examples, seeds
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from random_models import ALL, chain, model_from_parents, models, random_tree
 from scipy.integrate import solve_ivp
@@ -137,6 +137,7 @@ def references_of(model, seed):
     return q, v, q_ref, v_ref, vdot_ref
 
 
+@settings(max_examples=examples(100))
 @given(models(max_bodies=5), st.integers(0, 2**32 - 1))
 def test_computed_torque_on_all_joint_types(model, seed):
     """Along the closed loop, d/dt of the errors' rates is −kd e_rate − kp e; by differences."""
@@ -165,6 +166,7 @@ def test_computed_torque_on_all_joint_types(model, seed):
     np.testing.assert_allclose(square, e @ e_rate, atol=1e-6 * scale)
 
 
+@settings(max_examples=examples(100))
 @given(models(max_bodies=5), st.integers(0, 2**32 - 1))
 def test_on_the_reference_computed_torque_is_inverse_dynamics(model, seed):
     q, v, _, _, vdot = references_of(model, seed)
@@ -174,6 +176,7 @@ def test_on_the_reference_computed_torque_is_inverse_dynamics(model, seed):
     )
 
 
+@settings(max_examples=examples(100))
 @given(models(max_bodies=5), st.integers(0, 2**32 - 1))
 def test_errors_agree_with_the_difference_on_the_manifold(model, seed):
     """Where both are flat or pure rotations; positions of free and planar joints by their norm."""
@@ -206,6 +209,7 @@ def test_pd_with_gravity_compensation_comes_to_rest_at_the_reference(arm):
     assert np.abs(e[-1]).max() < 1e-6 and np.abs(v[-1]).max() < 1e-6
 
 
+@settings(max_examples=examples(100))
 @given(models(max_bodies=5), st.integers(0, 2**32 - 1))
 def test_pd_energy_falls_by_the_power_of_its_dampers(model, seed):
     """d/dt (½ v* ℳ v + ½ kp |e|²) = −kd |v|² at random states of all joint types."""

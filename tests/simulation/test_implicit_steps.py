@@ -370,7 +370,9 @@ def test_gradients_of_stiff_runs(integrator):
         assert abs(found.q @ along - wanted) < 1e-8 * (1 + abs(wanted))
 
 
-@BOTH
+@pytest.mark.parametrize(
+    "integrator", mostly(["implicit_midpoint", "variational"], "implicit_midpoint")
+)
 def test_bodies_of_every_trajectory(integrator):
     """Masses that trajectories have of their own, or share; and gradients by them."""
     model = random_tree(3, 4)

@@ -5,7 +5,6 @@ import pytest
 from amounts import seeds
 from numpy.testing import assert_allclose
 from random_models import ALL, chain, model_from_parents
-from scipy import signal
 from scipy.linalg import expm
 
 import phipsi as pp
@@ -168,6 +167,8 @@ def test_poles_are_natural_frequencies():
 
 
 def test_discrete_is_exact():
+    from scipy import signal  # here: only one of the processes needs it
+
     found = pendulum(damping=[0.2, 0.1], outputs=["q", ("position", "tip")])
     dt = 0.13
     sampled = found.discrete(dt)
@@ -224,6 +225,8 @@ def test_lqr_is_optimal():
 
 
 def test_scipy_object():
+    from scipy import signal  # here: only one of the processes needs it
+
     found = pendulum(outputs=["q"])
     theirs = found.to_scipy()
     assert isinstance(theirs, signal.StateSpace)

@@ -44,32 +44,34 @@ def test_accelerations_are_those_of_the_dense_equations(seed, monkeypatch):
         loops.start(q, v)  # decides about rank
 
 
-@pytest.mark.parametrize("integrator", ALL)
-def test_projection_keeps_the_loop_closed_with_every_integrator(integrator):
+@pytest.fixture(scope="module")
+def exact():
+    """A four-bar, its state at the start, and where it is after half a second."""
     system = four_bar()
-    q, v = start(system)
-    run = pp.simulate(system, q, v, 1.0, **steps_of(integrator, dt=1e-3))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PHIPSI_BACKEND", "native")  # before the fixture of each test
+        q, v = start(system)
+        return system, q, v, pp.simulate(system, q, v, 0.5, rtol=1e-12, atol=1e-14).q[-1]
+
+
+ERRORS = {"dopri": 1e-8, "radau": 1e-6, "lsoda": 1e-5, "rk4": 1e-6, "implicit_midpoint": 1e-4}
+
+
+@pytest.mark.parametrize("integrator", ALL)
+def test_projection_keeps_the_loop_closed_with_every_integrator(integrator, exact):
+    """All reach the same state; the steps of first order only come near it."""
+    system, q, v, best = exact
+    run = pp.simulate(system, q, v, 0.5, **steps_of(integrator, dt=1e-3))
     assert worst(run) <= 1e-10
     rates = np.einsum("krv,kv->kr", system.jacobian(run.q), run.v)
     assert np.abs(rates).max() < 1e-9
     least = {"semi_implicit": 0.2, "implicit_midpoint": 1e-3}.get(integrator, 1e-4)
     assert np.ptp(run.energy) < least
+    assert_allclose(run.q[-1], best, atol=ERRORS.get(integrator, 1e-2))
 
 
-def test_all_integrators_reach_the_same_state():
-    system = four_bar()
-    q, v = start(system)
-    best = pp.simulate(system, q, v, 0.5, rtol=1e-12, atol=1e-14).q[-1]
-    errors = {"dopri": 1e-8, "radau": 1e-6, "lsoda": 1e-5, "rk4": 1e-6, "implicit_midpoint": 1e-4}
-    for name, error in errors.items():
-        run = pp.simulate(system, q, v, 0.5, **steps_of(name, dt=1e-3))
-        assert_allclose(run.q[-1], best, atol=error, err_msg=name)
-
-
-def test_the_order_of_rk4_survives_the_projection():
-    system = four_bar()
-    q, v = start(system)
-    best = pp.simulate(system, q, v, 0.5, rtol=1e-12, atol=1e-14).q[-1]
+def test_the_order_of_rk4_survives_the_projection(exact):
+    system, q, v, best = exact
     errors = [
         np.abs(pp.simulate(system, q, v, 0.5, integrator="rk4", dt=dt).q[-1] - best).max()
         for dt in (0.02, 0.01)
@@ -88,7 +90,7 @@ def test_a_loop_through_quaternions_is_kept():
     q = system.assemble(system.model.random_configuration(1), restarts=5)
     q, v = system.project(q, np.random.default_rng(1).standard_normal(9))
     for integrator in ("dopri", "radau", "rk4", "lsoda"):
-        run = pp.simulate(system, q, v, 0.25, **steps_of(integrator, dt=2e-3))
+        run = pp.simulate(system, q, v, 0.1, **steps_of(integrator, dt=2e-3))
         assert worst(run) <= 1e-10
         assert np.ptp(run.energy) < 1e-5
         lengths = np.linalg.norm(run.q[:, [0, 1, 2, 3]], axis=1)
@@ -100,7 +102,7 @@ def test_baumgarte_pulls_residuals_back_and_none_lets_them_grow():
     q, v = start(system, 3.0)
     drift = {
         method: pp.simulate(
-            system, q, v, 4.0, integrator="rk4", dt=5e-3, stabilization=method
+            system, q, v, 2.0, integrator="rk4", dt=5e-3, stabilization=method
         ).constraint_residuals
         for method in ("project", "baumgarte", "none")
     }
@@ -146,7 +148,7 @@ def test_a_skate_runs_in_circles():
     b.add_body("skate", joint=pp.joints.Planar(), inertia=pp.SpatialInertia(2.0, (0, 0, 0), 0.3))
     row = [[0, 0, 0, 0, 1, 0]]
     blade = c.Rows(name="blade", points=["skate"], A=row, axes="body")
-    run = pp.simulate(pp.System(b.build(), [blade]), [0, 0, 0], [0.5, 2.0, 0], 10.0, rtol=1e-11)
+    run = pp.simulate(pp.System(b.build(), [blade]), [0, 0, 0], [0.5, 2.0, 0], 5.0, rtol=1e-11)
     radius, angle = 2.0 / 0.5, 0.5 * run.t
     exact = np.stack([angle, radius * np.sin(angle), radius * (1 - np.cos(angle))], axis=1)
     assert_allclose(run.q, exact, atol=1e-7)
@@ -187,8 +189,8 @@ def test_many_loops_at_once_move_as_one():
         pins.append(c.Revolute(Z, name=f"pin{i}", **ends))
     many = pp.System(b.build(), pins)
     assert many.model.nv > 300
-    alone = pp.simulate(one, q, v, 0.3)
-    run = pp.simulate(many, np.tile(q, count), np.tile(v, count), 0.3)
+    alone = pp.simulate(one, q, v, 0.1)
+    run = pp.simulate(many, np.tile(q, count), np.tile(v, count), 0.1)
     assert worst(run) <= 1e-10
     assert_allclose(run.q[-1].reshape(count, 3), [alone.q[-1]] * count, atol=1e-8)
 
@@ -318,11 +320,11 @@ def test_a_mechanism_at_the_end_of_its_reach_keeps_its_trajectory():
     pin = c.Revolute(Z, name="pin", a=("two", (1, 0, 0)), b="cart")
     pull = c.Rows(name="pull", points=["cart"], A=[[0, 0, 0, 1, 0, 0]], rates=1.0)
     system = pp.System(b.build(), [pin, pull])
-    q = system.assemble([0.9, -1.8, 1.2])
+    q = system.assemble([0.5, -1.0, 1.75])
     q, v = system.project(q, np.zeros(3))
     reach = 2.0 - q[2]
     with pytest.raises(pp.errors.SimulationError) as error:
-        pp.simulate(system, q, v, 5.0)
+        pp.simulate(system, q, v, 5.0, rtol=1e-5)
     run = error.value.trajectory
     assert not run.complete and len(run) > 5
     assert reach - 0.05 < run.t[-1] <= reach + 1e-6

@@ -1,19 +1,20 @@
 """What figures of trajectories say."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 import phipsi as pp
 
-matplotlib = pytest.importorskip("matplotlib")
-matplotlib.use("Agg")
-plt = pytest.importorskip("matplotlib.pyplot")
-
 
 @pytest.fixture(autouse=True)
-def no_figures_are_left():
-    yield
-    plt.close("all")
+def plt():
+    """Imported by the process that runs these tests; no figures are left."""
+    pytest.importorskip("matplotlib").use("Agg")
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    yield pyplot
+    pyplot.close("all")
 
 
 def arm(*joints: str) -> pp.Model:
@@ -76,15 +77,17 @@ def test_rounding_is_not_magnified():
 
 
 def test_names_are_written_as_they_are():
+    from matplotlib import cbook
+
     names = ["_hidden", "$x^2$", "cost_$"]
     axis = drawn(pp.simulate(arm(*names), [0, 0, 0], [0, 0, 0], 0.1).plot())[0]
     shown = [text.get_text() for text in axis.get_legend().get_texts()]
     assert [text.strip().replace(r"\$", "$") for text in shown] == names
     assert not any(text.startswith("_") for text in shown)  # these matplotlib leaves out
-    assert not any(matplotlib.cbook.is_math_text(text) for text in shown)
+    assert not any(cbook.is_math_text(text) for text in shown)
 
 
-def test_notebooks_draw_a_figure_once():
+def test_notebooks_draw_a_figure_once(plt: Any):
     """IPython asks for the result of a cell, and at its end for every figure that pyplot has.
 
     NotImplementedError is the answer with which it draws the figure as usual.

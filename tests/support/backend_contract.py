@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from random_models import ALL, branching, chain, model_from_parents, random_tree, star
-from rounding import ALLOWED, applied, dense_with_rounding, excess
+from rounding import ALLOWED, RoundedOracle, applied, excess
 
 import phipsi as pp
 from phipsi.backends.storage_layout import vector_shape
@@ -160,21 +160,27 @@ class State(dict[str, Any]):
         for value in self.values():
             value.flags.writeable = False
         self.model, self.points = model, points
-        self._wanted: dict[Expr, tuple[np.ndarray, np.ndarray]] = {}
+        self._oracle = RoundedOracle(model, points=points, **self)
 
     def wanted(self, x: Expr) -> tuple[np.ndarray, np.ndarray]:
         """The value by the dense oracle, and the rounding to be expected, computed once."""
-        if x not in self._wanted:
-            self._wanted[x] = dense_with_rounding(x, self.model, points=self.points, **self)
-        return self._wanted[x]
+        return self._oracle.with_rounding(x)
 
 
 @cache
-def states() -> list[State]:
-    """One for every model."""
-    axes = ("world", "body", "spatial")
-    models = enumerate(MODELS.values())
-    return [State(model, two_points(model, axes[i % 3])) for i, model in models]
+def state_of(name: str) -> State:
+    """That of a model."""
+    axes = ("world", "body", "spatial")[list(MODELS).index(name) % 3]
+    return State(MODELS[name], two_points(MODELS[name], axes))
+
+
+_PROGRAMS: dict[Any, tuple[pp.Program, Model, dict[str, Any]]] = {}
+
+
+def _name_of(option: Any) -> Any:
+    if isinstance(option, PointSet):
+        return id(option)
+    return tuple(option) if isinstance(option, list) else option
 
 
 class BackendContract:
@@ -183,11 +189,17 @@ class BackendContract:
     backend: str
     bits = True  # batches of any size give the same bits
     number_types = True  # complex and object arrays run (perhaps elsewhere)
+    models = list(MODELS)
 
     # -- helpers ----------------------------------------------------------------------------------
 
     def compile(self, x: Any, model: Model, **options: Any) -> pp.Program:
-        return pp.compile(x, model, backend=self.backend, **options)
+        """The program, which several tests call: it has no memory of its calls."""
+        key = (self.backend, x, id(model), *((n, _name_of(o)) for n, o in options.items()))
+        if key not in _PROGRAMS:
+            program = pp.compile(x, model, backend=self.backend, **options)
+            _PROGRAMS[key] = program, model, options  # what is kept keeps its id
+        return _PROGRAMS[key][0]
 
     def run(self, x: Any, model: Model, at: dict[str, Any], **options: Any) -> Any:
         program = self.compile(x, model, **options)
@@ -201,16 +213,8 @@ class BackendContract:
         shape = vector_shape(space, model, where)
         return np.random.default_rng(9).standard_normal((*shape, *tail))
 
-    def wanted(
-        self, x: Expr, model: Model, where: PointSet, at: dict
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """The value, and the rounding that is to be expected in each entry."""
-        if isinstance(at, State):
-            return at.wanted(x)
-        return dense_with_rounding(x, model, points=where, **at)
-
-    def cases(self) -> Iterator[tuple[Model, PointSet, dict[str, Any]]]:
-        for state in states():
+    def cases(self) -> Iterator[tuple[Model, PointSet, State]]:
+        for state in map(state_of, self.models):
             yield state.model, state.points, state
 
     # -- it agrees with the dense oracle ----------------------------------------------------------
@@ -219,7 +223,7 @@ class BackendContract:
     @pytest.mark.parametrize("name", VECTORS)
     def test_vectors(self, name: str, rewrite: str):
         for model, where, at in self.cases():
-            wanted = self.wanted(VECTORS[name], model, where, at)
+            wanted = at.wanted(VECTORS[name])
             got = self.run(VECTORS[name], model, at, points=where, rewrite=rewrite)
             assert excess(got, *wanted) <= ALLOWED
 
@@ -228,7 +232,7 @@ class BackendContract:
     def test_operators_applied(self, name: str, rewrite: str):
         x = {**OPERATORS, **SMALL}[name]
         for model, where, at in self.cases():
-            wanted = self.wanted(x, model, where, at)
+            wanted = at.wanted(x)
             u = self.operand(x.takes, model, where)
             got = self.run(x, model, {**at, "x": u}, points=where, rewrite=rewrite)
             assert excess(got, *applied(*wanted, u.ravel())) <= ALLOWED
@@ -237,7 +241,7 @@ class BackendContract:
     def test_matrices(self, name: str):
         x = {**OPERATORS, **SMALL}[name]
         for model, where, at in self.cases():
-            want, rounding = self.wanted(x, model, where, at)
+            want, rounding = at.wanted(x)
             got = self.run(x, model, at, points=where, mode="dense")
             assert got.shape == want.shape
             assert excess(got, want, rounding) <= ALLOWED
@@ -283,7 +287,7 @@ class BackendContract:
             w = self.operand(x.T.takes, model, where)
             left = self.run(x, model, {**at, "x": u}, points=where) * w
             right = u * self.run(x.T, model, {**at, "x": w}, points=where)
-            _, rounding = applied(*self.wanted(x, model, where, at), u.ravel())
+            _, rounding = applied(*at.wanted(x), u.ravel())
             allowed = ALLOWED * rounding @ np.abs(w.ravel())
             assert abs(left.sum() - right.sum()) <= allowed
 

@@ -3,6 +3,8 @@
     want, rounding = dense_with_rounding(x, model, points=points, **inputs)
     assert excess(got, want, rounding) <= ALLOWED
 
+Of many expressions at one configuration, `RoundedOracle` computes what they have in common once.
+
 A product of norms is no measure: it exceeds the rounding that is there by many orders of magnitude,
 and a comparison with it cannot fail. Here every intermediate value of the dense oracle is shaken at
 random, by a relative amount far above rounding and far below one; the result moves by so much per
@@ -12,7 +14,9 @@ left of the shaking is what would be left of rounding.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, TypeVar
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,9 +42,12 @@ _EXACT = (Op.IDENTITY, Op.ZERO, Op.ADJOINT, Op.AS_MATRIX, Op.BD)
 
 
 class Shaken(Evaluation):
-    """The dense oracle with a random relative error in every value it computes."""
+    """The dense oracle with a random relative error in every value it computes.
 
-    noise: np.random.Generator
+    The error of a value is that of its name: what was computed before does not matter.
+    """
+
+    seed: int
     amount: float
 
     def value(self, x: Expr) -> Array:
@@ -48,23 +55,33 @@ class Shaken(Evaluation):
         if x not in self._values:
             value = self._compute(x)
             if x.op not in _EXACT:
-                value = value * (1 + self.amount * self.noise.choice((-1.0, 1.0), value.shape))
+                value = value * (1 + self.amount * self._signs(_text(x), value.shape))
             self._values[x] = value
         return self._values[x]
 
     def _inverse(self, x: Expr) -> Array:
-        return self._filled(super()._inverse(x))
+        return self._filled(super()._inverse(x), _text(x))
 
     def _member(self, f: Riccati, name: str) -> Array:
         if name == "G":  # a solution with D, so the rounding of D counts with its condition
             return gain(self.model, *map(self.value, (f.H, f.P, f.D)))
         value = super()._member(f, name)
-        return self._filled(value) if name == "psi" else value
+        return self._filled(value, _text(f.psi)) if name == "psi" else value
 
-    def _filled(self, inverse: Array) -> Array:
+    def _filled(self, inverse: Array, name: str) -> Array:
         """Elimination leaves rounding errors also where the inverse is zero."""
         largest = np.abs(inverse).max(initial=0.0)
-        return inverse + self.amount * largest * self.noise.choice((-1.0, 1.0), inverse.shape)
+        return inverse + self.amount * largest * self._signs(f"filled {name}", inverse.shape)
+
+    def _signs(self, name: str, shape: tuple[int, ...]) -> Array:
+        """Signs that belong to a name."""
+        size = int(np.prod(shape, dtype=int))
+        start = crc32(f"{self.seed} {name}".encode()) % max(len(_SIGNS) - size, 1)
+        return np.resize(_SIGNS[start : start + size], shape) if size else np.zeros(shape)
+
+
+_SIGNS = np.random.default_rng(0).choice((-1.0, 1.0), 1 << 18)
+_text = cache(str)
 
 
 class Mistaken(Evaluation):
@@ -90,23 +107,52 @@ def oracle_at(
 
 def dense_with_rounding(expr: Expr, model: Any, **named: Any) -> tuple[Array, Array]:
     """Return the dense value and the rounding, both of the same shape, of one configuration."""
-    points, given = named.pop("points", None), named.pop("given", None)
-    value = oracle.dense(expr, model, points=points, given=given, **named)
-    moved = np.zeros(value.shape)
-    for seed, amount in enumerate(SHAKES):
-        shaken = oracle_at(Shaken, expr, model, points, named, given)
-        shaken.noise, shaken.amount = np.random.default_rng(seed), amount
-        try:
-            with np.errstate(invalid="ignore"):
-                change = np.abs(shaken.value(expr).reshape(value.shape) - value)
-        except (SingularHingeError, SingularMatrixError, np.linalg.LinAlgError):
-            change = np.full(value.shape, np.nan)
-        if not np.isfinite(change).all():
-            assert amount != SHAKES[0], f"{expr} is singular within {amount:g}"
-            continue  # so near to singular that a large amount is too much
-        moved = np.maximum(moved, change * (UNIT / amount))
-    # A few samples miss entries by chance: none is expected to be far below the largest.
-    return value, moved + 0.05 * moved.max(initial=0.0)
+    return RoundedOracle(model, **named).with_rounding(expr)
+
+
+class RoundedOracle:
+    """Dense values and their rounding at one configuration; common parts are computed once."""
+
+    def __init__(self, model: Any, *, points: Any = None, given: Any = None, **named: Any) -> None:
+        self.model, self.points, self.given, self.named = model, points, given, named
+        self._known: dict[Expr, tuple[Array, Array]] = {}
+        self._exact: Evaluation | None = None
+        self._shaken: list[Shaken] = []
+
+    def with_rounding(self, expr: Expr) -> tuple[Array, Array]:
+        """Return the value and the rounding that is to be expected in each entry."""
+        if expr not in self._known:
+            value = self.value(expr)
+            self._known[expr] = value, self._rounding(expr, value)
+        return self._known[expr]
+
+    def value(self, expr: Expr) -> Array:
+        """Return the dense value."""
+        one = self._exact = self._exact or self._at(Evaluation, expr)
+        return one.value(expr).reshape(oracle._shape(expr, one.model, one.points)).copy()
+
+    def _at(self, kind: type[E], expr: Expr) -> E:
+        return oracle_at(kind, expr, self.model, self.points, self.named, self.given)
+
+    def _rounding(self, expr: Expr, value: Array) -> Array:
+        if not self._shaken:
+            for seed, amount in enumerate(SHAKES):
+                one = self._at(Shaken, expr)
+                one.seed, one.amount = seed, amount
+                self._shaken.append(one)
+        moved = np.zeros(value.shape)
+        for shaken in self._shaken:
+            try:
+                with np.errstate(invalid="ignore"):
+                    change = np.abs(shaken.value(expr).reshape(value.shape) - value)
+            except (SingularHingeError, SingularMatrixError, np.linalg.LinAlgError):
+                change = np.full(value.shape, np.nan)
+            if not np.isfinite(change).all():
+                assert shaken is not self._shaken[0], f"{expr} is singular within {shaken.amount:g}"
+                continue  # so near to singular that a large amount is too much
+            moved = np.maximum(moved, change * (UNIT / shaken.amount))
+        # A few samples miss entries by chance: none is expected to be far below the largest.
+        return moved + 0.05 * moved.max(initial=0.0)
 
 
 def excess(got: Any, want: Array, rounding: Array, dense: Array | None = None) -> float:

@@ -28,6 +28,17 @@ def tree_of(path: Path) -> ast.Module:
     return ast.parse(text_of(path))
 
 
+def statements(tree: ast.AST) -> Iterator[ast.AST]:
+    """All statements at any depth, imports and classes among them, without their expressions."""
+    ahead = [tree]
+    while ahead:
+        node = ahead.pop()
+        for part in ("body", "orelse", "finalbody", "handlers", "cases"):
+            inside = getattr(node, part, ())
+            yield from inside
+            ahead += inside
+
+
 @cache
 def modules(root: Path = ROOT) -> dict[str, Path]:
     """Dotted names and files of all modules; a package has the name of its folder."""
@@ -41,7 +52,7 @@ def modules(root: Path = ROOT) -> dict[str, Path]:
 def targets(tree: ast.AST, name: str, package: bool, known: set[str]) -> Iterator[str]:
     """The modules that one module imports, at any depth, for type checkers too."""
     inside = name.split(".") if package else name.split(".")[:-1]
-    for node in ast.walk(tree):
+    for node in statements(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name in known)
         elif isinstance(node, ast.ImportFrom):

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from sources import text_of, tree_of
+from sources import statements, text_of, tree_of
 
 import phipsi
 
@@ -79,7 +79,7 @@ def module_parts(path: Path) -> list[str]:
 
 def imported_modules(tree: ast.AST, parts: list[str]) -> Iterator[tuple[int, list[str]]]:
     """Line and absolute dotted name of everything imported, at any depth, relative or not."""
-    for node in ast.walk(tree):
+    for node in statements(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield node.lineno, alias.name.split(".")
@@ -396,7 +396,9 @@ def test_names_of_other_libraries_exist_here():
 def test_every_error_is_public():
     """What the library raises on purpose can be caught by name."""
     trees = [tree_of(path) for path in sources()]
-    classes = (node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
+    classes = (
+        node for tree in trees for node in statements(tree) if isinstance(node, ast.ClassDef)
+    )
     names = {node.name for node in classes if node.name.endswith(("Error", "Warning"))}
     assert names - set(phipsi.errors.__all__) == {"NoOperatorError"}  # caught inside the library
 

@@ -8,7 +8,7 @@ import ast
 from collections import Counter
 
 import pytest
-from sources import cycles, imports, namesakes, targets
+from sources import cycles, imports, namesakes, statements, targets
 
 # Modules in cycles, by folder.
 IN_CYCLES: dict[str, int] = {}
@@ -69,3 +69,35 @@ def test_the_search_for_cycles(graph, found):
 def test_the_reading_of_imports(source, found):
     known = {"p", "p.a", "p.b", "p.q", "p.q.c"}
     assert set(targets(ast.parse(source), "p.a", False, known)) == found
+
+
+def test_imports_are_found_wherever_statements_may_be():
+    """Among the statements are all imports that a walk through everything finds."""
+    source = """
+import a
+class C:
+    import b
+    def f(self, x):
+        try:
+            import c
+        except OSError:
+            import d
+        else:
+            import e
+        finally:
+            import f
+        with x: import g
+        for i in x: import h
+        else: import i
+        while x: import j
+        match x:
+            case 1: import k
+        if x: pass
+        elif not x: import m
+        else:
+            async def y(): import n
+"""
+    tree = ast.parse(source)
+    everywhere = [x.names[0].name for x in ast.walk(tree) if isinstance(x, ast.Import)]
+    found = [x.names[0].name for x in statements(tree) if isinstance(x, ast.Import)]
+    assert sorted(found) == sorted(everywhere) == list("abcdefghijkmn")

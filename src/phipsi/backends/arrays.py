@@ -28,6 +28,7 @@ from phipsi.sweeps.entries import Rows, cross_matrix, identity, is_zero, matmul,
 from phipsi.sweeps.ir import Domain, Field, Kind
 
 Array = np.ndarray
+_WORLD = Domain.WORLD
 
 
 def flipped(block: Array) -> Array:
@@ -91,12 +92,15 @@ class ArrayArithmetic:
     # -- values of fields --------------------------------------------------------------------------
 
     def value(self, x: Field) -> Array:
-        """The block of x here."""
-        return self._at(x, self.k)
+        """The block of x here: `_at`, written out where it is asked millions of times."""
+        values, type_ = self.values[x], x.type
+        if type_.domain is _WORLD:
+            return values
+        return values[self.seed][self.k] if type_.cols == "p" else values[self.k]
 
     def _at(self, x: Field, k: int) -> Array:
         values, type_ = self.values[x], x.type
-        if type_.domain is Domain.WORLD:
+        if type_.domain is _WORLD:
             return values
         return values[self.seed][k] if type_.cols == "p" else values[k]
 

@@ -30,7 +30,7 @@ from phipsi.backends.backend import (
 from phipsi.backends.failures import CONTRADICTION, DOUBTFUL, is_failure, warn_of_doubts
 from phipsi.backends.options import CallOptions, check_on_error, flat, store
 from phipsi.backends.reference import error_at
-from phipsi.errors import InputError
+from phipsi.errors import InputError, true_or_false
 from phipsi.loaded import display
 from phipsi.model.numbers import whole_number
 from phipsi.rewrite.rewriter import Rewriting
@@ -129,6 +129,7 @@ class Program:
         """The rewrites, the sweeps and the recursion of this program; see `phipsi.explain`."""
         from phipsi.sweeps.explanation import explain_steps
 
+        latex, plan = true_or_false("latex", latex), true_or_false("plan", plan)
         return explain_steps(
             self.request.expressions,
             self.rewriting.expressions,

@@ -14,7 +14,7 @@ from phipsi.calculus.families import Family
 from phipsi.calculus.gradient import Gradient
 from phipsi.calculus.tangent import NoOperatorError, Tangent
 from phipsi.compiler import compile
-from phipsi.errors import InputError, SpaceError, not_too_deep
+from phipsi.errors import InputError, SpaceError, not_too_deep, true_or_false
 from phipsi.expressions import check
 from phipsi.expressions.node import Expr, identity, zero
 from phipsi.expressions.spaces import EFFORTS, ONE, PARAMETERS, RATES, UNKNOWN, Space
@@ -90,7 +90,7 @@ def diff(
     name = wrt.name if isinstance(wrt, Expr) else wrt
     inner = _inside(expr)
     _check_expression(inner, "pp.diff")
-    if modes or knows_modes(inner):
+    if true_or_false("modes", modes) or knows_modes(inner):
         return _diff(expr, name, along, True)
     found = _diff(expr, name, along, False)
     if not depends_on_modes(inner) or is_of_rigid_bodies(_inside(found)):

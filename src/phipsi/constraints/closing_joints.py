@@ -8,8 +8,8 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from phipsi.constraints.constraint import Constraint, End, check_name, end_of, number_of
-from phipsi.errors import ModelError
+from phipsi.constraints.constraint import Constraint, End, check_name, end_of
+from phipsi.errors import ModelError, number_of
 from phipsi.model.closures import ANGULAR, LINEAR, Closure
 from phipsi.model.joint import unit_axis
 from phipsi.model.model import Model

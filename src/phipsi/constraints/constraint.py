@@ -112,14 +112,6 @@ def check_rigid_sides(model: Model, k: int, who: str) -> None:
     )
 
 
-def number_of(value: Any) -> float:
-    """One real number, or NaN for anything else."""
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        return float("nan")
-
-
 def names_of(given: Any, what: str, example: str = "('left', 'right')") -> tuple[str, ...]:
     """Names of joints, one or several."""
     names = tuple(as_list(what, given, example))

@@ -22,12 +22,11 @@ from phipsi.constraints.constraint import (
     Constraint,
     check_name,
     names_of,
-    number_of,
     numbers_of,
 )
 from phipsi.constraints.joint_coordinates import one_coordinate, rate_row
 from phipsi.constraints.transmitted_forces import Transmitted, transmitted_by
-from phipsi.errors import InputError, ModelError
+from phipsi.errors import InputError, ModelError, number_of
 from phipsi.model import joints as tree_joints
 from phipsi.model.closures import Closure
 from phipsi.model.model import Model

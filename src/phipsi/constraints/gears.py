@@ -8,11 +8,11 @@ from typing import Any, final
 
 import numpy as np
 
-from phipsi.constraints.constraint import Array, names_of, number_of
+from phipsi.constraints.constraint import Array, names_of
 from phipsi.constraints.couplings import SLIDES, TURNS, Relations, Shares
 from phipsi.constraints.pitch_cones import pitch_cones
 from phipsi.constraints.transmitted_forces import ShaftForces, axis_of, frame_of, row_of
-from phipsi.errors import ModelError
+from phipsi.errors import ModelError, number_of, true_or_false
 from phipsi.model.model import Model
 
 _PARALLEL = 1e-9  # how far from parallel the axes of wheels may be
@@ -69,7 +69,7 @@ class Gear(Relations):
             object.__setattr__(self, "module", module)
             angle = checked_angle(self.pressure_angle, self._who())
             object.__setattr__(self, "pressure_angle", angle)
-        if self.internal and self.teeth is None:
+        if true_or_false(f"{self._who()}: internal", self.internal) and self.teeth is None:
             raise ModelError(
                 f"{self._who()}: internal=True gives teeth their sense of rotation; a ratio has it "
                 f"in its sign. Leave one of the two out."

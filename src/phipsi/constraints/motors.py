@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from phipsi.constraints.cams import CLOCK, law_closure
-from phipsi.constraints.constraint import Array, Constraint, check_name, number_of
+from phipsi.constraints.constraint import Array, Constraint, check_name
 from phipsi.constraints.joint_coordinates import one_coordinate, rate_row
 from phipsi.constraints.jumping_functions import TIMES, jump_of
-from phipsi.errors import ModelError
+from phipsi.errors import ModelError, number_of
 from phipsi.model.closures import Closure
 from phipsi.model.model import Model
 from phipsi.operators.row_laws import (

@@ -143,9 +143,10 @@ class AdjointCall(Callee):
     def write(self, code: Any, args: Sequence[Any]) -> Sequence[Any]:
         """Gather, solve the transposed equations, scatter."""
         W, b, s, coefficients, p, weight = (code.stored(x) for x in args)
-        group = ContactGroup(code, self.layout, W, b, coefficients, self.masks)
+        group = ContactGroup(code, self.layout, b, coefficients, self.masks)
         group.list_contacts(s)
-        group.gather(lambda i: code.entry(s, i), p)
+        group.gather_matrix(W)
+        group.gather_rest(lambda i: code.entry(s, i), p)
         many = group.size
         results = code.area(4 * many).base
         m = group.m

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, final
 
 import numpy as np
@@ -130,14 +130,25 @@ class ConeCall(Callee):
     def write(self, code: Any, args: Sequence[Any]) -> Sequence[Any]:
         """Gather the contacts that are there in some lane, solve, and scatter."""
         W, b, s, *calm, coefficients, start = (code.stored(x) for x in args)
+        if not self.rebounds:
+            return self.written(code, args[1:], lambda group: group.gather_matrix(W))
         start = code.whole(start, self.layout.n_rows)
-        group = ContactGroup(code, self.layout, W, b, coefficients, self.masks)
+        group = ContactGroup(code, self.layout, b, coefficients, self.masks)
         group.list_contacts(s)
-        if self.rebounds:
-            return _Rebounds(group, s, calm[0], start, self.tolerance).write()
+        return _Rebounds(group, W, s, calm[0], start, self.tolerance).write()
+
+    def written(
+        self, code: Any, args: Sequence[Any], fill: Callable[[ContactGroup], None]
+    ) -> Sequence[Any]:
+        """The same from b, s, coefficients and start, with W of the group from code of `fill`."""
+        b, s, coefficients, start = (code.stored(x) for x in args)
+        start = code.whole(start, self.layout.n_rows)
+        group = ContactGroup(code, self.layout, b, coefficients, self.masks)
+        group.list_contacts(s)
         m, p = group.m, code.area(self.layout.n_rows)
         results = code.area(3).base
-        group.gather(lambda i: code.entry(s, i), start)
+        fill(group)
+        group.gather_rest(lambda i: code.entry(s, i), start)
         group.call(cone_function(code.module, code.e, group.kinds, self.tolerance), results)
         group.scatter(group.places[-1], p)
         return [p, *(Area(m.at(results, i)) for i in range(3))]
@@ -180,9 +191,9 @@ class _Rebounds:
     """Writes the search for the largest share of restitution; see `solve_rebound`."""
 
     def __init__(
-        self, group: ContactGroup, s: Area, calm: Area, start: Area, tolerance: float
+        self, group: ContactGroup, W: Area, s: Area, calm: Area, start: Area, tolerance: float
     ) -> None:
-        self.group, self.s, self.calm, self.start = group, s, calm, start
+        self.group, self.W, self.s, self.calm, self.start = group, W, s, calm, start
         self.tolerance = tolerance
 
     def write(self) -> Sequence[Any]:
@@ -216,7 +227,8 @@ class _Rebounds:
 
             begins = b.icmp_signed("<", number, i64(2))
             base = b.select(begins, self.start.base, best.base)
-            group.gather(wanted, Area(base))
+            group.gather_matrix(self.W)
+            group.gather_rest(wanted, Area(base))
             group.call(cone_function(code.module, e, group.kinds, self.tolerance), results)
             group.scatter(group.places[-1], trial)
             gains = e.compare(">", self.gain(trial), 0.0)
@@ -269,7 +281,7 @@ class _Rebounds:
             def part(first: Any, end: Any) -> None:
                 def more(j: Any, sums: list[Any]) -> list[Any]:
                     other = m.word(group.rows, b.add(first, j))
-                    w = code.element(group.W, mine, other, n)
+                    w = code.element(self.W, mine, other, n)
                     return [w.times_plus(m.load(p.base, other), Lane(e, sums[0])).value]
 
                 known = [m.load(caused).value]

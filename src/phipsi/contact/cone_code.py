@@ -82,8 +82,9 @@ class _Attempts(ConeLanes):
         def judged(which: Any) -> Any:
             """Where y, whose z is known, is a solution when it is moved onto the cones."""
             self.move_inside(which, self.y)
-            with b.if_then(self.any(b.load(self.changed, typ=e.mask))):
-                self.multiply(self.y)
+            changed = b.load(self.changed, typ=e.mask)
+            with b.if_then(self.any(changed)):
+                self.multiply(self.y, changed)
             self.residual(self.y)
             accepted = self.limit(max(self.tolerance, ACCEPTED))
             return b.and_(which, e.compare("<=", self.load(self.found), accepted))

@@ -160,9 +160,10 @@ class SmoothedCall(Callee):
     def write(self, code: Any, args: Sequence[Any]) -> Sequence[Any]:
         """Gather, stop inside the cones, solve the transposed equations, scatter."""
         W, b, s, coefficients, weight = (code.stored(x) for x in args)
-        group = ContactGroup(code, self.layout, W, b, coefficients, self.masks)
+        group = ContactGroup(code, self.layout, b, coefficients, self.masks)
         group.list_contacts(s)
-        group.gather(lambda i: code.entry(s, i), weight)
+        group.gather_matrix(W)
+        group.gather_rest(lambda i: code.entry(s, i), weight)
         m, many = group.m, group.size
         results = code.area(3 * many + 1).base
         group.gather_rows(weight, results)

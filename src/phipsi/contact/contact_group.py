@@ -33,12 +33,11 @@ class ContactGroup:
         self,
         code: Any,
         layout: ConeLayout,
-        W: Area,
         b: Area,
         mu: Area,
         masks: Sequence[int] | None = None,
     ) -> None:
-        self.code, self.layout, self.W, self.b, self.mu = code, layout, W, b, mu
+        self.code, self.layout, self.b, self.mu = code, layout, b, mu
         kinds = [*layout.contacts, *["normal"] * layout.stops, *["limit"] * layout.limits]
         self.kinds = [x for x in KINDS if x in kinds]
         numbers = [self.kinds.index(x) for x in kinds]
@@ -48,7 +47,7 @@ class ContactGroup:
         self._kinds, self._firsts = (word_table(code.module, x) for x in (numbers, firsts))
         self.count = len(kinds)
         order = _order(KINDS[self.kinds[0]]) if len(self.kinds) == 1 else []
-        self._whole = order if order and len(order) % BLOCK == 0 else None
+        self.order = order if order and len(order) % BLOCK == 0 else None
         many = self.size = padded(layout.n_rows)
         common = reduce(and_, masks) if masks else 1
         self._masks = None if common or masks is None else word_table(code.module, masks)
@@ -100,9 +99,11 @@ class ContactGroup:
         self.n = b.sub(more, b.urem(more, i64(BLOCK)))
         self._find_profile()
 
-    def _meet(self, i: Any, j: Any) -> Any:
+    def meet(self, i: Any, j: Any) -> Any:
         """Whether two contacts may move the same bodies."""
         m, b = self.m, self.m.b
+        if self._masks is None:
+            return ir.Constant(ir.IntType(1), 1)
         both = [m.word(self._masks, m.word(self.slots, x)) for x in (i, j)]
         return b.icmp_signed("!=", b.and_(*both), i64(0))
 
@@ -126,7 +127,7 @@ class ContactGroup:
 
             def apart() -> Any:
                 j = b.load(other, typ=I64)
-                return b.and_(b.icmp_signed("<", j, i), b.not_(self._meet(i, j)))
+                return b.and_(b.icmp_signed("<", j, i), b.not_(self.meet(i, j)))
 
             m.repeat(apart, lambda: b.store(m.plus(b.load(other, typ=I64), 1), other))
             start = m.word(self.firsts, b.load(other, typ=I64))
@@ -162,6 +163,12 @@ class ContactGroup:
 
         write_loop(b, blocks, widen)
 
+    def places_of_rows(self) -> Any:
+        """Words for all rows of the layout: which row of the group each is, if it is there."""
+        m, places = self.m, self._words(self.layout.n_rows)
+        write_loop(m.b, self.used, lambda i: m.put_word(i, places, m.word(self.rows, i)))
+        return places
+
     def rows_of(self, i: Any) -> tuple[Any, Any]:
         """The first row of a contact, and that after its last."""
         return self.m.word(self.firsts, i), self.m.word(self.firsts, self.m.plus(i, 1))
@@ -173,7 +180,7 @@ class ContactGroup:
             return
 
         def other(j: Any) -> None:
-            with self.m.b.if_then(self._meet(i, j)):
+            with self.m.b.if_then(self.meet(i, j)):
                 body(*self.rows_of(j))
 
         write_loop(self.m.b, count, other)
@@ -215,29 +222,34 @@ class ContactGroup:
         write_loop(m.b, self.used, one)
         m.between(self.used, self.n, lambda i: m.store(0.0, target, i))
 
-    def gather(self, s: Callable[[Any], Lane], start: Area) -> None:
-        """The problem with s(contact) and y = start."""
+    def gather_rest(self, s: Callable[[Any], Lane], start: Area) -> None:
+        """The problem, without its matrix, with s(contact) and y = start."""
+        m, b = self.m, self.m.b
+        _, free, heads, mu, y = self.places
+
+        def head(i: Any) -> None:
+            slot = m.word(self.slots, i)
+            with b.if_then(b.icmp_signed("<", slot, i64(self.layout.n_heads))):
+                m.store(s(slot), heads, i)
+
+        write_loop(b, self.k, head)
+        for source, target in ((self.b, free), (self.mu, mu), (start, y)):
+            self.gather_rows(source, target)
+
+    def gather_matrix(self, W: Area) -> None:
+        """The matrix, from that of all rows."""
         code, m, b, n = self.code, self.m, self.m.b, self.layout.n_rows
-        matrix, free, heads, mu, y = self.places
-
-        def clear(first: Any, end: Any) -> None:
-            """Rows, in the columns that one of them needs."""
-            ends = (first, b.sub(end, i64(1)))
-            low, last = (b.udiv(x, i64(BLOCK)) for x in ends)
-            low, last = m.word(self.lows, low), m.word(self.ends, last)
-
-            def row(i: Any) -> None:
-                at = b.mul(i, self.n)
-                m.between(low, last, lambda j: m.store(0.0, matrix, m.plus(at, j)))
-
-            m.between(first, end, row)
+        matrix = self.places[0]
+        if self.order is not None:
+            write_loop(b, self.k, lambda i: self._copy_blocks(W, i))
+            return
 
         def copy(i: Any, first: Any, last: Any) -> None:
             """Row i with the rows of a contact, and its mirror image."""
             mine, at = m.word(self.rows, i), b.mul(i, self.n)
 
             def column(j: Any) -> None:
-                x = code.element(self.W, mine, m.word(self.rows, j), n)
+                x = code.element(W, mine, m.word(self.rows, j), n)
                 m.store(x, matrix, m.plus(at, j))
                 m.store(x, matrix, m.plus(b.mul(j, self.n), i))
 
@@ -251,36 +263,52 @@ class ContactGroup:
 
             self.meeting(i, m.plus(i, 1), pair)
 
+        self.clear_matrix()
+        write_loop(b, self.k, contact)
+
+    def clear_apart(self) -> None:
+        """Zeros at least where contacts do not meet: what others have in common is written next."""
+        if self.order is None:
+            self.clear_matrix()
+        elif self._masks is not None:
+            write_loop(self.m.b, self.k, lambda i: self._copy_blocks(None, i))
+
+    def clear_matrix(self) -> None:
+        """Zeros where contacts do not meet, and in rows that are padded."""
+        m, b, matrix = self.m, self.m.b, self.places[0]
+
+        def clear(first: Any, end: Any) -> None:
+            """Rows, in the columns that one of them needs."""
+            ends = (first, b.sub(end, i64(1)))
+            low, last = (b.udiv(x, i64(BLOCK)) for x in ends)
+            low, last = m.word(self.lows, low), m.word(self.ends, last)
+
+            def row(i: Any) -> None:
+                at = b.mul(i, self.n)
+                m.between(low, last, lambda j: m.store(0.0, matrix, m.plus(at, j)))
+
+            m.between(first, end, row)
+
         def clear_end(i: Any) -> None:
             at = b.mul(i, self.n)
             m.between(self.used, self.n, lambda j: m.store(0.0, matrix, m.plus(at, j)))
 
-        def head(i: Any) -> None:
-            slot = m.word(self.slots, i)
-            with b.if_then(b.icmp_signed("<", slot, i64(self.layout.n_heads))):
-                m.store(s(slot), heads, i)
-
-        if self._whole is not None:
-            write_loop(b, self.k, self._copy_blocks)
+        if self._masks is None:  # nothing is zero but what is padded
+            write_loop(b, self.used, clear_end)
         else:
-            if self._masks is None:  # nothing is zero but what is padded
-                write_loop(b, self.used, clear_end)
-            else:
-                write_loop(b, self.k, lambda i: clear(*self.rows_of(i)))
-            with b.if_then(b.icmp_signed("<", self.used, self.n)):
-                clear(self.used, self.n)
-            write_loop(b, self.k, contact)
-        write_loop(b, self.k, head)
-        for source, target in ((self.b, free), (self.mu, mu), (start, y)):
-            self.gather_rows(source, target)
+            write_loop(b, self.k, lambda i: clear(*self.rows_of(i)))
+        with b.if_then(b.icmp_signed("<", self.used, self.n)):
+            clear(self.used, self.n)
 
-    def _copy_blocks(self, i: Any) -> None:
+    def _copy_blocks(self, W: Area | None, i: Any) -> None:
         """The rows of contact i with those of contacts up to it, and their mirror images.
+
+        Without W, zeros only.
 
         Of contacts of one kind that fill their blocks of rows: columns of W that a block needs are
         those of whole contacts, with which it meets, or between which there are zeros.
         """
-        m, b, order = self.m, self.m.b, self._whole
+        m, b, order = self.m, self.m.b, self.order
         assert order is not None
         matrix, n, count = self.places[0], self.layout.n_rows, len(order)
         first = m.word(self.firsts, i)
@@ -299,17 +327,18 @@ class ContactGroup:
                     m.store(x, along, m.plus(b.mul(i64(u), self.n), t))
 
         def known(other: Any, t: int, u: int) -> Lane:
-            return self.code.element(self.W, m.plus(mine, t), m.plus(other, u), n)
+            assert W is not None
+            return self.code.element(W, m.plus(mine, t), m.plus(other, u), n)
 
         def both(j: Any) -> None:
             if self._masks is None:
                 pair(j, known)
                 return
-            with b.if_else(self._meet(i, j)) as (meets, apart):
-                with meets:
+            if W is not None:
+                with b.if_then(self.meet(i, j)):
                     pair(j, known)
-                with apart:
-                    pair(j, lambda *_: self.code.e.constant(0.0))
+            with b.if_then(b.not_(self.meet(i, j))):
+                pair(j, lambda *_: self.code.e.constant(0.0))
 
         m.between(b.udiv(low, i64(count)), m.plus(i, 1), both)
 

@@ -17,8 +17,10 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.backends.native.text.lane_arithmetic import I64, i64
+from phipsi.backends.native.kernel.law_code import Area
+from phipsi.backends.native.text.lane_arithmetic import I64, Lane, i64
 from phipsi.contact.cone_problem import INACTIVE, ROWS
+from phipsi.contact.contact_group import ContactGroup
 from phipsi.contact.contact_rows import RowPlan
 from phipsi.contact.lane_elimination import BLOCK, Numbers, word_table
 from phipsi.contact.row_products import in_memory
@@ -91,15 +93,23 @@ class Delassus(Callee):
 
     def write(self, code: Any, args: Sequence[Any]) -> Sequence[Any]:
         """Loops over pairs of slots that are there."""
-        n, m, k = self.layout.n_rows, self.plan.n_hosts, self.layout.n_heads
+        k = self.layout.n_heads
+        s, compliance = (in_memory(code, x, k) for x in args[3:])
+        return [self._writer(code, args, None).write(s, compliance)]
+
+    def write_into(self, code: Any, args: Sequence[Any], group: ContactGroup) -> None:
+        """The same for the contacts of a group, in its matrix; of contacts alone."""
+        compliance = in_memory(code, args[4], self.layout.n_heads)
+        group.clear_apart()
+        self._writer(code, args, group).write_group(group, compliance)
+
+    def _writer(self, code: Any, args: Sequence[Any], group: ContactGroup | None) -> _Writer:
+        n, m = self.layout.n_rows, self.plan.n_hosts
         sides = [
             in_memory(code, x, 6 * n) if (hosts >= 0).any() else None
             for x, hosts in zip(args[:2], self.plan.sides.T, strict=True)
         ]
-        sizes = (36 * m * m, k, k)
-        admittance, s, compliance = map(in_memory, [code] * 3, args[2:], sizes)
-        writer = _Writer(code, self, sides, admittance)
-        return [writer.write(s, compliance)]
+        return _Writer(code, self, sides, in_memory(code, args[2], 36 * m * m), group)
 
 
 def masks_of(reached: Array) -> tuple[int, ...]:
@@ -124,7 +134,14 @@ _BITS = 62
 class _Writer(Numbers):
     """Writes the code: rows are taken together, `BLOCK` at a time where all slots have as many."""
 
-    def __init__(self, code: Any, callee: Delassus, sides: Sequence[Any], admittance: Any) -> None:
+    def __init__(
+        self,
+        code: Any,
+        callee: Delassus,
+        sides: Sequence[Any],
+        admittance: Any,
+        group: ContactGroup | None,
+    ) -> None:
         super().__init__(code.e)
         layout, plan = callee.layout, callee.plan
         self.code, self.sides, self.admittance = code, sides, admittance
@@ -137,8 +154,14 @@ class _Writer(Numbers):
         self.reached = word_table(code.module, _needed(plan).astype(int).ravel().tolist())
         together = all(len(ROWS[x]) % BLOCK == 0 for x in layout.contacts)
         self.rows = BLOCK if together else 1  # of slots that are taken together
-        self.W, self.y = code.area(max(1, self.n**2)), code.area(6 * self.rows * max(1, self.m))
+        self.y = code.area(6 * self.rows * max(1, self.m))
         self.there = code.area(max(1, -(-self.k // code.e.lanes))).base
+        self.group = group
+        if group is None:
+            self.W = code.area(max(1, self.n**2))
+        else:
+            self.W = Area(group.places[0])
+            self.places = group.places_of_rows()
 
     def write(self, s: Any, compliance: Any) -> Any:
         """All rows; then the compliance of normals."""
@@ -156,13 +179,41 @@ class _Writer(Numbers):
                     first, end, lambda i, x=count: self.if_there(i, lambda: self._slot(i, x))
                 )
 
-        def soften(i: Any) -> None:
-            normal = self.b.sub(self._ends(i)[1], i64(1))
-            place = self.plus(self.b.mul(normal, i64(self.n)), normal)
-            self.store(self.load(self.W.base, place) + self.load(compliance, i), self.W.base, place)
-
-        self.between(0, self.heads, lambda i: self.if_there(i, lambda: soften(i)))
+        self.between(0, self.heads, lambda i: self.if_there(i, lambda: self._soften(i, compliance)))
         return self.W
+
+    def write_group(self, group: ContactGroup, compliance: Any) -> None:
+        """All rows of the contacts of a group; then the compliance of normals."""
+
+        def contact(c: Any) -> None:
+            i = self.word(group.slots, c)
+
+            def rows(r: Any) -> None:
+                self._reach(i, r, self.rows)
+                self.between(0, self.plus(c, 1), lambda d: meets(d, r))
+
+            def meets(d: Any, r: Any) -> None:
+                with self.b.if_then(group.meet(c, d)):
+                    self._entries(i, self.word(group.slots, d), r, self.rows, self.rows)
+
+            self.between(*self._ends(i), rows, self.rows)
+            self._soften(i, compliance)
+
+        self.between(0, group.k, contact)
+
+    def _soften(self, i: Any, compliance: Any) -> None:
+        """Add the compliance of a contact to the diagonal."""
+        normal = self._place(self.b.sub(self._ends(i)[1], i64(1)))
+        place = self.plus(self.b.mul(normal, self._width), normal)
+        self.store(self.load(self.W.base, place) + self.load(compliance, i), self.W.base, place)
+
+    def _place(self, row: Any) -> Any:
+        """Where a row is in the matrix."""
+        return row if self.group is None else self.word(self.places, row)
+
+    @property
+    def _width(self) -> Any:
+        return i64(self.n) if self.group is None else self.group.n
 
     def if_there(self, i: Any, body: Any) -> None:
         """Code for a slot that is there in some lane."""
@@ -266,7 +317,7 @@ class _Writer(Numbers):
 
     def _sums(self, r: Any, c: Any, sides: list[tuple[Any, Any]], count: int, other: int) -> None:
         """C_c y of the hosts that rows r reach."""
-        b, n = self.b, self.n
+        b = self.b
         out = [[self.e.constant(0.0)] * other for _ in range(count)]
         for rows, host in sides:
             y = self.at(self.y.base, b.mul(host, i64(6 * self.rows)))
@@ -277,9 +328,36 @@ class _Writer(Numbers):
                     x = self.load(numbers, 6 * u + v)
                     for t in range(count):
                         out[t][u] = x.times_plus(moves[t], out[t][u])
-        down = self.at(self.W.base, self.plus(b.mul(r, i64(n)), c))
-        along = self.at(self.W.base, self.plus(b.mul(c, i64(n)), r))
-        for t in range(count):
-            for u in range(other):
-                self.store(out[t][u], down, n * t + u)
-                self.store(out[t][u], along, n * u + t)
+        self._put(r, c, out)
+
+    def _put(self, r: Any, c: Any, out: list[list[Lane]]) -> None:
+        """Entries of rows from r and columns from c on, and their mirror images."""
+        b, n = self.b, self.n
+        if self.group is None:
+            down = self.at(self.W.base, self.plus(b.mul(r, i64(n)), c))
+            along = self.at(self.W.base, self.plus(b.mul(c, i64(n)), r))
+            for t, row in enumerate(out):
+                for u, x in enumerate(row):
+                    self.store(x, down, n * t + u)
+                    self.store(x, along, n * u + t)
+            return
+        n, order = self.group.n, self.group.order
+        if order is not None and len(order) == len(out) == len(out[0]):  # rows of whole contacts
+            mine, other = (self.word(self.places, self.plus(x, order[0])) for x in (r, c))
+            ways = ((mine, other), (other, mine))
+            starts = [self.at(self.W.base, self.plus(b.mul(x, n), y)) for x, y in ways]
+            down, along = (
+                [self.at(x, b.mul(i64(order.index(t)), n)) for t in range(len(order))]
+                for x in starts
+            )
+            for t, row in enumerate(out):
+                for u, x in enumerate(row):
+                    self.store(x, down[t], order.index(u))
+                    self.store(x, along[u], order.index(t))
+            return
+        places = [self.word(self.places, self.plus(r, t)) for t in range(len(out))]
+        others = [self.word(self.places, self.plus(c, u)) for u in range(len(out[0]))]
+        for place, row in zip(places, out, strict=True):
+            for other, x in zip(others, row, strict=True):
+                self.store(x, self.W.base, self.plus(b.mul(place, n), other))
+                self.store(x, self.W.base, self.plus(b.mul(other, n), place))

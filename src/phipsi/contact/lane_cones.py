@@ -50,8 +50,8 @@ KINDS = {
     "limit": Kind("l", ((0,),)),
 }
 
-R, INVERSE, DEPTH, C, CLOSED, GROUPS = range(6)
-"""Numbers kept of every contact: r, 1/r, D, c, whether it is closed; for Newton's method
+R, INVERSE, DEPTH, OWN, C, CLOSED, GROUPS = range(7)
+"""Numbers kept of every contact: r, 1/r, D, 1/D, c, whether it is closed; for Newton's method
 `PER_GROUP` of each group; for the interior point nine from `HEAD` on."""
 PER_GROUP = 3
 HEAD = GROUPS + 2 * PER_GROUP
@@ -240,6 +240,7 @@ class ConeLanes(Numbers):
             if t == 0:
                 own = e.select(e.compare(">", own, 0.0), own, 1.0)
                 self.store(1.0 / own, self.of(i, DEPTH))
+                self.store(own, self.of(i, OWN))
         for x, place in ((total, self.eps), (live, self.scale)):
             self.store(self.load(place) + x, place)
         mean = total / self.larger(live, e.constant(1.0))
@@ -247,9 +248,13 @@ class ConeLanes(Numbers):
         self.store(mean, self.of(i, INVERSE))
         self.store(1.0 / mean, self.of(i, R))
 
-    def multiply(self, y: Any) -> None:
-        """z = W y + b, and the largest |W| |y| + |b|."""
+    def multiply(self, y: Any, which: Any = None) -> None:
+        """z = W y + b, and the largest |W| |y| + |b|; in some lanes, if they are given.
+
+        Others keep theirs: z of a lane that is done does not depend on what others still do.
+        """
         e, b = self.e, self.b
+        before = self.load(self.scale)
         self.store(0.0, self.scale)
 
         def rows(i: Any) -> None:
@@ -271,11 +276,16 @@ class ConeLanes(Numbers):
             last = fold_loop(b, b.sub(end, low), 1, first, lambda j, x: more(b.add(low, j), x))
             largest = self.load(self.scale)
             for t in range(BLOCK):
-                self.store(Lane(e, last[t]), self.z, self.plus(i, t))
+                x, row = Lane(e, last[t]), self.plus(i, t)
+                if which is not None:
+                    x = e.select(which, x, self.load(self.z, row))
+                self.store(x, self.z, row)
                 largest = self.larger(largest, Lane(e, last[BLOCK + t]))
             self.store(largest, self.scale)
 
         write_loop(b, self.n, rows, BLOCK)
+        if which is not None:
+            self.store(e.select(which, self.load(self.scale), before), self.scale)
 
     def limit(self, tolerance: float) -> Lane:
         """The residual that can be asked for."""
@@ -300,9 +310,9 @@ class ConeLanes(Numbers):
             x_n = y[0] - D * w
         x = [y[t] - D * z[t] for t in every]
         near = self.nearest(kind, slopes, x_n, x)
-        off = e.constant(0.0)
+        off, own = e.constant(0.0), self.load(self.of(i, OWN))
         for a, p in zip(y, near, strict=True):
-            part = (a - p) / D
+            part = (a - p) * own
             off = part.times_plus(part, off)
         self.store(self.larger(self.load(self.found), off), self.found)
 

@@ -107,14 +107,14 @@ class NewtonCode:
             m.store(e.select(which, m.load(self.best, i), m.load(m.y, i)), m.y, i)
 
         write_loop(b, m.n, one)
-        m.multiply(m.y)
+        m.multiply(m.y, which)
 
     def accept(self) -> None:
         """Lanes whose y, moved onto the cones, counts as solved are done. Z is that of y."""
         m, e, b = self.m, self.e, self.b
         live = b.load(self.live, typ=e.mask)
         m.move_inside(live, m.new)
-        m.multiply(m.new)
+        m.multiply(m.new, live)
         m.residual(m.new)
         limit, found = m.limit(max(self.tolerance, ACCEPTED)), m.load(m.found)
         good = b.and_(live, e.compare("<=", found, limit))
@@ -128,13 +128,13 @@ class NewtonCode:
 
         write_loop(b, m.n, one)
         with b.if_then(m.any(b.and_(live, b.not_(good)))):  # z of the y that stays
-            m.multiply(m.y)
+            m.multiply(m.y, live)
 
     # ---- the map of Alart and Curnier
 
-    def evaluate(self, y: Any) -> None:
+    def evaluate(self, y: Any, which: Any = None) -> None:
         """z = W y + b, F, and what its derivative needs; |F|, the largest |F|, |W| |y| + |b|."""
-        self.m.multiply(y)
+        self.m.multiply(y, which)
         self.map(y)
 
     def map(self, y: Any) -> None:
@@ -284,7 +284,7 @@ class NewtonCode:
                 m.store(e.select(live, new, old), m.new, i)
 
             write_loop(b, m.n, one)
-            self.evaluate(m.new)
+            self.evaluate(m.new, live)
 
         def worse() -> Any:
             fine = e.compare("<=", m.load(self.norm), limit)
@@ -310,7 +310,7 @@ class NewtonCode:
             lambda i: m.store(e.select(fine, m.load(m.new, i), m.load(m.y, i)), m.y, i),
         )
         with b.if_then(m.any(b.and_(live, b.not_(fine)))):  # z of the y that stays
-            m.multiply(m.y)
+            m.multiply(m.y, live)
         stalled = e.compare(">", norm, before * 0.5)
         ended = self.has_ended()
         b.store(fine, self.live)
@@ -374,7 +374,7 @@ class NewtonCode:
             m.store(e.select(which, old + m.load(m.d, i), old), m.y, i)
 
         write_loop(b, m.n, one)
-        self.evaluate(m.y)
+        self.evaluate(m.y, which)
         m.residual(m.y)
         good = e.compare("<=", m.load(m.found), m.limit(self.tolerance))
         done = b.and_(b.and_(which, self.has_ended()), good)

@@ -27,7 +27,7 @@ from phipsi.control.drives import DrivenMechanism
 from phipsi.control.operational_space import OperationalSpace, OperationalSpaceDynamics
 from phipsi.control.references import Constant, JointReference, joint_state_at
 from phipsi.control.tracking import Tracking
-from phipsi.errors import InputError
+from phipsi.errors import InputError, true_or_false
 from phipsi.laws.trace import Traced, as_array
 from phipsi.model.mechanisms import (
     of_drives,
@@ -105,7 +105,8 @@ class ComputedTorque:
         self.model = model = self._mechanism.tree
         self.reference = _joint_reference(model, reference)
         self.kp, self.kd = gains(model, kp, "kp"), gains(model, kd, "kd")
-        self.damping = model.damping if compensate_damping else np.zeros(model.nv)
+        compensated = true_or_false("compensate_damping", compensate_damping)
+        self.damping = model.damping if compensated else np.zeros(model.nv)
         self._tracking = Tracking(model)
 
     def __call__(self, t: float, q: ArrayLike, v: ArrayLike) -> Array:

@@ -20,7 +20,7 @@ from phipsi.control.compiled_control import (
 )
 from phipsi.control.drives import DrivenMechanism
 from phipsi.control.references import ConstantPose, PoseReference, pose_state_at
-from phipsi.errors import InputError, PhipsiWarning
+from phipsi.errors import InputError, PhipsiWarning, is_whole, true_or_false
 from phipsi.laws.trace import Traced
 from phipsi.model.mechanisms import of_drives, of_mechanisms, of_rigid_bodies
 from phipsi.model.model import Model
@@ -153,7 +153,8 @@ class OperationalSpace:
         self._own_damping = self.null_damping if null_space is None else None
         if not 0 < self.singularity < 1:
             raise InputError(f"singularity={singularity!r} must be between 0 and 1")
-        self.damping = model.damping if compensate_damping else np.zeros(model.nv)
+        compensated = true_or_false("compensate_damping", compensate_damping)
+        self.damping = model.damping if compensated else np.zeros(model.nv)
         self.damped_calls = 0
         self._where = where = point_set(model, [frame])
         self._keys = [(operational_space, where.key, self.rows, own) for own in (False, True)]
@@ -332,7 +333,7 @@ def _rows(components: str | tuple[int, ...]) -> tuple[int, ...]:
             return COMPONENTS[components]
     else:
         rows = tuple(as_list("components", components, "(3, 4)"))
-        whole = all(isinstance(x, int | np.integer) for x in rows)
+        whole = all(map(is_whole, rows))
         if whole and rows and sorted(set(rows)) == list(rows) and set(rows) <= set(range(6)):
             return rows
     raise InputError(

@@ -147,41 +147,21 @@ class RowSolve(Callee):
         code = LawCode(module, e, {}, lambda _: None)
         at = _LaneMatrices(code)
 
-        def scaled(r: Any, i: Any) -> None:
-            at.put(at(G, r, i, n) * code.entry(scales, r), rows, r, i, n)
+        w = self._weight(at, P, G, scales, rows)
 
-        at.each(m, lambda r: at.each(n, lambda i: scaled(r, i)))
-        mass = at.total(n, lambda i: at(P, i, i, n))
-        size = at.total(m * n, lambda i: code.entry(rows, i) * code.entry(rows, i))
-        some = e.compare(">", size, 0.0)
-        w = e.select(some, mass / e.select(some, size, 1.0), 0.0)
-
-        def augmented(i: Any, j: Any) -> None:
-            added = at.total(m, lambda r: at(rows, r, i, n) * at(rows, r, j, n))
-            at.put(added.times_plus(w, at(P, i, j, n)), L, i, j, n)
-
-        at.each(n, lambda i: at.each(at.next(i), lambda j: augmented(i, j)))
-
+        self._augment(at, P, rows, w, L)
         b.store(e.integer(0), missing.base, align=8)
 
         def determined(i: Any, pivot: Lane) -> Any:
             good = e.compare(">", pivot, code.entry(own, i) * _SINGULAR)
-            # the first one; a pivot that is not a number has another reason
-            known = b.load(missing.base, align=8, typ=e.integers)
-            new = b.and_(b.icmp_signed("==", known, e.integer(0)), b.not_(good))
-            new = b.and_(new, e.compare("==", pivot, pivot))
-            found = b.select(new, e.splat_integer(at.next(i)), known)
-            b.store(found, missing.base, align=8)
+            _note_first(at, missing, i, pivot, good)
             return good
 
         at.cholesky(L, n, own, back, determined, float("nan"))
         at.forward(L, back, n, m, lambda i, r: at(rows, r, i, n), Y)
         at.forward(L, back, n, k, lambda i, q: at(c, i, q, k), z)
 
-        def gram(a: Any, d: Any) -> None:
-            at.put(at.total(n, lambda i: at(Y, i, a, m) * at(Y, i, d, m)), T, a, d, m)
-
-        at.each(m, lambda a: at.each(at.next(a), lambda d: gram(a, d)))
+        self._gram(at, Y, T)
 
         def counts(a: Any, pivot: Lane) -> Any:
             larger = e.compare(">", pivot, code.entry(owns, a) * ROW_TOLERANCE)
@@ -208,6 +188,48 @@ class RowSolve(Callee):
         at.each(m, lambda a: at.each(k, lambda q: force(a, q)))
         b.ret_void()
         return function
+
+    def _weight(self, at: _LaneMatrices, P: Area, G: Area, scales: Area, rows: Area) -> Lane:
+        """Put G in natural size into `rows`; the weight w with which G* G is as large as P."""
+        (n, m, _), code, e = self.sizes, at.code, at.e
+
+        def scaled(r: Any, i: Any) -> None:
+            at.put(at(G, r, i, n) * code.entry(scales, r), rows, r, i, n)
+
+        at.each(m, lambda r: at.each(n, lambda i: scaled(r, i)))
+        mass = at.total(n, lambda i: at(P, i, i, n))
+        size = at.total(m * n, lambda i: code.entry(rows, i) * code.entry(rows, i))
+        some = e.compare(">", size, 0.0)
+        return e.select(some, mass / e.select(some, size, 1.0), 0.0)
+
+    def _augment(self, at: _LaneMatrices, P: Area, rows: Area, w: Lane, B: Area) -> None:
+        """The lower half of B = P + w G* G."""
+        n, m, _ = self.sizes
+
+        def entry(i: Any, j: Any) -> None:
+            added = at.total(m, lambda r: at(rows, r, i, n) * at(rows, r, j, n))
+            at.put(added.times_plus(w, at(P, i, j, n)), B, i, j, n)
+
+        at.each(n, lambda i: at.each(at.next(i), lambda j: entry(i, j)))
+
+    def _gram(self, at: _LaneMatrices, Y: Area, T: Area) -> None:
+        """The lower half of T = Y* Y."""
+        n, m, _ = self.sizes
+
+        def entry(a: Any, d: Any) -> None:
+            at.put(at.total(n, lambda i: at(Y, i, a, m) * at(Y, i, d, m)), T, a, d, m)
+
+        at.each(m, lambda a: at.each(at.next(a), lambda d: entry(a, d)))
+
+
+def _note_first(at: _LaneMatrices, missing: Area, i: Any, pivot: Lane, good: Any) -> None:
+    """Keep i + 1 of the first pivot that is not good; one that is no number has another reason."""
+    b, e = at.b, at.e
+    known = b.load(missing.base, align=8, typ=e.integers)
+    new = b.and_(b.icmp_signed("==", known, e.integer(0)), b.not_(good))
+    new = b.and_(new, e.compare("==", pivot, pivot))
+    found = b.select(new, e.splat_integer(at.next(i)), known)
+    b.store(found, missing.base, align=8)
 
 
 @final

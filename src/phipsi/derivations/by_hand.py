@@ -13,7 +13,7 @@ from typing import cast
 
 from phipsi.compiler import explain
 from phipsi.derivations.normal_form import Word, Words, quotient, words_of
-from phipsi.errors import InputError, LoweringError, SpaceError, one_of
+from phipsi.errors import InputError, LoweringError, SpaceError, one_of, true_or_false
 from phipsi.expressions.check import advice, shown, signature
 from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import Expr, Number, product, rebuild, total_of
@@ -56,7 +56,7 @@ class Change:
 
 
 def _done(change: Change, show: bool) -> Expr:
-    if show:
+    if true_or_false("show", show):
         print(change)
     return change.after
 
@@ -262,6 +262,7 @@ def rewrite(
     show: bool = False,
 ) -> Expr:
     """See `Expr.rewrite`."""
+    reverse = true_or_false("reverse", reverse)
     rules = equations_named(identity)
     cases = [(rule, _pairs(rule, x, reverse)) for rule in rules]
     used: list[Identity] = []

@@ -30,7 +30,7 @@ from phipsi.derivations.normal_form import Words, words_of
 from phipsi.derivations.printing import as_latex, as_text, neat
 from phipsi.derivations.two_sided_search import Meeting
 from phipsi.derivations.word_search import Found, Move, Search
-from phipsi.errors import InputError
+from phipsi.errors import InputError, is_whole
 from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import Expr, Number, identity
 from phipsi.expressions.parse import Vocabulary
@@ -208,7 +208,7 @@ def derive(
       = B* φ* H* ℳ⁻¹ H φ B   definition of J [SOA eq. 0.18]
       = B* Ω B               Omega (b) [SOA eq. 0.34; MC eq. 20]
     """
-    if not isinstance(cast(object, most), (int, np.integer)) or isinstance(most, bool) or most < 1:
+    if not is_whole(most) or most < 1:
         raise InputError(f"most is a number of forms, such as most={MOST}, not {most!r}")
     using = None if using is None else _listed("using", using)
     through = _listed("through", through)

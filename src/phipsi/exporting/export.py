@@ -25,7 +25,7 @@ from phipsi.backends.native.targets.target import kept_object
 from phipsi.backends.native.text import c_text, llvm_text
 from phipsi.backends.native.text.lane_arithmetic import NumberName
 from phipsi.backends.program import Program
-from phipsi.errors import InputError, one_of
+from phipsi.errors import InputError, one_of, true_or_false
 from phipsi.exporting import c_files, gpu_files, web_files
 from phipsi.exporting.exported_module import ExportedFunction, Source, exported_module
 from phipsi.exporting.exported_step import exported_step, step_reference
@@ -116,6 +116,7 @@ def export(
         raise InputError(f"folder={folder!r} is not a folder. For example  folder={name!r}")
     one_of("scratch", scratch, _EXPORTED)
     one_of("precision", precision, _PRECISIONS)
+    shared = true_or_false("shared", shared)
     if not has_machine_code():
         raise InputError("export writes machine code, which needs LLVM:  pip install llvmlite")
     row = target_named(target, number=_PRECISIONS[precision])

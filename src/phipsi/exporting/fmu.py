@@ -28,7 +28,7 @@ from phipsi.backends.failures import STATUS_WORDS
 from phipsi.backends.native.native_backend import KernelSource
 from phipsi.backends.native.targets.target import Target
 from phipsi.backends.native.text import c_text
-from phipsi.errors import InputError, one_of, warn
+from phipsi.errors import InputError, one_of, true_or_false, warn
 from phipsi.exporting.fmu_model import FmuModel, Variable
 from phipsi.model.model import Model
 from phipsi.model.numbers import as_list
@@ -95,6 +95,9 @@ def export_fmu(
     identifier = _identifier(file)
     checked_target(file)
     one_of("fmi", fmi, VERSIONS)
+    derivatives = true_or_false("derivatives", derivatives)
+    if binary is not None:
+        binary = true_or_false("binary", binary, "True, False or None")
     compiler = shutil.which("gcc") or shutil.which("cc")
     if binary and compiler is None:
         raise InputError(

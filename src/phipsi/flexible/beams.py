@@ -16,7 +16,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.errors import ModelError
+from phipsi.errors import ModelError, is_whole, real_of, true_or_false
 from phipsi.flexible.invariants import invariants_of_points
 
 FloatArray = NDArray[np.float64]
@@ -82,13 +82,41 @@ def beam(
     data = _checked(length, mass_per_length, EI, EA, GJ, axis, lateral, modes, stretch_modes,
                     twist_modes, shear_stiffness, rotary_inertia)  # fmt: skip
     zeta = _number("damping_ratio", damping_ratio, at_least=0.0)
-    if not isinstance(cast(object, stiffening), bool | np.bool_):
-        raise ModelError(
-            f"FlexibleInertia.beam: stiffening must be True or False, not {stiffening!r}."
-        )
+    stiffening = true_or_false("FlexibleInertia.beam: stiffening", stiffening, error=ModelError)
     limit = _number("max_frequency", max_frequency, at_least=0.0)
     places = _port_places(ports or {}, data.length)
     elements = max(20, 6 * data.modes)
+    kept = _modes_below(limit, data, elements)
+    frequencies = np.array([w for w, _, _ in kept])
+    nodes = np.linspace(0.0, data.length, elements + 1)
+    x = (nodes[:-1, None] + data.length / elements * (_GAUSS[0] + 1) / 2).ravel()
+    weights = np.tile(_GAUSS[1] / 2, elements) * data.length / elements
+    at = _shapes(data, kept, elements, x)
+    section = data.frame @ np.diag([sum(data.rotary_inertia), *data.rotary_inertia[::-1]])
+    spins = weights[:, None, None] * (section @ data.frame.T)
+    second = _second_order(data, kept, elements, x) if stiffening else None
+    return {
+        **invariants_of_points(
+            weights * data.mass_per_length,
+            x[:, None] * data.frame[:, 0],
+            _displacements(data, at),
+            second,
+            spins if any(data.rotary_inertia) else None,
+            _rotations(data, at),
+        ),
+        "stiffness": np.diag(frequencies**2),
+        "damping": np.diag(2 * zeta * frequencies),
+        "ports": _ports(data, kept, elements, places, stiffening),
+        "shape": {
+            "nodes": nodes[:, None] * data.frame[:, 0],
+            "modes": _displacements(data, _shapes(data, kept, elements, nodes)),
+            "segments": np.stack([np.arange(elements), np.arange(1, elements + 1)], axis=1),
+        },
+    }
+
+
+def _modes_below(limit: float, data: Beam, elements: int) -> list[tuple[float, int, FloatArray]]:
+    """Frequency (rad/s), kind and amplitudes of all modes up to a frequency, in its order."""
     families = [
         *(_bending(data, plane, elements) for plane in (0, 1)),
         _rod(data, "stretch", data.EA, data.mass_per_length, data.stretch_modes),
@@ -104,44 +132,30 @@ def beam(
             else "FlexibleInertia.beam: EI, EA and GJ are all infinite, so nothing can deform. Use "
             "SpatialInertia for a rigid beam."
         )
-    frequencies = np.array([w for w, _, _ in kept])
-    nodes = np.linspace(0.0, data.length, elements + 1)
-    x = (nodes[:-1, None] + data.length / elements * (_GAUSS[0] + 1) / 2).ravel()
-    weights = np.tile(_GAUSS[1] / 2, elements) * data.length / elements
-    at = _shapes(data, kept, elements, x)
-    section = data.frame @ np.diag([sum(data.rotary_inertia), *data.rotary_inertia[::-1]])
-    spins = weights[:, None, None] * (section @ data.frame.T)
-    second = _second_order(data, kept, elements, x) if stiffening else None
-    bent = _shapes(data, kept, elements, np.array(list(places.values())))
-    shortening = _second_order(data, kept, elements, np.array(list(places.values())))
+    return kept
+
+
+def _ports(
+    data: Beam,
+    kept: list[tuple[float, int, FloatArray]],
+    elements: int,
+    places: Mapping[str, float],
+    stiffening: bool,
+) -> list[dict[str, Any]]:
+    """What modes do at places along the beam, m, by name."""
+    at = np.array(list(places.values()))
+    bent, shortening = _shapes(data, kept, elements, at), _second_order(data, kept, elements, at)
     moves, turns = _displacements(data, bent), _rotations(data, bent)
-    return {
-        **invariants_of_points(
-            weights * data.mass_per_length,
-            x[:, None] * data.frame[:, 0],
-            _displacements(data, at),
-            second,
-            spins if any(data.rotary_inertia) else None,
-            _rotations(data, at),
-        ),
-        "stiffness": np.diag(frequencies**2),
-        "damping": np.diag(2 * zeta * frequencies),
-        "ports": [
-            {
-                "name": name,
-                "position": place * data.frame[:, 0],
-                "turns": turns[k],
-                "moves": moves[k],
-                "shortening": shortening[k] * stiffening,
-            }
-            for k, (name, place) in enumerate(places.items())
-        ],
-        "shape": {
-            "nodes": nodes[:, None] * data.frame[:, 0],
-            "modes": _displacements(data, _shapes(data, kept, elements, nodes)),
-            "segments": np.stack([np.arange(elements), np.arange(1, elements + 1)], axis=1),
-        },
-    }
+    return [
+        {
+            "name": name,
+            "position": place * data.frame[:, 0],
+            "turns": turns[k],
+            "moves": moves[k],
+            "shortening": shortening[k] * stiffening,
+        }
+        for k, (name, place) in enumerate(places.items())
+    ]
 
 
 # ---- modes of one kind: frequency and amplitudes, orthonormal in the mass ---------------------
@@ -308,7 +322,7 @@ def _checked(
 ) -> Beam:  # fmt: skip
     counts = {"modes": modes, "stretch_modes": stretch_modes, "twist_modes": twist_modes}
     for name, count in counts.items():
-        if not isinstance(count, int | np.integer) or isinstance(count, bool) or count < 0:
+        if not is_whole(count) or count < 0:
             raise ModelError(
                 f"FlexibleInertia.beam: {name} must be a whole number ≥ 0, the number of "
                 f"fixed-interface modes besides the static ones, not {count!r}."
@@ -339,7 +353,7 @@ def _number(
     name: str, value: Any, *, at_least: float | None = None, infinite: bool = True
 ) -> float:
     try:
-        number = float(value)
+        number = real_of(value)
     except (TypeError, ValueError) as error:
         raise ModelError(
             f"FlexibleInertia.beam: {name} must be a number, not {value!r}."

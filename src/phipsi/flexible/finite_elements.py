@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.errors import ModelError, one_of
+from phipsi.errors import ModelError, is_real, is_whole, one_of
 from phipsi.flexible.invariants import invariants_of_matrix
 from phipsi.flexible.nested_dissection import NotPositive, SparseCholesky
 from phipsi.progress import Progress, make_progress
@@ -509,13 +509,13 @@ def _numbers(name: str, given: Any) -> FloatArray:
 
 
 def _whole_number(name: str, given: Any) -> int:
-    if not isinstance(given, int | np.integer) or isinstance(given, bool) or given < 0:
+    if not is_whole(given) or given < 0:
         raise ModelError(f"{_WHO}{name} must be a whole number ≥ 0 or shapes, not {given!r}.")
     return int(given)
 
 
 def _check_number(name: str, given: Any) -> None:
-    if not isinstance(given, int | float | np.number) or not given >= 0:
+    if not is_real(given) or not given >= 0:
         raise ModelError(f"{_WHO}{name} must be a number ≥ 0, not {given!r}.")
 
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from phipsi.errors import InputError, PhipsiError, one_of
+from phipsi.errors import InputError, PhipsiError, is_real, one_of
 from phipsi.forces.force import Array, Force, State
 from phipsi.laws.circuit import JointRows
 from phipsi.laws.trace import Traced, as_array
@@ -32,7 +32,7 @@ def checked_vector(values: Any, size: int, what: str, who: str) -> Array:
 
 
 def _number(value: Any, what: str, who: str) -> float:
-    if not isinstance(value, int | float | np.floating | np.integer) or not 0 <= value < np.inf:
+    if not is_real(value) or not 0 <= value < np.inf:
         raise InputError(f"{who}: {what} must be a finite number of at least 0, not {value!r}.")
     return float(value)
 

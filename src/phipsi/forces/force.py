@@ -244,6 +244,11 @@ class Elements:
         found = (element.potential_energy(state) for element in self.bound)
         return sum((x for x in found if x is not None), np.zeros(()))
 
+    def stored(self, t: Array, q: Array, v: Array) -> Array:
+        """The same at times (...), for the shape of t also where nothing stores any."""
+        nothing = np.zeros(np.shape(t))
+        return nothing + self.potential_energy(self.state(t, q, v)) if self else nothing
+
 
 def per_rate(
     values: Any, size: int, what: str, who: str, allowed: Callable[[Array], Array] | None = None

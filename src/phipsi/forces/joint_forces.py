@@ -13,7 +13,7 @@ from phipsi.algorithms.constrained.assembly import search
 from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
 from phipsi.algorithms.constrained.system import System
 from phipsi.algorithms.dynamics.equations_of_motion import mass_matrix
-from phipsi.errors import InputError
+from phipsi.errors import InputError, true_or_false
 from phipsi.forces.force import Array, Force, State, not_negative, per_rate
 from phipsi.laws.circuit import JointRows
 from phipsi.model.mechanisms import mechanism_of, of_drives, of_mechanisms, tree_of
@@ -495,6 +495,7 @@ def from_ratings(
     ['JointDamper', 'JointStop']
     """
     mechanism, model = mechanism_of(model, from_ratings), tree_of(model, from_ratings)
+    exact = true_or_false("exact", exact)
     soft = {"stop_time": stop_time, "dissipation": dissipation, "velocity_scale": velocity_scale}
     for name, x in soft.items():
         if exact and x is not None:

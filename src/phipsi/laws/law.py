@@ -9,7 +9,7 @@ from typing import Any, TypedDict, Unpack, final, overload
 
 import numpy as np
 
-from phipsi.errors import LawError, did_you_mean
+from phipsi.errors import LawError, did_you_mean, is_real, is_whole
 from phipsi.expressions.node import Expr
 from phipsi.laws.graph import Array
 from phipsi.laws.law_errors import fail, place_of, short
@@ -275,13 +275,12 @@ def _check_states(states: Mapping[str, Any], place: str) -> None:
 
 
 def _rate(rate: Any, place: str) -> float:
-    fine = isinstance(rate, int | float | np.number) and not isinstance(rate, bool)
-    if not fine or not 0 < rate < np.inf:
+    if not is_real(rate) or not 0 < rate < np.inf:
         fail(f"rate={short(rate)} must be a positive number of samples per second", place=place)
     return float(rate)
 
 
 def _delay(delay: Any, place: str) -> int:
-    if not isinstance(delay, int | np.integer) or isinstance(delay, bool) or delay < 0:
+    if not is_whole(delay) or delay < 0:
         fail(f"delay={short(delay)} must be a whole number of samples, at least 0", place=place)
     return int(delay)

@@ -6,6 +6,7 @@ for lanes is in `backends/native/kernel/entry_code.py`; a row without code there
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -15,6 +16,8 @@ from phipsi.laws import dependence
 from phipsi.laws.graph import Array, Node, Operation, Shape
 
 OPERATIONS: dict[str, Operation] = {}
+PLAIN: dict[str, Callable[..., Array]] = {}
+"""By name, entrywise operations that need no data, as functions of arrays."""
 
 
 def _row(name: str, *fields: Any, **more: Any) -> None:
@@ -167,6 +170,7 @@ def _entries(
     text: str,
     partials: Callable[..., tuple[Node | None, ...]],
 ) -> None:
+    PLAIN[name] = function
     _row(name, _entrywise, _of(function), text, partials=partials)
 
 
@@ -276,11 +280,11 @@ _row("curve", _entrywise, _curve, "curve({0})", partials=_slope_of_curve)
 def _flattened(x: Array, shape: Shape) -> Array:
     """Batch axes, then one for all entries."""
     batch = x.shape[: x.ndim - len(shape)]
-    return x.reshape(*batch, int(np.prod(x.shape[len(batch) :])))
+    return x.reshape(*batch, math.prod(x.shape[len(batch) :]))
 
 
 def _pick(x: Array, *, data: Any, shapes: tuple[Shape, ...]) -> Array:
-    return _flattened(x, shapes[0])[..., data]
+    return _flattened(x, shapes[0]).take(data, axis=-1)
 
 
 def _scatter(x: Array, *, data: Any, shapes: tuple[Shape, ...]) -> Array:
@@ -294,12 +298,16 @@ def _scatter(x: Array, *, data: Any, shapes: tuple[Shape, ...]) -> Array:
 
 def _join(*parts: Array, data: Any, shapes: tuple[Shape, ...]) -> Array:
     flat = [_flattened(x, shape) for x, shape in zip(parts, shapes, strict=True)]
-    batch = np.broadcast_shapes(*(x.shape[:-1] for x in flat))
-    whole = np.concatenate([np.broadcast_to(x, (*batch, x.shape[-1])) for x in flat], axis=-1)
-    return whole.reshape((*batch, *data))
+    batches = {x.shape[:-1] for x in flat}
+    batch = next(iter(batches)) if len(batches) == 1 else np.broadcast_shapes(*batches)
+    if len(batches) > 1:
+        flat = [np.broadcast_to(x, (*batch, x.shape[-1])) for x in flat]
+    return np.concatenate(flat, axis=-1).reshape((*batch, *data))
 
 
 def _matmul(x: Array, y: Array, *, data: Any, shapes: tuple[Shape, ...]) -> Array:
+    # in one layout: NumPy has other loops, with other sums, for others, which depend on the batch
+    x, y = np.asarray(x, order="C"), np.asarray(y, order="C")
     left, right = (len(shape) for shape in shapes)
     x = x[..., None, :] if left == 1 else x
     y = y[..., None] if right == 1 else y
@@ -351,7 +359,7 @@ def _total_shape(x: Node, *, data: Any) -> Shape:
 def _total(x: Array, *, data: Any, shapes: tuple[Shape, ...]) -> Array:
     rank = len(shapes[0])
     axes = tuple(range(-rank, 0)) if data is None else (data - rank,)
-    return x.sum(axis=axes)
+    return np.asarray(x, order="C").sum(axis=axes)
 
 
 def _total_adjoint(f: Node, bar: Node) -> Iterable[tuple[int, Node]]:

@@ -3,36 +3,55 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from functools import partial
+from typing import Any, final
 
 import numpy as np
 
 from phipsi.laws.graph import Array, Node, in_order
-from phipsi.laws.law_operations import OPERATIONS
+from phipsi.laws.law_operations import OPERATIONS, PLAIN
 
 
 def evaluate(results: Sequence[Node], values: Mapping[str, Array]) -> list[Array]:
     """The values (..., *shape) of nodes, from those of the inputs, batched on leading axes."""
-    known: dict[Node, Array] = {}
-    nodes = in_order(results)
-    inputs = [x for x in nodes if x.operation.name == "input"]
-    ranks = [np.ndim(values[x.data[0]]) - len(x.shape) for x in inputs]
-    batch = max(ranks, default=0)
-    with np.errstate(all="ignore"):
-        for x in nodes:
-            if x.operation.name == "input":
-                known[x] = _with_batch(np.asarray(values[x.data[0]], float), x, batch)
-            elif x.operation.name == "constant":
-                known[x] = x.data.reshape((1,) * batch + x.shape)
-            elif x.operation.is_entrywise:
-                args = [_like(known[y], y, x) for y in x.args]
-                known[x] = x.operation.array(*args, data=x.data)
-            else:
-                shapes = tuple(y.shape for y in x.args)
-                args = [known[y] for y in x.args]
-                known[x] = x.operation.array(*args, data=x.data, shapes=shapes)
-    whole = np.broadcast_shapes(*(known[x].shape[:batch] for x in inputs)) if inputs else ()
-    return [np.array(np.broadcast_to(known[x], (*whole, *x.shape))) for x in results]
+    return Evaluation(results)(values)
+
+
+@final
+class Evaluation:
+    """Nodes as a function of the values of their inputs; for those that are evaluated often.
+
+    What does not depend on values is looked up once: the order of the nodes, the functions of
+    arrays, and where their arguments are.
+    """
+
+    def __init__(self, results: Sequence[Node]) -> None:
+        nodes = in_order(results)
+        places = {x: i for i, x in enumerate(nodes)}
+        self._results = [(places[x], x.shape) for x in results]
+        self._inputs = [(i, x) for i, x in enumerate(nodes) if x.operation.name == "input"]
+        self._constants = [(i, x) for i, x in enumerate(nodes) if x.operation.name == "constant"]
+        self._size = len(nodes)
+        self._steps = [
+            (i, _function_of(x), tuple(places[y] for y in x.args))
+            for i, x in enumerate(nodes)
+            if x.operation.name not in ("input", "constant")
+        ]
+
+    def __call__(self, values: Mapping[str, Array]) -> list[Array]:
+        """The values of the results, batched on leading axes."""
+        ranks = [np.ndim(values[x.data[0]]) - len(x.shape) for _, x in self._inputs]
+        batch = max(ranks, default=0)
+        known: list[Any] = [None] * self._size
+        for i, x in self._inputs:
+            known[i] = _with_batch(np.asarray(values[x.data[0]], float), x, batch)
+        for i, x in self._constants:
+            known[i] = x.data.reshape((1,) * batch + x.shape)
+        with np.errstate(all="ignore"):
+            for i, function, args in self._steps:
+                known[i] = function(*[known[j] for j in args])
+        whole = np.broadcast_shapes(*(known[i].shape[:batch] for i, _ in self._inputs))
+        return [np.array(np.broadcast_to(known[i], (*whole, *s))) for i, s in self._results]
 
 
 def _with_batch(value: Array, x: Node, batch: int) -> Array:
@@ -40,10 +59,21 @@ def _with_batch(value: Array, x: Node, batch: int) -> Array:
     return value.reshape((1,) * missing + value.shape)
 
 
-def _like(value: Array, y: Node, x: Node) -> Array:
-    """A scalar argument with the axes of the result."""
-    missing = len(x.shape) - len(y.shape)
-    return value.reshape(value.shape + (1,) * missing) if missing else value
+def _function_of(x: Node) -> Callable[..., Array]:
+    """The value of a node as a function of those of its arguments."""
+    if not x.operation.is_entrywise:
+        shapes = tuple(y.shape for y in x.args)
+        return partial(x.operation.array, data=x.data, shapes=shapes)
+    function = PLAIN.get(x.operation.name) or partial(x.operation.array, data=x.data)
+    missing = [(1,) * (len(x.shape) - len(y.shape)) for y in x.args]
+    if not any(missing):
+        return function
+
+    def spread(*args: Array) -> Array:
+        """Scalar arguments get the axes of the result."""
+        return function(*[a.reshape(a.shape + m) for a, m in zip(args, missing, strict=True)])
+
+    return spread
 
 
 # ---- one operation -------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from phipsi.errors import LawError, one_of
+from phipsi.errors import LawError, is_whole, one_of
 from phipsi.expressions.node import Expr
 from phipsi.laws.graph import Array
 from phipsi.loaded import only_public
@@ -243,9 +243,9 @@ def noise(shape: int | Sequence[int] = (), *, kind: str = "normal", seed: int = 
     """
     size = (shape,) if isinstance(shape, int) else tuple(shape)
     one_of("noise: kind", kind, ("normal", "uniform"), error=LawError)
-    if not isinstance(seed, int | np.integer) or not 0 <= seed < 2**26:
+    if not is_whole(seed) or not 0 <= seed < 2**26:
         raise LawError(f"noise: seed={seed!r} is not a whole number from 0 to 2^26 - 1")
-    if any(not isinstance(n, int | np.integer) or n < 0 for n in size):
+    if any(not is_whole(n) or n < 0 for n in size):
         raise LawError(f"noise: shape={shape!r} must be whole numbers")
     return Signal("noise", (size, kind, int(seed)))
 

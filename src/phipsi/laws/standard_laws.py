@@ -118,15 +118,7 @@ def motor(
     size = len(joints)
     if (speeds is None) != (torques is None):
         raise LawError(f"{name}: a torque-speed curve needs both speeds and torques")
-    for value, what in (
-        (gear, "gear"),
-        (efficiency, "efficiency"),
-        (time_constant, "time_constant"),
-    ):
-        if value is not None and not (_real(name, what, value) > 0).all():
-            raise LawError(f"{name}: {what}={value!r} must be positive")
-    if (_real(name, "efficiency", efficiency) > 1).any():
-        raise LawError(f"{name}: efficiency={efficiency!r} is above 1")
+    _check_motor(name, gear=gear, efficiency=efficiency, time_constant=time_constant)
 
     def limited(torque: Any, speed: Any) -> Any:
         if speeds is None or torques is None:
@@ -152,6 +144,15 @@ def motor(
         return law(at_once, name=name, joints=joints).bind(**bound)
     made = law(follow, name=name, joints=joints, states={"torque": np.zeros(size)})
     return made.bind(**bound, time_constant=time_constant)
+
+
+def _check_motor(name: str, **values: Any) -> None:
+    """Reject numbers of a motor that are not above 0, None if there is none, and η above 1."""
+    for what, value in values.items():
+        if value is not None and not (_real(name, what, value) > 0).all():
+            raise LawError(f"{name}: {what}={value!r} must be positive")
+    if (_real(name, "efficiency", values["efficiency"]) > 1).any():
+        raise LawError(f"{name}: efficiency={values['efficiency']!r} is above 1")
 
 
 def low_pass(signal: Any, time_constant: Any, *, first: Any = 0.0, name: str = "low_pass") -> Law:

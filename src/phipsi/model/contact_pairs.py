@@ -193,7 +193,6 @@ class Contacts(Value):
         for pair in (pair for group in groups.values() for pair in group):
             made.append(replace(pair, first=first))
             first += pair.slots
-        _warn_of_chosen_corners(made)
         self._fill(tree, shapes, tuple(made), margin, points)
 
     def _fill(
@@ -233,8 +232,9 @@ class Contacts(Value):
     def with_all_corners(self) -> Contacts:
         """The same pairs with a slot for every corner, as runs with events need them.
 
-        Of a mesh that may touch a plane; and of the polygon between faces of boxes and meshes that
-        do not give: corners of both, and places where edges cross.
+        Of a mesh that may touch a plane or height field; and of the polygon between faces of boxes
+        and meshes that do not give: corners of both, and places where edges cross. Solids that do
+        not give have more slots on height fields.
         """
         made: list[ContactPair] = []
         for pair in self.pairs:
@@ -529,25 +529,6 @@ def _margin(given: Any) -> float:
     if not (math.isfinite(margin) and margin > 0):
         raise InputError(f"Contacts: margin={given!r} must be a length above 0, in m.")
     return margin
-
-
-def _warn_of_chosen_corners(pairs: Sequence[ContactPair]) -> None:
-    """Of meshes that give on height fields, whose forces jump with the choice of four corners."""
-    names = [
-        pair.name
-        for pair in pairs
-        if isinstance(pair.a.shape, ConvexMesh)
-        and isinstance(pair.b.shape, HeightField)
-        and math.isfinite(pair.material.stiffness)
-        and pair.a.shape.face_corners > 4
-    ]
-    if names:
-        warn(
-            f"Contacts: {', '.join(map(repr, names))}: of a face with more than four corners, a "
-            "soft mesh on a height field has springs at four, chosen anew in every step: it may "
-            "tremble at rest. Make the pair rigid (stiffness=np.inf), or give the body a shape "
-            "whose faces have four corners, such as pp.shapes.Box(sizes)."
-        )
 
 
 def _points(given: Any) -> int:

@@ -25,7 +25,9 @@ class Dual:
         self.value, self.rate = value, rate
 
     def __add__(self, other: Any) -> Dual:
-        return Dual(add(self.value, value_of(other)), add(self.rate, rate_of(other)))
+        if type(other) is Dual:
+            return Dual(add(self.value, other.value), add(self.rate, other.rate))
+        return Dual(add(self.value, other), self.rate)
 
     __radd__ = __add__
 
@@ -39,8 +41,11 @@ class Dual:
         return Dual(-self.value, 0 if is_zero(self.rate) else -self.rate)
 
     def __mul__(self, other: Any) -> Dual:
-        x, y = self.value, value_of(other)
-        return Dual(mul(x, y), add(mul(self.rate, y), mul(x, rate_of(other))))
+        x, rate = self.value, self.rate
+        if type(other) is Dual:
+            y = other.value
+            return Dual(mul(x, y), add(mul(rate, y), mul(x, other.rate)))
+        return Dual(mul(x, other), mul(rate, other))
 
     __rmul__ = __mul__
 

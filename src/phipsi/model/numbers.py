@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.errors import InputError
+from phipsi.errors import InputError, is_whole
 
 _FLOAT64 = np.dtype(np.float64)
 _NO_NUMBERS = (str, bytes, bool, np.bool_, np.datetime64, np.timedelta64)
@@ -62,7 +62,7 @@ def as_floats(name: str, value: Any) -> NDArray[Any]:
 
 def whole_number(name: str, value: Any, least: int = 1) -> int:
     """A whole number that is large enough, and small enough for a counter."""
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
+    if not is_whole(value) or value < least:
         raise InputError(f"{name}={value!r} must be a whole number of at least {least}")
     if value >= 2**63:
         raise InputError(f"{name}={value!r} must be below 2**63, where counters end")

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 from phipsi.model.shapes import (
     Box,
     ConvexMesh,
+    Cylinder,
     Ellipsoid,
     HeightField,
     Material,
     Plane,
     Shape,
     Sphere,
+    is_round,
+    is_surface,
 )
 
 # Pairs of kinds that have a formula (phipsi.contact.geometry), and how many slots they have.
@@ -51,6 +55,8 @@ SLOTS: dict[tuple[str, str], int] = {
     ("Box", "ConvexMesh"): 5,
     ("ConvexMesh", "ConvexMesh"): 5,
 }
+QUARTERS = 4
+"""Slots of solids on height fields beside those of corners: one under every quarter."""
 MOST_CORNERS = 12
 """The most corners of a face of a mesh that are all seen; of more, twelve around it."""
 
@@ -58,15 +64,15 @@ MOST_CORNERS = 12
 def slots_of(a: Shape, b: Shape, material: Material, points: int) -> int:
     """Of a pair: boxes and meshes that give have all corners of the polygon between their faces.
 
-    A mesh that gives has all its corners on a plane: of four, chosen anew in every step, forces
-    would jump with the choice. A rigid mesh on a plane, and a ball or ellipsoid on a height field,
-    have at most `points`.
+    A mesh that gives has all its corners on a plane or height field: of four, chosen anew in every
+    step, forces would jump with the choice. A rigid mesh on a plane, and a ball or ellipsoid on a
+    height field, have at most `points`.
     """
     if math.isfinite(material.stiffness):
         if _are_solid(a, b):
             return sum(map(_corners, (a, b))) + 1
-        if isinstance(a, ConvexMesh) and isinstance(b, Plane):
-            return len(a.vertices)
+        if every := slots_of_vertices(a, b):
+            return every
     few = isinstance(a, Sphere | Ellipsoid) and isinstance(b, HeightField)
     few |= isinstance(a, ConvexMesh) and isinstance(b, Plane)
     slots = SLOTS[a.kind, b.kind]
@@ -74,16 +80,44 @@ def slots_of(a: Shape, b: Shape, material: Material, points: int) -> int:
 
 
 def event_slots(a: Shape, b: Shape, material: Material, slots: int) -> int:
-    """In runs with events: of every corner of a mesh on a plane, and of every pair of features.
+    """In runs with events: of every corner of a mesh on the ground, and of every pair of features.
 
     The last: corners of both faces of boxes and meshes that do not give, places where their edges
-    cross, and the nearest points, k + m + k m + 1.
+    cross, and the nearest points, k + m + k m + 1. A solid that does not give has two slots under
+    every quarter on a height field: it may touch with both ends of a ridge there.
     """
-    if isinstance(a, ConvexMesh) and isinstance(b, Plane):
-        return len(a.vertices)
-    if math.isinf(material.stiffness) and _are_solid(a, b):
+    is_rigid = math.isinf(material.stiffness)
+    slots = slots_of_vertices(a, b) or slots
+    if is_rigid and isinstance(a, Box | Cylinder | ConvexMesh) and isinstance(b, HeightField):
+        return slots + QUARTERS
+    if is_rigid and _are_solid(a, b):
         return (_corners(a) + 1) * (_corners(b) + 1)
     return slots
+
+
+def slots_of_vertices(a: Shape, b: Shape) -> int:
+    """How many slots a mesh has with one for each vertex on a plane or height field; 0 for others.
+
+    On a height field with those under its quarters.
+    """
+    if not (isinstance(a, ConvexMesh) and is_surface(b)):
+        return 0
+    return len(a.vertices) + (QUARTERS if isinstance(b, HeightField) else 0)
+
+
+class GroundSlots(NamedTuple):
+    """Whether every vertex of a mesh has a slot; how many slots there are under a quarter."""
+
+    every: bool
+    deep: int
+
+
+def ground_slots(a: Shape, b: Shape, slots: int) -> GroundSlots:
+    """What the slots of a pair are, of which b is a plane or a height field."""
+    every = slots_of_vertices(a, b)
+    least = every or SLOTS[a.kind, b.kind]
+    is_deep = isinstance(b, HeightField) and not is_round(a) and slots == least + QUARTERS
+    return GroundSlots(bool(every) and slots >= every, 2 if is_deep else 1)
 
 
 def corners_seen(a: Shape, b: Shape, slots: int) -> tuple[int, int] | None:

@@ -116,22 +116,47 @@ def fold(description: Description) -> Folded:
     Cost: O(rotors).
     """
     mechanism = _Mechanism(description)
-    bodies, starts = mechanism.bodies, mechanism.starts
-    n = len(bodies)
-    moments, of_joint, carried = np.zeros((n, 3, 3)), np.zeros((n, 3, 3)), np.zeros((n, 3))
-    armature, rates, unseen = np.zeros(int(starts[-1])), starts[:-1].copy(), list[str]()
     drives, pairs = _sums(mechanism, [r for r in description.rotors if not r.of_rates])
-    made = _Drives(mechanism)
+    out = _Folding(mechanism)
     for rotor in description.rotors:
         if rotor.of_rates:
-            armature += made.add(rotor)
+            out.armature += out.drives.add(rotor)
     for (k, i), pair in pairs.items():
         if k == i:
-            rates[k] = at = starts[k] + mechanism.motion(pair.rotors[0], k)[0]
-            armature[at] += pair.value
+            out.add_square(k, pair)
     for (c, k), drive in drives.items():
-        if drive.vanishes:
-            continue
+        if not drive.vanishes:
+            out.add_coupling(c, k, drive)
+    for (k, i), pair in pairs.items():
+        if k != i and not pair.vanishes:
+            out.add_pair(k, i, pair)
+    _check_carriers(mechanism, description.rotors)
+    names = tuple(dict.fromkeys(out.unseen))
+    parts = out.moments, out.armature, out.of_joint, out.carried, out.rates
+    return Folded(*parts, names, out.drives.all())
+
+
+class _Folding:
+    """What the rotors of a mechanism add to its bodies, as it is added up; see `Folded`."""
+
+    def __init__(self, mechanism: _Mechanism) -> None:
+        n, starts = len(mechanism.bodies), mechanism.starts
+        self._mechanism = mechanism
+        self.moments, self.of_joint = np.zeros((n, 3, 3)), np.zeros((n, 3, 3))
+        self.carried, self.armature = np.zeros((n, 3)), np.zeros(int(starts[-1]))
+        self.rates, self.unseen = starts[:-1].copy(), list[str]()
+        self.drives = _Drives(mechanism)
+
+    def add_square(self, k: int, pair: _Sum) -> None:
+        """½ A(k, k) v_k²: armature."""
+        mechanism = self._mechanism
+        self.rates[k] = at = mechanism.starts[k] + mechanism.motion(pair.rotors[0], k)[0]
+        self.armature[at] += pair.value
+
+    def add_coupling(self, c: int, k: int, drive: _Sum) -> None:
+        """v_k g(c, k)·ω_c: constant inertias along the axis of the joint, a drive across it."""
+        mechanism = self._mechanism
+        bodies, starts = mechanism.bodies, mechanism.starts
         p, R = mechanism.parent(k), bodies[k].placement.rotation
         w = mechanism.motion(drive.rotors[0], k)[1][:3]
         g = R.T @ drive.value if c == p else drive.value
@@ -146,37 +171,34 @@ def fold(description: Description) -> Folded:
             felt = R.T @ felt if c == p else felt
             part = float(felt @ unit) if beside else 0.0
             if not drive.exceeds(felt - part * unit):
-                unseen += [r.name for r in drive.rotors]
+                self.unseen += [r.name for r in drive.rotors]
                 along = part
             elif beside:
                 _reject_flexible(drive.rotors[0], [bodies[j] for j in mechanism.beside(c, [k])])
-                made.at(k)[int(c == k), :, rates[k] - starts[k]] += rest
+                self.drives.at(k)[int(c == k), :, self.rates[k] - starts[k]] += rest
             else:
                 raise _elsewhere(mechanism, drive, c, k)
         if not size or not abs(along) > _PARALLEL * drive.size:
-            continue
+            return
         square = along / size**3 * np.outer(w, w)
-        armature[rates[k]] += along * (-size if c == p else size)
-        moments[k] += square
-        of_joint[k] += square
+        self.armature[self.rates[k]] += along * (-size if c == p else size)
+        self.moments[k] += square
+        self.of_joint[k] += square
         if p != WORLD:
-            moments[p] -= R @ square @ R.T
+            self.moments[p] -= R @ square @ R.T
         if c == k:
-            carried[k] += along * unit
-    for (k, i), pair in pairs.items():
-        if k == i or pair.vanishes:
-            continue
-        ways = _in_a_row(mechanism, pair.rotors[0], k, i)
+            self.carried[k] += along * unit
+
+    def add_pair(self, k: int, i: int, pair: _Sum) -> None:
+        """A(k, i) v_k v_i of two joints in a row about one axis: constant inertias."""
+        ways = _in_a_row(self._mechanism, pair.rotors[0], k, i)
         if ways is None:
-            raise _crossed(mechanism, pair, k, i)
+            raise _crossed(self._mechanism, pair, k, i)
         w, own, inner = ways
-        moments[k] += pair.value / (own * inner) * np.outer(w, w)
-        armature[rates[k]] -= pair.value * own / inner
-        armature[rates[i]] -= pair.value * inner / own
-        unseen += [r.name for r in pair.rotors]
-    _check_carriers(mechanism, description.rotors)
-    names = tuple(dict.fromkeys(unseen))
-    return Folded(moments, armature, of_joint, carried, rates, names, made.all())
+        self.moments[k] += pair.value / (own * inner) * np.outer(w, w)
+        self.armature[self.rates[k]] -= pair.value * own / inner
+        self.armature[self.rates[i]] -= pair.value * inner / own
+        self.unseen += [r.name for r in pair.rotors]
 
 
 class _Drives:

@@ -64,10 +64,13 @@ def is_one(x: Scalar) -> bool:
 # `is_zero` and `is_one` are written out where they are asked millions of times.
 
 
-def add(*terms: Scalar) -> Scalar:
+def add(a: Scalar = 0, b: Scalar = 0, *more: Scalar) -> Scalar:
     """Sum, without the structural zeros."""
-    total: Scalar = 0
-    for term in terms:
+    if type(b) is int and b == 0:
+        total = a
+    else:
+        total = b if type(a) is int and a == 0 else a + b
+    for term in more:
         if type(term) is int and term == 0:
             continue
         total = term if type(total) is int and total == 0 else total + term

@@ -27,7 +27,7 @@ from typing import Any, ClassVar, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.errors import ModelError, ParseError, did_you_mean
+from phipsi.errors import ModelError, ParseError, did_you_mean, is_whole, real_of
 from phipsi.loaded import only_public
 from phipsi.model.numbers import as_floats
 from phipsi.model.pose import Pose
@@ -203,7 +203,7 @@ class ConvexMesh(Shape):
         >>> len(pp.shapes.ConvexMesh.around(cloud, 20).vertices)
         20
         """
-        if isinstance(corners, bool) or not isinstance(corners, int) or corners < 4:
+        if not is_whole(corners) or corners < 4:
             raise ModelError(f"ConvexMesh: corners={corners!r} must be a whole number from 4 on.")
         return cls(few_corners(_vertices(points), corners)[0])
 
@@ -455,7 +455,7 @@ class Material:
     @staticmethod
     def _checked(name: str, given: Any) -> float:
         try:
-            x = float(given)
+            x = real_of(given)
         except (TypeError, ValueError):
             raise ModelError(f"Material: {name}={given!r} is not a number.") from None
         if math.isnan(x) or (math.isinf(x) and name != "stiffness"):
@@ -533,8 +533,7 @@ def make_shape(
             f"    material=pp.Material(friction=0.8)"
         )
     for what, bits in (("group", group), ("mask", mask)):
-        whole = isinstance(bits, int | np.integer) and not isinstance(bits, bool)
-        if not whole or not 0 <= bits <= ALL_GROUPS:
+        if not is_whole(bits) or not 0 <= bits <= ALL_GROUPS:
             raise ModelError(f"{who}: {what}={bits!r} must be bits, a whole number 0 … 2⁶⁴ − 1.")
     return BodyShape(name, body, shape, placement, material, int(group), int(mask))
 

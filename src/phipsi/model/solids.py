@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypedDict
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.errors import ModelError
+from phipsi.errors import ModelError, real_of
 
 FloatArray = NDArray[np.float64]
 
@@ -143,7 +143,7 @@ _LARGEST = 1e50  # its fifth power is a number still
 
 def _size(shape: str, what: str, value: Any, least: float | None = None) -> float:
     try:
-        number = float(value)
+        number = real_of(value)
     except (TypeError, ValueError, OverflowError) as error:
         raise ModelError(f"SpatialInertia.{shape}: {what} must be a number, not {value!r}.") from (
             error

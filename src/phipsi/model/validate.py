@@ -63,24 +63,15 @@ def check_attachment(description: Description) -> None:
     """Every parent exists, no body is outboard of itself, every frame is on a body."""
     index = {body.name: i for i, body in enumerate(description.bodies)}
     frames = {frame.name: frame for frame in description.frames}
-    for body in description.bodies:
-        if body.parent != WORLD_NAME and body.parent not in index:
-            raise ModelError(
-                f"body {body.name!r} has the parent {body.parent!r}, which is not a body. "
-                + _hint(body.parent, index, frames)
-            )
-    for frame in description.frames:
-        if frame.body != WORLD_NAME and frame.body not in index:
-            raise ModelError(
-                f"frame {frame.name!r} is on {frame.body!r}, which is not a body. "
-                + _hint(frame.body, index, frames)
-            )
-    for shape in description.shapes:
-        if shape.body != WORLD_NAME and shape.body not in index:
-            raise ModelError(
-                f"shape {shape.name!r} is on {shape.body!r}, which is not a body. "
-                + _hint(shape.body, index, frames)
-            )
+    attached = [
+        *(("body", "has the parent", x.name, x.parent) for x in description.bodies),
+        *(("frame", "is on", x.name, x.body) for x in description.frames),
+        *(("shape", "is on", x.name, x.body) for x in description.shapes),
+    ]
+    for kind, how, name, to in attached:
+        if to != WORLD_NAME and to not in index:
+            hint = _hint(to, index, frames)
+            raise ModelError(f"{kind} {name!r} {how} {to!r}, which is not a body. {hint}")
     parents = [index.get(body.parent, WORLD) for body in description.bodies]
     order = depth_first(parents)
     if len(order) < len(parents):

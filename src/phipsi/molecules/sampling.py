@@ -21,7 +21,7 @@ from phipsi.algorithms.dynamics.equations_of_motion import forward_dynamics
 from phipsi.algorithms.dynamics.sensitivities import log_det_mass_matrix_gradient
 from phipsi.backends.arguments import joint_array, real_array
 from phipsi.compiler import compile
-from phipsi.errors import InputError, SimulationError, one_of, warn
+from phipsi.errors import InputError, SimulationError, one_of, true_or_false, warn
 from phipsi.model.model import Model
 from phipsi.model.numbers import whole_number
 from phipsi.molecules.molecule import Molecule
@@ -154,7 +154,7 @@ def sample(
     tree, kT = _tree(molecule, "sample"), _thermal(temperature)
     samples, steps = whole_number("samples", samples), whole_number("steps", steps)
     replicas, warm_up = whole_number("replicas", replicas), whole_number("warm_up", warm_up, 0)
-    rng = _generator(seed)
+    rng, fixman = _generator(seed), true_or_false("fixman", fixman)
     at = _started(tree, molecule.home if q is None else q, replicas)
     forces = _Forces(molecule, temperature if fixman else None, walls=True)
     flow = _Flow(tree, forces, _step_size(dt), threads, tolerant=True)
@@ -252,17 +252,7 @@ def run(
     _check_molecule(molecule, "run")
     model = molecule.model
     steps, every = whole_number("steps", steps), whole_number("every", every)
-    q, v = real_array("q", q), real_array("v", v)
-    if q.shape[-1:] != (model.nq,) or v.shape[-1:] != (model.nv,):
-        raise InputError(
-            f"q of shape {q.shape} and v of shape {v.shape} must end in {model.nq} and {model.nv}"
-        )
-    try:
-        batch = np.broadcast_shapes(q.shape[:-1], v.shape[:-1])
-    except ValueError:
-        raise InputError(f"q of shape {q.shape} and v of shape {v.shape} do not fit") from None
-    at = np.array(np.broadcast_to(q, (*batch, model.nq))).reshape(-1, model.nq)
-    rates = np.array(np.broadcast_to(v, (*batch, model.nv))).reshape(-1, model.nv)
+    at, rates, batch = _states(model, real_array("q", q), real_array("v", v))
     if fixman is not None:
         _tree(molecule, "run(fixman=…)")
         _thermal(fixman)
@@ -281,6 +271,20 @@ def run(
     t = float(dt) * np.minimum(np.arange(len(qs)) * every, steps)
     shaped = [x.reshape(len(qs), *batch, *x.shape[2:]) for x in (qs, vs, U, T)]
     return ConstantEnergyRun(molecule, t, *shaped)
+
+
+def _states(model: Model, q: Array, v: Array) -> tuple[Array, Array, tuple[int, ...]]:
+    """States one by one, (n, nq) and (n, nv), and their batch axes."""
+    if q.shape[-1:] != (model.nq,) or v.shape[-1:] != (model.nv,):
+        raise InputError(
+            f"q of shape {q.shape} and v of shape {v.shape} must end in {model.nq} and {model.nv}"
+        )
+    try:
+        batch = np.broadcast_shapes(q.shape[:-1], v.shape[:-1])
+    except ValueError:
+        raise InputError(f"q of shape {q.shape} and v of shape {v.shape} do not fit") from None
+    at = np.array(np.broadcast_to(q, (*batch, model.nq))).reshape(-1, model.nq)
+    return at, np.array(np.broadcast_to(v, (*batch, model.nv))).reshape(-1, model.nv), batch
 
 
 def autocorrelation_time(series: ArrayLike) -> float:

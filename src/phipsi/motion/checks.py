@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
 from phipsi.algorithms.constrained.constraint_rows import rows_of
-from phipsi.errors import InputError, one_of
+from phipsi.errors import InputError, number_of, one_of
 from phipsi.laws.circuit import JointRows
 from phipsi.model.model import Model
 from phipsi.model.numbers import as_floats
@@ -189,12 +189,7 @@ def checked_number(
     value: Any, what: str, kind: str, *, zero: bool, negative: bool = False
 ) -> float:
     """A finite number, positive unless `zero` is allowed, or of any sign if `negative` is."""
-    number = math.nan
-    if not isinstance(value, (bool, np.bool_, str, bytes)):
-        try:
-            number = float(value)
-        except (TypeError, ValueError):
-            pass
+    number = number_of(value)
     low = not negative and (number < 0 or (number == 0 and not zero))
     if low or not math.isfinite(number):
         least = "" if negative else " at least 0" if zero else " more than 0"

@@ -34,6 +34,7 @@ def where_needed(
     `fixed` are nodes that are computed in any case; what else the results need is computed only
     where the condition holds.
     """
+    fixed = list(dict.fromkeys(fixed))
     known = {x: ops.given(f"fixed {i}", x.shape) for i, x in enumerate(fixed)}
     body = substituted(list(results), known)
     inner = set(known.values())

@@ -137,10 +137,10 @@ class ContactSteps:
         total = ops.apply("add", vdot, ops.apply("div", change, STEP))
         q, rates = euler_step(model, start.q, start.v, total, STEP)
         if rows.back is not None:  # bodies that are hit moved with the velocity before for a time
-            known = [start.q, rows.back, *more]
+            known = [start.q, q, rows.back, *more]
             hit = as_node(np.max(np.abs(Traced(rows.back))))
             lag, _ = self._pushed(start.q, rows.back, inertia)
-            q = moved(model, q, where_needed(hit, known, [ops.apply("neg", lag)])[0])
+            q = _moved_where(hit, known, model, q, ops.apply("neg", lag))
         if plan.layout.n_heads:
             deep, apart, depth = rows.separation()
             fixed = [start.q, *rows.fixed, *more]
@@ -148,7 +148,8 @@ class ContactSteps:
             (lift,) = where_needed(deep, fixed, [lift])
             below: Any = Traced(depth)
             farthest = as_node(np.maximum(_FARTHEST, _TIMES_DEEPER * below))
-            q = moved(model, q, call(Bounded((model.nv,), WEDGED), lift, farthest)[0])
+            (lift,) = call(Bounded((model.nv,), WEDGED), lift, farthest)
+            q = _moved_where(deep, [q, lift], model, q, lift)
         later = {
             name: ops.apply("add", start.states[name], ops.apply("mul", rate, STEP))
             for name, rate in forces.rates.items()
@@ -269,6 +270,13 @@ class ContactSteps:
             parts.append(ops.scatter(own, np.arange(own.size), (size // 6, 6)))
         shape = (self.plan.n_hosts, 6)
         return Traced(parts[0] if len(parts) == 1 else ops.join(parts, shape))
+
+
+def _moved_where(condition: Node, fixed: Sequence[Node], model: Model, q: Node, z: Node) -> Node:
+    """q ∘ exp(z) where the condition () is not zero, which few steps need, and q elsewhere."""
+    (there,) = where_needed(condition, fixed, [moved(model, q, z)])
+    needed: Any = Traced(condition)
+    return as_node(np.where(needed == 0.0, Traced(q), Traced(there)))
 
 
 def _modal_diagonals(model: Model) -> tuple[Node, Node]:

@@ -17,7 +17,7 @@ from phipsi.algorithms.identification.regressors import regressor_form
 from phipsi.backends.arguments import real_array
 from phipsi.backends.program import Program
 from phipsi.compiler import compile
-from phipsi.errors import InputError
+from phipsi.errors import InputError, true_or_false
 from phipsi.model.mechanisms import mechanism_of, of_mechanisms, of_modes, tree_of
 from phipsi.model.model import Model
 from phipsi.model.numbers import whole_number
@@ -114,6 +114,7 @@ def rollout_gradient(
     if running is None and final is None:
         raise InputError("give a cost: final=… for the last state, running=… for every step")
     checked_differentiable(integrator)
+    parameters = true_or_false("parameters", parameters)
     for name, function in (("running", running), ("final", final)):
         if function is not None and not callable(function):
             raise InputError(f"{name}={function!r} is not a function")

@@ -30,7 +30,7 @@ from phipsi.laws import law_operations as ops
 from phipsi.laws.calls import Callee, call, listing, natives_of
 from phipsi.laws.graph import Array, Node, in_order
 from phipsi.laws.law_derivatives import adjoints
-from phipsi.laws.law_values import evaluate
+from phipsi.laws.law_values import Evaluation
 from phipsi.laws.substitution import substituted
 from phipsi.motion.group_calls import (
     end_of,
@@ -366,8 +366,9 @@ class Iteration(Callee):
             known[x.data[0]] = np.array(np.broadcast_to(known[x.data[0]], (*batch, *x.shape)))
         first = {x: known[x.data[0]].copy() for x in self.unknowns}
         done, before = np.zeros(batch, bool), [np.full(batch, np.inf) for _ in self.measures]
+        body = Evaluation(self.body)
         for _ in range(ITERATIONS):
-            found = evaluate(self.body, known)
+            found = body(known)
             good = np.ones(batch, bool)
             for i, last in enumerate(before):
                 change, size = (found[len(self.unknowns) + 2 * i + j] for j in range(2))
@@ -396,6 +397,7 @@ class Iteration(Callee):
     def _newton(self, guesses: Sequence[Array], fixed: dict[str, Array]) -> list[Array]:
         """The fixed point of one element by Newton's method; NaN where there is none."""
         ends = np.cumsum([x.size for x in self.unknowns])[:-1]
+        body = Evaluation(self.body)
 
         def parts(w: Array) -> list[Array]:
             several = zip(np.split(w, ends), self.unknowns, strict=True)
@@ -404,7 +406,7 @@ class Iteration(Callee):
         def image(w: Array) -> tuple[Array, float, float]:
             at = {x.data[0]: part for x, part in zip(self.unknowns, parts(w), strict=True)}
             try:
-                found = evaluate(self.body, {**fixed, **at})
+                found = body({**fixed, **at})
             except PhipsiError:
                 return np.full_like(w, np.nan), np.nan, np.nan
             new = np.concatenate([np.ravel(x) for x in found[: len(self.unknowns)]])

@@ -33,7 +33,7 @@ from phipsi.algorithms.dynamics.inverse_with_actuators import driving_efforts
 from phipsi.algorithms.kinematics.motions import jacobian
 from phipsi.calculus.differentiation import diff
 from phipsi.compiler import compile
-from phipsi.errors import InputError
+from phipsi.errors import InputError, true_or_false
 from phipsi.model.mechanisms import of_mechanisms, of_modes, tree_of
 from phipsi.model.model import Model
 from phipsi.model.numbers import as_list, as_numbers
@@ -110,6 +110,7 @@ def linearize(
     True
     """
     tree = tree_of(model, linearize)
+    equilibrium = true_or_false("equilibrium", equilibrium)
     at_q = _vector("q", q, tree.nq)
     at_v = np.zeros(tree.nv) if v is None else _vector("v", v, tree.nv)
     acting = ContinuousLaws(tree, laws, parameters, states, t)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -25,7 +25,7 @@ from phipsi.backends.failures import (
 )
 from phipsi.constraints import Motor
 from phipsi.contact.contact_rows import GAINS_ENERGY, UNSOLVED_CONTACTS, WEDGED
-from phipsi.errors import InputError, PhipsiError, SimulationError, one_of
+from phipsi.errors import InputError, PhipsiError, SimulationError, one_of, true_or_false
 from phipsi.laws.circuit import Circuit
 from phipsi.model.deflections import bent_too_far
 from phipsi.model.mechanisms import mechanism_of, of_mechanisms, of_modes, tree_of
@@ -109,16 +109,18 @@ def rollout(
     dt = checked_time(dt, "dt")
     steps, every = whole_number("steps", steps, 0), whole_number("every", every)
     threads = whole_number("threads", threads)
-    _check_reproducible(reproducible, system=bool(rows), prescribed=prescribed is not None)
+    reproducible = _checked_reproducible(
+        reproducible, system=bool(rows), prescribed=prescribed is not None
+    )
     start_q, start_v, effort, batch = rollout_arrays(tree, q0, v0, tau, steps, per_step)
     records = empty_records(tree, batch, steps, every)
     mask = np.ones(model.nv) if prescribed is None else free_mask(tree, prescribed)
     if isinstance(model, System) or (not has_machine_code() and method.name != "variational"):
-        state = start_q, start_v, effort
         ahead = dt if method.bends else None
         motion = Motion(model, None if prescribed is None else mask, ahead=ahead)
-        options = method, records, threads, bool(reproducible)
-        return _constrained(model, motion, *state, dt, steps, every, *options)
+        run = _SystemRun(model, motion, method, batch, records, effort, dt, steps, every)
+        run.all(start_q, start_v, threads, reproducible)
+        return records
     try:
         free = np.broadcast_to(mask, (*batch, model.nv))
     except ValueError:
@@ -134,7 +136,7 @@ def rollout(
     flat = [np.array(a.reshape(count, *a.shape[len(batch) :]), dtype=np.float64, order="C")
             for a in (start_q, start_v, effort, free)]  # fmt: skip
     outs = [out_q.reshape(count, kept, model.nq), out_v.reshape(count, kept, model.nv)]
-    plan = _plan(model, method, prescribed is not None, bool(reproducible))
+    plan = _plan(model, method, prescribed is not None, reproducible)
     status, failed_at = _run(plan, flat, outs, (steps, every), dt, threads)
     if status.any():
         raise failure(model, batch, status, failed_at, dt, (out_q, out_v))
@@ -183,90 +185,106 @@ def _run(
     return memory.status, memory.failed_at
 
 
-def _constrained(
-    mechanism: Model,
-    motion: Motion,
-    q0: Array,
-    v0: Array,
-    tau: Array,
-    dt: float,
-    steps: int,
-    every: int,
-    method: Method,
-    records: tuple[Array, Array],
-    threads: int,
-    reproducible: bool,
-) -> tuple[Array, Array]:
-    """Motions of a system, into (..., kept, nq) and (..., kept, nv).
+@final
+class _SystemRun:
+    """Motions of a system, from record to record, into (n, kept, nq) and (n, kept, nv).
 
     Machine code takes all steps that it can. A motion that stops there, such as one whose rows are
     nearly dependent, is stepped by `projected_step` from its last record to the next one, which
     decides the rank by singular values or says what is wrong; then machine code goes on. Singular
     values have other last bits elsewhere, so motions that are `reproducible` end there.
     """
-    batch = q0.shape[:-1]
-    count, kept = math.prod(batch), steps // every + 1
-    efforts = tau.reshape(count, *tau.shape[len(batch) :])
-    out_q, out_v = (x.reshape(count, kept, x.shape[-1]) for x in records)
-    out_q[:, 0], out_v[:, 0] = q0.reshape(out_q[:, 0].shape), v0.reshape(out_v[:, 0].shape)
-    if not (count and steps):
-        return records
-    motion.check_start(out_q[:, 0], out_v[:, 0])
-    plan = None
-    if motion.moving is None:
-        # there may be no machine code for such a system
-        with contextlib.nullcontext() if reproducible else contextlib.suppress(InputError):
-            plan = _plan(mechanism, method, False, reproducible)
-    # the record after which each motion stopped in machine code; those that are ready go on
-    ready, record, stopped = np.arange(count), 0, np.zeros(count, dtype=np.int64)
-    while True:
-        first = record * every
-        if plan is not None and first < steps:
-            state = [np.array(x[ready, record], order="C") for x in (out_q, out_v)]
-            if not record:  # all of them
-                own, outs = efforts, [out_q, out_v]
-            else:
-                own = efforts[ready, first:] if efforts.ndim == 3 else efforts[ready]
-                outs = [np.empty((len(ready), kept - record, x.shape[-1])) for x in (out_q, out_v)]
-            arrays = [*state, np.array(own, order="C"), state[1]]
-            status, failed_at = _run(plan, arrays, outs, (steps - first, every), dt, threads)
-            if reproducible and status.any():
-                raise failure(motion.mechanism, batch, status, failed_at, dt, records)
-            if record:
-                out_q[ready, record:], out_v[ready, record:] = outs
-            stopped[ready] = np.where(status == 0, kept, record + failed_at // every)
-        else:
+
+    def __init__(
+        self,
+        mechanism: Model,
+        motion: Motion,
+        method: Method,
+        batch: tuple[int, ...],
+        records: tuple[Array, Array],
+        efforts: Array,
+        dt: float,
+        steps: int,
+        every: int,
+    ) -> None:
+        self._mechanism, self._motion, self._method = mechanism, motion, method
+        self._batch, self._records = batch, records
+        count, self._kept = math.prod(batch), steps // every + 1
+        self._q, self._v = (x.reshape(count, self._kept, x.shape[-1]) for x in records)
+        self._efforts = efforts.reshape(count, *efforts.shape[len(batch) :])
+        self._dt, self._steps, self._every = dt, steps, every
+
+    def all(self, q0: Array, v0: Array, threads: int, reproducible: bool) -> None:
+        """Run from states (..., nq), (..., nv)."""
+        q, v = self._q, self._v
+        q[:, 0], v[:, 0] = q0.reshape(q[:, 0].shape), v0.reshape(v[:, 0].shape)
+        if not (len(q) and self._steps):
+            return
+        self._motion.check_start(q[:, 0], v[:, 0])
+        plan = self._plan(reproducible)
+        # the record after which each motion stopped in machine code; those that are ready go on
+        ready, record, stopped = np.arange(len(q)), 0, np.zeros(len(q), dtype=np.int64)
+        while True:
             stopped[ready] = record
-        record = int(stopped.min())
-        first = record * every
-        if first >= steps:
-            return records
-        ready = np.flatnonzero(stopped == record)
-        q, v = out_q[ready, record], out_v[ready, record]
-        for k in range(first, min(first + every, steps)):
-            own = efforts[ready, k] if efforts.ndim == 3 else efforts[ready]
+            if plan is not None and record * self._every < self._steps:
+                stopped[ready] = self._by_code(plan, ready, record, threads, reproducible)
+            record = int(stopped.min())
+            if record * self._every >= self._steps:
+                return
+            ready = np.flatnonzero(stopped == record)
+            ends = self._by_projection(ready, record)
+            record += 1
+            if record == self._kept:  # these were the steps after the last record
+                return
+            q[ready, record], v[ready, record] = ends
+
+    def _plan(self, reproducible: bool) -> Any:
+        """That of machine code; None if there is none for such a system, unless there must be."""
+        if self._motion.moving is not None:
+            return None
+        with contextlib.nullcontext() if reproducible else contextlib.suppress(InputError):
+            return _plan(self._mechanism, self._method, False, reproducible)
+        return None
+
+    def _by_code(
+        self, plan: Any, ready: Array, record: int, threads: int, reproducible: bool
+    ) -> Array:
+        """Run some motions on from a record; the record after which each of them stopped."""
+        first, out = record * self._every, (self._q, self._v)
+        state = [np.array(x[ready, record], order="C") for x in out]
+        own, outs = self._efforts, [*out]  # of all of them
+        if record:
+            own = own[ready, first:] if own.ndim == 3 else own[ready]
+            outs = [np.empty((len(ready), self._kept - record, x.shape[-1])) for x in out]
+        arrays = [*state, np.array(own, order="C"), state[1]]
+        counts = self._steps - first, self._every
+        status, failed_at = _run(plan, arrays, outs, counts, self._dt, threads)
+        if reproducible and status.any():
+            about = self._batch, status, failed_at, self._dt, self._records
+            raise failure(self._motion.mechanism, *about)
+        if record:
+            self._q[ready, record:], self._v[ready, record:] = outs
+        return np.where(status == 0, self._kept, record + failed_at // self._every)
+
+    def _by_projection(self, ready: Array, record: int) -> tuple[Array, Array]:
+        """States of some motions at the next record, or at the end if there is none."""
+        q, v, first = self._q[ready, record], self._v[ready, record], record * self._every
+        for k in range(first, min(first + self._every, self._steps)):
+            own = self._efforts[ready, k] if self._efforts.ndim == 3 else self._efforts[ready]
+            step = self._motion, self._method, q, v, own, self._dt
             try:
-                q, v = projected_step(motion, method, q, v, own, dt)
+                q, v = projected_step(*step)
             except PhipsiError as error:
-                which, reason = _first_failure(error, motion, method, q, v, own, dt)
-                where = _named(batch, int(ready[which]))
-                text = f"{where} failed in step {k} (t = {k * dt:.6g} s): {reason}"
-                found = out_q[:, : record + 1], out_v[:, : record + 1]
+                which, reason = _first_failure(error, *step)
+                where = _named(self._batch, int(ready[which]))
+                text = f"{where} failed in step {k} (t = {k * self._dt:.6g} s): {reason}"
+                found = self._q[:, : record + 1], self._v[:, : record + 1]
                 raise SimulationError(text, found) from reason
-        record += 1
-        if record == kept:  # these were the steps after the last record
-            return records
-        out_q[ready, record], out_v[ready, record] = q, v
+        return q, v
 
 
 def _first_failure(
-    error: PhipsiError,
-    motion: Motion,
-    method: Method,
-    q: Array,
-    v: Array,
-    tau: Array,
-    dt: float,
+    error: PhipsiError, motion: Motion, method: Method, q: Array, v: Array, tau: Array, dt: float
 ) -> tuple[int, PhipsiError]:
     """The first of some motions that cannot take a step together, and why."""
     for i in range(len(q)):
@@ -296,9 +314,8 @@ def projected_step(
 # ---- checks -----------------------------------------------------------------------------------
 
 
-def _check_reproducible(reproducible: Any, *, system: bool, prescribed: bool) -> None:
-    if not isinstance(reproducible, (bool, np.bool_)):
-        raise InputError(f"reproducible={reproducible!r} must be True or False")
+def _checked_reproducible(given: Any, *, system: bool, prescribed: bool) -> bool:
+    reproducible = true_or_false("reproducible", given)
     if reproducible and not has_machine_code():
         raise InputError(
             "reproducible=True is for machine code, which needs llvmlite:  pip install llvmlite"
@@ -309,6 +326,7 @@ def _check_reproducible(reproducible: Any, *, system: bool, prescribed: bool) ->
             "have other last bits on other machines. Leave out reproducible=True, or prescribe "
             "joints of a tree"
         )
+    return reproducible
 
 
 def _method(name: Any) -> Method:
@@ -407,13 +425,12 @@ def _is_varying(effort: Array, q: Array, v: Array, steps: int) -> bool:
 
 
 def _flag(per_step: Any, effort: Array) -> bool:
-    if not isinstance(per_step, (bool, np.bool_)):
-        raise InputError(f"per_step={per_step!r} is neither True nor False (nor None, the default)")
+    per_step = true_or_false("per_step", per_step, "True, False or None")
     if per_step and effort.ndim < 2:
         raise InputError(
             f"per_step=True needs tau of shape (..., steps, nv), and it has shape {effort.shape}"
         )
-    return bool(per_step)
+    return per_step
 
 
 UNDRIVEN, SINGULAR_TASK, OPEN_PATH = (BLOCK + (kind << 32) for kind in (1, 2, 3))

@@ -33,6 +33,7 @@ from phipsi.backends.native.text.lane_arithmetic import (
 )
 from phipsi.laws.calls import listing, natives_of
 from phipsi.laws.graph import Node, in_order
+from phipsi.motion.first_calls import FirstCalls, always
 from phipsi.motion.lane_code import LaneCode, Part
 from phipsi.motion.step_calls import reproducible_source
 
@@ -225,6 +226,8 @@ class Run(LaneCode):
         self._areas = {name: self.area(self._ports[name]) for name in packed}
         self._failures = b.at(job, 8 * FAILURES)
         b.store(i64(0), self._failures)
+        # programs of one lane may share their scratch memory with others
+        self._places = FirstCalls(b) if lanes > 1 else None
         self.shared: dict[Any, Any] = {}  # between callees
         self.prepared: dict[Any, Any] = {}
         self.prepare(plan.nodes())
@@ -516,21 +519,19 @@ class Run(LaneCode):
     # ---- calls
 
     def call_program(
-        self,
-        native: KernelSource,
-        code: LawCode,
-        args: Sequence[Any],
-        allowed: Sequence[int] = (),
+        self, native: KernelSource, code: LawCode, args: Sequence[Any], allowed: Sequence[int] = ()
     ) -> list[Any]:
         """Call the kernel of a program; its results are in new memory, its failures are noted."""
         results = [code.area(max(1, math.prod(shape))) for shape in native.output_shapes]
         places = [code.stored(x).base for x in args]
-        self.caller(native, [*places, *(x.base for x in results)], allowed)()
+        fresh = always if self._places is None else self._places.place()
+        self.caller(native, [*places, *(x.base for x in results)], allowed, fresh)()
         return results
 
     def caller(
-        self, native: KernelSource, places: Sequence[Any], allowed: Sequence[int] = ()
-    ) -> Callable[[], None]:
+        self, native: KernelSource, places: Sequence[Any], allowed: Sequence[int] = (),
+        fresh: Callable[[], Any] = always,
+    ) -> Callable[[], None]:  # fmt: skip
         """Code that calls a kernel with inputs and results in these places.
 
         Failures are noted; those with codes of failures.py that are `allowed` are none.
@@ -542,10 +543,9 @@ class Run(LaneCode):
         buffers = self.area(-(-WORD * (len(places) + 1) // self.bytes))
         for i, place in enumerate((*places, self._status)):
             b.store(place, b.at(buffers, WORD * i))
-        flag = ir.Constant(ir.IntType(1), 1)
 
         def call() -> None:
-            b.call(self._kernels[number], [data, scratch, buffers, flag])
+            b.call(self._kernels[number], [data, scratch, buffers, fresh()])
             self.note_status(self._status, allowed)
 
         return call

@@ -225,23 +225,16 @@ class RunGradient:
         numbered = {"first_trajectory": first_trajectory}
         forward = RunMemory(self.forward, {**now, **constants}, count, threads, **numbered)
         firsts = list(range(0, max(steps, 1), length))
-        kept = []
-        for start in firsts:
+        kept = [{name: x.copy() for name, x in now.items()}]
+        for start in firsts[:-1]:
+            forward.place("tau", tau, first=start, per_step=True)
+            forward.run(h, length, first + start, records=False)
             kept.append({name: x.copy() for name, x in now.items()})
-            if start != firsts[-1]:
-                forward.place("tau", tau, first=start, per_step=True)
-                forward.run(h, length, first + start, records=False)
-        found = {
-            name: np.zeros((count, max(1, x.size)))
+        found = self._pulled_rows(count)
+        ending, back = (
+            _Back(one, RunMemory(one.plan, {**found, **constants}, count, threads, **numbered))
             for one in (self.last, self.backward)
-            for name, x in one.plan.states.items()
-        }
-        back = {
-            id(one): _Back(
-                one, RunMemory(one.plan, {**found, **constants}, count, threads, **numbered)
-            )
-            for one in (self.last, self.backward)
-        }
+        )
         sums = {name: self._no_sum(name, count) for name in self._wrt}
         value, by_tau = np.zeros(count), np.zeros((count, steps, tau.shape[-1]))
         for start in reversed(firsts):
@@ -254,26 +247,34 @@ class RunGradient:
                 break
             if stop == steps:
                 at = {name: x[:, -1:] for name, x in here.items()}
-                self._back(back[id(self.last)], at, tau[:, -1:], h, first + steps, sums)
+                self._back(ending, at, tau[:, -1:], h, first + steps, sums)
                 value += self._value(at)
             if stop > start:
                 at = {name: x[:, :-1] for name, x in here.items()}
-                one, own = back[id(self.backward)], tau[:, start:stop]
-                by_tau[:, start:stop] = self._segment_back(one, at, own, h, first, start, sums)
+                own = tau[:, start:stop]
+                by_tau[:, start:stop] = self._segment_back(back, at, own, h, first, start, sums)
                 value += self._value(at)
-        for memory in (x.memory for x in back.values()):  # such as an equation of an implicit step
-            bad = memory.status != 0
-            forward.status[bad], forward.failed_at[bad] = memory.status[bad], memory.failed_at[bad]
+        _take_failures(forward, ending.memory, back.memory)
         states = {name: found[f"to {name}"] for name in self.states}
         (states["q"],) = lower(self._graph.model, arrays["q"], states["q"])
-        for name, total in sums.items():
-            if f"sum {name}" in found:
-                each = found[f"sum {name}"].reshape(count, *self._shapes[name])
-                total += each if name in self._own else each.sum(axis=0)
+        self._add_sums(found, sums)
         fine = all(np.isfinite(x).all() for x in sums.values())
         if not fine and not forward.status.any():
             raise _not_finite()
         return Pulled(value, states, by_tau, sums), forward
+
+    def _pulled_rows(self, count: int) -> dict[str, Array]:
+        """Zeros (n, size) for what the steps back change, by name."""
+        plans = self.last.plan, self.backward.plan
+        states = {name: x for plan in plans for name, x in plan.states.items()}
+        return {name: np.zeros((count, max(1, x.size))) for name, x in states.items()}
+
+    def _add_sums(self, found: Mapping[str, Array], sums: Mapping[str, Array]) -> None:
+        """Add what the steps back have summed of parameters to their gradients."""
+        for name, total in sums.items():
+            if f"sum {name}" in found:
+                each = found[f"sum {name}"].reshape(-1, *self._shapes[name])
+                total += each if name in self._own else each.sum(axis=0)
 
     def _segment_back(
         self,
@@ -374,6 +375,13 @@ class RunGradient:
         if name in self._own:
             return left.transpose(0, 2, 1, 3).reshape(count, rows, -1) @ right
         return left.transpose(2, 0, 1, 3).reshape(rows, -1) @ right.reshape(-1, columns)
+
+
+def _take_failures(forward: RunMemory, *backs: RunMemory) -> None:
+    """Note what failed on the way back, such as an equation of an implicit step."""
+    for back in backs:
+        bad = back.status != 0
+        forward.status[bad], forward.failed_at[bad] = back.status[bad], back.failed_at[bad]
 
 
 def _not_finite() -> SimulationError:

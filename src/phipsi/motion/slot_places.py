@@ -142,7 +142,8 @@ def _matched(distance: Array) -> tuple[Array, Array]:
             break
         found[i], far[i] = j, left[i, j]
         left[i], left[:, j] = np.inf, np.inf
-    free = [j for j in range(n) if j not in found]
+    taken = set(found.tolist())
+    free = [j for j in range(n) if j not in taken]
     for i in np.flatnonzero(found < 0):
         found[i] = i if i in free else free[0]
         free.remove(found[i])

@@ -37,6 +37,7 @@ from phipsi.contact.contact_rows import (
 )
 from phipsi.contact.delassus import Delassus, masks_of
 from phipsi.contact.geometry.slots import Slots
+from phipsi.contact.row_cones import RowCones, fits
 from phipsi.contact.row_products import host_motions, row_forces, row_rates
 from phipsi.contact.slot_rows import RowBlocks, row_blocks, slot_impulses, world_impulses
 from phipsi.laws import law_operations as ops
@@ -134,6 +135,7 @@ class StepRows:
         self.back: Node | None = None
         self.problem: StepProblem
         self._compliance: Any
+        self._factors: list[Node] | None = None
         self._W: Any
         self._gap: Any
         self._near: Any
@@ -168,7 +170,10 @@ class StepRows:
         self._near = near = parts.near
         sides = [as_node(x) for x in self._blocks]
         more = [as_node(x) for x in (parts.inelastic, parts.compliance)]
-        (W,) = call(Delassus(plan), *sides, self._admittance, *more)
+        factors = [*sides, self._admittance, *more]
+        (W,) = call(Delassus(plan), *factors)
+        alone = self.caused is None and smoothed is None and fits(solver)
+        self._factors = factors if alone else None
         known = [as_node(x) for x in (parts.coefficients, self._first())]
         b = parts.b
         given = [W, as_node(b), as_node(parts.s)]
@@ -244,7 +249,8 @@ class StepRows:
         )
         change = self._change(self._forces(p))
         blocks, soft = [as_node(x) for x in self._blocks], as_node(self._compliance)
-        fixed = [W, b, stopped, *calm, mu, as_node(first), *blocks, soft, *self.known]
+        fixed = [*(self._factors or [W]), b, stopped, *calm, mu, as_node(first)]
+        fixed += [*blocks, soft, *self.known]
         results = [as_node(x) for x in (p, error, iterations, status, change)]
         found = where_needed(as_node(there), fixed, results)
         p, error, iterations, status, change = (Traced(x) for x in found)
@@ -275,7 +281,8 @@ class StepRows:
         masks = masks_of(self._plan.reached)[:k]
         solver = ConeCall(ConeLayout(("normal",) * k), TOLERANCE, masks=masks)
         known = [as_node(x) for x in (self._W, self._gap, s)]
-        self.fixed = [*known, *(as_node(x) for x in self._blocks)]
+        fixed = known if self._factors is None else [*known[1:], *self._factors]
+        self.fixed = [*fixed, *(as_node(x) for x in self._blocks)]
         z = self._solved(solver, [*known, ones, zeros], normals)[0]
         forces = self._forces(self._whole(z, normals))
         return as_node(np.where(deep, 1.0, 0.0)), forces, as_node(-deepest)
@@ -288,6 +295,9 @@ class StepRows:
         self, solver: ConeCall, given: Sequence[Node], rows: Array | None = None
     ) -> list[Any]:
         """Impulses of these rows, residual, iterations and status."""
+        if self._factors is not None and rows is None:
+            cones = RowCones(self._plan, solver)
+            return [Traced(x) for x in call(cones, *self._factors, *given[1:])]
         found = call(solver, *given)
         if self.caused is not None:
             followed = solver.followed(given, found)

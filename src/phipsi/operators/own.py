@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 from weakref import WeakValueDictionary
 
-from phipsi.errors import InputError, PhipsiError, SpaceError, did_you_mean, one_of
+from phipsi.errors import InputError, PhipsiError, SpaceError, did_you_mean, one_of, true_or_false
 from phipsi.expressions.check import shown, signature
 from phipsi.expressions.latex import latex_name
 from phipsi.expressions.node import Expr, leaf, total_of
@@ -178,6 +178,7 @@ def operator(
     """
     takes, gives = _spaces(name, spaces)
     common = _common(name, symbol, latex, meaning, source)
+    symmetric = true_or_false(f"{name}: symmetric", symmetric)
     if (block is None) == (recursion is None):
         raise InputError(f"{name} has either a block or a recursion: {name} = F({name})")
     if recursion is not None:

@@ -31,10 +31,15 @@ from phipsi.model.model import Model
 from phipsi.motion.contact_motion import ContactMotion, Rows, RowState
 from phipsi.motion.slot_places import NO_CONTACT
 from phipsi.simulation.contact_phase import Decision, Impact, Margins, Modes, Phase, RowNumbers
-from phipsi.simulation.least_forces import RANK, TOLERANCE, least, solved_forces
 from phipsi.simulation.run_constraints import RunConstraints
-from phipsi.simulation.self_stress import farthest_inside
 from phipsi.simulation.stepper import Diverged
+from phipsi.simulation.undetermined_forces import (
+    RANK,
+    TOLERANCE,
+    farthest_inside,
+    least,
+    solved_forces,
+)
 
 Array = NDArray[Any]
 Free = Callable[[float, Array, Array], Array]
@@ -492,10 +497,8 @@ class ContactModes:
             return Decision(self._none, a, np.zeros(0, int))
         C = self.motion.spread(state, rows)
         W, basis = self.motion.delassus(state, C), self._basis(state)
-        z = self._group_rates(state, basis)
-        speed = np.sqrt(np.sum(z * z, axis=1))
+        speed, e = at.units(self._group_rates(state, basis))
         slides = (speed > SLIDES) & at.active(heads)
-        e = z / np.where(speed > 0, speed, 1.0)[:, None]
         lean = self._by_rows(basis, e, slides)[rows]
         is_joint, mine = at.is_limit[rows], np.arange(len(rows))
         bound = np.zeros(n)
@@ -520,11 +523,9 @@ class ContactModes:
         if not found.is_solved and sliding.any():
             return None
         self._check(found, heads, "forces")
-        force = np.zeros(n)
-        force[rows] = T @ found.p + known
+        force, own = np.zeros((2, n))
+        force[rows], own[rows] = T @ found.p + known, np.einsum("ii->i", W)
         size = max(np.abs(state.straight[rows]).max(), np.abs(state.turning[rows]).max())
-        own = np.zeros(n)
-        own[rows] = np.einsum("ii->i", W)
         normal = force[self.normals]
         closed = pressed | (firm & (normal * own[self.normals] > _LIGHT * size))
         ratio, active = at.ratio(force), at.active(closed)
@@ -534,9 +535,7 @@ class ContactModes:
         after = self.state(q, v, total)
         change = after.straight + after.turning
         # against the force; where what gives carries nothing yet, along the acceleration
-        c = np.where(at.coefficients > 0, at.coefficients, 1.0)
-        pull = np.where(at.group >= 0, -force / c, 0.0)
-        toward = at.members @ (basis * pull[:, None])
+        toward = at.members @ (basis * -at.scaled(force)[:, None])
         along = at.members @ (basis * (at.coefficients * change)[:, None])
         speeds_up = np.sqrt(np.sum(along * along, axis=1)) / np.maximum(at.size * size, 1e-300)
         if at.soft.any():
@@ -544,8 +543,7 @@ class ContactModes:
             toward[light] = along[light]
             full[light] = (speeds_up > _LIGHT)[light]
         begins, slips = active & full & ~slides, active & (slides | full)
-        length = np.sqrt(np.sum(toward * toward, axis=1))
-        unit = toward / np.where(length > 0, length, 1.0)[:, None]
+        unit = at.units(toward)[1]
         direction = np.where(slides[:, None], e, np.where(begins[:, None], unit, 0.0))
         slow = at.group >= 0
         slow[slow] = (active & ~slides)[at.group[slow]]

@@ -143,9 +143,19 @@ class RowNumbers:
 
     def ratio(self, force: Array) -> Array:
         """|f_g / μ_g| (g,)."""
-        c = np.where(self.coefficients > 0, self.coefficients, 1.0)
-        scaled = np.where(self.group >= 0, force / c, 0.0)
+        scaled = self.scaled(force)
         return np.sqrt(self.members @ (scaled * scaled))
+
+    def scaled(self, force: Array) -> Array:
+        """f / μ (n,) of the rows of groups; 0 of others."""
+        c = np.where(self.coefficients > 0, self.coefficients, 1.0)
+        return np.where(self.group >= 0, force / c, 0.0)
+
+    @staticmethod
+    def units(x: Array) -> tuple[Array, Array]:
+        """Lengths (g,) of vectors (g, 4) of groups, and vectors of length 1, or 0 where x is 0."""
+        length = np.sqrt(np.sum(x * x, axis=1))
+        return length, x / np.where(length > 0, length, 1.0)[:, None]
 
     def push(self, gap: Array, rate: Array, weight: Array | None = None) -> Array:
         """Forces (k,) of heads that give, N, where they touch: w (k δ + d δ̇); negative pulls."""

@@ -36,10 +36,10 @@ from phipsi.motion.tableaux import METHODS
 from phipsi.progress import make_progress
 from phipsi.simulation.compiled_equations import is_traced
 from phipsi.simulation.contact_modes import ContactModes
-from phipsi.simulation.least_forces import TOLERANCE
 from phipsi.simulation.run_constraints import RunConstraints
 from phipsi.simulation.run_options import run_options
 from phipsi.simulation.simulator import Simulator
+from phipsi.simulation.undetermined_forces import TOLERANCE
 from phipsi.trajectory.trajectory import Trajectory
 
 Array = NDArray[Any]
@@ -186,36 +186,36 @@ def simulate_steps(
         run = sim.rollout(start, steps=steps, record=names, progress=progress)
         found, proof = {n: run[n] for n in ("t", *names)}, run.certificate
     else:
-        parts, state, bar = [], start, make_progress(progress, end)
-        for i in range(steps):
-            tau = np.asarray(controller(float(state.t), state.q.copy(), state.v.copy()), float)
-            run = sim.rollout(state, tau, record=names, progress=False)
-            parts.append({n: run[n][: 1 if i < steps - 1 else 2] for n in ("t", *names)})
-            state = run.state
-            bar.advance(float(state.t))
-        bar.close()
-        found = {n: np.concatenate([x[n] for x in parts]) for n in parts[0]}
-        proof = run.certificate
+        found, proof = _driven(sim, controller, start, steps, names, make_progress(progress, end))
     elements = Elements(forces, system.model, rows=True)
-
-    def stored(t: Array, q: Array, v: Array) -> Array:
-        if not elements:
-            return np.zeros(np.shape(t))
-        return np.zeros(np.shape(t)) + elements.potential_energy(elements.state(t, q, v))
-
     t, q_, v_ = found["t"], found["q"], found["v"]
     tau = found["tau"] if is_law else np.zeros((len(t), system.nv))
     if controller is not None and not is_law:
         tau = np.array([controller(*x) for x in zip(t.tolist(), q_, v_, strict=True)], float)
     loops: Any = system if isinstance(system, System) else None
     out = Trajectory(
-        system.model, t, q_, v_, tau, integrator="time_stepping", stored=stored, system=loops,
-        elements=elements.bound,
+        system.model, t, q_, v_, tau, integrator="time_stepping", stored=elements.stored,
+        system=loops, elements=elements.bound,
     )  # fmt: skip
     if pairs is not None:
         modes = _modes(pairs, q_, found[IMPULSES])
         out = out.with_contacts(ContactRecord(pairs, t, q_, found[IMPULSES], h, proof, modes))
     return out if times is None else out.resample(np.minimum(times, t[-1]))  # h n may round
+
+
+def _driven(
+    sim: Simulator, controller: Any, state: Any, steps: int, names: Sequence[str], bar: Any
+) -> tuple[dict[str, Array], Any]:
+    """The records of a run whose controller is called before every step; the certificate."""
+    parts = []
+    for i in range(steps):
+        tau = np.asarray(controller(float(state.t), state.q.copy(), state.v.copy()), float)
+        run = sim.rollout(state, tau, record=names, progress=False)
+        parts.append({n: run[n][: 1 if i < steps - 1 else 2] for n in ("t", *names)})
+        state = run.state
+        bar.advance(float(state.t))
+    bar.close()
+    return {n: np.concatenate([x[n] for x in parts]) for n in parts[0]}, run.certificate
 
 
 def _modes(contacts: Contacts, q: Array, impulses: Array) -> Array:

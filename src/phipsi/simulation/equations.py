@@ -16,12 +16,14 @@ from phipsi.backends.failures import is_failure
 from phipsi.compiler import compile
 from phipsi.errors import InputError, PhipsiError
 from phipsi.forces.force import Elements, Force, State, provides
+from phipsi.laws.law import Law
 from phipsi.model.deflections import bent_too_far
 from phipsi.model.model import Model
+from phipsi.motion.acting_laws import LawControl
 from phipsi.motion.chart import Chart
 from phipsi.motion.entry_names import place_name
 from phipsi.motion.motion import TOLERANCE
-from phipsi.motion.user_functions import first_call, name_of
+from phipsi.motion.user_functions import check_signature, first_call, name_of
 from phipsi.simulation.compiled_equations import (
     CompiledEquations,
     CompiledStage,
@@ -38,6 +40,20 @@ from phipsi.simulation.sampled_control import SampledControl
 
 Array = NDArray[Any]
 Controller = Callable[[float, Array, Array], Any]
+
+
+def controller_of(model: Any, given: Any, stepping: bool) -> Controller | None:
+    """The controller of a run; a law that is not traced becomes one, unless steps are compiled."""
+    if given is not None and not callable(given):
+        raise InputError(
+            f"controller must be a function of (t, q, v) that returns tau, not {given!r}."
+        )
+    if isinstance(given, Law) and isinstance(model, Model) and not is_traced(given):
+        return given if stepping else LawControl(model.model, given)
+    if given is not None:
+        check_signature(given, f"controller {name_of(given)!r}", "t", "q", "v")
+    return given
+
 
 _NOTHING = np.zeros(0)
 _WORTH_COMPILING = 2000  # evaluations: a run with as many before is compiled
@@ -332,9 +348,7 @@ class Equations:
 
     def potential_energy(self, t: Array, q: Array, v: Array) -> Array:
         """Energy stored in the force elements (...), J."""
-        if not self.forces:
-            return np.zeros(np.shape(t))
-        return np.zeros(np.shape(t)) + self.forces.potential_energy(self.forces.state(t, q, v))
+        return self.forces.stored(t, q, v)
 
     def element_forces(self, t: Array, q: Array, v: Array) -> tuple[Array, Array | None]:
         """Efforts (k, nv) of the force elements, and their forces on bodies (k, n, 6) or None."""

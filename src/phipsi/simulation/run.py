@@ -11,21 +11,18 @@ from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.constrained.system import System
 from phipsi.contact.contact_record import ContactRecord
-from phipsi.errors import InputError, PhipsiError, PhipsiWarning, SimulationError
+from phipsi.errors import InputError, PhipsiError, PhipsiWarning, SimulationError, true_or_false
 from phipsi.forces.force import Force
-from phipsi.laws.law import Law
 from phipsi.model.mechanisms import of_contacts, of_mechanisms, of_modes, tree_of
 from phipsi.model.model import Model
 from phipsi.model.numbers import as_list
 from phipsi.motion import checks
-from phipsi.motion.acting_laws import LawControl
 from phipsi.motion.motion import Motion
 from phipsi.motion.tableaux import Method
-from phipsi.motion.user_functions import check_signature, first_call, name_of
+from phipsi.motion.user_functions import first_call
 from phipsi.progress import make_progress
 from phipsi.simulation.adaptive_steps import Adaptive, AdaptiveStep
 from phipsi.simulation.changing_run import simulate_changing
-from phipsi.simulation.compiled_equations import is_traced
 from phipsi.simulation.contact_events import ContactEvents, Happened
 from phipsi.simulation.contact_runs import (
     CONTACTS,
@@ -35,7 +32,7 @@ from phipsi.simulation.contact_runs import (
     separated,
     simulate_steps,
 )
-from phipsi.simulation.equations import Controller, Equations
+from phipsi.simulation.equations import Controller, Equations, controller_of
 from phipsi.simulation.events import Crossing, Event, Watch
 from phipsi.simulation.fixed_steps import FixedSteps
 from phipsi.simulation.prescribed import Prescribed
@@ -133,15 +130,9 @@ def simulate(
     >>> fall.at(0.5)[0].shape
     (2,)
     """
-    if controller is not None and not callable(controller):
-        raise InputError(
-            f"controller must be a function of (t, q, v) that returns tau, not {controller!r}."
-        )
+    work = true_or_false("work", work)
     stepping = checks.checked_word(integrator) == "time_stepping" and isinstance(model, Model)
-    if isinstance(controller, Law) and isinstance(model, Model) and not is_traced(controller):
-        controller = controller if stepping else LawControl(model.model, controller)
-    elif controller is not None:
-        check_signature(controller, f"controller {name_of(controller)!r}", "t", "q", "v")
+    controller = controller_of(model, controller, stepping)
     touching = isinstance(model, Model) and model.contact_pairs is not None
     joints = None
     if isinstance(model, Model) and integrator in ("dopri", "radau"):
@@ -199,7 +190,7 @@ def simulate(
     if touching:
         contacts = modes_of(system or model, joints, options.kept[1], loops)
         quadratures = {**(quadratures or {}), CONTACTS: lambda t, q, v: contacts.power}
-    beside = Quadratures(model, quadratures, bool(work) or touching)
+    beside = Quadratures(model, quadratures, work or touching)
     sampled = None
     if controller is not None and rate is not None:
         sampled = controller = SampledControl(controller, float(rate), int(delay), model.nv)
@@ -208,21 +199,8 @@ def simulate(
     if loops is not None:
         q, v = loops.start(q, v)
     q = q if contacts is None else separated(contacts, q)
-    try:
-        if sampled is not None:
-            equations.sample(sampled, 0.0, q, v)
-        equations.check(0.0, q, v)
-        watch = Watch(events, 0.0, q, v, end)
-        run = _Run(equations, method, watch, times, end, system, sampled)
-        with first_call("the run", 0.0):
-            run.start(q, v, options)
-    except SimulationError as error:  # the last good state is the first
-        nothing = np.full((1, model.nv), np.nan)
-        error.trajectory = Trajectory(
-            model, np.zeros(1), q[None], v[None], nothing, complete=False, integrator=method.name,
-            system=system,
-        )  # fmt: skip
-        raise
+    run = _Run(equations, method, times, end, system, sampled)
+    run.begin(q, v, events, options)
     return run.to_the_end(make_progress(progress, end))
 
 
@@ -233,19 +211,19 @@ class _Run:
         self,
         equations: Equations,
         method: Method,
-        watch: Watch,
         times: Array | None,
         end: float,
         system: System | None = None,
         sampled: SampledControl | None = None,
     ) -> None:
         self.system, self.sampled = system, sampled
-        self.equations, self.method, self.watch = equations, method, watch
+        self.equations, self.method = equations, method
         self.end, self.times, self._next = end, times, 0
         self.rows: list[tuple[float, Array, Array, Array, Array]] = []
         self.events: list[EventRecord] = []
         self.dense = DenseRecord() if method.is_adaptive and times is None else None
         self.stepper: Stepper
+        self.watch: Watch
         self._has_work = equations.quadratures.has_work
         self.contacts = None
         if equations.contacts is not None:
@@ -253,7 +231,24 @@ class _Run:
         self._touched: list[tuple[Array, Array, Array]] = []
         self._pause: tuple[float, float] | None = None
 
-    def start(self, q: Array, v: Array, options: RunOptions) -> None:
+    def begin(self, q: Array, v: Array, events: Any, options: RunOptions) -> None:
+        """Look at the first state, which a run that fails there has as its last good one."""
+        try:
+            if self.sampled is not None:
+                self.equations.sample(self.sampled, 0.0, q, v)
+            self.equations.check(0.0, q, v)
+            self.watch = Watch(events, 0.0, q, v, self.end)
+            with first_call("the run", 0.0):
+                self._start(q, v, options)
+        except SimulationError as error:
+            model, nothing = self.equations.model, np.full((1, len(v)), np.nan)
+            error.trajectory = Trajectory(
+                model, np.zeros(1), q[None], v[None], nothing, complete=False,
+                integrator=self.method.name, system=self.system,
+            )  # fmt: skip
+            raise
+
+    def _start(self, q: Array, v: Array, options: RunOptions) -> None:
         """Build the stepper and record the initial state."""
         first = (q, v)
         touched = None

@@ -9,7 +9,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.errors import InputError
+from phipsi.errors import InputError, is_real, is_whole
 from phipsi.motion.user_functions import name_of
 
 Array = NDArray[Any]
@@ -56,8 +56,7 @@ class SampledControl:
 
 def check_sampling(rate: Any, delay: Any, controller: Any, dt: float | None) -> None:
     """Reject what is not a rate or a delay, and rates that fixed steps of `dt` miss."""
-    whole = isinstance(delay, int | np.integer) and not isinstance(delay, bool)
-    if not whole or delay < 0:
+    if not is_whole(delay) or delay < 0:
         raise InputError(f"delay={delay!r} must be a whole number of samples, at least 0")
     if rate is None:
         if delay:
@@ -67,8 +66,7 @@ def check_sampling(rate: Any, delay: Any, controller: Any, dt: float | None) -> 
         return
     if controller is None:
         raise InputError(f"rate={rate!r} is that of a controller: give controller= too")
-    number = isinstance(rate, int | float | np.number) and not isinstance(rate, bool)
-    if not number or not 0 < rate < math.inf:
+    if not is_real(rate) or not 0 < rate < math.inf:
         raise InputError(f"rate={rate!r} must be a positive number of samples per second")
     if dt is None:
         return

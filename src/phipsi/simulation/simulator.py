@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from typing import TYPE_CHECKING, Any, cast, final
@@ -24,7 +23,7 @@ from phipsi.contact.contact_rows import (
     check_overlap,
     slot_materials,
 )
-from phipsi.errors import InputError, did_you_mean, one_of, warn
+from phipsi.errors import InputError, did_you_mean, one_of, true_or_false, warn
 from phipsi.laws.circuit import Circuit
 from phipsi.laws.graph import Node, Shape
 from phipsi.laws.law_operations import given as given_node
@@ -54,6 +53,7 @@ from phipsi.simulation.episodes import Episodes, shared_of, starts_of
 from phipsi.simulation.simulator_results import (
     SimulatorGradient,
     SimulatorRun,
+    common_batch,
     own_rows,
     weights_of,
 )
@@ -65,8 +65,6 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 _BODIES = (INERTIA, "M")  # parameters of bodies by which there are gradients
-_FIRST_PIECE = 10_000  # steps of all trajectories, before it is known how long they take
-_PIECE = 0.1  # s that machine code runs before it looks at Ctrl-C and the progress bar
 
 
 @of_modes
@@ -125,7 +123,7 @@ class Simulator:
         reject_unfit(METHODS[integrator], rows=self._mechanism.n_rows)
         self.integrator = integrator
         self.smoothing = self._checked_smoothing(smoothing)
-        self.reproducible = bool(reproducible)
+        self.reproducible = true_or_false("reproducible", reproducible)
         several = isinstance(laws, Iterable) and not isinstance(laws, Circuit)
         self.laws: Any = tuple(laws) if several else laws
         self._circuit = (
@@ -239,19 +237,13 @@ class Simulator:
         `first`, the number of the first trajectory: noise, and the
         starts of episodes, are random by the numbers of trajectories.
         """
-        model = self.model
+        model, separate = self.model, true_or_false("separate", separate)
         places = model.neutral() if q is None else joint_array(model, "q", q, "nq")
         rates = np.zeros(model.nv) if v is None else joint_array(model, "v", v, "nv")
         times = real_array("t", t)
         values = self._parameters(parameters or {})
-        axes = [places.shape[:-1], rates.shape[:-1], times.shape]
-        axes += [x.shape[: x.ndim - len(self._shapes[n])] for n, x in values.items()]
-        try:
-            batch = np.broadcast_shapes(*axes)
-        except ValueError:
-            shapes = f"q {places.shape}, v {rates.shape}, t {times.shape}"
-            shapes += "".join(f", {name} {x.shape}" for name, x in values.items())
-            raise InputError(f"the leading axes of {shapes} do not broadcast") from None
+        inner = {"q": 1, "v": 1, "t": 0} | {n: len(self._shapes[n]) for n in values}
+        batch = common_batch({"q": places, "v": rates, "t": times, **values}, inner)
         check_quaternions(chart_of(model), places, "q")
         whole = [np.broadcast_to(x, (*batch, x.shape[-1])) for x in (places, rates)]
         flat = [x.reshape(math.prod(batch), x.shape[-1]) for x in whole]
@@ -464,7 +456,6 @@ class Simulator:
         given = now.efforts
         if tau is not None or per_step is not None:
             given = per_step_efforts(self.model, tau, now.batch, steps, per_step)
-        along = given.ndim == 3
         run = SimulatorRun(self, now, out)
         if not now.count:
             return run
@@ -472,19 +463,8 @@ class Simulator:
         for name, array in out.items():
             memory.place(f"record {name}", array)
         bar, first = make_progress(progress, steps * self.dt), now.steps
-        done, piece, more = 0, max(1, _FIRST_PIECE // now.count), True
         try:
-            while more:
-                count = min(piece, steps - done)
-                memory.place("tau", given, first=done if along else 0, per_step=along)
-                began = time.perf_counter()
-                memory.run(self.dt, count, now.steps, every, records=True, phase=done)
-                taken = time.perf_counter() - began
-                now.steps = memory.next_number
-                done = now.steps - first
-                bar.advance(done * self.dt)
-                more = done < steps
-                piece = max(1, round(piece * min(8.0, _PIECE / max(taken, 1e-6))))
+            now.run_in_pieces(memory, given, steps, every, bar)
         except KeyboardInterrupt:
             now.steps = memory.next_number
             done = now.steps - first

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, NamedTuple, final
 
@@ -13,7 +14,7 @@ from phipsi.backends.arguments import real_array
 from phipsi.contact.certificate import Certificate
 from phipsi.contact.contact_record import ContactRecord
 from phipsi.contact.contact_rows import IMPULSES
-from phipsi.errors import InputError
+from phipsi.errors import InputError, is_whole
 from phipsi.forces.force import Force, State, bind_forces
 from phipsi.model.model import Model
 from phipsi.motion.step_graph import INERTIA
@@ -117,7 +118,7 @@ class SimulatorRun:
                 f"    run.trajectory({', '.join('0' * len(batch))})"
             )
         for i, size in zip(place, batch, strict=True):
-            if not isinstance(i, int | np.integer) or not -size <= i < size:
+            if not is_whole(i) or not -size <= i < size:
                 raise InputError(
                     f"index={index!r} is outside the batch {batch}: trajectories are numbered "
                     f"from 0 to {size - 1}"
@@ -197,6 +198,15 @@ def _stored_in(elements: tuple[Force, ...], model: Model) -> Any:
             x for one in elements if (x := one.potential_energy(State(model, t, q, v))) is not None
         )
     )
+
+
+def common_batch(arrays: Mapping[str, Array], inner: Mapping[str, int]) -> tuple[int, ...]:
+    """The leading axes of arrays by name, which broadcast; `inner`, how many axes are their own."""
+    try:
+        return np.broadcast_shapes(*(x.shape[: x.ndim - inner[n]] for n, x in arrays.items()))
+    except ValueError:
+        shapes = ", ".join(f"{name} {x.shape}" for name, x in arrays.items())
+        raise InputError(f"the leading axes of {shapes} do not broadcast") from None
 
 
 def own_rows(x: ArrayLike, batch: tuple[int, ...], shape: tuple[int, ...]) -> Array:

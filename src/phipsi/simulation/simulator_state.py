@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, final
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from phipsi.motion.run_memory import RunMemory
 
 Array = NDArray[Any]
+_FIRST_PIECE = 10_000  # steps of all trajectories, before it is known how long they take
+_PIECE = 0.1  # s that machine code runs before it looks at Ctrl-C and the progress bar
 _FEW = 64  # trajectories whose step is so short that the interpreter is held
 
 
@@ -179,6 +182,27 @@ class SimulatorState:
         self.steps += steps
         if not fine:
             raise self.failure(None)
+
+    def run_in_pieces(
+        self, memory: RunMemory, tau: Array, steps: int, every: int, bar: Any
+    ) -> None:
+        """Steps with records, in pieces as short as Ctrl-C and a progress bar `bar` want them.
+
+        `tau` (n, nv), or (n, steps, nv). There is one piece also if there are no steps.
+        """
+        dt, first, along = self.simulator.dt, self.steps, tau.ndim == 3
+        done, piece, more = 0, max(1, _FIRST_PIECE // self.count), True
+        while more:
+            count = min(piece, steps - done)
+            memory.place("tau", tau, first=done if along else 0, per_step=along)
+            began = time.perf_counter()
+            memory.run(dt, count, self.steps, every, records=True, phase=done)
+            taken = time.perf_counter() - began
+            self.steps = memory.next_number
+            done = self.steps - first
+            bar.advance(done * dt)
+            more = done < steps
+            piece = max(1, round(piece * min(8.0, _PIECE / max(taken, 1e-6))))
 
     def _stepper(self) -> Callable[[], Any]:
         sim = self.simulator

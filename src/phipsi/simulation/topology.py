@@ -29,7 +29,7 @@ from phipsi.algorithms.grasping.finger_contacts import Contact
 from phipsi.algorithms.grasping.grasp import Grasp as HeldObject
 from phipsi.algorithms.kinematics import motions
 from phipsi.constraints import Constraint, Distance
-from phipsi.errors import InputError, ModelError, did_you_mean
+from phipsi.errors import InputError, ModelError, did_you_mean, true_or_false
 from phipsi.forces.force import Elements, Force
 from phipsi.loaded import only_public
 from phipsi.model.mechanisms import of_mechanisms
@@ -155,7 +155,7 @@ class Attach(Change):
 
     def __init__(self, *constraints: Constraint, as_is: bool = False) -> None:
         object.__setattr__(self, "constraints", _checked(constraints, Constraint, type(self)))
-        object.__setattr__(self, "as_is", as_is)
+        object.__setattr__(self, "as_is", true_or_false("as_is", as_is))
 
     def apply(self, now: Topology, q: Array, v: Array) -> tuple[Topology, Array, Array]:
         """Add the constraints."""
@@ -193,7 +193,7 @@ class Grasp(Change):
 
     def __init__(self, *contacts: Contact, as_is: bool = False) -> None:
         object.__setattr__(self, "contacts", _checked(contacts, Contact, type(self)))
-        object.__setattr__(self, "as_is", as_is)
+        object.__setattr__(self, "as_is", true_or_false("as_is", as_is))
 
     def apply(self, now: Topology, q: Array, v: Array) -> tuple[Topology, Array, Array]:
         """Add the contacts."""
@@ -276,6 +276,7 @@ class Replace(Change):
     as_is: bool = False
 
     def __post_init__(self) -> None:
+        true_or_false("as_is", self.as_is)
         for side in ("out", "into"):
             names = getattr(self, side)
             if not isinstance(names, Iterable):

@@ -12,7 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, final
 
-from phipsi.errors import InputError, SimulationError, warn
+from phipsi.errors import InputError, SimulationError, true_or_false, warn
 from phipsi.model.numbers import whole_number
 from phipsi.motion.checks import checked_time
 from phipsi.progress import make_progress
@@ -50,6 +50,7 @@ def run_study(
         time_limit = checked_time(time_limit, "time_limit")
     if memory_limit is not None:
         memory_limit = whole_number("memory_limit", memory_limit)
+    shared_folder = true_or_false("shared_folder", shared_folder)
     own = isinstance(executor, str) and executor in ("local", "dask")
     if not own and (time_limit is not None or memory_limit is not None):
         raise InputError(

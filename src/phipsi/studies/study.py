@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.contact.contact_rows import IMPULSES
-from phipsi.errors import InputError, PhipsiError, did_you_mean, one_of, shown
+from phipsi.errors import InputError, PhipsiError, did_you_mean, one_of, shown, true_or_false
 from phipsi.model.numbers import as_list, whole_number
 from phipsi.simulation.events import Event
 from phipsi.simulation.run_options import DT
@@ -156,7 +156,8 @@ class Study:
                 raise InputError(f"{name}={x!r} must be a function, or None")
         for word in self.keep:
             one_of("keep", word, KEPT)
-        self._start, self._outcome, self.reproducible = start, outcome, bool(reproducible)
+        self._start, self._outcome = start, outcome
+        self.reproducible = true_or_false("reproducible", reproducible)
 
     def __getstate__(self) -> dict[str, Any]:
         """What other processes need: they make their own simulator."""

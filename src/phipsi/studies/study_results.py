@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.errors import InputError, did_you_mean, warn
+from phipsi.errors import InputError, did_you_mean, true_or_false, warn
 from phipsi.motion.optional_imports import import_optional
 from phipsi.studies.study_folder import StudyFolder, runs_of
 
@@ -312,6 +312,7 @@ def load_results(folder: str | os.PathLike[str], *, check: bool = False) -> Stud
     **Arguments:** `check`, whether all files are read at once: damaged blocks are then reported by
     a warning and left out. Else a damaged block is an error when its arrays are wanted.
     """
+    check = true_or_false("check", check)
     found = StudyResults(StudyFolder.open(folder))
     if not check:
         return found

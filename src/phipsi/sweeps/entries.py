@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, cast
 
+import numpy as np
+
 from phipsi.model.dual import Dual
 
 Entry = Any
@@ -54,11 +56,15 @@ def neg(x: Entry) -> Entry:
 
 def mul(x: Entry, y: Entry) -> Entry:
     """x y."""
+    if type(x) is type(y) is _ARRAY:
+        return x * y
     return 0 if is_zero(x) or is_zero(y) else x * y
 
 
 def mul_add(x: Entry, y: Entry, z: Entry) -> Entry:
     """x y + z."""
+    if type(x) is type(y) is type(z) is _ARRAY:  # most of them, in the reference backend
+        return y * x + z
     if isinstance(z, (int, float)) and z == 0:
         return mul(x, y)
     if isinstance(x, (int, float)) and x in _PLAIN:  # known now
@@ -71,6 +77,7 @@ def mul_add(x: Entry, y: Entry, z: Entry) -> Entry:
 
 
 _PLAIN = (-1, 0, 1)
+_ARRAY = np.ndarray
 
 
 def _plus_plain(x: int | float, y: Entry, z: Entry) -> Entry:
@@ -80,6 +87,8 @@ def _plus_plain(x: int | float, y: Entry, z: Entry) -> Entry:
 
 def mul_sub(z: Entry, x: Entry, y: Entry) -> Entry:
     """z − x y."""
+    if type(x) is type(y) is type(z) is _ARRAY:
+        return z - x * y
     if is_zero(x) or is_zero(y):
         return z
     if is_fused(x) or is_fused(y) or isinstance(x, (int, float)) or isinstance(y, (int, float)):

@@ -16,6 +16,7 @@ Reasons: docs/decisions/0033.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 from phipsi.operators.catalogue import CATALOGUE
@@ -60,12 +61,24 @@ def entries(x: Field, r: int, columns: int = 1) -> int:
     return _entries(x, _sizes(r, columns))
 
 
+@lru_cache(maxsize=1024)
 def _sizes(r: int, columns: int) -> Size:
     """The sizes of blocks at such a body, by the words of their types."""
-    modes = {"b": 5 + max(r, 1), "B": 5 + max(r, 1), "m": max(r - 1, 0)}  # as of one-dof hinges
-    return lambda s: (
-        r if s in ("r", "q") else int(s) if s.isdigit() else modes[s] if s in modes else columns
-    )
+    modes = max(r - 1, 0)  # as of one-dof hinges
+    known = {"r": r, "q": r, "b": 5 + max(r, 1), "B": 5 + max(r, 1), "m": modes}
+    return _BlockSizes(known, columns).__getitem__
+
+
+class _BlockSizes(dict[str, int]):
+    """Sizes by their words: numbers are themselves, and all others are those of columns."""
+
+    def __init__(self, known: dict[str, int], columns: int) -> None:
+        super().__init__(known)
+        self._columns = columns
+
+    def __missing__(self, word: str) -> int:
+        self[word] = found = int(word) if word.isdigit() else self._columns
+        return found
 
 
 def _entries(x: Field, size: Size) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
-from phipsi.errors import InputError, LoweringError, SpaceError, one_of
+from phipsi.errors import InputError, LoweringError, SpaceError, one_of, true_or_false
 from phipsi.expressions import check
 from phipsi.expressions.check import shown
 from phipsi.expressions.node import SELECTABLE, Expr, Number, block_diagonal
@@ -82,6 +82,8 @@ class Request:
         own: Sequence[Expr] = (),
     ) -> Request:
         """Collect the arguments; single expressions and modes become tuples, text is read."""
+        columns = true_or_false("columns", columns)
+        same_operand = true_or_false("same_operand", same_operand)
         single = isinstance(expr, Expr | str)
         if not isinstance(cast(object, expr), (Expr, Sequence)):
             advice = check.advice(expr)
@@ -403,14 +405,11 @@ def lower_request(
             layout = "poses" if x.gives.of_poses else "vector"
             results.append(Result(low.given_out(x, low.vector(x)), layout, x.takes, x.gives))
         elif mode == "apply":
-            name = f"x{len(operands)}" if several else "x"
-            cols = "c" if request.columns else "1"
-            operand = low.taken_in(x.takes, name, cols)
+            results.append(
+                _applied(low, x, f"x{len(operands)}" if several else "x", request.columns)
+            )
             if not (request.same_operand and operands):
                 operands.append(x.takes)
-            layout = "columns" if request.columns else "vector"
-            found = low.given_out(x, low.apply(x, operand))
-            results.append(Result(found, layout, x.takes, x.gives))
         elif mode == "blocks" and request.blocks is None:
             results.append(_diagonal(low, x))
         else:
@@ -426,6 +425,13 @@ def lower_request(
     operand_names = [f"x{i}" if several else "x" for i in range(len(operands))]
     inputs = (*names, *operand_names)
     return Lowered(tuple(results), inputs, tuple(operands), low.has_names, low.has_gram)
+
+
+def _applied(low: Lowering, x: Expr, name: str, columns: bool) -> Result:
+    """The product of an operator with the operand of that name, which may have columns."""
+    operand = low.taken_in(x.takes, name, "c" if columns else "1")
+    layout = "columns" if columns else "vector"
+    return Result(low.given_out(x, low.apply(x, operand)), layout, x.takes, x.gives)
 
 
 def traits_of(

@@ -20,6 +20,8 @@ from phipsi.errors import (
     PhipsiError,
     SingularHingeError,
     SingularMatrixError,
+    is_whole,
+    true_or_false,
 )
 from phipsi.expressions.node import SELECTABLE, Expr
 from phipsi.model import Model
@@ -148,9 +150,9 @@ def prove(
     >>> bool(pp.prove("H φ K H ψ = H φ − H ψ + 1e-18 H φ", arm))
     False
     """
-    whole = isinstance(cast(object, seed), (int, np.integer)) and not isinstance(seed, bool)
-    if not whole or seed < 0:
+    if not is_whole(seed) or seed < 0:
         raise InputError(f"the seed is a whole number from 0 on, seed=0, not {seed!r}")
+    any_efforts = true_or_false("any_efforts", any_efforts)
     if isinstance(identity, str):
         identity = stated(identity, paper, own)
     if not isinstance(cast(object, identity), Identity):
@@ -163,7 +165,7 @@ def prove(
         if q is not None or v is not None:
             raise InputError("a state is one of a model: pp.prove(identity, model, q, v)")
         about = _checked_modes(modes, identity)
-        return _everywhere(identity, seed, any_efforts=bool(any_efforts), modes=about)
+        return _everywhere(identity, seed, any_efforts=any_efforts, modes=about)
     if any_efforts:
         raise InputError(
             "any_efforts=True is for claims about all mechanisms. Leave out the model:  "
@@ -544,11 +546,10 @@ def _state_given(model: Model, q: ArrayLike | None, v: ArrayLike | None) -> dict
 
 def _checked_modes(modes: Any, identity: Identity) -> bool:
     """Whether an identity is tried on bodies that deform."""
-    if not isinstance(modes, bool | np.bool_):
-        raise InputError(f"modes={modes!r} must be True or False")
+    modes = true_or_false("modes", modes)
     if identity.check is None and not is_about_rows(identity):
         rigid = any(map(is_of_rigid_bodies, identity.sides))
-        return bool(modes) or (not rigid and any(map(is_about_modes, identity.sides)))
+        return modes or (not rigid and any(map(is_about_modes, identity.sides)))
     if modes:
         raise InputError(
             f"{identity.name!r} is about constraint rows, or checked with formulas for rigid "

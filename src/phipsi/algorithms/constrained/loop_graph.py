@@ -73,75 +73,88 @@ def open_graph(
         if a != b:
             group[b] = a
             inside.add(i)
-    return _build(bodies, graph_joints, ends, inside, gravity)
+    return _Opening(bodies, graph_joints, ends, inside, gravity).done()
 
 
-def _build(
-    bodies: Mapping[str, SpatialInertia],
-    graph_joints: Sequence[GraphJoint],
-    ends: list[tuple[tuple[str, Pose], tuple[str, Pose]]],
-    inside: set[int],
-    gravity: ArrayLike,
-) -> Opened:
-    builder = ModelBuilder(gravity)
-    around: dict[str, list[int]] = {name: [] for name in (*bodies, WORLD_NAME)}
-    for i in sorted(inside):
-        for name, _ in ends[i]:
-            around[name].append(i)
-    # pose of the body's own frame (that of its inertia) in the frame of the model's body
-    own: dict[str, Pose] = {WORLD_NAME: Pose()}
-    turned: list[str] = []
-    floating: list[str] = []
-    joint_names = {joint.name for joint in graph_joints}
+class _Opening:
+    """A graph that becomes a tree: its joints `inside` lead from body to body."""
 
-    def add(name: str, parent: str, placement: Pose, X: Pose, joint: GraphJoint) -> None:
-        own[name] = X.inv
-        builder.add_body(
+    def __init__(
+        self,
+        bodies: Mapping[str, SpatialInertia],
+        graph_joints: Sequence[GraphJoint],
+        ends: list[tuple[tuple[str, Pose], tuple[str, Pose]]],
+        inside: set[int],
+        gravity: ArrayLike,
+    ) -> None:
+        self._bodies, self._joints, self._ends, self._inside = bodies, graph_joints, ends, inside
+        self._builder = ModelBuilder(gravity)
+        self._around: dict[str, list[int]] = {name: [] for name in (*bodies, WORLD_NAME)}
+        for i in sorted(inside):
+            for name, _ in ends[i]:
+                self._around[name].append(i)
+        # pose of the body's own frame (that of its inertia) in the frame of the model's body
+        self._own: dict[str, Pose] = {WORLD_NAME: Pose()}
+        self._turned: list[str] = []
+
+    def done(self) -> Opened:
+        """The tree, and constraints for the other joints."""
+        self._grow(WORLD_NAME)
+        floating = []
+        for name in self._bodies:
+            if name not in self._own:
+                floating.append(name)
+                self._float(name)
+                self._grow(name)
+        outside = [i for i in range(len(self._joints)) if i not in self._inside]
+        closing = [_constraint(self._joints[i], self._ends[i], self._own) for i in outside]
+        return Opened(
+            self._builder.build(),
+            tuple(x for x in closing if x is not None),
+            tuple(self._joints[i].name for i in outside),
+            tuple(self._turned),
+            tuple(floating),
+        )
+
+    def _float(self, body: str) -> None:
+        """Give a body that nothing joins to the world a free joint of a new name."""
+        name, taken = f"{body}_free", {joint.name for joint in self._joints}
+        while name in taken:
+            name += "_"
+        free = GraphJoint(name, joints.Free(), WORLD_NAME, body)
+        self._add(body, WORLD_NAME, Pose(), Pose(), free)
+
+    def _grow(self, start: str) -> None:
+        """Add all bodies that joints of the tree lead to from a body, nearest first."""
+        queue = [start]
+        for parent in queue:
+            for i in self._around[parent]:
+                (a, X_a), (b, X_b) = self._ends[i]
+                child, X_parent, X_child = (b, X_a, X_b) if a == parent else (a, X_b, X_a)
+                if child in self._own:
+                    continue
+                joint = self._joints[i]
+                if a != parent:
+                    self._turned.append(joint.name)
+                    joint = _reversed(joint)
+                self._add(child, parent, self._own[parent] @ X_parent, X_child, joint)
+                queue.append(child)
+
+    def _add(self, name: str, parent: str, placement: Pose, X: Pose, joint: GraphJoint) -> None:
+        self._own[name] = X.inv
+        self._builder.add_body(
             name,
             parent=parent,
             joint=joint.joint,
             placement=placement,
-            inertia=bodies[name].transformed(X.inv),
+            inertia=self._bodies[name].transformed(X.inv),
             joint_name=joint.name,
             limits=joint.limits,
             armature=joint.armature,
             damping=joint.damping,
         )
         if not X.is_identity:
-            builder.add_frame(f"{name}_frame", name, X.inv)
-
-    for start in (WORLD_NAME, *bodies):
-        if start not in own:
-            floating.append(start)
-            name = f"{start}_free"
-            while name in joint_names:
-                name += "_"
-            free = GraphJoint(name, joints.Free(), WORLD_NAME, start)
-            add(start, WORLD_NAME, Pose(), Pose(), free)
-        elif start != WORLD_NAME:
-            continue
-        queue = [start]
-        for parent in queue:
-            for i in around[parent]:
-                (a, X_a), (b, X_b) = ends[i]
-                child, X_parent, X_child = (b, X_a, X_b) if a == parent else (a, X_b, X_a)
-                if child in own:
-                    continue
-                joint = graph_joints[i]
-                if a != parent:
-                    turned.append(joint.name)
-                    joint = _reversed(joint)
-                add(child, parent, own[parent] @ X_parent, X_child, joint)
-                queue.append(child)
-    outside = [i for i in range(len(graph_joints)) if i not in inside]
-    closing = [_constraint(graph_joints[i], ends[i], own) for i in outside]
-    return Opened(
-        builder.build(),
-        tuple(x for x in closing if x is not None),
-        tuple(graph_joints[i].name for i in outside),
-        tuple(turned),
-        tuple(floating),
-    )
+            self._builder.add_frame(f"{name}_frame", name, X.inv)
 
 
 def _can_be_cut(joint: Joint) -> bool:

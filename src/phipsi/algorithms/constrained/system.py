@@ -16,7 +16,7 @@ from phipsi.algorithms.kinematics.bounded_steps import StepCoordinates
 from phipsi.backends.arguments import state_arrays
 from phipsi.constraints import Constraint, GraphJoint, Motor
 from phipsi.constraints.constraint import names_of
-from phipsi.errors import ConvergenceError, InputError, ModelError
+from phipsi.errors import ConvergenceError, InputError, ModelError, is_real, is_whole, true_or_false
 from phipsi.model.body import Description
 from phipsi.model.closure_names import loop_bodies
 from phipsi.model.closures import Closure, closure_set
@@ -320,9 +320,9 @@ class System(Model):
         _check_search(tolerance=tolerance, max_iterations=max_iterations, restarts=restarts)
         clocks = [c.clock for c in self.constraints if c.clock is not None]
         held = list(dict.fromkeys([*names_of(fixed, "fixed", "['joint1']"), *clocks]))
-        options: dict[str, Any] = dict(
-            fixed=held, limits=limits, tolerance=tolerance, max_iterations=max_iterations
-        )
+        limits = true_or_false("limits", limits)
+        options: Any = dict(fixed=held, limits=limits, tolerance=tolerance)
+        options["max_iterations"] = max_iterations
         start = self.model.integrate(start, np.zeros(self.model.nv))  # unit quaternions
         q, closed = search(self.rows, start, **options)
         steps = StepCoordinates(self.model, held, limits)
@@ -527,7 +527,7 @@ def _check_search(**options: Any) -> None:
     """Reject numbers with which a search would end before it begins."""
     for name, value in options.items():
         counts = name != "tolerance"
-        fits = isinstance(value, (int, np.integer) if counts else (int, float, np.number))
+        fits = is_whole(value) if counts else is_real(value)
         if not fits or not (value >= 0 if counts else 0 < value < np.inf):
             kind = "a number of at least 0" if counts else "a finite number above 0"
             raise InputError(f"{name}={value!r} must be {kind}")

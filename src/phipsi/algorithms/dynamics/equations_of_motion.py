@@ -34,7 +34,7 @@ from phipsi.backends.arguments import state_arrays
 from phipsi.backends.options import CallOptions, Calls
 from phipsi.backends.program import Program
 from phipsi.compiler import Form, compile, evaluate, program_at, program_of
-from phipsi.errors import InputError, one_of
+from phipsi.errors import InputError, one_of, true_or_false
 from phipsi.expressions.node import Expr
 from phipsi.model.mechanisms import (
     mechanism_of,
@@ -209,6 +209,8 @@ def inverse_dynamics(
     >>> bool(abs(pp.forward_dynamics(four_bar, q, rest, held)).max() < 1e-9)
     True
     """
+    if multipliers is not False:
+        multipliers = true_or_false("multipliers", multipliers)
     if actuated is weights is None and not multipliers and not getattr(model, "n_rows", 0):
         if f_ext is points is f0 is None:
             return evaluate(_PLAIN_INVERSE, inverse_dynamics, model, (q, v, vdot), options)
@@ -300,6 +302,8 @@ def forward_dynamics(
     >>> vdot.shape, f.shape
     ((3,), (3,))
     """
+    if multipliers is not False:
+        multipliers = true_or_false("multipliers", multipliers)
     if algorithm is Udot is None and not multipliers:
         if f_ext is points is f0 is None:
             if not getattr(model, "n_rows", 0):

@@ -90,6 +90,21 @@ class Vibrations(_Pair):
     _repr_html_ = display
 
 
+def energy_shares(found: Vibrations) -> list[str]:
+    """For every mode, the bodies whose joints and deformations have most of its kinetic energy.
+
+    The share of the rates of body k is Σ xᵢ (ℳ x)ᵢ over them, with x* ℳ x = 1.
+    """
+    model = found.model
+    shares = found.shapes * (mass_matrix(model, found.q) @ found.shapes)
+    whole = np.array([shares[at].sum(axis=0) for at in model.v_slices]).reshape(-1, shares.shape[1])
+    out: list[str] = []
+    for column in whole.T:
+        best = [k for k in np.argsort(-column)[:3] if column[k] > 0.05]
+        out.append(", ".join(f"{model.body_names[k]} {100 * column[k]:.0f} %" for k in best))
+    return out
+
+
 @of_modes
 @of_mechanisms
 def natural_frequencies(

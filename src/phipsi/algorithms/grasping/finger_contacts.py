@@ -32,7 +32,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from phipsi.constraints import Constraint, End, Revolute, Spherical, Weld, z_along
 from phipsi.constraints.constraint import check_name
-from phipsi.errors import ModelError
+from phipsi.errors import ModelError, number_of
 from phipsi.model.closures import Closure
 from phipsi.model.joint import unit_axis
 from phipsi.model.model import Model
@@ -74,10 +74,7 @@ class Contact(Constraint):
             value = getattr(self, what, None)
             if value is None:
                 continue
-            try:
-                number = float(value)
-            except (TypeError, ValueError):
-                number = float("nan")
+            number = number_of(value)
             if not (np.isfinite(number) and number > 0):
                 raise ModelError(
                     f"{type(self).__name__} {self.name!r}: {what}={value!r} must be a finite "

@@ -19,7 +19,7 @@ from phipsi.algorithms.grasping.friction_cones import Inequality, least_force, m
 from phipsi.backends.arguments import real_array, state_arrays
 from phipsi.compiler import program_of
 from phipsi.constraints import Constraint
-from phipsi.errors import InputError, ModelError, SingularMatrixError
+from phipsi.errors import InputError, ModelError, SingularMatrixError, true_or_false
 from phipsi.model.contact_pairs import Contacts
 from phipsi.model.model import Model
 from phipsi.operators import A
@@ -293,6 +293,7 @@ class Grasp(System):
         cones do. **Cost:** O(rows³). **Source:** theory/closed-chains 9.
         """
         at, wanted = self._one(q), real_array("load", load)
+        friction = true_or_false("friction", friction)
         if wanted.shape != self.object_rates.shape:
             raise InputError(
                 f"load has shape {wanted.shape}; the object {list(self.object)} has "

@@ -129,26 +129,9 @@ def identify(
             f"not {type(base).__name__}"
         )
     nv, nb = base.model.nv, len(base)
-    Y = base.regressor(q, v, vdot)
-    measured = real_array("tau", tau)
-    if measured.shape != Y.shape[:-1]:
-        raise InputError(
-            f"tau has the shape {measured.shape}, but the motion has {Y.shape[:-1]}: one effort "
-            f"for every sample and every degree of freedom"
-        )
-    Y, measured = Y.reshape(-1, nv, nb), measured.reshape(-1, nv)
-    if not (np.isfinite(Y).all() and np.isfinite(measured).all()):
-        raise InputError("the samples contain numbers that are not finite; leave these samples out")
-    if len(Y) * nv <= nb:
-        raise InputError(f"{len(Y)} samples of {nv} efforts cannot determine {nb} parameters")
+    Y, measured = _samples(base, base.regressor(q, v, vdot), real_array("tau", tau))
     if noise is not None:
-        sigma = real_array("noise", noise)
-        if sigma.shape not in ((), (nv,)):
-            raise InputError(f"noise has shape {sigma.shape}; give one number, or nv = {nv}")
-        sigma = np.broadcast_to(sigma, (nv,))
-        if not (np.isfinite(sigma) & (sigma > 0)).all():
-            raise InputError(f"noise={noise!r}: standard deviations are positive numbers")
-        return _solve(base, Y, measured, sigma)
+        return _solve(base, Y, measured, _deviations(noise, nv))
     sigma = np.ones(nv)
     for _ in range(3):
         found = _solve(base, Y, measured, sigma)
@@ -158,6 +141,33 @@ def identify(
         floor = 1e-12 * np.abs(measured).max(initial=1.0)
         sigma = np.maximum(size, floor)
     return _solve(base, Y, measured, sigma)
+
+
+def _samples(base: BaseParameters, Y: Array, tau: Array) -> tuple[Array, Array]:
+    """The regressor (n, nv, nb) and the efforts (n, nv) of n samples, enough of them."""
+    nv, nb = base.model.nv, len(base)
+    if tau.shape != Y.shape[:-1]:
+        raise InputError(
+            f"tau has the shape {tau.shape}, but the motion has {Y.shape[:-1]}: one effort "
+            f"for every sample and every degree of freedom"
+        )
+    Y, tau = Y.reshape(-1, nv, nb), tau.reshape(-1, nv)
+    if not (np.isfinite(Y).all() and np.isfinite(tau).all()):
+        raise InputError("the samples contain numbers that are not finite; leave these samples out")
+    if len(Y) * nv <= nb:
+        raise InputError(f"{len(Y)} samples of {nv} efforts cannot determine {nb} parameters")
+    return Y, tau
+
+
+def _deviations(noise: ArrayLike, nv: int) -> Array:
+    """Standard deviations (nv,) that were given."""
+    sigma = real_array("noise", noise)
+    if sigma.shape not in ((), (nv,)):
+        raise InputError(f"noise has shape {sigma.shape}; give one number, or nv = {nv}")
+    sigma = np.broadcast_to(sigma, (nv,))
+    if not (np.isfinite(sigma) & (sigma > 0)).all():
+        raise InputError(f"noise={noise!r}: standard deviations are positive numbers")
+    return sigma
 
 
 def _solve(base: BaseParameters, Y: Array, tau: Array, sigma: Array) -> Identification:

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from phipsi.backends.options import CallOptions, Calls
 from phipsi.compiler import Form, evaluate, program_of
+from phipsi.errors import true_or_false
 from phipsi.expressions.node import Expr
 from phipsi.model.mechanisms import (
     of_constant_rotors,
@@ -45,6 +46,7 @@ _NOT_ALL = (
     "    pp.diff(expr, 'inertia', modes=True)"
 )
 INERTIAL = ("m", "mcx", "mcy", "mcz", "Jxx", "Jyy", "Jzz", "Jxy", "Jxz", "Jyz")
+COLUMNS = ("armature", "viscous", "coulomb")
 
 
 @of_modes
@@ -89,6 +91,8 @@ def regressor(
     >>> (Y @ inertial_parameters(arm)).round(4)     # m g l / 2 + m l² / 3 · 2
     array([5.5717])
     """
+    if not (armature is viscous is coulomb is False):
+        armature, viscous, coulomb = _checked(armature, viscous, coulomb)
     if not (armature or viscous or coulomb):
         return evaluate(_REGRESSOR, regressor, model, (q, v, vdot), options)
     model, calls = tree_of(model, regressor), Calls(options)
@@ -128,6 +132,7 @@ def inertial_parameters(
     array([1.   , 0.5  , 0.   , 0.   , 0.   , 0.333, 0.333, 0.   , 0.   , 0.   ])
     """
     model = tree_of(model, inertial_parameters)
+    armature, viscous, coulomb = _checked(armature, viscous, coulomb)
     bodies = np.reshape([inertia.parameters for inertia in model.inertias], (-1, 10))
     if model.rotors:
         bodies = bodies + fold(model.description).parameters
@@ -159,8 +164,8 @@ def parameter_names(
     """
     model = tree_of(model, parameter_names)
     names = [f"{body}.{parameter}" for body in model.body_names for parameter in INERTIAL]
-    options = {"armature": armature, "viscous": viscous, "coulomb": coulomb}
-    for option, wanted in options.items():
+    chosen = _checked(armature, viscous, coulomb)
+    for option, wanted in zip(COLUMNS, chosen, strict=True):
         for joint, s in zip(model.joint_names, model.v_slices, strict=True):
             count = s.stop - s.start
             if wanted and count == 1:
@@ -168,6 +173,11 @@ def parameter_names(
             elif wanted:
                 names += [f"{joint}.{option}[{i}]" for i in range(count)]
     return tuple(names)
+
+
+def _checked(*chosen: Any) -> list[bool]:
+    """Which columns of joints are wanted."""
+    return [true_or_false(name, x) for name, x in zip(COLUMNS, chosen, strict=True)]
 
 
 @of_rigid_bodies(_NOT_ALL.format("energy"))
@@ -198,7 +208,7 @@ def kinetic_energy_regressor(
     model, calls = tree_of(model, kinetic_energy_regressor), Calls(options)
     out = calls(program_of(KINETIC_REGRESSOR, model), q, v)
     out = out.reshape(*out.shape[:-2], 10 * model.n_bodies)
-    if armature:
+    if true_or_false("armature", armature):
         squares = np.broadcast_to(np.asarray(v) ** 2 / 2, (*out.shape[:-1], model.nv))
         out = np.concatenate([out, squares], axis=-1)
     return calls.finish(out)

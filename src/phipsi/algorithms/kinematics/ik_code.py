@@ -281,29 +281,7 @@ class _Search:
     def _iterate(self) -> None:
         """One damped step of every lane; those that do not gain stay and get more damping."""
         b, e, k, nv, m = self.b, self.e, self.k, self.nv, self.m
-        self._set(self.largest, 1e-30)
-
-        def normal(i: Any) -> None:
-            def entry(j: Any) -> None:
-                value = self._sum(
-                    m,
-                    lambda r: (
-                        self._load(self.slopes, self._at(r, i)),
-                        self._load(self.slopes, self._at(r, j)),
-                    ),
-                )
-                self._store(value, self.A, self._at(i, j))
-                self._store(value, self.A, self._at(j, i))
-
-            write_loop(b, b.add(i, i64(1)), entry)
-            here = self._load(self.A, self._at(i, i))
-            self._set(self.largest, self._larger(here, self._get(self.largest)))
-            pull = self._sum(
-                m, lambda r: (self._load(self.slopes, self._at(r, i)), self._load(self.rows, r))
-            )
-            self._store(pull, self.g, i)
-
-        self._each(nv, normal)
+        self._normal_equations()
         cost, size = self._cost(self.rows), self._get(self.largest)
         mu = self._get(self.mu)
         damping = self._larger(mu * cost, size * FLOOR)
@@ -340,6 +318,33 @@ class _Search:
         self._set(self.count, self._get(self.count) + self._flag(active))
         over = b.or_(self._met(self.far), e.compare(">", mu, MU_RANGE[1]))
         self._stop(b.or_(over, idle))
+
+    def _normal_equations(self) -> None:
+        """A = J* J with its largest diagonal entry, and g = J* e."""
+        b, m = self.b, self.m
+        self._set(self.largest, 1e-30)
+
+        def normal(i: Any) -> None:
+            def entry(j: Any) -> None:
+                value = self._sum(
+                    m,
+                    lambda r: (
+                        self._load(self.slopes, self._at(r, i)),
+                        self._load(self.slopes, self._at(r, j)),
+                    ),
+                )
+                self._store(value, self.A, self._at(i, j))
+                self._store(value, self.A, self._at(j, i))
+
+            write_loop(b, b.add(i, i64(1)), entry)
+            here = self._load(self.A, self._at(i, i))
+            self._set(self.largest, self._larger(here, self._get(self.largest)))
+            pull = self._sum(
+                m, lambda r: (self._load(self.slopes, self._at(r, i)), self._load(self.rows, r))
+            )
+            self._store(pull, self.g, i)
+
+        self._each(self.nv, normal)
 
     def _take(self, condition: Any, old: Area, new: Area, count: int) -> None:
         """New numbers where the condition holds."""

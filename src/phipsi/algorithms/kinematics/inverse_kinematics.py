@@ -23,7 +23,7 @@ from phipsi.algorithms.kinematics.ik_search import (
 )
 from phipsi.backends.arguments import joint_array
 from phipsi.compiler import default_backend
-from phipsi.errors import ConvergenceError, InputError, one_of
+from phipsi.errors import ConvergenceError, InputError, one_of, true_or_false
 from phipsi.model.mechanisms import of_geometry, of_mechanisms, tree_of
 from phipsi.model.model import Model
 from phipsi.model.numbers import as_floats, whole_number
@@ -82,6 +82,7 @@ def inverse_kinematics(
     [0.523599, 2.094395]
     """
     _check(position_tolerance, rotation_tolerance, max_iterations, restarts, seed, on_error)
+    limits = true_or_false("limits", limits)
     if weights is rest is None and not fixed and not restarts:
         settings = (position_tolerance, rotation_tolerance, max_iterations)
         result = _one(model, targets, q0, limits, settings)

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from phipsi.backends.options import CallOptions, Calls
 from phipsi.calculus.differentiation import diff
 from phipsi.compiler import Form, evaluate, program_at, program_of
+from phipsi.errors import true_or_false
 from phipsi.expressions.node import Expr
 from phipsi.model.mechanisms import of_given_motion, of_modes, tree_of
 from phipsi.model.model import Model
@@ -165,6 +166,8 @@ def accelerations(
     >>> pp.accelerations(arm, q, v, vdot, ["tip"], classical=True)
     array([[ 0.,  0.,  0., -2.,  0.,  0.]])
     """
+    if classical is not False:
+        classical = true_or_false("classical", classical)
     if points is None and isinstance(axes, str) and axes == "body":
         form = _CLASSICAL_ACCELERATIONS if classical else _ACCELERATIONS
         return evaluate(form, accelerations, model, (q, v, vdot), options)
@@ -243,7 +246,7 @@ def jacobian_dot(
     >>> jacobian_dot(arm, q, v, tip, times_v=True)
     array([ 0.,  0.,  0., -2.,  0.,  0.])
     """
-    if times_v:
+    if times_v is not False and true_or_false("times_v", times_v):
         calls = Calls(options)
         rates = calls(program_at(JACOBIAN_DOT_V, model, points, axes, jacobian_dot), q, v)
         return calls.finish(rates.reshape(*rates.shape[:-2], 6 * rates.shape[-2]))

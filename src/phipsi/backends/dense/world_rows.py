@@ -172,10 +172,12 @@ def _change(c: Closure, f: Frames, first: int, side: int, spin: Array, slide: Ar
     a, b = f.turn[first], f.turn[first + 1]
     gap = f.at[first + 1] - f.at[first]
     turning = np.cross(spin, f.turn[first + side], axisb=0, axisc=0)
-    da, db = (turning, 0 * b) if side == 0 else (0 * a, turning)
-    dgap = -slide if side == 0 else slide
-    dR = da.T @ b + a.T @ db
-    dr = da.T @ gap + a.T @ dgap
+    if side == 0:  # d(a* b) and d(a* gap), of which the other frame has no part
+        dR, dgap = turning.T @ b, -slide
+        dr = turning.T @ gap + a.T @ dgap
+    else:
+        dR, dgap = a.T @ turning, slide
+        dr = a.T @ dgap
     values: dict[str, Any] = {
         "R02": dR[0, 2],
         "R12": dR[1, 2],

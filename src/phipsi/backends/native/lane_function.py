@@ -155,7 +155,9 @@ class LaneFunction(MachineFunction):
     """A function of named arrays, written by `write` around the kernels of programs.
 
     `key` names everything that the code depends on besides the programs, the shapes and the sources
-    of the backend.
+    of the backend. It is compiled when it is called, for one or for groups. Only then it is known
+    how much memory it works in: the kernel for groups needs no more numbers of a lane than that for
+    one, and all its lanes together no less.
     """
 
     def __init__(
@@ -199,14 +201,17 @@ class LaneFunction(MachineFunction):
             define_groups(module, wide_kernel, lanes, pattern, count, words, number=number)
             return module
 
-        def wide() -> MachineCode:
-            found = machine_code(f"{digest}-wide", target, emit_wide)
-            assert _work_size(found) <= work, "the kernels of one lane need the most memory"
+        def compiled(end: str, lanes: int, write_module: Callable[[], ir.Module]) -> MachineCode:
+            """The code, for which the record has room now."""
+            found = machine_code(digest + end, target, write_module)
+            numbers = int(starts[-1]) + _work_size(found)
+            if not data[words]:  # the first of the two; what it needs is enough for the other one
+                _divide(data, own, words, numbers * target.unit * target.lanes, natives)
+            room = data[own + 2] if natives else data[words] - _LINE
+            assert numbers * target.unit * lanes <= room, "work in the memory of programs"
             return found
 
         digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()
-        code = machine_code(digest, target, emit)
-        work = _work_size(code)
         data = np.zeros(own + 1 + 2 * len(natives), dtype=np.int64)
         counts = [math.prod(shape) for shape in shapes]
         rooms = [-(-n // target.lanes) * target.lanes for n in counts]  # whole tiles
@@ -216,23 +221,19 @@ class LaneFunction(MachineFunction):
         data[words + 1 + SLOTS : sizes_at] = direct.python_words()
         data[sizes_at:own] = core
         data[own] = starts[-1]
-        place = -(-int(starts[-1] + work) * target.unit * target.lanes // _LINE) * _LINE
-        for i, native in enumerate(natives):
-            data[own + 1 + 2 * i : own + 3 + 2 * i] = native.data.ctypes.data, place
-            place += -(-native.scratch_bytes // _LINE) * _LINE
-        data[words] = place + _LINE
         # The memory that the code uses, not the programs: those hold the model, which may hold this
         # function, and the garbage collector does not look into what a ufunc owns.
         also = [(native.data, native.unit.pointers()) for native in natives]
         super().__init__(
-            lambda: code, wide, data, target, tuple(inputs), shapes, words,
+            lambda: compiled("", 1, emit), lambda: compiled("-wide", target.lanes, emit_wide),
+            data, target, tuple(inputs), shapes, words,
             single=len(results) == 1, has_direct=has_direct, also=also,
         )  # fmt: skip
-        _ = self.one  # which is compiled: the work that it needs had to be known
 
     def fast(self, *args: Any) -> Any:
         """The results for real arrays; None if one is out of the ordinary or an element fails."""
-        answer = self.direct(*args)
+        one = self.direct_if_compiled()
+        answer = None if one is None else one(*args)
         return self.quick(args, 1, None) if answer is None else answer
 
     def joined(self, slow: Callable[..., Any], *args: Any) -> Any:
@@ -258,6 +259,17 @@ class LaneFunction(MachineFunction):
 def _target_of(natives: Sequence[NativeCode]) -> Target:
     """That of the programs; without any, this machine."""
     return natives[0].target if natives else host_target()
+
+
+def _divide(
+    data: np.ndarray, own: int, words: int, work: int, natives: Sequence[NativeCode]
+) -> None:
+    """Scratch memory: so many bytes of work, then the memory of every program."""
+    place = -(-work // _LINE) * _LINE
+    for i, native in enumerate(natives):
+        data[own + 1 + 2 * i : own + 3 + 2 * i] = native.data.ctypes.data, place
+        place += -(-native.scratch_bytes // _LINE) * _LINE
+    data[words] = place + _LINE
 
 
 def _work_size(code: MachineCode) -> int:

@@ -25,12 +25,12 @@ from phipsi.contact.geometry.solid_field_pairs import (
 _LEVEL = 1e-12  # of the length of an edge: along which faces do not come nearer
 
 
-def box_field(a: Placed, b: Placed) -> list[Slot]:
+def box_field(a: Placed, b: Placed, deep: int = 1) -> list[Slot]:
     """The four lowest corners, and the deepest of all else under every quarter of the box."""
     up = b.R[:, 2] @ a.R
     lows = [np.where((signs * a.p) @ up > 0.0, -signs, signs) for signs in DIAGONALS]
     corners = [corner_slot(a.x + a.R @ (x * a.p), b) for x in lows]
-    return solid_field(BoxOnField, a, b, corners, below(b.R.T @ (a.x - b.x), b))
+    return solid_field(BoxOnField, a, b, corners, below(b.R.T @ (a.x - b.x), b), deep=deep)
 
 
 class BoxOnField(Solid):

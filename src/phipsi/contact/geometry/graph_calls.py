@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any, final
 
 import numpy as np
@@ -14,7 +15,7 @@ from phipsi.backends.native.text.lane_arithmetic import I64, i64
 from phipsi.laws import law_operations as ops
 from phipsi.laws.calls import Callee, call, listing
 from phipsi.laws.graph import Array, Node, in_order
-from phipsi.laws.law_values import evaluate
+from phipsi.laws.law_values import Evaluation
 from phipsi.laws.trace import Traced, as_node
 
 
@@ -42,7 +43,11 @@ class GraphCall(Callee):
 
     def arrays(self, *args: Array) -> Sequence[Array]:
         """On arrays."""
-        return evaluate(self._results, dict(zip(self._names, args, strict=True)))
+        return self._evaluated(dict(zip(self._names, args, strict=True)))
+
+    @cached_property
+    def _evaluated(self) -> Evaluation:
+        return Evaluation(self._results)
 
     def write(self, code: Any, args: Sequence[Any]) -> Sequence[Any]:
         """The same, in lanes."""
@@ -103,9 +108,13 @@ class Repeated(Choice):
             live = np.flatnonzero(state[:, -1] == 0.0)
             if not live.size:
                 break
-            (new,) = evaluate([self._state], {"state": state[live], "given": given[live]})
+            (new,) = self._evaluated({"state": state[live], "given": given[live]})
             state[live] = new
         return [state.reshape(*batch, -1)]
+
+    @cached_property
+    def _evaluated(self) -> Evaluation:
+        return Evaluation([self._state])
 
     def write(self, code: Any, args: Sequence[Any]) -> Sequence[Any]:
         """A loop while some lane goes on."""

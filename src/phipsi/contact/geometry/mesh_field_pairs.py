@@ -53,6 +53,16 @@ def mesh_field(a: Placed, b: Placed) -> list[Slot]:
     return solid_field(_make(a.shape), a._replace(x=middle), b, corners, under)
 
 
+def corners_field(a: Placed, b: Placed, deep: int = 1) -> list[Slot]:
+    """Every vertex of a mesh, in its own slot, and the deepest of all else."""
+    hull = polyhedron(a.shape)
+    middle = a.x + a.R @ hull.middle
+    corners = [corner_slot(a.x + a.R @ vertex, b) for vertex in a.p.reshape(-1, 3)]
+    under = below(b.R.T @ (middle - b.x), b)
+    moved = a._replace(x=middle)
+    return solid_field(_make(a.shape), moved, b, corners, under, hull.numbers, deep=deep)
+
+
 @lru_cache(maxsize=64)
 def _make(shape: ConvexMesh) -> Make:
     hull = polyhedron(shape)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any, NamedTuple, final
 
 import numpy as np
@@ -20,7 +21,7 @@ from phipsi.laws import law_operations as ops
 from phipsi.laws.calls import Callee, call, listing
 from phipsi.laws.graph import Array, Node, Shape, in_order
 from phipsi.laws.law_derivatives import adjoints, tangents
-from phipsi.laws.law_values import evaluate
+from phipsi.laws.law_values import Evaluation
 
 _LONG = 64  # rows of more numbers, such as those of meshes, are read where they are needed
 
@@ -79,6 +80,10 @@ class PairLoop(Callee):
         self.key = hashlib.sha256("\n".join(text).encode()).hexdigest()
         self.name = f"pairs {self.key}"
 
+    @cached_property
+    def _evaluated(self) -> Evaluation:
+        return Evaluation(self._results)
+
     def arrays(self, *args: Array) -> Sequence[Array]:
         """The graph with the pairs as an axis of the batch."""
         values, batches = {"row": self._table}, []
@@ -92,7 +97,7 @@ class PairLoop(Callee):
                 items = items.take(read.places, axis=len(batch))
             values[name] = items
         batch = np.broadcast_shapes(*batches)
-        found = evaluate(self._results, values)
+        found = self._evaluated(values)
         shapes = [(*batch, *shape) for shape in self.shapes]
         return [
             np.broadcast_to(x.reshape(*x.shape[: x.ndim - len(y.shape)], shape[-1]), shape)

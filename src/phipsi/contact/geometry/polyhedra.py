@@ -49,8 +49,9 @@ class Polyhedron:
     """The hull of points (n, 3), about their mean; lengths in m.
 
     **Attributes:** `middle` (3,), the mean; `size`, the distance of the farthest point from it;
-    `least`, that of the nearest plane; `top_plane` and `top_vertex`, `Top` of planes (a, h) and of
-    points; `plane`, `vertex`, `Row` of the same; `stretch` of lines between planes.
+    `least`, that of the nearest plane; `numbers`, which of the points are corners; `top_plane` and
+    `top_vertex`, `Top` of planes (a, h) and of corners; `plane`, `vertex`, `Row` of the same;
+    `stretch` of lines between planes.
     """
 
     def __init__(self, points: NDArray[np.float64]) -> None:
@@ -58,6 +59,7 @@ class Polyhedron:
 
         self.middle = points.mean(axis=0)
         hull = ConvexHull(points - self.middle)
+        self.numbers = tuple(map(int, hull.vertices))
         corners = (points - self.middle)[hull.vertices]
         self.size = float(np.linalg.norm(corners, axis=1).max())
         planes: list[NDArray[np.float64]] = []

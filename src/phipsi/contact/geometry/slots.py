@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import groupby
 from typing import Any, NamedTuple
 
@@ -29,7 +30,8 @@ from phipsi.laws.calls import call
 from phipsi.laws.graph import Array, Node
 from phipsi.laws.trace import Traced, as_node
 from phipsi.model.contact_pairs import ContactPair, Contacts
-from phipsi.model.shapes import BodyShape, ConvexMesh, Plane, Shape, bounding_ball, is_surface
+from phipsi.model.pair_slots import ground_slots
+from phipsi.model.shapes import BodyShape, Shape, bounding_ball, is_surface
 from phipsi.model.tree import WORLD
 
 # For every pair of kinds of model/contact_pairs.py, the formula of its slots.
@@ -54,6 +56,11 @@ FORMULAS: dict[tuple[str, str], Formula] = {
     ("Box", "HeightField"): box_field_pairs.box_field,
     ("ConvexMesh", "HeightField"): mesh_field_pairs.mesh_field,
 }
+CORNERS: dict[str, Formula] = {
+    "Plane": plane_pairs.corners_plane,
+    "HeightField": mesh_field_pairs.corners_field,
+}
+"""Of meshes with a slot for every vertex, by what they are on."""
 CONVEX = (
     ("Sphere", "Ellipsoid"), ("Sphere", "ConvexMesh"),
     ("Capsule", "Cylinder"), ("Capsule", "Ellipsoid"), ("Capsule", "ConvexMesh"),
@@ -121,10 +128,11 @@ def may_be_far(pairs: Sequence[ContactPair], every: bool) -> bool:
 
 
 def _formula(pair: ContactPair) -> Formula:
-    if isinstance(pair.a.shape, ConvexMesh) and isinstance(pair.b.shape, Plane):
-        if pair.slots == len(pair.a.shape.vertices):
-            return plane_pairs.corners_plane
     kinds = pair.a.shape.kind, pair.b.shape.kind
+    if is_surface(pair.b.shape):
+        found = ground_slots(pair.a.shape, pair.b.shape, pair.slots)
+        formula = CORNERS[pair.b.shape.kind] if found.every else FORMULAS[kinds]
+        return formula if found.deep == 1 else partial(formula, deep=found.deep)
     if pair.corners is not None:
         return (polygon_pair if pair.is_polygon else feature_pair)(kinds, pair.corners)
     return FORMULAS[kinds]

@@ -1,7 +1,7 @@
 """Contacts of a solid with faces, edges and corners with a height field, b: all that reaches in.
 
 A solid (box, cylinder, convex mesh) has slots for a few of its corners, over the triangle below
-each. Four more, one under every quarter of it, have the deepest of
+each. Four more, one under every quarter of it, or two for runs with events, have the deepest of
 
 - corners in other faces of the field: higher ones, and second walls of a valley,
 - edges and curved sides of the solid across ridges, along the common normal of both,
@@ -57,8 +57,8 @@ from phipsi.contact.geometry.field_cells import (
 )
 from phipsi.contact.geometry.placed_shapes import INACTIVE, Placed, Slot
 from phipsi.contact.geometry.round_field_pairs import ABOVE, reach_of
+from phipsi.model.pair_slots import QUARTERS
 
-QUARTERS = 4
 LEAN = 0.02
 """How far (rad) normals may be beside their cones."""
 CUT = 1e-10
@@ -70,6 +70,7 @@ _PARALLEL = 1e-8  # sin² of the angle below which edges have no normal
 SAME = 1.0 - 1e-13
 """The cosine of the angle of two normals that are the same."""
 _NEAR = 1e-9  # of lengths: corners that are nearer to each other are one
+_ALIKE = 1e-6  # of lengths: contacts whose marks are nearer to each other are one
 
 
 class Touch(NamedTuple):
@@ -167,15 +168,25 @@ def corner_slot(x: Any, b: Placed) -> Corner:
 
 
 def solid_field(
-    make: Make, a: Placed, b: Placed, corners: Sequence[Corner], below_middle: Below
+    make: Make,
+    a: Placed,
+    b: Placed,
+    corners: Sequence[Corner],
+    below_middle: Below,
+    numbers: Sequence[int] | None = None,
+    deep: int = 1,
 ) -> list[Slot]:
     """Slots of corners, and of the deepest of all else under every quarter of the solid.
 
     The lowest corner along the normal of the surface below the middle must be one of `corners`.
+    If these are all corners of the solid, `numbers` are their places by the first of their key.
+    `deep`, how many slots a quarter has, 1 or 2.
     """
     c, Q = b.R.T @ (a.x - b.x), b.R.T @ a.R
     slots = [slot for slot, _, _ in corners]
     known = [x for slot, p, n in corners for x in (p, np.where(slot.gap < INACTIVE, n, 0.0 * n))]
+    if numbers is not None:
+        known = [known[2 * k + 1] for k in numbers]
     solid = make(c, Q, a.p)
     under = below_middle
     away = c - under.point
@@ -183,16 +194,17 @@ def solid_field(
     low = np.stack([solid.from_point(solid.lowest(x)[0])[k] for k, x in enumerate(_AXES)])
     high = np.stack([solid.from_point(solid.lowest(-x)[0])[k] for k, x in enumerate(_AXES[:2])])
     given = np.concatenate([c, Q.reshape(9), *known, *([] if solid.p is None else [solid.p])])
-    first = no_entries(QUARTERS + 1, 0.0 * c[0])
+    first = no_entries(_entries(deep) + 1, 0.0 * c[0])
     bottom = low[2] - more - ABOVE * solid.size
-    visit = _visit(make, len(corners))
+    visit = _visit(make, len(known), numbers is not None, deep)
     level = is_level(under, b)
     *entries, cut = over_cells(visit, first, given, low[:2] - more, high + more, b, bottom, level)
-    slots += [_slot(make, a, b, c, Q, entry) for entry in entries]
+    slots += [_slot(make, a, b, c, Q, entry) for entry in entries[: QUARTERS * deep]]
     least: Any = INACTIVE
     for slot in slots:
         least = np.minimum(least, slot.gap)
-    is_cut = (cut.value < INACTIVE) & (least >= 0.0) & under.there
+    # a deeper contact may be behind one that is as deep up to this, and farther outside
+    is_cut = (cut.value < INACTIVE) & (least >= _OUTER * solid.size) & under.there
     out = _slot(make, a, b, c, Q, cut)
     slots[-1] = Slot(*(np.where(is_cut, x, y) for x, y in zip(out, slots[-1], strict=True)))
     return slots
@@ -240,27 +252,56 @@ def common_normal(w: Any, e: Any, d: Any) -> tuple[Any, Any, Any, Any]:
 
 
 @lru_cache(maxsize=64)
-def _visit(make: Make, count: int) -> Visit:
-    """The visit of cells of a kind of solid, so many of whose corners have slots."""
+def _visit(make: Make, count: int, are_all: bool, deep: int) -> Visit:
+    """The visit of cells of a kind of solid, with so many vectors that tell of slots of corners."""
 
     def visit(i: Any, j: Any, b: Placed, given: Any, entries: list[Entry]) -> list[Entry]:
-        c, Q, end = given[:3], given[3:12].reshape(3, 3), 12 + 6 * count
+        c, Q, end = given[:3], given[3:12].reshape(3, 3), 12 + 3 * count
         p = given[end:] if len(given) > end else None
         cell = cell_at(i, j, b)
         solid = make(c - cell.origin, Q, p)
-        known = given[12:end].reshape(2 * count, 3)
-        corners = [(known[2 * k] - cell.origin, known[2 * k + 1]) for k in range(count)]
-        return _at_cell(solid, cell, i, j, b, corners, entries)
+        known = given[12:end].reshape(-1, 3)
+
+        def has_slot(low: Any, key: Any, n: Any) -> Any:
+            return _is_listed(key, n, known) if are_all else _is_near(low, n, known, cell, solid)
+
+        *quarters, cut = entries
+        found = _Quarters(quarters, solid, deep)
+        cut = _at_cell(solid, cell, i, j, b, has_slot, found, cut)
+        return [*found.entries, cut]
 
     return visit
 
 
+def _is_listed(key: Any, n: Any, normals: Any) -> Any:
+    """Whether the corner of a key touches a face with the normal n in its own slot."""
+    own = normals[0]
+    for k in range(1, normals.shape[0]):
+        own = np.where(key[0] == float(k), normals[k], own)
+    return own @ n > SAME
+
+
+def _is_near(low: Any, n: Any, known: Any, cell: Cell, solid: Solid) -> Any:
+    """Whether a corner at `low` touches a face with the normal n in the slot of some corner."""
+    found: Any = False
+    for k in range(0, known.shape[0], 2):
+        away, own = known[k] - cell.origin - low, known[k + 1]
+        is_same = away @ away < (_NEAR * solid.size) * (_NEAR * solid.size)
+        found = found | (is_same & (own @ n > SAME))
+    return found
+
+
 def _at_cell(
-    solid: Solid, cell: Cell, i: Any, j: Any, b: Placed, corners: Any, entries: list[Entry]
-) -> list[Entry]:
-    """The entries with those of a cell, by φ; the last is that of a face that cuts the solid."""
-    *quarters, cut = entries
-    found = _Quarters(quarters, solid)
+    solid: Solid,
+    cell: Cell,
+    i: Any,
+    j: Any,
+    b: Placed,
+    has_slot: Any,
+    found: _Quarters,
+    cut: Entry,
+) -> Entry:
+    """Contacts of a cell are found, by φ; returned is that of a face that cuts the solid."""
     zero, size = 0.0 * solid.w, solid.size
     first, second, third = cell.e[:3]
     of = {2: (zero, first), 3: (zero, third), 4: (zero, second)}
@@ -273,11 +314,8 @@ def _at_cell(
         f = n @ low
         there = is_there(i, j, face, b)
         place, phi, is_nearest = solid.on_plane(n, y, f)
-        good = there & in_face(place, face, b) & is_nearest
-        for corner, own in corners:  # what the slots of corners have
-            away = corner - low
-            good = good & ~((away @ away < (_NEAR * size) * (_NEAR * size)) & (own @ n > SAME))
-        found.add(phi, key, number, y, good)
+        good = there & in_face(place, face, b) & is_nearest & ~has_slot(low, key, n)
+        found.add(phi, key, number, y, n, good)
         high = solid.from_point(solid.lowest(-n)[0])
         top = n @ high
         through = (f < -CUT * size) & (top > CUT * size)
@@ -286,28 +324,41 @@ def _at_cell(
         inside = inside | edges[2 + face] | edges[4] | beyond[face]
         shorter = there & inside & (f < 0.0) & (-f < cut.value)
         new = -f, key, number
-        cut = Entry(*(np.where(shorter, x, z) for x, z in zip(new, cut, strict=True)))
+        cut = _chosen(shorter, Entry(*new), cut)
     for edge in EDGES:
         d, around = ends_of(cell, edge)
         wanted = is_ridge(cell, edge) & is_there(i, j, edge, b)
         for touch in solid.on_line(d, wanted):
             good = wanted & touch.good & (touch.t >= -INSIDE) & (touch.t <= 1.0 + INSIDE)
             good = good & (touch.n[2] > 0.0) & leans_on(touch.n, around, LEAN)
-            found.add(touch.phi, touch.key, number_of(i, j, edge, b), touch.place, good)
+            found.touch(touch, number_of(i, j, edge, b), good)
     touch = solid.at_point()
     good = is_peak(cell.e) & touch.good & (touch.n[2] > 0.0) & leans_on(touch.n, cell.e, LEAN)
-    found.add(touch.phi, touch.key, number_of(i, j, POINT, b), touch.place, good)
-    return [*found.entries, cut]
+    found.touch(touch, number_of(i, j, POINT, b), good)
+    return cut
+
+
+def _entries(deep: int) -> int:
+    """How many entries the slots of quarters have; where a quarter has two, with their marks."""
+    return QUARTERS if deep == 1 else 4 * QUARTERS
 
 
 class _Quarters:
-    """The deepest contacts under the quarters of a solid."""
+    """The deepest contacts under the quarters of a solid, one or two each.
 
-    def __init__(self, entries: list[Entry], solid: Solid) -> None:
-        self.entries = entries
+    Of two in a quarter, the second is another one: at another place, or with another normal. Marks
+    tell: y + size n of each, as entries behind those of contacts.
+    """
+
+    def __init__(self, entries: list[Entry], solid: Solid, deep: int) -> None:
+        self.entries, self._deep, self._size = entries, deep, solid.size
         self._u, self._v = solid.axes()
 
-    def add(self, phi: Any, key: Any, number: Any, y: Any, good: Any) -> None:
+    def touch(self, touch: Touch, number: Any, good: Any) -> None:
+        """A contact with an edge or a point of the field."""
+        self.add(touch.phi, touch.key, number, touch.place, touch.n, good)
+
+    def add(self, phi: Any, key: Any, number: Any, y: Any, n: Any, good: Any) -> None:
         """A contact at y (3,), in the solid's axes, if it is good and deeper, or as deep and outer.
 
         Entries have φ less `_OUTER` of the place, by which they are chosen.
@@ -315,8 +366,30 @@ class _Quarters:
         u, v = y @ self._u, y @ self._v
         value = np.where(good, phi - _OUTER * np.sqrt(u * u + v * v), INACTIVE)
         right, far = u >= 0.0, v >= 0.0
-        for k, x in enumerate(self.entries):
+        new = Entry(value, key, number)
+        for k in range(QUARTERS):
             mine = (right if k % 2 else ~right) & (far if k // 2 else ~far)
-            lower = mine & (value < x.value)
-            new = value, key, number
-            self.entries[k] = Entry(*(np.where(lower, a, b) for a, b in zip(new, x, strict=True)))
+            if self._deep == 1:
+                lower = mine & (value < self.entries[k].value)
+                self.entries[k] = _chosen(lower, new, self.entries[k])
+            else:
+                self._add_second(k, new, Entry(0.0 * value, y + self._size * n, 0.0 * value), mine)
+
+    def _add_second(self, k: int, new: Entry, mark: Entry, mine: Any) -> None:
+        at = (2 * k, 2 * k + 1)
+        first, second = (self.entries[i] for i in at)
+        marks = [self.entries[2 * QUARTERS + i] for i in at]
+        away = mark.n - marks[0].n
+        other = away @ away > (_ALIKE * self._size) * (_ALIKE * self._size)
+        lower = mine & (new.value < first.value)
+        shifts = lower & other
+        fills = mine & ~lower & other & (new.value < second.value)
+        self.entries[at[0]] = _chosen(lower, new, first)
+        self.entries[at[1]] = _chosen(shifts, first, _chosen(fills, new, second))
+        self.entries[2 * QUARTERS + at[0]] = _chosen(lower, mark, marks[0])
+        later = _chosen(shifts, marks[0], _chosen(fills, mark, marks[1]))
+        self.entries[2 * QUARTERS + at[1]] = later
+
+
+def _chosen(which: Any, x: Entry, y: Entry) -> Entry:
+    return Entry(*(np.where(which, p, q) for p, q in zip(x, y, strict=True)))

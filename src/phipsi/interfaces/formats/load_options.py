@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass
 from typing import Literal, final
 
-from phipsi.errors import ModelError, one_of
+from phipsi.errors import ModelError, is_real, one_of, true_or_false
 
 Base = Literal["fixed", "free"]
 
@@ -36,9 +36,11 @@ class Options:
             if value is not None or None not in known:
                 words = [word for word in known if word is not None]
                 one_of(name, value, words, error=ModelError)
+        for name in ("strict", "isolate"):
+            true_or_false(name, getattr(self, name), error=ModelError)
         for name in ("max_seconds", "max_memory"):
             value = getattr(self, name)
-            if not isinstance(value, int | float) or not 0 < value < math.inf:
+            if not is_real(value) or not 0 < value < math.inf:
                 raise ModelError(f"{name}={value!r} must be a positive number.")
         self.closes_loops = self.loops == "close"
         self.deadline = time.monotonic() + self.max_seconds

@@ -13,13 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.algorithms.dynamics.vibration import Vibrations
+from phipsi.algorithms.dynamics.vibration import Vibrations, energy_shares
 from phipsi.algorithms.kinematics import motions
 from phipsi.backends.program import Program
 from phipsi.errors import PhipsiError
 from phipsi.interfaces.model_tree import draw_tree
 from phipsi.interfaces.page.html_file import safe
-from phipsi.interfaces.page.mode_page import energy_shares
 from phipsi.interfaces.page.scene import first_configuration, upright
 from phipsi.model.inertia import SpatialInertia
 from phipsi.model.model import Model

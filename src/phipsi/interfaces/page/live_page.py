@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.constrained.system import System
-from phipsi.errors import InputError
+from phipsi.errors import InputError, true_or_false
 from phipsi.interfaces.model_checks import counted
 from phipsi.interfaces.page.html_file import PageParts, page_html, page_title
 from phipsi.interfaces.page.live_modes import integrator_of_modes
@@ -82,11 +82,9 @@ def live_page(
     ('arm.html', False)
     """
     target = checked_page(path)
-    if not isinstance(play, bool | np.bool_ | None):
-        raise InputError(f"play={play!r} must be True, False or None")
     given = isinstance(simulator, Simulator)
+    moves = given if play is None else true_or_false("play", play, "True, False or None")
     whole = simulator if given else simulator_of(simulator)
-    moves = given if play is None else bool(play)
     parts = live_parts(whole, q, v, parameters, play=moves, meshes=meshes)
     name = page_title(title, whole.model, target)
     with whole_file(target) as part:

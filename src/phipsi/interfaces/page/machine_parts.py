@@ -211,6 +211,8 @@ def _planetary(model: Model, one: c.Planetary, row: int) -> Machine:
     start = float(offsets[0]) / z_sun
     shape = solids.toothed_wheel(module * z_sun / 2, z_sun, width, sun.angle(toward[0]) - start)
     out.parts.append(sun.part(shape, BRASS))
+    bar = solids.bar(distance, module * z_sun / 4, module * z_planet / 4, width / 2)
+    pin = solids.disc(0.12 * module * z_planet, 1.2 * width)
     for name, way, e, offset in zip(one.planets, ways, toward, offsets[1:], strict=True):
         planet = wheels[name]
         sense = float(np.sign(sun.axis @ (in_arm @ planet.axis)))
@@ -220,28 +222,40 @@ def _planetary(model: Model, one: c.Planetary, row: int) -> Machine:
         phase = gap + np.pi / z_planet
         shape = solids.toothed_wheel(module * z_planet / 2, z_planet, width, phase)
         out.parts += _in_plane(planet, middle, shape, STEEL, width)
-        bar = solids.bar(distance, module * z_sun / 4, module * z_planet / 4, width / 2)
-        pin = solids.disc(0.12 * module * z_planet, 1.2 * width)
         x = way / distance
         turn = np.stack([x, np.cross(u, x), u], axis=-1)
-        out.parts.append(MachinePart(arm.body, bar, Pose(turn, middle - width * u), MOTOR))
-        at = middle + way - 0.4 * width * u
-        out.parts.append(MachinePart(arm.body, pin, Pose(turn, at), MOTOR))
+        for solid, at in ((bar, middle - width * u), (pin, middle + way - 0.4 * width * u)):
+            out.parts.append(MachinePart(arm.body, solid, Pose(turn, at), MOTOR))
     out.drawn = (arm.body,)
+    ring = None if one.ring is None else wheels[one.ring]
+    spin = in_arm @ wheels[one.planets[0]].axis
+    out.parts.append(_ring(ring, sun, spin, toward[0], (z_planet, z_ring), module, width))
+    return out
+
+
+def _ring(
+    ring: Wheel | None,
+    sun: Wheel,
+    spin: Array,
+    toward: Array,
+    teeth: tuple[int, int],
+    module: float,
+    width: float,
+) -> MachinePart:
+    """A ring around planets, in mesh with the first, which is `toward` and spins about `spin`.
+
+    Without a wheel of its own it is a part of what the sun turns in.
+    """
+    z_planet, z_ring = teeth
     # the planet's tooth before its far side is half a pitch, or nothing, away from it
     beyond = (np.pi - np.pi / z_planet) % (2 * np.pi / z_planet)
-    axis = sun.axis if one.ring is None else wheels[one.ring].axis
-    spins = float(np.sign(in_arm @ wheels[one.planets[0]].axis @ axis))
-    phase = np.pi / z_ring - spins * beyond * z_planet / z_ring
-    radius = module * z_ring / 2
-    if one.ring is not None:
-        ring = wheels[one.ring]
-        shape = solids.toothed_ring(radius, z_ring, width, ring.angle(toward[0]) + phase)
-        out.parts.append(ring.part(shape, DARK, ring.along(sun.centre)))
-    else:
-        shape = solids.toothed_ring(radius, z_ring, width, sun.angle(toward[0]) + phase)
-        out.parts.append(MachinePart(sun.carrier, shape, Pose(sun.turn, sun.centre), DARK))
-    return out
+    wheel = sun if ring is None else ring
+    spins = float(np.sign(spin @ wheel.axis))
+    phase = wheel.angle(toward) + np.pi / z_ring - spins * beyond * z_planet / z_ring
+    shape = solids.toothed_ring(module * z_ring / 2, z_ring, width, phase)
+    if ring is None:
+        return MachinePart(sun.carrier, shape, Pose(sun.turn, sun.centre), DARK)
+    return ring.part(shape, DARK, ring.along(sun.centre))
 
 
 def _rack(model: Model, one: c.RackPinion, row: int) -> Machine:

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.algorithms.dynamics.equations_of_motion import mass_matrix
-from phipsi.algorithms.dynamics.vibration import Vibrations
+from phipsi.algorithms.dynamics.vibration import Vibrations, energy_shares
 from phipsi.algorithms.kinematics import motions
 from phipsi.errors import InputError
 from phipsi.interfaces.model_checks import counted
@@ -134,21 +133,6 @@ def _table(found: Vibrations, shown: int) -> str:
         '<th class="number">Hz</th><th class="number">rad/s</th><th>kinetic energy in</th></tr>'
         f"{rows}</table>{more}</section>"
     )
-
-
-def energy_shares(found: Vibrations) -> list[str]:
-    """For every mode, the bodies whose joints and deformations have most of its kinetic energy.
-
-    The share of the rates of body k is Σ xᵢ (ℳ x)ᵢ over them, with x* ℳ x = 1.
-    """
-    model = found.model
-    shares = found.shapes * (mass_matrix(model, found.q) @ found.shapes)
-    whole = np.array([shares[at].sum(axis=0) for at in model.v_slices]).reshape(-1, shares.shape[1])
-    out: list[str] = []
-    for column in whole.T:
-        best = [k for k in np.argsort(-column)[:3] if column[k] > 0.05]
-        out.append(", ".join(f"{model.body_names[k]} {100 * column[k]:.0f} %" for k in best))
-    return out
 
 
 def _hertz(w: float) -> str:

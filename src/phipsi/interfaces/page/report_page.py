@@ -21,7 +21,7 @@ from phipsi.algorithms.dynamics.energy import kinetic_energy
 from phipsi.algorithms.forms import FORWARD_DYNAMICS, forward_with_rows
 from phipsi.compiler import explain
 from phipsi.contact.contact_record import ContactRecord
-from phipsi.errors import InputError, shown
+from phipsi.errors import InputError, shown, true_or_false
 from phipsi.expressions.node import Expr
 from phipsi.interfaces.model_checks import Check
 from phipsi.interfaces.page.html_file import PageParts, page_html, page_title, safe
@@ -98,8 +98,8 @@ def report_html(
         )
     if not len(trajectory):
         raise InputError("the trajectory has no samples, so there is nothing to report.")
-    if not isinstance(live, bool | np.bool_ | Simulator):
-        raise InputError(f"live={live!r} must be the Simulator of the run, True or False")
+    if not isinstance(live, Simulator):
+        live = true_or_false("live", live, "the Simulator of the run, True or False")
     listed = [c if isinstance(c, Check) else Check(*c) for c in checks]
     tiles = "\n".join(_tile(*tile) for tile in _tiles(trajectory))
     sections = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from phipsi.algorithms.constrained.assembly import search
 from phipsi.algorithms.dynamics.equations_of_motion import gravity_forces
 from phipsi.algorithms.kinematics import motions
-from phipsi.errors import InputError, PhipsiError, shown
+from phipsi.errors import InputError, PhipsiError, shown, true_or_false
 from phipsi.interfaces.page.deformed_shapes import (
     deformed_bodies,
     deformed_boxes,
@@ -80,6 +80,7 @@ def scene_description(
     >>> [body["name"] for body in arm["bodies"]], arm["bodies"][1]["joint"]["kind"]
     (['link1', 'link2'], 'revolute')
     """
+    meshes = true_or_false("meshes", meshes)
     closures = list(mechanism.closures.closures) if mechanism.n_rows else []
     pairs = () if mechanism.contact_pairs is None else mechanism.contact_pairs.pairs
     if q is None:
@@ -138,20 +139,10 @@ class Drawing:
             for x in machines
             for k, place in x.ends
         ]
-        low, high = _extent(boxes, R, p, up)
-        floor = None
-        if np.linalg.norm(model.gravity) > 0:
-            fixed = [x for x in boxes if x.body == WORLD and x.color != PIN]
-            floor = _floor(low, high, _extent(fixed, R, p[:0], up)[0])
-        follow, depth = _followed(model, p, high - low), 0.0
-        if follow >= 0:  # the camera goes with the base; sizes are those of the mechanism around it
-            around = p - p[:, follow : follow + 1]
-            depth = float(high[2] - low[2])
-            low, high = _extent(boxes, R, around, up)
-        center, half = (low + high) / 2, np.maximum((high - low) / 2, 1e-3)
-        radius = float(np.linalg.norm(half))
+        view = _view(model, boxes, R, p, up)
+        radius = view.radius
         ground, slabs = _planes(model, self.pairs, up, radius)
-        floor = ground if ground is not None or slabs else floor
+        floor = ground if ground is not None or slabs else view.floor
         touches = bool(self.pairs) if self.has_contacts is None else self.has_contacts
         if floor is not None and not touches:
             # machines stand without feet, which would hide them
@@ -170,11 +161,11 @@ class Drawing:
             "loops": [*self._loops(), *map(_machine_label, machines)],
             "machines": [_machine(model, x) for x in machines],
             "frames": _frames(model),
-            "center": center.tolist(),
-            "half": half.tolist(),
+            "center": view.center.tolist(),
+            "half": view.half.tolist(),
             "radius": radius,
-            "depth": depth,
-            "follow": follow,
+            "depth": view.depth,
+            "follow": view.follow,
             "floor": floor,
             "cell": 10.0 ** np.floor(np.log10(radius)) / 5,
             "arrow_unit": _rounded(weight / (0.9 * radius) or 1.0),
@@ -240,6 +231,39 @@ class Drawing:
             when = self._when(part.body)
             out.append(plain if when is None else {**plain, "shown": _lists(when)})
         return out
+
+
+class _View(NamedTuple):
+    """What the camera looks at: the middle and half the edges of a box, m, and the floor below.
+
+    `follow`, the body that the camera goes with, or −1, and then `depth`, m, all that it passes.
+    """
+
+    center: Array
+    half: Array
+    floor: float | None
+    follow: int
+    depth: float
+
+    @property
+    def radius(self) -> float:
+        """Of the ball around the box, m."""
+        return float(np.linalg.norm(self.half))
+
+
+def _view(model: Model, boxes: list[Solid], R: Array, p: Array, up: Array) -> _View:
+    """The view in which boxes on bodies with rotations R and positions p (k, n, …) fit."""
+    low, high = _extent(boxes, R, p, up)
+    floor = None
+    if np.linalg.norm(model.gravity) > 0:
+        fixed = [x for x in boxes if x.body == WORLD and x.color != PIN]
+        floor = _floor(low, high, _extent(fixed, R, p[:0], up)[0])
+    follow, depth = _followed(model, p, high - low), 0.0
+    if follow >= 0:  # the camera goes with the base; sizes are those of the mechanism around it
+        around = p - p[:, follow : follow + 1]
+        depth = float(high[2] - low[2])
+        low, high = _extent(boxes, R, around, up)
+    return _View((low + high) / 2, np.maximum((high - low) / 2, 1e-3), floor, follow, depth)
 
 
 def first_configuration(mechanism: Any) -> Array:

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from phipsi.algorithms.kinematics import motions
 from phipsi.backends.arguments import joint_array
-from phipsi.errors import InputError
+from phipsi.errors import InputError, true_or_false
 from phipsi.interfaces.loopback_server import LoopbackServer
 from phipsi.interfaces.page.html_file import asset_text, page_html, page_title
 from phipsi.interfaces.page.scene import first_configuration, scene_of_any_motion
@@ -84,8 +84,11 @@ def show(
         )
     whole: Any = mechanism_of(subject, show)
     places = one_configuration(whole.model, first_configuration(whole) if q is None else q)
+    open = true_or_false("open", open)
+    inside = notebook is None and in_notebook()
+    if notebook is not None:
+        inside = true_or_false("notebook", notebook, "True, False or None")
     scene = scene_of_any_motion(whole, places, meshes=meshes)
-    inside = in_notebook() if notebook is None else notebook
     if inside:
         return _widget_class()(whole.model, scene, places)
     return Viewer(whole.model, scene, places, title=title, open=open)

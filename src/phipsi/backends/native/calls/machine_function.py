@@ -64,7 +64,7 @@ class MachineFunction:
     compile the code for one configuration and for groups, when the first call or the first batch
     arrives (docs/decisions/0064).
 
-    **Attributes:** `data`, the record that the code works on; `scratch_bytes` of a thread.
+    **Attributes:** `data`, the record that the code works on.
     """
 
     _pick: Callable[[list[Any]], list[Any]] | None = None  # chooses blocks of the results
@@ -85,7 +85,6 @@ class MachineFunction:
     ) -> None:
         self.data, self.target, self.words = data, target, words
         self.names, self.shapes, self._single = tuple(names), shapes, single
-        self.scratch_bytes = int(data[words])  # of a thread
         # what gufuncs need, which may live longer than this object
         self._owned: list[object] = [data, also, Scratch(data, words)]
         self._compile_single, self._compile_wide = single_code, wide
@@ -95,7 +94,7 @@ class MachineFunction:
         self._groups: Any = None  # the gufunc of the code for groups alone
         self._loop = 0  # the address of the loop of the better one of them
         self._direct: Callable[..., Any] = never
-        self._has_direct = has_direct and self.scratch_bytes < _SHORT * target.lanes
+        self._has_direct = has_direct
         count = len(names)
         self.input_shapes, self.output_shapes = shapes[:count], shapes[count:-1]
         self._tasks: dict[tuple[Any, ...], np.ndarray] = {}  # of batches that threads ran
@@ -104,6 +103,11 @@ class MachineFunction:
         widest = max((math.prod(s) for s in self.output_shapes), default=1) or 1
         narrowest = min((math.prod(s) for s in self.input_shapes), default=1) or 1
         self._many = max(narrowest * LEAST // (target.unit * widest), 2)
+
+    @property
+    def scratch_bytes(self) -> int:
+        """The memory that a thread works in; of some functions it is known with their code."""
+        return int(self.data[self.words])
 
     @property
     def one(self) -> Any:
@@ -145,7 +149,7 @@ class MachineFunction:
                 code = _compiled(self._compile_single)
                 self._owned.append(code)
                 self._code, self._loop = code, code.address("phipsi_loop")
-                if self._has_direct:
+                if self._has_direct and self.scratch_bytes < _SHORT * self.target.lanes:
                     address = code.address("phipsi_direct")
                     self._direct = make_direct(address, self.data, self._owned)
                 self._one = self._gufunc(self._loop)  # last: others look for it without the lock

@@ -139,25 +139,20 @@ class Emission:
         self.function = self._function()
         self.b = self.function.begin()
         self.config.builder = self.group.builder = self.b
-        data, self.scratch, buffers, self.fresh = self.function.args
-        words, known = range(record.BUFFERS + 2 * self.n_buffers), parts.known
-        self._words: list[Any] = [
-            self.b.word(data, i) if known is None else i64(known.words[i]) for i in words
-        ]
+        self._data, self.scratch, buffers, self.fresh = self.function.args
+        self._words: dict[int, Any] = {}  # of the data record, as far as they are used
         self._tables: dict[int, Any] = {}  # addresses by word
+        self._areas: dict[tuple[int, int], Any] = {}  # addresses by word and unit
         self.integer_bytes = module.integer_bytes
         self.used_columns: set[int] = set()  # of the table of bodies
         self._buffers = [
             self.b.load(self.at(buffers, i64(WORD * i)), typ=POINTER) for i in range(self.n_buffers)
         ]
-        if known is None:
-            for i in (*range(record.INTEGERS, record.HUBS + 1), *record.ROW_ORDERS.values()):
-                self._tables[i] = self.b.inttoptr(self._words[i], POINTER)
-        self.records = {
-            (domain, columns): self.area(starts[columns], self.emitter_of(columns).bytes)
-            for columns in (False, True)
-            for domain, starts in _AREAS.items()
-        }
+        if parts.known is not None:  # for code that leaves Python: all at the beginning
+            for columns in (False, True):
+                unit = self.emitter_of(columns).bytes
+                for starts in _AREAS.values():
+                    self._areas[starts[columns], unit] = self.area(starts[columns], unit)
         self.status = self.b.alloca(self.config.integers)
 
     def _function(self) -> ir.Function:
@@ -174,14 +169,23 @@ class Emission:
 
     def word(self, index: int) -> Any:
         """One word of the data record."""
+        if index not in self._words:
+            known = self.parts.known
+            if known is not None:
+                self._words[index] = i64(known.words[index])
+            else:
+                with self.b.early():
+                    self._words[index] = self.b.word(self._data, index)
         return self._words[index]
 
     def table(self, index: int) -> Any:
         """The table whose address is a word of the data record."""
-        if index in self._tables:
-            return self._tables[index]
         if self.parts.known is None:
-            return self.b.inttoptr(self._words[index], POINTER)
+            if index not in self._tables:
+                with self.b.early():
+                    where = self.b.at(self._data, WORD * index)
+                    self._tables[index] = self.b.load(where, typ=POINTER)
+            return self._tables[index]
         numbers = self.parts.known.tables[index]
         short = self.integer_bytes == 4 and index in _INTEGER_TABLES
         return self.module.table_of(numbers.astype(np.int32) if short else numbers)
@@ -209,7 +213,19 @@ class Emission:
 
     def area(self, word: int, unit: int) -> Any:
         """The start of a scratch area, which the data record gives in numbers of `unit` bytes."""
-        return self.at(self.scratch, self.b.mul(self.word(word), i64(unit)))
+        found = self._areas.get((word, unit))
+        if found is None:
+            start = self.word(word)
+            if self.parts.known is not None:
+                return self.at(self.scratch, self.b.mul(start, i64(unit)))
+            with self.b.early():
+                found = self.at(self.scratch, self.b.mul(start, i64(unit)))
+            self._areas[word, unit] = found
+        return found
+
+    def records(self, domain: Domain, columns: bool) -> Any:
+        """The start of the records of bodies, points, links, rows, or of the whole."""
+        return self.area(_AREAS[domain][columns], self.emitter_of(columns).bytes)
 
     def integer(self, word: int, width: int, k: Any, i: int) -> Any:
         """Number i of row k of a table of integers."""
@@ -295,7 +311,7 @@ class Emission:
     def record(self, domain: Domain, columns: bool, k: Any) -> Any:
         """The record of body, point, link or row k; the world's is that of body 0."""
         size = self.emitter_of(columns).bytes * self.plan.size(domain, columns)
-        return self.at(self.records[domain, columns], self.b.mul(k, i64(size)))
+        return self.at(self.records(domain, columns), self.b.mul(k, i64(size)))
 
     def both(self, domain: Domain, k: Any) -> tuple[Any, Any]:
         """The records of body or point k: of what there is once, and of what columns have."""
@@ -337,7 +353,7 @@ class Emission:
         columns, b, domain = is_column(r), self.b, r.type.domain
         unit, start = i64(self.emitter_of(columns).bytes), self.plan.slots(domain)[r]
         if domain is Domain.WORLD:
-            base = self.records[domain, columns]
+            base = self.records(domain, columns)
         elif domain is Domain.ROW:
             base, i = self.record(domain, columns, i), i64(0)
         else:

@@ -200,7 +200,7 @@ class Kernel:
             start, records = k.plan.sums[x], self.place.records[Reads.PARENT]
         elif domain is Domain.WORLD:
             start = k.plan.world[x]
-            records = k.records[domain, False], k.records[domain, True]
+            records = k.records(domain, False), k.records(domain, True)
         else:
             start, records = k.plan.slots(domain)[x], self.place.records[_TARGETS[domain]]
         found = self.place.old_sum if over_children else records  # the sum so far
@@ -215,7 +215,7 @@ class Kernel:
     def _clear_world_record(self) -> None:
         """What children of the world read from their parent is zero."""
         for x in sorted(self.k.plan.cross, key=lambda f: f.number):
-            self.k.clear_entries(x, self.k.records[Domain.BODY, is_column(x)], self.k.plan.body[x])
+            self.k.clear_entries(x, self.k.records(Domain.BODY, is_column(x)), self.k.plan.body[x])
 
     def _clear_sums(self) -> None:
         """The last record has the sums to which no child has added yet."""
@@ -231,7 +231,7 @@ class Kernel:
                 continue
             start = self.k.plan.slots(domain)[x]
             if domain is Domain.WORLD:
-                self.k.clear_entries(x, self.k.records[domain, is_column(x)], start)
+                self.k.clear_entries(x, self.k.records(domain, is_column(x)), start)
             else:
                 self._clear_records(x, domain, start)
 

@@ -141,8 +141,10 @@ class AngleTable:
         self.k = emission
         self._places: dict[str, Any] = {}  # coordinates by the names of their values
         b = emission.b
-        self._before = b.block
-        self._after = b.function.append_basic_block("angles_done")
+        self._before, self._after = (
+            b.function.append_basic_block(name) for name in ("angles", "angles_done")
+        )
+        b.branch(self._before)
         b.position_at_end(self._after)
         self._asked = False
 
@@ -171,9 +173,8 @@ class AngleTable:
         return self.k.buffer_size(self.k.parts.inputs["q"].buffer)
 
     def finish(self) -> None:
-        """Write the loop over the coordinates, and go on behind the kernel's last instruction."""
+        """Write the loop over the coordinates, after the kernel's last instruction."""
         k, b, g = self.k, self.k.b, self.k.group
-        end = b.block
         b.position_at_end(self._before)
         if self._asked:
             function = define_sincos(k.module, g)
@@ -189,4 +190,3 @@ class AngleTable:
 
             write_loop(b, count, some, g.lanes)
         b.branch(self._after)
-        b.position_at_end(end)

@@ -93,8 +93,8 @@ class LawCode:
         for i, x in enumerate(order):
             if x in done:
                 continue
-            batch = self._together(x, order[i + 1 : i + 1 + _AHEAD], done)
-            done |= batch.keys()
+            batch = self._together(i, order, done)
+            done.update(batch)  # `|=` with keys of a dictionary would copy the whole set
             if len(batch) == 1:
                 self._known[x] = self._value(x)
                 continue
@@ -102,12 +102,13 @@ class LawCode:
             self._write_loop_of(batch, kept)
         return [self._known[x] for x in results]
 
-    def _together(self, x: Node, following: Iterable[Node], done: Set[Node]) -> dict[Node, None]:
-        """X, and the nodes that the same loop can write: entry by entry, from what is known."""
+    def _together(self, i: int, order: Sequence[Node], done: Set[Node]) -> dict[Node, None]:
+        """Node i, and those that the same loop can write: entry by entry, from what is known."""
+        x = order[i]
         batch = {x: None}
         if not (x.operation.is_entrywise and x.size > SMALL):
             return batch
-        for y in following:
+        for y in order[i + 1 : i + 1 + _AHEAD]:
             fits = y.operation.is_entrywise and y.size == x.size and y not in done
             if fits and all(z in batch or z in self._known for z in y.args):
                 batch[y] = None

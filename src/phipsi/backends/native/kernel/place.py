@@ -183,7 +183,7 @@ class Place:
         """Where the value of a field at this place, or of the whole, is kept."""
         columns, domain, plan = is_column(x), x.type.domain, self.k.plan
         if domain is Domain.WORLD:
-            return self.k.records[domain, columns], plan.world[x]
+            return self.k.records(domain, columns), plan.world[x]
         if x.operation.reads is Reads.CHILDREN:
             return self.records[Reads.CHILDREN][columns], plan.sums[x]
         return self.records[Reads.HERE][columns], plan.slots(domain)[x]
@@ -194,7 +194,7 @@ class Place:
         if x in plan.carried:
             if self.at_start:
                 return like
-            base, start = m.records[Domain.WORLD, True], plan.carried[x]
+            base, start = m.records(Domain.WORLD, True), plan.carried[x]
         elif where in (Reads.HERE, Reads.CHILDREN):
             base, start = self.slot(x)
         else:

@@ -99,16 +99,15 @@ class MatrixMemory:
     def clear(self) -> None:
         """Zero the matrices that are not filled everywhere."""
         k, b = self.k, self.k.b
-        kept = [r for r in self.made if self.kept(r)]
+        kept = [r for r in self.made if self.kept(r) or (self._of_groups and _is_padded(r))]
         grams = [r for r in self.made if self._of_groups and is_gram(r)]
         for r in self.made:
-            hinges = r.layout == "diagonal" and r.takes.index == r.gives.index == "joint"
             if r in grams:
                 continue
             if r in kept:
-                if any(part.how == "diagonal" for part, _ in parts_of(r.field)):
+                if not _is_padded(r) and any(x.how == "diagonal" for x, _ in parts_of(r.field)):
                     self._clear_diagonal(r)
-            elif r.layout in _OF_BLOCKS or hinges:  # narrow hinge blocks are padded with zeros
+            elif r.layout in _OF_BLOCKS or _is_padded(r):
                 self._clear_result(r)
         if not k.several and (kept or self.grams):
             with b.if_then(k.fresh):
@@ -211,6 +210,11 @@ class MatrixMemory:
             k.loop(i, False, entry)
 
         k.loop(n, False, row)
+
+
+def _is_padded(r: Result) -> bool:
+    """True for blocks of joints: those of narrow hinges are padded with zeros."""
+    return r.layout == "diagonal" and r.takes.index == r.gives.index == "joint"
 
 
 # ---- inverses of whole matrices ------------------------------------------------------------------

@@ -28,7 +28,7 @@ from phipsi.backends.native.kernel.plan import MODAL_SIZES, is_column, is_remade
 from phipsi.backends.native.matrices.columns import Columns
 from phipsi.backends.native.matrices.gram import Gram
 from phipsi.backends.native.matrices.matrix_memory import MatrixMemory
-from phipsi.backends.native.text.lane_arithmetic import I64, WORD, Lane, i64, write_loop
+from phipsi.backends.native.text.lane_arithmetic import I64, WORD, Lane, i64, scaled, write_loop
 from phipsi.model.closures import NO_CLOSURES
 from phipsi.model.model import Model
 from phipsi.model.points import PointSet
@@ -166,7 +166,7 @@ class Paths:
     def _keep(self, x: Field, entry: Any, i: int) -> None:
         k = self.k
         assert is_column(x)
-        k.entry_store(x, entry, k.records[Domain.WORLD, True], k.plan.carried[x], i)
+        k.entry_store(x, entry, k.records(Domain.WORLD, True), k.plan.carried[x], i)
 
 
 def _carried(step: Step) -> list[Field]:
@@ -354,6 +354,11 @@ class Pairs:
                     after = b.icmp_signed(">", cs.ranks, e.splat_integer(rank))
                     mirror, width = self.matrices.entry_index(r, cs.column, column)
                     cs.add(entry, coefficient, base, mirror, width, after)
+                continue
+            if self.matrices.kept(r):  # written once; on the diagonal twice the same
+                number = scaled(entry, coefficient)
+                cs.put(number, base, row, None)
+                cs.put(number, base, self.matrices.entry_index(r, cs.column, column)[0], None)
                 continue
             cs.add(entry, coefficient, base, row, None)
             if not self.matrices.mirrored(r):

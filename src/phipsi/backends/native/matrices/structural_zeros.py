@@ -64,7 +64,20 @@ def _of_paths(r: Result) -> bool:
     if r.takes.index not in _PER_BODY or r.gives.index not in _PER_BODY:
         return False
     whole = ("path", "path of adjoint", "diagonal")
-    return all(part.how in whole for part, _ in parts_of(r.field)) and written_once(r.field)
+    parts = parts_of(r.field)
+    if meets_once(r.field):
+        return parts[0][1].operation.reads is not Reads.PATHS
+    return all(part.how in whole for part, _ in parts) and written_once(r.field)
+
+
+def meets_once(matrix: Field) -> bool:
+    """True for one product where two paths meet: those of two columns do so once, or never.
+
+    Those of constraint rows, which have several paths, may meet again.
+    """
+    if "row" in (space_named(size[4:]).index for size in (matrix.type.rows, matrix.type.cols)):
+        return False
+    return [part.how for part, _ in parts_of(matrix)] == ["pairs"]
 
 
 def is_gram(r: Result) -> bool:
@@ -83,7 +96,10 @@ def filled_chunks(r: Result, model: Model, points: PointSet, lanes: int) -> np.n
 
 
 def filled(r: Result, model: Model, points: PointSet) -> np.ndarray:
-    """(rows, columns): whether a path leads from the column's body to the row's, or back."""
+    """(rows, columns): whether a path leads from the column's body to the row's, or back.
+
+    Of a product where paths meet: whether they can, in one tree.
+    """
     rows, columns = (_bodies(space, model, points)[None, :] for space in (r.gives, r.takes))
     hows = {part.how for part, _ in parts_of(r.field)}
     out = np.zeros((rows.size, columns.size), dtype=bool)
@@ -91,7 +107,18 @@ def filled(r: Result, model: Model, points: PointSet) -> np.ndarray:
         out |= model.tree.on_path(rows.T, columns)
     if "path of adjoint" in hows:
         out |= model.tree.on_path(columns.T, rows).T
+    if "pairs" in hows:
+        roots = _roots(model)
+        out |= (roots[rows.T] == roots[columns]) & (rows.T >= 0)
     return out | (rows.T == columns if "diagonal" in hows else False)
+
+
+def _roots(model: Model) -> np.ndarray:
+    """The body at the root of each body's tree, and at last −1, that of the world."""
+    roots: list[int] = []
+    for k, p in enumerate(model.parent):
+        roots.append(k if p < 0 else roots[p])
+    return np.array([*roots, -1], dtype=np.int64)
 
 
 def _bodies(space: Space, model: Model, points: PointSet) -> np.ndarray:

@@ -245,7 +245,7 @@ class _Text:
         self.lines = [self.head, "{", *self._declarations(), *body, "}"]
 
     def _statements(self, block: ir.Block) -> list[Any]:
-        return block.lines
+        return [*self.function.early, *block.lines] if block is self.blocks[0] else block.lines
 
     def _used(self) -> set[str]:
         """The names that something depends on."""

@@ -2,7 +2,8 @@
 
 The names are those of llvmlite's own writer, which does more and takes five times as long. LLVM,
 which parses and verifies the text, finds mistakes in types. Sums and products of known integers are
-computed here, because no pass of LLVM's optimiser runs. Reasons: docs/decisions/0025.
+computed here, because no pass of LLVM's optimiser runs. Values are numbers in the order of the
+text, which LLVM parses in two thirds of the time of names. Reasons: docs/decisions/0025.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from operator import floordiv, mod
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -28,79 +29,32 @@ from phipsi.backends.native.text.llvm_types import (  # noqa: F401 (some are for
     Type,
     VectorType,
     element_of,
-    number_text,
     side_by_side,
     truth_of,
 )
+from phipsi.backends.native.text.llvm_values import Constant, Undefined, Value  # noqa: F401
 
-# ---- values --------------------------------------------------------------------------------------
-
-
-class Value:
-    """An operand of instructions; `typed` is its type and name."""
-
-    __slots__ = ("name", "type", "typed")
-
-    def __init__(self, type_: Type, name: str) -> None:
-        self.type, self.name = type_, name
-        self.typed = f"{type_.text} {name}"
-
-
-class _Undefined:
-    """Any value will do."""
-
-
-Undefined: Final = _Undefined()
-
-
-class Constant(Value):
-    """A known number, several of them, no address (None), or `Undefined`."""
-
-    __slots__ = ("number",)
-
-    def __init__(self, type_: Type, value: Any) -> None:
-        self.number: Any = None
-        if isinstance(type_, VectorType):
-            name = _known(type_, value)
-        else:
-            if isinstance(value, list):  # of one lane
-                value = value[0]
-            if isinstance(type_, IntType):
-                self.number = value
-            name = _known(type_, value)
-        self.type, self.name = type_, name
-        self.typed = f"{type_.text} {name}"
-
-
-def _known(type_: Type, value: Any) -> str:
-    if value is Undefined:
-        return "undef"
-    if value is None:
-        return "null"
-    if isinstance(type_, VectorType):
-        element, first = type_.element, value[0]
-        if all([x is first for x in value]):
-            each = [f"{element.text} {_known(element, first)}"] * len(value)
-        else:
-            each = [f"{element.text} {_known(element, x)}" for x in value]
-        return "<" + ", ".join(each) + ">"
-    if type_ is DOUBLE or type_ is FLOAT:
-        return number_text(value, type_ is FLOAT)
-    return str(int(value))
+# ---- functions and their blocks ------------------------------------------------------------------
 
 
 class Function(Value):
     """A function of a module: declared, and defined once it has blocks."""
 
-    __slots__ = ("_labels", "args", "blocks", "calls", "linkage", "module", "names", "signature")
+    __slots__ = (
+        "_labels", "args", "blocks", "calls", "early", "in_order", "linkage", "module", "names",
+        "signature", "values", "written",
+    )  # fmt: skip
 
     def __init__(self, module: Module, signature: FunctionType, name: str) -> None:
         super().__init__(POINTER, f"@{name}")
         self.module, self.signature, self.linkage = module, signature, ""
         self.args = [Argument(x, f"%a{i}") for i, x in enumerate(signature.takes)]
         self.blocks: list[Block] = []
+        self.early: list[Any] = []  # what the first block begins with
         self.calls: set[Function] = set()
-        self.names = self._labels = 0
+        self.names = self.values = self._labels = 0
+        self.written: list[Block] = []  # blocks in the order in which they were begun
+        self.in_order = True  # none was gone on with after another one was begun
         module.globals[name] = self
 
     def append_basic_block(self, name: str) -> Block:
@@ -114,9 +68,17 @@ class Function(Value):
         return self.module.builder(self.append_basic_block("entry"))
 
     def fresh(self) -> str:
-        """The name of the next value."""
+        """A new name."""
         self.names += 1
         return f"%v{self.names}"
+
+    def go_to(self, block: Block) -> None:
+        """The next instructions are written into this block."""
+        if not self.written or block is not self.written[-1]:
+            self.in_order = self.in_order and not block.is_begun
+            if not block.is_begun:
+                self.written.append(block)
+                block.is_begun = True
 
     def lines(self) -> Iterator[str]:
         """The text."""
@@ -129,10 +91,12 @@ class Function(Value):
         attributes = self.module.attributes
         yield f"define {linkage}{self.signature.gives} {self.name}({takes}){attributes}"
         yield "{"
-        for block in self.blocks:
+        for block in self.written:
             yield f"{block.label}:"
-            if block.lines:
-                yield "\n".join([x if isinstance(x, str) else x.text() for x in block.lines])
+            lines = [*self.early, *block.lines] if block is self.written[0] else block.lines
+            if lines:
+                text = "\n".join([x if isinstance(x, str) else x.text() for x in lines])
+                yield text if self.in_order else _NUMBERED.sub(r"%n\1", text)
         yield "}"
 
 
@@ -153,10 +117,10 @@ class Argument(Value):
 class Block:
     """Instructions that run one after the other."""
 
-    __slots__ = ("function", "label", "lines")
+    __slots__ = ("function", "is_begun", "label", "lines")
 
     def __init__(self, function: Function, label: str) -> None:
-        self.function, self.label = function, label
+        self.function, self.label, self.is_begun = function, label, False
         self.lines: list[str | Phi | Switch] = []
 
 
@@ -314,6 +278,7 @@ class Module:
         return "\n".join(line for part in parts for line in part.lines()) + "\n"
 
 
+_NUMBERED = re.compile(r"%(\d+)")
 _WORD, _HALF = IntType(64), IntType(32)
 _SIGNED = {"<": "slt", "<=": "sle", ">": "sgt", ">=": "sge", "==": "eq", "!=": "ne"}
 _UNSIGNED = {"<": "ult", "<=": "ule", ">": "ugt", ">=": "uge", "==": "eq", "!=": "ne"}
@@ -352,11 +317,27 @@ def _known_or(name: str, compute: Callable[[int, int], int]) -> _Binary:
     return go
 
 
+def _once(name: str) -> _Binary:
+    """An instruction on two integers that a block has once for the same two."""
+
+    def go(builder: IRBuilder, x: Value, y: Value) -> Value:
+        key = (name, x.name, y.name)
+        found = builder._known.get(key)
+        if found is None:
+            found = builder._value(x.type, f"{name} {x.typed}, {y.name}")
+            builder._known[key] = found
+        return found
+
+    return go
+
+
 _uitofp = _cast("uitofp")
 
 
 class IRBuilder:
     """Writes instructions at the end of a block."""
+
+    _is_early = False
 
     def __init__(self, block: Block) -> None:
         self.position_at_end(block)
@@ -365,18 +346,41 @@ class IRBuilder:
         """Go on in another block."""
         self.block, self.function = block, block.function
         self.module = block.function.module
+        self.function.go_to(block)
         self._write = block.lines.append
+        self._known: dict[tuple[str, str, str], Value] = {}  # what this block has so far
+
+    @contextmanager
+    def early(self) -> Iterator[None]:
+        """What is written inside runs first of all; it may use arguments and what runs there."""
+        here = self._write, self._known, self._is_early
+        self._write, self._known, self._is_early = self.function.early.append, {}, True
+        yield
+        self._write, self._known, self._is_early = here
+
+    def _name(self) -> str:
+        """The next value of a function is a number, which LLVM finds faster than a name."""
+        function = self.function
+        if self._is_early:
+            return function.fresh()
+        count = function.values
+        function.values = count + 1
+        return f"%{count}"
 
     def _value(self, type_: Type, text: str) -> Value:
-        function = self.function
-        function.names = count = function.names + 1
-        name = f"%v{count}"
+        if self._is_early:
+            name = self._name()
+        else:  # the same, without a call
+            function = self.function
+            count = function.values
+            function.values = count + 1
+            name = f"%{count}"
         self._write(f"  {name} = {text}")
         return Value(type_, name)
 
     # -- integers
 
-    _add, _sub, _mul = _binary("add"), _binary("sub"), _binary("mul")
+    _add, _sub, _mul = _once("add"), _binary("sub"), _once("mul")
 
     def add(self, x: Value, y: Value) -> Value:
         """x + y."""
@@ -485,7 +489,12 @@ class IRBuilder:
         i = Constant(_WORD, offset) if isinstance(offset, int) else offset
         if number(i) == 0:
             return base
-        return self._value(POINTER, f"getelementptr i8, {base.typed}, {i.typed}")
+        key = ("at", base.name, i.name)
+        found = self._known.get(key)
+        if found is None:
+            found = self._value(POINTER, f"getelementptr i8, {base.typed}, {i.typed}")
+            self._known[key] = found
+        return found
 
     def word(self, base: Value, i: int) -> Value:
         """The 64-bit word number i after an address."""
@@ -504,8 +513,7 @@ class IRBuilder:
     def alloca(self, type_: Type, size: int = 1) -> Value:
         """Memory of the function's own, taken once, when it is called."""
         out = Value(POINTER, self.function.fresh())
-        entry = self.function.blocks[0]
-        entry.lines.insert(0, f"  {out.name} = alloca {type_}, i32 {size}")
+        self.function.early.append(f"  {out.name} = alloca {type_}, i32 {size}")
         return out
 
     # -- control
@@ -534,7 +542,7 @@ class IRBuilder:
 
     def phi(self, type_: Type) -> Phi:
         """A value that depends on where control came from."""
-        out = Phi(type_, self.function.fresh())
+        out = Phi(type_, self._name())
         self._write(out)
         return out
 

@@ -1,7 +1,8 @@
-"""Forces that a motion does not determine: those that are farthest inside their cones.
+"""Forces that a motion does not determine: the least ones, and those farthest inside their cones.
 
-Points of one body that stick together hold it more than once. Their forces are f + Z y with any y,
-and the motion is the same. It can go on as long as one of these is inside all cones:
+Rows that depend on each other hold a body more than once, as points of one body do that stick
+together. Their forces are f + Z y with any y, and the motion is the same. It can go on as long as
+one of these is inside all cones:
 
     max t   over y, t   with   b_g − t w ≥ |F_g|,      b = b₀ + B y,   F = F₀ + D y
 
@@ -15,17 +16,43 @@ slacks.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from phipsi.contact.cone_problem import ConeProblem, ConeSolution
+from phipsi.contact.cone_solver import solve
+
 Array = NDArray[Any]
 
+RANK = 1e-11
+"""Singular values of W, relative to the largest, below which rows depend on others."""
+TOLERANCE = 1e-13
 _LAST, _SHRINK = 1e-13, 0.01
 """The last weight of the barrier, and how much less it is from one to the next."""
 _NEWTON, _ENOUGH = 60, 0.1
 """How many steps for one weight, and the decrement that ends them."""
+
+
+def solved_forces(problem: ConeProblem, start: Array) -> ConeSolution:
+    """The solution of a problem; of dry friction alone, with a stop that is open beside it."""
+    if problem.layout.n_heads:
+        return solve(problem, start, tolerance=TOLERANCE)
+    n = problem.layout.n_rows
+    W = np.eye(n + 1)
+    W[1:, 1:] = problem.W
+    layout = replace(problem.layout, stops=1)
+    b, c = (np.concatenate([[1.0], x]) for x in (problem.b, problem.coefficients))
+    more = ConeProblem(layout, W, b, np.zeros(1), c)
+    found = solve(more, np.append(0.0, start), tolerance=TOLERANCE)
+    return replace(found, p=found.p[1:])
+
+
+def least(A: Array, b: Array) -> Array:
+    """The least solution of A x = b."""
+    return np.linalg.lstsq(A, b, rcond=RANK)[0]
 
 
 def farthest_inside(bound: Array, force: Array, by_bound: Array, by_force: Array) -> Array:
