@@ -9,8 +9,6 @@ triangle has less.
 from itertools import product
 
 import numpy as np
-from scipy.optimize import linprog
-from scipy.spatial import ConvexHull
 
 
 def triangles(heights, spacing):
@@ -168,63 +166,6 @@ def missed(solid, surface, gap):
     return out
 
 
-def planes_of(kind, p):
-    """Planes (k, 4), a·x = h, of a box (half edges), a mesh (vertices), a cylinder's ends."""
-    if kind == "ConvexMesh":
-        equations = ConvexHull(p).equations
-        return np.unique(np.round(np.c_[equations[:, :3], -equations[:, 3]], 12), axis=0)
-    if kind == "Cylinder":
-        return np.array([[0, 0, 1, p[1]], [0, 0, -1, p[1]]])
-    return np.c_[np.concatenate([np.eye(3), -np.eye(3)]), np.r_[p, p]]
-
-
-def least_in(surface, kind, p, R, x):
-    """The least φ on triangles (t, 3, 3) of a solid at a pose R, x; more than 0.1 m is not exact.
-
-    φ is the largest of the distances from the planes of its faces: exact inside the solid. A linear
-    program for every triangle; planes at the side of a cylinder, of radius p[0], are added where
-    it is highest until none is higher.
-    """
-    planes = planes_of(kind, p)
-    local = (surface - x) @ R
-    best, order = 0.1, []
-    for corners in local:
-        middle = corners.mean(axis=0)
-        reach = np.linalg.norm(corners - middle, axis=1).max()
-        low = _height(kind, p, planes, middle)[0] - reach
-        if low < best:
-            order.append((low, corners))
-    for low, corners in sorted(order, key=lambda one: one[0]):
-        if low >= best:
-            break
-        own = planes
-        if kind == "Cylinder":
-            angles = np.linspace(0, 2 * np.pi, 65)[:-1]
-            around = np.c_[np.cos(angles), np.sin(angles), 0 * angles, np.full(64, p[0])]
-            own = np.concatenate([planes, around])
-        for _ in range(9):
-            rows = np.c_[own[:, :3] @ corners.T, -np.ones(len(own))]
-            found = linprog([0, 0, 0, 1], rows, own[:, 3], [[1, 1, 1, 0]], [1],
-                            [(0, 1)] * 3 + [(None, None)])  # fmt: skip
-            value, new = _height(kind, p, planes, found.x[:3] @ corners)
-            if value <= found.fun + 1e-9 or found.fun >= best:
-                break
-            own = np.concatenate([own, new[None]])
-        best = min(best, value)
-    return best
-
-
-def _height(kind, p, planes, y):
-    """φ at a place in the axes of a solid, and the plane that has it."""
-    values = planes[:, :3] @ y - planes[:, 3]
-    k = values.argmax()
-    if kind == "Cylinder":
-        length = np.hypot(*y[:2])
-        if length - p[0] > values[k]:
-            return length - p[0], np.array([*(y[:2] / length), 0.0, p[0]])
-    return values[k], planes[k]
-
-
 def numbers_of(shape):
     """Half edges of a box, radius and half length of a cylinder, vertices of a mesh."""
     return np.array(shape.vertices if shape.kind == "ConvexMesh" else shape.numbers)
@@ -245,21 +186,3 @@ def points_of(kind, p):
         grid[:, :2] /= np.maximum(np.linalg.norm(grid[:, :2], axis=1), 1.0)[:, None]
         return grid * p[[0, 0, 1]]
     return grid * p
-
-
-def depths(kind, p, gap, n):
-    """φ (slots,) from gaps along n (slots, 3), in the axes of the solid.
-
-    −n = Σ c_k a_k with the normals a_k of the faces at the lowest point, and φ = gap/Σ c_k.
-    """
-    if kind == "Cylinder":
-        return gap / (np.hypot(n[:, 0], n[:, 1]) + np.abs(n[:, 2]))
-    if kind == "Box":
-        return gap / np.abs(n).sum(axis=1)
-    planes = planes_of(kind, p)
-    out = []
-    for g, one in zip(gap, n, strict=True):
-        at = p[(p @ one).argmin()]
-        own = planes[np.abs(planes[:, :3] @ at - planes[:, 3]) < 1e-9, :3]
-        out.append(g / np.linalg.solve(own.T, -one).sum())
-    return np.array(out)

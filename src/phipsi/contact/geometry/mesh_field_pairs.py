@@ -1,9 +1,10 @@
 """A convex mesh on a height field, see `solid_field_pairs`.
 
 Keys are numbers of its planes and corners: of a corner, of two planes that a ridge lies across, of
-the plane that a peak is behind. Deeper than short edges, two planes that are nearest may have no
-edge: the contact is along their normal, with the lowest corner, whose number plus 1 is the last of
-the key.
+the plane that a peak is behind. Deeper than short edges, planes that are nearest may have no edge
+or corner: the gap is that of the lowest corner along the normal n there, as everywhere; for a ridge
+its number plus 1 is the last of the key. Such a place counts where it is inside the mesh, or where
+n separates: outside, planes without a corner do not say that the mesh is below.
 """
 
 from __future__ import annotations
@@ -32,7 +33,6 @@ from phipsi.contact.geometry.solid_field_pairs import (
 from phipsi.model.shapes import ConvexMesh
 
 _NEAR = 1e-9  # of the size: what is nearer is the same
-_DOWN = 2.0  # Σ c_k of −n = Σ c_k a_k for planes without a corner or edge: they look along −n
 _EDGE = 1e-18  # sin² of the angle of two planes that have an edge
 
 
@@ -86,10 +86,11 @@ class MeshOnField(Solid):
         return called(self.hull.vertex, key[:1])[:3]
 
     def on_plane(self, n: Any, y: Any, f: Any) -> tuple[Any, Any, Any]:
-        """Three planes are nearest there; if the lowest corner is not theirs, they look down."""
+        """Three planes are nearest there; the lowest corner may be none of theirs, see above."""
         place, phi, scale, good = self.hull.on_plane(-(self.w @ self.Q), n @ self.Q)
         is_corner = np.abs(f * scale - phi) <= _NEAR * self.size
-        return self.from_point(place), phi, good & (is_corner | (scale * _DOWN >= 1.0))
+        leads_out = (scale > 0.0) & ((phi < 0.0) | (f >= 0.0))  # upper planes lead into the ground
+        return self.from_point(place), phi, good & (is_corner | leads_out)
 
     def on_line(self, d: Any, wanted: Any) -> list[Touch]:
         """Two planes are nearest where φ is least; along a flat one, the other end of it."""
@@ -115,6 +116,7 @@ class MeshOnField(Solid):
         of_p, of_q = g @ to_p, g @ to_q
         good = good & is_edge & (of_p >= -LEAN) & (of_q >= -LEAN)
         place, number = y + t * u, 0.0 * t
+        phi = p[:3] @ place - p[3]
         if may_lean:
             slack = np.stack([0.0, 0.0, 0.0, -_NEAR * self.size]) + 0.0 * t
             ends = called(self.hull.stretch, arm, e, slack)
@@ -123,8 +125,8 @@ class MeshOnField(Solid):
             low = called(self.hull.top_vertex, g)
             apart = g @ (arm - low[:3]) > _NEAR * self.size
             number = np.where(apart, low[4] + 1.0, 0.0)
-            good = good & (~apart | (of_p + of_q <= _DOWN))
-        return Touch(np.stack([p[4], q[4], number]), n, p[:3] @ place - p[3], place, t, good)
+            good = good & (~apart | (phi < 0.0) | (n @ self.from_point(low[:3]) >= 0.0))
+        return Touch(np.stack([p[4], q[4], number]), n, phi, place, t, good)
 
     def across(self, key: Any, d: Any) -> tuple[Any, Any]:
         """The nearest points of the edge and the line, or the lowest corner."""
