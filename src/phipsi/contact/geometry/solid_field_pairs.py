@@ -197,7 +197,7 @@ def solid_field(
     first = no_entries(_entries(deep) + 1, 0.0 * c[0])
     bottom = low[2] - more - ABOVE * solid.size
     visit = _visit(make, len(known), numbers is not None, deep)
-    level = is_level(under, b)
+    level = is_level(under, b) & _lowest_is_over(corners, under, solid)
     *entries, cut = over_cells(visit, first, given, low[:2] - more, high + more, b, bottom, level)
     slots += [_slot(make, a, b, c, Q, entry) for entry in entries[: QUARTERS * deep]]
     least: Any = INACTIVE
@@ -208,6 +208,16 @@ def solid_field(
     out = _slot(make, a, b, c, Q, cut)
     slots[-1] = Slot(*(np.where(is_cut, x, y) for x, y in zip(out, slots[-1], strict=True)))
     return slots
+
+
+def _lowest_is_over(corners: Sequence[Corner], under: Below, solid: Solid) -> Any:
+    """Whether the lowest corner is over the field: on level ground its slot is the deepest."""
+    heights = [under.normal @ p for _, p, _ in corners]
+    lowest, over = heights[0], np.where(corners[0][0].gap < INACTIVE, heights[0], INACTIVE)
+    for height, (slot, _, _) in zip(heights[1:], corners[1:], strict=True):
+        lowest = np.minimum(lowest, height)
+        over = np.minimum(over, np.where(slot.gap < INACTIVE, height, INACTIVE))
+    return over <= lowest + CUT * solid.size
 
 
 def _slot(make: Make, a: Placed, b: Placed, c: Any, Q: Any, entry: Entry) -> Slot:
