@@ -14,6 +14,7 @@ from numpy.testing import assert_allclose
 import phipsi as pp
 from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
 from phipsi.motion.contact_motion import ContactMotion
+from phipsi.simulation import contact_events
 from phipsi.simulation.contact_modes import ContactModes
 
 SPHERE, BOX = pp.shapes.Sphere, pp.shapes.Box
@@ -92,6 +93,24 @@ def test_an_arm_on_the_ground_and_a_twin_that_must_fail(monkeypatch: Any) -> Non
     monkeypatch.setattr(ContactMotion, "at", without_turning)
     twin = pp.simulate(arm(), [0.1, 0.2], [0, 0], 0.31)
     assert len(twin.events) > 4
+
+
+def test_what_begins_again_after_an_event_is_the_same(monkeypatch: Any) -> None:
+    """As where a normal has turned behind an event: modes, names, rests and energy are of both."""
+    scene = Scene(friction=0.3, restitution=0.4)
+    scene.add("ball", SPHERE(0.1), 1.0, (0, 0, 0.11), (0.1, 0, -0.3))
+    system, q, v = scene.system()
+    once = pp.simulate(system, q, v, 0.15)
+    names = [e.name.split()[-1] for e in once.events]
+    assert names[-2:] == ["sticks", "rests"] and set(names[:-2]) == {"hits"}
+    monkeypatch.setattr(contact_events, "_TURNED", -1.0)  # after every event
+    twice = pp.simulate(system, q, v, 0.15)
+    assert [e.name for e in twice.events] == [e.name for e in once.events]
+    assert_allclose([e.t for e in twice.events], [e.t for e in once.events], atol=1e-12)
+    assert_allclose(twice.q[-1], once.q[-1], atol=1e-12)
+    proofs: Any = [x.contacts.certificate for x in (once, twice)]
+    assert proofs[0].events == proofs[1].events and abs(proofs[1].balance) < 1e-9
+    assert proofs[1].dissipated == pytest.approx(proofs[0].dissipated, rel=1e-9)
 
 
 @pytest.mark.parametrize("e", [0.0, 0.6])

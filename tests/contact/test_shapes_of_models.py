@@ -254,6 +254,7 @@ def test_pairs_by_name():
         ({"combine": "geometrc"}, "Did you mean 'geometric'"),
         ({"margin": 0}, "margin=0 must be a length above 0"),
         ({"points": 0}, "points=0 must be a whole number"),
+        ({"margin": True}, "margin=True must be a length"),
         ({"material": 0.5}, "material=0.5 must be a Material"),
     ]:
         with pytest.raises(InputError, match=said):
@@ -274,6 +275,7 @@ def test_points_of_round_shapes_on_height_fields():
     builder.add_shape("terrain", "world", S.HeightField(np.zeros((4, 4)), (0.5, 1.0)))
     model = builder.build()
     assert pp.Contacts(model).n_slots == 6 and pp.Contacts(model, points=1).n_slots == 2
+    assert pp.Contacts(model, points=np.int64(1)).n_slots == 2
 
 
 def test_groups_and_masks():

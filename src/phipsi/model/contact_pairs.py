@@ -15,7 +15,7 @@ from typing import Any, Literal, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.errors import InputError, did_you_mean, one_of, warn
+from phipsi.errors import InputError, did_you_mean, is_whole, number_of, one_of, warn
 from phipsi.model.body import WORLD_NAME
 from phipsi.model.file_shapes import all_shapes
 from phipsi.model.model import Model
@@ -522,16 +522,13 @@ _BY_RULE = ("friction", "torsion", "rolling", "restitution")
 
 
 def _margin(given: Any) -> float:
-    try:
-        margin = float(given)
-    except (TypeError, ValueError):
-        margin = math.nan
+    margin = number_of(given)
     if not (math.isfinite(margin) and margin > 0):
         raise InputError(f"Contacts: margin={given!r} must be a length above 0, in m.")
     return margin
 
 
 def _points(given: Any) -> int:
-    if isinstance(given, bool) or not isinstance(given, int) or not 1 <= given <= 4:
+    if not is_whole(given) or not 1 <= given <= 4:
         raise InputError(f"Contacts: points={given!r} must be a whole number, 1 to 4.")
-    return given
+    return int(given)

@@ -335,7 +335,7 @@ class ContactEvents:
                 gain += self._kinetic_change(q, v, normals[low])
                 v = contacts.stopped(q, v, normals[low])
                 decided = contacts.decide(q, v, self._free(t, q, v)) or decided
-        if self._chatters(t, q, v, touching):
+        if again and self._chatters(t, q, v, touching):  # counted once an event
             contacts.modes, rows = decided.modes, contacts.motion.rows_of(touching)
             stopped = contacts.stopped(q, v, rows)
             gain += self._kinetic_change(q, v, rows)
@@ -344,8 +344,12 @@ class ContactEvents:
         q, stopped = contacts.project(t, q, v := contacts.stopped(q, v, decided.slow))
         if again and np.abs(stopped - v).max(initial=0.0) > _TURNED:
             # a corner at the edge of a face of a height field is over the next one now
-            contacts.modes, more = before, self.begin(t, q, v, again=False)
-            return more._replace(names=[*names, *more.names], gain=gain + more.gain)
+            contacts.modes = before
+            more = self.begin(t, q, v, again=False)
+            self.gained = max(self.gained, gain := gain + more.gain)
+            self.count += bool(names) and not more.names
+            names, rests = [*names, *more.names], [*rests, *more.rests]
+            return more._replace(names=list(dict.fromkeys(names)), gain=gain, rests=rests)
         v = stopped
         self.gained = max(self.gained, gain)
         names += self._changed(before, modes, hit)

@@ -81,7 +81,9 @@ def inverse_kinematics(
     >>> found.q.round(6).tolist()
     [0.523599, 2.094395]
     """
-    _check(position_tolerance, rotation_tolerance, max_iterations, restarts, seed, on_error)
+    _check(max_iterations, restarts, seed, on_error)
+    position_tolerance = _tolerance("position_tolerance", position_tolerance)
+    rotation_tolerance = _tolerance("rotation_tolerance", rotation_tolerance)
     limits = true_or_false("limits", limits)
     if weights is rest is None and not fixed and not restarts:
         settings = (position_tolerance, rotation_tolerance, max_iterations)
@@ -231,18 +233,14 @@ def _configurations(model: Model, q: ArrayLike, what: str) -> Array:
     return unit
 
 
-def _check(
-    position: float,
-    rotation: float,
-    max_iterations: int,
-    restarts: int | None,
-    seed: int,
-    on_error: str,
-) -> None:
-    for name, value in (("position_tolerance", position), ("rotation_tolerance", rotation)):
-        number = as_floats(name, value)
-        if number.ndim or not number > 0:
-            raise InputError(f"{name}={value!r} must be larger than 0")
+def _tolerance(name: str, value: Any) -> float:
+    number = as_floats(name, value)
+    if number.ndim or not number > 0:
+        raise InputError(f"{name}={value!r} must be larger than 0")
+    return float(number)
+
+
+def _check(max_iterations: int, restarts: int | None, seed: int, on_error: str) -> None:
     whole_number("max_iterations", max_iterations)
     if restarts is not None:
         whole_number("restarts", restarts, 0)
