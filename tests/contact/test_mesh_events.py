@@ -137,7 +137,7 @@ def test_slots_that_do_not_follow_their_points_lose_energy(monkeypatch: Any) -> 
 
 def _as_they_come(places: SlotPlaces, k: int) -> Places:
     at, turn = np.zeros((*places.slots.shape, 6)), np.zeros(len(places.slots))
-    return Places(np.arange(k), at, np.zeros(k, bool), turn)
+    return Places(np.arange(k), at, np.zeros(k, bool), turn, turn)
 
 
 # ---- bricks of one size: bodies that turn over the edges of each other ---------------------------

@@ -10,6 +10,7 @@ from field_distances import heights_at, numbers_of, points_of, prism, triangles
 
 import phipsi as pp
 from phipsi.contact.geometry.placed_shapes import INACTIVE
+from phipsi.simulation.contact_events import ContactEvents
 
 S = pp.shapes
 SPACING = np.array([0.5, 0.4])
@@ -200,6 +201,44 @@ def test_a_gem_tumbles_on_rough_ground():
     proof = run.contacts.certificate
     assert abs(proof.balance) < 2e-9 and proof.overlap < 1e-9
     assert run.events[-1].t > 0.473 and (run.contacts.modes[-1] > 0).sum() == 2
+
+
+@pytest.mark.usefixtures("machine_code")
+def test_a_plank_that_slides_on_an_edge_hits_a_peak_with_the_other(monkeypatch):
+    """At 20 m/s it is over the peak for 1 ms, between two samples.
+
+    Its twin, which looks at no pair that has a closed slot, goes through, 0.8 mm deep.
+    """
+    heights, size = np.zeros((17, 51)), (0.2, 0.02, 0.1)
+    heights[13, 25] = 0.02  # at x = 0.1, y = 0
+    builder = pp.ModelBuilder()
+    inertia = pp.SpatialInertia.box(size, mass=1.0)
+    builder.add_body("plank", joint=pp.joints.Free(), inertia=inertia)
+    builder.add_shape("plank", "plank", S.Box(size))
+    builder.add_shape("land", "world", S.HeightField(heights, 0.02))
+    model = builder.build()
+    contacts = pp.Contacts(model, material=pp.Material(0.0))
+    system = pp.System(model, contacts=contacts).with_gravity((0, 0, -0.5))
+    R = pp.Pose.from_axis_angle((0, 1, 0), -0.1).rotation
+    start = pp.Pose(R, (0, -0.4, -(R @ [-0.1, 0, -0.05])[2]))
+    q0, v0 = np.r_[start.quaternion, start.translation], [0, 0, 0, 0, 20, 0]
+
+    def moved():
+        run = pp.simulate(system, q0, v0, 0.0275)
+        q = run.resample(np.linspace(0.019, 0.0215, 251)).q
+        hits = [e.t for e in run.events if e.name == "plank|land hits"]
+        return hits, pp.contact_points(contacts.with_all_corners(), q).gap.min()
+
+    (hit,), deepest_gap = moved()
+    assert 0.0194 < hit < 0.39 / 20 and deepest_gap > -1e-9
+    looks = ContactEvents._may_hide
+
+    def only_flights(self, *more):
+        return not self.contacts.modes.closed.any() and looks(self, *more)
+
+    monkeypatch.setattr(ContactEvents, "_may_hide", only_flights)
+    hits, deepest_gap = moved()
+    assert not hits and deepest_gap < -7e-4
 
 
 def test_a_flat_field_is_a_plane():

@@ -193,7 +193,7 @@ class ContactMotion:
             states["weight"] = np.concatenate([slots.weight, np.ones(layout.stops)])
         if self._places_of is not None and slots is not None:
             states["points"] = np.stack([slots.x_a, slots.x_b], axis=1)
-            states["poses"], states["spins"] = X, Traced(found["V"])[:, :3]
+            states["poses"], states["motions"] = X, Traced(found["V"])
         fixed = {name: x for name, x in states.items() if isinstance(x, np.ndarray)}
         states = {name: x for name, x in states.items() if name not in fixed}
         kept = {name: x if isinstance(x, Node) else as_node(x) for name, x in states.items()}
@@ -219,7 +219,7 @@ class ContactMotion:
             return None
         known: dict[str, Any] = {name: x[0].copy() for name, x in self._found.items()}
         known |= self._constant
-        where = [known.pop(name, None) for name in ("points", "poses", "spins")]
+        where = [known.pop(name, None) for name in ("points", "poses", "motions")]
         found = RowState(**known)
         if self._places_of is not None:
             found = self._ordered(found, self._places_of.now(found.gap, *where))

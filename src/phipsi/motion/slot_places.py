@@ -41,13 +41,15 @@ class Places(NamedTuple):
 
     `order` (k,), the slot of the geometry that each slot is now; `at` (p, m, 6), in the frames of
     a and of b, NaN without a contact; `leaps` (k,), which slots are now at another point; `turn`
-    (p,), m/s, how much faster than one point of a pair another one may approach.
+    (p,), m/s, how much faster than one point of a pair another one may approach; `speed` (p,), m/s,
+    than which no point of a moves faster past b.
     """
 
     order: Array
     at: Array
     leaps: Array
     turn: Array
+    speed: Array
 
 
 @final
@@ -56,7 +58,7 @@ class SlotPlaces:
 
     **Arguments:** `contacts`; `k`, how many slots there are.
     **Attributes:** `slots` (p, m), the slots of each pair, −1 for none; `solid` (p,), whether both
-    are bodies, of which a graze may show at no slot before and after it.
+    are convex bodies; b of the others is a height field.
     """
 
     def __init__(self, contacts: Contacts, k: int) -> None:
@@ -73,17 +75,19 @@ class SlotPlaces:
         self._far = np.where(self._round, np.inf, _FAR * np.array(radii))
         self.solid = ~np.array([is_surface(p.b.shape) for p in pairs])
         self._width = 2.0 * np.array(radii)
+        self._reach = np.array([_farthest(p.a) for p in pairs])
         self._k, self._same = k, np.arange(k)
         last = np.argmax(self.slots, axis=1)[:, None] == np.arange(most)
         last &= self.solid[:, None]
         self._apart = np.where(last[:, :, None] != last[:, None, :], np.inf, 0.0)
         self._before = np.full((*self.slots.shape, 6), np.nan)
 
-    def now(self, gap: Array, points: Array, poses: Array, spins: Array) -> Places:
+    def now(self, gap: Array, points: Array, poses: Array, motions: Array) -> Places:
         """Where all slots are, from those of the geometry at a configuration.
 
         **Arguments:** `gap` (k,), m; `points` (k, 2, 3), x_a and x_b, world axes; `poses`
-        (bodies, 4, 4), those of contacts first; `spins` (bodies, 3), rad/s, world axes.
+        (bodies, 4, 4), those of contacts first; `motions` (bodies, 6), [rad/s; m/s] of their
+        origins, world axes.
         **Cost:** p m² distances of p pairs; more only for pairs with points between them.
         """
         X = np.concatenate([poses[: self._bodies], np.eye(4)[None]])[self._hosts]  # (p, 2, 4, 4)
@@ -95,12 +99,15 @@ class SlotPlaces:
         at = local.reshape(*self.slots.shape, 6)
         there = (self.slots >= 0) & (gap[self.slots] < NO_CONTACT)
         at[~there] = np.nan
-        spin = np.concatenate([spins[: self._bodies], np.zeros((1, 3))])[self._hosts]
-        turn = self._width * np.sqrt(np.sum((spin[:, 0] - spin[:, 1]) ** 2, axis=-1))
+        V = np.concatenate([motions[: self._bodies], np.zeros((1, 6))])[self._hosts]
+        past = V[:, 0] - V[:, 1]
+        past[:, 3:] -= np.cross(V[:, 1, :3], X[:, 0, :3, 3] - X[:, 1, :3, 3])
+        spin, slide = np.sqrt(np.sum(past.reshape(-1, 2, 3) ** 2, axis=-1)).T
+        turn, speed = self._width * spin, slide + self._reach * spin
         order, leaps = self._same, np.zeros(self._k, bool)
         known = there.any(axis=1) & np.isfinite(self._before[..., 0]).any(axis=1)
         if not known.any():
-            return Places(order, at, leaps, turn)
+            return Places(order, at, leaps, turn, speed)
         moved = self._before[:, :, None] - at[:, None]
         squares = np.minimum(np.sum(moved[..., :3] ** 2, -1), np.sum(moved[..., 3:] ** 2, -1))
         distance = np.where(np.isnan(squares), np.inf, np.sqrt(squares) + self._apart)
@@ -111,7 +118,7 @@ class SlotPlaces:
             order[mine] = mine[found]
             leaps[mine] = (far > self._far[p]) & np.isfinite(self._before[p, : len(mine), 0])
             at[p, : len(mine)] = at[p, found]
-        return Places(order, at, leaps, turn)
+        return Places(order, at, leaps, turn, speed)
 
     def follow(self, places: Places) -> None:
         """These are the places from which slots go on."""
@@ -125,6 +132,13 @@ def points_change(pair: ContactPair) -> bool:
 
 def _radius(shape: Any) -> float:
     return float(bounding_ball(shape)[3])
+
+
+def _farthest(placed: Any) -> float:
+    """How far (m) points of a shape are from the origin of its body, at most."""
+    x, y, z, radius = bounding_ball(placed.shape)
+    centre = placed.placement.rotation @ np.array([x, y, z]) + placed.placement.translation
+    return float(np.linalg.norm(centre) + radius)
 
 
 def _matched(distance: Array) -> tuple[Array, Array]:

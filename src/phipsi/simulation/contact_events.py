@@ -144,23 +144,27 @@ class ContactEvents:
         The corner of a box that grazes another one shows at no slot before and after. With the
         distances d of a pair at both, and L the rate at which these can change, no distance in
         between is below (d₀ + d₁ − L Δt)/2: along the normal, a body approaches as its nearest
-        point does, and as it turns.
+        point does, and as it turns. Two convex bodies that touch do so in one plane, and slots have
+        all corners of the polygon between their faces there: these turn in sight. A height field
+        has peaks beside a contact too, past which L is the whole speed: d is that of open slots.
         """
-        pairs = self.contacts.motion.pairs_between
+        pairs, closed = self.contacts.motion.pairs_between, self.contacts.modes.closed
         if pairs is None:
             return False
         apart, normals = np.zeros(len(pairs.slots)), self.contacts.normals
         closing, rows = np.zeros((2, len(apart))), np.arange(len(apart))
+        held = (pairs.slots >= 0) & closed[pairs.slots]
+        seen = (pairs.slots >= 0) & ~held
         for x, rate in zip((before.state, after.state), closing, strict=True):
             assert x.places is not None
-            gap = np.where(pairs.slots >= 0, x.gap[pairs.slots], np.inf)
-            near = pairs.slots[rows, gap.argmin(axis=1)]
-            apart += x.gap[near]
-            rate[:] = np.abs(x.rate[normals[near]]) + x.places.turn
+            gap = np.where(seen, x.gap[pairs.slots], np.inf)
+            near = gap.argmin(axis=1)
+            apart += gap[rows, near]
+            own = np.abs(x.rate[normals[pairs.slots[rows, near]]]) + x.places.turn
+            rate[:] = np.where(pairs.solid, own, x.places.speed)
         moved = (after.t - before.t) * closing.max(axis=0)
-        held = (pairs.slots >= 0) & self.contacts.modes.closed[pairs.slots]
-        hidden = pairs.solid & ~held.any(axis=1) & (moved > way) & (apart < moved)
-        return bool(hidden.any())
+        free = ~(pairs.solid & held.any(axis=1))
+        return bool((free & (moved > way) & (apart < moved)).any())
 
     def _note(self, sample: _Sample) -> None:
         closed, soft = self.contacts.modes.closed, self.contacts.at.soft
