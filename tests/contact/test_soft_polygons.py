@@ -208,7 +208,7 @@ def test_a_soft_prism_rests_on_planes_and_level_fields(spacing: Any) -> None:
         builder.add_shape("land", "world", field, pp.Pose(None, (0.02, 0.01, 0)))
     model = builder.build()
     contacts = pp.Contacts(model, ground=not spacing)
-    assert contacts.n_slots == (14 if spacing else 10)
+    assert contacts.n_slots == (18 if spacing else 10)
     assert contacts.with_all_corners() == contacts  # runs with events have the same law
     few = pp.System(model, contacts=replace_slots(contacts, 8 if spacing else 4))
     fastest = []

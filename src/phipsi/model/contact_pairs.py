@@ -20,7 +20,13 @@ from phipsi.model.body import WORLD_NAME
 from phipsi.model.file_shapes import all_shapes
 from phipsi.model.model import Model
 from phipsi.model.near_shapes import near_shapes
-from phipsi.model.pair_slots import SLOTS, corners_seen, event_slots, slots_of
+from phipsi.model.pair_slots import (
+    SLOTS,
+    corners_seen,
+    event_slots,
+    is_solid_on_field,
+    slots_of,
+)
 from phipsi.model.pose import Pose
 from phipsi.model.shapes import (
     MOST_VERTICES,
@@ -72,7 +78,7 @@ class ContactPair:
              len(s.shape.numbers), s.body == WORLD_NAME)
             for s in (self.a, self.b)
         ]  # fmt: skip
-        return *sides, self.slots, self.corners
+        return *sides, self.slots, self.corners, self.is_soft_on_field
 
     @property
     def corners(self) -> tuple[int, int] | None:
@@ -83,6 +89,13 @@ class ContactPair:
     def is_polygon(self) -> bool:
         """Whether its slots are the corners of the polygon between two faces, with weights."""
         return self.corners is not None and self.slots == sum(self.corners) + 1
+
+    @property
+    def is_soft_on_field(self) -> bool:
+        """Whether it is a box, cylinder or mesh that gives on a height field: with weights."""
+        return math.isfinite(self.material.stiffness) and is_solid_on_field(
+            self.a.shape, self.b.shape
+        )
 
 
 @final

@@ -65,12 +65,15 @@ def slots_of(a: Shape, b: Shape, material: Material, points: int) -> int:
     """Of a pair: boxes and meshes that give have all corners of the polygon between their faces.
 
     A mesh that gives has all its corners on a plane or height field: of four, chosen anew in every
-    step, forces would jump with the choice. A rigid mesh on a plane, and a ball or ellipsoid on a
-    height field, have at most `points`.
+    step, forces would jump with the choice. Solids that give have two slots under every quarter on
+    a height field. A rigid mesh on a plane, and a ball or ellipsoid on a height field, have at most
+    `points`.
     """
     if math.isfinite(material.stiffness):
         if _are_solid(a, b):
             return sum(map(_corners, (a, b))) + 1
+        if is_solid_on_field(a, b):
+            return (slots_of_vertices(a, b) or SLOTS[a.kind, b.kind]) + QUARTERS
         if every := slots_of_vertices(a, b):
             return every
     few = isinstance(a, Sphere | Ellipsoid) and isinstance(b, HeightField)
@@ -83,14 +86,15 @@ def event_slots(a: Shape, b: Shape, material: Material, slots: int) -> int:
     """In runs with events: of every corner of a mesh on the ground, and of every pair of features.
 
     The last: corners of both faces of boxes and meshes that do not give, places where their edges
-    cross, and the nearest points, k + m + k m + 1. A solid that does not give has two slots under
-    every quarter on a height field: it may touch with both ends of a ridge there.
+    cross, and the nearest points, k + m + k m + 1. A solid has two slots under every quarter on a
+    height field: it may touch with both ends of a ridge there. What gives has those of fixed steps.
     """
-    is_rigid = math.isinf(material.stiffness)
+    if math.isfinite(material.stiffness):
+        return slots
     slots = slots_of_vertices(a, b) or slots
-    if is_rigid and isinstance(a, Box | Cylinder | ConvexMesh) and isinstance(b, HeightField):
+    if is_solid_on_field(a, b):
         return slots + QUARTERS
-    if is_rigid and _are_solid(a, b):
+    if _are_solid(a, b):
         return (_corners(a) + 1) * (_corners(b) + 1)
     return slots
 
@@ -118,6 +122,11 @@ def ground_slots(a: Shape, b: Shape, slots: int) -> GroundSlots:
     least = every or SLOTS[a.kind, b.kind]
     is_deep = isinstance(b, HeightField) and not is_round(a) and slots == least + QUARTERS
     return GroundSlots(bool(every) and slots >= every, 2 if is_deep else 1)
+
+
+def is_solid_on_field(a: Shape, b: Shape) -> bool:
+    """Whether a is a solid with faces or a rim, and b a height field."""
+    return isinstance(a, Box | Cylinder | ConvexMesh) and isinstance(b, HeightField)
 
 
 def corners_seen(a: Shape, b: Shape, slots: int) -> tuple[int, int] | None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from phipsi.contact.geometry.field_cells import INSIDE, below
-from phipsi.contact.geometry.placed_shapes import INACTIVE, Placed, Slot
+from phipsi.contact.geometry.placed_shapes import INACTIVE, Placed, Slot, Weighted
 from phipsi.contact.geometry.plane_pairs import DIAGONALS
 from phipsi.contact.geometry.solid_field_pairs import (
     CUT,
@@ -25,12 +25,16 @@ from phipsi.contact.geometry.solid_field_pairs import (
 _LEVEL = 1e-12  # of the length of an edge: along which faces do not come nearer
 
 
-def box_field(a: Placed, b: Placed, deep: int = 1) -> list[Slot]:
+def box_field(
+    a: Placed, b: Placed, deep: int = 1, gives: bool = False
+) -> list[Slot] | list[Weighted]:
     """The four lowest corners, and the deepest of all else under every quarter of the box."""
     up = b.R[:, 2] @ a.R
     lows = [np.where((signs * a.p) @ up > 0.0, -signs, signs) for signs in DIAGONALS]
     corners = [corner_slot(a.x + a.R @ (x * a.p), b) for x in lows]
-    return solid_field(BoxOnField, a, b, corners, below(b.R.T @ (a.x - b.x), b), deep=deep)
+    return solid_field(
+        BoxOnField, a, b, corners, below(b.R.T @ (a.x - b.x), b), deep=deep, gives=gives
+    )
 
 
 class BoxOnField(Solid):

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from phipsi.contact.geometry.field_cells import INSIDE, below
-from phipsi.contact.geometry.placed_shapes import INACTIVE, Placed, Slot
+from phipsi.contact.geometry.placed_shapes import INACTIVE, Placed, Slot, Weighted
 from phipsi.contact.geometry.plane_pairs import rim_points
 from phipsi.contact.geometry.solid_field_pairs import (
     CUT,
@@ -33,14 +33,16 @@ _X, _Y, _Z = np.eye(3)
 _CAPS = tuple((s, root) for s in (1.0, -1.0) for root in (1.0, -1.0))
 
 
-def cylinder_field(a: Placed, b: Placed, deep: int = 1) -> list[Slot]:
+def cylinder_field(
+    a: Placed, b: Placed, deep: int = 1, gives: bool = False
+) -> list[Slot] | list[Weighted]:
     """The lowest points of both rims, three on the lower one, and the deepest of all else."""
     under = below(b.R.T @ (a.x - b.x), b)
     points = rim_points(a, b.R @ under.normal)
     corners = [corner_slot(x, b) for x in points]
     for k in range(2):
         corners[k] = _again(a, b, corners[k], k)
-    return solid_field(CylinderOnField, a, b, corners, under, deep=deep)
+    return solid_field(CylinderOnField, a, b, corners, under, deep=deep, gives=gives)
 
 
 def _again(a: Placed, b: Placed, corner: Corner, k: int) -> Corner:

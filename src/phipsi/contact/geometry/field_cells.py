@@ -157,6 +157,13 @@ def is_peak(e: Any) -> Any:
     return flat & (np.minimum(np.minimum(bent[0], bent[1]), bent[2]) < -_BENT * size)
 
 
+def on_straight_line(e: Any) -> Any:
+    """Whether a line of the grid goes straight through a point: its edges have the contacts."""
+    size = np.sqrt(e[1] @ e[1])
+    straight = [np.abs(e[k][2] + e[k + 3][2]) <= _BENT * size for k in range(3)]
+    return straight[0] | straight[1] | straight[2]
+
+
 # ---- lists of contacts ---------------------------------------------------------------------------
 
 

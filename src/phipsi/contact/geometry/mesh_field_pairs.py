@@ -16,7 +16,7 @@ import numpy as np
 
 from phipsi.contact.geometry.convex_shapes import across
 from phipsi.contact.geometry.field_cells import below
-from phipsi.contact.geometry.placed_shapes import INACTIVE, Placed, Slot
+from phipsi.contact.geometry.placed_shapes import INACTIVE, Placed, Slot, Weighted
 from phipsi.contact.geometry.plane_pairs import lowest_vertices
 from phipsi.contact.geometry.polyhedra import Polyhedron, polyhedron
 from phipsi.contact.geometry.row_tables import called
@@ -36,7 +36,7 @@ _NEAR = 1e-9  # of the size: what is nearer is the same
 _EDGE = 1e-18  # sin² of the angle of two planes that have an edge
 
 
-def mesh_field(a: Placed, b: Placed) -> list[Slot]:
+def mesh_field(a: Placed, b: Placed, gives: bool = False) -> list[Slot] | list[Weighted]:
     """The lowest vertex, the widest three of those that are little higher, and the deepest of all.
 
     Heights are along the normal of the surface below the middle.
@@ -50,17 +50,21 @@ def mesh_field(a: Placed, b: Placed) -> list[Slot]:
     for p, at in lowest_vertices(a, b._replace(R=np.stack([u, v, n]).T)):
         slot, x, normal = corner_slot(at + p.w * n, b)
         corners.append((slot._replace(gap=np.where(p.there, slot.gap, INACTIVE)), x, normal))
-    return solid_field(_make(a.shape), a._replace(x=middle), b, corners, under)
+    return solid_field(_make(a.shape), a._replace(x=middle), b, corners, under, gives=gives)
 
 
-def corners_field(a: Placed, b: Placed, deep: int = 1) -> list[Slot]:
+def corners_field(
+    a: Placed, b: Placed, deep: int = 1, gives: bool = False
+) -> list[Slot] | list[Weighted]:
     """Every vertex of a mesh, in its own slot, and the deepest of all else."""
     hull = polyhedron(a.shape)
     middle = a.x + a.R @ hull.middle
     corners = [corner_slot(a.x + a.R @ vertex, b) for vertex in a.p.reshape(-1, 3)]
     under = below(b.R.T @ (middle - b.x), b)
     moved = a._replace(x=middle)
-    return solid_field(_make(a.shape), moved, b, corners, under, hull.numbers, deep=deep)
+    return solid_field(
+        _make(a.shape), moved, b, corners, under, hull.numbers, deep=deep, gives=gives
+    )
 
 
 @lru_cache(maxsize=64)

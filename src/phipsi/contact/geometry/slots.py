@@ -132,7 +132,10 @@ def _formula(pair: ContactPair) -> Formula:
     if is_surface(pair.b.shape):
         found = ground_slots(pair.a.shape, pair.b.shape, pair.slots)
         formula: Any = CORNERS[pair.b.shape.kind] if found.every else FORMULAS[kinds]
-        return formula if found.deep == 1 else partial(formula, deep=found.deep)
+        options = {} if found.deep == 1 else {"deep": found.deep}
+        if pair.is_soft_on_field:
+            options["gives"] = True
+        return partial(formula, **options) if options else formula
     if pair.corners is not None:
         return (polygon_pair if pair.is_polygon else feature_pair)(kinds, pair.corners)
     return FORMULAS[kinds]

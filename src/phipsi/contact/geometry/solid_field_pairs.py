@@ -1,7 +1,8 @@
 """Contacts of a solid with faces, edges and corners with a height field, b: all that reaches in.
 
 A solid (box, cylinder, convex mesh) has slots for a few of its corners, over the triangle below
-each. Four more, one under every quarter of it, or two for runs with events, have the deepest of
+each. Four more, one under every quarter of it, or two where it gives and in runs with events,
+have the deepest of
 
 - corners in other faces of the field: higher ones, and second walls of a valley,
 - edges and curved sides of the solid across ridges, along the common normal of both,
@@ -19,6 +20,10 @@ A face cuts it if an edge of the face passes through the inside, or if the face 
 the lowest to the highest point of the solid along its normal. So while the middle of a solid is
 over the field, some gap is negative if and only if it overlaps the ground. Gaps above 0 are
 separations along n: at most the distance. The border is a ridge.
+
+Springs of a solid that gives must not jump: the slots of ridges and peaks have weights, 1 in their
+cones and 0 where normals are `LEAN` beside them, and points on straight ridges, where only the ends
+of these carry, have no slots.
 
 Reasons: docs/decisions/0062.
 """
@@ -53,9 +58,10 @@ from phipsi.contact.geometry.field_cells import (
     leans_on,
     no_entries,
     number_of,
+    on_straight_line,
     over_cells,
 )
-from phipsi.contact.geometry.placed_shapes import INACTIVE, Placed, Slot
+from phipsi.contact.geometry.placed_shapes import INACTIVE, Placed, Slot, Weighted
 from phipsi.contact.geometry.round_field_pairs import ABOVE, reach_of
 from phipsi.model.pair_slots import QUARTERS
 
@@ -175,12 +181,13 @@ def solid_field(
     below_middle: Below,
     numbers: Sequence[int] | None = None,
     deep: int = 1,
-) -> list[Slot]:
+    gives: bool = False,
+) -> list[Slot] | list[Weighted]:
     """Slots of corners, and of the deepest of all else under every quarter of the solid.
 
     The lowest corner along the normal of the surface below the middle must be one of `corners`.
     If these are all corners of the solid, `numbers` are their places by the first of their key.
-    `deep`, how many slots a quarter has, 1 or 2.
+    `deep`, how many slots a quarter has, 1 or 2; `gives`, whether slots have weights.
     """
     c, Q = b.R.T @ (a.x - b.x), b.R.T @ a.R
     slots = [slot for slot, _, _ in corners]
@@ -196,18 +203,21 @@ def solid_field(
     given = np.concatenate([c, Q.reshape(9), *known, *([] if solid.p is None else [solid.p])])
     first = no_entries(_entries(deep) + 1, 0.0 * c[0])
     bottom = low[2] - more - ABOVE * solid.size
-    visit = _visit(make, len(known), numbers is not None, deep)
+    visit = _visit(make, len(known), numbers is not None, deep, gives)
     level = is_level(under, b) & _lowest_is_over(corners, under, solid)
     *entries, cut = over_cells(visit, first, given, low[:2] - more, high + more, b, bottom, level)
-    slots += [_slot(make, a, b, c, Q, entry) for entry in entries[: QUARTERS * deep]]
+    quarters = [_slot(make, a, b, c, Q, entry) for entry in entries[: QUARTERS * deep]]
     least: Any = INACTIVE
-    for slot in slots:
+    for slot in (*slots, *quarters):
         least = np.minimum(least, slot.gap)
     # a deeper contact may be behind one that is as deep up to this, and farther outside
     is_cut = (cut.value < INACTIVE) & (least >= _OUTER * solid.size) & under.there
     out = _slot(make, a, b, c, Q, cut)
-    slots[-1] = Slot(*(np.where(is_cut, x, y) for x, y in zip(out, slots[-1], strict=True)))
-    return slots
+    last = (np.where(is_cut, x, y) for x, y in zip(out, quarters[-1], strict=True))
+    quarters[-1] = Weighted(*last)
+    if gives:
+        return [*(Weighted(*slot, 1.0) for slot in slots), *quarters]
+    return [*slots, *(Slot(*slot[:4]) for slot in quarters)]
 
 
 def _lowest_is_over(corners: Sequence[Corner], under: Below, solid: Solid) -> Any:
@@ -220,7 +230,7 @@ def _lowest_is_over(corners: Sequence[Corner], under: Below, solid: Solid) -> An
     return over <= lowest + CUT * solid.size
 
 
-def _slot(make: Make, a: Placed, b: Placed, c: Any, Q: Any, entry: Entry) -> Slot:
+def _slot(make: Make, a: Placed, b: Placed, c: Any, Q: Any, entry: Entry) -> Weighted:
     """The contact of an entry, whose `n` is the key of a corner, edge or face of the solid."""
     there, key = entry.value < INACTIVE, entry.n
     i, j, feature = feature_of(entry, b)
@@ -228,6 +238,7 @@ def _slot(make: Make, a: Placed, b: Placed, c: Any, Q: Any, entry: Entry) -> Slo
     solid = make(c - cell.origin, Q, a.p)
     n, f = solid.outside(key)
     is_point = there & (feature == float(POINT))
+    lean = np.where(is_point, _lean(n, cell.e), 0.0)
     n = np.where(is_point, n, _UP)
     x = np.where(is_point, f * n, 0.0 * n)  # a peak: P itself is touched
     for face in FACES:
@@ -236,11 +247,22 @@ def _slot(make: Make, a: Placed, b: Placed, c: Any, Q: Any, entry: Entry) -> Slo
         x = np.where(mine, solid.from_point(solid.corner(key, normal)), x)
     for edge in EDGES:
         mine = there & (feature == float(edge))
-        normal, place = solid.across(key, ends_of(cell, edge)[0])
+        d, around = ends_of(cell, edge)
+        normal, place = solid.across(key, d)
+        lean = np.where(mine, _lean(normal, around), lean)
         n, x = np.where(mine, normal, n), np.where(mine, place, x)
     f = n @ x
     normal, point = b.R @ n, b.x + b.R @ (cell.origin + x)
-    return Slot(np.where(there, f, INACTIVE), normal, point, point - f * normal)
+    weight = 1.0 - np.minimum(lean / LEAN, 1.0)
+    return Weighted(np.where(there, f, INACTIVE), normal, point, point - f * normal, weight)
+
+
+def _lean(n: Any, around: Sequence[Any]) -> Any:
+    """By how much (rad) n is beside its cone, over a face to one of the points `around`; or 0."""
+    most: Any = 0.0
+    for q in around:
+        most = np.maximum(most, (n @ q) / np.sqrt(q @ q))
+    return most
 
 
 def common_normal(w: Any, e: Any, d: Any) -> tuple[Any, Any, Any, Any]:
@@ -262,7 +284,7 @@ def common_normal(w: Any, e: Any, d: Any) -> tuple[Any, Any, Any, Any]:
 
 
 @lru_cache(maxsize=64)
-def _visit(make: Make, count: int, are_all: bool, deep: int) -> Visit:
+def _visit(make: Make, count: int, are_all: bool, deep: int, gives: bool) -> Visit:
     """The visit of cells of a kind of solid, with so many vectors that tell of slots of corners."""
 
     def visit(i: Any, j: Any, b: Placed, given: Any, entries: list[Entry]) -> list[Entry]:
@@ -277,7 +299,7 @@ def _visit(make: Make, count: int, are_all: bool, deep: int) -> Visit:
 
         *quarters, cut = entries
         found = _Quarters(quarters, solid, deep)
-        cut = _at_cell(solid, cell, i, j, b, has_slot, found, cut)
+        cut = _at_cell(solid, cell, i, j, b, has_slot, found, cut, gives)
         return [*found.entries, cut]
 
     return visit
@@ -310,6 +332,7 @@ def _at_cell(
     has_slot: Any,
     found: _Quarters,
     cut: Entry,
+    gives: bool,
 ) -> Entry:
     """Contacts of a cell are found, by φ; returned is that of a face that cuts the solid."""
     zero, size = 0.0 * solid.w, solid.size
@@ -344,6 +367,8 @@ def _at_cell(
             found.touch(touch, number_of(i, j, edge, b), good)
     touch = solid.at_point()
     good = is_peak(cell.e) & touch.good & (touch.n[2] > 0.0) & leans_on(touch.n, cell.e, LEAN)
+    if gives:
+        good = good & ~on_straight_line(cell.e)
     found.touch(touch, number_of(i, j, POINT, b), good)
     return cut
 

@@ -1,0 +1,77 @@
+"""Solids that give on height fields: places under a quarter carry together, and forces go on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import phipsi as pp
+from phipsi.contact.geometry.slots import slot_geometry
+from phipsi.model.contact_pairs import _again
+
+STIFF = 5e3
+
+
+def box_on(heights, spacing: float) -> pp.Contacts:
+    builder = pp.ModelBuilder()
+    inertia = pp.SpatialInertia(1.0, (0, 0, 0), (0.02, 0.02, 0.03))
+    builder.add_body("box", joint=pp.joints.Free(), inertia=inertia)
+    soft = pp.Material(0.6, stiffness=STIFF, dissipation=20.0)
+    builder.add_shape("box", "box", pp.shapes.Box((0.4, 0.4, 0.1)), material=soft)
+    builder.add_shape("land", "world", pp.shapes.HeightField(heights, spacing))
+    return pp.Contacts(builder.build(), ground=False)
+
+
+def one_per_quarter(contacts: pp.Contacts) -> pp.Contacts:
+    (pair,) = contacts.pairs
+    few = (replace(pair, slots=pair.slots - 4),)
+    return _again(contacts.model, contacts.shapes, few, contacts.margin, contacts.points)
+
+
+def test_two_peaks_under_one_quarter_carry_together():
+    """Two at (1, 3) and (3, 1) have m g/4 each, one at (−2, −2) has m g/2; with one slot, never."""
+    heights = np.zeros((13, 13))
+    for i, j in ((1, 3), (3, 1), (-2, -2)):
+        heights[6 + i, 6 + j] = 0.1
+    contacts = box_on(heights, 0.05)
+    assert contacts.n_slots == 12 and contacts.with_all_corners() == contacts
+    fastest = []
+    for one in (contacts, one_per_quarter(contacts)):
+        sim = pp.Simulator(pp.System(one.model, contacts=one), dt=1e-3, integrator="time_stepping")
+        state = sim.start([1, 0, 0, 0, 0, 0, 0.15], np.zeros(6))
+        sim.step(state, steps=1500)
+        fastest.append(np.abs(state.v).max())
+        if one is contacts:
+            depths = np.sort(-pp.contact_points(one, state.q).gap)[-3:]
+            assert_allclose(depths, 9.81 / STIFF * np.array([0.25, 0.25, 0.5]), rtol=0.02)
+    assert fastest[0] < 1e-6 and fastest[1] > 1e-3
+
+
+@pytest.mark.parametrize("spacing", [0.1, 0.17])
+def test_straight_ridges_have_springs_at_their_ends_only(spacing):
+    """Grid points along a ridge would be springs that come and go as a box slides along it."""
+    heights = np.zeros((21, 21))
+    heights[10] = 0.05
+    q = np.zeros((12, 7))
+    q[:, 0], q[:, 5], q[:, 6] = 1.0, np.linspace(-0.1, 0.13, 12), 0.1 - 1e-4
+    depth = np.maximum(-pp.contact_points(box_on(heights, spacing), q).gap, 0.0)
+    assert_allclose(depth.sum(1), 2e-4, rtol=1e-9)
+
+
+def test_a_peak_fades_where_a_face_leans_out_of_its_cone():
+    """Sides of a pyramid fall by 0.05: its point has the weight 1 up to there, and 0 from 0.07."""
+    x = np.abs(np.arange(-3, 4)) * -0.02
+    contacts = box_on(np.minimum(x[:, None], x), 0.4)
+    for tilt in (0.045, 0.055, 0.06, 0.065):
+        c, s = np.cos(tilt), np.sin(tilt)
+        X = np.eye(4)
+        X[:3, :3] = [[c, 0, s], [0, 1, 0], [-s, 0, c]]
+        X[:3, 3] = X[:3, 2] * 0.049  # the point is 1 mm inside the lower face, in its middle
+        slots = slot_geometry(contacts, X[None])
+        at = (np.linalg.norm(slots.x_b, axis=1) < 2e-3) & (slots.gap < 0.0)
+        lean = max(0.0, (0.4 * s - 0.02 * c) / np.hypot(0.4, 0.02))
+        assert slots.weight is not None
+        assert_allclose(slots.weight[at], [1.0 - lean / 0.02], rtol=1e-9)
