@@ -9,6 +9,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import phipsi as pp
+from phipsi.contact.geometry import plane_pairs
 from phipsi.contact.geometry.slots import slot_geometry
 from phipsi.model.contact_pairs import _again
 
@@ -75,3 +76,35 @@ def test_a_peak_fades_where_a_face_leans_out_of_its_cone():
         lean = max(0.0, (0.4 * s - 0.02 * c) / np.hypot(0.4, 0.02))
         assert slots.weight is not None
         assert_allclose(slots.weight[at], [1.0 - lean / 0.02], rtol=1e-9)
+
+
+@pytest.mark.parametrize("is_flat_field", [False, True])
+def test_cylinders_that_give_rest(is_flat_field, monkeypatch):
+    """Standing they sink in by m g/(4 k), lying by m g/(2 k); without weights they tremble."""
+    builder, r, length = pp.ModelBuilder(), 0.12, 0.3
+    inertia = pp.SpatialInertia(1.0, (0, 0, 0), (0.0111, 0.0111, 0.0072))
+    builder.add_body("can", joint=pp.joints.Free(), inertia=inertia)
+    soft = pp.Material(0.6, stiffness=STIFF, dissipation=20.0)
+    builder.add_shape("can", "can", pp.shapes.Cylinder(r, length), material=soft)
+    if is_flat_field:
+        builder.add_shape("land", "world", pp.shapes.HeightField(np.zeros((11, 11)), 0.2))
+    model = builder.build()
+    contacts = pp.Contacts(model, ground=not is_flat_field)
+    q = np.zeros((5, 7))
+    leans, yaw = np.array([0.0, 0.03, 0.05, np.pi / 2, np.pi / 2]), np.arange(5.0)
+    q[:, 0], q[:, 1] = np.cos(leans / 2), np.sin(leans / 2) * np.cos(yaw)
+    q[:, 2] = np.sin(leans / 2) * np.sin(yaw)
+    q[:, 6] = np.where(leans < 1, length / 2 + 0.005, r + 0.005)
+
+    def after():
+        system = pp.System(model, contacts=contacts)
+        sim = pp.Simulator(system, dt=1e-3, integrator="time_stepping")
+        return sim.rollout(sim.start(q), steps=4000, every=4000)
+
+    run = after()
+    assert np.abs(run.v[:, -1]).max() < 1e-12
+    depths = np.where(leans < 1, length / 2, r) - run.q[:, -1, 6]
+    assert_allclose(depths, 9.81 / STIFF / np.where(leans < 1, 4, 2), rtol=1e-9)
+    if not is_flat_field:
+        monkeypatch.setattr(plane_pairs, "rim_weights", lambda a, n: [1.0] * 5)
+        assert np.abs(after().v[:3, -1]).max() > 1e-3

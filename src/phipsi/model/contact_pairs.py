@@ -32,8 +32,10 @@ from phipsi.model.shapes import (
     MOST_VERTICES,
     BodyShape,
     ConvexMesh,
+    Cylinder,
     HeightField,
     Material,
+    Plane,
     is_surface,
 )
 from phipsi.model.tree import WORLD
@@ -78,7 +80,7 @@ class ContactPair:
              len(s.shape.numbers), s.body == WORLD_NAME)
             for s in (self.a, self.b)
         ]  # fmt: skip
-        return *sides, self.slots, self.corners, self.is_soft_on_field
+        return *sides, self.slots, self.corners, self.is_soft_on_ground
 
     @property
     def corners(self) -> tuple[int, int] | None:
@@ -91,11 +93,11 @@ class ContactPair:
         return self.corners is not None and self.slots == sum(self.corners) + 1
 
     @property
-    def is_soft_on_field(self) -> bool:
-        """Whether it is a box, cylinder or mesh that gives on a height field: with weights."""
-        return math.isfinite(self.material.stiffness) and is_solid_on_field(
-            self.a.shape, self.b.shape
-        )
+    def is_soft_on_ground(self) -> bool:
+        """Whether it gives, and is a solid on a height field or a cylinder on a plane: weights."""
+        a, b = self.a.shape, self.b.shape
+        is_rim = isinstance(a, Cylinder) and isinstance(b, Plane)
+        return math.isfinite(self.material.stiffness) and (is_rim or is_solid_on_field(a, b))
 
 
 @final

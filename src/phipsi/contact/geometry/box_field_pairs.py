@@ -33,7 +33,13 @@ def box_field(
     lows = [np.where((signs * a.p) @ up > 0.0, -signs, signs) for signs in DIAGONALS]
     corners = [corner_slot(a.x + a.R @ (x * a.p), b) for x in lows]
     return solid_field(
-        BoxOnField, a, b, corners, below(b.R.T @ (a.x - b.x), b), deep=deep, gives=gives
+        BoxOnField,
+        a,
+        b,
+        corners,
+        below(b.R.T @ (a.x - b.x), b),
+        deep=deep,
+        weights=[1.0] * len(corners) if gives else None,
     )
 
 

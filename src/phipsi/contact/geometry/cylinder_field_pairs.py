@@ -14,7 +14,7 @@ import numpy as np
 
 from phipsi.contact.geometry.field_cells import INSIDE, below
 from phipsi.contact.geometry.placed_shapes import INACTIVE, Placed, Slot, Weighted
-from phipsi.contact.geometry.plane_pairs import rim_points
+from phipsi.contact.geometry.plane_pairs import rim_points, rim_weights
 from phipsi.contact.geometry.solid_field_pairs import (
     CUT,
     LEAN,
@@ -38,11 +38,12 @@ def cylinder_field(
 ) -> list[Slot] | list[Weighted]:
     """The lowest points of both rims, three on the lower one, and the deepest of all else."""
     under = below(b.R.T @ (a.x - b.x), b)
-    points = rim_points(a, b.R @ under.normal)
+    n = b.R @ under.normal
+    points, weights = rim_points(a, n), rim_weights(a, n) if gives else None
     corners = [corner_slot(x, b) for x in points]
     for k in range(2):
         corners[k] = _again(a, b, corners[k], k)
-    return solid_field(CylinderOnField, a, b, corners, under, deep=deep, gives=gives)
+    return solid_field(CylinderOnField, a, b, corners, under, deep=deep, weights=weights)
 
 
 def _again(a: Placed, b: Placed, corner: Corner, k: int) -> Corner:

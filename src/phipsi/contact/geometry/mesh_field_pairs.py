@@ -50,7 +50,14 @@ def mesh_field(a: Placed, b: Placed, gives: bool = False) -> list[Slot] | list[W
     for p, at in lowest_vertices(a, b._replace(R=np.stack([u, v, n]).T)):
         slot, x, normal = corner_slot(at + p.w * n, b)
         corners.append((slot._replace(gap=np.where(p.there, slot.gap, INACTIVE)), x, normal))
-    return solid_field(_make(a.shape), a._replace(x=middle), b, corners, under, gives=gives)
+    return solid_field(
+        _make(a.shape),
+        a._replace(x=middle),
+        b,
+        corners,
+        under,
+        weights=[1.0] * len(corners) if gives else None,
+    )
 
 
 def corners_field(
@@ -63,7 +70,14 @@ def corners_field(
     under = below(b.R.T @ (middle - b.x), b)
     moved = a._replace(x=middle)
     return solid_field(
-        _make(a.shape), moved, b, corners, under, hull.numbers, deep=deep, gives=gives
+        _make(a.shape),
+        moved,
+        b,
+        corners,
+        under,
+        hull.numbers,
+        deep=deep,
+        weights=[1.0] * len(corners) if gives else None,
     )
 
 

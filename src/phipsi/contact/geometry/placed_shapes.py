@@ -51,6 +51,17 @@ class Weighted(NamedTuple):
     weight: Any
 
 
+LEAST_WEIGHT = 1e-9
+"""What has less has no spring."""
+
+
+def weighted(slot: Slot, weight: Any) -> Weighted:
+    """The contact of a slot with a weight, or none."""
+    there = weight > LEAST_WEIGHT
+    gap = np.where(there, slot.gap, INACTIVE)
+    return Weighted(gap, *slot[1:], np.where(there, weight, 1.0))
+
+
 Formula = Callable[[Placed, Placed], Sequence[Slot | Weighted]]
 
 

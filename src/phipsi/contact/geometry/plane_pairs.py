@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 
 from phipsi.contact.geometry.contact_patch import Points, four_of
-from phipsi.contact.geometry.placed_shapes import INACTIVE, Placed, Slot, unit
+from phipsi.contact.geometry.placed_shapes import INACTIVE, Placed, Slot, Weighted, unit, weighted
 
 DIAGONALS = np.array([[1, 1, 1], [-1, 1, 1], [1, -1, 1], [1, 1, -1]], dtype=float)
 """The signs of a box's corners at one end of every diagonal."""
 _X = np.array([1.0, 0.0])
 _BAND = 0.05  # of the size of a mesh: how much higher than the lowest a contact point may be
+_LEVEL = 0.02  # rad: a cylinder that gives and leans by less stands level
 _THIRDS = np.array([[0.5, 0.75**0.5], [-1.0, 0.0], [0.5, -(0.75**0.5)]])
 
 
@@ -59,13 +60,17 @@ def ellipsoid_plane(a: Placed, b: Placed) -> list[Slot]:
     return [_below(a.x - a.R @ (a.p * s / np.sqrt(s @ s)), b)]
 
 
-def cylinder_plane(a: Placed, b: Placed) -> list[Slot]:
+def cylinder_plane(a: Placed, b: Placed, gives: bool = False) -> list[Slot] | list[Weighted]:
     """The lowest points of both rims, and three points fixed on the lower rim, a third turn apart.
 
     A cylinder that lies on the plane touches it with the first two, one that stands with the
-    lowest and the fixed points of one rim.
+    lowest and the fixed points of one rim; `gives`, whether slots have weights.
     """
-    return [_below(point, b) for point in rim_points(a, b.R[:, 2])]
+    n = b.R[:, 2]
+    slots = [_below(point, b) for point in rim_points(a, n)]
+    if not gives:
+        return slots
+    return [weighted(slot, w) for slot, w in zip(slots, rim_weights(a, n), strict=True)]
 
 
 def rim_points(a: Placed, n: Any) -> list[Any]:
@@ -76,6 +81,19 @@ def rim_points(a: Placed, n: Any) -> list[Any]:
     low = np.where(down[2] > 0.0, -half, half)
     places = [(u, half), (u, -half), *((e, low) for e in _THIRDS)]
     return [a.x + a.R @ np.stack([r * e[0], r * e[1], z]) for e, z in places]
+
+
+def rim_weights(a: Placed, n: Any) -> list[Any]:
+    """Weights of `rim_points` for springs: 4 together of a rim that stands level, 2 of a side.
+
+    The lowest point of a rim changes sides where a cylinder that stands is level. Its weight is 0
+    there, so that springs do not jump, and 1 from `_LEVEL` on; the fixed points have the rest. They
+    fade with cos² of the angle between axis and normal: a cylinder that rolls does not feel them.
+    """
+    down = a.R.T @ n
+    lowest = np.minimum(np.sqrt(down[:2] @ down[:2]) / _LEVEL, 1.0)
+    fixed = (4.0 - lowest) / 3.0 * (down[2] * down[2])
+    return [lowest, lowest, fixed, fixed, fixed]
 
 
 def mesh_plane(a: Placed, b: Placed) -> list[Slot]:

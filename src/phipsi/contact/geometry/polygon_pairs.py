@@ -32,13 +32,12 @@ from phipsi.contact.geometry.box_pairs import facing_axis, unseen
 from phipsi.contact.geometry.convex_pairs import nearest, vector_area, witness
 from phipsi.contact.geometry.convex_search import Kinds, Relative
 from phipsi.contact.geometry.convex_shapes import across, size, whole_face
-from phipsi.contact.geometry.placed_shapes import INACTIVE, Formula, Placed, Weighted
+from phipsi.contact.geometry.placed_shapes import INACTIVE, LEAST_WEIGHT, Formula, Placed, Weighted
 
 _SAME = 1e-9  # of the size: gaps that differ by less are the same
 _PARALLEL = 1e-8  # sine of the angle below which two sides are on parallel lines
 _EDGE_ON = 1e-13  # of squared lengths: a face that is seen from the side covers nothing
 _STEEP = 1e-6  # cosine between n and a normal, below which a plane has no angles seen along n
-_LEAST = 1e-9  # weight below which a corner is none
 _TURN = 2 * np.pi
 
 
@@ -142,7 +141,7 @@ def _corners(kinds: Kinds, corners: tuple[int, int], pair: Relative, n: Any) -> 
     least = np.min(whole_P[:, 2]) - np.max(whole_Q[:, 2])  # rounding at steep faces
     gap = np.maximum(z_a - z_b, least)
     z_b = z_a - gap
-    active = is_there & (weights > _LEAST)
+    active = is_there & (weights > LEAST_WEIGHT)
     gaps, weights = np.where(active, gap, INACTIVE), np.where(active, weights, 1.0)
     flat = ends @ M[:2]
     return [

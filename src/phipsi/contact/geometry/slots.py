@@ -133,7 +133,7 @@ def _formula(pair: ContactPair) -> Formula:
         found = ground_slots(pair.a.shape, pair.b.shape, pair.slots)
         formula: Any = CORNERS[pair.b.shape.kind] if found.every else FORMULAS[kinds]
         options = {} if found.deep == 1 else {"deep": found.deep}
-        if pair.is_soft_on_field:
+        if pair.is_soft_on_ground:
             options["gives"] = True
         return partial(formula, **options) if options else formula
     if pair.corners is not None:

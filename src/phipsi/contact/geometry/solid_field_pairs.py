@@ -61,7 +61,7 @@ from phipsi.contact.geometry.field_cells import (
     on_straight_line,
     over_cells,
 )
-from phipsi.contact.geometry.placed_shapes import INACTIVE, Placed, Slot, Weighted
+from phipsi.contact.geometry.placed_shapes import INACTIVE, Placed, Slot, Weighted, weighted
 from phipsi.contact.geometry.round_field_pairs import ABOVE, reach_of
 from phipsi.model.pair_slots import QUARTERS
 
@@ -181,13 +181,14 @@ def solid_field(
     below_middle: Below,
     numbers: Sequence[int] | None = None,
     deep: int = 1,
-    gives: bool = False,
+    weights: Sequence[Any] | None = None,
 ) -> list[Slot] | list[Weighted]:
     """Slots of corners, and of the deepest of all else under every quarter of the solid.
 
     The lowest corner along the normal of the surface below the middle must be one of `corners`.
     If these are all corners of the solid, `numbers` are their places by the first of their key.
-    `deep`, how many slots a quarter has, 1 or 2; `gives`, whether slots have weights.
+    `deep`, how many slots a quarter has, 1 or 2; `weights` of corners, of a solid
+    that gives.
     """
     c, Q = b.R.T @ (a.x - b.x), b.R.T @ a.R
     slots = [slot for slot, _, _ in corners]
@@ -203,7 +204,7 @@ def solid_field(
     given = np.concatenate([c, Q.reshape(9), *known, *([] if solid.p is None else [solid.p])])
     first = no_entries(_entries(deep) + 1, 0.0 * c[0])
     bottom = low[2] - more - ABOVE * solid.size
-    visit = _visit(make, len(known), numbers is not None, deep, gives)
+    visit = _visit(make, len(known), numbers is not None, deep, weights is not None)
     level = is_level(under, b) & _lowest_is_over(corners, under, solid)
     *entries, cut = over_cells(visit, first, given, low[:2] - more, high + more, b, bottom, level)
     quarters = [_slot(make, a, b, c, Q, entry) for entry in entries[: QUARTERS * deep]]
@@ -215,8 +216,9 @@ def solid_field(
     out = _slot(make, a, b, c, Q, cut)
     last = (np.where(is_cut, x, y) for x, y in zip(out, quarters[-1], strict=True))
     quarters[-1] = Weighted(*last)
-    if gives:
-        return [*(Weighted(*slot, 1.0) for slot in slots), *quarters]
+    if weights is not None:
+        ours = (weighted(slot, w) for slot, w in zip(slots, weights, strict=True))
+        return [*ours, *quarters]
     return [*slots, *(Slot(*slot[:4]) for slot in quarters)]
 
 
