@@ -218,7 +218,7 @@ def solid_field(
     quarters[-1] = Weighted(*last)
     if weights is not None:
         ours = (weighted(slot, w) for slot, w in zip(slots, weights, strict=True))
-        return [*ours, *quarters]
+        return [*ours, *(weighted(Slot(*slot[:4]), slot.weight) for slot in quarters)]
     return [*slots, *(Slot(*slot[:4]) for slot in quarters)]
 
 
