@@ -26,7 +26,7 @@ from phipsi.sweeps.diagonal import diagonal_blocks
 from phipsi.sweeps.ir import Domain, Field, Type
 from phipsi.sweeps.memoryless_blocks import Blocks
 from phipsi.sweeps.operations import operation
-from phipsi.sweeps.port_blocks import across_a_port, port_swing
+from phipsi.sweeps.special_blocks import across_a_port, port_swing
 
 DOMAINS = {
     "joint": Domain.BODY,
