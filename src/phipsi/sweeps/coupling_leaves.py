@@ -1,7 +1,7 @@
 """The leaves of programs with drives: Γ, what belongs to it, how it changes, and its matrices.
 
 Only the pass in `rows_of_drives.py` makes them. Each brings the operation that computes its blocks
-(`coupling_operations.py`). Formulas and letters: `model/drive.py`.
+(`drive_operations.py`). Formulas and letters: `model/drive.py`.
 
 **Matrices** have in common what six rows and rates need, once. Without the rows of drives [X; Y]
 behind (I − H ψ K) [H, I] φ gives
