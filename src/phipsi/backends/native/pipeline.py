@@ -25,9 +25,8 @@ from phipsi.backends.native.kernel import plan as planning
 from phipsi.backends.native.kernel.carriers import carriers
 from phipsi.backends.native.kernel.emission import KERNEL, KnownRecord, Parts, Slot
 from phipsi.backends.native.kernel.kernel import Kernel
-from phipsi.backends.native.kernel.phases import Phase, phases_of
+from phipsi.backends.native.kernel.phases import Phase, phases_of, rematerialise
 from phipsi.backends.native.kernel.plan import Plan, root
-from phipsi.backends.native.kernel.rematerialisation import rematerialise
 from phipsi.backends.native.kernel.results import is_matrix
 from phipsi.backends.native.matrices import products
 from phipsi.backends.native.matrices.meeting_tiles import meeting_table, tile_shape
