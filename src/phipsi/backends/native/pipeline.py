@@ -41,7 +41,8 @@ from phipsi.backends.native.matrices.structural_zeros import (
 from phipsi.backends.native.native_legality import check
 from phipsi.backends.native.tables import Tables, model_tables
 from phipsi.backends.native.targets import llvm_library
-from phipsi.backends.native.targets.target import MachineCode, Target, machine_code, target_for
+from phipsi.backends.native.targets.code_cache import machine_code
+from phipsi.backends.native.targets.target import MachineCode, Target, target_for
 from phipsi.backends.native.text import llvm_text as ir
 from phipsi.backends.native.text.lane_arithmetic import NUMBERS
 from phipsi.expressions.node import Expr
