@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from phipsi.backends.native.kernel.emission import Emission
-from phipsi.backends.native.text import llvm_text as ir
 from phipsi.backends.native.text.lane_arithmetic import I32, i64, write_loop
+from phipsi.backends.native.text.llvm_values import Constant, VectorType
 
 
 def transpose(b: Any, rows: list[Any]) -> list[Any]:
@@ -21,7 +21,7 @@ def transpose(b: Any, rows: list[Any]) -> list[Any]:
             upper = [j if not j & width else n + (j ^ width) for j in range(n)]
             lower = [j | width if not j & width else n + j for j in range(n)]
             for target, indices in ((i, upper), (i | width, lower)):
-                mask = ir.Constant(ir.VectorType(I32, n), indices)
+                mask = Constant(VectorType(I32, n), indices)
                 out[target] = b.shuffle_vector(rows[i], rows[i | width], mask)
         rows = out
         width //= 2
