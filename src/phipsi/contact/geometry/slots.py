@@ -10,9 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from phipsi.contact.geometry import (
-    box_field_pairs,
+    box_cylinder_field_pairs,
     box_pairs,
-    cylinder_field_pairs,
     mesh_field_pairs,
     plane_pairs,
     round_field_pairs,
@@ -49,9 +48,9 @@ FORMULAS: dict[tuple[str, str], Formula] = {
     ("Box", "Box"): box_pairs.box_box,
     ("Sphere", "HeightField"): round_field_pairs.sphere_field,
     ("Capsule", "HeightField"): round_field_pairs.capsule_field,
-    ("Cylinder", "HeightField"): cylinder_field_pairs.cylinder_field,
+    ("Cylinder", "HeightField"): box_cylinder_field_pairs.cylinder_field,
     ("Ellipsoid", "HeightField"): round_field_pairs.ellipsoid_field,
-    ("Box", "HeightField"): box_field_pairs.box_field,
+    ("Box", "HeightField"): box_cylinder_field_pairs.box_field,
     ("ConvexMesh", "HeightField"): mesh_field_pairs.mesh_field,
 }
 CORNERS: dict[str, Formula] = {
