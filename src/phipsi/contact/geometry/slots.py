@@ -18,10 +18,9 @@ from phipsi.contact.geometry import (
     round_pairs,
 )
 from phipsi.contact.geometry.convex_pairs import convex_pair
-from phipsi.contact.geometry.feature_pairs import feature_pair
 from phipsi.contact.geometry.pair_code import PairLoop, Read
 from phipsi.contact.geometry.placed_shapes import INACTIVE, Formula, Placed, Slot, Weighted
-from phipsi.contact.geometry.polygon_pairs import polygon_pair
+from phipsi.contact.geometry.polygon_pairs import feature_pair, polygon_pair
 from phipsi.laws import law_operations as ops
 from phipsi.laws.calls import call
 from phipsi.laws.graph import Array, Node
