@@ -33,7 +33,7 @@ The last slot has the nearest points, where the polygon does not contain them; i
 
 **Source:** theory/contact 3, 8.
 
-Reasons: docs/decisions/0063, 0066.
+Reasons: docs/decisions/0063, docs/decisions/0066.
 """
 
 from __future__ import annotations
