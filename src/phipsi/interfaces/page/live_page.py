@@ -37,7 +37,7 @@ from phipsi.errors import InputError, PhipsiError, true_or_false
 from phipsi.exporting.exported_module import exported_module
 from phipsi.exporting.exported_step import PlanWriter
 from phipsi.exporting.targets import target_named
-from phipsi.exporting.wasm_module import wasm_module
+from phipsi.exporting.webassembly import wasm_module
 from phipsi.interfaces.model_checks import counted
 from phipsi.interfaces.page.html_file import PageParts, page_html, page_title
 from phipsi.interfaces.page.live_modes import (
