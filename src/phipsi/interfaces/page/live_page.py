@@ -16,7 +16,6 @@ Reasons: docs/decisions/0051.
 
 from __future__ import annotations
 
-import base64
 import math
 import os
 from collections.abc import Callable, Mapping
@@ -39,7 +38,7 @@ from phipsi.exporting.exported_step import PlanWriter
 from phipsi.exporting.targets import target_named
 from phipsi.exporting.webassembly import wasm_module
 from phipsi.interfaces.model_checks import counted
-from phipsi.interfaces.page.html_file import PageParts, page_html, page_title
+from phipsi.interfaces.page.html_file import PageParts, packed, page_html, page_title
 from phipsi.interfaces.page.live_modes import (
     HAND,
     admittance,
@@ -214,7 +213,7 @@ def continued(parts: PageParts, trajectory: Trajectory, simulator: Simulator | N
     keep = np.unique(np.linspace(0, len(trajectory) - 1, _MOST_STATES).astype(int))
     t, q, v = (np.asarray(x)[keep] for x in (trajectory.t, trajectory.q, trajectory.v))
     physics = live_physics(simulator, simulator.start(q[0], v[0], t=float(t[0])))
-    record = {"times": packed(t), "q": packed(q), "v": packed(v)}
+    record = {"times": packed(t, "<f8"), "q": packed(q, "<f8"), "v": packed(v, "<f8")}
     live = {"physics": physics.description(), "play": False, "record": record}
     button = '<button id="continue" title="the physics from here on">continue from here</button>'
     transport = f'<div id="recorded-controls">{parts.get("controls", "")}{button}</div>'
@@ -278,7 +277,7 @@ class LivePhysics:
             "functions": {n: vars(f) for n, f in self.functions.items()},
             "places": self.places,
             "work": self.work,
-            "first": {n: packed(x) for n, x in self.first.items()},
+            "first": {n: packed(x, "<f8") for n, x in self.first.items()},
             "states": self.states,
             "handles": self.handles,
             "parameters": self.parameters,
@@ -337,11 +336,6 @@ def live_physics(
         simulator, finished.binary, functions, moved, finished.heap + end, first,
         tuple(plans["run"].states), handles, tuple(simulator._circuit.of_kind("parameter")),
     )  # fmt: skip
-
-
-def packed(numbers: Array) -> str:
-    """The bits of the numbers, which may be infinite, as text."""
-    return base64.b64encode(np.ascontiguousarray(numbers, dtype="<f8").tobytes()).decode("ascii")
 
 
 def _laid_out(sizes: Mapping[str, int]) -> tuple[dict[str, tuple[int, int]], int]:

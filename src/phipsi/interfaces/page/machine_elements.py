@@ -18,7 +18,7 @@ from phipsi.forces.body_forces import PointSpring, PointSprings, RigidRopes, Rop
 from phipsi.forces.elastic_couplings import ElasticCoupling
 from phipsi.forces.frame_forces import Bushing, TorsionSpring
 from phipsi.interfaces.page import machine_solids as solids
-from phipsi.interfaces.page.shapes_and_colors import given_joint, reach_of, solids_of
+from phipsi.interfaces.page.shapes_and_colors import given_joint, reach_of, solids_of, z_along
 from phipsi.model import Model, Pose
 from phipsi.model.tree import WORLD
 
@@ -128,14 +128,6 @@ class Wheel:
     def along(self, point: Array) -> float:
         """How far a point of the carrier is from the wheel's origin along its axis."""
         return float(self.axis @ (point - self.centre))
-
-
-def z_along(u: Array) -> Array:
-    """A rotation whose third column is u."""
-    z = u / np.linalg.norm(u)
-    x = np.cross([0.0, 1.0, 0.0] if abs(z[1]) < 0.9 else [1.0, 0.0, 0.0], z)
-    x /= np.linalg.norm(x)
-    return np.stack([x, np.cross(z, x), z], axis=-1)
 
 
 def between(a: Wheel, b: Wheel) -> tuple[float, Array]:

@@ -39,8 +39,8 @@ from phipsi.interfaces.page.machine_elements import (
     relation,
     size_of,
     stand_back,
-    z_along,
 )
+from phipsi.interfaces.page.shapes_and_colors import z_along
 from phipsi.model import Model, Pose
 from phipsi.operators.row_laws import ARRAY_NUMBERS
 
