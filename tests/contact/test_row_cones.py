@@ -9,13 +9,12 @@ import phipsi as pp
 from phipsi.contact.cone_calls import ConeCall
 from phipsi.contact.cone_problem import INACTIVE
 from phipsi.contact.contact_rows import RowPlan
-from phipsi.contact.delassus import Delassus, masks_of
+from phipsi.contact.delassus import Delassus, RowCones, fits, masks_of
 from phipsi.laws import law_operations as ops
 from phipsi.laws.calls import call
 from phipsi.laws.circuit import JointRows
 from phipsi.laws.law_derivatives import adjoints
 from phipsi.laws.law_values import evaluate
-from phipsi.motion.step_rows import RowCones
 
 BATCH = 4
 
@@ -60,7 +59,7 @@ def numbers(plan: RowPlan) -> dict[str, np.ndarray]:
 def test_bits_of_the_gathered_matrix(kind):
     plan = plan_of(kind)
     cone = ConeCall(plan.layout, masks=masks_of(plan.reached))
-    assert RowCones.fits(cone)
+    assert fits(cone)
     assert (len(set(plan.layout.contacts)) == 1) == (kind == "points")
     given = numbers(plan)
     nodes = {name: ops.given(name, x.shape[1:]) for name, x in given.items()}
@@ -88,5 +87,5 @@ def test_bits_of_the_gathered_matrix(kind):
 
 def test_joints_and_rebounds_take_the_other_way():
     layout = plan_of("points", stops=True).layout
-    assert not RowCones.fits(ConeCall(layout))
-    assert not RowCones.fits(ConeCall(plan_of("points").layout, rebounds=True))
+    assert not fits(ConeCall(layout))
+    assert not fits(ConeCall(plan_of("points").layout, rebounds=True))

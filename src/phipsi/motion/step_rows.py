@@ -1,12 +1,7 @@
 """The rows of a step as nodes: contacts, rigid stops and dry friction, and their impulses.
 
 With `caused`, the motions of hosts that forces on them cause, derivatives of W are those of W p:
-programs have those, and no derivatives of Λ, which are needed column by column or not known. Where
-it can, W = C Λ C* is computed where the solver wants it (`RowCones`): blocks go to the rows of the
-contacts that are there, in the order of elimination, instead of to all rows and from there to
-these. The bits are the same.
-
-**Source:** theory/contact 1, 5.
+programs have those, and no derivatives of Λ, which are needed column by column or not known.
 
 Reasons: docs/decisions/0048.
 """
@@ -23,8 +18,8 @@ from numpy.typing import NDArray
 from phipsi.backends.failures import NOT_FINITE
 from phipsi.contact.certificate import Worst
 from phipsi.contact.cone_calls import ConeCall, ConeProduct
+from phipsi.contact.cone_derivatives import SmoothedCall
 from phipsi.contact.cone_problem import INACTIVE, ConeLayout
-from phipsi.contact.cone_smoothing import SmoothedCall
 from phipsi.contact.contact_rows import (
     COLUMNS,
     IMPULSES,
@@ -40,7 +35,7 @@ from phipsi.contact.contact_rows import (
     problem_parts,
     weighted,
 )
-from phipsi.contact.delassus import Delassus, masks_of
+from phipsi.contact.delassus import Delassus, RowCones, fits, masks_of
 from phipsi.contact.geometry.slots import Slots
 from phipsi.contact.row_products import host_motions, row_forces, row_rates
 from phipsi.contact.slot_rows import RowBlocks, row_blocks, slot_impulses, world_impulses
@@ -62,7 +57,6 @@ _ROUNDING = 1e-9
 """Error of velocities (m/s) that may add energy, that of the impulses times it."""
 _CLOSED = 1e-3
 """What is left of a gap that closed in a step, at most."""
-_FACTORS = 5  # arguments of `Delassus`
 _SUDDEN = 10.0
 """g/h², m/s², above which a contact closes suddenly: below, g/h is what gravity adds in a step."""
 WRONG = 1e-4
@@ -177,7 +171,7 @@ class StepRows:
         more = [as_node(x) for x in (parts.inelastic, parts.compliance)]
         factors = [*sides, self._admittance, *more]
         (W,) = call(Delassus(plan), *factors)
-        alone = self.caused is None and smoothed is None and RowCones.fits(solver)
+        alone = self.caused is None and smoothed is None and fits(solver)
         self._factors = factors if alone else None
         known = [as_node(x) for x in (parts.coefficients, self._first())]
         b = parts.b
@@ -406,49 +400,3 @@ class Finite(Callee):
         fine = e.compare("==", total, 0.0)
         host.note(host.b.select(fine, host.zero, e.integer(NOT_FINITE)))
         return args[:1]
-
-
-# ---- W where the solver wants it -----------------------------------------------------------------
-
-
-@final
-class RowCones(Callee):
-    """C_a, C_b, Λ, s, compliance; b, s, coefficients, start → the results of a `ConeCall`."""
-
-    takes_views = True
-
-    def __init__(self, plan: RowPlan, cone: ConeCall) -> None:
-        self._delassus, self._cone = Delassus(plan), cone
-        self.shapes = cone.shapes
-        self.key = ("rows", self._delassus.key, cone.key)
-        self.name = f"{self._delassus.name} {cone.name}"
-
-    @staticmethod
-    def fits(cone: ConeCall) -> bool:
-        """Whether W is needed once, and between contacts only."""
-        return not (cone.rebounds or cone.layout.stops or cone.layout.limits)
-
-    def arrays(self, *args: Array) -> Sequence[Array]:
-        """One after the other."""
-        (W,) = self._delassus.arrays(*args[:_FACTORS])
-        return self._cone.arrays(W, *args[_FACTORS:])
-
-    def pull(
-        self, args: tuple[Node, ...], results: tuple[Node, ...], weights: Sequence[Node | None]
-    ) -> Sequence[Node | None]:
-        """As of both."""
-        if weights[0] is None:
-            return [None] * len(args)
-        factors, given = args[:_FACTORS], args[_FACTORS:]
-        (W,) = call(self._delassus, *factors)
-        left, p, *others = self._cone.pulled((W, *given), results, weights[0])
-        i, j = np.indices((p.size, p.size))
-        outer = ops.apply("mul", ops.pick(left, i), ops.pick(p, j))
-        return [*self._delassus.pull(factors, (W,), [outer]), *others, None]
-
-    def write(self, code: Any, args: Sequence[Any]) -> Sequence[Any]:
-        """List the contacts that are there in some lane, compute their W, solve, and scatter."""
-        factors = args[:_FACTORS]
-        return self._cone.written(
-            code, args[_FACTORS:], lambda group: self._delassus.write_into(code, factors, group)
-        )
