@@ -200,9 +200,9 @@ def test_code_of_another_processor_has_another_key(change: str) -> None:
 def test_code_of_another_system_has_another_key(monkeypatch: pytest.MonkeyPatch) -> None:
     """Objects of macOS are not those of Linux on the same processor."""
     host = target.host_target()
-    here = code_cache._text_key("text", host, 3), pipeline.sources_digest.__wrapped__()
+    here = code_cache._text_key("text", host, 3), code_cache.sources_digest.__wrapped__()
     monkeypatch.setattr(llvm_library, "triple", lambda: "x86_64-apple-macosx11.0.0")
-    there = code_cache._text_key("text", host, 3), pipeline.sources_digest.__wrapped__()
+    there = code_cache._text_key("text", host, 3), code_cache.sources_digest.__wrapped__()
     assert here[0] != there[0] and here[1] != there[1]
 
 

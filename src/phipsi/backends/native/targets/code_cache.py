@@ -37,6 +37,7 @@ from phipsi.backends.native.targets.llvm_library import llvm
 from phipsi.backends.native.targets.target import FULL_EFFORT, MachineCode, Target, llvm_effort
 from phipsi.backends.native.text.llvm_text import Module, Part
 from phipsi.errors import InputError, PhipsiWarning
+from phipsi.loaded import LOADED
 
 _MAGIC = b"phipsi machine code 3\n"
 _SAME = b"the code of "  # before the key that has it; object code begins otherwise
@@ -346,3 +347,27 @@ def _text_key(text: str, target: Target, effort: int) -> str:
     llvm_is = f"{llvm_library.VERSION} {llvm.llvm_version_info} {llvm_library.triple()}"
     compiler = f"{llvm_is} {target} {effort}\n"
     return hashlib.sha256((compiler + text).encode()).hexdigest()
+
+
+@cache
+def sources_digest(*rooms: str) -> str:
+    """Versions of everything that writes code, with a digest of our own sources.
+
+    `rooms` are further folders of the package whose sources write code, such as "motion".
+
+    Sources that have changed since they were imported are not the ones that run: what such a
+    process compiles must not be found by others.
+    """
+    digest, last = hashlib.sha256(), 0.0
+    package = Path(__file__).parents[3]
+    for room in ("backends", "laws", "model", "operators", "spatial", "sweeps", *rooms):
+        for folder, inside, names in os.walk(package / room):
+            inside[:] = sorted({*inside} - {"__pycache__"})
+            for name in sorted(names):
+                if name.endswith(".py"):
+                    with open(os.path.join(folder, name), "rb") as file:
+                        last = max(last, os.fstat(file.fileno()).st_mtime)
+                        digest.update(file.read())
+    if last > LOADED:
+        digest.update(f"{os.getpid()} {LOADED}".encode())
+    return f"llvmlite {llvm_library.VERSION} {llvm_library.triple()} {digest.hexdigest()}"
