@@ -26,7 +26,6 @@ from phipsi.backends.native.kernel.phases import Phase, phases_of, rematerialise
 from phipsi.backends.native.kernel.plan import Plan, root
 from phipsi.backends.native.kernel.results import is_matrix
 from phipsi.backends.native.matrices import products
-from phipsi.backends.native.matrices.meeting_tiles import meeting_table, tile_shape
 from phipsi.backends.native.matrices.paths import branch_slots, seeds_of
 from phipsi.backends.native.matrices.structural_zeros import (
     factors_of,
@@ -35,6 +34,7 @@ from phipsi.backends.native.matrices.structural_zeros import (
     of_blocks,
     zeros_stay,
 )
+from phipsi.backends.native.matrices.tiles import meeting_table, tile_shape
 from phipsi.backends.native.native_legality import check
 from phipsi.backends.native.tables import Tables, model_tables
 from phipsi.backends.native.targets.code_cache import machine_code, sources_digest
