@@ -19,10 +19,9 @@ from phipsi.backends.native.calls import direct_call as direct
 from phipsi.backends.native.calls.batch_loop import core_pattern, define_groups, define_loop
 from phipsi.backends.native.calls.scratch import SLOTS
 from phipsi.backends.native.kernel import plan as planning
-from phipsi.backends.native.kernel.carriers import carriers
 from phipsi.backends.native.kernel.emission import KERNEL, KnownRecord, Parts, Slot
 from phipsi.backends.native.kernel.kernel import Kernel
-from phipsi.backends.native.kernel.phases import Phase, phases_of, rematerialise
+from phipsi.backends.native.kernel.phases import Phase, carriers, phases_of, rematerialise
 from phipsi.backends.native.kernel.plan import Plan, root
 from phipsi.backends.native.kernel.results import is_matrix
 from phipsi.backends.native.matrices import products
