@@ -26,7 +26,7 @@ from phipsi.errors import InputError
 from phipsi.exporting.export import undefined_symbols, write_folder
 from phipsi.exporting.named_programs import NAMED, identifier, programs_named
 from phipsi.exporting.targets import TARGETS, target_named
-from phipsi.exporting.wasm_module import wasm_module
+from phipsi.exporting.webassembly import wasm_module
 
 WARNINGS = "-Wall -Wextra -Werror -pedantic".split()
 

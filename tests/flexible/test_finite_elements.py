@@ -11,7 +11,7 @@ from flexible_oracle import Points, cross_matrix
 
 import phipsi as pp
 from phipsi.errors import FileError, ModelError
-from phipsi.flexible.nested_dissection import SparseCholesky
+from phipsi.flexible.modes_of_elements import SparseCholesky
 
 
 def lattice(nx, ny=3, nz=3, seed=0):
@@ -94,7 +94,7 @@ def test_the_picture_joins_nodes_with_stiffness_between_them(monkeypatch):
         (i, j) for i in range(54) for j in range(i + 1, 54) if coupled[i, j]
     }
     np.testing.assert_allclose(shape.nodes, NODES)
-    monkeypatch.setattr("phipsi.flexible.finite_elements._MOST_SEGMENTS", 50)
+    monkeypatch.setattr("phipsi.flexible.modes_of_elements._MOST_SEGMENTS", 50)
     points = body(triangles=()).shape
     assert len(points.nodes) and not len(points.segments)  # too many to see
 
@@ -243,7 +243,7 @@ def test_a_strip_is_nearly_a_beam():
 
 def test_mass_of_a_mesh_moves_as_its_matrix_says():
     """M(η) = B* M_FE B, formed densely, for a consistent mass matrix."""
-    from phipsi.flexible.solid_meshes import mesh_matrices
+    from phipsi.flexible.finite_elements import mesh_matrices
 
     mesh = skfem.MeshTet.init_tensor(*[np.array([0, 0.3, 0.5])] * 3)
     place: dict[str, Any] = {"order": 2, "origin": (0, 0, 0), "scale": 1.0}

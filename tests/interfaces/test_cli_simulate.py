@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import phipsi as pp
-from phipsi.interfaces.cli import simulate_command as cli_simulate
+from phipsi.interfaces.cli import run_commands
 from phipsi.interfaces.cli.commands import app
 
 DATA = Path(__file__).parent / "data"
@@ -121,14 +121,14 @@ def test_divergence_keeps_everything_before(capsys: pytest.CaptureFixture[str], 
 def test_an_interrupt_keeps_what_there_is(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
-    count = cli_simulate._Steps.update
+    count = run_commands._Steps.update
 
-    def interrupt(steps: cli_simulate._Steps, n: float) -> None:
+    def interrupt(steps: run_commands._Steps, n: float) -> None:
         count(steps, n)
         if steps.count == 50:
             signal.raise_signal(signal.SIGINT)  # what Ctrl-C does
 
-    monkeypatch.setattr(cli_simulate._Steps, "update", interrupt)
+    monkeypatch.setattr(run_commands._Steps, "update", interrupt)
     out = tmp_path / "run.npz"
     options = "--duration 1e5 --integrator rk4 --dt 1e-3 --set elbow_pitch=1 --out".split()
     assert call("simulate", "seven_joint_arm", *options, str(out)) == 130

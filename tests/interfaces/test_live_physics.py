@@ -15,7 +15,7 @@ from physics_in_node import in_node, physics_folder
 
 import phipsi as pp
 from phipsi.errors import InputError
-from phipsi.interfaces.page.live_physics import LivePhysics, live_physics
+from phipsi.interfaces.page.live_page import LivePhysics, live_physics
 from phipsi.interfaces.page.scene import first_configuration
 from phipsi.operators import D, G, P
 

@@ -19,7 +19,7 @@ from small_studies import same
 
 import phipsi as pp
 from phipsi.errors import InputError
-from phipsi.studies.dask_workers import check_address
+from phipsi.studies.block_workers import check_address
 
 KILLED = {"local": (4, 1), "dask": (0, 1)}
 """Workers and drivers that are killed in `make test`; 20 and 3 in `make fuzz`.

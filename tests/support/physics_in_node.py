@@ -14,7 +14,7 @@ from typing import Any
 
 from exported_code import node_program
 
-from phipsi.interfaces.page.live_physics import LivePhysics
+from phipsi.interfaces.page.live_page import LivePhysics
 
 _SCRIPT = """
 const fs = require("fs");

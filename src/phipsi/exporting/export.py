@@ -14,10 +14,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, cast
 
-import numpy as np
-
-from phipsi.backends.backend import SweepProgram, backend_of, has_machine_code
-from phipsi.backends.failures import is_failure
+from phipsi.backends.backend import has_machine_code
 from phipsi.backends.native.native_backend import KernelSource
 from phipsi.backends.native.pipeline import can_run
 from phipsi.backends.native.targets import llvm_library
@@ -26,25 +23,31 @@ from phipsi.backends.native.text import c_text, llvm_text
 from phipsi.backends.native.text.lane_arithmetic import NumberName
 from phipsi.backends.program import Program
 from phipsi.errors import InputError, one_of, true_or_false
-from phipsi.exporting import c_files, gpu_files, web_files
-from phipsi.exporting.exported_module import ExportedFunction, Source, exported_module
-from phipsi.exporting.exported_step import exported_step, step_reference
+from phipsi.exporting import gpu_files, native_files, webassembly
+from phipsi.exporting.exported_module import (
+    ExportedFunction,
+    Library,
+    Source,
+    exported_module,
+)
+from phipsi.exporting.exported_step import exported_step
 from phipsi.exporting.named_programs import (
     checked_identifier,
     described_arrays,
     name_of,
     programs_named,
 )
-from phipsi.exporting.rust_files import rust_crate
-from phipsi.exporting.single_precision import STATES, measured_accuracy, step_accuracy
+from phipsi.exporting.reference_numbers import (
+    Reference,
+    program_reference,
+    step_reference,
+    with_accuracy,
+)
 from phipsi.exporting.targets import ExportTarget, target_named
-from phipsi.exporting.wasm_module import wasm_module
 from phipsi.model.model import Model
 
 _ELF = b"\x7fELF"
-_STATES = 4  # of the test program
 _LISTING = "export.json"
-_TOLERANCE = 1e-9
 _EXPORTED = ("caller", "static")
 _PRECISIONS: dict[str, NumberName] = {"double": "double", "single": "float"}
 
@@ -144,7 +147,9 @@ def export(
     functions = tuple(_rounded(f) for f in module.functions)
     if precision == "single":
         ours = [*sources, *([] if step is None else [step])]
-        functions = tuple(_measured(f, s, row) for f, s in zip(functions, ours, strict=True))
+        functions = tuple(
+            with_accuracy(f, s, row.target) for f, s in zip(functions, ours, strict=True)
+        )
     if row.is_source:
         binary = f'#include "{name}.h"\n{module.text}'.encode()
         code_bytes = len(binary)
@@ -156,11 +161,11 @@ def export(
         code_bytes = _loaded_bytes(binary)
     _check_memory(row, name, functions, code_bytes)
     text = f"{len(functions)} program{'s' * (len(functions) > 1)} of {model.name or 'a mechanism'}"
-    lib = c_files.Library(
+    lib = Library(
         name, functions, model, row.name, text, static or row.is_gpu,
         undefined_symbols(binary), row.target.number,
     )  # fmt: skip
-    found = [_reference(f, s.program) for f, s in zip(functions, sources, strict=False)]
+    found = [program_reference(f, s.program) for f, s in zip(functions, sources, strict=False)]
     if step is not None:
         found.append(step_reference(step, functions[-1]))
     linked = {f"lib{name}.so": shared_library(row, binary)} if shared else {}
@@ -322,73 +327,14 @@ def _check_memory(
         )
 
 
-# ---- reference numbers ---------------------------------------------------------------------------
-
-
-def _reference(function: ExportedFunction, source: SweepProgram) -> c_files.Reference | None:
-    """Inputs and results at a few states, by the backend that defines every operation.
-
-    `tolerance` comes from how much results change with the last bits of the inputs.
-    """
-    rng = np.random.default_rng(0)
-    inputs = {n: _drawn(n, source, rng, _STATES) for n in source.inputs}
-    if function.accuracy is not None:  # of single precision: inputs that floats can hold
-        inputs = {n: a.astype(np.float32).astype(np.float64) for n, a in inputs.items()}
-    loaded = backend_of("reference").load(source)
-    results, status = loaded.run(inputs, (_STATES,), 1)
-    good = ~is_failure(np.asarray(status))
-    for a in results:
-        good &= np.isfinite(a.reshape(_STATES, -1)).all(axis=1)
-    if not good.any():
-        return None
-    nudged = {n: a * (1 + 4e-15) for n, a in inputs.items()}
-    others, _ = loaded.run(nudged, (_STATES,), 1)
-    worst = _TOLERANCE
-    for a, b in zip(results, others, strict=True):
-        for x, y in zip(a[good], b[good], strict=True):
-            size = np.max(np.abs(x), initial=0.0)
-            worst = max(worst, 1e3 * np.max(np.abs(x - y), initial=0.0) / size if size else 0.0)
-    if function.accuracy is not None:
-        worst = max(1e-5, 4 * function.accuracy.largest)
-    kept = [[a[good] for a in arrays] for arrays in (inputs.values(), results)]
-    return c_files.Reference(function, kept[0], kept[1], float(worst))
-
-
-def _measured(f: ExportedFunction, source: Any, row: ExportTarget) -> ExportedFunction:
-    """With the accuracy of single precision; `source` of a program, or the simulator of a step."""
-    if not isinstance(source, Source):
-        return replace(f, accuracy=step_accuracy(source, row.target))
-    rng, program = np.random.default_rng(1), source.program
-    inputs = {n: _drawn(n, program, rng, STATES) for n in program.inputs}
-    return replace(f, accuracy=measured_accuracy(source, row.target, inputs))
-
-
-def _drawn(name: str, source: SweepProgram, rng: np.random.Generator, count: int) -> np.ndarray:
-    """Some values of an input."""
-    model, shape = source.model, source.input_shapes[name]
-    if name == "q":
-        return np.array([model.random_configuration(rng) for _ in range(count)])
-    if name == "gravity":
-        return np.array([model.gravity] * count, dtype=float)
-    if name in ("pose", "placement"):
-        out = np.zeros((count, *shape))
-        out[...] = np.eye(4)
-        out[..., :3, 3] = rng.standard_normal((count, shape[0], 3))
-        return out
-    x = rng.standard_normal((count, *shape))
-    if name in source.symmetric_inputs:
-        x = x @ np.swapaxes(x, -1, -2) + np.eye(shape[-1])
-    return x
-
-
 # ---- files ---------------------------------------------------------------------------------------
 
 
 def _files(
-    lib: c_files.Library,
+    lib: Library,
     row: ExportTarget,
     binary: bytes,
-    found: Sequence[c_files.Reference | None],
+    found: Sequence[Reference | None],
     code_bytes: int,
     linked: Mapping[str, bytes],
 ) -> dict[str, bytes]:
@@ -397,12 +343,12 @@ def _files(
     rest = {"LICENSE": licence()}
     references = [r for r in found if r is not None]
     if row.is_wasm:
-        module = wasm_module(binary, _heap_bytes(lib.functions, row.target.unit))
+        module = webassembly.wasm_module(binary, _heap_bytes(lib.functions, row.target.unit))
         rest |= {
-            f"{n}.mjs": web_files.es_module(lib, module.heap),
-            f"{n}.d.mts": web_files.typescript(lib),
-            f"test_{n}.mjs": web_files.web_test(lib, references),
-            "README.md": web_files.readme(lib, row, len(module.binary), found),
+            f"{n}.mjs": webassembly.es_module(lib, module.heap),
+            f"{n}.d.mts": webassembly.typescript(lib),
+            f"test_{n}.mjs": webassembly.web_test(lib, references),
+            "README.md": webassembly.readme(lib, row, len(module.binary), found),
         }
         return _listed(lib, row, code_bytes, {f"{n}.wasm": module.binary}, rest)
     if row.is_gpu:
@@ -413,15 +359,15 @@ def _files(
         }
         return _listed(lib, row, code_bytes, {f"{n}.ptx": binary}, rest)
     rest |= {
-        f"{n}.h": c_files.c_header(lib),
-        f"{n}.hpp": c_files.cpp_header(lib),
-        f"test_{n}.c": c_files.test_program(lib, references),
-        "CMakeLists.txt": c_files.cmake_file(lib, f"{n}{row.suffix}"),
-        "README.md": c_files.readme(lib, row, code_bytes, found),
+        f"{n}.h": native_files.c_header(lib),
+        f"{n}.hpp": native_files.cpp_header(lib),
+        f"test_{n}.c": native_files.test_program(lib, references),
+        "CMakeLists.txt": native_files.cmake_file(lib, f"{n}{row.suffix}"),
+        "README.md": native_files.readme(lib, row, code_bytes, found),
     }
     binaries = {f"{n}{row.suffix}": binary, **linked}
     if binary[:4] == _ELF:
-        binaries |= rust_crate(lib, binary)
+        binaries |= native_files.rust_crate(lib, binary)
     return _listed(lib, row, code_bytes, binaries, rest)
 
 
@@ -435,7 +381,7 @@ def _heap_bytes(functions: Sequence[ExportedFunction], unit: int) -> int:
 
 
 def _listed(
-    lib: c_files.Library,
+    lib: Library,
     row: ExportTarget,
     code_bytes: int,
     binaries: Mapping[str, bytes],
@@ -461,7 +407,7 @@ def licence() -> str:
     return own.read_text() if own.is_file() else "The licence of phipsi: MIT\n"
 
 
-def _listing(lib: c_files.Library, row: ExportTarget, code_bytes: int) -> dict[str, Any]:
+def _listing(lib: Library, row: ExportTarget, code_bytes: int) -> dict[str, Any]:
     """The interface for other programs to read."""
     return {
         "name": lib.name,
@@ -470,7 +416,7 @@ def _listing(lib: c_files.Library, row: ExportTarget, code_bytes: int) -> dict[s
         "number": row.target.number,
         "code_bytes": code_bytes,
         "helpers": lib.helpers,
-        "joints": web_files.joints(lib),
+        "joints": webassembly.joints(lib),
         "functions": [
             {
                 "name": f.name,

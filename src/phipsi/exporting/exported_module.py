@@ -32,7 +32,10 @@ from phipsi.backends.native.text.lane_arithmetic import (
     i64,
     write_loop,
 )
+from phipsi.model.model import Model
 
+MARK = "written by phipsi"
+"""In every file that is exported."""
 # memory is the caller's, so that it cannot be missing
 _STATUSES = {code: text for code, text in STATUS_WORDS.items() if code != NO_MEMORY}
 
@@ -58,6 +61,19 @@ class ExportedArray:
     def parameter(self, number: str) -> str:
         """As a parameter in C, of numbers of this type."""
         return f"{'const ' if self.role == 'in' else ''}{number} *{self.name}"
+
+    @property
+    def described(self) -> str:
+        """All of this in one line, for a comment."""
+        size = " x ".join(map(str, self.shape)) or "1"
+        units = f" [{self.units}]" if self.units else ""
+        return f"{self.name} ({self.role}, {size}){units}: {comment(self.text)}"
+
+
+def comment(text: str) -> str:
+    """A name or a text of the user's, for a comment."""
+    plain = "".join(c if " " <= c <= "~" else "?" for c in text)
+    return plain.replace("*/", "* /").replace("/*", "/ *")
 
 
 @dataclass(frozen=True)
@@ -107,6 +123,33 @@ class ExportedFunction:
     def outputs(self) -> tuple[ExportedArray, ...]:
         """The arrays that are written."""
         return tuple(a for a in self.arguments if a.role != "in")
+
+
+@dataclass(frozen=True)
+class Library:
+    """The functions that are exported together.
+
+    `name` is the prefix of everything; `static`, whether work memory is inside; `helpers`, the
+    functions of a compiler's library that the object needs.
+    """
+
+    name: str
+    functions: tuple[ExportedFunction, ...]
+    model: Model
+    target: str
+    text: str
+    static: bool = False
+    helpers: tuple[str, ...] = ()
+    number: str = "double"
+
+    @property
+    def prefix(self) -> str:
+        """Of constants."""
+        return self.name.upper()
+
+    def short(self, function: ExportedFunction) -> str:
+        """The name of a function without the prefix."""
+        return function.name.removeprefix(f"{self.name}_")
 
 
 Writer = Callable[[Any], tuple[list[Any], ExportedFunction]]

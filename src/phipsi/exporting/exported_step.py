@@ -9,11 +9,8 @@ steps whose numbers are multiples of their period. With static work memory there
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
-
-import numpy as np
 
 from phipsi.backends.failures import STATUS_WORDS
 from phipsi.backends.native.native_backend import KernelSource
@@ -29,7 +26,6 @@ from phipsi.backends.native.text.lane_arithmetic import (
     i64,
 )
 from phipsi.errors import InputError
-from phipsi.exporting.c_files import Reference
 from phipsi.exporting.exported_module import ExportedArray, ExportedFunction
 from phipsi.exporting.named_programs import identifier
 from phipsi.laws.graph import in_order
@@ -37,7 +33,6 @@ from phipsi.motion import run_code
 from phipsi.motion.run_code import Plan, Run
 from phipsi.simulation.simulator import Simulator
 
-_STEPS = 3  # of the test program
 _KNOWN = {
     "q": ("rad, m", "configuration"),
     "v": ("rad/s, m/s", "joint rates"),
@@ -183,60 +178,3 @@ class PlanWriter:
         bits = b.bitcast(b.or_(steps, ir.Constant(integer, kind.count_bits)), kind.type)
         b.store(b.fsub(bits, ir.Constant(kind.type, large)), counter, align=unit)
         b.ret(b.trunc(found, I32))
-
-
-def _numbers(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    return {name: np.array(x, dtype=float) for name, x in arrays.items()}
-
-
-def step_reference(simulator: Simulator, function: ExportedFunction) -> Reference | None:
-    """States before and after one step, each after the one before."""
-    rng = np.random.default_rng(0)
-    model = simulator.model
-    try:
-        rows = simulator._mechanism.n_rows
-        q = model.neutral() if rows else model.random_configuration(rng)
-        state = simulator.start(q)
-        values: list[Mapping[str, np.ndarray]] = [_numbers(state.arrays())]
-        for _ in range(_STEPS):
-            simulator.step(state)
-            values.append(_numbers(state.arrays()))
-    except (ArithmeticError, ValueError):
-        return None
-    plan = simulator.plan((), ())
-    states = [np.array([x[n].ravel() for x in values]) for n in plan.states]
-    counter = np.arange(_STEPS + 1.0)[:, None]
-    tau = np.zeros((_STEPS, model.nv))
-    shared = [
-        np.array([np.asarray(state.shared[n], dtype=float).ravel()] * _STEPS) for n in plan.shared
-    ]
-    before = [*(x[:-1] for x in states), counter[:-1], tau, *shared]
-    after = [*(x[1:] for x in states), counter[1:]]
-    assert all(x.shape[1] == a.count for x, a in zip(before, function.inputs, strict=True))
-    if function.accuracy is not None:  # of single precision: inputs that floats can hold
-        before = [x.astype(np.float32).astype(float) for x in before]
-        return Reference(function, before, after, max(1e-5, 4 * function.accuracy.largest))
-    return Reference(function, before, after, 1e-9)
-
-
-def states_around_a_step(
-    simulator: Simulator, count: int
-) -> tuple[list[np.ndarray], list[np.ndarray]] | None:
-    """Inputs and results of a step at random states; None if the simulator cannot be started."""
-    rng, model = np.random.default_rng(1), simulator.model
-    try:
-        q = np.array([model.random_configuration(rng) for _ in range(count)])
-        state = simulator.start(q, rng.standard_normal((count, model.nv)))
-        tau = rng.standard_normal((count, model.nv))
-        old = _numbers(state.arrays())
-        simulator.step(state, tau)
-        new = _numbers(state.arrays())
-    except (ArithmeticError, ValueError):
-        return None
-    plan = simulator.plan((), ())
-    shared = [
-        np.broadcast_to(np.ravel(state.shared[n]), (count, plan.ports[n])) for n in plan.shared
-    ]
-    counter = np.zeros((count, 1))
-    before, after = ([x[n].reshape(count, -1) for n in plan.states] for x in (old, new))
-    return [*before, counter, tau, *shared], [*after, counter + 1]

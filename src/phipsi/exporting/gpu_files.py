@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from phipsi.exporting import c_files
-from phipsi.exporting.c_files import MARK, Library, Reference
-from phipsi.exporting.exported_module import ExportedFunction
+from phipsi.exporting import native_files
+from phipsi.exporting.exported_module import MARK, ExportedFunction, Library
+from phipsi.exporting.reference_numbers import Reference
 from phipsi.exporting.targets import ExportTarget
 
 _UNTESTED = "ptxas accepts this code; it has not been run on a GPU."
@@ -34,19 +34,19 @@ def header(lib: Library) -> str:
         f"#ifndef {P}_H",
         f"#define {P}_H",
         "",
-        *c_files.constants(lib),
+        *native_files.constants(lib),
         "",
     ]
     for f in lib.functions:
         arrays = [a.parameter(lib.number) for a in f.arguments]
-        lines += ["/*", *c_files.array_lines(f)]
+        lines += ["/*", *native_files.array_lines(f)]
         lines += [f"   Work memory: {f.work_bytes} bytes per thread. Parameters of the kernels:"]
         for name, lead in _kernels(f):
             lines.append(f"   {name}({', '.join([*lead, *arrays, 'int *status'])})")
         lines += ["*/"]
         lines += [f'#define {name.upper()} "{name}"' for name, _ in _kernels(f)]
         lines += [""]
-    return "\n".join([*lines, *c_files.statuses(lib), f"#endif /* {P}_H */", ""])
+    return "\n".join([*lines, *native_files.statuses(lib), f"#endif /* {P}_H */", ""])
 
 
 def test_program(lib: Library, references: Sequence[Reference]) -> str:
@@ -60,7 +60,7 @@ def test_program(lib: Library, references: Sequence[Reference]) -> str:
         "#include <stdlib.h>",
         f'#include "{n}.h"',
         "",
-        *c_files.comparison(lib),
+        *native_files.comparison(lib),
         "static void checked(CUresult result, const char *what) {",
         "  const char *text = 0;",
         "  if (result == CUDA_SUCCESS) return;",
@@ -101,7 +101,7 @@ def test_program(lib: Library, references: Sequence[Reference]) -> str:
             '  checked(cuCtxSetCurrent(context), "cuCtxSetCurrent");',
             f'  checked(cuModuleLoad(&module, "{n}.ptx"), "cuModuleLoad");',
             f"  failed = {n}_test(module);",
-            *c_files.VERDICT,
+            *native_files.VERDICT,
             "}",
             "",
         ]
@@ -113,7 +113,7 @@ def _test(lib: Library, number: int, r: Reference) -> list[str]:
     f, n = r.function, f"{lib.name}_{number}"
     count = r.count
     lines = [
-        *c_files.reference_tables(lib, number, r),
+        *native_files.reference_tables(lib, number, r),
         f"static int {lib.name}_test_{number}(CUmodule module) {{",
         f"  static {lib.number} found[{count}][{max(1, *(a.count for a in f.outputs))}];",
         f"  int count = {count}, status[{count}];",
@@ -184,7 +184,7 @@ def readme(lib: Library, row: ExportTarget, references: Sequence[Reference | Non
             "      # prints ok",
             "```",
             "",
-            *c_files.notes(lib, f"test_{n}.c", references),
-            *c_files.joint_table(lib),
+            *native_files.notes(lib, f"test_{n}.c", references),
+            *native_files.joint_table(lib),
         ]
     )

@@ -271,7 +271,7 @@ class FlexibleInertia(Value):
         >>> truss
         FlexibleInertia(mass=8 kg, 6 modes of 6.799 to 16.45 rad/s, ports: 'tip')
         """
-        from phipsi.flexible.finite_elements import from_matrices
+        from phipsi.flexible.modes_of_elements import from_matrices
 
         return cls._of(
             from_matrices(
@@ -319,7 +319,7 @@ class FlexibleInertia(Value):
         >>> (strip.frequencies[0] / beam.frequencies[0]).round(2).tolist()
         1.01
         """
-        from phipsi.flexible.solid_meshes import mesh_matrices
+        from phipsi.flexible.finite_elements import mesh_matrices
 
         parts = mesh_matrices(
             mesh, young, poisson, density, root=root, ports=ports, order=order, origin=origin,
@@ -329,7 +329,7 @@ class FlexibleInertia(Value):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the body to an .npz archive of plain arrays, described in docs/flexible.md."""
-        from phipsi.flexible.flexible_files import write_arrays
+        from phipsi.flexible.invariants import write_arrays
 
         arguments = {name: getattr(self, name) for name in self.__slots__}
         arguments["ports"] = [port.as_arguments() for port in self.ports]
@@ -348,7 +348,7 @@ class FlexibleInertia(Value):
         >>> pp.FlexibleInertia.load(file) == boom
         True
         """
-        from phipsi.flexible.flexible_files import read_arrays
+        from phipsi.flexible.invariants import read_arrays
 
         return cls._of(read_arrays(path))
 

@@ -11,8 +11,7 @@ every function of the library takes a molecule's model as it takes a robot's.
 """
 
 from phipsi.loaded import only_public
-from phipsi.molecules.molecule import Molecule
-from phipsi.molecules.openmm_forces import OpenMMPotential, from_openmm
+from phipsi.molecules.molecule import Molecule, OpenMMPotential, from_openmm
 from phipsi.molecules.sampling import (
     BOLTZMANN,
     ConstantEnergyRun,

@@ -16,10 +16,16 @@ from phipsi.errors import InputError, SimulationError, true_or_false, warn
 from phipsi.model.numbers import whole_number
 from phipsi.motion.checks import checked_time
 from phipsi.progress import make_progress
-from phipsi.studies.block_workers import Blocks, Finished, NotWritten, Workers, failed
-from phipsi.studies.dask_workers import DaskWorkers
+from phipsi.studies.block_workers import (
+    Blocks,
+    DaskWorkers,
+    Finished,
+    LocalWorkers,
+    NotWritten,
+    Workers,
+    failed,
+)
 from phipsi.studies.folder_lock import FolderLock
-from phipsi.studies.local_workers import LocalWorkers
 from phipsi.studies.study_folder import StudyFolder
 from phipsi.studies.study_results import StudyResults
 from phipsi.whole_files import path_of

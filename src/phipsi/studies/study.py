@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import os
-import traceback
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
 from typing import Any, Protocol, cast, final
@@ -20,12 +20,14 @@ from phipsi.simulation.run_options import DT
 from phipsi.simulation.simulator import Simulator
 from phipsi.simulation.simulator_results import SimulatorRun
 from phipsi.simulation.simulator_state import SimulatorState
-from phipsi.studies.block_workers import RaisedInFunction
-from phipsi.studies.draws import Draws, NamedDraws
-from phipsi.studies.rare_events import RareEvent, subset_simulation
-from phipsi.studies.recorded_events import checked_events, crossings
+from phipsi.studies.draws import Draws, NamedDraws, RareEvent, subset_simulation
 from phipsi.studies.run_study import run_study
-from phipsi.studies.study_digest import function_text, simulator_digest
+from phipsi.studies.study_functions import (
+    RaisedInFunction,
+    called,
+    crossings,
+    function_text,
+)
 from phipsi.studies.study_results import StudyResults, load_results
 from phipsi.trajectory.trajectory import Trajectory
 
@@ -143,7 +145,7 @@ class Study:
             )
         if steps is None:
             raise InputError("say how long runs are:  pp.Study(…, steps=1000)")
-        self._given, self.events = simulator, checked_events(events)
+        self._given, self.events = simulator, _recording(events)
         self.steps, self.every = whole_number("steps", steps, 0), whole_number("every", every)
         self.block = whole_number("block", block)
         if isinstance(draws, Mapping) and not draws:
@@ -296,7 +298,7 @@ class Study:
         found["t.final"] = run.state.t
         for event in self.events:
             found_by = partial(crossings, event, run.t, run.q, run.v)
-            times, counts = _called("event", event.function, first, found_by)
+            times, counts = called("event", event.function, first, found_by)
             found |= {f"event.{event.name}": times, f"event.{event.name}.count": counts}
         outcomes: dict[str, Array] = {}
         raised = np.zeros(n, dtype="U1")
@@ -423,7 +425,7 @@ class Study:
     def _arguments(self, draws: dict[str, Array], first: int) -> dict[str, Any]:
         """The arguments of `Simulator.start`."""
         if self._start is not None:
-            found = _called("start", self._start, first, partial(self._start, dict(draws)))
+            found = called("start", self._start, first, partial(self._start, dict(draws)))
             if not isinstance(found, Mapping):
                 raise InputError(
                     f"start(draws) returned {type(found).__name__}; it must return the arguments "
@@ -448,7 +450,7 @@ class Study:
     def _outcomes(self, run: SimulatorRun, draws: dict[str, Array]) -> dict[str, Array]:
         assert self._outcome is not None
         n = math.prod(run.state.batch)
-        found = _called(
+        found = called(
             "outcome", self._outcome, run.state.first, partial(self._outcome, run, draws)
         )
         if not isinstance(found, Mapping):
@@ -522,7 +524,7 @@ class Study:
         if self._named is not None:
             self._named.check()
         return {
-            "simulator": simulator_digest(sim, self.record),
+            "simulator": _simulator_digest(sim, self.record),
             "mechanism": sim.model.name or f"{sim.model.n_bodies} bodies",
             "dt": sim.dt,
             "integrator": sim.integrator,
@@ -540,22 +542,22 @@ class Study:
         }
 
 
-def _called(role: str, function: Callable[..., Any], number: int, call: Callable[[], Any]) -> Any:
-    """A call of a function of the user for runs from this number on; its errors say where."""
-    try:
-        return call()
-    except MemoryError:
-        raise
-    except Exception as error:
-        code = getattr(function, "__code__", None)
-        frames = traceback.extract_tb(error.__traceback__)[1:]
-        own = [x for x in frames if code is not None and x.filename == code.co_filename]
-        at = (own or frames or [None])[-1]
-        where = "" if at is None else f", {os.path.basename(at.filename)}:{at.lineno}"
-        name = getattr(function, "__qualname__", type(function).__qualname__)
-        kind = type(error).__name__
-        text = f"{role} {name!r} raised {kind}: {shown(error, 200)} (run {number}{where})"
-        raise RaisedInFunction(text, f"{role} {name} {kind}{where}") from error
+def _recording(events: Sequence[Event]) -> tuple[Event, ...]:
+    """Events that only record, with names of their own."""
+    found = tuple(as_list("events", events, "[event]"))
+    for one in found:
+        if not isinstance(one, Event):
+            raise InputError(f"events has {one!r}, which is not a  pp.Event(function)")
+        if one.action is not None:
+            raise InputError(
+                f"event {one.name!r} has action={one.action!r}, but all runs of a study have the "
+                "same steps: events can only record. Leave the action out (in a scenario: "
+                'action = "record"), and take the time of the event'
+            )
+    names = [one.name for one in found]
+    if len(set(names)) < len(names):
+        raise InputError(f"two events have the same name: {', '.join(names)}; give them name=")
+    return found
 
 
 def _without(x: Array, rejected: Array) -> Array:
@@ -564,3 +566,18 @@ def _without(x: Array, rejected: Array) -> Array:
         x = x.copy()
         x[rejected] = np.nan if x.dtype.kind == "f" else 0
     return x
+
+
+def _simulator_digest(simulator: Simulator, record: Sequence[str]) -> str:
+    """Everything that the numbers of a simulator depend on."""
+    plan = simulator.plan((), tuple(dict.fromkeys(("t", *record))))
+    out = hashlib.sha256(plan.text().encode())
+    for source in plan.sources:
+        for word, table in sorted(source.unit.pointers().items()):
+            out.update(f"{word} {table.dtype} {table.shape}\n".encode())
+            out.update(np.ascontiguousarray(table).tobytes())
+    for name, value in sorted(simulator.parameters.items()):
+        out.update(name.encode())
+        if value is not None:
+            out.update(np.ascontiguousarray(value, dtype=np.float64).tobytes())
+    return out.hexdigest()

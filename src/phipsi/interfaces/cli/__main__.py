@@ -1,5 +1,5 @@
 """`python -m phipsi.interfaces.cli` is the command `phipsi`."""
 
-from phipsi.interfaces.cli import main
+from phipsi.interfaces.cli.commands import main
 
 main()

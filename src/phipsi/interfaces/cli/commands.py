@@ -27,8 +27,7 @@ from phipsi.interfaces.cli.common import (
     say,
     speaks_unicode,
 )
-from phipsi.interfaces.cli.simulate_command import Several, Vector, simulate
-from phipsi.interfaces.cli.study_command import study_app
+from phipsi.interfaces.cli.run_commands import Several, Vector, simulate, study_app
 
 if TYPE_CHECKING:
     from phipsi.model import Model
@@ -319,9 +318,7 @@ def view(
     if file.suffix.lower() == ".toml":
         from phipsi.interfaces.scenarios.load_scenario import load_scenario
 
-        for name, value in {"base": source.base, "model": source.model}.items():
-            if value is not None:
-                raise InputError(f"--{name} is for robot files; in a scenario say it in the file.")
+        source.reject_for_scenario()
         scenario = load_scenario(file, package_dirs=source.package_dirs, coordinates=stated)
         model, q, v = scenario.model, scenario.q0, scenario.v0
         laws = [*scenario.forces, *([scenario.controller] if scenario.controller else [])]

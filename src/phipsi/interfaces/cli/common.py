@@ -114,6 +114,14 @@ class Source(Reading):
         """The robot that is meant."""
         return self.load(file, self.model)
 
+    def reject_for_scenario(self, **more: object) -> None:
+        """An error if an option is given that a scenario has in its file; `more` of them."""
+        from phipsi.errors import InputError
+
+        for name, value in {"base": self.base, "model": self.model, **more}.items():
+            if value is not None:
+                raise InputError(f"--{name} is for robot files; in a scenario say it in the file.")
+
 
 READING, SOURCE = Reading(), Source()  # of commands without such options
 

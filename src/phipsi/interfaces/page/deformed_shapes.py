@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import base64
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from phipsi.interfaces.page.html_file import packed
 from phipsi.interfaces.page.shapes_and_colors import Solid
 from phipsi.model.flexible_hinge import FlexibleHinge
 from phipsi.model.flexible_inertia import FlexibleInertia
@@ -140,11 +140,6 @@ def drawn_shape(inertia: FlexibleInertia) -> FlexibleShape | None:
     starts = [i * len(s) for i in range(len(ports))]
     pieces = [(at + i, at + i + 1) for at in starts for i in range(_PIECES)]
     return FlexibleShape(np.concatenate(nodes), np.concatenate(moves), segments=pieces)
-
-
-def packed(values: Any) -> str:
-    """Numbers as base64 of little-endian single precision."""
-    return base64.b64encode(np.ascontiguousarray(values, dtype="<f4").tobytes()).decode("ascii")
 
 
 def _flexible(model: Model) -> list[tuple[int, FlexibleInertia]]:

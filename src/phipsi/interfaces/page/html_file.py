@@ -16,6 +16,9 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, TypedDict
 
+import numpy as np
+from numpy.typing import ArrayLike
+
 from phipsi.errors import InputError, shown, shown_lines
 from phipsi.model.model import Model
 
@@ -109,6 +112,11 @@ def file_words(path: Path) -> str:
 def safe(text: str) -> str:
     """Text inside a page: no markup, and nothing that acts or cannot be written."""
     return html.escape(shown_lines(text))
+
+
+def packed(numbers: ArrayLike, kind: str = "<f4") -> str:
+    """The bits of numbers, which may be infinite, as text: of little-endian floats, or a kind."""
+    return base64.b64encode(np.ascontiguousarray(numbers, dtype=kind).tobytes()).decode("ascii")
 
 
 def _data(key: str, text: str) -> str:

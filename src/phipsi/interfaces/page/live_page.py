@@ -1,25 +1,72 @@
-"""`pp.live_page`: a mechanism on a page with its physics inside."""
+"""`pp.live_page`: a mechanism on a page with its physics inside, as one WebAssembly module.
+
+Functions of the module, each a run (run_code.py) written with one lane:
+
+    run      steps of the simulator as it is: the bits of ``Simulator(…, reproducible=True)``
+    live     the same with handles: a spring that pulls a body, gravity, damping, masses
+    look     poses of the bodies and energies
+    blocks   P, D and G of the articulated bodies; of bodies that deform, what live_modes.py says
+    close    the state on the constraints nearest to this one, of a system with loops
+    touch    where bodies touch, and the forces there in the last step, of a system with contacts
+
+They share one row of memory: a quantity has one place in it, whichever functions read it.
+
+Reasons: docs/decisions/0051.
+"""
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.constrained.system import System
-from phipsi.errors import InputError, true_or_false
+from phipsi.algorithms.dynamics.energy import KINETIC_ENERGY
+from phipsi.backends.failures import STATUS_WORDS
+from phipsi.backends.native.targets.target import kept_object
+from phipsi.compiler import compile
+from phipsi.contact.contact_rows import IMPULSES
+from phipsi.errors import InputError, PhipsiError, true_or_false
+from phipsi.exporting.exported_module import exported_module
+from phipsi.exporting.exported_step import PlanWriter
+from phipsi.exporting.targets import target_named
+from phipsi.exporting.webassembly import wasm_module
 from phipsi.interfaces.model_checks import counted
-from phipsi.interfaces.page.html_file import PageParts, page_html, page_title
-from phipsi.interfaces.page.live_modes import integrator_of_modes
-from phipsi.interfaces.page.live_physics import live_physics, packed
+from phipsi.interfaces.page.html_file import PageParts, packed, page_html, page_title
+from phipsi.interfaces.page.live_modes import (
+    HAND,
+    admittance,
+    energies_of_modes,
+    hand_on_modes,
+    integrator_of_modes,
+    joint_inertias,
+    modal_places,
+    modal_reach,
+)
 from phipsi.interfaces.page.scene import first_configuration, scene_of_any_motion
+from phipsi.laws import law_operations as ops
+from phipsi.laws.calls import call
+from phipsi.laws.circuit import Circuit
+from phipsi.laws.graph import Node
+from phipsi.laws.law import Law, law
+from phipsi.laws.trace import Traced, as_node
 from phipsi.model.mechanisms import mechanism_of, of_contacts, of_mechanisms, of_modes
 from phipsi.model.model import Model
+from phipsi.motion.closure_calls import ProjectionCall
+from phipsi.motion.contact_steps import ContactSteps
+from phipsi.motion.entry_names import entry_names
+from phipsi.motion.run_code import Plan
+from phipsi.motion.step_calls import ProgramCall
+from phipsi.motion.step_graph import INERTIA
+from phipsi.operators import D, G, Jr, P, V, mass_matrix, pose
 from phipsi.simulation.simulator import Simulator
+from phipsi.simulation.simulator_state import SimulatorState
 from phipsi.trajectory.trajectory import Trajectory
 from phipsi.whole_files import checked_page, whole_file
 
@@ -39,6 +86,11 @@ CONTROLS = """<div id="live-controls" class="live-controls">
 <span id="live-clock"></span><span id="pace" title="physics in one picture"></span></div>"""
 RETURN = '<button id="return" title="back to the recording">recording</button>'
 PANEL = '<aside id="live" aria-label="what can be changed"></aside>'
+DAMPING = "live_damping"
+"""The name of a law that a page adds, as HAND is."""
+_COUNTER = "step"
+_TURNING = ("revolute", "universal")
+_HANDLES = (("gravity", INERTIA), ("gravity",), ())  # quantities that a page changes, most first
 
 
 @of_modes
@@ -161,7 +213,7 @@ def continued(parts: PageParts, trajectory: Trajectory, simulator: Simulator | N
     keep = np.unique(np.linspace(0, len(trajectory) - 1, _MOST_STATES).astype(int))
     t, q, v = (np.asarray(x)[keep] for x in (trajectory.t, trajectory.q, trajectory.v))
     physics = live_physics(simulator, simulator.start(q[0], v[0], t=float(t[0])))
-    record = {"times": packed(t), "q": packed(q), "v": packed(v)}
+    record = {"times": packed(t, "<f8"), "q": packed(q, "<f8"), "v": packed(v, "<f8")}
     live = {"physics": physics.description(), "play": False, "record": record}
     button = '<button id="continue" title="the physics from here on">continue from here</button>'
     transport = f'<div id="recorded-controls">{parts.get("controls", "")}{button}</div>'
@@ -175,3 +227,305 @@ def continued(parts: PageParts, trajectory: Trajectory, simulator: Simulator | N
         "binaries": {"physics": physics.binary},
         "wasm": True,
     }
+
+
+# ---- its physics ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A function of the module: the names that it is exported by, and its arrays in order."""
+
+    step: str
+    rollout: str
+    arrays: tuple[str, ...]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class LivePhysics:
+    """A module, where its quantities are, and their first values.
+
+    **Attributes:** `simulator`, as it was given; `binary`, the module; `functions` by name;
+    `places`, address and count of every quantity; `work`, the address of the work memory; `first`,
+    values by quantity; `states`, the quantities that a step changes; `handles`, what the page may
+    change besides parameters of laws; `parameters` of laws, by name.
+    """
+
+    simulator: Simulator
+    binary: bytes
+    functions: Mapping[str, Entry]
+    places: Mapping[str, tuple[int, int]]
+    work: int
+    first: Mapping[str, Array]
+    states: tuple[str, ...]
+    handles: tuple[str, ...]
+    parameters: tuple[str, ...]
+
+    def description(self) -> dict[str, Any]:
+        """All but the module, for JSON."""
+        model, contacts = self.simulator.model, self.simulator._mechanism.contact_pairs
+        return {
+            "dt": self.simulator.dt,
+            "integrator": self.simulator.integrator,
+            "bodies": list(model.body_names),
+            "v": [[at.start, at.stop] for at in model.v_slices],
+            "coordinates": coordinates(model),
+            "modes": modal_places(model),
+            "moreRows": model.has_more_rows,
+            "statuses": {str(code): text for code, text in STATUS_WORDS.items()},
+            "functions": {n: vars(f) for n, f in self.functions.items()},
+            "places": self.places,
+            "work": self.work,
+            "first": {n: packed(x, "<f8") for n, x in self.first.items()},
+            "states": self.states,
+            "handles": self.handles,
+            "parameters": self.parameters,
+            "entries": {n: x for n in self.parameters if (x := self._entries(n))},
+            "contacts": () if contacts is None else contacts.slot_names,
+        }
+
+    def _entries(self, parameter: str) -> list[str]:
+        """Whose the entries of a parameter are: as many as rates, joints or coordinates, or [].
+
+        Three numbers are left alone, which may as well be a vector.
+        """
+        model, shape = self.simulator.model, self.first[parameter].shape
+        named = [
+            entry_names(model, model.v_slices),
+            list(model.joint_names),
+            entry_names(model, model.q_slices),
+        ]
+        fits = [names for names in named if shape == (len(names),) and shape[0] not in (1, 3)]
+        return fits[0] if fits else []
+
+
+def live_physics(
+    simulator: Simulator, state: SimulatorState, target: str = "wasm32"
+) -> LivePhysics:
+    """The module of a simulator that starts from a state of one trajectory.
+
+    **Cost:** that of compiling two steps: a second for an arm, some more for a humanoid.
+    """
+    if simulator.episodes is not None:
+        raise InputError("a live page runs one trajectory: give it a Simulator without episodes")
+    if state.batch:
+        raise InputError(f"a live page starts from one state, not from a batch {state.batch}")
+    plain = {n: np.array(x, dtype=np.float64) for n, x in state.arrays().items()}
+    live, handles = _with_handles(simulator)
+    first = {**_first_values(live), **plain}
+    plans = {"run": simulator.plan((), ()), **_plans(live)}
+    processor = replace(target_named(target).target, lanes=1, fused=False)
+    module = exported_module(
+        [], processor, batch=False, more=[_writer(p, simulator.dt, processor, n)
+                                          for n, p in plans.items()],
+    )  # fmt: skip
+    binary = kept_object(module.text, processor)
+    functions: dict[str, Entry] = {}
+    sizes: dict[str, int] = {}
+    for (name, plan), found in zip(plans.items(), module.functions, strict=True):
+        counter = _COUNTER if name in ("run", "live") else f"{_COUNTER} of {name}"
+        arrays = (*plan.states, counter, *plan.inputs, *plan.own, *plan.shared)
+        sizes |= {n: a.count for n, a in zip(arrays, found.arguments, strict=True)}
+        functions[name] = Entry(found.name, found.rollout, arrays)
+    first = {n: first.get(n, np.zeros(size)) for n, size in sizes.items()}
+    places, end = _laid_out(sizes)
+    finished = wasm_module(binary, end + max(f.work_bytes for f in module.functions))
+    moved = {n: (finished.heap + at, size) for n, (at, size) in places.items()}
+    return LivePhysics(
+        simulator, finished.binary, functions, moved, finished.heap + end, first,
+        tuple(plans["run"].states), handles, tuple(simulator._circuit.of_kind("parameter")),
+    )  # fmt: skip
+
+
+def _laid_out(sizes: Mapping[str, int]) -> tuple[dict[str, tuple[int, int]], int]:
+    """Where every quantity is, behind each other, and the end."""
+    out: dict[str, tuple[int, int]] = {}
+    at = 0
+    for name, size in sizes.items():
+        out[name] = at, size
+        at = -(-(at + 8 * size) // 16) * 16
+    return out, at
+
+
+def _writer(plan: Plan, dt: float, target: Any, name: str) -> Callable[[Any], Any]:
+    return lambda module: PlanWriter(module, plan, dt, target, name).write()
+
+
+# ---- handles -------------------------------------------------------------------------------------
+
+
+@law(name=HAND)
+def _hand(
+    X: Any, V: Any, body: Any, point: Any, target: Any, stiffness: Any, damping: Any
+) -> dict[str, Any]:
+    """A spring from a point of a body, which `body` (n,) marks with 1, to a place in the world."""
+    R, p = X[:, :3, :3], X[:, :3, 3]
+    gap = target - (p + R @ point)
+    rate = np.einsum("nij,nj->ni", R, V[:, 3:] + np.cross(V[:, :3], point))
+    pull = body[:, None] * (stiffness * gap - damping * rate)
+    force = np.einsum("nji,nj->ni", R, pull)
+    energy = 0.5 * stiffness * (body @ (gap * gap).sum(axis=1))
+    moment = np.cross(point, force)
+    return {"body_forces": np.concatenate([moment, force], axis=1), "energy": energy}
+
+
+@law(name=DAMPING)
+def _damping(v: Any, rate: Any, inertia: Any) -> Any:
+    """Efforts that slow every joint down at the same rate, 1/s."""
+    return -rate * inertia * v
+
+
+def _handle_laws(model: Model) -> list[Law]:
+    if model.is_flexible:
+        slow = _damping.bind(rate=0.0, inertia=joint_inertias(model))
+        return [hand_on_modes(model), slow]
+    hand = _hand.bind(
+        X=pose, V=V, body=np.zeros(model.n_bodies), point=np.zeros(3), target=np.zeros(3),
+        stiffness=0.0, damping=0.0,
+    )  # fmt: skip
+    inverse = compile(mass_matrix.inv, model, mode="dense")(model.neutral())
+    return [hand, _damping.bind(rate=0.0, inertia=1.0 / np.diagonal(inverse))]
+
+
+def _with_handles(simulator: Simulator) -> tuple[Simulator, tuple[str, ...]]:
+    """The simulator with handles, and which quantities of the mechanism they are."""
+    if isinstance(simulator.laws, Circuit):
+        return simulator, ()
+    laws = simulator.laws if isinstance(simulator.laws, tuple) else (simulator.laws,)
+    own = simulator._graph._named
+    options: Any = {"integrator": simulator.integrator, "smoothing": simulator.smoothing}
+    for handles in _HANDLES:
+        # a slider scales all ten numbers of a body, and rotors behind gears are part of them
+        fixed = "M" in own or bool(simulator.model.rotors)
+        more = tuple(x for x in handles if x not in own and not (x == INERTIA and fixed))
+        try:
+            added = _handle_laws(simulator.model)
+            live = Simulator(simulator._mechanism, [*laws, *added], simulator.dt,
+                             given=(*own, *more), **options)  # fmt: skip
+        except PhipsiError:
+            continue
+        return live, (*(x for x in _HANDLES[0] if x in live._graph._named), HAND, DAMPING)
+    return simulator, ()
+
+
+def _first_values(live: Simulator) -> dict[str, Array]:
+    """Values of the parameters that the page adds."""
+    model = live.model
+    out = {n: np.asarray(x, dtype=np.float64) for n, x in live.parameters.items() if x is not None}
+    rotors = compile(Jr, model, mode="blocks")()
+    return out | {"gravity": np.array(model.gravity, dtype=np.float64), "Jr": rotors}
+
+
+# ---- what is looked at ---------------------------------------------------------------------------
+
+
+def _plans(live: Simulator) -> dict[str, Plan]:
+    graph, start, model = live._graph, live._graph.start, live.model
+    step = live.plan((), ())
+    base, shared = step.base, dict(step.shared)
+    stay = {name: ops.given(name, node.shape) for name, node in live._states.items()}
+    own = {name: max(1, math.prod(x.shape)) for name, x in stay.items()}
+    kinematics = ProgramCall((pose, KINETIC_ENERGY), model, given=graph._given)
+    poses, kinetic = graph._called(kinematics, {"q": start.q, "v": start.v})
+    if model.is_flexible:
+        moment, elastic = energies_of_modes(graph, start.q, model)
+    else:
+        moment, elastic = _first_moment(poses, live), 0.0
+    energies = [Traced(kinetic), -(moment @ Traced(_gravity(live)))]
+    stored = live._circuit.energy
+    of_laws: Any = Traced(graph.values(start, [stored])[0]) if stored is not None else 0.0
+    energies.append(of_laws + elastic)
+    seen = {"poses": poses, "energies": as_node(np.stack(energies))}
+    tau = {"tau": model.nv}
+    if model.has_more_rows:
+        names, found = ("inverse", "jacobians"), admittance(graph, start.q, model)
+    else:
+        articulated = ProgramCall((P, D, G), model, given=graph._given, mode=("blocks",) * 3)
+        names, found = tuple("PDG"), graph._called(articulated, {"q": start.q})
+    out = {
+        "live": step,
+        "look": Plan(base, seen, {}, {**own, **tau}, shared, (), {}),
+        "blocks": Plan(base, dict(zip(names, found, strict=True)), {}, own, shared, (), {}),
+    }
+    if graph._system is not None:
+        # the inertia of rotors is given: a joint that shall stay gets much of it
+        callee = ProjectionCall(graph._system, tuple(dict.fromkeys((*graph._given, "Jr"))))
+        q, v = call(callee, start.q, start.v, *graph._given_nodes(callee))
+        rotors = {"Jr": math.prod(callee.given_shape("Jr"))}
+        out["close"] = Plan(base, {**stay, "q": q, "v": v}, tau, {}, {**shared, **rotors}, (), {})
+    if live._mechanism.contact_pairs is not None:
+        points, forces = _contact_forces(live)
+        touching = {"contact points": as_node(points), "contact forces": as_node(forces)}
+        out["touch"] = Plan(base, touching, {}, own, shared, (), {})
+    return out
+
+
+def _contact_forces(live: Simulator) -> tuple[Any, Any]:
+    """Points (k, 3) of all slots, m, and the forces (k, 3) there in the last step, N; world axes.
+
+    Those on side a; on side b where a is the world.
+    """
+    start, contacts = live._graph.start, live._mechanism.contact_pairs
+    assert contacts is not None
+    slots, _ = ContactSteps(live._graph).slots(start.q)
+    on_a = (contacts.slot_bodies[:, 0] >= 0)[:, None]
+    impulses: Any = Traced(start.states[IMPULSES])
+    points = np.where(on_a, slots.x_a, slots.x_b)
+    return points, np.where(on_a, 1.0, -1.0) * impulses[:, 3:] / live.dt
+
+
+def _gravity(live: Simulator) -> Node:
+    given = "gravity" in live._graph._named
+    return ops.given("gravity", (3,)) if given else ops.constant(live.model.gravity)
+
+
+def _first_moment(poses: Node, live: Simulator) -> Any:
+    """Σ m(k) c(k) (3,), world axes, kg·m."""
+    model, X = live.model, Traced(poses)
+    shape = model.n_bodies, 10
+    if INERTIA in live._graph._named:
+        ten: Any = Traced(ops.given(INERTIA, shape))
+    else:
+        ten = np.reshape([x.parameters for x in model.inertias], shape)
+    own = np.einsum("nij,nj->ni", X[:, :3, :3], ten[:, 1:4])
+    return (ten[:, 0][:, None] * X[:, :3, 3] + own).sum(axis=0)
+
+
+def coordinates(model: Model) -> list[dict[str, Any]]:
+    """What sliders move: entries of q, and components of the rotation vectors of quaternions.
+
+    Each has its `joint`, number of the `body`, `name`, `unit`, the place `at` in q, the numbers of
+    the joint's `rates` that move it, `lower` and `upper` limits or None; of a quaternion, `at` is
+    its first entry and `axis` the component. `periodic` ones are the same after a turn; `curved`
+    ones are of joints whose coordinates do not change at their rates. Modal coordinates have
+    no unit, and the `reach` within which a slider moves them.
+    """
+    out: list[dict[str, Any]] = []
+
+    def add(k: int, name: str, unit: str, at: int, rates: range, **more: Any) -> None:
+        limits = () if "axis" in more else (model.lower[at], model.upper[at])
+        low, high = (float(x) if np.isfinite(x) else None for x in limits or (np.inf, np.inf))
+        turns = model.joints[k].kind in _TURNING and low is None and high is None
+        more |= {"periodic": True} if turns else {}
+        more |= {} if model.joints[k].is_additive else {"curved": True}
+        what = {"joint": model.joint_names[k], "body": k, "name": name, "unit": unit, "at": at}
+        out.append({**what, "rates": list(rates), "lower": low, "upper": high, **more})
+
+    for k, (joint, places) in enumerate(zip(model.joints, model.q_slices, strict=True)):
+        for group, at, rate in joint.parts(places.start, 0):
+            names = joint.coordinate_names[at - places.start :]
+            size = free = 0
+            if group.rotation is not None and group.rotation.size > 1:
+                size, free = group.rotation.size, group.rotation.rates
+            for axis in range(free):
+                add(k, f"turn {'xyz'[axis]}", "rad", at, range(rate, rate + free), axis=axis)
+            for i in range(group.nq - size):
+                name, own = names[size + i], rate + free + i
+                unit = "rad" if name.startswith("theta") else "m"
+                if at - places.start >= joint.nq - model.modes[k]:
+                    reach = float(modal_reach(model, k)[i])
+                    add(k, name, "", at + i, range(own, own + 1), reach=reach)
+                    continue
+                add(k, name, unit, at + size + i, range(own, own + 1))
+    return out

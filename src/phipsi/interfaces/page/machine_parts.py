@@ -2,7 +2,7 @@
 
 Sizes that a constraint does not give follow from where its joints are: the pitch circles of a gear
 touch between its shafts. What has neither size nor form, such as wheels on one axis or any other
-relation, is a link between its joints (machine_links.py).
+relation, is a link between its joints (machine_elements.py).
 """
 
 from __future__ import annotations
@@ -16,18 +16,11 @@ from numpy.typing import NDArray
 from phipsi import constraints as c
 from phipsi.constraints.belts import belt_spans, untouched
 from phipsi.constraints.couplings import Relations
-from phipsi.constraints.pitch_cones import pitch_cones
+from phipsi.constraints.gears import pitch_cones
 from phipsi.constraints.transmitted_forces import axis_of
 from phipsi.errors import ModelError
 from phipsi.interfaces.page import machine_solids as solids
-from phipsi.interfaces.page.machine_links import (
-    general_rows,
-    linear_rows,
-    linked,
-    of_forces,
-    relation,
-)
-from phipsi.interfaces.page.machine_places import (
+from phipsi.interfaces.page.machine_elements import (
     BRASS,
     DARK,
     MOTOR,
@@ -39,10 +32,15 @@ from phipsi.interfaces.page.machine_places import (
     Wheel,
     are_coaxial,
     between,
+    general_rows,
+    linear_rows,
+    linked,
+    of_forces,
+    relation,
     size_of,
     stand_back,
-    z_along,
 )
+from phipsi.interfaces.page.shapes_and_colors import z_along
 from phipsi.model import Model, Pose
 from phipsi.operators.row_laws import ARRAY_NUMBERS
 

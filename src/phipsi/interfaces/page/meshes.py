@@ -11,7 +11,6 @@ materials and textures in its own folder, is opened.
 
 from __future__ import annotations
 
-import base64
 import io
 import os
 import warnings
@@ -25,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.errors import shown
+from phipsi.interfaces.page.html_file import packed
 from phipsi.interfaces.page.shapes_and_colors import LINK, Color, Solid, linear
 from phipsi.model import Pose
 from phipsi.model.extras import Shape
@@ -265,7 +265,7 @@ def _welded(points: Array, triangles: Array) -> tuple[Array, Array]:
 def _packed(
     found: Sequence[tuple[int, Shape, Pose, tuple[_Surface, ...]]], notices: tuple[str, ...]
 ) -> Meshes:
-    """Surfaces that appear several times with one scale are packed once."""
+    """Surfaces that appear several times with one scale are written once."""
     scaled: dict[tuple[int, tuple[float, ...]], _Surface] = {}
     for _, shape, _, surfaces in found:
         for surface in surfaces:
@@ -274,23 +274,23 @@ def _packed(
     share = MOST_TRIANGLES / (sum(weights) or 1.0)
     total = sum(len(s.triangles) for s in scaled.values())
     numbers: dict[tuple[int, tuple[float, ...]], int] = {}
-    packed: list[tuple[dict[str, Any], Solid]] = []
+    written: list[tuple[dict[str, Any], Solid]] = []
     for (key, surface), weight in zip(scaled.items(), weights, strict=True):
         most = len(surface.triangles)
         if total > MOST_TRIANGLES:
             most = min(most, max(int(share * weight), _LEAST))
-        numbers[key] = len(packed)
-        packed.append(_pack(surface, key[1], most))
+        numbers[key] = len(written)
+        written.append(_pack(surface, key[1], most))
     parts: list[MeshPart] = []
     for body, shape, X, surfaces in found:
         for surface in surfaces:
             number = numbers[id(surface), _scale(shape)]
             color = _color(shape, surface)
-            bounds = packed[number][1]
+            bounds = written[number][1]
             at = X.rotation @ bounds.position + X.translation
             bounds = Solid(body, "box", bounds.scale, X.rotation, at)
             parts.append(MeshPart(body, number, X, linear(color), color[3], bounds))
-    return Meshes(tuple(parts), tuple(plain for plain, _ in packed), notices)
+    return Meshes(tuple(parts), tuple(plain for plain, _ in written), notices)
 
 
 def _scale(shape: Shape) -> tuple[float, ...]:
@@ -326,9 +326,9 @@ def _pack(surface: _Surface, scale: tuple[float, ...], most: int) -> tuple[dict[
     _, first, number = np.unique(keys, return_index=True, return_inverse=True)
     index = "<u2" if len(first) <= 65536 else "<u4"
     plain = {
-        "corners": _bytes(places[triangles.ravel()[first]].astype("<i2")),
-        "normals": _bytes(folded[first]),
-        "triangles": _bytes(number.astype(index)),
+        "corners": packed(places[triangles.ravel()[first]], "<i2"),
+        "normals": packed(folded[first], "i1"),
+        "triangles": packed(number, index),
         "middle": [float(f"{x:.7g}") for x in middle],
         "step": [float(f"{x / 32767:.7g}") for x in half],
     }
@@ -340,19 +340,15 @@ def with_surfaces(
     meshes: Meshes, found: Iterable[tuple[int, tuple[Array, Array], Pose, Color]]
 ) -> Meshes:
     """The meshes, and solids: body, corners with triangles, pose in the body, linear colour."""
-    parts, packed = list(meshes.parts), list(meshes.packed)
+    parts, written = list(meshes.parts), list(meshes.packed)
     for body, (points, triangles), X, color in found:
         surface = _Surface(np.asarray(points, float), np.asarray(triangles, np.int64), None, 0.0)
         plain, bounds = _pack(surface, (1.0, 1.0, 1.0), len(triangles))
         at = X.rotation @ bounds.position + X.translation
         box = Solid(body, "box", bounds.scale, X.rotation, at)
-        parts.append(MeshPart(body, len(packed), X, color, 1.0, box))
-        packed.append(plain)
-    return Meshes(tuple(parts), tuple(packed), meshes.notices)
-
-
-def _bytes(values: Array) -> str:
-    return base64.b64encode(np.ascontiguousarray(values).tobytes()).decode("ascii")
+        parts.append(MeshPart(body, len(written), X, color, 1.0, box))
+        written.append(plain)
+    return Meshes(tuple(parts), tuple(written), meshes.notices)
 
 
 def _corner_normals(points: Array, triangles: Array) -> Array:

@@ -13,8 +13,8 @@ from phipsi.algorithms.dynamics.vibration import Vibrations, energy_shares
 from phipsi.algorithms.kinematics import motions
 from phipsi.errors import InputError
 from phipsi.interfaces.model_checks import counted
-from phipsi.interfaces.page.deformed_shapes import drawn_shape, modal_slice, packed
-from phipsi.interfaces.page.html_file import page_html, safe
+from phipsi.interfaces.page.deformed_shapes import drawn_shape, modal_slice
+from phipsi.interfaces.page.html_file import packed, page_html, safe
 from phipsi.interfaces.page.scene import scene_description
 from phipsi.model.model import Model
 from phipsi.spatial import matrix_to_quat

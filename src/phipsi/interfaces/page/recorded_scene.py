@@ -15,7 +15,8 @@ from phipsi.compiler import compile
 from phipsi.constraints import Constraint
 from phipsi.errors import InputError, PhipsiError
 from phipsi.forces.force import State
-from phipsi.interfaces.page.deformed_shapes import modal_slice, packed
+from phipsi.interfaces.page.deformed_shapes import modal_slice
+from phipsi.interfaces.page.html_file import packed
 from phipsi.interfaces.page.machine_parts import hidden_bodies
 from phipsi.interfaces.page.scene import Drawing
 from phipsi.interfaces.page.shapes_and_colors import Spans, tips

@@ -22,8 +22,8 @@ from phipsi.interfaces.page.deformed_shapes import (
     ports_of,
 )
 from phipsi.interfaces.page.live_modes import modal_reach
+from phipsi.interfaces.page.machine_elements import Machine, MachinePart, parts_of
 from phipsi.interfaces.page.machine_parts import hidden_bodies, machines_of
-from phipsi.interfaces.page.machine_places import Machine, MachinePart, parts_of
 from phipsi.interfaces.page.meshes import Meshes, read_meshes, with_surfaces
 from phipsi.interfaces.page.shapes_and_colors import (
     FOOT,

@@ -256,7 +256,7 @@ def _radius(model: Model, body: int, end: Array, size: float) -> float:
 
 def _capsule(body: int, end: Array, radius: float) -> Iterator[Solid]:
     length = float(np.linalg.norm(end))
-    R = _z_along(end)
+    R = z_along(end)
     waist = 0.86 * radius
     yield Solid(body, "cylinder", (waist, waist, length / 2), R, end / 2)
     yield Solid(body, "sphere", _ball(waist), R, end)
@@ -269,7 +269,7 @@ def _hub(model: Model, body: int, ends: list[Array], radii: list[float]) -> Iter
         yield Solid(body, "sphere", _ball(1.08 * radius), color=HUB)
         return
     axis = np.asarray(joint.params[:3])
-    R = _z_along(axis)
+    R = z_along(axis)
     along = max(abs(float(axis @ (end / np.linalg.norm(end)))) for end in ends)
     if along > 0.8:  # turns about the link: a collar
         yield Solid(body, "cylinder", (1.04 * radius, 1.04 * radius, 0.16 * radius), R, color=RING)
@@ -296,10 +296,9 @@ def _inertia_box(model: Model, body: int, size: float) -> Solid:
     return Solid(body, "box", (x, y, z), R, np.asarray(inertia.com_B), BODY)
 
 
-def _z_along(direction: Array) -> Array:
-    """A rotation whose third column points along a direction."""
-    z = np.asarray(direction) / np.linalg.norm(direction)
-    helper = np.eye(3)[int(np.argmin(np.abs(z)))]
-    x = np.cross(helper, z)
+def z_along(u: Array) -> Array:
+    """A rotation whose third column points along u."""
+    z = u / np.linalg.norm(u)
+    x = np.cross([0.0, 1.0, 0.0] if abs(z[1]) < 0.9 else [1.0, 0.0, 0.0], z)
     x /= np.linalg.norm(x)
-    return np.column_stack([x, np.cross(z, x), z])
+    return np.stack([x, np.cross(z, x), z], axis=-1)

@@ -1,5 +1,5 @@
 "use strict";
-// PhipsiLinks: relations between joints as rods to one knot, and coils that follow their elements (machine_links.py).
+// PhipsiLinks: relations between joints as rods to one knot, and coils that follow their elements (machine_elements.py).
 //
 //   links.time(t)            values at a time of a recorded run: residuals of constraints, twists of elastic couplings
 //   links.coordinates(q)     the same from coordinates, for relations that are linear in them

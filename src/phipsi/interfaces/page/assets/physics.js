@@ -1,6 +1,6 @@
 // The physics of a live page: the compiled programs of a simulator, as WebAssembly.
 //
-//   const physics = await PhipsiPhysics.load(description, bytes);   // from live_physics.py
+//   const physics = await PhipsiPhysics.load(description, bytes);   // from live_page.py
 //   physics.advance(16);                  // steps; throws an Error with `status` if one fails
 //   physics.values.q, .v, .t              // views of the module's memory
 //   physics.look();                       // then values.poses, values.energies are of this state

@@ -1,15 +1,22 @@
-"""The files around an exported object: C and C++ headers, a test program, a CMake file."""
+"""The files around an object for a processor: C, C++ and Rust, a test program, a CMake file."""
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from phipsi.exporting.exported_module import ExportedFunction
+from phipsi.exporting.exported_module import (
+    MARK,
+    ExportedArray,
+    ExportedFunction,
+    Library,
+    comment,
+)
 from phipsi.exporting.named_programs import identifier
+from phipsi.exporting.reference_numbers import Reference
 from phipsi.exporting.targets import ExportTarget
 from phipsi.model.model import Model
 
@@ -22,52 +29,6 @@ VERDICT = (
     "  return 0;",
 )
 """The end of a test program: what `failed` says."""
-MARK = "written by phipsi"
-
-
-@dataclass(frozen=True)
-class Reference:
-    """Inputs and results of a function at a few states, for the test program.
-
-    `tolerance` is what results may differ by, relative to the largest number.
-    """
-
-    function: ExportedFunction
-    inputs: list[np.ndarray]
-    results: list[np.ndarray]
-    tolerance: float
-
-    @property
-    def count(self) -> int:
-        """How many states."""
-        return len([*self.inputs, *self.results][0])
-
-
-@dataclass(frozen=True)
-class Library:
-    """The functions that are exported together.
-
-    `name` is the prefix of everything; `static`, whether work memory is inside; `helpers`, the
-    functions of a compiler's library that the object needs.
-    """
-
-    name: str
-    functions: tuple[ExportedFunction, ...]
-    model: Model
-    target: str
-    text: str
-    static: bool = False
-    helpers: tuple[str, ...] = ()
-    number: str = "double"
-
-    @property
-    def prefix(self) -> str:
-        """Of constants."""
-        return self.name.upper()
-
-    def short(self, function: ExportedFunction) -> str:
-        """The name of a function without the prefix."""
-        return function.name.removeprefix(f"{self.name}_")
 
 
 # ---- C -------------------------------------------------------------------------------------------
@@ -129,7 +90,7 @@ def constants(lib: Library) -> list[str]:
         q, v = m.q_slices[i].start, m.v_slices[i].start
         shown = ", ".join(joint.coordinate_names)
         note = f"{joint.kind}: {shown}" if shown else joint.kind
-        lines.append(f"#define {P}_Q_{where} {q} /* {_comment(name)}, {note} */")
+        lines.append(f"#define {P}_Q_{where} {q} /* {comment(name)}, {note} */")
         lines.append(f"#define {P}_V_{where} {v}")
     bodies = ", ".join(f'"{_quoted(n)}"' for n in m.body_names)
     lines += ["", f"#define {P}_BODY_NAMES {{{bodies}}}"]
@@ -170,11 +131,7 @@ def _declaration(lib: Library, f: ExportedFunction) -> list[str]:
 
 def array_lines(f: ExportedFunction) -> list[str]:
     """What every array of a function is, and its accuracy, for a comment."""
-    lines: list[str] = []
-    for a in f.arguments:
-        size = " x ".join(map(str, a.shape)) or "1"
-        units = f" [{a.units}]" if a.units else ""
-        lines.append(f"   {a.name} ({a.role}, {size}){units}: {_comment(a.text)}")
+    lines = [f"   {a.described}" for a in f.arguments]
     if f.accuracy is not None:
         lines.append(f"   Errors against double precision: {f.accuracy}.")
     return lines
@@ -200,12 +157,6 @@ def statuses(lib: Library) -> list[str]:
         "",
     ]
     return lines
-
-
-def _comment(text: str) -> str:
-    """A name from a file, for a comment."""
-    plain = "".join(c if " " <= c <= "~" else "?" for c in text)
-    return plain.replace("*/", "* /").replace("/*", "/ *")
 
 
 def _quoted(text: str) -> str:
@@ -293,6 +244,135 @@ if(PROJECT_IS_TOP_LEVEL)
   add_test(NAME {n} COMMAND test_{n})
 endif()
 """
+
+
+# ---- Rust ----------------------------------------------------------------------------------------
+
+
+def rust_crate(lib: Library, binary: bytes) -> dict[str, bytes]:
+    """The files of the crate, in its folder."""
+    names = [x for f in lib.functions for x in (f.name, f"{f.name}_batch" * bool(f.batch_bytes),
+             f.rollout) if x]  # fmt: skip
+    texts = {
+        "rust/Cargo.toml": _cargo_manifest(lib),
+        "rust/build.rs": _RUST_BUILD.replace("NAME", lib.name),
+    }
+    texts["rust/src/lib.rs"] = _rust_source(lib)
+    files = {name: text.encode() for name, text in texts.items()}
+    return files | {f"rust/lib{lib.name}.a": archive("code.o", binary, names)}
+
+
+def archive(member: str, binary: bytes, symbols: list[str]) -> bytes:
+    """A static library with one object and an index of its symbols, as `ar` writes it."""
+    index = b"".join(s.encode() + b"\0" for s in symbols)
+    size = 4 + 4 * len(symbols) + len(index)
+    place = 8 + 60 + size + size % 2  # behind the index
+    table = struct.pack(f">{1 + len(symbols)}I", len(symbols), *[place] * len(symbols)) + index
+    return b"!<arch>\n" + _member("/", table) + _member(f"{member}/", binary)
+
+
+def _member(name: str, content: bytes) -> bytes:
+    assert len(name) <= 16, name
+    head = f"{name:<16}{0:<12}{0:<6}{0:<6}{644:<8}{len(content):<10}`\n".encode()
+    return head + content + b"\n" * (len(content) % 2)
+
+
+def _cargo_manifest(lib: Library) -> str:
+    return f"""# {MARK}
+[package]
+name = "{lib.name}"
+version = "0.1.0"
+edition = "2021"
+links = "{lib.name}"
+"""
+
+
+_RUST_BUILD = """fn main() {
+    let here = std::env::var("CARGO_MANIFEST_DIR").unwrap();
+    println!("cargo:rustc-link-search=native={here}");
+    println!("cargo:rustc-link-lib=static=NAME");
+    println!("cargo:rerun-if-changed=libNAME.a");
+}
+"""
+
+
+def _rust_source(lib: Library) -> str:
+    kind = {"double": "f64", "float": "f32"}[lib.number]
+    lines = [
+        f"//! {lib.text}, for {lib.target}; {MARK}.",
+        "#![no_std]",
+        "",
+        f"pub const NQ: usize = {lib.model.nq};",
+        f"pub const NV: usize = {lib.model.nv};",
+        "",
+        "/// Why a call failed: a code, and the body or constraint row, if it is one.",
+        "#[derive(Clone, Copy, Debug, PartialEq, Eq)]",
+        "pub struct Status(pub i32);",
+        "",
+        "impl Status {",
+        "    pub fn text(self) -> &'static str {",
+        "        match self.0 & 7 {",
+        *(
+            f'            {code} => "{text}",'
+            for code, text in sorted(lib.functions[0].statuses.items())
+        ),
+        '            _ => "unknown",',
+        "        }",
+        "    }",
+        "    pub fn body(self) -> Option<usize> {",
+        "        usize::try_from((self.0 >> 3) - 1).ok()",
+        "    }",
+        "}",
+        "",
+    ]
+    if not lib.static:
+        lines += [
+            "/// Memory that calls work in, one for every thread.",
+            "#[repr(C, align(16))]",
+            f"pub struct Work([u8; {max_work(lib)}]);",
+            "",
+            "impl Work {",
+            "    pub const fn new() -> Self {",
+            f"        Work([0; {max_work(lib)}])",
+            "    }",
+            "}",
+            "",
+        ]
+    lines += ['extern "C" {']
+    for f in lib.functions:
+        takes = [f"{a.name}: {_rust_pointer(a, kind)}" for a in f.arguments]
+        takes += [] if lib.static else ["work: *mut u8"]
+        lines.append(f"    fn {f.name}({', '.join(takes)}) -> i32;")
+    lines += ["}", ""]
+    for f in lib.functions:
+        lines += _rust_wrapper(lib, f, kind)
+    return "\n".join(lines)
+
+
+def _rust_pointer(a: ExportedArray, kind: str) -> str:
+    return f"*{'const' if a.role == 'in' else 'mut'} {kind}"
+
+
+def _rust_wrapper(lib: Library, f: ExportedFunction, kind: str) -> list[str]:
+    takes = [
+        f"{a.name}: &{'' if a.role == 'in' else 'mut '}[{kind}; {a.count}]" for a in f.arguments
+    ]
+    gives = [f"{a.name}.as_{'' if a.role == 'in' else 'mut_'}ptr()" for a in f.arguments]
+    if not lib.static:
+        takes.append("work: &mut Work")
+        gives.append("work.0.as_mut_ptr()")
+    notes = [f"/// {a.described}  " for a in f.arguments]
+    call = f"unsafe {{ {f.name}({', '.join(gives)}) }}"
+    return [
+        *notes,
+        f"pub fn {lib.short(f)}({', '.join(takes)}) -> Result<(), Status> {{",
+        f"    match {call} {{",
+        "        0 => Ok(()),",
+        "        status => Err(Status(status)),",
+        "    }",
+        "}",
+        "",
+    ]
 
 
 # ---- the test program ----------------------------------------------------------------------------
@@ -481,7 +561,7 @@ def notes(lib: Library, test: str, references: Sequence[Reference | None]) -> li
 def joint_table(lib: Library) -> list[str]:
     """Where the numbers of every joint are."""
     joints = [
-        f"| {_comment(name)} | {kind} | {_range(q)} | {_range(v)} |"
+        f"| {comment(name)} | {kind} | {_range(q)} | {_range(v)} |"
         for name, kind, q, v in joint_rows(lib.model)
     ]
     return [

@@ -1,0 +1,143 @@
+"""Functions that users give to a study: how they are called, where events are zero, their text.
+
+A study calls `start`, `outcome` and the functions of events for many runs at once. Their errors
+name the function, its line and the run. Their text, with all that it depends on, is part of what
+a study is, so that its folder is not continued with other functions.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import os
+import traceback
+from collections.abc import Callable
+from functools import partial
+from types import FunctionType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phipsi.errors import SimulationError, shown
+
+if TYPE_CHECKING:
+    from phipsi.simulation.events import Event
+
+Array = NDArray[Any]
+_CONSTANT = (bool, int, float, complex, str, bytes, tuple, np.ndarray, FunctionType)
+"""Kinds of values of modules that functions depend on; lists and dictionaries may be caches."""
+
+
+class RaisedInFunction(SimulationError):
+    """A function of the user raised an error: which one, in which line, in which run.
+
+    `way` is the same for errors of the same kind in the same line.
+    """
+
+    def __init__(self, message: str, way: str = "") -> None:
+        super().__init__(message)
+        self.way = way
+
+    def __reduce__(self) -> tuple[type, tuple[str, str]]:
+        return RaisedInFunction, (str(self.args[0]), self.way)
+
+
+def called(role: str, function: Callable[..., Any], number: int, call: Callable[[], Any]) -> Any:
+    """A call of a function of the user for runs from this number on; its errors say where."""
+    try:
+        return call()
+    except MemoryError:
+        raise
+    except Exception as error:
+        code = getattr(function, "__code__", None)
+        frames = traceback.extract_tb(error.__traceback__)[1:]
+        own = [x for x in frames if code is not None and x.filename == code.co_filename]
+        at = (own or frames or [None])[-1]
+        where = "" if at is None else f", {os.path.basename(at.filename)}:{at.lineno}"
+        name = getattr(function, "__qualname__", type(function).__qualname__)
+        kind = type(error).__name__
+        text = f"{role} {name!r} raised {kind}: {shown(error, 200)} (run {number}{where})"
+        raise RaisedInFunction(text, f"{role} {name} {kind}{where}") from error
+
+
+# ---- events of recorded runs ---------------------------------------------------------------------
+
+
+def crossings(event: Event, t: Array, q: Array, v: Array) -> tuple[Array, Array]:
+    """When each run first has an event, s or infinity, and how often it has it.
+
+    **Arguments:** `t` (n, k), `q` (n, k, nq), `v` (n, k, nv). Functions that take whole arrays are
+    called once, others for every record. Zeros are between records whose values have other signs,
+    where a straight line puts them; a value that is zero at the start is not an event.
+    """
+    values = _values(event, t, q, v)
+    before, after = values[:, :-1], values[:, 1:]
+    rises, falls = (before < 0) & (after >= 0), (before > 0) & (after <= 0)
+    hits = rises if event.direction > 0 else falls if event.direction < 0 else rises | falls
+    counts = hits.sum(axis=1)
+    if not hits.shape[1]:
+        return np.full(len(t), np.inf), counts
+    at = hits.argmax(axis=1)
+    rows = np.arange(len(t))
+    a, b = before[rows, at], after[rows, at]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = a / (a - b)
+    times = t[rows, at] + share * (t[rows, at + 1] - t[rows, at])
+    return np.where(counts > 0, times, np.inf), counts
+
+
+def _values(event: Event, t: Array, q: Array, v: Array) -> Array:
+    try:
+        found = np.asarray(event.function(t, np.moveaxis(q, -1, 0), np.moveaxis(v, -1, 0)))  # type: ignore
+        if found.shape == t.shape and found.dtype.kind == "f":
+            return found
+    except Exception:  # a function of one state
+        pass
+    values = np.empty_like(t)
+    for i in np.ndindex(t.shape):
+        values[i] = event.function(float(t[i]), q[i], v[i])
+    return values
+
+
+# ---- text ----------------------------------------------------------------------------------------
+
+
+def function_text(function: Callable[..., Any] | None, depth: int = 0) -> str | None:
+    """A function of the user: its text, the constants and functions that it names, and its values.
+
+    Those are what it closes over, what a partial one has bound, and what an object holds.
+    """
+    if function is None:
+        return None
+    if isinstance(function, partial):
+        bound = [
+            _shown_value(x, depth) for x in (*function.args, *sorted(function.keywords.items()))
+        ]
+        return f"{function_text(function.func, depth)} with {bound}"
+    code = function if hasattr(function, "__code__") else type(function)
+    try:
+        text = inspect.getsource(code)
+    except (OSError, TypeError):
+        text = getattr(function, "__qualname__", type(function).__name__)
+    cells: dict[str, Any] = {}
+    if hasattr(function, "__code__"):
+        found = inspect.getclosurevars(function)
+        constants = {name: x for name, x in found.globals.items() if isinstance(x, _CONSTANT)}
+        cells = {**constants, **found.nonlocals}
+    own = getattr(function, "__dict__", {}) if code is not function else {}
+    kept = {name: _shown_value(x, depth) for name, x in sorted({**cells, **own}.items())}
+    return f"{text}{kept}" if kept else text
+
+
+def _shown_value(x: Any, depth: int) -> str:
+    """A value as text without addresses: arrays by their numbers, functions by their text."""
+    if isinstance(x, np.ndarray):
+        return f"array {x.dtype} {x.shape} {hashlib.sha256(x.tobytes()).hexdigest()}"
+    if isinstance(x, tuple | list):
+        return str([_shown_value(y, depth) for y in x])
+    if isinstance(x, bool | int | float | complex | str | bytes | None):
+        return repr(x)
+    if callable(x) and depth < 4:  # functions may close over themselves
+        return str(function_text(x, depth + 1))
+    return type(x).__qualname__
