@@ -14,6 +14,7 @@ from phipsi.contact.cone_derivatives import AdjointCall, SmoothedCall
 from phipsi.contact.cone_problem import Array, ConeLayout, ConeProblem
 from phipsi.contact.cone_solver import BISECTIONS, GAINED, solve, solve_rebound
 from phipsi.contact.contact_group import ContactGroup, code_version
+from phipsi.contact.row_products import outer
 from phipsi.laws import law_operations as ops
 from phipsi.laws.calls import Callee, call
 from phipsi.laws.graph import Node
@@ -66,7 +67,7 @@ class ConeCall(Callee):
         if weights[0] is None:
             return [None] * len(args)
         left, p, *others = self.pulled(args, results, weights[0])
-        return [_outer(left, p), *others, None]
+        return [outer(left, p), *others, None]
 
     def pulled(
         self, args: tuple[Node, ...], results: tuple[Node, ...], weight: Node
@@ -308,10 +309,3 @@ class _Rebounds:
 
         write_loop(b, group.k, contact)
         return m.load(total) - m.load(size) * GAINED
-
-
-def _outer(x: Node, y: Node) -> Node:
-    """X y*."""
-    n = x.size
-    i, j = np.indices((n, n))
-    return ops.apply("mul", ops.pick(x, i), ops.pick(y, j))

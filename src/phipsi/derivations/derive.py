@@ -272,8 +272,7 @@ def derive(
         if not holds_on_samples(claim.sides[0], point, claim.condition):
             raise InputError(f"the point {point} on the way is not equal to {claim.sides[0]}")
     allowed = _allowed(using, claim, words)
-    steps: list[Step] = []
-    tried = 0
+    steps, tried = list[Step](), 0
     for before, after in zip(points, points[1:], strict=False):
         leg = _leg(before, after, claim, allowed, most, using is not None)
         tried += leg.tried
