@@ -17,13 +17,14 @@ from typing import Any
 
 import numpy as np
 
-from phipsi.contact.geometry.contact_patch import Points, four_of
 from phipsi.contact.geometry.placed_shapes import (
     INACTIVE,
     Placed,
+    Points,
     Slot,
     Weighted,
     between_balls,
+    four_of,
     nearest_on_axis,
     one_of_three,
     unit,
