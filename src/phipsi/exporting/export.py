@@ -18,7 +18,7 @@ from phipsi.backends.backend import has_machine_code
 from phipsi.backends.native.native_backend import KernelSource
 from phipsi.backends.native.pipeline import can_run
 from phipsi.backends.native.targets import llvm_library
-from phipsi.backends.native.targets.target import kept_object
+from phipsi.backends.native.targets.code_cache import kept_object
 from phipsi.backends.native.text import c_text, llvm_text
 from phipsi.backends.native.text.lane_arithmetic import NumberName
 from phipsi.backends.program import Program
