@@ -8,10 +8,14 @@ from compiled_graphs import compiled
 from cone_problems import mixed_problems, random_problems, stack
 from numpy.testing import assert_allclose, assert_array_equal
 
-from phipsi.contact.cone_adjoint import AdjointCall, cone_adjoint
 from phipsi.contact.cone_calls import ConeCall
+from phipsi.contact.cone_derivatives import (
+    AdjointCall,
+    SmoothedCall,
+    cone_adjoint,
+    smoothed_adjoint,
+)
 from phipsi.contact.cone_problem import INACTIVE
-from phipsi.contact.cone_smoothing import SmoothedCall, smoothed_adjoint
 from phipsi.contact.cone_solver import solve, solve_rebound
 from phipsi.laws import law_operations as ops
 from phipsi.laws.calls import call

@@ -8,9 +8,9 @@ import pytest
 from field_distances import triangles
 
 import phipsi as pp
+from phipsi.contact.contact_points import PairLanes
 from phipsi.contact.geometry.placed_shapes import INACTIVE
 from phipsi.contact.geometry.slots import slot_geometry
-from phipsi.contact.pair_lanes import PairLanes
 from phipsi.spatial import so3_exp
 
 S = pp.shapes

@@ -10,7 +10,7 @@ from amounts import ALL, mostly
 from numpy.testing import assert_allclose, assert_array_equal
 
 import phipsi as pp
-from phipsi.contact.geometry import feature_pairs
+from phipsi.contact.geometry import polygon_pairs
 from phipsi.contact.geometry.placed_shapes import Placed
 from phipsi.motion.slot_places import Places, SlotPlaces, _matched
 
@@ -194,14 +194,14 @@ def test_features_of_boxes_touch_where_the_boxes_do(monkeypatch: Any) -> None:
     assert pp.contact_points(features, inside).gap.min(axis=1).max() < 0
     X = pp.poses(features.model, q[:40])
     assert worst_rate(X) < 1e-7
-    monkeypatch.setattr(feature_pairs, "_NO_NORMAL", 2.0)  # edges have the normals of faces
+    monkeypatch.setattr(polygon_pairs, "_NO_NORMAL", 2.0)  # edges have the normals of faces
     assert worst_rate(X) > 0.1
 
 
 def worst_rate(X: Any) -> float:
     """How far differences of gaps are from the normal velocities of the points, m/s."""
     rng, off = np.random.default_rng(7), list[float]()
-    boxes = feature_pairs.feature_pair(("Box", "Box"))
+    boxes = polygon_pairs.feature_pair(("Box", "Box"))
     for a, b in ([Placed(0.5 * np.array(BRICK), x[:3, :3], x[:3, 3]) for x in two] for two in X):
         omega, u = rng.normal(size=(2, 3))
         moved = [a._replace(R=turned(h * omega) @ a.R, x=a.x + h * u) for h in (-1e-6, 1e-6)]

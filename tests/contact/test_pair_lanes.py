@@ -9,8 +9,7 @@ import pytest
 
 import phipsi as pp
 from phipsi.contact import contact_points as module
-from phipsi.contact import pair_lanes
-from phipsi.contact.pair_lanes import PairLanes
+from phipsi.contact.contact_points import PairLanes
 from phipsi.model.near_shapes import near_balls
 
 S = pp.shapes
@@ -54,7 +53,7 @@ def test_lanes_of_pairs_have_the_bits_of_loops(scene: Any, monkeypatch: Any) -> 
     assert same(PairLanes(contacts, None, False)(X), points)
     assert same(PairLanes(contacts, None, True)(X), nearest)
     assert same(PairLanes(contacts, None, False)(X[1]), [x[1] for x in points])
-    monkeypatch.setattr(pair_lanes, "_AT_ONCE", 7)
+    monkeypatch.setattr(module, "_AT_ONCE", 7)
     assert same(PairLanes(contacts, None, False)(X), points)
 
 
@@ -73,7 +72,7 @@ def test_the_grid_leaves_out_far_pairs_only(scene: Any, within: float) -> None:
 
 def test_a_grid_that_looks_too_near_is_seen(scene: Any, monkeypatch: Any) -> None:
     monkeypatch.setattr(
-        pair_lanes, "near_balls", lambda x, r, within, layer: near_balls(x, r / 2, 0.0, layer)
+        module, "near_balls", lambda x, r, within, layer: near_balls(x, r / 2, 0.0, layer)
     )
     contacts, q, _, nearest = scene
     found = PairLanes(contacts, 0.02, True)(pp.poses(contacts.model, q))

@@ -9,8 +9,7 @@ import phipsi as pp
 from phipsi.contact.cone_calls import ConeCall
 from phipsi.contact.cone_problem import INACTIVE
 from phipsi.contact.contact_rows import RowPlan
-from phipsi.contact.delassus import Delassus, masks_of
-from phipsi.contact.row_cones import RowCones, fits
+from phipsi.contact.delassus import Delassus, RowCones, fits, masks_of
 from phipsi.laws import law_operations as ops
 from phipsi.laws.calls import call
 from phipsi.laws.circuit import JointRows

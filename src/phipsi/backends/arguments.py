@@ -116,12 +116,12 @@ def joint_array(
     index = first_not_finite(a) if finite else None
     if index is not None:
         batch = f" (element {list(index[:-1])} of the batch)" if index[:-1] else ""
-        joint = _joint_at(model, slices, index[-1])
+        joint = joint_at(model, slices, index[-1])
         raise InputError(f"{name} is {a[index]} at joint {joint!r}{batch}; it must be finite")
     return a
 
 
-def _joint_at(model: Model, slices: Sequence[slice], index: int) -> str:
+def joint_at(model: Model, slices: Sequence[slice], index: int) -> str:
     """The joint that an entry of q or v belongs to; empty if there is none."""
     pairs = zip(model.joint_names, slices, strict=True)
     return next((joint for joint, s in pairs if s.start <= index < s.stop), "")
@@ -191,7 +191,7 @@ def _place(program: SweepProgram, name: str, index: tuple[int, ...]) -> str:
     m = program.model
     if len(index) == 1 and name != "f0":
         slices = m.q_slices if name == "q" else m.v_slices
-        joint = _joint_at(m, slices, index[0])
+        joint = joint_at(m, slices, index[0])
         if joint and name not in ("gravity", "Udot"):
             return f"joint {joint!r}"
     if len(index) > 1 and index[0] < m.n_bodies and name not in ("f0", "G", "H"):

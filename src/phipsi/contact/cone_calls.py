@@ -9,10 +9,9 @@ import numpy as np
 
 from phipsi.backends.native.kernel.law_code import Area
 from phipsi.backends.native.text.lane_arithmetic import I64, Lane, fold_loop, i64, write_loop
-from phipsi.contact.cone_adjoint import AdjointCall
 from phipsi.contact.cone_code import cone_function
+from phipsi.contact.cone_derivatives import AdjointCall, SmoothedCall
 from phipsi.contact.cone_problem import Array, ConeLayout, ConeProblem
-from phipsi.contact.cone_smoothing import SmoothedCall
 from phipsi.contact.cone_solver import BISECTIONS, GAINED, solve, solve_rebound
 from phipsi.contact.contact_group import ContactGroup, code_version
 from phipsi.laws import law_operations as ops

@@ -12,7 +12,6 @@ from phipsi.contact.cone_problem import ACCEPTED, NOT_FINITE, SOLVED, UNSOLVED
 from phipsi.contact.interior_code import InteriorCode
 from phipsi.contact.interior_point import ATTEMPTS, CONVEX, FREE
 from phipsi.contact.lane_cones import (
-    KINDS,
     PER_CONTACT,
     VECTORS,
     ConeLanes,
@@ -38,13 +37,7 @@ def cone_function(
     multiple of `BLOCK`, s (contacts); see `ARGUMENTS`. y is the start and becomes the impulses;
     results are residual, iterations and status. W, b and s are changed.
     """
-    return cone_routine(
-        module,
-        e,
-        "cones",
-        (tuple(kinds), tolerance),
-        lambda inner, args: _Attempts(inner, args, [KINDS[x] for x in kinds], tolerance).write(),
-    )
+    return cone_routine(module, e, "cones", _Attempts, kinds, tolerance)
 
 
 @final

@@ -5,7 +5,11 @@ Blocks between hosts of different trees are zero. In machine code only rows of s
 that are there in some lane; other entries of W, and those between rows that move no host in common,
 are not written.
 
-**Source:** theory/contact 1 (K1a–c, K1g).
+`RowCones` is `Delassus` and `ConeCall` in one: blocks of W go where the solver wants them, to the
+rows of the contacts that are there, in the order of elimination, instead of to all rows and from
+there to these. The bits are the same.
+
+**Source:** theory/contact 1 (K1a–c, K1g), 5.
 """
 
 from __future__ import annotations
@@ -19,13 +23,14 @@ from numpy.typing import NDArray
 
 from phipsi.backends.native.kernel.law_code import Area
 from phipsi.backends.native.text.lane_arithmetic import I64, Lane, i64
+from phipsi.contact.cone_calls import ConeCall
 from phipsi.contact.cone_problem import INACTIVE, ROWS
 from phipsi.contact.contact_group import ContactGroup
 from phipsi.contact.contact_rows import RowPlan
 from phipsi.contact.lane_elimination import BLOCK, Numbers, word_table
 from phipsi.contact.row_products import in_memory
 from phipsi.laws import law_operations as ops
-from phipsi.laws.calls import Callee
+from phipsi.laws.calls import Callee, call
 from phipsi.laws.graph import Node
 
 Array = NDArray[Any]
@@ -361,3 +366,53 @@ class _Writer(Numbers):
             for other, x in zip(others, row, strict=True):
                 self.store(x, self.W.base, self.plus(b.mul(place, n), other))
                 self.store(x, self.W.base, self.plus(b.mul(other, n), place))
+
+
+# ---- W and the solver in one ---------------------------------------------------------------------
+
+
+_FACTORS = 5  # arguments of `Delassus`
+
+
+def fits(cone: ConeCall) -> bool:
+    """Whether W is needed once, and between contacts only."""
+    layout = cone.layout
+    return not (cone.rebounds or layout.stops or layout.limits)
+
+
+@final
+class RowCones(Callee):
+    """C_a, C_b, Λ, s, compliance; b, s, coefficients, start → the results of a `ConeCall`."""
+
+    takes_views = True
+
+    def __init__(self, plan: RowPlan, cone: ConeCall) -> None:
+        self._delassus, self._cone = Delassus(plan), cone
+        self.shapes = cone.shapes
+        self.key = ("rows", self._delassus.key, cone.key)
+        self.name = f"{self._delassus.name} {cone.name}"
+
+    def arrays(self, *args: Array) -> Sequence[Array]:
+        """One after the other."""
+        (W,) = self._delassus.arrays(*args[:_FACTORS])
+        return self._cone.arrays(W, *args[_FACTORS:])
+
+    def pull(
+        self, args: tuple[Node, ...], results: tuple[Node, ...], weights: Sequence[Node | None]
+    ) -> Sequence[Node | None]:
+        """As of both."""
+        if weights[0] is None:
+            return [None] * len(args)
+        factors, given = args[:_FACTORS], args[_FACTORS:]
+        (W,) = call(self._delassus, *factors)
+        left, p, *others = self._cone.pulled((W, *given), results, weights[0])
+        i, j = np.indices((p.size, p.size))
+        outer = ops.apply("mul", ops.pick(left, i), ops.pick(p, j))
+        return [*self._delassus.pull(factors, (W,), [outer]), *others, None]
+
+    def write(self, code: Any, args: Sequence[Any]) -> Sequence[Any]:
+        """List the contacts that are there in some lane, compute their W, solve, and scatter."""
+        factors = args[:_FACTORS]
+        return self._cone.written(
+            code, args[_FACTORS:], lambda group: self._delassus.write_into(code, factors, group)
+        )

@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, final
 
 from phipsi.backends.native.text.lane_arithmetic import I64, Lane, i64, write_loop
-from phipsi.contact.convex_code import SLIDING, ConvexCode
 from phipsi.contact.interior_point import (
     BOUNDARY,
     CARRIED,
@@ -25,7 +24,7 @@ from phipsi.contact.interior_point import (
     ROUNDED,
     SHORTEST,
 )
-from phipsi.contact.lane_cones import HEAD, C, ConeLanes, Kind
+from phipsi.contact.lane_cones import HEAD, SLIDING, C, ConeLanes, ConvexCode, Kind
 from phipsi.contact.lane_elimination import copy_last_column, eliminate, substitute
 
 # numbers of a contact: the known y of a limit; z of the head of the side group, its change, that of

@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, final
 
 from phipsi.backends.native.pipeline import sources_digest
 from phipsi.backends.native.text import llvm_text as ir
@@ -69,9 +69,13 @@ ARGUMENTS = [POINTER] * 7 + [I64] * 2 + [POINTER]
 
 
 def cone_routine(
-    module: ir.Module, e: Emitter, what: str, key: tuple[Any, ...], write: Callable[..., None]
+    module: ir.Module, e: Emitter, what: str, writer: Any, kinds: Sequence[str], *options: Any
 ) -> ir.Function:
-    """A function of the module with `ARGUMENTS`, written once for its key: write(emitter, args)."""
+    """A function of the module with `ARGUMENTS`, written once for these kinds and options.
+
+    `writer`, a class of `ConeLanes` that takes the options, with a method `write`.
+    """
+    key = (tuple(kinds), *options)
     digest = hashlib.sha256(repr(key).encode()).hexdigest()[:16]
     name, kind = f"phipsi_{what}_{digest}_{e.lanes}", ir.FunctionType(ir.VOID, ARGUMENTS)
     depends = f"{key} {e.fused} {e.number.name} {sources_digest('contact')}"
@@ -81,7 +85,7 @@ def cone_routine(
         function.linkage = "internal"
         inner = e.like()
         inner.builder = function.begin()
-        write(inner, function.args)
+        writer(inner, function.args, [KINDS[x] for x in kinds], *options).write()
         inner.builder.ret_void()
         return function
 
@@ -141,6 +145,12 @@ class ConeLanes(Numbers):
                 write_cases(self.b, kind, len(self.kinds), lambda j: body(self.kinds[j], i, first))
 
         write_loop(self.b, self.k, one)
+
+    def in_last_block(self, body: Callable[[Any], None]) -> None:
+        """Code for every row of the last block, where rows beyond those of contacts are."""
+        last = self.b.sub(self.n, i64(BLOCK))
+        with self.b.if_then(self.b.icmp_signed(">=", last, i64(0))):
+            self.between(last, self.n, body)
 
     def of(self, contact: Any, what: int) -> Any:
         """The place of a number of a contact."""
@@ -381,3 +391,71 @@ def _square(x: Sequence[Lane]) -> Lane:
     for y in x[1:]:
         total = y.times_plus(y, total)
     return total
+
+
+# ---- convex problems -----------------------------------------------------------------------------
+
+
+SLIDING, _BEFORE, _OFF_BEFORE, _OFF = range(HEAD + 5, HEAD + 9)
+"""Numbers of a contact: what stands for Σ |z_g|; what it was; how far it was off then, and is."""
+
+
+@final
+class ConvexCode:
+    """Writes what an interior point begins with.
+
+    **Attributes:** `slides`, 1 where |z_g| follows from z, 0 in convex problems.
+    """
+
+    def __init__(self, m: ConeLanes) -> None:
+        self.m, self.e, self.b = m, m.e, m.b
+        self.slides, self._total, self._square = (m.b.alloca(m.e.vector) for _ in range(3))
+
+    def let_slide(self) -> None:
+        """|z_t| follows from z: the problem itself."""
+        m = self.m
+        m.store(1.0, self.slides)
+        m.each_contact(lambda kind, i, first: m.store(0.0, m.of(i, SLIDING)))
+
+    def hold_sliding(self, number: Any) -> None:
+        """The convex problem of this number: what stands for Σ |z_g|; see `Rounds`."""
+        m, e, b = self.m, self.e, self.b
+        m.store(0.0, self.slides)
+        total, square = self._total, self._square
+        for place in (total, square):
+            m.store(0.0, place)
+
+        def error(kind: Kind, i: Any, first: Any) -> None:
+            found = e.constant(0.0)
+            if kind.has_head:
+                for c, group in zip(m.coefficients(kind, i), kind.groups, strict=True):
+                    found = c.times_plus(m.length(m.rows(m.z, first, group)), found)
+            off = found - m.load(m.of(i, SLIDING))
+            turn = off - m.load(m.of(i, _OFF_BEFORE))
+            m.store(off, m.of(i, _OFF))
+            m.store(off.times_plus(turn, m.load(total)), total)
+            m.store(turn.times_plus(turn, m.load(square)), square)
+
+        def clear(kind: Kind, i: Any, first: Any) -> None:
+            for what in (SLIDING, _BEFORE, _OFF_BEFORE):
+                m.store(0.0, m.of(i, what))
+
+        def advance(kind: Kind, i: Any, first: Any) -> None:
+            now, before, off, old = (
+                m.load(m.of(i, x)) for x in (SLIDING, _BEFORE, _OFF, _OFF_BEFORE)
+            )
+            there = m.load(square)
+            part = m.load(total) / e.select(e.compare(">", there, 0.0), there, 1.0)
+            is_second = b.icmp_signed("==", number, i64(1))
+            part = Lane(e, b.select(is_second, e.constant(0.0).value, part.value))
+            new = now + off - part * (now - before + off - old)
+            m.store(now, m.of(i, _BEFORE))
+            m.store(off, m.of(i, _OFF_BEFORE))
+            m.store(m.larger(new, e.constant(0.0)), m.of(i, SLIDING))
+
+        with b.if_else(b.icmp_signed("==", number, i64(0))) as (begins, goes_on):
+            with begins:
+                m.each_contact(clear)
+            with goes_on:
+                m.each_contact(error)
+                m.each_contact(advance)

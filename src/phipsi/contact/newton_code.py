@@ -17,7 +17,7 @@ from phipsi.contact.lane_cones import (
     Kind,
     R,
 )
-from phipsi.contact.lane_elimination import BLOCK, eliminate, substitute
+from phipsi.contact.lane_elimination import eliminate, substitute
 from phipsi.contact.newton import (
     FALLING,
     HALVINGS,
@@ -199,9 +199,7 @@ class NewtonCode:
             write_loop(b, columns, lambda j: m.store(0.0, start, j))
             m.store(1.0, start, i)
 
-        last = b.sub(m.n, i64(BLOCK))  # what is padded is in the last block
-        with b.if_then(b.icmp_signed(">=", last, i64(0))):
-            m.between(last, m.n, clear)
+        m.in_last_block(clear)
         m.each_contact(self._rows_of_derivative)
 
     def _rows_of_derivative(self, kind: Kind, i: Any, first: Any) -> None:

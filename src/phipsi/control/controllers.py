@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.dynamics.equations_of_motion import gravity_forces, inverse_dynamics
+from phipsi.backends.arguments import joint_at
 from phipsi.control.compiled_control import computed_torque, pd_gravity
 from phipsi.control.drives import DrivenMechanism
 from phipsi.control.operational_space import OperationalSpace, OperationalSpaceDynamics
@@ -252,11 +253,7 @@ def gains(model: Model, value: ArrayLike, what: str) -> Array:
     bad = np.isnan(full) | (full < 0) | (np.isinf(full) & (what != "efforts"))
     if bad.any():
         i = int(np.argmax(bad))
-        joint = next(
-            n
-            for n, s in zip(model.joint_names, model.v_slices, strict=True)
-            if s.start <= i < s.stop
-        )
+        joint = joint_at(model, model.v_slices, i)
         wanted = "must not be negative" if full[i] < 0 else "must be a finite number"
         raise InputError(f"{what} is {full[i]} at joint {joint!r}; it {wanted}")
     return np.array(full)

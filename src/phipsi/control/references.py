@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.constrained.system import System
-from phipsi.backends.arguments import real_array
+from phipsi.backends.arguments import joint_at, real_array
 from phipsi.control.dependent_joints import FollowingJoints
 from phipsi.errors import InputError
 from phipsi.laws.trace import Traced, as_node
@@ -423,11 +423,7 @@ def _checked_q(model: Model, q: ArrayLike, what: str, ndim: int = 1) -> Array:
         raise InputError(f"{what} has shape {values.shape}, but must have {wanted}")
     if not np.isfinite(values).all():
         place = int(np.argwhere(~np.isfinite(values))[0][-1])
-        joint = next(
-            name
-            for name, s in zip(model.joint_names, model.q_slices, strict=True)
-            if s.start <= place < s.stop
-        )
+        joint = joint_at(model, model.q_slices, place)
         raise InputError(f"{what} is not finite at joint {joint!r}; it must be")
     return values
 

@@ -15,7 +15,7 @@ from functools import cache
 from phipsi.derivations.derive import Derivation, derive
 from phipsi.errors import InputError, did_you_mean
 from phipsi.rewrite.identity import Identity
-from phipsi.theorems.paper_symbols import theorem, word
+from phipsi.theorems.paper_symbols import NO_ROTORS, theorem, word
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,6 @@ def _row(
     return Paper(name, source, claim, names, through, condition, convention)
 
 
-NO_ROTORS = "Jr = 0"
 WHITEN = "(I - H psi K)"
 PHI_M_PHI = "phi M phi* = P + phi~ P + P phi~* + phi K D K* phi*"
 T1 = "(tau - H phi (M phi* abar + b + B f0))"

@@ -33,8 +33,8 @@ from phipsi.backends.arguments import joint_array, real_array
 from phipsi.circuits.wire_laws import circuit
 from phipsi.contact.certificate import TOTALS, WORST, Certificate, Totals, Worst
 from phipsi.contact.cone_calls import ConeCall
+from phipsi.contact.cone_derivatives import SmoothedCall
 from phipsi.contact.cone_problem import ConeLayout, ConeProblem, contact_rows, residual
-from phipsi.contact.cone_smoothing import SmoothedCall
 from phipsi.contact.contact_rows import (
     GAINS_ENERGY,
     IMPULSES,

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from phipsi.backends.failures import NOT_FINITE
 from phipsi.contact.certificate import Worst
 from phipsi.contact.cone_calls import ConeCall, ConeProduct
+from phipsi.contact.cone_derivatives import SmoothedCall
 from phipsi.contact.cone_problem import INACTIVE, ConeLayout
-from phipsi.contact.cone_smoothing import SmoothedCall
 from phipsi.contact.contact_rows import (
     COLUMNS,
     IMPULSES,
@@ -35,9 +35,8 @@ from phipsi.contact.contact_rows import (
     problem_parts,
     weighted,
 )
-from phipsi.contact.delassus import Delassus, masks_of
+from phipsi.contact.delassus import Delassus, RowCones, fits, masks_of
 from phipsi.contact.geometry.slots import Slots
-from phipsi.contact.row_cones import RowCones, fits
 from phipsi.contact.row_products import host_motions, row_forces, row_rates
 from phipsi.contact.slot_rows import RowBlocks, row_blocks, slot_impulses, world_impulses
 from phipsi.laws import law_operations as ops

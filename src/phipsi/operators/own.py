@@ -33,8 +33,7 @@ from phipsi.operators.catalogue import Riccati
 from phipsi.operators.formula_tracing import formula_block
 from phipsi.operators.inputs import INPUT_ORDER
 from phipsi.operators.own_blocks import Table
-from phipsi.operators.recursions import check_structure, solution
-from phipsi.operators.transitions import is_one_step
+from phipsi.operators.transitions import check_structure, is_one_step, solution
 
 __all__ = [
     "operator",

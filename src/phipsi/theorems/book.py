@@ -10,14 +10,18 @@ import numpy as np
 from phipsi.operators import H, M, gravity, parse
 from phipsi.proofs.proof_state import State
 from phipsi.rewrite.identity import Claim, Erratum, Identity
-from phipsi.theorems.bias_terms import BIAS_TERMS, potential_energy, table_bias
-from phipsi.theorems.contact_equations import CONTACTS, coupled
-from phipsi.theorems.dynamics_recursions import DYNAMICS
-from phipsi.theorems.factorizations import FACTORIZATIONS
+from phipsi.theorems.dynamics_theorems import (
+    BIAS_TERMS,
+    CONTACTS,
+    DYNAMICS,
+    coupled,
+    potential_energy,
+    table_bias,
+)
 from phipsi.theorems.independent_physics import PHYSICS
 from phipsi.theorems.mass_matrix_sensitivities import SENSITIVITIES
+from phipsi.theorems.operator_identities import BLOCKS, FACTORIZATIONS, TRANSFORMATIONS
 from phipsi.theorems.paper_symbols import checked, theorem, word
-from phipsi.theorems.transformations import BLOCKS, TRANSFORMATIONS
 from phipsi.theorems.values import (
     gradient,
     inertial,

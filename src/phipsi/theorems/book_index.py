@@ -12,13 +12,13 @@ from phipsi.errors import InputError, PhipsiError, did_you_mean
 from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import Expr, adjoint
 from phipsi.operators.inputs import leaves_of
+from phipsi.operators.papers import PAPERS
 from phipsi.rewrite.identities import RULES
 from phipsi.rewrite.identity import Identity, sides_of
 from phipsi.rewrite.patterns import find_in_product, replace_in_sum
 from phipsi.theorems.paper_symbols import word
 from phipsi.theorems.printed_equations import Printed, printed
 
-_PAPERS = ("88-11", "SOA", "MM", "MC", "MS")
 _KINDS = {"lemma": "lemma", "lemmas": "lemma", "eq.": "", "eq": "", "eqs.": "", "equation": ""}
 _SHORTEST_WORD, _SHOWN = 3, 6
 _ANY = ("*", "…", "...", "_")
@@ -143,7 +143,7 @@ def _check_two_sides(x: Identity) -> None:
 
 def _close_to(query: str) -> str:
     """Names and numbers that are written almost like a query, or how to find some."""
-    paper = next((p for p in _PAPERS if query.casefold().startswith(f"{p.casefold()} ")), "")
+    paper = next((p for p in PAPERS if query.casefold().startswith(f"{p.casefold()} ")), "")
     if paper:
         numbers = {asked for row in printed().values() if (asked := str(row)).startswith(paper)}
         return did_you_mean(query, sorted(numbers), f"{paper} has no such number.")
@@ -227,7 +227,7 @@ def _at(wanted: Place, at: Place) -> bool:
 def _printed_at(query: str) -> Printed | None:
     """What stands at a number: "SOA 0.28", "MM Identity 3", "88-11 Part II eq. b.9"."""
     tokens = re.sub(r"[(),]|\beq(?:s|uation)?\b\.?|\bPart\b", " ", query).split()
-    paper = next((p for p in _PAPERS if tokens and tokens[0].casefold() == p.casefold()), "")
+    paper = next((p for p in PAPERS if tokens and tokens[0].casefold() == p.casefold()), "")
     rest = tokens[1:]
     if rest[:1] == ["II"]:
         paper, rest = f"{paper} II", [f"II-{rest[-1]}"] if len(rest) > 1 else []
@@ -280,7 +280,7 @@ def _place(text: str, strict: bool = True) -> Place | None:
     paper, kind, numbers = "", "", set[str]()
     for token in text.replace(",", " ").split():
         lower = token.casefold().strip("()")
-        named = next((p for p in _PAPERS if p.casefold() == lower), "")
+        named = next((p for p in PAPERS if p.casefold() == lower), "")
         if named and not paper:
             paper = named
         elif lower in ("part", "ii") and paper:

@@ -22,6 +22,8 @@ from phipsi.proofs.proof_state import any_motion
 from phipsi.rewrite.identities import RULES
 from phipsi.rewrite.identity import Claim, Identity
 
+NO_ROTORS = "Jr = 0"
+"""The condition of results that rest on H G = I."""
 # fmt: off
 _WORDS = {  # a word may use those above it
     "Lam_psi":  "Lam_phi proj_bar",

@@ -11,6 +11,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
+from phipsi.backends.arguments import joint_at
 from phipsi.model.model import Model
 from phipsi.model.numbers import as_list
 from phipsi.model.scalars import NUMPY_OPS
@@ -127,9 +128,8 @@ class StepCoordinates:
             value = q[self._q_of[i]]
             for limit in (self._low[i], self._high[i]):
                 if abs(value - limit) <= 1e-9 * max(1.0, abs(limit)):
-                    s = self.model.v_slices
-                    joint = next(j for j, at in enumerate(s) if at.start <= i < at.stop)
-                    found.append(f"{self.model.joint_names[joint]!r} at {limit:.4g}")
+                    joint = joint_at(self.model, self.model.v_slices, int(i))
+                    found.append(f"{joint!r} at {limit:.4g}")
                     break
         return found
 

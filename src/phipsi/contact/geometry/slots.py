@@ -10,21 +10,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from phipsi.contact.geometry import (
-    box_field_pairs,
+    box_cylinder_field_pairs,
     box_pairs,
-    capsule_field_pairs,
-    capsule_pairs,
-    cylinder_field_pairs,
     mesh_field_pairs,
     plane_pairs,
     round_field_pairs,
-    sphere_pairs,
+    round_pairs,
 )
 from phipsi.contact.geometry.convex_pairs import convex_pair
-from phipsi.contact.geometry.feature_pairs import feature_pair
 from phipsi.contact.geometry.pair_code import PairLoop, Read
 from phipsi.contact.geometry.placed_shapes import INACTIVE, Formula, Placed, Slot, Weighted
-from phipsi.contact.geometry.polygon_pairs import polygon_pair
+from phipsi.contact.geometry.polygon_pairs import feature_pair, polygon_pair
 from phipsi.laws import law_operations as ops
 from phipsi.laws.calls import call
 from phipsi.laws.graph import Array, Node
@@ -42,18 +38,18 @@ FORMULAS: dict[tuple[str, str], Formula] = {
     ("Ellipsoid", "Plane"): plane_pairs.ellipsoid_plane,
     ("Box", "Plane"): plane_pairs.box_plane,
     ("ConvexMesh", "Plane"): plane_pairs.mesh_plane,
-    ("Sphere", "Sphere"): sphere_pairs.sphere_sphere,
-    ("Sphere", "Capsule"): sphere_pairs.sphere_capsule,
-    ("Sphere", "Cylinder"): sphere_pairs.sphere_cylinder,
-    ("Sphere", "Box"): sphere_pairs.sphere_box,
-    ("Capsule", "Capsule"): capsule_pairs.capsule_capsule,
-    ("Capsule", "Box"): capsule_pairs.capsule_box,
+    ("Sphere", "Sphere"): round_pairs.sphere_sphere,
+    ("Sphere", "Capsule"): round_pairs.sphere_capsule,
+    ("Sphere", "Cylinder"): round_pairs.sphere_cylinder,
+    ("Sphere", "Box"): round_pairs.sphere_box,
+    ("Capsule", "Capsule"): round_pairs.capsule_capsule,
+    ("Capsule", "Box"): round_pairs.capsule_box,
     ("Box", "Box"): box_pairs.box_box,
     ("Sphere", "HeightField"): round_field_pairs.sphere_field,
-    ("Capsule", "HeightField"): capsule_field_pairs.capsule_field,
-    ("Cylinder", "HeightField"): cylinder_field_pairs.cylinder_field,
+    ("Capsule", "HeightField"): round_field_pairs.capsule_field,
+    ("Cylinder", "HeightField"): box_cylinder_field_pairs.cylinder_field,
     ("Ellipsoid", "HeightField"): round_field_pairs.ellipsoid_field,
-    ("Box", "HeightField"): box_field_pairs.box_field,
+    ("Box", "HeightField"): box_cylinder_field_pairs.box_field,
     ("ConvexMesh", "HeightField"): mesh_field_pairs.mesh_field,
 }
 CORNERS: dict[str, Formula] = {

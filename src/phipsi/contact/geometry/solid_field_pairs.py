@@ -181,14 +181,15 @@ def solid_field(
     below_middle: Below,
     numbers: Sequence[int] | None = None,
     deep: int = 1,
+    gives: bool = False,
     weights: Sequence[Any] | None = None,
 ) -> list[Slot] | list[Weighted]:
     """Slots of corners, and of the deepest of all else under every quarter of the solid.
 
     The lowest corner along the normal of the surface below the middle must be one of `corners`.
     If these are all corners of the solid, `numbers` are their places by the first of their key.
-    `deep`, how many slots a quarter has, 1 or 2; `weights` of corners, of a solid
-    that gives.
+    `deep`, how many slots a quarter has, 1 or 2; `gives`, whether slots have weights: `weights`
+    are those of the corners, 1 unless told.
     """
     c, Q = b.R.T @ (a.x - b.x), b.R.T @ a.R
     slots = [slot for slot, _, _ in corners]
@@ -204,7 +205,7 @@ def solid_field(
     given = np.concatenate([c, Q.reshape(9), *known, *([] if solid.p is None else [solid.p])])
     first = no_entries(_entries(deep) + 1, 0.0 * c[0])
     bottom = low[2] - more - ABOVE * solid.size
-    visit = _visit(make, len(known), numbers is not None, deep, weights is not None)
+    visit = _visit(make, len(known), numbers is not None, deep, gives)
     level = is_level(under, b) & _lowest_is_over(corners, under, solid)
     *entries, cut = over_cells(visit, first, given, low[:2] - more, high + more, b, bottom, level)
     quarters = [_slot(make, a, b, c, Q, entry) for entry in entries[: QUARTERS * deep]]
@@ -216,8 +217,9 @@ def solid_field(
     out = _slot(make, a, b, c, Q, cut)
     last = (np.where(is_cut, x, y) for x, y in zip(out, quarters[-1], strict=True))
     quarters[-1] = Weighted(*last)
-    if weights is not None:
-        ours = (weighted(slot, w) for slot, w in zip(slots, weights, strict=True))
+    if gives:
+        own = [1.0] * len(slots) if weights is None else weights
+        ours = (weighted(slot, w) for slot, w in zip(slots, own, strict=True))
         return [*ours, *(weighted(Slot(*slot[:4]), slot.weight) for slot in quarters)]
     return [*slots, *(Slot(*slot[:4]) for slot in quarters)]
 
