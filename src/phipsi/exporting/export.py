@@ -23,7 +23,7 @@ from phipsi.backends.native.text import c_text, llvm_text
 from phipsi.backends.native.text.lane_arithmetic import NumberName
 from phipsi.backends.program import Program
 from phipsi.errors import InputError, one_of, true_or_false
-from phipsi.exporting import gpu_files, native_files, webassembly
+from phipsi.exporting import c_files, package_files, webassembly
 from phipsi.exporting.exported_module import (
     ExportedFunction,
     Library,
@@ -363,21 +363,21 @@ def _files(
         return _listed(lib, row, code_bytes, {f"{n}.wasm": module.binary}, rest)
     if row.is_gpu:
         rest |= {
-            f"{n}.h": gpu_files.header(lib),
-            f"test_{n}.c": gpu_files.test_program(lib, references),
-            "README.md": gpu_files.readme(lib, row, found),
+            f"{n}.h": c_files.gpu_header(lib),
+            f"test_{n}.c": c_files.gpu_test_program(lib, references),
+            "README.md": package_files.gpu_readme(lib, row, found),
         }
         return _listed(lib, row, code_bytes, {f"{n}.ptx": binary}, rest)
     rest |= {
-        f"{n}.h": native_files.c_header(lib),
-        f"{n}.hpp": native_files.cpp_header(lib),
-        f"test_{n}.c": native_files.test_program(lib, references),
-        "CMakeLists.txt": native_files.cmake_file(lib, f"{n}{row.suffix}"),
-        "README.md": native_files.readme(lib, row, code_bytes, found),
+        f"{n}.h": c_files.c_header(lib),
+        f"{n}.hpp": package_files.cpp_header(lib),
+        f"test_{n}.c": c_files.test_program(lib, references),
+        "CMakeLists.txt": package_files.cmake_file(lib, f"{n}{row.suffix}"),
+        "README.md": package_files.readme(lib, row, code_bytes, found),
     }
     binaries = {f"{n}{row.suffix}": binary, **linked}
     if binary[:4] == _ELF:
-        binaries |= native_files.rust_crate(lib, binary)
+        binaries |= package_files.rust_crate(lib, binary)
     return _listed(lib, row, code_bytes, binaries, rest)
 
 
