@@ -10,8 +10,17 @@ from phipsi.backends.backend import SweepProgram, backend_of
 from phipsi.backends.program import Program
 from phipsi.model.points import point_set
 from phipsi.sweeps import plans as planning
-from phipsi.sweeps.costs import PROCESSORS, STANDARD, LeastWork, Processor, Work, work_of
-from phipsi.sweeps.plans import CHOICES, Plan, plans_of
+from phipsi.sweeps.plans import (
+    CHOICES,
+    PROCESSORS,
+    STANDARD,
+    LeastWork,
+    Plan,
+    Processor,
+    Work,
+    plans_of,
+    work_of,
+)
 from phipsi.sweeps.request import Request
 from phipsi.sweeps.schedule import reachable
 

@@ -23,10 +23,12 @@ from phipsi.constraints.cams import Cam
 from phipsi.constraints.closing_joints import (
     Cylindrical,
     Distance,
+    GraphJoint,
     Planar,
     PointOnLine,
     Prismatic,
     Revolute,
+    Rows,
     Spherical,
     Universal,
     Weld,
@@ -35,8 +37,6 @@ from phipsi.constraints.closing_joints import (
 from phipsi.constraints.constraint import Constraint, End
 from phipsi.constraints.couplings import Coupling
 from phipsi.constraints.gears import Differential, Gear, Planetary, RackPinion, Screw
-from phipsi.constraints.general_rows import Rows
-from phipsi.constraints.graph_joints import GraphJoint
 from phipsi.constraints.motors import Motor
 from phipsi.loaded import only_public
 

@@ -13,8 +13,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from phipsi.constraints.constraint import Array, Constraint, check_name
-from phipsi.constraints.joint_coordinates import one_coordinate, rate_row
+from phipsi.constraints.constraint import Array, Constraint, check_name, one_coordinate, rate_row
 from phipsi.constraints.jumping_functions import COORDINATES, jump_of
 from phipsi.errors import ModelError, number_of
 from phipsi.model.closures import Closure

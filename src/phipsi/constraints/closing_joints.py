@@ -1,21 +1,31 @@
-"""Joints between any two bodies: they close loops."""
+"""Constraints between any two bodies: joints that close loops, joints of graphs, general rows."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, final
+from typing import Any, cast, final
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from phipsi.constraints.constraint import Constraint, End, check_name, end_of
-from phipsi.errors import ModelError, number_of
+from phipsi.constraints.constraint import (
+    Array,
+    Constraint,
+    End,
+    check_name,
+    end_of,
+    numbers_of,
+    resolved_point,
+)
+from phipsi.errors import ModelError, number_of, one_of
+from phipsi.model.body import LimitsArgument
 from phipsi.model.closures import ANGULAR, LINEAR, Closure
-from phipsi.model.joint import unit_axis
+from phipsi.model.joint import Joint, unit_axis
 from phipsi.model.model import Model
 from phipsi.model.pose import Pose
 from phipsi.model.tree import WORLD
-from phipsi.model.value import plain, vector3
+from phipsi.model.value import plain, read_only, vector3
 
 Axis = tuple[float, float, float]
 
@@ -241,3 +251,102 @@ def z_along(axis: Axis) -> Pose:
     k = 1.0 / (1.0 + z)
     R = [[1 - k * x * x, -k * x * y, x], [-k * x * y, 1 - k * y * y, y], [-x, -y, z]]
     return Pose(R)
+
+
+# ---- joints of graphs ----------------------------------------------------------------------------
+
+
+Place = str | tuple[str, Any]
+
+
+@final
+@dataclass(frozen=True)
+class GraphJoint:
+    """A joint between two bodies of a graph, or a body and "world".
+
+    `a` and `b` are names, or pairs (name, offset or `Pose`): the joint frame on each side, in the
+    frame in which the body's inertia is given. At zero coordinates the two frames coincide.
+    `limits`, `armature` and `damping` as for `ModelBuilder.add_body`; a joint that is cut has none.
+    """
+
+    name: str
+    joint: Joint
+    a: Place
+    b: Place
+    limits: LimitsArgument = None
+    armature: ArrayLike = 0.0
+    damping: ArrayLike = 0.0
+
+    def __post_init__(self) -> None:
+        if not isinstance(cast(object, self.joint), Joint):
+            raise ModelError(
+                f"graph joint {self.name!r}: joint={self.joint!r} is not a joint; give one of "
+                f"pp.joints, such as pp.joints.Revolute((0, 0, 1))."
+            )
+
+
+# ---- general rows --------------------------------------------------------------------------------
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Rows(Constraint):
+    """General rows A V = rates on the motions of points: rolling, knife edges, prescribed speeds.
+
+    `points` as for `jacobian`; `A` (rows, 6 · points), constant, on their motions [angular;
+    linear], in world axes or (``axes="body"``) in the axes of each point's body or frame; `rates`,
+    constant numbers, one or one per row. They bind velocities only: there is no position to
+    assemble, so their residual is 0.
+    """
+
+    name: str = field(kw_only=True)
+    points: Sequence[Any] = field(kw_only=True)
+    A: ArrayLike = field(kw_only=True)
+    rates: ArrayLike = field(default=0.0, kw_only=True)
+    axes: str = field(default="world", kw_only=True)
+
+    def __post_init__(self) -> None:
+        check_name(self.name, "Rows")
+        who, points = f"Rows {self.name!r}", self.points
+        one_of(f"{who}: axes", self.axes, ("world", "body"), error=ModelError)
+        if not isinstance(cast(object, points), Sequence) or isinstance(points, str) or not points:
+            raise ModelError(f"{who}: points must be a list, also for one: points=[{points!r}]")
+        matrix, size = numbers_of(self.A, f"{who}: A"), 6 * len(points)
+        if matrix.ndim != 2 or not len(matrix) or matrix.shape[1] != size:
+            raise ModelError(
+                f"{who}: A has shape {matrix.shape}, but {len(points)} points have {size} velocity "
+                f"components, [angular; linear] of each: A must be (rows, {size})."
+            )
+        rates = numbers_of(self.rates, f"{who}: rates")
+        if rates.shape not in ((), (len(matrix),)):
+            raise ModelError(
+                f"{who}: rates of shape {rates.shape} must be one number or {len(matrix)}, one per "
+                f"row of A."
+            )
+        if not np.isfinite(matrix).all() or not np.isfinite(rates).all():
+            raise ModelError(f"{who}: A and rates must be finite.")
+        empty = np.flatnonzero(~matrix.any(axis=1))
+        if empty.size:
+            raise ModelError(f"{who}: row {empty[0]} of A is zero and constrains nothing.")
+        object.__setattr__(self, "points", tuple(points))
+        object.__setattr__(self, "A", read_only(matrix))
+        object.__setattr__(self, "rates", read_only(np.broadcast_to(rates, (len(matrix),))))
+
+    def closure(self, model: Model) -> Closure:
+        """Constant rows on the points."""
+        matrix = np.asarray(self.A)
+        return Closure(
+            name=self.name,
+            rows=tuple(str(i) for i in range(len(matrix))),
+            points=tuple(resolved_point(model, p, f"Rows {self.name!r}") for p in self.points),
+            matrix=matrix,
+            axes=self.axes,
+        )
+
+    def prescribed(self, rows: int) -> Array:
+        """The rates given."""
+        return np.asarray(self.rates)
+
+    def fitted(self, model: Model, q: Array) -> Rows:
+        """Itself: it has no position."""
+        return self

@@ -23,8 +23,9 @@ from phipsi.constraints.constraint import (
     check_name,
     names_of,
     numbers_of,
+    one_coordinate,
+    rate_row,
 )
-from phipsi.constraints.joint_coordinates import one_coordinate, rate_row
 from phipsi.constraints.transmitted_forces import Transmitted, transmitted_by
 from phipsi.errors import InputError, ModelError, number_of
 from phipsi.model import joints as tree_joints

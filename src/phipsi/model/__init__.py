@@ -5,7 +5,7 @@ from phipsi.model.body import Body, Frame
 from phipsi.model.builder import ModelBuilder
 from phipsi.model.inertia import SpatialInertia
 from phipsi.model.joint import Joint
-from phipsi.model.joint_view import JointView
+from phipsi.model.layout import JointView
 from phipsi.model.model import Model
 from phipsi.model.pose import Pose
 from phipsi.model.tree import Tree

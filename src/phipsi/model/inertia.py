@@ -1,19 +1,37 @@
-"""SpatialInertia: mass, mass centre and moment of inertia of one rigid body."""
+"""SpatialInertia: mass, mass centre and moment of inertia of one rigid body, also of solids."""
 
 from __future__ import annotations
 
-from typing import Any, Unpack, final
+import math
+from typing import Any, NamedTuple, TypedDict, Unpack, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.errors import ModelError
+from phipsi.errors import ModelError, real_of
 from phipsi.loaded import display
-from phipsi.model import solids
 from phipsi.model.numbers import as_floats
 from phipsi.model.pose import Pose
 from phipsi.model.value import Value, plain, read_only, vector3
 from phipsi.spatial import skew
+
+FloatArray = NDArray[np.float64]
+
+
+class Solid(NamedTuple):
+    """A homogeneous solid: volume in m³, mass centre in m, and moment about it per mass, m²."""
+
+    shape: str
+    volume: float
+    com: FloatArray
+    unit_moment: FloatArray
+
+
+class Amount(TypedDict, total=False):
+    """How much there is of a solid: `mass` in kg or `density` in kg/m³, one of them."""
+
+    mass: float
+    density: float
 
 
 @final
@@ -32,9 +50,9 @@ class SpatialInertia(Value):
 
     __slots__ = ("mass", "com_B", "_about_com", "_moment")
     mass: float
-    com_B: NDArray[np.float64]
+    com_B: FloatArray
     _about_com: bool
-    _moment: NDArray[np.float64]
+    _moment: FloatArray
 
     def __init__(
         self,
@@ -82,7 +100,7 @@ class SpatialInertia(Value):
         )
 
     @classmethod
-    def box(cls, size: ArrayLike, **amount: Unpack[solids.Amount]) -> SpatialInertia:
+    def box(cls, size: ArrayLike, **amount: Unpack[Amount]) -> SpatialInertia:
         """Inertia of a solid box about its centre.
 
         **Arguments:** `size`, the three edges in m, along the body's axes; either `mass` in kg or
@@ -91,39 +109,48 @@ class SpatialInertia(Value):
         >>> SpatialInertia.box((0.5, 0.25, 2.0), density=1000.0).mass
         250.0
         """
-        return cls._solid(solids.box(size), amount)
+        a, b, c = _sizes("box", "size", size)
+        solid = _symmetric("box", a * b * c, np.array([a * a, b * b, c * c]) / 12)
+        return cls._solid(solid, amount)
 
     @classmethod
-    def sphere(cls, radius: float, **amount: Unpack[solids.Amount]) -> SpatialInertia:
+    def sphere(cls, radius: float, **amount: Unpack[Amount]) -> SpatialInertia:
         """Inertia of a solid sphere about its centre; `mass` in kg or `density` in kg/m³.
 
         >>> float(SpatialInertia.sphere(0.5, mass=10.0).moment_about_com_B[0, 0])
         1.0
         """
-        return cls._solid(solids.sphere(radius), amount)
+        r = _size("sphere", "radius", radius)
+        solid = _symmetric("sphere", 4 / 3 * math.pi * r**3, np.full(3, r * r / 5))
+        return cls._solid(solid, amount)
 
     @classmethod
-    def ellipsoid(cls, half_axes: ArrayLike, **amount: Unpack[solids.Amount]) -> SpatialInertia:
+    def ellipsoid(cls, half_axes: ArrayLike, **amount: Unpack[Amount]) -> SpatialInertia:
         """Inertia of a solid ellipsoid about its centre; `half_axes` in m along the body's axes.
 
         >>> SpatialInertia.ellipsoid((1, 2, 2), mass=5.0).moment_about_com_B.diagonal().tolist()
         [8.0, 5.0, 5.0]
         """
-        return cls._solid(solids.ellipsoid(half_axes), amount)
+        a, b, c = _sizes("ellipsoid", "half_axes", half_axes)
+        volume = 4 / 3 * math.pi * a * b * c
+        solid = _symmetric("ellipsoid", volume, np.array([a * a, b * b, c * c]) / 5)
+        return cls._solid(solid, amount)
 
     @classmethod
     def cylinder(
         cls,
         radius: float,
         length: float,
-        **amount: Unpack[solids.Amount],
+        **amount: Unpack[Amount],
     ) -> SpatialInertia:
         """Inertia of a solid cylinder about its centre, its axis along z.
 
         >>> float(SpatialInertia.cylinder(2.0, 3.0, mass=4.0).moment_about_com_B[2, 2])
         8.0
         """
-        return cls._solid(solids.cylinder(radius, length), amount)
+        r, L = _size("cylinder", "radius", radius), _size("cylinder", "length", length)
+        solid = _symmetric("cylinder", math.pi * r * r * L, _round(r * r / 4, L * L / 12))
+        return cls._solid(solid, amount)
 
     @classmethod
     def tube(
@@ -131,21 +158,29 @@ class SpatialInertia(Value):
         radius: float,
         inner_radius: float,
         length: float,
-        **amount: Unpack[solids.Amount],
+        **amount: Unpack[Amount],
     ) -> SpatialInertia:
         """Inertia of a tube about its centre, its axis along z; a thin shell has equal radii.
 
         >>> float(SpatialInertia.tube(2.0, 2.0, 3.0, mass=4.0).moment_about_com_B[2, 2])
         16.0
         """
-        return cls._solid(solids.tube(radius, inner_radius, length), amount)
+        R, L = _size("tube", "radius", radius), _size("tube", "length", length)
+        r = _size("tube", "inner_radius", inner_radius, least=0.0)
+        if r > R:
+            raise ModelError(
+                f"SpatialInertia.tube: the inner radius {r:g} m is larger than the radius {R:g} m."
+            )
+        volume = math.pi * (R * R - r * r) * L
+        solid = _symmetric("tube", volume, _round((R * R + r * r) / 4, L * L / 12))
+        return cls._solid(solid, amount)
 
     @classmethod
     def capsule(
         cls,
         radius: float,
         length: float,
-        **amount: Unpack[solids.Amount],
+        **amount: Unpack[Amount],
     ) -> SpatialInertia:
         """Inertia of a capsule about its centre, its axis along z.
 
@@ -154,28 +189,40 @@ class SpatialInertia(Value):
         >>> SpatialInertia.capsule(0.5, 0.0, mass=10.0) == SpatialInertia.sphere(0.5, mass=10.0)
         True
         """
-        return cls._solid(solids.capsule(radius, length), amount)
+        r, L = _size("capsule", "radius", radius), _size("capsule", "length", length, least=0.0)
+        tube, ball = math.pi * r * r * L, 4 / 3 * math.pi * r**3
+        share = ball / (tube + ball)
+        across = (1 - share) * r * r / 4 + share * r * r / 5
+        # ∫ z² over a half sphere of radius r on the plane z = L/2, per volume
+        cap = L * L / 4 + 2 * (L / 2) * (3 / 8 * r) + r * r / 5
+        along = (1 - share) * L * L / 12 + share * cap
+        solid = _symmetric("capsule", tube + ball, _round(across, along))
+        return cls._solid(solid, amount)
 
     @classmethod
     def cone(
         cls,
         radius: float,
         height: float,
-        **amount: Unpack[solids.Amount],
+        **amount: Unpack[Amount],
     ) -> SpatialInertia:
         """Inertia of a solid cone about the centre of its base; the apex is at z = `height`.
 
         >>> SpatialInertia.cone(1.0, 2.0, mass=10.0).com_B.tolist()
         [0.0, 0.0, 0.5]
         """
-        return cls._solid(solids.cone(radius, height), amount)
+        r, h = _size("cone", "radius", radius), _size("cone", "height", height)
+        second = _round(3 / 20 * r * r, 3 / 80 * h * h)
+        solid = _symmetric("cone", math.pi * r * r * h / 3, second)
+        solid = solid._replace(com=np.array([0.0, 0.0, h / 4]))
+        return cls._solid(solid, amount)
 
     @classmethod
     def mesh(
         cls,
         vertices: ArrayLike,
         faces: ArrayLike,
-        **amount: Unpack[solids.Amount],
+        **amount: Unpack[Amount],
     ) -> SpatialInertia:
         """Inertia of the solid inside a closed surface of triangles, about the mesh's origin.
 
@@ -188,11 +235,11 @@ class SpatialInertia(Value):
         >>> SpatialInertia.mesh(corners, faces, density=6.0).mass
         1.0
         """
-        return cls._solid(solids.mesh(vertices, faces), amount)
+        return cls._solid(_enclosed(vertices, faces), amount)
 
     @classmethod
-    def _solid(cls, solid: solids.Solid, amount: solids.Amount) -> SpatialInertia:
-        kilograms = solids.mass_of(solid, **amount)
+    def _solid(cls, solid: Solid, amount: Amount) -> SpatialInertia:
+        kilograms = _mass_of(solid, **amount)
         return cls(kilograms, solid.com, kilograms * solid.unit_moment)
 
     @property
@@ -201,22 +248,22 @@ class SpatialInertia(Value):
         return self._about_com
 
     @property
-    def given_moment_B(self) -> NDArray[np.float64]:
+    def given_moment_B(self) -> FloatArray:
         """Moment as given, about the point that `is_about_com` tells, (3, 3), kg·m²."""
         return self._moment
 
     @property
-    def moment_about_com_B(self) -> NDArray[np.float64]:
+    def moment_about_com_B(self) -> FloatArray:
         """Moment of inertia about the mass centre, body axes, (3, 3), kg·m²."""
         return self._moment if self._about_com else self._moment - self._steiner()
 
     @property
-    def moment_about_origin_B(self) -> NDArray[np.float64]:
+    def moment_about_origin_B(self) -> FloatArray:
         """Moment of inertia about the body origin, body axes, (3, 3), kg·m²."""
         return self._moment + self._steiner() if self._about_com else self._moment
 
     @property
-    def matrix(self) -> NDArray[np.float64]:
+    def matrix(self) -> FloatArray:
         """M = [[I_O, m p~], [−m p~, m 1]] about the body origin, body axes, shape (6, 6)."""
         M = np.zeros((6, 6))
         M[:3, :3] = self.moment_about_origin_B
@@ -226,7 +273,7 @@ class SpatialInertia(Value):
         return M
 
     @property
-    def parameters(self) -> NDArray[np.float64]:
+    def parameters(self) -> FloatArray:
         """[m, m c (3), Jxx, Jyy, Jzz, Jxy, Jxz, Jyz], J about the origin; M is linear in it."""
         J = self.moment_about_origin_B
         entries = [J[0, 0], J[1, 1], J[2, 2], J[0, 1], J[0, 2], J[1, 2]]
@@ -272,7 +319,7 @@ class SpatialInertia(Value):
     def _moment_name(self) -> str:
         return "moment_about_com_B" if self._about_com else "moment_about_origin_B"
 
-    def _steiner(self) -> NDArray[np.float64]:
+    def _steiner(self) -> FloatArray:
         """−m p~ p~, what moving from the mass centre to the origin adds."""
         return self.mass * _square(self.com_B)
 
@@ -301,12 +348,12 @@ def _restore(arguments: dict[str, Any]) -> SpatialInertia:
     return SpatialInertia(**arguments)
 
 
-def _square(arm: NDArray[np.float64]) -> NDArray[np.float64]:
+def _square(arm: FloatArray) -> FloatArray:
     """−r~ r~ = (r·r) 1 − r r*."""
     return np.dot(arm, arm) * np.eye(3) - np.outer(arm, arm)
 
 
-def _com(mass: float, first_moment: NDArray[np.float64]) -> NDArray[np.float64]:
+def _com(mass: float, first_moment: FloatArray) -> FloatArray:
     if mass == 0 and first_moment.any():
         raise ModelError(
             f"SpatialInertia: the first moment m c = {plain(first_moment)} kg·m is not zero "
@@ -315,7 +362,7 @@ def _com(mass: float, first_moment: NDArray[np.float64]) -> NDArray[np.float64]:
     return first_moment / mass if mass else np.zeros(3)
 
 
-def _moment_matrix(given: Any) -> NDArray[np.float64]:
+def _moment_matrix(given: Any) -> FloatArray:
     try:
         values = as_floats("moment", given)
     except (TypeError, ValueError) as error:
@@ -334,3 +381,130 @@ def _moment_matrix(given: Any) -> NDArray[np.float64]:
             "Were the six numbers put in the order xx, xy, xz, yy, yz, zz?"
         )
     return read_only((values + values.T) / 2)
+
+
+# ---- homogeneous solids --------------------------------------------------------------------------
+
+
+def _mass_of(solid: Solid, mass: float | None = None, density: float | None = None) -> float:
+    """Return the mass in kg, given directly or by the density in kg/m³."""
+    if (mass is None) == (density is None):
+        raise ModelError(
+            f"SpatialInertia.{solid.shape}: give either mass= in kg or density= in kg/m³."
+        )
+    if mass is not None:
+        return _size(solid.shape, "mass", mass)
+    if not solid.volume:
+        raise ModelError(
+            f"SpatialInertia.{solid.shape}: it encloses no volume; give mass= instead of density=."
+        )
+    return _size(solid.shape, "density", density) * solid.volume
+
+
+def _enclosed(vertices: ArrayLike, faces: ArrayLike) -> Solid:
+    """The inside of a closed surface, as signed tetrahedra from a point near its middle."""
+    points, corners = _mesh_arrays(vertices, faces)
+    _check_closed(corners)
+    # Relative to the middle: far from the origin the tetrahedra would cancel digits.
+    middle = (points.min(axis=0) + points.max(axis=0)) / 2
+    a, b, c = ((points - middle)[corners[:, k]] for k in range(3))
+    six_volumes = np.einsum("ij,ij->i", a, np.cross(b, c))
+    volume = float(six_volumes.sum()) / 6
+    if not volume > 0:
+        raise ModelError(
+            f"SpatialInertia.mesh: the volume inside the surface is {volume:.4g} m³. "
+            + (
+                "Its triangles run clockwise seen from outside; turn them:\n"
+                "    SpatialInertia.mesh(vertices, faces[:, ::-1], ...)"
+                if volume < 0
+                else "A flat surface encloses nothing."
+            )
+        )
+    total = a + b + c
+    com = np.einsum("i,ij->j", six_volumes, total) / (24 * volume)
+    second = sum(np.einsum("i,ij,ik->jk", six_volumes, x, x) for x in (a, b, c, total))
+    second = second / (120 * volume) - np.outer(com, com)
+    return Solid("mesh", volume, com + middle, np.trace(second) * np.eye(3) - second)
+
+
+def _round(across: float, along: float) -> FloatArray:
+    """∫ x², ∫ y², ∫ z² per volume of a solid of revolution about z."""
+    return np.array([across, across, along])
+
+
+def _symmetric(shape: str, volume: float, second: FloatArray) -> Solid:
+    """A solid with three planes of symmetry, from ∫ x², ∫ y², ∫ z² per volume."""
+    x, y, z = second
+    return Solid(shape, volume, np.zeros(3), np.diag([y + z, x + z, x + y]))
+
+
+_LARGEST = 1e50  # its fifth power is a number still
+
+
+def _size(shape: str, what: str, value: Any, least: float | None = None) -> float:
+    try:
+        number = real_of(value)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ModelError(f"SpatialInertia.{shape}: {what} must be a number, not {value!r}.") from (
+            error
+        )
+    if number > _LARGEST:
+        raise ModelError(
+            f"SpatialInertia.{shape}: {what}={number:g} is too large to compute with; lengths are "
+            "in m, masses in kg, densities in kg/m³."
+        )
+    if not math.isfinite(number) or (number <= 0 if least is None else number < least):
+        bound = "positive" if least is None else f"at least {least:g}"
+        raise ModelError(f"SpatialInertia.{shape}: {what} must be {bound}, not {number:g}.")
+    return number
+
+
+def _sizes(shape: str, what: str, values: ArrayLike) -> tuple[float, float, float]:
+    try:
+        a, b, c = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ModelError(
+            f"SpatialInertia.{shape}: {what} must be three lengths in m, not {values!r}."
+        ) from error
+    return _size(shape, what, a), _size(shape, what, b), _size(shape, what, c)
+
+
+def _mesh_arrays(vertices: ArrayLike, faces: ArrayLike) -> tuple[FloatArray, NDArray[np.int64]]:
+    try:
+        points, corners = np.asarray(vertices, dtype=np.float64), np.asarray(faces)
+    except (TypeError, ValueError) as error:
+        raise ModelError("SpatialInertia.mesh: vertices must be an array of numbers.") from error
+    if points.ndim != 2 or points.shape[1] != 3 or not np.isfinite(points).all():
+        raise ModelError(
+            f"SpatialInertia.mesh: vertices must be finite numbers of shape (n, 3), in m; the "
+            f"shape is {points.shape}."
+        )
+    if corners.ndim != 2 or corners.shape[1] != 3 or corners.dtype.kind not in "iu":
+        raise ModelError(
+            f"SpatialInertia.mesh: faces must be vertex numbers of shape (m, 3); they have shape "
+            f"{corners.shape} and type {corners.dtype}."
+        )
+    if corners.size and not 0 <= corners.min() <= corners.max() < len(points):
+        raise ModelError(
+            f"SpatialInertia.mesh: faces name vertex {corners.min()} to {corners.max()}, but there "
+            f"are the vertices 0 to {len(points) - 1}."
+        )
+    return points, corners.astype(np.int64)
+
+
+def _check_closed(corners: NDArray[np.int64]) -> None:
+    """Every edge must be run once in each direction, or the surface has no inside."""
+    edges = np.concatenate([corners[:, [0, 1]], corners[:, [1, 2]], corners[:, [2, 0]]])
+    if not len(edges):
+        raise ModelError("SpatialInertia.mesh: there are no faces.")
+    there, count = np.unique(edges, axis=0, return_counts=True)
+    back = np.unique(edges[:, ::-1], axis=0)
+    if len(there) != len(back) or (there != back).any() or (count > 1).any():
+        with_gap = {(int(i), int(j)) for i, j in there} ^ {(int(i), int(j)) for i, j in back}
+        edge = min(with_gap) if with_gap else tuple(int(i) for i in there[count > 1][0])
+        raise ModelError(
+            f"SpatialInertia.mesh: the surface is not closed, or its triangles do not all run the "
+            f"same way: see the edge between the vertices {edge[0]} and {edge[1]}. Vertices that "
+            f"are listed twice must be merged first, for example by trimesh:  "
+            f"mesh.merge_vertices()"
+        )

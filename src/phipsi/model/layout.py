@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, final
 
@@ -11,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.errors import InputError
-from phipsi.model.body import Limits
+from phipsi.model.body import Limits, Numbers
 from phipsi.model.joint import Joint
 from phipsi.model.numbers import as_numbers, first_not_finite
 from phipsi.model.scalars import NUMPY_OPS
@@ -193,3 +194,22 @@ def per_rate(numbers: list[tuple[float, ...]], modes: tuple[int, ...]) -> list[f
     """Numbers of joints, one for each rate; those of modes are 0."""
     pairs = zip(numbers, modes, strict=True)
     return [x for own, n in pairs for x in (*own, *(0.0,) * n)]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class JointView:
+    """One joint of a model: its type, where it is in q and v, and its data.
+
+    `limits` are (lower, upper), one number per coordinate, or None.
+    """
+
+    name: str
+    index: int
+    body: str
+    joint: Joint
+    q_slice: slice
+    v_slice: slice
+    armature: Numbers
+    damping: Numbers
+    limits: Limits

@@ -35,8 +35,7 @@ from phipsi.model.flexible_hinge import hinge_limits, hinges_of, rates_of_rows
 from phipsi.model.flexible_inertia import FlexibleInertia
 from phipsi.model.inertia import SpatialInertia
 from phipsi.model.joint import Joint
-from phipsi.model.joint_view import JointView
-from phipsi.model.layout import LAYOUT, Layout, per_rate
+from phipsi.model.layout import LAYOUT, JointView, Layout, per_rate
 from phipsi.model.names import Names, Point
 from phipsi.model.numbers import as_list, whole_number
 from phipsi.model.pose import Pose

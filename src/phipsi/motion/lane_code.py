@@ -2,14 +2,14 @@
 
 The state of a group of trajectories stays packed, one vector per number, from the first step to the
 last; only what is recorded is unpacked. Joint formulas are those of the groups, run on lanes
-instead of arrays.
+instead of arrays. The first call of a kernel in a run clears the zeros that stay in its results.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, final
 
 from phipsi.backends.native import tables
 from phipsi.backends.native.data_record import INTEGERS, N_BODIES
@@ -195,3 +195,35 @@ class Part:
     def put_rates(self, values: Any, base: Any) -> None:
         """Store numbers with the layout of v."""
         self.r.stores(values, base, self.v, self.j)
+
+
+_MOST_CALLS = 62
+"""Places in the code that have a bit each; calls at further ones clear always."""
+
+
+@final
+class FirstCalls:
+    """A word of the running function with a bit for each place in its code that calls a kernel."""
+
+    def __init__(self, b: Any) -> None:
+        self._b, self._word, self._count = b, b.alloca(I64), 0
+        b.store(i64(0), self._word)
+
+    def place(self) -> Callable[[], Any]:
+        """A new place; code that says, once before each call there, whether it is the first."""
+        b, bit = self._b, 1 << self._count
+        if self._count == _MOST_CALLS:
+            return always
+        self._count += 1
+
+        def is_first() -> Any:
+            before = b.load(self._word, typ=I64)
+            b.store(b.or_(before, i64(bit)), self._word)
+            return b.icmp_signed("==", b.and_(before, i64(bit)), i64(0))
+
+        return is_first
+
+
+def always() -> Any:
+    """As if every call were the first."""
+    return ir.Constant(ir.IntType(1), 1)

@@ -33,8 +33,7 @@ from phipsi.backends.native.text.lane_arithmetic import (
 )
 from phipsi.laws.calls import listing, natives_of
 from phipsi.laws.graph import Node, in_order
-from phipsi.motion.first_calls import FirstCalls, always
-from phipsi.motion.lane_code import LaneCode, Part
+from phipsi.motion.lane_code import FirstCalls, LaneCode, Part, always
 from phipsi.motion.step_calls import reproducible_source
 
 # Words of a job; then three for each port (address, bytes per trajectory, bytes per step or

@@ -1,22 +1,32 @@
-"""The leaves of programs with drives: Γ, what belongs to it, and how it changes.
+"""The leaves of programs with drives: Γ, what belongs to it, how it changes, and its matrices.
 
 Only the pass in `rows_of_drives.py` makes them. Each brings the operation that computes its blocks
-(`coupling_operations.py`). Formulas and letters: `model/drive.py`.
+(`drive_operations.py`). Formulas and letters: `model/drive.py`.
+
+**Matrices** have in common what six rows and rates need, once. Without the rows of drives [X; Y]
+behind (I − H ψ K) [H, I] φ gives
+
+    on the diagonal   s = H X + Y                 on paths   X − G s
+
+with X between rates and six rows, Y on rates. So s is one block, and the sums in it are held, so
+that they are computed once. If X has Z t with Z = bd(ψ … φ*), then Y has Y_Z t, and H Z + Y_Z is
+there, in the equation of Z.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from phipsi.expressions.functions import cross
 from phipsi.expressions.kinds import Op
-from phipsi.expressions.node import Expr, leaf, linear
+from phipsi.expressions.node import Expr, Number, identity, leaf, linear, product, total_of, zero
 from phipsi.expressions.row import Row
 from phipsi.expressions.spaces import EFFORTS, FORCES, MOTIONS, ONE, RATES, Space
 from phipsi.expressions.structure import GENERAL, MEMORYLESS
-from phipsi.operators.catalogue import M, V, family_of, v
-from phipsi.sweeps.ir import terms_of
+from phipsi.operators.catalogue import H, M, Riccati, V, family_of, v
+from phipsi.sweeps.ir import Field, terms_of
+from phipsi.sweeps.lower import Lowering
 
 CATALOGUE: dict[str, Row] = {}
 
@@ -141,3 +151,95 @@ def applied(row: Row, *args: Expr, hole: int | None = None) -> Expr:
 def is_of_drives(x: Expr) -> bool:
     """True for a leaf that the pass makes, or its adjoint."""
     return x.core.op is Op.LEAF and CATALOGUE.get(x.core.name) is x.core.row
+
+
+# ---- blocks of matrices --------------------------------------------------------------------------
+
+
+Terms = list[tuple[Number, Expr]]
+
+
+class _Split(NamedTuple):
+    """X, and s = H X + Y."""
+
+    six: Field
+    rates: Field
+
+
+def moved(low: Lowering, family: Riccati | None, pose: Field, block: Field) -> Field:
+    """A block in the frame of the root.
+
+    Several matrices of a mechanism with drives have G there as W (P H* + Γ) D⁻¹, because paths
+    begin with W (P H* + Γ) too.
+    """
+    b = low.builder
+    shared = low.options.coupled and low.options.several and block.op == "mul"
+    if shared and family is not None and block is low.blocks.block(family.G):
+        return b.mul(b.mul(pose, block.args[0]), block.args[1])
+    return b.mul(pose, block)
+
+
+def behind_gain(low: Lowering, family: Riccati, inner: Terms, outer: Terms) -> Field:
+    """The block that a path begins with: π̄ X of the terms inside, and those outside, with −G Y."""
+    b = low.builder
+    first = [(c, y) for c, y in outer if y.factors[0] is family.G and len(y.factors) > 1]
+    rates: Terms = [(-c, product(y.factors[1:])) for c, y in first]
+    parts = [(c, low.blocks.block(y)) for c, y in outer if (c, y) not in first]
+    if not inner and not rates:
+        return b.add(parts)
+    found = _split(low, inner, rates)
+    gain = low.blocks.block(family.G)
+    return b.add([(1, found.six), (-1, b.mul(gain, found.rates)), *parts])
+
+
+def on_diagonal(low: Lowering, terms: Terms, symmetric: bool) -> Field:
+    """The sum of memoryless terms between rates."""
+    if symmetric:
+        return low.builder.add([(c, low.blocks.block(y)) for c, y in terms])
+    begun = [(c, y) for c, y in terms if y.factors[0] is H]
+    inner: Terms = [(c, _behind_hinge(y)) for c, y in begun]
+    return _split(low, inner, [t for t in terms if t not in begun]).rates
+
+
+def _behind_hinge(y: Expr) -> Expr:
+    return product(y.factors[1:]) if len(y.factors) > 1 else identity(FORCES)
+
+
+def _split(low: Lowering, inner: Terms, rates: Terms) -> _Split:
+    b, six = low.builder, low.blocks
+    left = {y: c for c, y in rates}
+    joined = list[tuple[Number, Expr, Expr]]()
+    for c, y in inner:
+        pair = _joined(c, y, left)
+        if pair is not None:
+            joined.append((c, *pair))
+    moved = {Z @ t for _, Z, t in joined}
+    none = zero((inner or rates)[0][1].takes, FORCES)
+    plain = six.block(total_of([(0, none), *(x for x in inner if x[1] not in moved)]))
+    whole = six.block(total_of([(0, none), *inner]))
+    coupled = [(c, y) for y, c in left.items() if any(map(is_of_drives, y.factors))]
+    others = [(c, six.block(y)) for y, c in left.items() if (c, y) not in coupled]
+    held = b.held(
+        b.add(
+            [
+                (1, b.mul(six.block(H), plain)),
+                *((c, b.mul(with_rates(six, Z), six.block(t))) for c, Z, t in joined),
+                *((c, six.block(y)) for c, y in coupled),
+            ]
+        )
+    )
+    return _Split(b.held(whole), b.add([(1, held), *others]))
+
+
+def _joined(c: Number, y: Expr, rates: dict[Expr, Number]) -> tuple[Expr, Expr] | None:
+    """(Z, t) if y is Z t and the rates have Y_Z t, which is taken from them."""
+    first, *rest = y.factors
+    if first.op is not Op.LEAF or first.row is not COMPOSITE or not rest:
+        return None
+    t = product(rest)
+    needed = {x @ t: c * d for d, x in first.args[1].terms}
+    if any(rates.get(x) != d for x, d in needed.items()):
+        return None
+    for x in needed:
+        del rates[x]
+    return first, t

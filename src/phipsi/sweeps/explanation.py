@@ -13,7 +13,6 @@ from phipsi.expressions.node import Expr
 from phipsi.model.model import Model
 from phipsi.operators.catalogue import CATALOGUE
 from phipsi.rewrite.rewriter import RewriteStep
-from phipsi.sweeps.costs import PlanCost, work_of
 from phipsi.sweeps.ir import (
     Binding,
     Domain,
@@ -26,6 +25,7 @@ from phipsi.sweeps.ir import (
     dependencies,
 )
 from phipsi.sweeps.operations import flops
+from phipsi.sweeps.plans import PlanCost, work_of
 
 
 @dataclass(frozen=True)

@@ -172,6 +172,10 @@ Form = Callable[[Any, "Field", str], str]
 Body = Callable[[Any, "Field"], Any]
 
 
+EACH = range(100)
+"""`Operation.linear` of one that is linear in each of its arguments."""
+
+
 @dataclass(frozen=True, eq=False)
 class Operation:
     """One row of the table of operations: everything that is known about an operation.

@@ -38,7 +38,7 @@ from phipsi.operators.transitions import (
 )
 from phipsi.rewrite.matrices import between_seeds, matrix_terms
 from phipsi.rewrite.rewriter import Rewriter
-from phipsi.sweeps.coupled_matrices import behind_gain, moved, on_diagonal
+from phipsi.sweeps.coupling_leaves import behind_gain, moved, on_diagonal
 from phipsi.sweeps.ir import Domain, Field, Kind, Type, all_of
 from phipsi.sweeps.lower import DOMAINS, Lowering
 from phipsi.sweeps.memoryless_blocks import A

@@ -27,9 +27,14 @@ from phipsi.operators.coupled_riccati import CoupledRiccati
 from phipsi.operators.own_blocks import Table
 from phipsi.rewrite.causal import one_step_factors
 from phipsi.sweeps.equation_builder import Builder, no_modes
-from phipsi.sweeps.gyrations import gyration_of
 from phipsi.sweeps.ir import Domain, Field, Kind, Operation, Type
-from phipsi.sweeps.port_blocks import across_a_port, port_push, port_step, port_trace
+from phipsi.sweeps.special_blocks import (
+    across_a_port,
+    gyration_of,
+    port_push,
+    port_step,
+    port_trace,
+)
 
 A = catalogue_leaf("A")
 _RIGID = Type(Domain.BODY, "6", "6", Kind.RIGID)

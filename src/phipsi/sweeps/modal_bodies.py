@@ -14,7 +14,7 @@ from fractions import Fraction
 from typing import Any
 
 from phipsi.model.flexible_hinge import rates_of_rows
-from phipsi.sweeps import driven_bodies as driven
+from phipsi.sweeps import drive_operations as driven
 from phipsi.sweeps.arithmetic import Arithmetic, Block
 from phipsi.sweeps.entries import (
     Entry,
@@ -135,11 +135,6 @@ def parent_rows_of(joint: Any) -> int:
     return getattr(joint, "parent_rows", 0)
 
 
-def drive_of(joint: Any) -> Any:
-    """The drive of a joint, or None."""
-    return getattr(joint, "drive", None)
-
-
 def own_modes(a: Arithmetic, name: str) -> list[Entry]:
     """η or η̇ of this body."""
     n = modes_of(a.joint)
@@ -178,7 +173,7 @@ def with_unit_rows(a: Arithmetic, rows: Rows, one: int) -> Block:
 def inertia(a: Arithmetic, x: Field) -> Block:
     """M(η) = [[J, s~, C], [−s~, m, S], [C*, S*, M_e]]; with a drive S = 0."""
     n = modes_of(a.joint)
-    if drive_of(a.joint) is not None:
+    if driven.drive_of(a) is not None:
         return driven.inertia(a)
     if not n:
         return a.own_inertia()
@@ -220,7 +215,7 @@ def gyroscopic(a: Arithmetic, x: Field) -> Block:
     """b: V ×* M V of a rigid body; of a flexible one Ṁ V + …, and its elastic forces."""
     rows, V = a.rows(x.args[0]), a.column(x.args[1])
     n, w, v = modes_of(a.joint), V[:3], V[3:6]
-    if drive_of(a.joint) is not None:
+    if driven.drive_of(a) is not None:
         return driven.gyroscopic(a, rows, V)
     momentum = [dot(row, V) for row in rows[:6]]
     turning, pushing = momentum[:3], momentum[3:]

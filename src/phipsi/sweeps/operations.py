@@ -3,8 +3,8 @@
 A row has the arguments and the loop of an operation, its result and the arguments in which it is
 linear, whether its value is kept or computed again, its cost, its printed form, and its body
 (`Operation` explains the columns). The builder, the schedule, the buffers, the printed recursion
-and the backends ask the row. Those of bodies with modes are in `modal_operations.py`,
-those of drives in `coupling_operations.py`.
+and the backends ask the row. Those at closures are in `closure_operations.py`, those of bodies with
+modes in `modal_operations.py`, those of drives in `drive_operations.py`.
 
 Printed forms name arguments by number: {0} is the first one, {0*} its transpose, {0^} its inverse,
 {0~} the same without brackets, {0@c} the one at c, {...} all of them; {at} is the place and {pair}
@@ -15,15 +15,13 @@ Reasons: docs/decisions/0033.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
 from phipsi.operators.catalogue import CATALOGUE
-from phipsi.sweeps import bodies
-from phipsi.sweeps import closure_bodies as rows
-from phipsi.sweeps.coupling_operations import EACH
+from phipsi.sweeps import bodies, closure_operations, drive_operations, modal_operations
 from phipsi.sweeps.ir import (
+    EACH,
     Binding,
     Domain,
     Field,
@@ -38,6 +36,9 @@ from phipsi.sweeps.ir import (
     parts_of,
     terms_of,
 )
+
+MORE_ROWS = (closure_operations, drive_operations, modal_operations)
+"""Modules with more rows of the table: they are entered by the import."""
 
 
 def operation(name: str) -> Operation:
@@ -495,32 +496,6 @@ Operation(
     "dH_trace", "how tr(H Z) changes with the rates", body=bodies.dH_trace, domain=Domain.BODY,
     rows="r", cols="1", linear=EACH, **_call("dH_trace", r"\operatorname{\delta H_{tr}}"),
 )  # fmt: skip
-
-# ---- closures ------------------------------------------------------------------------------------
-
-_LINK: dict[str, Any] = {"domain": Domain.LINK, "rows": "6", "variant": Variant.LINK, "cost": 6}
-
-Operation(
-    "relative", "φ(frame, mate) of a closure", body=rows.relative, **_POINT6, kind=Kind.RIGID,
-    reads=Reads.FRAMES, cost=105, naming=Naming.ALWAYS,
-)  # fmt: skip
-Operation(
-    "relative_twist", "how the mate moves, seen from a frame", body=rows.twist, rows="6",
-    cols="1", cost=45,
-)  # fmt: skip
-
-
-def _at_link(name: str, meaning: str, body: Any, cols: str, linear: Sequence[int] = ()) -> None:
-    Operation(name, meaning, body=body, **_LINK, cols=cols, linear=linear)
-
-
-_at_link("closure_row", "a constraint row at one frame", rows.row, "1")
-_at_link("closure_row_rate", "how a row changes with a relative motion", rows.row_rate, "1", (1,))
-_at_link("closure_row_along", "a row differentiated along motions", rows.row_along, "1", EACH[1:])
-_at_link("closure_sway", "how a row changes with the motion of one end", rows.sway, "6", EACH[1:])
-_at_link("law_place", "the motion of a frame → rates of coordinates", rows.law_place, "6")
-_at_link("law_rate", "the row of a law differentiated along rates", rows.law_rate, "1", EACH)
-_at_link("law_sway", "how the row of a law changes with coordinates", rows.law_sway, "6", EACH)
 
 # ---- between index sets --------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from phipsi import constraints as c
-from phipsi.constraints.graph_joints import GraphJoint
+from phipsi.constraints.closing_joints import GraphJoint
 from phipsi.errors import ModelError, did_you_mean
 from phipsi.model import joints
 from phipsi.model.body import WORLD_NAME

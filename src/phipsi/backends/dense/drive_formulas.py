@@ -1,7 +1,7 @@
 """M(k) of a body behind a drive and its changes, as full matrices, for `pp.dense`.
 
-Nothing is shared with the sweeps (`sweeps/driven_bodies.py`), which use dual numbers. A vector g of
-the parent is C = R* g in body axes, and along rates d of the joint, which turns at W d,
+Nothing is shared with the sweeps (`sweeps/drive_operations.py`), which use dual numbers. A vector g
+of the parent is C = R* g in body axes, and along rates d of the joint, which turns at W d,
 
     δC{d} = C × W d,     δC{d; e, …} = Σ δC{…} × δW{…} d     over all ways to divide e, …
 

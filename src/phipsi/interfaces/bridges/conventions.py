@@ -31,7 +31,7 @@ from phipsi.errors import InputError, did_you_mean
 from phipsi.interfaces.formats.mjcf.joint_chains import FREE_WITH_ARMATURE
 from phipsi.loaded import only_public
 from phipsi.model import Joint, Model, Pose, joints
-from phipsi.model.joint_view import JointView
+from phipsi.model.layout import JointView
 from phipsi.model.mechanisms import of_drives, of_given_motion, tree_of
 from phipsi.spatial import matrix_to_quat, quat_multiply, quat_to_matrix
 

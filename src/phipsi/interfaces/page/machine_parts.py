@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from phipsi import constraints as c
 from phipsi.constraints.belts import belt_spans, untouched
 from phipsi.constraints.couplings import Relations
-from phipsi.constraints.pitch_cones import pitch_cones
+from phipsi.constraints.gears import pitch_cones
 from phipsi.constraints.transmitted_forces import axis_of
 from phipsi.errors import ModelError
 from phipsi.interfaces.page import machine_solids as solids

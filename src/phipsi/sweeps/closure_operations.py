@@ -1,4 +1,4 @@
-"""Bodies of the operations at closures: rows of constraints at their frames, how they change."""
+"""The operations at closures: rows of constraints at their frames, and how they change."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from phipsi.sweeps.entries import (
     plus,
     transpose_rows,
 )
-from phipsi.sweeps.ir import Field
+from phipsi.sweeps.ir import EACH, Domain, Field, Kind, Naming, Operation, Reads, Variant
 
 
 def relative(a: Arithmetic, x: Field) -> Block:
@@ -131,3 +131,30 @@ def law_sway(a: Arithmetic, x: Field) -> Block:
         (times,) = a.column(x.args[0])
         numbers = [mul(times, c) for c in numbers]
     return a.dense([[mul(c, s) for s in form.padded(steep)] for c in numbers])
+
+
+# ---- rows of the table ---------------------------------------------------------------------------
+
+_LINK: dict[str, Any] = {"domain": Domain.LINK, "rows": "6", "variant": Variant.LINK, "cost": 6}
+
+Operation(
+    "relative", "φ(frame, mate) of a closure", body=relative, domain=Domain.POINT, rows="6",
+    cols="6", kind=Kind.RIGID, reads=Reads.FRAMES, cost=105, naming=Naming.ALWAYS,
+)  # fmt: skip
+Operation(
+    "relative_twist", "how the mate moves, seen from a frame", body=twist, rows="6", cols="1",
+    cost=45,
+)  # fmt: skip
+
+
+def _at_link(name: str, meaning: str, body: Any, cols: str, linear: Sequence[int] = ()) -> None:
+    Operation(name, meaning, body=body, **_LINK, cols=cols, linear=linear)
+
+
+_at_link("closure_row", "a constraint row at one frame", row, "1")
+_at_link("closure_row_rate", "how a row changes with a relative motion", row_rate, "1", (1,))
+_at_link("closure_row_along", "a row differentiated along motions", row_along, "1", EACH[1:])
+_at_link("closure_sway", "how a row changes with the motion of one end", sway, "6", EACH[1:])
+_at_link("law_place", "the motion of a frame → rates of coordinates", law_place, "6")
+_at_link("law_rate", "the row of a law differentiated along rates", law_rate, "1", EACH)
+_at_link("law_sway", "how the row of a law changes with coordinates", law_sway, "6", EACH)
