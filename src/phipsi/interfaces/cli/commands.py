@@ -303,15 +303,8 @@ def view(
     open
         Open the page in the browser.
     """
-    from phipsi.errors import InputError
     from phipsi.interfaces.page.live_page import live_page
 
-    if file.suffix.lower() == ".npz":
-        raise InputError(
-            f"{file}: this is a recording; phipsi view is for mechanisms that move on the page. "
-            f"A video of it:  phipsi render {file.name} {file.stem}.mp4  A page of it, in Python:  "
-            f'pp.Trajectory.load("{file.name}").to_html("{file.stem}.html")'
-        )
     simulator, q, v = _to_view(file, set, gravity, dt, source, ratings=ratings, ground=ground)
     target = out or Path(f"{file.stem}-live.html")
     title = simulator.model.name or file.stem
@@ -330,9 +323,16 @@ def _to_view(
     ratings: bool, ground: bool,
 ) -> tuple[Simulator, Any, Any]:  # fmt: skip
     """The simulator of a robot or a scenario, and its first state."""
+    from phipsi.errors import InputError
     from phipsi.interfaces.scenarios.joint_values import assignments, initial_state
     from phipsi.simulation.simulator import Simulator
 
+    if file.suffix.lower() == ".npz":
+        raise InputError(
+            f"{file}: this is a recording; phipsi view is for mechanisms that move on the page. "
+            f"A video of it:  phipsi render {file.name} {file.stem}.mp4  A page of it, in Python:  "
+            f'pp.Trajectory.load("{file.name}").to_html("{file.stem}.html")'
+        )
     places = assignments(stated or (), "--set")
     laws: list[Any] = []
     if file.suffix.lower() == ".toml":
