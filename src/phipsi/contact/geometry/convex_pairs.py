@@ -37,7 +37,7 @@ from phipsi.laws import law_operations as ops
 from phipsi.laws.calls import Callee, call
 from phipsi.laws.graph import Array, Node
 from phipsi.laws.law_derivatives import adjoints, tangents
-from phipsi.laws.substitution import substituted
+from phipsi.laws.law_operations import substituted
 from phipsi.laws.trace import Traced, as_node
 
 _SAME = 1e-9  # of the size: places and gaps that differ by less are the same
