@@ -30,8 +30,8 @@ from phipsi.laws import law_operations as ops
 from phipsi.laws.calls import Callee, call, listing, natives_of
 from phipsi.laws.graph import Array, Node, in_order
 from phipsi.laws.law_derivatives import adjoints
+from phipsi.laws.law_operations import substituted
 from phipsi.laws.law_values import Evaluation
-from phipsi.laws.substitution import substituted
 from phipsi.motion.group_calls import (
     end_of,
     euler_step,

@@ -30,7 +30,7 @@ from phipsi.laws.calls import call
 from phipsi.laws.circuit import Circuit, Evaluation
 from phipsi.laws.graph import Node
 from phipsi.laws.law_derivatives import diagonal
-from phipsi.laws.substitution import substituted
+from phipsi.laws.law_operations import substituted
 from phipsi.model.contact_pairs import Contacts
 from phipsi.model.model import Model
 from phipsi.model.numbers import as_list

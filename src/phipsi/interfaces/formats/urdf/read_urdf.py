@@ -17,7 +17,7 @@ from collections.abc import Callable
 
 from phipsi.errors import ModelError, did_you_mean
 from phipsi.interfaces.formats.allowed_folders import AllowedFolders
-from phipsi.interfaces.formats.load_options import Base, Options
+from phipsi.interfaces.formats.load import Base, Options
 from phipsi.interfaces.formats.parsed_robot import Connection, Link, ParsedRobot
 from phipsi.interfaces.formats.shared_elements import (
     ShapeReader,
