@@ -49,7 +49,12 @@ class Evaluation:
             known[i] = x.data.reshape((1,) * batch + x.shape)
         with np.errstate(all="ignore"):
             for i, function, args in self._steps:
-                known[i] = function(*[known[j] for j in args])
+                if len(args) == 2:
+                    known[i] = function(known[args[0]], known[args[1]])
+                elif len(args) == 1:
+                    known[i] = function(known[args[0]])
+                else:
+                    known[i] = function(*[known[j] for j in args])
         whole = np.broadcast_shapes(*(known[i].shape[:batch] for i, _ in self._inputs))
         return [np.array(np.broadcast_to(known[i], (*whole, *s))) for i, s in self._results]
 
@@ -65,9 +70,10 @@ def _function_of(x: Node) -> Callable[..., Array]:
         shapes = tuple(y.shape for y in x.args)
         return partial(x.operation.array, data=x.data, shapes=shapes)
     function = PLAIN.get(x.operation.name) or partial(x.operation.array, data=x.data)
-    missing = [(1,) * (len(x.shape) - len(y.shape)) for y in x.args]
-    if not any(missing):
+    rank = len(x.shape)
+    if all(len(y.shape) == rank for y in x.args):
         return function
+    missing = [(1,) * (rank - len(y.shape)) for y in x.args]
 
     def spread(*args: Array) -> Array:
         """Scalar arguments get the axes of the result."""
