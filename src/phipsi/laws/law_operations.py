@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from itertools import accumulate
 from typing import Any
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from phipsi.laws import dependence
-from phipsi.laws.graph import Array, Node, Operation, Shape
+from phipsi.laws.graph import Array, Node, Operation, Shape, in_order
 
 OPERATIONS: dict[str, Operation] = {}
 PLAIN: dict[str, Callable[..., Array]] = {}
@@ -41,6 +41,22 @@ def apply(name: str, *args: Node, data: Any = None) -> Node:
         return Node(operation, args, data)
     with np.errstate(all="ignore"):
         return constant(operation.array(*(x.data for x in args), data=data))
+
+
+def substituted(results: Sequence[Node], values: Mapping[Node, Node]) -> list[Node]:
+    """The nodes with others in place of those that `values` names; constants are computed."""
+    known = dict(values)
+    for x in in_order(results):
+        if x in known:
+            continue
+        args = [known[y] for y in x.args]
+        if args == list(x.args):
+            known[x] = x
+        elif x.operation.is_entrywise:
+            known[x] = apply(x.operation.name, *args, data=x.data)
+        else:
+            known[x] = Node(x.operation, args, x.data)
+    return [known[x] for x in results]
 
 
 def constant(values: Any) -> Node:
