@@ -21,6 +21,11 @@ from phipsi.laws.graph import Array, Node, Operation, Shape, in_order
 OPERATIONS: dict[str, Operation] = {}
 PLAIN: dict[str, Callable[..., Array]] = {}
 """By name, entrywise operations that need no data, as functions of arrays."""
+TRUTHS: dict[str, Callable[..., Array]] = {
+    "less": np.less, "less_equal": np.less_equal, "equal": np.equal,
+    "both": np.logical_and, "either": np.logical_or, "not": np.logical_not,
+}  # fmt: skip
+"""By name, comparisons and what is made of them, as truths of NumPy; in graphs they are 1 or 0."""
 _SHORT = 64  # entries, for which lists are faster than arrays
 
 
@@ -253,12 +258,11 @@ _entries("tanh", np.tanh, "tanh({0})", lambda f, x: (apply("sub", ONE(), _times(
 _entries("power", np.power, "{0} ** {1}", lambda f, x, y: _power(f, x, y))
 _entries("minimum", np.minimum, "minimum({0}, {1})", lambda f, x, y: _choice("less_equal", x, y))
 _entries("maximum", np.maximum, "maximum({0}, {1})", lambda f, x, y: _choice("less_equal", y, x))
-_entries("less", _truth(np.less), "{0} < {1}", _flat)
-_entries("less_equal", _truth(np.less_equal), "{0} <= {1}", _flat)
-_entries("equal", _truth(np.equal), "{0} == {1}", _flat)
-_entries("both", _truth(np.logical_and), "({0}) & ({1})", _flat)
-_entries("either", _truth(np.logical_or), "({0}) | ({1})", _flat)
-_entries("not", _truth(np.logical_not), "~({0})", _flat)
+for _name, _text in {
+    "less": "{0} < {1}", "less_equal": "{0} <= {1}", "equal": "{0} == {1}",
+    "both": "({0}) & ({1})", "either": "({0}) | ({1})", "not": "~({0})",
+}.items():  # fmt: skip
+    _entries(_name, _truth(TRUTHS[_name]), _text, _flat)
 _entries("where", lambda c, x, y: np.where(c != 0, x, y), "where({0}, {1}, {2})",
          lambda f, c, x, y: (None, apply("where", c, ONE(), ZERO()),
                              apply("where", c, ZERO(), ONE())))  # fmt: skip
