@@ -38,7 +38,7 @@ from phipsi.laws.graph import Node, in_order
 from phipsi.laws.law_values import evaluate
 from phipsi.laws.trace import Traced, as_node
 from phipsi.model.contact_pairs import ContactPair, Contacts
-from phipsi.model.near_shapes import near_balls
+from phipsi.model.contact_shapes import near_balls
 from phipsi.model.numbers import as_floats
 from phipsi.model.shapes import BodyShape, bounding_ball, is_surface
 from phipsi.model.tree import WORLD

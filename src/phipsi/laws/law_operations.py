@@ -7,13 +7,13 @@ for lanes is in `backends/native/kernel/entry_code.py`; a row without code there
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from phipsi.laws import dependence
-from phipsi.laws.graph import Array, Node, Operation, Shape
+from phipsi.laws.graph import Array, Node, Operation, Shape, in_order
 
 OPERATIONS: dict[str, Operation] = {}
 PLAIN: dict[str, Callable[..., Array]] = {}
@@ -34,6 +34,22 @@ def apply(name: str, *args: Node, data: Any = None) -> Node:
         with np.errstate(all="ignore"):
             return constant(operation.array(*(x.data for x in args), data=data))
     return Node(operation, args, data)
+
+
+def substituted(results: Sequence[Node], values: Mapping[Node, Node]) -> list[Node]:
+    """The nodes with others in place of those that `values` names; constants are computed."""
+    known = dict(values)
+    for x in in_order(results):
+        if x in known:
+            continue
+        args = [known[y] for y in x.args]
+        if args == list(x.args):
+            known[x] = x
+        elif x.operation.is_entrywise:
+            known[x] = apply(x.operation.name, *args, data=x.data)
+        else:
+            known[x] = Node(x.operation, args, x.data)
+    return [known[x] for x in results]
 
 
 def constant(values: Any) -> Node:

@@ -23,8 +23,8 @@ from phipsi.backends.native.calls.machine_function import MachineFunction
 from phipsi.backends.native.calls.scratch import SLOTS
 from phipsi.backends.native.kernel.law_code import Area, LawCode
 from phipsi.backends.native.native_backend import NativeCode
-from phipsi.backends.native.pipeline import sources_digest
-from phipsi.backends.native.targets.target import MachineCode, Target, host_target, machine_code
+from phipsi.backends.native.targets.code_cache import machine_code, sources_digest
+from phipsi.backends.native.targets.target import MachineCode, Target, host_target
 from phipsi.backends.native.text import llvm_text as ir
 from phipsi.backends.native.text.lane_arithmetic import I64, POINTER, WORD, Emitter, i64
 from phipsi.laws.calls import listing, natives_of
