@@ -259,10 +259,8 @@ class Expr(Manipulable):
 
 _INTERNED: WeakValueDictionary[tuple[object, ...], Expr] = WeakValueDictionary()
 _INTERNING = RLock()
-_PUT = [
-    vars(Expr)[name].__set__
-    for name in ("op", "args", "data", "takes", "gives", "structure", "size", "_keys")
-]
+_PARTS = ("op", "args", "data", "takes", "gives", "structure", "size", "_keys")
+_PUT = [vars(Expr)[name].__set__ for name in _PARTS]
 
 
 def intern(
@@ -282,7 +280,9 @@ def intern(
     if size > MOST_NODES:
         raise LoweringError(check.too_large(size, MOST_NODES))
     node = object.__new__(Expr)
-    for put, value in zip(_PUT, (op, args, data, takes, gives, structure, size, {}), strict=True):
+    texts = dict[str, str]()
+    parts = (op, args, data, takes, gives, structure, size, texts)
+    for put, value in zip(_PUT, parts, strict=True):
         put(node, value)
     with _INTERNING:  # two threads may have found nothing at the same time
         return _INTERNED.setdefault(key, node)

@@ -7,7 +7,7 @@ somewhere, 0.5 X is printed as 1/2 X. So what is printed must not depend on earl
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Generator, Hashable
 from contextlib import contextmanager
 from functools import wraps
 from threading import Lock
@@ -50,7 +50,7 @@ def remembered(function: Callable[[Argument], Found]) -> Callable[[Argument], Fo
 
 
 @contextmanager
-def remembering() -> Iterator[None]:
+def remembering() -> Generator[None]:
     """Remember results until the outermost of these contexts is left."""
     global _requests
     with _COUNTING:
