@@ -12,7 +12,7 @@ from phipsi.algorithms.dynamics.derivatives import (
 )
 from phipsi.algorithms.forms import FORWARD_DYNAMICS_FD3
 from phipsi.backends.native import pipeline
-from phipsi.backends.native.kernel.carriers import carriers, for_points_only
+from phipsi.backends.native.kernel.phases import carriers, for_points_only
 from phipsi.backends.native.matrices.tiles import meeting_table, tile_shape
 from phipsi.backends.reference import evaluate
 from phipsi.calculus.directional import substitute

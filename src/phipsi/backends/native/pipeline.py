@@ -19,10 +19,9 @@ from phipsi.backends.native.calls import direct_call as direct
 from phipsi.backends.native.calls.batch_loop import core_pattern, define_groups, define_loop
 from phipsi.backends.native.calls.scratch import SLOTS
 from phipsi.backends.native.kernel import plan as planning
-from phipsi.backends.native.kernel.carriers import carriers
 from phipsi.backends.native.kernel.emission import KERNEL, KnownRecord, Parts, Slot
 from phipsi.backends.native.kernel.kernel import Kernel
-from phipsi.backends.native.kernel.phases import Phase, phases_of, rematerialise
+from phipsi.backends.native.kernel.phases import Phase, carriers, phases_of, rematerialise
 from phipsi.backends.native.kernel.plan import Plan, root
 from phipsi.backends.native.kernel.results import is_matrix
 from phipsi.backends.native.matrices import products
@@ -335,23 +334,8 @@ class Unit:
         data = np.zeros(sizes_at + len(core), dtype=np.int64)
         data[self.words + 1 + SLOTS : sizes_at] = direct.python_words()
         data[sizes_at:] = core
-        n_rows, n_links = layout.row_count(points), len(self.tables.link_integers)
-        n_hubs = len(self.tables.rows_with_hubs.hubs)
-        data[:6] = model.n_bodies, len(points), model.nv, n_rows, n_links, n_hubs
-        data[record.N_CARRIERS] = len(self.carriers)
-        orders = {False: self.tables.rows, True: self.tables.rows_with_hubs}
-        for hubs, order in orders.items():
-            data[record.ROW_ORDERS[hubs] + 1 : record.ROW_ORDERS[hubs] + 3] = (
-                len(order.rows),
-                order.entries,
-            )
-        for word, table in self.pointers().items():
-            data[word] = table.ctypes.data
-        for kind, seeds in self.seeds.items():
-            data[record.SEEDS[kind] + record.SINGLE + 1] = len(seeds.single)
-            data[record.SEEDS[kind] + record.TOGETHER + 1] = len(seeds.together)
-        widest = max((len(s.column) for s in self.seeds.values()), default=0)
-        data[record.PATH_STRIDE] = (6 + plan.modes) * self.slots_of_paths * widest
+        self._put_tables(data)
+        n_rows, n_links = data[3:5].tolist()
         counts = [int(np.prod(s, dtype=int)) for s in shapes]
         domains = (Domain.BODY, Domain.POINT, Domain.LINK, Domain.ROW, Domain.WORLD)
         # of bodies also the world's, and one of sums before anything is added
@@ -385,6 +369,25 @@ class Unit:
         data[self.words] = self.target.unit * total + (0 if alone else 64)
         data[record.FEWEST] = self._fewest(int(data[self.words]))
         return data
+
+    def _put_tables(self, data: np.ndarray) -> None:
+        """Addresses and sizes of the tables of the model, and how many there are of everything."""
+        model, points = self.program.model, self.program.points
+        n_rows, n_links = layout.row_count(points), len(self.tables.link_integers)
+        n_hubs = len(self.tables.rows_with_hubs.hubs)
+        data[:6] = model.n_bodies, len(points), model.nv, n_rows, n_links, n_hubs
+        data[record.N_CARRIERS] = len(self.carriers)
+        orders = {False: self.tables.rows, True: self.tables.rows_with_hubs}
+        for hubs, order in orders.items():
+            first = record.ROW_ORDERS[hubs] + 1
+            data[first : first + 2] = len(order.rows), order.entries
+        for word, table in self.pointers().items():
+            data[word] = table.ctypes.data
+        for kind, seeds in self.seeds.items():
+            data[record.SEEDS[kind] + record.SINGLE + 1] = len(seeds.single)
+            data[record.SEEDS[kind] + record.TOGETHER + 1] = len(seeds.together)
+        widest = max((len(s.column) for s in self.seeds.values()), default=0)
+        data[record.PATH_STRIDE] = (6 + self.plan.modes) * self.slots_of_paths * widest
 
     def _matrix_sizes(self, path_stride: int) -> list[int]:
         """Numbers in the scratch of matrices: where paths meet, small ones, of rows, …, angles."""

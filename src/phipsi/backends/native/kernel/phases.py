@@ -11,7 +11,11 @@ forces, stays where it is: the sweep that uses it has no registers left for the 
 it is made from, and writes more of them to memory than it would read. For the same reason what
 drives add to b stays before sweeps with articulated inertias.
 
-Reasons: docs/decisions/0028.
+Sweeps that only bodies with points outboard need leave out the others (`for_points_only`), of which
+nobody reads what they compute: the accelerations at the feet of a standing robot, say, and the
+admittances where their paths meet, need not reach arms and head.
+
+Reasons: docs/decisions/0028, docs/decisions/0058.
 """
 
 from __future__ import annotations
@@ -20,7 +24,11 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from phipsi.backends.native.kernel.plan import entry_count, is_column, is_zero, root
+import numpy as np
+
+from phipsi.backends.native.kernel.plan import entry_count, is_column, is_remade, is_zero, root
+from phipsi.model.model import Model
+from phipsi.model.points import PointSet
 from phipsi.sweeps.ir import (
     Domain,
     Field,
@@ -315,3 +323,62 @@ def _of_joints(x: Field) -> bool:
 def _of_roots(x: Field) -> bool:
     """True for what only roots get from above: the same wherever it is computed."""
     return x.operation.reads is Reads.PARENT and len(x.args) == 2 and is_zero(x.args[0])
+
+
+# ---- sweeps that only bodies with points outboard need -------------------------------------------
+
+
+_AT_POINTS = (Domain.POINT, Domain.LINK, Domain.ROW)
+
+
+def for_points_only(phases: Collection[Phase], outputs: Collection[Field]) -> list[Step]:
+    """The sweeps from the base to the tips of which only bodies with points outboard are read."""
+    everywhere = _needed_everywhere(phases, outputs)
+
+    def kept(step: Step) -> bool:
+        return any(x in everywhere for x in step.fields if root(x) is x and not is_remade(x))
+
+    sweeps = [s for p in phases if p.columns == "" for s in p.steps]
+    return [s for s in sweeps if s.kind is StepKind.BASE_TO_TIP and not kept(s)]
+
+
+def _needed_everywhere(phases: Collection[Phase], outputs: Collection[Field]) -> set[Field]:
+    """The fields of bodies that are needed at bodies without points too."""
+    stack = list(outputs)
+    for p in phases:
+        for x in (*p.pairs, *(x for s in p.steps for x in s.fields)):
+            if not _reads_like_points(x, p) and not _reads_here(x):
+                stack += dependencies(x)
+    out: set[Field] = set()
+    while stack:
+        x = stack.pop()
+        if x in out:
+            continue
+        out.add(x)
+        in_world = x.type.domain is Domain.WORLD and x.operation.reads is not Reads.MEETING
+        if in_world or _reads_here(x):  # paths that meet are dealt with above
+            stack += dependencies(x)
+    return out
+
+
+def _reads_here(x: Field) -> bool:
+    """True for a field of bodies that reads what is at the same body or at its parent."""
+    ordinary = x.type.domain is Domain.BODY and not is_column(x)
+    return ordinary and x.operation.reads is not Reads.CHILDREN
+
+
+def _reads_like_points(x: Field, phase: Phase) -> bool:
+    """True for what is at points, or on the paths from points to the roots."""
+    if x.operation.reads is Reads.MEETING or (x.type.cols == "p" and phase.seed is not None):
+        return phase.seed_kind in ("point", "link")
+    return x.type.domain in _AT_POINTS
+
+
+def carriers(model: Model, points: PointSet) -> np.ndarray:
+    """The bodies with points outboard or on themselves, parents first."""
+    found: set[int] = set()
+    for k in points.body:
+        while k >= 0 and k not in found:
+            found.add(int(k))
+            k = model.parent[k]
+    return np.array(sorted(found), dtype=np.int64)
