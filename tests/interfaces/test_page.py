@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from browser_pages import drawn, until
+from browser_pages import drawn, hear, until
 
 import phipsi as pp
 from phipsi.forces.force import bind_forces
@@ -62,8 +62,7 @@ class Tab:
         self.page = browser.new_page(**{**usual, **options})
         self.told: list[str] = []
         self.requests: list[str] = []
-        self.page.on("console", lambda message: self.told.append(message.text))
-        self.page.on("pageerror", lambda error: self.told.append(str(error)))
+        hear(self.page, self.told)
         self.page.on("request", lambda request: self.requests.append(request.url))
         self.page.goto(path.as_uri())
         self.path = path
