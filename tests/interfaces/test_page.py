@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from browser_pages import drawn, hear, until
+from browser_pages import ROUGH, drawn, hear, until
 
 import phipsi as pp
 from phipsi.forces.force import bind_forces
@@ -54,11 +54,11 @@ def hostile_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Tab:
-    """A page that is open, with what it said and asked for."""
+    """A page that is open, with what it said and asked for; `seen` if its pictures matter."""
 
-    def __init__(self, browser: Any, path: Path, **options: Any) -> None:
+    def __init__(self, browser: Any, path: Path, *, seen: bool = False, **options: Any) -> None:
         usual = {"viewport": {"width": 460, "height": 560}, "color_scheme": "dark",
-                 "reduced_motion": "reduce"}  # fmt: skip
+                 "reduced_motion": "reduce", **({} if seen else ROUGH)}  # fmt: skip
         self.page = browser.new_page(**{**usual, **options})
         self.told: list[str] = []
         self.requests: list[str] = []
@@ -98,7 +98,7 @@ class Tab:
 @pytest.fixture(scope="module")
 def open_arm(browser: Any, arm_page: Path) -> Iterator[Tab]:
     """One tab for most tests: opening a page costs more than looking at it."""
-    tab = Tab(browser, arm_page)
+    tab = Tab(browser, arm_page, seen=True)
     yield tab
     tab.close()
 

@@ -18,6 +18,17 @@ def hear(tab: Any, told: list[str]) -> None:
     tab.on("pageerror", lambda error: told.append(str(error)))
 
 
+ROUGH: dict[str, Any] = {"device_scale_factor": 0.5}
+"""Options of a page whose pictures nobody looks at: a quarter of the pixels, the same layout."""
+
+
+def rough_shadows(tab: Any) -> None:
+    """Shadows of few pixels from the next picture on: they cost as much as all that is seen."""
+    tab.evaluate("""() => { const { shadow } = page.scene.sun;
+        shadow.mapSize.set(64, 64);
+        if (shadow.map) { shadow.map.dispose(); shadow.map = null; } }""")
+
+
 def until(tab: Any, condition: str) -> None:
     """Waits for a condition, asked from outside: the page's policy forbids code made of text.
 
