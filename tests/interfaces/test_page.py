@@ -54,11 +54,11 @@ def hostile_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Tab:
-    """A page that is open, with what it said and asked for; `seen` if its pictures matter."""
+    """A page that is open, with what it said and asked for."""
 
-    def __init__(self, browser: Any, path: Path, *, seen: bool = False, **options: Any) -> None:
+    def __init__(self, browser: Any, path: Path, **options: Any) -> None:
         usual = {"viewport": {"width": 460, "height": 560}, "color_scheme": "dark",
-                 "reduced_motion": "reduce", **({} if seen else ROUGH)}  # fmt: skip
+                 "reduced_motion": "reduce", **ROUGH}  # fmt: skip
         self.page = browser.new_page(**{**usual, **options})
         self.told: list[str] = []
         self.requests: list[str] = []
@@ -98,7 +98,7 @@ class Tab:
 @pytest.fixture(scope="module")
 def open_arm(browser: Any, arm_page: Path) -> Iterator[Tab]:
     """One tab for most tests: opening a page costs more than looking at it."""
-    tab = Tab(browser, arm_page, seen=True)
+    tab = Tab(browser, arm_page)
     yield tab
     tab.close()
 
@@ -136,6 +136,22 @@ def test_overlays_follow_their_keys(arm: Tab):
     )
     tab.page.keyboard.press("Escape")
     tab.page.keyboard.press("n")
+
+
+def test_shadows_follow_what_moves_and_are_kept_while_the_view_turns(arm: Tab):
+    """Pictures with a map of shadows that was kept, and with one that is drawn again."""
+    again = "(page.scene.renderer.shadowMap.needsUpdate = true, page.scene.snapshot())"
+    first = arm.run("page.scene.snapshot()")
+    lost = """(() => { const { shadow } = page.scene.sun;
+        shadow.map.dispose(); shadow.map = null; return page.scene.snapshot(); })()"""
+    arm.run("page.scene.turn(0.4, 0.1)")
+    turned = arm.run("page.scene.snapshot()")
+    assert turned != first and turned == arm.run(again)
+    arm.run("page.scene.setPoses(page.poses.map((x) => -x))")
+    moved = arm.run("page.scene.snapshot()")
+    assert moved != turned and moved == arm.run(again)
+    assert arm.run(lost) != moved  # the twin: a map that is lost is missed
+    arm.run("page.scene.home()")
 
 
 def test_the_menu_is_reached_by_keys(arm: Tab):

@@ -19,13 +19,13 @@ def hear(tab: Any, told: list[str]) -> None:
 
 
 ROUGH: dict[str, Any] = {"device_scale_factor": 0.5}
-"""Options of a page whose pictures nobody looks at: a quarter of the pixels, the same layout."""
+"""Options of a page whose pictures need no detail: a quarter of the pixels, the same layout."""
 
 
 def rough_shadows(tab: Any) -> None:
     """Shadows of few pixels from the next picture on: they cost as much as all that is seen."""
     tab.evaluate("""() => { const { shadow } = page.scene.sun;
-        shadow.mapSize.set(64, 64);
+        shadow.mapSize.set(64, 64); page.scene.renderer.shadowMap.needsUpdate = true;
         if (shadow.map) { shadow.map.dispose(); shadow.map = null; } }""")
 
 
