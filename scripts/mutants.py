@@ -122,8 +122,8 @@ GROUPS = (
            "tests/simulation/test_gradients.py", "tests/numeric/test_inverse_kinematics.py")),
     Group("kernels", (*(f"backends/native/{name}.py" for name in (
               "tables", "kernel/body_code", "kernel/kernel_inputs", "kernel/lane_blocks",
-              "kernel/phases", "kernel/place", "kernel/rematerialisation", "matrices/columns",
-              "matrices/gram", "matrices/meeting_tiles", "matrices/paths", "matrices/products",
+              "kernel/phases", "kernel/place", "matrices/columns",
+              "matrices/gram", "matrices/tiles", "matrices/paths", "matrices/products",
               "matrices/row_matrix", "matrices/loop_row_order", "matrices/structural_zeros",
               "text/elementary")),), 80,
           (*_NATIVE[:4], "tests/closed/test_rows.py", "tests/backends/test_native_derivatives.py",

@@ -69,7 +69,7 @@ _TABLE = {
     ("Dynamics", "notation.md"): {
         "algorithms.dynamics.equations_of_motion": (
             "bias_forces forward_dynamics gravity_forces inverse_dynamics joint_reactions "
-            "mass_matrix mass_matrix_inverse"
+            "mass_matrix mass_matrix_inverse operational_space_inertia"
         ),
         "algorithms.dynamics.energy": (
             "center_of_mass elastic_energy kinetic_energy momentum potential_energy"
@@ -77,7 +77,6 @@ _TABLE = {
         "algorithms.dynamics.centroidal": ".",
         "algorithms.dynamics.hybrid": "hybrid_dynamics",
         "algorithms.dynamics.vibration": "mode_shapes natural_frequencies",
-        "algorithms.dynamics.point_dynamics": "operational_space_inertia",
         "algorithms.dynamics.diagonal_dynamics": ".",
     },
     ("Loops", "closed-chains.md"): {

@@ -28,9 +28,9 @@ from phipsi.algorithms.dynamics.equations_of_motion import (
     joint_reactions,
     mass_matrix,
     mass_matrix_inverse,
+    operational_space_inertia,
 )
 from phipsi.algorithms.dynamics.hybrid import hybrid_dynamics
-from phipsi.algorithms.dynamics.point_dynamics import operational_space_inertia
 from phipsi.algorithms.dynamics.vibration import mode_shapes, natural_frequencies
 from phipsi.algorithms.kinematics.inverse_kinematics import inverse_kinematics
 from phipsi.algorithms.kinematics.motions import (

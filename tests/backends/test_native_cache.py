@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from phipsi.backends.native.targets import code_cache as cache
-from phipsi.backends.native.targets.target import Target, host_target, machine_code
+from phipsi.backends.native.targets.code_cache import machine_code
+from phipsi.backends.native.targets.target import Target, host_target
 from phipsi.errors import PhipsiWarning
 
 CODE = bytes(range(256)) * 40

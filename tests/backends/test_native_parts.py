@@ -12,8 +12,8 @@ import pytest
 
 import phipsi as pp
 from phipsi.backends.native.targets import code_cache as cache
-from phipsi.backends.native.targets import target
-from phipsi.backends.native.targets.target import Target, host_target, machine_code
+from phipsi.backends.native.targets.code_cache import machine_code
+from phipsi.backends.native.targets.target import Target, host_target
 from phipsi.backends.native.text import llvm_text as ir
 
 UNARY = ir.FunctionType(ir.DOUBLE, [ir.DOUBLE])
@@ -106,7 +106,7 @@ def test_code_in_parts_has_the_bits_of_code_in_one(
         return [x.tobytes() for x in (one, many, *run)]
 
     in_parts, count = found(), len(compiled)
-    monkeypatch.setattr(target, "_LOADED", {})
+    monkeypatch.setattr(cache, "_LOADED", {})
     monkeypatch.setenv("PHIPSI_CACHE", "off")
     cache.folder.cache_clear()
 

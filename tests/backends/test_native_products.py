@@ -12,8 +12,8 @@ from phipsi.algorithms.dynamics.derivatives import (
 )
 from phipsi.algorithms.forms import FORWARD_DYNAMICS_FD3
 from phipsi.backends.native import pipeline
-from phipsi.backends.native.kernel.carriers import carriers, for_points_only
-from phipsi.backends.native.matrices.meeting_tiles import meeting_table, tile_shape
+from phipsi.backends.native.kernel.phases import carriers, for_points_only
+from phipsi.backends.native.matrices.tiles import meeting_table, tile_shape
 from phipsi.backends.reference import evaluate
 from phipsi.calculus.directional import substitute
 from phipsi.operators import A, J, Lambda, V, as_matrix, mass_matrix, v

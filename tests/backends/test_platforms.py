@@ -70,10 +70,11 @@ class Loader:
         asked.append(name)
         return known[name]
 ctypes.CDLL = Loader()
-import phipsi.backends.native.targets.code_cache as code_cache
+import pathlib, phipsi.errors  # for the system that this is
 os.name, before = "nt", os.name
 import phipsi.backends.native.targets.llvm_library as llvm_library
 os.name = before
+import phipsi.backends.native.targets.code_cache as code_cache
 assert llvm_library.SYSTEM == "nt"
 assert llvm_library.triple().endswith("-elf")
 code_cache.SYSTEM = "nt"
@@ -191,7 +192,7 @@ def test_code_of_another_processor_has_another_key(change: str) -> None:
     host = target.host_target()
     others = {"cpu": "x86-64", "features": "", "lanes": 1, "fused": not host.fused}
     other = replace(host, **{change: {**others, "number": "float"}[change]})
-    assert target._text_key("text", host, 3) != target._text_key("text", other, 3)
+    assert code_cache._text_key("text", host, 3) != code_cache._text_key("text", other, 3)
     program = pp.compile("mass_matrix^-1 tau", pp.examples.planar_arm(2)).source
     assert pipeline.plan_native(program)[0].key() != pipeline.plan_native(program, other)[0].key()
 
@@ -199,9 +200,9 @@ def test_code_of_another_processor_has_another_key(change: str) -> None:
 def test_code_of_another_system_has_another_key(monkeypatch: pytest.MonkeyPatch) -> None:
     """Objects of macOS are not those of Linux on the same processor."""
     host = target.host_target()
-    here = target._text_key("text", host, 3), pipeline.sources_digest.__wrapped__()
+    here = code_cache._text_key("text", host, 3), code_cache.sources_digest.__wrapped__()
     monkeypatch.setattr(llvm_library, "triple", lambda: "x86_64-apple-macosx11.0.0")
-    there = target._text_key("text", host, 3), pipeline.sources_digest.__wrapped__()
+    there = code_cache._text_key("text", host, 3), code_cache.sources_digest.__wrapped__()
     assert here[0] != there[0] and here[1] != there[1]
 
 

@@ -136,8 +136,9 @@ def test_slots_that_do_not_follow_their_points_lose_energy(monkeypatch: Any) -> 
 
 
 def _as_they_come(places: SlotPlaces, k: int) -> Places:
-    at, turn = np.zeros((*places.slots.shape, 6)), np.zeros(len(places.slots))
-    return Places(np.arange(k), at, np.zeros(k, bool), turn, turn)
+    at, pairs = np.zeros((*places.slots.shape, 6)), len(places.slots)
+    still = np.zeros((pairs, 2, 3)), np.zeros((pairs, 2, 6))
+    return Places(np.arange(k), at, np.zeros(k, bool), *still)
 
 
 # ---- bricks of one size: bodies that turn over the edges of each other ---------------------------

@@ -9,7 +9,7 @@ from scipy.spatial import ConvexHull
 
 import phipsi as pp
 from phipsi.errors import InputError, ModelError, ParseError, PhipsiWarning
-from phipsi.model.file_shapes import hull_of, read_mesh
+from phipsi.model.contact_shapes import hull_of, read_mesh
 from phipsi.model.shapes import CORNERS
 
 CUBE = 0.1 * np.array([[i, j, k] for i in (-1, 1) for j in (-1, 1) for k in (-1, 1)], dtype=float)

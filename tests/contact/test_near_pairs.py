@@ -13,7 +13,7 @@ from amounts import seeds
 import phipsi as pp
 from phipsi.contact.contact_rows import RowPlan
 from phipsi.laws.circuit import JointRows
-from phipsi.model import near_shapes
+from phipsi.model import contact_shapes
 from phipsi.model.shapes import bounding_ball
 from phipsi.motion import contact_steps
 
@@ -62,12 +62,12 @@ def clouds() -> list[tuple[Any, Any]]:
 def test_grids_find_the_pairs_of_all_pairs() -> None:
     for centres, radii in clouds():
         for within in (0.0, 0.02, 1.0):
-            found = near_shapes.near_balls(centres, radii, within)
+            found = contact_shapes.near_balls(centres, radii, within)
             assert found.tolist() == brute(centres, radii, within)
 
 
 def test_cells_that_are_too_small_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(near_shapes, "_CELL", 0.45)
+    monkeypatch.setattr(contact_shapes, "_CELL", 0.45)
     with pytest.raises(AssertionError):
         test_grids_find_the_pairs_of_all_pairs()
 

@@ -9,7 +9,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import phipsi as pp
-from phipsi.contact.geometry import plane_pairs
+from phipsi.contact.geometry import explicit_pairs
 from phipsi.contact.geometry.slots import slot_geometry
 from phipsi.model.contact_pairs import _again
 
@@ -106,5 +106,5 @@ def test_cylinders_that_give_rest(is_flat_field, monkeypatch):
     depths = np.where(leans < 1, length / 2, r) - run.q[:, -1, 6]
     assert_allclose(depths, 9.81 / STIFF / np.where(leans < 1, 4, 2), rtol=1e-9)
     if not is_flat_field:
-        monkeypatch.setattr(plane_pairs, "rim_weights", lambda a, n: [1.0] * 5)
+        monkeypatch.setattr(explicit_pairs, "rim_weights", lambda a, n: [1.0] * 5)
         assert np.abs(after().v[:3, -1]).max() > 1e-3

@@ -116,6 +116,10 @@ def test_c_source_and_webassembly(programs, tmp_path) -> None:
     web = pp.export(program, tmp_path / "web", name="arm", target="wasm32", precision="single")
     assert run(tool("node"), "test_arm.mjs", cwd=web.folder) == "ok"
     assert "Float32Array" in (web.folder / "arm.d.mts").read_text()
+    for found in (source, web):
+        for f in found.functions:
+            said = f"`{f.name}` in single precision against double: {f.accuracy}"
+            assert said in (found.folder / "README.md").read_text()
 
 
 def test_constrained_systems_are_measured_too(tmp_path) -> None:

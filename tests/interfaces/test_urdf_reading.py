@@ -14,7 +14,7 @@ from phipsi.interfaces.formats.load import load
 from phipsi.interfaces.formats.urdf.write_urdf import save_urdf
 from phipsi.model import Model, SpatialInertia, joints
 from phipsi.model.extras import Coupling
-from phipsi.model.rotations import plane_axes, rotation_of_rpy, rpy_of_rotation
+from phipsi.model.pose import plane_axes, rotation_of_rpy, rpy_of_rotation
 
 ARM = Path(__file__).parent / "data" / "arm.urdf"
 BODY = (

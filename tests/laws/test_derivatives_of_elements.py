@@ -69,7 +69,8 @@ def slope(function, h):
         pairs = enumerate(WEIGHTS, start=1)
         return sum(w * (function(i * h) - function(-i * h)) for i, w in pairs) / h
 
-    return of(h / 2) + (of(h / 2) - of(h)) / (2**8 - 1)
+    half = of(h / 2)
+    return half + (half - of(h)) / (2**8 - 1)
 
 
 def start(model, acting):

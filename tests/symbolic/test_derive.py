@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 import phipsi as pp
+from phipsi.derivations.derive import latex_text
 from phipsi.derivations.paper_derivations import DERIVATIONS, derivation_of
-from phipsi.derivations.printing import latex_text
 from phipsi.errors import InputError, SpaceError
 from phipsi.operators import parse
 

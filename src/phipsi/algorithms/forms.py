@@ -63,6 +63,7 @@ INNOVATIONS = operator("D_inv", "efforts -> rates", 0.0, symmetric=True, symbol=
 KNOWN_INVERSE = WHITEN.T @ INNOVATIONS @ WHITEN
 """ℳ⁻¹ where G and D⁻¹ are given: two sweeps without articulated inertias."""
 MASS_MATRIX_INVERSE = mass_matrix.inv
+OPERATIONAL_SPACE_INERTIA = Lambda.inv
 GRAVITY_FORCES = H @ phi @ M @ phi.T @ gravity
 
 

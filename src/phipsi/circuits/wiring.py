@@ -18,9 +18,9 @@ from phipsi.laws import law_operations as ops
 from phipsi.laws.circuit import Circuit, Evaluation, JointRows, Quantity, Sampling
 from phipsi.laws.graph import Array, Node, Shape, in_order
 from phipsi.laws.law_errors import fail
+from phipsi.laws.law_operations import substituted
 from phipsi.laws.program_calls import recording
 from phipsi.laws.signals import noise_numbers
-from phipsi.laws.substitution import substituted
 from phipsi.laws.trace import Traced, as_node
 from phipsi.model.model import Model
 from phipsi.model.points import PointSet, point_set

@@ -14,6 +14,7 @@ from phipsi.contact.cone_derivatives import AdjointCall, SmoothedCall
 from phipsi.contact.cone_problem import Array, ConeLayout, ConeProblem
 from phipsi.contact.cone_solver import BISECTIONS, GAINED, solve, solve_rebound
 from phipsi.contact.contact_group import ContactGroup, code_version
+from phipsi.contact.row_products import outer
 from phipsi.laws import law_operations as ops
 from phipsi.laws.calls import Callee, call
 from phipsi.laws.graph import Node
@@ -66,7 +67,7 @@ class ConeCall(Callee):
         if weights[0] is None:
             return [None] * len(args)
         left, p, *others = self.pulled(args, results, weights[0])
-        return [_outer(left, p), *others, None]
+        return [outer(left, p), *others, None]
 
     def pulled(
         self, args: tuple[Node, ...], results: tuple[Node, ...], weight: Node
@@ -200,68 +201,78 @@ class _Rebounds:
         group, code = self.group, self.group.code
         m, e, b = group.m, code.e, group.m.b
         n = group.layout.n_rows
-        best, trial, results = code.area(n), code.area(n), code.area(3).base
-        final, share, low, high, turn = (
+        self.best, self.trial, self.results = code.area(n), code.area(n), code.area(3).base
+        self.final, self.share, self.low, self.high, turn = (
             *(code.area(x).base for x in (4, 1, 1, 1)), b.alloca(I64),
         )  # fmt: skip
-        gaining = b.alloca(e.mask)
-        b.store(e.compare("==", 0.0, 0.0), gaining)
+        self.gaining = b.alloca(e.mask)
+        b.store(e.compare("==", 0.0, 0.0), self.gaining)
         b.store(i64(0), turn)
-        for place, x in ((share, 1.0), (low, 0.0), (high, 1.0)):
+        for place, x in ((self.share, 1.0), (self.low, 0.0), (self.high, 1.0)):
             m.store(x, place)
-        write_loop(b, i64(4), lambda i: m.store(0.0, final, i))
-        write_loop(b, i64(n), lambda i: m.store(code.entry(self.start, i), best.base, i))
+        write_loop(b, i64(4), lambda i: m.store(0.0, self.final, i))
+        write_loop(b, i64(n), lambda i: m.store(code.entry(self.start, i), self.best.base, i))
 
         def goes_on() -> Any:
             more = b.icmp_signed("<", b.load(turn, typ=I64), i64(BISECTIONS + 2))
-            return b.and_(more, m.any(b.load(gaining, typ=e.mask)))
+            return b.and_(more, m.any(b.load(self.gaining, typ=e.mask)))
 
         def once() -> None:
-            number, which = b.load(turn, typ=I64), b.load(gaining, typ=e.mask)
-            f = m.load(share)
-
-            def wanted(i: Any) -> Any:
-                quiet = code.entry(self.calm, i)
-                return f.times_plus(code.entry(self.s, i) - quiet, quiet)
-
-            begins = b.icmp_signed("<", number, i64(2))
-            base = b.select(begins, self.start.base, best.base)
-            group.gather_matrix(self.W)
-            group.gather_rest(wanted, Area(base))
-            group.call(cone_function(code.module, e, group.kinds, self.tolerance), results)
-            group.scatter(group.places[-1], trial)
-            gains = e.compare(">", self.gain(trial), 0.0)
-            solved = e.compare("==", m.load(results, 2), 0.0)
-            fine = b.and_(b.not_(gains), solved)
-            everywhere = e.compare("==", 0.0, 0.0)
-            accepted = b.and_(which, b.select(begins, everywhere, fine))
-
-            def keep(i: Any) -> None:
-                x = e.select(accepted, m.load(trial.base, i), m.load(best.base, i))
-                m.store(x, best.base, i)
-
-            write_loop(b, i64(n), keep)
-            used = m.load(final, 1) + e.select(which, m.load(results, 1), 0.0)
-            for i in (0, 2):
-                m.store(e.select(accepted, m.load(results, i), m.load(final, i)), final, i)
-            m.store(used, final, 1)
-            m.store(e.select(accepted, f, m.load(final, 3)), final, 3)
-            is_first = b.icmp_signed("==", number, i64(0))
-            b.store(b.select(is_first, gains, which), gaining)
-            search = b.not_(begins)
-            down, up = e.select(fine, f, m.load(low)), e.select(fine, m.load(high), f)
-            with b.if_then(search):
-                m.store(down, low)
-                m.store(up, high)
-            middle = (m.load(low) + m.load(high)) * 0.5
-            with b.if_then(is_first):
-                m.store(0.0, share)
-            with b.if_then(b.not_(is_first)):
-                m.store(middle, share)
+            number = b.load(turn, typ=I64)
+            self._once(number)
             b.store(b.add(number, i64(1)), turn)
 
         m.repeat(goes_on, once)
-        return [best, *(Area(m.at(final, i)) for i in range(4))]
+        return [self.best, *(Area(m.at(self.final, i)) for i in range(4))]
+
+    def _once(self, number: Any) -> None:
+        """One solution, with the present share; and the next share."""
+        group, code = self.group, self.group.code
+        m, e, b = group.m, code.e, group.m.b
+        which, f = b.load(self.gaining, typ=e.mask), m.load(self.share)
+
+        def wanted(i: Any) -> Any:
+            quiet = code.entry(self.calm, i)
+            return f.times_plus(code.entry(self.s, i) - quiet, quiet)
+
+        begins = b.icmp_signed("<", number, i64(2))
+        base = b.select(begins, self.start.base, self.best.base)
+        group.gather_matrix(self.W)
+        group.gather_rest(wanted, Area(base))
+        group.call(cone_function(code.module, e, group.kinds, self.tolerance), self.results)
+        group.scatter(group.places[-1], self.trial)
+        gains = e.compare(">", self.gain(self.trial), 0.0)
+        solved = e.compare("==", m.load(self.results, 2), 0.0)
+        fine = b.and_(b.not_(gains), solved)
+        everywhere = e.compare("==", 0.0, 0.0)
+        self._keep(which, b.and_(which, b.select(begins, everywhere, fine)), f)
+        is_first = b.icmp_signed("==", number, i64(0))
+        b.store(b.select(is_first, gains, which), self.gaining)
+        search = b.not_(begins)
+        down, up = e.select(fine, f, m.load(self.low)), e.select(fine, m.load(self.high), f)
+        with b.if_then(search):
+            m.store(down, self.low)
+            m.store(up, self.high)
+        middle = (m.load(self.low) + m.load(self.high)) * 0.5
+        with b.if_then(is_first):
+            m.store(0.0, self.share)
+        with b.if_then(b.not_(is_first)):
+            m.store(middle, self.share)
+
+    def _keep(self, which: Any, accepted: Any, f: Lane) -> None:
+        """Impulses, results and share where they are accepted; iterations in all lanes that ran."""
+        group, m, e, final = self.group, self.group.m, self.group.code.e, self.final
+        best, trial, results = self.best.base, self.trial.base, self.results
+
+        def keep(i: Any) -> None:
+            m.store(e.select(accepted, m.load(trial, i), m.load(best, i)), best, i)
+
+        write_loop(m.b, i64(group.layout.n_rows), keep)
+        used = m.load(final, 1) + e.select(which, m.load(results, 1), 0.0)
+        for i in (0, 2):
+            m.store(e.select(accepted, m.load(results, i), m.load(final, i)), final, i)
+        m.store(used, final, 1)
+        m.store(e.select(accepted, f, m.load(final, 3)), final, 3)
 
     def gain(self, p: Area) -> Any:
         """p*b + ½ p*W p, less what is rounding."""
@@ -298,10 +309,3 @@ class _Rebounds:
 
         write_loop(b, group.k, contact)
         return m.load(total) - m.load(size) * GAINED
-
-
-def _outer(x: Node, y: Node) -> Node:
-    """X y*."""
-    n = x.size
-    i, j = np.indices((n, n))
-    return ops.apply("mul", ops.pick(x, i), ops.pick(y, j))

@@ -56,94 +56,26 @@ class _Attempts(ConeLanes):
         """All of it."""
         e, b = self.e, self.b
         self.scale_problem()
-        todo, began, known = (b.alloca(e.mask) for _ in range(3))
-        number, error = b.alloca(I64), b.alloca(e.vector)
-        for place in (todo, began):
+        self.todo, self.began, self.known = (b.alloca(e.mask) for _ in range(3))
+        self.number, self.error = b.alloca(I64), b.alloca(e.vector)
+        for place in (self.todo, self.began):
             b.store(e.compare("==", 0.0, 0.0), place)
-        b.store(i64(0), number)
-        starts, finer = (
+        b.store(i64(0), self.number)
+        self.starts, self.finer = (
             self.table([x.size for x in ATTEMPTS]),
             self.table([x.eps for x in ATTEMPTS]),
         )
-        flags = word_table(self.b.module, [(x.size > 0) + 2 * x.again for x in ATTEMPTS])
-        first, end, zero = CONVEX.start, CONVEX.stop, e.constant(0.0)
+        self.flags = word_table(self.b.module, [(x.size > 0) + 2 * x.again for x in ATTEMPTS])
+        zero = e.constant(0.0)
 
         def goes_on() -> Any:
-            more = b.icmp_signed("<", b.load(number, typ=I64), i64(len(ATTEMPTS)))
-            return b.and_(more, self.any(b.load(todo, typ=e.mask)))
-
-        def judged(which: Any) -> Any:
-            """Where y, whose z is known, is a solution when it is moved onto the cones."""
-            self.move_inside(which, self.y)
-            changed = b.load(self.changed, typ=e.mask)
-            with b.if_then(self.any(changed)):
-                self.multiply(self.y, changed)
-            self.residual(self.y)
-            accepted = self.limit(max(self.tolerance, ACCEPTED))
-            return b.and_(which, e.compare("<=", self.load(self.found), accepted))
-
-        def attempt() -> None:
-            turn, which = b.load(number, typ=I64), b.load(todo, typ=e.mask)
-
-            flag, is_first = self.word(flags, turn), b.icmp_signed("==", turn, i64(0))
-            is_cold, is_inside, is_again = (b.icmp_signed("==", flag, i64(x)) for x in range(3))
-
-            def begin(i: Any) -> None:
-                best = Lane(e, b.select(is_again, self.load(self.best_y, i).value, zero.value))
-                self.store(e.select(which, best, self.load(self.y, i)), self.y, i)
-
-            b.store(self.never(), known)
-            is_convex = b.and_(
-                b.icmp_signed(">=", turn, i64(first)), b.icmp_signed("<", turn, i64(end))
-            )
-            with b.if_then(b.not_(b.or_(is_first, is_inside))):  # from none, or the best
-                write_loop(b, self.n, begin)
-            with b.if_then(is_inside):
-                with b.if_else(is_convex) as (held, free):
-                    with held:
-                        self.multiply(self.kept_y)  # not the polished one
-                        self.interior.convex.hold_sliding(b.sub(turn, i64(first)))
-                    with free:
-                        self.interior.convex.let_slide()
-                self.interior.iterate(which, self.load(starts, turn), self.newton.count)
-                self.multiply(self.y)
-                b.store(judged(which), known)
-                self.store(self.load(self.found), error)
-                write_loop(b, self.n, lambda i: self.store(self.load(self.y, i), self.kept_y, i))
-            is_free = b.icmp_signed(">=", turn, i64(FREE))
-            warm = b.select(is_free, i64(FREED), i64(POLISHING))
-            most = b.select(is_cold, i64(ITERATIONS), warm)
-            kept = Lane(e, b.select(is_cold, zero.value, e.constant(1.0).value))
-            finite = self.newton.iterate(which, most, self.load(finer, turn), kept, is_free)
-            with b.if_then(is_first):
-                b.store(finite, began)
-            good = judged(which)
-            before = b.and_(b.load(known, typ=e.mask), b.not_(good))  # Newton has lost it
-
-            def one(i: Any) -> None:
-                self.store(
-                    e.select(before, self.load(self.kept_y, i), self.load(self.y, i)), self.y, i
-                )
-
-            write_loop(b, self.n, one)
-            found = e.select(before, self.load(error), self.load(self.found))
-            old = self.load(self.results, 0)
-            better = b.and_(which, b.not_(e.compare(">=", found, old)))
-            self.store(e.select(better, found, old), self.results, 0)
-
-            def keep(i: Any) -> None:
-                y = e.select(better, self.load(self.y, i), self.load(self.best_y, i))
-                self.store(y, self.best_y, i)
-
-            write_loop(b, self.n, keep)
-            going = b.and_(which, b.load(began, typ=e.mask))
-            b.store(b.and_(going, b.not_(b.or_(good, before))), todo)
-            b.store(b.add(turn, i64(1)), number)
+            more = b.icmp_signed("<", b.load(self.number, typ=I64), i64(len(ATTEMPTS)))
+            return b.and_(more, self.any(b.load(self.todo, typ=e.mask)))
 
         self.store(math.inf, self.results, 0)
         write_loop(b, self.n, lambda i: self.store(0.0, self.best_y, i))
-        self.repeat(goes_on, attempt)
-        failed, fine = b.load(todo, typ=e.mask), b.load(began, typ=e.mask)
+        self.repeat(goes_on, self._attempt)
+        failed, fine = b.load(self.todo, typ=e.mask), b.load(self.began, typ=e.mask)
         status = e.select(failed, float(UNSOLVED), float(SOLVED))
         self.store(self.load(self.newton.count), self.results, 1)
         self.store(e.select(fine, status, float(NOT_FINITE)), self.results, 2)
@@ -152,3 +84,82 @@ class _Attempts(ConeLanes):
             self.store(self.load(self.best_y, i) * self.load(self.sigma, i) + zero, self.y, i)
 
         write_loop(b, self.n, unscale)
+
+    def _attempt(self) -> None:
+        """One attempt in the lanes that have none that was good: inside the cones, then Newton."""
+        e, b, zero = self.e, self.b, self.e.constant(0.0)
+        turn, which = b.load(self.number, typ=I64), b.load(self.todo, typ=e.mask)
+        flag, is_first = self.word(self.flags, turn), b.icmp_signed("==", turn, i64(0))
+        is_cold, is_inside, is_again = (b.icmp_signed("==", flag, i64(x)) for x in range(3))
+
+        def begin(i: Any) -> None:
+            best = Lane(e, b.select(is_again, self.load(self.best_y, i).value, zero.value))
+            self.store(e.select(which, best, self.load(self.y, i)), self.y, i)
+
+        b.store(self.never(), self.known)
+        is_convex = b.and_(
+            b.icmp_signed(">=", turn, i64(CONVEX.start)), b.icmp_signed("<", turn, i64(CONVEX.stop))
+        )
+        with b.if_then(b.not_(b.or_(is_first, is_inside))):  # from none, or the best
+            write_loop(b, self.n, begin)
+        with b.if_then(is_inside):
+            self._go_inside(turn, which, is_convex)
+        is_free = b.icmp_signed(">=", turn, i64(FREE))
+        warm = b.select(is_free, i64(FREED), i64(POLISHING))
+        most = b.select(is_cold, i64(ITERATIONS), warm)
+        kept = Lane(e, b.select(is_cold, zero.value, e.constant(1.0).value))
+        finite = self.newton.iterate(which, most, self.load(self.finer, turn), kept, is_free)
+        with b.if_then(is_first):
+            b.store(finite, self.began)
+        done = self._keep_best(which)
+        going = b.and_(which, b.load(self.began, typ=e.mask))
+        b.store(b.and_(going, b.not_(done)), self.todo)
+        b.store(b.add(turn, i64(1)), self.number)
+
+    def _go_inside(self, turn: Any, which: Any, is_convex: Any) -> None:
+        """An interior point, of a convex problem or of the problem itself; its y is kept."""
+        b, inside = self.b, self.interior
+        with b.if_else(is_convex) as (held, free):
+            with held:
+                self.multiply(self.kept_y)  # not the polished one
+                inside.convex.hold_sliding(b.sub(turn, i64(CONVEX.start)))
+            with free:
+                inside.convex.let_slide()
+        inside.iterate(which, self.load(self.starts, turn), self.newton.count)
+        self.multiply(self.y)
+        b.store(self._judged(which), self.known)
+        self.store(self.load(self.found), self.error)
+        write_loop(b, self.n, lambda i: self.store(self.load(self.y, i), self.kept_y, i))
+
+    def _judged(self, which: Any) -> Any:
+        """Where y, whose z is known, is a solution when it is moved onto the cones."""
+        e, b = self.e, self.b
+        self.move_inside(which, self.y)
+        changed = b.load(self.changed, typ=e.mask)
+        with b.if_then(self.any(changed)):
+            self.multiply(self.y, changed)
+        self.residual(self.y)
+        accepted = self.limit(max(self.tolerance, ACCEPTED))
+        return b.and_(which, e.compare("<=", self.load(self.found), accepted))
+
+    def _keep_best(self, which: Any) -> Any:
+        """The best y and its residual; where this one, or that inside the cones, is a solution."""
+        e, b = self.e, self.b
+        good = self._judged(which)
+        before = b.and_(b.load(self.known, typ=e.mask), b.not_(good))  # Newton has lost it
+
+        def one(i: Any) -> None:
+            self.store(e.select(before, self.load(self.kept_y, i), self.load(self.y, i)), self.y, i)
+
+        write_loop(b, self.n, one)
+        found = e.select(before, self.load(self.error), self.load(self.found))
+        old = self.load(self.results, 0)
+        better = b.and_(which, b.not_(e.compare(">=", found, old)))
+        self.store(e.select(better, found, old), self.results, 0)
+
+        def keep(i: Any) -> None:
+            y = e.select(better, self.load(self.y, i), self.load(self.best_y, i))
+            self.store(y, self.best_y, i)
+
+        write_loop(b, self.n, keep)
+        return b.or_(good, before)

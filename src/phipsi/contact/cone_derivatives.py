@@ -308,7 +308,7 @@ class _Adjoint(ConeLanes):
 
         def one(j: Any) -> None:
             offset = b.mul(j, i64(self.bytes))
-            w = [Lane(e, b.load(b.at(x, offset), align=8, typ=e.vector)) for x in W]
+            w = [self.load_at(x, offset) for x in W]
             target = self.at(self.J, self.plus(b.mul(j, columns), first))
             for t in range(count):
                 total = e.constant(0.0)

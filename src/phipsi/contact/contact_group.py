@@ -9,7 +9,7 @@ from operator import and_
 from typing import Any
 
 from phipsi.backends.native.kernel.law_code import Area
-from phipsi.backends.native.pipeline import sources_digest
+from phipsi.backends.native.targets.code_cache import sources_digest
 from phipsi.backends.native.text import llvm_text as ir
 from phipsi.backends.native.text.lane_arithmetic import I64, Lane, i64, write_cases, write_loop
 from phipsi.contact.cone_code import work_size

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import cached_property
 from itertools import groupby
 from typing import Any, NamedTuple, Unpack, final
 
@@ -35,10 +36,10 @@ from phipsi.errors import InputError
 from phipsi.laws import law_operations as ops
 from phipsi.laws.calls import listing
 from phipsi.laws.graph import Node, in_order
-from phipsi.laws.law_values import evaluate
+from phipsi.laws.law_values import Evaluation
 from phipsi.laws.trace import Traced, as_node
 from phipsi.model.contact_pairs import ContactPair, Contacts
-from phipsi.model.near_shapes import near_balls
+from phipsi.model.contact_shapes import near_balls
 from phipsi.model.numbers import as_floats
 from phipsi.model.shapes import BodyShape, bounding_ball, is_surface
 from phipsi.model.tree import WORLD
@@ -238,8 +239,12 @@ class _Function:
             if found is not None:
                 return self._result(*found)
         X = calls(self._poses, q)  # explains what is wrong with q
-        values = evaluate(self._nodes, {"X": X}) if fast is None else fast.ufunc(q)[:-1]
+        values = self._evaluated({"X": X}) if fast is None else fast.ufunc(q)[:-1]
         return calls.finish(self._result(*values))
+
+    @cached_property
+    def _evaluated(self) -> Evaluation:
+        return Evaluation(self._nodes)
 
     def _by_lanes(self, lanes: PairLanes, q: Any, options: CallOptions, calls: Calls) -> Any:
         X = calls(self._every_pose, q)

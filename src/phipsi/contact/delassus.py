@@ -28,7 +28,7 @@ from phipsi.contact.cone_problem import INACTIVE, ROWS
 from phipsi.contact.contact_group import ContactGroup
 from phipsi.contact.contact_rows import RowPlan
 from phipsi.contact.lane_elimination import BLOCK, Numbers, word_table
-from phipsi.contact.row_products import in_memory
+from phipsi.contact.row_products import in_memory, outer
 from phipsi.laws import law_operations as ops
 from phipsi.laws.calls import Callee, call
 from phipsi.laws.graph import Node
@@ -406,9 +406,7 @@ class RowCones(Callee):
         factors, given = args[:_FACTORS], args[_FACTORS:]
         (W,) = call(self._delassus, *factors)
         left, p, *others = self._cone.pulled((W, *given), results, weights[0])
-        i, j = np.indices((p.size, p.size))
-        outer = ops.apply("mul", ops.pick(left, i), ops.pick(p, j))
-        return [*self._delassus.pull(factors, (W,), [outer]), *others, None]
+        return [*self._delassus.pull(factors, (W,), [outer(left, p)]), *others, None]
 
     def write(self, code: Any, args: Sequence[Any]) -> Sequence[Any]:
         """List the contacts that are there in some lane, compute their W, solve, and scatter."""

@@ -14,7 +14,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, final
 
-from phipsi.backends.native.pipeline import sources_digest
+from phipsi.backends.native.targets.code_cache import sources_digest
 from phipsi.backends.native.text import llvm_text as ir
 from phipsi.backends.native.text.lane_arithmetic import (
     I64,
@@ -277,7 +277,7 @@ class ConeLanes(Numbers):
                 size, offset = self.size(x), b.mul(j, i64(self.bytes))
                 out, sizes = [], []
                 for t, start in enumerate(starts):
-                    w = Lane(e, b.load(b.at(start, offset), align=8, typ=e.vector))
+                    w = self.load_at(start, offset)
                     out.append(w.times_plus(x, Lane(e, sums[t])).value)
                     sizes.append(self.size(w).times_plus(size, Lane(e, sums[BLOCK + t])).value)
                 return out + sizes

@@ -47,6 +47,14 @@ class Numbers:
         """Number i."""
         return Lane(self.e, self.b.load(self.at(base, i), align=8, typ=self.e.vector))
 
+    def load_at(self, base: Any, offset: Any) -> Lane:
+        """The number that is so many bytes farther."""
+        return Lane(self.e, self.b.load(self.b.at(base, offset), align=8, typ=self.e.vector))
+
+    def store_at(self, x: Lane, base: Any, offset: Any) -> None:
+        """The number that is so many bytes farther."""
+        self.b.store(x.value, self.b.at(base, offset), align=8)
+
     def store(self, x: Any, base: Any, i: Any = 0) -> None:
         """Number i."""
         self.b.store(self.e.lift(x).value, self.at(base, i), align=8)
@@ -116,67 +124,34 @@ def eliminate(m: Numbers, J: Any, n: Any, d: Any, ends: Any) -> None:
     changed in the order of the rows, whichever blocks they are in: zeros that are skipped, and rows
     of I between others, change no bits.
     """
-    e, b = m.e, m.b
+    b = m.b
     columns = m.plus(n, 1)
     wide = b.mul(columns, i64(m.bytes))
 
-    def shifted(base: Any, offset: Any) -> Lane:
-        return Lane(e, b.load(b.at(base, offset), align=8, typ=e.vector))
-
-    def block(k: Any) -> None:
-        start = m.at(J, b.mul(k, columns))
-        rows = [start]
+    def rows_from(i: Any) -> list[Any]:
+        rows = [m.at(J, b.mul(i, columns))]
         for _ in range(BLOCK - 1):
             rows.append(b.at(rows[-1], wide))
-        places = [b.mul(m.plus(k, t), i64(m.bytes)) for t in range(BLOCK)]
-        a = [[shifted(row, place) for place in places] for row in rows]
-        scales, factors = [], {}
-        for t in range(BLOCK):
-            scales.append(1.0 / a[t][t])
-            for u in range(t + 1, BLOCK):
-                factors[u, t] = -(a[u][t] * scales[t])
-                for v in range(t + 1, BLOCK):
-                    a[u][v] = factors[u, t].times_plus(a[t][v], a[u][v])
-        for t in range(BLOCK):
-            b.store(scales[t].value, b.at(rows[t], places[t]), align=8)
-            for v in range(t + 1, BLOCK):
-                b.store(a[t][v].value, b.at(rows[t], places[v]), align=8)
-                b.store(factors[v, t].value, b.at(rows[v], places[t]), align=8)
+        return rows
+
+    def block(k: Any) -> None:
+        pivots = _Pivots(m, rows_from(k), k)
         after, end = m.plus(k, BLOCK), m.word(ends, b.udiv(k, i64(BLOCK)))
-
-        def own(j: Any) -> None:
-            offset = b.mul(j, i64(m.bytes))
-            x = [shifted(row, offset) for row in rows]
-            for u in range(1, BLOCK):
-                for t in range(u):
-                    x[u] = factors[u, t].times_plus(x[t], x[u])
-                b.store(x[u].value, b.at(rows[u], offset), align=8)
-
-        m.between(after, end, own)
-        own(n)
+        m.between(after, end, pivots.own)
+        pivots.own(n)
 
         def others(i: Any) -> None:
-            below = [m.at(J, b.mul(i, columns))]
-            for _ in range(BLOCK - 1):
-                below.append(b.at(below[-1], wide))
-            parts = []
-            for row in below:
-                x, mine = [shifted(row, place) for place in places], []
-                for t in range(BLOCK):
-                    mine.append(-(x[t] * scales[t]))
-                    b.store(mine[t].value, b.at(row, places[t]), align=8)
-                    for v in range(t + 1, BLOCK):
-                        x[v] = mine[t].times_plus(a[t][v], x[v])
-                parts.append(mine)
+            below = rows_from(i)
+            parts = [pivots.factors_of(row) for row in below]
 
             def column(j: Any) -> None:
                 offset = b.mul(j, i64(m.bytes))
-                top = [shifted(row, offset) for row in rows]
+                top = [m.load_at(row, offset) for row in pivots.rows]
                 for row, mine in zip(below, parts, strict=True):
-                    x = shifted(row, offset)
+                    x = m.load_at(row, offset)
                     for factor, y in zip(mine, top, strict=True):
                         x = factor.times_plus(y, x)
-                    b.store(x.value, b.at(row, offset), align=8)
+                    m.store_at(x, row, offset)
 
             m.between(after, end, column)
             column(n)
@@ -186,6 +161,48 @@ def eliminate(m: Numbers, J: Any, n: Any, d: Any, ends: Any) -> None:
     write_loop(b, n, block, BLOCK)
     copy_last_column(m, J, n, d)
     _backward(m, J, n, d, ends)
+
+
+class _Pivots:
+    """A block of rows that eliminates those below: what its own columns become."""
+
+    def __init__(self, m: Numbers, rows: list[Any], k: Any) -> None:
+        self.m, self.rows = m, rows
+        self._places = places = [m.b.mul(m.plus(k, t), i64(m.bytes)) for t in range(BLOCK)]
+        self._a = a = [[m.load_at(row, place) for place in places] for row in rows]
+        self._scales: list[Lane] = []
+        self._factors: dict[tuple[int, int], Lane] = {}
+        for t in range(BLOCK):
+            self._scales.append(1.0 / a[t][t])
+            for u in range(t + 1, BLOCK):
+                self._factors[u, t] = -(a[u][t] * self._scales[t])
+                for v in range(t + 1, BLOCK):
+                    a[u][v] = self._factors[u, t].times_plus(a[t][v], a[u][v])
+        for t in range(BLOCK):
+            m.store_at(self._scales[t], rows[t], places[t])
+            for v in range(t + 1, BLOCK):
+                m.store_at(a[t][v], rows[t], places[v])
+                m.store_at(self._factors[v, t], rows[v], places[t])
+
+    def own(self, j: Any) -> None:
+        """Column j of the block itself."""
+        m, offset = self.m, self.m.b.mul(j, i64(self.m.bytes))
+        x = [m.load_at(row, offset) for row in self.rows]
+        for u in range(1, BLOCK):
+            for t in range(u):
+                x[u] = self._factors[u, t].times_plus(x[t], x[u])
+            m.store_at(x[u], self.rows[u], offset)
+
+    def factors_of(self, row: Any) -> list[Lane]:
+        """What the rows of the block are multiplied by and added to a row below."""
+        m, mine = self.m, list[Lane]()
+        x = [m.load_at(row, place) for place in self._places]
+        for t in range(BLOCK):
+            mine.append(-(x[t] * self._scales[t]))
+            m.store_at(mine[t], row, self._places[t])
+            for v in range(t + 1, BLOCK):
+                x[v] = mine[t].times_plus(self._a[t][v], x[v])
+        return mine
 
 
 def copy_last_column(m: Numbers, J: Any, n: Any, d: Any) -> None:
@@ -249,7 +266,7 @@ def _with_product(
     def more(i: Any, sums: list[Any]) -> list[Any]:
         j = column(i)
         x, offset = m.load(d, j), b.mul(j, i64(m.bytes))
-        factors = [Lane(e, b.load(b.at(r, offset), align=8, typ=e.vector)) for r in rows]
+        factors = [m.load_at(r, offset) for r in rows]
         if negative:
             factors = [-f for f in factors]
         return [f.times_plus(x, Lane(e, s)).value for f, s in zip(factors, sums, strict=True)]

@@ -203,7 +203,7 @@ class NewtonCode:
         m.each_contact(self._rows_of_derivative)
 
     def _rows_of_derivative(self, kind: Kind, i: Any, first: Any) -> None:
-        m, e, b, count = self.m, self.e, self.b, len(kind.letters)
+        m, b, count = self.m, self.b, len(kind.letters)
         columns = m.plus(m.n, 1)
         inverse, eps = m.load(m.of(i, INVERSE)), m.load(self.eps)
         by_z: dict[tuple[int, int], Lane] = {}
@@ -229,7 +229,7 @@ class NewtonCode:
 
         def column(j: Any) -> None:
             offset = b.mul(j, i64(m.bytes))
-            w = [Lane(e, b.load(b.at(x, offset), align=8, typ=e.vector)) for x in W]
+            w = [m.load_at(x, offset) for x in W]
             for t in range(count):
                 total: Any = None
                 for u in range(count):
@@ -269,6 +269,27 @@ class NewtonCode:
         m.store(before, self.memory, MEMORY - 1)
         self.derivative()
         eliminate(m, m.J, m.n, m.d, m.ends)
+        self._search(live, limit)
+        norm = m.load(self.norm)
+        fine = b.and_(live, e.compare("<", norm, math.inf))
+        write_loop(
+            b,
+            m.n,
+            lambda i: m.store(e.select(fine, m.load(m.new, i), m.load(m.y, i)), m.y, i),
+        )
+        with b.if_then(m.any(b.and_(live, b.not_(fine)))):  # z of the y that stays
+            m.multiply(m.y, live)
+        stalled = e.compare(">", norm, before * 0.5)
+        ended = self.has_ended()
+        b.store(fine, self.live)
+        b.store(b.and_(fine, ended), self.ended)
+        asked = b.and_(fine, b.or_(ended, stalled))
+        with b.if_then(m.any(asked)):
+            self.judge(stalled)
+
+    def _search(self, live: Any, limit: Lane) -> None:
+        """The step along d, halved in lanes where |F| is above the limit, so often at most."""
+        m, e, b = self.m, self.e, self.b
         length, halved = b.alloca(e.vector), b.alloca(I64)
         m.store(1.0, length)
         b.store(i64(0), halved)
@@ -300,22 +321,6 @@ class NewtonCode:
 
         moved()
         m.repeat(again, halve)
-        norm = m.load(self.norm)
-        fine = b.and_(live, e.compare("<", norm, math.inf))
-        write_loop(
-            b,
-            m.n,
-            lambda i: m.store(e.select(fine, m.load(m.new, i), m.load(m.y, i)), m.y, i),
-        )
-        with b.if_then(m.any(b.and_(live, b.not_(fine)))):  # z of the y that stays
-            m.multiply(m.y, live)
-        stalled = e.compare(">", norm, before * 0.5)
-        ended = self.has_ended()
-        b.store(fine, self.live)
-        b.store(b.and_(fine, ended), self.ended)
-        asked = b.and_(fine, b.or_(ended, stalled))
-        with b.if_then(m.any(asked)):
-            self.judge(stalled)
 
     def has_ended(self) -> Any:
         """Where F is rounding."""

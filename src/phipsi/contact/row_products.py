@@ -71,9 +71,7 @@ class HostMotions(Callee):
         w = weights[0]
         if w is None:
             return [None, None]
-        i, j = np.indices((w.size, w.size))
-        outer = ops.apply("mul", ops.pick(w, i), ops.pick(args[1], j))
-        return [outer, call(self, args[0], w)[0]]
+        return [outer(w, args[1]), call(self, args[0], w)[0]]
 
     def write(self, code: Any, args: Sequence[Any]) -> Sequence[Any]:
         """A loop over pairs of hosts."""
@@ -220,6 +218,12 @@ class RowForces(Callee):
 
         writer.each(head)
         return [out]
+
+
+def outer(x: Node, y: Node) -> Node:
+    """X y* of vectors with as many numbers, whatever their shapes."""
+    i, j = np.indices((x.size, x.size))
+    return ops.apply("mul", ops.pick(x, i), ops.pick(y, j))
 
 
 def in_memory(code: Any, x: Any, size: int) -> Any:

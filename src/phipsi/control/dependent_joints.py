@@ -58,6 +58,7 @@ class FollowingJoints:
             )
         held = self._chosen(independent, q)
         self._moving = np.setdiff1d(np.arange(system.nv), held)
+        self._held = np.setdiff1d(np.arange(system.nv), self._moving)
         joints = zip(system.q_slices, system.v_slices, strict=True)
         self._follows = np.zeros(system.nq, dtype=bool)
         for of, at in joints:
@@ -112,7 +113,7 @@ class FollowingJoints:
                 f"reach so far. Give a path within its reach, or other joints:  independent=[…]"
             )
         own = np.zeros_like(v)
-        held = np.setdiff1d(np.arange(v.shape[-1]), self._moving)
+        held = self._held
         own[:, held] = v[:, held]
         rates = project_velocity(at, own)
         own[:, held] = vdot[:, held]

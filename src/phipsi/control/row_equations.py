@@ -25,7 +25,7 @@ from phipsi.algorithms.constrained.constraint_rows import rows_of
 from phipsi.algorithms.forms import ROW_DRIFT
 from phipsi.backends.failures import ROW_FLOOR, ROW_TOLERANCE
 from phipsi.backends.native.kernel.law_code import Area, LawCode
-from phipsi.backends.native.pipeline import sources_digest
+from phipsi.backends.native.targets.code_cache import sources_digest
 from phipsi.backends.native.text import llvm_text as ir
 from phipsi.backends.native.text.lane_arithmetic import (
     POINTER,

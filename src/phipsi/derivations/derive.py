@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, reduce
@@ -11,6 +12,7 @@ from typing import Any, cast
 import numpy as np
 
 from phipsi.derivations.by_hand import fold
+from phipsi.derivations.derivation_search import Found, Meeting, Move, Search, neat
 from phipsi.derivations.named_equations import (
     Equation,
     alphabet,
@@ -27,9 +29,6 @@ from phipsi.derivations.named_equations import (
     written_out,
 )
 from phipsi.derivations.normal_form import Words, words_of
-from phipsi.derivations.printing import as_latex, as_text, neat
-from phipsi.derivations.two_sided_search import Meeting
-from phipsi.derivations.word_search import Found, Move, Search
 from phipsi.errors import InputError, is_whole
 from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import Expr, Number, identity
@@ -52,6 +51,13 @@ _AGAIN = 6  # forms on which a further identity is used
 _FIRST = 0.02  # the part of them that is looked at before two identities are tried together
 _SAMPLES = 3
 _SHOWN = 4  # names in an error
+_WIDEST = 76  # characters of an expression with its reason on the same line
+_LATEX = {
+    "φ̃": r"$\tilde{\phi}$", "ψ̃": r"$\tilde{\psi}$", "π̄": r"$\bar{\pi}$", "φ": r"$\phi$",
+    "ψ": r"$\psi$", "π": r"$\pi$", "Ω": r"$\Omega$", "Υ": r"$\Upsilon$", "Λ": r"$\Lambda$",
+    "ℳ": r"$\mathcal{M}$", "−": "$-$", "⁻¹": "$^{-1}$", "½": "$^{1/2}$", "_": r"\_",
+    "^": r"\^{}", "~": r"\~{}", "&": r"\&", "%": r"\%", "#": r"\#",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -98,11 +104,42 @@ class Derivation:
         return not self.reason
 
     def __str__(self) -> str:
-        return as_text(self)
+        """As lines, one for each step."""
+        head = f"{self.title}:  " if self.title else ""
+        condition = f"   if {self.condition}" if self.condition else ""
+        sign = "≠" if self._is_refuted else "="
+        lines = [f"{head}{self.lhs} {sign} {self.rhs}{condition}", ""]
+        if self.reason:
+            return "\n".join([*lines, self.reason])
+        sizes = (len(str(step.expression)) for step in self.steps)
+        width = max((n for n in sizes if n < _WIDEST), default=0)
+        lines.append(f"    {self.lhs}")
+        for step in self.steps:
+            text = str(step.expression)
+            if len(text) < _WIDEST:
+                lines.append(f"  = {text:{width}}   {step.reason}".rstrip())
+            else:
+                lines += [f"  = {text}", f"    {'':{width}}   {step.reason}"]
+        return "\n".join(lines)
 
     def latex(self) -> str:
-        """The derivation as an ``align*`` environment."""
-        return as_latex(self)
+        """The derivation as an ``align*`` environment; a claim that is not derived says so."""
+        first, last = self.lhs.text("latex"), self.rhs.text("latex")
+        rows = [
+            rf"{first if i == 0 else ''} &= {step.expression.text('latex')}"
+            rf" && \text{{{latex_text(step.reason)}}}"
+            for i, step in enumerate(self.steps)
+        ]
+        if self._is_refuted:
+            rows = [rf"{first} &\neq {last} && \text{{the sides are not equal}}"]
+        elif self.reason:
+            rows.append(rf"{'' if rows else first} &= {last} && \text{{no chain was found}}")
+        lines = " \\\\\n".join(rows or [rf"{first} &= {last}"])
+        return f"\\begin{{align*}}\n{lines}\n\\end{{align*}}"
+
+    @property
+    def _is_refuted(self) -> bool:
+        return self.proof is not None and not self.proof
 
     def _repr_latex_(self) -> str:
         return self.latex()
@@ -132,6 +169,12 @@ class Derivation:
         if words_of(before).key != words_of(self.rhs).key:
             raise InputError(f"the last expression is not the right side: {before}")
         return True
+
+
+def latex_text(text: str) -> str:
+    """Words with Greek letters in them, for LaTeX."""
+    signs = "|".join(map(re.escape, sorted(_LATEX, key=len, reverse=True)))
+    return re.sub(signs, lambda m: _LATEX[m.group()], text)
 
 
 def _is_sum_of(step: Step, before: Expr) -> bool:
@@ -229,8 +272,7 @@ def derive(
         if not holds_on_samples(claim.sides[0], point, claim.condition):
             raise InputError(f"the point {point} on the way is not equal to {claim.sides[0]}")
     allowed = _allowed(using, claim, words)
-    steps: list[Step] = []
-    tried = 0
+    steps, tried = list[Step](), 0
     for before, after in zip(points, points[1:], strict=False):
         leg = _leg(before, after, claim, allowed, most, using is not None)
         tried += leg.tried

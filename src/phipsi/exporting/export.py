@@ -18,12 +18,12 @@ from phipsi.backends.backend import has_machine_code
 from phipsi.backends.native.native_backend import KernelSource
 from phipsi.backends.native.pipeline import can_run
 from phipsi.backends.native.targets import llvm_library
-from phipsi.backends.native.targets.target import kept_object
+from phipsi.backends.native.targets.code_cache import kept_object
 from phipsi.backends.native.text import c_text, llvm_text
 from phipsi.backends.native.text.lane_arithmetic import NumberName
 from phipsi.backends.program import Program
 from phipsi.errors import InputError, one_of, true_or_false
-from phipsi.exporting import gpu_files, native_files, webassembly
+from phipsi.exporting import c_files, package_files, webassembly
 from phipsi.exporting.exported_module import (
     ExportedFunction,
     Library,
@@ -123,46 +123,20 @@ def export(
     if not has_machine_code():
         raise InputError("export writes machine code, which needs LLVM:  pip install llvmlite")
     row = target_named(target, number=_PRECISIONS[precision])
-    if isinstance(programs, Model):
-        programs = programs_named(programs, what)
-    elif what is not None:
-        raise InputError(
-            "what= names functions of a mechanism:  pp.export(model, folder, what=…). The names of "
-            "programs are keys:  pp.export({'name': program}, folder)"
-        )
-    named = _named(programs, empty=step is not None)
+    if row.is_gpu and scratch == "static":
+        raise InputError(f'target={target!r}: every thread has work memory; scratch="caller"')
+    named = _named(programs, what, empty=step is not None)
     static = scratch == "static"
     more = [] if step is None else [exported_step(step, row.target, name, static=static)]
     model = _model_of(named, step)
     sources = [_source(f"{name}_{key}", program) for key, program in named.items()]
-    # one lane would be a plain loop
-    batch = row.target.lanes > 1 or not (row.is_wasm or row.flash or row.is_gpu)
-    if row.is_gpu and scratch == "static":
-        raise InputError(f'target={target!r}: every thread has work memory; scratch="caller"')
-    writer = c_text if row.is_source else llvm_text
-    module = exported_module(
-        sources, row.target, writer, static=static, batch=batch, more=more,
-        hidden=not shared, threads=row.is_gpu,
-    )  # fmt: skip
-    functions = tuple(_rounded(f) for f in module.functions)
-    if precision == "single":
-        ours = [*sources, *([] if step is None else [step])]
-        functions = tuple(
-            with_accuracy(f, s, row.target) for f, s in zip(functions, ours, strict=True)
-        )
-    if row.is_source:
-        binary = f'#include "{name}.h"\n{module.text}'.encode()
-        code_bytes = len(binary)
-    elif row.is_gpu:
-        binary = row.target.assembly(module.text).encode()
-        code_bytes = len(binary)
-    else:
-        binary = kept_object(module.text, row.target)
-        code_bytes = _loaded_bytes(binary)
+    options = {"static": static, "hidden": not shared, "more": more}
+    text, functions = _compiled(sources, step, row, options)
+    binary, code_bytes = _binary(text, row, name)
     _check_memory(row, name, functions, code_bytes)
-    text = f"{len(functions)} program{'s' * (len(functions) > 1)} of {model.name or 'a mechanism'}"
+    about = f"{len(functions)} program{'s' * (len(functions) > 1)} of {model.name or 'a mechanism'}"
     lib = Library(
-        name, functions, model, row.name, text, static or row.is_gpu,
+        name, functions, model, row.name, about, static or row.is_gpu,
         undefined_symbols(binary), row.target.number,
     )  # fmt: skip
     found = [program_reference(f, s.program) for f, s in zip(functions, sources, strict=False)]
@@ -177,8 +151,15 @@ def export(
 # ---- programs ------------------------------------------------------------------------------------
 
 
-def _named(programs: Any, *, empty: bool) -> dict[str, Program]:
-    """Programs by the names of their functions."""
+def _named(programs: Any, what: Any, *, empty: bool) -> dict[str, Program]:
+    """Programs by the names of their functions; `what` names those of a mechanism."""
+    if isinstance(programs, Model):
+        programs = programs_named(programs, what)
+    elif what is not None:
+        raise InputError(
+            "what= names functions of a mechanism:  pp.export(model, folder, what=…). The names of "
+            "programs are keys:  pp.export({'name': program}, folder)"
+        )
     if isinstance(programs, Program):
         programs = [programs]
     if isinstance(programs, Mapping):
@@ -242,6 +223,24 @@ def _source(name: str, program: Program) -> Source:
     return Source(name, source, described_arrays(source, shapes))
 
 
+def _compiled(
+    sources: Sequence[Source], step: Any, row: ExportTarget, options: Mapping[str, Any]
+) -> tuple[str, tuple[ExportedFunction, ...]]:
+    """The text of the module, and its functions, with their accuracy in single precision."""
+    # one lane would be a plain loop
+    batch = row.target.lanes > 1 or not (row.is_wasm or row.flash or row.is_gpu)
+    writer = c_text if row.is_source else llvm_text
+    module = exported_module(
+        sources, row.target, writer, batch=batch, threads=row.is_gpu, **options
+    )
+    functions = [_rounded(f) for f in module.functions]
+    if row.target.number == "float":
+        ours = [*sources, *([] if step is None else [step])]
+        pairs = zip(functions, ours, strict=True)
+        functions = [with_accuracy(f, source, row.target) for f, source in pairs]
+    return module.text, tuple(functions)
+
+
 def _rounded(f: ExportedFunction) -> ExportedFunction:
     """With work memory of whole 16 bytes."""
     one, many = (-(-n // 16) * 16 for n in (f.work_bytes, f.batch_bytes))
@@ -249,6 +248,17 @@ def _rounded(f: ExportedFunction) -> ExportedFunction:
 
 
 # ---- objects -------------------------------------------------------------------------------------
+
+
+def _binary(text: str, row: ExportTarget, name: str) -> tuple[bytes, int]:
+    """The module as C, PTX or an object, and how many bytes of code and tables it has."""
+    if row.is_source:
+        text = f'#include "{name}.h"\n{text}'
+    if row.is_source or row.is_gpu:
+        binary = (row.target.assembly(text) if row.is_gpu else text).encode()
+        return binary, len(binary)
+    binary = kept_object(text, row.target)
+    return binary, _loaded_bytes(binary)
 
 
 def _loaded_bytes(binary: bytes) -> int:
@@ -353,21 +363,21 @@ def _files(
         return _listed(lib, row, code_bytes, {f"{n}.wasm": module.binary}, rest)
     if row.is_gpu:
         rest |= {
-            f"{n}.h": gpu_files.header(lib),
-            f"test_{n}.c": gpu_files.test_program(lib, references),
-            "README.md": gpu_files.readme(lib, row, found),
+            f"{n}.h": c_files.gpu_header(lib),
+            f"test_{n}.c": c_files.gpu_test_program(lib, references),
+            "README.md": package_files.gpu_readme(lib, row, found),
         }
         return _listed(lib, row, code_bytes, {f"{n}.ptx": binary}, rest)
     rest |= {
-        f"{n}.h": native_files.c_header(lib),
-        f"{n}.hpp": native_files.cpp_header(lib),
-        f"test_{n}.c": native_files.test_program(lib, references),
-        "CMakeLists.txt": native_files.cmake_file(lib, f"{n}{row.suffix}"),
-        "README.md": native_files.readme(lib, row, code_bytes, found),
+        f"{n}.h": c_files.c_header(lib),
+        f"{n}.hpp": package_files.cpp_header(lib),
+        f"test_{n}.c": c_files.test_program(lib, references),
+        "CMakeLists.txt": package_files.cmake_file(lib, f"{n}{row.suffix}"),
+        "README.md": package_files.readme(lib, row, code_bytes, found),
     }
     binaries = {f"{n}{row.suffix}": binary, **linked}
     if binary[:4] == _ELF:
-        binaries |= native_files.rust_crate(lib, binary)
+        binaries |= package_files.rust_crate(lib, binary)
     return _listed(lib, row, code_bytes, binaries, rest)
 
 

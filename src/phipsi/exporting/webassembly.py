@@ -19,7 +19,7 @@ import numpy as np
 
 from phipsi.errors import InputError
 from phipsi.exporting.exported_module import MARK, ExportedFunction, Library
-from phipsi.exporting.native_files import joint_rows, notes
+from phipsi.exporting.package_files import joint_rows, notes
 from phipsi.exporting.reference_numbers import Reference
 from phipsi.exporting.targets import ExportTarget
 

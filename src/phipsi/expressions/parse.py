@@ -16,7 +16,6 @@ from phipsi.errors import LoweringError, ParseError, SpaceError
 from phipsi.expressions.coefficients import Number, times
 from phipsi.expressions.kinds import Op
 from phipsi.expressions.latex import from_latex, is_latex, script_letter
-from phipsi.expressions.legend import without_legend
 from phipsi.expressions.node import (
     SELECTABLE,
     Expr,
@@ -26,7 +25,7 @@ from phipsi.expressions.node import (
     total_of,
     zero,
 )
-from phipsi.expressions.render import LATEX_CALLS
+from phipsi.expressions.render import LATEX_CALLS, without_legend
 from phipsi.expressions.spaces import SPACES, Space
 
 

@@ -58,6 +58,7 @@ class Node:
 
     __slots__ = ("__weakref__", "args", "data", "operation", "shape", "size")
     _known: weakref.WeakValueDictionary[tuple[Any, ...], Node] = weakref.WeakValueDictionary()
+    _references: dict[Any, Any] = vars(_known)["data"]  # itself: looked up without an exception
 
     operation: Operation
     args: tuple[Node, ...]
@@ -68,8 +69,9 @@ class Node:
     def __new__(cls, operation: Operation, args: Iterable[Node] = (), data: Any = None) -> Node:
         """The node of this operation on these arguments: the known one, if there is one."""
         args = tuple(args)
-        key = (operation.name, *map(id, args), _key_of(data))
-        found = cls._known.get(key)
+        key = (operation.name, *map(id, args), None if data is None else _key_of(data))
+        known = cls._references.get(key)
+        found = None if known is None else known()
         if found is None:
             found = super().__new__(cls)
             found.operation, found.args, found.data = operation, args, data
@@ -95,6 +97,8 @@ def _key_of(data: Any) -> Any:
         return data.shape, data.dtype.str, data.tobytes()
     if isinstance(data, tuple):
         return tuple(map(_key_of, data))
+    if isinstance(data, (int, str)):
+        return data
     if isinstance(data, Node):
         return Node, id(data)
     return (type(data), _key_of(data.key)) if hasattr(data, "key") else data

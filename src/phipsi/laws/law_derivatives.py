@@ -9,8 +9,7 @@ import numpy as np
 from phipsi.laws.calls import pulled
 from phipsi.laws.dependence import nothing
 from phipsi.laws.graph import Array, Node, in_order
-from phipsi.laws.law_operations import apply, constant, expand, given, total
-from phipsi.laws.substitution import substituted
+from phipsi.laws.law_operations import apply, constant, expand, given, substituted, total
 
 
 def tangents(results: Sequence[Node], directions: Mapping[Node, Node]) -> list[Node | None]:

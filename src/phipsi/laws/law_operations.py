@@ -7,17 +7,26 @@ for lanes is in `backends/native/kernel/entry_code.py`; a row without code there
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
 
 from phipsi.laws import dependence
-from phipsi.laws.graph import Array, Node, Operation, Shape
+from phipsi.laws.graph import Array, Node, Operation, Shape, in_order
 
 OPERATIONS: dict[str, Operation] = {}
 PLAIN: dict[str, Callable[..., Array]] = {}
 """By name, entrywise operations that need no data, as functions of arrays."""
+TRUTHS: dict[str, Callable[..., Array]] = {
+    "less": np.less, "less_equal": np.less_equal, "equal": np.equal,
+    "both": np.logical_and, "either": np.logical_or, "not": np.logical_not,
+}  # fmt: skip
+"""By name, comparisons and what is made of them, as truths of NumPy; in graphs they are 1 or 0."""
+_SHORT = 64  # entries, for which lists are faster than arrays
 
 
 def _row(name: str, *fields: Any, **more: Any) -> None:
@@ -30,10 +39,29 @@ def _row(name: str, *fields: Any, **more: Any) -> None:
 def apply(name: str, *args: Node, data: Any = None) -> Node:
     """A node of an operation by name; constants are computed at once."""
     operation = OPERATIONS[name]
-    if args and operation.is_entrywise and all(x.operation.name == "constant" for x in args):
-        with np.errstate(all="ignore"):
-            return constant(operation.array(*(x.data for x in args), data=data))
-    return Node(operation, args, data)
+    for x in args:
+        if x.operation.name != "constant":
+            return Node(operation, args, data)
+    if not args or not operation.is_entrywise:
+        return Node(operation, args, data)
+    with np.errstate(all="ignore"):
+        return constant(operation.array(*(x.data for x in args), data=data))
+
+
+def substituted(results: Sequence[Node], values: Mapping[Node, Node]) -> list[Node]:
+    """The nodes with others in place of those that `values` names; constants are computed."""
+    known = dict(values)
+    for x in in_order(results):
+        if x in known:
+            continue
+        args = [known[y] for y in x.args]
+        if args == list(x.args):
+            known[x] = x
+        elif x.operation.is_entrywise:
+            known[x] = apply(x.operation.name, *args, data=x.data)
+        else:
+            known[x] = Node(x.operation, args, x.data)
+    return [known[x] for x in results]
 
 
 def constant(values: Any) -> Node:
@@ -51,7 +79,7 @@ def given(name: str, shape: Shape) -> Node:
 def pick(x: Node, places: Any) -> Node:
     """The entries of x at `places`, numbers of its entries row by row, in their shape."""
     places = np.array(places, dtype=np.int64)
-    if places.shape == x.shape and np.array_equal(places.ravel(), np.arange(x.size)):
+    if places.shape == x.shape and _is_in_order(places):
         return x
     if x.operation.name == "constant":
         return constant(x.data.ravel()[places])
@@ -65,12 +93,23 @@ def pick(x: Node, places: Any) -> Node:
     return Node(OPERATIONS["pick"], (x,), places)
 
 
+def _is_in_order(places: Array) -> bool:
+    """Whether places are 0, 1, 2, … row by row."""
+    n = places.size
+    if n and (places.item(0) or places.item(n - 1) != n - 1):
+        return False
+    return n < 3 or bool((places.ravel() == np.arange(n)).all())
+
+
 def _runs_of_join(x: Node, places: Array) -> list[Node] | None:
     """Places in a join as stretches of its parts, if these are not many."""
-    starts = np.concatenate([[0], np.cumsum([y.size for y in x.args])])
-    part = np.searchsorted(starts, places, side="right") - 1
-    ends = [*(np.flatnonzero(np.diff(part)) + 1), len(places)]
-    if not len(places) or len(ends) > 2 * len(x.args):
+    n, starts = len(places), list(accumulate((y.size for y in x.args), initial=0))
+    if n <= _SHORT:
+        part = [bisect_right(starts, place) - 1 for place in places.tolist()]
+    else:
+        part = (np.searchsorted(starts, places, side="right") - 1).tolist()
+    ends = [*(i for i in range(1, n) if part[i] != part[i - 1]), n]
+    if not n or len(ends) > 2 * len(x.args):
         return None
     runs = zip([0, *ends[:-1]], ends, strict=True)
     return [pick(x.args[part[a]], places[a:b] - starts[part[a]]) for a, b in runs]
@@ -78,6 +117,8 @@ def _runs_of_join(x: Node, places: Array) -> list[Node] | None:
 
 def expand(x: Node, shape: Shape) -> Node:
     """x repeated along new axes and axes of length one, as NumPy does it."""
+    if x.shape == shape:
+        return x
     return pick(x, np.broadcast_to(np.arange(x.size).reshape(x.shape), shape))
 
 
@@ -130,11 +171,15 @@ def _whole_power(x: Node, n: int) -> Node:
 
 
 def _entrywise(*args: Node, data: Any) -> Shape:
-    shapes = dict.fromkeys(x.shape for x in args if x.shape)
-    assert len(shapes) <= 1, f"shapes {list(shapes)} of one entrywise operation"
-    return next(iter(shapes), ())
+    shape: Shape = ()
+    for x in args:
+        if x.shape and x.shape != shape:
+            assert not shape, f"shapes {[y.shape for y in args]} of one entrywise operation"
+            shape = x.shape
+    return shape
 
 
+@cache
 def _number(x: float) -> Node:
     return constant(x)
 
@@ -213,12 +258,11 @@ _entries("tanh", np.tanh, "tanh({0})", lambda f, x: (apply("sub", ONE(), _times(
 _entries("power", np.power, "{0} ** {1}", lambda f, x, y: _power(f, x, y))
 _entries("minimum", np.minimum, "minimum({0}, {1})", lambda f, x, y: _choice("less_equal", x, y))
 _entries("maximum", np.maximum, "maximum({0}, {1})", lambda f, x, y: _choice("less_equal", y, x))
-_entries("less", _truth(np.less), "{0} < {1}", _flat)
-_entries("less_equal", _truth(np.less_equal), "{0} <= {1}", _flat)
-_entries("equal", _truth(np.equal), "{0} == {1}", _flat)
-_entries("both", _truth(np.logical_and), "({0}) & ({1})", _flat)
-_entries("either", _truth(np.logical_or), "({0}) | ({1})", _flat)
-_entries("not", _truth(np.logical_not), "~({0})", _flat)
+for _name, _text in {
+    "less": "{0} < {1}", "less_equal": "{0} <= {1}", "equal": "{0} == {1}",
+    "both": "({0}) & ({1})", "either": "({0}) | ({1})", "not": "~({0})",
+}.items():  # fmt: skip
+    _entries(_name, _truth(TRUTHS[_name]), _text, _flat)
 _entries("where", lambda c, x, y: np.where(c != 0, x, y), "where({0}, {1}, {2})",
          lambda f, c, x, y: (None, apply("where", c, ONE(), ZERO()),
                              apply("where", c, ZERO(), ONE())))  # fmt: skip
@@ -279,6 +323,8 @@ _row("curve", _entrywise, _curve, "curve({0})", partials=_slope_of_curve)
 
 def _flattened(x: Array, shape: Shape) -> Array:
     """Batch axes, then one for all entries."""
+    if len(shape) == 1:
+        return x
     batch = x.shape[: x.ndim - len(shape)]
     return x.reshape(*batch, math.prod(x.shape[len(batch) :]))
 

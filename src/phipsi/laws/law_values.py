@@ -9,7 +9,9 @@ from typing import Any, final
 import numpy as np
 
 from phipsi.laws.graph import Array, Node, in_order
-from phipsi.laws.law_operations import OPERATIONS, PLAIN
+from phipsi.laws.law_operations import OPERATIONS, PLAIN, TRUTHS
+
+_LOGIC = ("both", "either", "not")
 
 
 def evaluate(results: Sequence[Node], values: Mapping[str, Array]) -> list[Array]:
@@ -22,7 +24,8 @@ class Evaluation:
     """Nodes as a function of the values of their inputs; for those that are evaluated often.
 
     What does not depend on values is looked up once: the order of the nodes, the functions of
-    arrays, and where their arguments are.
+    arrays, and where their arguments are. Truths that only choices and other truths read stay
+    truths of NumPy, and are not made numbers.
     """
 
     def __init__(self, results: Sequence[Node]) -> None:
@@ -31,9 +34,9 @@ class Evaluation:
         self._results = [(places[x], x.shape) for x in results]
         self._inputs = [(i, x) for i, x in enumerate(nodes) if x.operation.name == "input"]
         self._constants = [(i, x) for i, x in enumerate(nodes) if x.operation.name == "constant"]
-        self._size = len(nodes)
+        self._size, truths = len(nodes), _only_read_as_truths(nodes, results)
         self._steps = [
-            (i, _function_of(x), tuple(places[y] for y in x.args))
+            (i, _function_of(x, truths), tuple(places[y] for y in x.args))
             for i, x in enumerate(nodes)
             if x.operation.name not in ("input", "constant")
         ]
@@ -49,7 +52,12 @@ class Evaluation:
             known[i] = x.data.reshape((1,) * batch + x.shape)
         with np.errstate(all="ignore"):
             for i, function, args in self._steps:
-                known[i] = function(*[known[j] for j in args])
+                if len(args) == 2:
+                    known[i] = function(known[args[0]], known[args[1]])
+                elif len(args) == 1:
+                    known[i] = function(known[args[0]])
+                else:
+                    known[i] = function(*[known[j] for j in args])
         whole = np.broadcast_shapes(*(known[i].shape[:batch] for i, _ in self._inputs))
         return [np.array(np.broadcast_to(known[i], (*whole, *s))) for i, s in self._results]
 
@@ -59,15 +67,32 @@ def _with_batch(value: Array, x: Node, batch: int) -> Array:
     return value.reshape((1,) * missing + value.shape)
 
 
-def _function_of(x: Node) -> Callable[..., Array]:
+def _only_read_as_truths(nodes: Sequence[Node], results: Sequence[Node]) -> set[Node]:
+    """The comparisons, and what is made of them, that are conditions and nothing else."""
+    found = {x for x in nodes if x.operation.name in TRUTHS}
+    if not found:
+        return found
+    found.difference_update(results)
+    for x in nodes:
+        if x.operation.name not in _LOGIC:
+            found.difference_update(x.args[1:] if x.operation.name == "where" else x.args)
+    return found
+
+
+def _function_of(x: Node, truths: set[Node]) -> Callable[..., Array]:
     """The value of a node as a function of those of its arguments."""
     if not x.operation.is_entrywise:
         shapes = tuple(y.shape for y in x.args)
         return partial(x.operation.array, data=x.data, shapes=shapes)
     function = PLAIN.get(x.operation.name) or partial(x.operation.array, data=x.data)
-    missing = [(1,) * (len(x.shape) - len(y.shape)) for y in x.args]
-    if not any(missing):
+    if x in truths:
+        function = TRUTHS[x.operation.name]
+    elif x.operation.name == "where" and x.args[0] in truths:
+        function = np.where
+    rank = len(x.shape)
+    if all(len(y.shape) == rank for y in x.args):
         return function
+    missing = [(1,) * (rank - len(y.shape)) for y in x.args]
 
     def spread(*args: Array) -> Array:
         """Scalar arguments get the axes of the result."""

@@ -113,6 +113,8 @@ class Traced:
         return (self[i] for i in range(len(self)))
 
     def __getitem__(self, key: Any) -> Traced:
+        if type(key) is int and len(self.shape) == 1 and -self.size <= key < self.size:
+            return Traced(ops.pick(self.node, key % self.size), owned=True)
         self._check_key(key)
         return self.rearranged(lambda numbers: numbers[key])
 
@@ -378,11 +380,14 @@ def as_array(x: Any) -> Any:
 def entrywise(name: str, *args: Any) -> Traced:
     """An operation on single entries, of values that NumPy's rules bring to one shape."""
     nodes = [as_node(x) for x in args]
-    try:
-        shape = np.broadcast_shapes(*(x.shape for x in nodes))
-    except ValueError:
-        shapes = " and ".join(str(x.shape) for x in nodes)
-        fail(f"shapes {shapes} do not fit together")
+    shapes = {x.shape: None for x in nodes if x.shape}
+    shape = next(iter(shapes), ())
+    if len(shapes) > 1:
+        try:
+            shape = np.broadcast_shapes(*shapes)
+        except ValueError:
+            listed = " and ".join(str(x.shape) for x in nodes)
+            fail(f"shapes {listed} do not fit together")
     if name in ("add", "sub", "neg") and all(map(is_truth, nodes)):
         if name != "add":
             fail("comparisons cannot be subtracted", "make numbers of them:  1.0 * (x > 0)")
@@ -412,7 +417,7 @@ def check_dtype(dtype: Any) -> None:
 
 
 def _fitted(x: Node, shape: Shape) -> Node:
-    return x if not x.shape else ops.expand(x, shape)
+    return x if not x.shape or x.shape == shape else ops.expand(x, shape)
 
 
 def _listed() -> str:

@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 
 from phipsi.errors import InputError, did_you_mean, is_whole, number_of, one_of, warn
 from phipsi.model.body import WORLD_NAME
-from phipsi.model.file_shapes import all_shapes
+from phipsi.model.contact_shapes import all_shapes, near_shapes
 from phipsi.model.model import Model
-from phipsi.model.near_shapes import near_shapes
 from phipsi.model.pair_slots import (
     SLOTS,
     corners_seen,

@@ -23,7 +23,7 @@ from phipsi.laws.circuit import Circuit
 from phipsi.laws.graph import Node
 from phipsi.laws.law import Law
 from phipsi.laws.law_derivatives import adjoints
-from phipsi.laws.law_values import evaluate
+from phipsi.laws.law_values import Evaluation, evaluate
 from phipsi.model.model import Model
 from phipsi.motion.entry_names import rates_of
 from phipsi.motion.group_calls import lower
@@ -71,6 +71,7 @@ class ActingLaws:
             (more,) = call(onto_joints, *(inputs[name] for name in onto_joints.inputs))
             efforts = ops.apply("add", efforts, more)
         self._results: list[Node] = [efforts, *found]
+        self._evaluated = Evaluation(self._results)
         self._sizes = [x.size for x in self._results]
         self._inputs = {"q": graph.start.q, "v": graph.start.v, "tau": graph.tau}
         self._inputs |= {name: ops.given(name, shape) for name, shape in self.shapes.items()}
@@ -83,7 +84,7 @@ class ActingLaws:
 
     def values(self, at: Mapping[str, Any]) -> Array:
         """[efforts (nv,); changes of the states], from "t", "q", "v", "tau" and all the rest."""
-        found = evaluate(self._results, self._known(at))
+        found = self._evaluated(self._known(at))
         return np.concatenate([np.ravel(x) for x in found])
 
     def derivatives(self, at: Mapping[str, Any], by: Sequence[str]) -> dict[str, Array]:

@@ -19,8 +19,8 @@ from phipsi.laws import law_operations as ops
 from phipsi.laws.calls import Callee, call, listing, natives_of
 from phipsi.laws.graph import Array, Node, in_order
 from phipsi.laws.law_derivatives import adjoints
+from phipsi.laws.law_operations import substituted
 from phipsi.laws.law_values import evaluate
-from phipsi.laws.substitution import substituted
 
 if TYPE_CHECKING:
     from phipsi.motion.run_code import Run

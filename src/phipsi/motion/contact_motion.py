@@ -139,23 +139,16 @@ class ContactMotion:
         poses = ProgramCall((pose,), model, mode=("blocks",))
         (all_poses,) = call(poses, q_)
         chosen = np.arange(16 * model.n_bodies).reshape(-1, 4, 4)[list(rows.bodies)]
-        origins, slots, joints, rates, touched = None, None, JointRows(), None, 0
+        origins, slots, joints, rates = None, None, JointRows(), None
         found: dict[str, Any] = {"L": np.zeros((0, 0))}
         motions: list[Node] = []
         if self._points:
-            at: Any = {"points": self._points}
-            forms = {"V": (J @ v,), "A": (J @ vdot + JACOBIAN_DOT_V,)}
-            calls = {n: ProgramCall(x, model, **at) for n, x in forms.items()}
-            if not self._is_dense:
-                calls["L"] = ProgramCall((Lambda,), model, mode=("dense",), **at)
-            for n, x in calls.items():
-                (found[n],) = call(x, *(inputs[i] for i in x.inputs))
+            found |= self._at_points(inputs)
             motions = [found["V"], found["A"]]
             X: Any = Traced(ops.pick(all_poses, chosen))
             origins = X[:, :3, 3]
             rates = as_node(_pose_rates(X, Traced(found["V"])))  # of bodies that the rows read
             if contacts is not None:
-                touched = len(self.table.slot)
                 slots = slot_geometry(contacts, X[: len(contacts.bodies)])
         if self._joints is not None:
             velocities = ProgramCall((V,), model, mode=("blocks",))
@@ -173,15 +166,11 @@ class ContactMotion:
         V_, A_ = (
             self._motions(x, r) for x, r in zip(motions or (None,) * 2, (v_, vdot_), strict=True)
         )
-        axes = np.zeros((layout.n_rows, 3))
-        if slots is not None:
-            own = contact_axes(slots.normal)[self.table.slot, self.table.axis]
-            axes = np.concatenate([own, axes[touched:]]) if touched < layout.n_rows else own
         gaps = [x for x in (slots and slots.gap, joints.gaps, joints.slacks) if x is not None]
         states: dict[str, Any] = {
             "gap": np.concatenate(gaps) if gaps else np.zeros(0),
             "bounds": np.zeros(0) if joints.bounds is None else joints.bounds,
-            "axes": axes,
+            "axes": self._axes(slots),
             "rate": row_rates(rows, blocks, V_),
             "straight": row_rates(rows, blocks, A_),
             "turning": row_rates(rows, RowBlocks(*map(Traced, moving)), V_),
@@ -199,6 +188,23 @@ class ContactMotion:
         kept = {name: x if isinstance(x, Node) else as_node(x) for name, x in states.items()}
         own_sizes = {"q": model.nq, "v": model.nv, "vdot": model.nv}
         return Plan(poses.native, kept, {}, own_sizes, {}, (), {}), fixed
+
+    def _at_points(self, inputs: dict[str, Node]) -> dict[str, Node]:
+        """V and A, motions of points and their rates without turning; L, Λ between them."""
+        at: Any = {"points": self._points}
+        forms = {"V": (J @ v,), "A": (J @ vdot + JACOBIAN_DOT_V,)}
+        calls = {n: ProgramCall(x, self.model, **at) for n, x in forms.items()}
+        if not self._is_dense:
+            calls["L"] = ProgramCall((Lambda,), self.model, mode=("dense",), **at)
+        return {n: call(x, *(inputs[i] for i in x.inputs))[0] for n, x in calls.items()}
+
+    def _axes(self, slots: Any) -> Any:
+        """The directions of rows (rows, 3), zero for those of joints."""
+        axes, touched = np.zeros((self.layout.n_rows, 3)), len(self.table.slot)
+        if slots is None:
+            return axes
+        own = contact_axes(slots.normal)[self.table.slot, self.table.axis]
+        return np.concatenate([own, axes[touched:]]) if touched < len(axes) else own
 
     def _motions(self, frames: Node | None, rates: Node) -> Any:
         """Motions of hosts (hosts, 6): of frames, and rates of joints with rows."""

@@ -51,7 +51,7 @@ from phipsi.errors import InputError, warn
 from phipsi.laws import law_operations as ops
 from phipsi.laws.calls import call
 from phipsi.laws.graph import Node
-from phipsi.laws.law_values import evaluate
+from phipsi.laws.law_values import Evaluation
 from phipsi.laws.trace import Traced, as_node
 from phipsi.model.model import Model
 from phipsi.motion.chart import chart_of
@@ -450,11 +450,11 @@ class _Step:
         end = steps.step(graph.start)
         self.model, self.layout = model.model, steps.plan.layout
         self.smoothed, self.states = smoothing > 0, graph.row_states
-        self.nodes = [end.q, end.v, *(end.states[n] for n in (IMPULSES, WORST, TOTALS))]
-        self.problem = steps.problem if self.smoothed else ()
+        nodes = [end.q, end.v, *(end.states[n] for n in (IMPULSES, WORST, TOTALS))]
+        self._evaluated = Evaluation([*nodes, *(steps.problem if self.smoothed else ())])
 
     def __call__(self, known: dict[str, Array]) -> ContactStep:
-        q, v, world, worst, totals, *problem = evaluate([*self.nodes, *self.problem], known)
+        q, v, world, worst, totals, *problem = self._evaluated(known)
         if self.smoothed:  # its residual is not that of the exact impulses
             *data, p = problem
             worst[..., Worst._fields.index("residual")] = residual(

@@ -6,7 +6,7 @@ derivatives. Explicit steps take the stage loop of stage_loop.py, in one more ki
 Implicit ones solve x = g(x) (below) for the rates w at the middle of the step:
 
     implicit midpoint   ℳ (w − v) = h/2 T(q_m, w),             q_m = q ∘ exp(h w/2),   v⁺ = 2 w − v
-    variational         ℳ(q_m) w = the momenta that follow from p and the forces;   variational.py
+    variational         ℳ(q_m) w = the momenta that follow from p and the forces;   fixed_steps.py
 
 Laws act at the middle, and their states take the midpoint rule. With what the efforts of laws
 resist, D = h/2 max(0, −∂τ/∂v − h/2 ∂τ/∂q), its diagonal, the iterations are
@@ -30,8 +30,8 @@ from phipsi.laws import law_operations as ops
 from phipsi.laws.calls import Callee, call, listing, natives_of
 from phipsi.laws.graph import Array, Node, in_order
 from phipsi.laws.law_derivatives import adjoints
+from phipsi.laws.law_operations import substituted
 from phipsi.laws.law_values import Evaluation
-from phipsi.laws.substitution import substituted
 from phipsi.motion.group_calls import (
     end_of,
     euler_step,

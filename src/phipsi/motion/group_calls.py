@@ -19,8 +19,8 @@ from phipsi.laws import law_operations as ops
 from phipsi.laws.calls import Callee, call
 from phipsi.laws.graph import Array, Node
 from phipsi.laws.law_derivatives import adjoints, tangents
+from phipsi.laws.law_operations import substituted
 from phipsi.laws.law_values import evaluate
-from phipsi.laws.substitution import substituted
 from phipsi.laws.trace import Traced, as_node
 from phipsi.model.model import Model
 from phipsi.motion.chart import chart_of

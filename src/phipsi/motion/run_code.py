@@ -17,8 +17,8 @@ from phipsi.backends.failures import NOT_FINITE
 from phipsi.backends.native.data_record import INTEGERS, N_BODIES
 from phipsi.backends.native.kernel.law_code import Area, LawCode, lasting
 from phipsi.backends.native.native_backend import KernelSource
-from phipsi.backends.native.pipeline import sources_digest
-from phipsi.backends.native.targets.target import MachineCode, machine_code
+from phipsi.backends.native.targets.code_cache import machine_code, sources_digest
+from phipsi.backends.native.targets.target import MachineCode
 from phipsi.backends.native.text import llvm_text as ir
 from phipsi.backends.native.text.lane_arithmetic import (
     I32,

@@ -40,16 +40,15 @@ class Places(NamedTuple):
     """Points of pairs between faces, in the order of their own slots.
 
     `order` (k,), the slot of the geometry that each slot is now; `at` (p, m, 6), in the frames of
-    a and of b, NaN without a contact; `leaps` (k,), which slots are now at another point; `turn`
-    (p,), m/s, how much faster than one point of a pair another one may approach; `speed` (p,), m/s,
-    than which no point of a moves faster past b.
+    a and of b, NaN without a contact; `leaps` (k,), which slots are now at another point;
+    `origins` (p, 2, 3), m, and `motions` (p, 2, 6), [rad/s; m/s], of the bodies of pairs.
     """
 
     order: Array
     at: Array
     leaps: Array
-    turn: Array
-    speed: Array
+    origins: Array
+    motions: Array
 
 
 @final
@@ -77,6 +76,13 @@ class SlotPlaces:
         self._width = 2.0 * np.array(radii)
         self._reach = np.array([_farthest(p.a) for p in pairs])
         self._k, self._same = k, np.arange(k)
+        self._is_slot, self._any_round = self.slots >= 0, bool(self._round.any())
+        self._mine = [row[row >= 0] for row in self.slots]
+        self._poses, self._moves = (
+            np.zeros((self._bodies + 1, 4, 4)),
+            np.zeros((self._bodies + 1, 6)),
+        )
+        self._poses[-1] = np.eye(4)  # the world, last
         last = np.argmax(self.slots, axis=1)[:, None] == np.arange(most)
         last &= self.solid[:, None]
         self._apart = np.where(last[:, :, None] != last[:, None, :], np.inf, 0.0)
@@ -90,35 +96,44 @@ class SlotPlaces:
         origins, world axes.
         **Cost:** p m² distances of p pairs; more only for pairs with points between them.
         """
-        X = np.concatenate([poses[: self._bodies], np.eye(4)[None]])[self._hosts]  # (p, 2, 4, 4)
+        self._poses[:-1] = poses[: self._bodies]
+        X = self._poses[self._hosts]  # (p, 2, 4, 4)
         d = points[self.slots] - X[:, None, :, :3, 3]
         local = np.einsum("pshi,phij->pshj", d, X[:, :, :3, :3])
-        if self._round.any():
+        if self._any_round:
             turned = np.einsum("psi,pij->psj", d[:, :, 0], X[:, 1, :3, :3])
             local = np.where(self._round[:, None, None, None], turned[:, :, None], local)
         at = local.reshape(*self.slots.shape, 6)
-        there = (self.slots >= 0) & (gap[self.slots] < NO_CONTACT)
+        there = self._is_slot & (gap[self.slots] < NO_CONTACT)
         at[~there] = np.nan
-        V = np.concatenate([motions[: self._bodies], np.zeros((1, 6))])[self._hosts]
-        past = V[:, 0] - V[:, 1]
-        past[:, 3:] -= np.cross(V[:, 1, :3], X[:, 0, :3, 3] - X[:, 1, :3, 3])
-        spin, slide = np.sqrt(np.sum(past.reshape(-1, 2, 3) ** 2, axis=-1)).T
-        turn, speed = self._width * spin, slide + self._reach * spin
+        self._moves[:-1] = motions[: self._bodies]
+        bodies = X[:, :, :3, 3], self._moves[self._hosts]
         order, leaps = self._same, np.zeros(self._k, bool)
         known = there.any(axis=1) & np.isfinite(self._before[..., 0]).any(axis=1)
         if not known.any():
-            return Places(order, at, leaps, turn, speed)
+            return Places(order, at, leaps, *bodies)
         moved = self._before[:, :, None] - at[:, None]
         squares = np.minimum(np.sum(moved[..., :3] ** 2, -1), np.sum(moved[..., 3:] ** 2, -1))
         distance = np.where(np.isnan(squares), np.inf, np.sqrt(squares) + self._apart)
         order = order.copy()
         for p in np.flatnonzero(known):
-            mine = self.slots[p][self.slots[p] >= 0]
+            mine = self._mine[p]
             found, far = _matched(distance[p, : len(mine), : len(mine)])
             order[mine] = mine[found]
             leaps[mine] = (far > self._far[p]) & np.isfinite(self._before[p, : len(mine), 0])
             at[p, : len(mine)] = at[p, found]
-        return Places(order, at, leaps, turn, speed)
+        return Places(order, at, leaps, *bodies)
+
+    def speeds(self, places: Places) -> tuple[Array, Array]:
+        """Of each pair (p,), m/s: how much faster than one point another one may approach.
+
+        And than which no point of a moves faster past b.
+        """
+        V, x = places.motions, places.origins
+        past = V[:, 0] - V[:, 1]
+        past[:, 3:] -= np.cross(V[:, 1, :3], x[:, 0] - x[:, 1])
+        spin, slide = np.sqrt(np.sum(past.reshape(-1, 2, 3) ** 2, axis=-1)).T
+        return self._width * spin, slide + self._reach * spin
 
     def follow(self, places: Places) -> None:
         """These are the places from which slots go on."""

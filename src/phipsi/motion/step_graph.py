@@ -30,12 +30,11 @@ from phipsi.laws.calls import call
 from phipsi.laws.circuit import Circuit, Evaluation
 from phipsi.laws.graph import Node
 from phipsi.laws.law_derivatives import diagonal
-from phipsi.laws.substitution import substituted
+from phipsi.laws.law_operations import substituted
 from phipsi.model.contact_pairs import Contacts
 from phipsi.model.model import Model
 from phipsi.model.numbers import as_list
-from phipsi.motion.inertia_nodes import inertias
-from phipsi.motion.step_calls import ProgramCall
+from phipsi.motion.step_calls import ProgramCall, inertias
 from phipsi.motion.stiff_modes import modal_blocks
 from phipsi.operators import D, G, H, J, Jr, K_e, Lambda, mass_matrix, phi, pose, v
 

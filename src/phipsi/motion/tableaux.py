@@ -7,7 +7,7 @@ configuration at t (see chart.py), then makes the end point the new base. With �
     semi-implicit      v⁺ = v + h vdot(t, q, v),   q⁺ = q ∘ exp(h v⁺)
     implicit damping   (ℳ + h C) (v⁺ − v) = h ℳ vdot(t, q, v),   C = −∂tau/∂v of laws, its diagonal
     linearly implicit  (ℳ + h C_e + h² K_e) (v⁺ − v) = h (ℳ vdot(t, q, v) − h K_e v)
-    variational        the discrete Euler–Lagrange equations of variational.py
+    variational        the discrete Euler–Lagrange equations of simulation/fixed_steps.py
     time stepping      implicit damping with the impulses of contacts, contact_steps.py
 
 On a group the Runge–Kutta method is the Munthe-Kaas method with the exact dexp⁻¹, so its order is

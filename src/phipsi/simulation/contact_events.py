@@ -160,8 +160,9 @@ class ContactEvents:
             gap = np.where(seen, x.gap[pairs.slots], np.inf)
             near = gap.argmin(axis=1)
             apart += gap[rows, near]
-            own = np.abs(x.rate[normals[pairs.slots[rows, near]]]) + x.places.turn
-            rate[:] = np.where(pairs.solid, own, x.places.speed)
+            turn, speed = pairs.speeds(x.places)
+            own = np.abs(x.rate[normals[pairs.slots[rows, near]]]) + turn
+            rate[:] = np.where(pairs.solid, own, speed)
         moved = (after.t - before.t) * closing.max(axis=0)
         free = ~(pairs.solid & held.any(axis=1))
         return bool((free & (moved > way) & (apart < moved)).any())

@@ -428,18 +428,34 @@ def subset_simulation(
             return RareEvent(math.exp(log_p), error, np.array(levels), made, points, y[beyond])
         levels.append(level)
         start = order[:seeds]
-        parts_z, parts_y = [z[start]], [y[start]]
-        for _ in range(chain - 1):
-            rho = math.sqrt(1 - spread**2)
-            moved = rho * parts_z[-1] + spread * rng.standard_normal((seeds, dimension))
-            found = at(moved)
-            taken = found >= level
-            made += seeds
-            parts_z.append(np.where(taken[:, None], moved, parts_z[-1]))
-            parts_y.append(np.where(taken, found, parts_y[-1]))
-            spread = min(0.999, spread * math.exp(float(taken.mean()) - _WANTED_SHARE))
-        z, y = np.concatenate(parts_z), np.concatenate(parts_y)
+        z, y, spread = _beyond(level, z[start], y[start], chain, spread, at, rng)
+        made += seeds * (chain - 1)
         correlated = np.zeros((chain, seeds))
+
+
+def _beyond(
+    level: float,
+    z: Array,
+    y: Array,
+    length: int,
+    spread: float,
+    at: Callable[[Array], Array],
+    rng: np.random.Generator,
+) -> tuple[Array, Array, float]:
+    """Chains of this length from runs beyond a level: all their points and values, and the spread.
+
+    The spread √(1 − ρ²) of steps is adapted until the wanted share of them is taken.
+    """
+    parts_z, parts_y = [z], [y]
+    for _ in range(length - 1):
+        rho = math.sqrt(1 - spread**2)
+        moved = rho * parts_z[-1] + spread * rng.standard_normal(z.shape)
+        found = at(moved)
+        taken = found >= level
+        parts_z.append(np.where(taken[:, None], moved, parts_z[-1]))
+        parts_y.append(np.where(taken, found, parts_y[-1]))
+        spread = min(0.999, spread * math.exp(float(taken.mean()) - _WANTED_SHARE))
+    return np.concatenate(parts_z), np.concatenate(parts_y), spread
 
 
 def _dependence(beyond: Array, p: float, chains: Array) -> float:

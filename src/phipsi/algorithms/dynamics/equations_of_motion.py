@@ -1,4 +1,4 @@
-"""Equations of motion: inverse and forward dynamics, mass matrix, bias forces, reactions."""
+"""Equations of motion: inverse and forward dynamics, inertias, bias forces, reactions."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from phipsi.algorithms.forms import (
     GRAVITY_FORCES,
     INVERSE_DYNAMICS,
     MASS_MATRIX_INVERSE,
+    OPERATIONAL_SPACE_INERTIA,
     TREE_FORMS,
     forward,
     inverse,
@@ -403,6 +404,42 @@ def mass_matrix_inverse(model: Model, q: ArrayLike, **options: Unpack[CallOption
            [-4.2857, 13.7143]])
     """
     return evaluate(_MASS_MATRIX_INVERSE, mass_matrix_inverse, model, (q,), options)
+
+
+@of_modes
+@of_trees(
+    "constraint forces resist too, so that the points feel heavier than they would on the tree",
+    "Accelerations that forces cause:  pp.forward_dynamics(system, q, v, tau, f_ext)",
+)
+def operational_space_inertia(
+    model: Model,
+    q: ArrayLike,
+    points: Sequence[Any],
+    *,
+    axes: str = "world",
+    **options: Unpack[CallOptions],
+) -> Array:
+    """Inertia felt at points: accelerations of the points → forces at them.
+
+    Λ⁻¹ = (J ℳ⁻¹ J*)⁻¹ = (B* ψ* H* D⁻¹ H ψ B)⁻¹, with the coupling between the points, which may be
+    on any bodies of the tree. One 6×6 block per pair of points, [angular; linear], in kg·m², kg·m
+    and kg.
+
+    **Arguments:** `q` (..., nq); `points`, `axes` as for `jacobian`.
+    **Returns:** (..., 6 nC, 6 nC). If J lacks row rank (the points cannot all accelerate
+    independently) it raises `SingularMatrixError`; J ℳ⁻¹ J* itself always exists, as
+    ``compile(Lambda, …)``.
+    **Cost:** O(N) per column and O(nC³). **Source:** SOA eq. 0.34; MC eq. 19–20.
+
+    >>> from phipsi import operational_space_inertia
+    >>> from phipsi.examples import seven_joint_arm
+    >>> q = [0.1, 0.5, 0.2, 1.0, 0.3, 0.8, 0.1]
+    >>> operational_space_inertia(seven_joint_arm(), q, ["tool"]).shape
+    (6, 6)
+    """
+    return program_at(
+        OPERATIONAL_SPACE_INERTIA, model, points, axes, operational_space_inertia, "dense"
+    ).evaluate((q,), options)
 
 
 @of_modes

@@ -26,7 +26,7 @@ from phipsi.algorithms.kinematics.ik_search import (
 from phipsi.backends.failures import BLOCK
 from phipsi.backends.native.kernel.law_code import Area
 from phipsi.backends.native.lane_function import LaneFunction, LaneKernel
-from phipsi.backends.native.pipeline import sources_digest
+from phipsi.backends.native.targets.code_cache import sources_digest
 from phipsi.backends.native.text.elementary_functions import LaneNumbers
 from phipsi.backends.native.text.lane_arithmetic import (
     DOUBLE,

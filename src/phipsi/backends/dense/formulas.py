@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.backends.dense import modal_formulas as modal
-from phipsi.backends.dense import modal_variations as changes
 from phipsi.backends.dense.configuration import Configuration
 from phipsi.backends.dense.world_rows import rows_rate
 from phipsi.model.dual import hinge_axes_along
@@ -324,7 +323,7 @@ LEAVES: dict[str, Callable[[Configuration], Array]] = {
     "C_e": lambda c: modal.elastic(c, "damping"),
     "modal": lambda c: modal.elastic(c, "modal"),
     "eta": modal.coordinates,
-    "modal_rows": changes.rows_of_modes,
+    "modal_rows": modal.rows_of_modes,
 }
 """Leaves that depend on the configuration alone; the others are in `evaluation.py`."""
 
@@ -335,9 +334,9 @@ VARIATIONS: dict[str, Callable[..., Array]] = {
     "Hdot": hinge_variation,
     "Bdot": point_variation,
     "Adot": row_variation,
-    "Mdot": changes.inertia_variation,
-    "ddM": changes.second_inertia_variation,
-    "Edot": changes.step_variation,
+    "Mdot": modal.inertia_variation,
+    "ddM": modal.second_inertia_variation,
+    "Edot": modal.step_variation,
 }
 """Operators along directions."""
 
@@ -349,17 +348,17 @@ COLUMNS: dict[str, tuple[Callable[..., Array], bool]] = {
     "dB": (point_variation, False),
     "dA": (row_variation, False),
     "dAT": (row_variation, True),
-    "dM": (changes.inertia_variation, False),
-    "dE": (changes.step_variation, False),
-    "dET": (changes.step_variation, True),
+    "dM": (modal.inertia_variation, False),
+    "dE": (modal.step_variation, False),
+    "dET": (modal.step_variation, True),
 }
 """u ↦ X{directions; u} x, linear in u and computed column by column."""
 
 OF_ONE: dict[str, Callable[[Configuration, Array], Array]] = {
     "cross": cross,
     "cross_force": cross_force,
-    "rigid_cross": changes.rigid_cross,
-    "rigid_cross_force": changes.rigid_cross_force,
+    "rigid_cross": modal.rigid_cross,
+    "rigid_cross_force": modal.rigid_cross_force,
     "inertia_of": inertia_of,
     "regress": regress,
     "half": half,
@@ -373,9 +372,9 @@ TRACES: dict[str, Callable[..., Array]] = {
     "vee_force": cross_force,
     "inertia_trace": inertia_of,
     "dH_trace": hinge_variation,
-    "rigid_vee": changes.rigid_cross,
-    "rigid_vee_force": changes.rigid_cross_force,
-    "dM_trace": changes.inertia_variation,
-    "dE_trace": changes.step_variation,
+    "rigid_vee": modal.rigid_cross,
+    "rigid_vee_force": modal.rigid_cross_force,
+    "dM_trace": modal.inertia_variation,
+    "dE_trace": modal.step_variation,
 }
 """w with w* u = tr(X{directions; u} Y) for every u, by the unit vectors u."""

@@ -11,6 +11,7 @@ import ctypes
 import hashlib
 import math
 from collections.abc import Callable, Mapping, Sequence
+from itertools import accumulate
 from typing import Any, final
 
 import numpy as np
@@ -23,8 +24,8 @@ from phipsi.backends.native.calls.machine_function import MachineFunction
 from phipsi.backends.native.calls.scratch import SLOTS
 from phipsi.backends.native.kernel.law_code import Area, LawCode
 from phipsi.backends.native.native_backend import NativeCode
-from phipsi.backends.native.pipeline import sources_digest
-from phipsi.backends.native.targets.target import MachineCode, Target, host_target, machine_code
+from phipsi.backends.native.targets.code_cache import machine_code, sources_digest
+from phipsi.backends.native.targets.target import MachineCode, Target, host_target
 from phipsi.backends.native.text import llvm_text as ir
 from phipsi.backends.native.text.lane_arithmetic import I64, POINTER, WORD, Emitter, i64
 from phipsi.laws.calls import listing, natives_of
@@ -204,7 +205,7 @@ class LaneFunction(MachineFunction):
         def compiled(end: str, lanes: int, write_module: Callable[[], ir.Module]) -> MachineCode:
             """The code, for which the record has room now."""
             found = machine_code(digest + end, target, write_module)
-            numbers = int(starts[-1]) + _work_size(found)
+            numbers = buffers + _work_size(found)
             if not data[words]:  # the first of the two; what it needs is enough for the other one
                 _divide(data, own, words, numbers * target.unit * target.lanes, natives)
             room = data[own + 2] if natives else data[words] - _LINE
@@ -213,14 +214,10 @@ class LaneFunction(MachineFunction):
 
         digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()
         data = np.zeros(own + 1 + 2 * len(natives), dtype=np.int64)
-        counts = [math.prod(shape) for shape in shapes]
-        rooms = [-(-n // target.lanes) * target.lanes for n in counts]  # whole tiles
-        starts = np.concatenate([[0], np.cumsum(rooms)])
-        data[record.BUFFERS : record.BUFFERS + 2 * len(counts)] = [*starts[:-1], *counts]
-        data[record.FEWEST] = min(2, target.lanes)
+        buffers = _put_buffers(data, shapes, target.lanes)
         data[words + 1 + SLOTS : sizes_at] = direct.python_words()
         data[sizes_at:own] = core
-        data[own] = starts[-1]
+        data[own] = buffers
         # The memory that the code uses, not the programs: those hold the model, which may hold this
         # function, and the garbage collector does not look into what a ufunc owns.
         also = [(native.data, native.unit.pointers()) for native in natives]
@@ -270,6 +267,16 @@ def _divide(
         data[own + 1 + 2 * i : own + 3 + 2 * i] = native.data.ctypes.data, place
         place += -(-native.scratch_bytes // _LINE) * _LINE
     data[words] = place + _LINE
+
+
+def _put_buffers(data: np.ndarray, shapes: Sequence[tuple[int, ...]], lanes: int) -> int:
+    """Where the buffers of inputs and results begin, and their sizes; how many numbers in all."""
+    counts = [math.prod(shape) for shape in shapes]
+    rooms = [-(-n // lanes) * lanes for n in counts]  # whole tiles
+    starts = [0, *accumulate(rooms)]
+    data[record.BUFFERS : record.BUFFERS + 2 * len(counts)] = [*starts[:-1], *counts]
+    data[record.FEWEST] = min(2, lanes)
+    return starts[-1]
 
 
 def _work_size(code: MachineCode) -> int:

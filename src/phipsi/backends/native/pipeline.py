@@ -6,11 +6,8 @@ The front half is `compiler.build`. What is legal after each pass stands in `nat
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Collection
 from dataclasses import replace
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,15 +19,12 @@ from phipsi.backends.native.calls import direct_call as direct
 from phipsi.backends.native.calls.batch_loop import core_pattern, define_groups, define_loop
 from phipsi.backends.native.calls.scratch import SLOTS
 from phipsi.backends.native.kernel import plan as planning
-from phipsi.backends.native.kernel.carriers import carriers
 from phipsi.backends.native.kernel.emission import KERNEL, KnownRecord, Parts, Slot
 from phipsi.backends.native.kernel.kernel import Kernel
-from phipsi.backends.native.kernel.phases import Phase, phases_of
+from phipsi.backends.native.kernel.phases import Phase, carriers, phases_of, rematerialise
 from phipsi.backends.native.kernel.plan import Plan, root
-from phipsi.backends.native.kernel.rematerialisation import rematerialise
 from phipsi.backends.native.kernel.results import is_matrix
 from phipsi.backends.native.matrices import products
-from phipsi.backends.native.matrices.meeting_tiles import meeting_table, tile_shape
 from phipsi.backends.native.matrices.paths import branch_slots, seeds_of
 from phipsi.backends.native.matrices.structural_zeros import (
     factors_of,
@@ -39,15 +33,15 @@ from phipsi.backends.native.matrices.structural_zeros import (
     of_blocks,
     zeros_stay,
 )
+from phipsi.backends.native.matrices.tiles import meeting_table, tile_shape
 from phipsi.backends.native.native_legality import check
 from phipsi.backends.native.tables import Tables, model_tables
-from phipsi.backends.native.targets import llvm_library
-from phipsi.backends.native.targets.target import MachineCode, Target, machine_code, target_for
+from phipsi.backends.native.targets.code_cache import machine_code, sources_digest
+from phipsi.backends.native.targets.target import MachineCode, Target, target_for
 from phipsi.backends.native.text import llvm_text as ir
 from phipsi.backends.native.text.lane_arithmetic import NUMBERS
 from phipsi.expressions.node import Expr
 from phipsi.expressions.row import Row
-from phipsi.loaded import LOADED
 from phipsi.operators.inputs import row_named
 from phipsi.operators.own_blocks import Table
 from phipsi.sweeps.ir import Domain, Field, Loop, Reads, Step, StepKind, dependencies
@@ -340,23 +334,8 @@ class Unit:
         data = np.zeros(sizes_at + len(core), dtype=np.int64)
         data[self.words + 1 + SLOTS : sizes_at] = direct.python_words()
         data[sizes_at:] = core
-        n_rows, n_links = layout.row_count(points), len(self.tables.link_integers)
-        n_hubs = len(self.tables.rows_with_hubs.hubs)
-        data[:6] = model.n_bodies, len(points), model.nv, n_rows, n_links, n_hubs
-        data[record.N_CARRIERS] = len(self.carriers)
-        orders = {False: self.tables.rows, True: self.tables.rows_with_hubs}
-        for hubs, order in orders.items():
-            data[record.ROW_ORDERS[hubs] + 1 : record.ROW_ORDERS[hubs] + 3] = (
-                len(order.rows),
-                order.entries,
-            )
-        for word, table in self.pointers().items():
-            data[word] = table.ctypes.data
-        for kind, seeds in self.seeds.items():
-            data[record.SEEDS[kind] + record.SINGLE + 1] = len(seeds.single)
-            data[record.SEEDS[kind] + record.TOGETHER + 1] = len(seeds.together)
-        widest = max((len(s.column) for s in self.seeds.values()), default=0)
-        data[record.PATH_STRIDE] = (6 + plan.modes) * self.slots_of_paths * widest
+        self._put_tables(data)
+        n_rows, n_links = data[3:5].tolist()
         counts = [int(np.prod(s, dtype=int)) for s in shapes]
         domains = (Domain.BODY, Domain.POINT, Domain.LINK, Domain.ROW, Domain.WORLD)
         # of bodies also the world's, and one of sums before anything is added
@@ -390,6 +369,25 @@ class Unit:
         data[self.words] = self.target.unit * total + (0 if alone else 64)
         data[record.FEWEST] = self._fewest(int(data[self.words]))
         return data
+
+    def _put_tables(self, data: np.ndarray) -> None:
+        """Addresses and sizes of the tables of the model, and how many there are of everything."""
+        model, points = self.program.model, self.program.points
+        n_rows, n_links = layout.row_count(points), len(self.tables.link_integers)
+        n_hubs = len(self.tables.rows_with_hubs.hubs)
+        data[:6] = model.n_bodies, len(points), model.nv, n_rows, n_links, n_hubs
+        data[record.N_CARRIERS] = len(self.carriers)
+        orders = {False: self.tables.rows, True: self.tables.rows_with_hubs}
+        for hubs, order in orders.items():
+            first = record.ROW_ORDERS[hubs] + 1
+            data[first : first + 2] = len(order.rows), order.entries
+        for word, table in self.pointers().items():
+            data[word] = table.ctypes.data
+        for kind, seeds in self.seeds.items():
+            data[record.SEEDS[kind] + record.SINGLE + 1] = len(seeds.single)
+            data[record.SEEDS[kind] + record.TOGETHER + 1] = len(seeds.together)
+        widest = max((len(s.column) for s in self.seeds.values()), default=0)
+        data[record.PATH_STRIDE] = (6 + self.plan.modes) * self.slots_of_paths * widest
 
     def _matrix_sizes(self, path_stride: int) -> list[int]:
         """Numbers in the scratch of matrices: where paths meet, small ones, of rows, …, angles."""
@@ -447,34 +445,6 @@ def _output_shape(r: Result, program: SweepProgram) -> tuple[int, ...]:
     if r.layout.startswith("matrix") or r.layout == "blocks":
         return tuple(layout.space_size(s, model, points) for s in (r.gives, r.takes))
     return layout.vector_shape(r.gives, model, points)
-
-
-# ---- keys of the code cache
-# ------------------------------------------------------------------------
-
-
-@cache
-def sources_digest(*rooms: str) -> str:
-    """Versions of everything that writes code, with a digest of our own sources.
-
-    `rooms` are further folders of the package whose sources write code, such as "motion".
-
-    Sources that have changed since they were imported are not the ones that run: what such a
-    process compiles must not be found by others.
-    """
-    digest, last = hashlib.sha256(), 0.0
-    package = Path(__file__).parents[2]
-    for room in ("backends", "laws", "model", "operators", "spatial", "sweeps", *rooms):
-        for folder, inside, names in os.walk(package / room):
-            inside[:] = sorted({*inside} - {"__pycache__"})
-            for name in sorted(names):
-                if name.endswith(".py"):
-                    with open(os.path.join(folder, name), "rb") as file:
-                        last = max(last, os.fstat(file.fileno()).st_mtime)
-                        digest.update(file.read())
-    if last > LOADED:
-        digest.update(f"{os.getpid()} {LOADED}".encode())
-    return f"llvmlite {llvm_library.VERSION} {llvm_library.triple()} {digest.hexdigest()}"
 
 
 def _program_text(phases: list[Phase], results: tuple[Result, ...]) -> str:

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from phipsi.contact.geometry.explicit_pairs import DIAGONALS, rim_points, rim_weights
 from phipsi.contact.geometry.field_cells import INSIDE, below
 from phipsi.contact.geometry.placed_shapes import INACTIVE, Placed, Slot, Weighted
-from phipsi.contact.geometry.plane_pairs import DIAGONALS, rim_points, rim_weights
 from phipsi.contact.geometry.solid_field_pairs import (
     CUT,
     LEAN,

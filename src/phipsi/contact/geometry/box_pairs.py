@@ -16,8 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from phipsi.contact.geometry.contact_patch import Points, four_of
-from phipsi.contact.geometry.placed_shapes import INACTIVE, Placed, Slot, unit
+from phipsi.contact.geometry.placed_shapes import INACTIVE, Placed, Points, Slot, four_of, unit
 
 _SIGNS = np.array([[1.0, 1, 1], [1, 1, -1], [1, -1, 1], [1, -1, -1],
                    [-1, 1, 1], [-1, 1, -1], [-1, -1, 1], [-1, -1, -1]])  # fmt: skip

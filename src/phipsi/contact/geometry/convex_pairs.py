@@ -13,7 +13,6 @@ from typing import Any, final
 
 import numpy as np
 
-from phipsi.contact.geometry.contact_patch import Points, four_of
 from phipsi.contact.geometry.convex_search import (
     Kinds,
     Relative,
@@ -33,12 +32,12 @@ from phipsi.contact.geometry.convex_shapes import (
     radius,
 )
 from phipsi.contact.geometry.graph_calls import GraphCall, Repeated, repeat
-from phipsi.contact.geometry.placed_shapes import INACTIVE, Formula, Placed, Slot
+from phipsi.contact.geometry.placed_shapes import INACTIVE, Formula, Placed, Points, Slot, four_of
 from phipsi.laws import law_operations as ops
 from phipsi.laws.calls import Callee, call
 from phipsi.laws.graph import Array, Node
 from phipsi.laws.law_derivatives import adjoints, tangents
-from phipsi.laws.substitution import substituted
+from phipsi.laws.law_operations import substituted
 from phipsi.laws.trace import Traced, as_node
 
 _SAME = 1e-9  # of the size: places and gaps that differ by less are the same

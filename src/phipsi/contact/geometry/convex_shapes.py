@@ -362,100 +362,124 @@ class _Outline(Choice):
 
     def write(self, code: Any, args: Sequence[Any]) -> Sequence[list[Lane]]:
         """Loops over the points."""
-        b, e = code.e.builder, code.e
-        p, d = code.stored(args[0]), [code.entry(args[1], i) for i in range(3)]
         top = self._top.write(code, args)[0]
-        low = e.constant(-np.inf).value
-
-        def along(x: Sequence[Lane], y: Sequence[Lane]) -> Lane:
-            return x[0] * y[0] + x[1] * y[1] + x[2] * y[2]
-
-        def point(i: Any) -> list[Lane]:
-            first = b.mul(i, i64(3))
-            return [code.entry(p, b.add(first, i64(j))) for j in range(3)]
-
-        def from_top(i: Any) -> list[Lane]:
-            return [x - y for x, y in zip(point(i), top, strict=True)]
-
-        def over_points(starts: list[Any], body: Any) -> list[Lane]:
-            return [Lane(e, x) for x in fold_loop(b, i64(self._count), 1, starts, body)]
-
-        def larger(i: Any, best: list[Any]) -> list[Any]:
-            x = from_top(i)
-            square, old = along(x, x), Lane(e, best[0])
-            return [e.select(e.compare(">", square, old), square, old).value]
-
-        (size,) = over_points([e.constant(0.0).value], larger)
-
-        def least_steep(n: Sequence[Lane], edge: Sequence[Lane] | None) -> list[Lane]:
-            def more(i: Any, best: list[Any]) -> list[Any]:
-                x = from_top(i)
-                down = along(x, n)
-                side = along(x, x) - down * down
-                if edge is not None:
-                    beside = along(x, edge)
-                    side = side - beside * beside
-                far = e.compare(">", side, size * _COINCIDENT)
-                score = -(down * down) / e.select(far, side, 1.0)
-                better = b.and_(far, e.compare(">", score, Lane(e, best[0])))
-                return [
-                    b.select(better, y.value, z) for y, z in zip([score, *x], best, strict=True)
-                ]
-
-            zero = e.constant(0.0).value
-            return over_points([low, zero, zero, zero], more)[1:]
-
-        def values(names: dict[str, Sequence[Lane]], make: Any) -> list[Any]:
-            inputs = {name: list(x) for name, x in names.items()}
-            inner = LawCode(code.module, e, inputs, lambda n: code.area(n).base, code.host)
-            own = [Traced(ops.given(name, (3,))) for name in names]
-            return inner.write([as_node(x) for x in make(*own)])
-
-        edge = least_steep(d, None)
-        edge, n = values({"edge": edge, "d": d}, _tilted)
-        third = least_steep(n, edge)
+        points = _PointLoops(code, args, self._count, top)
+        d = [code.entry(args[1], i) for i in range(3)]
+        edge, n = points.traced({"edge": points.least_steep(d, None), "d": d}, _tilted)
+        third = points.least_steep(n, edge)
         many = 1 if self._wraps else self._corners
-        n, *axes = values(
+        n, *axes = points.traced(
             {"edge": edge, "third": third, "d": d}, lambda x, y, z: _face_axes(x, y, z, many)
         )
-
-        def more(i: Any, best: list[Any]) -> list[Any]:
-            x, away = point(i), from_top(i)
-            down = along(away, n)
-            level = e.compare("<=", down * down, size * _LEVEL**2)
-            out: list[Any] = []
-            for k, axis in enumerate(axes):
-                old = best[4 * k : 4 * k + 4]
-                score = along(away, axis)
-                better = b.and_(level, e.compare(">", score, Lane(e, old[0])))
-                out += [b.select(better, y.value, z) for y, z in zip([score, *x], old, strict=True)]
-            return out
-
-        found = over_points([low, *(x.value for x in top)] * many, more)
-        corners = [[found[4 * k + 1 + i] for i in range(3)] for k in range(many)]
+        corners = points.farthest(n, axes)
         first, done = corners[0], None
-
-        def on(i: Any, best: list[Any]) -> list[Any]:
-            """The next corner from the last one on."""
-            here, away = corners[-1], from_top(i)
-            z, down = point(i), along(away, n)
-            x = [p - q for p, q in zip(z, here, strict=True)]
-            y = [Lane(e, p) - q for p, q in zip(best, here, strict=True)]
-            turn = along(n, [y[j - 2] * x[j - 1] - y[j - 1] * x[j - 2] for j in range(3)])
-            level = e.compare("<=", down * down, size * _LEVEL**2)
-            same = e.compare("<=", turn * turn, size * size * _IN_LINE**2)
-            longer = e.compare(">", along(x, x), along(y, y))
-            right = e.compare("<", turn, 0.0)
-            better = b.and_(level, b.select(same, longer, right))
-            return [b.select(better, p.value, q) for p, q in zip(z, best, strict=True)]
-
+        b, e = code.e.builder, code.e
         while len(corners) < self._corners:
-            new = over_points([x.value for x in corners[-1]], on)
+            new = points.next_corner(n, corners[-1])
             back = [e.compare("==", x, y) for x, y in zip(new, first, strict=True)]
             ends = b.and_(back[0], b.and_(back[1], back[2]))
             done = ends if done is None else b.or_(done, ends)
             corners.append([e.select(done, x, y) for x, y in zip(first, new, strict=True)])
         return [[x for corner in corners for x in corner]]
+
+
+class _PointLoops:
+    """Writes loops over the points of a mesh, seen from the farthest one along d, `top`.
+
+    **Attributes:** `size`, the square of the largest distance from it.
+    """
+
+    def __init__(self, code: Any, args: Sequence[Any], count: int, top: list[Lane]) -> None:
+        self.code, self.e, self.b, self._count = code, code.e, code.e.builder, count
+        self._p, self._top, e = code.stored(args[0]), top, code.e
+
+        def larger(i: Any, best: list[Any]) -> list[Any]:
+            x = self._from_top(i)
+            square, old = _along(x, x), Lane(e, best[0])
+            return [e.select(e.compare(">", square, old), square, old).value]
+
+        (self.size,) = self._loop([e.constant(0.0).value], larger)
+
+    def _point(self, i: Any) -> list[Lane]:
+        first = self.b.mul(i, i64(3))
+        return [self.code.entry(self._p, self.b.add(first, i64(j))) for j in range(3)]
+
+    def _from_top(self, i: Any) -> list[Lane]:
+        return [x - y for x, y in zip(self._point(i), self._top, strict=True)]
+
+    def _loop(self, starts: list[Any], body: Any) -> list[Lane]:
+        return [Lane(self.e, x) for x in fold_loop(self.b, i64(self._count), 1, starts, body)]
+
+    def _chosen(self, better: Any, new: Sequence[Lane], old: Sequence[Any]) -> list[Any]:
+        return [self.b.select(better, y.value, z) for y, z in zip(new, old, strict=True)]
+
+    def _is_level(self, away: Sequence[Lane], n: Sequence[Lane]) -> Any:
+        down = _along(away, n)
+        return self.e.compare("<=", down * down, self.size * _LEVEL**2)
+
+    def least_steep(self, n: Sequence[Lane], edge: Sequence[Lane] | None) -> list[Lane]:
+        """From the top to the point that is least steep below it along n, beside an edge if any."""
+        e, b = self.e, self.b
+
+        def more(i: Any, best: list[Any]) -> list[Any]:
+            x = self._from_top(i)
+            down = _along(x, n)
+            side = _along(x, x) - down * down
+            if edge is not None:
+                beside = _along(x, edge)
+                side = side - beside * beside
+            far = e.compare(">", side, self.size * _COINCIDENT)
+            score = -(down * down) / e.select(far, side, 1.0)
+            better = b.and_(far, e.compare(">", score, Lane(e, best[0])))
+            return self._chosen(better, [score, *x], best)
+
+        zero = e.constant(0.0).value
+        return self._loop([e.constant(-np.inf).value, zero, zero, zero], more)[1:]
+
+    def traced(self, given: dict[str, Sequence[Lane]], make: Any) -> list[Any]:
+        """What a function of vectors (3,) returns."""
+        code, inputs = self.code, {name: list(x) for name, x in given.items()}
+        inner = LawCode(code.module, self.e, inputs, lambda n: code.area(n).base, code.host)
+        own = [Traced(ops.given(name, (3,))) for name in given]
+        return inner.write([as_node(x) for x in make(*own)])
+
+    def farthest(self, n: Sequence[Lane], axes: Sequence[Any]) -> list[list[Lane]]:
+        """The points of the face with the normal n that are farthest along each of the axes."""
+        e, b, many = self.e, self.b, len(axes)
+
+        def more(i: Any, best: list[Any]) -> list[Any]:
+            x, away = self._point(i), self._from_top(i)
+            level, out = self._is_level(away, n), list[Any]()
+            for k, axis in enumerate(axes):
+                old = best[4 * k : 4 * k + 4]
+                score = _along(away, axis)
+                better = b.and_(level, e.compare(">", score, Lane(e, old[0])))
+                out += self._chosen(better, [score, *x], old)
+            return out
+
+        start = [e.constant(-np.inf).value, *(x.value for x in self._top)]
+        found = self._loop(start * many, more)
+        return [[found[4 * k + 1 + i] for i in range(3)] for k in range(many)]
+
+    def next_corner(self, n: Sequence[Lane], here: Sequence[Lane]) -> list[Lane]:
+        """The corner of the face that follows one of them."""
+        e, b = self.e, self.b
+
+        def on(i: Any, best: list[Any]) -> list[Any]:
+            z, level = self._point(i), self._is_level(self._from_top(i), n)
+            x = [p - q for p, q in zip(z, here, strict=True)]
+            y = [Lane(e, p) - q for p, q in zip(best, here, strict=True)]
+            turn = _along(n, [y[j - 2] * x[j - 1] - y[j - 1] * x[j - 2] for j in range(3)])
+            same = e.compare("<=", turn * turn, self.size * self.size * _IN_LINE**2)
+            longer = e.compare(">", _along(x, x), _along(y, y))
+            right = e.compare("<", turn, 0.0)
+            return self._chosen(b.and_(level, b.select(same, longer, right)), z, best)
+
+        return self._loop([x.value for x in here], on)
+
+
+def _along(x: Sequence[Lane], y: Sequence[Lane]) -> Lane:
+    return x[0] * y[0] + x[1] * y[1] + x[2] * y[2]
 
 
 def _unit(x: Array) -> Array:

@@ -12,10 +12,9 @@ import numpy as np
 from phipsi.contact.geometry import (
     box_cylinder_field_pairs,
     box_pairs,
+    explicit_pairs,
     mesh_field_pairs,
-    plane_pairs,
     round_field_pairs,
-    round_pairs,
 )
 from phipsi.contact.geometry.convex_pairs import convex_pair
 from phipsi.contact.geometry.pair_code import PairLoop, Read
@@ -32,18 +31,18 @@ from phipsi.model.tree import WORLD
 
 # For every pair of kinds of model/contact_pairs.py, the formula of its slots.
 FORMULAS: dict[tuple[str, str], Formula] = {
-    ("Sphere", "Plane"): plane_pairs.sphere_plane,
-    ("Capsule", "Plane"): plane_pairs.capsule_plane,
-    ("Cylinder", "Plane"): plane_pairs.cylinder_plane,
-    ("Ellipsoid", "Plane"): plane_pairs.ellipsoid_plane,
-    ("Box", "Plane"): plane_pairs.box_plane,
-    ("ConvexMesh", "Plane"): plane_pairs.mesh_plane,
-    ("Sphere", "Sphere"): round_pairs.sphere_sphere,
-    ("Sphere", "Capsule"): round_pairs.sphere_capsule,
-    ("Sphere", "Cylinder"): round_pairs.sphere_cylinder,
-    ("Sphere", "Box"): round_pairs.sphere_box,
-    ("Capsule", "Capsule"): round_pairs.capsule_capsule,
-    ("Capsule", "Box"): round_pairs.capsule_box,
+    ("Sphere", "Plane"): explicit_pairs.sphere_plane,
+    ("Capsule", "Plane"): explicit_pairs.capsule_plane,
+    ("Cylinder", "Plane"): explicit_pairs.cylinder_plane,
+    ("Ellipsoid", "Plane"): explicit_pairs.ellipsoid_plane,
+    ("Box", "Plane"): explicit_pairs.box_plane,
+    ("ConvexMesh", "Plane"): explicit_pairs.mesh_plane,
+    ("Sphere", "Sphere"): explicit_pairs.sphere_sphere,
+    ("Sphere", "Capsule"): explicit_pairs.sphere_capsule,
+    ("Sphere", "Cylinder"): explicit_pairs.sphere_cylinder,
+    ("Sphere", "Box"): explicit_pairs.sphere_box,
+    ("Capsule", "Capsule"): explicit_pairs.capsule_capsule,
+    ("Capsule", "Box"): explicit_pairs.capsule_box,
     ("Box", "Box"): box_pairs.box_box,
     ("Sphere", "HeightField"): round_field_pairs.sphere_field,
     ("Capsule", "HeightField"): round_field_pairs.capsule_field,
@@ -53,7 +52,7 @@ FORMULAS: dict[tuple[str, str], Formula] = {
     ("ConvexMesh", "HeightField"): mesh_field_pairs.mesh_field,
 }
 CORNERS: dict[str, Formula] = {
-    "Plane": plane_pairs.corners_plane,
+    "Plane": explicit_pairs.corners_plane,
     "HeightField": mesh_field_pairs.corners_field,
 }
 """Of meshes with a slot for every vertex, by what they are on."""

@@ -31,6 +31,7 @@ from phipsi.interfaces.cli.run_commands import Several, Vector, simulate, study_
 
 if TYPE_CHECKING:
     from phipsi.model import Model
+    from phipsi.simulation.simulator import Simulator
 
 app = App(
     name="phipsi",
@@ -302,8 +303,27 @@ def view(
     open
         Open the page in the browser.
     """
-    from phipsi.errors import InputError
     from phipsi.interfaces.page.live_page import live_page
+
+    simulator, q, v = _to_view(file, set, gravity, dt, source, ratings=ratings, ground=ground)
+    target = out or Path(f"{file.stem}-live.html")
+    title = simulator.model.name or file.stem
+    page = live_page(simulator, target, q=q, v=v, title=title, play=False, meshes=meshes)
+    how = f"{simulator.integrator}, steps of {simulator.dt:g} s"
+    say(f"{page}: {page.stat().st_size / 1e6:.1f} MB, {how}")
+    if open:
+        import webbrowser
+
+        webbrowser.open(page.resolve().as_uri())
+    return 0
+
+
+def _to_view(
+    file: Path, stated: Several, gravity: Vector, dt: float | None, source: Source, *,
+    ratings: bool, ground: bool,
+) -> tuple[Simulator, Any, Any]:  # fmt: skip
+    """The simulator of a robot or a scenario, and its first state."""
+    from phipsi.errors import InputError
     from phipsi.interfaces.scenarios.joint_values import assignments, initial_state
     from phipsi.simulation.simulator import Simulator
 
@@ -313,13 +333,13 @@ def view(
             f"A video of it:  phipsi render {file.name} {file.stem}.mp4  A page of it, in Python:  "
             f'pp.Trajectory.load("{file.name}").to_html("{file.stem}.html")'
         )
-    stated = assignments(set or (), "--set")
+    places = assignments(stated or (), "--set")
     laws: list[Any] = []
     if file.suffix.lower() == ".toml":
         from phipsi.interfaces.scenarios.load_scenario import load_scenario
 
         source.reject_for_scenario()
-        scenario = load_scenario(file, package_dirs=source.package_dirs, coordinates=stated)
+        scenario = load_scenario(file, package_dirs=source.package_dirs, coordinates=places)
         model, q, v = scenario.model, scenario.q0, scenario.v0
         laws = [*scenario.forces, *([scenario.controller] if scenario.controller else [])]
         dt = scenario.dt if dt is None else dt
@@ -327,7 +347,7 @@ def view(
             complain("the events of the scenario are not on the page")
     else:
         model = source.robot(file)
-        q, v = initial_state(model, (stated, {}, None))
+        q, v = initial_state(model, (places, {}, None))
     if gravity is not None:
         model = model.with_gravity(gravity)
     if ground:
@@ -342,16 +362,7 @@ def view(
         laws += from_ratings(model, exact=touches)
     integrator = "time_stepping" if touches else "rk4"
     step = (2e-3 if touches else 1e-3) if dt is None else dt
-    simulator = Simulator(model, laws, step, integrator=integrator, reproducible=True)
-    target = out or Path(f"{file.stem}-live.html")
-    title = getattr(model.model, "name", "") or file.stem
-    page = live_page(simulator, target, q=q, v=v, title=title, play=False, meshes=meshes)
-    say(f"{page}: {page.stat().st_size / 1e6:.1f} MB, {integrator}, steps of {step:g} s")
-    if open:
-        import webbrowser
-
-        webbrowser.open(page.resolve().as_uri())
-    return 0
+    return Simulator(model, laws, step, integrator=integrator, reproducible=True), q, v
 
 
 @command

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 from cyclopts import App, Parameter
 
 from phipsi.interfaces.cli.common import (
-    BAD_USAGE,
     FAILED,
     INTERRUPTED,
     SOURCE,
@@ -141,25 +140,27 @@ def simulate(
     q, v = assignments(set or (), "--set"), assignments(set_velocity or (), "--set-velocity")
     outputs = tuple(checked_output(path) for path in out or ())
     if file.suffix.lower() == ".toml":
-        source.reject_for_scenario(gravity=gravity, ratings=ratings)
         from phipsi.interfaces.scenarios.load_scenario import load_scenario
 
-        dirs = source.package_dirs
-        scenario = load_scenario(file, package_dirs=dirs, coordinates=q, rates=v)
+        source.reject_for_scenario(gravity=gravity, ratings=ratings)
+        scenario = load_scenario(file, package_dirs=source.package_dirs, coordinates=q, rates=v)
     else:
-        if changes.duration is None:
-            complain("say how long to simulate, in seconds:  --duration 2")
-            return BAD_USAGE
-        scenario = _of_robot(source.robot(file), q, v, changes.duration, gravity, bool(ratings))
+        scenario = _of_robot(file, source, q, v, changes.duration, gravity, bool(ratings))
     title = scenario.title or scenario.model.name or file.stem
     return _run(changes.applied(scenario, title=title, outputs=outputs or None))
 
 
-def _of_robot(model: Any, q: Any, v: Any, duration: float, gravity: Any, ratings: bool) -> Scenario:
+def _of_robot(
+    file: Path, source: Source, q: Any, v: Any, duration: float | None, gravity: Any, ratings: bool
+) -> Scenario:
+    from phipsi.errors import InputError
     from phipsi.forces import from_ratings
     from phipsi.interfaces.scenarios.joint_values import initial_state
     from phipsi.interfaces.scenarios.scenario import Scenario
 
+    if duration is None:
+        raise InputError("say how long to simulate, in seconds:  --duration 2")
+    model = source.robot(file)
     if gravity is not None:
         model = model.with_gravity(gravity)
     q0, v0 = initial_state(model, (q, v, None))

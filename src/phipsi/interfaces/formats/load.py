@@ -2,22 +2,63 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
+import time
+from dataclasses import dataclass
 from importlib import import_module
-from typing import cast
+from typing import Literal, cast, final
 
-from phipsi.errors import FileError, InputError, ModelError
+from phipsi.errors import FileError, InputError, ModelError, is_real, one_of, true_or_false
 from phipsi.interfaces.formats.allowed_folders import AllowedFolders, PackageDirs
 from phipsi.interfaces.formats.files import MAX_BYTES, read_bytes
-from phipsi.interfaces.formats.load_options import Base, Options
 from phipsi.loaded import public
 from phipsi.model import Model
 
+Base = Literal["fixed", "free"]
 _OPENING = re.compile(rb"<([A-Za-z_][A-Za-z0-9_:.-]*)|<\?|<!--")
 _CLOSING = {b"<?": b"?>", b"<!--": b"-->"}
 _BY_TAG = {"robot": "urdf", "sdf": "sdf", "mujoco": "mjcf"}
 _BY_SUFFIX = {".urdf": "urdf", ".sdf": "sdf", ".world": "sdf", ".mjcf": "mjcf", ".xacro": "urdf"}
+
+
+@final
+@dataclass
+class Options:
+    """What the caller of `load` chose; see there."""
+
+    base: Base | None = None
+    strict: bool = False
+    repair: str | None = None
+    loops: str = "close"
+    model: str | None = None
+    isolate: bool = True
+    max_seconds: float = 60.0
+    max_memory: int = 2_000_000_000
+
+    def __post_init__(self) -> None:
+        for name, known in (
+            ("base", ("fixed", "free", None)),
+            ("repair", ("inertia", None)),
+            ("loops", ("close", "cut")),
+        ):
+            value = getattr(self, name)
+            if value is not None or None not in known:
+                words = [word for word in known if word is not None]
+                one_of(name, value, words, error=ModelError)
+        for name in ("strict", "isolate"):
+            true_or_false(name, getattr(self, name), error=ModelError)
+        for name in ("max_seconds", "max_memory"):
+            value = getattr(self, name)
+            if not is_real(value) or not 0 < value < math.inf:
+                raise ModelError(f"{name}={value!r} must be a positive number.")
+        self.closes_loops = self.loops == "close"
+        self.deadline = time.monotonic() + self.max_seconds
+        if self.strict and self.repair:
+            raise ModelError(
+                "strict=True rejects what repair= would mend; give one of the two, not both."
+            )
 
 
 def load(

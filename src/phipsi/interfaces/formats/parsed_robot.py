@@ -19,7 +19,7 @@ from phipsi.constraints import Constraint
 from phipsi.constraints import Coupling as JointCoupling
 from phipsi.errors import FileError, ModelError, cut, did_you_mean, warn
 from phipsi.interfaces.formats.files import Place, unused, where
-from phipsi.interfaces.formats.load_options import Base, Options
+from phipsi.interfaces.formats.load import Base, Options
 from phipsi.interfaces.formats.xml_document import Element, Spelling, shortened
 from phipsi.model import Body, Model, Pose, SpatialInertia, joints
 from phipsi.model.body import WORLD_NAME, Description, Frame, LimitsArgument

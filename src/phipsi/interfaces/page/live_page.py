@@ -29,7 +29,7 @@ from numpy.typing import ArrayLike, NDArray
 from phipsi.algorithms.constrained.system import System
 from phipsi.algorithms.dynamics.energy import KINETIC_ENERGY
 from phipsi.backends.failures import STATUS_WORDS
-from phipsi.backends.native.targets.target import kept_object
+from phipsi.backends.native.targets.code_cache import kept_object
 from phipsi.compiler import compile
 from phipsi.contact.contact_rows import IMPULSES
 from phipsi.errors import InputError, PhipsiError, true_or_false

@@ -18,6 +18,7 @@ from phipsi.forces.body_forces import PointSpring, PointSprings, RigidRopes, Rop
 from phipsi.forces.elastic_couplings import ElasticCoupling
 from phipsi.forces.frame_forces import Bushing, TorsionSpring
 from phipsi.interfaces.page import machine_solids as solids
+from phipsi.interfaces.page.meshes import Meshes, MeshPart, packed_surface, placed
 from phipsi.interfaces.page.shapes_and_colors import given_joint, reach_of, solids_of, z_along
 from phipsi.model import Model, Pose
 from phipsi.model.tree import WORLD
@@ -175,6 +176,18 @@ def stand_back(model: Model, machines: Sequence[Machine]) -> None:
             place = part.pose.translation - reach * wheel.axis
             machine.parts[i] = replace(part, pose=Pose(part.pose.rotation, place))
         machine.behind = None
+
+
+def with_machines(meshes: Meshes, made: Sequence[MachinePart]) -> Meshes:
+    """The meshes of files, and behind them the solids of machine elements."""
+    parts, written = list(meshes.parts), list(meshes.packed)
+    for x in made:
+        points, triangles = x.surface
+        plain, bounds = packed_surface(np.asarray(points, float), np.asarray(triangles, np.int64))
+        box = placed(bounds, x.body, x.pose)
+        parts.append(MeshPart(x.body, len(written), x.pose, x.color, 1.0, box))
+        written.append(plain)
+    return Meshes(tuple(parts), tuple(written), meshes.notices)
 
 
 def parts_of(machines: Sequence[Machine]) -> Iterator[tuple[int, MachinePart]]:

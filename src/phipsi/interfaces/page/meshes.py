@@ -286,11 +286,15 @@ def _packed(
         for surface in surfaces:
             number = numbers[id(surface), _scale(shape)]
             color = _color(shape, surface)
-            bounds = written[number][1]
-            at = X.rotation @ bounds.position + X.translation
-            bounds = Solid(body, "box", bounds.scale, X.rotation, at)
+            bounds = placed(written[number][1], body, X)
             parts.append(MeshPart(body, number, X, linear(color), color[3], bounds))
     return Meshes(tuple(parts), tuple(plain for plain, _ in written), notices)
+
+
+def placed(bounds: Solid, body: int, X: Pose) -> Solid:
+    """The box around a mesh that is at a pose in a body."""
+    at = X.rotation @ bounds.position + X.translation
+    return Solid(body, "box", bounds.scale, X.rotation, at)
 
 
 def _scale(shape: Shape) -> tuple[float, ...]:
@@ -318,6 +322,11 @@ def _pack(surface: _Surface, scale: tuple[float, ...], most: int) -> tuple[dict[
         flat = np.ascontiguousarray(triangles, dtype=np.int32)
         points, triangles = simplify(np.ascontiguousarray(points, dtype=np.float32), flat, rate)
         points, triangles = _welded(np.asarray(points, float), np.asarray(triangles, np.int64))
+    return packed_surface(points, triangles)
+
+
+def packed_surface(points: Array, triangles: Array) -> tuple[dict[str, Any], Solid]:
+    """Corners (k, 3) and triangles (n, 3) as they are, for the page, and the box around them."""
     low, high = points.min(axis=0), points.max(axis=0)
     middle, half = (low + high) / 2, np.maximum((high - low) / 2, 1e-9)
     places = np.rint((points - middle) / half * 32767).astype(np.int16)
@@ -334,21 +343,6 @@ def _pack(surface: _Surface, scale: tuple[float, ...], most: int) -> tuple[dict[
     }
     x, y, z = half.tolist()
     return plain, Solid(-1, "box", (x, y, z), position=middle)
-
-
-def with_surfaces(
-    meshes: Meshes, found: Iterable[tuple[int, tuple[Array, Array], Pose, Color]]
-) -> Meshes:
-    """The meshes, and solids: body, corners with triangles, pose in the body, linear colour."""
-    parts, written = list(meshes.parts), list(meshes.packed)
-    for body, (points, triangles), X, color in found:
-        surface = _Surface(np.asarray(points, float), np.asarray(triangles, np.int64), None, 0.0)
-        plain, bounds = _pack(surface, (1.0, 1.0, 1.0), len(triangles))
-        at = X.rotation @ bounds.position + X.translation
-        box = Solid(body, "box", bounds.scale, X.rotation, at)
-        parts.append(MeshPart(body, len(written), X, color, 1.0, box))
-        written.append(plain)
-    return Meshes(tuple(parts), tuple(written), meshes.notices)
 
 
 def _corner_normals(points: Array, triangles: Array) -> Array:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,9 +24,11 @@ from phipsi.model import Model
 from phipsi.model.closures import Closure
 from phipsi.model.tree import WORLD
 from phipsi.operators import D, G, P
-from phipsi.simulation.run_phase import Phase
 from phipsi.spatial import matrix_to_quat
 from phipsi.trajectory.trajectory import Trajectory
+
+if TYPE_CHECKING:
+    from phipsi.simulation.changing_run import Phase
 
 Array = NDArray[Any]
 

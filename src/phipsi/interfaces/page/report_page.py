@@ -23,7 +23,7 @@ from phipsi.compiler import explain
 from phipsi.contact.contact_record import ContactRecord
 from phipsi.errors import InputError, shown, true_or_false
 from phipsi.expressions.node import Expr
-from phipsi.interfaces.model_checks import Check
+from phipsi.interfaces.model_checks import Check, counted
 from phipsi.interfaces.page.html_file import PageParts, page_html, page_title, safe
 from phipsi.interfaces.page.live_page import continued
 from phipsi.interfaces.page.recorded_scene import operator_blocks, recorded_scene
@@ -159,13 +159,9 @@ def _subtitle(trajectory: Trajectory) -> str:
     mass = sum(inertia.mass for inertia in model.inertias)
     cut = "" if trajectory.complete else " — the run did not come to its end"
     return (
-        f"{_bodies(model)}, {_sizes(trajectory)}, {mass:.4g} kg, "
+        f"{counted(model.n_bodies, 'body')}, {_sizes(trajectory)}, {mass:.4g} kg, "
         f"simulated with {trajectory.integrator or 'phipsi'}{cut}"
     )
-
-
-def _bodies(model: Any) -> str:
-    return "1 body" if model.n_bodies == 1 else f"{model.n_bodies} bodies"
 
 
 def _sizes(trajectory: Trajectory) -> str:

@@ -22,9 +22,9 @@ from phipsi.interfaces.page.deformed_shapes import (
     ports_of,
 )
 from phipsi.interfaces.page.live_modes import modal_reach
-from phipsi.interfaces.page.machine_elements import Machine, MachinePart, parts_of
+from phipsi.interfaces.page.machine_elements import Machine, MachinePart, parts_of, with_machines
 from phipsi.interfaces.page.machine_parts import hidden_bodies, machines_of
-from phipsi.interfaces.page.meshes import Meshes, read_meshes, with_surfaces
+from phipsi.interfaces.page.meshes import Meshes, read_meshes
 from phipsi.interfaces.page.shapes_and_colors import (
     FOOT,
     LINK,
@@ -125,7 +125,7 @@ class Drawing:
         numbered = list(parts_of(machines))
         made = [x for _, x in numbered]
         of_files = [part.bounds for part in meshes.parts]
-        meshes = with_surfaces(meshes, [(x.body, x.surface, x.pose, x.color) for x in made])
+        meshes = with_machines(meshes, made)
         inner = {*model.parent}  # bodies that carry others keep their own shape
         wheels = {x.body for i, x in numbered if not x.beside and machines[i].shown is None}
         whole |= wheels - inner - {WORLD}

@@ -28,7 +28,8 @@ import numpy as np
 
 from phipsi.backends.native.calls.atomic_words import exchange, exchange_if, load_atomic
 from phipsi.backends.native.calls.direct_call import address_of
-from phipsi.backends.native.targets.target import MachineCode, host_target, machine_code
+from phipsi.backends.native.targets.code_cache import machine_code
+from phipsi.backends.native.targets.target import MachineCode, host_target
 from phipsi.backends.native.text import llvm_text as ir
 from phipsi.backends.native.text.lane_arithmetic import (
     I32,

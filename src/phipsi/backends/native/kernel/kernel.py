@@ -13,10 +13,9 @@ from typing import Any, final
 
 from phipsi.backends.native import data_record as record
 from phipsi.backends.native.kernel.body_code import BodyCode
-from phipsi.backends.native.kernel.carriers import for_points_only
 from phipsi.backends.native.kernel.emission import Emission, Parts
 from phipsi.backends.native.kernel.kernel_inputs import Inputs
-from phipsi.backends.native.kernel.phases import Phase
+from phipsi.backends.native.kernel.phases import Phase, for_points_only
 from phipsi.backends.native.kernel.place import Place
 from phipsi.backends.native.kernel.plan import is_column, is_whole, root
 from phipsi.backends.native.kernel.results import Results, write_first_status

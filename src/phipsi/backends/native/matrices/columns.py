@@ -17,8 +17,8 @@ from phipsi.backends.native.kernel import lane_blocks as bl
 from phipsi.backends.native.kernel.emission import Emission
 from phipsi.backends.native.kernel.place import Place
 from phipsi.backends.native.kernel.plan import shown
-from phipsi.backends.native.text import llvm_text as ir
 from phipsi.backends.native.text.lane_arithmetic import I32, Lane, i64, plus_scaled, scaled
+from phipsi.backends.native.text.llvm_values import Constant, Undefined
 from phipsi.expressions.spaces import space_named
 from phipsi.sweeps import entries as en
 from phipsi.sweeps.ir import Domain, Field, Kind
@@ -128,7 +128,7 @@ class Columns:
             return bl.Dense([[scaled(x, factor)] for x in found])
         bases: list[Any] = []
         for lane in range(e.lanes):  # lanes without a column read the first one's
-            valid = b.extract_element(self.valid, ir.Constant(I32, lane))
+            valid = b.extract_element(self.valid, Constant(I32, lane))
             link = b.add(self._element, b.select(valid, i64(lane), i64(0)))
             bases.append(k.record(Domain.LINK, False, link))
         out: en.Rows = []
@@ -140,9 +140,9 @@ class Columns:
     def _gather(self, address: Callable[[int], Any]) -> Any:
         """A vector of numbers from a place per lane."""
         b, e = self.k.b, self.k.group
-        out: Any = ir.Constant(e.vector, ir.Undefined)
+        out: Any = Constant(e.vector, Undefined)
         for lane in range(e.lanes):
-            out = b.insert_element(out, e.load_one(address(lane)), ir.Constant(I32, lane))
+            out = b.insert_element(out, e.load_one(address(lane)), Constant(I32, lane))
         return out
 
     def _point_seed(self, y: Field) -> bl.Block:
@@ -194,7 +194,7 @@ class Columns:
             e.masked_store(value.value, where, allowed)
             return
         for lane in range(e.lanes):
-            number = ir.Constant(I32, lane)
+            number = Constant(I32, lane)
             with b.if_then(b.extract_element(allowed, number)):
                 entry = b.extract_element(value.value, number)
                 b.store(entry, self._lane_address(where, stride, lane), align=e.unit)
@@ -205,6 +205,6 @@ class Columns:
     def _lane_address(self, where: Any, stride: Any, lane: int) -> Any:
         b = self.k.b
         # lanes without a column read the first one's entry, and never write
-        number = ir.Constant(I32, lane)
+        number = Constant(I32, lane)
         step = b.select(b.extract_element(self.valid, number), stride, i64(0))
         return b.at(where, b.mul(step, i64(self.k.unit * lane)))

@@ -18,7 +18,7 @@ from phipsi.backends.native.kernel.body_code import BodyCode
 from phipsi.backends.native.kernel.emission import Emission
 from phipsi.backends.native.kernel.place import Place
 from phipsi.backends.native.matrices.columns import Columns
-from phipsi.backends.native.matrices.meeting_tiles import MeetingTiles, Shape
+from phipsi.backends.native.matrices.tiles import MeetingTiles, Shape
 from phipsi.backends.native.text.lane_arithmetic import Lane, i64, write_loop
 from phipsi.sweeps.ir import Field
 

@@ -24,8 +24,8 @@ from phipsi.backends.native.matrices.structural_zeros import (
     zeros_stay,
 )
 from phipsi.backends.native.matrices.tiles import mirror_tiles
-from phipsi.backends.native.text import llvm_text as ir
 from phipsi.backends.native.text.lane_arithmetic import I1, I8, Lane, i64, write_loop
+from phipsi.backends.native.text.llvm_values import VOID, Constant
 from phipsi.expressions.spaces import space_named
 from phipsi.sweeps.ir import Domain, Field, Kind, Reads, parts_of
 from phipsi.sweeps.request import Result
@@ -127,8 +127,8 @@ class MatrixMemory:
             k.loop(entries, False, lambda i: k.store(0.0, base, i))
             return
         size = b.mul(entries, i64(k.bytes))
-        arguments = [base, ir.Constant(I8, 0), size, ir.Constant(I1, 0)]
-        b.call_named("llvm.memset.p0.i64", ir.VOID, arguments)
+        arguments = [base, Constant(I8, 0), size, Constant(I1, 0)]
+        b.call_named("llvm.memset.p0.i64", VOID, arguments)
 
     def _clear_result(self, r: Result) -> None:
         if r.layout == "factor":

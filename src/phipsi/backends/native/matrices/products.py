@@ -15,8 +15,8 @@ import numpy as np
 from phipsi.backends.native import data_record as record
 from phipsi.backends.native.kernel.emission import Emission
 from phipsi.backends.native.matrices.matrix_memory import MatrixMemory
-from phipsi.backends.native.matrices.meeting_tiles import MeetingTiles, Shape
 from phipsi.backends.native.matrices.structural_zeros import filled, left_of, right_of, zeros_stay
+from phipsi.backends.native.matrices.tiles import MeetingTiles, Shape
 from phipsi.backends.native.text.lane_arithmetic import Lane, i64, scaled
 from phipsi.model.model import Model
 from phipsi.model.points import PointSet

@@ -1,12 +1,25 @@
-"""Tiles of numbers, transposed in registers."""
+"""Tiles of matrices: transposed in registers, and products A B with known zeros.
+
+The table of a product has for every tile the t for which A has an entry (i, t) in its rows and B an
+entry (t, j) in its columns: on a tree most joints have nothing to do with each other. The last
+tiles of rows and columns reach back over the ones before them, and compute some entries again.
+Reasons: docs/decisions/0058; for the sizes: docs/decisions/0049.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, final
 
+import numpy as np
+
+from phipsi.backends.native import data_record as record
 from phipsi.backends.native.kernel.emission import Emission
 from phipsi.backends.native.text import llvm_text as ir
-from phipsi.backends.native.text.lane_arithmetic import I32, i64, write_loop
+from phipsi.backends.native.text.lane_arithmetic import I32, I64, WORD, fold_loop, i64, write_loop
+from phipsi.backends.native.text.llvm_values import Constant, VectorType
+
+# ---- transposed in registers ---------------------------------------------------------------------
 
 
 def transpose(b: Any, rows: list[Any]) -> list[Any]:
@@ -21,7 +34,7 @@ def transpose(b: Any, rows: list[Any]) -> list[Any]:
             upper = [j if not j & width else n + (j ^ width) for j in range(n)]
             lower = [j | width if not j & width else n + j for j in range(n)]
             for target, indices in ((i, upper), (i | width, lower)):
-                mask = ir.Constant(ir.VectorType(I32, n), indices)
+                mask = Constant(VectorType(I32, n), indices)
                 out[target] = b.shuffle_vector(rows[i], rows[i | width], mask)
         rows = out
         width //= 2
@@ -54,3 +67,125 @@ def mirror_tiles(k: Emission, base: Any, n: Any) -> None:
         write_loop(b, b.sub(n, i), lambda j: tile(i, b.add(i, j)), g.lanes)
 
     write_loop(b, n, strip, g.lanes)
+
+
+# ---- products with known zeros -------------------------------------------------------------------
+
+
+_ROWS, _COLUMNS = 4, 4  # entries computed together: their sums, a row and an entry in registers
+_FEWER_COLUMNS = 3  # with 16 registers: 12 + 3 + 1
+
+Shape = tuple[int, int]
+Work = Callable[[Any, Any, Shape, tuple[Any, Any]], None]
+"""A tile, from its first row and column, its shape, and where its entries begin and end."""
+
+
+def tile_shape(size: int, registers: int, together: int = 1) -> Shape:
+    """Rows and columns of a tile of a matrix of that size.
+
+    If lanes are columns, `together` of them are in a vector.
+    """
+    if together > 1:
+        return (_ROWS if size >= _ROWS else 1), together
+    columns = _COLUMNS if registers > 16 else _FEWER_COLUMNS
+    return (_ROWS, columns) if size >= _ROWS else (1, 1)
+
+
+def meeting_table(
+    factors: Sequence[tuple[np.ndarray, np.ndarray]], shape: Shape, unit: int
+) -> np.ndarray:
+    """The entries that meet, for the tiles of all products, from the entries that factors have.
+
+    One word per product, where its tiles begin; one per tile, in the order of columns, where its
+    entries begin, and one where the last ones end; then two per entry t: where (·, t) stands in a
+    row and (t, ·) in a column, in bytes. Places are counted in words; an entry has `unit` bytes.
+    """
+    heads, parts, at = list[int](), list[np.ndarray](), len(factors)
+    for a, b in factors:
+        met = list(_met(a, b, shape))
+        ends = at + len(met) + 1 + 2 * np.cumsum([0, *map(len, met)])
+        pairs = np.outer(np.concatenate(met), (unit, unit * len(a))).reshape(-1)
+        heads.append(at)
+        parts += [ends, pairs]
+        at += len(ends) + len(pairs)
+    return np.ascontiguousarray(np.concatenate([heads, *parts]), dtype=np.int64)
+
+
+def _met(a: np.ndarray, b: np.ndarray, shape: Shape) -> Iterator[np.ndarray]:
+    n, (height, width) = len(a), shape
+    rows = [a[min(i, n - height) :][:height].any(axis=0) for i in range(0, n, height)]
+    last = max(n - width, 0)
+    for j in range(0, n, width):
+        here = b[:, min(j, last) :][:, :width].any(axis=1)
+        for above in rows:
+            yield np.nonzero(above & here)[0]
+
+
+@final
+class MeetingTiles:
+    """Emits loops over the tiles of one product, the `number`th of a table."""
+
+    def __init__(self, emission: Emission, word: int, number: int = 0) -> None:
+        k = self.k = emission
+        self.size, self.table = k.word(record.N_RATES), k.table(word)
+        self._first = self._word(i64(number))
+
+    def _word(self, at: Any) -> Any:
+        m = self.k.b
+        return m.load(self.k.at(self.table, m.mul(at, i64(WORD))), typ=I64)
+
+    def emit(self, work: Work, *, upper: bool = False) -> None:
+        """All tiles; with `upper`, those that have an entry on the diagonal or above it."""
+        k, m = self.k, self.k.b
+        together = k.group.lanes if k.several else 1
+        few, many = (tile_shape(n, k.parts.registers, together) for n in (1, _ROWS))
+        known = ir.number(self.size)
+        if known is not None:
+            self._tiles(work, tile_shape(known, k.parts.registers, together), upper)
+            return
+        with m.if_else(m.icmp_signed("<", self.size, i64(_ROWS))) as (small, large):
+            with small:
+                self._tiles(work, few, upper)
+            with large:
+                self._tiles(work, many, upper)
+
+    def _tiles(self, work: Work, shape: Shape, upper: bool) -> None:
+        k, m, (height, width) = self.k, self.k.b, shape
+        per_column = m.udiv(m.add(self.size, i64(height - 1)), i64(height))
+        last_row, last_column = (m.sub(self.size, i64(n)) for n in shape)
+
+        def column(j: Any) -> None:
+            first = m.add(self._first, m.mul(m.udiv(j, i64(width)), per_column))
+            there = j if k.several else self._at_most(j, last_column)
+
+            def row(i: Any) -> None:
+                tile = m.add(first, m.udiv(i, i64(height)))
+                entries = self._word(tile), self._word(m.add(tile, i64(1)))
+                work(self._at_most(i, last_row), there, shape, entries)
+
+            end = self._at_most(self.size, m.add(j, i64(width))) if upper else self.size
+            write_loop(m, end, row, height)
+
+        write_loop(m, self.size, column, width)
+
+    def _at_most(self, x: Any, limit: Any) -> Any:
+        m = self.k.b
+        return m.select(m.icmp_signed("<", x, limit), x, limit)
+
+    def sums(
+        self,
+        entries: tuple[Any, Any],
+        zero: Any,
+        count: int,
+        term: Callable[[Any, Any, list[Any]], list[Any]],
+    ) -> list[Any]:
+        """`count` sums of term(place in a row, place in a column, sums) over a tile's entries."""
+        m = self.k.b
+        start = self.k.at(self.table, m.mul(entries[0], i64(WORD)))
+
+        def step(i: Any, sums: list[Any]) -> list[Any]:
+            at = self.k.at(start, m.mul(i, i64(WORD)))
+            row, column = (m.load(self.k.at(at, i64(WORD * d)), typ=I64) for d in (0, 1))
+            return term(row, column, sums)
+
+        return fold_loop(m, m.sub(entries[1], entries[0]), 2, [zero] * count, step)

@@ -1,10 +1,10 @@
-"""The disk cache of machine code.
+"""Machine code by its key: loaded already, from the disk cache, or compiled.
 
-Code has the digest of its LLVM text as key, and is found by it when other sources write the same
-text. The key of a program covers everything its text depends on; its file names the keys of the
-code of its parts, so that no text is written for a program that is known. Files are written under a
-temporary name and renamed, so that two processes never see half a file; they hold their key and a
-digest, so that a damaged or renamed one is ignored.
+On disk it has the digest of its LLVM text as key, and is found by it when other sources write the
+same text. The key of a program covers everything its text depends on; its file names the keys of
+the code of its parts, so that no text is written for a program that is known. Files are written
+under a temporary name and renamed, so that two processes never see half a file; they hold their key
+and a digest, so that a damaged or renamed one is ignored.
 
 What is loaded is executed. So the folder and its files must belong to the user and be writable by
 nobody else, and nobody else may be able to exchange the folder: the folders above it belong to the
@@ -26,12 +26,18 @@ import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Final
+from weakref import WeakValueDictionary
 
+from phipsi.backends.native.targets import llvm_library
+from phipsi.backends.native.targets.llvm_library import llvm
+from phipsi.backends.native.targets.target import FULL_EFFORT, MachineCode, Target, llvm_effort
+from phipsi.backends.native.text.llvm_text import Module, Part
 from phipsi.errors import InputError, PhipsiWarning
+from phipsi.loaded import LOADED
 
 _MAGIC = b"phipsi machine code 3\n"
 _SAME = b"the code of "  # before the key that has it; object code begins otherwise
@@ -282,3 +288,86 @@ def _tidy(where: Path, most: float) -> int:
         (where / name).unlink(missing_ok=True)  # another process may have been faster
         total -= status.st_size
     return total
+
+
+# ---- code by its key -----------------------------------------------------------------------------
+
+_LOADED: WeakValueDictionary[str, MachineCode] = WeakValueDictionary()
+
+
+def machine_code(key: str, target: Target, emit: Callable[[], str | Module]) -> MachineCode:
+    """The code with this key: loaded already, from the disk cache, or compiled from ``emit()``.
+
+    That is text, or a module whose parts are looked for in the cache by their own keys.
+    """
+    effort = llvm_effort()
+    key = key if effort == FULL_EFFORT else f"{key}-{effort}"
+    found = _LOADED.get(key)
+    if found is None:
+        kept = read_parts(key)
+        if kept is None:
+            written = emit()
+            kept = [_compiled(str(written), target, effort)]
+            if isinstance(written, Module):
+                parts = written.parts.items()
+                kept += [_part(name, part, target, effort) for name, part in parts]
+            refer(key, [name for name, _ in kept])
+        binary, *others = [code for _, code in kept]
+        found = _LOADED.setdefault(key, MachineCode(binary, target, others))
+    return found
+
+
+def kept_object(text: str, target: Target) -> bytes:
+    """An object file of LLVM text for any target, from the disk cache if it is there."""
+    return _compiled(text, target, llvm_effort())[1]
+
+
+def _part(name: str, part: Part, target: Target, effort: int) -> tuple[str, bytes]:
+    """The key of the code of a part, and the code; its text is written if no program has it."""
+    key = hashlib.sha256(f"part {name} {part.key} {target} {effort}".encode()).hexdigest()
+    kept = read_parts(key)
+    if kept is None:
+        kept = [_compiled(str(part.module(name)), target, effort)]
+        refer(key, [kept[0][0]])
+    return kept[0]
+
+
+def _compiled(text: str, target: Target, effort: int) -> tuple[str, bytes]:
+    """The key of the code of a text, and the code: from the disk cache, or compiled now."""
+    key = _text_key(text, target, effort)
+    binary = read(key)
+    if binary is None:
+        binary = target.object_code(text)
+        write(key, binary)
+    return key, binary
+
+
+def _text_key(text: str, target: Target, effort: int) -> str:
+    """Everything that object code depends on, as one digest."""
+    llvm_is = f"{llvm_library.VERSION} {llvm.llvm_version_info} {llvm_library.triple()}"
+    compiler = f"{llvm_is} {target} {effort}\n"
+    return hashlib.sha256((compiler + text).encode()).hexdigest()
+
+
+@cache
+def sources_digest(*rooms: str) -> str:
+    """Versions of everything that writes code, with a digest of our own sources.
+
+    `rooms` are further folders of the package whose sources write code, such as "motion".
+
+    Sources that have changed since they were imported are not the ones that run: what such a
+    process compiles must not be found by others.
+    """
+    digest, last = hashlib.sha256(), 0.0
+    package = Path(__file__).parents[3]
+    for room in ("backends", "laws", "model", "operators", "spatial", "sweeps", *rooms):
+        for folder, inside, names in os.walk(package / room):
+            inside[:] = sorted({*inside} - {"__pycache__"})
+            for name in sorted(names):
+                if name.endswith(".py"):
+                    with open(os.path.join(folder, name), "rb") as file:
+                        last = max(last, os.fstat(file.fileno()).st_mtime)
+                        digest.update(file.read())
+    if last > LOADED:
+        digest.update(f"{os.getpid()} {LOADED}".encode())
+    return f"llvmlite {llvm_library.VERSION} {llvm_library.triple()} {digest.hexdigest()}"

@@ -1,20 +1,16 @@
-"""From LLVM text to machine code for the machine at hand, and back from the disk cache."""
+"""Processors: what LLVM text is written for, compiling it, and loading code for the one at hand."""
 
 from __future__ import annotations
 
-import hashlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
-from weakref import WeakValueDictionary
 
-from phipsi.backends.native.targets import code_cache as disk
 from phipsi.backends.native.targets import llvm_library
 from phipsi.backends.native.targets.llvm_library import llvm
 from phipsi.backends.native.text.lane_arithmetic import NUMBERS, NumberName
-from phipsi.backends.native.text.llvm_text import Module, Part
 from phipsi.errors import InputError
 
 FULL_EFFORT = 3
@@ -63,14 +59,18 @@ class Target:
             llvm.initialize_all_targets()
             llvm.initialize_all_asmprinters()
             return llvm.Target.from_triple(self.triple).create_target_machine(
-                cpu=self.cpu, features=self.features, opt=_effort(), reloc=self.reloc,
+                cpu=self.cpu, features=self.features, opt=llvm_effort(), reloc=self.reloc,
                 codemodel="default",
             )  # fmt: skip
         llvm_library.start()
         found = llvm.Target.from_triple(llvm_library.triple())
         return found.create_target_machine(
-            cpu=self.cpu, features=self.features, opt=_effort(), jit=True, codemodel="jitdefault"
-        )
+            cpu=self.cpu,
+            features=self.features,
+            opt=llvm_effort(),
+            jit=True,
+            codemodel="jitdefault",
+        )  # fmt: skip
 
     def object_code(self, text: str) -> bytes:
         """An object file of LLVM text.
@@ -115,7 +115,7 @@ def _most_lanes() -> int:
     return int(setting)
 
 
-def _effort() -> int:
+def llvm_effort() -> int:
     """How hard LLVM tries, 0 to 3, by PHIPSI_LLVM_EFFORT.
 
     0 compiles four times as fast to code that is slower and gives the same bits: for tests that run
@@ -162,60 +162,3 @@ class MachineCode:
         if name not in self._known:
             self._known[name] = int(self._engine.get_function_address(name))
         return self._known[name]
-
-
-_LOADED: WeakValueDictionary[str, MachineCode] = WeakValueDictionary()
-
-
-def machine_code(key: str, target: Target, emit: Callable[[], str | Module]) -> MachineCode:
-    """The code with this key: loaded already, from the disk cache, or compiled from ``emit()``.
-
-    That is text, or a module whose parts are looked for in the cache by their own keys.
-    """
-    effort = _effort()
-    key = key if effort == FULL_EFFORT else f"{key}-{effort}"
-    found = _LOADED.get(key)
-    if found is None:
-        kept = disk.read_parts(key)
-        if kept is None:
-            written = emit()
-            kept = [_compiled(str(written), target, effort)]
-            if isinstance(written, Module):
-                parts = written.parts.items()
-                kept += [_part(name, part, target, effort) for name, part in parts]
-            disk.refer(key, [name for name, _ in kept])
-        binary, *others = [code for _, code in kept]
-        found = _LOADED.setdefault(key, MachineCode(binary, target, others))
-    return found
-
-
-def kept_object(text: str, target: Target) -> bytes:
-    """An object file of LLVM text for any target, from the disk cache if it is there."""
-    return _compiled(text, target, _effort())[1]
-
-
-def _part(name: str, part: Part, target: Target, effort: int) -> tuple[str, bytes]:
-    """The key of the code of a part, and the code; its text is written if no program has it."""
-    key = hashlib.sha256(f"part {name} {part.key} {target} {effort}".encode()).hexdigest()
-    kept = disk.read_parts(key)
-    if kept is None:
-        kept = [_compiled(str(part.module(name)), target, effort)]
-        disk.refer(key, [kept[0][0]])
-    return kept[0]
-
-
-def _compiled(text: str, target: Target, effort: int) -> tuple[str, bytes]:
-    """The key of the code of a text, and the code: from the disk cache, or compiled now."""
-    key = _text_key(text, target, effort)
-    binary = disk.read(key)
-    if binary is None:
-        binary = target.object_code(text)
-        disk.write(key, binary)
-    return key, binary
-
-
-def _text_key(text: str, target: Target, effort: int) -> str:
-    """Everything that object code depends on, as one digest."""
-    llvm_is = f"{llvm_library.VERSION} {llvm.llvm_version_info} {llvm_library.triple()}"
-    compiler = f"{llvm_is} {target} {effort}\n"
-    return hashlib.sha256((compiler + text).encode()).hexdigest()

@@ -16,23 +16,25 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from phipsi.backends.native.text.llvm_types import (  # noqa: F401 (some are for others, as `ir.…`)
+from phipsi.backends.native.text.llvm_values import (  # noqa: F401 (some are for others, as `ir.…`)
     BIT,
     DOUBLE,
     FLOAT,
     POINTER,
     VOID,
     WORD,
+    Constant,
     FunctionType,
     IntType,
     LiteralStructType,
     Type,
+    Undefined,
+    Value,
     VectorType,
     element_of,
     side_by_side,
     truth_of,
 )
-from phipsi.backends.native.text.llvm_values import Constant, Undefined, Value  # noqa: F401
 
 # ---- functions and their blocks ------------------------------------------------------------------
 

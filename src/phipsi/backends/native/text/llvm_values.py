@@ -1,17 +1,110 @@
-"""Operands of LLVM's instructions: values that have names, and known numbers."""
+"""Types of LLVM's text, and operands of its instructions: values that have names, known numbers."""
 
 from __future__ import annotations
 
+import math
+import struct
+from collections.abc import Sequence
 from typing import Any, Final
 
-from phipsi.backends.native.text.llvm_types import (
-    DOUBLE,
-    FLOAT,
-    IntType,
-    Type,
-    VectorType,
-    number_text,
-)
+import numpy as np
+
+# ---- types ---------------------------------------------------------------------------------------
+
+
+WORD: Final = 8
+"""Bytes of a word: an integer of a table, or an address."""
+
+
+class Type:
+    """A type, by its text."""
+
+    __slots__ = ("text",)
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class IntType(Type):
+    """Integers of some bits."""
+
+    __slots__ = ("width",)
+
+    def __init__(self, width: int) -> None:
+        super().__init__(f"i{width}")
+        self.width = width
+
+
+class VectorType(Type):
+    """Several elements side by side."""
+
+    __slots__ = ("count", "element")
+
+    def __init__(self, element: Type, count: int) -> None:
+        super().__init__(f"<{count} x {element}>")
+        self.element, self.count = element, count
+
+
+class LiteralStructType(Type):
+    """A record without a name."""
+
+    __slots__ = ("elements",)
+
+    def __init__(self, elements: Sequence[Type]) -> None:
+        super().__init__("{" + ", ".join(x.text for x in elements) + "}")
+        self.elements = tuple(elements)
+
+
+class FunctionType(Type):
+    """The types that a function returns and takes."""
+
+    __slots__ = ("gives", "takes")
+
+    def __init__(self, gives: Type, takes: Sequence[Type]) -> None:
+        super().__init__(f"{gives} ({', '.join(x.text for x in takes)})")
+        self.gives, self.takes = gives, tuple(takes)
+
+
+def side_by_side(element: Type, count: int) -> Type:
+    """A vector of several elements; one alone is a plain value."""
+    return element if count == 1 else VectorType(element, count)
+
+
+DOUBLE, FLOAT, POINTER, VOID = (Type(name) for name in ("double", "float", "ptr", "void"))
+BIT = IntType(1)
+
+
+def element_of(dtype: np.dtype) -> Type:
+    """The type of the numbers of an array."""
+    numbers = {8: DOUBLE, 4: FLOAT}
+    return numbers[dtype.itemsize] if dtype.kind == "f" else IntType(8 * dtype.itemsize)
+
+
+def truth_of(type_: Type) -> Type:
+    """The type of comparisons of values of this type."""
+    return VectorType(BIT, type_.count) if isinstance(type_, VectorType) else BIT
+
+
+_packed, _bits = struct.Struct("<d").pack, struct.Struct("<Q").unpack
+
+
+def number_text(x: float, is_single: bool) -> str:
+    """A floating-point number; those of single precision are written as doubles."""
+    return f"0x{_bits(_packed(_rounded(x) if is_single else x))[0]:016X}"
+
+
+def _rounded(x: float) -> float:
+    """The nearest number of single precision; infinite if it is too large for one."""
+    try:
+        return struct.unpack("<f", struct.pack("<f", x))[0]
+    except OverflowError:
+        return math.copysign(math.inf, x)
+
+
+# ---- operands ------------------------------------------------------------------------------------
 
 
 class Value:

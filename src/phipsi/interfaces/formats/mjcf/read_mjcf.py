@@ -20,7 +20,7 @@ from phipsi.errors import FileError, ModelError, PhipsiError
 from phipsi.interfaces.formats.allowed_folders import AllowedFolders
 from phipsi.interfaces.formats.body_frames import in_body
 from phipsi.interfaces.formats.files import Place, unused
-from phipsi.interfaces.formats.load_options import Base, Options
+from phipsi.interfaces.formats.load import Base, Options
 from phipsi.interfaces.formats.mjcf.checked_files import MjcfFiles, complaint, read_mjcf_files
 from phipsi.interfaces.formats.mjcf.joint_chains import FREE_WITH_ARMATURE, Chain, chain_of, is_free
 from phipsi.interfaces.formats.mjcf.mujoco_arrays import NAMED, Arrays, compiled, unpacked

@@ -12,7 +12,7 @@ from phipsi.interfaces.formats.files import where
 from phipsi.interfaces.formats.shared_elements import pose_of
 from phipsi.interfaces.formats.xml_document import Element, parse_vector, shortened
 from phipsi.model import Pose
-from phipsi.model.rotations import rotation_of_rpy
+from phipsi.model.pose import rotation_of_rpy
 
 MODEL = "__model__"
 WORLD = ""  # the frame that everything is in at last

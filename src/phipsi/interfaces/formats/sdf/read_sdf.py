@@ -23,7 +23,7 @@ from phipsi.errors import ModelError, did_you_mean
 from phipsi.interfaces.formats.allowed_folders import AllowedFolders
 from phipsi.interfaces.formats.body_frames import hinge_shift, in_body
 from phipsi.interfaces.formats.files import unused
-from phipsi.interfaces.formats.load_options import Base, Options
+from phipsi.interfaces.formats.load import Base, Options
 from phipsi.interfaces.formats.parsed_robot import GROUND, Connection, Link, ParsedRobot
 from phipsi.interfaces.formats.sdf.frame_graph import (
     MODEL,

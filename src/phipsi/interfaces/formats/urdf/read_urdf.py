@@ -17,7 +17,7 @@ from collections.abc import Callable
 
 from phipsi.errors import ModelError, did_you_mean
 from phipsi.interfaces.formats.allowed_folders import AllowedFolders
-from phipsi.interfaces.formats.load_options import Base, Options
+from phipsi.interfaces.formats.load import Base, Options
 from phipsi.interfaces.formats.parsed_robot import Connection, Link, ParsedRobot
 from phipsi.interfaces.formats.shared_elements import (
     ShapeReader,
@@ -32,7 +32,7 @@ from phipsi.interfaces.formats.shared_elements import (
 from phipsi.interfaces.formats.xml_document import Element, parse_xml, shortened
 from phipsi.model import Pose, SpatialInertia, joints
 from phipsi.model.extras import Rating
-from phipsi.model.rotations import plane_axes, rotation_of_rpy
+from phipsi.model.pose import plane_axes, rotation_of_rpy
 
 _ROBOT = ("link", "joint", "material", "gazebo", "transmission", "ros2_control", "sensor")
 _LINK = ("inertial", "visual", "collision")

@@ -22,7 +22,7 @@ from phipsi.model import Model, Pose, SpatialInertia, joints
 from phipsi.model.body import WORLD_NAME, Body, Description
 from phipsi.model.extras import Coupling, Rating, Shape, as_file_shape
 from phipsi.model.mechanisms import of_geometry, of_trees, tree_of
-from phipsi.model.rotations import plane_axes, rpy_of_rotation
+from phipsi.model.pose import plane_axes, rpy_of_rotation
 from phipsi.model.weld_fixed_joints import weld
 from phipsi.whole_files import whole_file
 

@@ -1,4 +1,4 @@
-"""The files around an object for a processor: C, C++ and Rust, a test program, a CMake file."""
+"""What makes a package of exported code: C++, CMake, Rust, and READMEs."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import struct
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
+from phipsi.exporting.c_files import UNTESTED, gpu_kernels, max_work
 from phipsi.exporting.exported_module import (
     MARK,
     ExportedArray,
@@ -15,156 +14,9 @@ from phipsi.exporting.exported_module import (
     Library,
     comment,
 )
-from phipsi.exporting.named_programs import identifier
 from phipsi.exporting.reference_numbers import Reference
 from phipsi.exporting.targets import ExportTarget
 from phipsi.model.model import Model
-
-VERDICT = (
-    "  if (failed) {",
-    '    printf("FAILED: function %d, code %d\\n", failed / 1000, failed % 1000);',
-    "    return 1;",
-    "  }",
-    '  puts("ok");',
-    "  return 0;",
-)
-"""The end of a test program: what `failed` says."""
-
-
-# ---- C -------------------------------------------------------------------------------------------
-
-
-def c_header(lib: Library) -> str:
-    """The C interface, with every array documented."""
-    P, lines = lib.prefix, list[str]()
-    lines += [
-        f"/* {lib.name}.h: {lib.text}, for {lib.target}; {MARK}.",
-        "",
-        "   Functions return 0 or a status. They allocate nothing, keep nothing between calls and",
-        "   call no library" + (" but the compiler's own helpers:" if lib.helpers else "."),
-        *([f"   {', '.join(lib.helpers)}"] if lib.helpers else []),
-        "   Each may run once at a time: its work memory is static." if lib.static else
-        "   Any number may run at once, each with work memory of its own: as many bytes as the\n"
-        f"   constant says, aligned as a {lib.number}, with any contents.",
-        "   Arrays are contiguous, row by row. */",
-        f"#ifndef {P}_H",
-        f"#define {P}_H",
-        "",
-        *constants(lib),
-        "",
-        "#ifdef __cplusplus",
-        'extern "C" {',
-        "#endif",
-        "",
-    ]  # fmt: skip
-    for f in lib.functions:
-        lines += [*_declaration(lib, f), ""]
-    lines += [
-        "#ifdef __cplusplus",
-        "}",
-        "#endif",
-        "",
-        *statuses(lib),
-        f"#endif /* {P}_H */",
-        "",
-    ]
-    return "\n".join(lines)
-
-
-def constants(lib: Library) -> list[str]:
-    """Sizes, the order of the joints, and the bytes of work memory."""
-    P, m = lib.prefix, lib.model
-    lines = [
-        f"#define {P}_NQ {m.nq} /* coordinates */",
-        f"#define {P}_NV {m.nv} /* degrees of freedom */",
-        f"#define {P}_BODIES {m.n_bodies}",
-    ]
-    taken: set[str] = set()
-    if m.n_bodies:
-        lines += ["", "/* where the numbers of a joint begin in q (Q) and in v, vdot, tau (V) */"]
-    for i, (name, joint) in enumerate(zip(m.joint_names, m.joints, strict=True)):
-        where = identifier(name).upper()
-        while where in taken:
-            where += "_"
-        taken.add(where)
-        q, v = m.q_slices[i].start, m.v_slices[i].start
-        shown = ", ".join(joint.coordinate_names)
-        note = f"{joint.kind}: {shown}" if shown else joint.kind
-        lines.append(f"#define {P}_Q_{where} {q} /* {comment(name)}, {note} */")
-        lines.append(f"#define {P}_V_{where} {v}")
-    bodies = ", ".join(f'"{_quoted(n)}"' for n in m.body_names)
-    lines += ["", f"#define {P}_BODY_NAMES {{{bodies}}}"]
-    if not lib.static:
-        lines.append("")
-        lines.append(f"#define {P}_WORK {max_work(lib)} /* bytes: enough for every function */")
-    return lines
-
-
-def max_work(lib: Library) -> int:
-    """Bytes of work memory that are enough for every function, also for batches."""
-    return max(max(f.work_bytes, f.batch_bytes) for f in lib.functions)
-
-
-def _declaration(lib: Library, f: ExportedFunction) -> list[str]:
-    """One function and its batched form, with a comment."""
-    name = f.name
-    lines = ["/*", *array_lines(f), "*/"]
-    if not lib.static:
-        lines.append(f"#define {name.upper()}_WORK {f.work_bytes}")
-    work = [] if lib.static else ["void *work"]
-    arrays = [a.parameter(lib.number) for a in f.arguments]
-    lines.append(f"int {name}({', '.join([*arrays, *work])});")
-    if f.rollout:
-        lines.append("/* the same, n steps */")
-        lines.append(f"int {f.rollout}({', '.join(['int n', *arrays, *work])});")
-    if f.batch_bytes:
-        lines += [
-            f"/* n configurations, {f.lanes} at once; status[i] is that of configuration i,",
-            "   the result that of the first that failed */",
-        ]
-        if not lib.static:
-            lines.append(f"#define {name.upper()}_BATCH_WORK {f.batch_bytes}")
-        takes = ["int n", *arrays, "int *status", *work]
-        lines.append(f"int {name}_batch({', '.join(takes)});")
-    return lines
-
-
-def array_lines(f: ExportedFunction) -> list[str]:
-    """What every array of a function is, and its accuracy, for a comment."""
-    lines = [f"   {a.described}" for a in f.arguments]
-    if f.accuracy is not None:
-        lines.append(f"   Errors against double precision: {f.accuracy}.")
-    return lines
-
-
-def statuses(lib: Library) -> list[str]:
-    """Codes, and a function that has their texts."""
-    P, texts = lib.prefix, lib.functions[0].statuses
-    lines = [
-        "/* The last three bits of a status are its code, the rest the body or constraint row. */"
-    ]
-    for code, text in sorted(texts.items()):
-        lines.append(f"#define {P}_{identifier(text).upper()} {code}")
-    lines += [
-        f"#define {P}_STATUS_CODE(status) ((status) & 7)",
-        f"#define {P}_STATUS_BODY(status) (((status) >> 3) - 1) /* -1: none */",
-        f"static inline const char *{lib.name}_status_text(int status) {{",
-        "  switch (status & 7) {",
-        *(f'  case {code}: return "{_quoted(text)}";' for code, text in sorted(texts.items())),
-        "  }",
-        '  return "unknown";',
-        "}",
-        "",
-    ]
-    return lines
-
-
-def _quoted(text: str) -> str:
-    """A name from a file, for a string of C."""
-    return "".join(c if " " <= c <= "~" and c not in '"\\?' else "?" for c in text).replace(
-        "?", "_"
-    )
-
 
 # ---- C++ -----------------------------------------------------------------------------------------
 
@@ -375,119 +227,7 @@ def _rust_wrapper(lib: Library, f: ExportedFunction, kind: str) -> list[str]:
     ]
 
 
-# ---- the test program ----------------------------------------------------------------------------
-
-
-def test_program(lib: Library, references: Sequence[Reference]) -> str:
-    """A program that compares the functions with reference numbers on the device.
-
-    Without a main of its own (``-DNAME_NO_MAIN``) it needs no library: call ``NAME_test()``.
-    """
-    n, P = lib.name, lib.prefix
-    lines = [
-        f"/* Compares the functions of {n}.h with reference numbers; {MARK}.",
-        f"   -D{P}_NO_MAIN leaves main out: call {n}_test(), which returns 0 if all is well. */",
-        f'#include "{n}.h"',
-        "",
-    ]
-    if not lib.static:
-        lines += [
-            "static union {",
-            "  double aligned[2];",
-            f"  unsigned char bytes[{P}_WORK + 16];",
-            f"}} {n}_work;",
-            "",
-        ]
-    tests: list[str] = []
-    for i, r in enumerate(references):
-        lines += _reference(lib, i, r)
-        tests.append(f"  if ((failed = {n}_test_{i}())) return {1000 * (i + 1)} + failed;")
-    lines += [
-        f"int {n}_test(void) {{",
-        "  int failed = 0;",
-        *tests,
-        "  return failed;",
-        "}",
-        "",
-        f"#ifndef {P}_NO_MAIN",
-        "#include <stdio.h>",
-        "int main(void) {",
-        f"  int failed = {n}_test();",
-        *VERDICT,
-        "}",
-        "#endif",
-        "",
-    ]
-    return "\n".join([*lines[:4], *comparison(lib), *lines[4:]])
-
-
-def comparison(lib: Library) -> list[str]:
-    """A function of C that says whether numbers differ from those wanted."""
-    return [
-        f"static int {lib.name}_differs(const {lib.number} *found, const {lib.number} *wanted,",
-        f"                    int n, {lib.number} tolerance) {{",
-        f"  {lib.number} largest = 0, gap = 0;",
-        "  for (int i = 0; i < n; i++) {",
-        f"    {lib.number} size = wanted[i] < 0 ? -wanted[i] : wanted[i];",
-        f"    {lib.number} apart = found[i] < wanted[i] ? wanted[i] - found[i]",
-        "                                               : found[i] - wanted[i];",
-        "    if (size > largest) largest = size;",
-        "    if (!(apart <= gap)) gap = apart; /* NaN too */",
-        "  }",
-        "  return !(gap <= tolerance * largest);",
-        "}",
-        "",
-    ]
-
-
-def _reference(lib: Library, number: int, r: Reference) -> list[str]:
-    """The numbers of one function, and the function that compares them."""
-    f, n = r.function, f"{lib.name}_{number}"
-    lines = reference_tables(lib, number, r)
-    for a in f.outputs:
-        lines.append(f"static {lib.number} {n}_found_{a.name}[{max(1, a.count)}];")
-    places = [
-        f"{n}_given_{a.name}[i]" if a.role == "in" else f"{n}_found_{a.name}" for a in f.arguments
-    ]
-    work = [] if lib.static else [f"{lib.name}_work.bytes"]
-    lines += [
-        f"static int {lib.name}_test_{number}(void) {{",
-        f"  for (int i = 0; i < {r.count}; i++) {{",
-    ]
-    for a in f.arguments:
-        if a.role == "inout":
-            put = f"{n}_found_{a.name}[j] = {n}_given_{a.name}[i][j];"
-            lines.append(f"    for (int j = 0; j < {a.count}; j++) {put}")
-    lines += [
-        f"    int status = {f.name}({', '.join([*places, *work])});",
-        "    if (status) return 100 + (status & 7);",
-    ]
-    for j, a in enumerate(f.outputs):
-        found, want = f"{n}_found_{a.name}", f"{n}_wanted_{a.name}[i]"
-        call = f"{lib.name}_differs({found}, {want}, {a.count}, {r.tolerance:.3g})"
-        lines.append(f"    if ({call}) return {1 + j};")
-    return [*lines, "  }", "  return 0;", "}", ""]
-
-
-def reference_tables(lib: Library, number: int, r: Reference) -> list[str]:
-    """Inputs and expected results of a function, as arrays of C."""
-    f, n = r.function, f"{lib.name}_{number}"
-    given = [(f"{n}_given_{a.name}", a, x) for a, x in zip(f.inputs, r.inputs, strict=True)]
-    wanted = [(f"{n}_wanted_{a.name}", a, x) for a, x in zip(f.outputs, r.results, strict=True)]
-    lines: list[str] = []
-    for name, a, values in (*given, *wanted):
-        rows = np.asarray(values, dtype=np.float64).reshape(r.count, -1)
-        body = ",\n".join("  {" + ", ".join(_literal(lib, x) for x in row) + "}" for row in rows)
-        kind = f"static const {lib.number}"
-        lines.append(f"{kind} {name}[{r.count}][{max(1, a.count)}] = {{\n{body}}};")
-    return lines
-
-
-def _literal(lib: Library, x: float) -> str:
-    return float(x).hex() + ("f" if lib.number == "float" else "")
-
-
-# ---- README --------------------------------------------------------------------------------------
+# ---- READMEs -------------------------------------------------------------------------------------
 
 
 def readme(
@@ -535,7 +275,7 @@ def readme(
             "```",
             "",
             *notes(lib, f"test_{n}.c", references),
-            *joint_table(lib),
+            *_joint_table(lib),
         ]
     )
 
@@ -558,7 +298,7 @@ def notes(lib: Library, test: str, references: Sequence[Reference | None]) -> li
     return [*out, ""] if out else []
 
 
-def joint_table(lib: Library) -> list[str]:
+def _joint_table(lib: Library) -> list[str]:
     """Where the numbers of every joint are."""
     joints = [
         f"| {comment(name)} | {kind} | {_range(q)} | {_range(v)} |"
@@ -587,3 +327,46 @@ def joint_rows(model: Model) -> list[tuple[str, str, Any, Any]]:
         (name, joint.kind, model.q_slices[i], model.v_slices[i])
         for i, (name, joint) in enumerate(zip(model.joint_names, model.joints, strict=True))
     ]
+
+
+def gpu_readme(lib: Library, row: ExportTarget, references: Sequence[Reference | None]) -> str:
+    """The contents of the folder, and how to use them."""
+    n, first = lib.name, lib.functions[0]
+    table = [
+        f"| `{name}` | {', '.join([*lead, *(a.name for a in f.arguments), 'status'])} | "
+        f"{f.work_bytes} |"
+        for f in lib.functions
+        for name, lead in gpu_kernels(f)
+    ]
+    given = ", ".join(f"&{x}" for x in ["n", *(a.name for a in first.arguments), "status"])
+    return "\n".join(
+        [
+            f"# {n}",
+            "",
+            f"{lib.text}, for {row.name} ({row.text} or later); {MARK}. {UNTESTED}",
+            "",
+            "| kernel | parameters | bytes of local memory per thread |",
+            "|---|---|---|",
+            *table,
+            "",
+            f"`{n}.h` says what every array is; row i belongs to thread i. `status[i]` is 0, or "
+            f"`{n}_status_text(status[i])` is its meaning.",
+            "",
+            "```c",
+            f'cuModuleLoad(&module, "{n}.ptx");',
+            f"cuModuleGetFunction(&kernel, module, {first.name.upper()}_BATCH);",
+            f"void *given[] = {{{given}}};",
+            "cuLaunchKernel(kernel, (n + 127) / 128, 1, 1, 128, 1, 1, 0, stream, given, 0);",
+            "```",
+            "",
+            "To check the device:",
+            "",
+            "```sh",
+            f"cc test_{n}.c -I/usr/local/cuda/include -lcuda -o test_{n} && ./test_{n}"
+            "      # prints ok",
+            "```",
+            "",
+            *notes(lib, f"test_{n}.c", references),
+            *_joint_table(lib),
+        ]
+    )
