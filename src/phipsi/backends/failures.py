@@ -1,5 +1,8 @@
 """What went wrong in which element of a batch, and the errors that say so.
 
+Backends return a status per element, `status_of`; `error_at` of `backends/reference.py` turns it
+back into a `Failure`, by running the element once more, and `error_of` here writes the message.
+
 When a hinge is singular: docs/decisions/0011.
 """
 

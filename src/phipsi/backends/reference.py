@@ -167,7 +167,10 @@ def _not_finite(
 def error_at(
     program: SweepProgram, arrays: Arrays, batch: tuple[int, ...], status: Array
 ) -> Exception:
-    """The error of the first failing element, with the numbers of this backend."""
+    """The error of the first failing element, with the numbers of this backend.
+
+    The status is explained by what fails here too; `error_of` of `backends/failures.py` words it.
+    """
     index = tuple(int(i) for i in np.argwhere(status)[0])
     one = {n: a[index] for n, a in program.widened(arrays, batch).items()}
     if "columns" in arrays:

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from phipsi.constraints.constraint import names_of, numbers_of
 from phipsi.constraints.couplings import Relations, Shares
-from phipsi.constraints.transmitted_forces import ShaftForces, axis_of, frame_of, row_of
+from phipsi.constraints.shaft_forces import ShaftForces, axis_of, frame_of, row_of
 from phipsi.errors import InputError, ModelError, number_of
 from phipsi.model.model import Model
 

@@ -26,7 +26,7 @@ from phipsi.constraints.constraint import (
     one_coordinate,
     rate_row,
 )
-from phipsi.constraints.transmitted_forces import Transmitted, transmitted_by
+from phipsi.constraints.shaft_forces import Transmitted, transmitted_by
 from phipsi.errors import InputError, ModelError, number_of
 from phipsi.model import joints as tree_joints
 from phipsi.model.closures import Closure

@@ -1,7 +1,7 @@
 """Machine code of a run: the graph of a step in the loops over trajectories and steps.
 
 Lanes are trajectories. Their states stay packed, one vector per number, from the first step to the
-last. A trajectory that fails keeps its last good state while the others go on.
+last. A trajectory that fails keeps its last good state while others go on, and records NaN.
 """
 
 from __future__ import annotations

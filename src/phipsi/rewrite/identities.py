@@ -87,7 +87,8 @@ NO_ARMATURE = [  # these use H G = I
     rule("Lemma .7d",                  H @ psi @ M @ psi.T @ H.T, D,                             "SOA eq. .49", "Jr = 0"),
 ]
 
-# matrices instead of products: every block by one path, or by the nearest common ancestor
+# matrices instead of products: every block by one path, or by the nearest common ancestor;
+# `matrix_form` carries it out for any T₁ X T₂*, and the rewriter records it with this source
 COMPOSITE = rule("composite bodies",           phi @ M @ phi.T,         R + phi_tilde @ R + R @ phi_tilde.T,  "MM eq. 28; 88-11 cor. A.1")
 MATRICES = [COMPOSITE]
 # fmt: on

@@ -1,5 +1,8 @@
 """Adaptive steps: SciPy's solver objects in exponential coordinates about the step's start.
 
+SciPy chooses the size of a step and rejects steps with too large an error; here are the tolerances
+by which it judges, and only steps that it accepts arrive.
+
 The state of the solver is y = [z, v] of chart.py. After every step the base point moves to the end
 of the step, so the exponential coordinates are always small: z becomes 0 for spherical, free and
 planar joints and its derivative there becomes v, while vdot, the step size and the coordinates of

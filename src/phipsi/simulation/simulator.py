@@ -449,6 +449,7 @@ class Simulator:
         plan = self.plan(state.own, names)
         now = state.copy()
         kept = steps // every + 1
+        # what is never written stays NaN; where a trajectory has failed, run_code.py writes NaN
         out = {
             name: np.full((now.count, kept, *node.shape), np.nan)
             for name, node in plan.records.items()

@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 from phipsi import constraints as c
 from phipsi.constraints.belts import belt_spans, untouched
 from phipsi.constraints.couplings import Relations
-from phipsi.constraints.gears import pitch_cones
-from phipsi.constraints.transmitted_forces import axis_of
+from phipsi.constraints.gears import Differential, Gear, Planetary, RackPinion, Screw
+from phipsi.constraints.shaft_forces import axis_of
+from phipsi.constraints.tooth_forces import pitch_cones
 from phipsi.errors import ModelError
 from phipsi.interfaces.page import machine_solids as solids
 from phipsi.interfaces.page.machine_elements import (
@@ -98,7 +99,7 @@ def _whole_teeth(ratio: float) -> tuple[int, int]:
 # ---- elements ------------------------------------------------------------------------------------
 
 
-def _gear(model: Model, one: c.Gear, row: int) -> Machine:
+def _gear(model: Model, one: Gear, row: int) -> Machine:
     a, b = Wheel(model, one.driver), Wheel(model, one.driven)
     ratio = -one.relations(model)["mesh"][one.driven]
     said = "" if one.teeth is None else f", {one.teeth[0]:g} and {one.teeth[1]:g} teeth"
@@ -142,7 +143,7 @@ def _in_plane(wheel: Wheel, at: Array, shape: solids.Surface, color: Any, thick:
 
 
 def _cones(
-    model: Model, one: c.Gear, ratio: float, wheels: tuple[Wheel, Wheel], out: Machine
+    model: Model, one: Gear, ratio: float, wheels: tuple[Wheel, Wheel], out: Machine
 ) -> None:
     """Bevel wheels whose cones touch; nothing where the axes miss, or the ratio is another."""
     teeth = _whole_teeth(ratio) if one.teeth is None else tuple(round(z) for z in one.teeth)
@@ -176,7 +177,7 @@ def _cones(
     out.place = wheels[0].carrier, cones.apex + cone * cones.line
 
 
-def _planetary(model: Model, one: c.Planetary, row: int) -> Machine:
+def _planetary(model: Model, one: Planetary, row: int) -> Machine:
     """Sun, planets and ring in the plane of the sun's origin, and the arm behind them.
 
     A tooth of the sun points to the first planet where the rows hold with ring and arm at 0.
@@ -256,7 +257,7 @@ def _ring(
     return ring.part(shape, DARK, ring.along(sun.centre))
 
 
-def _rack(model: Model, one: c.RackPinion, row: int) -> Machine:
+def _rack(model: Model, one: RackPinion, row: int) -> Machine:
     wheel = Wheel(model, one.pinion)
     rack = model.joint(one.rack).index
     X = model.placements[rack]
@@ -283,7 +284,7 @@ def _rack(model: Model, one: c.RackPinion, row: int) -> Machine:
     return out
 
 
-def _screw(model: Model, one: c.Screw, row: int) -> Machine:
+def _screw(model: Model, one: Screw, row: int) -> Machine:
     wheel, nut = Wheel(model, one.spindle), model.joint(one.nut).index
     text = f"{one.nut} moves by {one.lead:.5g} m per turn of {one.spindle}"
     bodies = wheel.body, nut
@@ -416,7 +417,7 @@ def _motor(model: Model, one: c.Motor, row: int) -> Machine | None:
     return out
 
 
-def _differential(model: Model, one: c.Differential, row: int) -> Machine:
+def _differential(model: Model, one: Differential, row: int) -> Machine:
     """Side wheels on their shafts, and a cage with pinions, which spin: theirs are plain cones."""
     out = relation(model, one, row, "differential")
     left, right, cage = (Wheel(model, n) for n in (one.left, one.right, one.carrier))
@@ -478,6 +479,6 @@ def _coupling(model: Model, one: c.Coupling, row: int) -> Machine:
 
 
 _KINDS: dict[type, Callable[[Model, Any, int], Machine | None]] = {
-    c.Gear: _gear, c.Planetary: _planetary, c.RackPinion: _rack, c.Screw: _screw, c.Belt: _belt,
-    c.Cam: _cam, c.Motor: _motor, c.Differential: _differential, c.Coupling: _coupling,
+    Gear: _gear, Planetary: _planetary, RackPinion: _rack, Screw: _screw, c.Belt: _belt,
+    c.Cam: _cam, c.Motor: _motor, Differential: _differential, c.Coupling: _coupling,
 }  # fmt: skip

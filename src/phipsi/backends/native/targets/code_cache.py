@@ -2,9 +2,11 @@
 
 On disk it has the digest of its LLVM text as key, and is found by it when other sources write the
 same text. The key of a program covers everything its text depends on; its file names the keys of
-the code of its parts, so that no text is written for a program that is known. Files are written
-under a temporary name and renamed, so that two processes never see half a file; they hold their key
-and a digest, so that a damaged or renamed one is ignored.
+the code of its parts, so that no text is written for a program that is known. That key is made by
+those who write code: `key` of `backends/native/pipeline.py` for programs, `lane_function.py` beside
+it for functions of lanes, `motion/run_code.py` for runs; all contain `sources_digest`. Files are
+written under a temporary name and renamed, so that two processes never see half a file; they hold
+their key and a digest, so that a damaged or renamed one is ignored.
 
 What is loaded is executed. So the folder and its files must belong to the user and be writable by
 nobody else, and nobody else may be able to exchange the folder: the folders above it belong to the
