@@ -5,6 +5,7 @@ that with a probability below 1e-3, and below 1e-14 in `make prove`, which takes
 """
 
 import random
+from collections.abc import Callable
 from functools import cache
 
 import numpy as np
@@ -233,13 +234,13 @@ def test_recursions_notice_a_fault_of_the_sweeps(theorem: Identity, monkeypatch)
     """A block of the compiled program that is off by 1e-12 is refuted."""
     one = state("branching with rotors").fresh()
     assert equal(*sides(theorem, one))
-    compute = ArrayArithmetic.compute
+    computed = ArrayArithmetic.computed
 
-    def wrong(here: ArrayArithmetic, x: Field) -> np.ndarray:
-        value = compute(here, x)
-        return value * (1 + 1e-12) if x.op in ("mul", "add") else value
+    def wrong(here: ArrayArithmetic, x: Field) -> Callable[[Field], np.ndarray]:
+        right = computed(here, x)
+        return (lambda x: right(x) * (1 + 1e-12)) if x.op in ("mul", "add") else right
 
-    monkeypatch.setattr(ArrayArithmetic, "compute", wrong)
+    monkeypatch.setattr(ArrayArithmetic, "computed", wrong)
     assert not equal(*sides(theorem, one))
 
 

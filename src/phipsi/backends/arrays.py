@@ -9,7 +9,7 @@ entry keeps an axis of length one at its end, the column, so that columns are co
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, final
 
 import numpy as np
@@ -33,7 +33,7 @@ _WORLD = Domain.WORLD
 
 def flipped(block: Array) -> Array:
     """The transpose of every block."""
-    return np.swapaxes(block, -1, -2)
+    return block.swapaxes(-1, -2)
 
 
 def is_nothing(block: Array) -> bool:
@@ -52,7 +52,6 @@ class _RigidBlock(np.ndarray[Any, Any]):
     arm: Array | None = None
 
 
-@final
 class ArrayArithmetic:
     """The `Arithmetic` of the bodies of operations at place `k`.
 
@@ -72,22 +71,21 @@ class ArrayArithmetic:
         self.batch, self.dtype = batch, dtype
         self.closures = points.closures or NO_CLOSURES
         self.scalars = Scalars(dtype)
-        self.sin, self.cos, self.sqrt = self.scalars.sin, self.scalars.cos, self.scalars.sqrt
+        self.is_object = dtype.kind == "O"
+        functions: Any = self.scalars if self.is_object else np
+        self.sin, self.cos, self.sqrt = functions.sin, functions.cos, functions.sqrt
         self.entrywise = self.scalars.entrywise
         self.failures: list[Failure] = []
         self.values: dict[Field, Any] = {}
         self.k = 0
         self.on_path = False
         self.seed, self.start, self.previous = 0, 0, -1  # of a path; where it starts; body before
-        self.children: list[list[int]] = [[] for _ in range(model.n_bodies)]
-        for i, p in enumerate(model.parent):
-            if p >= 0:
-                self.children[p].append(i)
+        self.children = model.tree.children
 
-    def compute(self, x: Field) -> Any:
-        """The block of x here, from the blocks of its arguments."""
+    def computed(self, x: Field) -> Callable[[Field], Any]:
+        """What computes the block of x, from the blocks of its arguments at the place."""
         body = x.operation.body
-        return getattr(self, "_" + x.op)(x) if body is None else body(self, x)
+        return getattr(self, "_" + x.op) if body is None else partial(body, self)
 
     # -- values of fields --------------------------------------------------------------------------
 
@@ -106,20 +104,30 @@ class ArrayArithmetic:
 
     def rows(self, x: Field) -> Rows:
         """All entries of a block."""
-        return _entries(self.value(x))
+        return self.entries(self.value(x))
 
     def column(self, x: Field) -> list[Any]:
         """The entries of the first column."""
         block = self.value(x)
         return [block[..., i, :1] for i in range(block.shape[-2])]
 
-    def entries(self, block: Array) -> Rows:
+    @staticmethod
+    def entries(block: Array) -> Rows:
         """All entries of a block that is not that of a field."""
-        return _entries(block)
+        rows, columns = block.shape[-2:]
+        return [[block[..., i, j : j + 1] for j in range(columns)] for i in range(rows)]
 
     def rigid(self, x: Field) -> tuple[Rows, list[Any]]:
         """R and l of [[R, l~ R], [0, R]]."""
-        return _rigid_parts(self.value(x))
+        return self.rigid_parts(self.value(x))
+
+    def rigid_parts(self, block: Array) -> tuple[Rows, list[Any]]:
+        """R and l of [[R, l~ R], [0, R]] that is not the block of a field."""
+        turn = block[..., :3, :3]
+        if (arm := getattr(block, "arm", None)) is not None:
+            return self.entries(np.asarray(turn)), [arm[..., i, :] for i in range(3)]
+        lever = block[..., :3, 3:] @ flipped(turn)
+        return self.entries(turn), [lever[..., 2, 1:2], lever[..., 0, 2:3], lever[..., 1, 0:1]]
 
     def inertia(self, x: Field) -> tuple[Any, list[Any], Rows]:
         """m, h and J of [[J, h~], [−h~, m]]."""
@@ -162,7 +170,7 @@ class ArrayArithmetic:
         out[..., :3, :3] = out[..., 3:, 3:] = axes
         if not all(is_zero(c) for c in arm):
             out[..., :3, 3:] = self.dense(cross_matrix(arm)) @ axes
-        return out if self.dtype != object else _with_arm(out, self.dense([[c] for c in arm]))
+        return out if not self.is_object else _with_arm(out, self.dense([[c] for c in arm]))
 
     def step_block(self, turn: Rows, arm: Sequence[Any], modal: Rows, n: int) -> Array:
         """[[R, l~ R, 0], [0, R, 0], [Q* diag(R, R), 0]]."""
@@ -203,7 +211,7 @@ class ArrayArithmetic:
     def eye(self, x: Field) -> Array:
         """The identity."""
         out = self.const(np.eye(self.width(x.type.rows, self.k)))
-        is_arm = self.dtype == object and x.type.kind is Kind.RIGID
+        is_arm = self.is_object and x.type.kind is Kind.RIGID
         return _with_arm(out, self.const(np.zeros((3, 1)))) if is_arm else out
 
     transpose = staticmethod(flipped)
@@ -213,7 +221,7 @@ class ArrayArithmetic:
         if self.on_path and is_nothing(right):
             return right
         out = self._product(left, right)
-        if self.dtype != object:
+        if not self.is_object:
             return out
         l, r = getattr(left, "arm", None), getattr(right, "arm", None)
         if l is None or r is None:
@@ -251,7 +259,7 @@ class ArrayArithmetic:
 
     def number(self, c: Any) -> Any:
         """A rational number or a float as an entry."""
-        if self.dtype != object:
+        if not self.is_object:
             return float(c)
         if hasattr(c, "numerator"):
             return c.numerator / (c.denominator * self._one)
@@ -260,11 +268,11 @@ class ArrayArithmetic:
     def const(self, array: Array) -> Array:
         """A constant of the model in the scalar type of the inputs, so that no digits are lost."""
         out = np.asarray(array, dtype=self.dtype)
-        return out * self._one if self.dtype == object else out
+        return out * self._one if self.is_object else out
 
     def pick(self, s: Any, series: tuple[float, ...], closed: Callable[..., Any]) -> Any:
         """A power series in s, or the closed form beyond its range."""
-        if self.dtype != object:
+        if not self.is_object:
             return ARRAYS.pick(s, series, closed)
         pairs = ((polynomial(series, x) if x < SERIES_BELOW else closed(x, self)) for x in s.flat)
         return np.array([*pairs, None], dtype=object)[:-1].reshape(s.shape)
@@ -340,12 +348,12 @@ class ArrayArithmetic:
 
     def placement(self) -> Array:
         """The frame of the joint in that of the parent, as a rigid transformation."""
+        if self.dtype == np.float64:
+            return placements_of(self.model)[self.k]
         turn = self.const(self.model.placement_rotations[self.k])
         origin = self.const(self.model.placement_translations[self.k])
-        out = np.zeros((6, 6), dtype=self.dtype)
-        out[:3, :3] = out[3:, 3:] = turn
-        out[:3, 3:] = spatial.skew(origin) @ turn
-        return out if self.dtype != object else _with_arm(out, origin[:, None])
+        out = _placement(turn, origin)
+        return out if not self.is_object else _with_arm(out, origin[:, None])
 
     def turn(self) -> Rows:
         """The rotation to the axes of the inertial parameters: they are those of the body."""
@@ -353,7 +361,7 @@ class ArrayArithmetic:
 
     @cached_property
     def _sizes(self) -> Array:
-        return outboard_sizes(self.model)
+        return self.model.cached(outboard_sizes, lambda: outboard_sizes(self.model))
 
     def outboard_size(self, half: int) -> Any:
         """How large the inertias outboard are; zero for scalars without an order."""
@@ -379,7 +387,7 @@ class ArrayArithmetic:
         turn, arm, body = self.point_turn(), self.point_offset(), self.points.body[self.k]
         if body < 0:
             return turn, arm
-        axes, origin = _rigid_parts(self.values[poses][body])
+        axes, origin = self.rigid_parts(self.values[poses][body])
         return matmul(axes, turn), plus(origin, matvec(axes, arm))
 
     def at_mate(self, make: Callable[[], Any]) -> Any:
@@ -495,7 +503,7 @@ class ArrayArithmetic:
                 size = np.abs(a).max((-2, -1))
                 bad = ~(np.linalg.cond(np.where(np.isfinite(a), a, 0.0)) < 1e15) | ~(size > 0)
         if not bad.any():
-            return np.linalg.inv(a)
+            return 1 / a if a.shape[-1] == 1 else np.linalg.inv(a)
         body = self.k if x.type.domain is Domain.BODY else -1
         self.fail(HINGE if how == "definite" else BLOCK, body, what, bad, a, scale)
         return _guarded(np.linalg.inv, a, bad)
@@ -518,24 +526,28 @@ class ArrayArithmetic:
         return (2 * self.scalars.log(diagonal).sum(-1))[..., None, None]
 
 
+def placements_of(model: Model) -> list[Array]:
+    """The frames of the joints in those of the parents, as rigid transformations."""
+
+    def build() -> list[Array]:
+        both = zip(model.placement_rotations, model.placement_translations, strict=True)
+        return [_placement(turn, origin) for turn, origin in both]
+
+    return model.cached(placements_of, build)
+
+
+def _placement(turn: Array, origin: Array) -> Array:
+    """[[R, l~ R], [0, R]] of one joint."""
+    out = np.zeros((6, 6), dtype=turn.dtype)
+    out[:3, :3] = out[3:, 3:] = turn
+    out[:3, 3:] = spatial.skew(origin) @ turn
+    return out
+
+
 def _guarded(function: Callable[[Array], Array], a: Array, bad: Array) -> Array:
     """A function of good blocks, NaN for the bad ones."""
     mask = bad[..., None, None]
     return np.where(mask, np.nan, function(np.where(mask, np.eye(a.shape[-1]), a)))
-
-
-def _entries(block: Array) -> Rows:
-    rows, columns = block.shape[-2:]
-    return [[block[..., i, j : j + 1] for j in range(columns)] for i in range(rows)]
-
-
-def _rigid_parts(block: Array) -> tuple[Rows, list[Any]]:
-    """R and l of [[R, l~ R], [0, R]]."""
-    turn = block[..., :3, :3]
-    if (arm := getattr(block, "arm", None)) is not None:
-        return _entries(np.asarray(turn)), [arm[..., i, :] for i in range(3)]
-    lever = block[..., :3, 3:] @ flipped(turn)
-    return _entries(turn), [lever[..., 2, 1:2], lever[..., 0, 2:3], lever[..., 1, 0:1]]
 
 
 def _with_arm(block: Array, arm: Array) -> _RigidBlock:

@@ -23,6 +23,7 @@ from phipsi.backends.array_algebra import (
 from phipsi.backends.arrays import ArrayArithmetic, flipped, is_nothing
 from phipsi.backends.backend import Array, Arrays, Backend, Loaded, SweepProgram
 from phipsi.backends.failures import Failure, error_of, status_of
+from phipsi.backends.one_configuration import ScalarArithmetic
 from phipsi.backends.options import flat
 from phipsi.backends.workers import batch_pieces, run_together
 from phipsi.expressions.spaces import space_named
@@ -83,8 +84,17 @@ def _join(pieces: list[Any]) -> Any:
 def evaluate(
     program: SweepProgram, arrays: Arrays, batch: tuple[int, ...]
 ) -> tuple[list[Any], list[Failure]]:
-    """The results, and what went wrong."""
+    """The results, and what went wrong. A batch of one is evaluated as one configuration."""
     dtype = result_dtype(list(arrays.values()))
+    if batch and dtype == np.float64 and all(n == 1 for n in batch):
+        results, failures = _evaluated(program, _alone(program, arrays), (), dtype)
+        return [_in_batch(r, batch) for r in results], [_spread(f, batch) for f in failures]
+    return _evaluated(program, arrays, batch, dtype)
+
+
+def _evaluated(
+    program: SweepProgram, arrays: Arrays, batch: tuple[int, ...], dtype: np.dtype[Any]
+) -> tuple[list[Any], list[Failure]]:
     inputs = {n: a if n == "columns" else a.astype(dtype, copy=False) for n, a in arrays.items()}
     run = Run(program.steps, program.model, program.points, inputs, batch, dtype)
     with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
@@ -93,6 +103,27 @@ def evaluate(
         [write_result(program, r, values, batch, dtype) for r in program.lowered.results]
     )
     return results, [*run.failures, *_not_finite(results, run.failures, batch)]
+
+
+def _alone(program: SweepProgram, arrays: Arrays) -> Arrays:
+    """The inputs without the axes of the batch, each of which has length one."""
+    shapes = program.input_shapes
+    alone = {n: arrays[n] for n in program.inputs}
+    out = {n: a.reshape(a.shape[a.ndim - len(shapes[n]) :]) for n, a in alone.items()}
+    return {**arrays, **out}
+
+
+def _in_batch(value: Any, batch: tuple[int, ...]) -> Any:
+    """An array, or several, with axes of length one in front."""
+    if isinstance(value, tuple):
+        return tuple(_in_batch(a, batch) for a in value)
+    return None if value is None else value.reshape(*batch, *value.shape)
+
+
+def _spread(f: Failure, batch: tuple[int, ...]) -> Failure:
+    """The failure of one configuration as that of a batch of one."""
+    mask, value, scale = (_in_batch(a, batch) for a in (f.mask, f.value, f.scale))
+    return Failure(f.code, f.body, f.what, mask, value, scale)
 
 
 def write_result(
@@ -193,7 +224,9 @@ class Run:
     ) -> None:
         self.steps, self.model, self.points = steps, model, points
         self.batch, self.dtype = batch, dtype
-        self.here = ArrayArithmetic(model, points, inputs, batch, dtype)
+        one = dtype == np.float64 and not batch
+        arithmetic = ScalarArithmetic if one else ArrayArithmetic
+        self.here = arithmetic(model, points, inputs, batch, dtype)
         self.values, self.failures = self.here.values, self.here.failures
         self.closures = self.here.closures
         self.link_sizes: dict[Field, list[Any]] = {}  # of pairs of links
@@ -228,7 +261,7 @@ class Run:
         """All fields at every body, point, link or row."""
         here, values = self.here, self.values
         for x in step.fields:
-            if x in step.local:
+            if x in step.local and self.batch:
                 values[x] = Local()
             elif x.operation.runs is not Loop.SUMMANDS:
                 values[x] = [None] * self.counts[x.type.domain]
@@ -236,16 +269,18 @@ class Run:
                 values[x] = here.zeros(x, -1)
             else:
                 values[x] = [here.zeros(x, k) for k in range(self.counts[x.type.domain])]
-        rows = [(x, x.operation.runs is Loop.SUMMANDS, values[x]) for x in step.fields]
+        rows: list[tuple[Field, Any, Any]] = [
+            (x, None if x.operation.runs is Loop.SUMMANDS else here.computed(x), values[x])
+            for x in step.fields
+        ]
         order: Any = range(self.counts[step.domain])
-        compute = here.compute
         for k in reversed(order) if step.kind is StepKind.TIP_TO_BASE else order:
             here.k = k
-            for x, is_sum, blocks in rows:
-                if is_sum:
+            for x, computed, blocks in rows:
+                if computed is None:
                     self._add(x, k)
                 else:
-                    blocks[k] = compute(x)
+                    blocks[k] = computed(x)
 
     def _add(self, x: Field, k: int) -> None:
         """Add the summand at k to where it belongs."""
@@ -266,7 +301,7 @@ class Run:
         self.here.k = 0
         for x in step.fields:
             whole = x.operation.elsewhere
-            self.values[x] = getattr(self, "_" + x.op)(x) if whole else self.here.compute(x)
+            self.values[x] = (getattr(self, "_" + x.op) if whole else self.here.computed(x))(x)
 
     # -- paths and pairs ---------------------------------------------------------------------------
 
@@ -278,6 +313,7 @@ class Run:
         here = self.here
         here.on_path = True
         kinds = {x: _seed_kind(x) for x in step.fields}
+        computed = {x: here.computed(x) for x in step.fields}
         for x in step.fields:
             self.values[x] = [{} for _ in self.seeds[kinds[x]]]
         for kind, starts in self.seeds.items():
@@ -286,7 +322,7 @@ class Run:
                 here.k, here.previous = here.start, -1
                 while fields and here.k >= 0:
                     for x in fields:
-                        self.values[x][here.seed][here.k] = here.compute(x)
+                        self.values[x][here.seed][here.k] = computed[x](x)
                     here.previous, here.k = here.k, self.model.parent[here.k]
         here.on_path = False
 

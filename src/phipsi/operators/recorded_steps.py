@@ -112,7 +112,7 @@ def _computed(name: str, xs: list[Any], data: Any, ops: Any) -> Any:
     """The value of an operation on any scalars; numbers may be known when code is written."""
     if name in _ARITHMETIC:
         return _ARITHMETIC[name](*xs)
-    if all(isinstance(x, (int, float)) for x in xs):
+    if all(type(x) in (int, float) for x in xs):
         return float(Numbers.entrywise(name, xs, data))
     return ops.entrywise(name, xs, data)
 

@@ -1,14 +1,15 @@
 """Arithmetic on the entries of blocks, for any scalar: lanes of machine code, arrays, symbols.
 
 Entries support + − * / with each other and with Python numbers. A Python number is known when the
-program is compiled: zeros and ones cost nothing. An entry with a method `times_plus` computes
-x y + z with one rounding where the machine can.
+program is compiled: zeros and ones cost nothing. Numbers and arrays of NumPy are values, whatever
+they are. An entry with a method `times_plus` computes x y + z with one rounding where the machine
+can.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -31,7 +32,7 @@ def lower_half(rows: Sequence[Vector]) -> list[Entry]:
 
 def is_zero(x: Entry) -> bool:
     """True for a number known to be zero."""
-    return isinstance(x, (int, float)) and x == 0
+    return (type(x) is int or type(x) is float) and x == 0
 
 
 def is_fused(x: Entry) -> bool:
@@ -56,28 +57,29 @@ def neg(x: Entry) -> Entry:
 
 def mul(x: Entry, y: Entry) -> Entry:
     """x y."""
-    if type(x) is type(y) is _ARRAY:
+    if type(x) in _NUMPY and type(y) in _NUMPY:
         return x * y
     return 0 if is_zero(x) or is_zero(y) else x * y
 
 
 def mul_add(x: Entry, y: Entry, z: Entry) -> Entry:
     """x y + z."""
-    if type(x) is type(y) is type(z) is _ARRAY:  # most of them, in the reference backend
-        return y * x + z
-    if isinstance(z, (int, float)) and z == 0:
+    if type(x) in _NUMPY and type(y) in _NUMPY and type(z) in _NUMPY:
+        return y * x + z  # most of them, in the reference backend
+    if is_zero(z):
         return mul(x, y)
-    if isinstance(x, (int, float)) and x in _PLAIN:  # known now
+    if type(x) in _KNOWN and x in _PLAIN:
         return _plus_plain(x, y, z)
-    if isinstance(y, (int, float)) and y in _PLAIN:
+    if type(y) in _KNOWN and y in _PLAIN:
         return _plus_plain(y, x, z)
-    first, other = cast(tuple[Entry, Entry], (x, y) if is_fused(x) else (y, x))
+    first, other = (x, y) if is_fused(x) else (y, x)
     fused = is_fused(first) and not (isinstance(other, Dual) or isinstance(z, Dual))
     return first.times_plus(other, z) if fused else first * other + z
 
 
 _PLAIN = (-1, 0, 1)
-_ARRAY = np.ndarray
+_KNOWN = frozenset((int, float))  # numbers of the program; those of NumPy are values
+_NUMPY = frozenset((np.ndarray, np.float64))
 
 
 def _plus_plain(x: int | float, y: Entry, z: Entry) -> Entry:
@@ -87,11 +89,11 @@ def _plus_plain(x: int | float, y: Entry, z: Entry) -> Entry:
 
 def mul_sub(z: Entry, x: Entry, y: Entry) -> Entry:
     """z − x y."""
-    if type(x) is type(y) is type(z) is _ARRAY:
+    if type(x) in _NUMPY and type(y) in _NUMPY and type(z) in _NUMPY:
         return z - x * y
     if is_zero(x) or is_zero(y):
         return z
-    if is_fused(x) or is_fused(y) or isinstance(x, (int, float)) or isinstance(y, (int, float)):
+    if is_fused(x) or is_fused(y) or type(x) in _KNOWN or type(y) in _KNOWN:
         return mul_add(neg(x), y, z)
     return sub(z, x * y)
 
@@ -100,7 +102,10 @@ def dot(x: Vector, y: Vector) -> Entry:
     """Σ xᵢ yᵢ."""
     out: Entry = 0
     for a, b in zip(x, y, strict=True):
-        out = mul_add(a, b, out)
+        if type(a) in _NUMPY and type(b) in _NUMPY and type(out) in _NUMPY:
+            out = b * a + out
+        else:
+            out = mul_add(a, b, out)
     return out
 
 
