@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
+import hashlib
 import sys
 from typing import Any
 
@@ -14,6 +16,11 @@ import phipsi as pp
 from phipsi import operators as ops
 from phipsi.algorithms.forms import FORWARD_DYNAMICS, INVERSE_DYNAMICS
 from phipsi.backends.native.calls import direct_call as direct
+from phipsi.backends.native.calls.scratch import SLOTS, acquire, release
+from phipsi.backends.native.targets.code_cache import machine_code
+from phipsi.backends.native.targets.target import host_target
+from phipsi.backends.native.text import llvm_text as ir
+from phipsi.backends.native.text.lane_arithmetic import I64, POINTER, i64
 
 # how arguments are read and results made does not depend on how kernels are optimised
 pytestmark = [
@@ -162,3 +169,46 @@ def test_a_tuple_of_one_expression_returns_a_tuple():
         found = compiled(zero, zero, zero)
         assert isinstance(found, tuple) and found[0].shape == (2,)
     assert compiled.fast(zero, zero, zero)[0].shape == (2,)
+
+
+# ---- scratch memory ------------------------------------------------------------------------------
+
+
+def _scratch_calls() -> tuple[Any, Any]:
+    """``take(data)`` and ``leave(data, block)`` on a record whose word 0 is the size."""
+    module = ir.Module()
+    taking = ir.Function(module, ir.FunctionType(I64, [POINTER]), "take")
+    b, without = taking.begin(), taking.append_basic_block("without")
+    block, line = acquire(b, taking.args[0], 0, without)
+    b.store(i64(7), line)
+    b.ret(block)
+    b.position_at_end(without)
+    b.ret(i64(0))
+    leaving = ir.Function(module, ir.FunctionType(ir.VOID, [POINTER, I64]), "leave")
+    b = leaving.begin()
+    release(b, leaving.args[0], 0, leaving.args[1])
+    b.ret_void()
+    key = hashlib.sha256(str(module).encode()).hexdigest()
+    code = machine_code(key, host_target(), lambda: str(module))
+    take = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(code.address("take"))
+    leave = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)(code.address("leave"))
+    take.owner = leave.owner = code  # type: ignore[attr-defined]
+    return take, leave
+
+
+def test_every_slot_of_scratch_memory_is_used_and_no_block_twice():
+    take, leave = _scratch_calls()
+    data = np.zeros(1 + SLOTS, dtype=np.int64)
+    data[0] = 256
+    blocks = [take(data.ctypes.data) for _ in range(SLOTS + 2)]  # more calls at once than slots
+    assert len(set(blocks)) == SLOTS + 2 and 0 not in blocks and not data[1:].any()
+    for i, block in enumerate(blocks):  # the first free slot, and the heap for the last two
+        leave(data.ctypes.data, block)
+        assert np.count_nonzero(data[1:]) == min(i + 1, SLOTS)
+    assert data[1:].tolist() == blocks[:SLOTS]
+    for i in (0, 1, 5, SLOTS - 1):  # the first slot that has one
+        data[1 : 1 + i] = 0
+        assert take(data.ctypes.data) == blocks[i] and data[1 + i] == 0
+    assert not data[1:].any()
+    data[0] = -1  # no heap has so much
+    assert take(data.ctypes.data) == 0

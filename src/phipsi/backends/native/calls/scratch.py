@@ -7,6 +7,7 @@ no memory left, `acquire` goes to a block of the caller's choice.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -24,16 +25,13 @@ def acquire(b: Any, data: Any, size_word: int, without: ir.Block) -> tuple[Any, 
 
     Control goes to `without` if there is none.
     """
-    f = b.function
-    found = f.append_basic_block("found")
-    values: list[tuple[Any, Any]] = []
-    for i in range(SLOTS):
-        place = b.at(data, WORD * (size_word + 1 + i))
+    found, nothing = (b.function.append_basic_block(n) for n in ("found", "nothing"))
+
+    def take(place: Any) -> tuple[Any, Any]:
         taken = exchange(b, "xchg", place, i64(0), "acq_rel")
-        values.append((taken, b.block))
-        following = f.append_basic_block("next")
-        b.cbranch(b.icmp_signed("!=", taken, i64(0)), found, following)
-        b.position_at_end(following)
+        return taken, b.icmp_signed("!=", taken, i64(0))
+
+    values = _at_slots(b, data, size_word, take, found, nothing)
     size = b.word(data, size_word)
     fresh = b.ptrtoint(b.call_named("calloc", POINTER, [size, i64(1)]), I64)
     values.append((fresh, b.block))
@@ -47,17 +45,47 @@ def acquire(b: Any, data: Any, size_word: int, without: ir.Block) -> tuple[Any, 
 
 def release(b: Any, data: Any, size_word: int, block: Any) -> None:
     """Put a block into a free slot, or return it to the heap."""
-    f = b.function
-    done = f.append_basic_block("done")
-    for i in range(SLOTS):
-        place = b.at(data, WORD * (size_word + 1 + i))
+    done, full = (b.function.append_basic_block(n) for n in ("done", "full"))
+
+    def leave(place: Any) -> tuple[Any, Any]:
         left = exchange_if(b, place, i64(0), block, "acq_rel", "monotonic")
-        following = f.append_basic_block("next")
-        b.cbranch(left, done, following)
-        b.position_at_end(following)
+        return left, left
+
+    _at_slots(b, data, size_word, leave, done, full)
     b.call_named("free", ir.VOID, [b.inttoptr(block, POINTER)])
     b.branch(done)
     b.position_at_end(done)
+
+
+def _at_slots(
+    b: Any,
+    data: Any,
+    size_word: int,
+    act: Callable[[Any], tuple[Any, Any]],
+    done: ir.Block,
+    otherwise: ir.Block,
+) -> list[tuple[Any, Any]]:
+    """Go through the slots until ``act(place)`` gives (value, whether to go on at `done`).
+
+    The first slot, which mostly does, has code of its own. Returns the values with the blocks that
+    control comes from; goes on writing at `otherwise`.
+    """
+    head, following = (b.function.append_basic_block(n) for n in ("slot", "next"))
+    slots = b.at(data, WORD * (size_word + 1))
+    first, good = act(slots)
+    before = b.block
+    b.cbranch(good, done, head)
+    b.position_at_end(head)
+    i = b.phi(I64)
+    value, good = act(b.at(slots, b.mul(i, i64(WORD))))
+    b.cbranch(good, done, following)
+    b.position_at_end(following)
+    after = b.add(i, i64(1))
+    i.add_incoming(i64(1), before)
+    i.add_incoming(after, following)
+    b.cbranch(b.icmp_signed("<", after, i64(SLOTS)), head, otherwise)
+    b.position_at_end(otherwise)
+    return [(first, before), (value, head)]
 
 
 class Scratch:
