@@ -278,7 +278,9 @@ def test_webassembly_in_a_browser(programs, tmp_path):
 
     browser = shutil.which("chromium") or tool("chromium-browser")
     with playwright.sync_playwright() as play:
-        window = play.chromium.launch(executable_path=browser, args=["--no-sandbox"])
+        window = play.chromium.launch(
+            executable_path=browser, args=["--no-sandbox", "--disable-gpu"]
+        )
         tab = window.new_page()
         tab.route("http://robot.example/*", answer)
         tab.goto("http://robot.example/index.html")
