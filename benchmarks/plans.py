@@ -8,7 +8,7 @@
 
 For each expression, mechanism and mode all plans are run in turns, also those that a compilation gives up before they
 are finished. The table shows how far the chosen one is from the fastest, and the terminal measured and estimated
-nanoseconds of each plan, by which the constants of `sweeps/plans.py` are set. Cases with one plan are not counted. Times are
+nanoseconds of each plan, by which the constants of `sweeps/cheapest_plan.py` are set. Cases with one plan are not counted. Times are
 of the processor, the smallest of many turns.
 """
 
@@ -33,7 +33,7 @@ from phipsi.expressions.node import Expr
 from phipsi.model.mechanisms import forest_of
 from phipsi.model.points import point_set
 from phipsi.sweeps import plans as choosing
-from phipsi.sweeps.plans import Plan, plans_of
+from phipsi.sweeps.cheapest_plan import Plan, plans_of
 from phipsi.sweeps.request import Request
 
 IN_SAMPLE = [

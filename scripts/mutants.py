@@ -95,7 +95,7 @@ GROUPS = (
           ("tests/numeric/test_rules.py", *_EXPRESSIONS, "tests/numeric/test_identities.py",
            "tests/docs/test_docs.py::test_the_catalogue_is_complete", *_DERIVATIVES)),
     Group("rewriting", ("rewrite/rewriter.py", "rewrite/causal.py", "rewrite/inverses.py",
-                        "rewrite/collect.py", "rewrite/matrices.py", "rewrite/patterns.py"), 40,
+                        "rewrite/collect.py", "rewrite/matrix_form.py", "rewrite/patterns.py"), 40,
           ("tests/numeric/test_rules.py", *_EXPRESSIONS, "tests/numeric/test_modes.py",
            "tests/numeric/test_compile.py", "tests/numeric/test_explain.py", *_DERIVATIVES)),
     Group("lowering", ("sweeps/memoryless_blocks.py", "sweeps/lower.py",

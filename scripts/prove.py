@@ -24,7 +24,7 @@ from proof_models import MODELS  # noqa: E402
 from twins import notices, twins, values_asked_for, why_true  # noqa: E402
 
 from phipsi.errors import PhipsiError  # noqa: E402
-from phipsi.proofs.decide import (  # noqa: E402
+from phipsi.proofs.claim_decision import (  # noqa: E402
     bound,
     digits_state,
     equal,

@@ -20,7 +20,7 @@ from phipsi.model.points import ANY_POINTS, PointSet, checked_axes, point_set
 from phipsi.operators import as_expression
 from phipsi.operators.inputs import check_tables, leaves_of
 from phipsi.rewrite.identity import Identity
-from phipsi.sweeps.plans import STANDARD, plans_of
+from phipsi.sweeps.cheapest_plan import STANDARD, plans_of
 from phipsi.sweeps.request import (
     NEEDS_POINTS,
     Request,

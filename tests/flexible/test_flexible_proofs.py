@@ -7,7 +7,7 @@ from flexible_oracle import random_flexible_tree
 import phipsi as pp
 from phipsi.algorithms.forms import INVERSE_DYNAMICS
 from phipsi.operators import P, V
-from phipsi.proofs.decide import equal, modular_state
+from phipsi.proofs.claim_decision import equal, modular_state
 from phipsi.theorems.book import THEOREMS
 
 MODEL = random_flexible_tree(

@@ -10,7 +10,7 @@ from proof_models import MODELS
 
 from phipsi.model import Model
 from phipsi.model.joints import Composite
-from phipsi.proofs.decide import chance
+from phipsi.proofs.claim_decision import chance
 from phipsi.proofs.digits import Digits, agree, cosine, long_decimals, sine
 from phipsi.proofs.exact_array import NotRational
 from phipsi.proofs.exact_mechanism import Mechanism

@@ -23,7 +23,7 @@ from phipsi.errors import InputError, ParseError, SpaceError
 from phipsi.expressions.node import Expr, zero
 from phipsi.model import Model, ModelBuilder
 from phipsi.operators import H, V, mass_matrix, phi, psi
-from phipsi.proofs.decide import digits_state, equal, in_digits, modular_state, sides
+from phipsi.proofs.claim_decision import digits_state, equal, in_digits, modular_state, sides
 from phipsi.proofs.digits import long_decimals
 from phipsi.proofs.exact_array import NotRational
 from phipsi.proofs.proof_state import State

@@ -20,7 +20,7 @@ from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import Expr
 from phipsi.operators import parse
 from phipsi.operators.inputs import leaves_of
-from phipsi.proofs.decide import equal, sides
+from phipsi.proofs.claim_decision import equal, sides
 from phipsi.proofs.digits import Digits, agree, long_decimals
 from phipsi.proofs.proof_state import State
 from phipsi.rewrite.identity import Claim, Identity

@@ -15,7 +15,7 @@ from phipsi.derivations.normal_form import words_of
 from phipsi.errors import InputError, SpaceError
 from phipsi.expressions.node import Expr
 from phipsi.operators import mass_matrix, parse
-from phipsi.proofs.decide import equal, modular_state
+from phipsi.proofs.claim_decision import equal, modular_state
 from phipsi.theorems.book_index import all_identities
 
 TREE = branching(4, 8, armature=True)

@@ -9,8 +9,8 @@ import phipsi as pp
 from phipsi.backends.backend import SweepProgram, backend_of
 from phipsi.backends.program import Program
 from phipsi.model.points import point_set
-from phipsi.sweeps import plans as planning
-from phipsi.sweeps.plans import (
+from phipsi.sweeps import cheapest_plan as planning
+from phipsi.sweeps.cheapest_plan import (
     CHOICES,
     PROCESSORS,
     STANDARD,

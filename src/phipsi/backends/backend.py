@@ -28,8 +28,8 @@ from phipsi.model.closures import ClosureSet
 from phipsi.model.model import Model
 from phipsi.model.points import PointSet
 from phipsi.operators.inputs import row_named
+from phipsi.sweeps.cheapest_plan import STANDARD
 from phipsi.sweeps.ir import Step, StepKind
-from phipsi.sweeps.plans import STANDARD
 from phipsi.sweeps.request import Lowered, Request
 
 Array = np.ndarray
@@ -162,7 +162,7 @@ class Backend(ABC):
 
     @property
     def processor(self) -> str:
-        """The row of `sweeps.plans.PROCESSORS` by which it chooses between plans."""
+        """The row of `sweeps.cheapest_plan.PROCESSORS` by which it chooses between plans."""
         return STANDARD
 
     @property

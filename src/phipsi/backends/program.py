@@ -34,7 +34,7 @@ from phipsi.errors import InputError, true_or_false
 from phipsi.loaded import display
 from phipsi.model.numbers import whole_number
 from phipsi.rewrite.rewriter import Rewriting
-from phipsi.sweeps.plans import PlanCost
+from phipsi.sweeps.cheapest_plan import PlanCost
 
 if TYPE_CHECKING:
     from phipsi.backends.native.native_backend import NativeCode

@@ -36,8 +36,8 @@ from phipsi.expressions.parse import Vocabulary
 from phipsi.operators import as_expression, vocabulary
 from phipsi.operators.catalogue import definition
 from phipsi.operators.inputs import leaves_of
-from phipsi.proofs.decide import equal as same_arrays
-from phipsi.proofs.decide import sides
+from phipsi.proofs.claim_decision import equal as same_arrays
+from phipsi.proofs.claim_decision import sides
 from phipsi.proofs.exact_array import NotRational
 from phipsi.proofs.sample_mechanisms import Sample, samples, samples_with_rows
 from phipsi.rewrite.identity import Identity, sides_of

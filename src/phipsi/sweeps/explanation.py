@@ -13,6 +13,7 @@ from phipsi.expressions.node import Expr
 from phipsi.model.model import Model
 from phipsi.operators.catalogue import CATALOGUE
 from phipsi.rewrite.rewriter import RewriteStep
+from phipsi.sweeps.cheapest_plan import PlanCost, work_of
 from phipsi.sweeps.ir import (
     Binding,
     Domain,
@@ -25,7 +26,6 @@ from phipsi.sweeps.ir import (
     dependencies,
 )
 from phipsi.sweeps.operations import flops
-from phipsi.sweeps.plans import PlanCost, work_of
 
 
 @dataclass(frozen=True)

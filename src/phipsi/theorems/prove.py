@@ -33,8 +33,7 @@ from phipsi.operators.catalogue import definition
 from phipsi.operators.inputs import check_tables, leaves_of
 from phipsi.operators.modal_definitions import is_about_modes, is_of_rigid_bodies
 from phipsi.operators.own import with_any_blocks
-from phipsi.proofs.counterexample import Counterexample, can_be_shown, find_counterexample
-from phipsi.proofs.decide import (
+from phipsi.proofs.claim_decision import (
     GOAL,
     Verdict,
     bits_of,
@@ -45,6 +44,7 @@ from phipsi.proofs.decide import (
     modular_state,
     parts,
 )
+from phipsi.proofs.counterexample import Counterexample, can_be_shown, find_counterexample
 from phipsi.proofs.digits import long_decimals
 from phipsi.proofs.exact_array import NotRational
 from phipsi.proofs.proof_state import State
