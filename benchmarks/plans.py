@@ -32,7 +32,7 @@ from phipsi.errors import LoweringError, PhipsiError
 from phipsi.expressions.node import Expr
 from phipsi.model.mechanisms import forest_of
 from phipsi.model.points import point_set
-from phipsi.sweeps import plans as choosing
+from phipsi.sweeps import cheapest_plan as choosing
 from phipsi.sweeps.cheapest_plan import Plan, plans_of
 from phipsi.sweeps.request import Request
 

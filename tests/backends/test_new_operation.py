@@ -13,7 +13,7 @@ from random_models import random_tree
 import phipsi as pp
 from phipsi import compiler
 from phipsi.operators import V
-from phipsi.sweeps import plans
+from phipsi.sweeps import cheapest_plan as plans
 from phipsi.sweeps.entries import cross, dot, mul
 from phipsi.sweeps.ir import Field, Operation
 

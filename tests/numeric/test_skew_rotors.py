@@ -19,7 +19,7 @@ from phipsi.algorithms.forms import FORWARD_DYNAMICS_FD3, INVERSE_DYNAMICS
 from phipsi.backends.native.tables import PARAMS
 from phipsi.errors import InputError, LoweringError
 from phipsi.rewrite.identity import unmet
-from phipsi.sweeps import plans
+from phipsi.sweeps import cheapest_plan as plans
 from phipsi.sweeps import request as requests
 from phipsi.sweeps.ir import parts_of
 from phipsi.theorems import identities
