@@ -13,6 +13,7 @@ from phipsi.backends.options import CallOptions, named, with_names
 from phipsi.backends.program import Program
 from phipsi.errors import InputError, not_too_deep, true_or_false
 from phipsi.expressions.node import Expr
+from phipsi.expressions.remembered import remembering
 from phipsi.model.mechanisms import forest_of, of_mechanisms, tree_of
 from phipsi.model.model import Model
 from phipsi.model.points import ANY_POINTS, PointSet, checked_axes, point_set
@@ -97,7 +98,7 @@ def compile(
     tree = model
 
     def once() -> Program:
-        with not_too_deep("compiled"):
+        with not_too_deep("compiled"), remembering():
             proved = _proved_rules(request, mechanism)
             return build(request, tree, runs_in, reproducible=reproducible, rules=proved)
 

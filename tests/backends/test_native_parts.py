@@ -93,6 +93,20 @@ def test_runs_share_the_kernels_of_a_model(compiled: list[str]):
     assert kernels and len(kernels) == len(set(kernels))
 
 
+def test_what_no_program_changes_is_compiled_once_for_all(compiled: list[str]):
+    """Sines of large angles and moving numbers into lanes: parts of kernels, and of other parts."""
+    arm, q = pp.examples.planar_arm(2), np.outer([1.0, 1e-3, 1e-7], [1e30, -3e5])
+    for function in (
+        pp.mass_matrix,
+        lambda model, q: pp.inverse_dynamics(model, q, 0 * q, q / 1e9),
+    ):
+        assert np.array_equal(function(arm, q), [function(arm, x) for x in q])
+    for name in ("reduce", "sincos_of_any", "pack"):
+        found = [x for x in compiled if x.startswith(f"phipsi_{name}_")]
+        assert len(found) == 1, (name, found)
+    assert len([x for x in compiled if x.startswith("phipsi_kernel")]) == 4
+
+
 def test_code_in_parts_has_the_bits_of_code_in_one(
     compiled: list[str], monkeypatch: pytest.MonkeyPatch
 ):

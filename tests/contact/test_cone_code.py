@@ -29,8 +29,8 @@ from phipsi.contact.cone_problem import (
     tolerance_of,
 )
 from phipsi.contact.cone_solver import solve
-from phipsi.contact.interior_point import ATTEMPTS, FREE
 from phipsi.contact.newton import ITERATIONS, PROXIMAL
+from phipsi.contact.solver_attempts import ATTEMPTS, FREE
 from phipsi.laws import law_operations as ops
 from phipsi.laws.calls import call
 

@@ -27,7 +27,8 @@ from phipsi.contact.cone_problem import (
     tolerance_of,
 )
 from phipsi.contact.cone_solver import solve, solve_with_restitution
-from phipsi.contact.interior_point import STARTS, interior_point
+from phipsi.contact.interior_point import interior_point
+from phipsi.contact.solver_attempts import STARTS
 from phipsi.errors import InputError
 
 # ---- corpora: problem, most factorisations (median, largest)

@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import phipsi as pp
 from phipsi.contact.geometry import polygon_pairs
 from phipsi.contact.geometry.placed_shapes import Placed
-from phipsi.motion.slot_places import Places, SlotPlaces, _matched
+from phipsi.motion.slot_places import Places, SlotPlaces, _matched, _nearest_stay
 
 pytestmark = pytest.mark.usefixtures("machine_code")
 
@@ -225,6 +225,23 @@ def test_slots_are_matched_by_places() -> None:
     found, far = _matched(np.array([[0.3, 0.0, 0.4], [0.1, 0.2, inf], [inf, inf, inf]]))
     assert found.tolist() == [1, 0, 2]
     assert far.tolist() == [0.0, 0.1, inf]
+
+
+def test_slots_that_are_nearest_to_themselves_are_matched_with_themselves() -> None:
+    """Known without a search, ties and slots without a contact included; the twin has a tie."""
+    rng, stays = np.random.default_rng(5), 0
+    for k in range(600):
+        m = int(rng.integers(1, 6))
+        distance = rng.integers(0, 6, (m, m)) if k % 2 else rng.random((m, m))
+        distance = np.where(rng.random((m, m)) < 0.3 * (k % 3), np.inf, distance)
+        stay, far = _nearest_stay(distance[None])
+        if stay[0]:
+            stays += 1
+            order, away = _matched(distance)
+            assert_array_equal(order, np.arange(m))
+            assert_array_equal(away, far[0])
+    assert stays > 50
+    assert not _nearest_stay(np.zeros((1, 2, 2)))[0][0]
 
 
 def test_a_face_of_eight_corners_shows_them_all() -> None:

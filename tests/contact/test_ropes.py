@@ -113,6 +113,7 @@ def test_gradients_through_a_rope():
     assert_allclose(found.parameters["rope.length"][0], by_length, rtol=1e-7)
 
 
+@pytest.mark.usefixtures("machine_code")
 def test_a_rope_that_stretches_is_a_force_in_every_integrator():
     model, k = ball(), 400.0
     rope = F.Rope("ball", "world", 1.0, stiffness=k)

@@ -60,6 +60,7 @@ def test_damping_takes_energy_at_its_rate():
     assert lost > 0.01 * pp.elastic_energy(model, q).max()
 
 
+@pytest.mark.usefixtures("machine_code")
 def test_simulate_agrees_and_its_energy_has_the_elastic_part():
     model = chain()
     q0, v0 = start(model)

@@ -14,7 +14,9 @@ def browser() -> Iterator[Any]:
     api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     if CHROMIUM is None:
         pytest.skip("chromium is not installed: scripts/system_packages.sh installs it")
-    software = ["--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]
+    # only WebGL is drawn by the slow stand-in for a graphics processor, not the page around it
+    software = ["--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader",
+                "--disable-gpu-compositing"]  # fmt: skip
     with api.sync_playwright() as play:
         one = play.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", *software])
         plain = one.new_page

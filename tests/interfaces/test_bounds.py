@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from phipsi.errors import FileError, did_you_mean
-from phipsi.interfaces.formats import parsed_robot as drafts
+from phipsi.interfaces.formats import mimic_joints
 from phipsi.interfaces.formats.load import kind_of, load
 from phipsi.interfaces.formats.sdf.frame_graph import FrameGraph
 from phipsi.interfaces.formats.sdf.read_sdf import _Reader  # pyright: ignore[reportPrivateUsage]
@@ -99,7 +99,7 @@ def test_misspelt_tags_are_compared_once_and_not_without_end(
 
 def test_hints_for_mimic_joints_are_few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     asked = Counter(did_you_mean)
-    monkeypatch.setattr(drafts, "did_you_mean", asked)
+    monkeypatch.setattr(mimic_joints, "did_you_mean", asked)
     links = "".join(
         f'<link name="b{i}"/><joint name="j{i}" type="continuous"><parent link="a"/><child '
         f'link="b{i}"/><mimic joint="nope{i}"/></joint>'

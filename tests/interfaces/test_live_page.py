@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from browser_pages import drawn, until
+from browser_pages import ROUGH, drawn, rough_shadows, until
 from known_systems import four_bar
 from numpy.testing import assert_allclose, assert_array_equal
 
@@ -103,7 +103,8 @@ def pages(tmp_path_factory) -> dict[str, Path]:
 @pytest.fixture(scope="module")
 def opened(browser, pages):
     """Opens pages with the network cut; in the end nothing was asked for, and nothing failed."""
-    context = browser.new_context(offline=True, viewport={"width": 920, "height": 480})
+    size = {"width": 920, "height": 480}
+    context = browser.new_context(offline=True, viewport=size, **ROUGH)
     context.set_default_timeout(120_000)
     asked: list[str] = []
     failed: list[str] = []
@@ -116,6 +117,7 @@ def opened(browser, pages):
         tab.on("console", lambda m: failed.append(m.text) if m.type == "error" else None)
         tab.goto(pages[name].as_uri())
         tab.wait_for_selector("#live[data-ready]", state="attached")
+        rough_shadows(tab)
         return tab
 
     def open_page(name: str) -> Any:

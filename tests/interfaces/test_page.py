@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from browser_pages import drawn, until
+from browser_pages import ROUGH, drawn, hear, until
 
 import phipsi as pp
 from phipsi.forces.force import bind_forces
@@ -58,12 +58,11 @@ class Tab:
 
     def __init__(self, browser: Any, path: Path, **options: Any) -> None:
         usual = {"viewport": {"width": 460, "height": 560}, "color_scheme": "dark",
-                 "reduced_motion": "reduce"}  # fmt: skip
+                 "reduced_motion": "reduce", **ROUGH}  # fmt: skip
         self.page = browser.new_page(**{**usual, **options})
         self.told: list[str] = []
         self.requests: list[str] = []
-        self.page.on("console", lambda message: self.told.append(message.text))
-        self.page.on("pageerror", lambda error: self.told.append(str(error)))
+        hear(self.page, self.told)
         self.page.on("request", lambda request: self.requests.append(request.url))
         self.page.goto(path.as_uri())
         self.path = path
@@ -137,6 +136,22 @@ def test_overlays_follow_their_keys(arm: Tab):
     )
     tab.page.keyboard.press("Escape")
     tab.page.keyboard.press("n")
+
+
+def test_shadows_follow_what_moves_and_are_kept_while_the_view_turns(arm: Tab):
+    """Pictures with a map of shadows that was kept, and with one that is drawn again."""
+    again = "(page.scene.renderer.shadowMap.needsUpdate = true, page.scene.snapshot())"
+    first = arm.run("page.scene.snapshot()")
+    lost = """(() => { const { shadow } = page.scene.sun;
+        shadow.map.dispose(); shadow.map = null; return page.scene.snapshot(); })()"""
+    arm.run("page.scene.turn(0.4, 0.1)")
+    turned = arm.run("page.scene.snapshot()")
+    assert turned != first and turned == arm.run(again)
+    arm.run("page.scene.setPoses(page.poses.map((x) => -x))")
+    moved = arm.run("page.scene.snapshot()")
+    assert moved != turned and moved == arm.run(again)
+    assert arm.run(lost) != moved  # the twin: a map that is lost is missed
+    arm.run("page.scene.home()")
 
 
 def test_the_menu_is_reached_by_keys(arm: Tab):

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from browser_pages import drawn
+from browser_pages import ROUGH, drawn
 from known_systems import four_bar
 from numpy.testing import assert_allclose
 
@@ -106,7 +106,7 @@ def test_the_floor_is_below_all_that_the_arm_reaches(monkeypatch):
 
 
 def test_the_page_moves_and_says_when_the_program_has_ended(browser, arm):
-    tab = browser.new_page(viewport={"width": 500, "height": 400})
+    tab = browser.new_page(viewport={"width": 500, "height": 400}, **ROUGH)
     failed: list[str] = []
     tab.on("pageerror", lambda e: failed.append(str(e)))
     with pp.show(arm, open=False, title="<i>arm</i>") as viewer:
@@ -156,7 +156,7 @@ def test_a_cell_of_a_notebook(browser):
         kind = "text/javascript" if path.endswith("mjs") else "text/html"
         route.fulfill(body=files[path], content_type=kind)
 
-    tab = browser.new_page(viewport={"width": 400, "height": 300})
+    tab = browser.new_page(viewport={"width": 400, "height": 300}, **ROUGH)
     failed: list[str] = []
     tab.on("pageerror", lambda e: failed.append(str(e)))
     tab.route("http://cell.example/**", answer)

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
-from browser_pages import until
+from browser_pages import hear, until
 
 import phipsi as pp
 from phipsi.interfaces.workbench.answers import LONGEST_TEXT, Answers, shipped_robots
@@ -255,8 +255,7 @@ def test_a_port_in_use_is_an_error(bench: Workbench):
 def tab(browser: Any, bench: Workbench) -> Iterator[Any]:
     one = browser.new_page(viewport={"width": 1300, "height": 900})
     one.told, one.asked = [], []
-    one.on("console", lambda message: one.told.append(message.text))
-    one.on("pageerror", lambda error: one.told.append(str(error)))
+    hear(one, one.told)
     one.on("dialog", lambda dialog: one.told.append("dialog"))
     one.on("request", lambda request: one.asked.append(request.url))
     yield one

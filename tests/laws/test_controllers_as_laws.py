@@ -58,6 +58,7 @@ def test_controllers_are_laws(name):
     assert not np.allclose(found, control(0.0, q, 1.01 * v))
 
 
+@pytest.mark.usefixtures("machine_code")
 def test_a_simulator_runs_them():
     control = Saturated(ComputedTorque(ARM, 0.3 * np.ones(7), kp=25, kd=10), ARM, 60.0)
     simulator = pp.Simulator(ARM, circuit(ARM, [control], 1e-3), 1e-3)

@@ -128,6 +128,7 @@ def test_sequential():
             pp.laws.policy(bad)
 
 
+@pytest.mark.usefixtures("machine_code")
 @pytest.mark.parametrize("shared", [True, False])
 def test_a_policy_in_a_run(shared):
     state = network((14, 64, 64, 7))

@@ -80,6 +80,7 @@ def test_efforts_are_the_slope_of_its_energy(alanine):
     assert_allclose(effort @ d, -(U[0] - U[1]) / 2e-5, rtol=1e-6)
 
 
+@pytest.mark.usefixtures("machine_code")
 def test_it_keeps_its_energy(alanine):
     """Fluctuation ∝ dt², no trend."""
     start = mo.sample(alanine, 1, dt=0.002, steps=5, seed=1, warm_up=2).q[-1, 0]

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 import phipsi as pp
 from phipsi import operators as ops
-from phipsi.errors import ParseError, SpaceError
+from phipsi.errors import LoweringError, ParseError, SpaceError
+from phipsi.expressions import remembered
 from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import Expr, adjoint, identity, inverse, product, total_of, zero
 from phipsi.expressions.spaces import (
@@ -614,3 +615,20 @@ def test_a_leaf_knows_its_row_and_others_do_not():
         _ = (H @ phi).row
     assert total_of([(2, M), (3, M)]) is 5 * M
     assert pose.is_vector
+
+
+def test_what_is_remembered_ends_with_the_request():
+    """A cache that went on would keep expressions alive, and change how equal ones are printed."""
+    arm = pp.examples.planar_arm(2)
+    mass = H @ phi @ M @ phi.T @ H.T
+    pp.compile(mass, arm, backend="reference")
+    assert not any(remembered._TABLES)
+    with pytest.raises(LoweringError, match="no O"):
+        pp.compile((mass + H @ phi @ M @ psi.T @ H.T).inv, arm, backend="reference")
+    assert not any(remembered._TABLES)
+    with remembered.remembering():
+        with remembered.remembering():
+            once = adjoint(H @ phi @ M)
+        assert any(remembered._TABLES)  # the outer one goes on
+        assert adjoint(H @ phi @ M) is once
+    assert not any(remembered._TABLES)

@@ -14,6 +14,7 @@ import phipsi as pp
 from phipsi.backends.program import Program
 from phipsi.errors import LoweringError
 from phipsi.operators import H, M, P, V, a, b, gravity, mass_matrix, parse, phi, psi, tau, v, vdot
+from phipsi.sweeps import schedule as scheduling
 from phipsi.sweeps.equation_builder import Builder
 from phipsi.sweeps.ir import Domain, StepKind, Type
 from phipsi.sweeps.legality import LEGAL, check
@@ -49,6 +50,23 @@ def test_buffers_are_kept_as_long_as_they_are_read(first: int):
     for seed in range(first, first + 50):
         program = random_program(seed)
         check(LEGAL, "plan buffers", program.steps, program.lowered.fields)
+
+
+def test_the_cheaper_of_the_two_beginnings_is_taken():
+    """As if both were written to their ends; the second one is cut short where it cannot win."""
+    begun: set[StepKind] = set()
+    for seed in range(40):
+        outputs = random_program(seed).lowered.fields
+        fields = scheduling.reachable(outputs)
+        both = [scheduling._greedy(scheduling._Left(fields), kind) or [] for kind in DIRECTED[::-1]]
+        first, second = map(scheduling._cost, both)
+        if first != second:
+            begun.add(DIRECTED[::-1][second < first])
+        best = both[second < first]
+        kept = scheduling._sink_leaves(best)
+        found = schedule(outputs)
+        assert [(s.kind, set(s.fields)) for s in found] == [(s.kind, set(s.fields)) for s in kept]
+    assert begun == set(DIRECTED)  # each of them is the better one somewhere
 
 
 @pytest.mark.parametrize("first", range(0, 100, 50))

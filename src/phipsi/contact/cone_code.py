@@ -10,7 +10,6 @@ from phipsi.backends.native.text import llvm_text as ir
 from phipsi.backends.native.text.lane_arithmetic import I64, Emitter, Lane, i64, write_loop
 from phipsi.contact.cone_problem import ACCEPTED, NOT_FINITE, SOLVED, UNSOLVED
 from phipsi.contact.interior_code import InteriorCode
-from phipsi.contact.interior_point import ATTEMPTS, CONVEX, FREE
 from phipsi.contact.lane_cones import (
     PER_CONTACT,
     VECTORS,
@@ -21,6 +20,7 @@ from phipsi.contact.lane_cones import (
 from phipsi.contact.lane_elimination import word_table
 from phipsi.contact.newton import FREED, ITERATIONS, POLISHING
 from phipsi.contact.newton_code import NewtonCode
+from phipsi.contact.solver_attempts import ATTEMPTS, CONVEX, FREE
 
 
 def work_size(rows: int, contacts: int) -> int:

@@ -42,10 +42,11 @@ from phipsi.contact.cone_problem import (
 )
 from phipsi.contact.contact_group import ContactGroup, code_version
 from phipsi.contact.interior_code import InteriorCode
-from phipsi.contact.interior_point import ITERATIONS, STARTS, Cones
+from phipsi.contact.interior_point import ITERATIONS, Cones
 from phipsi.contact.lane_cones import ConeLanes, Kind, cone_routine
 from phipsi.contact.lane_elimination import eliminate
 from phipsi.contact.newton import PROXIMAL
+from phipsi.contact.solver_attempts import STARTS
 from phipsi.laws.calls import Callee
 from phipsi.laws.graph import Node
 

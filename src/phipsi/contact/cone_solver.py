@@ -29,8 +29,9 @@ from phipsi.contact.cone_problem import (
     ConeSolution,
     Scaled,
 )
-from phipsi.contact.interior_point import ATTEMPTS, Rounds, interior_point
+from phipsi.contact.interior_point import Rounds, interior_point
 from phipsi.contact.newton import newton
+from phipsi.contact.solver_attempts import ATTEMPTS
 
 
 def solve(
@@ -39,9 +40,9 @@ def solve(
     """The impulses of a contact problem.
 
     Proximal Newton; where that fails, interior point and Newton from its result; where that fails
-    too, some convex problems. Where impulses are not unique (a table on four legs) they are the
-    least, the limit of equal compliances. Where velocities are not either (wedged bodies), `start`
-    decides between the solutions.
+    too, some convex problems: in the order of `solver_attempts`. Where impulses are not unique (a
+    table on four legs) they are the least, the limit of equal compliances. Where velocities are not
+    either (wedged bodies), `start` decides between the solutions.
 
     **Arguments:** `start` (..., n), impulses of the last step: fewer iterations, and bodies at rest
     stay at rest. `tolerance` of the residual in m/s, at which Newton's method ends; what is below

@@ -12,6 +12,7 @@ from phipsi.expressions.check import shown
 
 Number = int | float | Fraction
 _MOST_BITS = 8192  # of the denominator of a fraction
+_USUAL = 2**53  # whole numbers below are tidy
 
 
 def as_number(c: Number, x: object) -> Number:
@@ -28,11 +29,13 @@ def as_number(c: Number, x: object) -> Number:
 
 def tidy(c: Number) -> Number:
     """Whole numbers as int, so that 2.0 X and 2 X print alike."""
+    if type(c) is int and -_USUAL < c < _USUAL:
+        return c
     if not _is_finite(c):
         raise SpaceError("the coefficients multiply to a number beyond 1e308")
     if isinstance(c, Fraction) and c.denominator.bit_length() > _MOST_BITS:
         raise SpaceError("the coefficients multiply to a fraction of too many digits")
-    if isinstance(c, bool) or (not isinstance(c, int) and c == int(c) and abs(c) < 2**53):
+    if isinstance(c, bool) or (not isinstance(c, int) and c == int(c) and abs(c) < _USUAL):
         return int(c)
     return c
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from numbers import Real
 from operator import index
 from threading import RLock
@@ -23,6 +24,7 @@ from phipsi.expressions.check import shown
 from phipsi.expressions.coefficients import Number, as_number, reciprocal, tidy, times
 from phipsi.expressions.kinds import Op
 from phipsi.expressions.manipulation import Manipulable
+from phipsi.expressions.remembered import remembered
 from phipsi.expressions.row import Row, row_of
 from phipsi.expressions.spaces import ONE, UNKNOWN, Space
 from phipsi.expressions.structure import (
@@ -77,17 +79,17 @@ class Expr(Manipulable):
         """The catalogue row of a leaf."""
         if self.op is not Op.LEAF:
             raise TypeError(f"{shown(self)} is not a leaf of the catalogue")
-        return cast(Row, self.data[0])
+        return self.data[0]
 
     @property
     def name(self) -> str:
         """The catalogue name of a leaf, "" for anything else."""
-        return self.row.name if self.op is Op.LEAF else ""
+        return self.data[0].name if self.op is Op.LEAF else ""
 
     @property
     def params(self) -> tuple[Hashable, ...]:
         """The parameters of a leaf beyond its row (e.g. the point a total is taken about)."""
-        return cast("tuple[Hashable, ...]", self.data[1]) if self.op is Op.LEAF else ()
+        return self.data[1] if self.op is Op.LEAF else ()
 
     @property
     def function(self) -> Function | None:
@@ -257,6 +259,8 @@ class Expr(Manipulable):
 
 _INTERNED: WeakValueDictionary[tuple[object, ...], Expr] = WeakValueDictionary()
 _INTERNING = RLock()
+_PARTS = ("op", "args", "data", "takes", "gives", "structure", "size", "_keys")
+_PUT = [vars(Expr)[name].__set__ for name in _PARTS]
 
 
 def intern(
@@ -276,17 +280,10 @@ def intern(
     if size > MOST_NODES:
         raise LoweringError(check.too_large(size, MOST_NODES))
     node = object.__new__(Expr)
-    for name, value in (
-        ("op", op),
-        ("args", args),
-        ("data", data),
-        ("takes", takes),
-        ("gives", gives),
-        ("structure", structure),
-        ("size", size),
-        ("_keys", dict[str, str]()),
-    ):
-        object.__setattr__(node, name, value)
+    texts = dict[str, str]()
+    parts = (op, args, data, takes, gives, structure, size, texts)
+    for put, value in zip(_PUT, parts, strict=True):
+        put(node, value)
     with _INTERNING:  # two threads may have found nothing at the same time
         return _INTERNED.setdefault(key, node)
 
@@ -311,7 +308,7 @@ def total_of(terms: Iterable[tuple[Number, Expr]]) -> Expr:
     flat: dict[Expr, Number] = {}
     shape: Expr | None = None  # the term that fixes the spaces
     for c, x in terms:
-        for d, y in x.terms:
+        for d, y in zip(x.data, x.args, strict=True) if x.op is Op.SUM else ((1, x),):
             flat[y] = flat.get(y, 0) + times(c, d)
             if y.takes is not UNKNOWN and shape is None:
                 shape = y
@@ -338,7 +335,8 @@ def total_of(terms: Iterable[tuple[Number, Expr]]) -> Expr:
         return zero(takes, gives)
     if len(kept) == 1 and kept[0][1] == 1:
         return kept[0][0]
-    kept.sort(key=lambda t: (t[1] < 0, *term_order(t[0])))
+    if len(kept) > 1:
+        kept.sort(key=lambda t: (t[1] < 0, *term_order(t[0])))
     structure = Structure.ZERO
     for y, _ in kept:
         structure = sum_structure(structure, y.structure)
@@ -355,14 +353,15 @@ def product(factors: Iterable[Expr]) -> Expr:
         if x.op is Op.SUM and len(x.args) == 1:
             coefficient = times(coefficient, x.data[0])
             x = x.args[0]
-        flat.extend(x.factors)
+        flat += x.args if x.op is Op.PRODUCT else (x,)
     typed = [x for x in flat if x.takes is not UNKNOWN]
-    for left, right in zip(typed, typed[1:], strict=False):
+    for left, right in pairwise(typed):
         if left.takes is not right.gives:
             raise SpaceError(check.cannot_compose(left, right))
-    if any(x.op is Op.ZERO for x in flat):
+    ops = [x.op for x in flat]
+    if Op.ZERO in ops:
         return zero(typed[-1].takes, typed[0].gives) if typed else zero()
-    kept = [x for x in typed if x.op is not Op.IDENTITY]
+    kept = [x for x in typed if x.op is not Op.IDENTITY] if Op.IDENTITY in ops else typed
     if not kept:
         core = typed[0] if typed else identity()
     elif len(kept) == 1:
@@ -375,6 +374,7 @@ def product(factors: Iterable[Expr]) -> Expr:
     return core if coefficient == 1 else total_of(((coefficient, core),))
 
 
+@remembered
 def adjoint(x: Expr) -> Expr:
     """The adjoint X*, pushed to the leaves: (X Y)* = Y* X*, (X⁻¹)* = (X*)⁻¹."""
     if x.op is Op.ADJOINT:

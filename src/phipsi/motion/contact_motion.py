@@ -234,6 +234,8 @@ class ContactMotion:
     def _ordered(self, state: RowState, places: Places) -> RowState:
         """The rows of slots in the order in which these follow their points."""
         order, heads = places.order, self.layout.heads
+        if self._places_of is not None and order is self._places_of.same:
+            return state._replace(places=places)
         n = int(np.searchsorted(heads, len(order)))  # without dry friction
         # slots of a pair have rows alike
         rows = np.arange(len(heads))

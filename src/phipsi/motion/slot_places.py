@@ -57,7 +57,8 @@ class SlotPlaces:
 
     **Arguments:** `contacts`; `k`, how many slots there are.
     **Attributes:** `slots` (p, m), the slots of each pair, −1 for none; `solid` (p,), whether both
-    are convex bodies; b of the others is a height field.
+    are convex bodies; b of the others is a height field; `same` (k,), the order of slots that all
+    stay.
     """
 
     def __init__(self, contacts: Contacts, k: int) -> None:
@@ -75,7 +76,7 @@ class SlotPlaces:
         self.solid = ~np.array([is_surface(p.b.shape) for p in pairs])
         self._width = 2.0 * np.array(radii)
         self._reach = np.array([_farthest(p.a) for p in pairs])
-        self._k, self._same = k, np.arange(k)
+        self._k, self.same = k, np.arange(k)
         self._is_slot, self._any_round = self.slots >= 0, bool(self._round.any())
         self._mine = [row[row >= 0] for row in self.slots]
         self._poses, self._moves = (
@@ -108,15 +109,21 @@ class SlotPlaces:
         at[~there] = np.nan
         self._moves[:-1] = motions[: self._bodies]
         bodies = X[:, :, :3, 3], self._moves[self._hosts]
-        order, leaps = self._same, np.zeros(self._k, bool)
+        order, leaps = self.same, np.zeros(self._k, bool)
         known = there.any(axis=1) & np.isfinite(self._before[..., 0]).any(axis=1)
         if not known.any():
             return Places(order, at, leaps, *bodies)
         moved = self._before[:, :, None] - at[:, None]
         squares = np.minimum(np.sum(moved[..., :3] ** 2, -1), np.sum(moved[..., 3:] ** 2, -1))
         distance = np.where(np.isnan(squares), np.inf, np.sqrt(squares) + self._apart)
-        order = order.copy()
-        for p in np.flatnonzero(known):
+        stay, far = _nearest_stay(distance)
+        leaps[self.slots[self._is_slot]] = (
+            known[:, None] & (far > self._far[:, None]) & np.isfinite(self._before[..., 0])
+        )[self._is_slot]
+        left = np.flatnonzero(known & ~stay)
+        if left.size:
+            order = order.copy()
+        for p in left:
             mine = self._mine[p]
             found, far = _matched(distance[p, : len(mine), : len(mine)])
             order[mine] = mine[found]
@@ -154,6 +161,20 @@ def _farthest(placed: Any) -> float:
     x, y, z, radius = bounding_ball(placed.shape)
     centre = placed.placement.rotation @ np.array([x, y, z]) + placed.placement.translation
     return float(np.linalg.norm(centre) + radius)
+
+
+def _nearest_stay(distance: Array) -> tuple[Array, Array]:
+    """Pairs (p,) all of whose slots are nearest to themselves, and how far (p, m) these are.
+
+    What is nearest to itself is so before anything else can be its partner: such pairs are as
+    `_matched` finds them. Distances (p, m, m).
+    """
+    m = np.arange(distance.shape[1])
+    far = distance[:, m, m]
+    others = distance.copy()
+    others[:, m, m] = np.inf
+    least = others.min(axis=2)
+    return ((far < least) | (least == np.inf)).all(axis=1), far
 
 
 def _matched(distance: Array) -> tuple[Array, Array]:

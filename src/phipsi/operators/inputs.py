@@ -10,6 +10,7 @@ from phipsi.errors import InputError, SpaceError
 from phipsi.expressions.check import shown
 from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import Expr
+from phipsi.expressions.remembered import remembered
 from phipsi.expressions.row import Row
 from phipsi.model.model import Model
 from phipsi.operators.catalogue import (
@@ -33,20 +34,17 @@ DIRECTIONS = ("dq", "dv", "dvdot", "dtau")
 Another is "dinertia", ten numbers for every body."""
 
 
-def leaves_of(x: Expr) -> set[Expr]:
+@remembered
+def leaves_of(x: Expr) -> frozenset[Expr]:
     """All leaves of an expression, those inside Riccati instances included."""
     seen: set[Expr] = set()
     stack = [x]
-    out: set[Expr] = set()
     while stack:
         y = stack.pop()
-        if y in seen:
-            continue
-        seen.add(y)
-        if y.op is Op.LEAF:
-            out.add(y)
-        stack.extend(y.args)
-    return out
+        if y not in seen:
+            seen.add(y)
+            stack.extend(y.args)
+    return frozenset(y for y in seen if y.op is Op.LEAF)
 
 
 @lru_cache(maxsize=2**12)

@@ -13,6 +13,7 @@ from functools import lru_cache
 
 from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import Expr, Number, adjoint, product, rebuild, total_of
+from phipsi.expressions.remembered import remembered
 from phipsi.operators.catalogue import (
     DEFAULT_FAMILY,
     E_phi,
@@ -37,6 +38,7 @@ class Instance:
     after: Expr
 
 
+@remembered
 def families_of(x: Expr) -> tuple[Riccati, ...]:
     """The Riccati families that occur in an expression; the default one always."""
     found = {family_of(leaf): None for leaf in leaves_of(x) if leaf.row.riccati}

@@ -380,37 +380,29 @@ class Rewriter:
         factors = _unit_factors(x)
         if factors is not None:
             return factors
-        rules = [*PRODUCTS, *NO_ARMATURE]
-        if self.apply:
-            rules += ACCELERATIONS
-        kinds = families_of(x)
-        every = [
-            i for rule in rules for f in kinds if self._holds(rule, f) for i in instances(rule, f)
-        ]
-        for i in every:
-            pattern = i.before.factors
-            at = find_in_product(x.factors, pattern)
+        every = _rules_of_products(families_of(x), self.armature, self.apply)
+        there = set(x.args)
+        for i, pattern, _ in every:
+            if pattern[0] not in there:
+                continue
+            at = find_in_product(x.args, pattern)
             if at >= 0:
                 self._record(i.rule.name, i.before, i.after, i.rule.source)
                 return product((*x.args[:at], i.after, *x.args[at + len(pattern) :]))
-        if all(y.op is not Op.SUM for y in x.factors):
+        if all(y.op is not Op.SUM for y in x.args):
             return x
-        mirror = _mirror(x.factors)
-        for i in every:
-            across = find_across_sums(x.factors, i.before.factors)
-            if across is not None:
-                return distribute(x.factors, *across)
-            mirrored = find_across_sums(mirror, _mirror(i.before.factors))
-            if mirrored is not None:
-                return distribute(mirror, *mirrored).T
+        mirror = _mirror(x.args)
+        mirrored_there = set(mirror)
+        for _, pattern, mirrored in every:
+            if pattern[0] in there:
+                across = find_across_sums(x.args, pattern)
+                if across is not None:
+                    return distribute(x.args, *across)
+            if mirrored[0] in mirrored_there:
+                across = find_across_sums(mirror, mirrored)
+                if across is not None:
+                    return distribute(mirror, *across).T
         return x
-
-    def _holds(self, rule: Identity, f: Riccati) -> bool:
-        if rule.condition != "Jr = 0":
-            return True
-        if isinstance(f.Jr, Expr) and f.Jr.op is Op.ZERO:
-            return True
-        return not self.armature and f == DEFAULT_FAMILY
 
     def _cancel(self, x: Expr) -> Expr | None:
         """X X⁻¹ = I, where X may be several factors."""
@@ -438,6 +430,30 @@ class Rewriter:
         if y is not None:
             return self._record("cancel terms", x, y, "")
         return x
+
+
+@lru_cache(maxsize=256)
+def _rules_of_products(
+    families: tuple[Riccati, ...], armature: bool, apply: bool
+) -> list[tuple[Instance, tuple[Expr, ...], tuple[Expr, ...]]]:
+    """The rules for products of these families, each with its factors and those of its adjoint."""
+    rules = [*PRODUCTS, *NO_ARMATURE, *(ACCELERATIONS if apply else ())]
+    found = [
+        i
+        for rule in rules
+        for f in families
+        if _holds(rule, f, armature)
+        for i in instances(rule, f)
+    ]
+    return [(i, i.before.factors, _mirror(i.before.factors)) for i in found]
+
+
+def _holds(rule: Identity, f: Riccati, armature: bool) -> bool:
+    if rule.condition != "Jr = 0":
+        return True
+    if isinstance(f.Jr, Expr) and f.Jr.op is Op.ZERO:
+        return True
+    return not armature and f == DEFAULT_FAMILY
 
 
 def _period(factors: tuple[Expr, ...]) -> int:

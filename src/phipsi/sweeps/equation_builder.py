@@ -58,7 +58,8 @@ class Builder:
                 "separately, and make its value an input of the rest"
             )
         if found is None:
-            found = self._made[key] = Field(operation(op), args, data, type_, self._count)
+            row = Operation.named(op)
+            found = self._made[key] = Field(row, args, data, type_, self._count)
             self._count += 1
         return found
 
@@ -194,10 +195,13 @@ class Builder:
         like: Field | None = None
         for c, x in terms:
             like = like if like is not None and like.op != "zero" else x
+            if x.op != "add":
+                flat[x] = flat.get(x, 0) + c
+                continue
             for d, y in terms_of(x):
                 flat[y] = flat.get(y, 0) + c * d
         assert like is not None
-        for x in flat:
+        for x in flat if self.flexible else ():
             self._fit(x, like, x.type.rows, like.type.rows)
         kept = [(c, x) for x, c in flat.items() if c != 0 and x.op != "zero"]
         if not kept:
@@ -206,13 +210,7 @@ class Builder:
         if len(kept) == 1 and kept[0][0] == 1:
             return kept[0][1]
         kept.sort(key=lambda t: t[1].number)
-        symmetric = all(_symmetric(x) for _, x in kept)
-        inertia = all(x.type.kind is Kind.INERTIA for _, x in kept)
-        kind = Kind.INERTIA if inertia else Kind.SYMMETRIC if symmetric else Kind.GENERAL
-        if all(x.type.kind is Kind.GYRATION for _, x in kept):
-            kind = Kind.GYRATION
-        elif all(x.type.kind in _OF_TURNING for _, x in kept):
-            kind = Kind.TURNING
+        kind = _kind_of_sum([x for _, x in kept])
         domains = {x.type.domain for _, x in kept}
         domain = domains.pop() if len(domains) == 1 else Domain.BODY
         t = like.type
@@ -403,6 +401,18 @@ class Builder:
                 return other
         known.append(z)
         return z
+
+
+def _kind_of_sum(fields: list[Field]) -> Kind:
+    """The strongest structure that all summands have."""
+    kinds = {Kind.SYMMETRIC if x.op == "eye" else x.type.kind for x in fields}
+    if Kind.GENERAL in kinds:
+        return Kind.GENERAL
+    if kinds.issubset(_SYMMETRIC):
+        return Kind.SYMMETRIC if Kind.SYMMETRIC in kinds else Kind.INERTIA
+    if kinds == {Kind.GYRATION}:
+        return Kind.GYRATION
+    return Kind.TURNING if kinds.issubset(_OF_TURNING) else Kind.GENERAL
 
 
 def no_modes(what: str) -> str:

@@ -29,7 +29,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 from phipsi.expressions.node import Expr
 
@@ -78,8 +78,7 @@ class Kind(Enum):
     LOWER = "lower triangular"
 
 
-@dataclass(frozen=True)
-class Type:
+class Type(NamedTuple):
     """Index set, block size and structure of a field."""
 
     domain: Domain

@@ -75,7 +75,7 @@ def after_what_it_reads(steps: list[Step], outputs: list[Field]) -> Iterator[str
 
 
 def reads_too_early(
-    step: Step, done: set[Field], shown: Callable[[Field], Field] = lambda x: x
+    step: Step, done: set[Field], shown: Callable[[Field], Field] | None = None
 ) -> Iterator[str]:
     """The fields that a step reads too early, where `done` are the fields of earlier steps.
 
@@ -83,7 +83,10 @@ def reads_too_early(
     """
     inside, before = set(step.fields), set[Field]()
     for x in step.fields:
-        for y in map(shown, dependencies(x) if shown(x) is x else ()):
+        needed = dependencies(x)
+        if shown is not None:
+            needed = tuple(map(shown, needed)) if shown(x) is x else ()
+        for y in needed:
             here = inside if x.operation.step is not None else before  # neighbours are complete
             if y not in done and (y not in here or is_late(y)):
                 yield f"{x!r} reads {y!r} too early"

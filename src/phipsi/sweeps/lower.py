@@ -127,12 +127,12 @@ class Lowering:
     def apply(self, x: Expr, u: Field) -> Field:
         """The field of ``x @ u``."""
         key = (x, u)
-        if key not in self._applied:
-            out = self._apply(x, u)
+        out = self._applied.get(key)
+        if out is None:
+            out = self._applied[key] = self._apply(x, u)
             if not out.named and x.op is Op.LEAF and x.is_vector and u is self.builder.one:
                 out.named = leaf(x.row)
-            self._applied[key] = out
-        return self._applied[key]
+        return out
 
     def _apply(self, x: Expr, u: Field) -> Field:
         b = self.builder

@@ -53,17 +53,22 @@ _RIGID = (Kind.RIGID, Kind.RIGID_T)
 
 def flops(x: Field, r: int, columns: int = 1) -> int:
     """Floating-point operations to evaluate a field at one body with an r-dof hinge."""
+    return flops_of_size(x, block_sizes(r, columns))
+
+
+def flops_of_size(x: Field, size: Size) -> int:
+    """Floating-point operations to evaluate a field at one body whose blocks have these sizes."""
     cost = x.operation.cost
-    return cost if isinstance(cost, int) else cost(x, _sizes(r, columns))
+    return cost if isinstance(cost, int) else cost(x, size)
 
 
 def entries(x: Field, r: int, columns: int = 1) -> int:
     """Numbers of the block of a field at one body with an r-dof hinge."""
-    return _entries(x, _sizes(r, columns))
+    return _entries(x, block_sizes(r, columns))
 
 
 @lru_cache(maxsize=1024)
-def _sizes(r: int, columns: int) -> Size:
+def block_sizes(r: int, columns: int) -> Size:
     """The sizes of blocks at such a body, by the words of their types."""
     modes = max(r - 1, 0)  # as of one-dof hinges
     known = {"r": r, "q": r, "b": 5 + max(r, 1), "B": 5 + max(r, 1), "m": modes}

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import dataclass, replace
 from math import inf
 from operator import add
 from threading import Lock
@@ -34,7 +34,7 @@ from phipsi.rewrite.identity import Identity
 from phipsi.rewrite.rewriter import USUAL, FinalForm, Rewriting
 from phipsi.sweeps.ir import Domain, Field, Reads, Step, StepKind, dependencies
 from phipsi.sweeps.legality import check_steps
-from phipsi.sweeps.operations import entries, flops
+from phipsi.sweeps.operations import block_sizes, entries, flops, flops_of_size
 from phipsi.sweeps.request import (
     Lowered,
     Request,
@@ -69,8 +69,7 @@ class Work(NamedTuple):
         return self.sweeps + self.columns + self.paths + self.meetings
 
 
-@dataclass(frozen=True)
-class Processor:
+class Processor(NamedTuple):
     """Picoseconds of one configuration for each kind of work, in lanes side by side."""
 
     sweeps: float
@@ -82,8 +81,7 @@ class Processor:
 
     def nanoseconds(self, work: Work) -> float:
         """The time of one configuration in a large batch."""
-        rates = astuple(self)
-        return 1e-3 * sum(rate * amount for rate, amount in zip(rates, work, strict=True))
+        return 1e-3 * sum(rate * amount for rate, amount in zip(self, work, strict=True))
 
 
 # set by hand, judged by benchmarks/plans.py
@@ -130,9 +128,13 @@ class _Sizes:
         self.between_roots = sum(below[k] ** 2 for k in tree.roots)
 
 
+def _sizes_of(model: Model) -> _Sizes:
+    return model.cached(_Sizes, lambda: _Sizes(model))
+
+
 def work_of(steps: Sequence[Step], model: Model) -> Work:
     """The work of all steps on a model."""
-    sizes = _Sizes(model)
+    sizes = _sizes_of(model)
     amounts = zip(*(_step_work(step, sizes) for step in steps), strict=True)
     return Work(*map(sum, amounts)) if steps else Work()
 
@@ -144,7 +146,7 @@ class LeastWork:
     """
 
     def __init__(self, model: Model) -> None:
-        self._sizes = _Sizes(model)
+        self._sizes = _sizes_of(model)
         self._seen: set[Field] = set()
         self._domains: set[Domain] = set()
         self._total = Work()
@@ -185,10 +187,16 @@ def _step_work(step: Step, sizes: _Sizes) -> Work:
             visits=sizes.path_bodies,
         )
     widths = sizes.widths if step.domain is Domain.BODY else {1: 1}
-    cost = {x: sum(n * flops(x, r, sizes.rates) for r, n in widths.items()) for x in step.fields}
-    wide = sum(amount for x, amount in cost.items() if x.type.cols.startswith("all:"))
+    bodies = [(n, block_sizes(r, sizes.rates)) for r, n in widths.items()]
+    narrow = wide = 0
+    for x in step.fields:
+        amount = sum([n * flops_of_size(x, size) for n, size in bodies])
+        if x.type.cols.startswith("all:"):
+            wide += amount
+        else:
+            narrow += amount
     return Work(
-        sweeps=sum(cost.values()) - wide,
+        sweeps=narrow,
         columns=wide,
         words=sum(n * entries(x, r, sizes.rates) for x in kept for r, n in widths.items()),
         visits=sum(widths.values()),

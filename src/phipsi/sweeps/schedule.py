@@ -39,14 +39,15 @@ MOST_WORK = 200_000
 
 def schedule(outputs: Iterable[Field]) -> list[Step]:
     """The steps that compute the outputs; the fewest sweeps of the two starting directions."""
-    fields = reachable(outputs)
-    best: list[Step] | None = None
-    for first in (StepKind.BASE_TO_TIP, StepKind.TIP_TO_BASE):
-        steps = _greedy(fields, first)
-        if best is None or _cost(steps) < _cost(best):
-            best = steps
-    assert best is not None
-    return _sink_leaves(best)
+    left = _Left(reachable(outputs))
+    steps = _greedy(left.copy(), StepKind.BASE_TO_TIP)
+    assert steps is not None
+    first = next((s.kind for s in steps if s.kind in _OTHER), None)
+    if first is StepKind.BASE_TO_TIP:  # or else nothing can run that way first
+        steps = _greedy(left, StepKind.TIP_TO_BASE, _cost(steps)) or steps
+    for step in steps:
+        step.fields = _in_order(step)
+    return _sink_leaves(steps)
 
 
 def reachable(outputs: Iterable[Field]) -> list[Field]:
@@ -65,13 +66,15 @@ def reachable(outputs: Iterable[Field]) -> list[Field]:
 def runs_in(x: Field) -> Domain:
     """The loop a field is computed in: over bodies, over points, or once."""
     runs = x.operation.runs
+    if runs is Loop.OWN:
+        return Domain.PATH if x.type.cols == "p" else x.type.domain
     if runs is Loop.ONCE:
         return Domain.WORLD
     if runs is Loop.PAIRS:
         return Domain.PAIR
     if x.type.cols == "p":
         return Domain.PATH
-    return x.args[0].type.domain if runs is Loop.SUMMANDS else x.type.domain
+    return x.args[0].type.domain
 
 
 def _cost(steps: list[Step]) -> tuple[int, int]:
@@ -92,6 +95,17 @@ class _Left:
             self.missing[x] = len(needed)
             for y in needed:
                 self.users[y].append(x)
+
+    def copy(self) -> _Left:
+        """The same fields, to be taken apart from these."""
+        other = _Left([])
+        other.users = self.users  # stays as it is
+        other.done, other.places, other.missing = (
+            set(self.done),
+            dict(self.places),
+            dict(self.missing),
+        )
+        return other
 
     def __len__(self) -> int:
         return sum(map(len, self.places.values()))
@@ -129,8 +143,12 @@ def _waits(x: Field, y: Field) -> bool:
     return y.operation.runs is not Loop.OWN or x.operation.reads is Reads.MATE
 
 
-def _greedy(fields: list[Field], first: StepKind) -> list[Step]:
-    left = _Left(fields)
+def _greedy(left: _Left, first: StepKind, most: tuple[int, int] | None = None) -> list[Step] | None:
+    """The steps that begin in a direction, if that is possible.
+
+    With `most`, the cost of the steps that begin in the other direction: None as soon as these are
+    not cheaper, or begin in the other direction too.
+    """
     steps: list[Step] = []
     direction, work = first, 0
     while len(left):
@@ -138,8 +156,8 @@ def _greedy(fields: list[Field], first: StepKind) -> list[Step]:
         if work > MOST_WORK:
             raise LoweringError(
                 f"the program is too large: it has more than {len(steps)} sweeps one after the "
-                f"other, with {len(fields):,} blocks. Compile a part of the expression separately, "
-                "and make its value an input of the rest"
+                f"other, with {len(left.users):,} blocks. Compile a part of the expression "
+                "separately, and make its value an input of the rest"
             )
         step = _next_step(left, direction)
         if step is None:
@@ -148,8 +166,11 @@ def _greedy(fields: list[Field], first: StepKind) -> list[Step]:
                 "these equations depend on each other in both directions along the tree, so no "
                 "sequence of sweeps computes them: " + "; ".join(map(repr, rest[:4]))
             )
-        step.fields = _in_order(step)
         steps.append(step)
+        if most is not None:
+            sweeps, count = _cost(steps)
+            if (sweeps, count) >= most or (sweeps == 1 and step.kind is _OTHER[first]):
+                return None
         left.take(step)
         direction = _OTHER.get(step.kind, direction)
     return steps

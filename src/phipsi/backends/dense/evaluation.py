@@ -131,7 +131,7 @@ class Evaluation:
 
     def _sum(self, x: Expr, value: Callable[[Expr], Array]) -> Array:
         number = self.at.kind.of if self._exact else float
-        out, *rest = (number(c) * value(y) for c, y in x.terms)
+        out, *rest = (value(y) if c == 1 else number(c) * value(y) for c, y in x.terms)
         return sum(rest, out)
 
     def _product(self, x: Expr) -> Array:

@@ -16,10 +16,10 @@ from typing import final
 import numpy as np
 
 from phipsi.constraints import Constraint
-from phipsi.constraints import Coupling as JointCoupling
 from phipsi.errors import FileError, ModelError, cut, did_you_mean, warn
 from phipsi.interfaces.formats.files import Place, unused, where
 from phipsi.interfaces.formats.load import Base, Options
+from phipsi.interfaces.formats.mimic_joints import checked_mimics, mimicry
 from phipsi.interfaces.formats.xml_document import Element, Spelling, shortened
 from phipsi.model import Body, Model, Pose, SpatialInertia, joints
 from phipsi.model.body import WORLD_NAME, Description, Frame, LimitsArgument
@@ -33,7 +33,6 @@ _LOOP_HINT = (
     "Remove one of its joints, or swap parent and child of one if that opens it. A URDF is a tree; "
     "SDF has loops, and so has\n    pp.System(model, constraints)"
 )
-_HINTS = 10
 GROUND = ""  # the inertial frame as a parent; a file may have a link called "world"
 
 
@@ -200,7 +199,8 @@ class ParsedRobot:
         parts = self._add_bodies(builder, inboard, names, options.base or default_base)
         for frame in self.frames:
             builder.add_frame(frame.name, names.get(frame.body, frame.body), frame.placement)
-        couplings = self._couplings()
+        dofs = {name: joint.joint.nv for name, joint in self.joints.items()}
+        couplings = checked_mimics(self.mimics, dofs, self.note)
         if options.closes_loops:
             self.constraints.extend(map(mimicry, couplings))
         try:
@@ -376,43 +376,6 @@ class ParsedRobot:
                 f"of inertia; {carried}"
             )
             self._remark(link, ("immovable", message, (0.0,), True), name)
-
-    def _couplings(self) -> tuple[Coupling, ...]:
-        kept: list[Coupling] = []
-        unknown = 0
-        for coupling, at in self.mimics:
-            who = f"joint {shortened(coupling.joint)}"
-            own, source = self.joints.get(coupling.joint), self.joints.get(coupling.of)
-            nv = {joint.joint.nv for joint in (own, source) if joint}
-            problem = ""
-            if own is None:
-                problem = ", but it closes a loop and has no coordinate."
-            elif source is None:
-                unknown += 1  # hints are slow, and after a few nobody reads them
-                hint = did_you_mean(coupling.of, self.joints) if unknown <= _HINTS else ""
-                problem = f", which is not a joint of this file. {hint}"
-            elif coupling.of == coupling.joint:
-                problem = ", which is itself."
-            elif 0 in nv:
-                problem = ", but one of the two is fixed."
-            elif max(nv) > 1:
-                problem = ", but one of the two has several degrees of freedom."
-            if problem:
-                message = f"mimics {shortened(coupling.of)}{problem} The coupling is left out."
-                self.note("mimic", who, coupling.joint, message, at, is_problem=True)
-                continue
-            kept.append(coupling)
-        return tuple(kept)
-
-
-def mimicry(coupling: Coupling) -> Constraint:
-    """q[joint] = multiplier · q[of] + offset as a constraint."""
-    joints_, numbers = [coupling.joint], [1.0]
-    if coupling.multiplier:
-        joints_.append(coupling.of)
-        numbers.append(-coupling.multiplier)
-    name = f"{coupling.joint} mimics {coupling.of}"
-    return JointCoupling(name=name, joints=joints_, coefficients=numbers, offset=coupling.offset)
 
 
 def _renamed_shape(shape: Shape, names: dict[str, str]) -> Shape:

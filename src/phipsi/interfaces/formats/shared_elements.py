@@ -1,4 +1,4 @@
-"""Elements that URDF and SDF have in common: inertias, limits, damping, mimicry, shapes.
+"""Elements that URDF and SDF have in common: inertias, limits, damping, shapes.
 
 URDF states their values as attributes, SDF as texts of children.
 """
@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Container
+from collections.abc import Container
 from typing import final
 
 from phipsi.interfaces.formats.allowed_folders import AllowedFolders, Rejected
 from phipsi.interfaces.formats.parsed_robot import ParsedRobot
 from phipsi.interfaces.formats.xml_document import Element, Values, shortened
 from phipsi.model import Pose, SpatialInertia
-from phipsi.model.extras import Coupling, Shape
+from phipsi.model.extras import Shape
 
 Vector = tuple[float, ...]
 
@@ -84,18 +84,6 @@ def damping_and_friction(at: Element, values: Values, who: str) -> tuple[float, 
         if value < 0:
             raise at.error(f"{word} {value:g} is negative and would feed energy in; give ≥ 0.", who)
     return found
-
-
-def mimic_of(
-    at: Element, values: Values, name: str, who: str, scope: Callable[[str], str] = str
-) -> tuple[Coupling, Element]:
-    """q = multiplier · (q of the other − reference) + offset; only SDF has references."""
-    of = at.attributes.get("joint")
-    if not of:
-        raise at.error('<mimic> lacks joint="…", the joint to follow.', who)
-    multiplier, offset = values.number("multiplier", who, 1.0), values.number("offset", who, 0.0)
-    offset -= multiplier * values.number("reference", who, 0.0)
-    return Coupling(name, scope(of), multiplier, offset), at
 
 
 # ---- shapes --------------------------------------------------------------------------------------

@@ -34,6 +34,7 @@ from phipsi.backends.native.text.lane_arithmetic import (
     NumberName,
     fold_loop,
     i64,
+    shared_function,
     write_loop,
 )
 
@@ -401,13 +402,24 @@ def at_most(b: Any, x: Any, limit: Any) -> Any:
     return b.select(b.icmp_signed("<", x, limit), x, limit)
 
 
+_MOVES = ir.FunctionType(ir.VOID, [POINTER, I64, I64, I64, POINTER])
+
+
 def define_pack(module: ir.Module, like: Emitter) -> ir.Function:
     """Add ``void pack(vectors, stride, last, count, lanes)``.
 
     `last` is the number of the last vector, which the lanes behind it get too. Up to a whole tile
     may be written.
     """
+    return shared_function(module, like, f"phipsi_pack_{like.lanes}", _MOVES, _write_pack)
 
+
+def define_unpack(module: ir.Module, like: Emitter) -> ir.Function:
+    """Add ``void unpack(vectors, stride, last, count, lanes)``, the way back."""
+    return shared_function(module, like, f"phipsi_unpack_{like.lanes}", _MOVES, _write_unpack)
+
+
+def _write_pack(module: ir.Module, like: Emitter) -> ir.Function:
     def tile(s: _Tiles, i: Any, mask: Any) -> None:
         for j, column in enumerate(
             transpose(s.b, [s.read(s.row(r, i), mask) for r in range(like.lanes)])
@@ -417,9 +429,7 @@ def define_pack(module: ir.Module, like: Emitter) -> ir.Function:
     return _define(module, f"phipsi_pack_{like.lanes}", like, tile)
 
 
-def define_unpack(module: ir.Module, like: Emitter) -> ir.Function:
-    """Add ``void unpack(vectors, stride, last, count, lanes)``, the way back."""
-
+def _write_unpack(module: ir.Module, like: Emitter) -> ir.Function:
     def tile(s: _Tiles, i: Any, mask: Any) -> None:
         columns = [s.e.load(s.of_lanes(i, j)).value for j in range(like.lanes)]
         for r, row in enumerate(transpose(s.b, columns)):
@@ -465,10 +475,7 @@ def _define(
     module: ir.Module, name: str, like: Emitter, tile: Callable[[_Tiles, Any, Any], None]
 ) -> ir.Function:
     """A function that goes through the tiles, with a mask for the last if it is not whole."""
-    if name in module.globals:
-        return module.globals[name]
-    kind = ir.FunctionType(ir.VOID, [POINTER, I64, I64, I64, POINTER])
-    function = ir.Function(module, kind, name)
+    function = ir.Function(module, _MOVES, name)
     function.linkage = "internal"
     b = function.begin()
     e, lanes = like.like(), like.lanes

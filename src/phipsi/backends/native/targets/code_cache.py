@@ -306,11 +306,7 @@ def machine_code(key: str, target: Target, emit: Callable[[], str | Module]) -> 
     if found is None:
         kept = read_parts(key)
         if kept is None:
-            written = emit()
-            kept = [_compiled(str(written), target, effort)]
-            if isinstance(written, Module):
-                parts = written.parts.items()
-                kept += [_part(name, part, target, effort) for name, part in parts]
+            kept = _with_parts(emit(), target, effort)
             refer(key, [name for name, _ in kept])
         binary, *others = [code for _, code in kept]
         found = _LOADED.setdefault(key, MachineCode(binary, target, others))
@@ -322,14 +318,23 @@ def kept_object(text: str, target: Target) -> bytes:
     return _compiled(text, target, llvm_effort())[1]
 
 
-def _part(name: str, part: Part, target: Target, effort: int) -> tuple[str, bytes]:
-    """The key of the code of a part, and the code; its text is written if no program has it."""
+def _with_parts(written: str | Module, target: Target, effort: int) -> list[tuple[str, bytes]]:
+    """The keys and the code of a text or module, of its parts and of their parts, each once."""
+    out = dict([_compiled(str(written), target, effort)])
+    if isinstance(written, Module):
+        for name, part in written.parts.items():
+            out.update(_part(name, part, target, effort))
+    return list(out.items())
+
+
+def _part(name: str, part: Part, target: Target, effort: int) -> list[tuple[str, bytes]]:
+    """The same of a part, whose text is written if no program has it."""
     key = hashlib.sha256(f"part {name} {part.key} {target} {effort}".encode()).hexdigest()
     kept = read_parts(key)
     if kept is None:
-        kept = [_compiled(str(part.module(name)), target, effort)]
-        refer(key, [kept[0][0]])
-    return kept[0]
+        kept = _with_parts(part.module(name), target, effort)
+        refer(key, [each for each, _ in kept])
+    return kept
 
 
 def _compiled(text: str, target: Target, effort: int) -> tuple[str, bytes]:

@@ -18,6 +18,7 @@ from phipsi.backends.native.text.lane_arithmetic import (
     Lane,
     Number,
     i64,
+    shared_function,
 )
 
 # ---- sine and cosine -----------------------------------------------------------------------------
@@ -69,7 +70,10 @@ def define_sincos(module: ir.Module, like: Emitter) -> ir.Function:
     name = f"phipsi_sincos_{lanes}"
     if name in module.globals:
         return module.globals[name]
-    rare = None if lanes == 1 else _define_sincos_of_any(module, like)
+    rare = None
+    if lanes > 1:
+        full = f"phipsi_sincos_of_any_{lanes}"
+        rare = shared_function(module, like, full, _sincos_of(like), _define_sincos_of_any)
     e, function, x, inside = _begin(module, like, name)
     b, kind = e.builder, ir.IntType(lanes)
     every = ir.Constant(kind, 2**lanes - 1)
@@ -99,11 +103,14 @@ def _sines(e: Emitter) -> _Sines:
     return _SINES[e.number.name]
 
 
+def _sincos_of(e: Emitter) -> ir.FunctionType:
+    return ir.FunctionType(ir.LiteralStructType([e.vector, e.vector]), [e.vector])
+
+
 def _begin(module: ir.Module, like: Emitter, name: str) -> tuple[Emitter, ir.Function, Lane, Any]:
     """A function of angles: its emitter, itself, the angles, and which of them are small."""
     e = like.like()
-    pair = ir.LiteralStructType([e.vector, e.vector])
-    function = ir.Function(module, ir.FunctionType(pair, [e.vector]), name)
+    function = ir.Function(module, _sincos_of(e), name)
     function.linkage = "internal"
     e.builder = function.begin()
     x = Lane(e, function.args[0])
@@ -113,7 +120,7 @@ def _begin(module: ir.Module, like: Emitter, name: str) -> tuple[Emitter, ir.Fun
 def _reduced_one_by_one(e: Emitter, x: Lane, inside: Any, values: list[Any]) -> list[Any]:
     """The same values, with those of large angles put in."""
     b = e.builder
-    reduce = define_reduction(b.module, e.number)
+    reduce = define_reduction(b.module, e)
     for i in range(e.lanes):
         at = ir.Constant(I32, i)
         before, large, after = b.block, *(b.function.append_basic_block(n) for n in ("one", "on"))
@@ -136,7 +143,7 @@ def _reduced_if_small(e: Emitter, x: Lane, inside: Any) -> tuple[Lane, Lane, Any
     near, far, done = (b.function.append_basic_block(n) for n in ("near", "far", "done"))
     b.cbranch(inside, near, far)
     b.position_at_end(far)
-    found = b.call(define_reduction(b.module, e.number), [x.value])
+    found = b.call(define_reduction(b.module, e), [x.value])
     large = [b.extract_value(found, i) for i in range(3)]
     b.branch(done)
     b.position_at_end(near)
@@ -229,21 +236,28 @@ TABLE = [int(_BITS[i : i + 16], 16) for i in range(0, len(_BITS), 16)]
 HALF_PI = 0xC90FDAA22168C234C4C6628B80DC1CD1  # π/2 · 2^127
 
 
-def define_reduction(module: ir.Module, number: Number) -> ir.Function:
+def define_reduction(module: ir.Module, like: Emitter) -> ir.Function:
     """Add ``{y0, y1, n} phipsi_reduce(x)``: x = n π/2 + y0 + y1 modulo 2π, for large |x|.
 
     |y0 + y1| ≤ π/4, y1 being what y0 lacks; both are NaN if x is infinite or NaN.
     """
-    name, integer, fraction = "phipsi_reduce", number.integer, number.fraction
-    if name in module.globals:
-        return module.globals[name]
+    kind = ir.FunctionType(_triple_of(like.number), [like.number.type])
+    return shared_function(module, like.like(1), "phipsi_reduce", kind, _define_reduction)
+
+
+def _triple_of(number: Number) -> ir.LiteralStructType:
+    return ir.LiteralStructType([number.type, number.type, number.integer])
+
+
+def _define_reduction(module: ir.Module, like: Emitter) -> ir.Function:
+    number, triple = like.number, _triple_of(like.number)
+    integer, fraction = number.integer, number.fraction
 
     def known(i: int) -> ir.Constant:
         return ir.Constant(integer, i)
 
     table = ir.Table(module, I64, TABLE, "phipsi_two_over_pi")
-    triple = ir.LiteralStructType([number.type, number.type, integer])
-    function = ir.Function(module, ir.FunctionType(triple, [number.type]), name)
+    function = ir.Function(module, ir.FunctionType(triple, [number.type]), "phipsi_reduce")
     function.linkage = "internal"
     b = function.begin()
     finite, other = (function.append_basic_block(n) for n in ("finite", "other"))

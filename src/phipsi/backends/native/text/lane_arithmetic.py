@@ -8,9 +8,10 @@ Reasons for numbers of two widths: docs/decisions/0047.
 
 from __future__ import annotations
 
+import hashlib
 import struct
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, Literal, final
 
 from phipsi.backends.native.text import llvm_text as ir
@@ -194,6 +195,36 @@ class Emitter:
         """Write the lanes in the mask."""
         name = f"llvm.masked.store.v{self.lanes}{self.number.suffix}.p0"
         self.builder.call_named(name, ir.VOID, [value, where, self.number.alignment, mask])
+
+
+# ---- functions that all programs share -----------------------------------------------------------
+
+Write = Callable[[ir.Module, Emitter], ir.Function]
+
+
+def shared_function(
+    module: ir.Module, like: Emitter, name: str, signature: ir.FunctionType, write: Write
+) -> ir.Function:
+    """The function that ``write(module, like)`` writes, for such lanes; no program changes it.
+
+    In code for this process it is compiled once for all modules, and found by its text.
+    """
+
+    def once(into: ir.Module) -> ir.Function:
+        return into.globals.get(name) or write(into, like)
+
+    if not module.linked:
+        return once(module)
+    key = _text_digest(name, write, like.lanes, like.fused, like.number.name)
+    return module.part(f"{name}_{key[:16]}", key, signature, once)
+
+
+@cache
+def _text_digest(name: str, write: Write, lanes: int, fused: bool, number: NumberName) -> str:
+    """A digest of the text of a function, which a process writes for this once."""
+    like = Emitter(lanes, fused=fused, number=number)
+    text = str(ir.Part("", lambda module: write(module, like)).module(name))
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _largest(e: Emitter, x: Lane, y: Lane) -> Lane:

@@ -201,8 +201,8 @@ class Part(NamedTuple):
     write: Callable[[Module], Function]
 
     def module(self, name: str) -> Module:
-        """A module in which it has this name."""
-        out = Module()
+        """A module in which it has this name; it may have parts of its own."""
+        out = Module(linked=True)
         function = self.write(out)
         del out.globals[function.name[1:]]
         function.name, function.linkage = f"@{name}", ""

@@ -24,6 +24,7 @@ from phipsi.interfaces.formats.allowed_folders import AllowedFolders
 from phipsi.interfaces.formats.body_frames import hinge_shift, in_body
 from phipsi.interfaces.formats.files import unused
 from phipsi.interfaces.formats.load import Base, Options
+from phipsi.interfaces.formats.mimic_joints import mimic_of
 from phipsi.interfaces.formats.parsed_robot import GROUND, Connection, Link, ParsedRobot
 from phipsi.interfaces.formats.sdf.frame_graph import (
     MODEL,
@@ -41,7 +42,6 @@ from phipsi.interfaces.formats.shared_elements import (
     checked_mass,
     damping_and_friction,
     inertia_of,
-    mimic_of,
 )
 from phipsi.interfaces.formats.xml_document import (
     Element,

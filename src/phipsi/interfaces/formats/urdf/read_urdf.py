@@ -18,6 +18,7 @@ from collections.abc import Callable
 from phipsi.errors import ModelError, did_you_mean
 from phipsi.interfaces.formats.allowed_folders import AllowedFolders
 from phipsi.interfaces.formats.load import Base, Options
+from phipsi.interfaces.formats.mimic_joints import mimic_of
 from phipsi.interfaces.formats.parsed_robot import Connection, Link, ParsedRobot
 from phipsi.interfaces.formats.shared_elements import (
     ShapeReader,
@@ -26,7 +27,6 @@ from phipsi.interfaces.formats.shared_elements import (
     checked_mass,
     damping_and_friction,
     inertia_of,
-    mimic_of,
     pose_of,
 )
 from phipsi.interfaces.formats.xml_document import Element, parse_xml, shortened

@@ -17,7 +17,8 @@ import numpy as np
 
 from phipsi.errors import ModelError, warn
 from phipsi.interfaces.formats.files import unused
-from phipsi.interfaces.formats.parsed_robot import ROOT_JOINT, mimicry
+from phipsi.interfaces.formats.mimic_joints import mimicry
+from phipsi.interfaces.formats.parsed_robot import ROOT_JOINT
 from phipsi.model import Model, Pose, SpatialInertia, joints
 from phipsi.model.body import WORLD_NAME, Body, Description
 from phipsi.model.extras import Coupling, Rating, Shape, as_file_shape

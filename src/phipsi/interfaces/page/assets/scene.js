@@ -153,6 +153,7 @@ class PhipsiScene {
     this.shown = { shadows: true, frames: false, centreOfMass: false, inertia: false, axes: false, forces: true, paths: true, loops: true, labels: false, bodies: true };
     this.renderer = new THREE.WebGLRenderer({ canvas, antialias: true, alpha: true });
     this.renderer.shadowMap.enabled = true; this.renderer.shadowMap.type = THREE.PCFShadowMap;
+    this.renderer.shadowMap.autoUpdate = false; // shadows are drawn again when something is placed, not when the view turns
     this.renderer.setClearColor(0, 0);
     this.scene = new THREE.Scene(); this.world = new THREE.Group(); this.scene.add(this.world);
     const [w, x, y, z] = description.up || [1, 0, 0, 0];
@@ -352,7 +353,7 @@ class PhipsiScene {
       this.whole.position.copy(sum.multiplyScalar(1 / (total || 1)));
     }
     this.links.place();
-    this.world.updateMatrixWorld(true); this._placed = true;
+    this.world.updateMatrixWorld(true); this._placed = this.renderer.shadowMap.needsUpdate = true;
   }
   _placeArrows() {
     const list = (this.arrowList || []).filter((a) => Math.hypot(...a.vector) > 0), d = this.description, thick = 0.012 * d.radius;
@@ -538,5 +539,6 @@ class PhipsiScene {
     canvas.addEventListener("contextmenu", (e) => e.preventDefault());
     canvas.addEventListener("wheel", (e) => { e.preventDefault(); this.zoom(Math.exp(0.0012 * e.deltaY)); }, { passive: false });
     canvas.addEventListener("dblclick", () => this.home());
+    canvas.addEventListener("webglcontextrestored", () => { this._placed = false; this.dirty = true; }); // with the shadows
   }
 }
