@@ -29,6 +29,7 @@ from phipsi.sweeps.ir import Domain, Field, Kind
 
 Array = np.ndarray
 _WORLD = Domain.WORLD
+_NOTHING = np.zeros(())  # an array is added faster than a number
 
 
 def flipped(block: Array) -> Array:
@@ -236,7 +237,7 @@ class ArrayArithmetic:
 
     def combine(self, terms: Sequence[tuple[Any, Array]]) -> Array:
         """Σ cᵢ Xᵢ."""
-        out: Any = 0
+        out: Any = 0 if self.is_object else _NOTHING
         for c, block in terms:
             if c == -1:
                 out = out - block

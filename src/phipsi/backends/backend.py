@@ -29,7 +29,7 @@ from phipsi.model.model import Model
 from phipsi.model.points import PointSet
 from phipsi.operators.inputs import row_named
 from phipsi.sweeps.cheapest_plan import STANDARD
-from phipsi.sweeps.ir import Step, StepKind
+from phipsi.sweeps.ir import Field, Reads, Step, StepKind, dependencies
 from phipsi.sweeps.request import Lowered, Request
 
 Array = np.ndarray
@@ -100,6 +100,12 @@ class SweepProgram:
             for a, places in zip(results, self.picks, strict=True)
         ]
 
+    @cached_property
+    def path_seeds(self) -> dict[Field, str]:
+        """What the paths of fields start at: "points", "links" or "bodies"."""
+        steps = [s for s in self.steps if s.kind is StepKind.PATH]
+        return {x: _seed_kind(x) for s in steps for x in s.fields}
+
     def sweeps(self) -> list[Step]:
         """The steps that run over the bodies in a direction."""
         directed = (StepKind.TIP_TO_BASE, StepKind.BASE_TO_TIP)
@@ -112,6 +118,19 @@ class SweepProgram:
             for name in self.inputs
             for a in (arrays[name],)
         }
+
+
+def _seed_kind(x: Field) -> str:
+    """What the path of a field starts at."""
+    stack, seen = [x], set[Field]()
+    while stack:
+        y = stack.pop()
+        if y.operation.reads is Reads.SEED:
+            return str(y.data)
+        if y not in seen:
+            seen.add(y)
+            stack.extend(a for a in dependencies(y) if a.type.cols == "p")
+    return "bodies"
 
 
 def never(*_: Any) -> None:

@@ -13,6 +13,7 @@ from typing import Any, final
 import numpy as np
 
 from phipsi.backends.arrays import Array, ArrayArithmetic
+from phipsi.backends.failures import HINGE_TOLERANCE
 from phipsi.spatial.exponential_coefficients import ARRAYS, SERIES_BELOW, polynomial
 from phipsi.sweeps.entries import Rows, cross_matrix, is_zero
 from phipsi.sweeps.ir import Field
@@ -58,10 +59,16 @@ class ScalarArithmetic(ArrayArithmetic):
         return self.dense([[entry] for entry in make(list(block.flat))], 1)
 
     def rigid_parts(self, block: Array) -> tuple[Rows, list[Any]]:
-        """R and l of [[R, l~ R], [0, R]]."""
-        turn = block[:3, :3]
-        lever = product(block[:3, 3:], turn.T)
-        return self.entries(turn), [lever[2, 1], lever[0, 2], lever[1, 0]]
+        """R and l of [[R, l~ R], [0, R]]; those of the last block are kept."""
+        if block is not self._last_block:
+            turn = block[:3, :3]
+            lever = product(block[:3, 3:], turn.T)
+            arm = [lever[2, 1], lever[0, 2], lever[1, 0]]
+            self._last_block, self._last_parts = block, (self.entries(turn), arm)
+        return self._last_parts
+
+    _last_block: Array | None = None
+    _last_parts: tuple[Rows, list[Any]] = ([], [])
 
     # -- blocks ------------------------------------------------------------------------------------
 
@@ -113,6 +120,30 @@ class ScalarArithmetic(ArrayArithmetic):
         parent = self.model.parent[self.k]
         end = slices[parent].stop
         return list(self.inputs[name][end - self.model.modes[parent] : end].flat)
+
+    # -- operations --------------------------------------------------------------------------------
+
+    def frame_in_world(self, poses: Field) -> tuple[Rows, list[Any]]:
+        """Rotation and position of this point's frame in the world; its mate asks for it again."""
+        found = self._frames.get(self.k)
+        if found is None or found[0] is not self.values[poses]:
+            found = self.values[poses], super().frame_in_world(poses)
+            self._frames[self.k] = found
+        return found[1]
+
+    @cached_property
+    def _frames(self) -> dict[int, tuple[Any, tuple[Rows, list[Any]]]]:
+        """The frames of points that are known, with the poses of the bodies they follow from."""
+        return {}
+
+    def _inv(self, x: Field) -> Array:
+        a = self.value(x.args[0])
+        how: Any = x.data
+        if a.shape == (1, 1) and how[0] == "definite":
+            scale = self.value(x.args[1])[0, 0] if len(x.args) > 1 else 0.0
+            if a[0, 0] > HINGE_TOLERANCE * scale:
+                return np.array([[1 / a[0, 0]]])
+        return super()._inv(x)
 
 
 def _none(block: Array) -> Rows:

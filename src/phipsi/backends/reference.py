@@ -27,10 +27,8 @@ from phipsi.backends.one_configuration import ScalarArithmetic
 from phipsi.backends.options import flat
 from phipsi.backends.workers import batch_pieces, run_together
 from phipsi.expressions.spaces import space_named
-from phipsi.model.model import Model
 from phipsi.model.numbers import finite
-from phipsi.model.points import PointSet
-from phipsi.sweeps.ir import Domain, Field, Loop, Reads, Step, StepKind, dependencies, parts_of
+from phipsi.sweeps.ir import Domain, Field, Loop, Step, StepKind, parts_of
 from phipsi.sweeps.request import Result
 
 
@@ -96,7 +94,7 @@ def _evaluated(
     program: SweepProgram, arrays: Arrays, batch: tuple[int, ...], dtype: np.dtype[Any]
 ) -> tuple[list[Any], list[Failure]]:
     inputs = {n: a if n == "columns" else a.astype(dtype, copy=False) for n, a in arrays.items()}
-    run = Run(program.steps, program.model, program.points, inputs, batch, dtype)
+    run = Run(program, inputs, batch, dtype)
     with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
         values = run.run()
     results = program.pick(
@@ -157,7 +155,7 @@ def _not_finite(
 ) -> list[Failure]:
     bad = np.zeros(batch, dtype=bool)
     for a in flat(results):
-        if a.dtype != object:
+        if a.dtype != object and not np.isfinite(a).all():
             bad |= ~np.isfinite(a).all(axis=tuple(range(len(batch), a.ndim)))
     for f in failures:
         bad &= ~f.mask
@@ -218,14 +216,13 @@ class Run:
 
     def __init__(
         self,
-        steps: list[Step],
-        model: Model,
-        points: PointSet,
+        program: SweepProgram,
         inputs: Mapping[str, Array],
         batch: tuple[int, ...],
         dtype: np.dtype[Any],
     ) -> None:
-        self.steps, self.model, self.points = steps, model, points
+        self.steps, self.path_seeds = program.steps, program.path_seeds
+        self.model, self.points = model, points = program.model, program.points
         self.batch, self.dtype = batch, dtype
         one = dtype == np.float64 and not batch
         arithmetic = ScalarArithmetic if one else ArrayArithmetic
@@ -315,7 +312,7 @@ class Run:
         """
         here = self.here
         here.on_path = True
-        kinds = {x: _seed_kind(x) for x in step.fields}
+        kinds = self.path_seeds
         computed = {x: here.computed(x) for x in step.fields}
         for x in step.fields:
             self.values[x] = [{} for _ in self.seeds[kinds[x]]]
@@ -340,7 +337,7 @@ class Run:
                 c = self.model.tree.nearest_common_ancestor(a, b) if a >= 0 and b >= 0 else -1
                 if c >= 0 and not is_nothing(left[i][c]) and not is_nothing(right[j][c]):
                     blocks[i, j] = flipped(left[i][c]) @ middle[c] @ right[j][c]
-        if x.args[0] is x.args[2] and _seed_kind(x.args[0]) == "links":
+        if x.args[0] is x.args[2] and self.path_seeds[x.args[0]] == "links":
             at = [(left[i], c) for i, c in enumerate(starts[0])]
             self.link_sizes[x] = [
                 natural_square(z[c][..., 0], middle[c]) if c >= 0 else 0 for z, c in at
@@ -360,7 +357,7 @@ class Run:
 
     def _starts(self, x: Field, strict: bool) -> list[int]:
         """Where the path of each seed can first meet another: its body, or the parent of it."""
-        bodies = self.seeds[_seed_kind(x)]
+        bodies = self.seeds[self.path_seeds[x]]
         return [self.model.parent[k] if strict and k >= 0 else k for k in bodies]
 
     def _matrix(self, x: Field) -> Array:
@@ -371,12 +368,14 @@ class Run:
         out = np.zeros((*self.batch, *sizes), dtype=self.dtype)
         for part, y in parts_of(x):
             c = self.here.number(part.coefficient)
+            is_plain = part.coefficient == 1 and not self.here.is_object
             for i, j, block in self._blocks_of(part.how, y):
                 if gives.index == "row":
                     i = int(self.closures.link_row[i])
                 if takes.index == "row":
                     j = int(self.closures.link_row[j])
-                out[..., rows[i], cols[j]] = out[..., rows[i], cols[j]] + c * block
+                more = block if is_plain else c * block
+                out[..., rows[i], cols[j]] = out[..., rows[i], cols[j]] + more
         if gives.index == takes.index == "row":
             self._note_row_sizes(x)
         return out
@@ -457,16 +456,3 @@ class Run:
                 factor = abs(self.here.number(part.coefficient))
                 sizes[..., row] = sizes[..., row] + factor * size
         self.row_sizes[x] = sizes
-
-
-def _seed_kind(x: Field) -> str:
-    """What the path of a field starts at: "points", "links" or "bodies"."""
-    stack, seen = [x], set[Field]()
-    while stack:
-        y = stack.pop()
-        if y.operation.reads is Reads.SEED:
-            return str(y.data)
-        if y not in seen:
-            seen.add(y)
-            stack.extend(a for a in dependencies(y) if a.type.cols == "p")
-    return "bodies"

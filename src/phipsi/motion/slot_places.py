@@ -117,9 +117,9 @@ class SlotPlaces:
         squares = np.minimum(np.sum(moved[..., :3] ** 2, -1), np.sum(moved[..., 3:] ** 2, -1))
         distance = np.where(np.isnan(squares), np.inf, np.sqrt(squares) + self._apart)
         stay, far = _nearest_stay(distance)
-        leaps[self.slots[self._is_slot]] = (
-            known[:, None] & (far > self._far[:, None]) & np.isfinite(self._before[..., 0])
-        )[self._is_slot]
+        leap: NDArray[np.bool_] = far > self._far[:, None]
+        leap &= known[:, None] & np.isfinite(self._before[..., 0])
+        leaps[self.slots[self._is_slot]] = leap[self._is_slot]
         left = np.flatnonzero(known & ~stay)
         if left.size:
             order = order.copy()
