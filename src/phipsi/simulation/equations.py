@@ -19,6 +19,7 @@ from phipsi.forces.force import Elements, Force, State, provides
 from phipsi.laws.law import Law
 from phipsi.model.deflections import bent_too_far
 from phipsi.model.model import Model
+from phipsi.model.numbers import all_finite
 from phipsi.motion.acting_laws import LawControl
 from phipsi.motion.chart import Chart
 from phipsi.motion.entry_names import place_name
@@ -253,7 +254,7 @@ class Equations:
         """The same in Python, with compiled forward dynamics."""
         n = self._n_quadratures
         checks = n or self.loops is not None or self.contacts is not None
-        if checks and not (_all_finite(q) and _all_finite(v)):
+        if checks and not (all_finite(q) and all_finite(v)):
             return np.full(self._nv, np.nan), np.full(n, np.nan)
         if self.loops is not None:
             q, v = self.loops.stage(q, v)
@@ -284,7 +285,7 @@ class Equations:
 
     def note_failure(self, t: float, q: Array, v: Array) -> None:
         """Remember a state for which there is no answer, unless that is itself a consequence."""
-        if _all_finite(q) and _all_finite(v):
+        if all_finite(q) and all_finite(v):
             self.failure = (t, np.array(q), np.array(v))
 
     def _at(self, t: float, q: Array, v: Array) -> Array:
@@ -488,8 +489,3 @@ def locked(values: Array) -> Array:
     view = values[:]
     view.setflags(write=False)
     return view
-
-
-def _all_finite(values: Array) -> bool:
-    """Whether all numbers are; half the time of `all`, for every stage."""
-    return np.count_nonzero(np.isfinite(values)) == values.size
