@@ -21,8 +21,8 @@ from phipsi.model.deflections import bent_too_far
 from phipsi.model.model import Model
 from phipsi.model.numbers import all_finite
 from phipsi.motion.acting_laws import LawControl
-from phipsi.motion.chart import Chart
 from phipsi.motion.entry_names import place_name
+from phipsi.motion.exponential_chart import Chart
 from phipsi.motion.motion import TOLERANCE
 from phipsi.motion.user_functions import check_signature, first_call, name_of
 from phipsi.simulation.compiled_equations import (
