@@ -296,3 +296,29 @@ def test_a_stage_that_fails_is_explained_as_before():
         assert np.isnan(one.derivative(0.0, Q, np.array([1e300, 0, 0, 0, 0, 0]))).any()
         assert "1e+300" in str(one.explain())
     assert np.isfinite(one.derivative(0.0, Q, np.zeros(6))).all()  # and the next one is fine
+
+
+def test_steps_without_an_output_time_have_no_dense_output(monkeypatch):
+    """Fewer evaluations, and the same numbers as with the dense output of every step."""
+    monkeypatch.setattr(equations, "_WORTH_COMPILING", 400)
+    calls = []
+
+    def push(t, q, v):
+        calls.append(t)
+        return -v
+
+    def run(**more):
+        calls.clear()
+        given = {"controller": push, "forces": FORCES, "rtol": 1e-10}
+        return pp.simulate(ARM, Q, Z, 1.0, **given, **more), len(calls)
+
+    never = pp.Event(lambda t, q, v: 1.0)
+    times = [0.0, 0.31, 0.32, 0.7, 1.0]
+    every, most = run(output_times=times, events=[never])
+    found, fewer = run(output_times=times)
+    steps, _ = run()
+    for name in ("t", "q", "v", "tau"):
+        assert_array_equal(getattr(found, name), getattr(every, name))
+    inside = np.count_nonzero(np.histogram(times[1:-1], steps.t)[0])
+    assert 1 <= inside <= 3 < len(steps.t) - 1 - inside
+    assert most - fewer == 3 * (len(steps.t) - 1 - inside)  # DOP853 has three more stages for it

@@ -46,6 +46,9 @@ def place_on_body(model: Model, point: Point, who: str) -> tuple[int, Array]:
     return body, pose.translation
 
 
+_WORLD, _STILL = np.eye(4)[None], np.zeros((1, 6))
+
+
 class _Sum:
     """Adds forces given per point up on the bodies; the world's share is dropped."""
 
@@ -66,11 +69,11 @@ class _Sum:
 def with_world(state: State) -> tuple[Array, Array]:
     """Poses and velocities with one more row for the world, reached by the index −1."""
     X, V = state.poses, state.velocities
-    world = np.broadcast_to(np.eye(4), (*X.shape[:-3], 1, 4, 4))
-    return (
-        np.concatenate([X, world], axis=-3),
-        np.concatenate([V, np.zeros((*V.shape[:-2], 1, 6))], axis=-2),
-    )
+    world, still = _WORLD, _STILL
+    if X.ndim > 3:
+        world = np.broadcast_to(world, (*X.shape[:-3], 1, 4, 4))
+        still = np.broadcast_to(still, (*V.shape[:-2], 1, 6))
+    return np.concatenate([X, world], axis=-3), np.concatenate([V, still], axis=-2)
 
 
 def _ends(model: Model, element: PointSpring | Rope, otherwise: str) -> list[Any]:

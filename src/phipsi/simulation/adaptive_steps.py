@@ -17,6 +17,7 @@ exponential coordinate), a position against its distance from the origin.
 from __future__ import annotations
 
 import copy
+from bisect import bisect_right
 from typing import Any, final
 
 import numpy as np
@@ -37,6 +38,7 @@ _FAR_OFF = 1e-4  # rad or m, from the constraints
 # rates grow without bound, as when the coordinates of a joint become singular.
 _STALLED, _FOR_STEPS = 1e-6, 1000
 _STALLED_LOOP, _FOR_STEPS_OF_LOOP = 1e-3, 50  # close to where constraints lose rank
+_EXPLICIT = "DOP853"
 _UNRELIABLE = (
     "; the solution there is not smooth, or the tolerances ask for more than rounding allows"
 )
@@ -78,7 +80,11 @@ class AdaptiveStep(Step):
 
 @final
 class Adaptive(Stepper):
-    """Steps of a SciPy solver, up to `end`."""
+    """Steps of a SciPy solver, up to `end`.
+
+    With `look_inside` every step has its dense output; otherwise those around `outputs` have it,
+    times in ascending order.
+    """
 
     def __init__(
         self,
@@ -90,12 +96,16 @@ class Adaptive(Stepper):
         atol: float,
         *,
         look_inside: bool,
+        outputs: Array | None = None,
     ) -> None:
         integrate = import_optional("scipy.integrate", f"integrator={method.name!r}", "scipy")
         self.equations, self.chart, self.method = equations, equations.chart, method
         self._class = getattr(integrate, method.solver or "")
         self.end, self._rtol, self._atol = end, rtol, atol
         self._inside = look_inside
+        self._outputs = None if outputs is None else outputs.tolist()
+        # evaluations that a dense output takes
+        self._extra = len(getattr(self._class, "C_EXTRA", ()))
         self._nv = equations.model.nv
         self._longest, self._short, self._length = 0.0, 0, 0.0
         self.w = np.zeros(len(equations.quadratures))
@@ -114,6 +124,8 @@ class Adaptive(Stepper):
                 self._derivative, t, y, self.end, rtol=self._rtol, atol=self._tolerance(),
                 **options,
             )  # fmt: skip
+        if self.method.solver == _EXPLICIT:  # without SciPy's conversions of what is an array
+            self._solver.fun = self._derivative
 
     def begin_phase(self, t: float, q: Array, v: Array) -> None:
         """Go on after an event of contacts: steps may be of any length again."""
@@ -150,7 +162,7 @@ class Adaptive(Stepper):
             text = (message or "the solver gave up").rstrip(".")
             raise Diverged(f"at t = {solver.t:.9g} s: {text[0].lower()}{text[1:]}{_UNRELIABLE}")
         step = AdaptiveStep(self.chart, self._base, solver.t_old, float(solver.t), self.method)
-        if self._inside:
+        if self._looks_into(step):
             with np.errstate(all="ignore"):
                 step.look_inside(solver.dense_output())
         y = solver.y
@@ -168,6 +180,16 @@ class Adaptive(Stepper):
         if not self.chart.is_flat and solver is self._solver:
             self._recentre(solver)
         return step
+
+    def _looks_into(self, step: AdaptiveStep) -> bool:
+        """Whether somebody may ask for states between the ends of a step."""
+        if self._inside or self._outputs is None:
+            return self._inside
+        first = bisect_right(self._outputs, step.t0)
+        if first < len(self._outputs) and self._outputs[first] < step.t1:
+            return True
+        self.equations.leave_out(self._extra)
+        return False
 
     def _project(
         self, solver: Any, step: AdaptiveStep, keeper: RunConstraints | ContactModes

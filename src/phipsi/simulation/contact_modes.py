@@ -28,6 +28,7 @@ from phipsi.contact.cone_problem import ConeLayout, ConeProblem
 from phipsi.contact.cone_solver import solve, solve_rebound
 from phipsi.model.contact_pairs import Contacts
 from phipsi.model.model import Model
+from phipsi.model.numbers import all_finite
 from phipsi.motion.contact_motion import ContactMotion, Rows, RowState
 from phipsi.motion.slot_places import NO_CONTACT
 from phipsi.simulation.contact_phase import Decision, Impact, Margins, Modes, Phase, RowNumbers
@@ -207,7 +208,7 @@ class ContactModes:
         if not self.phase.rows.size:
             self.forces, self.power = np.zeros(len(self.forces)), 0.0
             return free
-        state = self.motion.at(q, v, free) if np.isfinite(free).all() else None
+        state = self.motion.at(q, v, free) if all_finite(free) else None
         if state is None:
             return np.full(len(free), np.nan)
         rows, C = self.phase.rows, self.motion.spread(state, self.phase.rows)
@@ -244,7 +245,7 @@ class ContactModes:
             WT[at.gives], free[at.gives] = 0.0, -own * push
             WT[at.gives, at.gives] = own
         A = WT / size
-        gone = (state.gap[at.heads] > NO_CONTACT).any()  # zero rows: the step will be cut before
+        gone = np.count_nonzero(state.gap[at.heads] > NO_CONTACT)  # the step will be cut before
         if at.is_regular is None:
             at.is_regular = bool(np.linalg.cond(A) < _REGULAR)
         if at.is_regular and not gone:

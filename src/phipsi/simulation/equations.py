@@ -19,6 +19,7 @@ from phipsi.forces.force import Elements, Force, State, provides
 from phipsi.laws.law import Law
 from phipsi.model.deflections import bent_too_far
 from phipsi.model.model import Model
+from phipsi.model.numbers import all_finite
 from phipsi.motion.acting_laws import LawControl
 from phipsi.motion.entry_names import place_name
 from phipsi.motion.exponential_chart import Chart
@@ -92,7 +93,7 @@ class Equations:
         self._ways: tuple[Callable[..., Any], Callable[..., Any]] | None = None
         self._zero = np.zeros(model.nv)
         self._nv = model.nv
-        self._checked = False
+        self._has_forces, self._n_quadratures = bool(self.forces), len(self.quadratures)
         self.failure: tuple[float, Array, Array] | None = None
         self._given_forces = forces
         self.known_effort: tuple[Array, Array, Array] | None = None
@@ -110,7 +111,7 @@ class Equations:
 
     def laws_may_have_changed(self) -> None:
         """An action of an event may have changed numbers of controllers: trace them again."""
-        self._count, self._compiled = 0, None
+        self._count, self._compiled, self._is_decided = 0, None, False
         self._stage: CompiledStage | None = None
 
     def compiled(self) -> CompiledEquations | None:
@@ -201,12 +202,18 @@ class Equations:
                 return found[self._nv : 2 * self._nv], found[2 * self._nv :]
         return self._rates(t, q, v)
 
+    def leave_out(self, evaluations: int) -> None:
+        """Count evaluations that nobody needed, so that output times do not change the steps."""
+        self._count += evaluations
+
     def _is_compiled(self) -> bool:
         """Whether machine code evaluates the next stage; it is compiled for a long run."""
         self._count += 1
-        if self._count == _WORTH_COMPILING and not self._is_direct:
-            self._compiled = self.compiled()
-            self._stage = None if self._compiled is None else self._compiled.stage()
+        if self._count >= _WORTH_COMPILING and not self._is_decided:
+            self._is_decided = True
+            if not self._is_direct:
+                self._compiled = self.compiled()
+                self._stage = None if self._compiled is None else self._compiled.stage()
         return self._stage is not None and (self.loops is None or self.loops.compiles)
 
     def _from_stage(self, t: float, base: Array, y: Array) -> Array | None:
@@ -245,8 +252,9 @@ class Equations:
 
     def _rates(self, t: float, q: Array, v: Array) -> tuple[Array, Array]:
         """The same in Python, with compiled forward dynamics."""
-        n = len(self.quadratures)
-        if (n or self.keeper is not None) and not (np.isfinite(q).all() and np.isfinite(v).all()):
+        n = self._n_quadratures
+        checks = n or self.loops is not None or self.contacts is not None
+        if checks and not (all_finite(q) and all_finite(v)):
             return np.full(self._nv, np.nan), np.full(n, np.nan)
         if self.loops is not None:
             q, v = self.loops.stage(q, v)
@@ -270,14 +278,14 @@ class Equations:
         """Efforts (nv,) of the controller and the elements, and forces on bodies if there are."""
         effort = self._zero if self.controller is None else self.control(t, q, v)
         loads: tuple[Array, ...] = ()
-        if self.forces:
+        if self._has_forces:
             effort, loads = self.forces.acting(self.forces.state(t, q, v), effort)
         self._acting = effort, loads
         return effort, loads
 
     def note_failure(self, t: float, q: Array, v: Array) -> None:
         """Remember a state for which there is no answer, unless that is itself a consequence."""
-        if np.isfinite(q).all() and np.isfinite(v).all():
+        if all_finite(q) and all_finite(v):
             self.failure = (t, np.array(q), np.array(v))
 
     def _at(self, t: float, q: Array, v: Array) -> Array:
@@ -478,6 +486,6 @@ def _flat(masked: Any) -> tuple[Array, Array, int]:
 
 def locked(values: Array) -> Array:
     """A view that user functions cannot write to: the integrator goes on with these numbers."""
-    view = values.view()
-    view.flags.writeable = False
+    view = values[:]
+    view.setflags(write=False)
     return view

@@ -257,12 +257,13 @@ class _Run:
             q, v = touched.q, touched.v
         start = (0.0, q, v)
         if self.method.is_adaptive:
-            inside = self.dense is not None or bool(self.watch.events) or self.times is not None
+            inside = self.dense is not None or bool(self.watch.events)
             inside = inside or self.contacts is not None
             tolerances = options.rtol, options.atol
             self.stepper = Adaptive(
-                self.equations, self.method, start, self._until(), *tolerances, look_inside=inside
-            )
+                self.equations, self.method, start, self._until(), *tolerances,
+                look_inside=inside, outputs=self.times,
+            )  # fmt: skip
         else:
             self.stepper = FixedSteps(self.equations, self.method, start, self.end, options.dt)
         if touched is not None and touched.gain:  # an impact at the start

@@ -39,6 +39,7 @@ from phipsi.errors import InputError, one_of
 from phipsi.laws import law_operations as ops
 from phipsi.laws.calls import call
 from phipsi.model.closure_names import ends
+from phipsi.model.numbers import all_finite
 from phipsi.motion.closure_calls import ProjectionCall
 from phipsi.motion.motion import TOLERANCE, Motion, not_closed
 from phipsi.motion.run_code import Plan
@@ -122,7 +123,7 @@ class RunConstraints:
 
     def correct(self, q: Array, v: Array, free: Array) -> Array:
         """vdot (nv,) from the tree's accelerations; NaN where there are none."""
-        if not np.isfinite(free).all():
+        if not all_finite(free):
             return free
         try:
             at = self.motion.metric(q[None], self._rank)
@@ -215,7 +216,7 @@ class RunConstraints:
 
         ``inertia(q)`` (n, nv, nv) stands for the mass matrix of the metric.
         """
-        if not (np.isfinite(q).all() and np.isfinite(v).all()):
+        if not (all_finite(q) and all_finite(v)):
             return q, v
         found = self._projected(t, q, v, inertia)
         if not self._all_move:

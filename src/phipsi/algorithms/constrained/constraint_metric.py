@@ -79,8 +79,9 @@ class ConstraintMetric:
         size = rows.sizes(self.matrix, self._carried_motion, carried)
         self.size = np.where(size > 0, size, 1.0)
         self._scaled = carried / self.size[..., None]
-        self._used = np.ones(rows.n_rows, dtype=bool) if rows_used is None else rows_used
-        self._scaled[:, ~self._used] = 0.0
+        self._used = rows_used
+        if rows_used is not None:
+            self._scaled[:, ~rows_used] = 0.0
         # a planar loop closed in space has three rows out of five that nothing in it can move
         self._alive: Array = np.asarray((np.abs(self._scaled) > _ZERO).any(axis=(0, 2)))
 
@@ -235,7 +236,8 @@ class ConstraintMetric:
 
     def self_stress(self, element: int = 0) -> Array:
         """Orthonormal multipliers (rows, k) that load no joint, in the units of the rows."""
-        size, used = self.size[element], np.flatnonzero(self._used)
+        size = self.size[element]
+        used = np.arange(len(size)) if self._used is None else np.flatnonzero(self._used)
         idle = np.eye(len(size)) - self._least[element] / size[:, None] * size
         vectors, _, _ = np.linalg.svd(idle[np.ix_(used, used)])
         out = np.zeros((len(size), len(used) - int(self.rank[element])))

@@ -29,6 +29,7 @@ from phipsi.operators.row_laws import ARRAY_NUMBERS, RateLaw
 Array = NDArray[Any]
 
 CLOSURE_JACOBIAN = A @ J
+_WORLD = np.eye(4)
 
 
 class Frames(NamedTuple):
@@ -179,6 +180,7 @@ class ClosureRows:
         pair = [i for i, c in enumerate(closures.closures) if c.matrix is None]
         self.pairs = np.array(pair, dtype=int)
         self._a = np.array([first_point[i] for i in pair], dtype=int)
+        self._b = self._a + 1
         entries: list[Entry] = []
         strict: list[Entry] = []
         pair_rows: list[int] = []
@@ -216,22 +218,24 @@ class ClosureRows:
 
     def frames(self, poses: Array) -> Frames:
         """The closure frames, from the poses (n, bodies, 4, 4) of the bodies."""
-        world = np.broadcast_to(np.eye(4), (len(poses), 1, 4, 4))
-        hosts = np.concatenate([poses, world], axis=1)[:, self._host]
+        n, bodies = poses.shape[:2]
+        everything = np.empty((n, bodies + 1, 4, 4), dtype=poses.dtype)
+        everything[:, :bodies], everything[:, bodies] = poses, _WORLD
+        hosts = everything[:, self._host]
         R, where = hosts[..., :3, :3], self._where
         x = hosts[..., :3, 3] + np.einsum("npij,pj->npi", R, where.offset)
         return Frames(R @ where.rotation, x)
 
     def relative(self, at: Frames) -> Relative:
         """The frames of the closures, seen from each other."""
-        a, b = self._a, self._a + 1
-        back = np.swapaxes(at.R[:, a], -1, -2)
+        a, b = self._a, self._b
+        back = at.R[:, a].swapaxes(-1, -2)
         R = back @ at.R[:, b]
         r = (back @ (at.x[:, b] - at.x[:, a])[..., None])[..., 0]
         n, C = r.shape[:2]
         entries = np.empty((n, C, 2, 12), dtype=r.dtype)
         entries[:, :, 0, :9], entries[:, :, 0, 9:] = R.reshape(n, C, 9), r
-        entries[:, :, 1, :9] = np.swapaxes(R, -1, -2).reshape(n, C, 9)
+        entries[:, :, 1, :9] = R.swapaxes(-1, -2).reshape(n, C, 9)
         entries[:, :, 1, 9:] = -(r[..., None, :] @ R)[..., 0, :]
         # no np.linalg.norm: complex numbers (derivatives by a complex step) must pass
         return Relative(R, r, np.sqrt((r * r).sum(axis=-1)), entries)

