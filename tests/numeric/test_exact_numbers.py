@@ -10,6 +10,7 @@ from proof_models import MODELS
 
 from phipsi.model import Model
 from phipsi.model.joints import Composite
+from phipsi.proofs import residues
 from phipsi.proofs.claim_decision import chance
 from phipsi.proofs.digits import Digits, agree, cosine, long_decimals, sine
 from phipsi.proofs.exact_array import NotRational
@@ -58,6 +59,25 @@ def test_products_of_matrices_are_exact(m: int, k: int, n: int):
         np.array(ints(a), object).reshape(m, k) @ np.array(ints(b), object).reshape(k, n)
     ) % PRIME
     assert ints(a @ b) == [int(x) for x in exact.reshape(-1)]
+
+
+@pytest.mark.parametrize("k", [62, 63, 64, 65, 127, 300])
+def test_the_largest_sums_of_products_are_exact(k: int, monkeypatch: pytest.MonkeyPatch):
+    """Odd numbers of 16 and of 31 bits: in whatever order, float64 has no sum of 65 of them."""
+    top = 2**31 - 1 - 2**16
+    a, b = F.of(np.full((9, k), top)), F.of(np.full((k, 9), PRIME - 2))
+    assert top & 0xFFFF == 0xFFFF and set(ints(a @ b)) == {top * (PRIME - 2) * k % PRIME}
+    monkeypatch.setattr(residues, "_SHORT", 1000)
+    assert (k > 64) == (set(ints(a @ b)) != {top * (PRIME - 2) * k % PRIME})
+
+
+@pytest.mark.parametrize(
+    ("a", "b"), [((4, 70, 70), (4, 70, 3)), ((4, 20, 20), (20, 20)), ((9, 80), (80,))]
+)
+def test_products_of_stacks_are_exact(a: tuple[int, ...], b: tuple[int, ...]):
+    x, y = random_residues(*a), random_residues(*b)
+    wide = [np.array(ints(z), object).reshape(z.shape) for z in (x, y)]
+    assert ints(x @ y) == [int(z) for z in (np.matmul(*wide) % PRIME).reshape(-1)]
 
 
 @pytest.mark.parametrize("n", [1, 7, 31, 33, 80])

@@ -102,13 +102,11 @@ class State:
         self.dq, self.dv, self.dvdot, self.dtau = (value(name, nv) for name in DIRECTIONS)
         self.dinertia = value("dinertia", n, 10)
         self.any_efforts = draw(nv)
-        self.tau = self.kind.of(np.zeros(nv))
-        self._values: Evaluation | None = None
         self._columns: dict[int, Array] = {}
         self.memo: dict[Any, Any] = {}
+        self._values = self._with({})  # an expression of tau would be an error so far
         self.tau = known["tau"] if "tau" in known else self.dense(_INVERSE_DYNAMICS)
-        self._values = None
-        self._evaluation({})
+        self._values.at.arguments["tau"] = self.tau
 
     def fresh(self) -> State:
         """This state with new random numbers, the same for every proof."""
@@ -228,16 +226,16 @@ class State:
         return np.linalg.det(self._evaluation({}).value(expr))
 
     def _evaluation(self, changes: dict[str, Any]) -> Evaluation:
-        if not changes and self._values is not None:
-            return self._values
+        return self._with(changes) if changes else self._values
+
+    def _with(self, changes: dict[str, Any]) -> Evaluation:
+        """A new evaluation with other inputs or other points."""
         points = changes.pop("points", None)
         where = self.points if points is None else self._points(points)
-        arguments = {name: getattr(self, name) for name in _ARGUMENTS} | changes
+        known = {name: getattr(self, name) for name in _ARGUMENTS if hasattr(self, name)}
+        arguments = known | changes
         dtype = np.result_type(*(x.dtype for x in arguments.values()))
-        values = Evaluation(self.model, where, arguments, dict(self._free), dtype, self.kind)
-        if not changes and points is None:
-            self._values = values
-        return values
+        return Evaluation(self.model, where, arguments, dict(self._free), dtype, self.kind)
 
     def derivative(
         self, value: Callable[..., Any], at: Sequence[Array], along: Sequence[Array]
