@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 from proof_models import MODELS
 
+from phipsi.examples import planar_arm
 from phipsi.model import Model
 from phipsi.model.joints import Composite
+from phipsi.operators import parse
 from phipsi.proofs import residues
 from phipsi.proofs.claim_decision import chance
 from phipsi.proofs.digits import Digits, agree, cosine, long_decimals, sine
@@ -17,6 +19,7 @@ from phipsi.proofs.exact_array import NotRational
 from phipsi.proofs.exact_mechanism import Mechanism
 from phipsi.proofs.proof_state import drawing
 from phipsi.proofs.residues import Residue, field, is_prime, random_prime, residue
+from phipsi.proofs.sample_mechanisms import Sample
 
 PRIME = 2147483629
 F = field(PRIME)
@@ -198,3 +201,31 @@ def test_own_numbers_are_the_models():
 def test_the_chance_grows_with_the_degree_and_the_bits():
     assert 0 < chance(10, 0, PRIME) < chance(1000, 0, PRIME) < chance(1000, 60, PRIME) <= 1
     assert chance(10**12, 0, PRIME) == 1
+
+
+# ---- states --------------------------------------------------------------------------------------
+
+
+def test_a_state_elsewhere_is_where_it_was_asked_for():
+    """What is kept for other inputs is found by all of them, whatever becomes of their arrays."""
+    sample = Sample(planar_arm(2))
+    state, power = sample.state(3, 0), parse("v* tau")
+    momentum, rates = parse("mass_matrix v"), parse("v")
+    q, other = state.random(2), state.random(2)
+
+    def afresh(**changes):  # a new state keeps nothing yet
+        return Sample.state.__wrapped__(sample, 3, 0).dense(momentum, **changes)
+
+    places = [{"q": q}, {"v": q}, {"q": other}, {"q": q, "v": other}, {"q": other, "v": q}]
+    expected = [afresh(**place) for place in places]
+    for _ in range(2):
+        assert all(
+            np.array_equal(state.dense(momentum, **place), value)
+            for place, value in zip(places, expected, strict=True)
+        )
+    assert len({tuple(ints(value)) for value in expected}) == len(places)
+    assert state.dense(power, v=q) == (state.tau * q).sum()  # the tau of the equations of motion
+    there = other.copy()
+    state.dense(parse("tau"), v=there)  # does not read v yet
+    there[...] = q
+    assert np.array_equal(state.dense(rates, v=other), other)

@@ -44,6 +44,7 @@ any_motion = leaf(
 )
 
 POINTS = 3
+_KEPT = 2**15  # numbers: of one body-space matrix, in all evaluations that a state keeps
 _ARGUMENTS = INPUT_ORDER
 _INVERSE_DYNAMICS = parse("mass_matrix vdot + H phi (M phi* (a + gravity) + b + B f0)")
 
@@ -104,6 +105,7 @@ class State:
         self.any_efforts = draw(nv)
         self._columns: dict[int, Array] = {}
         self.memo: dict[Any, Any] = {}
+        self._elsewhere: dict[tuple[tuple[str, bytes], ...], Evaluation] = {}
         self._values = self._with({})  # an expression of tau would be an error so far
         self.tau = known["tau"] if "tau" in known else self.dense(_INVERSE_DYNAMICS)
         self._values.at.arguments["tau"] = self.tau
@@ -226,7 +228,19 @@ class State:
         return np.linalg.det(self._evaluation({}).value(expr))
 
     def _evaluation(self, changes: dict[str, Any]) -> Evaluation:
-        return self._with(changes) if changes else self._values
+        """The values in this state with other inputs; several claims differentiate at one place."""
+        if not changes:
+            return self._values
+        if "points" in changes or self.kind is Digits:
+            return self._with(changes)
+        key = tuple((name, x.tobytes()) for name, x in changes.items())
+        found = self._elsewhere.pop(key, None)
+        if found is None:
+            found = self._with({name: x.copy() for name, x in changes.items()})
+        self._elsewhere[key] = found
+        if len(self._elsewhere) * (6 * self.model.n_bodies) ** 2 > _KEPT:
+            del self._elsewhere[next(iter(self._elsewhere))]
+        return found
 
     def _with(self, changes: dict[str, Any]) -> Evaluation:
         """A new evaluation with other inputs or other points."""
