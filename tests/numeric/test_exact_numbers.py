@@ -8,14 +8,18 @@ import numpy as np
 import pytest
 from proof_models import MODELS
 
+from phipsi.examples import planar_arm
 from phipsi.model import Model
 from phipsi.model.joints import Composite
+from phipsi.operators import parse
+from phipsi.proofs import residues
 from phipsi.proofs.claim_decision import chance
 from phipsi.proofs.digits import Digits, agree, cosine, long_decimals, sine
 from phipsi.proofs.exact_array import NotRational
 from phipsi.proofs.exact_mechanism import Mechanism
 from phipsi.proofs.proof_state import drawing
 from phipsi.proofs.residues import Residue, field, is_prime, random_prime, residue
+from phipsi.proofs.sample_mechanisms import Sample
 
 PRIME = 2147483629
 F = field(PRIME)
@@ -58,6 +62,25 @@ def test_products_of_matrices_are_exact(m: int, k: int, n: int):
         np.array(ints(a), object).reshape(m, k) @ np.array(ints(b), object).reshape(k, n)
     ) % PRIME
     assert ints(a @ b) == [int(x) for x in exact.reshape(-1)]
+
+
+@pytest.mark.parametrize("k", [62, 63, 64, 65, 127, 300])
+def test_the_largest_sums_of_products_are_exact(k: int, monkeypatch: pytest.MonkeyPatch):
+    """Odd numbers of 16 and of 31 bits: in whatever order, float64 has no sum of 65 of them."""
+    top = 2**31 - 1 - 2**16
+    a, b = F.of(np.full((9, k), top)), F.of(np.full((k, 9), PRIME - 2))
+    assert top & 0xFFFF == 0xFFFF and set(ints(a @ b)) == {top * (PRIME - 2) * k % PRIME}
+    monkeypatch.setattr(residues, "_SHORT", 1000)
+    assert (k > 64) == (set(ints(a @ b)) != {top * (PRIME - 2) * k % PRIME})
+
+
+@pytest.mark.parametrize(
+    ("a", "b"), [((4, 70, 70), (4, 70, 3)), ((4, 20, 20), (20, 20)), ((9, 80), (80,))]
+)
+def test_products_of_stacks_are_exact(a: tuple[int, ...], b: tuple[int, ...]):
+    x, y = random_residues(*a), random_residues(*b)
+    wide = [np.array(ints(z), object).reshape(z.shape) for z in (x, y)]
+    assert ints(x @ y) == [int(z) for z in (np.matmul(*wide) % PRIME).reshape(-1)]
 
 
 @pytest.mark.parametrize("n", [1, 7, 31, 33, 80])
@@ -178,3 +201,31 @@ def test_own_numbers_are_the_models():
 def test_the_chance_grows_with_the_degree_and_the_bits():
     assert 0 < chance(10, 0, PRIME) < chance(1000, 0, PRIME) < chance(1000, 60, PRIME) <= 1
     assert chance(10**12, 0, PRIME) == 1
+
+
+# ---- states --------------------------------------------------------------------------------------
+
+
+def test_a_state_elsewhere_is_where_it_was_asked_for():
+    """What is kept for other inputs is found by all of them, whatever becomes of their arrays."""
+    sample = Sample(planar_arm(2))
+    state, power = sample.state(3, 0), parse("v* tau")
+    momentum, rates = parse("mass_matrix v"), parse("v")
+    q, other = state.random(2), state.random(2)
+
+    def afresh(**changes):  # a new state keeps nothing yet
+        return Sample.state.__wrapped__(sample, 3, 0).dense(momentum, **changes)
+
+    places = [{"q": q}, {"v": q}, {"q": other}, {"q": q, "v": other}, {"q": other, "v": q}]
+    expected = [afresh(**place) for place in places]
+    for _ in range(2):
+        assert all(
+            np.array_equal(state.dense(momentum, **place), value)
+            for place, value in zip(places, expected, strict=True)
+        )
+    assert len({tuple(ints(value)) for value in expected}) == len(places)
+    assert state.dense(power, v=q) == (state.tau * q).sum()  # the tau of the equations of motion
+    there = other.copy()
+    state.dense(parse("tau"), v=there)  # does not read v yet
+    there[...] = q
+    assert np.array_equal(state.dense(rates, v=other), other)

@@ -44,6 +44,7 @@ any_motion = leaf(
 )
 
 POINTS = 3
+_KEPT = 2**15  # numbers: of one body-space matrix, in all evaluations that a state keeps
 _ARGUMENTS = INPUT_ORDER
 _INVERSE_DYNAMICS = parse("mass_matrix vdot + H phi (M phi* (a + gravity) + b + B f0)")
 
@@ -102,13 +103,12 @@ class State:
         self.dq, self.dv, self.dvdot, self.dtau = (value(name, nv) for name in DIRECTIONS)
         self.dinertia = value("dinertia", n, 10)
         self.any_efforts = draw(nv)
-        self.tau = self.kind.of(np.zeros(nv))
-        self._values: Evaluation | None = None
         self._columns: dict[int, Array] = {}
         self.memo: dict[Any, Any] = {}
+        self._elsewhere: dict[tuple[tuple[str, bytes], ...], Evaluation] = {}
+        self._values = self._with({})  # an expression of tau would be an error so far
         self.tau = known["tau"] if "tau" in known else self.dense(_INVERSE_DYNAMICS)
-        self._values = None
-        self._evaluation({})
+        self._values.at.arguments["tau"] = self.tau
 
     def fresh(self) -> State:
         """This state with new random numbers, the same for every proof."""
@@ -228,16 +228,28 @@ class State:
         return np.linalg.det(self._evaluation({}).value(expr))
 
     def _evaluation(self, changes: dict[str, Any]) -> Evaluation:
-        if not changes and self._values is not None:
+        """The values in this state with other inputs; several claims differentiate at one place."""
+        if not changes:
             return self._values
+        if "points" in changes or self.kind is Digits:
+            return self._with(changes)
+        key = tuple((name, x.tobytes()) for name, x in changes.items())
+        found = self._elsewhere.pop(key, None)
+        if found is None:
+            found = self._with({name: x.copy() for name, x in changes.items()})
+        self._elsewhere[key] = found
+        if len(self._elsewhere) * (6 * self.model.n_bodies) ** 2 > _KEPT:
+            del self._elsewhere[next(iter(self._elsewhere))]
+        return found
+
+    def _with(self, changes: dict[str, Any]) -> Evaluation:
+        """A new evaluation with other inputs or other points."""
         points = changes.pop("points", None)
         where = self.points if points is None else self._points(points)
-        arguments = {name: getattr(self, name) for name in _ARGUMENTS} | changes
+        known = {name: getattr(self, name) for name in _ARGUMENTS if hasattr(self, name)}
+        arguments = known | changes
         dtype = np.result_type(*(x.dtype for x in arguments.values()))
-        values = Evaluation(self.model, where, arguments, dict(self._free), dtype, self.kind)
-        if not changes and points is None:
-            self._values = values
-        return values
+        return Evaluation(self.model, where, arguments, dict(self._free), dtype, self.kind)
 
     def derivative(
         self, value: Callable[..., Any], at: Sequence[Array], along: Sequence[Array]

@@ -2,9 +2,9 @@
 
 The residues are whole numbers in float64, a dual number is complex128 with its rate as imaginary
 part: complex steps ``f(x + 1j d).imag`` are exact derivatives here, with a step of one. Products
-are formed in int64, products of matrices by splitting into halves of 16 bits, which BLAS multiplies
-exactly. Sine and cosine of a residue are a random rational point of the circle, the same whenever
-the residue is: θ, sin θ and cos θ are otherwise independent, and so they are here.
+are formed in int64, products of matrices by splitting one into halves of 16 bits, which BLAS
+multiplies exactly. Sine and cosine of a residue are a random rational point of the circle, the same
+whenever the residue is: θ, sin θ and cos θ are otherwise independent, and so they are here.
 """
 
 from __future__ import annotations
@@ -25,14 +25,16 @@ Array = Any  # of int64, float64 or complex128
 LARGEST_PRIME = 2**31
 _BLOCK = 32  # smaller matrices are inverted by elimination, larger ones by halves
 _HALF = 16
-_FEW = 256  # numbers; below, calls cost more than arithmetic
-_SMALL = 10_000  # multiplications; below, calls cost more than arithmetic
+_FEW = 1000  # numbers; below, calls cost more than arithmetic
+_SMALL = 2500  # multiplications; below, calls cost more than arithmetic
+_SHORT = 63  # products of 16 and 31 bits that float64 adds without rounding: 63 · 2⁴⁷ < 2⁵³
 
 
 class Residues(ExactArray):
     """Residues modulo `prime`; use `field(prime, seed)` for the class of one prime."""
 
     prime: ClassVar[int]
+    divisor: ClassVar[Array]  # the prime as NumPy has it
     seed: ClassVar[int]
 
     def scalars(self) -> list[Any]:
@@ -116,7 +118,7 @@ class Residues(ExactArray):
 
     @classmethod
     def _mod(cls, x: Any) -> Any:
-        p = cls.prime
+        p = cls.divisor
         return x % p if x.size < _FEW else x - (x // p) * p  # quotients of many have a fast path
 
     @classmethod
@@ -125,20 +127,22 @@ class Residues(ExactArray):
 
     @classmethod
     def _matmul(cls, a: Array, b: Array) -> Any:
-        """Halves of 16 bits, so that every sum of products is exact.
+        """A B = (A₁ B) 2¹⁶ + A₀ B with the halves of A, so that every sum of products is exact.
 
-        Small matrices in int64, large ones in float64 by BLAS: three products, after Karatsuba.
+        Small matrices in int64, large ones in float64 by BLAS, where long sums are cut in two.
         """
-        if a.size * b.shape[-1] < _SMALL:
-            high = a >> _HALF
-            top = cls._mod(high @ b)
-            return cls._mod((top << _HALF) + (a - (high << _HALF)) @ b)
-        (a0, a1), (b0, b1) = _halves(a), _halves(b)
-        low, high = a0 @ b0, a1 @ b1
-        middle = (a0 + a1) @ (b0 + b1) - low - high
-        parts = [cls._mod(np.asarray(x).astype(np.int64)) for x in (low, middle, high)]
-        low, middle, high = parts
-        return cls._mod((cls._mod((high << _HALF) + middle) << _HALF) + low)
+        is_small = a.size * b.shape[-1] < _SMALL
+        if a.shape[-1] > _SHORT and not is_small:
+            h, down = a.shape[-1] // 2, max(b.ndim - 2, 0)
+            left, right = np.split(a, [h], axis=-1), np.split(b, [h], axis=down)
+            return cls._mod(sum(map(cls._matmul, left, right)))
+        high = a >> _HALF
+        low = a - (high << _HALF)
+        if is_small:
+            return cls._mod((cls._mod(high @ b) << _HALF) + low @ b)
+        right = b.astype(np.float64)
+        top, rest = ((x.astype(np.float64) @ right).astype(np.int64) for x in (high, low))
+        return cls._mod((cls._mod(top) << _HALF) + rest)
 
     @classmethod
     def _raised(cls, x: Any, exponent: int) -> Any:
@@ -239,7 +243,7 @@ class Residues(ExactArray):
             work[i] = cls._times(work[i], pow(int(work[i, i]), -1, cls.prime))
             column = work[:, i].copy()
             column[i] = 0
-            work = cls._mod(work - cls._times(column[:, None], work[i][None, :]))
+            work = cls._mod(work - column[:, None] * work[i][None, :])
         return work
 
     @classmethod
@@ -258,9 +262,7 @@ class Residues(ExactArray):
                 total = -total
             total = total * int(work[i, i]) % cls.prime
             scaled = cls._times(work[i], pow(int(work[i, i]), -1, cls.prime))
-            work[i + 1 :] = cls._mod(
-                work[i + 1 :] - cls._times(work[i + 1 :, i][:, None], scaled[None, :])
-            )
+            work[i + 1 :] = cls._mod(work[i + 1 :] - work[i + 1 :, i][:, None] * scaled[None, :])
         out = cls.of(total % cls.prime)
         if rate is None:
             return out
@@ -411,7 +413,11 @@ Residues.ops = FUNCTIONS[Residue] = ResidueOps()
 @cache
 def field(prime: int, seed: int = 0) -> type[Residues]:
     """The residues modulo a prime; the seed chooses the points of the circle."""
-    return type(f"Residues{prime}", (Residues,), {"prime": prime, "seed": seed})
+    return type(
+        f"Residues{prime}",
+        (Residues,),
+        {"prime": prime, "divisor": np.array(prime, np.int64), "seed": seed},
+    )
 
 
 def residue(x: Any, prime: int) -> int:
@@ -433,11 +439,6 @@ def _taken_apart(block: Array, prime: int) -> tuple[Array, Array | None]:
     rates = [x.rate if type(x) is Residue else 0 for x in numbers]
     parts = [np.array(part, np.int64).reshape(block.shape) for part in (values, rates)]
     return parts[0], parts[1] if any(rates) else None
-
-
-def _halves(a: Array) -> tuple[Array, Array]:
-    high = a >> _HALF
-    return (a - (high << _HALF)).astype(np.float64), high.astype(np.float64)
 
 
 def _or_zero(rate: Array | None, like: Array) -> Array:

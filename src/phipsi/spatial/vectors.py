@@ -25,10 +25,11 @@ def numbers(values: ArrayLike) -> Array:
 def skew(vectors: ArrayLike) -> Array:
     """Cross-product matrix x~ of (..., 3) vectors: ``skew(a) @ b = a × b``, shape (..., 3, 3)."""
     a = numbers(vectors)
+    less = -a
     out = np.zeros_like(a, shape=(*a.shape[:-1], 3, 3))
-    out[..., 0, 1], out[..., 0, 2] = -a[..., 2], a[..., 1]
-    out[..., 1, 0], out[..., 1, 2] = a[..., 2], -a[..., 0]
-    out[..., 2, 0], out[..., 2, 1] = -a[..., 1], a[..., 0]
+    out[..., 0, 1], out[..., 0, 2] = less[..., 2], a[..., 1]
+    out[..., 1, 0], out[..., 1, 2] = a[..., 2], less[..., 0]
+    out[..., 2, 0], out[..., 2, 1] = less[..., 1], a[..., 0]
     return out
 
 
