@@ -34,7 +34,7 @@ from phipsi.model.model import Model
 from phipsi.model.pose import Pose
 from phipsi.model.scalars import NUMPY_OPS, as_array
 from phipsi.model.tree import Tree, depth_first
-from phipsi.spatial.groups import SE2, SE3, SO3, flat
+from phipsi.spatial.joint_groups import SE2, SE3, SO3, flat
 
 
 def world_poses(model, q):

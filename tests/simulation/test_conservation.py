@@ -13,9 +13,9 @@ from random_models import branching, model_from_parents
 import phipsi as pp
 from phipsi.errors import InputError, SimulationError
 from phipsi.model.joints import Composite, Free, Planar, Spherical, Translation
-from phipsi.motion.chart import Chart
-from phipsi.motion.implicit import solve
-from phipsi.spatial.groups import SE3
+from phipsi.motion.exponential_chart import Chart
+from phipsi.motion.implicit_solver import solve
+from phipsi.spatial.joint_groups import SE3
 
 EPS = np.finfo(float).eps
 ARM = [0.5, 0.3, -0.4]

@@ -10,7 +10,7 @@ from random_models import ALL, chain, model_from_parents
 import phipsi as pp
 from phipsi.algorithms.forms import FORWARD_DYNAMICS
 from phipsi.errors import InputError
-from phipsi.motion.chart import Chart
+from phipsi.motion.exponential_chart import Chart
 from phipsi.motion.gradients import rollout_gradient
 from phipsi.motion.step_derivatives import step_derivatives
 from phipsi.spatial import skew

@@ -21,8 +21,8 @@ from phipsi.laws.circuit import Circuit
 from phipsi.laws.law_derivatives import adjoints
 from phipsi.laws.law_values import evaluate
 from phipsi.laws.trace import as_node
-from phipsi.motion.chart import chart_of
 from phipsi.motion.closure_calls import AccelerationCall
+from phipsi.motion.exponential_chart import chart_of
 from phipsi.motion.graph_steps import step_of
 from phipsi.motion.step_graph import StepGraph
 from phipsi.motion.tableaux import METHODS

@@ -17,7 +17,7 @@ import phipsi as pp
 from phipsi.errors import InputError, SimulationError
 from phipsi.laws.circuit import Circuit
 from phipsi.laws.trace import as_node
-from phipsi.motion.chart import chart_of
+from phipsi.motion.exponential_chart import chart_of
 
 BOTH = pytest.mark.parametrize("integrator", ["implicit_midpoint", "variational"])
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from phipsi.laws.trace import as_array
 from phipsi.model.model import Model
 from phipsi.spatial.exponential_coefficients import ARRAYS
-from phipsi.spatial.groups import Group
+from phipsi.spatial.joint_groups import Group
 from phipsi.spatial.rotation_groups import Rotation
 
 Array = NDArray[Any]

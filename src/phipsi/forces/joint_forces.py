@@ -19,9 +19,9 @@ from phipsi.laws.circuit import JointRows
 from phipsi.model.mechanisms import mechanism_of, of_drives, of_mechanisms, tree_of
 from phipsi.model.model import Model
 from phipsi.model.numbers import as_list
-from phipsi.motion.chart import Chart
 from phipsi.motion.checks import checked_number, checked_time
 from phipsi.motion.entry_names import rates_of
+from phipsi.motion.exponential_chart import Chart
 
 Joints = str | Iterable[str] | None
 

@@ -23,7 +23,7 @@ from phipsi.model.flexible_inertia import FlexibleInertia, Port
 from phipsi.model.joint import Columns, FloatArray, Joint, Rotation
 from phipsi.model.scalars import Scalar, ScalarOps, Vector
 from phipsi.model.validate import check_port
-from phipsi.spatial.groups import Group, flat
+from phipsi.spatial.joint_groups import Group, flat
 
 _LOWER = ((0, 1, 1, 2, 2, 2), (0, 0, 1, 0, 1, 2))  # rows and columns of a lower half
 _STRAIN = 0.02  # how far, of its length, a mode bends a body in a random configuration

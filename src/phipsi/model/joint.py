@@ -15,7 +15,7 @@ from phipsi.errors import ModelError
 from phipsi.loaded import LOADED
 from phipsi.model.scalars import Scalar, ScalarOps, Vector, zeros
 from phipsi.model.value import Value, plain, vector3
-from phipsi.spatial.groups import Group, flat
+from phipsi.spatial.joint_groups import Group, flat
 
 FloatArray = NDArray[np.float64]
 Rotation = list[list[Scalar]]

@@ -48,7 +48,7 @@ from phipsi.model.scalars import (
     zeros,
 )
 from phipsi.spatial import quat_normalize
-from phipsi.spatial.groups import SE2, SE3, SO3, Group
+from phipsi.spatial.joint_groups import SE2, SE3, SO3, Group
 
 __all__ = [
     "Composite", "Cylindrical", "Fixed", "Free", "Helical", "Joint", "Planar", "Prismatic",

@@ -15,8 +15,8 @@ from phipsi.errors import InputError, number_of, one_of
 from phipsi.laws.circuit import JointRows
 from phipsi.model.model import Model
 from phipsi.model.numbers import as_floats
-from phipsi.motion.chart import Chart
 from phipsi.motion.entry_names import place_name
+from phipsi.motion.exponential_chart import Chart
 from phipsi.motion.tableaux import METHODS, Method
 
 Array = NDArray[Any]

@@ -54,7 +54,6 @@ from phipsi.laws.graph import Node
 from phipsi.laws.law_values import Evaluation
 from phipsi.laws.trace import Traced, as_node
 from phipsi.model.model import Model
-from phipsi.motion.chart import chart_of
 from phipsi.motion.checks import (
     check_contacts,
     check_quaternions,
@@ -62,6 +61,7 @@ from phipsi.motion.checks import (
     checked_time,
 )
 from phipsi.motion.conditional import where_needed
+from phipsi.motion.exponential_chart import chart_of
 from phipsi.motion.group_calls import euler_step, moved, pushed_rates
 from phipsi.motion.step_calls import ProgramCall
 from phipsi.motion.step_graph import STEP, Forces, HostDynamics, Place, StepGraph

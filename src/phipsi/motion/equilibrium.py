@@ -40,9 +40,9 @@ from phipsi.model.mechanisms import of_mechanisms, of_modes, tree_of
 from phipsi.model.model import Model
 from phipsi.model.numbers import as_list, whole_number
 from phipsi.motion.acting_laws import ActingLaws
-from phipsi.motion.chart import chart_of
 from phipsi.motion.checks import check_quaternions, checked_number, checked_time
 from phipsi.motion.entry_names import entry_names, modal_rates, rates_of
+from phipsi.motion.exponential_chart import chart_of
 
 Array = NDArray[Any]
 _UNKNOWN = re.compile(r"^(.+?)(?:\[(.+)\])?$")

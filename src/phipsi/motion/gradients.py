@@ -21,7 +21,7 @@ from phipsi.errors import InputError, true_or_false
 from phipsi.model.mechanisms import mechanism_of, of_mechanisms, of_modes, tree_of
 from phipsi.model.model import Model
 from phipsi.model.numbers import whole_number
-from phipsi.motion.chart import Chart
+from phipsi.motion.exponential_chart import Chart
 from phipsi.motion.motion import Motion
 from phipsi.motion.rollout import empty_records, rollout, rollout_arrays
 from phipsi.motion.stage_loop import Effort, Recording, take_step

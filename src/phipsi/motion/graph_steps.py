@@ -41,7 +41,7 @@ from phipsi.motion.group_calls import (
     rate_of,
     wanted_momenta,
 )
-from phipsi.motion.implicit import CONVERGED, ITERATIONS, LEAST_FACTOR, STALLED, newton
+from phipsi.motion.implicit_solver import CONVERGED, ITERATIONS, LEAST_FACTOR, STALLED, newton
 from phipsi.motion.lagrangian import RATES_OF_MOMENTA, lagrangian
 from phipsi.motion.stage_loop import Arithmetic, take_step
 from phipsi.motion.step_graph import STEP, Place, StepGraph

@@ -23,9 +23,9 @@ from phipsi.laws.law_operations import substituted
 from phipsi.laws.law_values import evaluate
 from phipsi.laws.trace import Traced, as_node
 from phipsi.model.model import Model
-from phipsi.motion.chart import chart_of
+from phipsi.motion.exponential_chart import chart_of
 from phipsi.spatial.exponential_coefficients import SERIES_BELOW, polynomial
-from phipsi.spatial.groups import Group
+from phipsi.spatial.joint_groups import Group
 
 
 class Formula(NamedTuple):

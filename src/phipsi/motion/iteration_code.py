@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, final
 
 from phipsi.backends.native.kernel.law_code import Area, LawCode
 from phipsi.backends.native.text.lane_arithmetic import Lane, fold_loop, i64, write_loop
-from phipsi.motion.implicit import (
+from phipsi.motion.implicit_solver import (
     CONVERGED,
     DIFFERENCE,
     EXACT,

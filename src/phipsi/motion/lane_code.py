@@ -27,7 +27,7 @@ from phipsi.backends.native.text.lane_arithmetic import (
     write_cases,
     write_loop,
 )
-from phipsi.spatial.groups import Group
+from phipsi.spatial.joint_groups import Group
 
 Values = list[Any]
 

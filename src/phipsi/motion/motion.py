@@ -36,7 +36,7 @@ from phipsi.calculus.differentiation import vjp
 from phipsi.compiler import default_backend
 from phipsi.errors import InputError, SimulationError
 from phipsi.model.model import Model
-from phipsi.motion.chart import chart_of
+from phipsi.motion.exponential_chart import chart_of
 from phipsi.motion.stiff_modes import modal_matrices, stiffened
 
 Array = NDArray[Any]

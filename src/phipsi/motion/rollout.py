@@ -31,10 +31,10 @@ from phipsi.model.deflections import bent_too_far
 from phipsi.model.mechanisms import mechanism_of, of_mechanisms, of_modes, tree_of
 from phipsi.model.model import Model
 from phipsi.model.numbers import whole_number
-from phipsi.motion.chart import chart_of
 from phipsi.motion.checks import check_quaternions, checked_time, reject_unfit
+from phipsi.motion.exponential_chart import chart_of
 from phipsi.motion.graph_steps import step_of
-from phipsi.motion.implicit import UNSOLVED
+from phipsi.motion.implicit_solver import UNSOLVED
 from phipsi.motion.motion import Motion
 from phipsi.motion.stage_loop import Values, take_step
 from phipsi.motion.step_graph import StepGraph

@@ -110,14 +110,15 @@ class SlotPlaces:
         self._moves[:-1] = motions[: self._bodies]
         bodies = X[:, :, :3, 3], self._moves[self._hosts]
         order, leaps = self.same, np.zeros(self._k, bool)
-        known: Array = there.any(axis=1) & np.isfinite(self._before[..., 0]).any(axis=1)
+        seen = np.isfinite(self._before[..., 0])
+        known = np.any(there, axis=1) & np.any(seen, axis=1)
         if not known.any():
             return Places(order, at, leaps, *bodies)
         moved = self._before[:, :, None] - at[:, None]
         squares = np.minimum(np.sum(moved[..., :3] ** 2, -1), np.sum(moved[..., 3:] ** 2, -1))
         distance = np.where(np.isnan(squares), np.inf, np.sqrt(squares) + self._apart)
         stay, far = _nearest_stay(distance)
-        leap = known[:, None] & (far > self._far[:, None]) & np.isfinite(self._before[..., 0])
+        leap = known[:, None] & (far > self._far[:, None]) & seen
         leaps[self.slots[self._is_slot]] = leap[self._is_slot]
         left = np.flatnonzero(known & ~stay)
         if left.size:

@@ -25,7 +25,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.motion.chart import Blocks, Chart, ChartBlocks
+from phipsi.motion.exponential_chart import Blocks, Chart, ChartBlocks
 from phipsi.motion.motion import Motion
 from phipsi.motion.tableaux import Method
 

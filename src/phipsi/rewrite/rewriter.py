@@ -50,7 +50,7 @@ from phipsi.rewrite.identities import (
 )
 from phipsi.rewrite.identity import Identity
 from phipsi.rewrite.inverses import has_inverse, innovations_form, riccati_of, split_product
-from phipsi.rewrite.matrix_form import (
+from phipsi.rewrite.matrix_splitting import (
     between_seeds,
     matrix_form,
     matrix_product,

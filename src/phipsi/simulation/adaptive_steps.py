@@ -21,7 +21,7 @@ from typing import Any, final
 
 import numpy as np
 
-from phipsi.motion.chart import Chart
+from phipsi.motion.exponential_chart import Chart
 from phipsi.motion.optional_imports import import_optional
 from phipsi.motion.tableaux import Method
 from phipsi.simulation.contact_modes import ContactModes

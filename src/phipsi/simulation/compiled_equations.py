@@ -39,7 +39,7 @@ from phipsi.laws.law import Law
 from phipsi.laws.law_errors import traced_call
 from phipsi.laws.trace import as_node
 from phipsi.model.model import Model
-from phipsi.motion.chart import Chart
+from phipsi.motion.exponential_chart import Chart
 from phipsi.motion.graph_steps import step_of
 from phipsi.motion.group_calls import moved, rate_of
 from phipsi.motion.run_code import Plan

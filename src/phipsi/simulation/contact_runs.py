@@ -29,9 +29,9 @@ from phipsi.laws.circuit import JointRows
 from phipsi.laws.law import Law
 from phipsi.model.contact_pairs import Contacts
 from phipsi.model.model import Model
-from phipsi.motion.chart import chart_of
 from phipsi.motion.checks import check_count, checked_output_times, checked_state, checked_time
 from phipsi.motion.contact_motion import Rows
+from phipsi.motion.exponential_chart import chart_of
 from phipsi.motion.tableaux import METHODS
 from phipsi.progress import make_progress
 from phipsi.simulation.compiled_equations import is_traced

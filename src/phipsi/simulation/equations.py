@@ -20,8 +20,8 @@ from phipsi.laws.law import Law
 from phipsi.model.deflections import bent_too_far
 from phipsi.model.model import Model
 from phipsi.motion.acting_laws import LawControl
-from phipsi.motion.chart import Chart
 from phipsi.motion.entry_names import place_name
+from phipsi.motion.exponential_chart import Chart
 from phipsi.motion.motion import TOLERANCE
 from phipsi.motion.user_functions import check_signature, first_call, name_of
 from phipsi.simulation.compiled_equations import (

@@ -46,7 +46,7 @@ from phipsi.algorithms.forms import LINEARLY_IMPLICIT, STEP_LENGTH
 from phipsi.backends.program import Program
 from phipsi.compiler import compile
 from phipsi.errors import SimulationError
-from phipsi.motion.implicit import largest, solve
+from phipsi.motion.implicit_solver import largest, solve
 from phipsi.motion.lagrangian import MOMENTA, RATES_OF_MOMENTA, slope
 from phipsi.motion.rollout import COMPILED, rollout
 from phipsi.motion.stage_loop import Values, take_step

@@ -32,7 +32,6 @@ from phipsi.laws.trace import as_node
 from phipsi.model.mechanisms import mechanism_of, of_contacts, of_mechanisms, of_modes
 from phipsi.model.model import Model
 from phipsi.model.numbers import as_floats, as_list, whole_number
-from phipsi.motion.chart import chart_of
 from phipsi.motion.checks import (
     check_contacts,
     check_determined,
@@ -42,6 +41,7 @@ from phipsi.motion.checks import (
     reject_unfit,
 )
 from phipsi.motion.contact_steps import ContactSteps, largest_residual
+from phipsi.motion.exponential_chart import chart_of
 from phipsi.motion.graph_steps import step_of
 from phipsi.motion.motion import Motion
 from phipsi.motion.rollout import failure, per_step_efforts

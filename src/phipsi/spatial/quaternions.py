@@ -20,7 +20,7 @@ def _norm(vectors: Array) -> Array:
 
 
 def quaternion_of(w: Sequence[Any], ops: Any) -> tuple[Any, Any, Any, Any]:
-    """Components of exp(w), for any kind of number; see exponential.py."""
+    """Components of exp(w), for any kind of number; see exponential_coefficients.py."""
     s = (w[0] * w[0] + w[1] * w[1] + w[2] * w[2]) / 4
     k = sinc(s, ops) / 2
     return ops.cos(ops.sqrt(s)), k * w[0], k * w[1], k * w[2]

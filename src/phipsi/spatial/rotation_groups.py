@@ -1,7 +1,7 @@
 """Rotations of space and of the plane, SO(3) and SO(2): the part of a group that turns.
 
-Formulas are generic over the kind of number (`exponential.py`): sequences of components in,
-sequences of components out.
+Formulas are generic over the kind of number (`exponential_coefficients.py`): sequences of
+components in, sequences of components out.
 """
 
 from __future__ import annotations

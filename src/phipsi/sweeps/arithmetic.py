@@ -130,7 +130,7 @@ class Arithmetic(Protocol):
         ...
 
     def pick(self, s: Entry, series: tuple[float, ...], closed: Callable[..., Any]) -> Entry:
-        """A power series in s, or ``closed(s, self)`` beyond its range; see exponential.py."""
+        """A power series in s, or ``closed(s, self)`` beyond; see exponential_coefficients.py."""
         ...
 
     def scaled(self, entries: Vector) -> list[Entry]:

@@ -36,7 +36,7 @@ from phipsi.operators.transitions import (
     strict_transition,
     transition_step,
 )
-from phipsi.rewrite.matrix_form import between_seeds, matrix_terms
+from phipsi.rewrite.matrix_splitting import between_seeds, matrix_terms
 from phipsi.rewrite.rewriter import Rewriter
 from phipsi.sweeps.coupling_leaves import behind_gain, moved, on_diagonal
 from phipsi.sweeps.ir import Domain, Field, Kind, Type, all_of

@@ -26,7 +26,7 @@ from phipsi.operators.inputs import (
 )
 from phipsi.operators.modal_definitions import is_of_rigid_bodies
 from phipsi.rewrite.identity import Identity, claim
-from phipsi.rewrite.matrix_form import matrix_product, strip_marks
+from phipsi.rewrite.matrix_splitting import matrix_product, strip_marks
 from phipsi.rewrite.rewriter import USUAL, FinalForm, Rewriting, rewrite, rewrite_by_rules
 from phipsi.sweeps.equation_builder import no_modes
 from phipsi.sweeps.ir import Field

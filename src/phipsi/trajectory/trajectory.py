@@ -25,8 +25,8 @@ from phipsi.errors import ConvergenceError, InputError, shown
 from phipsi.loaded import display, public
 from phipsi.model.model import Model
 from phipsi.model.numbers import as_floats
-from phipsi.motion.chart import Chart
 from phipsi.motion.checks import checked_time
+from phipsi.motion.exponential_chart import Chart
 from phipsi.trajectory import plotting, storage
 from phipsi.trajectory.event_record import EventRecord
 from phipsi.trajectory.interpolation import DenseRecord, hermite

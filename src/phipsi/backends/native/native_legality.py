@@ -1,4 +1,7 @@
-"""Rules for what is legal after each pass of the back half of compilation (see `pipeline.py`)."""
+"""Rules for what is legal after each pass of the back half of compilation (see `pipeline.py`).
+
+Beside the page that lists the passes, not on it: docs/decisions/0067.
+"""
 
 from __future__ import annotations
 

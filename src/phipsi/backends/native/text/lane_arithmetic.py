@@ -150,7 +150,7 @@ class Emitter:
     def pick(
         self, s: Lane, series: tuple[float, ...], closed: Callable[[Any, Any], Any], ops: Any
     ) -> Lane:
-        """A power series in s, or ``closed(s, ops)`` beyond its range; see exponential.py."""
+        """A power series in s, or ``closed(s, ops)`` beyond it; see exponential_coefficients.py."""
         small = self.compare("<", s, SERIES_BELOW)
         near, far = self.select(small, s, 0.0), self.select(small, 1.0, s)
         return self.select(small, polynomial(series, near), closed(far, ops))

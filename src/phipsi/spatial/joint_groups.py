@@ -2,8 +2,8 @@
 
 A configuration of a joint is q (nq numbers), a change of it is a vector z (nv numbers) in the
 directions of the rates v, and moving along z for unit time is q ∘ exp(z). Rates are in body axes.
-All formulas are generic over the kind of number (`exponential.py`): sequences of components in,
-sequences of components out.
+All formulas are generic over the kind of number (`exponential_coefficients.py`): sequences of
+components in, sequences of components out.
 
 What stays constant in flight is a velocity in the axes of the parent, so the steps of integrators
 that work with rates and momenta take a free joint for a rotation and a translation of its own,

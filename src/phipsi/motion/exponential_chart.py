@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from phipsi.model.model import Model
 from phipsi.spatial.exponential_coefficients import ARRAYS, FLOATS
-from phipsi.spatial.groups import Group
+from phipsi.spatial.joint_groups import Group
 
 Array = NDArray[Any]
 Numbers = Sequence[Any]
