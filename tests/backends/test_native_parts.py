@@ -6,6 +6,7 @@ import ctypes
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from phipsi.backends.native.targets import code_cache as cache
 from phipsi.backends.native.targets.code_cache import machine_code
 from phipsi.backends.native.targets.target import Target, host_target
 from phipsi.backends.native.text import llvm_text as ir
+from phipsi.backends.native.text.lane_arithmetic import i64
 
 UNARY = ir.FunctionType(ir.DOUBLE, [ir.DOUBLE])
 
@@ -192,3 +194,65 @@ def test_a_block_has_an_address_once_and_another_block_its_own():
     assert early is not first and early is not b.at(x, 8)
     b.ret_void()
     assert str(module).index(early.name) < str(module).index("%0 =")
+
+
+def _numbers_of_rows(last: int) -> tuple[str, Any]:
+    """``f(numbers, i, way)``: number 3 i + `last` of an array, twice, or 5 i; way 0, 1, 2."""
+    word = ir.IntType(64)
+    module = ir.Module()
+    takes = ir.FunctionType(word, [ir.POINTER, word, word])
+    function = ir.Function(module, takes, "f")
+    b, (numbers, i, way) = function.begin(), function.args
+    labels = ("address", "later", "end", "place")
+    address, later, end, place = (function.append_basic_block(x) for x in labels)
+    offset = b.mul(b.add(b.mul(i, i64(3)), i64(last)), i64(8))
+    five = b.mul(i, i64(5))
+    switch = b.switch(way, place)
+    switch.add_case(i64(0), address)
+    switch.add_case(i64(1), later)
+    b.position_at_end(address)  # a sum and products of this block
+    own = b.mul(b.add(b.mul(i, i64(3)), i64(last)), i64(8))
+    read = b.load(b.at(numbers, own), typ=word)
+    b.branch(end)
+    b.position_at_end(later)  # of another block
+    read_later = b.load(b.at(numbers, offset), typ=word)
+    b.branch(end)
+    b.position_at_end(place)  # no address at all
+    b.branch(end)
+    b.position_at_end(end)
+    out = b.phi(word)
+    for value, block in ((read, address), (read_later, later), (five, place)):
+        out.add_incoming(value, block)
+    b.ret(out)
+    text = str(module)
+    code = machine_code(text, host_target(), lambda: text)
+    kind = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+    call = kind(code.address("f"))
+    call.owner = code  # type: ignore[attr-defined]
+    return text, call
+
+
+@pytest.mark.parametrize("last", [2, 0, -1])
+def test_a_sum_or_product_of_an_index_is_written_where_an_address_does_not_hold_it(last: int):
+    text, call = _numbers_of_rows(last)
+    numbers = np.arange(100, 120)
+    for i in (1, 4):
+        for way in (0, 1):
+            assert call(numbers.ctypes.data, i, way) == 100 + 3 * i + last
+        assert call(numbers.ctypes.data, i, 2) == 5 * i
+    assert text.count("= mul") == 3 and text.count("= add") == (last != 0)  # for the other blocks
+    rows, steps = text.count("getelementptr [24 x i8]"), text.count("getelementptr i8")
+    assert (rows, steps) == (1, 1 + (last != 0))
+
+
+def test_an_index_for_addresses_alone_has_no_instruction():
+    module, word = ir.Module(), ir.IntType(64)
+    function = ir.Function(module, ir.FunctionType(ir.VOID, [ir.POINTER, word]), "f")
+    b, (x, i) = function.begin(), function.args
+    first, second = (b.mul(b.add(i, i64(k)), i64(8)) for k in (1, 2))
+    assert b.at(x, first) is not b.at(x, second)
+    backwards = b.at(x, b.mul(i, i64(-8)))  # steps of a negative size are no type
+    b.store(i, backwards)
+    b.ret_void()
+    text = str(module)
+    assert "add" not in text and text.count("mul") == 1 and text.count("getelementptr") == 4

@@ -228,7 +228,7 @@ def not_finite(k: Emission, buffers: list[int]) -> Any:
         many = b.mul(b.udiv(count, i64(step)), i64(step))
         sums = fold_loop(b, many, step, sums, adding(base, i64(0)))
         few = b.sub(count, many)
-        left = None if k.several else ir.number(few)
+        left = None if k.several else few.number
         if left is None:
             sums[:1] = fold_loop(b, few, width, sums[:1], adding(base, many, count))
         else:  # known, and fewer than the sums

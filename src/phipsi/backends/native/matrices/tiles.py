@@ -15,7 +15,6 @@ import numpy as np
 
 from phipsi.backends.native import data_record as record
 from phipsi.backends.native.kernel.emission import Emission
-from phipsi.backends.native.text import llvm_text as ir
 from phipsi.backends.native.text.lane_arithmetic import I32, I64, WORD, fold_loop, i64, write_loop
 from phipsi.backends.native.text.llvm_values import Constant, VectorType
 
@@ -139,7 +138,7 @@ class MeetingTiles:
         k, m = self.k, self.k.b
         together = k.group.lanes if k.several else 1
         few, many = (tile_shape(n, k.parts.registers, together) for n in (1, _ROWS))
-        known = ir.number(self.size)
+        known = self.size.number
         if known is not None:
             self._tiles(work, tile_shape(known, k.parts.registers, together), upper)
             return

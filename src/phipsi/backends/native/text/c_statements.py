@@ -308,7 +308,7 @@ class IRBuilder(ir.IRBuilder):
     # -- memory
 
     def at(self, base: ir.Value, offset: ir.Value | int) -> ir.Value:
-        known = offset if isinstance(offset, int) else ir.number(offset)
+        known = offset if isinstance(offset, int) else offset.number
         if known is None:
             assert isinstance(offset, ir.Value)
             return self._value(ir.POINTER, f"{operand(base)} + {_signed(offset)}")

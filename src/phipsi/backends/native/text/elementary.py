@@ -381,7 +381,7 @@ def _radians(b: Any, rest: list[Any], number: Number) -> tuple[Any, Any]:
 
 def _moved(b: Any, x: Any, y: Any, shift: Any) -> Any:
     """The first word of two that are moved up by less than 64 bits."""
-    if ir.number(shift) is None:  # long code on small processors
+    if shift.number is None:  # long code on small processors
         known = b.module.globals.get("phipsi_moved")
         return b.call(known or _define_moved(b.module), [x, y, shift])
     return _shifted(b, x, y, shift)

@@ -271,7 +271,7 @@ def fold_loop(
     b: Any, count: Any, step: int, starts: list[Any], body: Callable[[Any, list[Any]], list[Any]]
 ) -> list[Any]:
     """For i in range(0, count, step): values = body(i, values); the last values."""
-    f, most = b.function, ir.number(count)
+    f, most = b.function, count.number
     if most is not None and most <= 0:
         return starts
     kind = I32 if b.module.narrow and most is not None and most + step < 2**31 else I64

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from operator import floordiv, mod
 from typing import Any, NamedTuple
 
@@ -23,10 +24,14 @@ from phipsi.backends.native.text.llvm_values import (  # noqa: F401 (some are fo
     POINTER,
     VOID,
     WORD,
+    Argument,
     Constant,
+    Deferred,
     FunctionType,
     IntType,
     LiteralStructType,
+    Memory,
+    Table,
     Type,
     Undefined,
     Value,
@@ -97,23 +102,10 @@ class Function(Value):
             yield f"{block.label}:"
             lines = [*self.early, *block.lines] if block is self.written[0] else block.lines
             if lines:
-                text = "\n".join([x if isinstance(x, str) else x.text() for x in lines])
+                texts = [x if isinstance(x, str) else x.text() for x in lines]
+                text = "\n".join([x for x in texts if x])
                 yield text if self.in_order else _NUMBERED.sub(r"%n\1", text)
         yield "}"
-
-
-class Argument(Value):
-    """An argument of a function."""
-
-    __slots__ = ("attributes",)
-
-    def __init__(self, type_: Type, name: str) -> None:
-        super().__init__(type_, name)
-        self.attributes = ""
-
-    def add_attribute(self, name: str) -> None:
-        """Promise something, e.g. "noalias"."""
-        self.attributes += f"{name} "
 
 
 class Block:
@@ -123,7 +115,7 @@ class Block:
 
     def __init__(self, function: Function, label: str) -> None:
         self.function, self.label, self.is_begun = function, label, False
-        self.lines: list[str | Phi | Switch] = []
+        self.lines: list[str | Phi | Switch | Deferred] = []
 
 
 class Phi(Value):
@@ -137,7 +129,7 @@ class Phi(Value):
 
     def add_incoming(self, value: Value, block: Block) -> None:
         """The value when control comes from a block."""
-        self._incoming.append((value, block))
+        self._incoming.append((value.used(), block))
 
     def text(self) -> str:
         """The line."""
@@ -149,7 +141,7 @@ class Switch:
     """A jump to the block of the case."""
 
     def __init__(self, value: Value, default: Block) -> None:
-        self._value, self._default = value, default
+        self._value, self._default = value.used(), default
         self._cases: list[tuple[Value, Block]] = []
 
     def add_case(self, value: Value, block: Block) -> None:
@@ -160,38 +152,6 @@ class Switch:
         """The line."""
         cases = " ".join(f"{value.typed}, label %{block.label}" for value, block in self._cases)
         return f"  switch {self._value.typed}, label %{self._default.label} [{cases}]"
-
-
-class Table(Value):
-    """Known numbers in memory."""
-
-    __slots__ = ("element", "numbers")
-
-    def __init__(self, module: Module, element: Type, numbers: Sequence[Any], name: str) -> None:
-        super().__init__(POINTER, f"@{name}")
-        self.element, self.numbers = element, [Constant(element, x) for x in numbers]
-        module.tables.append(self)
-
-    def lines(self) -> Iterator[str]:
-        """The text."""
-        listed = ", ".join([x.typed for x in self.numbers])
-        kind = f"[{len(self.numbers)} x {self.element}]"
-        yield f"{self.name} = internal constant {kind} [{listed}], align {WORD}"
-
-
-class Memory(Value):
-    """Bytes of a module that change, zero at first."""
-
-    __slots__ = ("size",)
-
-    def __init__(self, module: Module, size: int, name: str) -> None:
-        super().__init__(POINTER, f"@{name}")
-        self.size = max(1, size)
-        module.tables.append(self)
-
-    def lines(self) -> Iterator[str]:
-        """The text."""
-        yield f"{self.name} = internal global [{self.size} x i8] zeroinitializer, align 16"
 
 
 class Part(NamedTuple):
@@ -300,7 +260,7 @@ def _binary(name: str) -> _Binary:
 
 def _cast(name: str) -> _Cast:
     """An instruction that gives the same bits, or the same number, another type."""
-    return lambda b, x, type_: b._value(type_, f"{name} {x.typed} to {type_}")
+    return lambda b, x, type_: b._value(type_, f"{name} {x.typed} to {type_.text}")
 
 
 def _known_or(name: str, compute: Callable[[int, int], int]) -> _Binary:
@@ -308,7 +268,7 @@ def _known_or(name: str, compute: Callable[[int, int], int]) -> _Binary:
     write = _binary(name)
 
     def go(builder: IRBuilder, x: Value, y: Value) -> Value:
-        a, b = number(x), number(y)
+        a, b = x.number, y.number
         if a is not None and b is not None:
             return Constant(x.type, compute(a, b))
         if builder.module.narrow and x.type.text == _WORD.text:  # indices: 32 bits hold them
@@ -320,19 +280,33 @@ def _known_or(name: str, compute: Callable[[int, int], int]) -> _Binary:
 
 
 def _once(name: str) -> _Binary:
-    """An instruction on two integers that a block has once for the same two."""
+    """An instruction on two integers that a block has once for the same two.
+
+    With a known one it is written if something but an address uses it: see `Deferred`.
+    """
 
     def go(builder: IRBuilder, x: Value, y: Value) -> Value:
-        key = (name, x.name, y.name)
+        if x.number is not None:
+            x, y = y, x
+        known = y.number
+        if known is None or x.type.text != "i64":
+            key = (name, x.name, y.name)
+            found = builder._known.get(key)
+            if found is None:
+                found = builder._value(x.type, f"{name} {x.typed}, {y.name}")
+                builder._known[key] = found
+            return found
+        key = (name, x, known)
         found = builder._known.get(key)
         if found is None:
-            found = builder._value(x.type, f"{name} {x.typed}, {y.name}")
-            builder._known[key] = found
+            found = builder._known[key] = Deferred(name, x, known, builder.block)
+            builder._write(found)
         return found
 
     return go
 
 
+_known_integer = lru_cache(maxsize=1 << 12)(Constant)
 _uitofp = _cast("uitofp")
 
 
@@ -350,7 +324,7 @@ class IRBuilder:
         self.module = block.function.module
         self.function.go_to(block)
         self._write = block.lines.append
-        self._known: dict[tuple[str, str, str], Value] = {}  # what this block has so far
+        self._known: dict[tuple[Any, ...], Any] = {}  # what this block has so far
 
     @contextmanager
     def early(self) -> Iterator[None]:
@@ -386,23 +360,23 @@ class IRBuilder:
 
     def add(self, x: Value, y: Value) -> Value:
         """x + y."""
-        a, b = number(x), number(y)
+        a, b = x.number, y.number
         if a is not None and b is not None:
-            return Constant(x.type, a + b)
+            return _known_integer(x.type, a + b)
         return y if a == 0 else x if b == 0 else self._add(x, y)
 
     def sub(self, x: Value, y: Value) -> Value:
         """x − y."""
-        a, b = number(x), number(y)
+        a, b = x.number, y.number
         if a is not None and b is not None:
-            return Constant(x.type, a - b)
+            return _known_integer(x.type, a - b)
         return x if b == 0 else self._sub(x, y)
 
     def mul(self, x: Value, y: Value) -> Value:
         """x y."""
-        a, b = number(x), number(y)
+        a, b = x.number, y.number
         if a is not None and b is not None:
-            return Constant(x.type, a * b)
+            return _known_integer(x.type, a * b)
         return y if a == 1 else x if b == 1 else self._mul(x, y)
 
     sdiv, srem = _binary("sdiv"), _binary("srem")
@@ -448,7 +422,7 @@ class IRBuilder:
 
     def uitofp(self, x: Value, type_: Type) -> Value:
         """The number of an integer without a sign."""
-        known = number(x) if type_ is DOUBLE else None
+        known = x.number if type_ is DOUBLE else None
         return _uitofp(self, x, type_) if known is None else Constant(type_, float(known))
 
     def select(self, condition: Value, x: Value, y: Value) -> Value:
@@ -488,13 +462,19 @@ class IRBuilder:
 
     def at(self, base: Value, offset: Value | int) -> Value:
         """The address so many bytes further."""
-        i = Constant(_WORD, offset) if isinstance(offset, int) else offset
-        if number(i) == 0:
-            return base
-        key = ("at", base.name, i.name)
+        if isinstance(offset, Deferred) and offset.block is self.block and offset.fits:
+            row = self._at(base, offset.of.name, offset.times)
+            return self.at(row, offset.plus)
+        index = str(offset) if isinstance(offset, int) else offset.name
+        return base if index == "0" else self._at(base, index)
+
+    def _at(self, base: Value, index: str, unit: int = 1) -> Value:
+        """The address so many units of some bytes further, which a block has once."""
+        key = (base.name, index, unit)
         found = self._known.get(key)
         if found is None:
-            found = self._value(POINTER, f"getelementptr i8, {base.typed}, {i.typed}")
+            step = "i8" if unit == 1 else f"[{unit} x i8]"
+            found = self._value(POINTER, f"getelementptr {step}, {base.typed}, i64 {index}")
             self._known[key] = found
         return found
 
@@ -505,7 +485,7 @@ class IRBuilder:
     def load(self, where: Value, *, typ: Type, align: int | None = None) -> Value:
         """Read."""
         aligned = "" if align is None else f", align {align}"
-        return self._value(typ, f"load {typ}, {where.typed}{aligned}")
+        return self._value(typ, f"load {typ.text}, {where.typed}{aligned}")
 
     def store(self, x: Value, where: Value, align: int | None = None) -> None:
         """Write."""
@@ -524,7 +504,7 @@ class IRBuilder:
         """Call a function."""
         gives = function.signature.gives
         self.function.calls.add(function)
-        text = f"call {gives} {function.name}({', '.join([x.typed for x in args])})"
+        text = f"call {gives.text} {function.name}({', '.join([x.typed for x in args])})"
         if gives is VOID:
             self._write(f"  {text}")
             return Value(gives, "")
@@ -593,8 +573,3 @@ class IRBuilder:
         self.position_at_end(block)
         yield
         self.branch(after)
-
-
-def number(x: Value) -> int | None:
-    """The integer, if it is known."""
-    return x.number if isinstance(x, Constant) else None

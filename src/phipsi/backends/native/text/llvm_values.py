@@ -1,10 +1,13 @@
-"""Types of LLVM's text, and operands of its instructions: values that have names, known numbers."""
+"""Types of LLVM's text, and operands of its instructions: values that have names, known numbers.
+
+Sums and products of an index and known numbers are written if something but an address needs them.
+"""
 
 from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -108,13 +111,84 @@ def _rounded(x: float) -> float:
 
 
 class Value:
-    """An operand of instructions; `typed` is its type and name."""
+    """An operand of instructions; `typed` is its type and name, `number` a known integer."""
 
     __slots__ = ("name", "type", "typed")
+    number: Any = None
 
     def __init__(self, type_: Type, name: str) -> None:
         self.type, self.name = type_, name
         self.typed = f"{type_.text} {name}"
+
+    def used(self) -> Value:
+        """The same, for what reads its name only when the text is put together."""
+        return self
+
+
+class Argument(Value):
+    """An argument of a function."""
+
+    __slots__ = ("attributes",)
+
+    def __init__(self, type_: Type, name: str) -> None:
+        super().__init__(type_, name)
+        self.attributes = ""
+
+    def add_attribute(self, name: str) -> None:
+        """Promise something, e.g. "noalias"."""
+        self.attributes += f"{name} "
+
+
+class Deferred(Value):
+    """of · times + plus, an index or an offset: a sum or product with a known number.
+
+    Addresses in its own block are computed from `of`, so that most have no instruction of their
+    own. It gets one, where it was made, when its name is asked for.
+    """
+
+    __slots__ = ("_label", "_line", "_parts", "block", "of", "plus", "times")
+
+    def __init__(self, instruction: str, x: Value, y: int, block: Any) -> None:
+        self.type, self._parts, self.block, self._line = x.type, (instruction, x, y), block, ""
+        of, times, plus = x, 1, 0
+        if isinstance(x, Deferred) and x.block is block:
+            of, times, plus = x.of, x.times, x.plus
+        if instruction == "add":
+            plus += y
+        else:
+            times, plus = times * y, plus * y
+        self.of, self.times, self.plus = of, times, plus
+
+    @property
+    def fits(self) -> bool:
+        """Whether an address can be written with it."""
+        return 0 < self.times < _LARGE and -_LARGE < self.plus < _LARGE
+
+    def used(self) -> Value:
+        """The same, and it has its instruction."""
+        if not self._line:
+            instruction, x, y = self._parts
+            self._label = self.block.function.fresh()
+            self._line = f"  {self._label} = {instruction} {x.typed}, {y}"
+        return self
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        """Its name."""
+        self.used()
+        return self._label
+
+    @property
+    def typed(self) -> str:  # type: ignore[override]
+        """Its type and name."""
+        return f"{self.type.text} {self.name}"
+
+    def text(self) -> str:
+        """The line, or nothing."""
+        return self._line
+
+
+_LARGE: Final = 1 << 31
 
 
 class _Undefined:
@@ -136,8 +210,8 @@ class Constant(Value):
         else:
             if isinstance(value, list):  # of one lane
                 value = value[0]
-            if isinstance(type_, IntType):
-                self.number = value
+            if isinstance(type_, IntType) and value is not Undefined:
+                self.number = int(value)
             name = _known(type_, value)
         self.type, self.name = type_, name
         self.typed = f"{type_.text} {name}"
@@ -158,3 +232,38 @@ def _known(type_: Type, value: Any) -> str:
     if type_ is DOUBLE or type_ is FLOAT:
         return number_text(value, type_ is FLOAT)
     return str(int(value))
+
+
+# ---- memory of a module --------------------------------------------------------------------------
+
+
+class Table(Value):
+    """Known numbers in memory."""
+
+    __slots__ = ("element", "numbers")
+
+    def __init__(self, module: Any, element: Type, numbers: Sequence[Any], name: str) -> None:
+        super().__init__(POINTER, f"@{name}")
+        self.element, self.numbers = element, [Constant(element, x) for x in numbers]
+        module.tables.append(self)
+
+    def lines(self) -> Iterator[str]:
+        """The text."""
+        listed = ", ".join([x.typed for x in self.numbers])
+        kind = f"[{len(self.numbers)} x {self.element}]"
+        yield f"{self.name} = internal constant {kind} [{listed}], align {WORD}"
+
+
+class Memory(Value):
+    """Bytes of a module that change, zero at first."""
+
+    __slots__ = ("size",)
+
+    def __init__(self, module: Any, size: int, name: str) -> None:
+        super().__init__(POINTER, f"@{name}")
+        self.size = max(1, size)
+        module.tables.append(self)
+
+    def lines(self) -> Iterator[str]:
+        """The text."""
+        yield f"{self.name} = internal global [{self.size} x i8] zeroinitializer, align 16"
