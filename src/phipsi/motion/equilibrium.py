@@ -26,7 +26,7 @@ from phipsi.algorithms.dynamics.derivatives import (
     inverse_dynamics_derivatives,
 )
 from phipsi.algorithms.dynamics.equations_of_motion import inverse_dynamics
-from phipsi.backends.arguments import real_array
+from phipsi.backends.arguments import joint_at, real_array
 from phipsi.errors import (
     ConvergenceError,
     InputError,
@@ -427,17 +427,13 @@ class _Search:
             f"no equilibrium was found near the start, after {done} iterations: {what}.",
             f"Unknown were {', '.join(self.names) or 'states of laws'}.",
         ]
-        free = [
-            name
-            for name, s in zip(model.joint_names, model.v_slices, strict=True)
-            if s.start <= worst < s.stop
-        ]
+        free = joint_at(model, model.v_slices, worst)
         if done >= most:
             lines.append(f"More iterations may do:  max_iterations={10 * max(most, 10)}")
         elif worst < nv and count < nv + (len(residual) - nv - 3 * rows) and free:
             lines.append(
                 f"These are {count} unknowns for {len(residual) - 3 * rows} equations; let the "
-                f"joint be driven or move:\n    unknowns=({self._more(free[0])})"
+                f"joint be driven or move:\n    unknowns=({self._more(free)})"
             )
         else:
             lines.append("Start nearer to it:  q=…, or choose other unknowns")

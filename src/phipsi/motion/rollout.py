@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.constrained.system import System
 from phipsi.algorithms.dynamics.hybrid import free_mask
-from phipsi.backends.arguments import joint_array
+from phipsi.backends.arguments import joint_array, joint_at
 from phipsi.backends.backend import has_machine_code
 from phipsi.backends.failures import (
     BLOCK,
@@ -491,8 +491,8 @@ def _reason_of_control(model: Model, kind: int, body: int) -> str:
     if kind == UNDRIVEN >> 32:
         return (
             f"the drives cannot make the motion that a controller asks for: joint "
-            f"{_joint_of(model, body)!r} moves without a drive, and nothing acts along that motion "
-            "here. Actuate it too, or keep the path away from such configurations"
+            f"{joint_at(model, model.v_slices, body)!r} moves without a drive, and nothing acts "
+            "along that motion here. Actuate it too, or keep the path away from such configurations"
         )
     if kind == SINGULAR_TASK >> 32:
         return (
@@ -583,12 +583,6 @@ def _bent_at(model: Model, found: Any, trajectory: int) -> str:
     q = found[0].reshape(-1, *found[0].shape[-2:])[trajectory]
     finite = np.flatnonzero(np.isfinite(q).all(axis=-1) & (np.abs(q) < 1e6).all(axis=-1))
     return bent_too_far(model, q[finite[-1]], far=0.1) if len(finite) else ""
-
-
-def _joint_of(model: Model, rate: int) -> str:
-    """The joint that an entry of v belongs to."""
-    joints = zip(model.joint_names, model.v_slices, strict=True)
-    return next(name for name, at in joints if at.start <= rate < at.stop)
 
 
 def _named(batch: tuple[int, ...], number: int) -> str:
