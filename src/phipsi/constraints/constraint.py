@@ -14,7 +14,7 @@ from phipsi.model import joints as tree_joints
 from phipsi.model.closures import Closure
 from phipsi.model.flexible_hinge import FlexibleHinge
 from phipsi.model.model import Model
-from phipsi.model.numbers import as_list
+from phipsi.model.numbers import as_floats, as_list
 from phipsi.model.pose import Pose
 
 Array = NDArray[Any]
@@ -125,12 +125,9 @@ def names_of(given: Any, what: str, example: str = "('left', 'right')") -> tuple
 def numbers_of(values: Any, what: str) -> Array:
     """Real numbers as a new array."""
     try:
-        array = np.array(values)
-    except (TypeError, ValueError):
-        array = np.array(None)
-    if array.dtype.kind not in "iuf":
-        raise ModelError(f"{what} must be real numbers, not {values!r}.")
-    return array.astype(np.float64)
+        return np.array(as_floats(what, values))
+    except InputError as error:
+        raise ModelError(f"{what} must be real numbers, not {values!r}.") from error
 
 
 # ---- joints with one coordinate ------------------------------------------------------------------

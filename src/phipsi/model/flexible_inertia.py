@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from phipsi.errors import ModelError, did_you_mean
 from phipsi.model.flexible_ports import FlexibleShape, Port, checked_array, float_numbers
-from phipsi.model.inertia import SpatialInertia
+from phipsi.model.inertia import SpatialInertia, checked_mass
 from phipsi.model.numbers import as_floats, as_numbers
 from phipsi.model.pose import Pose
 from phipsi.model.value import Value
@@ -118,12 +118,7 @@ class FlexibleInertia(Value):
         ports: Iterable[Port] = (),
         shape: FlexibleShape | None = None,
     ):
-        try:
-            kilograms = float(mass)
-        except (TypeError, ValueError) as error:
-            raise ModelError(
-                f"FlexibleInertia: mass must be a number in kg, not {mass!r}."
-            ) from error
+        kilograms = checked_mass(mass, "FlexibleInertia")
         moment = float_numbers(rotational_inertia)
         if moment.shape in ((), (3,)):
             moment = np.diag(np.broadcast_to(moment, 3))

@@ -7,7 +7,8 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.errors import ModelError
+from phipsi.errors import InputError, ModelError
+from phipsi.model.numbers import as_floats
 from phipsi.model.pose import Pose
 from phipsi.model.value import Value, read_only
 
@@ -147,8 +148,8 @@ class FlexibleShape(Value):
 def float_numbers(values: Any) -> FloatArray:
     """The values as float64, an empty array for None, or a ModelError."""
     try:
-        return np.zeros(0) if values is None else np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+        return np.zeros(0) if values is None else as_floats("it", values)
+    except InputError as error:
         raise ModelError(f"FlexibleInertia: {values!r} is not an array of numbers.") from error
 
 

@@ -60,6 +60,14 @@ def as_floats(name: str, value: Any) -> NDArray[Any]:
         raise InputError(f"{name} holds {value!r}, which is not a number") from None
 
 
+def floats_of(value: Any, shape: tuple[int, ...] = (0,)) -> NDArray[Any]:
+    """Real numbers as float64, or NaN of a shape for anything else."""
+    try:
+        return as_floats("it", value)
+    except InputError:
+        return np.full(shape, np.nan)
+
+
 def whole_number(name: str, value: Any, least: int = 1) -> int:
     """A whole number that is large enough, and small enough for a counter."""
     if not is_whole(value) or value < least:

@@ -29,7 +29,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from phipsi.errors import ModelError, ParseError, did_you_mean, is_whole, real_of
 from phipsi.loaded import only_public
-from phipsi.model.numbers import as_floats
+from phipsi.model.numbers import floats_of
 from phipsi.model.pose import Pose
 from phipsi.model.value import ALL_GROUPS, plain
 
@@ -70,10 +70,7 @@ class Shape:
 
 def _sizes(kind: str, what: str, given: Any, count: int) -> Numbers:
     """Positive, finite lengths, or an error that names the shape."""
-    try:
-        array = as_floats(what, given)
-    except (TypeError, ValueError):
-        array = np.zeros(0)
+    array = floats_of(given)
     wanted = "a number" if count == 1 else f"{count} numbers"
     if array.shape != (() if count == 1 else (count,)):
         raise ModelError(f"{kind}: {what} must be {wanted} in m, not {given!r}.")
@@ -234,10 +231,7 @@ class HeightField(Shape):
     spacing: Numbers
 
     def __init__(self, heights: ArrayLike, spacing: ArrayLike) -> None:
-        try:
-            array = as_floats("heights", heights)
-        except (TypeError, ValueError):
-            array = np.zeros((0, 0))
+        array = floats_of(heights, (0, 0))
         if array.ndim != 2 or min(array.shape) < 3:
             raise ModelError(
                 f"HeightField: heights must be an array (n, m), at least 3 by 3, in m, but the "
@@ -271,10 +265,7 @@ class Plane(Shape):
 
 
 def _vertices(given: ArrayLike) -> NDArray[np.float64]:
-    try:
-        points = as_floats("vertices", given)
-    except (TypeError, ValueError):
-        points = np.zeros((0, 0))
+    points = floats_of(given, (0, 0))
     if points.ndim != 2 or points.shape[1] != 3 or len(points) < 4:
         raise ModelError(
             f"ConvexMesh: vertices must be an array (n, 3) of at least 4 points in m, but the "
