@@ -416,6 +416,25 @@ def test_numbers_of_laws():
             pp.hybrid_dynamics(ARM, Q, V, None, V, prescribed={"joint1": x})
 
 
+def test_forces_over_time():
+    """A wind of one number, or of none, was blown in all directions or into the run."""
+    winds = (3.0, [1.0, 2.0], np.nan * V, "a")
+    for wind in winds:
+        drag = pp.forces.WindDrag(TIP, 1.0, wind=lambda t, x=wind: x)
+        with pytest.raises(pp.errors.InputError, match="the wind at t = 0 s must be 3 finite"):
+            pp.simulate(ARM, Q, V, 0.01, forces=[drag])
+    for wind in winds[:2]:
+        drag = pp.forces.WindDrag(TIP, 1.0, wind=lambda t, x=wind: t * np.array(x))
+        with pytest.raises(PhipsiError, match="the wind must be 3 numbers"):
+            pp.Simulator(ARM, [drag], dt=1e-3)
+    for force in (
+        pp.forces.JointSpring("joint1", 1.0, rest=np.inf),
+        pp.forces.ElasticCoupling(("joint1", "joint2"), (1, -1), 1.0, offset=-np.inf),
+    ):
+        with pytest.raises(pp.errors.InputError, match="it must be finite"):
+            bound(force)
+
+
 def test_a_folder_that_workers_share():
     study = pp.Study(pp.Simulator(ARM), {"t": [0.0, 1.0]}, steps=1)
     for folder in (None, "somewhere"):
