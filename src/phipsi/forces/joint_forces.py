@@ -277,7 +277,7 @@ class StribeckFriction(_OnRates):
     **Source:** Armstrong-Hélouvry, Dupont and Canudas de Wit 1994, Automatica 30.
 
     >>> import phipsi as pp
-    >>> pp.forces.StribeckFriction("elbow", 1.5, 1.0, stribeck_velocity=0.1).numbers["sliding"]
+    >>> pp.forces.StribeckFriction("elbow", 1.5, 1.0, stribeck_velocity=0.1).sliding
     1.0
     """
 
