@@ -31,7 +31,7 @@ from phipsi.errors import ModelError, ParseError, did_you_mean, is_whole, real_o
 from phipsi.loaded import only_public
 from phipsi.model.numbers import floats_of
 from phipsi.model.pose import Pose
-from phipsi.model.value import ALL_GROUPS, plain
+from phipsi.model.value import ALL_GROUPS, fill, plain
 
 __all__ = [
     "Box", "Capsule", "ConvexMesh", "Cylinder", "Ellipsoid", "HeightField", "Plane", "Shape",
@@ -92,7 +92,7 @@ class Sphere(Shape):
     radius: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "radius", _sizes("Sphere", "radius", self.radius, 1)[0])
+        fill(self, radius=_sizes("Sphere", "radius", self.radius, 1)[0])
 
     @property
     def numbers(self) -> Numbers:
@@ -109,7 +109,7 @@ class _Round(Shape):
 
     def __post_init__(self) -> None:
         for what in ("radius", "length"):
-            object.__setattr__(self, what, _sizes(self.kind, what, getattr(self, what), 1)[0])
+            fill(self, **{what: _sizes(self.kind, what, getattr(self, what), 1)[0]})
 
     @property
     def numbers(self) -> Numbers:
@@ -142,7 +142,7 @@ class Ellipsoid(Shape):
     half_axes: Numbers
 
     def __init__(self, half_axes: ArrayLike) -> None:
-        object.__setattr__(self, "half_axes", _sizes("Ellipsoid", "half_axes", half_axes, 3))
+        fill(self, half_axes=_sizes("Ellipsoid", "half_axes", half_axes, 3))
 
     @property
     def numbers(self) -> Numbers:
@@ -159,7 +159,7 @@ class Box(Shape):
     edges: Numbers
 
     def __init__(self, edges: ArrayLike) -> None:
-        object.__setattr__(self, "edges", _sizes("Box", "edges", edges, 3))
+        fill(self, edges=_sizes("Box", "edges", edges, 3))
 
     @property
     def numbers(self) -> Numbers:
@@ -184,9 +184,8 @@ class ConvexMesh(Shape):
 
     def __init__(self, vertices: ArrayLike, faces: ArrayLike | None = None) -> None:
         points = _vertices(vertices)
-        object.__setattr__(self, "vertices", plain(points))
         listed = None if faces is None else _faces(faces, points)
-        object.__setattr__(self, "faces", listed)
+        fill(self, vertices=plain(points), faces=listed)
 
     @classmethod
     def around(cls, points: ArrayLike, corners: int = CORNERS) -> ConvexMesh:
@@ -242,8 +241,7 @@ class HeightField(Shape):
             i, j = bad[0]
             raise ModelError(f"HeightField: heights[{i}][{j}] = {array[i, j]} is not finite.")
         both = (spacing, spacing) if np.ndim(spacing) == 0 else spacing
-        object.__setattr__(self, "heights", plain(array))
-        object.__setattr__(self, "spacing", _sizes("HeightField", "spacing", both, 2))
+        fill(self, heights=plain(array), spacing=_sizes("HeightField", "spacing", both, 2))
 
     @property
     def numbers(self) -> Numbers:
@@ -426,7 +424,7 @@ class Material:
 
     def __post_init__(self) -> None:
         for one in fields(self):
-            object.__setattr__(self, one.name, self._checked(one.name, getattr(self, one.name)))
+            fill(self, **{one.name: self._checked(one.name, getattr(self, one.name))})
         for name, unit in (("dissipation", "N·s/m"), ("hunt_crossley", "s/m")):
             x = getattr(self, name)
             if x and math.isinf(self.stiffness):

@@ -41,8 +41,13 @@ class Value:
 
     def _set(self, **attributes: Any) -> None:
         """Fill the slots; called once, by the constructor."""
-        for name, value in attributes.items():
-            object.__setattr__(self, name, value)
+        fill(self, **attributes)
+
+
+def fill(thing: Any, **attributes: Any) -> None:
+    """Set attributes of an object that is frozen, where it is made."""
+    for name, value in attributes.items():
+        object.__setattr__(thing, name, value)
 
 
 def read_only(values: ArrayLike) -> NDArray[np.float64]:
