@@ -328,18 +328,11 @@ class SpatialInertia(Value):
     def _key(self) -> tuple[Any, ...]:
         return tuple(self.as_arguments().items())
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _restore, (self.as_arguments(),)
-
     _repr_html_ = display
 
     def __repr__(self) -> str:
         arguments = ", ".join(f"{name}={value}" for name, value in self.as_arguments().items())
         return f"SpatialInertia({arguments})"
-
-
-def _restore(arguments: dict[str, Any]) -> SpatialInertia:
-    return SpatialInertia(**arguments)
 
 
 def _square(arm: FloatArray) -> FloatArray:

@@ -19,6 +19,7 @@ from phipsi.model.inertia import SpatialInertia
 from phipsi.model.joint import Joint, unit_axis
 from phipsi.model.numbers import floats_of
 from phipsi.model.scalars import NUMPY_OPS, as_array
+from phipsi.model.value import check_text
 
 FloatArray = NDArray[np.float64]
 
@@ -32,8 +33,7 @@ def make_rotor(
     on: Any,
 ) -> Rotor:
     """Return a record with checked types and numbers; `axis` stays as it is given."""
-    if not isinstance(name, str) or not name:
-        raise ModelError(f"a rotor's name must be a non-empty string, not {name!r}.")
+    check_text(name, "a rotor's name")
     listed = isinstance(cast(object, joint), list | tuple)
     joints = tuple(joint) if listed else (cast(str, joint),)
     if not joints or not all(isinstance(x, str) for x in joints) or len({*joints}) < len(joints):

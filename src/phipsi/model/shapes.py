@@ -31,7 +31,7 @@ from phipsi.errors import ModelError, ParseError, did_you_mean, is_whole, real_o
 from phipsi.loaded import only_public
 from phipsi.model.numbers import floats_of
 from phipsi.model.pose import Pose
-from phipsi.model.value import ALL_GROUPS, fill, plain
+from phipsi.model.value import ALL_GROUPS, check_text, check_type, fill, plain
 
 __all__ = [
     "Box", "Capsule", "ConvexMesh", "Cylinder", "Ellipsoid", "HeightField", "Plane", "Shape",
@@ -503,24 +503,15 @@ def make_shape(
     mask: Any = ALL_GROUPS,
 ) -> BodyShape:
     """Return a record with checked types; `validate` looks whether its body exists."""
-    for what, text in (("a shape's name", name), (f"the body of shape {name!r}", body)):
-        if not isinstance(text, str) or not text:
-            raise ModelError(f"{what} must be a non-empty string, not {text!r}.")
+    check_text(name, "a shape's name")
+    check_text(body, f"the body of shape {name!r}")
     who = f"shape {name!r}"
     if shape in KINDS.values():
         raise ModelError(f"{who}: shape is the class {shape.__name__}; give its sizes too.")
-    for what, value, wanted, example in (
-        ("shape", shape, Shape, "pp.shapes.Sphere(0.1)"),
-        ("placement", placement, Pose, "pp.Pose(translation=(0, 0, 0.1))"),
-    ):
-        if not isinstance(value, wanted):
-            raise ModelError(f"{who}: {what} must be a {wanted.__name__}, not {value!r}. "
-                             f"For example:\n    {example}")  # fmt: skip
-    if material is not None and not isinstance(material, Material):
-        raise ModelError(
-            f"{who}: material must be a Material, not {material!r}. For example:\n"
-            f"    material=pp.Material(friction=0.8)"
-        )
+    check_type(who, "shape", shape, Shape, "pp.shapes.Sphere(0.1)")
+    check_type(who, "placement", placement, Pose, "pp.Pose(translation=(0, 0, 0.1))")
+    if material is not None:
+        check_type(who, "material", material, Material, "pp.Material(friction=0.8)")
     for what, bits in (("group", group), ("mask", mask)):
         if not is_whole(bits) or not 0 <= bits <= ALL_GROUPS:
             raise ModelError(f"{who}: {what}={bits!r} must be bits, a whole number 0 … 2⁶⁴ − 1.")
