@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from phipsi.model.joint import Joint
 from phipsi.model.model import Model
+from phipsi.model.numbers import flat_batch
 from phipsi.model.tree import WORLD
 
 Array = NDArray[Any]
@@ -97,8 +98,7 @@ def transmitted_by(
 ) -> Transmitted:
     """The forces of an element whose first row in the system is `first`, for any batch."""
     batch = np.broadcast_shapes(poses.shape[:-3], f.shape[:-1])
-    X = np.broadcast_to(poses, (*batch, *poses.shape[-3:])).reshape(-1, *poses.shape[-3:])
-    flat = np.broadcast_to(f, (*batch, f.shape[-1])).reshape(-1, f.shape[-1])
+    X, flat = flat_batch(poses, batch, 3), flat_batch(f, batch)
     hosts: list[int] = []
     places: list[Array] = []
     forces: list[Array] = []

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import cmath
+import math
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -107,6 +109,17 @@ def first_not_finite(a: NDArray[Any]) -> tuple[int, ...] | None:
     """Index of the first NaN or infinity; None if all numbers are finite."""
     good = finite(a)
     return None if good.all() else tuple(int(i) for i in np.argwhere(~good)[0])
+
+
+def flat_batch(a: NDArray[Any], batch: tuple[int, ...], axes: int = 1) -> NDArray[Any]:
+    """An array for every element of a batch on one axis: (n, …), with its last `axes` axes."""
+    tail = a.shape[a.ndim - axes :]
+    return np.broadcast_to(a, (*batch, *tail)).reshape(math.prod(batch), *tail)
+
+
+def entries_of(slices: Iterable[slice]) -> NDArray[np.intp]:
+    """The entries that slices cover, one slice after the other."""
+    return np.array([i for s in slices for i in range(s.start, s.stop)], dtype=np.intp)
 
 
 def all_finite(a: NDArray[Any]) -> bool:

@@ -12,7 +12,7 @@ from phipsi.algorithms.constrained.constraint_rows import ClosureRows
 from phipsi.compiler import compile
 from phipsi.errors import InputError, did_you_mean
 from phipsi.model.model import Model
-from phipsi.model.numbers import as_floats, floats_of
+from phipsi.model.numbers import as_floats, flat_batch, floats_of
 from phipsi.model.points import point_set
 from phipsi.model.pose import Pose
 from phipsi.operators import J, pose
@@ -72,13 +72,9 @@ class Targets:
 
     def spread(self, batch: tuple[int, ...]) -> None:
         """Give every element of the flattened batch its own row of goals."""
-        T = len(self._goals)
-        n = int(np.prod(batch))
-        self.R, self.p = np.empty((n, T, 3, 3)), np.empty((n, T, 3))
-        for i, (R, p) in enumerate(self._goals):
-            rotation = np.eye(3) if R is None else R
-            self.R[:, i] = np.broadcast_to(rotation, (*batch, 3, 3)).reshape(n, 3, 3)
-            self.p[:, i] = np.broadcast_to(p, (*batch, 3)).reshape(n, 3)
+        turns = [flat_batch(np.eye(3) if R is None else R, batch, 2) for R, _ in self._goals]
+        self.R = np.stack(turns, axis=1)
+        self.p = np.stack([flat_batch(p, batch) for _, p in self._goals], axis=1)
 
     @property
     def weights(self) -> Array:
