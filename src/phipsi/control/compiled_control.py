@@ -7,7 +7,11 @@ from typing import Any, cast, final
 
 import numpy as np
 
-from phipsi.algorithms.forms import BIAS_FORCES, GRAVITY_FORCES, INVERSE_DYNAMICS
+from phipsi.algorithms.dynamics.dynamics_expressions import (
+    BIAS_FORCES,
+    GRAVITY_FORCES,
+    INVERSE_DYNAMICS,
+)
 from phipsi.algorithms.kinematics.motions import JACOBIAN_DOT_V, POINT_VELOCITIES
 from phipsi.backends.failures import DOUBTFUL
 from phipsi.backends.native.lane_function import LaneFunction, graph_function

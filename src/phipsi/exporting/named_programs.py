@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, cast
 
-from phipsi.algorithms.forms import (
+from phipsi.algorithms.dynamics.dynamics_expressions import (
     BIAS_FORCES,
     FORWARD_DYNAMICS,
     GRAVITY_FORCES,
