@@ -193,17 +193,17 @@ class ContactGroup:
     def scatter(self, source: Any, target: Area) -> None:
         """Numbers of rows, back to all rows; zero where there is no contact."""
         m, n = self.m, self.layout.n_rows
-        write_loop(m.b, i64(n), lambda i: m.store(0.0, target.base, i))
-        write_loop(
-            m.b,
-            self.used,
-            lambda i: m.store(m.load(source, i), target.base, m.word(self.rows, i)),
-        )
+        m.fill(i64(n), 0.0, target.base)
+
+        def one(i: Any) -> None:
+            m.store(m.load(source, i), target.base, m.word(self.rows, i))
+
+        write_loop(m.b, self.used, one)
 
     def scatter_heads(self, source: Any, target: Area) -> None:
         """Numbers of contacts, back to all contacts and stops."""
         m, b, k = self.m, self.m.b, self.layout.n_heads
-        write_loop(b, i64(k), lambda i: m.store(0.0, target.base, i))
+        m.fill(i64(k), 0.0, target.base)
 
         def one(i: Any) -> None:
             slot = m.word(self.slots, i)

@@ -80,7 +80,7 @@ class HostMotions(Callee):
         f, out, b = in_memory(code, args[1], 6 * m), code.area(6 * m), writer.b
         pairs = np.argwhere(self._plan.related)
         first, second = (word_table(code.module, x.tolist()) for x in pairs.T)
-        writer.between(0, 6 * m, lambda i: writer.store(0.0, out.base, i))
+        writer.fill(i64(6 * m), 0.0, out.base)
 
         def pair(k: Any) -> None:
             i, j = (b.mul(writer.word(x, k), i64(6)) for x in (first, second))
@@ -197,7 +197,7 @@ class RowForces(Callee):
         writer, size = _Heads(code, self._plan, args[:2]), 6 * self._plan.n_hosts
         p, out = in_memory(code, args[2], self._plan.layout.n_rows), code.area(size)
         e, b = code.e, writer.b
-        writer.between(0, size, lambda i: writer.store(0.0, out.base, i))
+        writer.fill(i64(size), 0.0, out.base)
 
         def head(i: Any, first: Any, end: Any, sides: list[tuple[Any, Any]]) -> None:
             def row(j: Any, sums: list[Any]) -> list[Any]:
