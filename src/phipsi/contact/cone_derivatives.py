@@ -93,7 +93,6 @@ def _modes(flat: ConeProblem, p: Array) -> tuple[Array, Array, Array, Array]:
     g = Groups(layout)
     if len(g.rows):
         mu, p_g, u_g = g.of(flat.coefficients), g.of(p), g.of(u)
-        has = g.has_head[:, None]
         top, depth = np.ones((2, count, len(g.rows)))
         held = np.ones((count, len(g.rows)), bool)
         if k:
@@ -123,15 +122,11 @@ def _modes(flat: ConeProblem, p: Array) -> tuple[Array, Array, Array, Array]:
         alone = free[..., None] * np.eye(3)
         sliding = slides[..., None, None] & ~free[..., None]
         stick = (~slides[..., None, None] & ~free[..., None]) * np.eye(3)
-        i, j = g.rows[:, :, None], g.rows[:, None, :]
-        by_p[:, i, j] = alone + np.where(sliding, np.eye(3), 0.0)
-        by_u[:, i, j] = np.where(sliding, turn, 0.0) + stick
-        by_mu[:, i, j] = np.where(sliding, by, 0.0)
+        g.put_blocks(alone + np.where(sliding, np.eye(3), 0.0), by_p)
+        g.put_blocks(np.where(sliding, turn, 0.0) + stick, by_u)
+        g.put_blocks(np.where(sliding, by, 0.0), by_mu)
         if k:
-            with_head = has & (g.rows < n)
-            rows = g.rows[with_head]
-            heads = np.broadcast_to(normals[g.heads][:, None], g.rows.shape)[with_head]
-            by_p[:, rows, heads] = np.where(sliding[..., 0], e, 0.0)[:, with_head]
+            g.put_beside(np.where(sliding[..., 0], e, 0.0), normals, by_p)
     return by_p[:, :n, :n], by_u[:, :n, :n], by_s, by_mu[:, :n, :n]
 
 
@@ -381,8 +376,7 @@ def _attempt(
     flat: ConeProblem, kappa: float, weight: Array, size: float, todo: Array, out: Any
 ) -> None:
     """Interior points from one start; results where they are found."""
-    layout = flat.layout
-    part = ConeProblem(layout, *(x[todo] for x in (flat.W, flat.b, flat.s, flat.coefficients)))
+    part = flat.taken(todo)
     scaled = Scaled(part, unit=True)
     cones, which = Cones(scaled, size, kappa), np.arange(len(todo))
     for _ in range(ITERATIONS):

@@ -41,10 +41,8 @@ class ContactGroup:
         kinds = [*layout.contacts, *["normal"] * layout.stops, *["limit"] * layout.limits]
         self.kinds = [x for x in KINDS if x in kinds]
         numbers = [self.kinds.index(x) for x in kinds]
-        first = layout.n_rows - layout.stops - layout.limits
-        firsts = [*layout.firsts, *range(first, layout.n_rows)]
         self.m = Numbers(code.e)
-        self._kinds, self._firsts = (word_table(code.module, x) for x in (numbers, firsts))
+        self._kinds, self._firsts = (word_table(code.module, x) for x in (numbers, layout.ends))
         self.count = len(kinds)
         order = _order(KINDS[self.kinds[0]]) if len(self.kinds) == 1 else []
         self.order = order if order and len(order) % BLOCK == 0 else None
