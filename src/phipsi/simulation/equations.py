@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from functools import cached_property
 from typing import Any, final
 
@@ -96,6 +96,7 @@ class Equations:
         self._has_forces, self._n_quadratures = bool(self.forces), len(self.quadratures)
         self.failure: tuple[float, Array, Array] | None = None
         self._given_forces = forces
+        self._counts = 1  # 0 aside
         self.known_effort: tuple[Array, Array, Array] | None = None
         self.laws_may_have_changed()
 
@@ -170,6 +171,20 @@ class Equations:
         """What brings the end of a step back to where it has to be."""
         return self.loops if self.contacts is None else self.contacts
 
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """For states that the run does not go on from, such as those at output times.
+
+        What is judged about constraints there does not last, and evaluations do not count: the
+        steps that follow are the same with such states and without them.
+        """
+        counts, self._counts = self._counts, 0
+        try:
+            with nullcontext() if self.loops is None else self.loops.aside():
+                yield
+        finally:
+            self._counts = counts
+
     @property
     def _is_direct(self) -> bool:
         """Whether a stage is no more than a call of forward dynamics, and of a user's function."""
@@ -202,13 +217,13 @@ class Equations:
                 return found[self._nv : 2 * self._nv], found[2 * self._nv :]
         return self._rates(t, q, v)
 
-    def leave_out(self, evaluations: int) -> None:
-        """Count evaluations that nobody needed, so that output times do not change the steps."""
+    def count(self, evaluations: int) -> None:
+        """Count evaluations that are made aside, or that nobody needed."""
         self._count += evaluations
 
     def _is_compiled(self) -> bool:
         """Whether machine code evaluates the next stage; it is compiled for a long run."""
-        self._count += 1
+        self._count += self._counts
         if self._count >= _WORTH_COMPILING and not self._is_decided:
             self._is_decided = True
             if not self._is_direct:
@@ -349,7 +364,9 @@ class Equations:
         if self.prescribed is None:
             return effort
         elements, loads = self.forces.acting(self.forces.state(t, q, v), self._zero)
-        needed = inverse_dynamics(self.model, q, v, self.acceleration(t, q, v), *loads) - elements
+        with self.aside():
+            vdot = self.acceleration(t, q, v)
+        needed = inverse_dynamics(self.model, q, v, vdot, *loads) - elements
         if self.loops is not None:
             needed = self.loops.drive(q, needed, effort)
         return np.where(self.prescribed.free > 0, effort, needed)

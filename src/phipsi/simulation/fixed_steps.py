@@ -86,15 +86,8 @@ class FixedStep(Step):
         else:
             self.q1, self.v1, self.w1 = end
 
-    def at(self, t: float) -> tuple[Array, Array]:
-        """State by a shorter step."""
-        return self._inside(t)[:2]
-
-    def quadratures_at(self, t: float) -> Array:
+    def inside(self, t: float) -> tuple[Array, Array, Array]:
         """By a shorter step."""
-        return self._inside(t)[2]
-
-    def _inside(self, t: float) -> tuple[Array, Array, Array]:
         if t == self.t1:
             return self.q1, self.v1, self.w1
         if t == self.t0:

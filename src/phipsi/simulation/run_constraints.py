@@ -16,7 +16,8 @@ Reasons: docs/decisions/0020.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, NamedTuple, final
 
@@ -64,6 +65,13 @@ _AT_ZERO = np.array([-1.0, 8.0, -28.0, 56.0, 56.0, -28.0, 8.0, -1.0]) / 70
 # Accelerations that rows ask for and no motion gives, relative to what the rows ask for.
 _CONTRADICTION = 1e-6
 _HELD = "; prescribed joints follow their own paths, and the others must close the loops with them"
+
+
+# What is judged about the rank at a state, for the steps from there on.
+_JUDGED = (
+    "_rank", "_careful", "_steady", "_has_other_side", "is_close", "is_regular", "is_far",
+    "_unseen",
+)  # fmt: skip
 
 
 class _Residual(NamedTuple):
@@ -222,6 +230,19 @@ class RunConstraints:
         if not self._all_move:
             self._check_rates(t, *found)
         return found
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """For states that the run does not go on from: what is judged there does not last.
+
+        Output times and events that are only recorded must not change the steps after them.
+        """
+        kept = [getattr(self, name) for name in _JUDGED]
+        try:
+            yield
+        finally:
+            for name, value in zip(_JUDGED, kept, strict=True):
+                setattr(self, name, value)
 
     def _check_rates(self, t: float, q: Array, v: Array) -> None:
         """Rates that the joints which are not prescribed cannot make up for end a run."""
