@@ -235,9 +235,8 @@ class GroupCall(Callee):
         """The same call with weights."""
         if self.pulls or self.formula in (LIFT, LOWER):
             raise NotImplementedError("second derivatives of a step")
-        zeros = [ops.constant(np.zeros(s)) for s in self.shapes]
-        bars = [z if w is None else w for z, w in zip(zeros, weights, strict=True)]
-        found = iter(call(GroupCall(self.formula, self.model, pulls=True), *args, *bars))
+        back = GroupCall(self.formula, self.model, pulls=True)
+        found = iter(call(back, *args, *ops.filled(weights, self.shapes)))
         return [None if kind == "one" else next(found) for kind in self.formula.takes]
 
 
