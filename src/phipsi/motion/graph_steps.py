@@ -65,10 +65,9 @@ def step_of(
         from phipsi.motion.contact_steps import ContactSteps
 
         return ContactSteps(graph, smoothing=smoothing, differentiable=differentiable).step(start)
-    if method.conserves:
-        return _Halfway(graph, start).variational()
-    if method.tableau is not None and not method.tableau.is_explicit:
-        return graph.closed(_Halfway(graph, start).midpoint())
+    if method.halfway:
+        middle = _Halfway(graph, start)
+        return middle.variational() if method.conserves else graph.closed(middle.midpoint())
     return graph.closed(take_step(method, _Nodes(graph, method, start), 0.0), stiff=method.bends)
 
 

@@ -3,12 +3,12 @@
 SciPy chooses the size of a step and rejects steps with too large an error; here are the tolerances
 by which it judges, and only steps that it accepts arrive.
 
-The state of the solver is y = [z, v] of chart.py. After every step the base point moves to the end
-of the step, so the exponential coordinates are always small: z becomes 0 for spherical, free and
-planar joints and its derivative there becomes v, while vdot, the step size and the coordinates of
-all other joints stay. So nothing is evaluated again; a mechanism of hinges and slides is integrated
-exactly as SciPy would. LSODA keeps a history that cannot be changed from outside; it is built again
-when a rotation has reached 1 rad.
+The state of the solver is y = [z, v] of exponential_chart.py. After every step the base point moves
+to the end of the step, so the exponential coordinates are always small: z becomes 0 for spherical,
+free and planar joints and its derivative there becomes v, while vdot, the step size and the
+coordinates of all other joints stay. So nothing is evaluated again; a mechanism of hinges and
+slides is integrated exactly as SciPy would. LSODA keeps a history that cannot be changed from
+outside; it is built again when a rotation has reached 1 rad.
 
 Tolerances mean the same for all joints: an angle is judged against 1 rad (not against the small
 exponential coordinate), a position against its distance from the origin.

@@ -8,7 +8,7 @@ as it is, and its values are inputs of the code too.
     stage     t, [z, v, w] → [ż, vdot, ẇ]     one stage of any integrator, one call
     stretch   t, q, v, w → those after every step of many fixed ones
 
-z are the exponential coordinates of chart.py, w the quadratures.
+z are the exponential coordinates of exponential_chart.py, w the quadratures.
 """
 
 from __future__ import annotations

@@ -106,9 +106,8 @@ class Equations:
         Its ordinary case, None for others; and every case, with a status.
         """
         native = self._program.native
-        ways = (never, self._reference) if native is None else (native.direct, native.one)
-        self._ways = ways
-        return ways
+        self._ways = never if native is None else native.direct, self._program.with_status
+        return self._ways
 
     def laws_may_have_changed(self) -> None:
         """An action of an event may have changed numbers of controllers: trace them again."""
@@ -146,13 +145,10 @@ class Equations:
         return closed
 
     @cached_property
-    def _closed(self) -> Callable[..., tuple[Array, Array, Any]]:
+    def _closed(self) -> Callable[..., tuple[Any, ...]]:
         """Accelerations and multipliers in one program, where the rows are regular."""
         assert self.loops is not None
-        program = compile(accelerations(True, *self._form), self.loops.system)
-        if program.native is None:
-            return lambda *inputs: _flat(program(*inputs, on_error="mask"))
-        return program.native.one
+        return compile(accelerations(True, *self._form), self.loops.system).with_status
 
     @property
     def is_plain(self) -> bool:
@@ -445,11 +441,6 @@ class Equations:
         """The joint a rate belongs to, quoted, with the rate's number if it has several."""
         return place_name(self.model.joint_names, self.model.v_slices, index)
 
-    def _reference(self, *inputs: Array) -> tuple[Array, int]:
-        """The program where there is no machine code, in the manner of the gufunc."""
-        answer, status = self._program(*inputs, on_error="mask")
-        return answer, int(status)
-
     def _name(self) -> str:
         assert self.controller is not None
         return f"controller {name_of(self.controller)!r}"
@@ -494,11 +485,6 @@ class Equations:
                     f"force element {element!r}: {method} is {value[tuple(index)]} at {where}, "
                     f"t = {float(state.t):.6g} s; forces must be finite."
                 )
-
-
-def _flat(masked: Any) -> tuple[Array, Array, int]:
-    (vdot, f), status = masked
-    return vdot, f, int(status)
 
 
 def locked(values: Array) -> Array:

@@ -134,7 +134,7 @@ class RunConstraints:
         if not all_finite(free):
             return free
         try:
-            at = self.motion.metric(q[None], self._rank)
+            at = self.metric(q)
         except np.linalg.LinAlgError:
             return np.full_like(free, np.nan)
         if self._careful and self._has_other_side and at.smallest[0] < _CLOSE:
@@ -157,7 +157,7 @@ class RunConstraints:
         `needed` are those of the tree, to which constraint forces add G* f, the least ones with
         which the other joints need no more than `effort`.
         """
-        at = self.motion.metric(q[None], self._rank)
+        at = self.metric(q)
         f = at.multipliers_of((effort - needed)[None, self.motion.moving])[0]
         return needed + f @ at.whole[0]
 
@@ -333,17 +333,9 @@ class RunConstraints:
         return step
 
     @cached_property
-    def _change(self) -> Callable[..., tuple[Array, Array, Any]]:
+    def _change(self) -> Callable[..., tuple[Any, ...]]:
         forms = (VELOCITY_CHANGE, IMPULSE) if self._all_move else (HELD_CHANGE, HELD_IMPULSE)
-        program = compile(forms, self.system)
-        if program.native is not None:
-            return program.native.one
-
-        def masked(*inputs: Array) -> tuple[Array, Array, int]:
-            (step, p), status = program(*inputs, on_error="mask")
-            return step, p, int(status)
-
-        return masked
+        return compile(forms, self.system).with_status
 
     @property
     def rank(self) -> int:
@@ -403,7 +395,7 @@ class RunConstraints:
         """Rows whose accelerations no motion has, as a sentence; empty if there are none."""
         if self._is_large:
             return ""
-        at = self.motion.metric(q[None], self._rank)
+        at = self.metric(q)
         wanted = self._wanted(at, q, v, free)
         wrong = np.abs(at.contradiction(wanted)[0])
         size = np.abs(wanted[0]) + np.abs(at.whole[0]) @ np.abs(free) + at.size[0]
