@@ -22,6 +22,7 @@ from phipsi.algorithms.constrained.loop_graph import AS_CONSTRAINT
 from phipsi.errors import ModelError, did_you_mean
 from phipsi.interfaces.formats.allowed_folders import AllowedFolders
 from phipsi.interfaces.formats.body_frames import hinge_shift, in_body
+from phipsi.interfaces.formats.file_inertias import checked_mass, inertia_of
 from phipsi.interfaces.formats.files import unused
 from phipsi.interfaces.formats.load import Base, Options
 from phipsi.interfaces.formats.mimic_joints import mimic_of
@@ -39,9 +40,7 @@ from phipsi.interfaces.formats.shared_elements import (
     SHAPES,
     ShapeReader,
     checked_bounds,
-    checked_mass,
     damping_and_friction,
-    inertia_of,
 )
 from phipsi.interfaces.formats.xml_document import (
     Element,
@@ -352,8 +351,8 @@ def _inertia(inertial: Element, who: str) -> SpatialInertia:
             "    gz sdf --expand-auto-inertials -p robot.sdf > numbers.sdf",
             who,
         )
-    mass = inertial.texts.number("mass", who, 1.0)
-    checked_mass(mass, inertial, who, "<mass>{:g}</mass>")
+    stated = inertial.texts.number("mass", who, 1.0)
+    mass = checked_mass(stated, inertial, who, "<mass>{:g}</mass>")
     at = inertial.only("inertia", who)
     pose, relative = read_pose(inertial, who)
     if relative:

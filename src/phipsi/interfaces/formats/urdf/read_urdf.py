@@ -17,6 +17,7 @@ from collections.abc import Callable
 
 from phipsi.errors import ModelError, did_you_mean
 from phipsi.interfaces.formats.allowed_folders import AllowedFolders
+from phipsi.interfaces.formats.file_inertias import checked_mass, inertia_of
 from phipsi.interfaces.formats.load import Base, Options
 from phipsi.interfaces.formats.mimic_joints import mimic_of
 from phipsi.interfaces.formats.parsed_robot import Connection, Link, ParsedRobot
@@ -24,9 +25,7 @@ from phipsi.interfaces.formats.shared_elements import (
     ShapeReader,
     Vector,
     checked_bounds,
-    checked_mass,
     damping_and_friction,
-    inertia_of,
     pose_of,
 )
 from phipsi.interfaces.formats.xml_document import Element, parse_xml, shortened
@@ -127,8 +126,7 @@ def _inertia(inertial: Element, who: str) -> SpatialInertia:
         raise inertial.error(
             '<inertial> lacks <mass value="…"/>; write 0 for a link without mass.', who
         )
-    mass = mass_at.number("value", who)
-    checked_mass(mass, mass_at, who, '<mass value="{:g}"/>')
+    mass = checked_mass(mass_at.number("value", who), mass_at, who, '<mass value="{:g}"/>')
     inertia = inertia_of(mass, inertial.only("inertia", who), who, (0.0,) * 6, all_stated=True)
     return inertia.transformed(_origin(inertial, who))
 
