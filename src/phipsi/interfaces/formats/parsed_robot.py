@@ -16,9 +16,10 @@ from typing import final
 import numpy as np
 
 from phipsi.constraints import Constraint
-from phipsi.errors import FileError, ModelError, cut, did_you_mean, warn
+from phipsi.constraints import Coupling as JointCoupling
+from phipsi.errors import FileError, cut, did_you_mean, warn
 from phipsi.interfaces.formats.file_inertias import Remark, immovable, judged, repaired
-from phipsi.interfaces.formats.files import Place, unused, where
+from phipsi.interfaces.formats.files import Place, blamed, unused, where
 from phipsi.interfaces.formats.load import Base, Options
 from phipsi.interfaces.formats.mimic_joints import checked_mimics, mimicry
 from phipsi.interfaces.formats.xml_document import Element, Spelling, shortened
@@ -112,6 +113,13 @@ class ParsedRobot:
             Finding(kind, element, name, message, (), at.file, at.line, is_problem)
         )
 
+    def note_left_out(
+        self, what: str, element: str, name: str, at: Place, is_problem: bool = True
+    ) -> None:
+        """Record what the file says and the model leaves out."""
+        message = f"{what} is not part of the model and is left out."
+        self.note("ignored", element, name, message, at, is_problem)
+
     def note_unknown(self, at: Element, known: tuple[str, ...], who: str, name: str) -> None:
         """Record children of an element that look like typing errors."""
         for child, message in self.spelling.notes(at, known):
@@ -203,10 +211,8 @@ class ParsedRobot:
         couplings = checked_mimics(self.mimics, dofs, self.note)
         if options.closes_loops:
             self.constraints.extend(map(mimicry, couplings))
-        try:
+        with blamed(self.root, f"robot {shortened(self.name)}"):
             description = builder.describe("keep")  # moments are judged with the lines of the file
-        except ModelError as error:
-            raise self.error(self.root, f"robot {shortened(self.name)}", str(error)) from error
         self._judge_moving(description, names)
         moving = {body.joint_name for body in description.bodies}
         extras = Extras(
@@ -281,6 +287,12 @@ class ParsedRobot:
             (replace(coupling, joint=renamed(coupling.joint), of=renamed(coupling.of)), at)
             for coupling, at in self.mimics
         ]
+        self.constraints = [
+            replace(one, joints=tuple(map(renamed, one.joints)))
+            if isinstance(one, JointCoupling)
+            else one
+            for one in self.constraints
+        ]
         message = f"'world' names the inertial frame, so this joint is called {new!r} here."
         self.note("renamed", "joint 'world'", new, message, joint.at)
 
@@ -288,7 +300,7 @@ class ParsedRobot:
         self._check_time(at.at)
         link = self.links[at.child]
         parent = names.get(at.parent, at.parent) if at.parent != GROUND else WORLD_NAME
-        try:
+        with blamed(at.at, self.who(at)):
             body = builder.add_body(
                 names.get(link.name, link.name),
                 parent=parent,
@@ -301,8 +313,6 @@ class ParsedRobot:
                 limits=at.limits,
             )
             check_body(body)
-        except ModelError as error:
-            raise self.fault(at, str(error)) from error
         return body
 
     def _check_finite(self, model: Model) -> None:

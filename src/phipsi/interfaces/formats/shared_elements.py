@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Container
+from collections.abc import Container, Mapping
 from typing import final
 
+from phipsi.errors import did_you_mean
 from phipsi.interfaces.formats.allowed_folders import AllowedFolders, Rejected
 from phipsi.interfaces.formats.parsed_robot import ParsedRobot
 from phipsi.interfaces.formats.xml_document import Element, Values, shortened
@@ -32,6 +33,13 @@ def pose_of(xyzw: Vector, position: Vector, at: Element, who: str, tolerance: fl
 
 
 # ---- joints --------------------------------------------------------------------------------------
+
+
+def check_type(kind: str, known: Mapping[str, object], at: Element, who: str) -> None:
+    """Reject a joint whose type the format does not have."""
+    if kind not in known:
+        given = f"its type is {shortened(kind)}" if kind else "it has no type"
+        raise at.error(f"{given}. {did_you_mean(kind, known)}", who)
 
 
 def checked_bounds(
