@@ -11,7 +11,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, lru_cache
 
-from phipsi.derivations.by_hand import fold, substitute
+from phipsi.calculus.directional import substitute
+from phipsi.derivations.by_hand import fold
 from phipsi.derivations.normal_form import Word, Words, quotient, words_of
 from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import Expr, Number, adjoint, identity, product, total_of
@@ -24,7 +25,7 @@ from phipsi.operators.catalogue import (
     definition,
     leaf,
 )
-from phipsi.operators.inputs import leaves_of
+from phipsi.operators.inputs import leaves_of, nodes_of
 from phipsi.operators.transitions import (
     is_transition,
     plain_transition,
@@ -279,15 +280,11 @@ def written_out(x: Expr) -> Expr:
     """x in terms of φ, ψ, E, H, M, P, D and G, multiplied out."""
     x = words_of(x).expression()
     while True:
-        new = {y: z for y in _parts(x) if (z := _meaning(y)) is not None}
+        new = {y: z for y in nodes_of(x) if (z := _meaning(y)) is not None}
         after = words_of(substitute(x, new)).expression()
         if after is x:
             return x
         x = after
-
-
-def _parts(x: Expr) -> set[Expr]:
-    return {x, *(y for part in x.args for y in _parts(part))}
 
 
 def _meaning(x: Expr) -> Expr | None:
