@@ -17,6 +17,7 @@ from small_studies import same, small
 
 import phipsi as pp
 from phipsi.errors import InputError, ParseError, SimulationError
+from phipsi.interfaces.page.study_page import study_report
 from phipsi.studies.draws import Draws
 from phipsi.studies.study_folder import StudyFolder
 
@@ -162,6 +163,19 @@ def test_estimates_and_correlations(arm: pp.Simulator):
     assert found_by["q[0]"] > 0.99 > 0.1 > abs(found_by["q[1]"])
     never = found.estimate(lambda r: r["q.final"][:, 0] > 99)
     assert never.value == 0 and 0 < never.high < 0.003  # nothing seen is not certainty
+
+
+def test_results_of_runs_that_all_fail(arm: pp.Simulator, tmp_path: Path):
+    thrown = {"v": np.array([[1e200, 0.0], [1e201, 0.0]])}
+    outcome = lambda run, draws: {"end": run["q"][:, -1, 0]}  # noqa: E731
+    found = pp.Study(arm, thrown, steps=3, keep=("trajectory",), outcome=outcome).run()
+    assert found.failed.tolist() == [0, 1]
+    for analysis in (found.bands, found.estimate, found.correlations, found.worst):
+        with pytest.raises(InputError, match=r"none of the 2 runs went well.*reason\(0\)"):
+            analysis("q" if analysis == found.bands else "end")
+    page = study_report(found, tmp_path / "study.html").read_text(encoding="utf-8")
+    assert "0 of them went well" in page
+    assert "run 1: failed in step" in page
 
 
 def ishigami(run: Any, draws: dict[str, np.ndarray]) -> dict[str, np.ndarray]:

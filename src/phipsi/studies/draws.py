@@ -113,8 +113,7 @@ class Draws:
             u = self._groups(first, count)
         else:
             u = self._hypercube[first : first + count]
-        tiny = np.finfo(float).tiny
-        return np.clip(u, tiny, 1 - 2.0**-53)  # the ends are infinitely far away
+        return _inside(u)
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -163,6 +162,11 @@ class Draws:
         }
         head = {"runs": self.runs, "seed": self.seed, "sampling": self.sampling}
         return {**head, "draws": {name: listed[name] for name in self.names}}
+
+
+def _inside(u: Array) -> Array:
+    """Points of the closed unit cube, without its ends: they may be infinitely far away."""
+    return np.clip(u, np.finfo(float).tiny, 1 - 2.0**-53)
 
 
 def _sequence(d: int, seed: int, first: int, count: int) -> Array:
@@ -405,8 +409,7 @@ def subset_simulation(
     rng = np.random.Generator(np.random.Philox(key=seed))
 
     def at(z: Array) -> Array:
-        u = np.clip(ndtr(z), np.finfo(float).tiny, 1 - 2.0**-53)
-        return value(u)
+        return value(_inside(ndtr(z)))
 
     z = rng.standard_normal((count, dimension))
     y = at(z)
@@ -423,7 +426,7 @@ def subset_simulation(
         variance += (1 - p) / (p * count) * (1 + _dependence(beyond, p, correlated))
         log_p += math.log(p)
         if last:
-            points = np.clip(ndtr(z[beyond]), np.finfo(float).tiny, 1 - 2.0**-53)
+            points = _inside(ndtr(z[beyond]))
             error = math.sqrt(variance)
             return RareEvent(math.exp(log_p), error, np.array(levels), made, points, y[beyond])
         levels.append(level)

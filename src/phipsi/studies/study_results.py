@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, final
+from typing import Any, NamedTuple, TypeAlias, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,6 +15,8 @@ from phipsi.motion.optional_imports import import_optional
 from phipsi.studies.study_folder import StudyFolder, runs_of
 
 Array = NDArray[Any]
+Values: TypeAlias = "ArrayLike | Callable[[StudyResults], ArrayLike] | str"
+"""A number of every run: the name of an array, a function of the results, or the numbers."""
 
 
 class Estimate(NamedTuple):
@@ -97,6 +100,10 @@ class StudyResults:
         kept = {f"{r}.{k}" for r in self.definition["record"] for k in self.definition["keep"]}
         return [n for n in self.names if n not in known | kept and not n.startswith("draw.")]
 
+    @property
+    def _draws(self) -> list[str]:
+        return [n for n in self.names if n.startswith("draw.")]
+
     def _files(self) -> Iterator[dict[str, Array]]:
         assert self._folder is not None
         for number in self._blocks:
@@ -152,7 +159,7 @@ class StudyResults:
             return f"could not start: {why}" if status == -1 else why
         return f"failed in step {self['failed_at'][at[0]]}"
 
-    def _good(self, values: ArrayLike | Callable[[StudyResults], ArrayLike] | str) -> Array:
+    def _good(self, values: Values) -> Array:
         """Values (n, …) of the runs that went well: by name, by a function, or as they are."""
         if isinstance(values, str):
             x = self[values]
@@ -161,6 +168,11 @@ class StudyResults:
         if x.shape[:1] != (len(self),):
             raise InputError(f"values have shape {x.shape}, but must begin with ({len(self)},)")
         good = x[self["status"] == 0]
+        if not len(good):
+            raise InputError(
+                f"none of the {len(self)} runs went well, so there is nothing to compute from; "
+                f"results.reason({self['run'][0]}) says why the first did not"
+            )
         bad = np.isnan(good).reshape(len(good), -1).any(axis=1) if good.dtype.kind == "f" else []
         if np.any(bad):
             first = self["run"][self["status"] == 0][np.flatnonzero(bad)[0]]
@@ -177,7 +189,7 @@ class StudyResults:
 
         Arrays of several entries become columns such as "q.final[0]"; trajectories are left out.
         """
-        columns = _columns({name: self[name] for name in self.names})
+        columns = columns_of({name: self[name] for name in self.names})
         try:
             library = import_optional("pandas", "a table", "pandas")
         except ImportError:
@@ -195,7 +207,7 @@ class StudyResults:
 
     def estimate(
         self,
-        values: ArrayLike | Callable[[StudyResults], ArrayLike] | str,
+        values: Values,
         confidence: float = 0.95,
     ) -> Estimate:
         """The mean of a number of every run (of runs that went well), with confidence.
@@ -225,24 +237,17 @@ class StudyResults:
         low, high = float(middle[-1]) - float(half[-1]), float(middle[-1]) + float(half[-1])
         return Estimate(float(means[-1]), low, high, len(x), after, history)
 
-    def correlations(
-        self, values: ArrayLike | Callable[[StudyResults], ArrayLike] | str
-    ) -> dict[str, float]:
+    def correlations(self, values: Values) -> dict[str, float]:
         """Spearman's rank correlation of a number of every run with each draw, by name."""
         stats = import_optional("scipy.stats", "correlations", "scipy")
         y = self._good(values)
         out: dict[str, float] = {}
-        for name in (n for n in self.names if n.startswith("draw.")):
-            x = self._good(name)
-            flat = x.reshape(len(x), -1)
-            for i in range(flat.shape[1]):
-                label = name.removeprefix("draw.") + (f"[{i}]" if x.ndim > 1 else "")
-                out[label] = float(stats.spearmanr(flat[:, i], y).statistic)
+        for name in self._draws:
+            for label, x in _entries(name.removeprefix("draw."), self._good(name)).items():
+                out[label] = float(stats.spearmanr(x, y).statistic)
         return out
 
-    def sobol_indices(
-        self, values: ArrayLike | Callable[[StudyResults], ArrayLike] | str
-    ) -> dict[str, SobolIndex]:
+    def sobol_indices(self, values: Values) -> dict[str, SobolIndex]:
         """The share of the variance of a number that each draw causes, alone and in all, by name.
 
         For a study with ``sampling="saltelli"`` in which all runs went well. Alone: Saltelli et al.
@@ -257,10 +262,9 @@ class StudyResults:
                 "whole groups of them"
             )
         labels = [
-            name.removeprefix("draw.") + (f"[{i}]" if self[name].ndim > 1 else "")
-            for name in self.names
-            if name.startswith("draw.")
-            for i in range(self[name][0].size)
+            label
+            for name in self._draws
+            for label in _entries(name.removeprefix("draw."), self[name])
         ]
         a, b, *mixed = y.astype(float).reshape(-1, len(labels) + 2).T
         variance = np.var(np.concatenate([a, b]))
@@ -279,31 +283,34 @@ class StudyResults:
         writer = None
         try:
             for arrays in blocks:
-                table = arrow.table(_columns(arrays))
+                table = arrow.table(columns_of(arrays))
                 writer = writer or parquet.ParquetWriter(os.fspath(path), table.schema)
                 writer.write_table(table)
         finally:
             if writer is not None:
                 writer.close()
 
-    def worst(
-        self, values: ArrayLike | Callable[[StudyResults], ArrayLike] | str, count: int = 10
-    ) -> Array:
+    def worst(self, values: Values, count: int = 10) -> Array:
         """The numbers of the runs with the largest values, the worst first: for `Study.rerun`."""
         x = self._good(values)
         numbers = self["run"][self["status"] == 0]
         return numbers[np.argsort(-x, kind="stable")[:count]]
 
 
-def _columns(arrays: Mapping[str, Array]) -> dict[str, Array]:
+def columns_of(arrays: Mapping[str, Array]) -> dict[str, Array]:
     """Columns of a table: entries apart, without trajectories."""
     out: dict[str, Array] = {}
     for name, x in arrays.items():
-        if x.ndim == 1:
-            out[name] = x
-        elif x.ndim == 2:
-            out |= {f"{name}[{i}]": x[:, i] for i in range(x.shape[1])}
+        out |= _entries(name, x) if x.ndim <= 2 else {}
     return out
+
+
+def _entries(name: str, x: Array) -> dict[str, Array]:
+    """The entries of an array (n, …) apart, (n,) each, by name."""
+    if x.ndim == 1:
+        return {name: x}
+    rows = x.reshape(len(x), math.prod(x.shape[1:]))
+    return {f"{name}[{i}]": y for i, y in enumerate(rows.T)}
 
 
 def load_results(folder: str | os.PathLike[str], *, check: bool = False) -> StudyResults:
