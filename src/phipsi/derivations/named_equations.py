@@ -39,20 +39,20 @@ from phipsi.theorems.book_index import all_identities
 
 # fmt: off
 _BY_EQUATION = [
-    #  of     is          equal to                   source          condition
-    ("φ",    "φ",        "I + φ E_φ",               "SOA eq. 0.6",  ""),
-    ("φ",    "φ",        "I + E_φ φ",               "SOA eq. 0.6",  ""),
-    ("ψ",    "ψ",        "I + ψ E_ψ",               "SOA eq. 0.27", ""),
-    ("ψ",    "ψ",        "I + E_ψ ψ",               "SOA eq. 0.27", ""),
-    ("D",    "D",        "H P H* + Jr",             "SOA eq. 0.26", ""),
-    ("G",    "G",        "P H* D⁻¹",                "SOA eq. 0.26", ""),
-    ("G",    "G D",      "P H*",                    "SOA eq. 0.26", ""),
-    ("D½",   "D½ D½*",   "D",                       "MC sec. 6",    ""),
-    ("E_ψ",  "E_ψ",      "E_φ − K H",               "MC eq. 10",    ""),
-    ("φ̃",    "φ̃",        "φ − I",                   "SOA eq. .46",  ""),
-    ("ψ̃",    "ψ̃",        "ψ − I",                   "SOA eq. .46",  ""),
-    ("ψ",    "ψ⁻¹",      "I − E_ψ",                 "SOA eq. 0.27", ""),
-    ("φ",    "φ⁻¹",      "I − E_φ",                 "SOA eq. 0.6",  ""),
+    #  of     is          equal to                   source
+    ("φ",    "φ",        "I + φ E_φ",               "SOA eq. 0.6"),
+    ("φ",    "φ",        "I + E_φ φ",               "SOA eq. 0.6"),
+    ("ψ",    "ψ",        "I + ψ E_ψ",               "SOA eq. 0.27"),
+    ("ψ",    "ψ",        "I + E_ψ ψ",               "SOA eq. 0.27"),
+    ("D",    "D",        "H P H* + Jr",             "SOA eq. 0.26"),
+    ("G",    "G",        "P H* D⁻¹",                "SOA eq. 0.26"),
+    ("G",    "G D",      "P H*",                    "SOA eq. 0.26"),
+    ("D½",   "D½ D½*",   "D",                       "MC sec. 6"),
+    ("E_ψ",  "E_ψ",      "E_φ − K H",               "MC eq. 10"),
+    ("φ̃",    "φ̃",        "φ − I",                   "SOA eq. .46"),
+    ("ψ̃",    "ψ̃",        "ψ − I",                   "SOA eq. .46"),
+    ("ψ",    "ψ⁻¹",      "I − E_ψ",                 "SOA eq. 0.27"),
+    ("φ",    "φ⁻¹",      "I − E_φ",                 "SOA eq. 0.6"),
 ]
 # fmt: on
 _BASE = "H E_phi phi phi_tilde M Jr P D G K proj proj_bar E_psi psi psi_tilde mass_matrix"
@@ -118,7 +118,7 @@ def definitions() -> tuple[Identity, ...]:
     """The definitions of the catalogue, and the equations that define φ, ψ, D and G."""
     named = [
         definition_of(symbol, parse(before), parse(after), source)
-        for symbol, before, after, source, _ in _BY_EQUATION
+        for symbol, before, after, source in _BY_EQUATION
     ]
     rows = (leaf(row) for row in CATALOGUE.values() if row.definition is not None)
     written = [

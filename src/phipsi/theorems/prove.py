@@ -103,7 +103,7 @@ class Proof:
         """A mechanism in a state in which the sides differ; None if it holds, or for a check."""
         if self._witness is None:
             return None
-        return find_counterexample(self.identity, self._witness, 0, self._any_efforts)
+        return find_counterexample(self.identity, self._witness, self._any_efforts)
 
 
 @of_mechanisms
