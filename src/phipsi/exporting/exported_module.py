@@ -213,9 +213,8 @@ def exported_module(
     for source in sources:
         fused = target.fused and not source.program.reproducible
         found.append(KernelSource(source.program, replace(target, fused=fused)))
-    widths = {1, target.lanes} if batch else {1}
     # tables have the columns that any of the programs reads, so that programs share them
-    columns = set[int]().union(*(kernels.unit.used_columns(widths) for kernels in found))
+    columns = set[int]().union(*(kernels.unit.used_columns() for kernels in found))
     for source, kernels in zip(sources, found, strict=True):
         one = _Writer(module, kernels, source, columns, static)
         function = ExportedFunction(source.name, source.arguments, 0, STATUSES)
