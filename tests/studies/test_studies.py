@@ -178,6 +178,44 @@ def test_results_of_runs_that_all_fail(arm: pp.Simulator, tmp_path: Path):
     assert "run 1: failed in step" in page
 
 
+@pytest.fixture(scope="module")
+def analysed(arm: pp.Simulator) -> Any:
+    def outcome(run: Any, draws: Any) -> Any:
+        return {"end": run["q"][:, -1], "same": 0 * run["q"][:, -1, 0]}
+
+    drawn, options = {"q": norm([0.0, 0.0], 0.1)}, {"sampling": "saltelli", "outcome": outcome}
+    study = pp.Study(arm, drawn, runs=20, steps=2, keep=("final", "trajectory"), **options)
+    return study, study.run()
+
+
+BAD_ANALYSES = {
+    "worst of several": (lambda s, r: r.worst("end"), "one number per run.*q.final"),
+    "indices of several": (lambda s, r: r.sobol_indices("end"), "one number per run"),
+    "indices of one": (lambda s, r: r.sobol_indices("same"), "the variance 0"),
+    "correlations": (lambda s, r: r.correlations("end"), "one number per run"),
+    "estimate": (lambda s, r: r.estimate("rejected"), "of <U"),
+    "confidence": (lambda s, r: r.estimate("same", 95), "confidence=95 must be betwe"),
+    "percentiles": (lambda s, r: r.bands("q", (5, 500)), "numbers from 0 to 100"),
+    "count": (lambda s, r: r.worst("same", -1), "count=-1 must be"),
+    "rare array": (
+        lambda s, r: s.rare_event(lambda run, _: run.q[:, -1, :1], 1, runs=20),
+        r"shape \(20, 1\)",
+    ),
+    "rare number": (lambda s, r: s.rare_event(lambda *_: 1.0, 1, runs=20), "one number"),
+    "rare word": (lambda s, r: s.rare_event(7, 1), "value=7 must be the name"),
+    "rare limit": (lambda s, r: s.rare_event("end", "a"), "limit='a' must be"),
+    "rare share": (lambda s, r: s.rare_event("end", 1, share=True), "share=True must"),
+    "rare seed": (lambda s, r: s.rare_event("end", 1, seed="a"), "seed='a' must be"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_ANALYSES)
+def test_wrong_analyses_are_rejected(case: str, analysed: Any):
+    call, message = BAD_ANALYSES[case]
+    with pytest.raises(InputError, match=message):
+        call(*analysed)
+
+
 def ishigami(run: Any, draws: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     x, y, z = (draws[name] for name in "xyz")
     return {"f": np.sin(x) + 7 * np.sin(y) ** 2 + 0.1 * z**4 * np.sin(x)}

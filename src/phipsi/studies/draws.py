@@ -23,7 +23,7 @@ from typing import Any, NamedTuple, cast, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.errors import InputError, did_you_mean, one_of
+from phipsi.errors import InputError, did_you_mean, number_of, one_of
 from phipsi.model.numbers import whole_number
 from phipsi.model.rotor_inertias import fold
 from phipsi.motion.optional_imports import import_optional
@@ -398,10 +398,11 @@ def subset_simulation(
     **Source:** Papaioannou, Betz, Zwirglmaier and Straub 2015.
     """
     count = whole_number("runs", runs, 20)
-    if not math.isfinite(limit):
+    if not math.isfinite(number_of(limit)):
         raise InputError(f"limit={limit!r} must be a finite number")
-    if not 0 < share <= 0.5:
+    if not 0 < number_of(share) <= 0.5:
         raise InputError(f"share={share!r} must be above 0 and at most 0.5")
+    seed = whole_number("seed", seed, 0)
     seeds = max(1, round(share * count))
     chain = -(-count // seeds)
     count = seeds * chain

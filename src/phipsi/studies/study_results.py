@@ -10,7 +10,8 @@ from typing import Any, NamedTuple, TypeAlias, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.errors import InputError, did_you_mean, true_or_false, warn
+from phipsi.errors import InputError, did_you_mean, number_of, true_or_false, warn
+from phipsi.model.numbers import whole_number
 from phipsi.motion.optional_imports import import_optional
 from phipsi.studies.study_folder import StudyFolder, runs_of
 
@@ -182,6 +183,16 @@ class StudyResults:
             )
         return good
 
+    def _one_each(self, values: Values, what: str) -> Array:
+        """One number (n,) of every run that went well."""
+        x = self._good(values)
+        if x.ndim != 1 or x.dtype.kind not in "fiub":
+            raise InputError(
+                f"{what} of one number per run, not of {x.dtype} of shape {x.shape}. One entry is "
+                'taken by a function:  lambda r: r["q.final"][:, 0]'
+            )
+        return x
+
     # ---- analysis -----------------------------------------------------------------------------
 
     def frame(self) -> Any:
@@ -203,6 +214,8 @@ class StudyResults:
             raise InputError(
                 f"{name!r} has no trajectories; keep them:  pp.Study(…, keep=('trajectory',))"
             )
+        if not all(0 <= number_of(p) <= 100 for p in np.ravel(np.array(percentiles, object))):
+            raise InputError(f"percentiles={percentiles!r} must be numbers from 0 to 100")
         return np.percentile(x, percentiles, axis=0)
 
     def estimate(
@@ -216,9 +229,9 @@ class StudyResults:
         probability, and the interval is Wilson's; else it is that of the normal distribution. Runs
         by a Sobol sequence or a Latin hypercube scatter less than the interval says.
         """
-        x = self._good(values)
-        if x.ndim != 1 or not len(x):
-            raise InputError(f"an estimate is of one number per run, not of shape {x.shape}")
+        x = self._one_each(values, "an estimate is")
+        if not 0 < number_of(confidence) < 1:
+            raise InputError(f"confidence={confidence!r} must be between 0 and 1, such as 0.95")
         z = import_optional("scipy.stats", "an interval", "scipy").norm.ppf(0.5 + confidence / 2)
         is_share, x = x.dtype == bool, x.astype(float)
         after = np.unique(np.geomspace(min(16, len(x)), len(x), 40).astype(int))
@@ -238,9 +251,12 @@ class StudyResults:
         return Estimate(float(means[-1]), low, high, len(x), after, history)
 
     def correlations(self, values: Values) -> dict[str, float]:
-        """Spearman's rank correlation of a number of every run with each draw, by name."""
+        """Spearman's rank correlation of a number of every run with each draw, by name.
+
+        NaN where the number, or the draw, is the same in all runs: there is no order to compare.
+        """
         stats = import_optional("scipy.stats", "correlations", "scipy")
-        y = self._good(values)
+        y = self._one_each(values, "correlations are")
         out: dict[str, float] = {}
         for name in self._draws:
             for label, x in _entries(name.removeprefix("draw."), self._good(name)).items():
@@ -255,7 +271,7 @@ class StudyResults:
         """
         if self.definition["sampling"] != "saltelli":
             raise InputError('indices need  pp.Study(…, sampling="saltelli")')
-        y = self._good(values)
+        y = self._one_each(values, "indices are")
         if len(y) != self.count:
             raise InputError(
                 f"{self.count - len(y)} of {self.count} runs are missing or failed; indices need "
@@ -268,6 +284,10 @@ class StudyResults:
         ]
         a, b, *mixed = y.astype(float).reshape(-1, len(labels) + 2).T
         variance = np.var(np.concatenate([a, b]))
+        if not 0 < variance < np.inf:
+            raise InputError(
+                f"these numbers have the variance {variance:g}, of which draws have no shares"
+            )
         out: dict[str, SobolIndex] = {}
         for label, x in zip(labels, mixed, strict=True):
             alone, total = b * (x - a) / variance, (a - x) ** 2 / (2 * variance)
@@ -292,9 +312,10 @@ class StudyResults:
 
     def worst(self, values: Values, count: int = 10) -> Array:
         """The numbers of the runs with the largest values, the worst first: for `Study.rerun`."""
-        x = self._good(values)
+        x = self._one_each(values, "the worst are those")
         numbers = self["run"][self["status"] == 0]
-        return numbers[np.argsort(-x, kind="stable")[:count]]
+        most = whole_number("count", count, 0)
+        return numbers[np.argsort(-x.astype(float), kind="stable")[:most]]
 
 
 def columns_of(arrays: Mapping[str, Array]) -> dict[str, Array]:
