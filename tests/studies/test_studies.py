@@ -165,6 +165,20 @@ def test_estimates_and_correlations(arm: pp.Simulator):
     assert never.value == 0 and 0 < never.high < 0.003  # nothing seen is not certainty
 
 
+def test_events_are_those_of_single_records(arm: pp.Simulator):
+    def speed(t: Any, q: Any, v: Any) -> Any:  # of whole arrays it would be that of all records
+        return np.linalg.norm(v) - 0.3 + 0 * q[0]
+
+    def squares(t: Any, q: Any, v: Any) -> Any:
+        return np.sqrt(v[0] ** 2 + v[1] ** 2) - 0.3
+
+    events = [pp.Event(speed), pp.Event(squares)]
+    found = small(arm, events=events).run()
+    assert np.isfinite(found["event.squares"]).any()
+    assert np.allclose(found["event.speed"], found["event.squares"], rtol=1e-12)
+    assert np.array_equal(found["event.speed.count"], found["event.squares.count"])
+
+
 def test_results_of_runs_that_all_fail(arm: pp.Simulator, tmp_path: Path):
     thrown = {"v": np.array([[1e200, 0.0], [1e201, 0.0]])}
     outcome = lambda run, draws: {"end": run["q"][:, -1, 0]}  # noqa: E731
