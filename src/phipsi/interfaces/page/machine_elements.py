@@ -126,9 +126,19 @@ class Wheel:
         pose = Pose(self.own, self.own[:, 2] * lift)
         return MachinePart(self.body, surface, pose, color, beside)
 
+    def element(self, name: str, kind: str, text: str, bodies: Sequence[int], row: int) -> Machine:
+        """An element at the wheel's origin, without solids yet."""
+        return Machine(name, kind, text, tuple(bodies), row, place=(self.carrier, self.centre))
+
     def along(self, point: Array) -> float:
         """How far a point of the carrier is from the wheel's origin along its axis."""
         return float(self.axis @ (point - self.centre))
+
+
+def pose_in(model: Model, body: int, turn: Array, place: Array) -> Pose:
+    """Axes and a place in what a body is joined to, as a pose in the body at q = 0."""
+    X = model.placements[body]
+    return Pose(X.rotation.T @ turn, X.rotation.T @ (place - np.asarray(X.translation)))
 
 
 def between(a: Wheel, b: Wheel) -> tuple[float, Array]:
