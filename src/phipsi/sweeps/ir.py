@@ -25,7 +25,7 @@ Reasons: docs/decisions/0007.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from fractions import Fraction
@@ -283,6 +283,25 @@ class Field:
 def dependencies(x: Field) -> tuple[Field, ...]:
     """The fields a field is computed from; for an equation, its right-hand side."""
     return (x.equation,) if x.equation is not None else x.args
+
+
+def reached(
+    starts: Sequence[Field],
+    sources: Callable[[Field], Sequence[Field]] = dependencies,
+    seen: set[Field] | None = None,
+) -> Iterator[Field]:
+    """Fields and all that they are computed from, each once; those in `seen` are left out.
+
+    `sources` says what to go on with. No recursion: chains may be long.
+    """
+    seen = set() if seen is None else seen
+    stack = list(reversed(starts))
+    while stack:
+        x = stack.pop()
+        if x not in seen:
+            seen.add(x)
+            yield x
+            stack += reversed(sources(x))
 
 
 def terms_of(x: Field) -> list[tuple[Number, Field]]:

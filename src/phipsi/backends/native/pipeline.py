@@ -44,7 +44,7 @@ from phipsi.expressions.node import Expr
 from phipsi.expressions.row import Row
 from phipsi.operators.inputs import row_named
 from phipsi.operators.own_blocks import Table
-from phipsi.sweeps.ir import Domain, Field, Loop, Reads, Step, StepKind, dependencies
+from phipsi.sweeps.ir import Domain, Field, Loop, Reads, Step, StepKind, reached
 from phipsi.sweeps.operations import operation
 from phipsi.sweeps.request import Result, fields_of
 
@@ -407,17 +407,8 @@ class Unit:
 
 def own_tables(results: list[Field]) -> list[Table]:
     """The tables of constant blocks that fields are computed from, in a fixed order."""
-    found: dict[Any, None] = {}
-    seen, stack = set(results), list(reversed(results))
-    while stack:
-        x = stack.pop()
-        if x.op == "table":
-            found[x.data] = None
-        for y in reversed(dependencies(x)):
-            if y not in seen:
-                seen.add(y)
-                stack.append(y)
-    return list(found)
+    tables: list[Any] = [x.data for x in reached(results) if x.op == "table"]
+    return list(dict.fromkeys(tables))
 
 
 def _slot(name: str, i: int, program: SweepProgram) -> Slot:

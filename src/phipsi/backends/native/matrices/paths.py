@@ -28,12 +28,13 @@ from phipsi.backends.native.kernel.plan import MODAL_SIZES, is_column, is_remade
 from phipsi.backends.native.matrices.columns import Columns
 from phipsi.backends.native.matrices.gram import Gram
 from phipsi.backends.native.matrices.matrix_memory import MatrixMemory
+from phipsi.backends.native.matrices.structural_zeros import on_path
 from phipsi.backends.native.text.lane_arithmetic import I64, WORD, Lane, i64, scaled, write_loop
 from phipsi.model.closures import NO_CLOSURES
 from phipsi.model.model import Model
 from phipsi.model.points import PointSet
 from phipsi.sweeps import entries as en
-from phipsi.sweeps.ir import Domain, Field, Reads, Step, Variant, dependencies
+from phipsi.sweeps.ir import Domain, Field, Reads, Step, Variant, reached
 from phipsi.sweeps.request import Result
 
 
@@ -176,17 +177,7 @@ def _carried(step: Step) -> list[Field]:
 
 def read_on_path(x: Field) -> frozenset[Field]:
     """The carried values that the value at a body is computed from."""
-    stack, seen, out = [x], set[Field](), set[Field]()
-    while stack:
-        y = stack.pop()
-        if y in seen:
-            continue
-        seen.add(y)
-        if y.operation.reads is Reads.CHILDREN:
-            out.add(y)
-        elif y.type.cols == "p":
-            stack.extend(dependencies(y))
-    return frozenset(out)
+    return frozenset(y for y in reached([x], on_path) if y.operation.reads is Reads.CHILDREN)
 
 
 def _read_by(x: Field) -> frozenset[Field]:
@@ -195,19 +186,15 @@ def _read_by(x: Field) -> frozenset[Field]:
 
 def needs_joint(x: Field) -> bool:
     """True if the value at a body depends on the type of its joint; sums come from memory."""
-    stack, seen = [x], set[Field]()
-    while stack:
-        y = stack.pop()
-        if y in seen or y.operation.reads is Reads.CHILDREN:
-            continue
-        seen.add(y)
-        if {"r", *MODAL_SIZES} & {y.type.rows, y.type.cols} or y.operation.variant is Variant.JOINT:
-            return True
-        if y.type.cols == "p":
-            stack.extend(dependencies(y))
-        elif not is_remade(y):
-            return True  # kept, with numbers that only the joint type knows
-    return False
+
+    def depends(y: Field) -> bool:
+        sizes = {"r", *MODAL_SIZES} & {y.type.rows, y.type.cols}
+        # kept values have numbers that only the joint type knows
+        kept = y.type.cols != "p" and not is_remade(y)
+        return bool(sizes) or y.operation.variant is Variant.JOINT or kept
+
+    found = reached([x], on_path)
+    return any(y.operation.reads is not Reads.CHILDREN and depends(y) for y in found)
 
 
 # ---- where two paths meet ------------------------------------------------------------------------

@@ -16,7 +16,7 @@ import numpy as np
 from phipsi.expressions.spaces import Space, space_named
 from phipsi.model.model import Model
 from phipsi.model.points import PointSet
-from phipsi.sweeps.ir import Field, Reads, dependencies, parts_of
+from phipsi.sweeps.ir import Field, Reads, dependencies, parts_of, reached
 from phipsi.sweeps.request import Result
 
 _PER_BODY = ("joint", "body", "parameter", "point")
@@ -145,15 +145,12 @@ def written_once(matrix: Field) -> bool:
 
 def _behind_up(x: Field) -> bool:
     """True for a path that has nothing at the body it starts from."""
-    stack, seen = [x], set[Field]()
-    while stack:
-        y = stack.pop()
-        if y.operation.reads is Reads.SEED:
-            return False
-        if y not in seen and y.operation.reads is not Reads.CHILDREN and y.type.cols == "p":
-            seen.add(y)
-            stack.extend(dependencies(y))
-    return True
+    return all(y.operation.reads is not Reads.SEED for y in reached([x], on_path))
+
+
+def on_path(y: Field) -> Sequence[Field]:
+    """What a value on a path is computed from at the same body; sums come from the one before."""
+    return () if y.operation.reads is Reads.CHILDREN or y.type.cols != "p" else dependencies(y)
 
 
 def joints_above(model: Model) -> np.ndarray:
