@@ -496,7 +496,7 @@ class BodyCode:
 
     def _table(self, x: Field) -> bl.Block:
         table: Any = x.data
-        start = self.place.k.parts.own[table]
+        start = self.place.k.parts.tables.own[table]
         if x.type.domain is Domain.WORLD:
             return bl.Dense([[self.place.gravity(start)]])
         blank = self.zeros(x)

@@ -140,7 +140,7 @@ class Kernel:
 
     def _at_other(self, step: Step, k: Any) -> None:
         """A step at point, link or row k, once per kind of link if it needs that."""
-        kind, codes = self.place.at_other(step.domain, k), self.k.parts.link_codes
+        kind, codes = self.place.at_other(step.domain, k), self.k.parts.tables.link_codes
 
         def at_link(i: int) -> None:
             self.place.link_code = codes[i]

@@ -137,10 +137,10 @@ class MeetingTiles:
         """All tiles; with `upper`, those that have an entry on the diagonal or above it."""
         k, m = self.k, self.k.b
         together = k.group.lanes if k.several else 1
-        few, many = (tile_shape(n, k.parts.registers, together) for n in (1, _ROWS))
+        few, many = (tile_shape(n, k.parts.target.registers, together) for n in (1, _ROWS))
         known = self.size.number
         if known is not None:
-            self._tiles(work, tile_shape(known, k.parts.registers, together), upper)
+            self._tiles(work, tile_shape(known, k.parts.target.registers, together), upper)
             return
         with m.if_else(m.icmp_signed("<", self.size, i64(_ROWS))) as (small, large):
             with small:
