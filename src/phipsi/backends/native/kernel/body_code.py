@@ -20,7 +20,14 @@ from phipsi.backends.native.text.elementary import define_log
 from phipsi.backends.native.text.lane_arithmetic import Emitter, Lane, known
 from phipsi.model.law_forms import LawForm
 from phipsi.sweeps import entries as en
-from phipsi.sweeps.entries import Rows, add, identity, lower_half, transpose_rows
+from phipsi.sweeps.entries import (
+    Rows,
+    add,
+    identity,
+    inertia_parts,
+    lower_half,
+    transpose_rows,
+)
 from phipsi.sweeps.ir import Domain, Field, Kind, Reads
 
 # ---- inverses and factors of small blocks --------------------------------------------------------
@@ -32,7 +39,7 @@ BLOCK_TOLERANCE = 1e-15
 def factor(a: en.Rows) -> tuple[en.Rows, list[Any]]:
     """Unit lower L and pivots d with L diag(d) L* = A."""
     n = len(a)
-    low: en.Rows = [[1 if i == j else 0 for j in range(n)] for i in range(n)]
+    low = identity(n)
     d: list[Any] = []
     for j in range(n):
         pivot = a[j][j]
@@ -72,7 +79,7 @@ def solving_inverse(e: Emitter, a: en.Rows, scale: list[Any] | None) -> tuple[bl
     One division per pivot, and A⁻¹ is not formed: for blocks of joints with modes.
     """
     n = len(a)
-    low: en.Rows = [[1 if i == j else 0 for j in range(n)] for i in range(n)]
+    low = identity(n)
     scaled: en.Rows = [[0] * n for _ in range(n)]  # L diag(d)
     recip: list[Any] = []
     for j in range(n):
@@ -103,7 +110,7 @@ def _not_positive(e: Emitter, d: list[Any], scale: list[Any] | None) -> Any:
 def lower_inverse(low: en.Rows) -> en.Rows:
     """Inverse of a unit lower triangular matrix."""
     n = len(low)
-    inv: en.Rows = [[1 if i == j else 0 for j in range(n)] for i in range(n)]
+    inv = identity(n)
     for j in range(n):
         for i in range(j + 1, n):
             s: Any = 0
@@ -147,10 +154,7 @@ def inverse_general(e: Emitter, a: en.Rows) -> tuple[bl.Dense, Any]:
 def cholesky(e: Emitter, a: en.Rows) -> tuple[bl.Dense, Any]:
     """Lower L with L L* = A, and the mask of configurations where A is not positive."""
     low, d = factor(a)
-    bad: Any = None
-    for pivot in d:
-        failed = e.builder.not_(e.compare(">", pivot, 0.0))
-        bad = failed if bad is None else e.builder.or_(bad, failed)
+    bad = _not_positive(e, d, None)
     roots = [e.intrinsic("sqrt", e.lift(x)) for x in d]
     n = len(a)
     rows = [[en.mul(low[i][j], roots[j]) if j <= i else 0 for j in range(n)] for i in range(n)]
@@ -316,8 +320,7 @@ class BodyCode:
         value = self.value(x)
         if isinstance(value, bl.Inertia):
             return value.m, value.h, value.moment.dense()
-        rows = value.dense()
-        return rows[3][3], [rows[2][4], rows[0][5], rows[1][3]], [row[:3] for row in rows[:3]]
+        return inertia_parts(value.dense())
 
     def by_column(self, x: Field, make: Callable[[Any], list[Any]]) -> bl.Block:
         """The block whose columns are computed from those of x."""
