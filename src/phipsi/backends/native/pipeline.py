@@ -42,6 +42,7 @@ from phipsi.backends.native.text import llvm_text as ir
 from phipsi.backends.native.text.lane_arithmetic import NUMBERS
 from phipsi.expressions.node import Expr
 from phipsi.expressions.row import Row
+from phipsi.expressions.spaces import row_count, space_size
 from phipsi.operators.inputs import row_named
 from phipsi.operators.own_blocks import Table
 from phipsi.sweeps.ir import Domain, Field, Loop, Reads, Step, StepKind, reached
@@ -339,7 +340,7 @@ class Unit:
     def _put_tables(self, data: np.ndarray) -> None:
         """Addresses and sizes of the tables of the model, and how many there are of everything."""
         model, points = self.program.model, self.program.points
-        n_rows, n_links = layout.row_count(points), len(self.tables.link_integers)
+        n_rows, n_links = row_count(points), len(self.tables.link_integers)
         n_hubs = len(self.tables.rows_with_hubs.hubs)
         data[:6] = model.n_bodies, len(points), model.nv, n_rows, n_links, n_hubs
         data[record.N_CARRIERS] = len(self.carriers)
@@ -360,7 +361,7 @@ class Unit:
         model, points, tables = self.program.model, self.program.points, self.tables
         met = [x.operation.reads for p in self.phases for x in p.pairs]
         n_pairs, grams = met.count(Reads.MEETING), 2 * met.count(Reads.PATHS) * model.nv**2
-        n_rows = layout.row_count(points)
+        n_rows = row_count(points)
         widths = [planning.small_size(x, len(points), n_rows) for x in self.plan.small]
         small = 3 * sum(w * w for w in widths)
         orders = {False: tables.rows, True: tables.rows_with_hubs}
@@ -400,7 +401,7 @@ def _output_shape(r: Result, program: SweepProgram) -> tuple[int, ...]:
     if r.layout == "diagonal":
         return layout.block_shape(r.takes, r.gives, model)
     if r.layout.startswith("matrix") or r.layout == "blocks":
-        return tuple(layout.space_size(s, model, points) for s in (r.gives, r.takes))
+        return tuple(space_size(s, model, points) for s in (r.gives, r.takes))
     return layout.vector_shape(r.gives, model, points)
 
 
