@@ -20,6 +20,7 @@ from phipsi.backends.failures import CODES
 from phipsi.backends.native import data_record as record
 from phipsi.backends.native.calls.batch_loop import define_groups
 from phipsi.backends.native.calls.machine_function import MachineFunction, define_single
+from phipsi.backends.native.kernel.emission import KERNEL
 from phipsi.backends.native.kernel.law_code import Area, LawCode
 from phipsi.backends.native.native_backend import NativeCode
 from phipsi.backends.native.targets.code_cache import machine_code, sources_digest
@@ -52,9 +53,7 @@ class LaneKernel:
     ) -> None:
         self.module, self.lanes, self.natives = module, lanes, natives
         self._kernels = [native.unit.kernel_function(module, lanes) for native in natives]
-        kind = ir.FunctionType(ir.VOID, [POINTER, POINTER, POINTER, ir.IntType(1)])
-        self.function = ir.Function(module, kind, f"phipsi_lane_function_{lanes}")
-        self.function.linkage = "internal"
+        self.function = ir.Function(module, KERNEL, f"phipsi_lane_function_{lanes}", "internal")
         self._data, self._scratch, buffers, self._fresh = self.function.args
         self.b = self.function.begin()
         target = _target_of(natives)

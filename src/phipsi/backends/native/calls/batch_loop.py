@@ -32,6 +32,7 @@ from phipsi.backends.native.text.lane_arithmetic import (
     Emitter,
     Lane,
     NumberName,
+    at_most,
     fold_loop,
     i64,
     shared_function,
@@ -383,11 +384,6 @@ class _BatchLoop:
 # number of all configurations side by side. Tiles of numbers are transposed in registers.
 
 
-def at_most(b: Any, x: Any, limit: Any) -> Any:
-    """The smaller of two integers."""
-    return b.select(b.icmp_signed("<", x, limit), x, limit)
-
-
 _MOVES = ir.FunctionType(ir.VOID, [POINTER, I64, I64, I64, POINTER])
 
 
@@ -461,11 +457,9 @@ def _define(
     module: ir.Module, name: str, like: Emitter, tile: Callable[[_Tiles, Any, Any], None]
 ) -> ir.Function:
     """A function that goes through the tiles, with a mask for the last if it is not whole."""
-    function = ir.Function(module, _MOVES, name)
-    function.linkage = "internal"
-    b = function.begin()
-    e, lanes = like.like(), like.lanes
-    e.builder = b
+    function = ir.Function(module, _MOVES, name, "internal")
+    e, lanes = like.inside(function), like.lanes
+    b = e.builder
     s = _Tiles(b, e, function.args)
     whole = b.mul(b.udiv(s.count, i64(lanes)), i64(lanes))
     write_loop(b, whole, lambda i: tile(s, i, None), lanes)

@@ -184,6 +184,13 @@ class _Record:
         self.__array_interface__ = record.__array_interface__
 
 
+def functions_in(capsule: Any) -> Any:
+    """The addresses of functions in a table of NumPy's C interface."""
+    pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    return ctypes.cast(pointer(capsule, None), ctypes.POINTER(ctypes.c_void_p))
+
+
 @cache
 def available() -> bool:
     """True if arrays look in memory as the code expects, and Python's functions are found."""
@@ -204,9 +211,7 @@ def available() -> bool:
     )
     if not as_expected or ctypes.sizeof(ctypes.c_void_p) != 8:
         return False
-    pointer = ctypes.pythonapi.PyCapsule_GetPointer
-    pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    table = ctypes.cast(pointer(umath._ARRAY_API, None), ctypes.POINTER(ctypes.c_void_p))
+    table = functions_in(umath._ARRAY_API)
     for name, place in _NUMPY.items():
         llvm.add_symbol(name, table[place] or 0)
     for name in _PYTHON:

@@ -18,6 +18,7 @@ from phipsi.backends.native.calls.direct_call import (
     address_of,
     available,
     define_direct,
+    functions_in,
     make_direct,
 )
 from phipsi.backends.native.calls.scratch import Scratch
@@ -312,15 +313,12 @@ _NAME_FIELD, _OWNED_FIELD = 56, 88
 
 @cache
 def _maker() -> Any:
-    pointer = ctypes.pythonapi.PyCapsule_GetPointer
-    pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    table = ctypes.cast(pointer(umath._UFUNC_API, None), ctypes.POINTER(ctypes.c_void_p))
     kind = ctypes.PYFUNCTYPE(
         ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int,
         ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int,
         ctypes.c_char_p,
     )  # fmt: skip
-    return kind(table[_FROM_SIGNATURE])
+    return kind(functions_in(umath._UFUNC_API)[_FROM_SIGNATURE])
 
 
 class Owned:

@@ -16,7 +16,7 @@ from phipsi.backends.native.kernel.place import Place
 from phipsi.backends.native.kernel.plan import is_remade, is_zero, root, shown
 from phipsi.backends.native.matrices.columns import Columns
 from phipsi.backends.native.tables import JointCode
-from phipsi.backends.native.text.elementary import define_log
+from phipsi.backends.native.text.elementary import log_of
 from phipsi.backends.native.text.lane_arithmetic import Emitter, Lane, known
 from phipsi.model.law_forms import LawForm
 from phipsi.sweeps import entries as en
@@ -580,6 +580,5 @@ class BodyCode:
         _, d = factor(self.rows(x.args[0]))
         out: Any = 0
         for pivot in d:
-            function = define_log(e.builder.module, e)
-            out = add(out, Lane(e, e.builder.call(function, [e.lift(pivot).value])))
+            out = add(out, log_of(e, e.lift(pivot)))
         return bl.Dense([[out]])

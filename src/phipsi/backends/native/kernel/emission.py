@@ -145,8 +145,7 @@ class Emission:
         name = f"phipsi_kernel_{self.config.lanes}"
         if name in self.module.globals:  # of another program
             name = f"{name}_{len(self.module.globals)}"
-        function = ir.Function(self.module, KERNEL, name)
-        function.linkage = "internal"
+        function = ir.Function(self.module, KERNEL, name, "internal")
         for a in function.args[:3]:
             a.add_attribute("noalias")
         return function

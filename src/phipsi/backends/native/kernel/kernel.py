@@ -25,8 +25,6 @@ from phipsi.backends.native.matrices.paths import Paths
 from phipsi.backends.native.tables import JointCode
 from phipsi.backends.native.text import llvm_text as ir
 from phipsi.backends.native.text.lane_arithmetic import (
-    I64,
-    WORD,
     Lane,
     i64,
     write_cases,
@@ -119,14 +117,10 @@ class Kernel:
 
     def _run_for_points(self, step: Step) -> None:
         """A sweep from the base over the bodies that have points outboard."""
-        k, b = self.k, self.k.b
+        k = self.k
         table = k.table(record.CARRIERS)
-
-        def body(i: Any) -> None:
-            where = k.at(table, b.mul(i, i64(WORD)))
-            self._at_body(step, b.load(where, typ=I64))
-
-        k.loop(k.word(record.N_CARRIERS), False, body)
+        count = k.word(record.N_CARRIERS)
+        k.loop(count, False, lambda i: self._at_body(step, k.b.word(table, i)))
 
     def _at_body(self, step: Step, k: Any) -> None:
         """A step at body k, once per joint type."""

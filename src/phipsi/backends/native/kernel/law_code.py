@@ -15,8 +15,6 @@ import numpy as np
 from phipsi.backends.native.kernel.entry_code import entry_code
 from phipsi.backends.native.text import llvm_text as ir
 from phipsi.backends.native.text.lane_arithmetic import (
-    I64,
-    WORD,
     Emitter,
     Lane,
     fold_loop,
@@ -258,7 +256,7 @@ class LawCode:
     def _listed(self, places: Any) -> Callable[[Any], Any]:
         """Whole numbers in a table, by their place in it."""
         b, table = self.e.builder, self.module.table_of(np.asarray(places, dtype=np.int64))
-        return lambda i: b.load(b.at(table, b.mul(i, i64(WORD))), typ=I64)
+        return lambda i: b.word(table, i)
 
     def _loop(self, count: int, body: Callable[[Any], None]) -> None:
         write_loop(self.e.builder, i64(count), body)

@@ -29,7 +29,15 @@ from phipsi.backends.native.matrices.columns import Columns
 from phipsi.backends.native.matrices.gram import Gram
 from phipsi.backends.native.matrices.matrix_memory import MatrixMemory
 from phipsi.backends.native.matrices.structural_zeros import on_path
-from phipsi.backends.native.text.lane_arithmetic import I64, WORD, Lane, i64, scaled, write_loop
+from phipsi.backends.native.text.lane_arithmetic import (
+    I64,
+    WORD,
+    Lane,
+    at_most,
+    i64,
+    scaled,
+    write_loop,
+)
 from phipsi.model.closures import NO_CLOSURES
 from phipsi.model.model import Model
 from phipsi.model.points import PointSet
@@ -237,14 +245,14 @@ class Pairs:
         else:
             here = c if self.strict else b.add(c, i64(1))
             came_from = b.select(b.icmp_signed("<", cs.previous, i64(0)), here, cs.previous)
-        slot = b.load(self._entry(record.BRANCH, c), typ=I64)
+        slot = b.word(k.table(record.BRANCH), c)
         self._leave(z, came_from if self.strict else c, slot)
         one = i64(int(self.strict))
         first = self._first(b.add(c, one))
         last = self._first(b.add(came_from, one))
         if not cs.several:
             here = b.add(cs.rank, i64(1))
-            last = b.select(b.icmp_signed("<", last, here), last, here)
+            last = at_most(b, last, here)
         kept = self._place(slot)
 
         def meetings() -> None:
@@ -259,21 +267,16 @@ class Pairs:
             with elsewhere:
                 meetings()
 
-    def _entry(self, word: int, index: Any) -> Any:
-        k = self.k
-        return k.at(k.table(word), k.b.mul(index, i64(WORD)))
+    def _of_seed(self, word: int, index: Any) -> Any:
+        """A word of a table of the seeds."""
+        return self.k.b.word(self.k.table(record.SEEDS[self.columns.kind] + word), index)
 
     def _first(self, body: Any) -> Any:
         """How many seeds there are before a body, in the order of paths."""
-        return self.k.b.load(
-            self._entry(record.SEEDS[self.columns.kind] + record.FIRST, body), typ=I64
-        )
+        return self._of_seed(record.FIRST, body)
 
     def _column(self, rank: Any) -> Any:
-        if self.columns.kind == "joint":
-            return rank
-        word = record.SEEDS[self.columns.kind] + record.SEED_COLUMN
-        return self.k.b.load(self._entry(word, rank), typ=I64)
+        return rank if self.columns.kind == "joint" else self._of_seed(record.SEED_COLUMN, rank)
 
     def _place(self, slot: Any) -> tuple[Any, list[Any]]:
         """Where what columns leave in a slot is kept: the start, and the offset per component."""

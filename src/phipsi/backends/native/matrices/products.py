@@ -69,27 +69,18 @@ class Products:
 
     def _across(self, i: Any, j: Any, shape: Shape, entries: tuple[Any, Any]) -> None:
         """One tile, where lanes are configurations."""
-        k, m, e, (height, width) = self.k, self.k.b, self.k.config, shape
+        k, m, (height, width) = self.k, self.k.b, shape
         lefts = self._starts(self.a, i, height)
-        column = k.at(self.b, m.mul(j, i64(k.bytes)))
+        first = k.at(self.b, m.mul(j, i64(k.bytes)))
 
-        def term(left: Any, right: Any, sums: list[Any]) -> list[Any]:
-            there = k.at(column, right)
-            others = [k.lane_load(there, i64(c * k.bytes)) for c in range(width)]
-            new: list[Any] = []
-            for r in range(height):
-                mine = k.lane_load(lefts[r], left)
-                for c in range(width):
-                    old = Lane(e, sums[r * width + c])
-                    new.append(mine.times_plus(others[c], old).value)
-            return new
+        def places(row: Any, column: Any) -> tuple[list[tuple[Any, Any]], Any]:
+            return [(start, row) for start in lefts], k.at(first, column)
 
-        sums = self.tiles.sums(entries, e.constant(0.0).value, height * width, term)
+        found = self.tiles.across(entries, shape, places)
         for r, start in enumerate(self._starts(self.out, i, height)):
             where = k.at(start, m.mul(j, i64(k.bytes)))
             for c in range(width):
-                entry = scaled(Lane(e, sums[r * width + c]), self.factor)
-                k.lane_store(entry, where, i64(c * k.bytes))
+                k.lane_store(scaled(found[r * width + c], self.factor), where, i64(c * k.bytes))
 
     def _along(self, i: Any, j: Any, shape: Shape, entries: tuple[Any, Any]) -> None:
         """One tile, where lanes are columns of one configuration."""
