@@ -38,7 +38,12 @@ from phipsi.sweeps.entries import (
     plus,
     turning_rows,
 )
-from phipsi.sweeps.ir import Domain, Field, Kind
+from phipsi.sweeps.ir import (
+    Domain,
+    Field,
+    Kind,
+    space_of,
+)
 
 Array = np.ndarray
 _WORLD = Domain.WORLD
@@ -122,8 +127,12 @@ class ArrayArithmetic:
 
     def column(self, x: Field) -> list[Any]:
         """The entries of the first column."""
-        block = self.value(x)
-        return [block[..., i, :1] for i in range(block.shape[-2])]
+        return self._numbers(self.value(x)[..., 0])
+
+    @staticmethod
+    def _numbers(a: Array) -> list[Any]:
+        """The entries along the last axis, each with an axis of length one."""
+        return [a[..., i : i + 1] for i in range(a.shape[-1])]
 
     @staticmethod
     def entries(block: Array) -> Rows:
@@ -311,7 +320,7 @@ class ArrayArithmetic:
         if size == "c":
             return self.inputs["columns"].shape[0]
         if size.startswith("all:"):
-            return space_size(space_named(size[4:]), self.model, self.points)
+            return space_size(space_of(size), self.model, self.points)
         return int(size)
 
     @property
@@ -326,20 +335,18 @@ class ArrayArithmetic:
     def coordinates(self, name: str) -> list[Any]:
         """The part of q or v of the joint."""
         slices = self.model.q_slices if name == "q" else self.model.v_slices
-        mine = self.inputs[name][..., slices[self.k]]
-        return [mine[..., i : i + 1] for i in range(mine.shape[-1])]
+        return self._numbers(self.inputs[name][..., slices[self.k]])
 
     def entries_at(self, name: str, places: Sequence[int]) -> list[Any]:
         """Numbers of q by their places, of whichever joints."""
-        return [self.inputs[name][..., i : i + 1] for i in places]
+        return self._numbers(self.inputs[name][..., list(places)])
 
     def parent_modes(self, name: str) -> list[Any]:
         """The modal coordinates or rates of the parent."""
         slices = self.model.q_slices if name == "q" else self.model.v_slices
         parent = self.model.parent[self.k]
         end = slices[parent].stop
-        mine = self.inputs[name][..., end - self.model.modes[parent] : end]
-        return [mine[..., i : i + 1] for i in range(mine.shape[-1])]
+        return self._numbers(self.inputs[name][..., end - self.model.modes[parent] : end])
 
     def once(self, name: str, make: Callable[[], Any]) -> Any:
         """Made again: places change."""

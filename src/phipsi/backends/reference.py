@@ -26,9 +26,17 @@ from phipsi.backends.failures import Failure, error_of, status_of
 from phipsi.backends.one_configuration import ScalarArithmetic
 from phipsi.backends.options import flat
 from phipsi.backends.workers import batch_pieces, run_together
-from phipsi.expressions.spaces import space_named, space_size
+from phipsi.expressions.spaces import space_size
 from phipsi.model.numbers import finite
-from phipsi.sweeps.ir import Domain, Field, Loop, Step, StepKind, parts_of
+from phipsi.sweeps.ir import (
+    Domain,
+    Field,
+    Loop,
+    Step,
+    StepKind,
+    parts_of,
+    space_of,
+)
 from phipsi.sweeps.request import Result
 
 
@@ -362,7 +370,7 @@ class Run:
 
     def _matrix(self, x: Field) -> Array:
         """All blocks in one matrix."""
-        gives, takes = (space_named(size[4:]) for size in (x.type.rows, x.type.cols))
+        gives, takes = (space_of(size) for size in (x.type.rows, x.type.cols))
         rows, cols = (layout.space_blocks(s, self.model, self.points) for s in (gives, takes))
         sizes = [space_size(s, self.model, self.points) for s in (gives, takes)]
         out = np.zeros((*self.batch, *sizes), dtype=self.dtype)

@@ -53,11 +53,16 @@ def row(a: Arithmetic, x: Field) -> Block:
     return a.dense([[c] for c in closure_row(form, side, turn, arm, numbers, a.sqrt)])
 
 
+def _plain_link(a: Arithmetic) -> tuple[str, int, list[Entry]]:
+    """The link without what its law adds, which `law_rate` has."""
+    form, side, numbers = a.link
+    return "body" if isinstance(form, LawForm) else form, side, numbers
+
+
 def row_rate(a: Arithmetic, x: Field) -> Block:
     """How the row changes with a relative motion."""
     (turn, arm), motion = a.rigid(x.args[0]), a.column(x.args[1])
-    form, side, numbers = a.link
-    form = "body" if isinstance(form, LawForm) else form  # `law_rate` has the rest
+    form, side, numbers = _plain_link(a)
     found = closure_row_rate(form, side, turn, arm, motion, numbers, a.sqrt)
     return a.dense([[c] for c in found])
 
@@ -70,8 +75,7 @@ def _ends(a: Arithmetic, x: Field) -> list[Any]:
 
 def _row_along(a: Arithmetic, x: Field, motions: list[Any]) -> list[Entry]:
     turn, arm = a.rigid(x.args[0])
-    form, side, numbers = a.link
-    form = "body" if isinstance(form, LawForm) else form
+    form, side, numbers = _plain_link(a)
     return closure_row_along(form, side, turn, arm, motions, numbers, a.sqrt)
 
 

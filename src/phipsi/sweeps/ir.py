@@ -32,6 +32,7 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 from phipsi.expressions.node import Expr
+from phipsi.expressions.spaces import Space, space_named
 
 Number = int | float | Fraction
 
@@ -39,6 +40,11 @@ Number = int | float | Fraction
 def all_of(space: str) -> str:
     """The size "one for every dimension of the space"."""
     return f"all:{space}"
+
+
+def space_of(size: str) -> Space:
+    """The space in such a size."""
+    return space_named(size.removeprefix("all:"))
 
 
 def is_vector_like(cols: str) -> bool:

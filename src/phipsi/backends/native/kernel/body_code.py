@@ -249,15 +249,15 @@ class BodyCode:
         """Block size at this body."""
         return block_size(s, self.code)
 
-    def zeros(self, x: Field) -> bl.Block:
-        """A block of zeros of the kind in which x is stored."""
-        t = x.type
+    def zeros(self, x: Field, size: Callable[[str], int] | None = None) -> bl.Block:
+        """A block of zeros of the kind in which x is stored, here or where blocks have a size."""
+        t, size = x.type, size or self.size
         if t.kind is Kind.INERTIA:
             return bl.Inertia([0] * 10)
         if t.kind is Kind.GYRATION:
             return bl.Gyration([0] * 12)
         if t.kind is Kind.TURNING:
-            return bl.Turning([[0] * 3] * self.size(t.rows))
+            return bl.Turning([[0] * 3] * size(t.rows))
         if t.kind is Kind.RIGID:
             return bl.rigid_zeros()
         if t.kind is Kind.RIGID_T:
@@ -265,9 +265,9 @@ class BodyCode:
         if t.kind is Kind.STEP:
             return bl.step_zeros(self.size("B") - 6, self.size("b") - 6)
         if t.kind is Kind.SYMMETRIC:
-            n = self.size(t.rows)
+            n = size(t.rows)
             return bl.Symmetric([0] * (n * (n + 1) // 2), n)
-        return bl.zeros(self.size(t.rows), self.size(t.cols))
+        return bl.zeros(size(t.rows), size(t.cols))
 
     def stored_form(self, x: Field, value: bl.Block) -> bl.Block:
         """The value in the kind in which x is stored."""
@@ -534,13 +534,9 @@ class BodyCode:
 
     def _zeros_there(self, x: Field, reads: Reads) -> bl.Block:
         """Zeros as x is stored at the body that is read."""
-        if reads is not Reads.PARENT or "b" not in (x.type.rows, x.type.cols):
+        if reads is not Reads.PARENT:
             return self.zeros(x)
-        n = self.size("B")
-        if x.type.kind is Kind.SYMMETRIC:
-            return bl.Symmetric([0] * (n * (n + 1) // 2), n)
-        rows, cols = (n if s == "b" else self.size(s) for s in (x.type.rows, x.type.cols))
-        return bl.zeros(rows, cols)
+        return self.zeros(x, lambda s: self.size("B" if s == "b" else s))
 
     _of_mate = _of_point = _of_row = _gather
 

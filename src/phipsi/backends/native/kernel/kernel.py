@@ -30,9 +30,17 @@ from phipsi.backends.native.text.lane_arithmetic import (
     write_cases,
     write_loop,
 )
-from phipsi.expressions.spaces import space_named
 from phipsi.sweeps import entries as en
-from phipsi.sweeps.ir import Domain, Field, Loop, Reads, Step, StepKind, Variant
+from phipsi.sweeps.ir import (
+    Domain,
+    Field,
+    Loop,
+    Reads,
+    Step,
+    StepKind,
+    Variant,
+    space_of,
+)
 from phipsi.sweeps.request import fields_of
 
 
@@ -88,7 +96,7 @@ class Kernel:
     def _column_by_column(self, phase: Phase) -> None:
         """Steps that run for every dimension of a space."""
         k, b = self.k, self.k.b
-        count = k.count_of(space_named(phase.columns[4:]))
+        count = k.count_of(space_of(phase.columns))
         computed = {x for s in phase.steps for x in s.fields}
 
         def column(c: Any) -> None:

@@ -388,11 +388,15 @@ class Pairs:
             index, _ = self.matrices.entry_index(r, column, cs.column)
             add(index, None)
             return
-        swapped, index, stride = inside.meets(column, cs.column)
-        if not cs.several:
+        self._either_way(inside.meets(column, cs.column), add)
+
+    def _either_way(self, where: tuple[Any, Any, Any], add: Callable[[Any, Any], None]) -> None:
+        """add(index, stride) of an entry whose row is the current column, or the other one."""
+        swapped, index, stride = where
+        if not self.columns.several:
             add(index, None)
             return
-        with b.if_else(swapped) as (later, earlier):
+        with self.k.b.if_else(swapped) as (later, earlier):
             with later:
                 add(index, stride)
             with earlier:
@@ -416,19 +420,12 @@ class Pairs:
 
     def _at_hub(self, w: list[Any]) -> None:
         """What the current columns have at a hub: its rows of the matrix."""
-        b, cs = self.k.b, self.columns
+        cs = self.columns
         for r, coefficient in self._entered():
             inside = self.matrices.rows[r.field]
             for i, entry in enumerate(w):
-                swapped, index, stride = inside.at_hub(self.place.hub, i, cs.column)
-                if not cs.several:
-                    cs.add(entry, coefficient, inside.matrix, index, None)
-                    continue
-                with b.if_else(swapped) as (later, earlier):
-                    with later:
-                        cs.add(entry, coefficient, inside.matrix, index, stride)
-                    with earlier:
-                        cs.add(entry, coefficient, inside.matrix, index, None)
+                where = inside.at_hub(self.place.hub, i, cs.column)
+                self._either_way(where, partial(cs.add, entry, coefficient, inside.matrix))
 
 
 # ---- which columns go together, and which meet where ---------------------------------------------

@@ -15,7 +15,7 @@ import numpy as np
 from phipsi.backends.native import data_record as record
 from phipsi.backends.native.kernel.emission import Emission
 from phipsi.backends.native.matrices.matrix_memory import MatrixMemory
-from phipsi.backends.native.matrices.structural_zeros import filled, left_of, right_of, zeros_stay
+from phipsi.backends.native.matrices.structural_zeros import both_factors, filled, zeros_stay
 from phipsi.backends.native.matrices.tiles import MeetingTiles, Shape
 from phipsi.backends.native.text.lane_arithmetic import Lane, i64, scaled
 from phipsi.model.model import Model
@@ -25,7 +25,7 @@ from phipsi.sweeps.request import Result
 
 def can_run(results: Sequence[Result]) -> bool:
     """True if all products are of matrices between joints."""
-    factors = [x for r in results if r.left is not None for x in (left_of(r), right_of(r))]
+    factors = [x for r in results if r.left is not None for x in both_factors(r)]
     return all(x.takes.index == x.gives.index == "joint" for x in factors)
 
 
@@ -38,8 +38,8 @@ def patterns(
         known = zeros_stay(r)
         return filled(r, model, points) if known else np.ones((model.nv, model.nv), dtype=bool)
 
-    products = [r for r in results if r.left is not None]
-    return [(pattern(left_of(r)), pattern(right_of(r))) for r in products]
+    factors = [both_factors(r) for r in results if r.left is not None]
+    return [(pattern(left), pattern(right)) for left, right in factors]
 
 
 @final
@@ -54,7 +54,7 @@ class Products:
         k = self.k
         for number, r in enumerate(r for r in k.results if r.left is not None):
             self.tiles = MeetingTiles(k, record.MEETINGS[k.several], number)
-            self.a, self.b = self.matrices.left(r), self.matrices.right(r)
+            self.a, self.b = map(self.matrices.factor, both_factors(r))
             self.out, self.factor = k.result_base(r), r.factor
             self.tiles.emit(self._along if k.several else self._across)
 
