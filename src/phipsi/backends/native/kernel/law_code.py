@@ -214,9 +214,11 @@ class LawCode:
     def _entrywise(self, x: Node) -> list[Lane]:
         """A small array, entry by entry."""
         args = [(self._known[y], bool(y.shape)) for y in x.args]
-        every = [[self.entry(v, i if whole else 0) for v, whole in args] for i in range(x.size)]
-        name = x.operation.name
-        return [self.e.lift(entry_code(self.e, name, entries, x.data)) for entries in every]
+        out: list[Lane] = []
+        for i in range(x.size):
+            entries = [self.entry(v, i if whole else 0) for v, whole in args]
+            out.append(self.e.lift(entry_code(self.e, x.operation.name, entries, x.data)))
+        return out
 
     # ---- calls
 
