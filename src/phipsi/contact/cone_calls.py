@@ -212,11 +212,11 @@ class _Rebounds:
         m.rounds(BISECTIONS + 2, lambda: m.mask(self.gaining), self._once)
         return [self.best, *(Area(m.at(self.final, i)) for i in range(4))]
 
-    def _once(self, number: Any) -> None:
+    def _once(self, number: Any, which: Any) -> None:
         """One solution, with the present share; and the next share."""
         group, code = self.group, self.group.code
         m, e, b = group.m, code.e, group.m.b
-        which, f = m.mask(self.gaining), m.load(self.share)
+        f = m.load(self.share)
 
         def wanted(i: Any) -> Any:
             quiet = code.entry(self.calm, i)

@@ -500,8 +500,7 @@ class _Smoothed(ConeLanes):
         self.store(0.0, count)
         starts = self.table(STARTS)
 
-        def attempt(turn: Any) -> None:
-            which = self.mask(todo)
+        def attempt(turn: Any, which: Any) -> None:
             inside.iterate(which, self.load(starts, turn), count)
             good = b.and_(which, self.mask(inside.solved))
             with b.if_then(self.any(good)):
