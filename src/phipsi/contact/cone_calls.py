@@ -133,8 +133,7 @@ class ConeCall(Callee):
         if not self.rebounds:
             return self.written(code, args[1:], lambda group: group.gather_matrix(W))
         start = code.whole(start, self.layout.n_rows)
-        group = ContactGroup(code, self.layout, b, coefficients, self.masks)
-        group.list_contacts(s)
+        group = ContactGroup(code, self.layout, b, coefficients, s, self.masks)
         return _Rebounds(group, W, s, calm[0], start, self.tolerance).write()
 
     def written(
@@ -143,8 +142,7 @@ class ConeCall(Callee):
         """The same from b, s, coefficients and start, with W of the group from code of `fill`."""
         b, s, coefficients, start = (code.stored(x) for x in args)
         start = code.whole(start, self.layout.n_rows)
-        group = ContactGroup(code, self.layout, b, coefficients, self.masks)
-        group.list_contacts(s)
+        group = ContactGroup(code, self.layout, b, coefficients, s, self.masks)
         m, p = group.m, code.area(self.layout.n_rows)
         results = code.area(3).base
         fill(group)

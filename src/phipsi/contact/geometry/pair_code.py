@@ -43,6 +43,14 @@ class Read(NamedTuple):
         return math.prod(self.shape)
 
 
+def unless(far: Node | None, results: Sequence[Node], otherwise: Sequence[float]) -> Sequence[Node]:
+    """Results of a pair, or one number each where it is far."""
+    if far is None:
+        return results
+    both = zip(results, otherwise, strict=True)
+    return [ops.apply("where", far, ops.constant(y), x) for x, y in both]
+
+
 @final
 class PairLoop(Callee):
     """Results of a graph for each of m pairs, from items of arrays.
@@ -66,11 +74,7 @@ class PairLoop(Callee):
         otherwise: Sequence[float] = (),
     ) -> None:
         self._far, self._otherwise = far, tuple(otherwise)
-        if far is not None:
-            results = [
-                ops.apply("where", far, ops.constant(y), x)
-                for x, y in zip(results, otherwise, strict=True)
-            ]
+        results = unless(far, results, otherwise)
         self._results, self._reads, self._table = tuple(results), dict(reads), table
         self._arguments, self._count = tuple(arguments), len(table)
         self.shapes = tuple((self._count, max(1, x.size)) for x in results)
