@@ -193,6 +193,11 @@ COMPLAINTS = {
         "<parent>world</parent><child>m::a</child></joint></world>",
         "'j': a joint between models of a world is not read",
     ),
+    "a link called world": (
+        f"<model name='m'>{LINK}<link name='world'/><joint name='j' type='fixed'>"
+        "<parent>world</parent><child>a</child></joint></model>",
+        "link 'world': 'world' is the inertial frame in SDF",
+    ),
     "world as a child": (
         f"<model name='m'>{LINK}<joint name='j' type='fixed'><parent>a</parent>"
         "<child>world</child></joint></model>",

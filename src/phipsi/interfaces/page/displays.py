@@ -17,7 +17,7 @@ from phipsi.algorithms.dynamics.vibration import Vibrations, energy_shares
 from phipsi.algorithms.kinematics import motions
 from phipsi.backends.program import Program
 from phipsi.errors import PhipsiError
-from phipsi.interfaces.model_tree import draw_tree
+from phipsi.interfaces.model_tree import draw_tree, sizes_of
 from phipsi.interfaces.page.html_file import safe
 from phipsi.interfaces.page.scene import first_configuration, upright
 from phipsi.model.inertia import SpatialInertia
@@ -56,7 +56,7 @@ def _model(mechanism: Any) -> str:
     tree = mechanism.model
     mass = sum(x.mass for x in tree.inertias)
     name = safe(tree.name)[:80] or type(mechanism).__name__
-    head = f"<b>{name}</b>: {tree.n_bodies} bodies, nq = {tree.nq}, nv = {tree.nv}, {mass:.4g} kg"
+    head = f"<b>{name}</b>: {sizes_of(tree)}, {mass:.4g} kg"
     lines = list(islice(draw_tree(tree), _MOST_LINES + 1))
     more = ["…"] if len(lines) > _MOST_LINES else []
     text = safe("\n".join([*lines[:_MOST_LINES], *more]))

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, final
 import numpy as np
 from numpy.typing import NDArray
 
+from phipsi.errors import counted
 from phipsi.forces.body_forces import PointSpring, PointSprings, RigidRopes, Rope
 from phipsi.forces.elastic_couplings import ElasticCoupling
 from phipsi.forces.frame_forces import Bushing, TorsionSpring
@@ -259,9 +260,8 @@ def general_rows(model: Model, one: Any, row: int) -> Machine | None:
         if not any(body == k and np.allclose(place, p) for k, p in ends):
             ends.append((body, place))
     bodies = tuple(dict.fromkeys(k for k, _ in ends if k != WORLD))
-    count = len(closure.rows)
-    text = f"{count} row{'s' if count > 1 else ''} on the motions of {len(ends)} point"
-    text += "s" if len(ends) > 1 else ""
+    rows, points = counted(len(closure.rows), "row"), counted(len(ends), "point")
+    text = f"{rows} on the motions of {points}"
     out = Machine(one.name, type(one).__name__.lower(), text, bodies, row, place=ends[0])
     out.ends = ends[:_ENDS]
     return out

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from phipsi.algorithms.dynamics.vibration import Vibrations, energy_shares
 from phipsi.algorithms.kinematics import motions
-from phipsi.errors import InputError
-from phipsi.interfaces.model_checks import counted
+from phipsi.errors import InputError, counted
 from phipsi.interfaces.page.deformed_shapes import drawn_shape, modal_slice
 from phipsi.interfaces.page.html_file import packed, packed_poses, page_html, safe
 from phipsi.interfaces.page.scene import scene_description

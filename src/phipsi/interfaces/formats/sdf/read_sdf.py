@@ -153,6 +153,12 @@ class _Reader:
 
     def _link(self, element: Element, scope: Scope) -> None:
         name, who = scope(element.required_name()), element.label
+        if element.name == WORLD_NAME:
+            raise element.error(
+                "'world' is the inertial frame in SDF: a joint that names it would hold its child "
+                'there, and not on this link. Rename the link, for example name="base".',
+                who,
+            )
         pose, relative = read_pose(element, who)
         self.graph.add(name, Node(scope(relative or MODEL), pose, "", element))
         link = Link(name, element, has_inertia=True)
