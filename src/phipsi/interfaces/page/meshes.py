@@ -54,7 +54,7 @@ class MeshPart:
 
     def plain(self) -> dict[str, Any]:
         """For the page."""
-        turn = matrix_to_quat(np.asarray(self.pose.rotation))
+        turn = matrix_to_quat(self.pose.rotation)
         return {
             "body": self.body,
             "mesh": self.mesh,
