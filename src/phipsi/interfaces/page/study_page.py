@@ -14,7 +14,7 @@ import numpy as np
 from phipsi.errors import InputError, shown
 from phipsi.interfaces.page.html_file import file_words, page_html
 from phipsi.motion.optional_imports import import_optional
-from phipsi.studies.study_results import StudyResults
+from phipsi.studies.study_results import StudyResults, columns_of
 from phipsi.whole_files import checked_page, write_whole
 
 _MOST = 24
@@ -52,7 +52,7 @@ def _page(results: StudyResults, path: Path) -> str:
     )
     parts = [
         _estimates(results) if good else "",
-        _histograms(results, "draw.", "What varied"),
+        _histograms(results, "draw.", "What varied") if good else "",
         _histograms(results, "", "What came out") if good else "",
         _bands(results) if good else "",
         _influence(results) if good else "",
@@ -69,12 +69,7 @@ def _safe(text: object) -> str:
 def _numbers(results: StudyResults, names: list[str]) -> dict[str, Any]:
     """Single numbers of the runs that went well, by label."""
     good = results["status"] == 0
-    out: dict[str, Any] = {}
-    for name in names:
-        x = results[name][good]
-        flat = x.reshape(len(x), -1) if x.ndim <= 2 else np.zeros((len(x), 0))
-        for i in range(flat.shape[1]):
-            out[f"{name}[{i}]" if x.ndim > 1 else name] = flat[:, i]
+    out = columns_of({name: results[name][good] for name in names})
     return dict(list(out.items())[:_MOST])
 
 
