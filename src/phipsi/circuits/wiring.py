@@ -9,7 +9,7 @@ from typing import Any, final
 
 import numpy as np
 
-from phipsi.algorithms.forms import forward_with_rows
+from phipsi.algorithms.dynamics.dynamics_expressions import forward_with_rows
 from phipsi.compiler import compile
 from phipsi.contact.contact_rows import IMPULSES
 from phipsi.errors import LawError, did_you_mean

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from phipsi.algorithms.dynamics.dynamics_expressions import FORWARD_DYNAMICS, forward_with_rows
 from phipsi.algorithms.dynamics.energy import kinetic_energy
-from phipsi.algorithms.forms import FORWARD_DYNAMICS, forward_with_rows
 from phipsi.compiler import explain
 from phipsi.contact.contact_record import ContactRecord
 from phipsi.errors import InputError, counted, shown, true_or_false
