@@ -15,7 +15,7 @@ from phipsi.errors import InputError, shown
 from phipsi.interfaces.page.html_file import file_words, page_html
 from phipsi.motion.optional_imports import import_optional
 from phipsi.studies.study_results import StudyResults, columns_of
-from phipsi.whole_files import checked_page, whole_file
+from phipsi.whole_files import checked_page, write_whole
 
 _MOST = 24
 """Entries that are drawn."""
@@ -35,10 +35,7 @@ def study_report(results: StudyResults, path: str | os.PathLike[str]) -> Path:
     target = checked_page(path)
     if not results.names or not len(results):
         raise InputError("no run of the study is there yet, so there is nothing to report")
-    text = _page(results, target)
-    with whole_file(target) as part:
-        part.write_text(text, encoding="utf-8")
-    return target
+    return write_whole(target, _page(results, target))
 
 
 def _page(results: StudyResults, path: Path) -> str:
