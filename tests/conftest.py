@@ -148,7 +148,7 @@ class _OnlyFilesWithExamples:
 class _RunsInMachineCode:
     """Examples in docstrings of these folders run for thousands of steps: as users run them."""
 
-    folders = tuple(ROOT / "src" / "phipsi" / x for x in ("forces", "simulation"))
+    folders = tuple(ROOT / "src" / "phipsi" / x for x in ("forces", "simulation", "trajectory"))
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item):
