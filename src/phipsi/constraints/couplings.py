@@ -31,6 +31,7 @@ from phipsi.errors import InputError, ModelError, number_of
 from phipsi.model import joints as tree_joints
 from phipsi.model.closures import Closure
 from phipsi.model.model import Model
+from phipsi.model.numbers import as_floats
 from phipsi.model.pose import Pose
 from phipsi.model.tree import WORLD
 from phipsi.model.value import fill
@@ -151,7 +152,7 @@ class Relations(Constraint):
                 f"not known. {self._geometry(model)}"
             )
         first = int(np.flatnonzero(closures.row_closure == mine[0])[0])
-        X, rows = np.asarray(poses, dtype=np.float64), np.asarray(f, dtype=np.float64)
+        X, rows = as_floats("poses", poses), as_floats("f", f)
         if X.shape[-3:] != (model.n_bodies, 4, 4) or rows.shape[-1:] != (closures.n_rows,):
             raise InputError(
                 f"{self._who()}.transmitted: poses of shape {X.shape} and f of shape {rows.shape} "

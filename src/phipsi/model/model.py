@@ -507,10 +507,8 @@ class Model(Answers, Value):
 
     def with_trees(self, bodies: str | Iterable[str]) -> Self:
         """Return the model of the trees that contain these bodies, without the other trees."""
-        names = [bodies] if isinstance(bodies, str) else list(bodies)
-        for name in names:
-            self.body_index(name)
-        return self._rebuilt(assemble(edit.with_trees(self.description, set(names))))
+        names = self._known_bodies(bodies)
+        return self._rebuilt(assemble(edit.with_trees(self.description, names)))
 
     def with_paths(self, bodies: str | Iterable[str]) -> Self:
         """Return the model of these bodies and all between them and the base.
@@ -521,10 +519,13 @@ class Model(Answers, Value):
         >>> pp.examples.planar_arm(4).with_paths("link2").body_names
         ('link1', 'link2')
         """
-        names = [bodies] if isinstance(bodies, str) else list(bodies)
-        for name in names:
-            self.body_index(name)
-        return self._rebuilt(assemble(edit.with_paths(self.description, set(names))))
+        names = self._known_bodies(bodies)
+        return self._rebuilt(assemble(edit.with_paths(self.description, names)))
+
+    def _known_bodies(self, bodies: str | Iterable[str]) -> set[str]:
+        """Names of bodies, each of which the model has."""
+        names = as_list("bodies", bodies, "['link1']")
+        return {self.body_names[self.body_index(name)] for name in names}
 
     def with_gravity(self, gravity: ArrayLike) -> Self:
         """Return the same mechanism under another gravity (3,), m/s², world axes."""
