@@ -5,7 +5,7 @@ import pytest
 from amounts import seeds
 from integrator_steps import steps_of
 from known_systems import Z, four_bar, n_four_bar
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from random_systems import KINDS, admissible, kkt, random_system
 
 import phipsi as pp
@@ -345,3 +345,29 @@ def test_a_controller_that_fails_keeps_the_trajectory():
         pp.simulate(system, *start(system), 1.0, controller=controller)
     assert error.value.trajectory.t[-1] > 0.1
     assert error.value.trajectory.constraint_residuals.shape[1] == 5
+
+
+@pytest.mark.parametrize("flat", [False, True])
+@pytest.mark.parametrize("integrator", ["dopri", "rk4"])
+def test_output_times_and_recorded_events_do_not_change_the_run(integrator, flat):
+    """Bit for bit: what is judged about the rank at a state beside the run does not last.
+
+    The second mechanism is a parallelogram that passes through its flat position, where the rows
+    lose rank; states inside its steps are on both sides of the limits for that.
+    """
+    system = four_bar() if not flat else pp.System(
+        pp.examples.planar_arm(3), [c.Revolute(Z, name="pin", a="tip", b=("world", (1.0, 0, 0)))]
+    )  # fmt: skip
+    q, v = start(system)
+    if flat:
+        q, v = system.project(system.assemble([0.4, -0.4, 0.4 - np.pi]), [-4.0, 4.0, -4.0])
+    options = {"integrator": integrator, **({"dt": 0.01} if integrator == "rk4" else {})}
+    seen = pp.Event(lambda t, q, v: np.sin(40 * t), name="only recorded")
+    many = np.linspace(0.0, 0.3, 61)
+    ways = [{}, {"output_times": [0.3]}, {"output_times": many}, {"events": [seen]}]
+    plain, *others = (pp.simulate(system, q, v, 0.3, **options, **way) for way in ways)
+    for run in others:
+        assert_array_equal(run.q[-1], plain.q[-1])
+        assert_array_equal(run.v[-1], plain.v[-1])
+    if flat:
+        assert plain.q[0, 0] > 0.3 and plain.q[-1, 0] < -0.3

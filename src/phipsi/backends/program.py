@@ -110,6 +110,18 @@ class Program:
         return self.loaded.code
 
     @property
+    def with_status(self) -> Callable[..., tuple[Any, ...]]:
+        """One configuration → the results and a status, 0 where all is well; raises nothing."""
+        if self.native is not None:
+            return self.native.one
+
+        def masked(*inputs: Any) -> tuple[Any, ...]:
+            found, status = self(*inputs, on_error="mask")
+            return (*(found if isinstance(found, tuple) else (found,)), int(status))
+
+        return masked
+
+    @property
     def ufunc(self) -> Any:
         """The NumPy gufunc of the machine code; its last output is a status per element."""
         native = self.native

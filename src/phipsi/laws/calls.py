@@ -17,7 +17,7 @@ from typing import Any, final
 
 import numpy as np
 
-from phipsi.laws.graph import Array, Node, Operation, Shape
+from phipsi.laws.graph import Array, Node, Operation, Shape, in_order
 
 
 class Callee(ABC):
@@ -148,6 +148,18 @@ def listing(nodes: Sequence[Node], natives: Sequence[Any]) -> list[str]:
         f"{x.operation.name} {x.shape} {[numbers[y] for y in x.args]} {_text_of(x.data, places)}"
         for x in nodes
     ]
+
+
+def graph_digest(ends: Sequence[Node], natives: Sequence[Any] = ()) -> tuple[list[Any], str]:
+    """Programs that a graph inside a callee calls, and all that its code depends on, as a digest.
+
+    **Arguments:** `ends`, the inputs and results of the graph; `natives`, programs that the callee
+    calls besides, which come first.
+    """
+    nodes = in_order(ends)
+    called = [*natives, *natives_of(nodes)]
+    text = "\n".join([*listing(nodes, called), repr([nodes.index(x) for x in ends])])
+    return called, hashlib.sha256(text.encode()).hexdigest()
 
 
 def _text_of(data: Any, natives: dict[int, int]) -> str:

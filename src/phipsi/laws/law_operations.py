@@ -71,6 +71,12 @@ def constant(values: Any) -> Node:
     return Node(OPERATIONS["constant"], (), array)
 
 
+def filled(nodes: Iterable[Node | None], shapes: Iterable[Shape]) -> list[Node]:
+    """Nodes, with zeros of these shapes where there is none."""
+    pairs = zip(nodes, shapes, strict=True)
+    return [constant(np.zeros(shape)) if x is None else x for x, shape in pairs]
+
+
 def given(name: str, shape: Shape) -> Node:
     """A quantity that is given when the law runs."""
     return Node(OPERATIONS["input"], (), (name, shape))

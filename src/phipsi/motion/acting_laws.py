@@ -18,7 +18,6 @@ from phipsi.backends.arguments import real_array
 from phipsi.circuits.wire_laws import circuit
 from phipsi.errors import InputError, did_you_mean
 from phipsi.laws import law_operations as ops
-from phipsi.laws.calls import call
 from phipsi.laws.circuit import Circuit
 from phipsi.laws.graph import Node
 from phipsi.laws.law import Law
@@ -27,9 +26,7 @@ from phipsi.laws.law_values import Evaluation, evaluate
 from phipsi.model.model import Model
 from phipsi.motion.entry_names import rates_of
 from phipsi.motion.group_calls import lower
-from phipsi.motion.step_calls import ProgramCall
 from phipsi.motion.step_graph import StepGraph
-from phipsi.operators import H, f_ext, phi
 
 Array = NDArray[Any]
 
@@ -60,16 +57,11 @@ class ActingLaws:
             for name, new in one.updates.items():
                 changes[name] = ops.apply("sub", new, of_states[name].node)
         self.states = tuple(changes)
-        wanted = [x for x in (made.efforts, made.loads) if x is not None]
-        found = iter(graph.values(graph.start, [*wanted, *changes.values()]))
-        efforts = graph.tau
-        if made.efforts is not None:
-            efforts = ops.apply("add", efforts, next(found))
-        if made.loads is not None:
-            onto_joints = ProgramCall((H @ phi @ f_ext,), model)
-            inputs = {"q": graph.start.q, "f_ext": next(found)}
-            (more,) = call(onto_joints, *(inputs[name] for name in onto_joints.inputs))
-            efforts = ops.apply("add", efforts, more)
+        forces = graph.forces(graph.start)
+        efforts = forces.efforts
+        if forces.loads is not None:
+            efforts = ops.apply("add", efforts, graph.carried(graph.start.q, forces.loads))
+        found = graph.values(graph.start, list(changes.values()))
         self._results: list[Node] = [efforts, *found]
         self._evaluated = Evaluation(self._results)
         self._sizes = [x.size for x in self._results]

@@ -42,8 +42,8 @@ from phipsi.compiler import compile
 from phipsi.errors import InputError
 from phipsi.expressions.node import Expr
 from phipsi.laws import law_operations as ops
-from phipsi.laws.calls import Callee, call, listing, natives_of
-from phipsi.laws.graph import Array, Node, in_order
+from phipsi.laws.calls import Callee, call, graph_digest
+from phipsi.laws.graph import Array, Node
 from phipsi.laws.law_derivatives import adjoints
 from phipsi.laws.law_values import evaluate
 from phipsi.motion.closure_code import (
@@ -217,8 +217,7 @@ class SolutionCall(_SystemCall):
     ) -> Sequence[Node | None]:
         """By another solution."""
         (q, _, _, *more), (x, f) = args, results
-        bars = [_zero(s) if w is None else w for w, s in zip(weights, self.shapes, strict=True)]
-        a, b = call(self, q, *bars, *more)
+        a, b = call(self, q, *ops.filled(weights, self.shapes), *more)
         found = self._pulled(args, (x, f, a, b), _MOMENTA, _MOTION, {"q": q})
         return [found["q"], a, b, *(found.get(name) for name in self.given)]
 
@@ -256,8 +255,8 @@ class AccelerationCall(_SystemCall):
     ) -> Sequence[Node | None]:
         """By a solution; c = tau − bias and u = −drift change with q and v."""
         (q, rates, _, *more), (x, f) = args, results
-        bars = [_zero(s) if w is None else w for w, s in zip(weights, self.shapes, strict=True)]
-        a, b = call(SolutionCall(self.system, self.given), q, *bars, *more)
+        solution = SolutionCall(self.system, self.given)
+        a, b = call(solution, q, *ops.filled(weights, self.shapes), *more)
         state = {"q": q, "v": rates}
         found = self._pulled(args, (x, f, a, b), INVERSE_DYNAMICS, ROW_ACCELERATIONS, state)
         return [found["q"], found["v"], a, *(found.get(name) for name in self.given)]
@@ -288,9 +287,8 @@ class ProjectionCall(_SystemCall):
         self, args: tuple[Node, ...], results: tuple[Node, ...], weights: Sequence[Node | None]
     ) -> Sequence[Node | None]:
         """Back through the iterations, which are taken again."""
-        bars = [_zero(s) if w is None else w for w, s in zip(weights, self.shapes, strict=True)]
         back = ProjectionAdjoint(self.system, self.given)
-        return call(back, *args[:2], *bars, *args[2:])
+        return call(back, *args[:2], *ops.filled(weights, self.shapes), *args[2:])
 
 
 @final
@@ -303,11 +301,8 @@ class ProjectionAdjoint(_SystemCall):
         super().__init__(system, given)
         self._more = [ops.given(name, self.given_shape(name)) for name in self.given]
         self.shapes = (system.nq,), (system.nv,), *(x.shape for x in self._more)
-        nodes = in_order([*self._rates, *self._step])
-        self.natives = [*self.natives, *natives_of(nodes)]
-        ends = [nodes.index(x) for x in (*self._rates, *self._step)]
-        text = "\n".join([*listing(nodes, self.natives), repr(ends)])
-        self.name += f" {hashlib.sha256(text.encode()).hexdigest()}"
+        self.natives, digest = graph_digest([*self._rates, *self._step], self.natives)
+        self.name += f" {digest}"
 
     @cached_property
     def _inputs(self) -> dict[str, Node]:
@@ -318,18 +313,18 @@ class ProjectionAdjoint(_SystemCall):
     def _solved(self, u: Node) -> Node:
         """x with ℳ x + G* f = 0, G x = u."""
         callee = SolutionCall(self.system, self.given)
-        return call(callee, self._inputs["q"], _zero((self.system.nv,)), u, *self._more)[0]
+        none = ops.constant(np.zeros(self.system.nv))
+        return call(callee, self._inputs["q"], none, u, *self._more)[0]
 
     @cached_property
     def _rates(self) -> list[Node]:
         """Back through v + x, x with G (v + x) = rates: to q, to v, to given."""
         at = self._inputs
-        program = ProgramCall((_RATES,), self.system, unrolls=True)
-        (found,) = call(program, *(at[x] for x in program.inputs))
+        (found,) = ProgramCall((_RATES,), self.system, unrolls=True).of(at)
         x = self._solved(ops.apply("sub", ops.constant(self.system.rows.rates), found))
         end = ops.apply("add", at["v"], x)
         inputs = (at["q"], at["v"], *self._more)
-        by_q, *rest = _complete(adjoints([end], [at["to v"]], inputs), inputs)
+        by_q, *rest = _weights(end, at["to v"], inputs)
         return [ops.apply("add", at["to q"], by_q), *rest]
 
     @cached_property
@@ -338,12 +333,11 @@ class ProjectionAdjoint(_SystemCall):
         at, model = self._inputs, self.system.model
         end = moved(model, at["q"], self._solved(ops.apply("neg", at["g"])))
         inputs = (at["q"], at["g"], *self._more)
-        by_q, by_g, *rest = _complete(adjoints([end], [at["to q"]], inputs), inputs)
+        by_q, by_g, *rest = _weights(end, at["to q"], inputs)
         # ∂g = G δq where rows have residuals
         has_position = ops.constant(self.system.rows.has_position.astype(float))
-        program = ProgramCall((J.T @ A.T,), self.system, unrolls=True)
         place = {"q": at["q"], "x": ops.apply("mul", has_position, by_g)}
-        (slope,) = call(program, *(place[x] for x in program.inputs))
+        (slope,) = ProgramCall((J.T @ A.T,), self.system, unrolls=True).of(place)
         return [ops.apply("add", by_q, lifted(model, at["q"], slope)), *rest]
 
     def prepare(self, host: Any) -> Any:
@@ -449,18 +443,14 @@ class ProjectionAdjoint(_SystemCall):
         raise NotImplementedError("second derivatives of a projection")
 
 
+def _weights(end: Node, to: Node, inputs: Sequence[Node]) -> list[Node]:
+    """The weights of inputs, from those of the end."""
+    return ops.filled(adjoints([end], [to], inputs), (x.shape for x in inputs))
+
+
 def _rows(x: Array, batch: tuple[int, ...], shape: tuple[int, ...]) -> Array:
     """A batch in a row: (n, *shape)."""
     return np.broadcast_to(x, (*batch, *shape)).reshape(-1, *shape)
-
-
-def _zero(shape: tuple[int, ...]) -> Node:
-    return ops.constant(np.zeros(shape))
-
-
-def _complete(found: Sequence[Node | None], inputs: Sequence[Node]) -> list[Node]:
-    """Weights, with zeros where there are none."""
-    return [_zero(x.shape) if w is None else w for w, x in zip(found, inputs, strict=True)]
 
 
 _TOOLS = (

@@ -6,7 +6,6 @@ neighbours need, so that its bits do not depend on them.
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, final
@@ -16,7 +15,7 @@ import numpy as np
 from phipsi.backends.native.kernel.law_code import Area, LawCode
 from phipsi.backends.native.text.lane_arithmetic import i64, write_loop
 from phipsi.laws import law_operations as ops
-from phipsi.laws.calls import Callee, call, listing, natives_of
+from phipsi.laws.calls import Callee, call, graph_digest
 from phipsi.laws.graph import Array, Node, in_order
 from phipsi.laws.law_derivatives import adjoints
 from phipsi.laws.law_operations import substituted
@@ -52,11 +51,8 @@ class Conditional(Callee):
         self.inputs, self.body = inputs, body
         self.shapes = tuple(x.shape for x in body)
         self.key = (inputs, body)
-        nodes = in_order([*inputs, *body])
-        self.natives = natives_of(nodes)
-        ends = [nodes.index(x) for x in (*inputs, *body)]
-        text = "\n".join([*listing(nodes, self.natives), repr(ends)])
-        self.name = f"conditional {hashlib.sha256(text.encode()).hexdigest()}"
+        self.natives, digest = graph_digest([*inputs, *body])
+        self.name = f"conditional {digest}"
 
     def arrays(self, *args: Array) -> list[Array]:
         """The graph on arrays."""

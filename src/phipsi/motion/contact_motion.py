@@ -151,8 +151,7 @@ class ContactMotion:
             if contacts is not None:
                 slots = slot_geometry(contacts, X[: len(contacts.bodies)])
         if self._joints is not None:
-            velocities = ProgramCall((V,), model, mode=("blocks",))
-            (bodies,) = call(velocities, *(inputs[i] for i in velocities.inputs))
+            (bodies,) = ProgramCall((V,), model, mode=("blocks",)).of(inputs)
             joints = self._joints(
                 Traced(q_), Traced(v_), lambda *_: (Traced(all_poses), Traced(bodies))
             )
@@ -196,7 +195,7 @@ class ContactMotion:
         calls = {n: ProgramCall(x, self.model, **at) for n, x in forms.items()}
         if not self._is_dense:
             calls["L"] = ProgramCall((Lambda,), self.model, mode=("dense",), **at)
-        return {n: call(x, *(inputs[i] for i in x.inputs))[0] for n, x in calls.items()}
+        return {n: x.of(inputs)[0] for n, x in calls.items()}
 
     def _axes(self, slots: Any) -> Any:
         """The directions of rows (rows, 3), zero for those of joints."""

@@ -262,8 +262,7 @@ class ContactSteps:
         if self._points and moving is None:
             model = self._graph.model
             program = ProgramCall((J @ v,), model, points=self._points, inspects=())
-            known = {"q": q, "v": rates}
-            parts.append(call(program, *(known[x] for x in program.inputs))[0])
+            parts.append(program.of({"q": q, "v": rates})[0])
         if self.plan.rates:
             size = 6 * (self.plan.n_hosts - len(self._points))
             own = ops.pick(rates, np.array(self.plan.rates))

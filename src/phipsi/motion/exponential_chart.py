@@ -182,7 +182,7 @@ class Chart:
             _put(out, at, group.rate(x, r, ops))
         return out
 
-    # ---- steps of rates and momenta; see groups.py --------------------------------------------
+    # ---- steps of rates and momenta; see joint_groups.py --------------------------------------
 
     def euler(self, q: Array, v: Array, vdot: Array, h: float) -> tuple[Array, Array]:
         """q⁺ and v⁺ of the semi-implicit step."""

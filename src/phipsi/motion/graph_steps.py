@@ -19,7 +19,6 @@ joints, as Newton's method does.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from typing import Any, final
 
@@ -27,7 +26,7 @@ import numpy as np
 
 from phipsi.errors import PhipsiError
 from phipsi.laws import law_operations as ops
-from phipsi.laws.calls import Callee, call, listing, natives_of
+from phipsi.laws.calls import Callee, call, graph_digest
 from phipsi.laws.graph import Array, Node, in_order
 from phipsi.laws.law_derivatives import adjoints
 from phipsi.laws.law_operations import substituted
@@ -66,10 +65,9 @@ def step_of(
         from phipsi.motion.contact_steps import ContactSteps
 
         return ContactSteps(graph, smoothing=smoothing, differentiable=differentiable).step(start)
-    if method.conserves:
-        return _Halfway(graph, start).variational()
-    if method.tableau is not None and not method.tableau.is_explicit:
-        return graph.closed(_Halfway(graph, start).midpoint())
+    if method.halfway:
+        middle = _Halfway(graph, start)
+        return middle.variational() if method.conserves else graph.closed(middle.midpoint())
     return graph.closed(take_step(method, _Nodes(graph, method, start), 0.0), stiff=method.bends)
 
 
@@ -275,7 +273,7 @@ def _measure(x: Node, new: Node, old: Node) -> Measure:
 
 
 # ---- equations in graphs -------------------------------------------------------------------------
-# A call that iterates x ← g(x, c) until x stands still (implicit.py has the same on arrays).
+# A call that iterates x ← g(x, c) until x stands still (implicit_solver.py has the same on arrays).
 # The solution is differentiated by the implicit function theorem, x = g(x, c):
 #
 #     λ = weights + (∂g/∂x)* λ,     weights of c: (∂g/∂c)* λ
@@ -295,8 +293,8 @@ def solution(
     """The fixed points of unknowns ← images near guesses.
 
     **Arguments:** `unknowns`, inputs of a graph; `images`, the next iterates, nodes that read them;
-    `measures`, which decide when the iteration has converged (`implicit.py`), sums of squares if
-    there are none. What does not depend on the unknowns is computed once, before the iteration.
+    `measures`, which decide when the iteration has converged (implicit_solver.py), sums of squares
+    if there are none. What does not depend on the unknowns is computed once, before the iteration.
     """
     pairs = measures or [_squares(x, y) for x, y in zip(unknowns, images, strict=True)]
     results = [*images, *(x for pair in pairs for x in pair)]
@@ -314,8 +312,7 @@ def solution(
 
 
 def _squares(x: Node, new: Node) -> Measure:
-    step = ops.apply("sub", new, x)
-    return tuple(ops.total(ops.apply("mul", y, y), None) for y in (step, new))  # type: ignore[return-value]
+    return _square(_minus(new, x)), _square(new)
 
 
 def _ratio(measure: tuple[float, float]) -> float:
@@ -338,11 +335,8 @@ class Iteration(Callee):
         self.unknowns, self.fixed, self.body = unknowns, fixed, body
         self.shapes = tuple(x.shape for x in unknowns)
         self.key = (unknowns, fixed, body)
-        nodes = in_order([*unknowns, *fixed, *body])
-        self.natives = natives_of(nodes)
-        ends = [nodes.index(x) for x in (*unknowns, *fixed, *body)]
-        text = "\n".join([*listing(nodes, self.natives), repr(ends)])
-        self.name = f"iteration {hashlib.sha256(text.encode()).hexdigest()}"
+        self.natives, digest = graph_digest([*unknowns, *fixed, *body])
+        self.name = f"iteration {digest}"
 
     @property
     def images(self) -> tuple[Node, ...]:
@@ -433,10 +427,7 @@ class Iteration(Callee):
         n = len(self.unknowns)
         known = dict(zip(self.unknowns, results, strict=True))
         known |= dict(zip(self.fixed, args[n:], strict=True))
-        bars = [
-            ops.constant(np.zeros(x.shape)) if w is None else w
-            for x, w in zip(self.unknowns, weights, strict=True)
-        ]
+        bars = ops.filled(weights, self.shapes)
         to = [ops.given(f"to {x.data[0]}", x.shape) for x in self.unknowns]
         found = adjoints(self.images, to, (*self.unknowns, *self.fixed))
         moving = [i for i, x in enumerate(found) if x is not None]

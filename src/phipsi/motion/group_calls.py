@@ -25,66 +25,61 @@ from phipsi.laws.trace import Traced, as_node
 from phipsi.model.model import Model
 from phipsi.motion.exponential_chart import chart_of
 from phipsi.spatial.exponential_coefficients import SERIES_BELOW, polynomial
-from phipsi.spatial.joint_groups import Group
+from phipsi.spatial.joint_groups import Group, flat
 
 
 class Formula(NamedTuple):
-    """A formula of every group: a name, the layout of arguments and results, "q", "v" or "one"."""
+    """A formula of every group: its name, and the layout of arguments and results.
+
+    A layout is "q", "v", or "one" for a number. `own` is computed in place of the method of groups
+    with this name.
+    """
 
     name: str
     takes: tuple[str, ...]
     gives: tuple[str, ...]
-    compute: Callable[..., Sequence[Any]]
+    own: Callable[..., Any] | None = None
+
+    def compute(self, group: Group, *given: Any) -> Sequence[Any]:
+        """The results at one joint; the last of what is `given` computes with its numbers."""
+        *parts, numbers = given
+        args = [x[0] if kind == "one" else x for x, kind in zip(parts, self.takes, strict=True)]
+        if self.own is None:
+            found = getattr(group, self.name)(*args, numbers)
+        else:
+            found = self.own(group, *args, numbers)
+        return found if len(self.gives) > 1 else (found,)
 
 
-def _move(group: Group, q: Any, z: Any, ops_: Any) -> Sequence[Any]:
-    return (group.move(q, z, ops_),)
-
-
-def _rate(group: Group, z: Any, v: Any, ops_: Any) -> Sequence[Any]:
-    return (group.rate(z, v, ops_),)
-
-
-def _euler(group: Group, q: Any, v: Any, vdot: Any, h: Any, ops_: Any) -> Sequence[Any]:
-    return group.euler(q, v, vdot, h[0], ops_)
-
-
-def _pushed(group: Group, v: Any, vdot: Any, h: Any, ops_: Any) -> Sequence[Any]:
-    return (group.pushed(v, vdot, h[0]),)
-
-
-def _middle(group: Group, q: Any, w: Any, h: Any, ops_: Any) -> Sequence[Any]:
-    return (group.middle(q, w, h[0], ops_),)
-
-
-def _end(group: Group, q: Any, w: Any, h: Any, ops_: Any) -> Sequence[Any]:
-    return (group.end(q, w, h[0], ops_),)
-
-
-def _wanted(group: Group, w: Any, h: Any, p: Any, force: Any, now: Any, ops_: Any) -> Sequence[Any]:
-    return (group.wanted(w, h[0], p, force, now, ops_),)
-
-
-def _after(group: Group, q: Any, w: Any, h: Any, p: Any, force: Any, ops_: Any) -> Sequence[Any]:
-    return (group.after(q, w, h[0], p, force, ops_),)
-
-
-def _unit(group: Group, q: Any, ops_: Any) -> Sequence[Any]:
+def _unit(group: Group, q: Any, numbers: Any) -> Any:
     if group.rotation is None or group.rotation.size != 4:
-        return (q,)
-    length = ops_.sqrt(q[0] * q[0] + q[1] * q[1] + q[2] * q[2] + q[3] * q[3])
-    return ((*(x / length for x in q[:4]), *q[4:]),)
+        return q
+    length = numbers.sqrt(q[0] * q[0] + q[1] * q[1] + q[2] * q[2] + q[3] * q[3])
+    return (*(x / length for x in q[:4]), *q[4:])
 
 
-MOVE = Formula("move", ("q", "v"), ("q",), _move)
-RATE = Formula("rate", ("v", "v"), ("v",), _rate)
-EULER = Formula("euler", ("q", "v", "v", "one"), ("q", "v"), _euler)
+def _pushed(group: Group, v: Any, vdot: Any, h: Any, numbers: Any) -> Any:
+    return group.pushed(v, vdot, h)
+
+
+def _same(group: Group, q: Any, x: Any, numbers: Any) -> Any:
+    """Of joints with q̇ = v; that of others is made from the tangents of `MOVE`."""
+    return x
+
+
+MOVE = Formula("move", ("q", "v"), ("q",))
+RATE = Formula("rate", ("v", "v"), ("v",))
+EULER = Formula("euler", ("q", "v", "v", "one"), ("q", "v"))
 PUSHED = Formula("pushed", ("v", "v", "one"), ("v",), _pushed)
-MIDDLE = Formula("middle", ("q", "v", "one"), ("q",), _middle)
-END = Formula("end", ("q", "v", "one"), ("q",), _end)
-WANTED = Formula("wanted", ("v", "one", "v", "v", "v"), ("v",), _wanted)
-AFTER = Formula("after", ("q", "v", "one", "v", "v"), ("v",), _after)
+MIDDLE = Formula("middle", ("q", "v", "one"), ("q",))
+END = Formula("end", ("q", "v", "one"), ("q",))
+WANTED = Formula("wanted", ("v", "one", "v", "v", "v"), ("v",))
+AFTER = Formula("after", ("q", "v", "one", "v", "v"), ("v",))
 UNIT = Formula("unit", ("q",), ("q",), _unit)
+LIFT = Formula("lift", ("q", "v"), ("q",), _same)
+LOWER = Formula("lower", ("q", "q"), ("v",), _same)
+VELOCITY = Formula("velocity", ("q", "v"), ("q",), _same)
+_BY_TANGENTS = (LIFT, LOWER, VELOCITY)
 
 
 # cos √s
@@ -171,12 +166,6 @@ def _tangent_graph(formula: Formula, group: Group) -> _Graph:
     return _Graph((q, given), (tuple(as_node(x) for x in out),))
 
 
-LIFT = Formula("lift", ("q", "v"), ("q",), lambda *_: ())
-LOWER = Formula("lower", ("q", "q"), ("v",), lambda *_: ())
-VELOCITY = Formula("velocity", ("q", "v"), ("q",), lambda *_: ())
-_BY_TANGENTS = (LIFT, LOWER, VELOCITY)
-
-
 @final
 class GroupCall(Callee):
     """A formula at every joint of a model; `pulls`, the weights of its arguments instead."""
@@ -235,94 +224,75 @@ class GroupCall(Callee):
         """The same call with weights."""
         if self.pulls or self.formula in (LIFT, LOWER):
             raise NotImplementedError("second derivatives of a step")
-        zeros = [ops.constant(np.zeros(s)) for s in self.shapes]
-        bars = [z if w is None else w for z, w in zip(zeros, weights, strict=True)]
-        found = iter(call(GroupCall(self.formula, self.model, pulls=True), *args, *bars))
+        back = GroupCall(self.formula, self.model, pulls=True)
+        found = iter(call(back, *args, *ops.filled(weights, self.shapes)))
         return [None if kind == "one" else next(found) for kind in self.formula.takes]
 
 
-def is_flat(model: Model) -> bool:
-    """Whether q̇ = v for every joint, so that the formulas of the groups are plain arithmetic."""
-    return chart_of(model).is_flat
+def _at_joints(formula: Formula, model: Model, *args: Node) -> tuple[Node, ...]:
+    """A formula at every joint; where q̇ = v for all of them, on whole vectors at once."""
+    if not chart_of(model).is_flat:
+        return call(GroupCall(formula, model), *args)
+    found = formula.compute(flat(1), *([Traced(x)] for x in args), _TracedNumbers())
+    return tuple(as_node(x) for (x,) in found)
 
 
 def moved(model: Model, q: Node, z: Node) -> Node:
     """q ∘ exp(z)."""
-    if is_flat(model):
-        return ops.apply("add", q, z)
-    return call(GroupCall(MOVE, model), q, z)[0]
+    return _at_joints(MOVE, model, q, z)[0]
 
 
 def unit_places(model: Model, q: Node) -> Node:
     """The same configuration with quaternions of length 1."""
-    return q if is_flat(model) else call(GroupCall(UNIT, model), q)[0]
+    return _at_joints(UNIT, model, q)[0]
 
 
 def velocity(model: Model, q: Node, v: Node) -> Node:
     """q̇ = N(q) v (nq,), for quaternions of length 1."""
-    return v if is_flat(model) else call(GroupCall(VELOCITY, model), q, v)[0]
+    return _at_joints(VELOCITY, model, q, v)[0]
 
 
 def rate_of(model: Model, z: Node, v: Node) -> Node:
     """ż = dexp⁻¹(z) v."""
-    return v if is_flat(model) else call(GroupCall(RATE, model), z, v)[0]
+    return _at_joints(RATE, model, z, v)[0]
 
 
 def euler_step(model: Model, q: Node, v: Node, vdot: Node, h: Node) -> tuple[Node, Node]:
     """q⁺ and v⁺ of a semi-implicit step."""
-    if is_flat(model):
-        new = ops.apply("add", v, ops.apply("mul", h, vdot))
-        return ops.apply("add", q, ops.apply("mul", h, new)), new
-    q1, v1 = call(GroupCall(EULER, model), q, v, vdot, h)
+    q1, v1 = _at_joints(EULER, model, q, v, vdot, h)
     return q1, v1
 
 
 def pushed_rates(model: Model, v: Node, vdot: Node, h: Node) -> Node:
     """The rates after a semi-implicit step in the axes at its start; contacts act on these."""
-    if is_flat(model):
-        return _along(v, h, vdot)
-    return call(GroupCall(PUSHED, model), v, vdot, h)[0]
-
-
-def _along(x: Node, h: Node, rate: Node) -> Node:
-    return ops.apply("add", x, ops.apply("mul", h, rate))
-
-
-def _half(h: Node) -> Node:
-    return ops.apply("mul", h, ops.constant(0.5))
+    return _at_joints(PUSHED, model, v, vdot, h)[0]
 
 
 def middle_of(model: Model, q: Node, w: Node, h: Node) -> Node:
     """The configuration at the middle of a variational step with the rates w."""
-    if is_flat(model):
-        return _along(q, _half(h), w)
-    return call(GroupCall(MIDDLE, model), q, w, h)[0]
+    return _at_joints(MIDDLE, model, q, w, h)[0]
 
 
 def end_of(model: Model, q: Node, w: Node, h: Node) -> Node:
     """The configuration at its end."""
-    return _along(q, h, w) if is_flat(model) else call(GroupCall(END, model), q, w, h)[0]
+    return _at_joints(END, model, q, w, h)[0]
 
 
 def wanted_momenta(model: Model, w: Node, h: Node, p: Node, force: Node, now: Node) -> Node:
     """The momenta at its middle that follow from p; `now` are those of w."""
-    if is_flat(model):
-        return _along(p, _half(h), force)
-    return call(GroupCall(WANTED, model), w, h, p, force, now)[0]
+    return _at_joints(WANTED, model, w, h, p, force, now)[0]
 
 
 def momenta_after(model: Model, q: Node, w: Node, h: Node, p: Node, force: Node) -> Node:
     """The momenta at its end."""
-    if is_flat(model):
-        return _along(p, h, force)
-    return call(GroupCall(AFTER, model), q, w, h, p, force)[0]
+    return _at_joints(AFTER, model, q, w, h, p, force)[0]
 
 
 def lifted(model: Model, q: Node, g: Node) -> Node:
     """Weights (nq,) of q from those (nv,) along the rates."""
-    return g if is_flat(model) else call(GroupCall(LIFT, model), q, g)[0]
+    return _at_joints(LIFT, model, q, g)[0]
 
 
 def lower(model: Model, q: Array, w: Array) -> Sequence[Array]:
     """Weights (..., nv) along the rates from those (..., nq) of q."""
-    return (w,) if is_flat(model) else GroupCall(LOWER, model).arrays(q, w)
+    return (w,) if chart_of(model).is_flat else GroupCall(LOWER, model).arrays(q, w)

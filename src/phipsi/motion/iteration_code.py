@@ -1,7 +1,7 @@
 """Machine code of iterations: the body of an equation in a loop, lane by lane.
 
 First the fixed-point iteration, then Newton's method in the lanes where that does not contract; the
-body is written once. `implicit.py` has the same on arrays, and the reasons.
+body is written once. implicit_solver.py has the same on arrays, and the reasons.
 """
 
 from __future__ import annotations

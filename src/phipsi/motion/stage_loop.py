@@ -1,8 +1,8 @@
 """The stage loop of Runge–Kutta methods, once, for every kind of number.
 
 A step runs in exponential coordinates about the configuration it starts from: y = [z, v] of
-chart.py, ẏ = [dexp⁻¹(z) v, vdot]. The loop only asks for slopes and goes along them, so what y is
-made of decides what a step computes:
+exponential_chart.py, ẏ = [dexp⁻¹(z) v, vdot]. The loop only asks for slopes and goes along them, so
+what y is made of decides what a step computes:
 
     values      arrays (..., n)                                   the state after the step
     `Tangent`   an array and its derivative matrix                the derivatives of the step

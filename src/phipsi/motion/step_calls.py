@@ -1,8 +1,7 @@
 """Programs of the algebra as calls in the graph of a step, and their derivatives.
 
-@@@
-
-Inertias of bodies in graphs: M from inertial parameters, and weights of one from the other.
+At the end, inertias of bodies in graphs: M from inertial parameters, and weights of one from the
+other.
 """
 
 from __future__ import annotations
@@ -123,6 +122,10 @@ class ProgramCall(Callee):
     def _program(self, backend: str | None) -> Program:
         return compile(self.forms, self.model, backend=backend, **self.options)
 
+    def of(self, inputs: Mapping[str, Node]) -> tuple[Node, ...]:
+        """The results, from inputs by name, of which those of the program are taken."""
+        return call(self, *(inputs[name] for name in self.inputs))
+
     def arrays(self, *args: Array) -> Sequence[Array]:
         """One call of the program."""
         return self._program(None)(*args)
@@ -176,8 +179,8 @@ class ProgramCall(Callee):
         def of(X: Expr) -> Node:
             if mode == "dense" and X is form:
                 return result
-            callee, known = ProgramCall((X,), self.model, mode=(mode,), **shared), {"x": weight}
-            return call(callee, *({**given, **known}[x] for x in callee.inputs))[0]
+            program = ProgramCall((X,), self.model, mode=(mode,), **shared)
+            return program.of({**given, "x": weight})[0]
 
         if mode == "apply":
             return of_rotors(self.model, given["Jr"].shape, of(back), result)
@@ -214,9 +217,7 @@ class ProgramCall(Callee):
             raise InputError(_no_derivative(form))
         name, u = column
         options = {key: x for key, x in self.options.items() if key != "mode"}
-        back = ProgramCall((form.T,), self.model, **options)
-        place = {**given, "x": weight}
-        (by_x,) = call(back, *(place[x] for x in back.inputs))
+        (by_x,) = ProgramCall((form.T,), self.model, **options).of({**given, "x": weight})
         return {**self._along(form @ u, {**given, name: given["x"]}, weight), "x": by_x}
 
     def _of_bodies(self, given: dict[str, Node], poses: Node, weight: Node) -> Node:
@@ -250,9 +251,8 @@ class ProgramCall(Callee):
     ) -> Node:
         """Efforts of forces, six entries in each row."""
         forces = as_node([x for row in rows for x in row])
-        program = ProgramCall((form,), self.model, **options)
         place = {"q": given["q"], "x": ops.pick(forces, np.arange(forces.size).reshape(-1, 6))}
-        return call(program, *(place[x] for x in program.inputs))[0]
+        return ProgramCall((form,), self.model, **options).of(place)[0]
 
 
 def _no_derivative(form: Expr) -> str:
@@ -304,9 +304,10 @@ def products(
     gradients = tuple(gradient(form, x, modal) for x in words)
     callee = ProgramCall(gradients, model, **options, same_operand=True)
     place, shapes = {**inputs, "x": weight}, callee.native.program.input_shapes
-    args = [ops.pick(y, np.arange(y.size).reshape(shapes[x])) for x in callee.inputs
-            for y in (place[x],)]  # fmt: skip
-    out = dict(zip(names, call(callee, *args), strict=True))
+    shaped = {
+        x: ops.pick(place[x], np.arange(place[x].size).reshape(shapes[x])) for x in callee.inputs
+    }
+    out = dict(zip(names, callee.of(shaped), strict=True))
     if "M" in out:
         out["M"] = weights_of_inertias(out["M"], model.n_bodies)
     return out

@@ -157,9 +157,7 @@ class StepGraph:
 
     def values(self, place: Place, nodes: Sequence[Node]) -> list[Node]:
         """Nodes of the circuit at a place, with what they read of the algebra."""
-        start = self.start
-        known = {start.t: place.t, start.q: place.q, start.v: place.v}
-        known |= {node: place.states[name] for name, node in start.states.items()}
+        known = self._known(place)
         for one in self.circuit.evaluations:
             callee = self._program_of(one)
             operands = substituted(list(one.operands.values()), known)
@@ -168,6 +166,12 @@ class StepGraph:
             for name, node in zip(one.results, found, strict=True):
                 known[self.circuit.quantities[name].node] = node
         return substituted(nodes, known)
+
+    def _known(self, place: Place) -> dict[Node, Node]:
+        """What the nodes of the start are at another place."""
+        start = self.start
+        known = {start.t: place.t, start.q: place.q, start.v: place.v}
+        return known | {node: place.states[name] for name, node in start.states.items()}
 
     def _program_of(self, one: Evaluation) -> ProgramCall:
         options: Any = {"mode": one.modes, "points": one.points}
@@ -183,9 +187,8 @@ class StepGraph:
         if INERTIA in self._named:
             n = self.model.n_bodies
             inputs = {**inputs, "M": inertias(ops.given(INERTIA, (n, 10)), n)}
-        return call(
-            callee, *(inputs.get(x) or ops.given(x, tuple(shapes[x])) for x in callee.inputs)
-        )
+        given = {x: ops.given(x, tuple(shapes[x])) for x in callee.inputs if x not in inputs}
+        return callee.of({**inputs, **given})
 
     def forces(self, place: Place) -> Forces:
         """What the laws say at a place, and efforts that are given."""
@@ -376,11 +379,8 @@ class StepGraph:
         the `gains` of `dynamics_at`, that takes no articulated inertias.
         """
         if wrenches is not None and (efforts is not None or self._system is not None):
-            program, inputs = (
-                ProgramCall((J.T,), self.model, points=points),
-                {"x": wrenches, "q": q},
-            )
-            (carried,) = call(program, *(inputs[x] for x in program.inputs))
+            program = ProgramCall((J.T,), self.model, points=points)
+            (carried,) = program.of({"x": wrenches, "q": q})
             efforts = carried if efforts is None else ops.apply("add", carried, efforts)
             wrenches = None
         if self._system is not None:
@@ -489,10 +489,7 @@ class StepGraph:
 
     def moved_to(self, place: Place, nodes: Sequence[Node]) -> list[Node]:
         """Nodes that are about the start, about another place."""
-        start = self.start
-        known = {start.t: place.t, start.q: place.q, start.v: place.v}
-        known |= {node: place.states[name] for name, node in start.states.items()}
-        return substituted(nodes, known)
+        return substituted(nodes, self._known(place))
 
     def after_samples(self) -> Place:
         """The place from which the step begins: samples are taken where their step has come."""

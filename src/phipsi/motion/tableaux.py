@@ -1,14 +1,20 @@
 """The integrators, as data: coefficients and orders, shared by `simulate` and compiled code.
 
 A fixed-step method advances y = [z, v] from t by h in the exponential coordinates z about the
-configuration at t (see chart.py), then makes the end point the new base. With ẏ = f(t, y):
+configuration at t (exponential_chart.py), then makes the end point the new base. With ẏ = f(t, y):
 
     Runge–Kutta        y_i = y + h Σ_j a_ij k_j,   k_i = f(t + c_i h, y_i),   y⁺ = y + h Σ_i b_i k_i
     semi-implicit      v⁺ = v + h vdot(t, q, v),   q⁺ = q ∘ exp(h v⁺)
     implicit damping   (ℳ + h C) (v⁺ − v) = h ℳ vdot(t, q, v),   C = −∂tau/∂v of laws, its diagonal
     linearly implicit  (ℳ + h C_e + h² K_e) (v⁺ − v) = h (ℳ vdot(t, q, v) − h K_e v)
-    variational        the discrete Euler–Lagrange equations of simulation/fixed_steps.py
+    midpoint           v⁺ = v + h vdot(t + h/2, q ∘ exp(h w/2), w),   q⁺ = q ∘ exp(h w),
+                       w = (v + v⁺)/2
+    variational        the midpoint rule for the action: discrete Euler–Lagrange equations
     time stepping      implicit damping with the impulses of contacts, contact_steps.py
+
+Both midpoint rules have their equation at the middle of a step (`halfway`): on arrays, for
+functions of users, in simulation/fixed_steps.py, and as a graph, for machine code, in
+graph_steps.py.
 
 On a group the Runge–Kutta method is the Munthe-Kaas method with the exact dexp⁻¹, so its order is
 that of its coefficients.
@@ -21,16 +27,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Tableau:
-    """A Runge–Kutta method: rows `a` of stage coefficients, weights `b`, times `c`."""
+    """An explicit Runge–Kutta method: rows `a` of coefficients, weights `b`, times `c`."""
 
     a: tuple[tuple[float, ...], ...]
     b: tuple[float, ...]
     c: tuple[float, ...]
-
-    @property
-    def is_explicit(self) -> bool:
-        """Whether each stage needs earlier stages only."""
-        return all(x == 0 for i, row in enumerate(self.a) for x in row[i:])
 
 
 RK4_TABLEAU = Tableau(
@@ -38,7 +39,6 @@ RK4_TABLEAU = Tableau(
     b=(1 / 6, 1 / 3, 1 / 3, 1 / 6),
     c=(0.0, 0.5, 0.5, 1.0),
 )
-MIDPOINT_TABLEAU = Tableau(a=((0.5,),), b=(1.0,), c=(0.5,))
 
 
 @dataclass(frozen=True)
@@ -46,8 +46,9 @@ class Method:
     """One integrator.
 
     **Attributes:** `name`; `order` of the method (the largest one, for variable order); `tableau`,
-    None for semi-implicit Euler and for SciPy's; `conserves`, whether it steps momenta by a
-    variational principle, so that it is symplectic and keeps momenta to rounding; `damps`, whether
+    None for all but Runge–Kutta; `halfway`, whether it solves an equation for the rates at the
+    middle of a step; `conserves`, whether that is the one of momenta by a variational principle, so
+    that it is symplectic and keeps momenta to rounding; `damps`, whether
     it takes joint damping implicitly, from the derivatives of laws, which a `Simulator` has;
     `touches`, whether bodies that touch push each other; `bends`, whether it takes the elastic
     forces of flexible bodies implicitly;
@@ -60,6 +61,7 @@ class Method:
     name: str
     order: int
     tableau: Tableau | None = None
+    halfway: bool = False
     conserves: bool = False
     damps: bool = False
     touches: bool = False
@@ -110,9 +112,9 @@ METHODS: dict[str, Method] = {
             "time_stepping", 1, damps=True, touches=True,
             remark="the same with contacts: impulses with exact Coulomb friction",
         ),
-        Method("implicit_midpoint", 2, tableau=MIDPOINT_TABLEAU, remark="symmetric, implicit"),
+        Method("implicit_midpoint", 2, halfway=True, remark="symmetric, implicit"),
         Method(
-            "variational", 2, tableau=MIDPOINT_TABLEAU, conserves=True,
+            "variational", 2, halfway=True, conserves=True,
             remark="midpoint rule for the action: symplectic, symmetric, keeps momenta; implicit",
         ),
     )

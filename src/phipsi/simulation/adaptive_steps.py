@@ -3,12 +3,12 @@
 SciPy chooses the size of a step and rejects steps with too large an error; here are the tolerances
 by which it judges, and only steps that it accepts arrive.
 
-The state of the solver is y = [z, v] of chart.py. After every step the base point moves to the end
-of the step, so the exponential coordinates are always small: z becomes 0 for spherical, free and
-planar joints and its derivative there becomes v, while vdot, the step size and the coordinates of
-all other joints stay. So nothing is evaluated again; a mechanism of hinges and slides is integrated
-exactly as SciPy would. LSODA keeps a history that cannot be changed from outside; it is built again
-when a rotation has reached 1 rad.
+The state of the solver is y = [z, v] of exponential_chart.py. After every step the base point moves
+to the end of the step, so the exponential coordinates are always small: z becomes 0 for spherical,
+free and planar joints and its derivative there becomes v, while vdot, the step size and the
+coordinates of all other joints stay. So nothing is evaluated again; a mechanism of hinges and
+slides is integrated exactly as SciPy would. LSODA keeps a history that cannot be changed from
+outside; it is built again when a rotation has reached 1 rad.
 
 Tolerances mean the same for all joints: an angle is judged against 1 rad (not against the small
 exponential coordinate), a position against its distance from the origin.
@@ -60,17 +60,13 @@ class AdaptiveStep(Step):
         inner = NODES[self.method.degree + 1][1:-1]
         self.samples = (*(self.t0 + (self.t1 - self.t0) * inner).tolist(), self.t1)
 
-    def at(self, t: float) -> tuple[Array, Array]:
-        """State by the dense output, mapped back to the group."""
+    def inside(self, t: float) -> tuple[Array, Array, Array]:
+        """By the dense output, mapped back to the group."""
         if t == self.t1:
-            return self.q1, self.v1
+            return self.q1, self.v1, self.w1
         y = self.interpolant(t)
         nv = self.chart.nv
-        return np.array(self.chart.point(self.base, y[:nv])), y[nv : 2 * nv]
-
-    def quadratures_at(self, t: float) -> Array:
-        """By the dense output."""
-        return self.w1 if t == self.t1 else self.interpolant(t)[2 * self.chart.nv :]
+        return np.array(self.chart.point(self.base, y[:nv])), y[nv : 2 * nv], y[2 * nv :]
 
     def record(self, dense: DenseRecord) -> None:
         """Keep the dense output as values at nodes."""
@@ -163,7 +159,7 @@ class Adaptive(Stepper):
             raise Diverged(f"at t = {solver.t:.9g} s: {text[0].lower()}{text[1:]}{_UNRELIABLE}")
         step = AdaptiveStep(self.chart, self._base, solver.t_old, float(solver.t), self.method)
         if self._looks_into(step):
-            with np.errstate(all="ignore"):
+            with np.errstate(all="ignore"), self.equations.aside():
                 step.look_inside(solver.dense_output())
         y = solver.y
         step.v1, step.w1 = y[nv : 2 * nv].copy(), y[2 * nv :].copy()
@@ -183,13 +179,11 @@ class Adaptive(Stepper):
 
     def _looks_into(self, step: AdaptiveStep) -> bool:
         """Whether somebody may ask for states between the ends of a step."""
+        self.equations.count(self._extra)  # whether or not: output times do not change the steps
         if self._inside or self._outputs is None:
             return self._inside
         first = bisect_right(self._outputs, step.t0)
-        if first < len(self._outputs) and self._outputs[first] < step.t1:
-            return True
-        self.equations.leave_out(self._extra)
-        return False
+        return first < len(self._outputs) and self._outputs[first] < step.t1
 
     def _project(
         self, solver: Any, step: AdaptiveStep, keeper: RunConstraints | ContactModes

@@ -8,7 +8,7 @@ as it is, and its values are inputs of the code too.
     stage     t, [z, v, w] → [ż, vdot, ẇ]     one stage of any integrator, one call
     stretch   t, q, v, w → those after every step of many fixed ones
 
-z are the exponential coordinates of chart.py, w the quadratures.
+z are the exponential coordinates of exponential_chart.py, w the quadratures.
 """
 
 from __future__ import annotations
@@ -32,7 +32,6 @@ from phipsi.errors import LawError
 from phipsi.expressions.node import Expr
 from phipsi.forces.force import Elements, Force
 from phipsi.laws import law_operations as ops
-from phipsi.laws.calls import call
 from phipsi.laws.circuit import Circuit, Evaluation, Quantity
 from phipsi.laws.graph import Node, in_order
 from phipsi.laws.law import Law
@@ -159,8 +158,7 @@ class CompiledEquations:
     def _called(self, forms: Sequence[Expr], inputs: Mapping[str, Node], system: bool) -> Any:
         mechanism = self._system if system and self._system is not None else self.model
         # inside a step loops are open by the error of a stage
-        program = ProgramCall(forms, mechanism, allowed=(DOUBTFUL,) if system else ())
-        return call(program, *(inputs[name] for name in program.inputs))
+        return ProgramCall(forms, mechanism, allowed=(DOUBTFUL,) if system else ()).of(inputs)
 
     def _accelerations(self, graph: StepGraph, place: Place, forces: Forces) -> tuple[Node, ...]:
         """vdot, and the multipliers of a system."""

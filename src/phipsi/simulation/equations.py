@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from functools import cached_property
 from typing import Any, final
 
@@ -96,6 +96,7 @@ class Equations:
         self._has_forces, self._n_quadratures = bool(self.forces), len(self.quadratures)
         self.failure: tuple[float, Array, Array] | None = None
         self._given_forces = forces
+        self._counts = 1  # 0 aside
         self.known_effort: tuple[Array, Array, Array] | None = None
         self.laws_may_have_changed()
 
@@ -105,9 +106,8 @@ class Equations:
         Its ordinary case, None for others; and every case, with a status.
         """
         native = self._program.native
-        ways = (never, self._reference) if native is None else (native.direct, native.one)
-        self._ways = ways
-        return ways
+        self._ways = never if native is None else native.direct, self._program.with_status
+        return self._ways
 
     def laws_may_have_changed(self) -> None:
         """An action of an event may have changed numbers of controllers: trace them again."""
@@ -145,13 +145,10 @@ class Equations:
         return closed
 
     @cached_property
-    def _closed(self) -> Callable[..., tuple[Array, Array, Any]]:
+    def _closed(self) -> Callable[..., tuple[Any, ...]]:
         """Accelerations and multipliers in one program, where the rows are regular."""
         assert self.loops is not None
-        program = compile(accelerations(True, *self._form), self.loops.system)
-        if program.native is None:
-            return lambda *inputs: _flat(program(*inputs, on_error="mask"))
-        return program.native.one
+        return compile(accelerations(True, *self._form), self.loops.system).with_status
 
     @property
     def is_plain(self) -> bool:
@@ -169,6 +166,20 @@ class Equations:
     def keeper(self) -> RunConstraints | ContactModes | None:
         """What brings the end of a step back to where it has to be."""
         return self.loops if self.contacts is None else self.contacts
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """For states that the run does not go on from, such as those at output times.
+
+        What is judged about constraints there does not last, and evaluations do not count: the
+        steps that follow are the same with such states and without them.
+        """
+        counts, self._counts = self._counts, 0
+        try:
+            with nullcontext() if self.loops is None else self.loops.aside():
+                yield
+        finally:
+            self._counts = counts
 
     @property
     def _is_direct(self) -> bool:
@@ -202,13 +213,13 @@ class Equations:
                 return found[self._nv : 2 * self._nv], found[2 * self._nv :]
         return self._rates(t, q, v)
 
-    def leave_out(self, evaluations: int) -> None:
-        """Count evaluations that nobody needed, so that output times do not change the steps."""
+    def count(self, evaluations: int) -> None:
+        """Count evaluations that are made aside, or that nobody needed."""
         self._count += evaluations
 
     def _is_compiled(self) -> bool:
         """Whether machine code evaluates the next stage; it is compiled for a long run."""
-        self._count += 1
+        self._count += self._counts
         if self._count >= _WORTH_COMPILING and not self._is_decided:
             self._is_decided = True
             if not self._is_direct:
@@ -349,7 +360,9 @@ class Equations:
         if self.prescribed is None:
             return effort
         elements, loads = self.forces.acting(self.forces.state(t, q, v), self._zero)
-        needed = inverse_dynamics(self.model, q, v, self.acceleration(t, q, v), *loads) - elements
+        with self.aside():
+            vdot = self.acceleration(t, q, v)
+        needed = inverse_dynamics(self.model, q, v, vdot, *loads) - elements
         if self.loops is not None:
             needed = self.loops.drive(q, needed, effort)
         return np.where(self.prescribed.free > 0, effort, needed)
@@ -428,11 +441,6 @@ class Equations:
         """The joint a rate belongs to, quoted, with the rate's number if it has several."""
         return place_name(self.model.joint_names, self.model.v_slices, index)
 
-    def _reference(self, *inputs: Array) -> tuple[Array, int]:
-        """The program where there is no machine code, in the manner of the gufunc."""
-        answer, status = self._program(*inputs, on_error="mask")
-        return answer, int(status)
-
     def _name(self) -> str:
         assert self.controller is not None
         return f"controller {name_of(self.controller)!r}"
@@ -477,11 +485,6 @@ class Equations:
                     f"force element {element!r}: {method} is {value[tuple(index)]} at {where}, "
                     f"t = {float(state.t):.6g} s; forces must be finite."
                 )
-
-
-def _flat(masked: Any) -> tuple[Array, Array, int]:
-    (vdot, f), status = masked
-    return vdot, f, int(status)
 
 
 def locked(values: Array) -> Array:

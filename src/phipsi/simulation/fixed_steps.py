@@ -16,7 +16,7 @@ momenta p = ℳ v, and at the middle
     p⁺ = Ad(exp h w)* p + h Ad(exp h w/2)* λ,   ℳ(q⁺) v⁺ = p⁺
 
 with dexp = Ad = 1 for joints with q̇ = v: there it is the implicit midpoint rule in q and p. Free
-and planar joints are rotations and translations of their own (groups.py), because momenta of
+and planar joints are rotations and translations of their own (joint_groups.py), because momenta of
 screw motions would make the spin depend on the speed of flight. The map (q, p) → (q⁺, p⁺) is
 symplectic and symmetric, and by Noether's theorem it keeps the momentum of every symmetry: where λ
 of a free base is zero, its momenta are carried on unchanged, whatever w is. Efforts act as in the
@@ -46,7 +46,7 @@ from phipsi.algorithms.forms import LINEARLY_IMPLICIT, STEP_LENGTH
 from phipsi.backends.program import Program
 from phipsi.compiler import compile
 from phipsi.errors import SimulationError
-from phipsi.motion.implicit_solver import largest, solve
+from phipsi.motion.implicit_solver import Image, largest, solve
 from phipsi.motion.lagrangian import MOMENTA, RATES_OF_MOMENTA, slope
 from phipsi.motion.rollout import COMPILED, rollout
 from phipsi.motion.stage_loop import Values, take_step
@@ -86,15 +86,8 @@ class FixedStep(Step):
         else:
             self.q1, self.v1, self.w1 = end
 
-    def at(self, t: float) -> tuple[Array, Array]:
-        """State by a shorter step."""
-        return self._inside(t)[:2]
-
-    def quadratures_at(self, t: float) -> Array:
+    def inside(self, t: float) -> tuple[Array, Array, Array]:
         """By a shorter step."""
-        return self._inside(t)[2]
-
-    def _inside(self, t: float) -> tuple[Array, Array, Array]:
         if t == self.t1:
             return self.q1, self.v1, self.w1
         if t == self.t0:
@@ -194,14 +187,12 @@ class FixedSteps(Stepper):
 def advance_function(method: Method, equations: Equations) -> Advance:
     """The function of a method."""
     loops = equations.loops
-    if method.conserves:
-        advance = _variational(equations)
+    if method.halfway:
+        advance = (_variational if method.conserves else _implicit_midpoint)(equations)
     elif method.bends:
         advance = _linearly_implicit(equations)
-    elif method.tableau is None or method.tableau.is_explicit:
-        advance = _explicit(equations, method)
     else:
-        advance = _implicit_midpoint(equations)
+        advance = _explicit(equations, method)
     if loops is None or not loops.projects:
         return advance
     stiff = method.bends and equations.model.is_flexible
@@ -255,24 +246,20 @@ def _implicit_midpoint(equations: Equations) -> Advance:
     """v⁺ = v + h vdot(t + h/2, q ∘ exp(h w/2), w), q⁺ = q ∘ exp(h w), with w = (v + v⁺)/2.
 
     It is symmetric, but not symplectic where ℳ depends on q: that takes momenta (`_variational`).
-    If its equation has no solution the run ends with an error: the step is too long.
     """
     chart = equations.chart
 
     def advance(t: float, q: Array, v: Array, h: float) -> tuple[Array, Array, Array]:
         start, half = chart.start(q), 0.5 * h
 
+        def place(w: Array) -> Array:
+            return chart.point(q, start + half * w)
+
         def image(w: Array) -> tuple[Array, float, float]:
-            at = chart.point(q, start + half * w)
-            new = v + half * equations.acceleration(t + half, at, w)
+            new = v + half * equations.acceleration(t + half, place(w), w)
             return new, largest(new - w) ** 2, largest(new) ** 2
 
-        w = solve(image, v)
-        if w is None:
-            raise _too_long("the implicit midpoint rule", t, h)
-        gain = np.zeros(0)
-        if len(equations.quadratures):
-            gain = h * equations.rates(t + half, chart.point(q, start + half * w), w)[1]
+        w, gain = _solved(equations, "the implicit midpoint rule", image, place, t, v, h)
         return np.array(chart.point(q, start + h * w)), 2 * w - v, gain
 
     return advance
@@ -301,21 +288,18 @@ def _variational(equations: Equations) -> Advance:
     def advance(t: float, q: Array, v: Array, h: float) -> tuple[Array, Array, Array]:
         middle, p = t + 0.5 * h, momenta(q, v)
 
+        def place(w: Array) -> Array:
+            return chart.middle(q, w, h)
+
         def image(w: Array) -> tuple[Array, float, float]:
-            at = chart.middle(q, w, h)
+            at = place(w)
             now = momenta(at, w)
             wanted = chart.wanted(w, h, p, force(middle, at, w), now)
             new = moving(middle, at, wanted)
             return new, abs(float((new - w) @ (wanted - now))), abs(float(new @ wanted))
 
-        w = solve(image, v)
-        if w is None:
-            raise _too_long("the variational step", t, h)
-        at, q1 = chart.middle(q, w, h), chart.end(q, w, h)
-        p1 = chart.after(q, w, h, p, force(middle, at, w))
-        gain = np.zeros(0)
-        if len(equations.quadratures):
-            gain = h * equations.rates(middle, at, w)[1]
+        w, gain = _solved(equations, "the variational step", image, place, t, v, h)
+        q1, p1 = chart.end(q, w, h), chart.after(q, w, h, p, force(middle, place(w), w))
         # only what 2 w − v misses of v⁺ is solved for: see graph_steps.py
         guess = 2 * w - v
         return q1, guess + moving(t + h, q1, p1 - momenta(q1, guess)), gain
@@ -323,27 +307,36 @@ def _variational(equations: Equations) -> Advance:
     return advance
 
 
-def _too_long(what: str, t: float, h: float) -> Diverged:
-    return Diverged(
-        f"at t = {t:.9g} s the equation of {what} has no solution near the step's start; the step "
-        f"of {h:.3g} s is too long for this motion"
-    )
+def _solved(
+    equations: Equations,
+    what: str,
+    image: Image,
+    place: Callable[[Array], Array],
+    t: float,
+    v: Array,
+    h: float,
+) -> tuple[Array, Array]:
+    """The rates w = image(w) at the middle of a step, and what the quadratures gain in it.
+
+    ``place(w)`` is the configuration there. An equation without a solution ends the run.
+    """
+    w = solve(image, v)
+    if w is None:
+        raise Diverged(
+            f"at t = {t:.9g} s the equation of {what} has no solution near the step's start; the "
+            f"step of {h:.3g} s is too long for this motion"
+        )
+    if not len(equations.quadratures):
+        return w, np.zeros(0)
+    return w, h * equations.rates(t + 0.5 * h, place(w), w)[1]
 
 
 def _evaluated(program: Program) -> Callable[..., Array]:
     """A program of vectors (nv,) that answers NaN where it has no result."""
-    native = program.native
     nothing = np.full(program.model.nv, np.nan)
 
-    def reference(*inputs: Array) -> Array:
-        if not all(np.isfinite(x).all() for x in inputs):
-            return nothing
-        found, status = program(*inputs, on_error="mask")
+    def evaluated(*inputs: Array) -> Array:
+        found, status = program.with_status(*inputs)  # loaded with the first call
         return nothing if status else found
 
-    def compiled(*inputs: Array) -> Array:
-        assert native is not None
-        found, status = native.one(*inputs)
-        return nothing if status else found
-
-    return reference if native is None else compiled
+    return evaluated

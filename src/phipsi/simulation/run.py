@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -47,6 +48,7 @@ from phipsi.trajectory.interpolation import DenseRecord
 from phipsi.trajectory.trajectory import WORK, Trajectory
 
 Array = NDArray[Any]
+Begin = Callable[[float, Array, Array], None]
 
 # Events as close together as this (relative to the step) happen at the same time.
 _SAME_TIME = 1e-12
@@ -269,7 +271,8 @@ class _Run:
         if touched is not None and touched.gain:  # an impact at the start
             self.stepper.w = touched.gain * self._impact_weights()
             self.stepper.restart(0.0, q, v)
-            self._record_first(*first)
+            if self.times is None:  # the state before it too
+                self._row(0.0, *first, np.zeros(len(self.stepper.w)))
         self._stored_at_start = self._stored(0.0, q, v) if self._has_work else 0.0
         if touched is not None and touched.names:
             self._record_contacts(0.0, *first, touched)
@@ -307,7 +310,8 @@ class _Run:
         step = now.step()
         touch = None
         if self.contacts is not None:
-            found = self.contacts.first(step)
+            with self.equations.aside():
+                found = self.contacts.first(step)
             if found is not None and found.stops and found.t - step.t0 > _BEFORE_A_STOP:
                 self._approach(before, found.t)
                 return False
@@ -316,7 +320,8 @@ class _Run:
             step.record(self.dense)
         fired: list[Crossing] = []
         if self.watch.events:
-            crossings = self.watch.crossings(step)
+            with self.equations.aside():
+                crossings = self.watch.crossings(step)
             if touch is not None:
                 crossings = [c for c in crossings if c.t - touch <= _SAME_TIME * step.t1]
             while crossings:
@@ -377,8 +382,8 @@ class _Run:
         """An event of contacts: the step ends there, and another phase begins."""
         assert self.contacts is not None and isinstance(self.stepper, Adaptive)
         self._record_step(step, t, at_end=False)
-        q, v = self._on_constraints(t, *step.at(t))
-        w = step.quadratures_at(t)
+        q, v, w = step.inside(t)
+        q, v = self._on_constraints(t, q, v)
         if self.times is None:
             self._row(t, q, v, w)
         if self._is_due(t):
@@ -389,17 +394,16 @@ class _Run:
         if found.names:
             self._record_contacts(t, q, v, found)
         self._record_state(t, found.q, found.v, w)
-        self.stepper.w = w
-        if t < self.end:
-            self.stepper.begin_phase(t, found.q, found.v)
-        else:
-            self.stepper.t, self.stepper.q, self.stepper.v = t, found.q, found.v
+        self._go_on_from(t, found.q, found.v, w, self.stepper.begin_phase)
         self.watch.begin(t, found.q, found.v, [c for c in now if t - c.t <= _SAME_TIME * step.t1])
 
-    def _record_first(self, q: Array, v: Array) -> None:
-        """The state before an impact at the start, if every step is recorded."""
-        if self.times is None:
-            self._row(0.0, q, v, np.zeros(len(self.equations.quadratures)))
+    def _go_on_from(self, t: float, q: Array, v: Array, w: Array, begin: Begin) -> None:
+        """From a state behind an event; at the end of the run the stepper only stands there."""
+        self.stepper.w = w
+        if t < self.end:
+            begin(t, q, v)
+        else:
+            self.stepper.stand_at(t, q, v)
 
     def _impact_weights(self) -> Array:
         """1 for the quadratures that have the energy of impacts: work, and that of contacts."""
@@ -420,8 +424,9 @@ class _Run:
         ends = "stop" in actions or any(callable(a) for a in actions)
         if ends:
             self._record_step(step, t, at_end=False)
-        q, v = self._on_constraints(t, *step.at(t))
-        first, w = (q, v), step.quadratures_at(t)
+        with nullcontext() if ends else self.equations.aside():
+            q, v, w = step.inside(t)
+            first = q, v = self._on_constraints(t, q, v)
         for crossing in now:
             new_q, new_v = self.watch.act(crossing, q, v)
             if new_q is not q or new_v is not v:
@@ -448,7 +453,7 @@ class _Run:
         self._record_state(t, q, v, w)
         self.stepper.w = w
         if "stop" in actions:
-            self.stepper.t, self.stepper.q, self.stepper.v = t, q, v
+            self.stepper.stand_at(t, q, v)
             return True
         self.equations.laws_may_have_changed()
         if self.contacts is not None:
@@ -456,12 +461,9 @@ class _Run:
             if touched.names:
                 self._record_contacts(t, q, v, touched)
             q, v = touched.q, touched.v
-            self.stepper.w = w = w + touched.gain * self._impact_weights()
+            w = w + touched.gain * self._impact_weights()
             self._record_state(t, q, v, w)
-        if t < self.end:
-            self.stepper.restart(t, q, v)
-        else:
-            self.stepper.t, self.stepper.q, self.stepper.v = t, q, v
+        self._go_on_from(t, q, v, w, self.stepper.restart)
         self.watch.begin(t, q, v, now)
         return False
 
@@ -478,7 +480,11 @@ class _Run:
             if t > until or (t == until and not at_end):
                 return
             self._next += 1
-            self._row(t, *self._on_constraints(t, *step.at(t)), step.quadratures_at(t))
+            with self.equations.aside():
+                q, v, w = step.inside(t)
+                if t < step.t1:
+                    q, v = self._on_constraints(t, q, v)
+            self._row(t, q, v, w)
 
     def _record_state(self, t: float, q: Array, v: Array, w: Array) -> None:
         """A state that does not end a step: the initial one, or one after an event."""
@@ -498,9 +504,13 @@ class _Run:
         return float(self.equations.potential_energy(np.array(t), q, v))
 
     def _row(self, t: float, q: Array, v: Array, w: Array) -> None:
-        self.rows.append((t, q, v, self.equations.recorded_effort(t, q, v), w))
+        self._keep(t, q, v, self.equations.recorded_effort(t, q, v), w)
+
+    def _keep(self, t: float, q: Array, v: Array, tau: Array, w: Array) -> None:
+        self.rows.append((t, q, v, tau, w))
         if self.contacts is not None:
-            self._touched.append(self.contacts.sample(t, q, v))
+            with self.equations.aside():
+                self._touched.append(self.contacts.sample(t, q, v))
 
     def _partial(self) -> Trajectory:
         """Everything so far, with the last good state at its end."""
@@ -508,9 +518,7 @@ class _Run:
         if not self.rows or self.rows[-1][0] < now.t:
             zero = np.full(self.equations.model.nv, np.nan)
             last = zero if self.equations.controller else np.zeros(self.equations.model.nv)
-            self.rows.append((now.t, now.q, now.v, last, now.w))
-            if self.contacts is not None:
-                self._touched.append(self.contacts.sample(now.t, now.q, now.v))
+            self._keep(now.t, now.q, now.v, last, now.w)
         return self._trajectory(complete=False)
 
     def _trajectory(self, *, complete: bool) -> Trajectory:
@@ -545,17 +553,13 @@ class _Run:
         if self.contacts is not None:
             forces, modes, rows = (np.array(x) for x in zip(*self._touched, strict=True))
             off = float(np.abs(out.energy - out.energy[0] - out.work).max())
-            proof = self.contacts.certificate(off, -out.totals[CONTACTS] - self._pressed_in(out))
+            # what surfaces that give have stored since the start is not lost
+            stored = self.contacts.stored(self.stepper.q) - self.contacts.stored(out.q[0])
+            proof = self.contacts.certificate(off, -out.totals[CONTACTS] - stored)
             pairs = self.contacts.contacts.contacts
             own = self.contacts.joint_forces(rows)
             out.with_contacts(ContactRecord(pairs, times, places, forces, 1.0, proof, modes, own))
         return out
-
-    def _pressed_in(self, run: Trajectory) -> float:
-        """What surfaces that give have stored since the start, J."""
-        assert self.contacts is not None
-        first, last = (self.contacts.stored(q) for q in (run.q[0], self.stepper.q))
-        return last - first
 
     def _fastest(self) -> str:
         """A sentence about the joint that moves fastest at the last good state."""

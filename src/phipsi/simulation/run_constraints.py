@@ -16,7 +16,8 @@ Reasons: docs/decisions/0020.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, NamedTuple, final
 
@@ -64,6 +65,13 @@ _AT_ZERO = np.array([-1.0, 8.0, -28.0, 56.0, 56.0, -28.0, 8.0, -1.0]) / 70
 # Accelerations that rows ask for and no motion gives, relative to what the rows ask for.
 _CONTRADICTION = 1e-6
 _HELD = "; prescribed joints follow their own paths, and the others must close the loops with them"
+
+
+# What is judged about the rank at a state, for the steps from there on.
+_JUDGED = (
+    "_rank", "_careful", "_steady", "_has_other_side", "is_close", "is_regular", "is_far",
+    "_unseen",
+)  # fmt: skip
 
 
 class _Residual(NamedTuple):
@@ -126,7 +134,7 @@ class RunConstraints:
         if not all_finite(free):
             return free
         try:
-            at = self.motion.metric(q[None], self._rank)
+            at = self.metric(q)
         except np.linalg.LinAlgError:
             return np.full_like(free, np.nan)
         if self._careful and self._has_other_side and at.smallest[0] < _CLOSE:
@@ -149,7 +157,7 @@ class RunConstraints:
         `needed` are those of the tree, to which constraint forces add G* f, the least ones with
         which the other joints need no more than `effort`.
         """
-        at = self.motion.metric(q[None], self._rank)
+        at = self.metric(q)
         f = at.multipliers_of((effort - needed)[None, self.motion.moving])[0]
         return needed + f @ at.whole[0]
 
@@ -222,6 +230,19 @@ class RunConstraints:
         if not self._all_move:
             self._check_rates(t, *found)
         return found
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """For states that the run does not go on from: what is judged there does not last.
+
+        Output times and events that are only recorded must not change the steps after them.
+        """
+        kept = [getattr(self, name) for name in _JUDGED]
+        try:
+            yield
+        finally:
+            for name, value in zip(_JUDGED, kept, strict=True):
+                setattr(self, name, value)
 
     def _check_rates(self, t: float, q: Array, v: Array) -> None:
         """Rates that the joints which are not prescribed cannot make up for end a run."""
@@ -312,17 +333,9 @@ class RunConstraints:
         return step
 
     @cached_property
-    def _change(self) -> Callable[..., tuple[Array, Array, Any]]:
+    def _change(self) -> Callable[..., tuple[Any, ...]]:
         forms = (VELOCITY_CHANGE, IMPULSE) if self._all_move else (HELD_CHANGE, HELD_IMPULSE)
-        program = compile(forms, self.system)
-        if program.native is not None:
-            return program.native.one
-
-        def masked(*inputs: Array) -> tuple[Array, Array, int]:
-            (step, p), status = program(*inputs, on_error="mask")
-            return step, p, int(status)
-
-        return masked
+        return compile(forms, self.system).with_status
 
     @property
     def rank(self) -> int:
@@ -382,7 +395,7 @@ class RunConstraints:
         """Rows whose accelerations no motion has, as a sentence; empty if there are none."""
         if self._is_large:
             return ""
-        at = self.motion.metric(q[None], self._rank)
+        at = self.metric(q)
         wanted = self._wanted(at, q, v, free)
         wrong = np.abs(at.contradiction(wanted)[0])
         size = np.abs(wanted[0]) + np.abs(at.whole[0]) @ np.abs(free) + at.size[0]

@@ -33,12 +33,12 @@ class Step(ABC):
     samples: tuple[float, ...]
 
     @abstractmethod
+    def inside(self, t: float) -> tuple[Array, Array, Array]:
+        """State (q, v) and quadratures w at a time of the step."""
+
     def at(self, t: float) -> tuple[Array, Array]:
         """State (q, v) at a time of the step."""
-
-    @abstractmethod
-    def quadratures_at(self, t: float) -> Array:
-        """Quadratures at a time of the step."""
+        return self.inside(t)[:2]
 
 
 class Stepper(ABC):
@@ -55,6 +55,10 @@ class Stepper(ABC):
     @abstractmethod
     def restart(self, t: float, q: Array, v: Array) -> None:
         """Go on from another state, with the quadratures `w` has."""
+
+    def stand_at(self, t: float, q: Array, v: Array) -> None:
+        """Be at another state, and do not go on."""
+        self.t, self.q, self.v = t, q, v
 
     @abstractmethod
     def step(self) -> Step:
