@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -36,6 +36,15 @@ def checked_state(
     for _, at in chart.named_quaternions:
         out_q[at] /= math.sqrt(float(out_q[at] @ out_q[at]))
     return out_q, out_v
+
+
+def common_batch(given: Mapping[str, tuple[Array, int]]) -> tuple[int, ...]:
+    """The leading axes of arrays by name, which broadcast; with each, how many axes are its own."""
+    try:
+        return np.broadcast_shapes(*(x.shape[: x.ndim - own] for x, own in given.values()))
+    except ValueError:
+        shapes = ", ".join(f"{name} {x.shape}" for name, (x, _) in given.items())
+        raise InputError(f"the leading axes of {shapes} do not broadcast") from None
 
 
 def check_quaternions(chart: Chart, q: Array, name: str) -> None:
@@ -98,18 +107,10 @@ def _vector(
             f"{what} has shape {array.shape}, but this model needs ({size},), {total} = {size} "
             f"(joints {names}{more}).{batch}"
         )
-    reject_not_finite(model, array, what, slices)
+    for i in np.flatnonzero(~np.isfinite(array)):
+        where = place_name(model.joint_names, slices, int(i))
+        raise InputError(f"{what} is {array[i]} at joint {where}; it must be finite.")
     return array
-
-
-def reject_not_finite(model: Model, array: Array, what: str, slices: Sequence[slice]) -> None:
-    """Name the joint of the first NaN or infinity in an array (..., size)."""
-    bad = np.argwhere(~np.isfinite(array))
-    if bad.size:
-        index = tuple(int(i) for i in bad[0])
-        where = place_name(model.joint_names, slices, index[-1])
-        element = f"{list(index[:-1])}" if len(index) > 1 else ""
-        raise InputError(f"{what}{element} is {array[index]} at joint {where}; it must be finite.")
 
 
 def checked_word(integrator: Any) -> str:

@@ -26,7 +26,7 @@ import numpy as np
 
 from phipsi.algorithms.constrained.row_rank import RANK
 from phipsi.algorithms.constrained.system import System
-from phipsi.algorithms.forms import (
+from phipsi.algorithms.dynamics.dynamics_expressions import (
     BIAS_FORCES,
     INVERSE_DYNAMICS,
     MASS_MATRIX_INVERSE,
@@ -453,29 +453,19 @@ def _rows(x: Array, batch: tuple[int, ...], shape: tuple[int, ...]) -> Array:
     return np.broadcast_to(x, (*batch, *shape)).reshape(-1, *shape)
 
 
-_TOOLS = (
-    "load", "store", "loads", "stores", "copy", "note", "note_status", "bad", "set_bad", "all",
-    "each_part", "module",
-)  # fmt: skip
-
-
 @final
 class _Room:
     """What `Closures` writes with: the tools of a run, memory of its own, and the record."""
 
     def __init__(self, host: Any, call: _SystemCall, number: int) -> None:
         self._host, self._call, self.number = host, call, number
-        self.b, self.e, self.lanes, self.zero = host.b, host.e, host.lanes, host.zero
         system = call.system
         self.nv, self.laws = i64(system.nv), system.rows.laws
         self.q, self.v = host.area(system.nq), host.area(system.nv)
         self.tau, self.vdot = host.area(system.nv), host.area(system.nv)
-        self.failed = host.failed
         words = [int(x) for x in call.record]
         self.record = ir.Table(host.module, I64, words, f"closures_{len(host.module.tables)}")
         self._place = host.area(closure_size(system, call.way))
-        for name in _TOOLS:
-            setattr(self, name, getattr(host, name))
         nq, nv, rows = system.nq, system.nv, system.n_rows
         self.places = {"q": (self.q, nq), "v": (self.v, nv), "tau": (self.tau, nv)}
         for name in call.given:
@@ -484,9 +474,8 @@ class _Room:
         self.closures = Closures(self, call.way)
         self.places["g"] = (self.closures.g, rows)
 
-    copy: Callable[..., None]
-    load: Callable[..., Any]
-    store: Callable[..., None]
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._host, name)
 
     def results(self, code: Any, *places: tuple[Any, int]) -> list[Area]:
         """Copies of numbers at these places, with so many entries each."""

@@ -59,6 +59,7 @@ from phipsi.motion.checks import (
     check_quaternions,
     checked_number,
     checked_time,
+    common_batch,
 )
 from phipsi.motion.conditional import where_needed
 from phipsi.motion.exponential_chart import chart_of
@@ -381,8 +382,9 @@ def contact_step(
     array([0.  , 0.  , 9.81])
     """
     _check_model(contact_step, model)
-    options = _checked("tolerance", tolerance), _checked("smoothing", smoothing)
-    return _step(model, q, v, tau, checked_time(dt, "dt"), impulses, *options)
+    least = checked_number(tolerance, "tolerance", "a finite number", zero=False)
+    smooth = checked_number(smoothing, "smoothing", "a finite number", zero=True)
+    return _step(model, q, v, tau, checked_time(dt, "dt"), impulses, least, smooth)
 
 
 def contact_forces(
@@ -432,12 +434,6 @@ def _check_model(function: Any, model: Any) -> None:
     check_contacts(METHODS["time_stepping"], model)
 
 
-def _checked(name: str, value: Any) -> float:
-    """A tolerance or smoothing."""
-    number = checked_number(value, name, "a finite number", zero=name == "smoothing")
-    return number
-
-
 @final
 class _Step:
     """The graph of a step, kept with the model."""
@@ -459,13 +455,17 @@ class _Step:
             worst[..., Worst._fields.index("residual")] = residual(
                 ConeProblem(self.layout, *data), p
             )
-        before, after = (known["q"], known["v"]), (q, v)
-        T, V = (
-            [f(self.model, *x[:n]) for x in (after, before)]
-            for f, n in ((kinetic_energy, 2), (potential_energy, 1))
-        )
-        change = T[0] - T[1] + V[0] - V[1]
+        change = energy_change(self.model, (known["q"], known["v"]), (q, v))
         return ContactStep(q, v, world, Certificate.of(worst, totals, change))
+
+
+def energy_change(model: Model, before: tuple[Array, Array], after: tuple[Array, Array]) -> Array:
+    """Of kinetic and potential energy (...) between states (q, v), J."""
+    T, V = (
+        [f(model, *x[:n]) for x in (after, before)]
+        for f, n in ((kinetic_energy, 2), (potential_energy, 1))
+    )
+    return T[0] - T[1] + V[0] - V[1]
 
 
 def _step(
@@ -488,14 +488,8 @@ def _step(
             "the step before, step.impulses"
         )
     check_quaternions(chart_of(model), places, "q")
-    shapes = (places.shape[:-1], rates.shape[:-1], efforts.shape[:-1], last.shape[:-2])
-    try:
-        batch = np.broadcast_shapes(*shapes)
-    except ValueError:
-        raise InputError(
-            f"the leading axes of q {places.shape}, v {rates.shape}, tau {efforts.shape} and "
-            f"impulses {last.shape} do not broadcast"
-        ) from None
+    given = {"q": (places, 1), "v": (rates, 1), "tau": (efforts, 1), "impulses": (last, 2)}
+    batch = common_batch(given)
     key = (contact_step, contacts, tolerance, smoothing)
     step = model.cached(key, lambda: _Step(model, tolerance, smoothing))
     zeros = {name: x for name, x in step.states.items() if name != IMPULSES}

@@ -13,15 +13,20 @@ from phipsi.model.model import Model
 from phipsi.model.numbers import as_list
 
 
-def rates_of(model: Model, joints: str | Iterable[str] | None) -> NDArray[Any]:
-    """Places in v of the joints' own rates, without modes; None means all of v."""
-    if joints is None:
-        return np.arange(model.nv)
+def known_joints(model: Model, joints: str | Iterable[str]) -> list[str]:
+    """Names of joints of a model, given one or several."""
     names = as_list("joints", joints, "['elbow', 'wrist']")
     for name in names:
         if not isinstance(name, str) or name not in model.joint_names:
             raise InputError(f"there is no joint {name!r}. {did_you_mean(name, model.joint_names)}")
-    slices = [model.joint_rates(name) for name in names]
+    return names
+
+
+def rates_of(model: Model, joints: str | Iterable[str] | None) -> NDArray[Any]:
+    """Places in v of the joints' own rates, without modes; None means all of v."""
+    if joints is None:
+        return np.arange(model.nv)
+    slices = [model.joint_rates(name) for name in known_joints(model, joints)]
     return np.array([k for s in slices for k in range(s.start, s.stop)], dtype=int)
 
 

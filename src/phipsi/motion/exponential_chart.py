@@ -146,7 +146,7 @@ class Chart:
     def rate_adjoint(self, z: Array, f: Array) -> Array:
         """dexp⁻¹(z)* f (..., nv)."""
         out = f.copy()
-        for group, s in self._places():
+        for group, _, s in self._slices:
             out[..., s] = (f[..., None, s] @ _rate_block(group, z[..., s]))[..., 0, :]
         return out
 
@@ -227,13 +227,13 @@ class Chart:
     def bracket(self, z: Array) -> Array:
         """Matrices ad(z) (..., nv, nv); zero for joints with q̇ = v."""
         out = np.zeros((*z.shape, self.nv), dtype=z.dtype)
-        for group, s in self._places():
+        for group, _, s in self._slices:
             out[..., s, s] = _matrix(group.bracket, z[..., s], group.nv)
         return out
 
     def rate_matrix(self, z: Array) -> Array:
         """Matrices dexp⁻¹(z) (..., nv, nv): v → ż."""
-        return self.dense(z, [(s, _rate_block(group, z[..., s])) for group, s in self._places()])
+        return self.dense(z, [(s, _rate_block(group, z[..., s])) for group, _, s in self._slices])
 
     def right(self, z: Array) -> Array:
         """Matrices Jr(z) (..., nv, nv): δz → change of base ∘ exp(z)."""
@@ -254,7 +254,7 @@ class Chart:
     def blocks(self, z: Array) -> ChartBlocks:
         """T, Jr and dexp⁻¹ of the curved joints alone; all others are the identity."""
         out = ChartBlocks([], [], [])
-        for group, s in self._places():
+        for group, _, s in self._slices:
             rate = _rate_block(group, z[..., s])
             right = np.linalg.inv(rate)
             bracket = _matrix(group.bracket, z[..., s], group.nv)
@@ -266,7 +266,7 @@ class Chart:
     def change_blocks(self, z: Array, v: Array) -> Blocks:
         """Derivatives of dexp⁻¹(z) v by z of the curved joints; zero for all others."""
         out: Blocks = []
-        for group, s in self._places():
+        for group, _, s in self._slices:
             steps = z[..., None, s] + 1j * _STEP * np.eye(group.nv)
             a, b = ([x[..., i] for i in range(group.nv)] for x in (steps, v[..., None, s]))
             columns = np.stack(np.broadcast_arrays(*group.rate(a, b, ARRAYS)), axis=-1)
@@ -276,7 +276,7 @@ class Chart:
     def euler_blocks(self, v: Array, vdot: Array, h: float) -> EulerBlocks:
         """The semi-implicit step, linearised at its rates."""
         out = EulerBlocks([], [], [], [], [])
-        for group, s in self._places():
+        for group, _, s in self._slices:
             blocks = _euler_blocks(group, v[..., s], vdot[..., s], h)
             for place, block in zip(out, blocks, strict=True):
                 place.append((s, block))
@@ -290,10 +290,6 @@ class Chart:
         return out
 
     # ---- joints -----------------------------------------------------------------------------
-
-    def _places(self) -> Iterator[tuple[Group, slice]]:
-        for group, _, j in self.parts:
-            yield group, slice(j, j + group.nv)
 
     def _curved(
         self, arrays: tuple[Array, ...], places: int

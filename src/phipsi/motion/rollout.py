@@ -31,7 +31,7 @@ from phipsi.model.deflections import bent_too_far
 from phipsi.model.mechanisms import mechanism_of, of_mechanisms, of_modes, tree_of
 from phipsi.model.model import Model
 from phipsi.model.numbers import whole_number
-from phipsi.motion.checks import check_quaternions, checked_time, reject_unfit
+from phipsi.motion.checks import check_quaternions, checked_time, common_batch, reject_unfit
 from phipsi.motion.exponential_chart import chart_of
 from phipsi.motion.graph_steps import step_of
 from phipsi.motion.implicit_solver import UNSOLVED
@@ -379,11 +379,7 @@ def rollout_arrays(
             f"({steps}, {model.nv}) for efforts that change from step to step, or (nv,) for "
             "constant ones. For constant ones of a batch that only tau has:  per_step=False"
         )
-    try:
-        batch = np.broadcast_shapes(q.shape[:-1], v.shape[:-1], effort.shape[:-core])
-    except ValueError:
-        shapes = f"q0 {q.shape}, v0 {v.shape}, tau {effort.shape}"
-        raise InputError(f"the leading axes of {shapes} do not broadcast") from None
+    batch = common_batch({"q0": (q, 1), "v0": (v, 1), "tau": (effort, core)})
     check_quaternions(chart_of(model), q, "q0")
     q, v = (np.broadcast_to(a, (*batch, a.shape[-1])) for a in (q, v))
     return q, v, np.broadcast_to(effort, (*batch, *effort.shape[-core:])), batch

@@ -309,7 +309,7 @@ class Run(LaneCode):
             b.store(self._integers(word, rows), place)
         given = {name: self._where(name, rows) for name in plan.inputs}
         for name, bases in given.items():
-            self._read_constant(name, bases)
+            self._read(name, bases)
         same = lasting(plan.states.values(), {*plan.own, *plan.shared, "h"})
         self._lasting = dict(zip(same, self._code(i64(0)).write(same), strict=True))
         written = (*plan.records, *plan.gives)
@@ -364,21 +364,13 @@ class Run(LaneCode):
             out = self.b.insert_element(out, entry, ir.Constant(I32, lane))
         return out
 
-    def _read(self, name: str, bases: Sequence[Any], i: Any) -> None:
-        """An input of step i, if it changes from step to step."""
+    def _read(self, name: str, bases: Sequence[Any], i: Any = None) -> None:
+        """An input of step i, if it changes from step to step; without i, one that does not."""
         b, step = self.b, self._job[self._word_of(name) + 2]
-        with b.if_then(b.icmp_signed("!=", step, i64(0))):
-            self._read_at(name, bases, b.mul(i, step))
-
-    def _read_constant(self, name: str, bases: Sequence[Any]) -> None:
-        """An input that is the same in all steps."""
-        b, step = self.b, self._job[self._word_of(name) + 2]
-        with b.if_then(b.icmp_signed("==", step, i64(0))):
-            self._read_at(name, bases, i64(0))
-
-    def _read_at(self, name: str, bases: Sequence[Any], offset: Any) -> None:
-        now = [self.b.at(x, offset) for x in bases]
-        self.pack(now, self._areas[name], i64(self._ports[name]))
+        with b.if_then(b.icmp_signed("==" if i is None else "!=", step, i64(0))):
+            offset = i64(0) if i is None else b.mul(i, step)
+            now = [b.at(x, offset) for x in bases]
+            self.pack(now, self._areas[name], i64(self._ports[name]))
 
     def _record(self, out: Mapping[str, list[Any]], record: Any, number: Any) -> None:
         """Write out what is recorded."""

@@ -32,8 +32,8 @@ from phipsi.algorithms.constrained.assembly import (
 from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
 from phipsi.algorithms.constrained.system import System
 from phipsi.algorithms.dynamics.constraint_forces import VELOCITY_CHANGE
+from phipsi.algorithms.dynamics.dynamics_expressions import IMPULSE
 from phipsi.algorithms.dynamics.hybrid import HELD_CHANGE, HELD_IMPULSE
-from phipsi.algorithms.forms import IMPULSE
 from phipsi.backends.failures import is_failure
 from phipsi.compiler import compile
 from phipsi.errors import InputError, one_of
@@ -41,6 +41,7 @@ from phipsi.laws import law_operations as ops
 from phipsi.laws.calls import call
 from phipsi.model.closure_names import ends
 from phipsi.model.numbers import all_finite
+from phipsi.motion.checks import checked_number
 from phipsi.motion.closure_calls import ProjectionCall
 from phipsi.motion.motion import TOLERANCE, Motion, not_closed
 from phipsi.motion.run_code import Plan
@@ -437,17 +438,8 @@ class RunConstraints:
 def checked_stabilization(method: Any, tolerance: Any, rate: Any) -> tuple[str, float, float]:
     """The arguments of `simulate` about constraints."""
     one_of("stabilization", method, METHODS)
-    try:
-        tol, a = float(tolerance), float(rate)
-    except (TypeError, ValueError):
-        tol = a = np.nan
-    if not (np.isfinite(tol) and tol > 0):
-        raise InputError(
-            f"constraint_tolerance={tolerance!r} must be a number of rad and m above 0."
-        )
-    if not (np.isfinite(a) and a > 0):
-        raise InputError(f"baumgarte_rate={rate!r} must be a number of 1/s above 0.")
-    return method, tol, a
+    small = checked_number(tolerance, "constraint_tolerance", "a number of rad and m", zero=False)
+    return method, small, checked_number(rate, "baumgarte_rate", "a number of 1/s", zero=False)
 
 
 def _projection_plan(system: System) -> Plan:

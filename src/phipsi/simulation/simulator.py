@@ -38,6 +38,7 @@ from phipsi.motion.checks import (
     check_quaternions,
     checked_number,
     checked_time,
+    common_batch,
     reject_unfit,
 )
 from phipsi.motion.contact_steps import ContactSteps, largest_residual
@@ -53,11 +54,10 @@ from phipsi.simulation.episodes import Episodes, shared_of, starts_of
 from phipsi.simulation.simulator_results import (
     SimulatorGradient,
     SimulatorRun,
-    common_batch,
     own_rows,
     weights_of,
 )
-from phipsi.simulation.simulator_state import SimulatorState, not_a_state
+from phipsi.simulation.simulator_state import SimulatorState, check_state
 
 if TYPE_CHECKING:
     from phipsi.motion.run_code import Plan
@@ -242,8 +242,8 @@ class Simulator:
         rates = np.zeros(model.nv) if v is None else joint_array(model, "v", v, "nv")
         times = real_array("t", t)
         values = self._parameters(parameters or {})
-        inner = {"q": 1, "v": 1, "t": 0} | {n: len(self._shapes[n]) for n in values}
-        batch = common_batch({"q": places, "v": rates, "t": times, **values}, inner)
+        own_axes = {n: (x, len(self._shapes[n])) for n, x in values.items()}
+        batch = common_batch({"q": (places, 1), "v": (rates, 1), "t": (times, 0), **own_axes})
         check_quaternions(chart_of(model), places, "q")
         whole = [np.broadcast_to(x, (*batch, x.shape[-1])) for x in (places, rates)]
         flat = [x.reshape(math.prod(batch), x.shape[-1]) for x in whole]
@@ -405,8 +405,7 @@ class Simulator:
         (0.0, 0.001)
         """
         for x in (state,) if out is None else (state, out):
-            if getattr(x, "simulator", None) is not self:
-                raise not_a_state(x)
+            check_state(self, x)
         if out is not None:
             out.take(state)
             state = out
@@ -441,8 +440,7 @@ class Simulator:
         **Returns:** `SimulatorRun`.
         """
         check_on_error(on_error)
-        if getattr(state, "simulator", None) is not self:
-            raise not_a_state(state)
+        check_state(self, state)
         steps, every = whole_number("steps", steps, 0), whole_number("every", every)
         threads = whole_number("threads", threads)
         names = tuple(dict.fromkeys(("t", *as_list("record", record, "['q', 'v']"))))
@@ -520,8 +518,7 @@ class Simulator:
         """
         from phipsi.motion.run_gradient import RunGradient
 
-        if getattr(state, "simulator", None) is not self:
-            raise not_a_state(state)
+        check_state(self, state)
         if self.episodes is not None:
             raise InputError(
                 "a run with episodes has no gradient: it jumps where they end. Take it without:\n"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, NamedTuple, final
 
@@ -15,8 +14,7 @@ from phipsi.contact.certificate import Certificate
 from phipsi.contact.contact_record import ContactRecord
 from phipsi.contact.contact_rows import IMPULSES
 from phipsi.errors import InputError, is_whole
-from phipsi.forces.force import Force, State, bind_forces
-from phipsi.model.model import Model
+from phipsi.forces.force import Elements, Force
 from phipsi.motion.step_graph import INERTIA
 from phipsi.trajectory.trajectory import Trajectory
 
@@ -135,8 +133,8 @@ class SimulatorRun:
         out = Trajectory(
             self._model_of(place), t[there], q[there], v[there], tau[there],
             complete=self.complete and bool(there.all()), integrator=sim.integrator,
-            system=mechanism if mechanism.n_rows else None, elements=elements,
-            stored=_stored_in(elements, sim.model),
+            system=mechanism if mechanism.n_rows else None, elements=elements.bound,
+            stored=elements.stored if elements else None,
         )  # fmt: skip
         return out if contacts is None else out.with_contacts(contacts)
 
@@ -147,14 +145,14 @@ class SimulatorRun:
                                        state.batch)) if place else 0  # fmt: skip
         return {**state.shared, **{n: x[row] for n, x in state.own.items()}}
 
-    def _elements_of(self, place: tuple[Any, ...]) -> tuple[Any, ...]:
+    def _elements_of(self, place: tuple[Any, ...]) -> Elements:
         """The force elements of a trajectory; none if it has parameters of laws of its own."""
         sim, given = self.simulator, self._given(place)
+        laws = sim.laws if isinstance(sim.laws, tuple) else (sim.laws,)
         for name, node in sim._circuit.of_kind("parameter").items():
             if name in given and not np.array_equal(given[name].ravel(), np.ravel(node.value)):
-                return ()
-        laws = sim.laws if isinstance(sim.laws, tuple) else (sim.laws,)
-        return bind_forces([x for x in laws if isinstance(x, Force)], sim.model)
+                laws = ()
+        return Elements([x for x in laws if isinstance(x, Force)], sim.model, rows=True)
 
     def _model_of(self, place: tuple[Any, ...]) -> Any:
         """The model with the inertia and gravity that a trajectory has, which energies need."""
@@ -186,27 +184,6 @@ class SimulatorRun:
     def __repr__(self) -> str:
         names = ", ".join(self._found)
         return f"<run of {self.state!r}: {names}>"
-
-
-def _stored_in(elements: tuple[Force, ...], model: Model) -> Any:
-    """Times, q, v → the energy in force elements, J; None without any."""
-    if not elements:
-        return None
-    return lambda t, q, v: (
-        np.zeros(np.shape(t))
-        + sum(
-            x for one in elements if (x := one.potential_energy(State(model, t, q, v))) is not None
-        )
-    )
-
-
-def common_batch(arrays: Mapping[str, Array], inner: Mapping[str, int]) -> tuple[int, ...]:
-    """The leading axes of arrays by name, which broadcast; `inner`, how many axes are their own."""
-    try:
-        return np.broadcast_shapes(*(x.shape[: x.ndim - inner[n]] for n, x in arrays.items()))
-    except ValueError:
-        shapes = ", ".join(f"{name} {x.shape}" for name, x in arrays.items())
-        raise InputError(f"the leading axes of {shapes} do not broadcast") from None
 
 
 def own_rows(x: ArrayLike, batch: tuple[int, ...], shape: tuple[int, ...]) -> Array:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.algorithms.dynamics.energy import kinetic_energy, potential_energy
 from phipsi.backends.arguments import joint_array
 from phipsi.contact.certificate import TOTALS, WORST, Certificate
 from phipsi.errors import InputError, SimulationError
+from phipsi.motion.contact_steps import energy_change
 from phipsi.motion.rollout import failure
 
 if TYPE_CHECKING:
@@ -77,23 +77,24 @@ class SimulatorState:
 
     def copy(self) -> SimulatorState:
         """The same state in memory of its own."""
-        rows = {name: x.copy() for name, x in self._rows.items()}
-        own, shared = ({n: x.copy() for n, x in part.items()} for part in (self.own, self.shared))
-        parts = rows, own, shared, self._starts, self.varied, self._begun, self.first
-        out = SimulatorState(self.simulator, self.batch, *parts)
-        out.efforts[:], out.steps = self.efforts, self.steps
-        out.status[:], out.failed_at[:] = self.status, self.failed_at
-        return out
+        shared = {name: x.copy() for name, x in self.shared.items()}
+        return self._taken(slice(None), self.batch, shared, self.first)
 
     def part(self, rows: Array) -> SimulatorState:
         """The trajectories with these numbers, of a state with one leading axis, on their own.
 
         `first` is right for the first of them.
         """
+        return self._taken(rows, (len(rows),), self.shared, self.first + int(rows[0]))
+
+    def _taken(
+        self, rows: Any, batch: tuple[int, ...], shared: dict[str, Array], first: int
+    ) -> SimulatorState:
+        """Some trajectories in memory of their own."""
         mine, own = ({n: x[rows].copy() for n, x in y.items()} for y in (self._rows, self.own))
         begun = None if self._begun is None else (self._begun[0][rows], self._begun[1][rows])
-        parts = mine, own, self.shared, self._starts, self.varied, begun, self.first + int(rows[0])
-        out = SimulatorState(self.simulator, (len(rows),), *parts)
+        parts = mine, own, shared, self._starts, self.varied, begun, first
+        out = SimulatorState(self.simulator, batch, *parts)
         out.efforts[:], out.steps = self.efforts[rows], self.steps
         out.status[:], out.failed_at[:] = self.status[rows], self.failed_at[rows]
         return out
@@ -145,11 +146,7 @@ class SimulatorState:
         if sim.episodes is not None or sim._graph.has_own_bodies or self._begun is None:
             return None
         now = self._rows["q"], self._rows["v"]
-        T, V = (
-            [f(sim.model, *x[:n]) for x in (now, self._begun)]
-            for f, n in ((kinetic_energy, 2), (potential_energy, 1))
-        )
-        return (T[0] - T[1] + V[0] - V[1]).reshape(self.batch)
+        return energy_change(sim.model, self._begun, now).reshape(self.batch)
 
     def set_efforts(self, tau: ArrayLike) -> None:
         """Efforts (..., nv) from now on, besides those of the laws."""
@@ -222,11 +219,13 @@ class SimulatorState:
         return failure(sim._mechanism, *about, lambda i: sim._unsolved_contact(self, i))
 
 
-def not_a_state(given: Any) -> InputError:
-    """The error about what is not a state of a simulator."""
+def check_state(simulator: Any, given: Any) -> None:
+    """Reject what is not a state of a simulator."""
+    if getattr(given, "simulator", None) is simulator:
+        return
     if isinstance(given, SimulatorState):
-        return InputError("this state belongs to another simulator; make one with sim.start(…)")
-    return InputError(
+        raise InputError("this state belongs to another simulator; make one with sim.start(…)")
+    raise InputError(
         f"a run begins with a state of the simulator, not {type(given).__name__}. Make one:\n"
         "    state = sim.start(q, v)\n    run = sim.rollout(state, steps=100)"
     )

@@ -141,6 +141,16 @@ class _Named(Change):
         object.__setattr__(self, "names", names)
 
 
+@dataclass(frozen=True, init=False)
+class _OfJoints(_Named):
+    """A change of joints, which a model must have."""
+
+    def check(self, model: Model) -> None:
+        """The joints."""
+        for name in self.names:
+            model.joint(name)
+
+
 @final
 @dataclass(frozen=True, init=False)
 class Attach(Change):
@@ -217,7 +227,7 @@ class Release(_Named):
 
 @final
 @dataclass(frozen=True, init=False)
-class Lock(_Named):
+class Lock(_OfJoints):
     """Joints stop where they are: their rates leave the equations, their bodies stay.
 
     Bodies that deform go on doing so.
@@ -232,15 +242,10 @@ class Lock(_Named):
             locked[name] = q[now.model.joint_coordinates(name)].copy()
         return replace(now, locked=locked), q, v
 
-    def check(self, model: Model) -> None:
-        """The joints."""
-        for name in self.names:
-            model.joint(name)
-
 
 @final
 @dataclass(frozen=True, init=False)
-class Unlock(_Named):
+class Unlock(_OfJoints):
     """Locked joints move again, from rest where they stand."""
 
     def apply(self, now: Topology, q: Array, v: Array) -> tuple[Topology, Array, Array]:
@@ -251,11 +256,6 @@ class Unlock(_Named):
                 raise InputError(f"joint {name!r} is not locked. {did_you_mean(name, locked)}")
             del locked[name]
         return replace(now, locked=locked), q, v
-
-    def check(self, model: Model) -> None:
-        """The joints."""
-        for name in self.names:
-            model.joint(name)
 
 
 @final

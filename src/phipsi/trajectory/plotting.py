@@ -8,9 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from phipsi.errors import InputError, did_you_mean
-from phipsi.model.numbers import as_list
-from phipsi.motion.entry_names import entry_names, unit_texts
+from phipsi.motion.entry_names import entry_names, known_joints, unit_texts
 from phipsi.motion.optional_imports import import_optional
 
 _MOST_IN_LEGEND = 10
@@ -117,8 +115,4 @@ def _shown(trajectory: Any, joints: str | Iterable[str] | None) -> list[int]:
     model = trajectory.model
     if joints is None:
         return list(range(model.n_bodies))
-    names = as_list("joints", joints, "['joint1']")
-    for name in names:
-        if name not in model.joint_names:
-            raise InputError(f"there is no joint {name!r}. {did_you_mean(name, model.joint_names)}")
-    return [model.joint_index(name) for name in names]
+    return [model.joint_index(name) for name in known_joints(model, joints)]
