@@ -1,6 +1,7 @@
 """Threads of Python that share a batch: started once, because that takes as long as a batch.
 
 They serve the reference backend; machine code has threads of its own, `native/calls/spin_pool.py`.
+`batch_pieces` divides a batch among threads of either kind.
 
 An exception may be raised in the caller between any two of its instructions: Ctrl-C, or one that
 another thread set. Whatever it is, the caller leaves after the last task that has been begun; tasks
