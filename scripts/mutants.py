@@ -127,7 +127,7 @@ GROUPS = (
               "kernel/phases", "kernel/place", "matrices/columns",
               "matrices/gram", "matrices/tiles", "matrices/paths", "matrices/products",
               "matrices/row_matrix", "matrices/loop_row_order", "matrices/structural_zeros",
-              "text/elementary")),), 80,
+              "text/sine_and_logarithm")),), 80,
           (*_NATIVE[:4], "tests/closed/test_rows.py", "tests/backends/test_native_derivatives.py",
            *_NATIVE[4:], *_CLOSED, "tests/closed/test_system_batches.py",
            "tests/backends/test_native_zeros.py",

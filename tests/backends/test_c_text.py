@@ -23,9 +23,9 @@ from phipsi.algorithms.identification.regressors import REGRESSOR
 from phipsi.backends.native.targets.target import MachineCode, generic_target, host_target
 from phipsi.backends.native.text import c_text
 from phipsi.backends.native.text import llvm_text as ir
-from phipsi.backends.native.text.elementary import define_log, define_sincos
 from phipsi.backends.native.text.elementary_functions import FUNCTIONS, define
 from phipsi.backends.native.text.lane_arithmetic import DOUBLE, I64, POINTER, Emitter, write_loop
+from phipsi.backends.native.text.sine_and_logarithm import define_log, define_sincos
 from phipsi.errors import LoweringError
 from phipsi.model.model import Model
 from phipsi.model.points import point_set

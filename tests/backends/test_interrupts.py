@@ -17,8 +17,8 @@ import pytest
 
 import phipsi as pp
 from phipsi.algorithms.dynamics.dynamics_expressions import FORWARD_DYNAMICS
+from phipsi.backends.batch_threads import run_together
 from phipsi.backends.native.calls import spin_pool
-from phipsi.backends.workers import run_together
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "fuzz_interrupts.py"
 RANG = threading.Event()

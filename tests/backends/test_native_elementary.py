@@ -26,8 +26,8 @@ from phipsi.backends.native.targets.target import (
     host_target,
 )
 from phipsi.backends.native.text import llvm_text as ir
-from phipsi.backends.native.text.elementary import HALF_PI, TABLE, define_log, define_sincos
 from phipsi.backends.native.text.lane_arithmetic import I64, POINTER, Emitter, write_loop
+from phipsi.backends.native.text.sine_and_logarithm import HALF_PI, TABLE, define_log, define_sincos
 from phipsi.motion.rollout import _plan
 from phipsi.motion.run_code import Run
 from phipsi.motion.tableaux import METHODS

@@ -29,9 +29,9 @@ from phipsi.backends import failures
 from phipsi.backends.native.pipeline import plan_native
 from phipsi.backends.native.targets.target import MachineCode
 from phipsi.backends.native.text import llvm_text as ir
-from phipsi.backends.native.text.elementary import define_log, define_sincos
 from phipsi.backends.native.text.elementary_functions import FUNCTIONS, define
 from phipsi.backends.native.text.lane_arithmetic import I64, POINTER, Emitter, Lane, i64, write_loop
+from phipsi.backends.native.text.sine_and_logarithm import define_log, define_sincos
 from phipsi.errors import PhipsiError
 
 # ---- elementary functions

@@ -132,7 +132,7 @@ def test_a_manifest_that_cannot_be_written(
             raise OSError(errno.ENOSPC, "No space left on device")
         save(self)
 
-    monkeypatch.setattr("phipsi.studies.run_study._SAVE_EVERY", 0.0)
+    monkeypatch.setattr("phipsi.studies.block_driver._SAVE_EVERY", 0.0)
     monkeypatch.setattr(StudyFolder, "save", lambda self: _as_disk(full, self))
     with pytest.raises(InputError, match="No space left on device. Blocks that are written are"):
         small(arm).run(tmp_path)

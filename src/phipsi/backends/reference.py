@@ -22,10 +22,10 @@ from phipsi.backends.array_algebra import (
 )
 from phipsi.backends.arrays import ArrayArithmetic, flipped, is_nothing
 from phipsi.backends.backend import Array, Arrays, Backend, Loaded, SweepProgram
+from phipsi.backends.batch_threads import batch_pieces, run_together
 from phipsi.backends.failures import Failure, error_of, status_of
 from phipsi.backends.one_configuration import ScalarArithmetic
 from phipsi.backends.options import flat
-from phipsi.backends.workers import batch_pieces, run_together
 from phipsi.expressions.spaces import space_size
 from phipsi.model.numbers import finite
 from phipsi.sweeps.ir import (

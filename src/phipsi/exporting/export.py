@@ -23,7 +23,7 @@ from phipsi.backends.native.text import c_text, llvm_text
 from phipsi.backends.native.text.lane_arithmetic import NumberName
 from phipsi.backends.program import Program
 from phipsi.errors import InputError, one_of, true_or_false
-from phipsi.exporting import c_files, package_files, webassembly
+from phipsi.exporting import c_headers_and_tests, package_files, webassembly
 from phipsi.exporting.exported_module import (
     ExportedFunction,
     Library,
@@ -362,15 +362,15 @@ def _files(
         return _listed(lib, row, code_bytes, {f"{n}.wasm": module.binary}, rest)
     if row.is_gpu:
         rest |= {
-            f"{n}.h": c_files.gpu_header(lib),
-            f"test_{n}.c": c_files.gpu_test_program(lib, references),
+            f"{n}.h": c_headers_and_tests.gpu_header(lib),
+            f"test_{n}.c": c_headers_and_tests.gpu_test_program(lib, references),
             "README.md": package_files.gpu_readme(lib, row, found),
         }
         return _listed(lib, row, code_bytes, {f"{n}.ptx": binary}, rest)
     rest |= {
-        f"{n}.h": c_files.c_header(lib),
+        f"{n}.h": c_headers_and_tests.c_header(lib),
         f"{n}.hpp": package_files.cpp_header(lib),
-        f"test_{n}.c": c_files.test_program(lib, references),
+        f"test_{n}.c": c_headers_and_tests.test_program(lib, references),
         "CMakeLists.txt": package_files.cmake_file(lib, f"{n}{row.suffix}"),
         "README.md": package_files.readme(lib, row, code_bytes, found),
     }

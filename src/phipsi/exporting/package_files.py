@@ -6,7 +6,7 @@ import struct
 from collections.abc import Sequence
 from typing import Any
 
-from phipsi.exporting.c_files import UNTESTED, gpu_kernels, max_work
+from phipsi.exporting.c_headers_and_tests import UNTESTED, gpu_kernels, max_work
 from phipsi.exporting.exported_module import (
     MARK,
     ExportedArray,

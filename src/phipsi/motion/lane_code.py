@@ -15,7 +15,6 @@ from phipsi.backends.native import tables
 from phipsi.backends.native.data_record import INTEGERS, N_BODIES
 from phipsi.backends.native.tables import JointCode
 from phipsi.backends.native.text import llvm_text as ir
-from phipsi.backends.native.text.elementary import whole_number
 from phipsi.backends.native.text.elementary_functions import LaneNumbers
 from phipsi.backends.native.text.lane_arithmetic import (
     I32,
@@ -27,6 +26,7 @@ from phipsi.backends.native.text.lane_arithmetic import (
     write_cases,
     write_loop,
 )
+from phipsi.backends.native.text.sine_and_logarithm import whole_number
 from phipsi.spatial.joint_groups import Group
 
 Values = list[Any]

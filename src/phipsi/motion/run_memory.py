@@ -10,9 +10,9 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
+from phipsi.backends.batch_threads import batch_pieces
 from phipsi.backends.native.calls.direct_call import address_of
 from phipsi.backends.native.calls.spin_pool import MOST, run_tasks, tasks_of_jobs
-from phipsi.backends.workers import batch_pieces
 from phipsi.motion import run_code
 from phipsi.motion.run_code import Plan
 

@@ -132,7 +132,7 @@ class LocalWorkers:
     """So many processes of this machine that call `job(block)`, each for one block at a time.
 
     A worker is a process with a pipe. Whoever dies is noticed by the end of its pipe, together with
-    the block it had; the driver (`studies/run_study.py`) decides whether to try that again or to
+    the block it had; the driver (`studies/block_driver.py`) decides whether to try that again or to
     put it aside. Where processes can be forked, a worker begins as a copy of the driver with
     everything compiled; elsewhere the study is sent to it. What workers write to standard error
     goes to a file of their own: the driver repeats it, and the end of it is the log of a worker

@@ -20,8 +20,8 @@ from phipsi.simulation.run_options import DT
 from phipsi.simulation.simulator import Simulator
 from phipsi.simulation.simulator_results import SimulatorRun
 from phipsi.simulation.simulator_state import SimulatorState
+from phipsi.studies.block_driver import run_study
 from phipsi.studies.draws import Draws, NamedDraws, RareEvent, subset_simulation
-from phipsi.studies.run_study import run_study
 from phipsi.studies.study_functions import (
     RaisedInFunction,
     called,

@@ -12,6 +12,7 @@ import numpy as np
 import numpy._core._multiarray_umath as umath
 
 from phipsi.backends.backend import never
+from phipsi.backends.batch_threads import batch_pieces
 from phipsi.backends.native import data_record as record
 from phipsi.backends.native.calls.batch_loop import define_loop
 from phipsi.backends.native.calls.direct_call import (
@@ -27,7 +28,6 @@ from phipsi.backends.native.targets.target import MachineCode, Target
 from phipsi.backends.native.text.lane_arithmetic import NumberName
 from phipsi.backends.native.text.llvm_text import Function, Module
 from phipsi.backends.result_memory import LEAST, empty
-from phipsi.backends.workers import batch_pieces
 from phipsi.model.building import Building
 from phipsi.model.numbers import as_numbers, surely_numbers
 

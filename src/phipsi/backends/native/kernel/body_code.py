@@ -16,8 +16,8 @@ from phipsi.backends.native.kernel.place import Place
 from phipsi.backends.native.kernel.plan import is_remade, is_zero, root, shown
 from phipsi.backends.native.matrices.columns import Columns
 from phipsi.backends.native.tables import JointCode
-from phipsi.backends.native.text.elementary import log_of
 from phipsi.backends.native.text.lane_arithmetic import Emitter, Lane, known
+from phipsi.backends.native.text.sine_and_logarithm import log_of
 from phipsi.model.law_forms import LawForm
 from phipsi.sweeps import entries as en
 from phipsi.sweeps.entries import (

@@ -20,7 +20,6 @@ from phipsi.backends.native.kernel.plan import Plan, entry_count, is_column, sho
 from phipsi.backends.native.tables import Tables
 from phipsi.backends.native.targets.target import Target
 from phipsi.backends.native.text import llvm_text as ir
-from phipsi.backends.native.text.elementary import define_sincos
 from phipsi.backends.native.text.lane_arithmetic import (
     I1,
     I32,
@@ -33,6 +32,7 @@ from phipsi.backends.native.text.lane_arithmetic import (
     scaled,
     write_loop,
 )
+from phipsi.backends.native.text.sine_and_logarithm import define_sincos
 from phipsi.expressions.spaces import Space
 from phipsi.sweeps.ir import Domain, Field
 from phipsi.sweeps.request import Result

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from phipsi.backends.native.text.elementary import define_sincos, log_of
 from phipsi.backends.native.text.elementary_functions import FUNCTIONS, define
 from phipsi.backends.native.text.lane_arithmetic import Emitter, Lane
+from phipsi.backends.native.text.sine_and_logarithm import define_sincos, log_of
 
 
 def entry_code(e: Emitter, name: str, args: Sequence[Lane], data: Any) -> Lane:

@@ -11,8 +11,8 @@ from phipsi.backends.native.kernel.emission import Emission
 from phipsi.backends.native.kernel.place import Place
 from phipsi.backends.native.kernel.plan import MODAL_SIZES
 from phipsi.backends.native.tables import JointCode
-from phipsi.backends.native.text.elementary import define_sincos
 from phipsi.backends.native.text.lane_arithmetic import Lane, i64, write_loop
+from phipsi.backends.native.text.sine_and_logarithm import define_sincos
 from phipsi.sweeps import entries as en
 from phipsi.sweeps.ir import Domain, Field
 

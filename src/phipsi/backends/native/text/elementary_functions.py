@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from typing import Any, final
 
 from phipsi.backends.native.text import llvm_text as ir
-from phipsi.backends.native.text.elementary import LOGS, define_sincos
 from phipsi.backends.native.text.lane_arithmetic import Emitter, Lane
+from phipsi.backends.native.text.sine_and_logarithm import LOGS, define_sincos
 
 _INF, _NAN = float("inf"), float("nan")
 _PER_LN2 = 1.44269504088896338700

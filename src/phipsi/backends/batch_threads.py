@@ -1,7 +1,7 @@
-"""Threads of Python that share a batch: started once, because that takes as long as a batch.
+"""Which thread takes which configurations of a batch; threads of Python for the reference backend.
 
-They serve the reference backend; machine code has threads of its own, `native/calls/spin_pool.py`.
-`batch_pieces` divides a batch among threads of either kind.
+Every backend cuts a batch by `batch_pieces`. The threads are started once, because that takes as
+long as a batch; machine code has threads of its own, `native/calls/spin_pool.py`.
 
 An exception may be raised in the caller between any two of its instructions: Ctrl-C, or one that
 another thread set. Whatever it is, the caller leaves after the last task that has been begun; tasks
@@ -130,7 +130,7 @@ _workers = _Workers()
 def run_together(tasks: list[Task]) -> None:
     """Run tasks in as many threads, this one included; all have ended when it returns.
 
-    >>> from phipsi.backends.workers import run_together
+    >>> from phipsi.backends.batch_threads import run_together
     >>> seen = []
     >>> run_together([lambda i=i: seen.append(i) for i in range(3)])
     >>> sorted(seen)

@@ -1,7 +1,8 @@
 """Texts in C around exported code: headers that document every array, and test programs.
 
 A GPU has kernels of PTX instead of functions: its header names them, and its test is for CUDA's
-driver. Reasons: docs/decisions/0049.
+driver. The functions themselves are written by `backends/native/text/c_text.py`. Reasons:
+docs/decisions/0049.
 """
 
 from __future__ import annotations
